@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory on the host's side that batches are read into: pinned where there is a GPU to copy it to.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace tenon {
+
+// A contiguous tensor on the CPU with undefined content, on a 64-byte boundary.
+//
+// Errors   tensor.bad_argument for an unknown dtype or a negative size; c10::Error without memory
+// Threads  [any]
+at::Tensor empty_host_tensor(uint32_t dtype, at::IntArrayRef shape);
+
+// Keeps freed blocks of memory in the process instead of giving them back to the kernel. Without it
+// each large tensor of a step is mapped and page-faulted anew.
+//
+// Threads  [main], once, before other threads
+void keep_freed_memory() noexcept;
+
+}  // namespace tenon

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/device/random_state.hpp"
+
+#include "host/tensor/philox.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <mutex>
+
+namespace tenon {
+
+void seed_default_generator(uint64_t seed) {
+  // The engine is mt19937 and looks at the lower 32 bits of its seed.
+  const uint64_t mixed = mix_bits(seed);
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  generator.set_current_seed((mixed ^ (mixed >> 32)) & 0xFFFFFFFF);
+}
+
+RandomStateGuard::RandomStateGuard() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  saved_ = generator.get_state();
+}
+
+RandomStateGuard::~RandomStateGuard() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  generator.set_state(saved_);
+}
+
+}  // namespace tenon

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The only file of the host that includes spdlog (whose fmt is not the one in torch's includes).
+// Two loggers, not one with two sinks: the terminal shows bare text, the file time and level.
+
+#include "host/log/log.hpp"
+
+#include "host/error/error.hpp"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// Lines kept for a file that is attached later; the oldest go first. More than a run can
+// reasonably say before its folder exists, and bounded for a program that never has one.
+constexpr std::size_t kMaxWaitingLines = 10000;
+
+struct WaitingLine {
+  spdlog::log_clock::time_point time;
+  LogLevel level;
+  std::string text;
+};
+
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+class Log {
+ public:
+  Log() { set_up(LogSetup{}); }
+
+  void set_up(const LogSetup& setup) {
+    const std::lock_guard lock(mutex_);
+    level_.store(setup.level);
+    num_lost_.store(0);
+    waiting_.clear();
+    file_.reset();
+    terminal_.reset();
+    prefix_ = setup.world_size > 1 ? "[rank " + std::to_string(setup.rank) + "] " : std::string();
+    if (setup.terminal) {
+      auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
+      const char* const no_color = std::getenv("NO_COLOR");  // https://no-color.org
+      if (no_color != nullptr && *no_color != '\0') {
+        sink->set_color_mode(spdlog::color_mode::never);
+      }
+      terminal_ = make_logger(std::move(sink));
+    }
+    if (!setup.file.empty()) {
+      open_file(setup.file);
+    }
+  }
+
+  void attach(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    open_file(path);
+    for (const WaitingLine& line : std::exchange(waiting_, {})) {
+      file_->log(line.time, spdlog::source_loc{}, to_spdlog(line.level), line.text);
+    }
+  }
+
+  enum class To { kAll, kFile };
+
+  void write(LogLevel level, std::string_view text, To to = To::kAll) {
+    const std::lock_guard lock(mutex_);
+    const auto now = spdlog::log_clock::now();
+    if (terminal_ != nullptr && to == To::kAll) {
+      // A warning has to be told from plain text where there is no colour; info needs no word.
+      // The marks of the pattern colour this word alone.
+      terminal_->set_pattern(level == LogLevel::kInfo ? prefix_ + "%v" : prefix_ + "%^%l:%$ %v");
+      terminal_->log(now, spdlog::source_loc{}, to_spdlog(level), text);
+    }
+    std::string line = prefix_ + std::string(text);
+    if (file_ != nullptr) {
+      file_->log(now, spdlog::source_loc{}, to_spdlog(level), line);
+    } else {
+      if (waiting_.size() == kMaxWaitingLines) {
+        waiting_.pop_front();
+      }
+      waiting_.push_back({now, level, std::move(line)});
+    }
+  }
+
+  void flush() {
+    const std::lock_guard lock(mutex_);
+    for (spdlog::logger* const logger : {terminal_.get(), file_.get()}) {
+      if (logger != nullptr) {
+        logger->flush();
+      }
+    }
+  }
+
+  bool is_logged(LogLevel level) const { return level >= level_.load(); }
+  long num_lost() const { return num_lost_.load(); }
+
+ private:
+  std::unique_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink) {
+    auto logger = std::make_unique<spdlog::logger>("tenon", std::move(sink));
+    logger->set_level(spdlog::level::trace);  // `level_` has judged the line already
+    // A plugin may crash the process at any time; a log that is rare needs no buffer.
+    logger->flush_on(spdlog::level::info);
+    // spdlog calls this instead of throwing. Its own handler prints to stderr, which may be the
+    // very thing that is broken.
+    logger->set_error_handler([this](const std::string&) { num_lost_.fetch_add(1); });
+    return logger;
+  }
+
+  void open_file(const std::string& path) {
+    try {
+      auto logger = make_logger(std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
+      logger->set_pattern("%Y-%m-%d %H:%M:%S.%e [%l] %v");
+      file_ = std::move(logger);
+    } catch (const spdlog::spdlog_ex& failure) {
+      throw Error("run.dir_unwritable",
+                  "cannot open the log file " + path + ": " + failure.what() +
+                      "; choose another folder with --run-dir, or make this one writable");
+    }
+  }
+
+  std::mutex mutex_;
+  std::string prefix_;
+  std::unique_ptr<spdlog::logger> terminal_;
+  std::unique_ptr<spdlog::logger> file_;
+  std::deque<WaitingLine> waiting_;
+  std::atomic<LogLevel> level_ = LogLevel::kInfo;
+  std::atomic<long> num_lost_ = 0;
+};
+
+// Never destroyed: a plugin's thread may log while the process exits.
+Log& the_log() {
+  static Log* const process_log = new Log;
+  return *process_log;
+}
+
+}  // namespace
+
+void set_up_log(const LogSetup& setup) {
+  the_log().set_up(setup);
+}
+
+void attach_log_file(const std::string& path) {
+  the_log().attach(path);
+}
+
+void log(LogLevel level, std::string_view text) noexcept {
+  try {
+    if (the_log().is_logged(level)) {
+      the_log().write(level, text);
+    }
+  } catch (const std::exception&) {  // no memory for the line: there is nowhere left to say so
+  }
+}
+
+void log_to_file(std::string_view text) noexcept {
+  try {
+    the_log().write(LogLevel::kInfo, text, Log::To::kFile);
+  } catch (const std::exception&) {  // as in log()
+  }
+}
+
+bool is_logged(LogLevel level) noexcept {
+  return the_log().is_logged(level);
+}
+
+void flush_log() noexcept {
+  try {
+    the_log().flush();
+  } catch (const std::exception&) {  // as in log()
+  }
+}
+
+long num_lost_log_lines() noexcept {
+  return the_log().num_lost();
+}
+
+std::string_view log_level_name(LogLevel level) noexcept {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+  }
+  return "error";
+}
+
+}  // namespace tenon

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Source: System V Application Binary Interface (gABI 4.1), chapters 4 and 5; ELF-64 Object File
+// Format, Version 1.5.
+
+#include "host/plugin/elf_notes.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <elf.h>
+#include <fcntl.h>
+#include <optional>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+#if defined(__x86_64__)
+constexpr uint16_t kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr uint16_t kMachine = EM_AARCH64;
+#else
+#error "say which e_machine this is"
+#endif
+
+// More than any linker writes, and little enough to read on every start.
+constexpr uint64_t kMaxNoteBytes = 1 << 20;
+constexpr std::size_t kMaxNotes = 1000;
+
+class File {
+ public:
+  explicit File(const std::string& path)
+      // O_NONBLOCK: a FIFO among the plugins must not hang the host.
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    struct stat status {};
+    if (fd_ < 0 || ::fstat(fd_, &status) != 0) {
+      problem_ = std::strerror(errno);
+    } else if (!S_ISREG(status.st_mode)) {
+      problem_ = "it is not a regular file";
+    } else {
+      size_ = static_cast<uint64_t>(status.st_size);
+    }
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+  }
+
+  const std::string& problem() const { return problem_; }
+  uint64_t size() const { return size_; }
+  bool holds(uint64_t offset, uint64_t size) const {
+    return offset <= size_ && size <= size_ - offset;
+  }
+
+  // All `size` bytes at `offset`, or nothing.
+  std::optional<std::string> read(uint64_t offset, uint64_t size) const {
+    if (!holds(offset, size)) {
+      return std::nullopt;
+    }
+    std::string bytes(size, '\0');
+    uint64_t done = 0;
+    while (done < size) {
+      const ssize_t n =
+          ::pread(fd_, bytes.data() + done, size - done, static_cast<off_t>(offset + done));
+      if (n < 0 && errno == EINTR) {
+        continue;
+      }
+      if (n <= 0) {  // an error, or the file has shrunk since
+        return std::nullopt;
+      }
+      done += static_cast<uint64_t>(n);
+    }
+    return bytes;
+  }
+
+  template <class T>
+  std::optional<T> read_struct(uint64_t offset) const {
+    const std::optional<std::string> bytes = read(offset, sizeof(T));
+    if (!bytes) {
+      return std::nullopt;
+    }
+    T value;
+    std::memcpy(&value, bytes->data(), sizeof(T));
+    return value;
+  }
+
+ private:
+  int fd_;
+  uint64_t size_ = 0;
+  std::string problem_;
+};
+
+std::string hex(uint64_t value) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  do {
+    text.insert(text.begin(), kDigits[value & 15]);
+  } while ((value >>= 4) != 0);
+  return "0x" + text;
+}
+
+// True where the structs of <elf.h> describe the file as they are.
+bool is_readable(const Elf64_Ehdr& header) {
+  return header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB;
+}
+
+// Says what keeps this machine from loading a file with this header, or nothing.
+std::string foreignness(const Elf64_Ehdr& header) {
+  if (!is_readable(header)) {
+    return "it is not for 64-bit little-endian machines";
+  }
+  if (header.e_machine != kMachine) {
+    return "it is for another processor (e_machine " + std::to_string(header.e_machine) +
+           ", this one is " + std::to_string(kMachine) + ")";
+  }
+  if (header.e_type != ET_DYN) {
+    return "it is not a shared library (e_type " + std::to_string(header.e_type) + ")";
+  }
+  return {};
+}
+
+// Splits a note segment or section. Says what is wrong with it, or nothing.
+std::string split_notes(const std::string& bytes, uint64_t alignment, std::vector<ElfNote>& notes) {
+  const uint64_t align = alignment == 8 ? 8 : 4;
+  const auto up = [&](uint64_t n) { return (n + align - 1) / align * align; };
+  uint64_t at = 0;
+  while (bytes.size() - at >= sizeof(Elf64_Nhdr)) {
+    Elf64_Nhdr header;
+    std::memcpy(&header, bytes.data() + at, sizeof(header));
+    // Sizes are of 32 bits, sums of 64: nothing wraps.
+    const uint64_t name_at = at + sizeof(header);
+    const uint64_t content_at = up(name_at + header.n_namesz);
+    const uint64_t end = content_at + header.n_descsz;
+    if (name_at + header.n_namesz > bytes.size() || end > bytes.size()) {
+      return "a note of it claims to reach beyond its end";
+    }
+    std::string owner = bytes.substr(name_at, header.n_namesz);
+    owner.resize(std::min(owner.find('\0'), owner.size()));
+    notes.push_back({std::move(owner), header.n_type, bytes.substr(content_at, header.n_descsz)});
+    at = std::min<uint64_t>(up(end), bytes.size());
+  }
+  return {};
+}
+
+class Reader {
+ public:
+  explicit Reader(const File& file) : file_(file) {}
+
+  ElfNotes run() {
+    const std::optional<std::string> magic = file_.read(0, SELFMAG);
+    if (!magic || std::memcmp(magic->data(), ELFMAG, SELFMAG) != 0) {
+      return {};
+    }
+    const auto header = file_.read_struct<Elf64_Ehdr>(0);
+    if (!header) {
+      return {ElfReading::kBroken, "it ends within its header", {}};
+    }
+    if (is_readable(*header)) {
+      read_segments(*header);
+      read_sections(*header);
+    }
+    if (std::string why = foreignness(*header); !why.empty()) {
+      return {ElfReading::kForeign, std::move(why), std::move(notes_)};
+    }
+    const ElfReading reading = problem_.empty() ? ElfReading::kOk : ElfReading::kBroken;
+    return {reading, std::move(problem_), std::move(notes_)};
+  }
+
+ private:
+  // The first problem is the one worth telling: the others mostly follow from it.
+  void complain(std::string problem) {
+    if (problem_.empty()) {
+      problem_ = std::move(problem);
+    }
+  }
+
+  void read_segments(const Elf64_Ehdr& header) {
+    if (header.e_phnum == 0 || header.e_phentsize != sizeof(Elf64_Phdr)) {
+      complain("its program headers are missing");
+      return;
+    }
+    for (uint64_t i = 0; i < header.e_phnum; ++i) {
+      const auto segment = in_table<Elf64_Phdr>(header.e_phoff, i);
+      if (!segment) {
+        complain("it ends within its program headers");
+        return;
+      }
+      if (segment->p_type == PT_LOAD && !file_.holds(segment->p_offset, segment->p_filesz)) {
+        complain("it has " + std::to_string(file_.size()) + " bytes, and its segment " +
+                 std::to_string(i) + " is at " + hex(segment->p_offset) + " with " +
+                 std::to_string(segment->p_filesz) + "; the file has been cut");
+      }
+      if (segment->p_type == PT_NOTE) {
+        read_notes(segment->p_offset, segment->p_filesz, segment->p_align);
+      }
+    }
+  }
+
+  // Sections are optional: a strip may have taken their headers. They serve files whose linker
+  // made no segment for a note.
+  void read_sections(const Elf64_Ehdr& header) {
+    if (header.e_shoff == 0 || header.e_shnum == 0 || header.e_shentsize != sizeof(Elf64_Shdr)) {
+      return;
+    }
+    for (uint64_t i = 0; i < header.e_shnum; ++i) {
+      const auto section = in_table<Elf64_Shdr>(header.e_shoff, i);
+      if (!section) {
+        complain("it ends within its section headers; the file has been cut");
+        return;
+      }
+      if (section->sh_type == SHT_NOTE) {
+        read_notes(section->sh_offset, section->sh_size, section->sh_addralign);
+      }
+    }
+  }
+
+  template <class T>
+  std::optional<T> in_table(uint64_t table, uint64_t i) const {
+    // Tables hold fewer than 2^16 entries, so that only `table` itself can be absurd.
+    return table <= file_.size() ? file_.read_struct<T>(table + i * sizeof(T)) : std::nullopt;
+  }
+
+  void read_notes(uint64_t offset, uint64_t size, uint64_t alignment) {
+    if (size == 0 || size > kMaxNoteBytes - num_bytes_) {
+      if (size != 0) {
+        complain("its notes claim to be larger than " + std::to_string(kMaxNoteBytes) + " bytes");
+      }
+      return;
+    }
+    const std::optional<std::string> bytes = file_.read(offset, size);
+    if (!bytes) {
+      complain("its notes lie beyond its end; the file has been cut");
+      return;
+    }
+    num_bytes_ += size;
+    std::vector<ElfNote> found;
+    if (std::string why = split_notes(*bytes, alignment, found); !why.empty()) {
+      complain(std::move(why));
+    }
+    // A segment and the sections in it hold the same notes.
+    for (ElfNote& note : found) {
+      const bool is_known = std::ranges::any_of(notes_, [&](const ElfNote& other) {
+        return other.type == note.type && other.owner == note.owner &&
+               other.content == note.content;
+      });
+      if (!is_known && notes_.size() < kMaxNotes) {
+        notes_.push_back(std::move(note));
+      }
+    }
+  }
+
+  const File& file_;
+  std::string problem_;
+  std::vector<ElfNote> notes_;
+  uint64_t num_bytes_ = 0;
+};
+
+}  // namespace
+
+ElfNotes read_elf_notes(const std::string& file) {
+  const File opened(file);
+  if (!opened.problem().empty()) {
+    return {ElfReading::kUnreadable, opened.problem(), {}};
+  }
+  return Reader(opened).run();
+}
+
+}  // namespace tenon

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/hook_proxy.hpp"
+
+#include "host/plugin/interface_table.hpp"
+
+#include <string>
+#include <utility>
+
+namespace tenon {
+
+HookProxy::HookProxy(ComponentInstance instance)
+    : instance_(std::move(instance)), table_(table_of<tenon_hook>(instance_, TENON_HOOK_ID)) {
+  const ComponentIdentity& identity = instance_.identity();
+  TENON_REQUIRE(tenon_hook, table_, describe, TENON_HOOK_ID, identity);
+  TENON_REQUIRE(tenon_hook, table_, on_event, TENON_HOOK_ID, identity);
+
+  tenon_hook_info info{};
+  info.struct_size = sizeof(info);
+  info.phase = TENON_PHASE_NORMAL;
+  instance_.check(table_->describe(instance_.self(), &info));
+  if ((info.events & ~TENON_ALL_EVENTS) != 0) {
+    identity.fail_result("describe asked for an event that this host does not have");
+  }
+  if (info.phase > TENON_PHASE_AFTER) {
+    identity.fail_result("describe gave phase " + std::to_string(info.phase) +
+                         ", which is none of TENON_PHASE_*");
+  }
+  info_ = {.events = info.events,
+           .phase = info.phase,
+           .priority = info.priority,
+           .reads = info.reads,
+           .writes = info.writes,
+           .rank_0_only = info.rank_0_only != 0,
+           .full_parameters = info.full_parameters != 0};
+}
+
+}  // namespace tenon

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/instance.hpp"
+
+#include <tenon/component.h>
+
+#include "host/error/catalogue.hpp"
+#include "host/plugin/options_service.hpp"
+
+namespace tenon {
+namespace {
+
+// The name of a source file is enough to find it; the folders are those of the author's machine.
+std::string_view base_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace
+
+std::string ComponentIdentity::describe() const {
+  const PluginContext& plugin = component_->plugin->host.context();
+  return component_->kind + " \"" + component_->type + "\" (plugin " + plugin.id + " " +
+         plugin.version + ", " + plugin.file + ")";
+}
+
+void ComponentIdentity::fail(tenon_status* status_own) const {
+  const StatusText status = take(status_own);
+  std::string text =
+      describe() + ": " +
+      (status.message.empty() ? std::string("the call failed without a message") : status.message);
+  const bool is_ours = find_error(status.id) != nullptr;
+  if (!is_ours && !status.id.empty()) {
+    text += " [" + status.id + "]";
+  }
+  if (!status.file.empty()) {
+    text += " at " + std::string(base_name(status.file)) + ":" + std::to_string(status.line);
+  }
+  throw PluginError(status.code, is_ours ? status.id : "plugin.failed", std::move(text), status.id);
+}
+
+void ComponentIdentity::fail_result(std::string_view what) const {
+  throw Error("plugin.bad_result", describe() + ": " + std::string(what));
+}
+
+void ComponentIdentity::fail_missing(std::string_view interface_id,
+                                     std::string_view function) const {
+  const std::string interface(interface_id);
+  throw Error("plugin.missing_interface",
+              function.empty()
+                  ? describe() + " does not offer " + interface
+                  : describe() + " offers " + interface + " without its function \"" +
+                        std::string(function) + "\"; set that in the table it registers");
+}
+
+ComponentInstance ComponentInstance::create(const LoadedComponent& component,
+                                            const CreateRequest& request) {
+  auto identity = std::make_unique<const ComponentIdentity>(component, request.place);
+  const Options options(request.options_json, request.nested, *identity);
+  const tenon_create_args args = {.struct_size = sizeof(tenon_create_args),
+                                  .options = options.abi(),
+                                  .place = identity->place().c_str(),
+                                  .seed = request.seed,
+                                  .mesh = request.mesh};
+  void* self = nullptr;
+  identity->check(component.descriptor->create(component.plugin->host.abi(), &args, &self));
+  return ComponentInstance(std::move(identity), self);
+}
+
+ComponentInstance::~ComponentInstance() {
+  if (identity_ != nullptr) {
+    descriptor().destroy(self_);
+  }
+}
+
+const void* ComponentInstance::extension(const char* id) const {
+  const tenon_component& component = descriptor();
+  return TENON_HAS(tenon_component, &component, get_extension) ? component.get_extension(self_, id)
+                                                               : nullptr;
+}
+
+}  // namespace tenon

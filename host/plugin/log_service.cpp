@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/log_service.hpp"
+
+#include "host/log/log.hpp"
+#include "host/plugin/plugin_host.hpp"
+
+#include <exception>
+#include <string>
+
+namespace tenon {
+namespace {
+
+LogLevel level_of(uint32_t level) noexcept {
+  switch (level) {
+    case TENON_LOG_DEBUG:
+      return LogLevel::kDebug;
+    case TENON_LOG_INFO:
+      return LogLevel::kInfo;
+    case TENON_LOG_WARN:
+      return LogLevel::kWarning;
+    default:  // an unknown level is one that somebody added later, for something more urgent
+      return LogLevel::kError;
+  }
+}
+
+void write(const tenon_host* host, uint32_t level, const char* message) {
+  if (host == nullptr || message == nullptr || !is_logged(level_of(level))) {
+    return;
+  }
+  try {
+    log(level_of(level), plugin_of(host).id + ": " + message);
+  } catch (const std::exception&) {  // no memory for the prefix
+    log(level_of(level), message);
+  }
+}
+
+}  // namespace
+
+const tenon_log_api* log_service() noexcept {
+  static constexpr tenon_log_api kApi = {.struct_size = sizeof(tenon_log_api), .write = write};
+  return &kApi;
+}
+
+}  // namespace tenon

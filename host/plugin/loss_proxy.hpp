@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A loss, as the host calls it (loss.h has the contract).
+
+#pragma once
+
+#include <tenon/loss.h>
+
+#include "host/plugin/instance.hpp"
+#include "host/plugin/port_spec.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tenon {
+
+struct LossInfo {
+  uint32_t additive_over = TENON_ADDITIVE_NONE;
+  bool counts_from_batch = false;  // TENON_LOSS_COUNT_FROM_BATCH
+  std::vector<Port> ports;
+};
+
+class LossProxy {
+ public:
+  // Errors   plugin.missing_interface, plugin.bad_result, PluginError of `describe`
+  // Threads  [main]
+  explicit LossProxy(ComponentInstance instance);
+
+  const ComponentInstance& instance() const noexcept { return instance_; }
+  const LossInfo& info() const noexcept { return info_; }
+  bool has_backward() const noexcept { return has_backward_; }
+
+  // The number of items of one microbatch.
+  //
+  // Shapes   `inputs` in the order of the ports; result [] f64
+  // Errors   PluginError; plugin.bad_result if there is no result
+  // Threads  [step]
+  // Owner    the caller releases the result
+  tenon_tensor* count(const tenon_exec& exec,
+                      const tenon_tensor* const* inputs,
+                      std::size_t num_inputs) const {
+    tenon_tensor* count_own = nullptr;
+    instance_.check(table_->count(instance_.self(), &exec, inputs, num_inputs, &count_own));
+    return result("count", count_own);
+  }
+
+  // The sum of one microbatch's loss; as count(), with [] f32 or f64.
+  tenon_tensor* compute(const tenon_exec& exec,
+                        const tenon_tensor* const* inputs,
+                        std::size_t num_inputs) const {
+    tenon_tensor* sum_own = nullptr;
+    instance_.check(table_->compute(instance_.self(), &exec, inputs, num_inputs, &sum_own));
+    return result("compute", sum_own);
+  }
+
+  // The gradients of compute()'s sum, times `grad_sum`, into `grad_inputs_own` [num_inputs]. Only
+  // where has_backward(). When it throws, handles that were put in already are the caller's still.
+  //
+  // Errors   PluginError
+  // Threads  [step]
+  void backward(const tenon_exec& exec,
+                const tenon_tensor* const* inputs,
+                std::size_t num_inputs,
+                const tenon_tensor* grad_sum,
+                tenon_tensor** grad_inputs_own) const {
+    instance_.check(
+        table_->backward(instance_.self(), &exec, inputs, num_inputs, grad_sum, grad_inputs_own));
+  }
+
+ private:
+  tenon_tensor* result(const char* function, tenon_tensor* tensor_own) const {
+    if (tensor_own == nullptr) [[unlikely]] {
+      fail_no_result(function);
+    }
+    return tensor_own;
+  }
+  [[noreturn]] void fail_no_result(const char* function) const;
+
+  ComponentInstance instance_;
+  const tenon_loss* table_;
+  LossInfo info_;
+  bool has_backward_;
+};
+
+}  // namespace tenon

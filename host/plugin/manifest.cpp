@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/manifest.hpp"
+
+#include <tenon/manifest.h>
+
+#include "host/plugin/elf_notes.hpp"
+#include "host/plugin/kinds.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+constexpr std::size_t kMaxNameLength = 64;
+constexpr std::size_t kMaxIdLength = 128;
+
+bool is_lower(char c) noexcept {
+  return c >= 'a' && c <= 'z';
+}
+bool is_digit(char c) noexcept {
+  return c >= '0' && c <= '9';
+}
+
+// Splits at each `separator`; "" gives one empty part.
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) {
+      return parts;
+    }
+    text.remove_prefix(end + 1);
+  }
+}
+
+// "1.2.3" for three parts. Nine digits a part fit any integer that reads them.
+bool is_version(std::string_view text, std::size_t num_parts) {
+  const std::vector<std::string_view> parts = split(text, '.');
+  return parts.size() == num_parts && std::ranges::all_of(parts, [](std::string_view part) {
+           return !part.empty() && part.size() <= 9 && std::ranges::all_of(part, is_digit);
+         });
+}
+
+bool is_plugin_id(std::string_view id) {
+  const std::vector<std::string_view> labels = split(id, '.');
+  return id.size() <= kMaxIdLength && labels.size() >= 2 &&
+         std::ranges::all_of(labels, [](std::string_view label) {
+           return !label.empty() && std::ranges::all_of(label, [](char c) {
+             return is_lower(c) || is_digit(c) || c == '_' || c == '-';
+           });
+         });
+}
+
+// Text that may go into a message as it is: no control characters, no quote to break out of.
+bool is_printable(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+class Parser {
+ public:
+  std::string run(std::string_view text) {
+    for (const std::string_view line : split(text, '\n')) {
+      if (line.empty()) {
+        continue;
+      }
+      const std::size_t equals = line.find('=');
+      if (!is_printable(line) || equals == std::string_view::npos) {
+        return "it has a line that is not key=value";
+      }
+      if (std::string why = take(line.substr(0, equals), std::string(line.substr(equals + 1)));
+          !why.empty()) {
+        return why;
+      }
+    }
+    return missing();
+  }
+
+  Manifest manifest;
+
+ private:
+  std::string take(std::string_view key, std::string value) {
+    if (key == "component") {
+      return take_component(value);
+    }
+    std::string* const field = key == "id"        ? &manifest.id
+                               : key == "version" ? &manifest.version
+                               : key == "abi"     ? &manifest.abi
+                               : key == "lane"    ? &manifest.lane
+                               : key == "torch"   ? &manifest.torch
+                                                  : nullptr;
+    if (field == nullptr) {
+      return {};  // of a later SDK; one that mattered would come with another ABI version
+    }
+    if (!field->empty()) {
+      return "it has \"" + std::string(key) + "\" twice";
+    }
+    if (value.empty()) {
+      return "its \"" + std::string(key) + "\" is empty";
+    }
+    const bool is_legal = key == "id"        ? is_plugin_id(value)
+                          : key == "version" ? is_version(value, 3)
+                          : key == "abi"     ? is_version(value, 2)
+                                             : true;
+    if (!is_legal) {
+      return "its " + std::string(key) + " is \"" + value + "\", and " +
+             (key == "id"        ? "a reverse domain in lower case is expected (com.example.focal)"
+              : key == "version" ? "MAJOR.MINOR.PATCH is expected"
+                                 : "MAJOR.MINOR is expected");
+    }
+    *field = std::move(value);
+    return {};
+  }
+
+  std::string take_component(const std::string& value) {
+    const std::size_t colon = value.find(':');
+    if (colon == std::string::npos) {
+      return "its component \"" + value + "\" is not kind:type";
+    }
+    ComponentName name{value.substr(0, colon), value.substr(colon + 1)};
+    if (!is_type_name(name.kind) || !is_type_name(name.type)) {
+      return "its component \"" + value + "\" is not kind:type in lower case, digits and \"_\"";
+    }
+    if (std::ranges::find(manifest.components, name) != manifest.components.end()) {
+      return "it lists the component \"" + value + "\" twice";
+    }
+    manifest.components.push_back(std::move(name));
+    return {};
+  }
+
+  std::string missing() const {
+    for (const auto& [key, value] : {std::pair("id", &manifest.id),
+                                     std::pair("version", &manifest.version),
+                                     std::pair("abi", &manifest.abi),
+                                     std::pair("lane", &manifest.lane)}) {
+      if (value->empty()) {
+        return std::string("it has no \"") + key + "\"";
+      }
+    }
+    if (manifest.lane == "torch" && manifest.torch.empty()) {
+      return "it has no \"torch\", which lane=torch needs";
+    }
+    if (manifest.components.empty()) {
+      return "it has no \"component\"";
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+bool is_type_name(std::string_view name) noexcept {
+  return !name.empty() && name.size() <= kMaxNameLength && is_lower(name.front()) &&
+         std::ranges::all_of(name, [](char c) { return is_lower(c) || is_digit(c) || c == '_'; });
+}
+
+Manifest parse_manifest(std::string_view text, std::string& problem) {
+  Parser parser;
+  // The note is padded with NULs.
+  problem = parser.run(text.substr(0, text.find('\0')));
+  return std::move(parser.manifest);
+}
+
+ManifestFile read_manifest(const std::string& file) {
+  ElfNotes elf = read_elf_notes(file);
+  std::erase_if(elf.notes, [](const ElfNote& note) {
+    return note.owner != TENON_MANIFEST_OWNER || note.type != TENON_MANIFEST_TYPE;
+  });
+  ManifestFile result;
+  if (elf.reading == ElfReading::kNotElf) {
+    return result;
+  }
+  if (elf.reading == ElfReading::kUnreadable || elf.reading == ElfReading::kBroken) {
+    result.reading =
+        elf.reading == ElfReading::kBroken ? ManifestReading::kBad : ManifestReading::kUnreadable;
+    result.problem = elf.problem;
+  } else if (elf.notes.empty()) {
+    result.reading = ManifestReading::kNoManifest;
+    result.problem = "it has no manifest (an ELF note in section .note.tenon)";
+  } else if (elf.notes.size() > 1) {
+    result.reading = ManifestReading::kBad;
+    result.problem = "it has " + std::to_string(elf.notes.size()) +
+                     " manifests; TENON_MANIFEST belongs into one file of a plugin";
+  } else {
+    result.reading =
+        elf.reading == ElfReading::kForeign ? ManifestReading::kForeign : ManifestReading::kOk;
+  }
+  // Even of a plugin that cannot be used, a message should name what it is.
+  if (!elf.notes.empty()) {
+    std::string problem;
+    result.manifest = parse_manifest(elf.notes.front().content, problem);
+    if (result.reading == ManifestReading::kForeign) {
+      result.problem = elf.problem;
+    } else if (result.reading == ManifestReading::kOk && !problem.empty()) {
+      result.reading = ManifestReading::kBad;
+      result.problem = problem;
+    }
+  }
+  return result;
+}
+
+}  // namespace tenon

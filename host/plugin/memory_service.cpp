@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/memory_service.hpp"
+
+#include "host/error/status.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+namespace tenon {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+tenon_status* allocate(const tenon_host* host, std::size_t bytes, void** out_own) {
+  return guard(host, [&] {
+    if (out_own == nullptr) {
+      throw StatusError(TENON_INVALID, "memory.null_argument", "allocate got a null out_own");
+    }
+    if (bytes == 0) {
+      *out_own = nullptr;
+      return;
+    }
+    // No object is larger than ptrdiff_t can tell. aligned_alloc wants multiples of the alignment.
+    const bool fits = bytes <= static_cast<std::size_t>(PTRDIFF_MAX) - kAlignment;
+    void* const memory =
+        fits ? std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment)
+             : nullptr;
+    if (memory == nullptr) {
+      throw StatusError(TENON_OUT_OF_MEMORY,
+                        "memory.exhausted",
+                        "there is no room for " + std::to_string(bytes) + " bytes");
+    }
+    *out_own = memory;
+  });
+}
+
+}  // namespace
+
+const tenon_memory_api* memory_service() noexcept {
+  static constexpr tenon_memory_api kApi = {
+      .struct_size = sizeof(tenon_memory_api), .allocate = allocate, .release = std::free};
+  return &kApi;
+}
+
+}  // namespace tenon

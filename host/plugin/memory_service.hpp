@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scratch memory for plugins.
+
+#pragma once
+
+#include <tenon/memory.h>
+
+namespace tenon {
+
+// The table of TENON_MEMORY_ID.
+const tenon_memory_api* memory_service() noexcept;
+
+}  // namespace tenon

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A metric sink, as the host calls it (metric_sink.h has the contract).
+
+#pragma once
+
+#include <tenon/metric_sink.h>
+
+#include "host/plugin/instance.hpp"
+
+#include <string>
+
+namespace tenon {
+
+class MetricSinkProxy {
+ public:
+  // Errors   plugin.missing_interface
+  // Threads  [main]
+  explicit MetricSinkProxy(ComponentInstance instance);
+
+  const ComponentInstance& instance() const noexcept { return instance_; }
+
+  // `run_dir` exists.
+  //
+  // Errors   PluginError
+  // Threads  [main], once, before anything else
+  void open(const std::string& run_dir) const {
+    instance_.check(table_->open(instance_.self(), run_dir.c_str()));
+  }
+
+  // Errors   PluginError
+  // Threads  [step]
+  void write(const tenon_metric_record& record) const {
+    instance_.check(table_->write(instance_.self(), &record));
+  }
+
+  // Errors   PluginError
+  // Threads  [step]
+  void flush() const { instance_.check(table_->flush(instance_.self())); }
+
+ private:
+  ComponentInstance instance_;
+  const tenon_metric_sink* table_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/model_proxy.hpp"
+
+#include "host/plugin/interface_table.hpp"
+
+#include <string>
+#include <utility>
+
+namespace tenon {
+
+ModelProxy::ModelProxy(ComponentInstance instance)
+    : instance_(std::move(instance)), table_(table_of<tenon_model>(instance_, TENON_MODEL_ID)) {
+  const ComponentIdentity& identity = instance_.identity();
+  TENON_REQUIRE(tenon_model, table_, describe, TENON_MODEL_ID, identity);
+  TENON_REQUIRE(tenon_model, table_, forward, TENON_MODEL_ID, identity);
+  has_backward_ = TENON_HAS(tenon_model, table_, backward);
+  has_infer_ = TENON_HAS(tenon_model, table_, infer);
+}
+
+// Whether a model needs the next two is known only once it has described itself.
+
+void ModelProxy::materialize(const tenon_exec& exec,
+                             uint32_t block,
+                             std::span<tenon_tensor*> leaves_own) const {
+  TENON_REQUIRE(tenon_model, table_, materialize, TENON_MODEL_ID, instance_.identity());
+  instance_.check(
+      table_->materialize(instance_.self(), &exec, block, leaves_own.data(), leaves_own.size()));
+  for (std::size_t i = 0; i < leaves_own.size(); ++i) {
+    if (leaves_own[i] == nullptr) {
+      instance_.identity().fail_result("materialize of block " + std::to_string(block) +
+                                       " gave no leaf for its parameter " + std::to_string(i));
+    }
+  }
+}
+
+void ModelProxy::fill_buffer(const tenon_exec& exec, uint32_t buffer, tenon_tensor* tensor) const {
+  TENON_REQUIRE(tenon_model, table_, fill_buffer, TENON_MODEL_ID, instance_.identity());
+  instance_.check(table_->fill_buffer(instance_.self(), &exec, buffer, tensor));
+}
+
+}  // namespace tenon

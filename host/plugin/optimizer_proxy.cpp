@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/optimizer_proxy.hpp"
+
+#include "host/plugin/interface_table.hpp"
+#include "host/plugin/port_spec.hpp"
+
+#include <utility>
+
+namespace tenon {
+namespace {
+
+SlotSpec copy_slot(const tenon_slot_spec& slot, const ComponentIdentity& identity) {
+  if (slot.name == nullptr || *slot.name == '\0') {
+    identity.fail_result("a slot has no name");
+  }
+  const std::string of = "slot \"" + std::string(slot.name) + "\"";
+  if (slot.shape > TENON_SLOT_SCALAR) {
+    identity.fail_result(of + " has the unknown shape " + std::to_string(slot.shape));
+  }
+  if (!is_dtype(slot.dtype) && slot.dtype != TENON_CLASS_PARAM) {
+    identity.fail_result(of + " has dtype " + std::to_string(slot.dtype) +
+                         ", which is neither a dtype nor TENON_CLASS_PARAM");
+  }
+  return {slot.name, slot.shape, slot.dtype, slot.init};
+}
+
+}  // namespace
+
+OptimizerProxy::OptimizerProxy(ComponentInstance instance)
+    : instance_(std::move(instance)),
+      table_(table_of<tenon_optimizer>(instance_, TENON_OPTIMIZER_ID)) {
+  const ComponentIdentity& identity = instance_.identity();
+  TENON_REQUIRE(tenon_optimizer, table_, describe, TENON_OPTIMIZER_ID, identity);
+  TENON_REQUIRE(tenon_optimizer, table_, update, TENON_OPTIMIZER_ID, identity);
+
+  tenon_optimizer_info info{};
+  info.struct_size = sizeof(info);
+  instance_.check(table_->describe(instance_.self(), &info));
+  if (info.needs > TENON_OPTIMIZER_NORM) {
+    identity.fail_result("describe gave needs " + std::to_string(info.needs) +
+                         ", which is none of TENON_OPTIMIZER_*");
+  }
+  if (info.slots_ref == nullptr && info.num_slots != 0) {
+    identity.fail_result("describe gave slots at a null pointer");
+  }
+  info_.needs = info.needs;
+  for (std::size_t i = 0; i < info.num_slots; ++i) {
+    SlotSpec slot = copy_slot(element_of(info.slots_ref, i, "slot", identity), identity);
+    for (const SlotSpec& other : info_.slots) {
+      if (other.name == slot.name) {
+        identity.fail_result("slot \"" + slot.name + "\" is declared twice");
+      }
+    }
+    info_.slots.push_back(std::move(slot));
+  }
+}
+
+}  // namespace tenon

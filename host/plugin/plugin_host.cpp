@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/plugin_host.hpp"
+
+#include <tenon/log.h>
+#include <tenon/memory.h>
+#include <tenon/options.h>
+
+#include "host/plugin/log_service.hpp"
+#include "host/plugin/memory_service.hpp"
+#include "host/plugin/options_service.hpp"
+
+#include <tenon_build.hpp>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+const void* get_interface(const tenon_host* host, const char* id) {
+  if (host == nullptr || id == nullptr) {
+    return nullptr;
+  }
+  return static_cast<const PluginHost*>(host->impl)->find_service(id);
+}
+
+}  // namespace
+
+PluginHost::PluginHost(PluginContext context, ServiceTable services)
+    : context_(std::move(context)),
+      services_(std::move(services)),
+      host_{.struct_size = sizeof(tenon_host),
+            .abi_major = TENON_ABI_MAJOR,
+            .abi_minor = TENON_ABI_MINOR,
+            .version = kVersion,
+            .impl = this,
+            .get_interface = get_interface} {}
+
+const void* PluginHost::find_service(const char* id) const noexcept {
+  const auto found = services_.find(id);
+  return found != services_.end() ? found->second : nullptr;
+}
+
+const PluginContext& plugin_of(const tenon_host* host) noexcept {
+  return static_cast<const PluginHost*>(host->impl)->context();
+}
+
+void add_plugin_services(ServiceTable& services) {
+  services[TENON_LOG_ID] = log_service();
+  services[TENON_MEMORY_ID] = memory_service();
+  services[TENON_OPTIONS_ID] = options_service();
+}
+
+}  // namespace tenon

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/plugin_loader.hpp"
+
+#include "host/plugin/registration.hpp"
+
+#include <boost/dll/shared_library.hpp>
+
+#include <algorithm>
+#include <dlfcn.h>
+#include <filesystem>
+#include <iterator>
+#include <link.h>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+struct Entry {
+  std::string path;  // canonical
+  boost::dll::shared_library library;
+  LoadedPlugin plugin;
+  std::optional<Error> failure;  // why it must not be used after all
+};
+
+// Never destroyed, and never emptied. Plugins hold pointers into their LoadedPlugin; and dlclose
+// does nothing where a library used thread_local or unique symbols, and elsewhere leaves deleters
+// and handlers that point into what is gone.
+std::vector<std::unique_ptr<Entry>>& all_loaded() {
+  static auto* const entries = new std::vector<std::unique_ptr<Entry>>;
+  return *entries;
+}
+
+// What to do about a message of the dynamic linker.
+std::string fix_for(const std::string& problem) {
+  if (problem.find("undefined symbol") != std::string::npos) {
+    return "link it with the library that has the symbol (-Wl,-z,defs finds this while building)";
+  }
+  if (problem.find("static TLS") != std::string::npos) {
+    return "build it and what it links without -ftls-model=initial-exec";
+  }
+  if (problem.find("cannot open shared object file") != std::string::npos) {
+    return "install the library it needs, or add its folder to LD_LIBRARY_PATH";
+  }
+  return "build it again";
+}
+
+void open_library(const PluginInfo& plugin, Entry& entry) {
+  boost::system::error_code failed;
+  // Every symbol is bound now, and none is lent to the plugins that come after.
+  entry.library.load(
+      entry.path, failed, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
+  if (failed) {
+    const char* const linker = dlerror();
+    const std::string problem = linker != nullptr ? linker : failed.message();
+    throw Error("plugin.load_failed",
+                plugin.describe() + " cannot be loaded: " + problem + "; " + fix_for(problem));
+  }
+}
+
+// The files that are mapped under the name of one of libtorch's libraries.
+std::map<std::string, std::set<std::string>> mapped_torch_libraries() {
+  std::map<std::string, std::set<std::string>> files;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* context) {
+        const std::filesystem::path file = info->dlpi_name != nullptr ? info->dlpi_name : "";
+        const std::string base = file.filename().string();
+        for (const std::string name : {"libc10", "libtorch_cpu"}) {
+          // "libc10-0a1b2c3d.so" is what tools make of a library that they bundle; libc10_cuda is
+          // another one.
+          if (base.starts_with(name + ".") || base.starts_with(name + "-")) {
+            std::error_code ignored;  // it is mapped, so it was there
+            const auto real = std::filesystem::weakly_canonical(file, ignored);
+            auto& all = *static_cast<std::map<std::string, std::set<std::string>>*>(context);
+            all[name].insert(real.empty() ? file.string() : real.string());
+          }
+        }
+        return 0;
+      },
+      &files);
+  return files;
+}
+
+void check_one_torch(const PluginInfo& plugin) {
+  for (const auto& [name, files] : mapped_torch_libraries()) {
+    if (files.size() > 1) {
+      std::string list;
+      for (const std::string& file : files) {
+        list += (list.empty() ? "" : " and ") + file;
+      }
+      throw Error(
+          "plugin.torch_mismatch",
+          plugin.describe() + " brings a second " + name + " into the process (" + list +
+              "); build it without a library path of its own, and ship no libtorch with it");
+    }
+  }
+}
+
+void load(const PluginInfo& plugin, Entry& entry) {
+  open_library(plugin, entry);
+  check_one_torch(plugin);
+  if (!entry.library.has(TENON_ENTRY_SYMBOL)) {
+    throw Error("plugin.load_failed",
+                plugin.describe() + " does not export " TENON_ENTRY_SYMBOL
+                                    "; define it, with TENON_EXPORT");
+  }
+  run_entry(entry.library.get<tenon_status*(tenon_entry_args*)>(TENON_ENTRY_SYMBOL),
+            plugin.manifest,
+            entry.plugin);
+}
+
+}  // namespace
+
+const LoadedPlugin& load_plugin(const PluginInfo& plugin, const ServiceTable& services) {
+  std::error_code unresolved;
+  const std::string path = std::filesystem::canonical(plugin.file, unresolved).string();
+  if (unresolved) {
+    throw Error("plugin.load_failed",
+                plugin.describe() + " cannot be loaded: " + unresolved.message() +
+                    "; it was there when its folder was read");
+  }
+  auto found = std::ranges::find(
+      all_loaded(), path, [](const auto& entry) -> const std::string& { return entry->path; });
+  if (found == all_loaded().end()) {
+    const PluginContext context{plugin.manifest.id, plugin.manifest.version, plugin.file};
+    // In the list before its code runs: whatever that code keeps must stay, even if it is refused.
+    all_loaded().push_back(
+        std::unique_ptr<Entry>(new Entry{path, {}, LoadedPlugin(context, services), std::nullopt}));
+    found = std::prev(all_loaded().end());
+    try {
+      load(plugin, **found);
+    } catch (const Error& error) {
+      (*found)->failure = error;
+    }
+  }
+  if ((*found)->failure) {
+    throw *(*found)->failure;
+  }
+  return (*found)->plugin;
+}
+
+std::vector<const LoadedPlugin*> loaded_plugins() {
+  std::vector<const LoadedPlugin*> plugins;
+  for (const std::unique_ptr<Entry>& entry : all_loaded()) {
+    if (!entry->failure) {
+      plugins.push_back(&entry->plugin);
+    }
+  }
+  return plugins;
+}
+
+void shutdown_plugins() {
+  std::vector<std::unique_ptr<Entry>>& entries = all_loaded();
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (const auto shutdown = std::exchange((*entry)->plugin.shutdown, nullptr)) {
+      shutdown();
+    }
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/plugin_scan.hpp"
+
+#include <tenon/abi.h>
+
+#include "host/log/log.hpp"
+#include "host/plugin/content_hash.hpp"
+#include "host/plugin/kinds.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <system_error>
+#include <tenon_build.hpp>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "version=2.11.0;git=abc" as key and value.
+std::map<std::string, std::string> split_fingerprint(const std::string& fingerprint) {
+  std::map<std::string, std::string> values;
+  std::size_t at = 0;
+  while (at < fingerprint.size()) {
+    const std::size_t end = std::min(fingerprint.find(';', at), fingerprint.size());
+    const std::string part = fingerprint.substr(at, end - at);
+    const std::size_t equals = std::min(part.find('='), part.size());
+    values[part.substr(0, equals)] = equals < part.size() ? part.substr(equals + 1) : "";
+    at = end + 1;
+  }
+  return values;
+}
+
+// "version 2.10.0, here 2.11.0; cuda 12.8, here 13.0": the keys in which two fingerprints differ.
+std::string fingerprint_difference(const std::string& theirs, const std::string& ours) {
+  const auto their_values = split_fingerprint(theirs);
+  const auto our_values = split_fingerprint(ours);
+  std::set<std::string> keys;
+  for (const auto& values : {their_values, our_values}) {
+    for (const auto& [key, value] : values) {
+      keys.insert(key);
+    }
+  }
+  const auto value_of = [](const auto& values, const std::string& key) {
+    const auto found = values.find(key);
+    return found != values.end() ? found->second : std::string("not given");
+  };
+  std::string text;
+  for (const std::string& key : keys) {
+    const std::string a = value_of(their_values, key);
+    const std::string b = value_of(our_values, key);
+    if (a != b) {
+      text += (text.empty() ? "" : "; ") + key + " " + a + ", here " + b;
+    }
+  }
+  return text.empty() ? theirs + ", here " + ours : text;
+}
+
+std::string known_kinds() {
+  std::string text;
+  for (const KindEntry& entry : all_kinds()) {
+    text += (text.empty() ? "" : ", ") + std::string(entry.kind);
+  }
+  return text;
+}
+
+// Says why a plugin with this manifest cannot work here, or nothing.
+std::optional<Error> judge(const PluginInfo& plugin, const std::string& torch_fingerprint) {
+  const Manifest& manifest = plugin.manifest;
+  if (manifest.abi != TENON_ABI_STRING) {
+    return Error("plugin.abi_mismatch",
+                 plugin.describe() + " wants ABI " + manifest.abi +
+                     ", host has " TENON_ABI_STRING "; rebuild it with SDK " TENON_ABI_STRING);
+  }
+  if (manifest.lane != "stable" && manifest.lane != "torch") {
+    return Error("plugin.bad_manifest",
+                 plugin.describe() + " has the lane \"" + manifest.lane +
+                     "\" in its manifest, and \"stable\" and \"torch\" are known; rebuild it with "
+                     "SDK " TENON_ABI_STRING);
+  }
+  if (manifest.lane == "torch" && manifest.torch != torch_fingerprint) {
+    return Error("plugin.torch_mismatch",
+                 plugin.describe() + " was built with another libtorch (" +
+                     fingerprint_difference(manifest.torch, torch_fingerprint) +
+                     "); rebuild it with this host's libtorch");
+  }
+  for (const ComponentName& component : manifest.components) {
+    if (find_kind(component.kind) == nullptr) {
+      return Error("plugin.bad_manifest",
+                   plugin.describe() + " lists the component \"" + component.kind + ":" +
+                       component.type + "\" in its manifest; kinds are " + known_kinds());
+    }
+  }
+  return std::nullopt;
+}
+
+// Everything but kNotElf and kNoManifest, which the two callers see differently.
+PluginInfo to_info(const std::string& file,
+                   ManifestFile reading,
+                   const std::string& torch_fingerprint) {
+  PluginInfo plugin{.file = file,
+                    .manifest = std::move(reading.manifest),
+                    .refusal = std::nullopt,
+                    .details = {},
+                    .same_as = {}};
+  switch (reading.reading) {
+    case ManifestReading::kOk:
+      plugin.refusal = judge(plugin, torch_fingerprint);
+      break;
+    case ManifestReading::kForeign:
+      plugin.refusal = Error("plugin.load_failed",
+                             plugin.describe() + " cannot be loaded: " + reading.problem +
+                                 "; build it for this machine");
+      break;
+    case ManifestReading::kUnreadable:
+      plugin.refusal =
+          Error("plugin.load_failed",
+                file + " cannot be read: " + reading.problem + "; make it readable, or remove it");
+      break;
+    default:
+      plugin.refusal = Error("plugin.bad_manifest",
+                             plugin.describe() + " cannot be understood: " + reading.problem +
+                                 "; build it again, or copy it again");
+  }
+  return plugin;
+}
+
+// The *.so files of a folder, by name.
+std::vector<std::string> list_folder(const PluginFolder& folder) {
+  std::vector<std::string> names;
+  std::error_code problem;
+  fs::directory_iterator entry(folder.path, problem);
+  while (!problem && entry != fs::directory_iterator()) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;  // what cannot be looked at is told when it is read
+    // Linkers and copying programs write into files that begin with a dot.
+    if (name.front() != '.' && name.ends_with(".so") && !entry->is_directory(ignored)) {
+      names.push_back(name);
+    }
+    entry.increment(problem);
+  }
+  if (problem) {
+    std::error_code ignored;
+    const bool is_there = fs::exists(folder.path, ignored);
+    throw Error("plugin.dir_unreadable",
+                "the plugin folder " + folder.path + " (from " + folder.origin +
+                    ") cannot be read: " + problem.message() +
+                    (is_there ? "; name a folder that holds plugins and may be read"
+                              : "; build the plugins, or name the folder that holds them"));
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+bool have_same_content(const std::string& a, const std::string& b) {
+  const std::optional<std::string> hash = content_hash(a);
+  return hash && hash == content_hash(b);
+}
+
+void refuse_duplicates(std::vector<PluginInfo>& plugins) {
+  std::map<std::string, std::vector<PluginInfo*>> by_id;
+  for (PluginInfo& plugin : plugins) {
+    if (plugin.is_usable()) {
+      by_id[plugin.manifest.id].push_back(&plugin);
+    }
+  }
+  for (auto& [id, files] : by_id) {
+    for (std::size_t i = 1; i < files.size(); ++i) {
+      for (std::size_t j = 0; j < i && files[i]->same_as.empty(); ++j) {
+        if (files[j]->same_as.empty() && have_same_content(files[i]->file, files[j]->file)) {
+          files[i]->same_as = files[j]->file;
+          log_debug(files[i]->file + " is a copy of " + files[j]->file + ", which is used");
+        }
+      }
+    }
+    std::erase_if(files, [](const PluginInfo* plugin) { return !plugin->is_usable(); });
+    if (files.size() < 2) {
+      continue;
+    }
+    std::string list;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      list += (i == 0                  ? ""
+               : i + 1 == files.size() ? " and "
+                                       : ", ") +
+              files[i]->file + " (" + files[i]->manifest.version + ")";
+    }
+    for (PluginInfo* const plugin : files) {
+      plugin->refusal =
+          Error("plugin.duplicate_id",
+                list + " all carry the id " + id + " and are not the same; keep one of them");
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<PluginFolder> split_plugin_path(std::string_view list, std::string_view origin) {
+  std::vector<PluginFolder> folders;
+  while (!list.empty()) {
+    const std::string_view part = list.substr(0, list.find(':'));
+    list.remove_prefix(std::min(part.size() + 1, list.size()));
+    if (!part.empty()) {
+      folders.push_back({std::string(part), std::string(origin)});
+    }
+  }
+  return folders;
+}
+
+std::string host_torch_fingerprint() {
+  return kTorchFingerprint;
+}
+
+PluginInfo inspect_plugin(const std::string& file, const std::string& torch_fingerprint) {
+  ManifestFile reading = read_manifest(file);
+  if (reading.reading != ManifestReading::kNotElf &&
+      reading.reading != ManifestReading::kNoManifest) {
+    return to_info(file, std::move(reading), torch_fingerprint);
+  }
+  PluginInfo plugin{
+      .file = file, .manifest = {}, .refusal = std::nullopt, .details = {}, .same_as = {}};
+  plugin.refusal = Error("plugin.no_manifest",
+                         file + " is not a plugin: " +
+                             (reading.reading == ManifestReading::kNotElf
+                                  ? "it is not a shared library"
+                                  : reading.problem + "; build it with tenon_add_plugin()"));
+  return plugin;
+}
+
+std::vector<PluginInfo> scan_plugins(std::span<const PluginFolder> folders,
+                                     const std::string& torch_fingerprint) {
+  std::vector<PluginInfo> plugins;
+  std::set<std::string> seen;
+  for (const PluginFolder& folder : folders) {
+    const std::vector<std::string> names = list_folder(folder);
+    std::error_code ignored;  // of a folder that has just been read
+    if (!seen.insert(fs::canonical(folder.path, ignored).string()).second) {
+      log_debug("the plugin folder " + folder.path + " is named twice");
+      continue;
+    }
+    for (const std::string& name : names) {
+      const std::string file = (fs::path(folder.path) / name).lexically_normal().string();
+      ManifestFile reading = read_manifest(file);
+      if (reading.reading == ManifestReading::kNotElf ||
+          reading.reading == ManifestReading::kNoManifest) {
+        log_debug(file + " is not a plugin" +
+                  (reading.problem.empty() ? "" : ": " + reading.problem));
+        continue;
+      }
+      plugins.push_back(to_info(file, std::move(reading), torch_fingerprint));
+    }
+  }
+  refuse_duplicates(plugins);
+  return plugins;
+}
+
+}  // namespace tenon

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/registration.hpp"
+
+#include "host/error/status.hpp"
+#include "host/plugin/kinds.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+
+namespace tenon {
+namespace {
+
+// No table of 0.x comes near it; a struct_size above it is rubbish.
+constexpr std::size_t kMaxTableBytes = 4096;
+
+std::string describe(const PluginContext& plugin) {
+  return plugin.file + " (" + plugin.id + " " + plugin.version + ")";
+}
+
+class Registration {
+ public:
+  Registration(const Manifest& manifest, LoadedPlugin& plugin)
+      : manifest_(manifest), plugin_(plugin) {}
+
+  // The `register_component` of tenon_entry_args.
+  static tenon_status* add(void* registrar, const tenon_component* component) {
+    if (registrar == nullptr) {
+      return make_status(
+          nullptr, TENON_INVALID, "plugin.null_argument", "register_component got no registrar");
+    }
+    auto& self = *static_cast<Registration*>(registrar);
+    return guard(self.plugin_.host.abi(), [&] {
+      try {
+        self.plugin_.components.push_back(self.checked(component));
+      } catch (const Error& error) {
+        // A plugin may ignore the status. The host does not.
+        if (!self.problem_) {
+          self.problem_ = error;
+        }
+        throw;
+      }
+    });
+  }
+
+  const std::optional<Error>& problem() const { return problem_; }
+
+  // Throws where the manifest lists a component that was not registered.
+  void check_complete() const {
+    for (const ComponentName& name : manifest_.components) {
+      if (!is_registered(name)) {
+        fail("plugin.components_differ",
+             "does not register " + name.kind + ":" + name.type +
+                 ", which its manifest lists; name the same components in both");
+      }
+    }
+  }
+
+  [[noreturn]] void fail(const char* id, const std::string& what) const {
+    throw Error(id, describe(plugin_.host.context()) + " " + what);
+  }
+
+ private:
+  bool is_registered(const ComponentName& name) const {
+    return std::ranges::any_of(plugin_.components, [&](const LoadedComponent& component) {
+      return component.kind == name.kind && component.type == name.type;
+    });
+  }
+
+  LoadedComponent checked(const tenon_component* component) const {
+    // In this order, a later message can say which component it is about.
+    if (!TENON_HAS(tenon_component, component, kind) ||
+        !TENON_HAS(tenon_component, component, type)) {
+      fail("plugin.missing_interface", "registers a component without kind or type");
+    }
+    const ComponentName name{component->kind, component->type};
+    const std::string text = name.kind + ":" + name.type;
+    if (std::ranges::find(manifest_.components, name) == manifest_.components.end()) {
+      fail("plugin.components_differ",
+           "registers " + text +
+               ", which its manifest does not list; name the same components in both");
+    }
+    if (is_registered(name)) {
+      fail("plugin.components_differ", "registers " + text + " twice");
+    }
+    const bool has_all[] = {TENON_HAS(tenon_component, component, interface_id),
+                            TENON_HAS(tenon_component, component, table),
+                            TENON_HAS(tenon_component, component, options_schema),
+                            TENON_HAS(tenon_component, component, create),
+                            TENON_HAS(tenon_component, component, destroy)};
+    constexpr const char* kNames[] = {
+        "interface_id", "table", "options_schema", "create", "destroy"};
+    for (std::size_t i = 0; i < std::size(kNames); ++i) {
+      if (!has_all[i]) {
+        fail("plugin.missing_interface",
+             "registers " + text + " without its \"" + kNames[i] +
+                 "\"; set that in its tenon_component");
+      }
+    }
+    check_interface(*component, text);
+    check_schema(component->options_schema, text);
+    return {.plugin = &plugin_,
+            .descriptor = component,
+            .kind = name.kind,
+            .type = name.type,
+            .summary = TENON_HAS(tenon_component, component, summary) ? component->summary : "",
+            .options_schema = component->options_schema};
+  }
+
+  void check_interface(const tenon_component& component, const std::string& text) const {
+    // The scan has refused manifests with kinds that are not known.
+    const std::string wanted(find_kind(component.kind)->interface_id);
+    if (component.interface_id != wanted) {
+      fail("plugin.missing_interface",
+           "registers " + text + " with the interface " + component.interface_id + ", host has " +
+               wanted + "; rebuild it with SDK " TENON_ABI_STRING);
+    }
+    const auto address = reinterpret_cast<uintptr_t>(component.table);
+    const std::size_t size =
+        address % alignof(std::size_t) == 0 ? *static_cast<const std::size_t*>(component.table) : 0;
+    if (size < sizeof(std::size_t) + sizeof(void*) || size > kMaxTableBytes ||
+        size % sizeof(void*) != 0) {
+      fail("plugin.missing_interface",
+           "registers " + text + " with a table whose struct_size is " + std::to_string(size) +
+               "; set it to the sizeof of the table");
+    }
+  }
+
+  void check_schema(const char* schema, const std::string& text) const {
+    const auto json = nlohmann::json::parse(schema, nullptr, /*allow_exceptions=*/false);
+    if (json.is_discarded()) {
+      fail("plugin.bad_schema", "registers " + text + " with an option schema that is not JSON");
+    }
+    const auto member_is = [&](const char* key, auto&& is_right) {
+      const auto found = json.find(key);
+      return found == json.end() || is_right(*found);
+    };
+    const bool is_of_object =
+        json.is_object() &&
+        member_is("type", [](const nlohmann::json& type) { return type == "object"; }) &&
+        member_is("properties", [](const nlohmann::json& all) { return all.is_object(); });
+    if (!is_of_object) {
+      fail("plugin.bad_schema",
+           "registers " + text + " with an option schema that does not describe an object");
+    }
+  }
+
+  const Manifest& manifest_;
+  LoadedPlugin& plugin_;
+  std::optional<Error> problem_;
+};
+
+std::string text_of(const StatusText& status) {
+  std::string text = status.message.empty() ? "no message" : status.message;
+  if (!status.id.empty()) {
+    text += " [" + status.id + "]";
+  }
+  if (!status.file.empty()) {
+    text +=
+        " at " + status.file.substr(status.file.rfind('/') + 1) + ":" + std::to_string(status.line);
+  }
+  return text;
+}
+
+}  // namespace
+
+void run_entry(PluginEntry entry, const Manifest& manifest, LoadedPlugin& plugin) {
+  Registration registration(manifest, plugin);
+  tenon_entry_args args{};
+  args.struct_size = sizeof(args);
+  args.abi_major = TENON_ABI_MAJOR;
+  args.abi_minor_min = TENON_ABI_MINOR;
+  args.abi_minor_max = TENON_ABI_MINOR;
+  args.out_abi_minor = UINT32_MAX;  // no plugin can choose it
+  args.host = plugin.host.abi();
+  args.registrar = &registration;
+  args.register_component = Registration::add;
+  tenon_status* status_own = nullptr;
+  try {
+    status_own = entry(&args);
+  } catch (const std::exception& error) {
+    // The ABI forbids it, and where plugin and host share a C++ runtime it can still be told.
+    registration.fail("plugin.entry_failed",
+                      "lets an exception out of its entry (" + std::string(error.what()) +
+                          "); return a status instead");
+  }
+  const StatusText status = take(status_own);
+
+  // What the host found wrong explains an error that the plugin merely passed on.
+  if (registration.problem()) {
+    throw *registration.problem();
+  }
+  if (!status.ok()) {
+    registration.fail("plugin.entry_failed", "refuses to be loaded: " + text_of(status));
+  }
+  if (args.out_abi_minor != TENON_ABI_MINOR) {
+    registration.fail("plugin.abi_mismatch",
+                      args.out_abi_minor == UINT32_MAX
+                          ? std::string("does not say which ABI it speaks; set out_abi_minor to "
+                                        "TENON_ABI_MINOR in its entry")
+                          : "speaks ABI 0." + std::to_string(args.out_abi_minor) +
+                                " whatever its manifest says, host has " TENON_ABI_STRING
+                                "; rebuild it with SDK " TENON_ABI_STRING);
+  }
+  registration.check_complete();
+  plugin.shutdown = args.out_shutdown;
+}
+
+}  // namespace tenon

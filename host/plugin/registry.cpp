@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/registry.hpp"
+
+#include <tenon/abi.h>
+
+#include "host/log/log.hpp"
+#include "host/plugin/plugin_loader.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// "org.tenon.text/text" is the type "text" of that plugin; "text" is that of any.
+bool is_named(const PluginInfo& plugin, std::string_view kind, std::string_view name) {
+  const std::size_t slash = name.rfind('/');
+  if (slash == std::string_view::npos) {
+    return plugin.offers({std::string(kind), std::string(name)});
+  }
+  return plugin.manifest.id == name.substr(0, slash) &&
+         plugin.offers({std::string(kind), std::string(name.substr(slash + 1))});
+}
+
+void warn_of_refused(std::span<const PluginInfo> plugins) {
+  std::set<std::string> told;  // two files with one id are refused for one reason
+  for (const PluginInfo& plugin : plugins) {
+    if (plugin.refusal && told.insert(plugin.refusal->what()).second) {
+      log_warning(plugin.refusal->what());
+      if (!plugin.details.empty()) {
+        log_debug(plugin.file + " printed:\n" + plugin.details);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+PluginRegistry::PluginRegistry(PluginSetup setup) : setup_(std::move(setup)) {
+  plugins_ = scan_plugins(setup_.folders, setup_.torch_fingerprint);
+  cache_ = std::make_unique<VetCache>(
+      setup_.vet_cache_file,
+      host_build_id() + " abi " TENON_ABI_STRING " torch " + setup_.torch_fingerprint);
+  if (setup_.vetting == Vetting::kEarly) {
+    std::vector<PluginInfo*> all;
+    for (PluginInfo& plugin : plugins_) {
+      all.push_back(&plugin);
+    }
+    vet(all);
+  }
+  warn_of_refused(plugins_);
+}
+
+PluginRegistry::~PluginRegistry() = default;
+
+void PluginRegistry::vet(const std::vector<PluginInfo*>& plugins) {
+  std::vector<PluginInfo*> unknown;
+  std::vector<std::optional<FileStamp>> stamps;
+  for (PluginInfo* const plugin : plugins) {
+    if (!plugin->is_usable() || !vetted_.insert(plugin).second) {
+      continue;
+    }
+    if (const auto verdict = cache_->find(plugin->file, setup_.vet_timeout)) {
+      refuse(*plugin, *verdict);
+    } else {
+      unknown.push_back(plugin);
+      stamps.push_back(file_stamp(plugin->file));
+    }
+  }
+  if (!unknown.empty()) {
+    const std::vector<const PluginInfo*> asked(unknown.begin(), unknown.end());
+    const std::vector<Verdict> verdicts = vet_plugins(asked, setup_.services, setup_.vet_timeout);
+    for (std::size_t i = 0; i < unknown.size(); ++i) {
+      refuse(*unknown[i], verdicts[i]);
+      if (stamps[i]) {
+        cache_->store(unknown[i]->file, *stamps[i], verdicts[i], setup_.vet_timeout);
+      }
+    }
+  }
+  cache_->save();
+}
+
+void PluginRegistry::refuse(PluginInfo& plugin, const Verdict& verdict) {
+  plugin.details = verdict.details;
+  if (!verdict.is_good()) {
+    plugin.refusal = Error(verdict.id, verdict.message);
+  }
+}
+
+std::vector<PluginInfo*> PluginRegistry::offering(std::string_view kind, std::string_view name) {
+  std::vector<PluginInfo*> plugins;
+  for (PluginInfo& plugin : plugins_) {
+    if (plugin.same_as.empty() && is_named(plugin, kind, name)) {
+      plugins.push_back(&plugin);
+    }
+  }
+  return plugins;
+}
+
+FindResult PluginRegistry::find(std::string_view kind, std::string_view name) {
+  const std::vector<PluginInfo*> all = offering(kind, name);
+  if (all.empty()) {
+    return UnknownComponent{types_of(kind)};
+  }
+  if (setup_.vetting == Vetting::kOnDemand) {
+    vet(all);
+  }
+  std::vector<const PluginInfo*> usable;
+  std::ranges::copy_if(all, std::back_inserter(usable), &PluginInfo::is_usable);
+  if (usable.empty()) {
+    return RefusedComponent{all.front()};
+  }
+  if (usable.size() > 1) {
+    return AmbiguousComponent{std::move(usable)};
+  }
+  const LoadedPlugin& plugin = load_plugin(*usable.front(), setup_.services);
+  const std::string_view type = name.substr(name.rfind('/') + 1);  // npos + 1 is 0
+  for (const LoadedComponent& component : plugin.components) {
+    if (component.kind == kind && component.type == type) {
+      return FoundComponent{&component};
+    }
+  }
+  // The file was replaced after an earlier registry of this process had loaded it.
+  throw Error("plugin.components_differ",
+              usable.front()->describe() + " was loaded before and did not have " +
+                  std::string(kind) + ":" + std::string(type) + " then; start again");
+}
+
+const LoadedComponent& PluginRegistry::get(std::string_view kind, std::string_view name) {
+  const std::string text = std::string(kind) + " \"" + std::string(name) + "\"";
+  FindResult result = find(kind, name);
+  if (const auto* const refused = std::get_if<RefusedComponent>(&result)) {
+    throw *refused->plugin->refusal;
+  }
+  if (const auto* const ambiguous = std::get_if<AmbiguousComponent>(&result)) {
+    std::string list;
+    for (const PluginInfo* const plugin : ambiguous->offered_by) {
+      list += (list.empty() ? "" : ", ") + plugin->describe();
+    }
+    throw Error(
+        "recipe.ambiguous_type",
+        text + " is offered by several plugins: " + list + "; name one as \"plugin-id/type\"");
+  }
+  if (std::holds_alternative<UnknownComponent>(result)) {
+    throw Error("recipe.unknown_type", "no plugin in " + describe_folders() + " offers " + text);
+  }
+  return *std::get<FoundComponent>(result).component;
+}
+
+std::vector<std::string> PluginRegistry::types_of(std::string_view kind) const {
+  std::map<std::string, std::vector<const PluginInfo*>> by_type;
+  for (const PluginInfo& plugin : plugins_) {
+    for (const ComponentName& component : plugin.manifest.components) {
+      if (plugin.is_usable() && component.kind == kind) {
+        by_type[component.type].push_back(&plugin);
+      }
+    }
+  }
+  std::vector<std::string> names;
+  for (const auto& [type, plugins] : by_type) {
+    for (const PluginInfo* const plugin : plugins) {
+      names.push_back(plugins.size() == 1 ? type : plugin->manifest.id + "/" + type);
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+const PluginInfo* PluginRegistry::find_plugin(std::string_view id) const noexcept {
+  const PluginInfo* found = nullptr;
+  for (const PluginInfo& plugin : plugins_) {
+    if (plugin.manifest.id == id && plugin.same_as.empty() &&
+        (found == nullptr || (!found->is_usable() && plugin.is_usable()))) {
+      found = &plugin;
+    }
+  }
+  return found;
+}
+
+std::string PluginRegistry::describe_folders() const {
+  std::string text;
+  for (const PluginFolder& folder : setup_.folders) {
+    text += (text.empty() ? "" : ", ") + folder.path + " (" + folder.origin + ")";
+  }
+  return text.empty() ? "no plugin folder" : text;
+}
+
+}  // namespace tenon

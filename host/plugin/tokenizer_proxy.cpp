@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/tokenizer_proxy.hpp"
+
+#include "host/plugin/interface_table.hpp"
+
+#include <string>
+#include <utility>
+
+namespace tenon {
+
+TokenizerProxy::TokenizerProxy(ComponentInstance instance) : instance_(std::move(instance)) {
+  const ComponentIdentity& identity = instance_.identity();
+  const auto* const table = table_of<tenon_tokenizer>(instance_, TENON_TOKENIZER_ID);
+  TENON_REQUIRE(tenon_tokenizer, table, describe, TENON_TOKENIZER_ID, identity);
+  TENON_REQUIRE(tenon_tokenizer, table, encode, TENON_TOKENIZER_ID, identity);
+  TENON_REQUIRE(tenon_tokenizer, table, decode, TENON_TOKENIZER_ID, identity);
+
+  tenon_tokenizer_info info{};
+  info.struct_size = sizeof(info);
+  info.bos = info.eos = info.pad = -1;
+  instance_.check(table->describe(instance_.self(), &info));
+  if (info.vocab_size <= 0) {
+    identity.fail_result("describe gave vocab_size " + std::to_string(info.vocab_size));
+  }
+  for (const int64_t special : {info.bos, info.eos, info.pad}) {
+    if (special < -1 || special >= info.vocab_size) {
+      identity.fail_result("describe gave the special id " + std::to_string(special) +
+                           ", and ids are in [0, " + std::to_string(info.vocab_size) + ")");
+    }
+  }
+  info_ = {info.vocab_size, info.bos, info.eos, info.pad, info.bytes_per_token};
+}
+
+}  // namespace tenon

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/vet.hpp"
+
+#include "host/log/log.hpp"
+#include "host/plugin/vet_child.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
+#include <optional>
+#include <poll.h>
+#include <string_view>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The end of what a plugin prints is what explains its death.
+constexpr std::size_t kMaxOutput = 16384;
+constexpr std::size_t kMaxLastWords = 200;
+constexpr int kMaxFrames = 8;
+constexpr int kMaxReads = 64;  // of 4 KiB: four times what a pipe holds
+
+// How often a child is looked at that neither answers nor closes its socket: something that the
+// plugin started may hold the socket open when the child itself is gone.
+constexpr std::chrono::milliseconds kLookAgain{100};
+
+[[noreturn]] void fail(const char* call) {
+  throw std::system_error(errno, std::generic_category(), call);
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() { close(); }
+
+  int get() const { return fd_; }
+  void close() {
+    if (fd_ >= 0) {
+      ::close(std::exchange(fd_, -1));
+    }
+  }
+
+ private:
+  int fd_;
+};
+
+// How a child came to its end.
+struct Death {
+  int status = 0;        // of waitpid
+  bool is_hung = false;  // it was ended from here, because its time was up
+};
+
+// One child process, and what it printed since it was last asked.
+class VetProcess {
+ public:
+  VetProcess(std::span<const PluginInfo* const> plugins, const ServiceTable& services) {
+    std::array<int, 2> sockets{};
+    std::array<int, 2> pipe{};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
+      fail("socketpair");
+    }
+    socket_.emplace(sockets[0]);
+    const Descriptor child_socket(sockets[1]);
+    if (pipe2(pipe.data(), O_CLOEXEC) != 0) {
+      fail("pipe2");
+    }
+    output_.emplace(pipe[0]);
+    const Descriptor child_output(pipe[1]);
+    if (fcntl(output_->get(), F_SETFL, O_NONBLOCK) != 0) {
+      fail("fcntl");
+    }
+    // What waits in a buffer would be written by both processes.
+    flush_log();
+    std::fflush(nullptr);
+    const pid_t parent = getpid();
+    pid_ = fork();
+    if (pid_ < 0) {
+      fail("fork");
+    }
+    if (pid_ == 0) {
+      socket_->close();
+      output_->close();
+      run_vet_child(child_socket.get(), child_output.get(), parent, plugins, services);
+    }
+  }
+  VetProcess(const VetProcess&) = delete;
+  VetProcess& operator=(const VetProcess&) = delete;
+  ~VetProcess() {
+    if (pid_ > 0) {
+      socket_->close();  // asks it to go
+      reap(Clock::now() + std::chrono::seconds(1));
+    }
+  }
+
+  // Has the child load a plugin. Gives its answer, or nothing where it died over it: see death().
+  std::optional<std::string> ask(uint32_t index, std::chrono::milliseconds timeout) {
+    drain();
+    text_.clear();
+    const Clock::time_point deadline = Clock::now() + timeout;
+    if (send(socket_->get(), &index, sizeof(index), MSG_NOSIGNAL) < 0) {
+      reap(deadline);
+      return std::nullopt;
+    }
+    while (true) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+      if (left.count() <= 0) {
+        end_by_force();
+        return std::nullopt;
+      }
+      std::array<pollfd, 2> polled = {pollfd{socket_->get(), POLLIN, 0},
+                                      pollfd{output_->get(), POLLIN, 0}};
+      if (poll(polled.data(), polled.size(), static_cast<int>(std::min(left, kLookAgain).count())) <
+              0 &&
+          errno != EINTR) {
+        fail("poll");
+      }
+      drain();
+      if (polled[0].revents != 0) {
+        if (std::optional<std::string> answer = receive()) {
+          return answer;
+        }
+        reap(deadline);
+        return std::nullopt;
+      }
+      if (has_ended()) {
+        return std::nullopt;
+      }
+    }
+  }
+
+  const Death& death() const { return death_; }
+  const std::string& output() const { return text_; }
+
+ private:
+  std::optional<std::string> receive() {
+    std::string packet(kMaxAnswerBytes, '\0');
+    while (true) {
+      const ssize_t n = recv(socket_->get(), packet.data(), packet.size(), 0);
+      if (n < 0 && errno == EINTR) {
+        continue;
+      }
+      if (n <= 0) {
+        return std::nullopt;
+      }
+      packet.resize(static_cast<std::size_t>(n));
+      return packet;
+    }
+  }
+
+  // Takes what has been printed so far, without waiting for more; from one who prints without end,
+  // a part.
+  void drain() {
+    std::array<char, 4096> buffer;
+    for (int i = 0; i < kMaxReads; ++i) {
+      const ssize_t n = read(output_->get(), buffer.data(), buffer.size());
+      if (n <= 0) {
+        return;
+      }
+      text_.append(buffer.data(), static_cast<std::size_t>(n));
+      if (text_.size() > 2 * kMaxOutput) {
+        text_.erase(0, text_.size() - kMaxOutput);
+      }
+    }
+  }
+
+  bool has_ended() {
+    siginfo_t info{};
+    const int looked = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+    if (looked == 0 && info.si_pid == 0) {
+      return false;
+    }
+    collect();
+    return true;
+  }
+
+  // Waits for a child that is about to end, and ends it by force where it is not.
+  void reap(Clock::time_point deadline) {
+    while (!has_ended()) {
+      if (Clock::now() >= deadline) {
+        end_by_force();
+        return;
+      }
+      poll(nullptr, 0, 1);
+    }
+  }
+
+  void end_by_force() {
+    death_.is_hung = true;
+    kill(pid_, SIGKILL);  // by itself too: it may not have come as far as a group of its own
+    collect();
+  }
+
+  // Takes the status of a child that has ended, or was told to by force.
+  void collect() {
+    kill(-pid_,
+         SIGKILL);  // whatever the plugin has started. The number is the child's until waited
+    while (waitpid(pid_, &death_.status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = 0;
+    drain();
+  }
+
+  std::optional<Descriptor> socket_;
+  std::optional<Descriptor> output_;
+  pid_t pid_ = 0;
+  Death death_;
+  std::string text_;
+};
+
+std::string trimmed(std::string_view text) {
+  const auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+  while (!text.empty() && is_space(text.front())) {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && is_space(text.back())) {
+    text.remove_suffix(1);
+  }
+  return std::string(text);
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (std::string kept = trimmed(line); !kept.empty()) {
+      lines.push_back(std::move(kept));
+    }
+  }
+  return lines;
+}
+
+// What a plugin printed, in two parts.
+struct Output {
+  std::string text;
+  std::vector<std::string> frames;  // "file(function+0x12) [0x34]"
+};
+
+Output split_output(const std::string& all) {
+  // The last mark: a plugin is free to print anything.
+  const std::size_t mark = all.rfind(kBacktraceMark);
+  if (mark == std::string::npos) {
+    return {trimmed(all), {}};
+  }
+  return {trimmed(all.substr(0, mark)), lines_of(all.substr(mark + kBacktraceMark.size()))};
+}
+
+// The last two lines that were printed, as one: a C++ runtime says in two what was thrown.
+std::string last_words(const std::string& text) {
+  const std::vector<std::string> lines = lines_of(text);
+  std::string words;
+  for (std::size_t i = lines.size() > 2 ? lines.size() - 2 : 0; i < lines.size(); ++i) {
+    words += (words.empty() ? "" : " ") + lines[i];
+  }
+  for (char& c : words) {
+    if (static_cast<unsigned char>(c) < ' ') {
+      c = '?';
+    }
+  }
+  if (words.size() > kMaxLastWords) {
+    words = "..." + words.substr(words.size() - kMaxLastWords);
+  }
+  return words;
+}
+
+// "crash.so(+0x1139)": the innermost frame of the plugin itself, or nothing.
+std::string innermost_frame(const PluginInfo& plugin, const std::vector<std::string>& frames) {
+  const std::string name = plugin.file.substr(plugin.file.rfind('/') + 1);
+  for (const std::string& frame : frames) {
+    const std::size_t at = frame.find("/" + name + "(");
+    if (at != std::string::npos) {
+      return frame.substr(at + 1, frame.find(')', at) - at);
+    }
+  }
+  return {};
+}
+
+std::string details_of(const Output& output) {
+  std::string text = output.text;
+  for (std::size_t i = 0; i < output.frames.size() && i < kMaxFrames; ++i) {
+    text += (text.empty() ? "  " : "\n  ") + output.frames[i];
+  }
+  return text;
+}
+
+std::string seconds(std::chrono::milliseconds time) {
+  std::string text = std::to_string(time.count() / 1000);
+  if (time.count() % 1000 != 0) {
+    text += "." + std::to_string(1000 + time.count() % 1000).substr(1);
+    text.erase(text.find_last_not_of('0') + 1);
+  }
+  return text;
+}
+
+Verdict verdict_on_death(const PluginInfo& plugin,
+                         const Death& death,
+                         const std::string& printed,
+                         std::chrono::milliseconds timeout) {
+  const Output output = split_output(printed);
+  Verdict verdict;
+  verdict.details = details_of(output);
+  std::string what;
+  if (death.is_hung) {
+    verdict.id = "plugin.hung";
+    what = "was not loaded within " + seconds(timeout) + " s";
+  } else if (WIFSIGNALED(death.status)) {
+    verdict.id = "plugin.crashed";
+    const char* const name = sigabbrev_np(WTERMSIG(death.status));
+    what = "crashed with " +
+           (name != nullptr ? "SIG" + std::string(name)
+                            : "signal " + std::to_string(WTERMSIG(death.status))) +
+           " while it was being loaded";
+    if (const std::string frame = innermost_frame(plugin, output.frames); !frame.empty()) {
+      what += ", in " + frame;
+    }
+  } else {
+    verdict.id = "plugin.crashed";
+    what = "ended the process with status " + std::to_string(WEXITSTATUS(death.status)) +
+           " while it was being loaded";
+  }
+  if (const std::string words = last_words(output.text); !words.empty()) {
+    what += ", after printing \"" + words + "\"";
+  }
+  verdict.message = plugin.describe() + " " + what +
+                    (death.is_hung ? "; mend it or remove it, or set TENON_VET_TIMEOUT_S higher "
+                                     "where it is merely slow"
+                                   : "; mend it or remove it");
+  return verdict;
+}
+
+Verdict verdict_on_answer(const std::string& answer, const std::string& printed) {
+  const auto json = nlohmann::json::parse(answer, nullptr, /*allow_exceptions=*/false);
+  Verdict verdict;
+  verdict.details = trimmed(printed);
+  if (json.is_object()) {
+    verdict.id = json.value("id", "");
+    verdict.message = json.value("message", "");
+  }
+  return verdict;
+}
+
+}  // namespace
+
+std::chrono::milliseconds vet_timeout_from_environment() {
+  const char* const text = std::getenv("TENON_VET_TIMEOUT_S");
+  if (text == nullptr || *text == '\0') {
+    return std::chrono::seconds(10);
+  }
+  double value = 0;
+  const auto [end, problem] = std::from_chars(text, text + std::strlen(text), value);
+  // A day is longer than anybody waits, and short enough for every clock.
+  if (problem != std::errc() || *end != '\0' || !(value > 0) || value > 86400) {
+    throw Error("usage.bad_option",
+                "TENON_VET_TIMEOUT_S is \"" + std::string(text) +
+                    "\"; it is a number of seconds above 0, at most 86400");
+  }
+  return std::chrono::milliseconds(std::max<long>(1, static_cast<long>(value * 1000)));
+}
+
+std::vector<Verdict> vet_plugins(std::span<const PluginInfo* const> plugins,
+                                 const ServiceTable& services,
+                                 std::chrono::milliseconds timeout) {
+  std::vector<Verdict> verdicts;
+  std::unique_ptr<VetProcess> child;
+  std::size_t num_before = 0;  // plugins that this child has loaded
+  while (verdicts.size() < plugins.size()) {
+    const std::size_t i = verdicts.size();
+    if (child == nullptr) {
+      child = std::make_unique<VetProcess>(plugins, services);
+      num_before = 0;
+    }
+    const std::optional<std::string> answer = child->ask(static_cast<uint32_t>(i), timeout);
+    if (answer) {
+      verdicts.push_back(verdict_on_answer(*answer, child->output()));
+      ++num_before;
+      continue;
+    }
+    // Beside others a plugin may crash that is sound alone (two that define one operator), and the
+    // order in which they are vetted must not decide who is refused: ask again in a fresh child.
+    const bool is_alone = num_before == 0;
+    if (is_alone || child->death().is_hung) {
+      verdicts.push_back(verdict_on_death(*plugins[i], child->death(), child->output(), timeout));
+    } else {
+      log_debug(plugins[i]->file +
+                " ended the child that had loaded others before; once more, alone");
+    }
+    child.reset();
+  }
+  return verdicts;
+}
+
+}  // namespace tenon

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/vet_cache.hpp"
+
+#include "host/log/log.hpp"
+#include "host/plugin/content_hash.hpp"
+#include "host/plugin/elf_notes.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <elf.h>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int kFormat = 1;
+
+// A developer's host is another one after each build. The newest entries of a file are enough.
+constexpr std::size_t kMaxHostsPerFile = 4;
+
+// Verdicts that depend on the file alone. What the dynamic linker or a plugin's own entry refuses
+// may work tomorrow, and is cheap to ask again.
+constexpr std::array<std::string_view, 7> kLasting = {"",
+                                                      "plugin.abi_mismatch",
+                                                      "plugin.bad_schema",
+                                                      "plugin.components_differ",
+                                                      "plugin.crashed",
+                                                      "plugin.hung",
+                                                      "plugin.missing_interface"};
+
+std::string canonical(const std::string& file) {
+  std::error_code failed;
+  const std::string path = fs::canonical(file, failed).string();
+  return failed ? file : path;
+}
+
+int64_t nanoseconds(const timespec& time) {
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+}  // namespace
+
+std::string default_vet_cache_file() {
+  const auto folder_of = [](const char* name) {
+    const char* const value = std::getenv(name);
+    // The XDG base directory specification has relative paths ignored.
+    return value != nullptr && *value == '/' ? std::string(value) : std::string();
+  };
+  std::string folder = folder_of("XDG_CACHE_HOME");
+  if (folder.empty() && !(folder = folder_of("HOME")).empty()) {
+    folder += "/.cache";
+  }
+  return folder.empty() ? folder : folder + "/tenon/vetted.json";
+}
+
+std::string host_build_id() {
+  const std::string program = "/proc/self/exe";
+  for (const ElfNote& note : read_elf_notes(program).notes) {
+    if (note.owner == "GNU" && note.type == NT_GNU_BUILD_ID) {
+      static constexpr char kDigits[] = "0123456789abcdef";
+      std::string id;
+      for (const char byte : note.content) {
+        id += kDigits[static_cast<unsigned char>(byte) >> 4];
+        id += kDigits[static_cast<unsigned char>(byte) & 15];
+      }
+      return id;
+    }
+  }
+  const FileStamp stamp = file_stamp(program).value_or(FileStamp{});
+  return std::to_string(stamp.size) + "." + std::to_string(stamp.modified_ns);
+}
+
+std::optional<FileStamp> file_stamp(const std::string& file) {
+  struct stat status {};
+  if (stat(file.c_str(), &status) != 0) {
+    return std::nullopt;
+  }
+  return FileStamp{.device = status.st_dev,
+                   .inode = status.st_ino,
+                   .size = static_cast<uint64_t>(status.st_size),
+                   .modified_ns = nanoseconds(status.st_mtim),
+                   .changed_ns = nanoseconds(status.st_ctim)};
+}
+
+VetCache::VetCache(std::string file, std::string host)
+    : file_(std::move(file)), host_(std::move(host)) {
+  if (!file_.empty()) {
+    entries_ = read(file_);
+  }
+}
+
+VetCache::Entries VetCache::read(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) {
+    return {};
+  }
+  const Json json = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  Entries entries;
+  try {
+    if (json.at("format") != kFormat) {
+      return {};
+    }
+    for (const Json& one : json.at("entries")) {
+      Entry entry{
+          .host = one.at("host"),
+          .file = one.at("file"),
+          .stamp = {.device = one.at("device"),
+                    .inode = one.at("inode"),
+                    .size = one.at("size"),
+                    .modified_ns = one.at("modified_ns"),
+                    .changed_ns = one.at("changed_ns")},
+          .hash = one.at("hash"),
+          .unix_seconds = one.at("unix_seconds"),
+          .timeout_ms = one.at("timeout_ms"),
+          .verdict = {
+              .id = one.at("id"), .message = one.at("message"), .details = one.at("details")}};
+      entries.emplace(one.at("path"), std::move(entry));
+    }
+  } catch (const Json::exception& problem) {
+    log_debug("the vet cache " + file + " is ignored: " + problem.what());
+    return {};
+  }
+  return entries;
+}
+
+VetCache::Entry* VetCache::entry_of(const std::string& path) {
+  const auto [begin, end] = entries_.equal_range(path);
+  const auto found =
+      std::find_if(begin, end, [&](const auto& item) { return item.second.host == host_; });
+  return found != end ? &found->second : nullptr;
+}
+
+std::optional<Verdict> VetCache::find(const std::string& plugin,
+                                      std::chrono::milliseconds timeout) {
+  Entry* const entry = entry_of(canonical(plugin));
+  const std::optional<FileStamp> stamp = file_stamp(plugin);
+  if (entry == nullptr || !stamp) {
+    return std::nullopt;
+  }
+  if (entry->verdict.id == "plugin.hung" && timeout.count() > entry->timeout_ms) {
+    return std::nullopt;
+  }
+  if (entry->stamp != *stamp) {
+    if (entry->stamp.size != stamp->size || content_hash(plugin) != entry->hash) {
+      return std::nullopt;
+    }
+    entry->stamp = *stamp;
+    is_changed_ = true;
+  }
+  Verdict verdict = entry->verdict;
+  if (verdict.message.starts_with(entry->file)) {  // it is to be named as it is named now
+    verdict.message.replace(0, entry->file.size(), plugin);
+  }
+  return verdict;
+}
+
+void VetCache::store(const std::string& plugin,
+                     const FileStamp& stamp,
+                     const Verdict& verdict,
+                     std::chrono::milliseconds timeout) {
+  const std::optional<std::string> hash = content_hash(plugin);
+  // A file that has changed since is not the one that was vetted.
+  if (file_.empty() || !hash || file_stamp(plugin) != stamp ||
+      std::ranges::find(kLasting, verdict.id) == kLasting.end()) {
+    return;
+  }
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  Entry fresh{.host = host_,
+              .file = plugin,
+              .stamp = stamp,
+              .hash = *hash,
+              .unix_seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+              .timeout_ms = timeout.count(),
+              .verdict = verdict};
+  const std::string path = canonical(plugin);
+  if (Entry* const known = entry_of(path)) {
+    *known = std::move(fresh);
+  } else {
+    entries_.emplace(path, std::move(fresh));
+  }
+  is_changed_ = true;
+}
+
+void VetCache::save() {
+  if (file_.empty() || !is_changed_) {
+    return;
+  }
+  for (auto& [path, entry] : read(file_)) {
+    const std::string& host = entry.host;
+    const auto [begin, end] = entries_.equal_range(path);
+    if (std::none_of(begin, end, [&host](const auto& item) { return item.second.host == host; })) {
+      entries_.emplace(path, std::move(entry));
+    }
+  }
+
+  Json all = Json::array();
+  for (auto begin = entries_.begin(); begin != entries_.end();) {
+    const auto end = entries_.upper_bound(begin->first);
+    std::vector<const Entry*> of_file;
+    for (auto item = begin; item != end; ++item) {
+      of_file.push_back(&item->second);
+    }
+    std::ranges::sort(of_file, std::ranges::greater(), &Entry::unix_seconds);
+    of_file.resize(std::min(of_file.size(), kMaxHostsPerFile));
+    if (!file_stamp(begin->first)) {
+      of_file.clear();  // the file is gone
+    }
+    for (const Entry* const entry : of_file) {
+      all.push_back({{"path", begin->first},
+                     {"host", entry->host},
+                     {"file", entry->file},
+                     {"device", entry->stamp.device},
+                     {"inode", entry->stamp.inode},
+                     {"size", entry->stamp.size},
+                     {"modified_ns", entry->stamp.modified_ns},
+                     {"changed_ns", entry->stamp.changed_ns},
+                     {"hash", entry->hash},
+                     {"unix_seconds", entry->unix_seconds},
+                     {"timeout_ms", entry->timeout_ms},
+                     {"id", entry->verdict.id},
+                     {"message", entry->verdict.message},
+                     {"details", entry->verdict.details}});
+    }
+    begin = end;
+  }
+  const Json json = {{"format", kFormat}, {"entries", std::move(all)}};
+  // Paths and what plugins print need not be UTF-8.
+  const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+
+  // Into a file of this process's own and then into place, so that a reader sees all or nothing.
+  const std::string fresh = file_ + "." + std::to_string(getpid());
+  std::error_code problem;
+  fs::create_directories(fs::path(file_).parent_path(), problem);
+  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  if (!out) {
+    log_debug("the vet cache " + file_ + " cannot be written");
+    fs::remove(fresh, problem);
+    return;
+  }
+  fs::rename(fresh, file_, problem);
+  if (problem) {
+    log_debug("the vet cache " + file_ + " cannot be written: " + problem.message());
+    fs::remove(fresh, problem);
+    return;
+  }
+  is_changed_ = false;
+}
+
+}  // namespace tenon

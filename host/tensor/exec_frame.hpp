@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The `tenon_exec` that one component's compute calls receive, kept and adjusted from call to call.
+// Threads: owned and driven by the train thread.
+#pragma once
+
+#include <tenon/exec.h>
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+
+namespace tenon {
+
+// What all components of a run share.
+struct ExecBase {
+  uint64_t seed = 0;  // of the run
+  at::ScalarType compute_dtype = at::kFloat;
+  const tenon_mesh* mesh = nullptr;
+  const tenon_tensor_api* tensors = nullptr;
+  const tenon_op_api* ops = nullptr;
+};
+
+// Where in the run a call happens.
+struct CallPlace {
+  uint64_t step = 0;
+  uint32_t microbatch = 0;
+  bool is_train = true;
+};
+
+class ExecFrame {
+ public:
+  // `host` is the one that the component's plugin was given.
+  ExecFrame(const tenon_host* host, const ExecBase& base);
+
+  void move_to(const CallPlace& place);
+  // Seeds the call: `salt` tells apart the blocks (or other users of random numbers) of one place.
+  // Returns the seed, so that the default generator can be given the same.
+  uint64_t seed_for(uint32_t salt);
+  void set_recompute(bool is_recompute) { exec_.is_recompute = is_recompute ? 1 : 0; }
+
+  const tenon_exec& exec() const { return exec_; }
+
+ private:
+  uint64_t run_seed_;
+  tenon_exec exec_{};
+};
+
+}  // namespace tenon

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// First values of parameters (TENON_INIT_* of model.h): each element is a function of (seed, name
+// of the parameter, its index), so that any slice, on any number of ranks, gets the same bits.
+// Modules that bring their own first values (TENON_INIT_MODULE) do not come here.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace tenon {
+
+// True if `kind` is one that fill_init knows, with a and b that make sense for it: finite, a
+// standard deviation that is not negative, a <= b for a uniform one.
+bool is_legal_init(uint32_t kind, double a, double b) noexcept;
+
+// Fills `slice` with elements [first, first + slice.numel()) of the parameter `name`, in row-major
+// order. Values are computed in double, rounded to fp32 and then to the slice's dtype, so that a
+// bf16 parameter starts as the rounded fp32 one; fp64 keeps the double.
+//
+// Shapes   slice: any, contiguous, f64, f32, bf16 or f16, on any device
+// Errors   tensor.bad_argument: an initializer that is not legal, another slice
+// Threads  [main]; runs on the compute threads
+void fill_init(uint32_t kind,
+               double a,
+               double b,
+               uint64_t seed,
+               std::string_view name,
+               int64_t first,
+               const at::Tensor& slice);
+
+}  // namespace tenon

@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/tensor/op_service.hpp"
+
+#include "host/tensor/handle.hpp"
+#include "host/tensor/torch_guard.hpp"
+
+#include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/function_schema.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+#include <ATen/core/stack.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+// What an argument of a schema takes, or a result of one is.
+enum class Takes {
+  kTensor,
+  kTensors,
+  kOptionalTensors,
+  kInt,
+  kInts,
+  kFloat,
+  kFloats,
+  kBool,
+  kBools,
+  kString,
+  kScalar,
+  kScalars,
+  kDtype,
+  kLayout,
+  kMemoryFormat,
+  kDevice,
+  kOther  // Generator, Storage, Dimname, ...: no tag can say one, but NONE or a default may do
+};
+
+Takes takes_of(const c10::Type& type) {
+  switch (type.kind()) {
+    case c10::TypeKind::TensorType:
+      return Takes::kTensor;
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::SymIntType:
+      return Takes::kInt;
+    case c10::TypeKind::FloatType:
+    case c10::TypeKind::SymFloatType:
+      return Takes::kFloat;
+    case c10::TypeKind::BoolType:
+    case c10::TypeKind::SymBoolType:
+      return Takes::kBool;
+    case c10::TypeKind::StringType:
+      return Takes::kString;
+    case c10::TypeKind::NumberType:
+      return Takes::kScalar;
+    case c10::TypeKind::ScalarTypeType:
+      return Takes::kDtype;
+    case c10::TypeKind::LayoutType:
+      return Takes::kLayout;
+    case c10::TypeKind::MemoryFormatType:
+      return Takes::kMemoryFormat;
+    case c10::TypeKind::DeviceObjType:
+      return Takes::kDevice;
+    case c10::TypeKind::ListType: {
+      const c10::Type& element = *type.castRaw<c10::ListType>()->getElementType();
+      if (element.kind() == c10::TypeKind::OptionalType) {
+        const c10::Type& inner = *element.castRaw<c10::OptionalType>()->getElementType();
+        return takes_of(inner) == Takes::kTensor ? Takes::kOptionalTensors : Takes::kOther;
+      }
+      switch (takes_of(element)) {
+        case Takes::kTensor:
+          return Takes::kTensors;
+        case Takes::kInt:
+          return Takes::kInts;
+        case Takes::kFloat:
+          return Takes::kFloats;
+        case Takes::kBool:
+          return Takes::kBools;
+        case Takes::kScalar:
+          return Takes::kScalars;
+        default:
+          return Takes::kOther;
+      }
+    }
+    default:
+      return Takes::kOther;
+  }
+}
+
+struct ArgumentPlan {
+  std::string name;
+  Takes takes = Takes::kOther;
+  bool is_optional = false;
+  std::optional<c10::IValue> default_value;
+};
+
+}  // namespace
+}  // namespace tenon
+
+struct tenon_op {
+  c10::OperatorHandle handle;
+  std::string schema;
+  std::vector<tenon::ArgumentPlan> arguments;
+  std::vector<tenon::Takes> results;
+};
+
+namespace tenon {
+namespace {
+
+// ---- finding ----
+
+std::string full_name(const c10::OperatorName& name) {
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+// The overloads of that name where there are some, else up to three names that look like it.
+std::string nearest_ops(const c10::OperatorName& wanted) {
+  std::vector<std::string> overloads;
+  std::vector<std::pair<size_t, std::string>> near;
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name == wanted.name) {
+      overloads.push_back(full_name(name));
+    } else {
+      near.emplace_back(edit_distance(name.name, wanted.name), name.name);
+    }
+  }
+  std::string text;
+  const auto add = [&](const std::string& name) { text += (text.empty() ? "" : ", ") + name; };
+  if (!overloads.empty()) {
+    std::ranges::sort(overloads);
+    std::ranges::for_each(overloads, add);
+    return "its overloads are " + text;
+  }
+  std::ranges::sort(near);
+  const auto last = std::unique(near.begin(), near.end());
+  for (auto it = near.begin(); it != last && it != near.begin() + 3; ++it) {
+    add(it->second);
+  }
+  return "the nearest names are " + text;
+}
+
+std::unique_ptr<const tenon_op> plan_op(const c10::OperatorHandle& handle) {
+  const c10::FunctionSchema& schema = handle.schema();
+  std::vector<ArgumentPlan> arguments;
+  for (const c10::Argument& argument : schema.arguments()) {
+    const c10::Type* type = argument.real_type().get();
+    ArgumentPlan plan{.name = argument.name(), .default_value = argument.default_value()};
+    if (const auto* const optional = type->castRaw<c10::OptionalType>()) {
+      plan.is_optional = true;
+      type = optional->getElementType().get();
+    }
+    plan.takes = takes_of(*type);
+    arguments.push_back(std::move(plan));
+  }
+  std::vector<Takes> results;
+  for (const c10::Argument& result : schema.returns()) {
+    results.push_back(takes_of(*result.real_type()));
+  }
+  return std::unique_ptr<const tenon_op>(
+      new tenon_op{handle, c10::toString(schema), std::move(arguments), std::move(results)});
+}
+
+// Operators that were asked for. Never destroyed: plugins keep pointers into it for good.
+struct OpCache {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<const tenon_op>, std::less<>> ops;
+
+  static OpCache& instance() {
+    static auto* const cache = new OpCache;
+    return *cache;
+  }
+};
+
+const tenon_op* find_op(std::string_view name) {
+  OpCache& cache = OpCache::instance();
+  {
+    const std::lock_guard lock(cache.mutex);
+    if (const auto found = cache.ops.find(name); found != cache.ops.end()) {
+      return found->second.get();
+    }
+  }
+  const size_t colons = name.find("::");
+  const size_t dot = name.find('.', colons == std::string_view::npos ? 0 : colons);
+  const c10::OperatorName wanted(
+      std::string(name.substr(0, dot)),
+      dot == std::string_view::npos ? "" : std::string(name.substr(dot + 1)));
+  const std::optional<c10::OperatorHandle> handle = c10::Dispatcher::singleton().findSchema(wanted);
+  if (!handle) {
+    throw StatusError(TENON_NOT_FOUND,
+                      "tensor.unknown_op",
+                      "there is no operator '" + std::string(name) + "'; " + nearest_ops(wanted));
+  }
+  std::unique_ptr<const tenon_op> op = plan_op(*handle);
+  const std::lock_guard lock(cache.mutex);
+  return cache.ops.try_emplace(std::string(name), std::move(op)).first->second.get();
+}
+
+tenon_status* find(const tenon_host* host, const char* name, const tenon_op** out_ref) {
+  return torch_guard(host, "find: ", [&] {
+    if (name == nullptr || out_ref == nullptr) {
+      throw Error("tensor.bad_argument",
+                  name == nullptr ? "argument 'name' is null" : "argument 'out_ref' is null");
+    }
+    *out_ref = find_op(name);
+  });
+}
+
+// ---- arguments ----
+
+const char* tag_name(uint32_t tag) {
+  static constexpr const char* kNames[] = {"NONE",
+                                           "TENSOR",
+                                           "TENSORS",
+                                           "INT",
+                                           "INTS",
+                                           "DOUBLE",
+                                           "DOUBLES",
+                                           "BOOL",
+                                           "BOOLS",
+                                           "STRING",
+                                           "DTYPE",
+                                           "DEVICE",
+                                           "DEFAULT"};
+  return tag < std::size(kNames) ? kNames[tag] : "an unknown tag";
+}
+
+// An argument on its way into an operator.
+class Converter {
+ public:
+  Converter(const tenon_op& op, size_t index, const tenon_any& any)
+      : op_(op), plan_(op.arguments[index]), index_(index), any_(any) {}
+
+  c10::IValue convert() const {
+    if (any_.tag == TENON_ANY_DEFAULT) {
+      return default_of(op_, index_);
+    }
+    if (any_.tag == TENON_ANY_NONE) {
+      if (!plan_.is_optional) {
+        refuse("takes no NONE");
+      }
+      return {};
+    }
+    switch (plan_.takes) {
+      case Takes::kTensor:
+        require(TENON_ANY_TENSOR);
+        if (any_.v.tensor == nullptr) {
+          refuse("is a null tensor");
+        }
+        return tensor_of(any_.v.tensor);
+      case Takes::kTensors:
+        require(TENON_ANY_TENSORS);
+        return tensors();
+      case Takes::kOptionalTensors:
+        require(TENON_ANY_TENSORS);
+        return optional_tensors();
+      case Takes::kInt:
+        require(TENON_ANY_INT);
+        return any_.v.i;
+      case Takes::kInts:
+        require(TENON_ANY_INTS);
+        return list_of<int64_t>(any_.v.ints);
+      case Takes::kFloat:
+        return number();
+      case Takes::kFloats:
+        if (any_.tag == TENON_ANY_INTS) {
+          return list_of<double>(any_.v.ints);
+        }
+        require(TENON_ANY_DOUBLES);
+        return list_of<double>(any_.v.doubles);
+      case Takes::kBool:
+        require(TENON_ANY_BOOL);
+        return any_.v.b;
+      case Takes::kBools:
+        require(TENON_ANY_BOOLS);
+        return list_of<bool>(any_.v.bools);
+      case Takes::kString:
+        require(TENON_ANY_STRING);
+        if (any_.v.s == nullptr) {
+          refuse("is a null string");
+        }
+        return std::string(any_.v.s);
+      case Takes::kScalar:
+        if (any_.tag == TENON_ANY_INT) {
+          return any_.v.i;
+        }
+        if (any_.tag == TENON_ANY_BOOL) {
+          return any_.v.b;
+        }
+        return number();
+      case Takes::kScalars:
+        if (any_.tag == TENON_ANY_INTS) {
+          return list_of<at::Scalar>(any_.v.ints);
+        }
+        require(TENON_ANY_DOUBLES);
+        return list_of<at::Scalar>(any_.v.doubles);
+      case Takes::kDtype:
+        if (any_.tag != TENON_ANY_DTYPE) {
+          require(TENON_ANY_INT);
+        }
+        return number_below(static_cast<int64_t>(at::ScalarType::Undefined));
+      case Takes::kLayout:
+        require(TENON_ANY_INT);
+        return number_below(static_cast<int64_t>(at::Layout::NumOptions));
+      case Takes::kMemoryFormat:
+        require(TENON_ANY_INT);
+        return number_below(static_cast<int64_t>(at::MemoryFormat::NumOptions));
+      case Takes::kDevice:
+        require(TENON_ANY_DEVICE);
+        return to_torch(any_.v.device);
+      case Takes::kOther:
+        break;
+    }
+    refuse("takes a value that plugins cannot make; leave it NONE or DEFAULT");
+  }
+
+  static c10::IValue default_of(const tenon_op& op, size_t index) {
+    const std::optional<c10::IValue>& value = op.arguments[index].default_value;
+    if (!value) {
+      refuse(op, index, "is missing and has no default");
+    }
+    return *value;
+  }
+
+ private:
+  [[noreturn]] static void refuse(const tenon_op& op, size_t index, const std::string& why) {
+    throw Error("tensor.bad_argument",
+                "argument " + std::to_string(index) + " '" + op.arguments[index].name + "' " + why +
+                    "; the operator is " + op.schema);
+  }
+  [[noreturn]] void refuse(const std::string& why) const { refuse(op_, index_, why); }
+
+  void require(uint32_t tag) const {
+    if (any_.tag != tag) {
+      refuse(std::string("takes ") + tag_name(tag) + ", not " + tag_name(any_.tag));
+    }
+  }
+
+  double number() const {
+    if (any_.tag == TENON_ANY_INT) {
+      return static_cast<double>(any_.v.i);
+    }
+    require(TENON_ANY_DOUBLE);
+    return any_.v.d;
+  }
+
+  // libtorch casts these to its enums unseen.
+  int64_t number_below(int64_t limit) const {
+    if (any_.v.i < 0 || any_.v.i >= limit) {
+      refuse("has no such value as " + std::to_string(any_.v.i));
+    }
+    return any_.v.i;
+  }
+
+  void check_data(const void* data) const {
+    if (data == nullptr && any_.count > 0) {
+      refuse("is a list at a null address");
+    }
+  }
+
+  template <class To, class From>
+  c10::List<To> list_of(const From* data) const {
+    check_data(data);
+    c10::List<To> list;
+    list.reserve(any_.count);
+    for (size_t i = 0; i < any_.count; ++i) {
+      list.push_back(To(data[i]));
+    }
+    return list;
+  }
+
+  c10::List<at::Tensor> tensors() const {
+    check_data(any_.v.tensors);
+    c10::List<at::Tensor> list;
+    list.reserve(any_.count);
+    for (size_t i = 0; i < any_.count; ++i) {
+      if (any_.v.tensors[i] == nullptr) {
+        refuse("has a null tensor in its list");
+      }
+      list.push_back(tensor_of(any_.v.tensors[i]));
+    }
+    return list;
+  }
+
+  c10::List<std::optional<at::Tensor>> optional_tensors() const {
+    check_data(any_.v.tensors);
+    c10::List<std::optional<at::Tensor>> list;
+    list.reserve(any_.count);
+    for (size_t i = 0; i < any_.count; ++i) {
+      const tenon_tensor* const tensor = any_.v.tensors[i];
+      list.push_back(tensor != nullptr ? std::optional(tensor_of(tensor)) : std::nullopt);
+    }
+    return list;
+  }
+
+  const tenon_op& op_;
+  const ArgumentPlan& plan_;
+  size_t index_;
+  const tenon_any& any_;
+};
+
+// ---- results ----
+
+// Results on their way out. Handles that were made are released again if a later one fails.
+class Results {
+ public:
+  explicit Results(const tenon_op& op) : op_(op) {}
+  Results(const Results&) = delete;
+  Results& operator=(const Results&) = delete;
+  ~Results() {
+    for (tenon_tensor* const handle : handles_) {
+      release_handle(handle);
+    }
+  }
+
+  void add(const c10::IValue& value, Takes kind) {
+    if (value.isTensor()) {
+      add_tensor(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        add_tensor(tensor);
+      }
+    } else if (value.isNone()) {
+      add_any(TENON_ANY_NONE);
+    } else if (value.isInt() || value.isSymInt()) {
+      add_any(kind == Takes::kDtype ? TENON_ANY_DTYPE : TENON_ANY_INT).v.i = value.toInt();
+    } else if (value.isDouble() || value.isSymFloat()) {
+      add_any(TENON_ANY_DOUBLE).v.d = value.toDouble();
+    } else if (value.isBool() || value.isSymBool()) {
+      add_any(TENON_ANY_BOOL).v.b = value.toBool();
+    } else if (value.isDevice()) {
+      add_any(TENON_ANY_DEVICE).v.device = to_abi(value.toDevice());
+    } else {
+      throw StatusError(TENON_UNSUPPORTED,
+                        "tensor.op_failed",
+                        "a result is " + value.tagKind() +
+                            ", which plugins cannot read; the operator is " + op_.schema);
+    }
+  }
+
+  size_t size() const { return values_.size(); }
+
+  void hand_out(tenon_any* results) {
+    std::ranges::copy(values_, results);
+    handles_.clear();
+  }
+
+ private:
+  tenon_any& add_any(uint32_t tag) {
+    tenon_any any = {};
+    any.tag = tag;
+    return values_.emplace_back(any);
+  }
+
+  void add_tensor(const at::Tensor& tensor) {
+    if (!tensor.defined()) {
+      add_any(TENON_ANY_NONE);
+      return;
+    }
+    handles_.reserve(handles_.size() + 1);
+    tenon_any& any = add_any(TENON_ANY_TENSOR);
+    any.v.tensor = new_handle(tensor);
+    handles_.push_back(any.v.tensor);
+  }
+
+  const tenon_op& op_;
+  std::vector<tenon_any> values_;
+  std::vector<tenon_tensor*> handles_;
+};
+
+void check_room(const tenon_op& op, size_t num_results, size_t room) {
+  if (num_results > room) {
+    throw Error("tensor.bad_argument",
+                "there are " + std::to_string(num_results) + " results and room for " +
+                    std::to_string(room) + "; the operator is " + op.schema);
+  }
+}
+
+void run_op(const tenon_op& op,
+            const tenon_any* args,
+            size_t num_args,
+            tenon_any* results,
+            size_t* io_num_results) {
+  if ((args == nullptr && num_args > 0) || io_num_results == nullptr ||
+      (results == nullptr && *io_num_results > 0)) {
+    throw Error("tensor.bad_argument", "args, results or io_num_results is null");
+  }
+  if (num_args > op.arguments.size()) {
+    throw Error("tensor.bad_argument",
+                "there are " + std::to_string(num_args) +
+                    " arguments, which are too many; the operator is " + op.schema);
+  }
+  // Before the operator runs, as far as it can be known: it may change its arguments. A list may
+  // turn out empty.
+  const auto is_list = [](Takes kind) { return kind == Takes::kTensors; };
+  check_room(op,
+             op.results.size() - static_cast<size_t>(std::ranges::count_if(op.results, is_list)),
+             *io_num_results);
+
+  torch::jit::Stack stack;
+  stack.reserve(std::max(op.arguments.size(), op.results.size()));
+  for (size_t i = 0; i < op.arguments.size(); ++i) {
+    stack.push_back(i < num_args ? Converter(op, i, args[i]).convert()
+                                 : Converter::default_of(op, i));
+  }
+  op.handle.callBoxed(stack);
+
+  Results outgoing(op);
+  for (size_t i = 0; i < stack.size(); ++i) {
+    outgoing.add(stack[i], i < op.results.size() ? op.results[i] : Takes::kOther);
+  }
+  check_room(op, outgoing.size(), *io_num_results);
+  outgoing.hand_out(results);
+  *io_num_results = outgoing.size();
+}
+
+tenon_status* call(const tenon_host* host,
+                   const tenon_op* op,
+                   const tenon_any* args,
+                   size_t num_args,
+                   tenon_any* results,
+                   size_t* io_num_results) {
+  if (op == nullptr) {
+    return make_status(host, TENON_INVALID, "tensor.bad_argument", "argument 'op' is null");
+  }
+  try {
+    run_op(*op, args, num_args, results, io_num_results);
+    return nullptr;
+  } catch (...) {
+    // The name is put together here, and not for each call.
+    return guard(host, [&] {
+      const std::string name = full_name(op->handle.operator_name());
+      return status_of_torch_exception(host, (name + ": ").c_str());
+    });
+  }
+}
+
+const char* schema(const tenon_op* op) {
+  return op != nullptr ? op->schema.c_str() : "";
+}
+
+}  // namespace
+
+const tenon_op_api* op_service() noexcept {
+  static constexpr tenon_op_api kApi = {
+      .struct_size = sizeof(tenon_op_api),
+      .find = find,
+      .call = call,
+      .schema = schema,
+  };
+  return &kApi;
+}
+
+}  // namespace tenon

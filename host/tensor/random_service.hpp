@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The service tenon.random/1: philox.hpp for plugins.
+
+#pragma once
+
+#include <tenon/random.h>
+
+namespace tenon {
+
+// The table, as random.h documents it.
+const tenon_random_api* random_service() noexcept;
+
+}  // namespace tenon

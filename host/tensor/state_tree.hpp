@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The state tree: what a run is made of, as named values in memory. Components put theirs in at a
+// checkpoint and take them out on resume; how it gets to a disk and back is not known here.
+// Names are paths ("hooks/0/best"); each subtree may carry the version of whoever wrote it.
+// Invariant: a name is never put twice.
+// Threads: owned by one thread at a time. Tensors inside may be read by another thread meanwhile.
+
+#pragma once
+
+#include <tenon/state.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace tenon {
+
+// Largest value that put_bytes takes.
+inline constexpr size_t kMaxStateBytes = size_t{1} << 20;
+
+struct StateEntry {
+  std::variant<int64_t, double, std::string, at::Tensor> value;  // the string holds bytes
+  uint32_t scope = TENON_STATE_REPLICATED;                       // TENON_STATE_*
+};
+
+class StateTree {
+ public:
+  enum class Copy { kNo, kYes };
+
+  // Adds an entry. A tensor is kept as it is, without its autograd history; who goes on changing it
+  // in place passes Copy::kYes.
+  //
+  // Errors  state.bad_entry: an illegal name, one that is there, too many bytes, an unknown scope
+  void put_int(std::string_view name, int64_t value, uint32_t scope = TENON_STATE_REPLICATED);
+  void put_double(std::string_view name, double value, uint32_t scope = TENON_STATE_REPLICATED);
+  void put_bytes(std::string_view name,
+                 std::string_view bytes,
+                 uint32_t scope = TENON_STATE_REPLICATED);
+  void put_tensor(std::string_view name,
+                  const at::Tensor& tensor,
+                  Copy copy,
+                  uint32_t scope = TENON_STATE_REPLICATED);
+
+  // The value of an entry. References last until the tree changes.
+  //
+  // Errors  state.missing_entry; state.wrong_type
+  int64_t get_int(std::string_view name) const;
+  double get_double(std::string_view name) const;
+  const std::string& get_bytes(std::string_view name) const;
+  const at::Tensor& get_tensor(std::string_view name) const;
+
+  // The entry, or null.
+  const StateEntry* find(std::string_view name) const;
+  // True if an entry or a version lies at or below `prefix`.
+  bool has_subtree(std::string_view prefix) const;
+
+  // The version of a subtree; 0 where none was set. "" is the whole tree.
+  void set_version(std::string_view prefix, uint32_t version);
+  uint32_t version(std::string_view prefix) const;
+
+  // All entries and versions, sorted by name: what a checkpoint writes.
+  const std::map<std::string, StateEntry, std::less<>>& entries() const { return entries_; }
+  const std::map<std::string, uint32_t, std::less<>>& versions() const { return versions_; }
+
+  // Same names, scopes, versions and values, to the bit: -0.0 is not 0.0, a NaN equals itself.
+  friend bool operator==(const StateTree& a, const StateTree& b);
+
+ private:
+  void put(std::string_view name, StateEntry&& entry);
+  template <class T>
+  const T& get(std::string_view name) const;
+
+  std::map<std::string, StateEntry, std::less<>> entries_;
+  std::map<std::string, uint32_t, std::less<>> versions_;
+};
+
+// "prefix/name", or `name` alone under the empty prefix.
+std::string state_path(std::string_view prefix, std::string_view name);
+
+// True for "a/b/c" of [a-z0-9_.-], no part of which is empty, "." or "..": what plugins may use.
+bool is_legal_state_name(std::string_view name) noexcept;
+
+// Something whose state belongs into a checkpoint.
+class Stateful {
+ public:
+  virtual ~Stateful() = default;
+
+  // Puts the state below `prefix`. Cheap, no I/O, changes nothing.
+  //
+  // Threads  [step], between steps
+  virtual void snapshot(StateTree& tree, const std::string& prefix) const = 0;
+
+  // Takes over the state below `prefix`.
+  //
+  // Errors   state.missing_entry, state.wrong_type, and what the component itself refuses
+  // Threads  [main]
+  virtual void load(const StateTree& tree, const std::string& prefix) = 0;
+};
+
+}  // namespace tenon

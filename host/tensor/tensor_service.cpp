@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/tensor/tensor_service.hpp"
+
+#include "host/tensor/dtype.hpp"
+#include "host/tensor/handle.hpp"
+#include "host/tensor/torch_guard.hpp"
+
+#include <ATen/DLConvertor.h>
+#include <ATen/Functions.h>
+#include <ATen/dlpack.h>
+#include <c10/core/ScalarType.h>
+
+#include <string>
+
+namespace tenon {
+namespace {
+
+constexpr const char* kBadArgument = "tensor.bad_argument";
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(kBadArgument, message);
+}
+
+template <class T>
+T& not_null(T* pointer, const char* name) {
+  if (pointer == nullptr) {
+    refuse(std::string("argument '") + name + "' is null");
+  }
+  return *pointer;
+}
+
+const at::Tensor& defined(const tenon_tensor* tensor) {
+  not_null(tensor, "tensor");
+  if (!tensor_of(tensor).defined()) {
+    refuse("the handle holds no tensor");
+  }
+  return tensor_of(tensor);
+}
+
+at::IntArrayRef shape_of(uint32_t ndim, const int64_t* shape) {
+  if (ndim > 0) {
+    not_null(shape, "shape");
+  }
+  for (uint32_t axis = 0; axis < ndim; ++axis) {
+    if (shape[axis] < 0) {
+      refuse("axis " + std::to_string(axis) + " has the negative size " +
+             std::to_string(shape[axis]));
+    }
+  }
+  return {shape, ndim};
+}
+
+at::TensorOptions options_of(uint32_t dtype, tenon_device device) {
+  const std::optional<at::ScalarType> type = scalar_type_of(dtype);
+  if (!type) {
+    refuse(std::to_string(dtype) + " is no dtype of tenon/tensor.h");
+  }
+  return at::TensorOptions().dtype(*type).device(to_torch(device));
+}
+
+tenon_status* info(const tenon_tensor* tensor, tenon_tensor_info* out) {
+  return torch_guard(nullptr, "info: ", [&] {
+    const at::Tensor& t = defined(tensor);
+    not_null(out, "out");
+    if (out->struct_size < sizeof(tenon_tensor_info)) {
+      refuse("struct_size is " + std::to_string(out->struct_size) +
+             "; set it to sizeof(tenon_tensor_info) before the call");
+    }
+    const uint32_t dtype = dtype_of(t);
+    const tenon_device device = to_abi(t.device());
+    const at::IntArrayRef sizes = t.sizes();
+    const at::IntArrayRef strides = t.strides();
+    void* const data = t.is_meta() || t.numel() == 0 ? nullptr : t.data_ptr();
+    out->dtype = dtype;
+    out->ndim = static_cast<uint32_t>(sizes.size());
+    out->device = device;
+    out->shape_ref = sizes.data();
+    out->strides_ref = strides.data();
+    out->numel = t.numel();
+    out->data = data;
+    out->is_contiguous = t.is_contiguous() ? 1 : 0;
+    out->requires_grad = t.requires_grad() ? 1 : 0;
+  });
+}
+
+tenon_status* empty(const tenon_host* host,
+                    uint32_t dtype,
+                    tenon_device device,
+                    uint32_t ndim,
+                    const int64_t* shape,
+                    tenon_tensor** out_own) {
+  return torch_guard(host, "empty: ", [&] {
+    not_null(out_own, "out_own");
+    *out_own = new_handle(at::empty(shape_of(ndim, shape), options_of(dtype, device)));
+  });
+}
+
+tenon_status* full(const tenon_host* host,
+                   uint32_t dtype,
+                   tenon_device device,
+                   uint32_t ndim,
+                   const int64_t* shape,
+                   double value,
+                   tenon_tensor** out_own) {
+  return torch_guard(host, "full: ", [&] {
+    not_null(out_own, "out_own");
+    *out_own = new_handle(at::full(shape_of(ndim, shape), value, options_of(dtype, device)));
+  });
+}
+
+tenon_status* retain(const tenon_host* host, const tenon_tensor* tensor, tenon_tensor** out_own) {
+  return torch_guard(host, "retain: ", [&] {
+    not_null(out_own, "out_own");
+    *out_own = new_handle(defined(tensor));
+  });
+}
+
+tenon_status* item(const tenon_host* host, const tenon_tensor* tensor, double* out) {
+  return torch_guard(host, "item: ", [&] {
+    const at::Tensor& t = defined(tensor);
+    not_null(out, "out");
+    if (t.numel() != 1) {
+      refuse("item wants a tensor of one element, this one has " + std::to_string(t.numel()));
+    }
+    *out = t.item().toDouble();
+  });
+}
+
+// libtorch checks some of this itself, but partly after it has taken the deleter over, when a
+// failure would call it: then more than nothing would have changed hands.
+void check_dlpack(const DLManagedTensorVersioned& managed) {
+  if (managed.version.major != DLPACK_MAJOR_VERSION) {
+    refuse("DLPack " + std::to_string(managed.version.major) + "." +
+           std::to_string(managed.version.minor) + " is not version " +
+           std::to_string(DLPACK_MAJOR_VERSION) + " of the format");
+  }
+  const DLTensor& t = managed.dl_tensor;
+  if (t.ndim < 0 || (t.ndim > 0 && t.shape == nullptr)) {
+    refuse("the DLPack tensor has no shape");
+  }
+  int64_t numel = 1;
+  for (int32_t axis = 0; axis < t.ndim; ++axis) {
+    if (t.shape[axis] < 0 || __builtin_mul_overflow(numel, t.shape[axis], &numel)) {
+      refuse("axis " + std::to_string(axis) + " of the DLPack tensor has the size " +
+             std::to_string(t.shape[axis]));
+    }
+    if (t.strides != nullptr && t.strides[axis] < 0) {
+      refuse("axis " + std::to_string(axis) + " of the DLPack tensor has a negative stride");
+    }
+  }
+  if (t.data == nullptr && numel > 0) {
+    refuse("the DLPack tensor has elements but no data");
+  }
+  if (!dtype_of(at::toScalarType(t.dtype))) {
+    refuse("the DLPack tensor has an element type that tenon/tensor.h lacks");
+  }
+  if (t.device.device_type != kDLCPU && t.device.device_type != kDLCUDA) {
+    refuse("the DLPack tensor is on a device that is neither CPU nor CUDA");
+  }
+}
+
+tenon_status* from_dlpack(const tenon_host* host,
+                          DLManagedTensorVersioned* managed_own,
+                          tenon_tensor** out_own) {
+  return torch_guard(host, "from_dlpack: ", [&] {
+    not_null(out_own, "out_own");
+    check_dlpack(not_null(managed_own, "managed_own"));
+    *out_own = new_handle(at::fromDLPackVersioned(managed_own));
+  });
+}
+
+tenon_status* to_dlpack(const tenon_host* host,
+                        const tenon_tensor* tensor,
+                        DLManagedTensorVersioned** out_own) {
+  return torch_guard(host, "to_dlpack: ", [&] {
+    not_null(out_own, "out_own");
+    const at::Tensor& t = defined(tensor);
+    static_cast<void>(dtype_of(t));
+    // DLPack knows no autograd: the receiver sees the values.
+    *out_own = at::toDLPackVersioned(t.detach());
+  });
+}
+
+}  // namespace
+
+const tenon_tensor_api* tensor_service() noexcept {
+  static constexpr tenon_tensor_api kApi = {
+      .struct_size = sizeof(tenon_tensor_api),
+      .info = info,
+      .empty = empty,
+      .full = full,
+      .retain = retain,
+      .release = release_handle,
+      .item = item,
+      .from_dlpack = from_dlpack,
+      .to_dlpack = to_dlpack,
+  };
+  return &kApi;
+}
+
+}  // namespace tenon

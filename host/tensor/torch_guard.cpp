@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/tensor/torch_guard.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <new>
+#include <string>
+#include <string_view>
+
+namespace tenon {
+namespace {
+
+bool is_out_of_memory(const std::exception& error, std::string_view what) {
+  // The CPU allocator throws a plain c10::Error; its text is all there is to go by.
+  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         what.find("DefaultCPUAllocator: not enough memory") != std::string_view::npos ||
+         what.find("DefaultCPUAllocator: can't allocate memory") != std::string_view::npos;
+}
+
+tenon_status* status_of(const tenon_host* host, const std::exception& error, const char* context) {
+  const std::string_view what = what_without_backtrace(error.what());
+  const std::string message = std::string(context).append(what);
+  if (is_out_of_memory(error, what)) {
+    return make_status(host, TENON_OUT_OF_MEMORY, "tensor.out_of_memory", message.c_str());
+  }
+  const uint32_t code = dynamic_cast<const c10::NotImplementedError*>(&error) != nullptr
+                            ? TENON_UNSUPPORTED
+                            : TENON_INVALID;
+  return make_status(host, code, "tensor.op_failed", message.c_str());
+}
+
+}  // namespace
+
+tenon_status* status_of_torch_exception(const tenon_host* host, const char* context) noexcept {
+  try {
+    throw;
+  } catch (const Error&) {
+    return status_of_current_exception(host);
+  } catch (const std::bad_alloc&) {
+    return status_of_current_exception(host);
+  } catch (const std::exception& error) {
+    return guard(host, [&] { return status_of(host, error, context); });
+  } catch (...) {
+    return status_of_current_exception(host);
+  }
+}
+
+}  // namespace tenon

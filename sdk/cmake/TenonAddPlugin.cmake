@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# tenon_add_plugin(<target>
+#                  ID <reverse.domain.name> VERSION <major.minor.patch>
+#                  LANE <stable|torch>
+#                  COMPONENTS <kind>:<type> ...
+#                  SOURCES <file> ...
+#                  [LINK <target> ...]
+#                  [STABLE_TORCH])
+#
+# A plugin: one shared library <target>.so, in CMAKE_LIBRARY_OUTPUT_DIRECTORY or else in
+# <build>/plugins, that exports tenon_plugin_entry and nothing else. Its manifest, the note that the
+# host reads before it runs any code, is written from these arguments.
+#
+#   LANE stable   C, or C++ with <tenon/cpp/...>. One binary across hosts and libtorch releases.
+#                 STABLE_TORCH adds libtorch's own stable ABI (<torch/csrc/stable/...>).
+#   LANE torch    libtorch's C++ ABI: runs only on a host with the very libtorch it was built with.
+#   COMPONENTS    every component that the entry registers, no more and no less: loss:focal
+#   LINK          libraries of your own. Static ones keep the plugin one file.
+#
+# Sources may be C11 or C++17 and newer. After linking, TenonCheckPlugin.cmake looks at the file.
+
+set(_TENON_KINDS model dataset loss metric hook sparse_optimizer optimizer lr_scheduler tokenizer
+    feature metric_sink clipper storage parametrization)
+set(_TENON_PACKAGE_DIR ${CMAKE_CURRENT_LIST_DIR})
+
+function(tenon_add_plugin target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "STABLE_TORCH" "ID;VERSION;LANE" "COMPONENTS;SOURCES;LINK")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tenon_add_plugin(${target}): unknown: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  foreach(needed ID VERSION LANE COMPONENTS SOURCES)
+    if(NOT arg_${needed})
+      message(FATAL_ERROR "tenon_add_plugin(${target}): ${needed} is missing")
+    endif()
+  endforeach()
+  if(NOT arg_ID MATCHES "^[a-z0-9_-]+(\\.[a-z0-9_-]+)+$")
+    message(FATAL_ERROR "tenon_add_plugin(${target}): ID is `${arg_ID}`; it must be a reverse domain "
+                        "name in lower case, for example org.example.focal")
+  endif()
+  if(NOT arg_VERSION MATCHES "^[0-9]+\\.[0-9]+\\.[0-9]+$")
+    message(FATAL_ERROR "tenon_add_plugin(${target}): VERSION is `${arg_VERSION}`; it must be "
+                        "MAJOR.MINOR.PATCH")
+  endif()
+  foreach(component IN LISTS arg_COMPONENTS)
+    string(REGEX MATCH "^([a-z_]+):([a-z][a-z0-9_]*)$" matched "${component}")
+    if(NOT matched OR NOT CMAKE_MATCH_1 IN_LIST _TENON_KINDS)
+      list(JOIN _TENON_KINDS ", " kinds)
+      message(FATAL_ERROR "tenon_add_plugin(${target}): component `${component}` is not <kind>:<type>; "
+                          "the kinds are ${kinds}")
+    endif()
+  endforeach()
+
+  # The manifest.
+  set(lines "id=${arg_ID}" "version=${arg_VERSION}" "abi=\" TENON_ABI_STRING \"" "lane=${arg_LANE}")
+  if(arg_LANE STREQUAL "torch")
+    if(NOT TARGET tenon::sdk_torch)
+      message(FATAL_ERROR "tenon_add_plugin(${target}): LANE torch needs libtorch, which was not "
+                          "found; set TENON_LIBTORCH to the folder that holds its `include` and `lib`")
+    endif()
+    get_target_property(fingerprint tenon::torch_cpu TENON_FINGERPRINT)
+    string(REPLACE ";" "\\;" fingerprint "${fingerprint}")
+    list(APPEND lines "torch=${fingerprint}")
+  elseif(arg_LANE STREQUAL "stable")
+    if(arg_STABLE_TORCH AND NOT TARGET tenon::sdk_torch)
+      message(FATAL_ERROR "tenon_add_plugin(${target}): STABLE_TORCH needs libtorch, which was not "
+                          "found; set TENON_LIBTORCH to the folder that holds its `include` and `lib`")
+    endif()
+  else()
+    message(FATAL_ERROR "tenon_add_plugin(${target}): LANE is `${arg_LANE}`; it must be stable or "
+                        "torch")
+  endif()
+  foreach(component IN LISTS arg_COMPONENTS)
+    list(APPEND lines "component=${component}")
+  endforeach()
+  set(text "")
+  foreach(line IN LISTS lines)
+    string(APPEND text "\n    \"${line}\\n\"")
+  endforeach()
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  set(suffix cpp)
+  if(C IN_LIST languages)
+    set(suffix c)
+  endif()
+  set(manifest ${CMAKE_CURRENT_BINARY_DIR}/${target}_manifest.${suffix})
+  file(CONFIGURE OUTPUT ${manifest} @ONLY CONTENT
+       "/* Written by tenon_add_plugin(). */\n#include <tenon/manifest.h>\n\nTENON_MANIFEST(@text@);\n")
+  set_source_files_properties(${manifest} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+
+  add_library(${target} MODULE ${arg_SOURCES} ${manifest})
+  set(folder "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
+  if(NOT folder)
+    set(folder ${PROJECT_BINARY_DIR}/plugins)
+  endif()
+  set_target_properties(${target} PROPERTIES
+    PREFIX "" SUFFIX .so
+    LIBRARY_OUTPUT_DIRECTORY ${folder}
+    C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    SKIP_BUILD_RPATH ON INSTALL_RPATH "" INSTALL_RPATH_USE_LINK_PATH OFF
+    LINK_DEPENDS ${_TENON_PACKAGE_DIR}/tenon_plugin.map
+    TENON_PLUGIN_ID ${arg_ID})
+  if(arg_LANE STREQUAL "torch" OR arg_STABLE_TORCH)
+    target_link_libraries(${target} PRIVATE ${arg_LINK} tenon::sdk_torch)
+  else()
+    target_link_libraries(${target} PRIVATE ${arg_LINK} tenon::sdk)
+  endif()
+  # What a sanitizer calls in a plugin is defined in the executable where the compiler is clang.
+  if(NOT (CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND TENON_SANITIZE))
+    target_link_options(${target} PRIVATE -Wl,-z,defs)
+  endif()
+  target_link_options(${target} PRIVATE
+    -Wl,--version-script,${_TENON_PACKAGE_DIR}/tenon_plugin.map)
+  if(arg_LANE STREQUAL "torch" AND TARGET tenon_plugin_torch_pch)
+    target_precompile_headers(${target} REUSE_FROM tenon_plugin_torch_pch)
+  endif()
+  add_custom_command(TARGET ${target} POST_BUILD
+    COMMAND ${CMAKE_COMMAND} -D PLUGIN=$<TARGET_FILE:${target}> -D LANE=${arg_LANE} -D ID=${arg_ID}
+            -D NM=${CMAKE_NM} -D READELF=${CMAKE_READELF} -P ${_TENON_PACKAGE_DIR}/TenonCheckPlugin.cmake
+    VERBATIM)
+endfunction()

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Looks at a plugin that has just been linked, without running any of it, and fails the build where
+# the host would refuse the file or another plugin would suffer from it.
+#
+#   cmake -D PLUGIN=file -D LANE=stable|torch -D ID=id -D NM=nm -D READELF=readelf -P TenonCheckPlugin.cmake
+
+set(problems "")
+
+execute_process(COMMAND ${NM} -D --defined-only ${PLUGIN}
+                OUTPUT_VARIABLE defined COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[^\n]+" defined "${defined}")
+set(exported "")
+foreach(line IN LISTS defined)
+  string(REGEX REPLACE "^[0-9a-f]* *[A-Za-z] " "" name "${line}")
+  list(APPEND exported "${name}")
+endforeach()
+list(REMOVE_ITEM exported tenon_plugin_entry)
+if(NOT defined MATCHES " T tenon_plugin_entry(;|$)")
+  string(APPEND problems "\n  - it does not export tenon_plugin_entry; in C++, TENON_PLUGIN(...) of "
+                         "<tenon/cpp/plugin.hpp> defines it")
+endif()
+if(exported)
+  list(JOIN exported ", " exported)
+  string(APPEND problems "\n  - it exports more than tenon_plugin_entry: ${exported}")
+endif()
+
+execute_process(COMMAND ${NM} -D --undefined-only ${PLUGIN}
+                OUTPUT_VARIABLE undefined COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[Uw] (tenon_[^\n]*|_ZNK?5tenon[^\n]*)" host_symbols "${undefined}")
+if(host_symbols)
+  list(JOIN host_symbols ", " host_symbols)
+  string(REGEX REPLACE "[Uw] " "" host_symbols "${host_symbols}")
+  string(APPEND problems "\n  - it needs symbols of the host, which has none to give: ${host_symbols}")
+endif()
+if(LANE STREQUAL "stable")
+  string(REGEX MATCHALL "U _Z[A-Z]*(NK?)?(2at|3c10|5torch|6caffe2)[^\n]*" torch_symbols "${undefined}")
+  if(torch_symbols)
+    list(LENGTH torch_symbols count)
+    list(GET torch_symbols 0 first)
+    string(REPLACE "U " "" first "${first}")
+    string(APPEND problems "\n  - lane stable, but it needs ${count} C++ symbol(s) of libtorch, the "
+                           "first is ${first}; use LANE torch")
+  endif()
+endif()
+
+if(READELF)
+  execute_process(COMMAND ${READELF} -d ${PLUGIN} OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
+  if(dynamic MATCHES "\\((RPATH|RUNPATH)\\)[^\n]*\\[([^\n]*)\\]")
+    string(APPEND problems "\n  - it has a library path of its own, ${CMAKE_MATCH_2}; the host decides "
+                           "which libraries are loaded")
+  endif()
+  execute_process(COMMAND ${READELF} -p .note.tenon ${PLUGIN}
+                  OUTPUT_VARIABLE note ERROR_VARIABLE note_error COMMAND_ERROR_IS_FATAL ANY)
+  string(FIND "${note}" "id=${ID}" at)
+  if(at EQUAL -1)
+    string(APPEND problems "\n  - its manifest note is missing or not its own; is TENON_MANIFEST used "
+                           "twice?")
+  endif()
+endif()
+
+if(problems)
+  file(REMOVE ${PLUGIN})  # or the next build would take it as done
+  message(FATAL_ERROR "${PLUGIN} is not a plugin that can be shipped:${problems}")
+endif()

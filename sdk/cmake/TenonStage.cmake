@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Lays the SDK out as an installation does. Not installed itself.
+
+# Copies source/from to stage/to where it differs, now and whenever it is edited: a build notices and
+# configures again first.
+function(_tenon_stage_tree source from stage to)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${source}/${from} ${source}/${from}/*)
+  file(GLOB_RECURSE staged RELATIVE ${stage}/${to} ${stage}/${to}/*)
+  foreach(file IN LISTS files)
+    configure_file(${source}/${from}/${file} ${stage}/${to}/${file} COPYONLY)
+  endforeach()
+  if(staged)
+    list(REMOVE_ITEM staged ${files})
+    foreach(file IN LISTS staged)  # what has left the sources
+      file(REMOVE ${stage}/${to}/${file})
+    endforeach()
+  endif()
+endfunction()
+
+# tenon_stage_sdk(source stage): include/, lib/cmake/Tenon/ and share/tenon/ under `stage`.
+function(tenon_stage_sdk source stage)
+  include(CMakePackageConfigHelpers)
+  _tenon_stage_tree(${source} include ${stage} include)
+  file(MAKE_DIRECTORY ${stage}/share/tenon/template)
+  _tenon_stage_tree(${source} template ${stage} share/tenon/template)
+  set(package ${stage}/lib/cmake/Tenon)
+  foreach(file cmake/TenonAddPlugin.cmake cmake/TenonCheckPlugin.cmake cmake/TenonTorch.cmake
+               abi/tenon_plugin.map)
+    cmake_path(GET file FILENAME name)
+    configure_file(${source}/${file} ${package}/${name} COPYONLY)
+  endforeach()
+  set(TENON_TORCH_RECORDED "${TENON_TORCH_ROOT}")
+  configure_file(${source}/cmake/TenonConfig.cmake.in ${package}/TenonConfig.cmake @ONLY)
+  write_basic_package_version_file(${package}/TenonConfigVersion.cmake
+                                   VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
+endfunction()

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Metric sinks: where the figures of a run go.
+#ifndef TENON_CPP_METRIC_SINK_HPP
+#define TENON_CPP_METRIC_SINK_HPP
+
+#include <tenon/cpp/component.hpp>
+#include <tenon/metric_sink.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tenon {
+
+/* One record, borrowed. */
+class MetricRecord {
+ public:
+  explicit MetricRecord(const tenon_metric_record* record) : record_(record) {}
+  uint64_t step() const { return record_->step; }
+  double unix_seconds() const { return record_->unix_seconds; }
+  size_t size() const { return record_->count; }
+  std::string_view name(size_t i) const { return record_->names[i]; }
+  /* May be NaN or infinite. */
+  double value(size_t i) const { return record_->values[i]; }
+
+ private:
+  const tenon_metric_record* record_;
+};
+
+class MetricSink : public Component {
+ public:
+  using Kind = MetricSink;
+  static constexpr const char* kKind = "metric_sink";
+  static constexpr const char* kInterfaceId = TENON_METRIC_SINK_ID;
+
+  /* `run_dir` exists.  Threads [main], once, first */
+  virtual void open(const std::string& run_dir) = 0;
+  /* Threads [step] */
+  virtual void write(const MetricRecord& record) = 0;
+  /* All that was written reaches the file system.  Threads [step] */
+  virtual void flush() = 0;
+
+  template <class T>
+  static const void* table() {
+    static const tenon_metric_sink kTable{sizeof(tenon_metric_sink), on_open, on_write, on_flush};
+    return &kTable;
+  }
+
+ private:
+  static tenon_status* on_open(void* self, const char* run_dir) noexcept {
+    return call_on<MetricSink>(self, [&](MetricSink& sink) {
+      TENON_CHECK(run_dir != nullptr, "run_dir is null");
+      sink.open(run_dir);
+    });
+  }
+  static tenon_status* on_write(void* self, const tenon_metric_record* record) noexcept {
+    return call_on<MetricSink>(self, [&](MetricSink& sink) {
+      TENON_CHECK(record != nullptr, "the record is null");
+      sink.write(MetricRecord(record));
+    });
+  }
+  static tenon_status* on_flush(void* self) noexcept {
+    return call_on<MetricSink>(self, [](MetricSink& sink) { sink.flush(); });
+  }
+};
+
+}  // namespace tenon
+
+#endif

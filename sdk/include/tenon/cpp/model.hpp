@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Models: what all of them share, and `Graph`, in which a model declares its values, parameters,
+// buffers and blocks. Models on libtorch derive from TorchModel or ModuleModel (tenon/torch/); one
+// without derives from Model.
+#ifndef TENON_CPP_MODEL_HPP
+#define TENON_CPP_MODEL_HPP
+
+#include <tenon/cpp/component.hpp>
+#include <tenon/cpp/exec.hpp>
+#include <tenon/cpp/ports.hpp>
+#include <tenon/cpp/tensor.hpp>
+#include <tenon/model.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+
+/* Numbers that a Graph gives out, one type a thing so that they are not mixed up. */
+struct ValueId {
+  uint32_t index = TENON_NO_INDEX;
+};
+struct ParameterId {
+  uint32_t index = TENON_NO_INDEX;
+};
+struct BufferId {
+  uint32_t index = TENON_NO_INDEX;
+};
+
+/* How the host makes a parameter's first values. */
+struct Init {
+  uint32_t kind = TENON_INIT_ZEROS;
+  double a = 0.0;
+  double b = 0.0;
+  static Init zeros() { return {TENON_INIT_ZEROS, 0, 0}; }
+  static Init ones() { return {TENON_INIT_ONES, 0, 0}; }
+  static Init constant(double value) { return {TENON_INIT_CONSTANT, value, 0}; }
+  static Init normal(double mean, double deviation) { return {TENON_INIT_NORMAL, mean, deviation}; }
+  /* In [low, high). */
+  static Init uniform(double low, double high) { return {TENON_INIT_UNIFORM, low, high}; }
+  /* Cut at two standard deviations. */
+  static Init trunc_normal(double mean, double deviation) {
+    return {TENON_INIT_TRUNC_NORMAL, mean, deviation};
+  }
+  static Init module() { return {TENON_INIT_MODULE, 0, 0}; }
+};
+
+/* One block as `Graph::add_block` takes it. */
+struct BlockSpec {
+  std::string name;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::vector<ParameterId> parameters;
+  std::vector<BufferId> buffers;
+  uint32_t flags = 0; /* TENON_BLOCK_* */
+};
+
+/* Declares a model to the host. All is copied; errors are the builder's, which name block and
+ * value. Threads [main], within `describe` */
+class Graph {
+ public:
+  Graph(const Host& host, tenon_model_builder* builder) : host_(host), builder_(builder) {
+    TENON_CHECK(builder != nullptr, "the builder is null");
+  }
+
+  /* A field of the batch; `field` is its name there, `name` unless said. `dtype` is a dtype or a
+   * class. */
+  ValueId input(const std::string& name, Axes axes, uint32_t dtype, const std::string& field = {}) {
+    const std::string source = field.empty() ? name : field;
+    return add_value(name, std::move(axes), dtype, TENON_SOURCE_BATCH, source.c_str());
+  }
+  /* What a block puts out. */
+  ValueId value(const std::string& name, Axes axes, uint32_t dtype = TENON_CLASS_COMPUTE) {
+    return add_value(name, std::move(axes), dtype, TENON_SOURCE_BLOCK, nullptr);
+  }
+  /* Rows of a table for the ids in an earlier value; `pooling` is TENON_POOL_*. */
+  ValueId lookup(const std::string& name,
+                 Axes axes,
+                 uint32_t dtype,
+                 const std::string& table,
+                 ValueId ids,
+                 uint32_t pooling) {
+    return add_value(
+        name, std::move(axes), dtype, TENON_SOURCE_TABLE, table.c_str(), ids.index, pooling);
+  }
+  /* Value `source` of the microbatch before, detached; zeros at first. */
+  ValueId carry(const std::string& name, Axes axes, uint32_t dtype, const std::string& source) {
+    return add_value(name, std::move(axes), dtype, TENON_SOURCE_CARRY, source.c_str());
+  }
+
+  /* A parameter. `flags` are TENON_PARAM_*; `split_axis` is one that tensor-parallel ranks may
+   * split, -1 none; `dtype` is one that must be kept, or TENON_CLASS_PARAM. */
+  ParameterId parameter(const std::string& name,
+                        const std::vector<int64_t>& shape,
+                        Init init,
+                        uint32_t flags = 0,
+                        int32_t split_axis = -1,
+                        uint32_t dtype = TENON_CLASS_PARAM) {
+    const tenon_parameter_spec spec{sizeof(tenon_parameter_spec),
+                                    name.c_str(),
+                                    shape.data(),
+                                    shape.size(),
+                                    dtype,
+                                    flags,
+                                    init.kind,
+                                    split_axis,
+                                    init.a,
+                                    init.b,
+                                    nullptr};
+    return add_parameter(spec);
+  }
+  /* Another name for an earlier parameter. */
+  ParameterId tied_parameter(const std::string& name, const std::string& tied_to) {
+    tenon_parameter_spec spec{};
+    spec.struct_size = sizeof(spec);
+    spec.name = name.c_str();
+    spec.dtype = TENON_CLASS_PARAM;
+    spec.split_axis = -1;
+    spec.tied_to = tied_to.c_str();
+    return add_parameter(spec);
+  }
+
+  /* `kind` is TENON_BUFFER_*. */
+  BufferId buffer(const std::string& name,
+                  const std::vector<int64_t>& shape,
+                  uint32_t dtype,
+                  uint32_t kind) {
+    const tenon_buffer_spec spec{
+        sizeof(tenon_buffer_spec), name.c_str(), shape.data(), shape.size(), dtype, kind};
+    BufferId out;
+    host_.check(builder_->add_buffer(builder_, &spec, &out.index));
+    return out;
+  }
+
+  /* Adds a block and returns its number, by which `forward` is called. */
+  uint32_t add_block(const BlockSpec& block) {
+    const std::vector<uint32_t> inputs = indices(block.inputs);
+    const std::vector<uint32_t> outputs = indices(block.outputs);
+    const std::vector<uint32_t> parameters = indices(block.parameters);
+    const std::vector<uint32_t> buffers = indices(block.buffers);
+    const tenon_block_spec spec{sizeof(tenon_block_spec),
+                                block.name.c_str(),
+                                block.flags,
+                                0,
+                                inputs.data(),
+                                inputs.size(),
+                                outputs.data(),
+                                outputs.size(),
+                                parameters.data(),
+                                parameters.size(),
+                                buffers.data(),
+                                buffers.size()};
+    uint32_t out = 0;
+    host_.check(builder_->add_block(builder_, &spec, &out));
+    return out;
+  }
+
+  const Host& host() const { return host_; }
+
+ private:
+  ValueId add_value(const std::string& name,
+                    Axes axes,
+                    uint32_t dtype,
+                    uint32_t source_kind,
+                    const char* source,
+                    uint32_t ids = TENON_NO_INDEX,
+                    uint32_t pooling = TENON_POOL_NONE) {
+    const AxesStorage storage(std::move(axes));
+    const tenon_value_spec spec{sizeof(tenon_value_spec),
+                                name.c_str(),
+                                storage.size() == 0 ? nullptr : storage.data(),
+                                storage.size(),
+                                dtype,
+                                source_kind,
+                                source,
+                                ids,
+                                pooling};
+    ValueId out;
+    host_.check(builder_->add_value(builder_, &spec, &out.index));
+    return out;
+  }
+  ParameterId add_parameter(const tenon_parameter_spec& spec) {
+    ParameterId out;
+    host_.check(builder_->add_parameter(builder_, &spec, &out.index));
+    return out;
+  }
+  template <class Id>
+  static std::vector<uint32_t> indices(const std::vector<Id>& ids) {
+    std::vector<uint32_t> out;
+    out.reserve(ids.size());
+    for (const Id& id : ids) {
+      out.push_back(id.index);
+    }
+    return out;
+  }
+
+  Host host_;
+  tenon_model_builder* builder_;
+};
+
+/* What the table calls, in the ABI's own terms; TorchModel and ModuleModel put at::Tensor over it.
+ * A model without libtorch derives from this. */
+class Model : public Component {
+ public:
+  using Kind = Model;
+  static constexpr const char* kKind = "model";
+  static constexpr const char* kInterfaceId = TENON_MODEL_ID;
+
+  /* Threads [main], once */
+  virtual void on_describe(Graph& graph) = 0;
+  /* Runs block args.block: fills args.outputs_own.  Threads [step] */
+  virtual void on_forward(const Exec& exec, tenon_forward_args& args) = 0;
+  /* For blocks flagged TENON_BLOCK_HAND_WRITTEN.  Threads [step] */
+  virtual void on_backward(const Exec& /*exec*/, const tenon_backward_args& args) {
+    TENON_FAIL(
+        TENON_UNSUPPORTED, "no_backward", "block ", args.block, " has no backward of its own");
+  }
+  /* For blocks flagged TENON_BLOCK_MATERIALIZED.  Threads [main] */
+  virtual void on_materialize(const Exec& /*exec*/,
+                              uint32_t block,
+                              tenon_tensor** /*leaves_own*/,
+                              size_t /*num_leaves*/) {
+    TENON_FAIL(TENON_UNSUPPORTED, "no_materialize", "block ", block, " is not materialized");
+  }
+  /* Threads [main] */
+  virtual void on_fill_buffer(const Exec& /*exec*/, uint32_t buffer, tenon_tensor* /*tensor*/) {
+    TENON_FAIL(TENON_UNSUPPORTED, "no_buffer", "there is no buffer ", buffer);
+  }
+  /* Shapes and cost without running. Override it, publicly, where a block touches data pointers:
+   * the host otherwise runs the block on meta tensors.  Threads [any] */
+  virtual void on_infer(tenon_infer_args& args) {
+    TENON_FAIL(TENON_UNSUPPORTED, "no_infer", "block ", args.block, " cannot tell its shapes");
+  }
+
+  template <class T>
+  static const void* table() {
+    constexpr bool kHasInfer = !std::is_same_v<decltype(&T::on_infer), decltype(&Model::on_infer)>;
+    static const tenon_model kTable{sizeof(tenon_model),
+                                    call_describe,
+                                    call_forward,
+                                    call_backward,
+                                    call_materialize,
+                                    call_fill_buffer,
+                                    kHasInfer ? call_infer : nullptr};
+    return &kTable;
+  }
+
+ private:
+  static tenon_status* call_describe(void* self, tenon_model_builder* builder) noexcept {
+    return call_on<Model>(self, [&](Model& model) {
+      Graph graph(model.host(), builder);
+      model.on_describe(graph);
+    });
+  }
+  static tenon_status* call_forward(void* self,
+                                    const tenon_exec* exec,
+                                    tenon_forward_args* args) noexcept {
+    return call_on<Model>(self, [&](Model& model) {
+      TENON_CHECK(args != nullptr, "the arguments of forward are null");
+      model.on_forward(Exec(model.host(), exec), *args);
+    });
+  }
+  static tenon_status* call_backward(void* self,
+                                     const tenon_exec* exec,
+                                     const tenon_backward_args* args) noexcept {
+    return call_on<Model>(self, [&](Model& model) {
+      TENON_CHECK(args != nullptr, "the arguments of backward are null");
+      model.on_backward(Exec(model.host(), exec), *args);
+    });
+  }
+  static tenon_status* call_materialize(void* self,
+                                        const tenon_exec* exec,
+                                        uint32_t block,
+                                        tenon_tensor** leaves_own,
+                                        size_t num_leaves) noexcept {
+    return call_on<Model>(self, [&](Model& model) {
+      TENON_CHECK(leaves_own != nullptr || num_leaves == 0, "the leaves are null");
+      model.on_materialize(Exec(model.host(), exec), block, leaves_own, num_leaves);
+    });
+  }
+  static tenon_status* call_fill_buffer(void* self,
+                                        const tenon_exec* exec,
+                                        uint32_t buffer,
+                                        tenon_tensor* tensor) noexcept {
+    return call_on<Model>(self, [&](Model& model) {
+      TENON_CHECK(tensor != nullptr, "the tensor is null");
+      model.on_fill_buffer(Exec(model.host(), exec), buffer, tensor);
+    });
+  }
+  static tenon_status* call_infer(void* self, tenon_infer_args* args) noexcept {
+    return call_on<Model>(self, [&](Model& model) {
+      TENON_CHECK(args != nullptr, "the arguments of infer are null");
+      model.on_infer(*args);
+    });
+  }
+};
+
+}  // namespace tenon
+
+#endif

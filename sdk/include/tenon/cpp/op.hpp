@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any operator of libtorch by name, without libtorch:
+//
+//     Tensor y = call_op(exec.host(), "aten::matmul", {a, b});
+//
+// An `Op` that is kept saves the look-up.
+#ifndef TENON_CPP_OP_HPP
+#define TENON_CPP_OP_HPP
+
+#include <tenon/cpp/tensor.hpp>
+#include <tenon/op.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace tenon {
+
+/* One argument of an operator. It borrows what it is made from until the call returns: fine for
+ * temporaries within the call's own expression. */
+class Arg {
+ public:
+  Arg() : any_{TENON_ANY_NONE, 0, 0, {}} {}
+  Arg(std::nullptr_t)
+      : Arg() {}  // NOLINT(google-explicit-constructor): an argument list reads as a call
+  Arg(const tenon_tensor* tensor) {  // NOLINT(google-explicit-constructor)
+    any_ = {tensor == nullptr ? uint32_t{TENON_ANY_NONE} : uint32_t{TENON_ANY_TENSOR}, 0, 0, {}};
+    // Arguments are borrowed; whether an operator writes to one is a matter of its schema.
+    any_.v.tensor = const_cast<tenon_tensor*>(tensor);
+  }
+  Arg(const TensorRef& tensor) : Arg(tensor.handle()) {}      // NOLINT(google-explicit-constructor)
+  Arg(const Tensor& tensor) : Arg(tensor.handle()) {}         // NOLINT(google-explicit-constructor)
+  Arg(const char* text) : any_{TENON_ANY_STRING, 0, 0, {}} {  // NOLINT(google-explicit-constructor)
+    any_.v.s = text;
+  }
+  Arg(const std::vector<int64_t>& ints)  // NOLINT(google-explicit-constructor)
+      : any_{TENON_ANY_INTS, 0, ints.size(), {}} {
+    any_.v.ints = ints.data();
+  }
+  Arg(const std::vector<double>& doubles)  // NOLINT(google-explicit-constructor)
+      : any_{TENON_ANY_DOUBLES, 0, doubles.size(), {}} {
+    any_.v.doubles = doubles.data();
+  }
+  Arg(const std::vector<tenon_tensor*>& tensors)  // NOLINT(google-explicit-constructor)
+      : any_{TENON_ANY_TENSORS, 0, tensors.size(), {}} {
+    any_.v.tensors = tensors.data();
+  }
+  Arg(tenon_device device)
+      : any_{TENON_ANY_DEVICE, 0, 0, {}} {  // NOLINT(google-explicit-constructor)
+    any_.v.device = device;
+  }
+  template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
+  Arg(T value) {  // NOLINT(google-explicit-constructor)
+    any_ = {TENON_ANY_NONE, 0, 0, {}};
+    if constexpr (std::is_same_v<T, bool>) {
+      any_.tag = TENON_ANY_BOOL;
+      any_.v.b = value;
+    } else if constexpr (std::is_integral_v<T>) {
+      any_.tag = TENON_ANY_INT;
+      any_.v.i = static_cast<int64_t>(value);
+    } else {
+      any_.tag = TENON_ANY_DOUBLE;
+      any_.v.d = static_cast<double>(value);
+    }
+  }
+
+  /* A dtype of tensor.h, for operators that take one. */
+  static Arg dtype(uint32_t value) {
+    Arg out;
+    out.any_.tag = TENON_ANY_DTYPE;
+    out.any_.v.i = value;
+    return out;
+  }
+  /* Whatever the schema has as default. */
+  static Arg by_default() {
+    Arg out;
+    out.any_.tag = TENON_ANY_DEFAULT;
+    return out;
+  }
+
+  const tenon_any& any() const { return any_; }
+
+ private:
+  tenon_any any_;
+};
+
+/* An operator that was looked up. */
+class Op {
+ public:
+  /* Errors TENON_NOT_FOUND */
+  Op(const Host& host, const char* name) : host_(host), name_(name) {
+    host.check(host.ops().find(host.get(), name, &op_));
+  }
+
+  /* Calls it and returns its tensors, in order.
+   * Errors   TENON_INVALID: what the operator itself says
+   * Threads  [step], [worker] */
+  std::vector<Tensor> call(std::initializer_list<Arg> args, size_t max_results = 16) const {
+    std::vector<tenon_any> in;
+    in.reserve(args.size());
+    for (const Arg& arg : args) {
+      in.push_back(arg.any());
+    }
+    std::vector<tenon_any> results(max_results);
+    size_t num = results.size();
+    host_.check(host_.ops().call(host_.get(), op_, in.data(), in.size(), results.data(), &num));
+    std::vector<Tensor> out;
+    out.reserve(num);
+    for (size_t i = 0; i < num; ++i) {
+      out.emplace_back(host_, results[i].tag == TENON_ANY_TENSOR ? results[i].v.tensor : nullptr);
+    }
+    return out;
+  }
+
+  /* The same for an operator with one result, which is a tensor. */
+  Tensor operator()(std::initializer_list<Arg> args) const {
+    std::vector<Tensor> out = call(args);
+    TENON_CHECK(out.size() == 1 && out[0], "operator ", name_, " does not return one tensor");
+    return std::move(out[0]);
+  }
+
+ private:
+  Host host_;
+  std::string name_;
+  const tenon_op* op_ = nullptr;
+};
+
+/* Calls an operator that returns one tensor. See Op. */
+inline Tensor call_op(const Host& host, const char* name, std::initializer_list<Arg> args) {
+  return Op(host, name)(args);
+}
+
+}  // namespace tenon
+
+#endif

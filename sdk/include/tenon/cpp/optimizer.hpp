@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Dense optimizers without libtorch. Those with it derive from TorchOptimizer
+// (tenon/torch/optimizer.hpp). The options must have a number "lr"; the rate to apply arrives with
+// each update.
+#ifndef TENON_CPP_OPTIMIZER_HPP
+#define TENON_CPP_OPTIMIZER_HPP
+
+#include <tenon/cpp/component.hpp>
+#include <tenon/cpp/exec.hpp>
+#include <tenon/cpp/tensor.hpp>
+#include <tenon/optimizer.h>
+#include <tenon/ports.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+
+/* What an optimizer says of itself; the calls chain. */
+class OptimizerInfo {
+ public:
+  /* TENON_OPTIMIZER_*: what one call needs to see; element-wise unless said. */
+  OptimizerInfo& needs(uint32_t what) {
+    needs_ = what;
+    return *this;
+  }
+  /* A slot of one number an element. `dtype` is a dtype or TENON_CLASS_PARAM. */
+  OptimizerInfo& slot(std::string name, uint32_t dtype = TENON_CLASS_PARAM, double init = 0.0) {
+    return add(std::move(name), TENON_SLOT_LIKE_PARAMETER, dtype, init);
+  }
+  /* A slot of one number a piece. */
+  OptimizerInfo& scalar_slot(std::string name, uint32_t dtype = TENON_F32, double init = 0.0) {
+    return add(std::move(name), TENON_SLOT_SCALAR, dtype, init);
+  }
+  size_t num_slots() const { return slots_.size(); }
+  void write(tenon_optimizer_info& out) const {
+    out.needs = needs_;
+    out.slots_ref = slots_.data();
+    out.num_slots = slots_.size();
+  }
+
+ private:
+  OptimizerInfo& add(std::string name, uint32_t shape, uint32_t dtype, double init) {
+    names_.push_back(std::move(name));
+    slots_.push_back({sizeof(tenon_slot_spec), names_.back().c_str(), shape, dtype, init});
+    return *this;
+  }
+
+  uint32_t needs_ = TENON_OPTIMIZER_ELEMENTWISE;
+  std::deque<std::string> names_;
+  std::vector<tenon_slot_spec> slots_;
+};
+
+/* What the table calls; derive from Optimizer or TorchOptimizer instead. */
+class AnyOptimizer : public Component {
+ public:
+  using Kind = AnyOptimizer;
+  static constexpr const char* kKind = "optimizer";
+  static constexpr const char* kInterfaceId = TENON_OPTIMIZER_ID;
+
+  /* Threads [main], once */
+  virtual void describe(OptimizerInfo& info) = 0;
+
+  virtual void call_update(const Exec&, const tenon_update_args&) = 0;
+
+  template <class T>
+  static const void* table() {
+    static const tenon_optimizer kTable{sizeof(tenon_optimizer), on_describe, on_update};
+    return &kTable;
+  }
+
+ protected:
+  size_t num_slots() const { return info_ == nullptr ? 0 : info_->num_slots(); }
+
+ private:
+  static tenon_status* on_describe(void* self, tenon_optimizer_info* out) noexcept {
+    return call_on<AnyOptimizer>(self, [&](AnyOptimizer& optimizer) {
+      TENON_CHECK(out != nullptr, "out is null");
+      optimizer.info_ = std::make_unique<OptimizerInfo>();
+      optimizer.describe(*optimizer.info_);
+      optimizer.info_->write(*out);
+    });
+  }
+  static tenon_status* on_update(void* self,
+                                 const tenon_exec* exec,
+                                 const tenon_update_args* args) noexcept {
+    return call_on<AnyOptimizer>(self, [&](AnyOptimizer& optimizer) {
+      TENON_CHECK(args != nullptr, "the arguments of update are null");
+      optimizer.call_update(Exec(optimizer.host(), exec), *args);
+    });
+  }
+
+  std::unique_ptr<OptimizerInfo> info_;
+};
+
+/* One update of several pieces, borrowed. Tensors of a piece have one shape; `parameter` and `slot`
+ * are changed in place (`mutable_data`). */
+class Update {
+ public:
+  Update(const Host& host, const tenon_update_args* args, size_t num_slots)
+      : host_(&host), args_(args), num_slots_(num_slots) {}
+  size_t num_pieces() const { return args_->num_pieces; }
+  TensorRef parameter(size_t i) const { return ref(args_->parameters, i, num_pieces()); }
+  TensorRef grad(size_t i) const { return ref(args_->grads, i, num_pieces()); }
+  /* Slot number `s` (in the order of `describe`) of piece `i`. */
+  TensorRef slot(size_t s, size_t i) const {
+    return ref(args_->slots, s * num_pieces() + i, num_slots_ * num_pieces());
+  }
+  /* Updates applied to the piece, this one included, from 1: a scalar f32. */
+  TensorRef step(size_t i) const { return ref(args_->steps, i, num_pieces()); }
+  /* A scalar f64. */
+  TensorRef lr() const { return {*host_, args_->lr}; }
+  /* A scalar f32, or absent. Where it is 1 nothing may change. */
+  TensorRef found_inf() const { return {*host_, args_->found_inf}; }
+
+ private:
+  template <class Handles>
+  TensorRef ref(Handles handles, size_t i, size_t n) const {
+    TENON_CHECK(i < n, "the update has ", n, " such tensors, asked for was number ", i);
+    return {*host_, handles[i]};
+  }
+
+  const Host* host_;
+  const tenon_update_args* args_;
+  size_t num_slots_;
+};
+
+class Optimizer : public AnyOptimizer {
+ public:
+  /* Applies the update; not recorded by autograd.  Threads [step] */
+  virtual void update(const Exec& exec, const Update& update) = 0;
+
+ private:
+  void call_update(const Exec& exec, const tenon_update_args& args) override {
+    update(exec, Update(exec.host(), &args, num_slots()));
+  }
+};
+
+}  // namespace tenon
+
+#endif

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one symbol of a plugin, from a list of classes:
+//
+//     TENON_PLUGIN(Focal, LabelSmoothing)
+#ifndef TENON_CPP_PLUGIN_HPP
+#define TENON_CPP_PLUGIN_HPP
+
+#include <tenon/cpp/component.hpp>
+#include <tenon/plugin.h>
+
+#include <string>
+
+namespace tenon {
+
+/* The descriptor of a class, which lives as long as the process.  Threads [load] */
+template <class T>
+const tenon_component& descriptor_of() {
+  static const std::string kSchema = binder_of<T>().schema();
+  static const tenon_component kComponent{sizeof(tenon_component),
+                                          T::kKind,
+                                          T::kType,
+                                          T::kInterfaceId,
+                                          T::template table<T>(),
+                                          T::kSummary,
+                                          kSchema.c_str(),
+                                          ComponentCalls<T>::create,
+                                          ComponentCalls<T>::destroy,
+                                          ComponentCalls<T>::get_extension};
+  return kComponent;
+}
+
+/* Agrees on the ABI's version and registers the classes. Without a host there is nobody to tell:
+ * the host finds nothing registered. Errors   TENON_UNSUPPORTED if the host does not speak this
+ * library's ABI Threads  [load] */
+template <class... Classes>
+tenon_status* register_plugin(tenon_entry_args* args) noexcept {
+  if (!TENON_HAS(tenon_entry_args, args, register_component) || status_api(args->host) == nullptr) {
+    return nullptr;
+  }
+  PluginHost::get() = args->host;
+  return guard(args->host, [&] {
+    if (args->abi_major != TENON_ABI_MAJOR || args->abi_minor_min > TENON_ABI_MINOR ||
+        args->abi_minor_max < TENON_ABI_MINOR) {
+      TENON_FAIL(TENON_UNSUPPORTED,
+                 "abi_mismatch",
+                 "the plugin speaks ABI ",
+                 TENON_ABI_STRING,
+                 ", the host ",
+                 args->abi_major,
+                 ".",
+                 args->abi_minor_min,
+                 " to ",
+                 args->abi_major,
+                 ".",
+                 args->abi_minor_max,
+                 "; rebuild the plugin with the host's SDK");
+    }
+    args->out_abi_minor = TENON_ABI_MINOR;
+    (check(args->host, args->register_component(args->registrar, &descriptor_of<Classes>())), ...);
+  });
+}
+
+}  // namespace tenon
+
+/* Defines the entry. Once a plugin, outside of any namespace. */
+#define TENON_PLUGIN(...)                                                            \
+  extern "C" TENON_EXPORT tenon_status* tenon_plugin_entry(tenon_entry_args* args) { \
+    return ::tenon::register_plugin<__VA_ARGS__>(args);                              \
+  }
+
+#endif

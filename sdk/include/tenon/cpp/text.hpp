@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Puts values together into one line of text, for messages and logs. Not a formatter: no widths, no
+// precision.
+#ifndef TENON_CPP_TEXT_HPP
+#define TENON_CPP_TEXT_HPP
+
+#include <sstream>
+#include <string>
+
+namespace tenon {
+
+/* Writes the parts one after the other, as `operator<<` does.
+ * Threads  [any] */
+template <class... Parts>
+std::string concat(const Parts&... parts) {
+  std::ostringstream out;
+  (void)(out << ... << parts);
+  return out.str();
+}
+
+inline std::string concat(const char* text) {
+  return text == nullptr ? std::string() : text;
+}
+inline std::string concat(const std::string& text) {
+  return text;
+}
+
+}  // namespace tenon
+
+#endif

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tokenizers, from both sides: a class to derive from, and the one that an option named
+// (TokenizerRef).
+#ifndef TENON_CPP_TOKENIZER_HPP
+#define TENON_CPP_TOKENIZER_HPP
+
+#include <tenon/cpp/component.hpp>
+#include <tenon/tokenizer.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tenon {
+
+/* Receives what an encode or decode makes, in one call or many. */
+template <class T, class Function>
+class Sink {
+ public:
+  Sink(const Host& host, Function function, void* context)
+      : host_(host), function_(function), context_(context) {}
+  void operator()(const T* data, size_t n) const { host_.check(function_(context_, data, n)); }
+
+ private:
+  const Host& host_;
+  Function function_;
+  void* context_;
+};
+using IdsSink = Sink<int32_t, tenon_ids_sink>;
+using BytesSink = Sink<char, tenon_bytes_sink>;
+
+/* Threads: all calls [any], also at once */
+class Tokenizer : public Component {
+ public:
+  using Kind = Tokenizer;
+  static constexpr const char* kKind = "tokenizer";
+  static constexpr const char* kInterfaceId = TENON_TOKENIZER_ID;
+
+  /* Sets vocab_size, and bos, eos, pad and bytes_per_token where they are not -1, -1, -1 and 0. */
+  virtual void describe(tenon_tokenizer_info& info) const = 0;
+  virtual void encode(std::string_view bytes, const IdsSink& sink) const = 0;
+  virtual void decode(const int32_t* ids, size_t n, const BytesSink& sink) const = 0;
+
+  template <class T>
+  static const void* table() {
+    static const tenon_tokenizer kTable{sizeof(tenon_tokenizer), on_describe, on_encode, on_decode};
+    return &kTable;
+  }
+
+ private:
+  static tenon_status* on_describe(void* self, tenon_tokenizer_info* out) noexcept {
+    return call_on<Tokenizer>(self, [&](Tokenizer& tokenizer) {
+      TENON_CHECK(out != nullptr, "out is null");
+      out->bos = out->eos = out->pad = -1;
+      tokenizer.describe(*out);
+    });
+  }
+  static tenon_status* on_encode(
+      void* self, const char* bytes, size_t n, tenon_ids_sink sink, void* context) noexcept {
+    return call_on<Tokenizer>(self, [&](Tokenizer& tokenizer) {
+      TENON_CHECK((bytes != nullptr || n == 0) && sink != nullptr, "an argument of encode is null");
+      tokenizer.encode({bytes, n}, IdsSink(tokenizer.host(), sink, context));
+    });
+  }
+  static tenon_status* on_decode(
+      void* self, const int32_t* ids, size_t n, tenon_bytes_sink sink, void* context) noexcept {
+    return call_on<Tokenizer>(self, [&](Tokenizer& tokenizer) {
+      TENON_CHECK((ids != nullptr || n == 0) && sink != nullptr, "an argument of decode is null");
+      tokenizer.decode(ids, n, BytesSink(tokenizer.host(), sink, context));
+    });
+  }
+};
+
+/* A tokenizer that the host made for an option. It lives longer than the component that asked.
+ * Threads [any] */
+class TokenizerRef {
+ public:
+  /* Errors  TENON_INVALID if the option is null or of another interface */
+  TokenizerRef(const Host& host, const ComponentOption& option)
+      : host_(host), self_(option.ref.self) {
+    TENON_CHECK(option && option.ref.interface_id != nullptr &&
+                    std::strcmp(option.ref.interface_id, TENON_TOKENIZER_ID) == 0,
+                "the option holds no tokenizer");
+    table_ = static_cast<const tenon_tokenizer*>(option.ref.table);
+  }
+  tenon_tokenizer_info describe() const {
+    tenon_tokenizer_info info{};
+    info.struct_size = sizeof(info);
+    host_.check(table_->describe(self_, &info));
+    return info;
+  }
+  std::vector<int32_t> encode(std::string_view bytes) const {
+    std::vector<int32_t> out;
+    host_.check(table_->encode(self_, bytes.data(), bytes.size(), append<int32_t>, collect(out)));
+    return out;
+  }
+  std::string decode(const int32_t* ids, size_t n) const {
+    std::vector<char> out;
+    host_.check(table_->decode(self_, ids, n, append<char>, collect(out)));
+    return {out.begin(), out.end()};
+  }
+
+ private:
+  template <class T>
+  static void* collect(std::vector<T>& out) {
+    return &out;
+  }
+  template <class T>
+  static tenon_status* append(void* context, const T* data, size_t n) noexcept {
+    return guard(nullptr, [&] {
+      auto& out = *static_cast<std::vector<T>*>(context);
+      out.insert(out.end(), data, data + n);
+    });
+  }
+
+  Host host_;
+  const tenon_tokenizer* table_ = nullptr;
+  void* self_;
+};
+
+}  // namespace tenon
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lines for people, in the run's log and on the terminal. Figures go to metrics.h, errors into a
+ * status. */
+#ifndef TENON_LOG_H
+#define TENON_LOG_H
+
+#include "host.h"
+
+TENON_C_BEGIN
+
+enum { TENON_LOG_DEBUG = 0, TENON_LOG_INFO = 1, TENON_LOG_WARN = 2, TENON_LOG_ERROR = 3 };
+
+#define TENON_LOG_ID "tenon.log/1"
+
+typedef struct tenon_log_api {
+  size_t struct_size;
+  /* Writes one line, prefixed with the plugin's id. It never fails and never blocks on a full disk.
+   * Threads [any]  Owner message is copied  Since 0.1 */
+  void (*write)(const tenon_host* host, uint32_t level, const char* message);
+} tenon_log_api;
+
+TENON_SEAL(tenon_log_api, write);
+
+TENON_C_END
+#endif

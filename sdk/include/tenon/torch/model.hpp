@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Models written as functions on at::Tensor over declared parameters:
+//
+//     void describe(tenon::TorchGraph& g) override {
+//       const auto x = g.input("x", {"B", 64}, TENON_CLASS_COMPUTE);
+//       const auto w = g.parameter("linear.weight", {10, 64}, tenon::Init::normal(0, 0.02));
+//       g.block("linear", {x}, {g.value("logits", {"B", 10})}, {w},
+//               [](const tenon::BlockCall& b) { return at::linear(b.input(0), b.parameter(0)); });
+//     }
+//
+// The host owns the parameters, and runs each block under its own autograd graph; see
+// <tenon/model.h> for what a block may do. For torch::nn::Module's there is module.hpp.
+#ifndef TENON_TORCH_MODEL_HPP
+#define TENON_TORCH_MODEL_HPP
+
+#include <tenon/cpp/model.hpp>
+#include <tenon/torch/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+
+/* One forward of a block; borrowed until it returns. */
+class BlockCall {
+ public:
+  BlockCall(const Exec& exec, tenon_forward_args& args) : exec_(&exec), args_(&args) {}
+
+  const Exec& exec() const { return *exec_; }
+  bool is_train() const { return exec_->is_train(); }
+  size_t num_inputs() const { return args_->num_inputs; }
+  /* In the order of the block's lists. */
+  const at::Tensor& input(size_t i) const { return pick(args_->inputs, args_->num_inputs, i); }
+  const at::Tensor& parameter(size_t i) const {
+    return pick(args_->parameters, args_->num_parameters, i);
+  }
+  const at::Tensor& buffer(size_t i) const { return pick(args_->buffers, args_->num_buffers, i); }
+
+  /* Keeps a tensor for the block's own backward, in the order of the calls. */
+  void save(const at::Tensor& tensor) const {
+    exec_->host().check(args_->save(args_, borrow(tensor)));
+  }
+  /* The next value of a TENON_BUFFER_STATE buffer; takes effect in training alone. */
+  void set_next_buffer(size_t i, const at::Tensor& value) const {
+    TENON_CHECK(i < args_->num_buffers, "the block has ", args_->num_buffers, " buffers");
+    if (exec_->is_train() && !exec_->is_recompute() && args_->next_buffers_own != nullptr) {
+      exec_->host().tensors().release(args_->next_buffers_own[i]);
+      args_->next_buffers_own[i] = wrap(exec_->host(), value);
+    }
+  }
+  /* An auxiliary loss: `weight` times sum / count, both scalars. */
+  void add_loss(const char* name,
+                const at::Tensor& sum,
+                const at::Tensor& count,
+                double weight) const {
+    exec_->host().check(args_->add_loss(args_, name, borrow(sum), borrow(count), weight));
+  }
+
+ private:
+  static const at::Tensor& pick(const tenon_tensor* const* handles, size_t n, size_t i) {
+    TENON_CHECK(i < n, "the block has ", n, " of these, asked for was number ", i);
+    return unwrap(handles[i]);
+  }
+
+  const Exec* exec_;
+  tenon_forward_args* args_;
+};
+
+/* One backward of a hand-written block; borrowed until it returns. */
+class BlockGradients {
+ public:
+  BlockGradients(const Exec& exec, const tenon_backward_args& args) : exec_(&exec), args_(&args) {}
+
+  const Exec& exec() const { return *exec_; }
+  size_t num_saved() const { return args_->num_saved; }
+  /* What `save` kept, in its order. */
+  const at::Tensor& saved(size_t i) const {
+    TENON_CHECK(i < args_->num_saved, "forward saved ", args_->num_saved, " tensors");
+    return unwrap(args_->saved[i]);
+  }
+  const at::Tensor& parameter(size_t i) const {
+    TENON_CHECK(i < args_->num_parameters, "the block has ", args_->num_parameters, " parameters");
+    return unwrap(args_->parameters[i]);
+  }
+  /* False if nobody asked for a gradient through this output: it counts as zero. */
+  bool has_grad_output(size_t i) const {
+    return i < args_->num_outputs && args_->grad_outputs[i] != nullptr;
+  }
+  const at::Tensor& grad_output(size_t i) const {
+    TENON_CHECK(has_grad_output(i), "there is no gradient of output ", i);
+    return unwrap(args_->grad_outputs[i]);
+  }
+  bool wants_grad_input(size_t i) const {
+    return i < args_->num_inputs && args_->want_grad_inputs[i];
+  }
+  bool wants_grad_parameter(size_t i) const {
+    return i < args_->num_parameters && args_->want_grad_parameters[i];
+  }
+  /* Results; those not wanted, or undefined, are left out. */
+  void set_grad_input(size_t i, const at::Tensor& grad) const {
+    if (wants_grad_input(i)) {
+      set(args_->grad_inputs_own, i, grad);
+    }
+  }
+  void set_grad_parameter(size_t i, const at::Tensor& grad) const {
+    if (wants_grad_parameter(i)) {
+      set(args_->grad_parameters_own, i, grad);
+    }
+  }
+
+ private:
+  void set(tenon_tensor** handles, size_t i, const at::Tensor& grad) const {
+    exec_->host().tensors().release(handles[i]);
+    handles[i] = nullptr;
+    handles[i] = wrap(exec_->host(), grad);
+  }
+
+  const Exec* exec_;
+  const tenon_backward_args* args_;
+};
+
+/* Puts the outputs of a block where the host expects them. */
+inline void hand_over(const Exec& exec,
+                      tenon_forward_args& args,
+                      const std::vector<at::Tensor>& outputs) {
+  TENON_CHECK(outputs.size() == args.num_outputs,
+              "block ",
+              args.block,
+              " made ",
+              outputs.size(),
+              " outputs and declares ",
+              args.num_outputs);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    TENON_CHECK(outputs[i].defined(), "output ", i, " of block ", args.block, " is undefined");
+    args.outputs_own[i] = wrap(exec.host(), outputs[i]);
+  }
+}
+
+using BlockForward = std::function<std::vector<at::Tensor>(const BlockCall&)>;
+using BlockBackward = std::function<void(const BlockGradients&)>;
+using BufferFill = std::function<void(at::Tensor&)>;
+
+/* A Graph whose blocks and buffers come with the functions that run and fill them. */
+class TorchGraph {
+ public:
+  explicit TorchGraph(Graph& graph) : graph_(&graph) {}
+
+  /* As in Graph. */
+  ValueId input(const std::string& name, Axes axes, uint32_t dtype, const std::string& field = {}) {
+    return graph_->input(name, std::move(axes), dtype, field);
+  }
+  ValueId value(const std::string& name, Axes axes, uint32_t dtype = TENON_CLASS_COMPUTE) {
+    return graph_->value(name, std::move(axes), dtype);
+  }
+  ParameterId parameter(const std::string& name,
+                        const std::vector<int64_t>& shape,
+                        Init init,
+                        uint32_t flags = 0,
+                        int32_t split_axis = -1) {
+    return graph_->parameter(name, shape, init, flags, split_axis);
+  }
+  ParameterId tied_parameter(const std::string& name, const std::string& tied_to) {
+    return graph_->tied_parameter(name, tied_to);
+  }
+  /* For what is not here: lookups, carries. */
+  Graph& graph() { return *graph_; }
+
+  /* A buffer that is made once and never written: `fill` writes it, on a CPU. */
+  BufferId constant(const std::string& name,
+                    const std::vector<int64_t>& shape,
+                    uint32_t dtype,
+                    BufferFill fill) {
+    return add_buffer(name, shape, dtype, TENON_BUFFER_CONSTANT, std::move(fill));
+  }
+  /* A buffer that is saved, and whose next value a forward in training gives (`set_next_buffer`).
+   */
+  BufferId state(const std::string& name,
+                 const std::vector<int64_t>& shape,
+                 uint32_t dtype,
+                 BufferFill fill) {
+    return add_buffer(name, shape, dtype, TENON_BUFFER_STATE, std::move(fill));
+  }
+
+  /* What may be added to a block after `block`. Valid until the next one is added. */
+  class BlockHandle {
+   public:
+    BlockHandle(TorchGraph& graph, size_t block) : graph_(&graph), block_(block) {}
+    BlockHandle& buffers(std::vector<BufferId> ids) {
+      graph_->blocks_[block_].spec.buffers = std::move(ids);
+      return *this;
+    }
+    /* TENON_BLOCK_* */
+    BlockHandle& flags(uint32_t flags) {
+      graph_->blocks_[block_].spec.flags |= flags;
+      return *this;
+    }
+    /* A gradient of its own: autograd does not record the forward. */
+    BlockHandle& backward(BlockBackward function) {
+      graph_->blocks_[block_].spec.flags |= TENON_BLOCK_HAND_WRITTEN;
+      graph_->blocks_[block_].backward = std::move(function);
+      return *this;
+    }
+
+   private:
+    TorchGraph* graph_;
+    size_t block_;
+  };
+
+  /* A block, in the order they run. `forward` takes a `const BlockCall&` and returns an at::Tensor,
+   * or a std::vector of them in the order of `outputs`. It runs once for each microbatch or more
+   * often, and keeps nothing. */
+  template <class Forward>
+  BlockHandle block(const std::string& name,
+                    std::vector<ValueId> inputs,
+                    std::vector<ValueId> outputs,
+                    std::vector<ParameterId> parameters,
+                    Forward forward) {
+    Block block{
+        {name, std::move(inputs), std::move(outputs), std::move(parameters), {}, 0}, {}, {}};
+    if constexpr (std::is_convertible_v<std::invoke_result_t<Forward, const BlockCall&>,
+                                        at::Tensor>) {
+      block.forward = [forward = std::move(forward)](const BlockCall& call) {
+        return std::vector<at::Tensor>{forward(call)};
+      };
+    } else {
+      block.forward = std::move(forward);
+    }
+    blocks_.push_back(std::move(block));
+    return {*this, blocks_.size() - 1};
+  }
+
+ private:
+  friend class TorchModel;
+
+  struct Block {
+    BlockSpec spec;
+    BlockForward forward;
+    BlockBackward backward;
+  };
+
+  BufferId add_buffer(const std::string& name,
+                      const std::vector<int64_t>& shape,
+                      uint32_t dtype,
+                      uint32_t kind,
+                      BufferFill fill) {
+    const BufferId id = graph_->buffer(name, shape, dtype, kind);
+    if (fills_.size() <= id.index) {
+      fills_.resize(id.index + 1);
+    }
+    fills_[id.index] = std::move(fill);
+    return id;
+  }
+
+  Graph* graph_;
+  std::vector<Block> blocks_;
+  std::vector<BufferFill> fills_;
+};
+
+/* A model of functional blocks.  Threads of the functions given to the graph: [step]; of fills:
+ * [main] */
+class TorchModel : public Model {
+ public:
+  /* Declares the model.  Threads [main], once */
+  virtual void describe(TorchGraph& graph) = 0;
+
+  void on_describe(Graph& graph) final {
+    call_torch([&] {
+      TorchGraph torch_graph(graph);
+      describe(torch_graph);
+      std::vector<TorchGraph::Block> by_index;
+      for (TorchGraph::Block& block : torch_graph.blocks_) {
+        const uint32_t index = graph.add_block(block.spec);
+        if (by_index.size() <= index) {
+          by_index.resize(index + 1);
+        }
+        by_index[index] = std::move(block);
+      }
+      blocks_ = std::move(by_index);
+      fills_ = std::move(torch_graph.fills_);
+    });
+  }
+  void on_forward(const Exec& exec, tenon_forward_args& args) final {
+    call_torch([&] { hand_over(exec, args, block(args.block).forward(BlockCall(exec, args))); });
+  }
+  void on_backward(const Exec& exec, const tenon_backward_args& args) final {
+    call_torch([&] {
+      const TorchGraph::Block& b = block(args.block);
+      TENON_CHECK(b.backward, "block ", b.spec.name, " has no backward of its own");
+      b.backward(BlockGradients(exec, args));
+    });
+  }
+  void on_fill_buffer(const Exec& /*exec*/, uint32_t buffer, tenon_tensor* tensor) final {
+    TENON_CHECK(buffer < fills_.size() && fills_[buffer], "there is no buffer ", buffer);
+    call_torch([&] { fills_[buffer](unwrap_mutable(tensor)); });
+  }
+
+ private:
+  const TorchGraph::Block& block(uint32_t index) const {
+    TENON_CHECK(index < blocks_.size() && blocks_[index].forward, "there is no block ", index);
+    return blocks_[index];
+  }
+
+  std::vector<TorchGraph::Block> blocks_;
+  std::vector<BufferFill> fills_;
+};
+
+}  // namespace tenon
+
+#endif

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Models made of ordinary torch::nn::Module's, one a block:
+//
+//     void describe(tenon::ModuleGraph& g) override {
+//       const auto x = g.input("x", {"B", 64}, TENON_CLASS_COMPUTE);
+//       g.module("body", {x}, {g.value("logits", {"B", 10})},
+//                [] { return torch::nn::Linear(64, 10); },
+//                [](torch::nn::Linear& m, const at::Tensor& x) { return m->forward(x); });
+//     }
+//
+// Parameters are the module's own leaves, named BLOCK.NAME; the host takes over their memory.
+// Buffers of the module (running statistics, tables) are saved state of the run, and change as in
+// plain training. Modules are built for `describe` once, one at a time, to read names and shapes,
+// and then for good when the host asks.
+//
+// Not for modules that share parameters over blocks (a tied head): write those with TorchModel.
+#ifndef TENON_TORCH_MODULE_HPP
+#define TENON_TORCH_MODULE_HPP
+
+#include <tenon/torch/model.hpp>
+
+#include <ATen/Context.h>
+#include <torch/nn/module.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+
+/* A module that was built, and how it is run. */
+class LiveModule {
+ public:
+  virtual ~LiveModule() = default;
+  virtual torch::nn::Module& module() = 0;
+  virtual std::vector<at::Tensor> run(const BlockCall& call) = 0;
+};
+
+/* A LiveModule of a holder (torch::nn::Linear) or of a std::shared_ptr of a module. */
+template <class Holder, class Forward>
+class LiveModuleOf final : public LiveModule {
+ public:
+  LiveModuleOf(Holder holder, Forward forward)
+      : holder_(std::move(holder)), forward_(std::move(forward)) {}
+  torch::nn::Module& module() override { return *holder_; }
+  std::vector<at::Tensor> run(const BlockCall& call) override {
+    // One input a parameter of `forward`, up to what is common; more inputs come as a BlockCall.
+    if constexpr (std::is_invocable_v<Forward&, Holder&, const BlockCall&>) {
+      return pack(forward_(holder_, call));
+    } else if constexpr (std::is_invocable_v<Forward&, Holder&, const at::Tensor&>) {
+      check_inputs(call, 1);
+      return pack(forward_(holder_, call.input(0)));
+    } else if constexpr (std::is_invocable_v<Forward&,
+                                             Holder&,
+                                             const at::Tensor&,
+                                             const at::Tensor&>) {
+      check_inputs(call, 2);
+      return pack(forward_(holder_, call.input(0), call.input(1)));
+    } else {
+      check_inputs(call, 3);
+      return pack(forward_(holder_, call.input(0), call.input(1), call.input(2)));
+    }
+  }
+
+ private:
+  static void check_inputs(const BlockCall& call, size_t n) {
+    TENON_CHECK(call.num_inputs() == n,
+                "the block has ",
+                call.num_inputs(),
+                " inputs, its function takes ",
+                n);
+  }
+  static std::vector<at::Tensor> pack(at::Tensor output) { return {std::move(output)}; }
+  static std::vector<at::Tensor> pack(std::vector<at::Tensor> outputs) { return outputs; }
+
+  Holder holder_;
+  Forward forward_;
+};
+
+/* A Graph whose blocks are modules. */
+class ModuleGraph {
+ public:
+  using Factory = std::function<std::unique_ptr<LiveModule>()>;
+  struct Block {
+    BlockSpec spec;
+    Factory factory;
+  };
+
+  explicit ModuleGraph(Graph& graph) : graph_(&graph) {}
+
+  /* As in Graph. */
+  ValueId input(const std::string& name, Axes axes, uint32_t dtype, const std::string& field = {}) {
+    return graph_->input(name, std::move(axes), dtype, field);
+  }
+  ValueId value(const std::string& name, Axes axes, uint32_t dtype = TENON_CLASS_COMPUTE) {
+    return graph_->value(name, std::move(axes), dtype);
+  }
+  Graph& graph() { return *graph_; }
+
+  /* A block. `factory` builds its module, with first values drawn from torch's default generator;
+   * `forward` takes the module and one at::Tensor an input (up to three), or the module and a
+   * `const BlockCall&`, and returns an at::Tensor or a std::vector of them. `flags` are
+   * TENON_BLOCK_*. */
+  template <class Build, class Forward>
+  void module(const std::string& name,
+              std::vector<ValueId> inputs,
+              std::vector<ValueId> outputs,
+              Build factory,
+              Forward forward,
+              uint32_t flags = 0) {
+    using Holder = std::invoke_result_t<Build&>;
+    blocks_.push_back(
+        {{name, std::move(inputs), std::move(outputs), {}, {}, flags | TENON_BLOCK_MATERIALIZED},
+         [factory, forward]() mutable -> std::unique_ptr<LiveModule> {
+           return std::make_unique<LiveModuleOf<Holder, Forward>>(factory(), forward);
+         }});
+  }
+
+ private:
+  friend class ModuleModel;
+  Graph* graph_;
+  std::vector<Block> blocks_;
+};
+
+/* A model of modules. */
+class ModuleModel : public Model {
+ public:
+  /* Declares the model.  Threads [main], once */
+  virtual void describe(ModuleGraph& graph) = 0;
+
+  /* TENON_PARAM_* of a parameter: what has at most one axis (biases, norms) does not decay, what
+   * requires no gradient is frozen.  Threads [main], within `describe` */
+  virtual uint32_t parameter_flags(const std::string& /*name*/, const at::Tensor& parameter) const {
+    return (parameter.dim() <= 1 ? uint32_t{TENON_PARAM_NO_DECAY} : 0) |
+           (parameter.requires_grad() ? 0 : uint32_t{TENON_PARAM_FROZEN});
+  }
+
+  void on_describe(Graph& graph) final {
+    call_torch([&] {
+      ModuleGraph modules(graph);
+      describe(modules);
+      for (ModuleGraph::Block& block : modules.blocks_) {
+        add_block(graph, std::move(block));
+      }
+    });
+  }
+
+  void on_materialize(const Exec& exec,
+                      uint32_t block,
+                      tenon_tensor** leaves_own,
+                      size_t num_leaves) final {
+    call_torch([&] {
+      Block& b = at_index(block);
+      b.live = b.factory();
+      b.buffers = buffers_of(b.live->module());
+      const Leaves leaves = leaves_of(b.live->module());
+      TENON_CHECK(leaves.size() == num_leaves,
+                  "block ",
+                  b.name,
+                  " was built with ",
+                  leaves.size(),
+                  " parameters and described with ",
+                  num_leaves);
+      for (size_t i = 0; i < leaves.size(); ++i) {
+        leaves_own[i] = wrap(exec.host(), leaves[i].second);
+      }
+    });
+  }
+
+  void on_forward(const Exec& exec, tenon_forward_args& args) final {
+    call_torch([&] {
+      Block& b = at_index(args.block);
+      if (!b.live) {
+        // A block without parameters is not asked to materialize.
+        b.live = b.factory();
+        b.buffers = buffers_of(b.live->module());
+      }
+      torch::nn::Module& module = b.live->module();
+      if (module.is_training() != exec.is_train()) {
+        module.train(exec.is_train());
+      }
+      const BlockCall call(exec, args);
+      put_buffers(b, call);
+      hand_over(exec, args, b.live->run(call));
+      // What a module writes to its buffers does not show in their versions (batch_norm's kernels),
+      // so all go back.
+      for (size_t i = 0; i < b.buffers.size() && exec.is_train(); ++i) {
+        call.set_next_buffer(i, b.buffers[i].second.detach());
+      }
+    });
+  }
+
+  void on_fill_buffer(const Exec& /*exec*/, uint32_t buffer, tenon_tensor* tensor) final {
+    TENON_CHECK(buffer < first_buffers_.size() && first_buffers_[buffer].defined(),
+                "there is no buffer ",
+                buffer);
+    call_torch([&] { unwrap_mutable(tensor).copy_(first_buffers_[buffer]); });
+  }
+
+ private:
+  using Leaves = std::vector<std::pair<std::string, at::Tensor>>;
+
+  struct Block {
+    std::string name;
+    ModuleGraph::Factory factory;
+    std::unique_ptr<LiveModule> live;
+    Leaves buffers;  // of `live`; the same tensors as the module's members
+  };
+
+  // Each tensor once: a module that registers one twice has it under its first name.
+  static Leaves leaves_of(const torch::nn::Module& module) {
+    return distinct(module.named_parameters(/*recurse=*/true));
+  }
+  static Leaves buffers_of(const torch::nn::Module& module) {
+    return distinct(module.named_buffers(/*recurse=*/true));
+  }
+  template <class Dict>
+  static Leaves distinct(const Dict& dict) {
+    Leaves out;
+    for (const auto& item : dict) {
+      bool seen = !item.value().defined();
+      for (const auto& [name, tensor] : out) {
+        seen = seen || tensor.is_same(item.value());
+      }
+      if (!seen) {
+        out.emplace_back(item.key(), item.value());
+      }
+    }
+    return out;
+  }
+
+  // Builds the module to read its names and shapes, and leaves torch's generator as it was:
+  // describing a model must not change what is drawn later.
+  void add_block(Graph& graph, ModuleGraph::Block block) {
+    at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+    at::Tensor state;
+    {
+      const std::lock_guard<std::mutex> lock(generator.mutex());
+      state = generator.get_state();
+    }
+    const std::unique_ptr<LiveModule> probe = block.factory();
+    {
+      const std::lock_guard<std::mutex> lock(generator.mutex());
+      generator.set_state(state);
+    }
+
+    Block live{block.spec.name, std::move(block.factory), nullptr, {}};
+    const std::string prefix = block.spec.name + ".";
+    for (const auto& [name, tensor] : leaves_of(probe->module())) {
+      TENON_CHECK(tensor.is_floating_point() || !tensor.requires_grad(),
+                  "parameter ",
+                  prefix,
+                  name,
+                  " is not of a floating-point type");
+      const bool is_plain = tensor.dtype() == at::get_default_dtype();
+      block.spec.parameters.push_back(
+          graph.parameter(prefix + name,
+                          tensor.sizes().vec(),
+                          Init::module(),
+                          parameter_flags(prefix + name, tensor),
+                          -1,
+                          is_plain ? uint32_t{TENON_CLASS_PARAM} : dtype_of(tensor)));
+    }
+    for (const auto& [name, tensor] : buffers_of(probe->module())) {
+      const BufferId id =
+          graph.buffer(prefix + name, tensor.sizes().vec(), dtype_of(tensor), TENON_BUFFER_STATE);
+      block.spec.buffers.push_back(id);
+      if (first_buffers_.size() <= id.index) {
+        first_buffers_.resize(id.index + 1);
+      }
+      first_buffers_[id.index] = tensor.detach().clone();
+    }
+    if (block.spec.parameters.empty()) {
+      block.spec.flags &= ~uint32_t{TENON_BLOCK_MATERIALIZED};
+    }
+    const uint32_t index = graph.add_block(block.spec);
+    if (blocks_.size() <= index) {
+      blocks_.resize(index + 1);
+    }
+    blocks_[index] = std::move(live);
+  }
+
+  // Points the module's buffers at copies of what the host holds, so that whatever the module
+  // writes is seen by the host only where it asks for it.
+  static void put_buffers(Block& b, const BlockCall& call) {
+    for (size_t i = 0; i < b.buffers.size(); ++i) {
+      b.buffers[i].second.set_data(call.buffer(i).detach().clone());
+    }
+  }
+
+  Block& at_index(uint32_t index) {
+    TENON_CHECK(index < blocks_.size() && blocks_[index].factory, "there is no block ", index);
+    return blocks_[index];
+  }
+
+  std::vector<Block> blocks_;
+  std::vector<at::Tensor> first_buffers_;
+};
+
+}  // namespace tenon
+
+#endif

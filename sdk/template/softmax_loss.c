@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Softmax cross-entropy in plain C: no libtorch, no C++, raw pointers, and a gradient of its own.
+ *
+ *     sum over labels that are not -100 of  log(sum_v exp(logits[v])) - logits[label]
+ *
+ * Shapes: logits [..., V] f32, labels [...] i64. */
+#include <tenon/tenon.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { kIgnored = -100 };
+
+typedef struct Loss {
+  const tenon_host* host;
+  const tenon_status_api* status;
+  const tenon_tensor_api* tensors;
+} Loss;
+
+/* What one call works on. */
+typedef struct Call {
+  const float* logits; /* [rows, V] */
+  const int64_t* labels;
+  int64_t rows;
+  int64_t classes;
+} Call;
+
+static tenon_status* fail(const Loss* loss, uint32_t code, const char* message, int line) {
+  return loss->status->make(loss->host, code, "softmax_loss.input", message, __FILE__, line);
+}
+
+static tenon_status* read_labels(const Loss* loss, const tenon_tensor* labels, Call* out) {
+  tenon_tensor_info info = {.struct_size = sizeof info};
+  tenon_status* status = loss->tensors->info(labels, &info);
+  if (status != NULL) {
+    return status;
+  }
+  if (info.dtype != TENON_I64 || info.device.type != TENON_CPU || !info.is_contiguous) {
+    return fail(loss, TENON_UNSUPPORTED, "labels must be i64 on the CPU, without gaps", __LINE__);
+  }
+  out->labels = info.data;
+  out->rows = info.numel;
+  return NULL;
+}
+
+static tenon_status* read_inputs(const Loss* loss, const tenon_tensor* const* inputs, Call* out) {
+  tenon_status* status = read_labels(loss, inputs[1], out);
+  tenon_tensor_info info = {.struct_size = sizeof info};
+  if (status == NULL) {
+    status = loss->tensors->info(inputs[0], &info);
+  }
+  if (status != NULL) {
+    return status;
+  }
+  if (info.dtype != TENON_F32 || info.device.type != TENON_CPU || !info.is_contiguous ||
+      info.ndim == 0) {
+    return fail(loss, TENON_UNSUPPORTED, "logits must be f32 on the CPU, without gaps", __LINE__);
+  }
+  out->logits = info.data;
+  out->classes = info.shape_ref[info.ndim - 1];
+  if (out->rows * out->classes != info.numel) {
+    return fail(
+        loss, TENON_INVALID, "logits must have one row of classes for each label", __LINE__);
+  }
+  for (int64_t i = 0; i < out->rows; ++i) {
+    if (out->labels[i] != kIgnored && (out->labels[i] < 0 || out->labels[i] >= out->classes)) {
+      return fail(loss, TENON_INVALID, "a label is neither a class nor -100", __LINE__);
+    }
+  }
+  return NULL;
+}
+
+/* The logarithm of the sum of exponentials of a row, without overflow. */
+static double log_sum_exp(const float* row, int64_t n) {
+  double largest = row[0];
+  for (int64_t v = 1; v < n; ++v) {
+    largest = row[v] > largest ? row[v] : largest;
+  }
+  double sum = 0;
+  for (int64_t v = 0; v < n; ++v) {
+    sum += exp(row[v] - largest);
+  }
+  return largest + log(sum);
+}
+
+static tenon_status* describe(void* self, tenon_loss_info* out) {
+  static const tenon_port ports[] = {{sizeof(tenon_port), "logits", TENON_F32, 0, NULL, 0},
+                                     {sizeof(tenon_port), "labels", TENON_I64, 0, NULL, 0}};
+  (void)self;
+  out->additive_over = TENON_ADDITIVE_TOKENS;
+  out->flags = TENON_LOSS_COUNT_FROM_BATCH;
+  out->ports_ref = ports;
+  out->num_ports = 2;
+  return NULL;
+}
+
+static tenon_status* count(void* self,
+                           const tenon_exec* exec,
+                           const tenon_tensor* const* inputs,
+                           size_t num_inputs,
+                           tenon_tensor** out_count_own) {
+  const Loss* loss = self;
+  Call call = {0};
+  (void)num_inputs;
+  tenon_status* status = read_labels(loss, inputs[1], &call);
+  if (status != NULL) {
+    return status;
+  }
+  double items = 0;
+  for (int64_t i = 0; i < call.rows; ++i) {
+    items += call.labels[i] != kIgnored;
+  }
+  return loss->tensors->full(loss->host, TENON_F64, exec->device, 0, NULL, items, out_count_own);
+}
+
+static tenon_status* compute(void* self,
+                             const tenon_exec* exec,
+                             const tenon_tensor* const* inputs,
+                             size_t num_inputs,
+                             tenon_tensor** out_sum_own) {
+  const Loss* loss = self;
+  Call call = {0};
+  (void)num_inputs;
+  tenon_status* status = read_inputs(loss, inputs, &call);
+  if (status != NULL) {
+    return status;
+  }
+  double sum = 0;
+  for (int64_t i = 0; i < call.rows; ++i) {
+    const float* row = call.logits + i * call.classes;
+    if (call.labels[i] != kIgnored) {
+      sum += log_sum_exp(row, call.classes) - row[call.labels[i]];
+    }
+  }
+  return loss->tensors->full(loss->host, TENON_F32, exec->device, 0, NULL, sum, out_sum_own);
+}
+
+/* Of each row: softmax(logits) minus one at the label, times grad_sum. */
+static tenon_status* backward(void* self,
+                              const tenon_exec* exec,
+                              const tenon_tensor* const* inputs,
+                              size_t num_inputs,
+                              const tenon_tensor* grad_sum,
+                              tenon_tensor** grad_inputs_own) {
+  const Loss* loss = self;
+  Call call = {0};
+  double factor = 0;
+  tenon_tensor_info shape = {.struct_size = sizeof shape};
+  tenon_tensor_info made = {.struct_size = sizeof made};
+  tenon_tensor* grad = NULL;
+  (void)num_inputs;
+  tenon_status* status = read_inputs(loss, inputs, &call);
+  if (status == NULL) {
+    status = loss->tensors->item(loss->host, grad_sum, &factor);
+  }
+  if (status == NULL) {
+    status = loss->tensors->info(inputs[0], &shape);
+  }
+  if (status == NULL) {
+    status = loss->tensors->empty(
+        loss->host, TENON_F32, exec->device, shape.ndim, shape.shape_ref, &grad);
+  }
+  if (status == NULL) {
+    status = loss->tensors->info(grad, &made);
+  }
+  if (status != NULL) {
+    loss->tensors->release(grad);
+    return status;
+  }
+  float* out = made.data;
+  for (int64_t i = 0; i < call.rows; ++i, out += call.classes) {
+    const float* row = call.logits + i * call.classes;
+    const double scale = call.labels[i] == kIgnored ? 0 : factor;
+    const double total = log_sum_exp(row, call.classes);
+    for (int64_t v = 0; v < call.classes; ++v) {
+      out[v] = (float)(scale * (exp(row[v] - total) - (v == call.labels[i] ? 1.0 : 0.0)));
+    }
+  }
+  grad_inputs_own[0] = grad;
+  return NULL;
+}
+
+static tenon_status* create(const tenon_host* host,
+                            const tenon_create_args* args,
+                            void** out_self) {
+  (void)args;
+  Loss* loss = malloc(sizeof *loss);
+  const tenon_status_api* status = host->get_interface(host, TENON_STATUS_ID);
+  if (loss == NULL) {
+    return status->make(
+        host, TENON_OUT_OF_MEMORY, "softmax_loss.memory", "no memory", __FILE__, __LINE__);
+  }
+  loss->host = host;
+  loss->status = status;
+  loss->tensors = host->get_interface(host, TENON_TENSOR_ID);
+  *out_self = loss;
+  return NULL;
+}
+
+static void destroy(void* self) {
+  free(self);
+}
+
+static const tenon_loss table = {sizeof table, describe, count, compute, backward};
+
+static const tenon_component component = {
+    .struct_size = sizeof component,
+    .kind = "loss",
+    .type = "softmax_loss",
+    .interface_id = TENON_LOSS_ID,
+    .table = &table,
+    .summary = "Softmax cross-entropy in plain C",
+    .options_schema = "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {}}",
+    .create = create,
+    .destroy = destroy,
+    .get_extension = NULL};
+
+tenon_status* tenon_plugin_entry(tenon_entry_args* args) {
+  args->out_abi_minor = TENON_ABI_MINOR;
+  return args->register_component(args->registrar, &component);
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/device/device.hpp"
+
+#include "host/device/gpu.hpp"
+#include "host/error/error.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+
+#include <cstdlib>
+#include <limits>
+
+#include "tests/support/catch.hpp"
+
+namespace tenon {
+namespace {
+
+template <class Body>
+std::string id_of(Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.id();
+  }
+  return "";
+}
+
+TEST_CASE("the CPU is always there, other names are refused", "[device]") {
+  CHECK(select_device("cpu") == at::Device(at::kCPU));
+  for (const char* const name : {"", "tpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:999"}) {
+    CHECK(id_of([&] { static_cast<void>(select_device(name)); }) == "device.unavailable");
+  }
+  CHECK_THROWS_WITH(select_device("cuda:" + std::to_string(num_gpus())),
+                    contains_text("is not there"));
+}
+
+TEST_CASE("the number of compute threads can be set more than once", "[device]") {
+  const int before = num_compute_threads();
+  set_compute_threads(1);
+  CHECK(num_compute_threads() == 1);
+  set_compute_threads(2);
+  CHECK(num_compute_threads() == 2);
+  CHECK(at::get_num_interop_threads() == 1);
+  CHECK(id_of([] { set_compute_threads(0); }) == "device.bad_threads");
+  CHECK(num_compute_threads() == 2);
+  set_compute_threads(before);
+}
+
+TEST_CASE("deterministic mode leaves unwritten memory alone", "[device]") {
+  set_deterministic(Deterministic::kYes);
+  CHECK(at::globalContext().deterministicAlgorithms());
+  CHECK_FALSE(at::globalContext().deterministicAlgorithmsWarnOnly());
+  CHECK_FALSE(at::globalContext().deterministicFillUninitializedMemory());
+  set_deterministic(Deterministic::kNo);
+  CHECK_FALSE(at::globalContext().deterministicAlgorithms());
+  CHECK(at::globalContext().deterministicFillUninitializedMemory());
+}
+
+TEST_CASE("the reproducible code path is the environment's choice first", "[device]") {
+  const std::string before = reproducible_math();
+  unsetenv("MKL_CBWR");
+  CHECK(reproducible_math().empty());
+  choose_reproducible_math();
+  CHECK(reproducible_math() == "AUTO,STRICT");
+  setenv("MKL_CBWR", "COMPATIBLE", 1);
+  choose_reproducible_math();
+  CHECK(reproducible_math() == "COMPATIBLE");
+  if (before.empty()) {
+    unsetenv("MKL_CBWR");
+  } else {
+    setenv("MKL_CBWR", before.c_str(), 1);
+  }
+}
+
+TEST_CASE("a device describes itself in a line", "[device]") {
+  const int before = num_compute_threads();
+  set_compute_threads(1);
+  CHECK_THAT(describe_device(at::kCPU), contains_text("1 thread, "));
+  set_compute_threads(2);
+  CHECK_THAT(describe_device(at::kCPU), contains_text("2 threads, "));
+  set_compute_threads(before);
+}
+
+}  // namespace
+}  // namespace tenon

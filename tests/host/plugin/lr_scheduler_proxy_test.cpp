@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/plugin/lr_scheduler_proxy.hpp"
+
+#include "tests/host/plugin/fake_component.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace tenon;
+
+namespace {
+
+tenon_lr_scheduler table() {
+  tenon_lr_scheduler table{};
+  table.struct_size = sizeof(table);
+  table.needs_total = [](void*) { return true; };
+  table.factor = [](void*, uint64_t step, uint64_t total, double* out) -> tenon_status* {
+    *out = static_cast<double>(step) / static_cast<double>(total);
+    return nullptr;
+  };
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("a schedule gives factors, which are finite", "[plugin]") {
+  const tenon_lr_scheduler good = table();
+  const FakeComponent fake("lr_scheduler", TENON_LR_SCHEDULER_ID, &good);
+  const LrSchedulerProxy schedule(fake.make());
+  CHECK(schedule.needs_total());
+  CHECK(schedule.factor(1, 4) == 0.25);
+  CHECK_THROWS_WITH(schedule.factor(3, 0), contains_text("the factor of step 3 is inf"));
+}
+
+TEST_CASE("a schedule that lacks a function is refused by the function's name", "[plugin]") {
+  tenon_lr_scheduler bad = table();
+  const FakeComponent fake("lr_scheduler", TENON_LR_SCHEDULER_ID, &bad);
+  bad.factor = nullptr;
+  CHECK(proxy_error<LrSchedulerProxy>(fake) == missing_function("lr_scheduler", "factor"));
+  bad.needs_total = nullptr;
+  CHECK(proxy_error<LrSchedulerProxy>(fake) == missing_function("lr_scheduler", "needs_total"));
+}

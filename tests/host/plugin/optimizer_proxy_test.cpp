@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/plugin/optimizer_proxy.hpp"
+
+#include <tenon/ports.h>
+
+#include "host/error/status.hpp"
+
+#include "tests/host/plugin/fake_component.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace tenon;
+
+namespace {
+
+tenon_optimizer_info info;
+tenon_slot_spec slots[2];
+
+tenon_optimizer table() {
+  slots[0] = {sizeof(tenon_slot_spec), "exp_avg", TENON_SLOT_LIKE_PARAMETER, TENON_CLASS_PARAM, 0};
+  slots[1] = {sizeof(tenon_slot_spec), "norm", TENON_SLOT_SCALAR, TENON_F64, 1};
+  info = {sizeof(info), TENON_OPTIMIZER_NORM, 0, slots, 2};
+  tenon_optimizer table{};
+  table.struct_size = sizeof(table);
+  table.describe = [](void*, tenon_optimizer_info* out) -> tenon_status* {
+    *out = info;
+    return nullptr;
+  };
+  table.update = [](void*, const tenon_exec*, const tenon_update_args* args) -> tenon_status* {
+    return args->num_pieces == 0 ? nullptr
+                                 : make_status(nullptr, TENON_INTERNAL, "my.update", "no", "", 0);
+  };
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("an optimizer says what it keeps and is called", "[plugin]") {
+  const tenon_optimizer good = table();
+  const FakeComponent fake("optimizer", TENON_OPTIMIZER_ID, &good);
+  const OptimizerProxy optimizer(fake.make());
+  CHECK(optimizer.info().needs == TENON_OPTIMIZER_NORM);
+  REQUIRE(optimizer.info().slots.size() == 2);
+  CHECK(optimizer.info().slots[0].name == "exp_avg");
+  CHECK(optimizer.info().slots[0].dtype == TENON_CLASS_PARAM);
+  CHECK(optimizer.info().slots[1].shape == TENON_SLOT_SCALAR);
+  CHECK(optimizer.info().slots[1].init == 1);
+  tenon_update_args args{};
+  CHECK_NOTHROW(optimizer.update(tenon_exec{}, args));
+  args.num_pieces = 1;
+  CHECK_THROWS_WITH(optimizer.update(tenon_exec{}, args), contains_text("no [my.update]"));
+}
+
+TEST_CASE("an optimizer that lacks a function or makes no sense is refused", "[plugin]") {
+  tenon_optimizer bad = table();
+  const FakeComponent fake("optimizer", TENON_OPTIMIZER_ID, &bad);
+  slots[1].name = "exp_avg";
+  CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("\"exp_avg\" is declared twice"));
+  slots[1].dtype = TENON_CLASS_ANY;
+  CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("neither a dtype nor"));
+  slots[0].shape = 2;
+  CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("the unknown shape 2"));
+  slots[0].name = "";
+  CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("a slot has no name"));
+  info.slots_ref = nullptr;
+  CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("slots at a null pointer"));
+  info.needs = 3;
+  CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("describe gave needs 3"));
+  bad.update = nullptr;
+  CHECK(proxy_error<OptimizerProxy>(fake) == missing_function("optimizer", "update"));
+  bad.describe = nullptr;
+  CHECK(proxy_error<OptimizerProxy>(fake) == missing_function("optimizer", "describe"));
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/plugin/plugin_scan.hpp"
+
+#include <filesystem>
+#include <unistd.h>
+
+#include "tests/host/plugin/zoo_folder.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace tenon;
+
+namespace {
+
+std::vector<PluginInfo> scan(const ZooFolder& zoo) {
+  const PluginFolder folder{zoo.path(), "--plugin-dir"};
+  return scan_plugins({&folder, 1});
+}
+
+// The refusal of the one plugin in a folder.
+std::string refusal_of(const std::string& name) {
+  ZooFolder zoo;
+  zoo.add(name);
+  const std::vector<PluginInfo> plugins = scan(zoo);
+  REQUIRE(plugins.size() == 1);
+  REQUIRE(plugins[0].refusal);
+  const std::string text = plugins[0].refusal->what();
+  // The folder has another name each time.
+  return text.substr(0, text.find(zoo.path())) +
+         text.substr(text.find(zoo.path()) + zoo.path().size() + 1);
+}
+
+}  // namespace
+
+TEST_CASE("a folder is scanned by name, and files that are no plugins are passed over",
+          "[plugin]") {
+  ZooFolder zoo;
+  zoo.add("good_c", "zebra");
+  zoo.add("same_type_1", "ape");
+  zoo.add("no_manifest");
+  zoo.add("good_c", "deeper/hidden");
+  zoo.write("README.txt", "not a plugin");
+  zoo.write("script.so", "INPUT(-lother)\n");
+  zoo.write(".zebra.so.tmp.so", "half a copy");
+  const std::vector<PluginInfo> plugins = scan(zoo);
+  REQUIRE(plugins.size() == 2);
+  CHECK(plugins[0].file == zoo.path_of("ape"));
+  CHECK(plugins[1].file == zoo.path_of("zebra"));
+  CHECK(plugins[1].is_usable());
+  CHECK(plugins[1].offers({"hook", "step_counter"}));
+  CHECK(plugins[1].describe() == zoo.path_of("zebra") + " (org.tenon.zoo.good_c 1.0.0)");
+}
+
+TEST_CASE("a plugin folder that is not there or no folder is an error", "[plugin]") {
+  ZooFolder zoo;
+  const std::string file = zoo.write("file", "");
+  for (const std::string& path : {zoo.path() + "/missing", file}) {
+    const PluginFolder folder{path, "TENON_PLUGIN_PATH"};
+    try {
+      scan_plugins({&folder, 1});
+      FAIL("it was read");
+    } catch (const Error& error) {
+      CHECK(error.id() == "plugin.dir_unreadable");
+      CHECK(error.exit_code() == ExitCode::kUsage);
+      CHECK_THAT(error.message(), contains_text(path + " (from TENON_PLUGIN_PATH)"));
+    }
+  }
+}
+
+TEST_CASE("a path list is split at colons", "[plugin]") {
+  const std::vector<PluginFolder> folders = split_plugin_path(":a::b/c:", "TENON_PLUGIN_PATH");
+  REQUIRE(folders.size() == 2);
+  CHECK(folders[0].path == "a");
+  CHECK(folders[1].path == "b/c");
+  CHECK(folders[1].origin == "TENON_PLUGIN_PATH");
+  CHECK(split_plugin_path("", "").empty());
+}
+
+TEST_CASE("a plugin that cannot work is refused before it is loaded", "[plugin]") {
+  CHECK(
+      refusal_of("wrong_abi") ==
+      "[plugin.abi_mismatch] wrong_abi.so (org.tenon.zoo.wrong.abi 1.0.0) wants ABI 0.9, host has "
+      "0.1; rebuild it with SDK 0.1");
+  const std::string torch = refusal_of("wrong_torch");
+  CHECK_THAT(torch, contains_text("[plugin.torch_mismatch] wrong_torch.so"));
+  CHECK_THAT(torch, contains_text("version 1.13.1, here 2."));
+  CHECK_THAT(torch, contains_text("git 0123abcd, here "));
+  CHECK_THAT(torch, contains_text("cxx11abi 0, here 1"));
+  CHECK_THAT(torch, contains_text("rebuild it with this host's libtorch"));
+  CHECK_THAT(
+      refusal_of("wrong_lane"),
+      contains_text("[plugin.bad_manifest] wrong_lane.so (org.tenon.zoo.wrong.lane 1.0.0) has "
+                    "the lane \"python\""));
+  CHECK_THAT(refusal_of("wrong_kind"),
+             contains_text("\"looss:zoo\" in its manifest; kinds are model,"));
+  CHECK_THAT(refusal_of("wrong_manifest"),
+             contains_text("[plugin.bad_manifest] wrong_manifest.so cannot be understood: its id"));
+}
+
+TEST_CASE("of two fingerprints the keys that differ are told", "[plugin]") {
+  ZooFolder zoo;
+  zoo.add("wrong_torch");
+  const PluginFolder folder{zoo.path(), "--plugin-dir"};
+  const std::string ours = "version=1.13.1;git=ffff;cxx11abi=0;cuda=none";
+  const auto plugins = scan_plugins({&folder, 1}, ours);
+  CHECK_THAT(plugins[0].refusal->message(),
+             contains_text("another libtorch (git 0123abcd, here ffff); rebuild"));
+  const auto same = scan_plugins({&folder, 1}, plugins[0].manifest.torch);
+  CHECK(same[0].is_usable());
+}
+
+TEST_CASE("a cut file is refused with where it ends", "[plugin]") {
+  ZooFolder zoo;
+  const std::string good = read_text(zoo.add("good_c"));
+  zoo.write("good_c.so", good.substr(0, good.size() / 2));
+  const std::vector<PluginInfo> plugins = scan(zoo);
+  REQUIRE(plugins.size() == 1);
+  CHECK(plugins[0].refusal->id() == "plugin.bad_manifest");
+  CHECK_THAT(plugins[0].refusal->message(), contains_text("the file has been cut"));
+}
+
+TEST_CASE("a dangling link is refused, not passed over", "[plugin]") {
+  ZooFolder zoo;
+  zoo.add("good_c");
+  REQUIRE(symlink("nowhere", zoo.path_of("link").c_str()) == 0);
+  const std::vector<PluginInfo> plugins = scan(zoo);
+  REQUIRE(plugins.size() == 2);
+  CHECK(plugins[1].refusal->id() == "plugin.load_failed");
+  CHECK_THAT(plugins[1].refusal->message(), contains_text("cannot be read: No such file"));
+}
+
+TEST_CASE("copies of one plugin are one plugin", "[plugin]") {
+  ZooFolder zoo;
+  zoo.add("good_c", "a");
+  zoo.add("good_c", "b");
+  const std::vector<PluginInfo> plugins = scan(zoo);
+  REQUIRE(plugins.size() == 2);
+  CHECK(plugins[0].is_usable());
+  CHECK_FALSE(plugins[1].is_usable());
+  CHECK(plugins[1].same_as == zoo.path_of("a"));
+  CHECK_FALSE(plugins[1].refusal);
+}
+
+TEST_CASE("different files with one id are all refused", "[plugin]") {
+  ZooFolder zoo;
+  zoo.add("same_id_1");
+  zoo.add("same_id_2");
+  zoo.add("good_c");
+  const std::vector<PluginInfo> plugins = scan(zoo);
+  REQUIRE(plugins.size() == 3);
+  CHECK(plugins[0].is_usable());
+  REQUIRE(plugins[1].refusal);
+  REQUIRE(plugins[2].refusal);
+  CHECK(plugins[1].refusal->id() == "plugin.duplicate_id");
+  CHECK(plugins[1].refusal->message() == zoo.path_of("same_id_1") + " (1.0.0) and " +
+                                             zoo.path_of("same_id_2") +
+                                             " (1.1.0) all carry the id org.tenon.zoo.same_id and "
+                                             "are not the same; keep one of them");
+  CHECK(plugins[2].refusal->message() == plugins[1].refusal->message());
+}
+
+TEST_CASE("a folder that is named twice is read once", "[plugin]") {
+  ZooFolder zoo;
+  zoo.add("good_c");
+  const PluginFolder folders[] = {{zoo.path(), "--plugin-dir"}, {zoo.path() + "/.", "other"}};
+  CHECK(scan_plugins(folders).size() == 1);
+}
+
+TEST_CASE("a file that was named and is no plugin is refused", "[plugin]") {
+  ZooFolder zoo;
+  const PluginInfo library = inspect_plugin(zoo.add("no_manifest"));
+  REQUIRE(library.refusal);
+  CHECK(library.refusal->id() == "plugin.no_manifest");
+  CHECK_THAT(library.refusal->message(), contains_text("tenon_add_plugin()"));
+  CHECK_THAT(inspect_plugin(zoo.write("x.so", "text")).refusal->message(),
+             contains_text("it is not a shared library"));
+  CHECK(inspect_plugin(zoo.add("good_c")).is_usable());
+}

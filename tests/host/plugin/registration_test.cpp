@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/plugin/registration.hpp"
+
+#include "host/error/status.hpp"
+
+#include "tests/host/plugin/zoo_folder.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace tenon;
+
+namespace {
+
+// What a plugin of the zoo is refused for, as vetting finds it: the entry runs in a child.
+Verdict verdict_on(const std::string& name) {
+  ZooFolder zoo;
+  const PluginInfo plugin = inspect_plugin(zoo.add(name));
+  REQUIRE(plugin.is_usable());
+  const PluginInfo* const plugins[] = {&plugin};
+  Verdict verdict = vet_plugins(plugins, zoo_services(), std::chrono::seconds(60)).at(0);
+  CHECK_THAT(verdict.message, contains_text(plugin.file + " (org.tenon.zoo." + name + " 1.0.0) "));
+  return verdict;
+}
+
+}  // namespace
+
+TEST_CASE("a plugin that registers less than its manifest lists is refused", "[plugin]") {
+  const Verdict verdict = verdict_on("registers_less");
+  CHECK(verdict.id == "plugin.components_differ");
+  CHECK_THAT(verdict.message, contains_text("does not register loss:b, which its manifest lists"));
+}
+
+TEST_CASE("a plugin that registers more than its manifest lists is refused", "[plugin]") {
+  const Verdict verdict = verdict_on("registers_more");
+  CHECK(verdict.id == "plugin.components_differ");
+  CHECK_THAT(verdict.message, contains_text("registers loss:b, which its manifest does not list"));
+}
+
+TEST_CASE("a plugin that registers a component twice is refused", "[plugin]") {
+  const Verdict verdict = verdict_on("registers_twice");
+  CHECK(verdict.id == "plugin.components_differ");
+  CHECK_THAT(verdict.message, contains_text("registers loss:a twice"));
+}
+
+TEST_CASE("an error that the entry returns is told with its id and place", "[plugin]") {
+  const Verdict verdict = verdict_on("refuses");
+  CHECK(verdict.id == "plugin.entry_failed");
+  CHECK_THAT(verdict.message,
+             contains_text("refuses to be loaded: this plugin needs a GPU [zoo.no_gpu] at "
+                           "refuses.c:"));
+}
+
+TEST_CASE("an exception that the entry lets out is told", "[plugin]") {
+  const Verdict verdict = verdict_on("throws_in_entry");
+  CHECK(verdict.id == "plugin.entry_failed");
+  CHECK_THAT(verdict.message,
+             contains_text("lets an exception out of its entry (the zoo's entry failed)"));
+}
+
+TEST_CASE("a plugin whose entry chooses another ABI, or none, is refused", "[plugin]") {
+  const Verdict other = verdict_on("speaks_other_abi");
+  CHECK(other.id == "plugin.abi_mismatch");
+  CHECK_THAT(other.message,
+             contains_text("speaks ABI 0.7 whatever its manifest says, host has 0.1"));
+  const Verdict none = verdict_on("speaks_no_abi");
+  CHECK(none.id == "plugin.abi_mismatch");
+  CHECK_THAT(none.message, contains_text("set out_abi_minor to TENON_ABI_MINOR"));
+}
+
+TEST_CASE(
+    "a component that lacks something is refused by name, whatever the plugin does with the "
+    "host's answer",
+    "[plugin]") {
+  const struct {
+    const char* plugin;
+    const char* id;
+    const char* text;
+  } kCases[] = {
+      {"no_destroy", "plugin.missing_interface", "registers loss:zoo without its \"destroy\""},
+      {"small_component", "plugin.missing_interface", "registers loss:zoo without its \"destroy\""},
+      {"no_type", "plugin.missing_interface", "registers a component without kind or type"},
+      {"other_interface",
+       "plugin.missing_interface",
+       "registers loss:zoo with the interface tenon.loss/9, host has tenon.loss/1"},
+      {"rubbish_table", "plugin.missing_interface", "struct_size is 18446744073709551615"},
+      {"odd_table", "plugin.missing_interface", "struct_size is 0"},
+      {"schema_no_json", "plugin.bad_schema", "an option schema that is not JSON"},
+      {"schema_of_list", "plugin.bad_schema", "an option schema that does not describe an object"},
+  };
+  for (const auto& one : kCases) {
+    CAPTURE(one.plugin);
+    const Verdict verdict = verdict_on(one.plugin);
+    CHECK(verdict.id == one.id);
+    CHECK_THAT(verdict.message, contains_text(one.text));
+  }
+}
+
+TEST_CASE("registering nothing at all is an error, not a crash", "[plugin]") {
+  const Manifest manifest{.id = "org.tenon.fake",
+                          .version = "1.0.0",
+                          .abi = TENON_ABI_STRING,
+                          .lane = "stable",
+                          .torch = "",
+                          .components = {{"loss", "a"}}};
+  LoadedPlugin plugin({"org.tenon.fake", "1.0.0", "fake.so"}, zoo_services());
+  const auto entry = [](tenon_entry_args* args) -> tenon_status* {
+    args->out_abi_minor = TENON_ABI_MINOR;
+    tenon_status* const no_registrar = args->register_component(nullptr, nullptr);
+    const uint32_t code = status_service()->code(no_registrar);
+    release(no_registrar);
+    return code == TENON_INVALID ? args->register_component(args->registrar, nullptr) : nullptr;
+  };
+  try {
+    run_entry(entry, manifest, plugin);
+    FAIL("it was taken");
+  } catch (const Error& error) {
+    CHECK(error.id() == "plugin.missing_interface");
+  }
+}

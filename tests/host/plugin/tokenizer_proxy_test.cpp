@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/plugin/tokenizer_proxy.hpp"
+
+#include "tests/host/plugin/fake_component.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace tenon;
+
+namespace {
+
+tenon_tokenizer_info info;
+
+tenon_tokenizer table() {
+  info = {sizeof(info), 256, -1, 10, -1, 1, 0};
+  tenon_tokenizer table{};
+  table.struct_size = sizeof(table);
+  table.describe = [](void*, tenon_tokenizer_info* out) -> tenon_status* {
+    *out = info;
+    return nullptr;
+  };
+  table.encode = [](void*, const char*, size_t, tenon_ids_sink, void*) -> tenon_status* {
+    return nullptr;
+  };
+  table.decode = [](void*, const int32_t*, size_t, tenon_bytes_sink, void*) -> tenon_status* {
+    return nullptr;
+  };
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("a tokenizer says what its ids are", "[plugin]") {
+  const tenon_tokenizer good = table();
+  const FakeComponent fake("tokenizer", TENON_TOKENIZER_ID, &good);
+  const TokenizerProxy tokenizer(fake.make());
+  CHECK(tokenizer.info().vocab_size == 256);
+  CHECK(tokenizer.info().bos == -1);
+  CHECK(tokenizer.info().eos == 10);
+  CHECK(tokenizer.info().bytes_per_token == 1);
+}
+
+TEST_CASE("a tokenizer that lacks a function or makes no sense is refused", "[plugin]") {
+  tenon_tokenizer bad = table();
+  const FakeComponent fake("tokenizer", TENON_TOKENIZER_ID, &bad);
+  info.eos = 256;
+  CHECK_THAT(proxy_error<TokenizerProxy>(fake), contains_text("the special id 256"));
+  info.vocab_size = 0;
+  CHECK_THAT(proxy_error<TokenizerProxy>(fake), contains_text("vocab_size 0"));
+  bad.decode = nullptr;
+  CHECK(proxy_error<TokenizerProxy>(fake) == missing_function("tokenizer", "decode"));
+  bad.encode = nullptr;
+  CHECK(proxy_error<TokenizerProxy>(fake) == missing_function("tokenizer", "encode"));
+  bad.describe = nullptr;
+  CHECK(proxy_error<TokenizerProxy>(fake) == missing_function("tokenizer", "describe"));
+}

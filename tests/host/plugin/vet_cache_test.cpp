@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/plugin/vet_cache.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+#include "tests/host/plugin/zoo_folder.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace tenon;
+
+namespace {
+
+using std::chrono::seconds;
+
+void store(VetCache& cache,
+           const std::string& plugin,
+           const Verdict& verdict,
+           std::chrono::milliseconds timeout = seconds(10)) {
+  cache.store(plugin, file_stamp(plugin).value(), verdict, timeout);
+}
+
+const Verdict kGood{};
+
+Verdict crash_of(const std::string& file) {
+  return {"plugin.crashed", file + " crashed", "its last words"};
+}
+
+}  // namespace
+
+TEST_CASE("a verdict is remembered for a file and a host", "[plugin]") {
+  ZooFolder zoo;
+  const std::string plugin = zoo.add("good_c");
+  VetCache first(zoo.cache_file(), "host 1");
+  CHECK_FALSE(first.find(plugin, seconds(10)));
+  store(first, plugin, crash_of(plugin));
+  first.save();
+
+  VetCache second(zoo.cache_file(), "host 1");
+  const std::optional<Verdict> found = second.find(plugin, seconds(10));
+  REQUIRE(found);
+  CHECK(found->id == "plugin.crashed");
+  CHECK(found->message == plugin + " crashed");
+  CHECK(found->details == "its last words");
+
+  VetCache other(zoo.cache_file(), "host 2");
+  CHECK_FALSE(other.find(plugin, seconds(10)));
+}
+
+TEST_CASE("a remembered message names the file as it is named now", "[plugin]") {
+  ZooFolder zoo;
+  const std::string plugin = zoo.add("good_c");
+  VetCache cache(zoo.cache_file(), "host");
+  store(cache, plugin, crash_of(plugin));
+  const std::string other_name = zoo.path() + "/../plugins/good_c.so";
+  CHECK(cache.find(other_name, seconds(10))->message == other_name + " crashed");
+}
+
+TEST_CASE("a file that changed is not known, one that was touched is", "[plugin]") {
+  ZooFolder zoo;
+  const std::string plugin = zoo.add("good_c");
+  VetCache cache(zoo.cache_file(), "host");
+  store(cache, plugin, kGood);
+
+  const std::string bytes = read_text(plugin);
+  const auto stamp = file_stamp(plugin);
+  std::filesystem::remove(plugin);
+  zoo.write("good_c.so", bytes);
+  REQUIRE(file_stamp(plugin) != stamp);
+  CHECK(cache.find(plugin, seconds(10)));
+
+  std::string changed = bytes;
+  changed.back() = static_cast<char>(changed.back() + 1);
+  zoo.write("good_c.so", changed);
+  CHECK_FALSE(cache.find(plugin, seconds(10)));
+  std::filesystem::remove(plugin);
+  CHECK_FALSE(cache.find(plugin, seconds(10)));
+}
+
+TEST_CASE("a plugin that hung is tried again where it is given more time", "[plugin]") {
+  ZooFolder zoo;
+  const std::string plugin = zoo.add("good_c");
+  VetCache cache(zoo.cache_file(), "host");
+  store(cache, plugin, {"plugin.hung", plugin + " hung", ""}, seconds(10));
+  CHECK(cache.find(plugin, seconds(5)));
+  CHECK(cache.find(plugin, seconds(10)));
+  CHECK_FALSE(cache.find(plugin, seconds(20)));
+}
+
+TEST_CASE("what depends on more than the file is not remembered", "[plugin]") {
+  ZooFolder zoo;
+  const std::string plugin = zoo.add("good_c");
+  VetCache cache(zoo.cache_file(), "host");
+  for (const char* const id :
+       {"plugin.load_failed", "plugin.entry_failed", "plugin.torch_mismatch"}) {
+    store(cache, plugin, {id, "m", ""});
+    CHECK_FALSE(cache.find(plugin, seconds(10)));
+  }
+  // The file was replaced while it was being vetted.
+  FileStamp stamp = file_stamp(plugin).value();
+  stamp.modified_ns -= 1;
+  cache.store(plugin, stamp, kGood, seconds(10));
+  CHECK_FALSE(cache.find(plugin, seconds(10)));
+}
+
+TEST_CASE("what other hosts wrote meanwhile stays, up to a number", "[plugin]") {
+  ZooFolder zoo;
+  const std::string plugin = zoo.add("good_c");
+  VetCache a(zoo.cache_file(), "a");
+  VetCache b(zoo.cache_file(), "b");
+  store(a, plugin, kGood);
+  a.save();
+  store(b, plugin, kGood);
+  b.save();
+  CHECK(VetCache(zoo.cache_file(), "a").find(plugin, seconds(10)));
+  CHECK(VetCache(zoo.cache_file(), "b").find(plugin, seconds(10)));
+  for (int i = 0; i < 20; ++i) {
+    VetCache one(zoo.cache_file(), "host " + std::to_string(i));
+    store(one, plugin, kGood);
+    one.save();
+  }
+  CHECK(read_text(zoo.cache_file()).size() < 4000);
+}
+
+TEST_CASE("files that are gone leave the cache", "[plugin]") {
+  ZooFolder zoo;
+  const std::string gone = zoo.add("good_c", "gone");
+  const std::string plugin = zoo.add("good_c");
+  VetCache cache(zoo.cache_file(), "host");
+  store(cache, gone, kGood);
+  store(cache, plugin, kGood);
+  std::filesystem::remove(gone);
+  cache.save();
+  CHECK(read_text(zoo.cache_file()).find("gone.so") == std::string::npos);
+  CHECK(read_text(zoo.cache_file()).find("good_c.so") != std::string::npos);
+}
+
+TEST_CASE("a cache file that is broken is as good as none", "[plugin]") {
+  ZooFolder zoo;
+  const std::string plugin = zoo.add("good_c");
+  std::filesystem::create_directories(std::filesystem::path(zoo.cache_file()).parent_path());
+  for (const char* const text :
+       {"",
+        "{",
+        "[]",
+        "null",
+        "{\"format\": 99}",
+        "{\"format\": 1, \"entries\": 3}",
+        "{\"format\": 1, \"entries\": [{\"path\": 7}]}",
+        "{\"format\": 1, \"entries\": [{\"path\": \"x\", \"host\": {}}]}"}) {
+    CAPTURE(text);
+    std::ofstream(zoo.cache_file()) << text;
+    VetCache cache(zoo.cache_file(), "host");
+    CHECK_FALSE(cache.find(plugin, seconds(10)));
+    store(cache, plugin, kGood);
+    cache.save();
+    CHECK(VetCache(zoo.cache_file(), "host").find(plugin, seconds(10)));
+  }
+}
+
+TEST_CASE("a cache that cannot be written is no error", "[plugin]") {
+  ZooFolder zoo;
+  const std::string plugin = zoo.add("good_c");
+  for (const std::string& file :
+       {std::string("/proc/none/vetted.json"), plugin + "/vetted.json", std::string()}) {
+    VetCache cache(file, "host");
+    store(cache, plugin, kGood);
+    CHECK_NOTHROW(cache.save());
+    CHECK_FALSE(std::filesystem::exists(file));
+  }
+}
+
+TEST_CASE("the cache lies where the XDG specification has it", "[plugin]") {
+  const auto keep = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return value != nullptr ? std::string(value) : std::string();
+  };
+  const std::string home = keep("HOME");
+  const std::string cache_home = keep("XDG_CACHE_HOME");
+  setenv("HOME", "/home/somebody", 1);
+  setenv("XDG_CACHE_HOME", "/var/cache/somebody", 1);
+  CHECK(default_vet_cache_file() == "/var/cache/somebody/tenon/vetted.json");
+  setenv("XDG_CACHE_HOME", "relative", 1);
+  CHECK(default_vet_cache_file() == "/home/somebody/.cache/tenon/vetted.json");
+  unsetenv("XDG_CACHE_HOME");
+  unsetenv("HOME");
+  CHECK(default_vet_cache_file().empty());
+  setenv("HOME", home.c_str(), 1);
+  if (!cache_home.empty()) {
+    setenv("XDG_CACHE_HOME", cache_home.c_str(), 1);
+  }
+}
+
+TEST_CASE("a host has a build id that does not change while it runs", "[plugin]") {
+  CHECK(host_build_id().size() >= 8);
+  CHECK(host_build_id() == host_build_id());
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/tensor/flat_group.hpp"
+
+#include <ATen/Functions.h>
+
+#include "tests/support/catch.hpp"
+
+namespace tenon {
+namespace {
+
+FlatGroup make_group() {
+  return FlatGroup("block",
+                   at::kFloat,
+                   at::kCPU,
+                   {{.id = 0, .partition = 1, .trainable = true, .shape = {3}},
+                    {.id = 1, .partition = 0, .trainable = true, .shape = {2, 5}},
+                    {.id = 2, .partition = 0, .trainable = false, .shape = {4}},
+                    {.id = 3, .partition = 0, .trainable = true, .shape = {}}});
+}
+
+}  // namespace
+
+TEST_CASE("parameters lie by partition on 64-byte boundaries, frozen ones last", "[tensor]") {
+  const FlatGroup group = make_group();
+  std::vector<uint32_t> order;
+  for (const FlatEntry& entry : group.entries()) {
+    order.push_back(entry.parameter.id);
+    CHECK(entry.offset * 4 % 64 == 0);
+  }
+  CHECK(order == std::vector<uint32_t>{1, 3, 0, 2});
+  CHECK(group.data().numel() == 64);
+  CHECK(group.grad().numel() == 48);  // none for the frozen one
+  const auto ranges = group.ranges();
+  REQUIRE(ranges.size() == 2);
+  CHECK(ranges[0].partition == 0);
+  CHECK(ranges[0].begin == 0);
+  CHECK(ranges[0].end == 32);
+  CHECK(ranges[1].partition == 1);
+  CHECK(ranges[1].end == 48);
+}
+
+TEST_CASE("gradients add up, gaps stay zero, and clearing forgets what was touched", "[tensor]") {
+  FlatGroup group = make_group();
+  CHECK_FALSE(group.any_touched());
+  group.add_grad(0, at::ones({2, 5}));
+  group.add_grad(0, at::ones({2, 5}));
+  CHECK(group.entries()[0].touched);
+  CHECK_FALSE(group.entries()[1].touched);
+  CHECK(at::equal(group.grad_view(0), at::full({2, 5}, 2.0)));
+  CHECK(group.grad().sum().item<float>() == 20);
+  group.clear_grads();
+  CHECK_FALSE(group.any_touched());
+  CHECK(group.grad().abs().sum().item<float>() == 0);
+}
+
+TEST_CASE("views share the buffer's memory", "[tensor]") {
+  FlatGroup group = make_group();
+  group.data_view(2).fill_(7);
+  CHECK(group.data()[32].item<float>() == 7);
+  CHECK(group.data().sum().item<float>() == 21);
+}
+
+}  // namespace tenon

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/tensor/handle.hpp"
+
+#include "host/error/error.hpp"
+
+#include <ATen/ATen.h>
+
+#include "tests/support/catch.hpp"
+
+namespace tenon {
+namespace {
+
+TEST_CASE("a handle keeps its tensor alive and gives it back", "[tensor]") {
+  const at::Tensor tensor = at::ones({2, 3});
+  tenon_tensor* const handle = new_handle(tensor);
+  CHECK(tensor.use_count() == 2);
+  CHECK(tensor_of(handle).is_same(tensor));
+  const at::Tensor back = take_handle(handle);
+  CHECK(back.is_same(tensor));
+  CHECK(tensor.use_count() == 2);
+}
+
+TEST_CASE("a borrowed handle takes no reference", "[tensor]") {
+  at::Tensor tensor = at::ones({2});
+  CHECK(&tensor_of(borrow(tensor)) == &tensor);
+  CHECK(&tensor_of(borrow_mutable(tensor)) == &tensor);
+  CHECK(tensor.use_count() == 1);
+}
+
+TEST_CASE("a handle guard releases what a call put into it", "[tensor]") {
+  const at::Tensor tensor = at::ones({2});
+  {
+    HandleGuard guard;
+    CHECK_FALSE(guard);
+    CHECK_FALSE(guard.take().defined());
+    *guard.out() = new_handle(tensor);
+    CHECK(guard);
+    CHECK(guard.tensor().is_same(tensor));
+    *guard.out() = new_handle(tensor);  // the first one is released
+    CHECK(tensor.use_count() == 2);
+  }
+  CHECK(tensor.use_count() == 1);
+
+  HandleGuard guard(new_handle(tensor));
+  HandleGuard other = std::move(guard);
+  CHECK(other.take().is_same(tensor));
+  CHECK(tensor.use_count() == 1);
+  *other.out() = new_handle(tensor);
+  release_handle(other.release());
+  CHECK(tensor.use_count() == 1);
+  release_handle(nullptr);
+}
+
+TEST_CASE("each dtype of the ABI is one of libtorch's and back", "[tensor]") {
+  for (const uint32_t dtype : {TENON_U8,
+                               TENON_I8,
+                               TENON_I16,
+                               TENON_I32,
+                               TENON_I64,
+                               TENON_F16,
+                               TENON_F32,
+                               TENON_F64,
+                               TENON_BOOL,
+                               TENON_BF16,
+                               TENON_F8_E5M2,
+                               TENON_F8_E4M3}) {
+    const std::optional<at::ScalarType> type = scalar_type_of(dtype);
+    REQUIRE(type);
+    CHECK(dtype_of(*type) == dtype);
+  }
+  CHECK_FALSE(scalar_type_of(100));
+  CHECK_FALSE(dtype_of(at::kComplexFloat));
+  CHECK(dtype_of(at::ones({1})) == TENON_F32);
+  CHECK_THROWS_AS(dtype_of(at::ones({1}, at::kComplexFloat)), Error);
+}
+
+TEST_CASE("devices are mapped both ways, and odd ones are refused", "[tensor]") {
+  CHECK(to_torch({TENON_CPU, -1}) == at::Device(at::kCPU));
+  CHECK(to_torch({TENON_CUDA, 3}) == at::Device(at::kCUDA, 3));
+  CHECK(to_abi(at::Device(at::kMeta)).type == TENON_META);
+  CHECK(to_abi(at::Device(at::kCUDA, 2)).index == 2);
+  CHECK_THROWS_AS(to_torch({77, 0}), Error);
+  CHECK_THROWS_AS(to_torch({TENON_CPU, 1}), Error);
+  CHECK_THROWS_AS(to_torch({TENON_CUDA, 4000}), Error);
+  CHECK_THROWS_AS(to_torch({TENON_CUDA, -2}), Error);
+  CHECK_THROWS_AS(to_abi(at::Device(at::kXLA)), Error);
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A hook that sends its own process the signals that the recipe lists, at the events and steps it
+// names: signals that arrive at a known moment.
+#include <tenon/cpp/hook.hpp>
+#include <tenon/cpp/plugin.hpp>
+
+#include <csignal>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace {
+
+enum class Signal : int { kTerm = SIGTERM, kInt = SIGINT };
+
+struct SignalOptions {
+  std::string event;
+  uint64_t step = 0;
+  Signal signal = Signal::kTerm;
+  static void bind(tenon::OptionBinder<SignalOptions>& binder) {
+    binder.field("event", &SignalOptions::event).required().doc("name of the event");
+    binder.field("step", &SignalOptions::step).min(0).required().doc("step of the event");
+    binder
+        .choice("signal",
+                &SignalOptions::signal,
+                {{"SIGTERM", Signal::kTerm}, {"SIGINT", Signal::kInt}})
+        .doc("what to send");
+  }
+};
+
+struct SignalAtOptions {
+  std::vector<SignalOptions> signals;
+};
+
+class SignalAt : public tenon::Hook {
+ public:
+  static constexpr const char* kType = "signal_at";
+  static constexpr const char* kSummary = "for tests: sends its own process signals";
+  using Options = SignalAtOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    binder.field("signals", &Options::signals).doc("what to send, and when");
+  }
+
+  explicit SignalAt(const Options& options) : options_(options) {}
+
+  void describe(tenon_hook_info& info) override {
+    for (const SignalOptions& signal : options_.signals) {
+      info.events |= TENON_EVENT_BIT(tenon::event_of(signal.event));
+    }
+  }
+
+  void on_event(const tenon::Event& event) override {
+    for (const SignalOptions& signal : options_.signals) {
+      if (event.step() == signal.step && event.name() == signal.event) {
+        std::raise(static_cast<int>(signal.signal));
+      }
+    }
+  }
+
+ private:
+  Options options_;
+};
+
+}  // namespace
+
+TENON_PLUGIN(SignalAt)

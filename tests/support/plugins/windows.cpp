@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A map-style dataset whose windows the recipe lists; without a list, one without windows.
+// Samples are numbered through all windows of an epoch, skipped ones included: `sample_id`.
+#include <tenon/cpp/plugin.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sample_values.hpp"
+
+namespace {
+
+struct WindowOptions {
+  std::string label;
+  int64_t size = 0;
+  bool skip = false;
+  static void bind(tenon::OptionBinder<WindowOptions>& binder) {
+    binder.field("label", &WindowOptions::label).doc("for people");
+    binder.field("size", &WindowOptions::size).min(0).required().doc("samples");
+    binder.field("skip", &WindowOptions::skip).doc("counted, not trained on");
+  }
+};
+
+struct WindowsOptions {
+  std::vector<WindowOptions> windows;
+  int64_t samples = 16;
+  int64_t dim = 4;
+  int64_t num_classes = 3;
+  std::optional<int64_t> fail_at_sample;
+};
+
+class Windows : public tenon::MapDataset {
+ public:
+  static constexpr const char* kType = "windows";
+  static constexpr const char* kSummary = "for tests: windows as the recipe lists them";
+  using Options = WindowsOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    binder.field("windows", &Options::windows).doc("empty: a dataset without windows");
+    binder.field("samples", &Options::samples).min(0).doc("samples, where there are no windows");
+    binder.field("dim", &Options::dim).min(1).doc("size of x");
+    binder.field("num_classes", &Options::num_classes).min(1).doc("number of labels");
+    binder.field("fail_at_sample", &Options::fail_at_sample)
+        .doc("the read that has this sample_id fails");
+  }
+
+  explicit Windows(const Options& options)
+      : options_(options), fields_(options.dim, options.num_classes) {
+    first_ids_.push_back(0);
+    for (const WindowOptions& window : options_.windows) {
+      first_ids_.push_back(first_ids_.back() + window.size);
+    }
+  }
+
+  void describe(tenon::DatasetInfo& info) override {
+    fields_.declare(info);
+    if (!options_.windows.empty()) {
+      info.windows();
+    }
+  }
+
+  int64_t size(const tenon_window* window) override {
+    if (options_.windows.empty()) {
+      TENON_CHECK(window == nullptr, "there are no windows, and one was given");
+      return options_.samples;
+    }
+    return of(window).size;
+  }
+
+  void read(const tenon_window* window,
+            const int64_t* indices,
+            size_t n,
+            tenon::BatchWriter& writer) override {
+    const int64_t first = window == nullptr ? 0 : first_ids_[window->id];
+    const int64_t num_samples = size(window);
+    std::vector<int64_t> ids;
+    for (size_t b = 0; b < n; ++b) {
+      TENON_CHECK(0 <= indices[b] && indices[b] < num_samples, "there is no sample ", indices[b]);
+      ids.push_back(first + indices[b]);
+      if (options_.fail_at_sample == ids.back()) {
+        TENON_FAIL(TENON_IO, "windows.asked_to_fail", "sample ", ids.back(), " cannot be read");
+      }
+    }
+    fields_.write(ids, writer);
+  }
+
+  bool next_window(tenon::Window& out) override {
+    if (next_ == options_.windows.size()) {
+      return false;
+    }
+    const WindowOptions& window = options_.windows[next_];
+    out.id = next_;
+    out.label = window.label;
+    out.size = window.size;
+    out.skip = window.skip;
+    ++next_;
+    return true;
+  }
+
+  void reset(uint64_t) override { next_ = 0; }
+
+ private:
+  const WindowOptions& of(const tenon_window* window) const {
+    TENON_CHECK(window != nullptr && window->id < options_.windows.size(), "no such window");
+    return options_.windows[window->id];
+  }
+
+  Options options_;
+  SampleFields fields_;
+  std::vector<int64_t> first_ids_;  // sample_id of each window's first sample
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+TENON_PLUGIN(Windows)

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Holds the tree to its rules: who may include whom (layers.json beside this file), where names
+// come from, how a file opens, and that plugins see nothing of the tree but the staged SDK.
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/paths.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Names = std::set<std::string>;
+
+std::string read_file(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  REQUIRE(in.good());
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// All files under `folder` of the source tree with one of the extensions, relative to the root.
+std::vector<fs::path> files_under(const std::string& folder, const Names& extensions) {
+  std::vector<fs::path> files;
+  const fs::path root = tenon::source_dir();
+  if (!fs::exists(root / folder)) {
+    return files;
+  }
+  for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+    if (entry.is_regular_file() && extensions.count(entry.path().extension().string()) != 0) {
+      files.push_back(fs::relative(entry.path(), root));
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+const Names kCode = {".h", ".hpp", ".c", ".cpp", ".cu", ".cuh"};
+
+struct Include {
+  std::string name;     // what stands between the marks
+  bool quoted = false;  // "..." rather than <...>
+  int line = 0;
+};
+
+// Every #include of a text, comments and disabled branches too: a rule that one can comment around
+// is none.
+std::vector<Include> includes_of(const std::string& text) {
+  static const std::regex kInclude(R"re(^\s*#\s*include\s*([<"])([^>"]+)[>"])re");
+  std::vector<Include> includes;
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    std::smatch match;
+    if (std::regex_search(line, match, kInclude)) {
+      includes.push_back({match[2], match[1] == "\"", number});
+    }
+  }
+  return includes;
+}
+
+// "host/data/window.cpp:7" for messages.
+std::string place(const fs::path& file, int line) {
+  return file.string() + ":" + std::to_string(line);
+}
+
+// The folder of a path "host/<folder>/..."; empty for a file directly in host/.
+std::string host_folder(const fs::path& path) {
+  auto part = path.begin();
+  if (part == path.end() || *part != "host") {
+    return "";
+  }
+  ++part;
+  return part == path.end() || std::next(part) == path.end() ? "" : part->string();
+}
+
+// layers.json with "+" (adds to the row above) and "all above" written out.
+std::map<std::string, Names> allowed_includes() {
+  const auto rows =
+      nlohmann::json::parse(read_file(tenon::source_dir() / "tests/tree/layers.json"));
+  std::map<std::string, Names> allowed;
+  Names row_above;
+  Names all_above;
+  for (const auto& row : rows) {
+    Names may_include;
+    for (const std::string word : row.at("may_include")) {
+      if (word == "+") {
+        may_include.insert(row_above.begin(), row_above.end());
+      } else if (word == "all above") {
+        may_include.insert(all_above.begin(), all_above.end());
+      } else if (word != "SDK") {
+        may_include.insert(word);
+      }
+    }
+    const std::string folder = row.at("folder");
+    allowed[folder] = may_include;
+    row_above = may_include;
+    all_above.insert(folder);
+  }
+  return allowed;
+}
+
+// The folders along a ring of `graph`, first one repeated at the end; empty if there is none.
+std::vector<std::string> find_ring(const std::map<std::string, Names>& graph) {
+  enum class Mark { kNew, kOpen, kDone };
+  std::map<std::string, Mark> marks;
+  std::vector<std::string> path;
+  auto visit = [&](auto&& self, const std::string& folder) -> bool {
+    marks[folder] = Mark::kOpen;
+    path.push_back(folder);
+    const auto edges = graph.find(folder);
+    if (edges != graph.end()) {
+      for (const std::string& next : edges->second) {
+        if (marks[next] == Mark::kOpen) {
+          path.push_back(next);
+          path.erase(path.begin(), std::find(path.begin(), path.end(), next));
+          return true;
+        }
+        if (marks[next] == Mark::kNew && self(self, next)) {
+          return true;
+        }
+      }
+    }
+    marks[folder] = Mark::kDone;
+    path.pop_back();
+    return false;
+  };
+  for (const auto& [folder, edges] : graph) {
+    if (marks[folder] == Mark::kNew && visit(visit, folder)) {
+      return path;
+    }
+  }
+  return {};
+}
+
+std::string joined(const std::vector<std::string>& words, const std::string& glue) {
+  std::string text;
+  for (const std::string& word : words) {
+    text += (text.empty() ? "" : glue) + word;
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the table of layers names only folders that it has, and has no ring", "[tree]") {
+  const auto allowed = allowed_includes();
+  for (const auto& [folder, may_include] : allowed) {
+    for (const std::string& other : may_include) {
+      CAPTURE(folder, other);
+      CHECK(allowed.count(other) == 1);
+    }
+  }
+  CHECK(joined(find_ring(allowed), " -> ") == "");
+}
+
+TEST_CASE("a ring of includes is found where there is one", "[tree]") {
+  CHECK(find_ring({{"a", {"b"}}, {"b", {"c"}}, {"c", {"b"}}}) ==
+        std::vector<std::string>{"b", "c", "b"});
+  CHECK(find_ring({{"a", {"b", "c"}}, {"b", {"c"}}, {"c", {}}}).empty());
+}
+
+TEST_CASE("a folder of host/ includes only what its row allows", "[tree]") {
+  const auto allowed = allowed_includes();
+  std::map<std::string, Names> graph;
+  for (const fs::path& file : files_under("host", kCode)) {
+    const std::string folder = host_folder(file);
+    CAPTURE(file.string());
+    REQUIRE(allowed.count(folder) == 1);
+    for (const Include& include : includes_of(read_file(tenon::source_dir() / file))) {
+      const std::string other = host_folder(include.name);
+      if (other.empty() || other == folder) {
+        continue;
+      }
+      graph[folder].insert(other);
+      INFO(place(file, include.line)
+           << " includes \"" << include.name << "\", but the row of " << folder
+           << " in tests/tree/layers.json does not list " << other);
+      CHECK(allowed.at(folder).count(other) == 1);
+    }
+  }
+  CHECK(joined(find_ring(graph), " -> ") == "");
+}
+
+TEST_CASE("an include in quotes is host's own, from the root, and there", "[tree]") {
+  for (const fs::path& file : files_under("host", kCode)) {
+    for (const Include& include : includes_of(read_file(tenon::source_dir() / file))) {
+      if (include.quoted) {
+        INFO(place(file, include.line) << " includes \"" << include.name
+                                       << "\"; say \"host/<folder>/...\", or <...> for what is not "
+                                          "of host/");
+        CHECK(include.name.rfind("host/", 0) == 0);
+        CHECK(fs::exists(tenon::source_dir() / include.name));
+      }
+    }
+  }
+}
+
+TEST_CASE("CUDA stays in device and embedding, NCCL in distributed", "[tree]") {
+  static const std::regex kCuda(R"(^(cuda|cuda_runtime.*|cublas.*|(c10|ATen)/cuda/.*|cuda/.*)$)");
+  static const std::regex kNccl(R"(^(nccl.*|.*ProcessGroupNCCL.*)$)");
+  for (const fs::path& file : files_under("host", kCode)) {
+    const std::string folder = host_folder(file);
+    for (const Include& include : includes_of(read_file(tenon::source_dir() / file))) {
+      INFO(place(file, include.line) << " includes " << include.name);
+      if (std::regex_match(include.name, kCuda)) {
+        CHECK((folder == "device" || folder == "embedding"));
+      }
+      if (std::regex_match(include.name, kNccl)) {
+        CHECK(folder == "distributed");
+      }
+    }
+  }
+}
+
+TEST_CASE("basenames are unique in host, twin backends excepted", "[tree]") {
+  static const Names kTwins = {"cuda", "no_gpu"};
+  std::map<std::string, fs::path> seen;
+  for (const fs::path& file : files_under("host", kCode)) {
+    if (kTwins.count(file.parent_path().filename().string()) != 0) {
+      continue;
+    }
+    const auto [other, is_new] = seen.emplace(file.filename().string(), file);
+    INFO(file.string() << " and " << other->second.string() << " have one name");
+    CHECK(is_new);
+  }
+}
+
+TEST_CASE("no file or folder has a name that says nothing", "[tree]") {
+  static const std::regex kWord("(^|_)(util|utils|common|helper|helpers|misc)(_|$)");
+  for (const std::string top : {"host", "sdk", "plugins", "tests", "cmake"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(tenon::source_dir() / top)) {
+      const std::string stem = entry.path().stem().string();
+      INFO(entry.path().string() << " could hold anything; name the one concept it holds");
+      CHECK_FALSE(std::regex_search(stem, kWord));
+      CHECK(stem != "base");
+    }
+  }
+}
+
+TEST_CASE("every source file opens with its license", "[tree]") {
+  static const Names kAll = {".h", ".hpp", ".c", ".cpp", ".cu", ".cmake", ".txt", ".sh", ".py"};
+  for (const std::string top : {"host", "sdk", "plugins", "tests", "cmake"}) {
+    for (const fs::path& file : files_under(top, kAll)) {
+      if (file.extension() == ".txt" && file.filename() != "CMakeLists.txt") {
+        continue;
+      }
+      std::istringstream lines(read_file(tenon::source_dir() / file));
+      std::string line;
+      std::getline(lines, line);
+      if (line.rfind("#!", 0) == 0) {
+        std::getline(lines, line);
+      }
+      INFO(file.string() << " opens with: " << line);
+      CHECK(std::regex_match(
+          line, std::regex(R"(^(//|/\*|#) SPDX-License-Identifier: Apache-2\.0( \*/)?$)")));
+    }
+  }
+}
+
+TEST_CASE(
+    "neither sdk/ nor plugins/ includes anything of host/, nor a plugin what lies outside plugins/",
+    "[tree]") {
+  for (const std::string top : {"sdk", "plugins"}) {
+    for (const fs::path& file : files_under(top, kCode)) {
+      for (const Include& include : includes_of(read_file(tenon::source_dir() / file))) {
+        INFO(place(file, include.line) << " includes " << include.name);
+        CHECK(include.name.rfind("host/", 0) != 0);
+        CHECK(include.name.rfind("sdk/", 0) != 0);
+        if (top == "plugins") {
+          const std::string target =
+              (file.parent_path() / include.name).lexically_normal().string();
+          CHECK((!include.quoted || target.rfind("plugins/", 0) == 0));
+          CHECK(include.name.rfind("plugins/", 0) != 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("no ABI header includes more of the standard library than it may", "[tree]") {
+  static const Names kAllowed = {"stdint.h", "stddef.h", "stdbool.h"};
+  for (const fs::path& file : files_under("sdk/include/tenon", {".h"})) {
+    for (const Include& include : includes_of(read_file(tenon::source_dir() / file))) {
+      INFO(place(file, include.line) << " includes " << include.name);
+      CHECK((include.quoted || kAllowed.count(include.name) == 1));
+    }
+  }
+}
+
+TEST_CASE("plugins are compiled with no include folder of this tree", "[tree]") {
+  const fs::path database = tenon::build_dir() / "compile_commands.json";
+  if (!fs::exists(database)) {
+    TENON_SKIP("this generator writes no compile_commands.json");
+  }
+  const fs::path source = tenon::source_dir();
+  const fs::path build = tenon::build_dir();
+  static const std::regex kFolder(R"((-I|-isystem|-iquote|-include) *([^ ]+))");
+  for (const auto& entry : nlohmann::json::parse(read_file(database))) {
+    const std::string file = entry.at("file");
+    const std::string plugins = (source / "plugins").string() + "/";
+    if (file.rfind(plugins, 0) != 0) {
+      continue;
+    }
+    // The folder of the plugin itself: plugins/<kinds>/<name>.
+    const fs::path inside = fs::path(file).lexically_relative(plugins);
+    const std::string own = plugins + (*inside.begin() / *std::next(inside.begin())).string();
+    const std::string command = entry.at("command");
+    for (std::sregex_iterator match(command.begin(), command.end(), kFolder), end; match != end;
+         ++match) {
+      const std::string folder = fs::path((*match)[2].str()).lexically_normal().string();
+      INFO(file << " is compiled with " << (*match)[0]);
+      const bool in_source = (folder + "/").rfind(source.string() + "/", 0) == 0;
+      const bool in_build = (folder + "/").rfind(build.string() + "/", 0) == 0;
+      const bool in_deps = (folder + "/").rfind((source / ".deps").string() + "/", 0) == 0;
+      const bool in_own = (folder + "/").rfind(own + "/", 0) == 0;
+      CHECK((!in_source || in_build || in_deps || in_own));
+    }
+  }
+}
