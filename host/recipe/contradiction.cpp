@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/recipe/contradiction.hpp"
+
+#include "host/recipe/json_path.hpp"
+#include "host/recipe/recipe_schema.hpp"
+#include "host/recipe/schema_words.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+using nlohmann::json;
+
+class Rules {
+ public:
+  Rules(const json& root, const PlaceMap& places, std::vector<Problem>& problems)
+      : root_(root), places_(places), problems_(problems) {}
+
+  void check_models() {
+    one_form("model", "models", "is short for one entry of \"models\" called \"main\"");
+    const json* const models = object_at("/models");
+    if (models != nullptr && models->empty()) {
+      missing("/models", "model", "the model");
+    } else if (models != nullptr && models->size() > 1) {
+      not_available("/models", "several models", name_list(keys_of(*models)));
+    }
+    check_names("/models", models);
+  }
+
+  void check_losses() {
+    one_form("loss", "losses", "is short for a list \"losses\" of one");
+    const json* const losses = find_at(root_, "/losses");
+    if (losses == nullptr || !losses->is_array()) {
+      return;
+    }
+    std::map<std::string, std::string> first;  // from name to pointer
+    for (std::size_t i = 0; i < losses->size(); ++i) {
+      const std::string pointer = join_pointer("/losses", i);
+      const std::optional<std::string> type = string_at(pointer + "/type");
+      const std::optional<std::string> own = string_at(pointer + "/name");
+      if (!type && !own) {
+        continue;
+      }
+      const std::string name = own ? *own : default_loss_name(*type);
+      const auto [known, is_new] = first.emplace(name, pointer);
+      if (!is_new) {
+        add("recipe.duplicate_name",
+            own ? pointer + "/name" : pointer,
+            "a second loss called \"" + name + "\"",
+            "the first is " + known->second + " at " + places_.at(known->second).text() +
+                "; give each a \"name\" of its own");
+      }
+    }
+  }
+
+  void check_eval() {
+    const json* const eval = object_at("/data/eval");
+    if (eval != nullptr && !is_single_dataset(*eval)) {
+      if (eval->size() > 1) {
+        not_available("/data/eval", "several evaluation sets", name_list(keys_of(*eval)));
+      }
+      check_names("/data/eval", eval);
+    }
+    const json* const given = find_at(root_, "/data/eval");
+    if (given == nullptr || !given->is_null()) {
+      return;
+    }
+    for (const char* const key :
+         {"every_steps", "every_windows", "every_epochs", "at_start", "at_end"}) {
+      const std::string pointer = join_pointer("/eval", key);
+      const json* const wish = find_at(root_, pointer);
+      const bool is_asked = wish != nullptr && !places_.is_default(pointer) &&
+                            ((wish->is_boolean() && wish->get<bool>()) ||
+                             (wish->is_number() && wish->get<double>() > 0));
+      if (is_asked) {
+        add("recipe.contradiction",
+            pointer,
+            "asks for an evaluation, but there is no dataset for it",
+            "name one in /data/eval, or remove the key");
+      }
+    }
+  }
+
+  void check_horizon() {
+    if (object_at("/train") == nullptr) {
+      return;
+    }
+    const std::optional<std::int64_t> steps = integer_at("/train/steps");
+    const bool has_horizon = std::ranges::any_of(
+        std::initializer_list<const char*>{"/train/steps", "/train/epochs", "/train/windows"},
+        [this](const char* pointer) {
+          const json* const value = find_at(root_, pointer);
+          return value != nullptr && !value->is_null();
+        });
+    if (!has_horizon && !explains_missing_horizon()) {
+      add("recipe.no_horizon",
+          "/train",
+          "nothing says when training ends",
+          "give at least one of: steps, epochs, windows");
+    }
+    const std::optional<std::int64_t> total = integer_at("/train/total_steps");
+    if (steps && total && *steps != *total) {
+      add("recipe.contradiction",
+          "/train/total_steps",
+          "the schedule's length is " + std::to_string(*total) + ", but the horizon is " +
+              std::to_string(*steps) + " steps",
+          "the horizon in steps is the schedule's length; remove one of the two (steps is at " +
+              places_.at("/train/steps").text() + ")");
+    }
+  }
+
+  void check_batches() {
+    const std::optional<std::int64_t> global = integer_at("/train/global_batch_size");
+    if (!global) {
+      return;
+    }
+    const std::optional<std::int64_t> accumulation = integer_at("/train/gradient_accumulation");
+    if (accumulation && !places_.is_default("/train/gradient_accumulation")) {
+      add("recipe.contradiction",
+          "/train/gradient_accumulation",
+          "given beside global_batch_size, from which it follows",
+          "remove one of the two (global_batch_size is at " +
+              places_.at("/train/global_batch_size").text() + ")");
+    }
+    const std::optional<std::int64_t> batch = integer_at("/data/batch_size");
+    if (batch && *batch > 0 && *global > 0 && *global % *batch != 0) {
+      const std::string quotient = std::to_string(*global / *batch);
+      add("recipe.indivisible",
+          "/train/global_batch_size",
+          "a step of " + std::to_string(*global) + " samples cannot be made of microbatches of " +
+              std::to_string(*batch),
+          std::to_string(*global) + " = " + quotient + " * " + std::to_string(*batch) + " + " +
+              std::to_string(*global % *batch) + "; choose a multiple of data.batch_size (at " +
+              places_.at("/data/batch_size").text() + ")");
+    }
+  }
+
+ private:
+  const json* object_at(const std::string& pointer) const {
+    const json* const value = find_at(root_, pointer);
+    return value != nullptr && value->is_object() ? value : nullptr;
+  }
+
+  std::optional<std::int64_t> integer_at(const std::string& pointer) const {
+    const json* const value = find_at(root_, pointer);
+    return value != nullptr && value->is_number_integer()
+               ? std::optional(value->get<std::int64_t>())
+               : std::nullopt;
+  }
+
+  std::optional<std::string> string_at(const std::string& pointer) const {
+    const json* const value = find_at(root_, pointer);
+    return value != nullptr && value->is_string() ? std::optional(value->get<std::string>())
+                                                  : std::nullopt;
+  }
+
+  void add(const char* id, const std::string& pointer, std::string what, std::string note) {
+    problems_.push_back({.id = id,
+                         .place = places_.at(pointer),
+                         .pointer = pointer,
+                         .what = std::move(what),
+                         .note = std::move(note)});
+  }
+
+  void missing(const std::string& pointer, const std::string& kind, const std::string& meaning) {
+    add("recipe.missing_key", pointer, "missing key", meaning);
+    problems_.back().expected = "a " + kind + ": {\"type\": ..., \"options\": {...}}";
+  }
+
+  void not_available(const std::string& pointer,
+                     const std::string& what,
+                     const std::string& found) {
+    add("recipe.not_available",
+        pointer,
+        "this release does not have " + what + " yet",
+        "keep one; nothing that is asked for is silently ignored");
+    problems_.back().found = found;
+  }
+
+  // A short form and a long one for the same thing: exactly one of them.
+  void one_form(const std::string& brief, const std::string& full, const std::string& relation) {
+    const bool has_brief = root_.contains(brief);
+    const bool has_full = root_.contains(full);
+    if (has_brief && has_full) {
+      // The later one is the one that was added by mistake, often by a --set.
+      const bool is_full_later =
+          places_.at("/" + brief).sort_key() < places_.at("/" + full).sort_key();
+      const std::string& later = is_full_later ? full : brief;
+      const std::string& earlier = is_full_later ? brief : full;
+      add("recipe.contradiction",
+          "/" + later,
+          "both \"" + brief + "\" and \"" + full + "\"",
+          "\"" + brief + "\" " + relation + "; keep \"" + earlier + "\" (at " +
+              places_.at("/" + earlier).text() + ") or \"" + later + "\"");
+    } else if (!has_brief && !has_full) {
+      missing("/" + brief, brief, "the " + brief);
+    }
+  }
+
+  // Names become parts of file names and of the names of metrics.
+  void check_names(const std::string& pointer, const json* named) {
+    for (const std::string& name :
+         named != nullptr ? keys_of(*named) : std::vector<std::string>()) {
+      const bool is_good =
+          !name.empty() && name.size() <= 100 && std::ranges::all_of(name, [](char c) {
+            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                   c == '_' || c == '-';
+          });
+      if (!is_good) {
+        add("recipe.bad_value", join_pointer(pointer, name), "not a name", "");
+        problems_.back().expected = "letters, digits, '_' and '-'";
+        problems_.back().found = brief_value(name);
+      }
+    }
+  }
+
+  // A misspelt horizon, or one that is not there yet, has been reported as what it is.
+  bool explains_missing_horizon() const {
+    return std::ranges::any_of(problems_, [](const Problem& problem) {
+      return problem.pointer == "/train/tokens" || problem.pointer == "/train/minutes" ||
+             (problem.id == "recipe.unknown_key" && problem.pointer.starts_with("/train/") &&
+              (problem.hint.find("\"steps\"") != std::string::npos ||
+               problem.hint.find("\"epochs\"") != std::string::npos ||
+               problem.hint.find("\"windows\"") != std::string::npos));
+    });
+  }
+
+  const json& root_;
+  const PlaceMap& places_;
+  std::vector<Problem>& problems_;
+};
+
+}  // namespace
+
+void check_contradictions(const json& root,
+                          const PlaceMap& places,
+                          std::vector<Problem>& problems) {
+  Rules rules(root, places, problems);
+  rules.check_models();
+  rules.check_losses();
+  rules.check_eval();
+  rules.check_horizon();
+  rules.check_batches();
+}
+
+std::string default_loss_name(const std::string& type) {
+  const std::size_t slash = type.rfind('/');
+  return as_name(slash == std::string::npos ? type : type.substr(slash + 1));
+}
+
+}  // namespace tenon

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A recipe as plain values: checked, complete (every default is in it) and no longer JSON, but for
+// the options of components, which only the components understand.
+// Invariant: a Recipe is made by finish_recipe() alone and is never changed.
+
+#pragma once
+
+#include "host/recipe/place.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+// A component to create, or a reference to one that is created for another place of the recipe.
+struct ComponentUse {
+  std::string kind = {};       // "dataset"
+  std::string type = {};       // as written: "text" or "plugin-id/text"; "" for a reference
+  std::string plugin_id = {};  // of the plugin that offers it; "" for a reference
+  std::string options = {};    // a JSON object: defaults filled in, paths absolute
+  std::string pointer = {};    // where it stands, in the form written: "/data/train", "/loss"
+  std::string place = {};      // the same for people: "recipes/a.json:12", "--set #2"
+
+  // Components inside the options, in the order of `options`. `option` is where: "/tokenizer".
+  struct Nested;
+  std::vector<Nested> nested = {};
+
+  // The `pointer` of the component that is meant; "" where this is a component itself. It is
+  // never a reference to a reference, and following references never comes back.
+  std::string ref = {};
+};
+
+struct ComponentUse::Nested {
+  std::string option;
+  ComponentUse use;
+};
+
+// From the name that a component uses to MODEL.OUTPUT or a field of the batch.
+using InputMap = std::map<std::string, std::string>;
+
+struct PluginNeed {
+  std::string id;
+  std::string relation;  // ">=", "==", or "" for any version
+  std::string version;   // "1.2"
+  Place place;
+  std::string pointer;  // "/plugins/need/0"
+};
+
+struct ModelUse {
+  std::string name;
+  InputMap inputs;
+  ComponentUse use;
+};
+
+struct LossUse {
+  std::string name;
+  double weight = 1.0;
+  InputMap inputs;
+  ComponentUse use;
+};
+
+struct EvalSetUse {
+  std::string name;  // "" for the unnamed one
+  ComponentUse use;
+};
+
+enum class LastBatch { kShort, kDrop };
+
+struct DataRecipe {
+  std::int64_t batch_size = 0;
+  bool shuffle = true;
+  std::int64_t loader_threads = 1;
+  std::int64_t prefetch = 4;
+  LastBatch last = LastBatch::kShort;
+  ComponentUse train;
+  std::vector<EvalSetUse> eval;  // none or one
+};
+
+// Parameters whose name matches a pattern. `use.options` are whole: the optimizer's own (where the
+// type is the same), then the defaults of the type, under what the group says.
+struct OptimizerGroup {
+  std::string match;
+  ComponentUse use;
+};
+
+struct OptimizerRecipe {
+  ComponentUse use;
+  std::vector<OptimizerGroup> groups;  // the first that matches wins
+};
+
+enum class Normalize { kItems, kMicrobatch };
+enum class Precision { kFp32, kFp64 };
+enum class Recompute { kNone, kBlocks };
+
+struct TrainRecipe {
+  // At least one of the three; the first that is reached ends the run.
+  std::optional<std::int64_t> steps;
+  std::optional<std::int64_t> epochs;
+  std::optional<std::int64_t> windows;
+  std::optional<std::int64_t> steps_per_window;
+  std::optional<std::int64_t> total_steps;  // of the schedule, where it is given
+  std::optional<std::int64_t> global_batch_size;
+  std::int64_t gradient_accumulation = 1;  // without global_batch_size; see microbatches_per_step
+  Normalize normalize = Normalize::kItems;
+  std::optional<double> clip_grad_norm;
+  std::optional<double> clip_grad_value;
+  Precision precision = Precision::kFp32;
+  Recompute recompute = Recompute::kNone;
+  std::int64_t log_every = 10;  // 0: the first step alone
+  std::optional<std::int64_t> exit_at_step;
+  std::optional<std::int64_t> exit_after_steps;
+  std::string kill_switch;  // an absolute path; "" for none
+};
+
+struct EvalRecipe {
+  std::int64_t every_steps = 0;  // 0 is never
+  std::int64_t every_windows = 0;
+  std::int64_t every_epochs = 0;
+  bool at_start = false;
+  bool at_end = false;  // never true without a dataset
+  std::optional<std::int64_t> batches;
+};
+
+struct Recipe {
+  std::string name;
+  std::uint64_t seed = 1;
+  bool deterministic = true;
+  int compute_threads = 1;
+  std::vector<PluginNeed> needs;
+  ModelUse model;
+  DataRecipe data;
+  std::vector<LossUse> losses;
+  OptimizerRecipe optimizer;
+  std::optional<ComponentUse> lr_scheduler;
+  std::vector<ComponentUse> hooks;
+  TrainRecipe train;
+  EvalRecipe eval;
+  std::vector<ComponentUse> sinks;
+
+  std::string file;    // the recipe file, as it was named
+  std::string frozen;  // see frozen_recipe()
+};
+
+// The recipe in its long form with every default, as JSON text that ends in a line break. Read
+// again, it gives the same recipe and the same text.
+inline const std::string& frozen_recipe(const Recipe& recipe) {
+  return recipe.frozen;
+}
+
+// How many microbatches each rank accumulates for a step.
+//
+// Errors   recipe.indivisible, with the arithmetic, where global_batch_size is given and is no
+//          multiple of batch_size * num_ranks
+std::int64_t microbatches_per_step(const Recipe& recipe, std::int64_t num_ranks);
+
+}  // namespace tenon

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/recipe/recipe_build.hpp"
+
+#include "host/recipe/contradiction.hpp"
+#include "host/recipe/frozen.hpp"
+#include "host/recipe/json_path.hpp"
+#include "host/recipe/recipe_schema.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+using nlohmann::json;
+using Uses = std::map<std::string, ComponentUse>;
+
+// What the schema's defaults cannot say, since it follows from other keys or from the machine. Done
+// when all is known to be good; after it the recipe is complete.
+void complete(json& root, const RecipeParts& parts) {
+  if (!root.contains("name")) {
+    root["name"] = as_name(std::filesystem::path(parts.path).stem().string());
+  }
+  json& compute = root["threads"]["compute"];
+  if (compute.is_null()) {
+    const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    compute = parts.compute_threads > 0 ? parts.compute_threads : cores;
+  }
+  json& train = root["train"];
+  if (!train["global_batch_size"].is_null()) {
+    train["gradient_accumulation"] = nullptr;
+  } else if (train["gradient_accumulation"].is_null()) {
+    train["gradient_accumulation"] = 1;
+  }
+  for (json* const every : {&train["log_every"],
+                            &root["eval"]["every_steps"],
+                            &root["eval"]["every_windows"],
+                            &root["eval"]["every_epochs"]}) {
+    if (every->is_null()) {
+      *every = 0;
+    }
+  }
+  if (root["data"]["eval"].is_null()) {
+    root["eval"]["at_end"] = false;
+  }
+  const auto name_loss = [](json& loss) {
+    if (!loss.contains("name")) {
+      loss["name"] = default_loss_name(loss["type"].get<std::string>());
+    }
+  };
+  if (root.contains("loss")) {
+    name_loss(root["loss"]);
+  } else {
+    std::ranges::for_each(root["losses"], name_loss);
+  }
+}
+
+// The pointer in the long form of what stands at `pointer` in the form written.
+std::string long_pointer(const json& root, const std::string& pointer) {
+  if (root.contains("model") && is_at_or_below(pointer, "/model")) {
+    return "/models/main" + pointer.substr(std::string_view("/model").size());
+  }
+  if (root.contains("loss") && is_at_or_below(pointer, "/loss")) {
+    return "/losses/0" + pointer.substr(std::string_view("/loss").size());
+  }
+  return pointer;
+}
+
+// The complete recipe in its long form.
+json long_form(const json& root, const RecipeParts& parts) {
+  json result = root;
+  for (std::size_t i = 0; i < parts.groups.size(); ++i) {
+    json group = *parts.groups[i].frozen;
+    group["match"] = root["optimizer"]["groups"][i]["match"];
+    group["type"] = parts.groups[i].use.type;
+    result["optimizer"]["groups"][i] = std::move(group);
+  }
+  for (const ComponentRef& ref : parts.refs) {
+    // One that a group inherits from its optimizer is not written there.
+    if (json* const node = find_at(result, ref.pointer)) {
+      (*node)["ref"] = long_pointer(root, ref.target);
+    }
+  }
+  if (result.contains("model")) {
+    result["models"]["main"] = std::move(result["model"]);
+    result.erase("model");
+  }
+  if (result.contains("loss")) {
+    result["losses"] = json::array({std::move(result["loss"])});
+    result.erase("loss");
+  }
+  return result;
+}
+
+template <typename Number>
+std::optional<Number> optional_at(const json& object, const char* key) {
+  const json& value = object.at(key);
+  return value.is_null() ? std::nullopt : std::optional(value.get<Number>());
+}
+
+ModelUse build_model(const json& root, const Uses& uses) {
+  const bool is_brief = root.contains("model");
+  const std::string name = is_brief ? "main" : root["models"].begin().key();
+  const std::string pointer = is_brief ? "/model" : join_pointer("/models", name);
+  const json& node = is_brief ? root["model"] : root["models"].front();
+  return {.name = name, .inputs = node["inputs"].get<InputMap>(), .use = uses.at(pointer)};
+}
+
+std::vector<LossUse> build_losses(const json& root, const Uses& uses) {
+  const auto build = [&uses](const json& node, const std::string& pointer) {
+    return LossUse{.name = node["name"].get<std::string>(),
+                   .weight = node["weight"].get<double>(),
+                   .inputs = node["inputs"].get<InputMap>(),
+                   .use = uses.at(pointer)};
+  };
+  if (root.contains("loss")) {
+    return {build(root["loss"], "/loss")};
+  }
+  std::vector<LossUse> losses;
+  for (std::size_t i = 0; i < root["losses"].size(); ++i) {
+    losses.push_back(build(root["losses"][i], join_pointer("/losses", i)));
+  }
+  return losses;
+}
+
+DataRecipe build_data(const json& root, const Uses& uses) {
+  const json& data = root["data"];
+  DataRecipe result{
+      .batch_size = data["batch_size"].get<std::int64_t>(),
+      .shuffle = data["shuffle"].get<bool>(),
+      .loader_threads = data["loader_threads"].get<std::int64_t>(),
+      .prefetch = data["prefetch"].get<std::int64_t>(),
+      .last = data["last"] == "drop" ? LastBatch::kDrop : LastBatch::kShort,
+      .train = uses.at("/data/train"),
+      .eval = {},
+  };
+  for (const EvalSite& site : eval_sites(root)) {
+    result.eval.push_back({.name = site.name, .use = uses.at(site.pointer)});
+  }
+  return result;
+}
+
+TrainRecipe build_train(const json& train) {
+  const auto count = [&train](const char* key) { return optional_at<std::int64_t>(train, key); };
+  return {
+      .steps = count("steps"),
+      .epochs = count("epochs"),
+      .windows = count("windows"),
+      .steps_per_window = count("steps_per_window"),
+      .total_steps = count("total_steps"),
+      .global_batch_size = count("global_batch_size"),
+      .gradient_accumulation = count("gradient_accumulation").value_or(1),
+      .normalize = train["normalize"] == "items" ? Normalize::kItems : Normalize::kMicrobatch,
+      .clip_grad_norm = optional_at<double>(train, "clip_grad_norm"),
+      .clip_grad_value = optional_at<double>(train, "clip_grad_value"),
+      .precision = train["precision"] == "fp64" ? Precision::kFp64 : Precision::kFp32,
+      .recompute = train["recompute"] == "blocks" ? Recompute::kBlocks : Recompute::kNone,
+      .log_every = train["log_every"].get<std::int64_t>(),
+      .exit_at_step = count("exit_at_step"),
+      .exit_after_steps = count("exit_after_steps"),
+      .kill_switch = optional_at<std::string>(train, "kill_switch").value_or(""),
+  };
+}
+
+EvalRecipe build_eval(const json& eval) {
+  return {.every_steps = eval["every_steps"].get<std::int64_t>(),
+          .every_windows = eval["every_windows"].get<std::int64_t>(),
+          .every_epochs = eval["every_epochs"].get<std::int64_t>(),
+          .at_start = eval["at_start"].get<bool>(),
+          .at_end = eval["at_end"].get<bool>(),
+          .batches = optional_at<std::int64_t>(eval, "batches")};
+}
+
+}  // namespace
+
+Recipe build_recipe(json root, const RecipeParts& parts) {
+  complete(root, parts);
+  const Uses& uses = parts.uses;
+  const auto list = [&uses](const json& nodes, const std::string& pointer) {
+    std::vector<ComponentUse> components;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      components.push_back(uses.at(join_pointer(pointer, i)));
+    }
+    return components;
+  };
+  Recipe recipe{
+      .name = root["name"].get<std::string>(),
+      .seed = root["seed"].get<std::uint64_t>(),
+      .deterministic = root["deterministic"].get<bool>(),
+      .compute_threads = root["threads"]["compute"].get<int>(),
+      .needs = {},
+      .model = build_model(root, uses),
+      .data = build_data(root, uses),
+      .losses = build_losses(root, uses),
+      .optimizer = {.use = uses.at("/optimizer"), .groups = {}},
+      .lr_scheduler = std::nullopt,
+      .hooks = list(root["hooks"], "/hooks"),
+      .train = build_train(root["train"]),
+      .eval = build_eval(root["eval"]),
+      .sinks = list(root["sinks"], "/sinks"),
+      .file = parts.path,
+      .frozen = print_recipe(long_form(root, parts)),
+  };
+  for (std::size_t i = 0; i < parts.groups.size(); ++i) {
+    recipe.optimizer.groups.push_back(
+        {.match = root["optimizer"]["groups"][i]["match"].get<std::string>(),
+         .use = parts.groups[i].use});
+  }
+  if (!root["lr_scheduler"].is_null()) {
+    recipe.lr_scheduler = uses.at("/lr_scheduler");
+  }
+  return recipe;
+}
+
+}  // namespace tenon

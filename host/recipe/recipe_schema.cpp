@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/recipe/recipe_schema.hpp"
+
+#include "host/recipe/json_path.hpp"
+#include "host/recipe/json_source.hpp"
+#include "host/recipe/schema_words.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace tenon {
+namespace {
+
+using nlohmann::json;
+
+// References ("$ref") are local and replaced before use.
+constexpr char kSchemaText[] = R"json({
+"$schema": "http://json-schema.org/draft-07/schema#",
+"title": "Tenon recipe",
+"definitions": {
+  "type": {"type": "string", "minLength": 1,
+    "description": "the type a plugin registers, or PLUGIN-ID/TYPE where several plugins offer it"},
+  "options": {"type": "object", "default": {}, "description": "options of the component's own schema"},
+  "inputs": {"type": "object", "default": {}, "additionalProperties": {"type": "string", "minLength": 1},
+    "description": "which MODEL.OUTPUT or batch field each input reads, where its own name does not fit"},
+  "name": {"type": "string", "maxLength": 100, "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+    "description": "a name made of letters, digits, '_', '.' and '-'"},
+  "component": {"type": "object", "additionalProperties": false, "required": ["type"],
+    "properties": {"type": {"$ref": "#/definitions/type"}, "options": {"$ref": "#/definitions/options"}}},
+  "model": {"type": "object", "additionalProperties": false, "required": ["type"],
+    "description": "the model",
+    "properties": {
+      "type": {"$ref": "#/definitions/type"},
+      "options": {"$ref": "#/definitions/options"},
+      "inputs": {"$ref": "#/definitions/inputs"},
+      "load": {"x-tenon-unavailable": {"what": "loading of weights", "unless": [[], null]}},
+      "frozen": {"x-tenon-unavailable": {"what": "frozen parameters", "unless": [[], null]}},
+      "optimizer": {"x-tenon-unavailable": {"what": "models without an optimizer", "unless": [true, null]}}}},
+  "dataset": {"type": "object", "additionalProperties": false, "required": ["type"],
+    "description": "a dataset",
+    "properties": {
+      "type": {"$ref": "#/definitions/type"},
+      "options": {"$ref": "#/definitions/options"},
+      "mix": {"x-tenon-unavailable": {"what": "mixtures of datasets"}}}},
+  "loss": {"type": "object", "additionalProperties": false, "required": ["type"],
+    "description": "a loss",
+    "properties": {
+      "name": {"$ref": "#/definitions/name"},
+      "type": {"$ref": "#/definitions/type"},
+      "options": {"$ref": "#/definitions/options"},
+      "weight": {"type": "number", "default": 1.0, "description": "its factor in the sum of all losses"},
+      "inputs": {"$ref": "#/definitions/inputs"}}},
+  "count": {"type": ["integer", "null"], "minimum": 1, "maximum": 9007199254740991, "default": null},
+  "every": {"type": ["integer", "null"], "minimum": 0, "maximum": 9007199254740991, "default": 0}
+},
+"type": "object", "additionalProperties": false, "required": ["data", "optimizer", "train"],
+"properties": {
+  "name": {"$ref": "#/definitions/name",
+    "description": "names the run folder; the name of the recipe file where it is absent"},
+  "seed": {"type": "integer", "minimum": 0, "default": 1,
+    "description": "of every random number of the run"},
+  "deterministic": {"type": "boolean", "default": true,
+    "description": "use only kernels that give the same bits each time"},
+  "threads": {"type": "object", "additionalProperties": false, "default": {},
+    "description": "threads of this process",
+    "properties": {
+      "compute": {"type": ["integer", "null"], "minimum": 1, "maximum": 4096, "default": null,
+        "description": "threads of the operators; null is one a core. Results depend on it, in the last bits"}}},
+  "plugins": {"type": "object", "additionalProperties": false, "default": {},
+    "description": "which plugins the run needs",
+    "properties": {
+      "need": {"type": "array", "default": [],
+        "items": {"type": "string",
+          "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]*( *(>=|==) *[0-9]+(\\.[0-9]+){0,2})?$"},
+        "description": "plugin ids, each with a version if wanted: \"com.example.ctr >= 1.2\""},
+      "lock": {"x-tenon-unavailable": {"what": "lock files of plugins", "unless": [null]}}}},
+  "model": {"$ref": "#/definitions/model"},
+  "models": {"type": "object", "minProperties": 1, "additionalProperties": {"$ref": "#/definitions/model"},
+    "description": "the model, by a name of its own; \"model\" is short for one called \"main\""},
+  "data": {"type": "object", "additionalProperties": false, "required": ["batch_size", "train"],
+    "description": "datasets and how they are read",
+    "properties": {
+      "batch_size": {"type": "integer", "minimum": 1, "maximum": 1000000000, "description": "samples of one microbatch of a rank"},
+      "shuffle": {"type": "boolean", "default": true,
+        "description": "draw a new order each epoch, for data that can be read by index; evaluation is never shuffled"},
+      "loader_threads": {"type": "integer", "minimum": 1, "maximum": 1024, "default": 1,
+        "description": "threads that read batches"},
+      "prefetch": {"type": "integer", "minimum": 1, "maximum": 65536, "default": 4,
+        "description": "batches read ahead of the step"},
+      "last": {"enum": ["short", "drop"], "default": "short",
+        "description": "what becomes of a global batch that is not full"},
+      "train": {"$ref": "#/definitions/dataset"},
+      "eval": {"type": ["object", "null"], "default": null,
+        "description": "the dataset to evaluate on, or an object with one dataset by name"}}},
+  "features": {"x-tenon-unavailable": {"what": "features", "unless": [[]]}},
+  "tables": {"x-tenon-unavailable": {"what": "embedding tables", "unless": [{}]}},
+  "loss": {"$ref": "#/definitions/loss"},
+  "losses": {"type": "array", "minItems": 1, "items": {"$ref": "#/definitions/loss"},
+    "description": "the losses, whose weighted sum is trained on; \"loss\" is short for one"},
+  "metrics": {"x-tenon-unavailable": {"what": "metrics", "unless": [[]]}},
+  "optimizer": {"type": "object", "additionalProperties": false, "required": ["type"],
+    "description": "the optimizer of dense parameters",
+    "properties": {
+      "type": {"$ref": "#/definitions/type"},
+      "options": {"$ref": "#/definitions/options"},
+      "groups": {"type": "array", "default": [],
+        "description": "parameters with a rule of their own; the first group that matches a parameter's name wins",
+        "items": {"type": "object", "required": ["match"],
+          "properties": {
+            "match": {"type": "string", "minLength": 1,
+              "description": "a pattern of parameter names; '*' is any text, '?' any character"},
+            "type": {"$ref": "#/definitions/type"}}}}}},
+  "lr_scheduler": {"type": ["object", "null"], "default": null, "additionalProperties": false, "required": ["type"],
+    "description": "a factor on each group's rate by step; null leaves the rates as they are",
+    "properties": {"type": {"$ref": "#/definitions/type"}, "options": {"$ref": "#/definitions/options"}}},
+  "hooks": {"type": "array", "default": [], "items": {"$ref": "#/definitions/component"},
+    "description": "hooks, in the order in which they are called where nothing else orders them"},
+  "train": {"type": "object", "additionalProperties": false,
+    "description": "how long and how to train",
+    "properties": {
+      "steps": {"$ref": "#/definitions/count", "description": "end after so many steps"},
+      "epochs": {"$ref": "#/definitions/count", "description": "end after so many epochs"},
+      "windows": {"$ref": "#/definitions/count", "description": "end after so many windows"},
+      "tokens": {"x-tenon-unavailable": {"what": "a horizon in tokens", "unless": [null]}},
+      "minutes": {"x-tenon-unavailable": {"what": "a horizon in minutes", "unless": [null]}},
+      "steps_per_window": {"$ref": "#/definitions/count", "description": "end each window after so many steps at the latest"},
+      "total_steps": {"$ref": "#/definitions/count",
+        "description": "the length of the schedule, where the horizon is not in steps"},
+      "global_batch_size": {"$ref": "#/definitions/count",
+        "description": "samples of a step over all ranks and microbatches; accumulation follows from it"},
+      "global_batch_tokens": {"x-tenon-unavailable": {"what": "batches by tokens", "unless": [null]}},
+      "gradient_accumulation": {"type": ["integer", "null"], "minimum": 1, "maximum": 1000000000, "default": 1,
+        "description": "microbatches of a step; null where global_batch_size says it"},
+      "normalize": {"enum": ["items", "microbatch"], "default": "items",
+        "description": "divide the gradient by the items of the whole step, or average the means of microbatches"},
+      "clip_grad_norm": {"type": ["number", "null"], "exclusiveMinimum": 0, "default": null,
+        "description": "the largest norm of all gradients together"},
+      "clip_grad_value": {"type": ["number", "null"], "exclusiveMinimum": 0, "default": null,
+        "description": "the largest absolute value of an element of a gradient"},
+      "precision": {"enum": ["fp32", "fp64"], "default": "fp32",
+        "x-tenon-unavailable-values": ["bf16_autocast", "fp16_autocast", "bf16_params", "bf16"],
+        "description": "of parameters and arithmetic"},
+      "non_finite": {"x-tenon-unavailable": {"what": "a policy on updates that are not finite"}},
+      "recompute": {"enum": ["none", "blocks"], "default": "none",
+        "description": "keep activations, or run each block's forward again in backward"},
+      "log_every": {"$ref": "#/definitions/every", "default": 10,
+        "description": "steps between two lines of metrics; the first step always has one"},
+      "overfit_batch": {"x-tenon-unavailable": {"what": "training on one batch again and again", "unless": [false]}},
+      "exit_at_step": {"$ref": "#/definitions/count", "description": "stop early, with status 75, when this step is done"},
+      "exit_after_steps": {"$ref": "#/definitions/count",
+        "description": "stop early, with status 75, after so many steps of this process"},
+      "kill_switch": {"type": ["string", "null"], "minLength": 1, "default": null, "x-tenon-path": true,
+        "description": "stop early, with status 75, when this file appears"}}},
+  "eval": {"type": "object", "additionalProperties": false, "default": {},
+    "description": "when and how much to evaluate",
+    "properties": {
+      "every_steps": {"$ref": "#/definitions/every", "description": "steps between two evaluations; 0 or null is never"},
+      "every_windows": {"$ref": "#/definitions/every", "description": "windows between two evaluations"},
+      "every_epochs": {"$ref": "#/definitions/every", "description": "epochs between two evaluations"},
+      "at_start": {"type": "boolean", "default": false, "description": "evaluate before the first step"},
+      "at_end": {"type": "boolean", "default": true,
+        "description": "evaluate after the last step, where there is a dataset for it"},
+      "batches": {"$ref": "#/definitions/count", "description": "batches of an evaluation; null is all"}}},
+  "checkpoint": {"x-tenon-unavailable": {"what": "checkpoints"}},
+  "parallel": {"x-tenon-unavailable": {"what": "training on several ranks",
+    "unless": [{}, {"replicate": 1}, {"shard": 1}, {"shard": -1},
+               {"replicate": 1, "shard": 1}, {"replicate": 1, "shard": -1}]}},
+  "sinks": {"type": "array", "default": [{"type": "jsonl"}], "items": {"$ref": "#/definitions/component"},
+    "description": "where metrics are written"}
+}
+})json";
+
+// Replaces each {"$ref": "#/definitions/NAME", ...} by the definition, under the keys beside it.
+json resolved(const json& schema, const json& definitions) {
+  if (schema.is_array()) {
+    json result = json::array();
+    for (const json& entry : schema) {
+      result.push_back(resolved(entry, definitions));
+    }
+    return result;
+  }
+  if (!schema.is_object()) {
+    return schema;
+  }
+  json result = json::object();
+  const auto reference = schema.find("$ref");
+  if (reference != schema.end()) {
+    const auto& path = reference->get_ref<const std::string&>();
+    result = resolved(definitions.at(path.substr(path.rfind('/') + 1)), definitions);
+  }
+  for (const auto& [key, value] : schema.items()) {
+    if (key != "$ref" && key != "definitions") {
+      result[key] = resolved(value, definitions);
+    }
+  }
+  return result;
+}
+
+json load_schema() {
+  const json text = parse_json(kSchemaText, "the schema of the recipe");
+  return resolved(text, text.at("definitions"));
+}
+
+}  // namespace
+
+const json& recipe_schema() {
+  static const json schema = load_schema();
+  return schema;
+}
+
+const json& dataset_schema() {
+  return recipe_schema()["properties"]["data"]["properties"]["train"];
+}
+
+std::string recipe_schema_text() {
+  return recipe_schema().dump(2);
+}
+
+std::string as_name(std::string_view text) {
+  std::string name(text.substr(0, 100));
+  for (char& c : name) {
+    const bool is_good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                         (c >= '0' && c <= '9') || c == '_' || c == '-';
+    c = is_good ? c : '_';
+  }
+  if (name.empty() || name.front() == '-') {
+    name.insert(0, "_");
+  }
+  return name.substr(0, 100);
+}
+
+bool is_single_dataset(const json& eval) {
+  // "options" and "mix" are keys of a dataset, so no set can have these names.
+  return eval.empty() || eval.contains("options") || eval.contains("mix") ||
+         std::ranges::any_of(eval, [](const json& entry) { return !entry.is_object(); });
+}
+
+std::vector<EvalSite> eval_sites(const json& root) {
+  const json* const eval = find_at(root, "/data/eval");
+  if (eval == nullptr || !eval->is_object()) {
+    return {};
+  }
+  if (is_single_dataset(*eval)) {
+    return {{.name = "", .pointer = "/data/eval"}};
+  }
+  std::vector<EvalSite> sites;
+  for (const std::string& name : keys_of(*eval)) {
+    sites.push_back({.name = name, .pointer = join_pointer("/data/eval", name)});
+  }
+  return sites;
+}
+
+}  // namespace tenon

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/recipe/contradiction.hpp"
+
+#include "tests/host/recipe/fake_catalog.hpp"
+#include "tests/support/catch.hpp"
+
+namespace tenon {
+namespace {
+
+// kSmallRecipe, but with whole --set values, so that each rule is tried the way users meet it.
+std::string report(const std::vector<std::string>& sets) {
+  return report_of(kSmallRecipe, sets);
+}
+
+}  // namespace
+
+TEST_CASE("the short and the long form of the model exclude each other", "[recipe]") {
+  CHECK(report({"models.main.type=llama"}) ==
+        "--set #1: /models: both \"model\" and \"models\" [recipe.contradiction]\n"
+        "    \"model\" is short for one entry of \"models\" called \"main\"; keep \"model\" (at "
+        "recipe.json:2) or \"models\"\n"
+        "1 error in recipe.json; nothing was started");
+}
+
+TEST_CASE("the short and the long form of the loss exclude each other", "[recipe]") {
+  CHECK_THAT(
+      report({"losses.0.type=cross_entropy"}),
+      contains_text("--set #1: /losses: both \"loss\" and \"losses\" [recipe.contradiction]\n"
+                    "    \"loss\" is short for a list \"losses\" of one; keep \"loss\" (at "
+                    "recipe.json:7) or \"losses\""));
+}
+
+TEST_CASE("a recipe needs a model and a loss", "[recipe]") {
+  const std::string text = report_of(R"({
+    "data": {"batch_size": 1, "train": {"type": "numbers"}},
+    "optimizer": {"type": "adamw"}, "train": {"steps": 1}})");
+  CHECK_THAT(text,
+             contains_text("recipe.json:1: /model: missing key [recipe.missing_key]\n"
+                           "    expected a model: {\"type\": ..., \"options\": {...}}\n"));
+  CHECK_THAT(text, contains_text("/loss: missing key [recipe.missing_key]"));
+  CHECK_THAT(text, contains_text("2 errors"));
+}
+
+TEST_CASE("several models and several evaluation sets are not there yet", "[recipe]") {
+  const std::string text = report_of(R"({
+    "models": {"main": {"type": "llama"}, "reference": {"type": "llama"}},
+    "data": {"batch_size": 1, "train": {"type": "numbers"},
+             "eval": {"a": {"type": "numbers"}, "b": {"type": "numbers"}}},
+    "loss": {"type": "cross_entropy"},
+    "optimizer": {"type": "adamw"}, "train": {"steps": 1}})");
+  CHECK_THAT(text,
+             contains_text("recipe.json:2: /models: this release does not have several "
+                           "models yet [recipe.not_available]\n    found: main, reference\n"));
+  CHECK_THAT(text,
+             contains_text("recipe.json:4: /data/eval: this release does not have several "
+                           "evaluation sets yet [recipe.not_available]\n    found: a, b\n"));
+}
+
+TEST_CASE("names that become file names have plain letters", "[recipe]") {
+  CHECK_THAT(report({"data.eval={\"../x\": {\"type\": \"numbers\"}}"}),
+             contains_text("/data/eval/..~1x: not a name [recipe.bad_value]\n"
+                           "    expected letters, digits, '_' and '-'\n    found: \"../x\"\n"));
+}
+
+TEST_CASE("two losses of one name are an error", "[recipe]") {
+  const std::string text = report_of(R"({
+    "model": {"type": "llama"},
+    "data": {"batch_size": 1, "train": {"type": "numbers"}},
+    "losses": [
+      {"type": "cross_entropy"},
+      {"type": "org.tenon.losses/mse", "name": "cross_entropy"},
+      {"type": "org.tenon.losses/cross_entropy"}
+    ],
+    "optimizer": {"type": "adamw"}, "train": {"steps": 1}})");
+  CHECK_THAT(text,
+             contains_text("recipe.json:6: /losses/1/name: a second loss called "
+                           "\"cross_entropy\" [recipe.duplicate_name]\n    the first is "
+                           "/losses/0 at recipe.json:5; give each a \"name\" of its own"));
+  CHECK_THAT(text, contains_text("recipe.json:7: /losses/2: a second loss"));
+  CHECK(default_loss_name("org.tenon/cross_entropy") == "cross_entropy");
+}
+
+TEST_CASE("training needs a horizon", "[recipe]") {
+  CHECK(report({"train.steps=null"}) ==
+        "recipe.json:9: /train: nothing says when training ends [recipe.no_horizon]\n"
+        "    give at least one of: steps, epochs, windows\n"
+        "1 error in recipe.json; nothing was started");
+  CHECK(report({"train.steps=null", "train.epochs=2"}) == "no error");
+  CHECK(report({"train.steps=null", "train.windows=2"}) == "no error");
+  CHECK(report({"train.windows=2"}) == "no error");
+}
+
+TEST_CASE("a misspelt horizon is one error, not two", "[recipe]") {
+  const std::string misspelt = report({"train={\"stpes\": 3}"});
+  CHECK_THAT(misspelt, contains_text("did you mean \"steps\"?"));
+  CHECK_THAT(misspelt, contains_text("1 error in"));
+  const std::string early = report({"train={\"minutes\": 3}"});
+  CHECK_THAT(early, contains_text("does not have a horizon in minutes yet"));
+  CHECK_THAT(early, contains_text("1 error in"));
+}
+
+TEST_CASE("a schedule's length beside a horizon in steps must agree", "[recipe]") {
+  CHECK_THAT(report({"train.total_steps=7"}),
+             contains_text("--set #1: /train/total_steps: the schedule's length is 7, but the "
+                           "horizon is 3 steps [recipe.contradiction]"));
+  CHECK(report({"train.total_steps=3"}) == "no error");
+  CHECK(report({"train.steps=null", "train.epochs=1", "train.total_steps=7"}) == "no error");
+}
+
+TEST_CASE("accumulation follows from the global batch", "[recipe]") {
+  CHECK_THAT(report({"train.global_batch_size=8", "train.gradient_accumulation=2"}),
+             contains_text("--set #2: /train/gradient_accumulation: given beside "
+                           "global_batch_size, from which it follows [recipe.contradiction]\n    "
+                           "remove one of the two (global_batch_size is at --set #1)"));
+  CHECK(report({"train.global_batch_size=8", "train.gradient_accumulation=null"}) == "no error");
+}
+
+TEST_CASE("a global batch that the microbatch does not divide is shown with the sum", "[recipe]") {
+  CHECK(report({"train.global_batch_size=10"}) ==
+        "--set #1: /train/global_batch_size: a step of 10 samples cannot be made of microbatches "
+        "of 4 [recipe.indivisible]\n"
+        "    10 = 2 * 4 + 2; choose a multiple of data.batch_size (at recipe.json:4)\n"
+        "1 error in recipe.json; nothing was started");
+}
+
+TEST_CASE("an evaluation needs a dataset", "[recipe]") {
+  for (const char* const wish :
+       {"every_steps=5", "every_windows=1", "every_epochs=1", "at_start=true", "at_end=true"}) {
+    INFO(wish);
+    CHECK_THAT(report({"eval." + std::string(wish)}),
+               contains_text("asks for an evaluation, but there is no dataset for it "
+                             "[recipe.contradiction]"));
+  }
+  CHECK(report({"eval.every_steps=0", "eval.every_epochs=null", "eval.at_end=false"}) ==
+        "no error");
+  CHECK(report({"eval.every_steps=5", "data.eval={\"type\": \"numbers\"}"}) == "no error");
+}
+
+}  // namespace tenon

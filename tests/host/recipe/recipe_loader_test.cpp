@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/recipe/recipe_loader.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "tests/host/recipe/fake_catalog.hpp"
+#include "tests/support/catch.hpp"
+
+namespace tenon {
+namespace {
+
+using nlohmann::json;
+
+// Every key that this release takes, in the long form.
+constexpr char kFullRecipe[] = R"({
+  // comments are allowed
+  "name": "example", "seed": 18446744073709551615, "deterministic": false,
+  "threads": {"compute": 2},
+  "plugins": {"need": ["org.tenon.llama >= 1.2", "com.example.mse", "org.tenon.text==0.1.0"]},
+  "models": {"policy": {"type": "llama", "options": {"dim": 64}, "inputs": {"ids": "input_ids"}}},
+  "data": {"batch_size": 16, "shuffle": false, "loader_threads": 2, "prefetch": 8, "last": "drop",
+           "train": {"type": "text", "options": {"path": "kjv.txt", "tokenizer": {"type": "byte"}}},
+           "eval": {"kjv": {"type": "text", "options": {
+             "path": "$${x}.txt", "tokenizer": {"ref": "/data/train/options/tokenizer"}}}}},
+  "losses": [{"name": "lm", "type": "cross_entropy", "weight": 0.5,
+              "inputs": {"logits": "policy.logits"}},
+             {"type": "com.example.mse/mse", "weight": 2}],
+  "optimizer": {"type": "adamw", "options": {"lr": 3e-4},
+                "groups": [{"match": "*.bias", "weight_decay": 0.0},
+                           {"match": "embed*", "type": "sgd", "lr": 0.1}]},
+  "lr_scheduler": {"type": "cosine", "options": {"warmup_steps": 20}},
+  "hooks": [{"type": "early_stop", "options": {}},
+            {"type": "event_trace", "options": {"path": "trace.jsonl"}}],
+  "train": {"steps": 300, "epochs": 2, "windows": 5, "steps_per_window": 10, "total_steps": 300,
+            "global_batch_size": 64, "normalize": "microbatch", "clip_grad_norm": 1.0,
+            "clip_grad_value": 5, "precision": "fp64", "recompute": "blocks", "log_every": null,
+            "exit_at_step": 100, "exit_after_steps": 50, "kill_switch": "stop",
+            "tokens": null, "minutes": null, "global_batch_tokens": null, "overfit_batch": false},
+  "eval": {"every_steps": 100, "every_windows": null, "every_epochs": 1, "at_start": true,
+           "at_end": false, "batches": 20},
+  "parallel": {"replicate": 1, "shard": -1},
+  "sinks": []
+})";
+
+}  // namespace
+
+TEST_CASE("a small recipe gets every default", "[recipe]") {
+  const ScratchFolder folder;
+  const Recipe recipe = load_text(folder, kSmallRecipe);
+  CHECK(recipe.name == "recipe");  // of the file
+  CHECK(recipe.file == (folder.path() / "recipe.json").string());
+  CHECK(recipe.seed == 1);
+  CHECK(recipe.deterministic);
+  CHECK(recipe.compute_threads == 1);
+  CHECK(recipe.needs.empty());
+  CHECK(recipe.model.name == "main");
+  CHECK(recipe.model.inputs.empty());
+  CHECK(recipe.model.use.type == "llama");
+  CHECK(recipe.data.batch_size == 4);
+  CHECK(recipe.data.shuffle);
+  CHECK(recipe.data.loader_threads == 1);
+  CHECK(recipe.data.prefetch == 4);
+  CHECK(recipe.data.last == LastBatch::kShort);
+  CHECK(recipe.data.train.type == "text");
+  CHECK(recipe.data.eval.empty());
+  REQUIRE(recipe.losses.size() == 1);
+  CHECK(recipe.losses[0].name == "cross_entropy");
+  CHECK(recipe.losses[0].weight == 1.0);
+  CHECK(recipe.losses[0].use.pointer == "/loss");
+  CHECK(recipe.optimizer.use.type == "adamw");
+  CHECK(recipe.optimizer.groups.empty());
+  CHECK_FALSE(recipe.lr_scheduler);
+  CHECK(recipe.hooks.empty());
+  CHECK(recipe.train.steps == 3);
+  CHECK_FALSE(recipe.train.epochs);
+  CHECK_FALSE(recipe.train.windows);
+  CHECK_FALSE(recipe.train.steps_per_window);
+  CHECK_FALSE(recipe.train.total_steps);
+  CHECK_FALSE(recipe.train.global_batch_size);
+  CHECK(recipe.train.gradient_accumulation == 1);
+  CHECK(recipe.train.normalize == Normalize::kItems);
+  CHECK_FALSE(recipe.train.clip_grad_norm);
+  CHECK_FALSE(recipe.train.clip_grad_value);
+  CHECK(recipe.train.precision == Precision::kFp32);
+  CHECK(recipe.train.recompute == Recompute::kNone);
+  CHECK(recipe.train.log_every == 10);
+  CHECK_FALSE(recipe.train.exit_at_step);
+  CHECK_FALSE(recipe.train.exit_after_steps);
+  CHECK(recipe.train.kill_switch.empty());
+  CHECK(recipe.eval.every_steps == 0);
+  CHECK_FALSE(recipe.eval.at_start);
+  CHECK_FALSE(recipe.eval.at_end);  // there is nothing to evaluate on
+  CHECK_FALSE(recipe.eval.batches);
+  REQUIRE(recipe.sinks.size() == 1);
+  CHECK(recipe.sinks[0].kind == "metric_sink");
+  CHECK(recipe.sinks[0].type == "jsonl");
+}
+
+TEST_CASE("a whole recipe is read key by key", "[recipe]") {
+  const ScratchFolder folder;
+  const Recipe recipe = load_text(folder, kFullRecipe);
+  CHECK(recipe.name == "example");
+  CHECK(recipe.seed == 18446744073709551615U);
+  CHECK_FALSE(recipe.deterministic);
+  CHECK(recipe.compute_threads == 2);
+  REQUIRE(recipe.needs.size() == 3);
+  CHECK(recipe.needs[0].id == "org.tenon.llama");
+  CHECK(recipe.needs[0].relation == ">=");
+  CHECK(recipe.needs[0].version == "1.2");
+  CHECK(recipe.needs[1].id == "com.example.mse");
+  CHECK(recipe.needs[1].relation.empty());
+  CHECK(recipe.needs[2].id == "org.tenon.text");
+  CHECK(recipe.needs[2].relation == "==");
+  CHECK(recipe.needs[2].version == "0.1.0");
+  CHECK(recipe.model.name == "policy");
+  CHECK(recipe.model.inputs == InputMap{{"ids", "input_ids"}});
+  CHECK(recipe.model.use.pointer == "/models/policy");
+  CHECK(recipe.data.batch_size == 16);
+  CHECK_FALSE(recipe.data.shuffle);
+  CHECK(recipe.data.loader_threads == 2);
+  CHECK(recipe.data.prefetch == 8);
+  CHECK(recipe.data.last == LastBatch::kDrop);
+  REQUIRE(recipe.data.eval.size() == 1);
+  CHECK(recipe.data.eval[0].name == "kjv");
+  CHECK(recipe.data.eval[0].use.pointer == "/data/eval/kjv");
+  REQUIRE(recipe.losses.size() == 2);
+  CHECK(recipe.losses[0].name == "lm");
+  CHECK(recipe.losses[0].weight == 0.5);
+  CHECK(recipe.losses[0].inputs == InputMap{{"logits", "policy.logits"}});
+  CHECK(recipe.losses[1].name == "mse");
+  CHECK(recipe.losses[1].use.plugin_id == "com.example.mse");
+  CHECK(recipe.optimizer.groups.size() == 2);
+  REQUIRE(recipe.lr_scheduler);
+  CHECK(recipe.lr_scheduler->options == R"({"warmup_steps":20})");
+  REQUIRE(recipe.hooks.size() == 2);
+  CHECK(recipe.hooks[1].pointer == "/hooks/1");
+  CHECK(recipe.train.steps == 300);
+  CHECK(recipe.train.epochs == 2);
+  CHECK(recipe.train.windows == 5);
+  CHECK(recipe.train.steps_per_window == 10);
+  CHECK(recipe.train.total_steps == 300);
+  CHECK(recipe.train.global_batch_size == 64);
+  CHECK(microbatches_per_step(recipe, 1) == 4);
+  CHECK(recipe.train.normalize == Normalize::kMicrobatch);
+  CHECK(recipe.train.clip_grad_norm == 1.0);
+  CHECK(recipe.train.clip_grad_value == 5.0);
+  CHECK(recipe.train.precision == Precision::kFp64);
+  CHECK(recipe.train.recompute == Recompute::kBlocks);
+  CHECK(recipe.train.log_every == 0);
+  CHECK(recipe.train.exit_at_step == 100);
+  CHECK(recipe.train.exit_after_steps == 50);
+  CHECK(recipe.train.kill_switch == (folder.path() / "stop").string());
+  CHECK(recipe.eval.every_steps == 100);
+  CHECK(recipe.eval.every_windows == 0);
+  CHECK(recipe.eval.every_epochs == 1);
+  CHECK(recipe.eval.at_start);
+  CHECK_FALSE(recipe.eval.at_end);
+  CHECK(recipe.eval.batches == 20);
+  CHECK(recipe.sinks.empty());
+}
+
+TEST_CASE("a frozen recipe, read again, gives the same text and the same recipe", "[recipe]") {
+  const ScratchFolder folder;
+  const ScratchFolder elsewhere;
+  for (const char* const text : {kSmallRecipe, kFullRecipe}) {
+    for (const std::vector<std::string>& sets :
+         {std::vector<std::string>{},
+          {"model.options.dim=32", "data.train.options.path=x.txt"},
+          {R"(loss={"type": "cross_entropy", "inputs": {"logits": "main.logits"}})"},
+          {R"(optimizer.groups=[{"match": "*", "type": "sgd", "lr": 1}, {"match": "b", "lr": 2}])"},
+          {"train.global_batch_size=32", "threads.compute=7"}}) {
+      // The full recipe has its model and losses in the long form.
+      const bool fits = text == kSmallRecipe || sets.empty() || sets[0].starts_with("optimizer") ||
+                        sets[0].starts_with("train");
+      if (!fits) {
+        continue;
+      }
+      const Recipe first = load_text(folder, text, sets);
+      // Another folder: paths are absolute, so the place of the text no longer matters.
+      const Recipe second = load_text(elsewhere, frozen_recipe(first));
+      CHECK(frozen_recipe(second) == frozen_recipe(first));
+      CHECK(second.name == first.name);
+      CHECK(second.data.train.options == first.data.train.options);
+      CHECK(second.optimizer.use.options == first.optimizer.use.options);
+      REQUIRE(second.optimizer.groups.size() == first.optimizer.groups.size());
+      for (std::size_t i = 0; i < first.optimizer.groups.size(); ++i) {
+        CHECK(second.optimizer.groups[i].use.options == first.optimizer.groups[i].use.options);
+      }
+      CHECK(microbatches_per_step(second, 1) == microbatches_per_step(first, 1));
+      CHECK(second.eval.at_end == first.eval.at_end);
+    }
+  }
+}
+
+TEST_CASE("the frozen recipe is in the long form and has every default", "[recipe]") {
+  const ScratchFolder folder;
+  const json frozen = json::parse(frozen_recipe(load_text(folder, kSmallRecipe)));
+  CHECK_FALSE(frozen.contains("model"));
+  CHECK_FALSE(frozen.contains("loss"));
+  CHECK_FALSE(frozen.contains("parallel"));
+  CHECK(frozen["models"]["main"]["options"]["heads"] == 4);
+  CHECK(frozen["losses"][0]["name"] == "cross_entropy");
+  CHECK(frozen["sinks"] == json::parse(R"([{"type": "jsonl", "options": {}}])"));
+  CHECK(frozen["threads"]["compute"] == 1);
+  CHECK(frozen["train"]["gradient_accumulation"] == 1);
+  CHECK(frozen["data"]["train"]["options"]["path"] == (folder.path() / "kjv.txt").string());
+  CHECK(frozen_recipe(load_text(folder, kSmallRecipe)).find("{\n  \"name\": \"recipe\",\n") == 0);
+}
+
+TEST_CASE("references in the frozen recipe follow its long form", "[recipe]") {
+  // A fake model with a tokenizer, so that a reference leads into what the short form moves.
+  const ScratchFolder folder;
+  FakeCatalog catalog;
+  catalog.add("model", "talker", {"org.x", "x.so", R"({"properties": {
+    "tokenizer": {"x-tenon-component": "tokenizer"}}})"});
+  const std::vector<std::string> sets = {
+      R"(model={"type": "talker", "options": {"tokenizer": {"type": "byte"}}})",
+      R"(data.train.options.tokenizer={"ref": "/model/options/tokenizer"})"};
+  const std::string path = folder.write("a.json", kSmallRecipe).string();
+  const Recipe first = load_recipe({.path = path, .sets = sets}, catalog);
+  CHECK(first.data.train.nested.at(0).use.ref == "/model/options/tokenizer");
+  const json frozen = json::parse(frozen_recipe(first));
+  CHECK(frozen["data"]["train"]["options"]["tokenizer"]["ref"] == "/models/main/options/tokenizer");
+  const std::string again = folder.write("b.json", frozen_recipe(first)).string();
+  CHECK(frozen_recipe(load_recipe({.path = again}, catalog)) == frozen_recipe(first));
+}
+
+TEST_CASE("all errors of a recipe are reported at once, in the order of reading", "[recipe]") {
+  CHECK(report_of(R"({
+  "model": {"type": "lama"},
+  "data": {
+    "batch_size": "4",
+    "train": {"type": "text", "options": {"path": "kjv.txt", "tokenizer": {"type": "byte"}, "rnage": 1}}
+  },
+  "loss": {"type": "mse"},
+  "optimizer": {"type": "adamw", "options": {"lr": -1, "betas": [0.9]}},
+  "train": {"stpes": 3},
+  "checkpoint": {"every_steps": 5}
+})",
+                  {"hooks.0.type=early_stop", "hooks[0].options.patience=0"}) ==
+        R"(recipe.json:2: /model/type: unknown type of model [recipe.unknown_type]
+    expected one of: llama, mlp
+    found: "lama"; did you mean "llama"?
+    plugins were looked for in: build/plugins, /opt/plugins
+recipe.json:4: /data/batch_size: wrong type [recipe.wrong_type]
+    expected integer from 1 to 1000000000
+    found: string "4"
+recipe.json:5: /data/train/options/rnage: unknown key [recipe.unknown_key]
+    expected one of: more, path, range, tokenizer
+    found: "rnage"; did you mean "range"?
+recipe.json:7: /loss/type: 2 plugins offer this loss [recipe.ambiguous_type]
+    found: "mse" in org.tenon.losses (build/plugins/losses.so) and com.example.mse (/opt/plugins/mse.so)
+    write "org.tenon.losses/mse" or "com.example.mse/mse"
+recipe.json:8: /optimizer/options/betas: wrong number of entries [recipe.out_of_range]
+    expected list of 2 entries, each number of at least 0 and below 1
+    found: 1 entry
+recipe.json:8: /optimizer/options/lr: out of range [recipe.out_of_range]
+    expected number above 0
+    found: -1
+recipe.json:9: /train/stpes: unknown key [recipe.unknown_key]
+    expected one of: clip_grad_norm, clip_grad_value, epochs, exit_after_steps, exit_at_step, global_batch_size, gradient_accumulation, kill_switch, log_every, normalize, precision, recompute, ... (16 in all)
+    found: "stpes"; did you mean "steps"?
+recipe.json:10: /checkpoint: this release does not have checkpoints yet [recipe.not_available]
+    found: {"every_steps":5}
+    remove the key; nothing that is asked for is silently ignored
+--set #2: /hooks/0/options/patience: out of range [recipe.out_of_range]
+    expected integer of at least 1
+    found: 0
+9 errors in recipe.json; nothing was started)");
+}
+
+TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
+  for (const auto& [set, what] : std::vector<std::pair<std::string, std::string>>{
+           {"features=[{\"name\": \"user\"}]",
+            "/features: this release does not have features yet"},
+           {"tables.user.dim=4", "/tables: this release does not have embedding tables yet"},
+           {"metrics=[{\"type\": \"accuracy\"}]",
+            "/metrics: this release does not have metrics yet"},
+           {"checkpoint={}", "/checkpoint: this release does not have checkpoints yet"},
+           {"parallel.replicate=2", "/parallel: this release does not have training on several"},
+           {"plugins.lock=plugins.lock", "/plugins/lock: this release does not have lock files"},
+           {"model.load=[\"x\"]", "/model/load: this release does not have loading of weights"},
+           {"model.frozen=[\"*\"]", "/model/frozen: this release does not have frozen parameters"},
+           {"model.optimizer=false", "/model/optimizer: this release does not have models without"},
+           {"data.train={\"type\": \"numbers\", \"mix\": []}", "/data/train/mix: this release"},
+           {"train.tokens=1000", "/train/tokens: this release does not have a horizon in tokens"},
+           {"train.minutes=10", "/train/minutes: this release does not have a horizon in minutes"},
+           {"train.global_batch_tokens=10", "/train/global_batch_tokens: this release"},
+           {"train.overfit_batch=true", "/train/overfit_batch: this release"},
+           {"train.non_finite.policy=skip", "/train/non_finite: this release"},
+           {"train.precision=bf16_autocast",
+            "/train/precision: this release does not have "
+            "\"bf16_autocast\" yet"}}) {
+    const std::string report = report_of(kSmallRecipe, {set});
+    INFO(set);
+    CHECK_THAT(report, contains_text("--set #1: " + what));
+    CHECK_THAT(report, contains_text("[recipe.not_available]"));
+    CHECK_THAT(report, contains_text("1 error in"));
+  }
+}
+
+TEST_CASE("a recipe that is no object is an error", "[recipe]") {
+  CHECK_THAT(report_of("[1, 2]"), contains_text("recipe.json:1: wrong type [recipe.wrong_type]"));
+  CHECK_THAT(report_of("null"), contains_text("found: null null"));
+}
+
+TEST_CASE("an empty recipe lists what it needs", "[recipe]") {
+  const std::string report = report_of("{}");
+  for (const char* const key : {"/data", "/optimizer", "/train", "/model", "/loss"}) {
+    CHECK_THAT(report, contains_text(std::string(key) + ": missing key [recipe.missing_key]"));
+  }
+  CHECK_THAT(report, contains_text("5 errors in recipe.json"));
+}
+
+TEST_CASE("values of the wrong type everywhere are each an error", "[recipe]") {
+  const std::string report = report_of(R"({"model": 1, "data": 2, "loss": 3, "optimizer": 4,
+    "train": 5, "eval": 6, "sinks": 7, "hooks": 8, "lr_scheduler": 9, "name": 10, "threads": 11,
+    "plugins": 12, "seed": "13", "deterministic": 14})");
+  CHECK_THAT(report, contains_text("14 errors in recipe.json"));
+}
+
+TEST_CASE("a named and an unnamed dataset to evaluate on are checked alike", "[recipe]") {
+  CHECK_THAT(report_of(kSmallRecipe, {"data.eval={\"tpye\": \"numbers\"}"}),
+             contains_text("/data/eval/type: missing key"));
+  CHECK_THAT(report_of(kSmallRecipe, {"data.eval={\"kjv\": {\"tpye\": \"numbers\"}}"}),
+             contains_text("/data/eval/kjv/tpye: unknown key"));
+  CHECK_THAT(report_of(kSmallRecipe, {"data.eval={}"}),
+             contains_text("/data/eval/type: missing key"));
+}
+
+TEST_CASE("the environment fills strings, with the place of the string", "[recipe]") {
+  const ScratchFolder folder;
+  std::string text = kSmallRecipe;
+  text.replace(text.find("kjv.txt"), 7, "${ENV:WHERE}/kjv.txt");
+  const std::string path = folder.write("recipe.json", text).string();
+  const auto environment = [](const std::string& name) {
+    return name == "WHERE" ? std::optional<std::string>("sub") : std::nullopt;
+  };
+  const Recipe recipe = load_recipe({.path = path, .environment = environment}, FakeCatalog());
+  CHECK(json::parse(recipe.data.train.options)["path"] == folder.path().string() + "/sub/kjv.txt");
+  try {
+    (void)load_recipe({.path = path,
+                       .sets = {"seed=${ENV:WHERE}", "name=${ENV:NOPE}"},
+                       .environment = environment},
+                      FakeCatalog());
+    FAIL("no error");
+  } catch (const RecipeErrors& errors) {
+    CHECK_THAT(errors.report(),
+               contains_text("--set #1 via ${ENV:WHERE}: /seed: wrong type [recipe.wrong_type]"));
+    CHECK_THAT(errors.report(),
+               contains_text("/name: the environment variable NOPE is not set [recipe.env_unset]"));
+  }
+}
+
+TEST_CASE("a draft lists the components and plugins that are named", "[recipe]") {
+  const ScratchFolder folder;
+  const std::string path = folder.write("recipe.json", kFullRecipe).string();
+  const RecipeDraft draft = read_recipe({.path = path, .sets = {"sinks=[{\"type\": \"jsonl\"}]"}});
+  CHECK(draft.file() == path);
+  CHECK(draft.problems().empty());
+  CHECK(draft.plugins().size() == 3);
+  std::string text;
+  for (const NeededComponent& component : draft.components()) {
+    text += component.kind + ":" + component.name + " " + component.pointer + "\n";
+  }
+  CHECK(text ==
+        "model:llama /models/policy\n"
+        "dataset:text /data/train\n"
+        ":byte /data/train/options/tokenizer\n"
+        "dataset:text /data/eval/kjv\n"
+        "loss:cross_entropy /losses/0\n"
+        "loss:com.example.mse/mse /losses/1\n"
+        "optimizer:adamw /optimizer\n"
+        "optimizer:sgd /optimizer/groups/1\n"
+        "lr_scheduler:cosine /lr_scheduler\n"
+        "hook:early_stop /hooks/0\n"
+        "hook:event_trace /hooks/1\n"
+        "metric_sink:jsonl /sinks/0\n");
+}
+
+TEST_CASE("problems of the first phase wait for those of the second", "[recipe]") {
+  const ScratchFolder folder;
+  const std::string path = folder.write("recipe.json", kSmallRecipe).string();
+  RecipeDraft draft = read_recipe({.path = path, .sets = {"sede=1", "model.options.dim=0"}});
+  CHECK(draft.problems().size() == 1);
+  try {
+    (void)finish_recipe(std::move(draft), FakeCatalog());
+    FAIL("no error");
+  } catch (const RecipeErrors& errors) {
+    CHECK(errors.problems().size() == 2);
+    CHECK(errors.id() == "recipe.invalid");
+  }
+}
+
+TEST_CASE("threads that the recipe leaves open are chosen and frozen", "[recipe]") {
+  const ScratchFolder folder;
+  const std::string path = folder.write("recipe.json", kSmallRecipe).string();
+  const Recipe recipe = load_recipe({.path = path}, FakeCatalog());
+  CHECK(recipe.compute_threads >= 1);
+  CHECK(json::parse(frozen_recipe(recipe))["threads"]["compute"] == recipe.compute_threads);
+  CHECK(load_recipe({.path = path, .sets = {"threads.compute=3"}, .compute_threads = 5},
+                    FakeCatalog())
+            .compute_threads == 3);
+  CHECK(load_recipe({.path = path, .compute_threads = 5}, FakeCatalog()).compute_threads == 5);
+}
+
+TEST_CASE("needs of plugins have a form", "[recipe]") {
+  for (const char* const bad : {"", ">= 1", "a > 1", "a >= x", "a b", "a >= 1.2.3.4"}) {
+    INFO(bad);
+    CHECK_THAT(report_of(kSmallRecipe, {"plugins.need=[\"" + std::string(bad) + "\"]"}),
+               contains_text("/plugins/need/0: not of the form asked for [recipe.bad_value]"));
+  }
+  const ScratchFolder folder;
+  const Recipe recipe = load_text(folder, kSmallRecipe, {"plugins.need=[\"a-b.c>=2\"]"});
+  CHECK(recipe.needs.at(0).id == "a-b.c");
+  CHECK(recipe.needs.at(0).version == "2");
+  CHECK(recipe.needs.at(0).place.text() == "--set #1");
+  CHECK(recipe.needs.at(0).pointer == "/plugins/need/0");
+}
+
+}  // namespace tenon
