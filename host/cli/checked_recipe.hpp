@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The second half of reading a recipe, with the plugins at hand.
+
+#pragma once
+
+#include "host/plugin/registry.hpp"
+#include "host/recipe/recipe_loader.hpp"
+
+namespace tenon {
+
+// Checks everything that can be checked before a component is created: options against the schemas
+// of the plugins that are found, and "plugins.need". Loads the plugins that the recipe names.
+//
+// Errors   RecipeErrors with all problems; the plugin.* error of a plugin that is needed and
+// refused
+Recipe check_recipe(RecipeDraft draft, PluginRegistry& registry);
+
+}  // namespace tenon

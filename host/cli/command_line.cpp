@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/cli/command_line.hpp"
+
+#include "host/error/error.hpp"
+#include "host/plugin/kinds.hpp"
+#include "host/recipe/nearest_name.hpp"
+
+#include <boost/program_options/cmdline.hpp>
+#include <boost/program_options/errors.hpp>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
+#include <boost/program_options/value_semantic.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <system_error>
+
+namespace tenon {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::uint32_t bit(Action action) {
+  return 1U << static_cast<unsigned>(action);
+}
+
+constexpr std::uint32_t kOnRecipe =
+    bit(Action::kTrain) | bit(Action::kValidate) | bit(Action::kPrintRecipe);
+constexpr std::uint32_t kOnPlugins = kOnRecipe | bit(Action::kListPlugins) | bit(Action::kDescribe);
+
+enum class Repeat { kNo, kYes };
+
+struct OptionSpec {
+  std::string_view name;
+  std::string_view value;      // what stands for it in the help; "" for an option without one
+  std::uint32_t effective_in;  // the actions it has an effect on, as bits
+  Repeat repeat;
+  std::string_view help;
+};
+
+constexpr std::array kRunOptions = {
+    OptionSpec{"recipe", "FILE", kOnRecipe, Repeat::kNo, "the recipe: JSON, with comments"},
+    OptionSpec{"plugin-dir",
+               "DIR",
+               kOnPlugins,
+               Repeat::kYes,
+               "a folder of plugins; may be given several times. Without it and\n"
+               "TENON_PLUGIN_PATH: the folder \"plugins\" beside that of this program"},
+    OptionSpec{"set",
+               "PATH=VALUE",
+               kOnRecipe,
+               Repeat::kYes,
+               "replaces a value of the recipe: train.steps=10, hooks.0.type=early_stop;\n"
+               "may be given several times"},
+    OptionSpec{"run-dir",
+               "DIR",
+               bit(Action::kTrain),
+               Repeat::kNo,
+               "the folder that the run makes for its log, metrics and recipe; without it\n"
+               "runs/NAME-TIME"},
+    OptionSpec{"quiet",
+               "",
+               bit(Action::kTrain) | bit(Action::kValidate),
+               Repeat::kNo,
+               "print warnings and errors alone"},
+    OptionSpec{"log-level",
+               "LEVEL",
+               kOnPlugins,
+               Repeat::kNo,
+               "debug, info (the default), warning or error: what is logged, and how much"},
+    OptionSpec{"no-vet-cache",
+               "",
+               kOnRecipe | bit(Action::kDescribe),
+               Repeat::kNo,
+               "load each plugin in a child process first, as if it had never been seen"},
+};
+
+constexpr std::array kActionOptions = {
+    OptionSpec{"validate",
+               "",
+               bit(Action::kValidate),
+               Repeat::kNo,
+               "check the recipe, with the options of all components, and stop"},
+    OptionSpec{"print-recipe",
+               "",
+               bit(Action::kPrintRecipe),
+               Repeat::kNo,
+               "check the recipe and print it with all its defaults"},
+    OptionSpec{"list-plugins",
+               "",
+               bit(Action::kListPlugins),
+               Repeat::kNo,
+               "print what the plugin folders hold; no plugin is loaded for it"},
+    OptionSpec{"describe",
+               "KIND:TYPE",
+               bit(Action::kDescribe),
+               Repeat::kNo,
+               "print what a component is and the options it takes: loss:cross_entropy"},
+    OptionSpec{"json",
+               "",
+               bit(Action::kListPlugins) | bit(Action::kDescribe),
+               Repeat::kNo,
+               "with --list-plugins or --describe: print JSON"},
+    OptionSpec{"version", "", bit(Action::kVersion), Repeat::kNo, "print versions"},
+    OptionSpec{"help", "", bit(Action::kHelp), Repeat::kNo, "print this"},
+};
+
+std::vector<const OptionSpec*> all_options() {
+  std::vector<const OptionSpec*> all;
+  all.reserve(kRunOptions.size() + kActionOptions.size());
+  for (const OptionSpec& option : kRunOptions) {
+    all.push_back(&option);
+  }
+  for (const OptionSpec& option : kActionOptions) {
+    all.push_back(&option);
+  }
+  return all;
+}
+
+const OptionSpec* find_option(std::string_view name) {
+  const auto all = all_options();
+  const auto found = std::ranges::find(all, name, &OptionSpec::name);
+  return found != all.end() ? *found : nullptr;
+}
+
+[[noreturn]] void fail(const std::string& message) {
+  throw Error("usage.bad_option", message);
+}
+
+std::string in_quotes(std::string_view text) {
+  return "\"" + std::string(text) + "\"";
+}
+
+// "; did you mean ...", or what else to do.
+std::string hint_of(std::string_view written,
+                    const std::vector<std::string>& names,
+                    const std::string& otherwise) {
+  const std::string hint = did_you_mean(written, names);
+  return "; " + (hint.empty() ? otherwise : hint);
+}
+
+[[noreturn]] void fail_unknown(std::string_view written) {
+  std::vector<std::string> names;
+  for (const OptionSpec* const option : all_options()) {
+    names.push_back("--" + std::string(option->name));
+  }
+  const std::string name(written.substr(0, written.find('=')));
+  fail("there is no option " + name + hint_of(name, names, "--help lists all options"));
+}
+
+// An argument that no option takes is most often a value whose option was forgotten.
+[[noreturn]] void fail_positional(const std::string& argument) {
+  if (argument.size() > 1 && argument.front() == '-') {
+    fail_unknown(argument);
+  }
+  std::error_code ignored;
+  std::string option;
+  if (std::filesystem::is_directory(argument, ignored)) {
+    option = "--plugin-dir";
+  } else if (argument.ends_with(".json")) {
+    option = "--recipe";
+  } else if (argument.find('=') != std::string::npos) {
+    option = "--set";
+  }
+  const std::vector<std::string> suggested = {option, argument};
+  fail("nothing takes the argument " + in_quotes(argument) +
+       (option.empty() ? "; --help lists all options"
+                       : "; did you mean " + shell_text(suggested) + "?"));
+}
+
+[[noreturn]] void fail_without_value(const std::string& name) {
+  const OptionSpec* const option = find_option(name);
+  fail("--" + name + " needs a value: --" + name + " " +
+       std::string(option != nullptr ? option->value : ""));
+}
+
+// "--validate", "--recipe=x": what is an option wherever it stands.
+bool is_option(std::string_view word) {
+  return word.starts_with("--") && find_option(word.substr(2, word.find('=') - 2)) != nullptr;
+}
+
+[[noreturn]] void fail_syntax(const po::invalid_command_line_syntax& error) {
+  std::string name = error.get_option_name();
+  name.erase(0, name.find_first_not_of('-'));
+  if (error.kind() == po::invalid_command_line_syntax::extra_parameter) {
+    fail("--" + name + " takes no value");
+  }
+  fail_without_value(name);
+}
+
+// The options in the order in which they were given. Boost splits the words, and no more.
+std::vector<po::option> split(const std::vector<std::string>& arguments) {
+  po::options_description known;
+  for (const OptionSpec* const option : all_options()) {
+    const std::string name(option->name);
+    if (option->value.empty()) {
+      known.add_options()(name.c_str(), "");
+    } else {
+      known.add_options()(name.c_str(), po::value<std::string>(), "");
+    }
+  }
+  // No guessing: an abbreviation that works today would be ambiguous with the options of tomorrow.
+  const int style = po::command_line_style::allow_long |
+                    po::command_line_style::long_allow_adjacent |
+                    po::command_line_style::long_allow_next;
+  try {
+    return po::command_line_parser(arguments).options(known).style(style).run().options;
+  } catch (const po::unknown_option& error) {
+    fail_unknown(error.get_option_name());
+  } catch (const po::invalid_command_line_syntax& error) {
+    fail_syntax(error);
+  }
+}
+
+using GivenOptions = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+GivenOptions collect(const std::vector<std::string>& arguments) {
+  GivenOptions given;
+  for (const po::option& option : split(arguments)) {
+    if (option.string_key.empty()) {
+      const std::string word = option.value.empty() ? "" : option.value.front();
+      if (word == "-h") {
+        given["help"];
+        continue;
+      }
+      fail_positional(word);
+    }
+    const OptionSpec* const spec = find_option(option.string_key);
+    std::vector<std::string>& values = given[option.string_key];
+    const bool is_flag = spec->value.empty();
+    if (!is_flag && !values.empty() && spec->repeat == Repeat::kNo) {
+      fail("--" + option.string_key + " is given twice: " + in_quotes(values.front()) + " and " +
+           in_quotes(option.value.front()));
+    }
+    if (!is_flag && option.value.front().empty()) {
+      fail_without_value(option.string_key);
+    }
+    if (!is_flag && option.original_tokens.size() > 1 && is_option(option.value.front())) {
+      fail_without_value(option.string_key);  // it has swallowed the next option
+    }
+    values.insert(values.end(), option.value.begin(), option.value.end());
+  }
+  return given;
+}
+
+// The option that asks for an action; "" for training, which none asks for.
+std::string_view option_of(Action action) {
+  switch (action) {
+    case Action::kValidate:
+      return "validate";
+    case Action::kPrintRecipe:
+      return "print-recipe";
+    case Action::kListPlugins:
+      return "list-plugins";
+    case Action::kDescribe:
+      return "describe";
+    case Action::kVersion:
+      return "version";
+    case Action::kHelp:
+      return "help";
+    case Action::kTrain:
+      break;
+  }
+  return "";
+}
+
+Action choose_action(const GivenOptions& given) {
+  if (given.contains("help")) {
+    return Action::kHelp;  // whoever asks for help beside something else is helped best by it
+  }
+  Action chosen = Action::kTrain;
+  for (const Action action : {Action::kValidate,
+                              Action::kPrintRecipe,
+                              Action::kListPlugins,
+                              Action::kDescribe,
+                              Action::kVersion}) {
+    if (!given.contains(option_of(action))) {
+      continue;
+    }
+    if (chosen != Action::kTrain) {
+      fail("--" + std::string(option_of(chosen)) + " and --" + std::string(option_of(action)) +
+           " contradict each other; give one of them");
+    }
+    chosen = action;
+  }
+  return chosen;
+}
+
+// Refuses what would be without effect.
+void check_effects(const GivenOptions& given, Action action) {
+  for (const auto& [name, values] : given) {
+    const std::uint32_t effective_in = find_option(name)->effective_in;
+    if (action == Action::kHelp || (effective_in & bit(action)) != 0) {
+      continue;
+    }
+    if (action == Action::kTrain) {  // --json is the only one
+      fail("--" + name + " has no effect on a run; it goes with --list-plugins or --describe");
+    }
+    fail("--" + name + " has no effect with --" + std::string(option_of(action)) +
+         "; leave one of them out");
+  }
+}
+
+LogLevel parse_log_level(const std::string& text) {
+  std::vector<std::string> names;
+  for (const LogLevel level :
+       {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
+    names.emplace_back(log_level_name(level));
+    if (names.back() == text) {
+      return level;
+    }
+  }
+  fail("--log-level is " + in_quotes(text) + hint_of(text, names, "debug, info, warning or error"));
+}
+
+void parse_component(const std::string& text, CommandLine& line) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) {
+    fail("--describe is " + in_quotes(text) + "; it is of the form KIND:TYPE, as in loss:mse");
+  }
+  line.describe_kind = text.substr(0, colon);
+  line.describe_type = text.substr(colon + 1);
+  if (find_kind(line.describe_kind) == nullptr) {
+    std::vector<std::string> kinds;
+    std::string list;
+    for (const KindEntry& entry : all_kinds()) {
+      kinds.emplace_back(entry.kind);
+      list += (list.empty() ? "" : ", ") + kinds.back();
+    }
+    fail("--describe: there is no kind " + in_quotes(line.describe_kind) +
+         hint_of(line.describe_kind, kinds, "kinds are " + list));
+  }
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (true) {
+    const std::size_t end = text.find('\n');
+    lines.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) {
+      return lines;
+    }
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string help_of(std::span<const OptionSpec> options) {
+  constexpr std::size_t kColumn = 26;
+  std::string text;
+  for (const OptionSpec& option : options) {
+    std::string start = option.name == "help" ? "  -h, --help" : "  --" + std::string(option.name);
+    start += option.value.empty() ? "" : " " + std::string(option.value);
+    for (const std::string& line : lines_of(option.help)) {
+      start.resize(kColumn, ' ');
+      text += start + line + "\n";
+      start.clear();
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments) {
+  const GivenOptions given = collect(arguments);
+  CommandLine line{.action = choose_action(given)};
+  check_effects(given, line.action);
+  if (line.action == Action::kHelp || line.action == Action::kVersion) {
+    return line;
+  }
+  const auto value_of = [&given](std::string_view name) {
+    const auto found = given.find(name);
+    return found != given.end() ? found->second.front() : std::string();
+  };
+  const auto values_of = [&given](std::string_view name) {
+    const auto found = given.find(name);
+    return found != given.end() ? found->second : std::vector<std::string>();
+  };
+  line.recipe = value_of("recipe");
+  line.plugin_dirs = values_of("plugin-dir");
+  line.sets = values_of("set");
+  line.run_dir = value_of("run-dir");
+  line.is_quiet = given.contains("quiet");
+  line.is_json = given.contains("json");
+  line.use_vet_cache = !given.contains("no-vet-cache");
+  if (given.contains("log-level")) {
+    line.log_level = parse_log_level(value_of("log-level"));
+  }
+  if (line.action == Action::kDescribe) {
+    parse_component(value_of("describe"), line);
+  }
+  if ((bit(line.action) & kOnRecipe) != 0 && line.recipe.empty()) {
+    throw Error("usage.missing_recipe", "there is no recipe to work on; name one: --recipe FILE");
+  }
+  return line;
+}
+
+std::string usage_line(const std::string& program) {
+  return "usage: " + program + " --recipe FILE [--plugin-dir DIR]... [--set PATH=VALUE]...";
+}
+
+std::string help_text(const std::string& program) {
+  return usage_line(program) + "\n       " + program +
+         " --list-plugins | --describe KIND:TYPE | --version | --help\n"
+         "\n"
+         "Trains the model that a recipe describes. Model, data, loss, optimizer and the rest are\n"
+         "plugins, found in the plugin folders and named in the recipe.\n"
+         "\n"
+         "Options:\n" +
+         help_of(kRunOptions) +
+         "\n"
+         "Instead of a run:\n" +
+         help_of(kActionOptions) +
+         "\n"
+         "Environment:\n"
+         "  TENON_PLUGIN_PATH       more plugin folders, with colons between them\n"
+         "  TENON_VET_TIMEOUT_S     seconds that a plugin may take to load (10)\n"
+         "\n"
+         "Exit status:\n"
+         "   0  done: trained to the end, or stopped early by a hook\n"
+         "   2  the command line is wrong, or a folder on it cannot be used\n"
+         "   3  the recipe is wrong\n"
+         "   4  a plugin failed before the first step\n"
+         "   5  the run failed after its first step\n"
+         "   6  the policy on updates that are not finite ended the run\n"
+         "  75  stopped on request before its end: a signal, the kill switch, exit_at_step\n";
+}
+
+std::string shell_text(std::span<const std::string> words) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+  std::string text;
+  for (const std::string& word : words) {
+    text += text.empty() ? "" : " ";
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+      text += word;
+      continue;
+    }
+    text += '\'';
+    for (const char c : word) {
+      text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    text += '\'';
+  }
+  return text;
+}
+
+}  // namespace tenon

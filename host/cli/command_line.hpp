@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line: what may be said on it, and what was said. It reads arguments and nothing else:
+// no file, no environment. All options stand in one table, from which --help is printed too.
+// Invariant: an option that has no effect on what is asked for is an error, never passed over.
+
+#pragma once
+
+#include "host/log/log.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+enum class Action { kTrain, kValidate, kPrintRecipe, kListPlugins, kDescribe, kVersion, kHelp };
+
+struct CommandLine {
+  Action action = Action::kTrain;
+  std::string recipe = {};
+  std::vector<std::string> plugin_dirs = {};
+  std::vector<std::string> sets = {};
+  std::string run_dir = {};  // "" where it is not given
+  std::string describe_kind = {};
+  std::string describe_type = {};  // a type, or "plugin-id/type"
+  std::optional<LogLevel> log_level = std::nullopt;
+  bool is_quiet = false;
+  bool is_json = false;
+  bool use_vet_cache = true;
+
+  bool operator==(const CommandLine&) const = default;
+};
+
+// Reads the arguments that follow the program's name.
+//
+// Errors   usage.bad_option, usage.missing_recipe
+CommandLine parse_command_line(const std::vector<std::string>& arguments);
+
+// What --help prints.
+std::string help_text(const std::string& program);
+
+// "usage: host --recipe FILE ...": one line, for messages.
+std::string usage_line(const std::string& program);
+
+// The words of a command as a shell would take them back.
+std::string shell_text(std::span<const std::string> words);
+
+}  // namespace tenon

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/cli/describe_component.hpp"
+
+#include "host/cli/text_table.hpp"
+#include "host/error/error.hpp"
+#include "host/recipe/nearest_name.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+using Json = nlohmann::ordered_json;  // options in the order in which the plugin declares them
+
+constexpr int kMaxDepth = 8;  // a schema may refer to itself
+constexpr std::size_t kMaxDefault = 40;
+
+std::string dumped(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+const Json* keyword(const Json& schema, const char* name) {
+  const auto found = schema.find(name);
+  return found != schema.end() ? &*found : nullptr;
+}
+
+// What a local "$ref" stands for.
+const Json& resolved(const Json& schema, const Json& root) {
+  const Json* at = &schema;
+  for (int depth = 0; depth < kMaxDepth; ++depth) {
+    const Json* const ref = at->is_object() ? keyword(*at, "$ref") : nullptr;
+    if (ref == nullptr || !ref->is_string() ||
+        !ref->get_ref<const std::string&>().starts_with("#")) {
+      break;
+    }
+    try {
+      at = &root.at(Json::json_pointer(ref->get_ref<const std::string&>().substr(1)));
+    } catch (const Json::exception&) {
+      break;  // registration has judged the schema; what leads nowhere is shown as it is
+    }
+  }
+  return *at;
+}
+
+std::string joined(const std::vector<std::string>& words, std::string_view glue) {
+  std::string text;
+  for (const std::string& word : words) {
+    text.append(text.empty() ? "" : glue).append(word);
+  }
+  return text;
+}
+
+void add_once(std::vector<std::string>& words, const std::string& word) {
+  if (!word.empty() && std::ranges::find(words, word) == words.end()) {
+    words.push_back(word);
+  }
+}
+
+// "integer", "list of number", "path or null", "tokenizer component".
+std::string type_of(const Json& given, const Json& root, int depth = 0) {
+  const Json& schema = resolved(given, root);
+  if (!schema.is_object() || depth > kMaxDepth) {
+    return "any";
+  }
+  std::vector<std::string> words;
+  for (const char* const variants : {"anyOf", "oneOf"}) {
+    if (const Json* const forms = keyword(schema, variants);
+        forms != nullptr && forms->is_array()) {
+      for (const Json& form : *forms) {
+        add_once(words, type_of(form, root, depth + 1));
+      }
+    }
+  }
+  Json types = schema.value("type", Json::array());
+  if (types.is_string()) {
+    types = Json::array({types});
+  }
+  for (const Json& type : types) {
+    std::string word = type.is_string() ? type.get<std::string>() : dumped(type);
+    if (word == "array") {
+      const Json* const items = keyword(schema, "items");
+      word = items != nullptr && items->is_object() ? "list of " + type_of(*items, root, depth + 1)
+                                                    : "list";
+    } else if (word == "string" && schema.value("x-tenon-path", Json(false)) == true) {
+      word = "path";
+    } else if (const Json* const kind = keyword(schema, "x-tenon-component");
+               word == "object" && kind != nullptr && kind->is_string()) {
+      word = kind->get<std::string>() + " component";
+    }
+    add_once(words, word);
+  }
+  if (words.empty()) {
+    return schema.contains("enum") || schema.contains("const") ? "choice" : "any";
+  }
+  // Null at the end, whatever the schema's order.
+  std::ranges::stable_partition(words, [](const std::string& word) { return word != "null"; });
+  return joined(words, " or ");
+}
+
+std::string plain(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : dumped(value);
+}
+
+std::string range_of(const Json& schema) {
+  const Json* const minimum = keyword(schema, "minimum");
+  const Json* const maximum = keyword(schema, "maximum");
+  if (minimum != nullptr && maximum != nullptr) {
+    return dumped(*minimum) + " to " + dumped(*maximum);
+  }
+  std::vector<std::string> words;
+  for (const auto& [name, sign] : {std::pair("minimum", ">= "),
+                                   std::pair("exclusiveMinimum", "> "),
+                                   std::pair("maximum", "<= "),
+                                   std::pair("exclusiveMaximum", "< ")}) {
+    if (const Json* const limit = keyword(schema, name); limit != nullptr && limit->is_number()) {
+      words.push_back(sign + dumped(*limit));
+    }
+  }
+  return joined(words, ", ");
+}
+
+// "2 entries", "at least 1 entry".
+std::string count_of(
+    const Json& schema, const char* least, const char* most, const char* one, const char* many) {
+  const Json* const minimum = keyword(schema, least);
+  const Json* const maximum = keyword(schema, most);
+  const auto with_unit = [&](const Json& number) {
+    return dumped(number) + " " + (number == 1 ? one : many);
+  };
+  if (minimum != nullptr && maximum != nullptr) {
+    return *minimum == *maximum ? with_unit(*minimum)
+                                : dumped(*minimum) + " to " + with_unit(*maximum);
+  }
+  if (minimum != nullptr) {
+    return "at least " + with_unit(*minimum);
+  }
+  return maximum != nullptr ? "at most " + with_unit(*maximum) : "";
+}
+
+std::string bounds_of(const Json& given, const Json& root, int depth = 0) {
+  const Json& schema = resolved(given, root);
+  if (!schema.is_object() || depth > kMaxDepth) {
+    return {};
+  }
+  std::vector<std::string> words;
+  if (const Json* const value = keyword(schema, "const")) {
+    words.push_back(plain(*value));
+  }
+  if (const Json* const values = keyword(schema, "enum"); values != nullptr && values->is_array()) {
+    std::vector<std::string> names;
+    for (const Json& value : *values) {
+      if (!value.is_null()) {  // the type tells
+        names.push_back(plain(value));
+      }
+    }
+    words.push_back(joined(names, " | "));
+  }
+  for (const char* const variants : {"anyOf", "oneOf"}) {
+    if (const Json* const forms = keyword(schema, variants);
+        forms != nullptr && forms->is_array()) {
+      for (const Json& form : *forms) {
+        add_once(words, bounds_of(form, root, depth + 1));
+      }
+    }
+  }
+  add_once(words, range_of(schema));
+  if (const Json* const factor = keyword(schema, "multipleOf")) {
+    words.push_back("multiple of " + dumped(*factor));
+  }
+  add_once(words, count_of(schema, "minItems", "maxItems", "entry", "entries"));
+  if (keyword(schema, "minLength") != nullptr && !schema.contains("maxLength") &&
+      schema["minLength"] == 1) {
+    words.emplace_back("not empty");
+  } else {
+    add_once(words, count_of(schema, "minLength", "maxLength", "character", "characters"));
+  }
+  if (const Json* const pattern = keyword(schema, "pattern")) {
+    words.push_back("matches " + plain(*pattern));
+  }
+  if (const Json* const items = keyword(schema, "items"); items != nullptr && items->is_object()) {
+    if (const std::string each = bounds_of(*items, root, depth + 1); !each.empty()) {
+      words.push_back("each " + each);
+    }
+  }
+  return joined(words, ", ");
+}
+
+bool is_required(const Json& object, const std::string& name) {
+  const Json* const required = keyword(object, "required");
+  return required != nullptr && required->is_array() &&
+         std::ranges::find(*required, Json(name)) != required->end();
+}
+
+std::string default_of(const Json& object, const std::string& name, const Json& schema) {
+  if (is_required(object, name)) {
+    return "required";
+  }
+  const Json* const value = schema.is_object() ? keyword(schema, "default") : nullptr;
+  if (value == nullptr) {
+    return "";
+  }
+  std::string text = dumped(*value);
+  if (text.size() <= kMaxDefault) {
+    return text;
+  }
+  return value->is_object() ? "{...}" : value->is_array() ? "[...]" : text;
+}
+
+using Rows = std::vector<std::vector<std::string>>;
+
+void add_rows(
+    const Json& object, const std::string& prefix, const Json& root, int depth, Rows& rows) {
+  const Json* const properties = keyword(object, "properties");
+  if (properties == nullptr || !properties->is_object() || depth > kMaxDepth) {
+    return;
+  }
+  for (const auto& [name, given] : properties->items()) {
+    const Json& schema = resolved(given, root);
+    const std::string path = prefix + name;
+    const Json* doc = given.is_object() ? keyword(given, "description") : nullptr;
+    if (doc == nullptr && schema.is_object()) {
+      doc = keyword(schema, "description");
+    }
+    const Json* const items = schema.is_object() ? keyword(schema, "items") : nullptr;
+    const bool is_component = schema.is_object() && schema.contains("x-tenon-component");
+    const bool has_parts = schema.is_object() && schema.contains("properties") && !is_component;
+    rows.push_back({path,
+                    type_of(given, root),
+                    // That of an object is those of its parts.
+                    has_parts && !is_required(object, name) ? "" : default_of(object, name, schema),
+                    bounds_of(given, root),
+                    doc != nullptr && doc->is_string() ? doc->get<std::string>() : ""});
+    if (has_parts) {
+      add_rows(schema, path + ".", root, depth + 1, rows);
+    } else if (items != nullptr && items->is_object()) {
+      add_rows(resolved(*items, root), path + "[].", root, depth + 1, rows);
+    }
+  }
+}
+
+}  // namespace
+
+const LoadedComponent& component_to_describe(PluginRegistry& registry,
+                                             const std::string& kind,
+                                             const std::string& name) {
+  const FindResult result = registry.find(kind, name);
+  if (const auto* const unknown = std::get_if<UnknownComponent>(&result)) {
+    std::string hint = did_you_mean(name, unknown->offered);
+    if (hint.empty()) {
+      hint = unknown->offered.empty() ? "--list-plugins shows what there is"
+                                      : "there is " + joined(unknown->offered, ", ");
+    }
+    throw Error("recipe.unknown_type",
+                "no plugin in " + registry.describe_folders() + " offers " + kind + " \"" + name +
+                    "\"; " + hint);
+  }
+  return registry.get(kind, name);
+}
+
+std::string component_text(const LoadedComponent& component) {
+  const PluginContext& plugin = component.plugin->host.context();
+  std::string text = component.kind + ":" + component.type + "\n";
+  if (!component.summary.empty()) {
+    text += component.summary + "\n";
+  }
+  text += "plugin " + plugin.id + " " + plugin.version + " (" + plugin.file + ")\n\n";
+  const Json schema =
+      component.options_schema.empty() ? Json::object() : Json::parse(component.options_schema);
+  Rows rows = {{"OPTION", "TYPE", "DEFAULT", "BOUNDS", "WHAT IT IS"}};
+  add_rows(schema, "", schema, 0, rows);
+  return text + (rows.size() == 1 ? "It takes no options.\n" : text_table(rows));
+}
+
+std::string component_json(const LoadedComponent& component) {
+  const PluginContext& plugin = component.plugin->host.context();
+  const Json description = {
+      {"kind", component.kind},
+      {"type", component.type},
+      {"summary", component.summary},
+      {"interface", component.descriptor->interface_id},
+      {"plugin", {{"id", plugin.id}, {"version", plugin.version}, {"file", plugin.file}}},
+      {"options_schema",
+       component.options_schema.empty() ? Json::object() : Json::parse(component.options_schema)},
+  };
+  return description.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tenon

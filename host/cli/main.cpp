@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program: reads the command line and does what it asks for. Everything is put together here;
+// what each part does is in the folders below.
+// Invariants: an error is printed once, on stderr; the exit status is that of exit_code.hpp.
+// Plugins are vetted, by processes forked off this one, before anything here starts a thread.
+
+#include "host/cli/checked_recipe.hpp"
+#include "host/cli/command_line.hpp"
+#include "host/cli/describe_component.hpp"
+#include "host/cli/failure_text.hpp"
+#include "host/cli/list_plugins.hpp"
+#include "host/cli/plugin_folders.hpp"
+#include "host/cli/service_table.hpp"
+#include "host/cli/version_text.hpp"
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+#include "host/plugin/plugin_loader.hpp"
+#include "host/plugin/registry.hpp"
+#include "host/recipe/recipe_loader.hpp"
+#include "host/train/run_training.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void set_up_log_for(const CommandLine& line) {
+  const LogLevel usual = line.is_quiet ? LogLevel::kWarning : LogLevel::kInfo;
+  set_up_log({.level = line.log_level.value_or(usual)});
+}
+
+std::vector<PluginFolder> plugin_folders(const CommandLine& line) {
+  const char* const variable = std::getenv("TENON_PLUGIN_PATH");
+  std::error_code failed;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  return choose_plugin_folders(line.plugin_dirs, variable != nullptr ? variable : "", program);
+}
+
+PluginSetup plugin_setup(const CommandLine& line, Vetting vetting) {
+  PluginSetup setup{
+      .folders = plugin_folders(line), .services = make_service_table(), .vetting = vetting};
+  if (!line.use_vet_cache) {
+    setup.vet_cache_file = "";
+  }
+  return setup;
+}
+
+void list_plugins(const CommandLine& line) {
+  const std::vector<PluginFolder> folders = plugin_folders(line);
+  const std::vector<PluginInfo> plugins = scan_plugins(folders);
+  print(line.is_json ? plugin_list_json(plugins) : plugin_table(plugins, folders));
+}
+
+void describe(const CommandLine& line) {
+  PluginRegistry registry(plugin_setup(line, Vetting::kOnDemand));
+  const LoadedComponent& component =
+      component_to_describe(registry, line.describe_kind, line.describe_type);
+  print(line.is_json ? component_json(component) : component_text(component));
+}
+
+// Everything that begins with a recipe.
+ExitCode run(const CommandLine& line, const std::string& command) {
+  RecipeDraft draft = read_recipe({.path = line.recipe, .sets = line.sets});
+  PluginRegistry registry(plugin_setup(line, Vetting::kEarly));
+  const Recipe recipe = check_recipe(std::move(draft), registry);
+  if (line.action == Action::kPrintRecipe) {
+    print(frozen_recipe(recipe));
+    return ExitCode::kDone;
+  }
+  if (line.action == Action::kValidate) {
+    check_training(recipe, registry);
+    print(line.is_quiet ? "" : line.recipe + " is valid\n");
+    return ExitCode::kDone;
+  }
+  const auto style = line.is_quiet ? Progress::Style::kQuiet : Progress::Style::kAuto;
+  return run_training(
+             recipe, registry, {.run_dir = line.run_dir, .style = style, .command_line = command})
+      .code;
+}
+
+ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {
+  set_up_log_for(line);
+  switch (line.action) {
+    case Action::kHelp:
+      print(help_text(words.front()));
+      return ExitCode::kDone;
+    case Action::kVersion:
+      print(version_text() + "\n");
+      return ExitCode::kDone;
+    case Action::kListPlugins:
+      list_plugins(line);
+      return ExitCode::kDone;
+    case Action::kDescribe:
+      describe(line);
+      return ExitCode::kDone;
+    case Action::kValidate:
+    case Action::kPrintRecipe:
+    case Action::kTrain:
+      break;
+  }
+  return run(line, shell_text(words));
+}
+
+ExitCode run_program(const std::vector<std::string>& words) noexcept {
+  try {
+    return act(parse_command_line({words.begin() + 1, words.end()}), words);
+  } catch (const Error& error) {
+    flush_log();
+    std::fputs(failure_text(error, words.front()).c_str(), stderr);
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    flush_log();
+    std::fprintf(stderr,
+                 "%s: [host.internal] %s; this is a mistake of the program, please report it\n",
+                 words.front().c_str(),
+                 error.what());
+    return ExitCode::kFailed;
+  }
+}
+
+}  // namespace
+}  // namespace tenon
+
+int main(int argc, char** argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  if (words.empty()) {
+    words.emplace_back("host");
+  }
+  words.front() = std::filesystem::path(words.front()).filename().string();
+  const tenon::ExitCode code = tenon::run_program(words);
+  // Static destructors run in an order that nobody controls: plugins are told before.
+  tenon::shutdown_plugins();
+  return static_cast<int>(code);
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The services of this host, collected from the folders that implement them.
+
+#pragma once
+
+#include "host/plugin/plugin_host.hpp"
+
+namespace tenon {
+
+// Every service that a plugin may ask this host for.
+ServiceTable make_service_table();
+
+}  // namespace tenon

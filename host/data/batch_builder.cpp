@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/data/batch_builder.hpp"
+
+#include "host/device/host_memory.hpp"
+#include "host/error/error.hpp"
+#include "host/tensor/dtype.hpp"
+#include "host/tensor/handle.hpp"
+#include "host/tensor/state_tree.hpp"
+#include "host/tensor/torch_guard.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+std::string in_quotes(std::string_view name) {
+  return '"' + std::string(name) + '"';
+}
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text = "[";
+  for (const int64_t size : shape) {
+    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  }
+  return text + "]";
+}
+
+// "[B, T=128, 3]": what the schema says of a field.
+std::string axes_text(const std::vector<Axis>& axes) {
+  std::string text = "[";
+  for (const Axis& axis : axes) {
+    text += text.size() > 1 ? ", " : "";
+    text += axis.name.empty() && axis.size < 0 ? "any" : axis.name;
+    if (axis.size >= 0) {
+      text += (axis.name.empty() ? "" : "=") + std::to_string(axis.size);
+    }
+  }
+  return text + "]";
+}
+
+bool fits_into_memory(uint32_t dtype, at::IntArrayRef shape) {
+  int64_t bytes = static_cast<int64_t>(dtype_size(dtype));
+  return std::all_of(shape.begin(), shape.end(), [&](int64_t size) {
+    return !__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
+  });
+}
+
+}  // namespace
+
+// ---- what the dataset calls ----
+
+BatchBuilder* BatchBuilder::of(tenon_batch_writer* writer) {
+  if (writer == nullptr || writer->impl == nullptr) {
+    throw Error("data.bad_batch", "the batch writer is null");
+  }
+  return static_cast<BatchBuilder*>(writer->impl);
+}
+
+template <class Body>
+tenon_status* BatchBuilder::checked(tenon_batch_writer* writer, Body&& body) noexcept {
+  return torch_guard(nullptr, "", [&] { body(*of(writer)); });
+}
+
+BatchBuilder::BatchBuilder(const DataSource& source, int64_t samples)
+    : source_(source),
+      schema_(*source.info().schema),
+      asked_(samples),
+      writer_{},
+      batch_(empty_batch(source.info().schema)) {
+  writer_.struct_size = sizeof(writer_);
+  writer_.impl = this;
+  writer_.add = [](tenon_batch_writer* writer,
+                   uint32_t field,
+                   uint32_t ndim,
+                   const int64_t* shape,
+                   void** out_data) {
+    return checked(writer, [&](BatchBuilder& builder) {
+      if (out_data == nullptr) {
+        builder.fail("out_data is null");
+      }
+      *out_data = builder.add(field, ndim, shape);
+    });
+  };
+  writer_.add_tensor = [](tenon_batch_writer* writer, uint32_t field, const tenon_tensor* tensor) {
+    return checked(writer, [&](BatchBuilder& builder) {
+      if (tensor == nullptr) {
+        builder.fail("the tensor for field number " + std::to_string(field) + " is null");
+      }
+      builder.add_tensor(field, tensor_of(tensor));
+    });
+  };
+  writer_.set_counts = [](tenon_batch_writer* writer, int64_t samples, int64_t tokens) {
+    return checked(writer, [&](BatchBuilder& builder) { builder.set_counts(samples, tokens); });
+  };
+  writer_.set_position = [](tenon_batch_writer* writer, const void* data, size_t size) {
+    return checked(writer, [&](BatchBuilder& builder) { builder.set_position(data, size); });
+  };
+}
+
+void* BatchBuilder::add(uint32_t field, uint32_t ndim, const int64_t* shape) {
+  const FieldInfo& info = begin_field(field);
+  if (shape == nullptr && ndim != 0) {
+    fail("the shape of field " + in_quotes(info.name) + " is null");
+  }
+  const at::IntArrayRef sizes(shape, ndim);
+  check_shape(field, sizes);
+  at::Tensor tensor = empty_host_tensor(info.dtype, sizes);
+  void* const data = tensor.mutable_data_ptr();
+  batch_.fields[field] = std::move(tensor);
+  return data;
+}
+
+void BatchBuilder::add_tensor(uint32_t field, const at::Tensor& tensor) {
+  const FieldInfo& info = begin_field(field);
+  if (!tensor.is_cpu()) {
+    fail("field " + in_quotes(info.name) + " is on " + tensor.device().str() +
+         ", expected the CPU");
+  }
+  const std::optional<uint32_t> dtype = dtype_of(tensor.scalar_type());
+  if (dtype != info.dtype) {
+    fail("field " + in_quotes(info.name) + " is " +
+         (dtype ? dtype_name(*dtype) : std::string(c10::toString(tensor.scalar_type()))) +
+         ", expected " + dtype_name(info.dtype));
+  }
+  check_shape(field, tensor.sizes());
+  batch_.fields[field] = tensor.detach().contiguous();
+}
+
+void BatchBuilder::set_counts(int64_t samples, int64_t tokens) {
+  if (has_counts_) {
+    fail("the counts are set twice");
+  }
+  if (samples < 0 || tokens < 0) {
+    fail("the counts are " + std::to_string(samples) + " samples and " + std::to_string(tokens) +
+         " tokens, expected numbers that are not negative");
+  }
+  const bool is_exact = source_.info().style == DatasetStyle::kMap;
+  if (samples > asked_ || (is_exact && samples != asked_)) {
+    fail("the batch has " + std::to_string(samples) + " samples, expected " +
+         (is_exact ? "" : "at most ") + std::to_string(asked_));
+  }
+  has_counts_ = true;
+  batch_.samples = samples;
+  batch_.tokens = tokens;
+}
+
+void BatchBuilder::set_position(const void* data, size_t size) {
+  if (source_.info().style != DatasetStyle::kStream) {
+    fail("the batch has a position, which is for stream-style datasets");
+  }
+  if (data == nullptr) {
+    fail("the position is null");
+  }
+  if (size > kMaxStateBytes) {
+    fail("the position has " + std::to_string(size) + " bytes, expected at most " +
+         std::to_string(kMaxStateBytes));
+  }
+  if (position_) {
+    fail("the position is set twice");
+  }
+  position_.emplace(static_cast<const char*>(data), size);
+}
+
+// ---- what is checked ----
+
+void BatchBuilder::fail(const std::string& problem) {
+  if (first_problem_.empty()) {
+    first_problem_ = problem;
+  }
+  throw Error("data.bad_batch", problem);
+}
+
+const FieldInfo& BatchBuilder::begin_field(uint32_t field) {
+  if (field >= schema_.size()) {
+    fail("there is no field number " + std::to_string(field) + ": the schema has " +
+         std::to_string(schema_.size()) + " fields, counted from 0");
+  }
+  if (batch_.fields[field].defined()) {
+    fail("field " + in_quotes(schema_[field].name) + " is written twice");
+  }
+  return schema_[field];
+}
+
+void BatchBuilder::check_shape(uint32_t field, at::IntArrayRef shape) {
+  const FieldInfo& info = schema_[field];
+  const auto fail_shape = [&](const std::string& why) {
+    fail("field " + in_quotes(info.name) + " has shape " + shape_text(shape) + ", expected " +
+         axes_text(info.axes) + why);
+  };
+  if (shape.size() != info.axes.size()) {
+    fail_shape("");
+  }
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const Axis& axis = info.axes[i];
+    if (shape[i] < 0 || (axis.size >= 0 && shape[i] != axis.size)) {
+      fail_shape("");
+    }
+    if (axis.name.empty()) {
+      continue;
+    }
+    if (axis.name == "B" && source_.info().style == DatasetStyle::kMap && shape[i] != asked_) {
+      fail_shape(" where B is " + std::to_string(asked_) + ", the number of samples");
+    }
+    const auto known = std::find_if(axis_sizes_.begin(), axis_sizes_.end(), [&](const auto& seen) {
+      return seen.name == axis.name;
+    });
+    if (known == axis_sizes_.end()) {
+      axis_sizes_.push_back({.name = axis.name, .size = shape[i], .field = field});
+    } else if (known->size != shape[i]) {
+      fail_shape(" where " + axis.name + " is " + std::to_string(known->size) + ", as in field " +
+                 in_quotes(schema_[known->field].name));
+    }
+  }
+  if (!fits_into_memory(info.dtype, shape)) {
+    fail("field " + in_quotes(info.name) + " has shape " + shape_text(shape) +
+         ", which is larger than any memory");
+  }
+}
+
+Batch BatchBuilder::finish() {
+  const auto fail_here = [&](const std::string& problem) {
+    throw Error("data.bad_batch", source_.name() + ": " + problem);
+  };
+  if (!first_problem_.empty()) {
+    fail_here(first_problem_);
+  }
+  const bool is_untouched = std::none_of(batch_.fields.begin(),
+                                         batch_.fields.end(),
+                                         [](const at::Tensor& tensor) { return tensor.defined(); });
+  if (!has_counts_ && !(is_untouched && source_.info().style == DatasetStyle::kStream)) {
+    fail_here("the read did not set the batch's counts, expected one call of set_counts");
+  }
+  if (batch_.samples == 0 && source_.info().style == DatasetStyle::kStream) {
+    return empty_batch(source_.info().schema);
+  }
+  for (size_t i = 0; i < schema_.size(); ++i) {
+    if (!batch_.fields[i].defined()) {
+      fail_here("field " + in_quotes(schema_[i].name) +
+                " is not written, expected each field once");
+    }
+  }
+  for (const AxisSize& axis : axis_sizes_) {
+    if (axis.name == "B" && axis.size != batch_.samples) {
+      fail_here("axis B of field " + in_quotes(schema_[axis.field].name) + " is " +
+                std::to_string(axis.size) + ", expected " + std::to_string(batch_.samples) +
+                ", the number of samples");
+    }
+  }
+  return std::move(batch_);
+}
+
+Batch empty_batch(const BatchSchema& schema) {
+  Batch batch;
+  batch.schema = schema;
+  batch.fields.resize(schema->size());
+  return batch;
+}
+
+}  // namespace tenon

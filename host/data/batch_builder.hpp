@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Receives one batch from a dataset's read and holds it against the schema: the host's side of
+// tenon_batch_writer. It allocates; it moves nothing to a device and converts nothing.
+// Invariant: a batch that leaves finish() has every field, in the dtype and axes of the schema,
+// with equal sizes where axes have equal names, and as many samples as it says.
+// Threads: owned by the thread that makes the read.
+
+#pragma once
+
+#include <tenon/dataset.h>
+
+#include "host/data/data_source.hpp"
+#include "host/tensor/batch.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tenon {
+
+class BatchBuilder {
+ public:
+  // For one read of `samples` samples: exactly so many in map style, at most in stream style.
+  BatchBuilder(const DataSource& source, int64_t samples);
+  BatchBuilder(const BatchBuilder&) = delete;
+  BatchBuilder& operator=(const BatchBuilder&) = delete;
+
+  // What the read writes to. A wrong call gets a TENON_INVALID status of id data.bad_batch;
+  // finish() reports it again, should the dataset have gone on all the same.
+  tenon_batch_writer& writer() { return writer_; }
+
+  // The batch, once the read has returned. In stream style it may have no samples, and then its
+  // fields are left out.
+  //
+  // Errors   data.bad_batch, naming dataset and field, with what was expected and found
+  Batch finish();
+
+  // Stream style: the position that the read left, if any.
+  const std::optional<std::string>& position() const { return position_; }
+
+ private:
+  struct AxisSize {
+    std::string_view name;
+    int64_t size;
+    size_t field;  // the first that has the axis
+  };
+
+  static BatchBuilder* of(tenon_batch_writer* writer);
+  template <class Body>
+  static tenon_status* checked(tenon_batch_writer* writer, Body&& body) noexcept;
+  [[noreturn]] void fail(const std::string& problem);
+  const FieldInfo& begin_field(uint32_t field);
+  void check_shape(uint32_t field, at::IntArrayRef shape);
+  void check_counts();
+  void* add(uint32_t field, uint32_t ndim, const int64_t* shape);
+  void add_tensor(uint32_t field, const at::Tensor& tensor);
+  void set_counts(int64_t samples, int64_t tokens);
+  void set_position(const void* data, size_t size);
+
+  const DataSource& source_;
+  const std::vector<FieldInfo>& schema_;
+  int64_t asked_;
+  tenon_batch_writer writer_;
+  Batch batch_;
+  bool has_counts_ = false;
+  std::optional<std::string> position_;
+  std::vector<AxisSize> axis_sizes_;
+  std::string first_problem_;  // "" where there is none
+};
+
+// A batch without samples: what a rank joins with that has none.
+Batch empty_batch(const BatchSchema& schema);
+
+}  // namespace tenon

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where batches come from, as the loaders see it: the functions of a dataset (dataset.h has the
+// contract of each) with errors as exceptions. proxy_source.hpp makes one of a plugin's dataset.
+
+#pragma once
+
+#include <tenon/dataset.h>
+
+#include "host/plugin/dataset_proxy.hpp"
+#include "host/tensor/batch.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+// What all batches of a source hold, in this order.
+using BatchSchema = std::shared_ptr<const std::vector<FieldInfo>>;
+
+struct DataSourceInfo {
+  DatasetStyle style = DatasetStyle::kMap;
+  bool has_windows = false;
+  uint32_t num_shards = 1;  // stream style
+  BatchSchema schema;
+};
+
+class DataSource {
+ public:
+  virtual ~DataSource() = default;
+
+  // For messages: `dataset "text" (plugin ...)`.
+  virtual const std::string& name() const = 0;
+  virtual const DataSourceInfo& info() const = 0;
+
+  // `window` is null for a source without windows, here and below.
+
+  // Map style: the number of samples; never negative.
+  //
+  // Threads  [main]
+  virtual int64_t size(const Window* window) = 0;
+  // Map style: reads these samples, in this order, into one batch.
+  //
+  // Threads  [worker]
+  virtual void read(const Window* window,
+                    std::span<const int64_t> indices,
+                    tenon_batch_writer& writer) = 0;
+  // Stream style: reads up to `max_samples` of a shard. True at the shard's end, where the batch
+  // holds what was left, maybe nothing.
+  //
+  // Threads  [worker]; different shards at once, one shard never
+  virtual bool next(const Window* window,
+                    uint32_t shard,
+                    int64_t max_samples,
+                    tenon_batch_writer& writer) = 0;
+  // Stream style: puts a shard at a position that a read gave, or at the start.
+  //
+  // Threads  [main], while no read is under way
+  virtual void seek(const Window* window,
+                    uint32_t shard,
+                    const std::optional<std::string>& position) = 0;
+  // With windows: the next one of the epoch, or none.
+  //
+  // Threads  [main], while no read is under way
+  virtual std::optional<Window> next_window() = 0;
+  // A new epoch: windows and streams start over.
+  //
+  // Threads  [main], while no read is under way
+  virtual void reset(uint64_t epoch) = 0;
+};
+
+}  // namespace tenon

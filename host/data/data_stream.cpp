@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/data/data_stream.hpp"
+
+#include "host/error/assert.hpp"
+#include "host/error/error.hpp"
+
+#include <string_view>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+constexpr uint32_t kStateVersion = 1;
+
+// Entries of a shard lie at "shards/NUMBER/...": by number, so that ranks can be put together.
+std::string shard_path(const std::string& prefix, uint32_t shard) {
+  return state_path(prefix, "shards/" + std::to_string(shard));
+}
+
+void put_shard(StateTree& tree, const std::string& prefix, const ShardPosition& shard) {
+  const std::string path = shard_path(prefix, shard.shard);
+  tree.put_int(state_path(path, "batches"), shard.num_batches, TENON_STATE_PER_SHARD);
+  tree.put_int(state_path(path, "ended"), shard.has_ended ? 1 : 0, TENON_STATE_PER_SHARD);
+  if (shard.position) {
+    tree.put_bytes(state_path(path, "position"), *shard.position, TENON_STATE_PER_SHARD);
+  }
+}
+
+// Those that the tree has; a shard that no rank had opened begins at its start.
+std::vector<ShardPosition> get_shards(const StateTree& tree,
+                                      const std::string& prefix,
+                                      uint32_t num_shards) {
+  std::vector<ShardPosition> shards;
+  for (uint32_t number = 0; number < num_shards; ++number) {
+    const std::string path = shard_path(prefix, number);
+    if (!tree.has_subtree(path)) {
+      continue;
+    }
+    ShardPosition shard{.shard = number,
+                        .has_ended = tree.get_int(state_path(path, "ended")) != 0,
+                        .num_batches = tree.get_int(state_path(path, "batches"))};
+    const std::string position = state_path(path, "position");
+    if (tree.find(position) != nullptr) {
+      shard.position = tree.get_bytes(position);
+    }
+    shards.push_back(std::move(shard));
+  }
+  return shards;
+}
+
+std::string style_name(DatasetStyle style) {
+  return style == DatasetStyle::kMap ? "map style" : "stream style";
+}
+
+}  // namespace
+
+DataStream::DataStream(DataSource& source, const LoaderOptions& options)
+    : source_(source), options_(options) {}
+
+void DataStream::begin_epoch(uint64_t epoch) {
+  close_window();
+  epoch_ = epoch;
+  num_windows_ = 0;
+  num_skipped_ = 0;
+  num_batches_before_ = 0;
+  source_.reset(epoch);
+}
+
+bool DataStream::next_window() {
+  TENON_ASSERT(epoch_.has_value(), "begin_epoch() comes first");
+  close_window();
+  if (has_reached_limit()) {
+    return false;
+  }
+  if (!source_.info().has_windows) {
+    if (num_windows_ > 0) {
+      return false;
+    }
+    ++num_windows_;
+    open({});
+    return true;
+  }
+  while (true) {
+    window_ = walk_to_next();
+    if (!window_) {
+      return false;
+    }
+    if (!window_->is_skipped()) {
+      open({});
+      return true;
+    }
+  }
+}
+
+void DataStream::close_window() {
+  if (loader_) {
+    num_batches_before_ += loader_->num_batches();
+    loader_.reset();
+  }
+  window_.reset();
+}
+
+Loader& DataStream::loader() {
+  TENON_ASSERT(loader_.has_value(), "no window is open");
+  return *loader_;
+}
+
+const std::string& DataStream::window_label() const {
+  static const std::string kNone;
+  return window_ ? window_->label() : kNone;
+}
+
+// The source's next window, counted.
+std::optional<Window> DataStream::walk_to_next() {
+  std::optional<Window> window = source_.next_window();
+  if (window) {
+    ++num_windows_;
+    num_skipped_ += window->is_skipped() ? 1 : 0;
+  }
+  return window;
+}
+
+void DataStream::open(const LoaderPosition& start) {
+  LoaderOptions options = options_;
+  if (options.max_batches) {
+    *options.max_batches -= num_batches_before_;
+  }
+  loader_.emplace(source_, window_, *epoch_, options, start);
+}
+
+bool DataStream::has_reached_limit() const {
+  return options_.max_batches && num_batches_before_ >= *options_.max_batches;
+}
+
+void DataStream::snapshot(StateTree& tree, const std::string& prefix) const {
+  const auto at = [&](std::string_view name) { return state_path(prefix, name); };
+  const DataSourceInfo& info = source_.info();
+  tree.set_version(prefix, kStateVersion);
+  tree.put_int(at("style"),
+               info.style == DatasetStyle::kMap ? TENON_DATASET_MAP : TENON_DATASET_STREAM);
+  tree.put_int(at("has_epoch"), epoch_ ? 1 : 0);
+  if (!epoch_) {
+    return;
+  }
+  tree.put_int(at("epoch"), static_cast<int64_t>(*epoch_));
+  tree.put_int(at("windows"), num_windows_);
+  tree.put_int(at("has_window"), loader_ ? 1 : 0);
+  if (!loader_) {
+    return;
+  }
+  if (window_) {
+    tree.put_int(at("window_id"), static_cast<int64_t>(window_->id()));
+  }
+  if (info.style == DatasetStyle::kMap) {
+    tree.put_int(at("cursor"), loader_->position().cursor);
+    tree.put_int(at("samples"), *loader_->num_samples());
+    return;
+  }
+  tree.put_int(at("num_shards"), info.num_shards);
+  for (const ShardPosition& shard : loader_->position().shards) {
+    put_shard(tree, prefix, shard);
+  }
+}
+
+void DataStream::load(const StateTree& tree, const std::string& prefix) {
+  const auto at = [&](std::string_view name) { return state_path(prefix, name); };
+  const DataSourceInfo& info = source_.info();
+  const auto fail = [&](const char* id, const std::string& what) {
+    throw Error(id, source_.name() + ": " + what);
+  };
+
+  if (const uint32_t version = tree.version(prefix); version != kStateVersion) {
+    fail("data.bad_state",
+         "its saved position has version " + std::to_string(version) + ", this host knows " +
+             std::to_string(kStateVersion) + "; resume with the release that saved it");
+  }
+  const int64_t style = tree.get_int(at("style"));
+  if ((style == TENON_DATASET_MAP) != (info.style == DatasetStyle::kMap)) {
+    fail("data.bad_state",
+         "its saved position is of another style of dataset, this one is " +
+             style_name(info.style) + "; resume with the dataset that was trained on");
+  }
+  close_window();
+  epoch_.reset();
+  num_windows_ = 0;
+  if (tree.get_int(at("has_epoch")) == 0) {
+    return;
+  }
+
+  begin_epoch(static_cast<uint64_t>(tree.get_int(at("epoch"))));
+  const int64_t num_windows = tree.get_int(at("windows"));
+  if (info.has_windows) {
+    while (num_windows_ < num_windows) {
+      window_ = walk_to_next();
+      if (!window_) {
+        fail("data.changed",
+             "its epoch " + std::to_string(*epoch_) + " has " + std::to_string(num_windows_) +
+                 " windows, the checkpoint was taken in window number " +
+                 std::to_string(num_windows - 1) + " (from 0); resume with the data as it was");
+      }
+    }
+  } else {
+    num_windows_ = num_windows;
+  }
+  if (tree.get_int(at("has_window")) == 0) {
+    window_.reset();
+    return;
+  }
+  if (window_) {
+    const auto id = static_cast<uint64_t>(tree.get_int(at("window_id")));
+    if (window_->id() != id) {
+      fail("data.changed",
+           "window number " + std::to_string(window_number()) + " of epoch " +
+               std::to_string(*epoch_) + " has id " + std::to_string(window_->id()) +
+               ", the checkpoint was taken in one with id " + std::to_string(id) +
+               "; resume with the data as it was");
+    }
+  }
+
+  LoaderPosition start;
+  if (info.style == DatasetStyle::kMap) {
+    start.cursor = tree.get_int(at("cursor"));
+    const int64_t samples = tree.get_int(at("samples"));
+    // Another number of samples is another order, in which the cursor means nothing.
+    const int64_t found = source_.size(window_ ? &*window_ : nullptr);
+    if (found != samples) {
+      fail("data.changed",
+           "it has " + std::to_string(found) + " samples, and had " + std::to_string(samples) +
+               " at the checkpoint; resume with the data as it was");
+    }
+    if (start.cursor < 0 || start.cursor > samples) {
+      fail("data.bad_state",
+           "its saved position is " + std::to_string(start.cursor) + ", expected one from 0 to " +
+               std::to_string(samples));
+    }
+  } else {
+    const int64_t num_shards = tree.get_int(at("num_shards"));
+    if (num_shards != info.num_shards) {
+      fail("data.changed",
+           "it has " + std::to_string(info.num_shards) + " shards, and had " +
+               std::to_string(num_shards) + " at the checkpoint; resume with the data as it was");
+    }
+    start.shards = get_shards(tree, prefix, info.num_shards);
+  }
+  open(start);
+}
+
+}  // namespace tenon

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The epochs and windows of a data source, one after the other, each with its loader; and the exact
+// position, for checkpoints. It decides nothing: when a window ends early, an epoch is over, or
+// ranks must agree is the caller's.
+//
+//   stream.begin_epoch(0);
+//   while (stream.next_window())
+//     while (std::optional<Batch> batch = stream.loader().next()) ...
+//
+// Invariants: at most one window is open; no read is under way while windows or epochs change.
+// Threads: owned and driven by one thread.
+
+#pragma once
+
+#include "host/data/data_source.hpp"
+#include "host/data/loader.hpp"
+#include "host/tensor/state_tree.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace tenon {
+
+class DataStream final : public Stateful {
+ public:
+  // `source` is borrowed.
+  DataStream(DataSource& source, const LoaderOptions& options);
+
+  // Starts epoch `epoch` over, counted from 0; an open window is closed.
+  //
+  // Errors   what the dataset returns
+  void begin_epoch(uint64_t epoch);
+
+  // Closes the open window and opens the next one that is not to be skipped; its reads begin at
+  // once. False when the epoch has no more, or has given LoaderOptions::max_batches batches. A
+  // source without windows is one window an epoch.
+  //
+  // Errors   what the dataset returns; data.empty as Loader
+  bool next_window();
+
+  // Stops reading ahead; the window's position is forgotten.
+  void close_window();
+
+  // True between next_window() and whatever closes the window; after load() too, if the window was
+  // open in the snapshot. It may have no batch left.
+  bool has_window() const { return loader_.has_value(); }
+
+  // Of the open window.
+  Loader& loader();
+  // The window itself; none where the source has no windows.
+  const std::optional<Window>& window() const { return window_; }
+  // "" where the source has no windows.
+  const std::string& window_label() const;
+  // Its number in the epoch, from 0; skipped ones are counted.
+  int64_t window_number() const { return num_windows_ - 1; }
+
+  // None before the first begin_epoch().
+  std::optional<uint64_t> epoch() const { return epoch_; }
+  // Windows of this epoch that were passed over because the dataset said so.
+  int64_t num_skipped() const { return num_skipped_; }
+
+  DataSource& source() { return source_; }
+  const LoaderOptions& options() const { return options_; }
+
+  // Epoch, window, and how far it has been consumed; no reads are repeated or lost by a later
+  // load(), whatever was read ahead. Takes no longer for a longer position.
+  void snapshot(StateTree& tree, const std::string& prefix) const override;
+
+  // True if this epoch has given LoaderOptions::max_batches batches: its window was cut, not read
+  // out.
+  bool has_reached_limit() const;
+
+  // Goes on where the snapshot was taken: resets the epoch, walks the windows up to the one that
+  // was open, and opens it at its position.
+  //
+  // Errors   state.missing_entry, state.wrong_type; data.bad_state for a state of another version
+  // or
+  //          kind of dataset; data.changed if the dataset does not lead to the same window
+  void load(const StateTree& tree, const std::string& prefix) override;
+
+ private:
+  std::optional<Window> walk_to_next();
+  void open(const LoaderPosition& start);
+
+  DataSource& source_;
+  LoaderOptions options_;
+  std::optional<uint64_t> epoch_;
+  int64_t num_windows_ = 0;  // of this epoch, that the source has given
+  int64_t num_skipped_ = 0;
+  int64_t num_batches_before_ = 0;  // of this epoch, in windows that are closed
+  std::optional<Window> window_;
+  std::optional<Loader> loader_;  // last: its threads stop before anything else goes
+};
+
+}  // namespace tenon

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/data/loader.hpp"
+
+#include "host/data/map_plan.hpp"
+#include "host/data/order.hpp"
+#include "host/data/stream_plan.hpp"
+#include "host/error/error.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace tenon {
+
+LoaderOptions for_evaluation(const LoaderOptions& training, std::optional<int64_t> max_batches) {
+  LoaderOptions options = training;
+  options.last = Remainder::kShort;
+  options.samples_per_step = 0;
+  options.shuffle = false;
+  options.max_batches = max_batches;
+  return options;
+}
+
+Loader::Loader(DataSource& source,
+               const std::optional<Window>& window,
+               uint64_t epoch,
+               const LoaderOptions& options,
+               const LoaderPosition& start)
+    : window_(window), max_batches_(options.max_batches) {
+  const Window* const at = window_ ? &*window_ : nullptr;
+  if (source.info().style == DatasetStyle::kMap) {
+    position_.cursor = start.cursor;
+    const int64_t num_samples = source.size(at);
+    if (num_samples > kMostSamples) {
+      throw Error("plugin.bad_result",
+                  source.name() + ": size gave " + std::to_string(num_samples) +
+                      " samples, expected at most 2^62");
+    }
+    deal_.emplace(
+        num_samples, options.batch_size, options.rank, options.last, options.samples_per_step);
+    num_dropped_ = deal_->num_dropped(start.cursor);
+    const SampleOrder order(
+        {.seed = options.seed, .epoch = epoch, .window_id = window_ ? window_->id() : 0},
+        deal_->num_samples(),
+        options.shuffle ? SampleOrder::Shuffle::kYes : SampleOrder::Shuffle::kNo);
+    plan_ = std::make_unique<MapPlan>(source, at, order, *deal_, start.cursor, max_batches_);
+  } else {
+    position_.shards = shards_of_rank(source, options.rank, start.shards);
+    for (const ShardPosition& shard : position_.shards) {
+      source.seek(at, shard.shard, shard.position);
+    }
+    plan_ = std::make_unique<StreamPlan>(
+        source, at, position_.shards, options.batch_size, options.last);
+  }
+  reads_ = std::make_unique<ReadAhead>(
+      *plan_, ReadAheadOptions{.num_threads = options.num_threads, .depth = options.prefetch});
+}
+
+Loader::~Loader() = default;
+
+bool Loader::has_next() {
+  if (max_batches_ && num_batches_ >= *max_batches_) {
+    return false;
+  }
+  while (!ahead_) {
+    ahead_ = reads_->take();
+    if (!ahead_) {
+      return false;
+    }
+    if (!ahead_->has_batch) {
+      // A shard's end without a batch: nothing of it is still to be consumed.
+      ReadResult result = ahead_->result.get();
+      pass(ahead_->request, result);
+      ahead_.reset();
+    }
+  }
+  return true;
+}
+
+std::optional<Batch> Loader::next() {
+  if (!has_next()) {
+    return std::nullopt;
+  }
+  if (ahead_->has_failed) {
+    if (!failure_.valid()) {
+      failure_ = ahead_->result.share();
+    }
+    failure_.get();  // throws
+  }
+  ReadResult result = ahead_->result.get();
+  pass(ahead_->request, result);
+  ahead_.reset();
+  ++num_batches_;
+  return std::move(result.batch);
+}
+
+std::optional<int64_t> Loader::num_samples() const {
+  return deal_ ? std::optional(deal_->num_samples()) : std::nullopt;
+}
+
+std::optional<int64_t> Loader::num_batches_left() const {
+  if (!deal_) {
+    return std::nullopt;
+  }
+  const int64_t left = deal_->num_left(position_.cursor);
+  return max_batches_ ? std::min(left, *max_batches_ - num_batches_) : left;
+}
+
+// Moves the position past a read.
+void Loader::pass(const ReadRequest& read, ReadResult& result) {
+  if (deal_) {
+    position_.cursor = read.cursor_after;
+    return;
+  }
+  ShardPosition& shard = position_.shards[read.lane];
+  if (result.position) {
+    shard.position = std::move(result.position);
+  }
+  shard.has_ended = result.has_ended_lane;
+  shard.num_batches += result.batch ? 1 : 0;
+  num_dropped_ += result.num_dropped;
+}
+
+}  // namespace tenon

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The reads of a window whose samples are numbered: one after the other along the global order.
+// Threads: as ReadPlan says.
+
+#pragma once
+
+#include "host/data/data_source.hpp"
+#include "host/data/deal.hpp"
+#include "host/data/order.hpp"
+#include "host/data/read_plan.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace tenon {
+
+class MapPlan final : public ReadPlan {
+ public:
+  // From `cursor` on, at most `max_batches` where given. Source and window are borrowed.
+  MapPlan(DataSource& source,
+          const Window* window,
+          const SampleOrder& order,
+          const Deal& deal,
+          int64_t cursor,
+          std::optional<int64_t> max_batches);
+
+  std::optional<ReadRequest> next() override;
+  void end_lane(uint32_t lane) override;
+  ReadResult read(const ReadRequest& request) override;
+
+ private:
+  DataSource& source_;
+  const Window* window_;
+  SampleOrder order_;
+  Deal deal_;
+  int64_t cursor_;
+  std::optional<int64_t> left_;
+};
+
+}  // namespace tenon

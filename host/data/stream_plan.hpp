@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The reads of a window that comes as shards: each rank takes the shards s with s mod ranks = rank,
+// one batch from each in turn, passing over those that have ended.
+// Invariant: whose turn it is follows from the numbers of batches taken alone, so that it need not
+// be saved.
+// Threads: as ReadPlan says.
+
+#pragma once
+
+#include "host/data/data_source.hpp"
+#include "host/data/deal.hpp"
+#include "host/data/loader_position.hpp"
+#include "host/data/read_plan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace tenon {
+
+class StreamPlan final : public ReadPlan {
+ public:
+  // Lane i is shards[i]. Source and window are borrowed.
+  StreamPlan(DataSource& source,
+             const Window* window,
+             const std::vector<ShardPosition>& shards,
+             int64_t batch_size,
+             Remainder last);
+
+  std::optional<ReadRequest> next() override;
+  void end_lane(uint32_t lane) override;
+  ReadResult read(const ReadRequest& request) override;
+
+ private:
+  struct Lane {
+    uint32_t shard;
+    bool has_ended;
+  };
+
+  DataSource& source_;
+  const Window* window_;
+  int64_t batch_size_;
+  Remainder last_;
+  std::vector<Lane> lanes_;
+  size_t turn_ = 0;  // the lane that is asked next, if it has not ended
+};
+
+// The shards that a rank takes, each as `start` has it, or at its beginning.
+//
+// Errors   data.empty if there are fewer shards than ranks
+std::vector<ShardPosition> shards_of_rank(const DataSource& source,
+                                          const DataRank& rank,
+                                          const std::vector<ShardPosition>& start);
+
+}  // namespace tenon

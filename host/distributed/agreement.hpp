@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ranks decide together: each rank's votes are reduced by MAX, so that a vote of any rank
+// counts for all. A step's votes are collected until its first forward, travel while it computes,
+// and act at its end; those made later travel with the next step. Invariant: after `settle`, all
+// ranks hold the same decision. Threads: the train thread alone.
+#pragma once
+
+#include "host/distributed/collective.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace tenon {
+
+enum class Vote : size_t {
+  kOutOfData,    // no batch is left on this rank after this step: the window ends for all
+  kSkipUpdate,   // this step's update is not applied
+  kEvaluate,     // evaluate after this step
+  kStop,         // end in order, as done
+  kInterrupted,  // a signal or the kill switch asks for an early end
+  kNumVotes
+};
+
+class Decision {
+ public:
+  bool has(Vote vote) const { return votes_[static_cast<size_t>(vote)] != 0; }
+  void set(Vote vote) { votes_[static_cast<size_t>(vote)] = 1; }
+
+ private:
+  friend class Agreement;
+  std::array<int64_t, static_cast<size_t>(Vote::kNumVotes)> votes_{};
+};
+
+class Agreement {
+ public:
+  explicit Agreement(Collective& collective) : collective_(collective) {}
+
+  // Adds a vote of this rank to those that travel next.
+  void vote(Vote vote) { pending_.set(vote); }
+
+  // Takes all votes so far on their way: once a step, before its first forward.
+  void start();
+  // The decision that `start` began; waits for it where it is still under way.
+  const Decision& settle() const { return travelling_; }
+  // Both at once: between steps.
+  const Decision& settle_now();
+
+ private:
+  Collective& collective_;
+  Decision pending_;
+  Decision travelling_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/hook/run_view.hpp"
+
+#include "host/error/error.hpp"
+#include "host/error/status.hpp"
+#include "host/tensor/handle.hpp"
+
+namespace tenon {
+namespace {
+
+template <class... Pointers>
+RunView& view_of(tenon_run* run, const Pointers*... arguments) {
+  if (run == nullptr || ((arguments == nullptr) || ...)) {
+    throw Error("hook.bad_call", "a null argument was given to the run's services");
+  }
+  return *reinterpret_cast<RunView*>(run);
+}
+
+tenon_status* wish(tenon_run* run, uint32_t wishes, const char* reason) {
+  return guard(nullptr, [&] { view_of(run).wish(wishes, reason != nullptr ? reason : ""); });
+}
+
+tenon_status* get_metric(tenon_run* run, const char* name, double* out) {
+  return guard(nullptr, [&] {
+    const auto value = view_of(run, name, out).metric(name);
+    if (!value.has_value()) {
+      throw Error("hook.no_metric", std::string("there is no figure called '") + name + "' yet");
+    }
+    *out = *value;
+  });
+}
+
+tenon_status* get_scalar(tenon_run* run, const char* name, const tenon_tensor** out_ref) {
+  return guard(nullptr, [&] {
+    const at::Tensor* scalar = view_of(run, name, out_ref).scalar(name);
+    if (scalar == nullptr || !scalar->defined()) {
+      throw Error("hook.no_metric",
+                  std::string("there is no scalar called '") + name + "' at this event");
+    }
+    *out_ref = borrow(*scalar);
+  });
+}
+
+tenon_status* add_metric(tenon_run* run, const char* name, double value) {
+  return guard(nullptr, [&] { view_of(run, name).add_metric(name, value); });
+}
+
+tenon_status* get_field(tenon_run* run, const char* name, tenon_tensor** out_ref) {
+  return guard(nullptr, [&] {
+    at::Tensor* field = view_of(run, name, out_ref).field(name);
+    *out_ref = field != nullptr && field->defined() ? borrow_mutable(*field) : nullptr;
+  });
+}
+
+tenon_status* set_lr_factor(tenon_run* run, double factor) {
+  return guard(nullptr, [&] { view_of(run).set_lr_factor(factor); });
+}
+
+tenon_status* get_num_parameters(tenon_run* run, size_t* out) {
+  return guard(nullptr, [&] { *out = view_of(run, out).num_parameters(); });
+}
+
+tenon_status* get_parameter(tenon_run* run, size_t i, tenon_parameter_view* out) {
+  return guard(nullptr, [&] {
+    RunView& view = view_of(run, out);
+    if (i >= view.num_parameters()) {
+      throw Error("hook.bad_call",
+                  "parameter " + std::to_string(i) + " was asked for, of " +
+                      std::to_string(view.num_parameters()));
+    }
+    const ParameterView parameter = view.parameter(i);
+    out->name_ref = parameter.name->c_str();
+    out->value_ref = borrow(*parameter.value);
+    out->grad_ref = parameter.grad != nullptr ? borrow(*parameter.grad) : nullptr;
+    out->offset = parameter.offset;
+    out->numel = parameter.numel;
+  });
+}
+
+const char* run_dir(tenon_run* run) {
+  return run != nullptr ? reinterpret_cast<RunView*>(run)->run_dir().c_str() : "";
+}
+
+}  // namespace
+
+const tenon_run_api* run_api() {
+  static const tenon_run_api api = {sizeof(tenon_run_api),
+                                    &wish,
+                                    &get_metric,
+                                    &get_scalar,
+                                    &add_metric,
+                                    &get_field,
+                                    &set_lr_factor,
+                                    &get_num_parameters,
+                                    &get_parameter,
+                                    &run_dir};
+  return &api;
+}
+
+}  // namespace tenon

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a hook may see and ask of a run, as an interface that the loop implements; and the ABI's
+// `tenon_run` in front of it.
+// Threads: the train thread, while an event is being fired.
+#pragma once
+
+#include <tenon/hook.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tenon {
+
+struct ParameterView {
+  const std::string* name = nullptr;
+  const at::Tensor* value = nullptr;
+  const at::Tensor* grad = nullptr;  // null where there is none at this event
+  int64_t offset = 0;
+  int64_t numel = 0;
+};
+
+class RunView {
+ public:
+  virtual ~RunView() = default;
+
+  // Errors  hook.bad_wish for a wish that this release cannot grant
+  virtual void wish(uint32_t wishes, const std::string& reason) = 0;
+  virtual std::optional<double> metric(std::string_view name) const = 0;
+  virtual const at::Tensor* scalar(std::string_view name) = 0;
+  virtual void add_metric(const std::string& name, double value) = 0;
+  virtual at::Tensor* field(std::string_view name) = 0;
+  virtual void set_lr_factor(double factor) = 0;
+  virtual size_t num_parameters() const = 0;
+  virtual ParameterView parameter(size_t i) = 0;
+  virtual const std::string& run_dir() const = 0;
+};
+
+// The table that hooks are given; its functions take `as_abi(view)`.
+const tenon_run_api* run_api();
+inline tenon_run* as_abi(RunView& view) {
+  return reinterpret_cast<tenon_run*>(&view);
+}
+
+}  // namespace tenon

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/metrics/metrics_service.hpp"
+
+#include "host/error/error.hpp"
+#include "host/error/status.hpp"
+#include "host/metrics/metric_book.hpp"
+#include "host/tensor/handle.hpp"
+
+namespace tenon {
+namespace {
+
+MetricBook* book_in_use = nullptr;
+
+// Outside of a run figures have nowhere to go, and that is no error of the plugin's.
+template <class Body>
+tenon_status* with_book(const tenon_host* host, const void* a, const void* b, Body body) {
+  return guard(host, [&] {
+    if (a == nullptr || b == nullptr) {
+      throw Error("metrics.bad_name", "a figure was given without a name or a value");
+    }
+    if (book_in_use != nullptr) {
+      body(*book_in_use);
+    }
+  });
+}
+
+tenon_status* add(const tenon_host* host, const char* name, double sum, double weight) {
+  return with_book(host, name, name, [&](MetricBook& book) { book.add(name, sum, weight); });
+}
+
+tenon_status* add_tensor(const tenon_host* host,
+                         const char* name,
+                         const tenon_tensor* sum,
+                         const tenon_tensor* weight) {
+  return with_book(host, name, sum, [&](MetricBook& book) {
+    if (weight == nullptr || tensor_of(sum).numel() != 1 || tensor_of(weight).numel() != 1) {
+      throw Error("metrics.bad_name",
+                  std::string("figure '") + name + "': sum and weight must be scalars");
+    }
+    book.add_tensor(name, tensor_of(sum), tensor_of(weight));
+  });
+}
+
+}  // namespace
+
+const tenon_metrics_api* metrics_service() {
+  static const tenon_metrics_api api = {sizeof(tenon_metrics_api), &add, &add_tensor};
+  return &api;
+}
+
+MetricsInUse::MetricsInUse(MetricBook& book) {
+  book_in_use = &book;
+}
+MetricsInUse::~MetricsInUse() {
+  book_in_use = nullptr;
+}
+
+}  // namespace tenon

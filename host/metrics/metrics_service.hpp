@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The service tenon.metrics/1: figures that plugins add reach the book of the run.
+#pragma once
+
+#include <tenon/metrics.h>
+
+namespace tenon {
+
+class MetricBook;
+
+const tenon_metrics_api* metrics_service();
+
+// Directs the service to a run's book while this object lives. The service has no run in its
+// arguments, and a process has one run: this is the one place that remembers which. Threads [main]
+class MetricsInUse {
+ public:
+  explicit MetricsInUse(MetricBook& book);
+  ~MetricsInUse();
+  MetricsInUse(const MetricsInUse&) = delete;
+  MetricsInUse& operator=(const MetricsInUse&) = delete;
+};
+
+}  // namespace tenon

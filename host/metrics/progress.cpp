@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/metrics/progress.hpp"
+
+#include "host/log/log.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+std::string format(const char* pattern, double value) {
+  char text[64];
+  std::snprintf(text, sizeof(text), pattern, value);
+  return text;
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  const auto s = static_cast<int64_t>(std::llround(std::max(0.0, seconds)));
+  char text[64];
+  if (s < 60) {
+    std::snprintf(text, sizeof(text), "%d s", static_cast<int>(s));
+  } else if (s < 3600) {
+    std::snprintf(
+        text, sizeof(text), "%d min %02d s", static_cast<int>(s / 60), static_cast<int>(s % 60));
+  } else {
+    std::snprintf(text,
+                  sizeof(text),
+                  "%lld h %02d min",
+                  static_cast<long long>(s / 3600),
+                  static_cast<int>(s / 60 % 60));
+  }
+  return text;
+}
+
+std::string grouped_digits(int64_t number) {
+  std::string digits = std::to_string(number);
+  const std::ptrdiff_t first = digits.front() == '-' ? 1 : 0;
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > first; at -= 3) {
+    digits.insert(static_cast<size_t>(at), ",");
+  }
+  return digits;
+}
+
+std::string progress_text(const ProgressState& state) {
+  std::string line = "step " + grouped_digits(static_cast<int64_t>(state.step));
+  if (state.total_steps.has_value()) {
+    line += "/" + grouped_digits(static_cast<int64_t>(*state.total_steps));
+  }
+  line += "  loss " + format("%.4f", state.loss);
+  line += "  lr " + format("%.3g", state.lr);
+  if (state.grad_norm.has_value()) {
+    line += "  grad norm " + format("%.3f", *state.grad_norm);
+  }
+  if (state.tokens_per_second > 0) {
+    line += "  " + grouped_digits(std::llround(state.tokens_per_second)) + " tokens/s";
+  } else {
+    line += "  " + grouped_digits(std::llround(state.samples_per_second)) + " samples/s";
+  }
+  if (state.total_steps.has_value() && state.step > 0 && *state.total_steps > state.step) {
+    const double left = state.seconds / static_cast<double>(state.step) *
+                        static_cast<double>(*state.total_steps - state.step);
+    line += "  " + duration_text(left) + " left";
+  } else {
+    line += "  " + duration_text(state.seconds);
+  }
+  return line;
+}
+
+Progress::Progress(Style style)
+    : is_live_(style == Style::kAuto && isatty(STDOUT_FILENO) != 0),
+      is_quiet_(style == Style::kQuiet) {}
+
+Progress::~Progress() {
+  if (has_open_line_) {
+    std::fputc('\n', stdout);
+    std::fflush(stdout);
+  }
+}
+
+void Progress::show(const ProgressState& state) {
+  std::string line = progress_text(state);
+  log_to_file(line);
+  if (is_quiet_) {
+    return;
+  }
+  if (!is_live_) {
+    line += '\n';
+    std::fputs(line.c_str(), stdout);
+  } else {
+    winsize size{};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 &&
+        line.size() >= size.ws_col) {
+      line.resize(size.ws_col - 1u);
+    }
+    // Back to the line's start, the text, and clear what an earlier, longer text left.
+    std::fputs(("\r" + line + "\x1b[K").c_str(), stdout);
+    has_open_line_ = true;
+  }
+  std::fflush(stdout);
+}
+
+void Progress::say(const std::string& line) {
+  log_to_file(line);
+  if (is_quiet_) {
+    return;
+  }
+  std::fputs(((has_open_line_ ? "\n" : "") + line + "\n").c_str(), stdout);
+  has_open_line_ = false;
+  std::fflush(stdout);
+}
+
+}  // namespace tenon

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/metrics/run_folder.hpp"
+
+#include "host/error/error.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <filesystem>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string time_stamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y%m%d-%H%M%S", &local);
+  return text;
+}
+
+[[noreturn]] void fail(const std::string& path, const std::string& reason) {
+  throw Error("run.dir_unwritable",
+              "cannot write to " + path + ": " + reason + "; choose another --run-dir");
+}
+
+}  // namespace
+
+RunFolder RunFolder::create(const std::string& path, const std::string& name) {
+  std::error_code error;
+  if (path.empty()) {
+    fs::create_directories("runs", error);
+    if (error) {
+      fail("runs", error.message());
+    }
+    const std::string stem = "runs/" + name + "-" + time_stamp();
+    std::string chosen = stem;
+    // Two runs may begin in the same second: whoever makes the folder has it.
+    for (int i = 2; !fs::create_directory(chosen, error); ++i) {
+      if (error) {
+        fail(chosen, error.message());
+      }
+      chosen = stem + "-" + std::to_string(i);
+    }
+    return RunFolder(chosen);
+  }
+  fs::create_directories(path, error);
+  if (error) {
+    fail(path, error.message());
+  }
+  const bool is_empty = fs::is_empty(path, error);
+  if (error) {
+    fail(path, error.message());
+  }
+  if (!is_empty) {
+    throw Error("run.dir_exists",
+                "the run folder " + path + " is there and not empty; name another or remove it");
+  }
+  if (access(path.c_str(), W_OK) != 0) {
+    fail(path, std::strerror(errno));
+  }
+  return RunFolder(path);
+}
+
+std::string RunFolder::file(std::string_view name) const {
+  return path_ + "/" + std::string(name);
+}
+
+void RunFolder::write(std::string_view name, std::string_view text) const {
+  const std::string target = file(name);
+  const std::string temporary = target + ".tmp";
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) {
+    fail(temporary, std::strerror(errno));
+  }
+  size_t done = 0;
+  int failure = 0;
+  while (done < text.size() && failure == 0) {
+    const ssize_t n = ::write(fd, text.data() + done, text.size() - done);
+    if (n > 0) {
+      done += static_cast<size_t>(n);
+    } else if (n == 0 || errno != EINTR) {
+      failure = n == 0 ? EIO : errno;
+    }
+  }
+  if (::close(fd) != 0 && failure == 0) {
+    failure = errno;
+  }
+  if (failure == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) {
+    failure = errno;
+  }
+  if (failure != 0) {
+    ::unlink(temporary.c_str());
+    fail(target, std::strerror(failure));
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The folder in which a run keeps what it tells: recipe.json, log.txt, metrics.jsonl, summary.json.
+// Invariant: a file written here is there wholly or not at all.
+// Threads: [main].
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tenon {
+
+class RunFolder {
+ public:
+  // Makes the folder, with its parents. An empty `path` means runs/NAME-TIME below the current
+  // folder, with a number added where that is taken. Errors  run.dir_exists if it is there and not
+  // empty; run.dir_unwritable
+  static RunFolder create(const std::string& path, const std::string& name);
+
+  const std::string& path() const { return path_; }
+  std::string file(std::string_view name) const;
+  // Writes a file through a temporary one and a rename.
+  // Errors  run.dir_unwritable
+  void write(std::string_view name, std::string_view text) const;
+
+ private:
+  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+}  // namespace tenon

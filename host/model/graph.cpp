@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/model/graph.hpp"
+
+#include <tenon/model.h>
+
+#include "host/error/error.hpp"
+#include "host/error/status.hpp"
+#include "host/plugin/model_proxy.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <unordered_map>
+
+namespace tenon {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error("model.bad_graph", message);
+}
+
+std::vector<Axis> read_axes(const tenon_axis* axes, size_t num_axes) {
+  std::vector<Axis> result;
+  for (size_t i = 0; i < num_axes; ++i) {
+    result.push_back({axes[i].name != nullptr ? axes[i].name : "", axes[i].size});
+  }
+  return result;
+}
+
+std::vector<int64_t> read_shape(const int64_t* shape, size_t ndim, const std::string& of) {
+  std::vector<int64_t> result(shape, shape + ndim);
+  for (const int64_t size : result) {
+    if (size < 0) {
+      refuse(of + " has a negative size");
+    }
+  }
+  return result;
+}
+
+// Collects what `describe` declares. Each method is behind a guard, so that a throw becomes a
+// status.
+class GraphBuilder {
+ public:
+  uint32_t add_value(const tenon_value_spec& spec) {
+    ModelValue value;
+    value.name = take_name(spec.name, "value", value_names_, graph_.values.size());
+    if (spec.axes != nullptr) {
+      value.axes = read_axes(spec.axes, spec.num_axes);
+    }
+    value.dtype = spec.dtype;
+    value.source_kind = spec.source_kind;
+    if (spec.source_kind == TENON_SOURCE_BATCH) {
+      value.source = spec.source != nullptr ? spec.source : spec.name;
+    } else if (spec.source_kind != TENON_SOURCE_BLOCK) {
+      throw Error(
+          "model.not_available",
+          "value '" + value.name +
+              "' comes from a table or a carry, which this release does not have; take it from "
+              "a batch field or a block");
+    }
+    graph_.values.push_back(std::move(value));
+    return static_cast<uint32_t>(graph_.values.size() - 1);
+  }
+
+  uint32_t add_parameter(const tenon_parameter_spec& spec) {
+    ModelParameter parameter;
+    parameter.name = take_name(spec.name, "parameter", parameter_names_, graph_.parameters.size());
+    if (spec.tied_to != nullptr) {
+      const auto found = parameter_names_.find(spec.tied_to);
+      if (found == parameter_names_.end() || found->second == graph_.parameters.size()) {
+        refuse("parameter '" + parameter.name + "' is tied to '" + spec.tied_to +
+               "', which no earlier parameter is called");
+      }
+      uint32_t target = found->second;
+      if (graph_.parameters[target].same_as != kNoIndex) {
+        target = graph_.parameters[target].same_as;
+      }
+      const ModelParameter& other = graph_.parameters[target];
+      parameter.shape = other.shape;
+      parameter.dtype = other.dtype;
+      parameter.flags = other.flags;
+      parameter.same_as = target;
+    } else {
+      parameter.shape = read_shape(spec.shape, spec.ndim, "parameter '" + parameter.name + "'");
+      parameter.dtype = spec.dtype;
+      parameter.flags = spec.flags;
+      parameter.init = spec.init;
+      parameter.init_a = spec.init_a;
+      parameter.init_b = spec.init_b;
+      if (spec.init > TENON_INIT_MODULE) {
+        refuse("parameter '" + parameter.name + "' has the unknown initialiser " +
+               std::to_string(spec.init));
+      }
+    }
+    graph_.parameters.push_back(std::move(parameter));
+    return static_cast<uint32_t>(graph_.parameters.size() - 1);
+  }
+
+  uint32_t add_buffer(const tenon_buffer_spec& spec) {
+    ModelBuffer buffer;
+    buffer.name = take_name(spec.name, "buffer", buffer_names_, graph_.buffers.size());
+    buffer.shape = read_shape(spec.shape, spec.ndim, "buffer '" + buffer.name + "'");
+    buffer.dtype = spec.dtype;
+    buffer.kind = spec.kind;
+    graph_.buffers.push_back(std::move(buffer));
+    return static_cast<uint32_t>(graph_.buffers.size() - 1);
+  }
+
+  uint32_t add_block(const tenon_block_spec& spec) {
+    const auto index = static_cast<uint32_t>(graph_.blocks.size());
+    ModelBlock block;
+    block.name = take_name(spec.name, "block", block_names_, index);
+    block.flags = spec.flags;
+    block.inputs =
+        read_indices(spec.inputs, spec.num_inputs, graph_.values.size(), block.name, "input");
+    block.outputs =
+        read_indices(spec.outputs, spec.num_outputs, graph_.values.size(), block.name, "output");
+    block.parameters = read_indices(
+        spec.parameters, spec.num_parameters, graph_.parameters.size(), block.name, "parameter");
+    block.buffers =
+        read_indices(spec.buffers, spec.num_buffers, graph_.buffers.size(), block.name, "buffer");
+    for (const uint32_t v : block.inputs) {
+      ModelValue& value = graph_.values[v];
+      if (value.source_kind == TENON_SOURCE_BLOCK && value.maker == kNoIndex) {
+        refuse("block '" + block.name + "' reads '" + value.name +
+               "', which no earlier block makes; add blocks in the order they run");
+      }
+      if (value.users.empty() || value.users.back() != index) {
+        value.users.push_back(index);
+      }
+    }
+    for (const uint32_t v : block.outputs) {
+      ModelValue& value = graph_.values[v];
+      if (value.source_kind != TENON_SOURCE_BLOCK) {
+        refuse("block '" + block.name + "' makes '" + value.name + "', which comes from the batch");
+      }
+      if (value.maker != kNoIndex) {
+        refuse("value '" + value.name + "' is made by two blocks, '" +
+               graph_.blocks[value.maker].name + "' and '" + block.name + "'");
+      }
+      value.maker = index;
+    }
+    for (const uint32_t p : block.parameters) {
+      auto& blocks = graph_.parameters[p].blocks;
+      if (std::find(blocks.begin(), blocks.end(), index) != blocks.end()) {
+        refuse("block '" + block.name + "' lists parameter '" + graph_.parameters[p].name +
+               "' twice");
+      }
+      blocks.push_back(index);
+    }
+    graph_.blocks.push_back(std::move(block));
+    return index;
+  }
+
+  ModelGraph finish() {
+    if (graph_.blocks.empty()) {
+      refuse("the model has no blocks");
+    }
+    for (const auto& value : graph_.values) {
+      if (value.source_kind == TENON_SOURCE_BLOCK && value.maker == kNoIndex) {
+        refuse("value '" + value.name + "' is made by no block");
+      }
+    }
+    for (const auto& parameter : graph_.parameters) {
+      if (parameter.blocks.empty()) {
+        refuse("parameter '" + parameter.name + "' is used by no block");
+      }
+      if (parameter.init == TENON_INIT_MODULE && parameter.same_as == kNoIndex &&
+          std::none_of(parameter.blocks.begin(), parameter.blocks.end(), [&](uint32_t b) {
+            return graph_.blocks[b].has(TENON_BLOCK_MATERIALIZED);
+          })) {
+        refuse("parameter '" + parameter.name +
+               "' is to be initialised by its module, but no block that uses it is materialized");
+      }
+    }
+    return std::move(graph_);
+  }
+
+ private:
+  using Names = std::unordered_map<std::string, uint32_t>;
+
+  static std::string take_name(const char* name, const char* what, Names& names, size_t index) {
+    if (name == nullptr || *name == '\0') {
+      refuse(std::string("a ") + what + " has no name");
+    }
+    if (!names.emplace(name, static_cast<uint32_t>(index)).second) {
+      refuse(std::string("two ") + what + "s are called '" + name + "'");
+    }
+    return name;
+  }
+
+  static std::vector<uint32_t> read_indices(const uint32_t* indices,
+                                            size_t count,
+                                            size_t limit,
+                                            const std::string& block,
+                                            const char* what) {
+    std::vector<uint32_t> result(indices, indices + count);
+    for (const uint32_t index : result) {
+      if (index >= limit) {
+        refuse("block '" + block + "' has an " + what + " number " + std::to_string(index) +
+               " of " + std::to_string(limit));
+      }
+    }
+    return result;
+  }
+
+  ModelGraph graph_;
+  Names value_names_;
+  Names parameter_names_;
+  Names buffer_names_;
+  Names block_names_;
+};
+
+template <class Spec, class Add>
+tenon_status* add(tenon_model_builder* builder,
+                  const Spec* spec,
+                  uint32_t* out_index,
+                  Add add_one) {
+  return guard(nullptr, [&] {
+    if (builder == nullptr || spec == nullptr || out_index == nullptr) {
+      throw Error("model.bad_graph", "a null argument was given to the model builder");
+    }
+    *out_index = (static_cast<GraphBuilder*>(builder->impl)->*add_one)(*spec);
+  });
+}
+
+}  // namespace
+
+std::optional<uint32_t> ModelGraph::find_output(std::string_view name) const {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].maker != kNoIndex && values[i].name == name) {
+      return static_cast<uint32_t>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> ModelGraph::output_names() const {
+  std::vector<std::string> names;
+  for (const auto& value : values) {
+    if (value.maker != kNoIndex) {
+      names.push_back(value.name);
+    }
+  }
+  return names;
+}
+
+int64_t ModelGraph::num_elements() const {
+  int64_t total = 0;
+  for (const auto& parameter : parameters) {
+    if (parameter.same_as == kNoIndex) {
+      total += std::accumulate(
+          parameter.shape.begin(), parameter.shape.end(), int64_t{1}, std::multiplies<>());
+    }
+  }
+  return total;
+}
+
+ModelGraph describe_model(ModelProxy& model) {
+  GraphBuilder collected;
+  tenon_model_builder builder{};
+  builder.struct_size = sizeof(builder);
+  builder.impl = &collected;
+  builder.add_value = [](tenon_model_builder* b, const tenon_value_spec* spec, uint32_t* out) {
+    return add(b, spec, out, &GraphBuilder::add_value);
+  };
+  builder.add_parameter =
+      [](tenon_model_builder* b, const tenon_parameter_spec* spec, uint32_t* out) {
+        return add(b, spec, out, &GraphBuilder::add_parameter);
+      };
+  builder.add_buffer = [](tenon_model_builder* b, const tenon_buffer_spec* spec, uint32_t* out) {
+    return add(b, spec, out, &GraphBuilder::add_buffer);
+  };
+  builder.add_block = [](tenon_model_builder* b, const tenon_block_spec* spec, uint32_t* out) {
+    return add(b, spec, out, &GraphBuilder::add_block);
+  };
+  model.describe(builder);
+  return collected.finish();
+}
+
+}  // namespace tenon

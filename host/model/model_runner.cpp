@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Source: the way of running blocks under their own graphs is described in
+// docs/decisions/0001-block-contract.md.
+#include "host/model/model_runner.hpp"
+
+#include <tenon/model.h>
+
+#include "host/device/random_state.hpp"
+#include "host/error/assert.hpp"
+#include "host/error/error.hpp"
+#include "host/error/status.hpp"
+#include "host/plugin/model_proxy.hpp"
+#include "host/tensor/field_match.hpp"
+#include "host/tensor/handle.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/irange.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+namespace tenon {
+
+// What one block's forward leaves for its backward.
+struct ModelRunner::Tape {
+  std::vector<at::Tensor> inputs;   // the leaves that the block was given
+  std::vector<at::Tensor> outputs;  // as the block returned them
+  std::vector<at::Tensor> saved;    // of a hand-written block
+  std::vector<AuxLoss> aux;
+  bool has_aux = false;  // stays true where `aux` is made anew by a recompute
+  // Call arguments, kept to save allocations.
+  std::vector<const tenon_tensor*> input_handles;
+  std::vector<const tenon_tensor*> parameter_handles;
+  std::vector<const tenon_tensor*> buffer_handles;
+  std::vector<tenon_tensor*> output_handles;
+  std::vector<tenon_tensor*> next_buffer_handles;
+
+  void clear() {
+    inputs.clear();
+    outputs.clear();
+    saved.clear();
+    aux.clear();
+    has_aux = false;
+  }
+};
+
+namespace {
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::ostringstream text;
+  text << shape;
+  return text.str();
+}
+
+at::Tensor as_leaf(const at::Tensor& value, bool needs_grad) {
+  at::Tensor leaf = value.detach();
+  if (needs_grad && c10::isFloatingType(leaf.scalar_type())) {
+    leaf.set_requires_grad(true);
+  }
+  return leaf;
+}
+
+}  // namespace
+
+// The host's side of tenon_forward_args: finds its way back to the tape.
+struct ModelRunner::Call {
+  tenon_forward_args args{};
+  Tape* tape = nullptr;
+
+  static tenon_status* save(tenon_forward_args* args, const tenon_tensor* tensor) {
+    return guard(nullptr, [&] {
+      if (args == nullptr || tensor == nullptr) {
+        throw Error("plugin.bad_result", "save was given a null argument");
+      }
+      static_cast<Call*>(args->impl)->tape->saved.push_back(tensor_of(tensor));
+    });
+  }
+
+  static tenon_status* add_loss(tenon_forward_args* args,
+                                const char* name,
+                                const tenon_tensor* sum,
+                                const tenon_tensor* count,
+                                double weight) {
+    return guard(nullptr, [&] {
+      if (args == nullptr || name == nullptr || sum == nullptr || count == nullptr) {
+        throw Error("plugin.bad_result", "add_loss was given a null argument");
+      }
+      if (tensor_of(sum).numel() != 1 || tensor_of(count).numel() != 1) {
+        throw Error("plugin.bad_result",
+                    std::string("auxiliary loss '") + name + "': sum and count must be scalars");
+      }
+      static_cast<Call*>(args->impl)
+          ->tape->aux.push_back({name, tensor_of(sum), tensor_of(count).detach(), weight});
+    });
+  }
+};
+
+ModelRunner::ModelRunner(ModelProxy& model,
+                         ParameterStore& store,
+                         const ExecBase& base,
+                         RecomputeMode recompute)
+    : model_(model),
+      store_(store),
+      graph_(store.graph()),
+      frame_(model.instance().host(), base),
+      compute_dtype_(base.compute_dtype),
+      recompute_(recompute),
+      needs_grad_(graph_.values.size(), false),
+      values_(graph_.values.size()),
+      grads_(graph_.values.size()),
+      tapes_(graph_.blocks.size()) {
+  for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
+    const ModelBlock& block = graph_.blocks[b];
+    if (block.has(TENON_BLOCK_HAND_WRITTEN) && !model.has_backward()) {
+      throw Error("model.bad_graph",
+                  "block '" + block.name + "' is hand-written, but the model has no backward");
+    }
+    const bool grad_flows = std::any_of(block.parameters.begin(),
+                                        block.parameters.end(),
+                                        [&](uint32_t p) { return store.is_trainable(p); }) ||
+                            std::any_of(block.inputs.begin(), block.inputs.end(), [&](uint32_t v) {
+                              return needs_grad_[v];
+                            });
+    for (const uint32_t v : block.outputs) {
+      needs_grad_[v] = grad_flows;
+    }
+    Tape& tape = tapes_[b];
+    for (const uint32_t p : block.parameters) {
+      tape.parameter_handles.push_back(borrow(store.leaf(p)));
+    }
+    for (const uint32_t i : block.buffers) {
+      tape.buffer_handles.push_back(borrow(store.buffer(i)));
+    }
+  }
+}
+
+ModelRunner::~ModelRunner() = default;
+
+void check_model_fields(const ModelGraph& graph,
+                        const std::vector<FieldInfo>& fields,
+                        const std::string& dataset) {
+  for (const ModelValue& value : graph.values) {
+    if (value.source_kind != TENON_SOURCE_BATCH) {
+      continue;
+    }
+    const auto found = std::find_if(
+        fields.begin(), fields.end(), [&](const FieldInfo& f) { return f.name == value.source; });
+    if (found == fields.end()) {
+      std::string have;
+      for (const auto& field : fields) {
+        have += (have.empty() ? "" : ", ") + field.name;
+      }
+      throw Error("model.field_missing",
+                  "the model reads field '" + value.source + "', which " + dataset +
+                      " does not have (it has: " + have + ")");
+    }
+    const Described want{value.dtype, value.axes.has_value() ? &*value.axes : nullptr};
+    if (const auto difference = mismatch({found->dtype, &found->axes}, want)) {
+      throw Error("model.field_mismatch",
+                  "the model's input '" + value.source + "' and the field of " + dataset +
+                      " differ: " + *difference);
+    }
+  }
+}
+
+at::Tensor ModelRunner::field_of(uint32_t v, const Batch& batch) const {
+  const ModelValue& value = graph_.values[v];
+  const at::Tensor* field = batch.find(value.source);
+  TENON_ASSERT(field != nullptr, "fields are checked before the first step");
+  if (value.dtype == TENON_CLASS_COMPUTE && field->is_floating_point()) {
+    return field->to(compute_dtype_);
+  }
+  return *field;
+}
+
+bool ModelRunner::is_recomputed(uint32_t b) const {
+  return recompute_ == RecomputeMode::kBlocks &&
+         !graph_.blocks[b].has(TENON_BLOCK_NO_RECOMPUTE | TENON_BLOCK_HAND_WRITTEN);
+}
+
+void ModelRunner::forward(const Batch& batch, const CallPlace& place) {
+  clear();
+  place_ = place;
+  frame_.move_to(place);
+  for (const auto v : c10::irange(static_cast<uint32_t>(graph_.values.size()))) {
+    if (graph_.values[v].source_kind == TENON_SOURCE_BATCH && !graph_.values[v].users.empty()) {
+      values_[v] = field_of(v, batch);
+    }
+  }
+  for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
+    const ModelBlock& block = graph_.blocks[b];
+    Tape& tape = tapes_[b];
+    const bool record = place.is_train && !is_recomputed(b) && !block.has(TENON_BLOCK_HAND_WRITTEN);
+    for (const uint32_t v : block.inputs) {
+      tape.inputs.push_back(as_leaf(values_[v], record && needs_grad_[v]));
+    }
+    run_block(b, record, false, tape);
+    for (size_t i = 0; i < block.outputs.size(); ++i) {
+      values_[block.outputs[i]] = tape.outputs[i].detach();
+    }
+    for (const AuxLoss& aux : tape.aux) {
+      aux_losses_.push_back({aux.name, aux.sum.detach(), aux.count, aux.weight});
+    }
+    tape.has_aux = !tape.aux.empty();
+    if (!place.is_train) {
+      tape.clear();
+    } else if (is_recomputed(b)) {
+      tape.outputs.clear();
+      tape.aux.clear();
+    }
+  }
+}
+
+void ModelRunner::run_block(uint32_t b, bool record, bool is_recompute, Tape& tape) {
+  const ModelBlock& block = graph_.blocks[b];
+  tape.input_handles.clear();
+  for (const at::Tensor& input : tape.inputs) {
+    tape.input_handles.push_back(borrow(input));
+  }
+  tape.output_handles.assign(block.outputs.size(), nullptr);
+  tape.next_buffer_handles.assign(block.buffers.size(), nullptr);
+
+  Call call;
+  call.tape = &tape;
+  tenon_forward_args& args = call.args;
+  args.struct_size = sizeof(args);
+  args.impl = &call;
+  args.block = b;
+  args.inputs = tape.input_handles.data();
+  args.num_inputs = tape.input_handles.size();
+  args.parameters = tape.parameter_handles.data();
+  args.num_parameters = tape.parameter_handles.size();
+  args.buffers = tape.buffer_handles.data();
+  args.num_buffers = tape.buffer_handles.size();
+  args.outputs_own = tape.output_handles.data();
+  args.num_outputs = tape.output_handles.size();
+  args.next_buffers_own = tape.next_buffer_handles.data();
+  args.save = &Call::save;
+  args.add_loss = &Call::add_loss;
+
+  // The same numbers in a recompute: the generator depends on where the block is, not on what ran
+  // before.
+  seed_default_generator(frame_.seed_for(b));
+  frame_.set_recompute(is_recompute);
+  std::vector<at::Tensor> next_buffers(block.buffers.size());
+  const auto take_all = [&] {
+    for (tenon_tensor* handle : tape.output_handles) {
+      tape.outputs.push_back(handle != nullptr ? take_handle(handle) : at::Tensor());
+    }
+    for (size_t i = 0; i < next_buffers.size(); ++i) {
+      if (tape.next_buffer_handles[i] != nullptr) {
+        next_buffers[i] = take_handle(tape.next_buffer_handles[i]);
+      }
+    }
+  };
+  try {
+    const at::AutoGradMode mode(record);
+    model_.forward(frame_.exec(), args);
+  } catch (Error& error) {
+    take_all();
+    throw error.with_context("block '" + block.name + "'");
+  }
+  take_all();
+  for (size_t i = 0; i < tape.outputs.size(); ++i) {
+    check_output(b, i, tape.outputs[i]);
+  }
+  if (place_.is_train && !is_recompute) {
+    for (size_t i = 0; i < next_buffers.size(); ++i) {
+      if (next_buffers[i].defined()) {
+        store_.buffer(block.buffers[i]).copy_(next_buffers[i].detach());
+      }
+    }
+  }
+}
+
+void ModelRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) const {
+  const ModelBlock& block = graph_.blocks[b];
+  const ModelValue& value = graph_.values[block.outputs[i]];
+  std::string wrong;
+  if (!output.defined()) {
+    wrong = "was not returned";
+  } else if (value.dtype < TENON_CLASS_FIRST &&
+             static_cast<uint32_t>(output.scalar_type()) != value.dtype) {
+    wrong = std::string("is ") + c10::toString(output.scalar_type()) + ", but was declared as " +
+            c10::toString(static_cast<at::ScalarType>(value.dtype));
+  } else if (value.dtype == TENON_CLASS_COMPUTE && output.scalar_type() != compute_dtype_) {
+    wrong = std::string("is ") + c10::toString(output.scalar_type()) +
+            ", but the run computes in " + c10::toString(compute_dtype_);
+  } else if (value.axes.has_value()) {
+    const auto& axes = *value.axes;
+    bool fits = static_cast<size_t>(output.dim()) == axes.size();
+    for (size_t d = 0; fits && d < axes.size(); ++d) {
+      fits = axes[d].size < 0 || axes[d].size == output.size(static_cast<int64_t>(d));
+    }
+    if (!fits) {
+      wrong = "has the shape " + shape_text(output.sizes()) + ", which is not what was declared";
+    }
+  }
+  if (!wrong.empty()) {
+    throw Error("plugin.bad_result",
+                "output '" + value.name + "' of block '" + block.name + "' " + wrong);
+  }
+}
+
+// A running sum, last user first: what one graph over the whole model does, to the bit. Gradients
+// that autograd returned may share memory with each other and are never changed in place.
+void ModelRunner::add_grad(uint32_t v, at::Tensor grad) {
+  at::Tensor& sum = grads_[v];
+  sum = sum.defined() ? sum + grad : std::move(grad);
+}
+
+void ModelRunner::backward(double aux_scale) {
+  const at::AutoGradMode no_grad(false);
+  for (auto b = static_cast<uint32_t>(graph_.blocks.size()); b-- > 0;) {
+    backward_block(b, aux_scale);
+    tapes_[b].clear();
+    for (const uint32_t v : graph_.blocks[b].outputs) {
+      values_[v].reset();  // all its users have run backward
+    }
+  }
+  clear();
+}
+
+void ModelRunner::backward_block(uint32_t b, double aux_scale) {
+  const ModelBlock& block = graph_.blocks[b];
+  std::vector<at::Tensor> grads(block.outputs.size());
+  Tape& tape = tapes_[b];
+  bool is_asked = tape.has_aux;
+  for (size_t i = 0; i < block.outputs.size(); ++i) {
+    grads[i] = std::exchange(grads_[block.outputs[i]], at::Tensor());
+    is_asked = is_asked || (grads[i].defined() && needs_grad_[block.outputs[i]]);
+  }
+  if (!is_asked) {
+    return;
+  }
+  if (is_recomputed(b)) {
+    for (size_t i = 0; i < tape.inputs.size(); ++i) {
+      tape.inputs[i] = as_leaf(tape.inputs[i], needs_grad_[block.inputs[i]]);
+    }
+    run_block(b, true, true, tape);
+  }
+  if (block.has(TENON_BLOCK_HAND_WRITTEN)) {
+    backward_by_hand(b, tape, grads);
+  } else {
+    backward_by_autograd(b, tape, grads, aux_scale);
+  }
+}
+
+void ModelRunner::backward_by_autograd(uint32_t b,
+                                       Tape& tape,
+                                       std::vector<at::Tensor>& grads,
+                                       double aux_scale) {
+  const ModelBlock& block = graph_.blocks[b];
+  std::vector<at::Tensor> outputs;
+  std::vector<at::Tensor> seeds;
+  for (size_t i = 0; i < block.outputs.size(); ++i) {
+    if (grads[i].defined() && tape.outputs[i].requires_grad()) {
+      outputs.push_back(tape.outputs[i]);
+      seeds.push_back(std::move(grads[i]));
+    }
+  }
+  for (const AuxLoss& aux : tape.aux) {
+    if (aux.sum.requires_grad()) {
+      outputs.push_back(aux.sum);
+      seeds.push_back((aux_scale * aux.weight / aux.count.to(at::kDouble))
+                          .to(aux.sum.scalar_type())
+                          .view_as(aux.sum));
+    }
+  }
+  tape.outputs.clear();
+  std::vector<at::Tensor> wrt;
+  std::vector<size_t> wrt_inputs;
+  for (size_t i = 0; i < tape.inputs.size(); ++i) {
+    if (tape.inputs[i].requires_grad()) {
+      wrt.push_back(tape.inputs[i]);
+      wrt_inputs.push_back(i);
+    }
+  }
+  std::vector<uint32_t> wrt_parameters;
+  for (const uint32_t p : block.parameters) {
+    if (store_.is_trainable(p)) {
+      wrt.push_back(store_.leaf(p));
+      wrt_parameters.push_back(p);
+    }
+  }
+  if (outputs.empty() || wrt.empty()) {
+    return;
+  }
+  std::vector<at::Tensor> result;
+  try {
+    result = torch::autograd::grad(outputs,
+                                   wrt,
+                                   seeds,
+                                   /*retain_graph=*/false,
+                                   /*create_graph=*/false,
+                                   /*allow_unused=*/true);
+  } catch (const c10::Error& error) {
+    throw Error("plugin.failed",
+                "backward of block '" + block.name + "': " + error.what_without_backtrace());
+  }
+  // Inputs from the last to the first: the order in which one graph would have added them.
+  for (size_t i = wrt_inputs.size(); i-- > 0;) {
+    if (result[i].defined()) {
+      add_grad(block.inputs[wrt_inputs[i]], std::move(result[i]));
+    }
+  }
+  for (size_t i = 0; i < wrt_parameters.size(); ++i) {
+    const at::Tensor& grad = result[wrt_inputs.size() + i];
+    if (grad.defined()) {
+      store_.add_grad(wrt_parameters[i], grad);
+    }
+  }
+}
+
+void ModelRunner::backward_by_hand(uint32_t b, Tape& tape, std::vector<at::Tensor>& grads) {
+  const ModelBlock& block = graph_.blocks[b];
+  std::vector<const tenon_tensor*> saved;
+  for (const at::Tensor& tensor : tape.saved) {
+    saved.push_back(borrow(tensor));
+  }
+  std::vector<const tenon_tensor*> grad_outputs;
+  for (const at::Tensor& grad : grads) {
+    grad_outputs.push_back(grad.defined() ? borrow(grad) : nullptr);
+  }
+  // Not vector<bool>: the ABI takes arrays of bool.
+  const auto want_inputs = std::make_unique<bool[]>(block.inputs.size() + 1);
+  for (size_t i = 0; i < block.inputs.size(); ++i) {
+    want_inputs[i] = needs_grad_[block.inputs[i]];
+  }
+  const auto want_parameters = std::make_unique<bool[]>(block.parameters.size() + 1);
+  for (size_t i = 0; i < block.parameters.size(); ++i) {
+    want_parameters[i] = store_.is_trainable(block.parameters[i]);
+  }
+  std::vector<tenon_tensor*> grad_inputs(block.inputs.size(), nullptr);
+  std::vector<tenon_tensor*> grad_parameters(block.parameters.size(), nullptr);
+
+  tenon_backward_args args{};
+  args.struct_size = sizeof(args);
+  args.block = b;
+  args.saved = saved.data();
+  args.num_saved = saved.size();
+  args.parameters = tape.parameter_handles.data();
+  args.num_parameters = tape.parameter_handles.size();
+  args.grad_outputs = grad_outputs.data();
+  args.num_outputs = grad_outputs.size();
+  args.want_grad_inputs = want_inputs.get();
+  args.num_inputs = block.inputs.size();
+  args.want_grad_parameters = want_parameters.get();
+  args.grad_inputs_own = grad_inputs.data();
+  args.grad_parameters_own = grad_parameters.data();
+  frame_.seed_for(b);
+  frame_.set_recompute(false);
+  const auto take_all = [](std::vector<tenon_tensor*>& handles) {
+    std::vector<at::Tensor> tensors;
+    for (tenon_tensor* handle : handles) {
+      tensors.push_back(handle != nullptr ? take_handle(handle) : at::Tensor());
+    }
+    return tensors;
+  };
+  try {
+    model_.backward(frame_.exec(), args);
+  } catch (Error& error) {
+    take_all(grad_inputs);
+    take_all(grad_parameters);
+    throw error.with_context("backward of block '" + block.name + "'");
+  }
+  const auto of_inputs = take_all(grad_inputs);
+  const auto of_parameters = take_all(grad_parameters);
+  const auto check = [&](const at::Tensor& grad, at::IntArrayRef shape, const std::string& name) {
+    if (grad.sizes() != shape) {
+      throw Error("plugin.bad_result",
+                  "backward of block '" + block.name + "' gave a gradient of " +
+                      shape_text(grad.sizes()) + " for '" + name + "', which is " +
+                      shape_text(shape));
+    }
+  };
+  for (size_t i = 0; i < of_inputs.size(); ++i) {
+    if (of_inputs[i].defined() && want_inputs[i]) {
+      const uint32_t v = block.inputs[i];
+      check(of_inputs[i], tape.inputs[i].sizes(), graph_.values[v].name);
+      add_grad(v, of_inputs[i]);
+    }
+  }
+  for (size_t i = 0; i < of_parameters.size(); ++i) {
+    if (of_parameters[i].defined() && want_parameters[i]) {
+      const uint32_t p = block.parameters[i];
+      check(of_parameters[i], graph_.parameters[p].shape, graph_.parameters[p].name);
+      store_.add_grad(p, of_parameters[i]);
+    }
+  }
+}
+
+void ModelRunner::clear() {
+  for (auto& tape : tapes_) {
+    tape.clear();
+  }
+  for (auto& value : values_) {
+    value.reset();
+  }
+  for (auto& grad : grads_) {
+    grad.reset();
+  }
+  aux_losses_.clear();
+}
+
+}  // namespace tenon

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs a model block by block: forward in the order of the graph, each block under an autograd
+// graph of its own, and backward as one reverse loop. It knows no loss and no optimizer.
+// Invariants: a block sees detached inputs; a recompute sees the same bits as the forward;
+// gradients of a value with several users are summed from the last user to the first, as one graph
+// would do it. Threads: owned and driven by the train thread.
+#pragma once
+
+#include "host/model/parameter_store.hpp"
+#include "host/tensor/exec_frame.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+class ModelProxy;
+
+// Checks that a dataset's fields feed the model: names, dtypes, axes.
+// Errors  model.field_missing, model.field_mismatch: name both sides
+void check_model_fields(const ModelGraph& graph,
+                        const std::vector<FieldInfo>& fields,
+                        const std::string& dataset);
+
+enum class RecomputeMode { kNone, kBlocks };
+
+// An auxiliary loss that a block added in the forward.
+struct AuxLoss {
+  std::string name;
+  at::Tensor sum;    // with graph, where one was recorded
+  at::Tensor count;  // scalar
+  double weight = 1;
+};
+
+class ModelRunner {
+ public:
+  ModelRunner(ModelProxy& model,
+              ParameterStore& store,
+              const ExecBase& base,
+              RecomputeMode recompute);
+  ~ModelRunner();
+  ModelRunner(const ModelRunner&) = delete;
+  ModelRunner& operator=(const ModelRunner&) = delete;
+
+  // Runs all blocks on one microbatch. In training it keeps what backward needs, until `backward`
+  // or `clear`.
+  void forward(const Batch& batch, const CallPlace& place);
+
+  // A value after forward, detached; undefined if no block made it.
+  const at::Tensor& value(uint32_t v) const { return values_[v]; }
+  // True if some trainable parameter lies upstream of the value.
+  bool needs_grad(uint32_t v) const { return needs_grad_[v]; }
+  const std::vector<AuxLoss>& aux_losses() const { return aux_losses_; }
+
+  // Adds a gradient of a value, before backward. Losses do so from the last to the first.
+  void add_grad(uint32_t v, at::Tensor grad);
+  // Runs backward of all blocks and adds the gradients of parameters to the store.
+  // `aux_scale` multiplies each auxiliary loss beside its weight / count.
+  void backward(double aux_scale);
+
+  // Drops everything that the last forward kept.
+  void clear();
+
+ private:
+  struct Tape;
+  struct Call;
+
+  void run_block(uint32_t b, bool record, bool is_recompute, Tape& tape);
+  void check_output(uint32_t b, size_t i, const at::Tensor& output) const;
+  void backward_block(uint32_t b, double aux_scale);
+  void backward_by_autograd(uint32_t b,
+                            Tape& tape,
+                            std::vector<at::Tensor>& grads,
+                            double aux_scale);
+  void backward_by_hand(uint32_t b, Tape& tape, std::vector<at::Tensor>& grads);
+  at::Tensor field_of(uint32_t v, const Batch& batch) const;
+  bool is_recomputed(uint32_t b) const;
+
+  ModelProxy& model_;
+  ParameterStore& store_;
+  const ModelGraph& graph_;
+  ExecFrame frame_;
+  at::ScalarType compute_dtype_;
+  RecomputeMode recompute_;
+  CallPlace place_;
+
+  std::vector<bool> needs_grad_;  // by value
+  std::vector<at::Tensor> values_;
+  std::vector<at::Tensor> grads_;  // by value: the sum so far
+  std::vector<Tape> tapes_;
+  std::vector<AuxLoss> aux_losses_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/model/parameter_store.hpp"
+
+#include <tenon/model.h>
+
+#include "host/device/random_state.hpp"
+#include "host/error/error.hpp"
+#include "host/plugin/model_proxy.hpp"
+#include "host/tensor/handle.hpp"
+#include "host/tensor/initializer.hpp"
+#include "host/tensor/philox.hpp"
+
+#include <ATen/Functions.h>
+#include <c10/util/irange.h>
+
+#include <map>
+#include <sstream>
+
+namespace tenon {
+namespace {
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::ostringstream text;
+  text << shape;
+  return text.str();
+}
+
+at::ScalarType stored_dtype(uint32_t dtype, at::ScalarType param_dtype) {
+  if (dtype >= TENON_CLASS_FIRST) {
+    return param_dtype;
+  }
+  return static_cast<at::ScalarType>(dtype);
+}
+
+// A materialized parameter keeps its module's leaf; it must not be shared, since a module has one.
+bool has_own_group(const ModelGraph& graph, uint32_t p) {
+  size_t users = graph.parameters[p].blocks.size();
+  for (const auto& other : graph.parameters) {
+    if (other.same_as == p) {
+      users += other.blocks.size();
+    }
+  }
+  return users != 1;
+}
+
+}  // namespace
+
+ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& layout)
+    : graph_(graph), places_(graph.parameters.size()), leaves_(graph.parameters.size()) {
+  // Groups in the order of the blocks that use them first, then by dtype.
+  struct Draft {
+    std::string name;
+    at::ScalarType dtype;
+    std::vector<FlatParameter> parameters;
+  };
+  std::vector<Draft> drafts;
+  std::map<std::pair<uint32_t, at::ScalarType>, size_t> draft_of_block;
+  for (const auto b : c10::irange(static_cast<uint32_t>(graph.blocks.size()))) {
+    for (const uint32_t p : graph.blocks[b].parameters) {
+      const ModelParameter& parameter = graph.parameters[p];
+      if (parameter.same_as != kNoIndex || parameter.blocks.front() != b) {
+        continue;
+      }
+      const at::ScalarType dtype = stored_dtype(parameter.dtype, layout.dtype);
+      FlatParameter flat;
+      flat.id = p;
+      flat.trainable = c10::isFloatingType(dtype) && (parameter.flags & TENON_PARAM_FROZEN) == 0 &&
+                       !layout.is_frozen(p);
+      flat.partition = flat.trainable ? layout.partition_of(p) : 0;
+      flat.shape = parameter.shape;
+      if (has_own_group(graph, p)) {
+        drafts.push_back({parameter.name, dtype, {std::move(flat)}});
+        continue;
+      }
+      const auto [found, is_new] = draft_of_block.try_emplace({b, dtype}, drafts.size());
+      if (is_new) {
+        drafts.push_back({graph.blocks[b].name, dtype, {}});
+      }
+      drafts[found->second].parameters.push_back(std::move(flat));
+    }
+  }
+  for (auto& draft : drafts) {
+    groups_.emplace_back(
+        std::move(draft.name), draft.dtype, layout.device, std::move(draft.parameters));
+    const auto& entries = groups_.back().entries();
+    for (size_t i = 0; i < entries.size(); ++i) {
+      places_[entries[i].parameter.id] = {groups_.size() - 1, i, entries[i].parameter.trainable};
+    }
+  }
+  for (const auto p : c10::irange(static_cast<uint32_t>(graph.parameters.size()))) {
+    if (graph.parameters[p].same_as == kNoIndex) {
+      point_leaf(p);
+    }
+  }
+  for (const auto p : c10::irange(static_cast<uint32_t>(graph.parameters.size()))) {
+    const uint32_t same_as = graph.parameters[p].same_as;
+    if (same_as != kNoIndex) {
+      places_[p] = places_[same_as];
+      leaves_[p] = leaves_[same_as];
+    }
+  }
+  for (const auto& buffer : graph.buffers) {
+    buffers_.push_back(at::zeros(
+        buffer.shape, at::TensorOptions().dtype(stored_dtype(buffer.dtype, layout.dtype))));
+  }
+}
+
+// variable_data: a version counter of its own, so that an update of the buffer between a forward
+// and its backward is the host's affair and not an autograd error of the block.
+void ParameterStore::point_leaf(uint32_t p) {
+  const Place& place = places_[p];
+  leaves_[p] = groups_[place.group].data_view(place.entry).variable_data();
+  leaves_[p].set_requires_grad(place.trainable);
+}
+
+void ParameterStore::initialise(ModelProxy& model, const tenon_exec& exec, uint64_t seed) {
+  for (const auto p : c10::irange(static_cast<uint32_t>(graph_.parameters.size()))) {
+    const ModelParameter& parameter = graph_.parameters[p];
+    if (parameter.same_as != kNoIndex || parameter.init == TENON_INIT_MODULE) {
+      continue;
+    }
+    const Place& place = places_[p];
+    const FlatEntry& entry = groups_[place.group].entries()[place.entry];
+    at::Tensor slice = groups_[place.group].data().narrow(0, entry.offset, entry.numel);
+    fill_init(parameter.init, parameter.init_a, parameter.init_b, seed, parameter.name, 0, slice);
+  }
+  for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
+    const ModelBlock& block = graph_.blocks[b];
+    if (!block.has(TENON_BLOCK_MATERIALIZED)) {
+      continue;
+    }
+    seed_default_generator(random_bits(seed, stream_of(block.name), 0));
+    std::vector<tenon_tensor*> handles(block.parameters.size(), nullptr);
+    std::vector<at::Tensor> built;
+    const auto take_all = [&] {
+      for (auto* handle : handles) {
+        built.push_back(handle != nullptr ? take_handle(handle) : at::Tensor());
+      }
+    };
+    try {
+      model.materialize(exec, b, handles);
+    } catch (...) {
+      take_all();
+      throw;
+    }
+    take_all();
+    for (size_t i = 0; i < built.size(); ++i) {
+      const uint32_t p = block.parameters[i];
+      const ModelParameter& parameter = graph_.parameters[p];
+      if (!built[i].defined() || built[i].sizes() != at::IntArrayRef(parameter.shape)) {
+        throw Error(
+            "model.bad_graph",
+            "block '" + block.name + "' built parameter '" + parameter.name + "' as " +
+                (built[i].defined() ? shape_text(built[i].sizes()) : std::string("nothing")) +
+                ", but declared it as " + shape_text(parameter.shape));
+      }
+      if (parameter.same_as != kNoIndex || has_own_group(graph_, p)) {
+        throw Error(
+            "model.bad_graph",
+            "parameter '" + parameter.name + "' of block '" + block.name +
+                "' is shared with another block; parameters of modules cannot be: declare it in a "
+                "block without a module");
+      }
+      const Place& place = places_[p];
+      at::Tensor view = groups_[place.group].data_view(place.entry);
+      view.copy_(built[i].detach());
+      if (built[i].scalar_type() != view.scalar_type()) {
+        throw Error("model.bad_graph",
+                    "block '" + block.name + "' built parameter '" + parameter.name + "' as " +
+                        c10::toString(built[i].scalar_type()) + ", but the run stores " +
+                        c10::toString(view.scalar_type()) + "; build it with the default dtype");
+      }
+      built[i].set_data(view.variable_data());
+      built[i].set_requires_grad(place.trainable);
+      leaves_[p] = built[i];
+    }
+  }
+  for (const auto i : c10::irange(static_cast<uint32_t>(buffers_.size()))) {
+    model.fill_buffer(exec, i, borrow_mutable(buffers_[i]));
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parameters of a model: flat groups by block and dtype, and the leaf tensors that blocks are
+// given. A parameter that several blocks use, or that is tied, is a group of its own. Invariant:
+// each leaf is a view of its group's buffer for the whole run; updates of the buffer are seen by
+// the blocks without a copy. Threads: owned and driven by the train thread.
+#pragma once
+
+#include "host/model/graph.hpp"
+#include "host/tensor/flat_group.hpp"
+
+#include <functional>
+
+struct tenon_exec;
+
+namespace tenon {
+
+class ModelProxy;
+
+struct ParameterLayout {
+  at::ScalarType dtype = at::kFloat;  // of TENON_CLASS_PARAM
+  at::Device device = at::kCPU;
+  // Which optimizer updates parameter p; called for trainable parameters only.
+  std::function<uint32_t(uint32_t p)> partition_of;
+  std::function<bool(uint32_t p)> is_frozen;
+};
+
+class ParameterStore {
+ public:
+  ParameterStore(const ModelGraph& graph, const ParameterLayout& layout);
+
+  // Gives every parameter and buffer its first value: by its declared initialiser, keyed by (seed,
+  // name, element), or as the block's module has it. Errors  model.bad_graph where a module's
+  // leaves differ from what was declared
+  void initialise(ModelProxy& model, const tenon_exec& exec, uint64_t seed);
+
+  // The leaf of parameter p (of the one it is tied to).
+  const at::Tensor& leaf(uint32_t p) const { return leaves_[p]; }
+  bool is_trainable(uint32_t p) const { return places_[p].trainable; }
+  // Adds to the gradient of p and marks it touched.
+  void add_grad(uint32_t p, const at::Tensor& grad) {
+    groups_[places_[p].group].add_grad(places_[p].entry, grad);
+  }
+
+  at::Tensor& buffer(uint32_t b) { return buffers_[b]; }
+
+  std::vector<FlatGroup>& groups() { return groups_; }
+  const std::vector<FlatGroup>& groups() const { return groups_; }
+  const ModelGraph& graph() const { return graph_; }
+
+  // Where parameter p lies.
+  struct Place {
+    size_t group = 0;
+    size_t entry = 0;
+    bool trainable = false;
+  };
+  const Place& place(uint32_t p) const { return places_[p]; }
+
+ private:
+  void point_leaf(uint32_t p);
+
+  const ModelGraph& graph_;
+  std::vector<FlatGroup> groups_;
+  std::vector<Place> places_;       // by parameter
+  std::vector<at::Tensor> leaves_;  // by parameter
+  std::vector<at::Tensor> buffers_;
+};
+
+}  // namespace tenon

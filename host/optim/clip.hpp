@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Passes over the gradients of a step, as flat buffers: scaling, norm, clipping. Nothing here waits
+// for the device. Threads: the train thread.
+#pragma once
+
+#include "host/tensor/flat_group.hpp"
+
+#include <vector>
+
+namespace tenon {
+
+// Multiplies every gradient by a scalar.
+// Shapes  factor [] of any float dtype, on the groups' device
+void scale_grads(std::vector<FlatGroup>& groups, const at::Tensor& factor);
+
+// The Euclidean norm of all gradients together.
+// Shapes  result [] f64; 0 where no parameter was touched
+at::Tensor grad_norm(const std::vector<FlatGroup>& groups);
+
+// Multiplies every gradient by min(1, max_norm / (norm + 1e-6)).
+// Source  Pascanu, Mikolov, Bengio, On the difficulty of training recurrent neural networks (2013);
+//         the 1e-6 is that of torch.nn.utils.clip_grad_norm_
+void clip_grad_norm(std::vector<FlatGroup>& groups, const at::Tensor& norm, double max_norm);
+
+// Cuts each element of each gradient to [-limit, limit].
+void clip_grad_value(std::vector<FlatGroup>& groups, double limit);
+
+}  // namespace tenon

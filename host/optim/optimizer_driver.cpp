@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/optim/optimizer_driver.hpp"
+
+#include <tenon/optimizer.h>
+#include <tenon/ports.h>
+
+#include "host/error/assert.hpp"
+#include "host/tensor/handle.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+namespace tenon {
+
+// Entries [first, last] of a flat group, with slots and a counter of their own.
+struct OptimizerDriver::Piece {
+  size_t group = 0;
+  size_t first_entry = 0;
+  size_t last_entry = 0;
+  uint32_t partition = 0;
+  at::Tensor data;
+  at::Tensor grad;
+  at::Tensor step;    // a view of steps_
+  float updates = 0;  // carried over when counters are bound anew
+  std::vector<at::Tensor> slots;
+  bool touched = false;
+};
+
+namespace {
+
+// [begin, end) of entries [first, last], the gap after the last one included.
+std::pair<int64_t, int64_t> extent(const FlatGroup& group, size_t first, size_t last) {
+  const auto& entries = group.entries();
+  const int64_t end = last + 1 < entries.size() ? entries[last + 1].offset : group.data().numel();
+  return {entries[first].offset, end};
+}
+
+}  // namespace
+
+OptimizerDriver::OptimizerDriver(std::vector<OptimizedPartition> partitions,
+                                 std::vector<FlatGroup>& groups,
+                                 const ExecBase& base)
+    : partitions_(std::move(partitions)), groups_(groups) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (const FlatRange& range : groups_[g].ranges()) {
+      TENON_ASSERT(range.partition < partitions_.size(),
+                   "a flat group names a partition without an optimizer");
+      if (partitions_[range.partition].optimizer.info().needs == TENON_OPTIMIZER_ELEMENTWISE) {
+        add_pieces(g, range.first_entry, range.last_entry, range.partition);
+      } else {
+        for (size_t e = range.first_entry; e <= range.last_entry; ++e) {
+          add_pieces(g, e, e, range.partition);
+        }
+      }
+    }
+  }
+  for (const auto& partition : partitions_) {
+    lrs_.push_back(at::zeros({}, at::kDouble));
+    frames_.emplace_back(partition.optimizer.instance().host(), base);
+  }
+  bind();
+}
+
+OptimizerDriver::~OptimizerDriver() = default;
+
+void OptimizerDriver::add_pieces(size_t group,
+                                 size_t first_entry,
+                                 size_t last_entry,
+                                 uint32_t partition) {
+  Piece piece;
+  piece.group = group;
+  piece.first_entry = first_entry;
+  piece.last_entry = last_entry;
+  piece.partition = partition;
+  FlatGroup& flat = groups_[group];
+  const OptimizerInfo& info = partitions_[partition].optimizer.info();
+  if (info.needs == TENON_OPTIMIZER_ELEMENTWISE) {
+    const auto [begin, end] = extent(flat, first_entry, last_entry);
+    piece.data = flat.data().narrow(0, begin, end - begin);
+    piece.grad = flat.grad().narrow(0, begin, end - begin);
+  } else {
+    piece.data = flat.data_view(first_entry);
+    piece.grad = flat.grad_view(first_entry);
+  }
+  for (const SlotSpec& slot : info.slots) {
+    const auto dtype =
+        slot.dtype >= TENON_CLASS_FIRST ? flat.dtype() : static_cast<at::ScalarType>(slot.dtype);
+    const auto options = piece.data.options().dtype(dtype);
+    piece.slots.push_back(slot.shape == TENON_SLOT_SCALAR
+                              ? at::full({}, slot.init, options)
+                              : at::full(piece.data.sizes(), slot.init, options));
+  }
+  pieces_.push_back(std::move(piece));
+}
+
+// Gives all pieces counters in one tensor, so that one addition advances them.
+void OptimizerDriver::bind() {
+  std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) {
+    return a.partition < b.partition;
+  });
+  steps_ = at::zeros({static_cast<int64_t>(pieces_.size())}, at::kFloat);
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    pieces_[i].step = steps_.select(0, static_cast<int64_t>(i));
+    pieces_[i].step.fill_(pieces_[i].updates);
+  }
+}
+
+// Where the entries of a piece differ in whether they were touched, cuts it into pieces that do
+// not.
+void OptimizerDriver::cut_where_untouched() {
+  std::vector<Piece> result;
+  bool has_cut = false;
+  for (Piece& piece : pieces_) {
+    const auto& entries = groups_[piece.group].entries();
+    size_t first = piece.first_entry;
+    for (size_t e = piece.first_entry; e <= piece.last_entry; ++e) {
+      const bool ends = e == piece.last_entry || entries[e + 1].touched != entries[e].touched;
+      if (!ends) {
+        continue;
+      }
+      if (first == piece.first_entry && e == piece.last_entry) {
+        piece.touched = entries[e].touched;
+        result.push_back(std::move(piece));
+        break;
+      }
+      has_cut = true;
+      const int64_t origin = entries[piece.first_entry].offset;
+      const auto [begin, end] = extent(groups_[piece.group], first, e);
+      const auto cut = [&](const at::Tensor& whole) {
+        return whole.narrow(0, begin - origin, end - begin);
+      };
+      Piece part;
+      part.group = piece.group;
+      part.first_entry = first;
+      part.last_entry = e;
+      part.partition = piece.partition;
+      part.data = cut(piece.data);
+      part.grad = cut(piece.grad);
+      part.updates = piece.step.item<float>();
+      part.touched = entries[e].touched;
+      for (const at::Tensor& slot : piece.slots) {
+        part.slots.push_back(slot.dim() == 0 ? slot.clone() : cut(slot));
+      }
+      result.push_back(std::move(part));
+      first = e + 1;
+    }
+  }
+  pieces_ = std::move(result);
+  if (has_cut) {
+    for (Piece& piece : pieces_) {
+      if (piece.step.defined()) {
+        piece.updates = piece.step.item<float>();
+      }
+    }
+    bind();
+  }
+}
+
+void OptimizerDriver::update(double factor, const CallPlace& place) {
+  const at::AutoGradMode no_grad(false);
+  cut_where_untouched();
+  const bool all =
+      std::all_of(pieces_.begin(), pieces_.end(), [](const Piece& p) { return p.touched; });
+  if (all) {
+    steps_.add_(1);
+  } else {
+    for (Piece& piece : pieces_) {
+      if (piece.touched) {
+        piece.step.add_(1);
+      }
+    }
+  }
+  std::vector<tenon_tensor*> parameters;
+  std::vector<const tenon_tensor*> grads;
+  std::vector<tenon_tensor*> slots;
+  std::vector<const tenon_tensor*> steps;
+  auto piece = pieces_.begin();
+  for (uint32_t i = 0; i < partitions_.size(); ++i) {
+    const auto first = piece;
+    piece = std::find_if(piece, pieces_.end(), [&](const Piece& p) { return p.partition != i; });
+    parameters.clear();
+    grads.clear();
+    slots.clear();
+    steps.clear();
+    for (auto it = first; it != piece; ++it) {
+      if (it->touched) {
+        parameters.push_back(borrow_mutable(it->data));
+        grads.push_back(borrow(it->grad));
+        steps.push_back(borrow(it->step));
+      }
+    }
+    if (parameters.empty()) {
+      continue;
+    }
+    const OptimizerProxy& optimizer = partitions_[i].optimizer;
+    for (size_t s = 0; s < optimizer.info().slots.size(); ++s) {
+      for (auto it = first; it != piece; ++it) {
+        if (it->touched) {
+          slots.push_back(borrow_mutable(it->slots[s]));
+        }
+      }
+    }
+    lrs_[i].fill_(partitions_[i].lr * factor);
+    tenon_update_args args{};
+    args.struct_size = sizeof(args);
+    args.num_pieces = parameters.size();
+    args.parameters = parameters.data();
+    args.grads = grads.data();
+    args.slots = slots.data();
+    args.steps = steps.data();
+    args.lr = borrow(lrs_[i]);
+    args.found_inf = nullptr;
+    frames_[i].move_to(place);
+    optimizer.update(frames_[i].exec(), args);
+  }
+}
+
+double OptimizerDriver::lr(double factor) const {
+  return partitions_.empty() ? 0 : partitions_.front().lr * factor;
+}
+
+}  // namespace tenon

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Drives the dense optimizers over the flat groups: cuts them into pieces, owns slots and step
+// counters, and hands each optimizer the pieces of its partition. The formulas are the plugins'.
+// Invariants: a parameter that received no gradient in a step is not touched, and neither are its
+// slots and its counter; every element of a piece has had the same number of updates, so a piece is
+// cut, for good, where its parameters part ways. Threads: the train thread.
+#pragma once
+
+#include "host/plugin/optimizer_proxy.hpp"
+#include "host/tensor/exec_frame.hpp"
+#include "host/tensor/flat_group.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace tenon {
+
+// One optimizer and its partition: partition i of the flat groups belongs to element i.
+struct OptimizedPartition {
+  OptimizerProxy optimizer;
+  double lr = 0;  // before schedule and factor
+};
+
+class OptimizerDriver {
+ public:
+  // `groups` is borrowed and outlives the driver.
+  OptimizerDriver(std::vector<OptimizedPartition> partitions,
+                  std::vector<FlatGroup>& groups,
+                  const ExecBase& base);
+  ~OptimizerDriver();
+  OptimizerDriver(const OptimizerDriver&) = delete;
+  OptimizerDriver& operator=(const OptimizerDriver&) = delete;
+
+  // Applies one update with rates lr * factor.
+  // Errors  plugin.failed
+  void update(double factor, const CallPlace& place);
+
+  // The rate of the first partition under `factor`: what a log line shows.
+  double lr(double factor) const;
+
+ private:
+  struct Piece;
+
+  void add_pieces(size_t group, size_t first_entry, size_t last_entry, uint32_t partition);
+  void cut_where_untouched();
+  void bind();
+
+  std::vector<OptimizedPartition> partitions_;
+  std::vector<FlatGroup>& groups_;
+  std::vector<Piece> pieces_;      // sorted by partition
+  at::Tensor steps_;               // [pieces] f32: updates applied
+  std::vector<at::Tensor> lrs_;    // by partition, [] f64
+  std::vector<ExecFrame> frames_;  // by partition
+};
+
+}  // namespace tenon

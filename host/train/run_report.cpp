@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run_report.hpp"
+
+#include "host/metrics/progress.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace tenon {
+namespace {
+
+std::string padded(std::string text, size_t width) {
+  text.resize(std::max(width, text.size() + 1), ' ');
+  return text;
+}
+
+// JSON has no NaN: such a figure is null, as in metrics.jsonl.
+nlohmann::ordered_json number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace
+
+std::string header_text(const RunReport& report) {
+  std::string text = "tenon " + report.version + ", libtorch " + report.torch_version + ", " +
+                     report.device + "\n";
+  size_t role_width = 10;
+  size_t type_width = 14;
+  for (const ReportedComponent& component : report.components) {
+    role_width = std::max(role_width, component.role.size() + 2);
+    type_width = std::max(type_width, component.type.size() + 2);
+  }
+  text += padded("recipe", role_width) + report.recipe.file + ", seed " +
+          std::to_string(report.recipe.seed) + "\n";
+  for (const ReportedComponent& component : report.components) {
+    text +=
+        padded(component.role, role_width) + padded(component.type, type_width) + component.plugin;
+    text += component.detail.empty() ? "\n" : ", " + component.detail + "\n";
+  }
+  text += padded("run", role_width) + report.run_dir;
+  return text;
+}
+
+std::string last_line(const RunReport& report, const Outcome& outcome) {
+  std::string line = outcome.word();
+  line += ": " + outcome.reason + " in " + duration_text(outcome.seconds);
+  const auto eval = outcome.last_metrics.find("eval/loss");
+  if (eval != outcome.last_metrics.end()) {
+    char text[48];
+    std::snprintf(text, sizeof(text), "; eval/loss %.4f", eval->second);
+    line += text;
+  }
+  return line + "; " + report.run_dir;
+}
+
+std::string summary_json(const RunReport& report, const Outcome& outcome) {
+  using nlohmann::ordered_json;
+  ordered_json summary;
+  summary["name"] = report.recipe.name;
+  summary["outcome"] = outcome.word();
+  summary["exit_code"] = static_cast<int>(outcome.code);
+  summary["reason"] = outcome.reason;
+  summary["error_id"] =
+      outcome.error_id.empty() ? ordered_json(nullptr) : ordered_json(outcome.error_id);
+  summary["steps"] = outcome.state.step;
+  summary["updates"] = outcome.state.updates;
+  summary["epochs"] = outcome.state.epochs;
+  summary["windows"] = outcome.state.windows;
+  summary["samples"] = outcome.state.samples;
+  summary["tokens"] = outcome.state.tokens;
+  summary["seconds"] = outcome.seconds;
+  ordered_json metrics = ordered_json::object();
+  for (const auto& [name, value] : outcome.last_metrics) {
+    metrics[name] = number(value);
+  }
+  summary["metrics"] = metrics;
+  summary["parameters"] = report.num_parameters;
+  summary["version"] = report.version;
+  summary["libtorch"] = report.torch_version;
+  summary["device"] = report.device;
+  summary["command_line"] = report.command_line;
+  ordered_json components = ordered_json::array();
+  for (const ReportedComponent& component : report.components) {
+    components.push_back(
+        {{"role", component.role}, {"type", component.type}, {"plugin", component.plugin}});
+  }
+  summary["components"] = components;
+  return summary.dump(2) + "\n";
+}
+
+}  // namespace tenon

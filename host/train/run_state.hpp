@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a run is: what a checkpoint must know to go on, and nothing that can be derived.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon {
+
+struct RunState {
+  uint64_t step = 0;     // update attempts begun
+  uint64_t updates = 0;  // updates applied
+  uint64_t epochs = 0;   // finished
+  uint64_t windows = 0;  // finished
+  int64_t samples = 0;   // trained on, of all ranks
+  int64_t tokens = 0;
+};
+
+}  // namespace tenon

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run_training.hpp"
+
+#include "host/data/proxy_source.hpp"
+#include "host/device/device.hpp"
+#include "host/device/host_memory.hpp"
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+#include "host/metrics/run_folder.hpp"
+#include "host/plugin/model_proxy.hpp"
+#include "host/tensor/op_service.hpp"
+#include "host/tensor/philox.hpp"
+#include "host/tensor/tensor_service.hpp"
+#include "host/train/component_factory.hpp"
+#include "host/train/optimizer_groups.hpp"
+#include "host/train/run_report.hpp"
+#include "host/train/trainer.hpp"
+
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/ScalarTypeToTypeMeta.h>
+
+#include <algorithm>
+#include <tenon_build.hpp>
+
+namespace tenon {
+namespace {
+
+tenon_mesh single_rank_mesh() {
+  tenon_mesh mesh{};
+  mesh.struct_size = sizeof(mesh);
+  mesh.world_size = 1;
+  std::fill(std::begin(mesh.size), std::end(mesh.size), 1u);
+  return mesh;
+}
+
+// Process-wide settings, before the first operator.
+void set_up_device(const Recipe& recipe, at::ScalarType dtype) {
+  if (recipe.deterministic) {
+    choose_reproducible_math();
+    set_deterministic(Deterministic::kYes);
+  }
+  keep_freed_memory();
+  set_compute_threads(recipe.compute_threads);
+  // Modules of the torch lane build their parameters in the default dtype.
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(dtype));
+}
+
+ReportedComponent reported(std::string role,
+                           const ComponentInstance& instance,
+                           std::string detail = "") {
+  const PluginContext& plugin = instance.plugin();
+  return {std::move(role), instance.type(), plugin.id + " " + plugin.version, std::move(detail)};
+}
+
+// Everything that a run consists of, in the order in which it comes to be. Destroyed the other way
+// round.
+class Run {
+ public:
+  Run(const Recipe& recipe, PluginRegistry& registry, const RunRequest& request)
+      : recipe_(recipe),
+        request_(request),
+        dtype_(recipe.train.precision == Precision::kFp64 ? at::kDouble : at::kFloat),
+        mesh_(single_rank_mesh()),
+        factory_(registry, recipe, mesh_) {
+    exec_.seed = mix_seeds(recipe.seed, stream_of("exec"));
+    exec_.compute_dtype = dtype_;
+    exec_.mesh = &mesh_;
+    exec_.tensors = tensor_service();
+    exec_.ops = op_service();
+  }
+
+  // Creates the components and holds them against each other. Nothing of size is allocated.
+  void check() {
+    set_up_device(recipe_, dtype_);
+    model_.emplace(factory_.create(recipe_.model.use, "model"));
+    train_source_.emplace(DatasetProxy(factory_.create(recipe_.data.train, "data/train")));
+    if (!recipe_.data.eval.empty()) {
+      eval_source_.emplace(
+          DatasetProxy(factory_.create(recipe_.data.eval.front().use, "data/eval")));
+    }
+    std::vector<NamedLoss> losses;
+    for (size_t i = 0; i < recipe_.losses.size(); ++i) {
+      const LossUse& use = recipe_.losses[i];
+      losses.push_back({use.name,
+                        use.weight,
+                        use.inputs,
+                        LossProxy(factory_.create(use.use, "losses/" + std::to_string(i)))});
+      report_components_.push_back(reported("loss", losses.back().proxy.instance()));
+    }
+    if (recipe_.lr_scheduler.has_value()) {
+      scheduler_.emplace(factory_.create(*recipe_.lr_scheduler, "lr_scheduler"));
+    }
+    for (size_t i = 0; i < recipe_.hooks.size(); ++i) {
+      hooks_.emplace_back(factory_.create(recipe_.hooks[i], "hooks/" + std::to_string(i)));
+    }
+    for (size_t i = 0; i < recipe_.sinks.size(); ++i) {
+      sink_proxies_.emplace_back(factory_.create(recipe_.sinks[i], "sinks/" + std::to_string(i)));
+    }
+    graph_ = describe_model(*model_);
+    map_model_inputs();
+    losses_.emplace(std::move(losses), graph_, recipe_.model.name, exec_);
+    check_fields(*train_source_);
+    if (eval_source_.has_value()) {
+      check_fields(*eval_source_);
+    }
+    optimizer_plan_ = plan_optimizers(recipe_.optimizer, graph_);
+    for (size_t i = 0; i < optimizer_plan_.partitions.size(); ++i) {
+      const PlannedPartition& partition = optimizer_plan_.partitions[i];
+      partitions_.push_back(
+          {OptimizerProxy(factory_.create(partition.use, "optimizer/" + std::to_string(i))),
+           partition.lr});
+    }
+    plan_ = plan_loop(recipe_,
+                      *losses_,
+                      hooks_,
+                      scheduler_.has_value() ? &*scheduler_ : nullptr,
+                      mesh_.world_size);
+  }
+
+  Outcome train() {
+    RunFolder folder = RunFolder::create(request_.run_dir, recipe_.name);
+    attach_log_file(folder.file("log.txt"));
+    folder.write("recipe.json", frozen_recipe(recipe_));
+    Progress progress(request_.style);
+    const RunReport report = make_report(folder.path());
+    progress.say(header_text(report));
+    Outcome outcome;
+    try {
+      outcome = run_loop(folder, progress);
+    } catch (const Error& error) {  // before the loop could begin, but with a folder to tell it in
+      log_error(error.what());
+      outcome.code = error.exit_code();
+      outcome.reason = error.what();
+      outcome.error_id = error.id();
+    }
+    try {
+      folder.write("summary.json", summary_json(report, outcome));
+    } catch (const Error& error) {
+      log_warning(error.what());
+    }
+    const std::string line = last_line(report, outcome);
+    progress.say(line);
+    flush_log();
+    return outcome;
+  }
+
+ private:
+  // "inputs" of the model: from the names it reads to those that the datasets have.
+  void map_model_inputs() {
+    for (const auto& [name, field] : recipe_.model.inputs) {
+      const auto value = std::find_if(
+          graph_.values.begin(), graph_.values.end(), [&, &wanted = name](const ModelValue& v) {
+            return v.maker == kNoIndex && v.name == wanted;
+          });
+      if (value == graph_.values.end()) {
+        throw Error(
+            "model.unknown_input",
+            "the model reads no field '" + name + "', which \"inputs\" maps to '" + field + "'");
+      }
+      value->source = field;
+    }
+  }
+
+  void check_fields(ProxySource& source) {
+    const auto& fields = *source.info().schema;
+    check_model_fields(graph_, fields, source.name());
+    losses_->check_fields(fields, source.name());
+  }
+
+  LoaderOptions loader_options() const {
+    LoaderOptions options;
+    options.batch_size = recipe_.data.batch_size;
+    options.last = recipe_.data.last == LastBatch::kDrop ? Remainder::kDrop : Remainder::kShort;
+    options.samples_per_step = recipe_.data.batch_size * plan_.microbatches_per_step;
+    options.shuffle = recipe_.data.shuffle;
+    options.seed = mix_seeds(recipe_.seed, stream_of("data"));
+    options.num_threads = static_cast<int>(recipe_.data.loader_threads);
+    // Enough for the whole next step beside what prefetch asks for.
+    options.prefetch = static_cast<int>(recipe_.data.prefetch + plan_.microbatches_per_step);
+    return options;
+  }
+
+  RunReport make_report(const std::string& run_dir) {
+    RunReport report{recipe_,
+                     kVersion,
+                     kTorchVersion,
+                     describe_device(at::kCPU),
+                     run_dir,
+                     request_.command_line,
+                     0,
+                     1,
+                     {}};
+    report.num_parameters = graph_.num_elements();
+    report.microbatches_per_step = plan_.microbatches_per_step;
+    report.components.push_back(reported("model",
+                                         model_->instance(),
+                                         grouped_digits(report.num_parameters) + " parameters in " +
+                                             std::to_string(graph_.blocks.size()) +
+                                             (graph_.blocks.size() == 1 ? " block" : " blocks")));
+    report.components.push_back(
+        reported("data", train_source_->proxy().instance(), size_text(*train_source_)));
+    if (eval_source_.has_value()) {
+      report.components.push_back(
+          reported("eval", eval_source_->proxy().instance(), size_text(*eval_source_)));
+    }
+    report.components.insert(
+        report.components.end(), report_components_.begin(), report_components_.end());
+    report.components.push_back(reported("optimizer", partitions_.front().optimizer.instance()));
+    if (scheduler_.has_value()) {
+      report.components.push_back(reported("schedule", scheduler_->instance()));
+    }
+    for (const HookProxy& hook : hooks_) {
+      report.components.push_back(reported("hook", hook.instance()));
+    }
+    for (const MetricSinkProxy& sink : sink_proxies_) {
+      report.components.push_back(reported("sink", sink.instance()));
+    }
+    return report;
+  }
+
+  static std::string size_text(ProxySource& source) {
+    const DataSourceInfo& info = source.info();
+    if (info.has_windows) {
+      return "in windows";
+    }
+    return info.style == DatasetStyle::kMap ? grouped_digits(source.size(nullptr)) + " samples"
+                                            : "a stream";
+  }
+
+  Outcome run_loop(const RunFolder& folder, Progress& progress) {
+    ParameterLayout layout;
+    layout.dtype = dtype_;
+    layout.partition_of = [this](uint32_t p) { return optimizer_plan_.partition_of[p]; };
+    layout.is_frozen = [](uint32_t) { return false; };
+    ParameterStore parameters(graph_, layout);
+    ExecFrame init_frame(model_->instance().host(), exec_);
+    ModelRunner runner(*model_,
+                       parameters,
+                       exec_,
+                       recipe_.train.recompute == Recompute::kBlocks ? RecomputeMode::kBlocks
+                                                                     : RecomputeMode::kNone);
+    OptimizerDriver optimizer(std::move(partitions_), parameters.groups(), exec_);
+    DataStream train_data(*train_source_, loader_options());
+    std::optional<DataStream> eval_data;
+    if (eval_source_.has_value()) {
+      eval_data.emplace(*eval_source_, for_evaluation(loader_options(), recipe_.eval.batches));
+    }
+    MetricBook metrics;
+    SinkList sinks(std::move(sink_proxies_));
+    sinks.open(folder.path());
+    SingleRank collective;
+    const SignalWatch signals;
+    TrainerParts parts{.recipe = recipe_,
+                       .plan = plan_,
+                       .parameters = parameters,
+                       .model = runner,
+                       .losses = *losses_,
+                       .optimizer = optimizer,
+                       .lr_scheduler = scheduler_.has_value() ? &*scheduler_ : nullptr,
+                       .train_data = train_data,
+                       .eval_data = eval_data.has_value() ? &*eval_data : nullptr,
+                       .metrics = metrics,
+                       .sinks = sinks,
+                       .progress = progress,
+                       .collective = collective,
+                       .signals = &signals,
+                       .run_dir = folder.path(),
+                       .initialise = [&] {
+                         parameters.initialise(*model_,
+                                               init_frame.exec(),
+                                               mix_seeds(recipe_.seed, stream_of("init")));
+                       }};
+    Trainer trainer(std::move(parts), std::move(hooks_));
+    return trainer.run();
+  }
+
+  const Recipe& recipe_;
+  const RunRequest& request_;
+  at::ScalarType dtype_;
+  tenon_mesh mesh_;
+  ExecBase exec_;
+  ComponentFactory factory_;
+  std::optional<ModelProxy> model_;
+  std::optional<ProxySource> train_source_;
+  std::optional<ProxySource> eval_source_;
+  std::optional<LrSchedulerProxy> scheduler_;
+  std::vector<HookProxy> hooks_;
+  std::vector<MetricSinkProxy> sink_proxies_;
+  ModelGraph graph_;
+  std::optional<LossSet> losses_;
+  OptimizerPlan optimizer_plan_;
+  std::vector<OptimizedPartition> partitions_;
+  LoopPlan plan_;
+  std::vector<ReportedComponent> report_components_;
+};
+
+}  // namespace
+
+void check_training(const Recipe& recipe, PluginRegistry& registry) {
+  const RunRequest request;
+  Run(recipe, registry, request).check();
+}
+
+Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRequest& request) {
+  Run run(recipe, registry, request);
+  run.check();
+  return run.train();
+}
+
+}  // namespace tenon

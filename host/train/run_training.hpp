@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One training run, from a checked recipe to its outcome: creates the components, matches them with
+// each other, allocates, makes the run folder, runs the loop and leaves the summary. Invariant:
+// what can be known to be wrong without allocating is found before the run folder exists. Threads:
+// [main]; plugins must be vetted before, since this starts threads.
+#pragma once
+
+#include "host/metrics/progress.hpp"
+#include "host/plugin/registry.hpp"
+#include "host/recipe/recipe.hpp"
+#include "host/train/outcome.hpp"
+
+#include <string>
+
+namespace tenon {
+
+struct RunRequest {
+  std::string run_dir;  // "": runs/NAME-TIME
+  Progress::Style style = Progress::Style::kAuto;
+  std::string command_line;  // for the summary
+};
+
+// Creates the recipe's components and holds them against each other, without allocating or
+// training: what
+// `--validate` can still find after the recipe itself is known to be sound.
+// Errors  as run_training's before the folder exists
+void check_training(const Recipe& recipe, PluginRegistry& registry);
+
+// Errors  whatever ends a run before its folder exists; later errors are in the outcome
+Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRequest& request);
+
+}  // namespace tenon

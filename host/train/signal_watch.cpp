@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/signal_watch.hpp"
+
+namespace tenon {
+namespace {
+
+// A handler has no arguments but the number: this is where it leaves word.
+volatile std::sig_atomic_t first_signal = 0;
+
+void on_signal(int signal) {
+  if (first_signal != 0) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+    return;
+  }
+  first_signal = signal;
+}
+
+}  // namespace
+
+SignalWatch::SignalWatch() {
+  first_signal = 0;
+  struct sigaction action {};
+  action.sa_handler = &on_signal;
+  sigemptyset(&action.sa_mask);
+  // Reads that a signal interrupts go on: a loader must not fail because the user wants to stop.
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, &old_term_);
+  sigaction(SIGINT, &action, &old_int_);
+}
+
+SignalWatch::~SignalWatch() {
+  sigaction(SIGTERM, &old_term_, nullptr);
+  sigaction(SIGINT, &old_int_, nullptr);
+}
+
+int SignalWatch::received() const {
+  return first_signal;
+}
+
+const char* SignalWatch::name(int signal) {
+  return signal == SIGTERM ? "SIGTERM" : signal == SIGINT ? "SIGINT" : "a signal";
+}
+
+}  // namespace tenon

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SIGTERM and SIGINT, as a question that the loop asks: the first one asks it to end in order, the
+// second one of either ends the process by that signal.
+// Invariant: handlers are those of before once the object is gone.
+// Threads: [main]; `received` from any.
+#pragma once
+
+#include <csignal>
+
+namespace tenon {
+
+class SignalWatch {
+ public:
+  SignalWatch();
+  ~SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+  // The first signal that came, or 0.
+  int received() const;
+  // "SIGTERM".
+  static const char* name(int signal);
+
+ private:
+  struct sigaction old_term_ {};
+  struct sigaction old_int_ {};
+};
+
+}  // namespace tenon

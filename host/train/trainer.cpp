@@ -1,0 +1,780 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Read from Trainer::run downwards.
+#include "host/train/trainer.hpp"
+
+#include <tenon/hook.h>
+
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+#include "host/metrics/metrics_service.hpp"
+#include "host/optim/clip.hpp"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <new>
+#include <unistd.h>
+
+namespace tenon {
+
+struct Trainer::Microbatch {
+  Batch batch;
+  std::vector<at::Tensor> counts;  // by loss, [] f64
+  std::vector<at::Tensor> sums;    // by loss
+  std::vector<at::Tensor> seeds;   // by loss: what its sum is multiplied with
+  double aux_scale = 1;
+};
+
+namespace {
+
+// weight / total, and 0 where there is nothing to divide by.
+at::Tensor seed_of(double weight, const at::Tensor& total) {
+  if (total.is_cpu()) {
+    const double count = total.item<double>();
+    return at::scalar_tensor(count != 0 ? weight / count : 0.0, at::kDouble);
+  }
+  return at::where(total != 0, weight / total, at::zeros_like(total));
+}
+
+}  // namespace
+
+LoopPlan plan_loop(const Recipe& recipe,
+                   const LossSet& losses,
+                   const std::vector<HookProxy>& hooks,
+                   const LrSchedulerProxy* lr_scheduler,
+                   uint32_t world_size) {
+  check_writers(hooks);
+  LoopPlan plan;
+  plan.microbatches_per_step = microbatches_per_step(recipe, world_size);
+  // A count that is taken before a hook changes the batch would be wrong; with one microbatch it is
+  // taken after.
+  const bool batch_is_written = any_writes(hooks, TENON_EVENT_AFTER_DATA, TENON_TOUCH_BATCH);
+  plan.counts_ahead =
+      losses.count_from_batch() && (plan.microbatches_per_step == 1 || !batch_is_written);
+  if (!plan.counts_ahead && losses.size() > 1) {
+    throw Error("loss.late_count",
+                "several losses are each divided by a count of their own, which must be known "
+                "before the first "
+                "backward; here one of them counts after the forward, or a hook changes batches "
+                "while gradients "
+                "are accumulated. Use one loss, or no accumulation");
+  }
+  if (!plan.counts_ahead && recipe.train.normalize == Normalize::kMicrobatch) {
+    throw Error(
+        "loss.late_count",
+        "\"normalize\": \"microbatch\" divides each microbatch by its own count, which must be "
+        "known before its backward; this loss counts after the forward, or a hook changes "
+        "batches while gradients are accumulated");
+  }
+  if (recipe.train.total_steps.has_value()) {
+    plan.total_steps = static_cast<uint64_t>(*recipe.train.total_steps);
+  } else if (recipe.train.steps.has_value()) {
+    plan.total_steps = static_cast<uint64_t>(*recipe.train.steps);
+  } else if (lr_scheduler != nullptr && lr_scheduler->needs_total()) {
+    throw Error("recipe.no_total",
+                "/lr_scheduler: the schedule needs the length of the run in steps, and the horizon "
+                "is not in steps; "
+                "give /train/total_steps");
+  }
+  return plan;
+}
+
+Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
+    : parts_(std::move(parts)),
+      train_(parts_.recipe.train),
+      eval_(parts_.recipe.eval),
+      agreement_(parts_.collective),
+      hooks_(std::move(hooks), parts_.collective.rank(), *this) {
+  const bool is_plain = parts_.losses.size() == 1 && parts_.losses.weight(0) == 1;
+  for (size_t l = 0; l < parts_.losses.size(); ++l) {
+    loss_figures_.push_back(is_plain ? "loss" : "loss/" + parts_.losses.name(l));
+  }
+}
+
+// ---- the run ----
+
+Outcome Trainer::run() {
+  start_ = std::chrono::steady_clock::now();
+  logged_at_ = start_;
+  const MetricsInUse in_use(parts_.metrics);
+  std::optional<Error> failure;
+  try {
+    train();
+  } catch (const Error& error) {
+    failure = error;
+  } catch (const std::bad_alloc&) {
+    failure =
+        Error("run.out_of_memory", "the machine has no memory left; use a smaller batch or model");
+  } catch (const c10::Error& error) {
+    failure = Error("run.operator_failed", error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    failure = Error("run.internal", error.what());
+  }
+  if (failure.has_value()) {
+    log_error(failure->what());
+    // Before the first step the catalogue says whose fault it is; after it, the run has failed.
+    outcome_.code = state_.step == 0 ? failure->exit_code() : ExitCode::kFailed;
+    outcome_.reason = failure->what();
+    outcome_.error_id = failure->id();
+    hooks_.fire_in_reverse(TENON_EVENT_ON_ERROR, failure->what());
+  }
+  outcome_.state = state_;
+  outcome_.seconds = seconds_so_far();
+  hooks_.event().is_train = 1;
+  hooks_.fire_in_reverse(TENON_EVENT_END, outcome_.reason);
+  parts_.train_data.close_window();
+  parts_.sinks.flush();
+  for (const char* name : {"loss", "eval/loss", "lr", "grad_norm"}) {
+    if (const auto value = parts_.metrics.last(name)) {
+      outcome_.last_metrics[name] = *value;
+    }
+  }
+  return outcome_;
+}
+
+void Trainer::train() {
+  fire(TENON_EVENT_BEFORE_INIT);
+  parts_.initialise();
+  fire(TENON_EVENT_AFTER_INIT);
+  fire(TENON_EVENT_START);
+  start_ = std::chrono::steady_clock::now();
+  logged_at_ = start_;
+  settle_wishes();
+  if (eval_.at_start) {
+    evaluate();
+  }
+  if (parts_.train_data.source().info().has_windows) {
+    fire(TENON_EVENT_WINDOW_MODE);
+  }
+  while (!is_over()) {
+    run_epoch();
+  }
+  if (state_.step != logged_step_) {
+    log_step();
+  }
+  if (eval_.at_end && outcome_.code == ExitCode::kDone) {
+    evaluate();
+  }
+}
+
+void Trainer::run_epoch() {
+  const uint64_t step_before = state_.step;
+  hooks_.event().epoch = state_.epochs;
+  fire(TENON_EVENT_BEFORE_EPOCH);
+  settle_wishes();
+  parts_.train_data.begin_epoch(state_.epochs);
+  bool is_finished = false;
+  for (uint64_t window = 0; !is_over() && !is_finished; ++window) {
+    if (open_next_window()) {
+      hooks_.event().window = window;
+      run_window();
+    } else {
+      is_finished = true;
+    }
+  }
+  hooks_.event().window = 0;
+  hooks_.event().window_label = "";
+  parts_.train_data.close_window();
+  if (is_finished) {
+    if (state_.step == step_before) {
+      throw Error("data.empty",
+                  parts_.train_data.source().name() + " gave no batch in a whole epoch");
+    }
+    ++state_.epochs;
+    check_horizon();
+    if (eval_.every_epochs > 0 && state_.epochs % static_cast<uint64_t>(eval_.every_epochs) == 0) {
+      evaluate();
+    }
+  }
+  fire(TENON_EVENT_AFTER_EPOCH);
+  settle_wishes();
+}
+
+// A rank without a window ends the epoch for all.
+bool Trainer::open_next_window() {
+  const bool has_window = parts_.train_data.next_window();
+  return !any_rank(!has_window);
+}
+
+void Trainer::run_window() {
+  DataStream& data = parts_.train_data;
+  hooks_.event().window_label = data.window_label().c_str();
+  fire(TENON_EVENT_BEFORE_WINDOW);
+  settle_wishes();
+  bool has_data = !any_rank(!data.loader().has_next());
+  bool is_capped = false;
+  for (int64_t steps = 1; has_data && !is_over() && !is_capped; ++steps) {
+    has_data = run_step();
+    is_capped =
+        has_data && train_.steps_per_window.has_value() && steps >= *train_.steps_per_window;
+  }
+  if (!has_data) {
+    fire(TENON_EVENT_OUT_OF_DATA);
+    if (data.loader().num_dropped() > 0) {
+      log_info(std::to_string(data.loader().num_dropped()) +
+               " samples were left out at the end of the window" +
+               (data.window_label().empty() ? "" : " " + data.window_label()));
+    }
+  }
+  // A window that a horizon or a wish cut short is left, not finished.
+  if (!has_data || is_capped) {
+    ++state_.windows;
+    check_horizon();
+    if (eval_.every_windows > 0 &&
+        state_.windows % static_cast<uint64_t>(eval_.every_windows) == 0) {
+      evaluate();
+    }
+  }
+  fire(TENON_EVENT_AFTER_WINDOW);
+  settle_wishes();
+}
+
+// One update attempt. Returns whether any data is left for another one in this window.
+bool Trainer::run_step() {
+  ++state_.step;
+  hooks_.event().step = state_.step;
+  hooks_.event().microbatch = 0;
+  fire(TENON_EVENT_BEFORE_STEP);
+
+  std::vector<Microbatch> microbatches = take_microbatches();
+  microbatches_ = &microbatches;
+  if (parts_.plan.counts_ahead && microbatches.size() > 1) {
+    count_ahead(microbatches);
+  }
+  for (size_t i = 0; i < microbatches.size(); ++i) {
+    Microbatch& microbatch = microbatches[i];
+    hooks_.event().microbatch = i;
+    batch_ = &microbatch.batch;
+    fire(TENON_EVENT_AFTER_DATA);
+    if (i == 0) {
+      if (parts_.plan.counts_ahead && microbatches.size() == 1) {
+        count_ahead(microbatches);
+      }
+      if (!parts_.train_data.loader().has_next()) {
+        agreement_.vote(Vote::kOutOfData);
+      }
+      vote_on_interruption();
+      agreement_.start();
+    }
+    run_microbatch(microbatch);
+  }
+  batch_ = nullptr;
+  hooks_.event().microbatch = 0;
+  if (!parts_.plan.counts_ahead) {
+    final_scale_ = seed_of(parts_.losses.weight(0), total_of(microbatches, 0));
+  }
+  record_losses(microbatches);
+
+  const Decision decision = agreement_.settle();
+  finish_gradients();
+  const bool is_applied = !decision.has(Vote::kSkipUpdate);
+  applied_ = at::scalar_tensor(is_applied ? 1.0 : 0.0, at::kDouble);
+  fire(TENON_EVENT_BEFORE_OPTIMIZER_STEP);
+  const double factor = lr_factor();
+  if (is_applied) {
+    parts_.optimizer.update(factor, CallPlace{state_.step, 0, true});
+    ++state_.updates;
+  }
+  fire(TENON_EVENT_AFTER_OPTIMIZER_STEP);
+  for (FlatGroup& group : parts_.parameters.groups()) {
+    group.clear_grads();
+  }
+  parts_.metrics.set("lr", parts_.optimizer.lr(factor));
+  act_on(decision);
+  check_horizon();
+  if (is_log_due()) {
+    log_step();
+  }
+  fire(TENON_EVENT_AFTER_STEP);
+  if (!is_applied) {
+    fire(TENON_EVENT_UPDATE_SKIPPED);
+  }
+  microbatches_ = nullptr;
+  const bool is_due = eval_.every_steps > 0 &&
+                      state_.step % static_cast<uint64_t>(eval_.every_steps) == 0 &&
+                      parts_.eval_data != nullptr;
+  if (is_due || decision.has(Vote::kEvaluate)) {
+    evaluate();
+  }
+  return !decision.has(Vote::kOutOfData);
+}
+
+void Trainer::run_microbatch(Microbatch& microbatch) {
+  const CallPlace place{state_.step, static_cast<uint32_t>(hooks_.event().microbatch), true};
+  const bool has_samples = microbatch.batch.samples > 0;
+  fire(TENON_EVENT_BEFORE_FORWARD);
+  if (has_samples) {
+    parts_.model.forward(microbatch.batch, place);
+  }
+  fire(TENON_EVENT_AFTER_FORWARD);
+  fire(TENON_EVENT_BEFORE_LOSS);
+  if (has_samples) {
+    microbatch.sums = parts_.losses.compute(parts_.model, microbatch.batch, place);
+    if (!parts_.plan.counts_ahead) {
+      microbatch.counts = parts_.losses.count(parts_.model, microbatch.batch, place);
+      if (!parts_.model.aux_losses().empty()) {
+        throw Error("loss.late_count",
+                    "the model adds the auxiliary loss '" + parts_.model.aux_losses().front().name +
+                        "', but the main loss is counted after the forward, so that the two cannot "
+                        "be weighed");
+      }
+    }
+  }
+  fire(TENON_EVENT_AFTER_LOSS);
+  for (const AuxLoss& aux : parts_.model.aux_losses()) {
+    parts_.metrics.add_tensor("aux/" + aux.name, aux.sum, aux.count);
+  }
+  fire(TENON_EVENT_BEFORE_BACKWARD);
+  if (has_samples) {
+    parts_.losses.backward(parts_.model, microbatch.seeds);
+    parts_.model.backward(microbatch.aux_scale);
+  }
+  fire(TENON_EVENT_AFTER_BACKWARD);
+  state_.samples += microbatch.batch.samples;
+  state_.tokens += microbatch.batch.tokens;
+}
+
+// ---- counting and normalising ----
+
+// All microbatches of the step; fewer where the window ends: an accumulation never crosses it.
+std::vector<Trainer::Microbatch> Trainer::take_microbatches() {
+  std::vector<Microbatch> microbatches;
+  Loader& loader = parts_.train_data.loader();
+  for (int64_t i = 0; i < parts_.plan.microbatches_per_step; ++i) {
+    auto batch = loader.next();
+    if (!batch.has_value()) {
+      break;
+    }
+    microbatches.emplace_back();
+    microbatches.back().batch = std::move(*batch);
+    // Where counts come late, all sums are seeded with 1 and the gradients are divided at the end.
+    microbatches.back().seeds.assign(parts_.losses.size(), at::scalar_tensor(1.0, at::kDouble));
+  }
+  return microbatches;
+}
+
+void Trainer::count_ahead(std::vector<Microbatch>& microbatches) {
+  for (size_t i = 0; i < microbatches.size(); ++i) {
+    Microbatch& microbatch = microbatches[i];
+    if (microbatch.batch.samples > 0) {
+      microbatch.counts = parts_.losses.count(
+          microbatch.batch, CallPlace{state_.step, static_cast<uint32_t>(i), true});
+    } else {
+      microbatch.counts.assign(parts_.losses.size(), at::zeros({}, at::kDouble));
+    }
+  }
+  seed_losses(microbatches);
+}
+
+// The count of one loss over all microbatches and ranks.
+at::Tensor Trainer::total_of(const std::vector<Microbatch>& microbatches, size_t loss) {
+  at::Tensor total = at::zeros({}, at::kDouble);
+  for (const Microbatch& microbatch : microbatches) {
+    if (loss < microbatch.counts.size()) {
+      total = total + microbatch.counts[loss];
+    }
+  }
+  if (parts_.collective.world_size() > 1) {
+    double value = total.item<double>();
+    parts_.collective.all_reduce(std::span(&value, 1), Reduce::kSum);
+    total = at::scalar_tensor(value, at::kDouble);
+  }
+  return total;
+}
+
+// By items: each sum counts for what it is of all items of the step. By microbatch: each microbatch
+// counts the same.
+void Trainer::seed_losses(std::vector<Microbatch>& microbatches) {
+  const double num_parts = static_cast<double>(microbatches.size()) *
+                           static_cast<double>(parts_.collective.world_size());
+  for (size_t l = 0; l < parts_.losses.size(); ++l) {
+    const at::Tensor total =
+        train_.normalize == Normalize::kItems ? total_of(microbatches, l) : at::Tensor();
+    for (Microbatch& microbatch : microbatches) {
+      microbatch.seeds[l] =
+          train_.normalize == Normalize::kItems
+              ? seed_of(parts_.losses.weight(l), total)
+              : seed_of(parts_.losses.weight(l) / num_parts, microbatch.counts[l]);
+    }
+  }
+  for (Microbatch& microbatch : microbatches) {
+    microbatch.aux_scale = 1.0 / num_parts;
+  }
+}
+
+void Trainer::record_losses(const std::vector<Microbatch>& microbatches) {
+  for (size_t l = 0; l < parts_.losses.size(); ++l) {
+    const std::string& name = loss_figure(l);
+    for (const Microbatch& microbatch : microbatches) {
+      if (!microbatch.sums.empty()) {
+        parts_.metrics.add_tensor(name, microbatch.sums[l], microbatch.counts[l]);
+      }
+    }
+  }
+}
+
+// The mean over the microbatches of this step that have run; undefined where none has.
+at::Tensor Trainer::mean_loss_so_far() const {
+  at::Tensor mean;
+  for (size_t l = 0; microbatches_ != nullptr && l < parts_.losses.size(); ++l) {
+    at::Tensor sum;
+    at::Tensor count;
+    for (const Microbatch& microbatch : *microbatches_) {
+      if (!microbatch.sums.empty()) {
+        const at::Tensor part = microbatch.sums[l].to(at::kDouble);
+        sum = sum.defined() ? sum + part : part;
+        count = count.defined() ? count + microbatch.counts[l] : microbatch.counts[l];
+      }
+    }
+    if (sum.defined()) {
+      const at::Tensor weighted = sum * seed_of(parts_.losses.weight(l), count);
+      mean = mean.defined() ? mean + weighted : weighted;
+    }
+  }
+  return mean;
+}
+
+void Trainer::finish_gradients() {
+  auto& groups = parts_.parameters.groups();
+  if (!parts_.plan.counts_ahead) {
+    scale_grads(groups, final_scale_);
+  }
+  grad_norm_ = at::Tensor();
+  if (train_.clip_grad_norm.has_value()) {
+    grad_norm_ = grad_norm(groups);
+    clip_grad_norm(groups, grad_norm_, *train_.clip_grad_norm);
+    parts_.metrics.add_tensor("grad_norm", grad_norm_, at::ones({}, at::kDouble));
+  }
+  if (train_.clip_grad_value.has_value()) {
+    clip_grad_value(groups, *train_.clip_grad_value);
+  }
+}
+
+// ---- evaluation ----
+
+void Trainer::evaluate() {
+  // The same parameters give the same figures: two reasons to evaluate after one step are one
+  // evaluation.
+  if (parts_.eval_data == nullptr || evaluated_step_ == state_.step) {
+    return;
+  }
+  const auto began = std::chrono::steady_clock::now();
+  const tenon_event saved = hooks_.event();
+  tenon_event& event = hooks_.event();
+  in_evaluation_ = true;
+  event.is_train = 0;
+  event.microbatch = 0;
+  event.window = 0;
+  event.window_label = "";
+  fire(TENON_EVENT_BEFORE_EVALUATE);
+  DataStream& data = *parts_.eval_data;
+  data.begin_epoch(0);
+  fire(TENON_EVENT_BEFORE_EPOCH);
+  std::vector<at::Tensor> sums(parts_.losses.size(), at::zeros({}, at::kDouble));
+  std::vector<at::Tensor> counts = sums;
+  uint64_t microbatch = 0;
+  for (uint64_t window = 0; !any_rank(!data.next_window()); ++window) {
+    event.window = window;
+    event.window_label = data.window_label().c_str();
+    evaluate_window(microbatch, sums, counts);
+  }
+  event.window = 0;
+  event.window_label = "";
+  data.close_window();
+  fire(TENON_EVENT_AFTER_EPOCH);
+  double total = 0;
+  for (size_t l = 0; l < sums.size(); ++l) {
+    double pair[2] = {sums[l].item<double>(), counts[l].item<double>()};
+    parts_.collective.all_reduce(std::span(pair), Reduce::kSum);
+    if (pair[1] == 0) {
+      throw Error("data.empty", data.source().name() + " gave nothing to evaluate on");
+    }
+    const double mean = pair[0] / pair[1];
+    total += parts_.losses.weight(l) * mean;
+    if (sums.size() > 1) {
+      parts_.metrics.set("eval/loss/" + parts_.losses.name(l), mean);
+    }
+  }
+  parts_.metrics.set("eval/loss", total);
+  evaluated_step_ = state_.step;
+  // A record of its own: what training has gathered so far stays for its next record.
+  const MetricRecord record = parts_.metrics.close(state_.step, "eval/");
+  parts_.sinks.write(record);
+  char line[128];
+  std::snprintf(line,
+                sizeof(line),
+                "step %llu  eval/loss %.4f",
+                static_cast<unsigned long long>(state_.step),
+                total);
+  parts_.progress.say(line);
+  fire(TENON_EVENT_AFTER_EVALUATE);
+  in_evaluation_ = false;
+  hooks_.event() = saved;
+  settle_wishes();
+  paused_seconds_ +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+void Trainer::evaluate_window(uint64_t& microbatch,
+                              std::vector<at::Tensor>& sums,
+                              std::vector<at::Tensor>& counts) {
+  tenon_event& event = hooks_.event();
+  DataStream& data = *parts_.eval_data;
+  fire(TENON_EVENT_BEFORE_WINDOW);
+  while (auto batch = data.loader().next()) {
+    event.microbatch = microbatch;
+    const CallPlace place{state_.step, static_cast<uint32_t>(microbatch), false};
+    batch_ = &*batch;
+    fire(TENON_EVENT_AFTER_DATA);
+    fire(TENON_EVENT_BEFORE_FORWARD);
+    if (batch->samples > 0) {
+      parts_.model.forward(*batch, place);
+    }
+    fire(TENON_EVENT_AFTER_FORWARD);
+    fire(TENON_EVENT_BEFORE_LOSS);
+    if (batch->samples > 0) {
+      const auto batch_sums = parts_.losses.compute(parts_.model, *batch, place);
+      const auto batch_counts = parts_.losses.count(parts_.model, *batch, place);
+      for (size_t l = 0; l < sums.size(); ++l) {
+        sums[l] = sums[l] + batch_sums[l].to(at::kDouble);
+        counts[l] = counts[l] + batch_counts[l];
+      }
+    }
+    fire(TENON_EVENT_AFTER_LOSS);
+    parts_.model.clear();
+    batch_ = nullptr;
+    ++microbatch;
+  }
+  event.microbatch = 0;
+  if (!data.has_reached_limit()) {
+    fire(TENON_EVENT_OUT_OF_DATA);
+  }
+  fire(TENON_EVENT_AFTER_WINDOW);
+}
+
+// ---- deciding ----
+
+bool Trainer::any_rank(bool mine) {
+  int64_t value = mine ? 1 : 0;
+  parts_.collective.all_reduce(std::span(&value, 1), Reduce::kMax);
+  return value != 0;
+}
+
+// Between steps wishes act at once.
+void Trainer::settle_wishes() {
+  vote_on_interruption();
+  const Decision decision = agreement_.settle_now();
+  if (decision.has(Vote::kSkipUpdate)) {
+    agreement_.vote(Vote::kSkipUpdate);  // meant for the next step
+  }
+  act_on(decision);
+  if (decision.has(Vote::kEvaluate)) {
+    evaluate();
+  }
+}
+
+void Trainer::vote_on_interruption() {
+  if (parts_.signals != nullptr && parts_.signals->received() != 0) {
+    agreement_.vote(Vote::kInterrupted);
+  }
+  if (!train_.kill_switch.empty() && access(train_.kill_switch.c_str(), F_OK) == 0) {
+    agreement_.vote(Vote::kInterrupted);
+  }
+}
+
+void Trainer::act_on(const Decision& decision) {
+  if (decision.has(Vote::kStop)) {
+    end_with(ExitCode::kDone, stop_reason_.empty() ? "a hook asked to stop" : stop_reason_);
+  }
+  // A signal during the step's computation acts at its end where nobody else has to be asked.
+  const bool is_signalled = parts_.collective.world_size() == 1 && parts_.signals != nullptr &&
+                            parts_.signals->received() != 0;
+  if (decision.has(Vote::kInterrupted) || is_signalled) {
+    const int signal = parts_.signals != nullptr ? parts_.signals->received() : 0;
+    end_with(ExitCode::kStopped,
+             signal != 0 ? std::string("received ") + SignalWatch::name(signal)
+             : !train_.kill_switch.empty() && access(train_.kill_switch.c_str(), F_OK) == 0
+                 ? "the kill switch " + train_.kill_switch + " is there"
+                 : "another rank was interrupted");
+  }
+}
+
+void Trainer::check_horizon() {
+  const auto reached = [](const std::optional<int64_t>& limit, uint64_t value) {
+    return limit.has_value() && value >= static_cast<uint64_t>(*limit);
+  };
+  const auto text = [](uint64_t n, const char* unit) {
+    return "reached " + std::to_string(n) + " " + unit + (n == 1 ? "" : "s");
+  };
+  if (reached(train_.steps, state_.step)) {
+    end_with(ExitCode::kDone, text(state_.step, "step"));
+  } else if (reached(train_.windows, state_.windows)) {
+    end_with(ExitCode::kDone, text(state_.windows, "window"));
+  } else if (reached(train_.epochs, state_.epochs)) {
+    end_with(ExitCode::kDone, text(state_.epochs, "epoch"));
+  } else if (reached(train_.exit_at_step, state_.step)) {
+    end_with(ExitCode::kStopped, "exit_at_step " + std::to_string(*train_.exit_at_step));
+  } else if (reached(train_.exit_after_steps, state_.step)) {
+    end_with(ExitCode::kStopped, "exit_after_steps " + std::to_string(*train_.exit_after_steps));
+  }
+}
+
+void Trainer::end_with(ExitCode code, std::string reason) {
+  if (!is_over_) {
+    is_over_ = true;
+    outcome_.code = code;
+    outcome_.reason = std::move(reason);
+  }
+}
+
+// ---- telling ----
+
+// The one loss of a run is called "loss"; several, or a weighted one, have a figure each beside the
+// sum.
+const std::string& Trainer::loss_figure(size_t l) const {
+  return loss_figures_[l];
+}
+
+bool Trainer::is_log_due() const {
+  return state_.step == 1 ||
+         (train_.log_every > 0 && state_.step % static_cast<uint64_t>(train_.log_every) == 0);
+}
+
+void Trainer::log_step() {
+  const auto now = std::chrono::steady_clock::now();
+  const double seconds =
+      std::max(1e-9, std::chrono::duration<double>(now - logged_at_).count() - paused_seconds_);
+  const double steps = static_cast<double>(state_.step - logged_step_);
+  ProgressState progress;
+  progress.step = state_.step;
+  if (train_.steps.has_value()) {
+    progress.total_steps = static_cast<uint64_t>(*train_.steps);
+  }
+  progress.samples_per_second = static_cast<double>(state_.samples - logged_samples_) / seconds;
+  progress.tokens_per_second = static_cast<double>(state_.tokens - logged_tokens_) / seconds;
+  progress.seconds = seconds_so_far();
+  parts_.metrics.set("samples_per_second", progress.samples_per_second);
+  if (state_.tokens > 0) {
+    parts_.metrics.set("tokens_per_second", progress.tokens_per_second);
+  }
+  parts_.metrics.set("step_seconds", seconds / std::max(1.0, steps));
+  if (parts_.losses.size() > 1 || parts_.losses.weight(0) != 1) {
+    double loss = 0;
+    for (size_t l = 0; l < parts_.losses.size(); ++l) {
+      loss += parts_.losses.weight(l) * parts_.metrics.mean(loss_figure(l));
+    }
+    parts_.metrics.set("loss", loss);
+  }
+  const MetricRecord record = parts_.metrics.close(state_.step);
+  parts_.sinks.write(record);
+  const auto value = [&](const char* name) {
+    const double* found = record.find(name);
+    return found != nullptr ? *found : 0.0;
+  };
+  progress.loss = value("loss");
+  progress.lr = value("lr");
+  if (const double* norm = record.find("grad_norm")) {
+    progress.grad_norm = *norm;
+  }
+  parts_.progress.show(progress);
+  logged_step_ = state_.step;
+  logged_samples_ = state_.samples;
+  logged_tokens_ = state_.tokens;
+  logged_at_ = now;
+  paused_seconds_ = 0;
+}
+
+double Trainer::lr_factor() const {
+  const double scheduled =
+      parts_.lr_scheduler != nullptr
+          ? parts_.lr_scheduler->factor(state_.step - 1, parts_.plan.total_steps)
+          : 1.0;
+  return scheduled * hook_lr_factor_;
+}
+
+double Trainer::seconds_so_far() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+// ---- what hooks see ----
+
+void Trainer::wish(uint32_t wishes, const std::string& reason) {
+  constexpr uint32_t kGranted = TENON_WISH_SKIP_UPDATE | TENON_WISH_EVALUATE | TENON_WISH_STOP;
+  if ((wishes & ~kGranted) != 0) {
+    throw Error("hook.bad_wish",
+                "this release has no checkpoints yet: it can skip an update, evaluate and stop");
+  }
+  if ((wishes & TENON_WISH_EVALUATE) != 0 && parts_.eval_data == nullptr) {
+    throw Error("hook.bad_wish",
+                "the recipe has no dataset to evaluate on; give one at /data/eval");
+  }
+  if ((wishes & TENON_WISH_SKIP_UPDATE) != 0) {
+    agreement_.vote(Vote::kSkipUpdate);
+  }
+  if ((wishes & TENON_WISH_EVALUATE) != 0) {
+    agreement_.vote(Vote::kEvaluate);
+  }
+  if ((wishes & TENON_WISH_STOP) != 0) {
+    agreement_.vote(Vote::kStop);
+    stop_reason_ = reason;
+  }
+}
+
+std::optional<double> Trainer::metric(std::string_view name) const {
+  return parts_.metrics.last(name);
+}
+
+const at::Tensor* Trainer::scalar(std::string_view name) {
+  if (name == "loss") {
+    loss_ = mean_loss_so_far();
+    return &loss_;
+  }
+  if (name == "grad_norm") {
+    return &grad_norm_;
+  }
+  if (name == "applied") {
+    return &applied_;
+  }
+  return nullptr;
+}
+
+void Trainer::add_metric(const std::string& name, double value) {
+  parts_.metrics.set(name, value);
+}
+
+at::Tensor* Trainer::field(std::string_view name) {
+  return batch_ != nullptr ? const_cast<at::Tensor*>(batch_->find(name)) : nullptr;
+}
+
+void Trainer::set_lr_factor(double factor) {
+  hook_lr_factor_ = factor;
+}
+
+size_t Trainer::num_parameters() const {
+  return parts_.parameters.graph().parameters.size();
+}
+
+ParameterView Trainer::parameter(size_t i) {
+  const auto p = static_cast<uint32_t>(i);
+  const auto& place = parts_.parameters.place(p);
+  const FlatGroup& group = parts_.parameters.groups()[place.group];
+  const FlatEntry& entry = group.entries()[place.entry];
+  parameter_values_ = {group.data_view(place.entry)};
+  if (place.trainable && entry.touched) {
+    parameter_values_.push_back(group.grad_view(place.entry));
+  }
+  ParameterView view;
+  view.name = &parts_.parameters.graph().parameters[i].name;
+  view.value = parameter_values_.data();
+  view.grad = parameter_values_.size() > 1 ? &parameter_values_[1] : nullptr;
+  view.numel = entry.numel;
+  return view;
+}
+
+const std::string& Trainer::run_dir() const {
+  return parts_.run_dir;
+}
+
+}  // namespace tenon

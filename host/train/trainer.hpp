@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The loop: epochs, windows, steps and microbatches, with their events. It reads top to bottom like
+// the list of events in docs/architecture.md. It knows kinds of plugins, never a plugin.
+// Invariants: an accumulation never crosses a window; every before_ event has its after_, unless an
+// error ends the run; `end` fires once, always. Threads: owned and driven by the train thread.
+#pragma once
+
+#include "host/data/data_stream.hpp"
+#include "host/distributed/agreement.hpp"
+#include "host/hook/hook_list.hpp"
+#include "host/metrics/metric_book.hpp"
+#include "host/metrics/progress.hpp"
+#include "host/metrics/sink_list.hpp"
+#include "host/model/model_runner.hpp"
+#include "host/optim/optimizer_driver.hpp"
+#include "host/plugin/lr_scheduler_proxy.hpp"
+#include "host/recipe/recipe.hpp"
+#include "host/train/loss_set.hpp"
+#include "host/train/outcome.hpp"
+#include "host/train/signal_watch.hpp"
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+// What the loop works by, settled before anything is allocated.
+struct LoopPlan {
+  int64_t microbatches_per_step = 1;
+  bool counts_ahead = true;  // losses are counted before the first backward of a step
+  uint64_t total_steps = 0;  // of the schedule; 0 where it is not known
+};
+
+// Errors  hook.unordered_writers; loss.late_count where the losses cannot be normalised exactly;
+//         recipe.no_total where the schedule needs a length that the recipe does not give;
+//         recipe.indivisible
+LoopPlan plan_loop(const Recipe& recipe,
+                   const LossSet& losses,
+                   const std::vector<HookProxy>& hooks,
+                   const LrSchedulerProxy* lr_scheduler,
+                   uint32_t world_size);
+
+// What the loop drives. All is borrowed and outlives the trainer.
+struct TrainerParts {
+  const Recipe& recipe;
+  LoopPlan plan;
+  ParameterStore& parameters;
+  ModelRunner& model;
+  LossSet& losses;
+  OptimizerDriver& optimizer;
+  const LrSchedulerProxy* lr_scheduler = nullptr;  // null: the factor is 1
+  DataStream& train_data;
+  DataStream* eval_data = nullptr;
+  MetricBook& metrics;
+  SinkList& sinks;
+  Progress& progress;
+  Collective& collective;
+  const SignalWatch* signals = nullptr;
+  std::string run_dir;
+  std::function<void()> initialise;  // gives parameters their first values, between the init events
+};
+
+class Trainer final : private RunView {
+ public:
+  // `hooks` in the order of the recipe.
+  Trainer(TrainerParts parts, std::vector<HookProxy> hooks);
+
+  // Runs from before_init to end. Errors become the outcome; nothing is thrown.
+  Outcome run();
+
+ private:
+  struct Microbatch;
+
+  // The loop, outermost first.
+  void train();
+  void run_epoch();
+  bool open_next_window();
+  void run_window();
+  bool run_step();
+  void run_microbatch(Microbatch& microbatch);
+  void finish_gradients();
+  void evaluate();
+  void evaluate_window(uint64_t& microbatch,
+                       std::vector<at::Tensor>& sums,
+                       std::vector<at::Tensor>& counts);
+
+  // Counting and normalising.
+  std::vector<Microbatch> take_microbatches();
+  void count_ahead(std::vector<Microbatch>& microbatches);
+  at::Tensor total_of(const std::vector<Microbatch>& microbatches, size_t loss);
+  void seed_losses(std::vector<Microbatch>& microbatches);
+  void record_losses(const std::vector<Microbatch>& microbatches);
+  at::Tensor mean_loss_so_far() const;
+
+  // Deciding. `end_with` keeps the first reason.
+  bool any_rank(bool mine);
+  void settle_wishes();
+  void act_on(const Decision& decision);
+  void vote_on_interruption();
+  void end_with(ExitCode code, std::string reason);
+  bool is_over() const { return is_over_; }
+  void check_horizon();
+
+  // Telling.
+  void fire(uint32_t event) { hooks_.fire(event); }
+  void log_step();
+  const std::string& loss_figure(size_t l) const;
+  bool is_log_due() const;
+  double lr_factor() const;
+  double seconds_so_far() const;
+
+  // RunView: what hooks see.
+  void wish(uint32_t wishes, const std::string& reason) override;
+  std::optional<double> metric(std::string_view name) const override;
+  const at::Tensor* scalar(std::string_view name) override;
+  void add_metric(const std::string& name, double value) override;
+  at::Tensor* field(std::string_view name) override;
+  void set_lr_factor(double factor) override;
+  size_t num_parameters() const override;
+  ParameterView parameter(size_t i) override;
+  const std::string& run_dir() const override;
+
+  TrainerParts parts_;
+  const TrainRecipe& train_;
+  const EvalRecipe& eval_;
+  Agreement agreement_;
+  HookList hooks_;
+
+  RunState state_;
+  bool is_over_ = false;
+  bool in_evaluation_ = false;
+  Outcome outcome_;
+  std::string stop_reason_;  // of the hook that wished to stop
+  std::vector<std::string> loss_figures_;
+  std::optional<uint64_t> evaluated_step_;
+  uint64_t logged_step_ = 0;
+  double hook_lr_factor_ = 1;
+
+  // Of the step under way.
+  Batch* batch_ = nullptr;
+  const std::vector<Microbatch>* microbatches_ = nullptr;
+  at::Tensor loss_;       // what scalar() lends
+  at::Tensor grad_norm_;  // undefined where it is not computed
+  at::Tensor applied_;
+  at::Tensor final_scale_;                    // 1 / count, where the count is known only at the end
+  std::vector<at::Tensor> parameter_values_;  // what parameter() lends
+
+  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point logged_at_;
+  int64_t logged_samples_ = 0;
+  int64_t logged_tokens_ = 0;
+  double paused_seconds_ = 0;  // spent evaluating since the last record
+};
+
+}  // namespace tenon

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/hook/hook_list.hpp"
+
+#include "host/error/error.hpp"
+#include "host/error/status.hpp"
+#include "host/hook/event_name.hpp"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/made_instance.hpp"
+
+namespace tenon {
+namespace {
+
+class NoRun final : public RunView {
+ public:
+  void wish(uint32_t wishes, const std::string&) override { wished |= wishes; }
+  std::optional<double> metric(std::string_view name) const override {
+    return name == "known" ? std::optional(2.5) : std::nullopt;
+  }
+  const at::Tensor* scalar(std::string_view) override { return nullptr; }
+  void add_metric(const std::string&, double) override {}
+  at::Tensor* field(std::string_view) override { return nullptr; }
+  void set_lr_factor(double) override {}
+  size_t num_parameters() const override { return 0; }
+  ParameterView parameter(size_t) override { return {}; }
+  const std::string& run_dir() const override { return dir; }
+
+  std::string dir = "somewhere";
+  uint32_t wished = 0;
+};
+
+std::vector<std::string> calls;
+
+struct TestHook {
+  std::string name;
+  tenon_hook_info info{};
+  bool fails = false;
+
+  static tenon_status* describe(void* self, tenon_hook_info* out) {
+    const size_t size = out->struct_size;
+    *out = static_cast<TestHook*>(self)->info;
+    out->struct_size = size;
+    return nullptr;
+  }
+  static tenon_status* on_event(void* self, const tenon_event* event) {
+    auto& hook = *static_cast<TestHook*>(self);
+    calls.push_back(hook.name);
+    return event->api->wish(event->run, hook.fails ? 0 : TENON_WISH_EVALUATE, "because");
+  }
+  HookProxy proxy() {
+    static const tenon_hook table = {sizeof(tenon_hook), &describe, &on_event};
+    return HookProxy(made_instance("hook", TENON_HOOK_ID, &table, this));
+  }
+};
+
+TestHook hook(const std::string& name, uint32_t phase, int32_t priority, uint32_t writes = 0) {
+  TestHook made;
+  made.name = name;
+  made.info.events = TENON_EVENT_BIT(TENON_EVENT_START) | TENON_EVENT_BIT(TENON_EVENT_END);
+  made.info.phase = phase;
+  made.info.priority = priority;
+  made.info.writes = writes;
+  return made;
+}
+
+std::vector<HookProxy> proxies(std::vector<TestHook>& hooks) {
+  std::vector<HookProxy> result;
+  for (TestHook& one : hooks) {
+    result.push_back(one.proxy());
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("hooks are called by phase, priority and place, at the end in reverse", "[hook]") {
+  std::vector<TestHook> hooks = {hook("a", TENON_PHASE_NORMAL, 0),
+                                 hook("b", TENON_PHASE_AFTER, 9),
+                                 hook("c", TENON_PHASE_NORMAL, 5),
+                                 hook("d", TENON_PHASE_BEFORE, -3),
+                                 hook("e", TENON_PHASE_NORMAL, 0)};
+  NoRun run;
+  HookList list(proxies(hooks), 0, run);
+  calls.clear();
+  list.fire(TENON_EVENT_START);
+  CHECK(calls == std::vector<std::string>{"d", "c", "a", "e", "b"});
+  CHECK(run.wished == TENON_WISH_EVALUATE);
+  calls.clear();
+  CHECK(list.fire_in_reverse(TENON_EVENT_END, "done"));
+  CHECK(calls == std::vector<std::string>{"b", "e", "a", "c", "d"});
+  calls.clear();
+  list.fire(TENON_EVENT_BEFORE_STEP);  // nobody asked for it
+  CHECK(calls.empty());
+}
+
+TEST_CASE("two writers of one thing need an order", "[hook]") {
+  std::vector<TestHook> hooks = {
+      hook("a", TENON_PHASE_NORMAL, 0, TENON_TOUCH_LR),
+      hook("b", TENON_PHASE_NORMAL, 0, TENON_TOUCH_LR | TENON_TOUCH_BATCH)};
+  CHECK_THROWS_AS(check_writers(proxies(hooks)), Error);
+  hooks[1].info.priority = 1;
+  CHECK_NOTHROW(check_writers(proxies(hooks)));
+  CHECK(any_writes(proxies(hooks), TENON_EVENT_START, TENON_TOUCH_BATCH));
+  CHECK_FALSE(any_writes(proxies(hooks), TENON_EVENT_AFTER_DATA, TENON_TOUCH_BATCH));
+}
+
+TEST_CASE("a hook for rank 0 alone is not called elsewhere", "[hook]") {
+  std::vector<TestHook> hooks = {hook("a", TENON_PHASE_NORMAL, 0)};
+  hooks[0].info.rank_0_only = 1;
+  NoRun run;
+  HookList list(proxies(hooks), 1, run);
+  calls.clear();
+  list.fire(TENON_EVENT_START);
+  CHECK(calls.empty());
+}
+
+TEST_CASE("the run's services refuse null and unknown things with a status", "[hook]") {
+  NoRun run;
+  const tenon_run_api* api = run_api();
+  double value = 0;
+  CHECK(api->get_metric(as_abi(run), "known", &value) == nullptr);
+  CHECK(value == 2.5);
+  for (tenon_status* status : {api->get_metric(as_abi(run), "unknown", &value),
+                               api->get_metric(as_abi(run), nullptr, &value),
+                               api->get_metric(nullptr, "known", &value),
+                               api->get_parameter(as_abi(run), 3, nullptr)}) {
+    REQUIRE(status != nullptr);
+    release(status);
+  }
+  CHECK(std::string(api->run_dir(as_abi(run))) == "somewhere");
+}
+
+TEST_CASE("every event has a name of its own", "[hook]") {
+  std::set<std::string> names;
+  for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
+    names.insert(event_name(event));
+  }
+  CHECK(names.size() == TENON_NUM_EVENTS);
+  CHECK(std::string(event_name(TENON_NUM_EVENTS)).empty());
+  CHECK(std::string(event_name(TENON_EVENT_UPDATE_SKIPPED)) == "update_skipped");
+}
+
+}  // namespace tenon

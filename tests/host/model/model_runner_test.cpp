@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks under graphs of their own against one autograd graph over the same functions.
+#include "host/model/model_runner.hpp"
+
+#include <tenon/model.h>
+
+#include "host/error/error.hpp"
+#include "host/plugin/model_proxy.hpp"
+#include "host/tensor/handle.hpp"
+
+#include <ATen/Functions.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <functional>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/made_instance.hpp"
+
+namespace tenon {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+struct TestBlock {
+  std::vector<uint32_t> inputs;
+  std::vector<uint32_t> outputs;
+  std::vector<uint32_t> parameters;
+  uint32_t flags = 0;
+  std::function<Tensors(const Tensors& inputs, const Tensors& parameters, tenon_forward_args* args)>
+      forward;
+};
+
+// A model of functions; values 0.. are its inputs, then whatever blocks make.
+struct TestModel {
+  std::vector<std::string> inputs;
+  size_t num_values = 0;
+  std::vector<std::vector<int64_t>> parameters;
+  std::vector<TestBlock> blocks;
+  std::function<void(const tenon_backward_args*)> backward;
+  Tensors leaves;  // of materialized blocks
+  std::string parameter_tie;
+  int num_forwards = 0;
+
+  static Tensors read(const tenon_tensor* const* handles, size_t n) {
+    Tensors tensors;
+    for (size_t i = 0; i < n; ++i) {
+      tensors.push_back(tensor_of(handles[i]));
+    }
+    return tensors;
+  }
+
+  static tenon_status* describe(void* self, tenon_model_builder* b) {
+    auto& model = *static_cast<TestModel*>(self);
+    uint32_t index = 0;
+    for (size_t v = 0; v < model.num_values; ++v) {
+      const std::string name = v < model.inputs.size() ? model.inputs[v] : "v" + std::to_string(v);
+      tenon_value_spec spec{};
+      spec.struct_size = sizeof(spec);
+      spec.name = name.c_str();
+      spec.dtype = TENON_CLASS_ANY;
+      spec.source_kind = v < model.inputs.size() ? TENON_SOURCE_BATCH : TENON_SOURCE_BLOCK;
+      spec.source = v < model.inputs.size() ? name.c_str() : nullptr;
+      spec.ids = TENON_NO_INDEX;
+      if (tenon_status* status = b->add_value(b, &spec, &index)) {
+        return status;
+      }
+    }
+    for (size_t p = 0; p < model.parameters.size(); ++p) {
+      const std::string name = "p" + std::to_string(p);
+      tenon_parameter_spec spec{};
+      spec.struct_size = sizeof(spec);
+      spec.name = name.c_str();
+      spec.shape = model.parameters[p].data();
+      spec.ndim = model.parameters[p].size();
+      spec.dtype = TENON_CLASS_PARAM;
+      spec.init = model.leaves.empty() ? TENON_INIT_NORMAL : TENON_INIT_MODULE;
+      spec.init_b = 0.5;
+      spec.split_axis = -1;
+      if (p + 1 == model.parameters.size() && !model.parameter_tie.empty()) {
+        spec.tied_to = model.parameter_tie.c_str();
+      }
+      if (tenon_status* status = b->add_parameter(b, &spec, &index)) {
+        return status;
+      }
+    }
+    for (size_t k = 0; k < model.blocks.size(); ++k) {
+      const std::string name = "block" + std::to_string(k);
+      const TestBlock& block = model.blocks[k];
+      tenon_block_spec spec{};
+      spec.struct_size = sizeof(spec);
+      spec.name = name.c_str();
+      spec.flags = block.flags;
+      spec.inputs = block.inputs.data();
+      spec.num_inputs = block.inputs.size();
+      spec.outputs = block.outputs.data();
+      spec.num_outputs = block.outputs.size();
+      spec.parameters = block.parameters.data();
+      spec.num_parameters = block.parameters.size();
+      if (tenon_status* status = b->add_block(b, &spec, &index)) {
+        return status;
+      }
+    }
+    return nullptr;
+  }
+
+  static tenon_status* forward(void* self, const tenon_exec*, tenon_forward_args* args) {
+    auto& model = *static_cast<TestModel*>(self);
+    ++model.num_forwards;
+    const Tensors outputs = model.blocks[args->block].forward(
+        read(args->inputs, args->num_inputs), read(args->parameters, args->num_parameters), args);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      args->outputs_own[i] = outputs[i].defined() ? new_handle(outputs[i]) : nullptr;
+    }
+    return nullptr;
+  }
+
+  static tenon_status* backward_of(void* self, const tenon_exec*, const tenon_backward_args* args) {
+    static_cast<TestModel*>(self)->backward(args);
+    return nullptr;
+  }
+
+  static tenon_status* materialize(
+      void* self, const tenon_exec*, uint32_t, tenon_tensor** leaves, size_t n) {
+    auto& model = *static_cast<TestModel*>(self);
+    for (size_t i = 0; i < n; ++i) {
+      leaves[i] = new_handle(model.leaves[i]);
+    }
+    return nullptr;
+  }
+
+  const tenon_model* table() {
+    static const tenon_model plain = {
+        sizeof(tenon_model), &describe, &forward, nullptr, &materialize, nullptr, nullptr};
+    static const tenon_model by_hand = {
+        sizeof(tenon_model), &describe, &forward, &backward_of, &materialize, nullptr, nullptr};
+    return backward ? &by_hand : &plain;
+  }
+};
+
+// A test model with all that runs it, in fp64.
+struct Rig {
+  explicit Rig(TestModel& test, RecomputeMode recompute = RecomputeMode::kNone)
+      : proxy(made_instance("model", TENON_MODEL_ID, test.table(), &test)),
+        graph(describe_model(proxy)),
+        store(graph,
+              {at::kDouble,
+               at::kCPU,
+               [](uint32_t) { return 0u; },
+               [this](uint32_t p) { return p == frozen; }}),
+        frame(proxy.instance().host(), base()),
+        runner((store.initialise(proxy, frame.exec(), 7), proxy), store, base(), recompute) {}
+
+  static ExecBase base() {
+    ExecBase base;
+    base.seed = 3;
+    base.compute_dtype = at::kDouble;
+    return base;
+  }
+
+  Batch batch(const Tensors& fields) {
+    auto schema = std::make_shared<std::vector<FieldInfo>>();
+    for (size_t i = 0; i < fields.size(); ++i) {
+      FieldInfo info;
+      info.name = graph.values[i].source;
+      schema->push_back(info);
+    }
+    Batch result;
+    result.schema = schema;
+    result.fields = fields;
+    result.samples = 1;
+    return result;
+  }
+
+  Tensors parameters() {
+    Tensors result;
+    for (uint32_t p = 0; p < graph.parameters.size(); ++p) {
+      result.push_back(store.leaf(p).detach().clone().requires_grad_(true));
+    }
+    return result;
+  }
+  at::Tensor grad(uint32_t p) {
+    return store.groups()[store.place(p).group].grad_view(store.place(p).entry);
+  }
+
+  uint32_t frozen = UINT32_MAX;
+  ModelProxy proxy;
+  ModelGraph graph;
+  ParameterStore store;
+  ExecFrame frame;
+  ModelRunner runner;
+};
+
+const CallPlace kTrain{1, 0, true};
+
+TestBlock linear(uint32_t in, uint32_t out, uint32_t p) {
+  return {{in}, {out}, {p}, 0, [](const Tensors& x, const Tensors& w, tenon_forward_args*) {
+            return Tensors{at::tanh(at::matmul(x[0], w[0]))};
+          }};
+}
+
+// A chain with a skip connection, two inputs to one block and a value that a loss reads twice over.
+TestModel skip_model() {
+  TestModel test;
+  test.inputs = {"x"};
+  test.num_values = 5;
+  test.parameters = {{4, 6}, {6, 6}, {6, 2}};
+  test.blocks = {linear(0, 1, 0),
+                 linear(1, 2, 1),
+                 {{1, 2},
+                  {3},
+                  {},
+                  0,
+                  [](const Tensors& x, const Tensors&, tenon_forward_args*) {
+                    return Tensors{x[0] * x[1] + x[0]};
+                  }},
+                 linear(3, 4, 2)};
+  return test;
+}
+
+}  // namespace
+
+TEST_CASE("blocks under their own graphs give the gradients of one graph, to the bit", "[model]") {
+  const auto recompute = GENERATE(RecomputeMode::kNone, RecomputeMode::kBlocks);
+  TestModel test = skip_model();
+  Rig rig(test, recompute);
+  const at::Tensor x = at::linspace(-1, 1, 12, at::kDouble).view({3, 4});
+  const Tensors w = rig.parameters();
+
+  const at::Tensor h = at::tanh(at::matmul(x, w[0]));
+  const at::Tensor g = at::tanh(at::matmul(h, w[1]));
+  const at::Tensor k = h * g + h;
+  const at::Tensor y = at::tanh(at::matmul(k, w[2]));
+  const Tensors expected = torch::autograd::grad({y.sum()}, w);
+
+  rig.runner.forward(rig.batch({x}), kTrain);
+  CHECK(at::equal(rig.runner.value(4), y));
+  rig.runner.add_grad(4, at::ones_like(y));
+  rig.runner.backward(1);
+  for (uint32_t p = 0; p < 3; ++p) {
+    CHECK(at::equal(rig.grad(p), expected[p]));
+  }
+  CHECK(test.num_forwards == (recompute == RecomputeMode::kNone ? 4 : 8));
+}
+
+TEST_CASE("dropout is the same in a recompute, to the bit, and differs from step to step",
+          "[model]") {
+  const auto run = [](RecomputeMode recompute, uint64_t step) {
+    TestModel test;
+    test.inputs = {"x"};
+    test.num_values = 3;
+    test.parameters = {{4, 64}, {64, 2}};
+    test.blocks = {linear(0, 1, 0),
+                   {{1}, {2}, {1}, 0, [](const Tensors& x, const Tensors& w, tenon_forward_args*) {
+                      return Tensors{at::matmul(at::dropout(x[0], 0.5, true), w[0])};
+                    }}};
+    Rig rig(test, recompute);
+    rig.runner.forward(rig.batch({at::ones({3, 4}, at::kDouble)}), {step, 0, true});
+    const at::Tensor y = rig.runner.value(2).clone();
+    rig.runner.add_grad(2, at::ones_like(y));
+    rig.runner.backward(1);
+    return Tensors{y, rig.grad(0).clone(), rig.grad(1).clone()};
+  };
+  const Tensors plain = run(RecomputeMode::kNone, 1);
+  const Tensors again = run(RecomputeMode::kBlocks, 1);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    CHECK(at::equal(plain[i], again[i]));
+  }
+  CHECK_FALSE(at::equal(plain[0], run(RecomputeMode::kNone, 2)[0]));
+}
+
+TEST_CASE("a tied parameter gets the sum of the gradients of both its uses", "[model]") {
+  TestModel test;
+  test.inputs = {"x"};
+  test.num_values = 3;
+  test.parameters = {{4, 4}, {4, 4}};
+  test.parameter_tie = "p0";
+  test.blocks = {linear(0, 1, 0), linear(1, 2, 1)};
+  Rig rig(test);
+  CHECK(rig.store.groups().size() == 1);
+  const at::Tensor w = rig.parameters()[0];
+  const at::Tensor x = at::linspace(-1, 1, 8, at::kDouble).view({2, 4});
+  const at::Tensor y = at::tanh(at::matmul(at::tanh(at::matmul(x, w)), w));
+  rig.runner.forward(rig.batch({x}), kTrain);
+  rig.runner.add_grad(2, at::ones_like(y));
+  rig.runner.backward(1);
+  CHECK(at::equal(rig.grad(0), torch::autograd::grad({y.sum()}, {w})[0]));
+}
+
+TEST_CASE("a frozen parameter gets no gradient, and the rest is unchanged", "[model]") {
+  TestModel test = skip_model();
+  Rig all(test);
+  const at::Tensor x = at::linspace(-1, 1, 12, at::kDouble).view({3, 4});
+  all.runner.forward(all.batch({x}), kTrain);
+  all.runner.add_grad(4, at::ones({3, 2}, at::kDouble));
+  all.runner.backward(1);
+
+  struct FrozenRig : Rig {
+    using Rig::Rig;
+  };
+  TestModel second = skip_model();
+  ModelProxy proxy(made_instance("model", TENON_MODEL_ID, second.table(), &second));
+  const ModelGraph graph = describe_model(proxy);
+  ParameterStore store(
+      graph,
+      {at::kDouble, at::kCPU, [](uint32_t) { return 0u; }, [](uint32_t p) { return p == 1; }});
+  ExecFrame frame(proxy.instance().host(), Rig::base());
+  store.initialise(proxy, frame.exec(), 7);
+  ModelRunner runner(proxy, store, Rig::base(), RecomputeMode::kNone);
+  runner.forward(all.batch({x}), kTrain);
+  runner.add_grad(4, at::ones({3, 2}, at::kDouble));
+  runner.backward(1);
+  CHECK_FALSE(store.is_trainable(1));
+  const auto& place = store.place(0);
+  CHECK(at::equal(store.groups()[place.group].grad_view(place.entry), all.grad(0)));
+}
+
+TEST_CASE("a hand-written backward is given what it saved, and null where no gradient is asked for",
+          "[model]") {
+  TestModel test;
+  test.inputs = {"x"};
+  test.num_values = 4;
+  test.parameters = {{4, 6}, {6}};
+  test.blocks = {linear(0, 1, 0),
+                 {{1},
+                  {2, 3},
+                  {1},
+                  TENON_BLOCK_HAND_WRITTEN,
+                  [](const Tensors& x, const Tensors& w, tenon_forward_args* args) {
+                    args->save(args, borrow(x[0]));
+                    return Tensors{x[0] * w[0], x[0] + 1};
+                  }}};
+  bool second_was_null = false;
+  test.backward = [&](const tenon_backward_args* args) {
+    REQUIRE(args->num_saved == 1);
+    second_was_null = args->grad_outputs[1] == nullptr;
+    const at::Tensor& x = tensor_of(args->saved[0]);
+    const at::Tensor& w = tensor_of(args->parameters[0]);
+    const at::Tensor& g = tensor_of(args->grad_outputs[0]);
+    REQUIRE(args->want_grad_inputs[0]);
+    args->grad_inputs_own[0] = new_handle(g * w);
+    args->grad_parameters_own[0] = new_handle((g * x).sum(0));
+  };
+  Rig rig(test);
+  const Tensors w = rig.parameters();
+  const at::Tensor x = at::linspace(-1, 1, 8, at::kDouble).view({2, 4});
+  const at::Tensor y = at::tanh(at::matmul(x, w[0])) * w[1];
+  const Tensors expected = torch::autograd::grad({y.sum()}, w);
+  rig.runner.forward(rig.batch({x}), kTrain);
+  rig.runner.add_grad(2, at::ones_like(y));
+  rig.runner.backward(1);
+  CHECK(second_was_null);
+  CHECK(at::allclose(rig.grad(0), expected[0], 1e-12, 1e-14));
+  CHECK(at::allclose(rig.grad(1), expected[1], 1e-12, 1e-14));
+}
+
+TEST_CASE("an auxiliary loss reaches the parameters once, with recompute too", "[model]") {
+  const auto recompute = GENERATE(RecomputeMode::kNone, RecomputeMode::kBlocks);
+  TestModel test;
+  test.inputs = {"x"};
+  test.num_values = 2;
+  test.parameters = {{4, 3}};
+  test.blocks = {
+      {{0}, {1}, {0}, 0, [](const Tensors& x, const Tensors& w, tenon_forward_args* args) {
+         const at::Tensor y = at::matmul(x[0], w[0]);
+         const at::Tensor sum = y.pow(2).sum();
+         const at::Tensor count = at::scalar_tensor(6.0, at::kDouble);
+         args->add_loss(args, "penalty", borrow(sum), borrow(count), 0.25);
+         return Tensors{y};
+       }}};
+  Rig rig(test, recompute);
+  const at::Tensor w = rig.parameters()[0];
+  const at::Tensor x = at::linspace(-1, 1, 8, at::kDouble).view({2, 4});
+  const at::Tensor y = at::matmul(x, w);
+  const at::Tensor total = y.sum() + 0.5 * 0.25 * y.pow(2).sum() / 6.0;
+  rig.runner.forward(rig.batch({x}), kTrain);
+  REQUIRE(rig.runner.aux_losses().size() == 1);
+  rig.runner.add_grad(1, at::ones_like(y));
+  rig.runner.backward(0.5);
+  CHECK(at::allclose(rig.grad(0), torch::autograd::grad({total}, {w})[0], 1e-12, 1e-14));
+}
+
+TEST_CASE("parameters without a gradient stay untouched", "[model]") {
+  TestModel test;
+  test.inputs = {"x"};
+  test.num_values = 3;
+  test.parameters = {{4, 2}, {4, 2}};
+  test.blocks = {linear(0, 1, 0), linear(0, 2, 1)};
+  Rig rig(test);
+  rig.runner.forward(rig.batch({at::ones({2, 4}, at::kDouble)}), kTrain);
+  rig.runner.add_grad(1, at::ones({2, 2}, at::kDouble));
+  rig.runner.backward(1);
+  const auto touched = [&](uint32_t p) {
+    return rig.store.groups()[rig.store.place(p).group].entries()[rig.store.place(p).entry].touched;
+  };
+  CHECK(touched(0));
+  CHECK_FALSE(touched(1));
+}
+
+TEST_CASE("leaves of a module are pointed at the host's memory", "[model]") {
+  TestModel test;
+  test.inputs = {"x"};
+  test.num_values = 2;
+  test.parameters = {{4, 2}};
+  test.leaves = {at::full({4, 2}, 0.5, at::kDouble)};
+  test.blocks = {{{0},
+                  {1},
+                  {0},
+                  TENON_BLOCK_MATERIALIZED,
+                  [&](const Tensors& x, const Tensors&, tenon_forward_args*) {
+                    return Tensors{at::matmul(x[0], test.leaves[0])};
+                  }}};
+  Rig rig(test);
+  rig.runner.forward(rig.batch({at::ones({2, 4}, at::kDouble)}), kTrain);
+  rig.runner.add_grad(1, at::ones({2, 2}, at::kDouble));
+  rig.runner.backward(1);
+  CHECK(at::equal(rig.grad(0), at::full({4, 2}, 2.0, at::kDouble)));
+  rig.store.groups()[0].data().fill_(2);
+  CHECK(at::equal(test.leaves[0].detach(), at::full({4, 2}, 2.0, at::kDouble)));
+}
+
+TEST_CASE("an output that is missing is the plugin's error, naming block and value", "[model]") {
+  TestModel test;
+  test.inputs = {"x"};
+  test.num_values = 2;
+  test.parameters = {{1}};
+  test.blocks = {{{0}, {1}, {0}, 0, [](const Tensors&, const Tensors&, tenon_forward_args*) {
+                    return Tensors{};
+                  }}};
+  Rig rig(test);
+  try {
+    rig.runner.forward(rig.batch({at::ones({1}, at::kDouble)}), kTrain);
+    FAIL("no error was thrown");
+  } catch (const Error& error) {
+    CHECK(error.id() == "plugin.bad_result");
+    CHECK_THAT(error.what(), contains_text("'v1' of block 'block0'"));
+  }
+}
+
+TEST_CASE("a graph that contradicts itself is refused with names", "[model]") {
+  const auto message_of = [](TestModel test) -> std::string {
+    ModelProxy proxy(made_instance("model", TENON_MODEL_ID, test.table(), &test));
+    try {
+      describe_model(proxy);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  TestModel late = skip_model();
+  std::swap(late.blocks[0], late.blocks[1]);
+  CHECK_THAT(message_of(late), contains_text("no earlier block makes"));
+  TestModel twice = skip_model();
+  twice.blocks[1].outputs = {1};
+  CHECK_THAT(message_of(twice), contains_text("made by two blocks"));
+  TestModel unused = skip_model();
+  unused.parameters.push_back({3});
+  CHECK_THAT(message_of(unused), contains_text("'p3' is used by no block"));
+  TestModel none;
+  CHECK_THAT(message_of(none), contains_text("no blocks"));
+}
+
+}  // namespace tenon
