@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pieces of a text file as samples for a language model.
+//
+// Where a token is a fixed number of bytes the file is read sample by sample, by `pread`: a mapping
+// would end the process by SIGBUS if the file got shorter. Any other tokenizer's ids are made once
+// and kept. Invariant: the labels of a sample are the tokens from its second on, and one more.
+// Threads: reads share a file descriptor or a vector, and change nothing.
+#include <tenon/cpp/dataset.hpp>
+#include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/tokenizer.hpp>
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <optional>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace {
+
+// A file that is open to be read, and must stay as it was when it was opened.
+class StableFile {
+ public:
+  explicit StableFile(std::string path) : path_(std::move(path)) {
+    descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor_ < 0) {
+      const int reason = errno;
+      TENON_FAIL(reason == ENOENT ? TENON_NOT_FOUND : TENON_IO,
+                 "text.open",
+                 "cannot open ",
+                 path_,
+                 ": ",
+                 std::strerror(reason));
+    }
+    try {
+      opened_ = status();
+      if (!S_ISREG(opened_.st_mode)) {
+        TENON_FAIL(TENON_INVALID, "text.no_file", path_, " is not a file");
+      }
+    } catch (...) {  // the destructor of an object that was never made does not run
+      ::close(descriptor_);
+      throw;
+    }
+  }
+  ~StableFile() { ::close(descriptor_); }
+  StableFile(const StableFile&) = delete;
+  StableFile& operator=(const StableFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  int64_t size() const { return opened_.st_size; }
+
+  // Reads exactly `n` bytes.
+  //
+  // Errors   TENON_IO, naming file and offset
+  // Threads  any number at once
+  void read(int64_t offset, size_t n, char* out) const {
+    while (n > 0) {
+      const ssize_t got = ::pread(descriptor_, out, n, offset);
+      if (got < 0 && errno == EINTR) {
+        continue;
+      }
+      if (got < 0) {
+        const int reason = errno;
+        TENON_FAIL(TENON_IO,
+                   "text.read",
+                   "cannot read ",
+                   path_,
+                   " at offset ",
+                   offset,
+                   ": ",
+                   std::strerror(reason));
+      }
+      if (got == 0) {
+        TENON_FAIL(TENON_IO,
+                   "text.short",
+                   path_,
+                   " ends at offset ",
+                   offset,
+                   ", and was ",
+                   size(),
+                   " bytes long when the run opened it; do not change it while a run reads it");
+      }
+      out += got;
+      offset += got;
+      n -= static_cast<size_t>(got);
+    }
+  }
+
+  // Errors   TENON_IO if the file was written to since it was opened; `offset` is where the caller
+  //          has just read
+  void check_unchanged(int64_t offset) const {
+    const struct stat now = status();
+    const bool same = now.st_size == opened_.st_size &&
+                      now.st_mtim.tv_sec == opened_.st_mtim.tv_sec &&
+                      now.st_mtim.tv_nsec == opened_.st_mtim.tv_nsec;
+    if (!same) {
+      TENON_FAIL(TENON_IO,
+                 "text.changed",
+                 path_,
+                 " was changed after the run opened it (read at offset ",
+                 offset,
+                 "; ",
+                 opened_.st_size,
+                 " bytes then, ",
+                 now.st_size,
+                 " now); do not change it while a run reads it");
+    }
+  }
+
+ private:
+  struct stat status() const {
+    struct stat out;
+    if (::fstat(descriptor_, &out) != 0) {
+      const int reason = errno;
+      TENON_FAIL(TENON_IO, "text.read", "cannot examine ", path_, ": ", std::strerror(reason));
+    }
+    return out;
+  }
+
+  std::string path_;
+  int descriptor_ = -1;
+  struct stat opened_;
+};
+
+struct TextOptions {
+  std::string path;
+  tenon::ComponentOption tokenizer;
+  int64_t sequence_length = 128;
+  std::optional<int64_t> stride;
+  double from = 0.0;
+  double to = 1.0;
+};
+
+class Text : public tenon::MapDataset {
+ public:
+  static constexpr const char* kType = "text";
+  static constexpr const char* kSummary = "pieces of a text file, with the next token as label";
+  using Options = TextOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    binder.field("path", &Options::path).required().non_empty().path().doc("the text file");
+    binder.field("tokenizer", &Options::tokenizer)
+        .component("tokenizer", R"({"type": "byte"})")
+        .doc("what makes tokens of the bytes");
+    binder.field("sequence_length", &Options::sequence_length)
+        .min(1)
+        .max(kMaxLength)
+        .doc("tokens in a sample");
+    binder.field("stride", &Options::stride)
+        .min(1)
+        .max(kMaxLength)
+        .doc("tokens from the start of a sample to that of the next; null: sequence_length");
+    binder.field("from", &Options::from)
+        .min(0)
+        .max(1)
+        .doc("where the part to use begins, as a share");
+    binder.field("to", &Options::to).min(0).max(1).doc("where the part to use ends, as a share");
+  }
+
+  Text(const Options& options, const tenon::CreateContext& context)
+      : options_(options), tokenizer_(context.host, options.tokenizer) {
+    TENON_CHECK(options_.from < options_.to,
+                "`from` is ",
+                options_.from,
+                " and `to` is ",
+                options_.to,
+                ": there is nothing between them; `from` must be the smaller one");
+    length_ = options_.sequence_length;
+    stride_ = options_.stride.value_or(length_);
+  }
+
+  void describe(tenon::DatasetInfo& info) override {
+    file_.emplace(options_.path);
+    if (file_->size() == 0) {
+      TENON_FAIL(TENON_INVALID, "text.empty", file_->path(), " is empty");
+    }
+    bytes_per_token_ = tokenizer_.describe().bytes_per_token;
+    int64_t num_tokens = 0;
+    if (bytes_per_token_ > 0) {
+      num_tokens = file_->size() / bytes_per_token_;
+    } else {
+      std::string text(static_cast<size_t>(file_->size()), '\0');
+      file_->read(0, text.size(), text.data());
+      file_->check_unchanged(0);
+      ids_ = tokenizer_.encode(text);
+      num_tokens = static_cast<int64_t>(ids_.size());
+    }
+    first_token_ = share(options_.from, num_tokens);
+    const int64_t in_part = share(options_.to, num_tokens) - first_token_;
+    if (in_part < length_ + 1) {
+      TENON_FAIL(TENON_INVALID,
+                 "text.too_short",
+                 file_->path(),
+                 " has ",
+                 in_part,
+                 " tokens between its shares ",
+                 options_.from,
+                 " and ",
+                 options_.to,
+                 ", and a sample needs ",
+                 length_ + 1,
+                 " (`sequence_length` and one more)");
+    }
+    num_samples_ = (in_part - 1 - length_) / stride_ + 1;
+    input_ids_ = info.field("input_ids", {"B", tenon::Axis("T", length_)}, TENON_I64);
+    labels_ = info.field("labels", {"B", tenon::Axis("T", length_)}, TENON_I64, -100);
+  }
+
+  int64_t size(const tenon_window*) override { return num_samples_; }
+
+  void read(const tenon_window*,
+            const int64_t* indices,
+            size_t n,
+            tenon::BatchWriter& writer) override {
+    const auto batch = static_cast<int64_t>(n);
+    auto* inputs_BT = writer.add<int64_t>(input_ids_, {batch, length_});
+    auto* labels_BT = writer.add<int64_t>(labels_, {batch, length_});
+    std::vector<int32_t> read_ids;
+    if (bytes_per_token_ > 0) {
+      read_ids = read_from_file(indices, n);
+    }
+    const auto sample_size = static_cast<size_t>(length_) + 1;
+    for (size_t b = 0; b < n; ++b) {
+      const int32_t* ids =
+          bytes_per_token_ > 0 ? &read_ids[b * sample_size] : &ids_[first_token_of(indices[b])];
+      for (int64_t t = 0; t < length_; ++t) {
+        *inputs_BT++ = ids[t];
+        *labels_BT++ = ids[t + 1];
+      }
+    }
+    writer.set_counts(batch, batch * length_);
+  }
+
+ private:
+  // Longest sample and stride. Products of a few of them must stay within 63 bits.
+  static constexpr int64_t kMaxLength = int64_t{1} << 30;
+
+  // The token at which a share of the file begins or ends; the same in two parts that meet there.
+  static int64_t share(double part, int64_t num_tokens) {
+    return static_cast<int64_t>(part * static_cast<double>(num_tokens));
+  }
+
+  size_t first_token_of(int64_t index) const {
+    TENON_CHECK(0 <= index && index < num_samples_,
+                "sample ",
+                index,
+                " was asked for, and there are ",
+                num_samples_);
+    return static_cast<size_t>(first_token_ + index * stride_);
+  }
+
+  // The ids of several samples, `length_` + 1 of each, one after the other. As tokens are whole
+  // bytes, text that is put together from pieces has the ids of the pieces.
+  std::vector<int32_t> read_from_file(const int64_t* indices, size_t n) const {
+    const size_t sample_bytes = (static_cast<size_t>(length_) + 1) * bytes_per_token_;
+    std::string text(n * sample_bytes, '\0');
+    int64_t offset = 0;
+    for (size_t b = 0; b < n; ++b) {
+      offset = static_cast<int64_t>(first_token_of(indices[b]) * bytes_per_token_);
+      file_->read(offset, sample_bytes, &text[b * sample_bytes]);
+    }
+    file_->check_unchanged(offset);
+    std::vector<int32_t> ids = tokenizer_.encode(text);
+    if (ids.size() != text.size() / bytes_per_token_) {
+      TENON_FAIL(TENON_INTERNAL,
+                 "text.tokenizer",
+                 "the tokenizer said that ",
+                 bytes_per_token_,
+                 " bytes are a token, and made ",
+                 ids.size(),
+                 " tokens of ",
+                 text.size(),
+                 " bytes");
+    }
+    return ids;
+  }
+
+  Options options_;
+  tenon::TokenizerRef tokenizer_;
+  int64_t length_ = 0;
+  int64_t stride_ = 0;
+  std::optional<StableFile> file_;
+  std::vector<int32_t> ids_;  // of the whole file; empty where samples are read from it
+  size_t bytes_per_token_ = 0;
+  int64_t first_token_ = 0;
+  int64_t num_samples_ = 0;
+  uint32_t input_ids_ = 0;
+  uint32_t labels_ = 0;
+};
+
+}  // namespace
+
+TENON_PLUGIN(Text)

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Llama decoder as a graph of blocks: an embedding, one block a layer, a head. Names of
+// parameters and options are those of Hugging Face's LlamaForCausalLM, so that its configurations
+// and weights fit. It shifts no labels and has no cache: it is for training.
+//
+// Letters in names of tensors: B samples, T positions, D width, H query heads, K key and value
+// heads, E width of a head, F width of the feed-forward layer, V vocabulary.
+//
+// Source: Touvron et al., LLaMA: Open and Efficient Foundation Language Models (2023), section 2.2.
+#include <tenon/cpp/plugin.hpp>
+#include <tenon/torch/model.hpp>
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cpu/attention.hpp"
+#include "cpu/linear.hpp"
+#include "cpu/rms_norm.hpp"
+#include "cpu/swiglu.hpp"
+
+class Llama final : public tenon::TorchModel {
+ public:
+  static constexpr const char* kType = "llama";
+  static constexpr const char* kSummary =
+      "Llama decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU";
+
+  struct Options {
+    int64_t vocab_size = 32000;
+    int64_t hidden_size = 4096;
+    int64_t intermediate_size = 11008;
+    int64_t num_hidden_layers = 32;
+    int64_t num_attention_heads = 32;
+    std::optional<int64_t> num_key_value_heads;
+    int64_t max_position_embeddings = 2048;
+    double rms_norm_eps = 1e-6;
+    double rope_theta = 10000.0;
+    bool tie_word_embeddings = false;
+    double initializer_range = 0.02;
+    double dropout = 0.0;
+  };
+  static void bind(tenon::OptionBinder<Options>& b) {
+    b.field("vocab_size", &Options::vocab_size).min(1).doc("ids are in [0, vocab_size)");
+    b.field("hidden_size", &Options::hidden_size).min(1).doc("width of the model");
+    b.field("intermediate_size", &Options::intermediate_size)
+        .min(1)
+        .doc("width of the feed-forward layers");
+    b.field("num_hidden_layers", &Options::num_hidden_layers).min(1).doc("number of layers");
+    b.field("num_attention_heads", &Options::num_attention_heads)
+        .min(1)
+        .doc("number of query heads");
+    b.field("num_key_value_heads", &Options::num_key_value_heads)
+        .min(1)
+        .doc("number of key and value heads, a divisor of the query heads; null: as many as those");
+    b.field("max_position_embeddings", &Options::max_position_embeddings)
+        .min(1)
+        .doc("longest sequence; it costs a small table");
+    b.field("rms_norm_eps", &Options::rms_norm_eps).min(0).doc("added to the mean square");
+    b.field("rope_theta", &Options::rope_theta)
+        .exclusive_min(0)
+        .doc("base of the rotary frequencies");
+    b.field("tie_word_embeddings", &Options::tie_word_embeddings).doc("the head is the embedding");
+    b.field("initializer_range", &Options::initializer_range)
+        .min(0)
+        .doc("standard deviation of the first values of matrices");
+    b.field("dropout", &Options::dropout)
+        .min(0)
+        .exclusive_max(1)
+        .doc("of the attention's weights and of what each layer adds, in training");
+  }
+
+  explicit Llama(const Options& options) : o_(options) {
+    num_kv_heads_ = o_.num_key_value_heads.value_or(o_.num_attention_heads);
+    head_size_ = o_.hidden_size / o_.num_attention_heads;
+    TENON_CHECK(o_.hidden_size % o_.num_attention_heads == 0 && head_size_ % 2 == 0,
+                "hidden_size ",
+                o_.hidden_size,
+                " over num_attention_heads ",
+                o_.num_attention_heads,
+                " must be a whole, even number");
+    TENON_CHECK(o_.num_attention_heads % num_kv_heads_ == 0,
+                "num_key_value_heads ",
+                num_kv_heads_,
+                " must divide num_attention_heads ",
+                o_.num_attention_heads);
+  }
+  void describe(tenon::TorchGraph& g) override {
+    const int64_t width = o_.hidden_size;
+    const auto matrix = tenon::Init::normal(0.0, o_.initializer_range);
+    const auto weight = [&](const std::string& name, int64_t out, int64_t in, int32_t split_axis) {
+      return g.parameter(name + ".weight", {out, in}, matrix, 0, split_axis);
+    };
+    const auto norm = [&](const std::string& name) {
+      return g.parameter(name + ".weight", {width}, tenon::Init::ones(), TENON_PARAM_NO_DECAY);
+    };
+    const auto hidden = [&](int64_t i) {
+      return g.value("hidden." + std::to_string(i), {"B", "T", width});
+    };
+    const auto rotary = g.constant("rotary",
+                                   {2, o_.max_position_embeddings, head_size_ / 2},
+                                   TENON_F32,
+                                   [this](at::Tensor& table) { fill_rotary(table); });
+
+    const auto ids = g.input("input_ids", {"B", "T"}, TENON_I64);
+    const auto embedding = weight("model.embed_tokens", o_.vocab_size, width, 0);
+    auto x = hidden(0);
+    g.block("embed", {ids}, {x}, {embedding}, [](const tenon::BlockCall& b) {
+       return at::embedding(b.parameter(0), b.input(0));
+     }).flags(TENON_BLOCK_TOKENWISE);
+
+    for (int64_t i = 0; i < o_.num_hidden_layers; ++i) {
+      const std::string layer = "layers." + std::to_string(i);
+      const std::string name = "model." + layer;
+      const int64_t kv_width = num_kv_heads_ * head_size_;
+      const auto next = hidden(i + 1);
+      // The order that `run_layer` reads them in.
+      const std::vector<tenon::ParameterId> parameters = {
+          norm(name + ".input_layernorm"),
+          weight(name + ".self_attn.q_proj", width, width, 0),
+          weight(name + ".self_attn.k_proj", kv_width, width, 0),
+          weight(name + ".self_attn.v_proj", kv_width, width, 0),
+          weight(name + ".self_attn.o_proj", width, width, 1),
+          norm(name + ".post_attention_layernorm"),
+          weight(name + ".mlp.gate_proj", o_.intermediate_size, width, 0),
+          weight(name + ".mlp.up_proj", o_.intermediate_size, width, 0),
+          weight(name + ".mlp.down_proj", width, o_.intermediate_size, 1)};
+      g.block(layer, {x}, {next}, parameters, [this](const tenon::BlockCall& b) {
+         return run_layer(b);
+       }).buffers({rotary});
+      x = next;
+    }
+
+    const auto last_norm = norm("model.norm");
+    const auto head = o_.tie_word_embeddings
+                          ? g.tied_parameter("lm_head.weight", "model.embed_tokens.weight")
+                          : weight("lm_head", o_.vocab_size, width, 0);
+    const auto logits = g.value("logits", {"B", "T", o_.vocab_size});
+    g.block("head", {x}, {logits}, {last_norm, head}, [this](const tenon::BlockCall& b) {
+       return linear(rms_norm(b.input(0), b.parameter(0)), b.parameter(1));
+     }).flags(TENON_BLOCK_TOKENWISE);
+  }
+
+ private:
+  // cos and sin of position times frequency: table[0] and table[1], [P, E/2] each.
+  void fill_rotary(at::Tensor& table) const {
+    const auto options = at::dtype(at::kFloat);
+    const at::Tensor exponents = at::arange(0, head_size_, 2, at::dtype(at::kLong)).to(at::kFloat) /
+                                 static_cast<double>(head_size_);
+    const at::Tensor frequencies = 1.0 / at::pow(o_.rope_theta, exponents);
+    const at::Tensor angles = at::outer(at::arange(table.size(1), options), frequencies);
+    table.select(0, 0).copy_(angles.cos());
+    table.select(0, 1).copy_(angles.sin());
+  }
+
+  // Each of the next four computes one thing in one of two ways: by what libtorch has, or, for fp32
+  // on a CPU, by the faster kernels of cpu/.
+
+  at::Tensor rms_norm(const at::Tensor& x_BTD, const at::Tensor& weight) const {
+    if (cpu_kernels_serve(x_BTD)) {
+      return CpuRmsNorm::apply(x_BTD, weight, o_.rms_norm_eps);
+    }
+    return at::rms_norm(x_BTD, {x_BTD.size(-1)}, weight, o_.rms_norm_eps);
+  }
+
+  static at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) {
+    return cpu_kernels_serve(x) ? cpu_linear(x, weight) : at::linear(x, weight);
+  }
+
+  static at::Tensor swiglu(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up) {
+    if (cpu_kernels_serve(x)) {
+      return CpuSwiglu::apply(cpu_linear(x, gate, up));
+    }
+    return at::silu(at::linear(x, gate)) * at::linear(x, up);
+  }
+
+  // Causal attention without the product after it: [B, T, D] to [B, T, H E]. `table` is [2, T,
+  // E/2].
+  at::Tensor attend(const at::Tensor& x_BTD,
+                    const at::Tensor& query,
+                    const at::Tensor& key,
+                    const at::Tensor& value,
+                    const at::Tensor& table,
+                    double dropout) const {
+    const int64_t num_heads = o_.num_attention_heads;
+    const int64_t num_positions = x_BTD.size(1);
+    if (cpu_kernels_serve(x_BTD) && dropout == 0.0 && num_positions <= kShortSequence) {
+      return CpuAttention::apply(
+          cpu_linear(x_BTD, query, key, value), table, num_heads, num_kv_heads_);
+    }
+    const auto heads = [&](const at::Tensor& weight, int64_t n) {
+      return linear(x_BTD, weight).view({-1, num_positions, n, head_size_});
+    };
+    const at::Tensor q_BHTE = rotate(heads(query, num_heads), table).transpose(1, 2);
+    at::Tensor k_BKTE = rotate(heads(key, num_kv_heads_), table).transpose(1, 2);
+    at::Tensor v_BKTE = heads(value, num_kv_heads_).transpose(1, 2);
+    // On a CPU, the kernel for grouped queries is the slow one; repeated keys are small beside its
+    // cost.
+    const int64_t group = num_heads / num_kv_heads_;
+    const bool repeat = group > 1 && x_BTD.device().is_cpu();
+    if (repeat) {
+      k_BKTE = k_BKTE.repeat_interleave(group, 1);
+      v_BKTE = v_BKTE.repeat_interleave(group, 1);
+    }
+    const at::Tensor y_BHTE = at::scaled_dot_product_attention(q_BHTE,
+                                                               k_BKTE,
+                                                               v_BKTE,
+                                                               /*attn_mask=*/{},
+                                                               dropout,
+                                                               /*is_causal=*/true,
+                                                               /*scale=*/std::nullopt,
+                                                               /*enable_gqa=*/group > 1 && !repeat);
+    return y_BHTE.transpose(1, 2).reshape({x_BTD.size(0), num_positions, num_heads * head_size_});
+  }
+
+  // Turns pairs (a, b) of [B, T, H, E], where b is half a head after a, by the angle of their
+  // position.
+  static at::Tensor rotate(const at::Tensor& x_BTHE, const at::Tensor& table) {
+    const at::Tensor turn = table.to(x_BTHE.scalar_type()).unsqueeze(2);  // [2, T, 1, E/2]
+    const at::Tensor cos = turn.select(0, 0);
+    const at::Tensor sin = turn.select(0, 1);
+    const std::vector<at::Tensor> half = x_BTHE.chunk(2, -1);
+    return at::cat({half[0] * cos - half[1] * sin, half[1] * cos + half[0] * sin}, -1);
+  }
+
+  at::Tensor run_layer(const tenon::BlockCall& b) const {
+    const at::Tensor& x_BTD = b.input(0);
+    const int64_t num_positions = x_BTD.size(1);
+    TENON_CHECK(num_positions <= o_.max_position_embeddings,
+                "a sequence has ",
+                num_positions,
+                " positions; max_position_embeddings is ",
+                o_.max_position_embeddings);
+    const double dropout = b.is_train() ? o_.dropout : 0.0;
+    const auto drop = [&](const at::Tensor& x) {
+      return dropout > 0 ? at::dropout(x, dropout, /*train=*/true) : x;
+    };
+    const at::Tensor table = b.buffer(0).narrow(1, 0, num_positions);
+    const at::Tensor attended = attend(rms_norm(x_BTD, b.parameter(0)),
+                                       b.parameter(1),
+                                       b.parameter(2),
+                                       b.parameter(3),
+                                       table,
+                                       dropout);
+    const at::Tensor h_BTD = x_BTD + drop(linear(attended, b.parameter(4)));
+    const at::Tensor fed = swiglu(rms_norm(h_BTD, b.parameter(5)), b.parameter(6), b.parameter(7));
+    return h_BTD + drop(linear(fed, b.parameter(8)));
+  }
+
+  Options o_;
+  int64_t num_kv_heads_ = 0;
+  int64_t head_size_ = 0;
+};
+
+TENON_PLUGIN(Llama)

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A multilayer perceptron: a torch::nn::Sequential as a model plugin. It is one block, as its
+// layers are too small to be worth running as units of their own.
+#include <tenon/cpp/plugin.hpp>
+#include <tenon/torch/module.hpp>
+
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+class Mlp final : public tenon::ModuleModel {
+ public:
+  static constexpr const char* kType = "mlp";
+  static constexpr const char* kSummary = "Multilayer perceptron over one dense field";
+
+  struct Options {
+    std::string input = "x";
+    int64_t in_features = 1;
+    std::vector<int64_t> hidden = {128};
+    int64_t out_features = 1;
+    std::string activation = "relu";
+    double dropout = 0.0;
+    bool bias = true;
+  };
+  static void bind(tenon::OptionBinder<Options>& b) {
+    b.field("input", &Options::input).doc("name of the field, [B, in_features]").non_empty();
+    b.field("in_features", &Options::in_features).min(1).required().doc("width of the input");
+    b.field("hidden", &Options::hidden).min(1).doc("widths of the hidden layers, in order");
+    b.field("out_features", &Options::out_features).min(1).required().doc("width of `logits`");
+    b.field("activation", &Options::activation)
+        .choices({"relu", "gelu", "silu", "tanh"})
+        .doc("after each hidden layer");
+    b.field("dropout", &Options::dropout)
+        .min(0)
+        .exclusive_max(1)
+        .doc("part of each hidden layer that is dropped in training");
+    b.field("bias", &Options::bias).doc("whether layers have one");
+  }
+
+  explicit Mlp(const Options& options) : options_(options) {}
+
+  void describe(tenon::ModuleGraph& g) override {
+    const auto x = g.input(options_.input, {"B", options_.in_features}, TENON_CLASS_COMPUTE);
+    const auto logits = g.value("logits", {"B", options_.out_features});
+    g.module(
+        "mlp", {x}, {logits}, [o = options_] { return build(o); }, run);
+  }
+
+ private:
+  static torch::nn::Sequential build(const Options& o) {
+    torch::nn::Sequential layers;
+    int64_t width = o.in_features;
+    for (const int64_t next : o.hidden) {
+      layers->push_back(torch::nn::Linear(torch::nn::LinearOptions(width, next).bias(o.bias)));
+      if (o.activation == "relu") {
+        layers->push_back(torch::nn::ReLU());
+      } else if (o.activation == "gelu") {
+        layers->push_back(torch::nn::GELU());
+      } else if (o.activation == "silu") {
+        layers->push_back(torch::nn::SiLU());
+      } else {
+        layers->push_back(torch::nn::Tanh());
+      }
+      if (o.dropout > 0) {
+        layers->push_back(torch::nn::Dropout(o.dropout));
+      }
+      width = next;
+    }
+    layers->push_back(
+        torch::nn::Linear(torch::nn::LinearOptions(width, o.out_features).bias(o.bias)));
+    return layers;
+  }
+  static at::Tensor run(torch::nn::Sequential& layers, const at::Tensor& x) {
+    return layers->forward(x);
+  }
+
+  Options options_;
+};
+
+TENON_PLUGIN(Mlp)

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stochastic gradient descent with momentum.
+//
+// In the first update of a parameter the running sum becomes the gradient itself, undamped. The
+// buffer starts as zeros, so that without dampening this is what the usual formula gives, and
+// libtorch's fused kernel serves; with dampening the step decides, parameter by parameter and
+// without asking the device for it. Source: Sutskever et al., On the importance of initialization
+// and momentum in deep learning (ICML 2013), in the form that PyTorch documents for its SGD.
+#include <tenon/cpp/plugin.hpp>
+#include <tenon/torch/optimizer.hpp>
+
+#include <ATen/ATen.h>
+
+#include <cstddef>
+
+namespace {
+
+struct SgdOptions {
+  double lr = 1e-2;  // the host's: it arrives with each update
+  double momentum = 0.0;
+  double dampening = 0.0;
+  bool nesterov = false;
+  double weight_decay = 0.0;
+};
+
+class Sgd : public tenon::TorchOptimizer {
+ public:
+  static constexpr const char* kType = "sgd";
+  static constexpr const char* kSummary = "stochastic gradient descent, with momentum where wanted";
+  using Options = SgdOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    binder.field("lr", &Options::lr).min(0).doc("the rate, which the schedule multiplies");
+    binder.field("momentum", &Options::momentum)
+        .min(0)
+        .exclusive_max(1)
+        .doc("how much of the running sum of gradients is kept in a step");
+    binder.field("dampening", &Options::dampening)
+        .min(0)
+        .max(1)
+        .doc("how much of a gradient does not enter the running sum");
+    binder.field("nesterov", &Options::nesterov).doc("look ahead by one momentum step");
+    binder.field("weight_decay", &Options::weight_decay)
+        .min(0)
+        .doc("added to the gradient, times the parameter");
+  }
+
+  explicit Sgd(const Options& options) : options_(options) {
+    TENON_CHECK(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
+                "`nesterov` needs `momentum` above 0 and `dampening` 0; they are ",
+                options.momentum,
+                " and ",
+                options.dampening);
+    TENON_CHECK(options.dampening == 0 || options.momentum > 0,
+                "`dampening` is ",
+                options.dampening,
+                ", and without `momentum` it does nothing");
+  }
+
+  void describe(tenon::OptimizerInfo& info) override {
+    if (options_.momentum > 0) {
+      info.slot("momentum_buffer");
+    }
+  }
+
+  void update(const tenon::Exec&, const tenon::TorchUpdate& update) override {
+    if (options_.dampening > 0) {
+      update_damped(update);
+    } else if (update.lr.is_cpu()) {
+      run_fused(update, update.lr.item<double>());
+    } else {
+      run_fused(update, update.lr.to(at::kFloat));
+    }
+  }
+
+ private:
+  template <class Rate>
+  void run_fused(const tenon::TorchUpdate& update, const Rate& lr) const {
+    at::_fused_sgd_(update.parameters,
+                    update.grads,
+                    options_.momentum > 0 ? at::TensorList(update.slots[0]) : at::TensorList(),
+                    options_.weight_decay,
+                    options_.momentum,
+                    lr,
+                    /*dampening=*/0.0,
+                    options_.nesterov,
+                    /*maximize=*/false,
+                    /*is_first_step=*/false,
+                    /*grad_scale=*/{},
+                    update.found_inf);
+  }
+
+  void update_damped(const tenon::TorchUpdate& update) const {
+    for (size_t i = 0; i < update.parameters.size(); ++i) {
+      at::Tensor parameter = update.parameters[i];
+      at::Tensor buffer = update.slots[0][i];
+      const at::Tensor grad = update.grads[i].add(parameter, options_.weight_decay);
+      const at::Tensor kept =
+          at::where(update.steps[i].eq(1),
+                    at::scalar_tensor(1.0, grad.options()),
+                    at::scalar_tensor(1.0 - options_.dampening, grad.options()));
+      at::Tensor next_buffer = buffer * options_.momentum + grad * kept;
+      at::Tensor next_parameter = parameter - update.lr * next_buffer;
+      if (update.found_inf) {
+        const at::Tensor is_skipped = update.found_inf->eq(1);
+        next_buffer = at::where(is_skipped, buffer, next_buffer);
+        next_parameter = at::where(is_skipped, parameter, next_parameter);
+      }
+      buffer.copy_(next_buffer);
+      parameter.copy_(next_parameter);
+    }
+  }
+
+  Options options_;
+};
+
+}  // namespace
+
+TENON_PLUGIN(Sgd)

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/cli/command_line.hpp"
+
+#include "host/error/error.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+namespace tenon {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// "id: message" of what parsing throws, or "no error".
+std::string failure(const Words& words) {
+  try {
+    (void)parse_command_line(words);
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == ExitCode::kUsage);
+    return error.id() + ": " + error.message();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("a recipe alone means training", "[cli]") {
+  const CommandLine line = parse_command_line({"--recipe", "a.json"});
+  CHECK(line == CommandLine{.action = Action::kTrain, .recipe = "a.json"});
+}
+
+TEST_CASE("each option of a run is read, with '=' and without", "[cli]") {
+  const CommandLine line = parse_command_line({"--plugin-dir",
+                                               "a",
+                                               "--recipe=r.json",
+                                               "--set",
+                                               "train.steps=10",
+                                               "--plugin-dir=b",
+                                               "--set=name=x y",
+                                               "--run-dir",
+                                               "out",
+                                               "--quiet",
+                                               "--log-level",
+                                               "debug",
+                                               "--no-vet-cache"});
+  CHECK(line == CommandLine{.action = Action::kTrain,
+                            .recipe = "r.json",
+                            .plugin_dirs = {"a", "b"},
+                            .sets = {"train.steps=10", "name=x y"},
+                            .run_dir = "out",
+                            .log_level = LogLevel::kDebug,
+                            .is_quiet = true,
+                            .use_vet_cache = false});
+}
+
+TEST_CASE("a value may begin with a dash where no option has that name", "[cli]") {
+  CHECK(parse_command_line({"--recipe", "-", "--set", "-x=1"}).sets == Words{"-x=1"});
+}
+
+TEST_CASE("an option does not take the next one for its value", "[cli]") {
+  CHECK_THAT(failure({"--recipe", "--validate"}), contains_text("--recipe needs a value"));
+  CHECK_THAT(failure({"--set", "--recipe=a"}), contains_text("--set needs a value"));
+  CHECK(parse_command_line({"--recipe=--quiet"}).recipe == "--quiet");
+}
+
+TEST_CASE("each action has its option", "[cli]") {
+  CHECK(parse_command_line({"--recipe", "a", "--validate"}).action == Action::kValidate);
+  CHECK(parse_command_line({"--recipe", "a", "--print-recipe"}).action == Action::kPrintRecipe);
+  CHECK(parse_command_line({"--list-plugins"}).action == Action::kListPlugins);
+  CHECK(parse_command_line({"--version"}).action == Action::kVersion);
+  CHECK(parse_command_line({"--help"}).action == Action::kHelp);
+  CHECK(parse_command_line({"-h"}).action == Action::kHelp);
+  const CommandLine line = parse_command_line({"--describe", "loss:org.x/mse", "--json"});
+  CHECK(line.action == Action::kDescribe);
+  CHECK(line.describe_kind == "loss");
+  CHECK(line.describe_type == "org.x/mse");
+  CHECK(line.is_json);
+}
+
+TEST_CASE("help is given beside whatever else is asked for", "[cli]") {
+  CHECK(parse_command_line({"--validate", "--list-plugins", "--help"}).action == Action::kHelp);
+}
+
+TEST_CASE("an option that is not there is answered with the nearest name", "[cli]") {
+  CHECK(failure({"--recpie", "a.json"}) ==
+        "usage.bad_option: there is no option --recpie; did you mean \"--recipe\"?");
+  CHECK(failure({"--recipe", "a.json", "--plugin_dir=b"}) ==
+        "usage.bad_option: there is no option --plugin_dir; did you mean \"--plugin-dir\"?");
+  CHECK(failure({"-recipe", "a.json"}) ==
+        "usage.bad_option: there is no option -recipe; did you mean \"--recipe\"?");
+  CHECK(failure({"--frobnicate"}) ==
+        "usage.bad_option: there is no option --frobnicate; --help lists all options");
+}
+
+TEST_CASE("an abbreviation is not guessed", "[cli]") {
+  CHECK_THAT(failure({"--rec", "a.json"}), contains_text("there is no option --rec; did you mean"));
+}
+
+TEST_CASE("an argument without an option is refused with what was likely meant", "[cli]") {
+  const ScratchFolder folder;
+  CHECK(failure({"recipes/a b.json"}) ==
+        "usage.bad_option: nothing takes the argument \"recipes/a b.json\"; did you mean --recipe "
+        "'recipes/a b.json'?");
+  CHECK_THAT(failure({"--recipe", "a.json", "train.steps=3"}),
+             contains_text("did you mean --set train.steps=3?"));
+  CHECK_THAT(failure({folder.path().string()}), contains_text("did you mean --plugin-dir /"));
+  CHECK_THAT(failure({"train"}), contains_text("\"train\"; --help lists all options"));
+  CHECK_THAT(failure({"--recipe", "a.json", "--", "b.json"}), contains_text("\"b.json\""));
+}
+
+TEST_CASE("an option that needs a value says so, and one without takes none", "[cli]") {
+  CHECK(failure({"--recipe"}) == "usage.bad_option: --recipe needs a value: --recipe FILE");
+  CHECK(failure({"--recipe="}) == "usage.bad_option: --recipe needs a value: --recipe FILE");
+  CHECK(failure({"--recipe", ""}) == "usage.bad_option: --recipe needs a value: --recipe FILE");
+  CHECK(failure({"--quiet=yes"}) == "usage.bad_option: --quiet takes no value");
+}
+
+TEST_CASE("an option that stands for one thing is given once", "[cli]") {
+  CHECK(failure({"--recipe", "a", "--recipe", "b"}) ==
+        "usage.bad_option: --recipe is given twice: \"a\" and \"b\"");
+}
+
+TEST_CASE("actions that contradict each other are refused", "[cli]") {
+  CHECK(failure({"--recipe", "a", "--validate", "--print-recipe"}) ==
+        "usage.bad_option: --validate and --print-recipe contradict each other; give one of them");
+  CHECK_THAT(failure({"--list-plugins", "--describe", "loss:x"}), contains_text("contradict"));
+}
+
+TEST_CASE("an option without effect is refused", "[cli]") {
+  CHECK(failure({"--recipe", "a", "--json"}) ==
+        "usage.bad_option: --json has no effect on a run; it goes with --list-plugins or "
+        "--describe");
+  CHECK(failure({"--recipe", "a", "--validate", "--run-dir", "out"}) ==
+        "usage.bad_option: --run-dir has no effect with --validate; leave one of them out");
+  CHECK_THAT(failure({"--list-plugins", "--recipe", "a"}), contains_text("--recipe has no effect"));
+  CHECK_THAT(failure({"--describe", "loss:x", "--set", "a=1"}),
+             contains_text("--set has no effect"));
+  CHECK_THAT(failure({"--version", "--quiet"}), contains_text("--quiet has no effect"));
+}
+
+TEST_CASE("a run needs a recipe", "[cli]") {
+  for (const Words& words :
+       {Words{}, Words{"--validate"}, Words{"--print-recipe", "--set", "a=1"}}) {
+    CHECK(failure(words) ==
+          "usage.missing_recipe: there is no recipe to work on; name one: --recipe FILE");
+  }
+}
+
+TEST_CASE("a log level is one of four", "[cli]") {
+  CHECK(failure({"--recipe", "a", "--log-level", "warn"}) ==
+        "usage.bad_option: --log-level is \"warn\"; did you mean \"warning\"?");
+  CHECK(failure({"--recipe", "a", "--log-level", "7"}) ==
+        "usage.bad_option: --log-level is \"7\"; debug, info, warning or error");
+}
+
+TEST_CASE("what is to be described has a kind and a type", "[cli]") {
+  for (const std::string text : {"mse", ":mse", "loss:"}) {
+    CHECK(failure({"--describe", text}) == "usage.bad_option: --describe is \"" + text +
+                                               "\"; it is of the form KIND:TYPE, as in loss:mse");
+  }
+  CHECK(failure({"--describe", "los:mse"}) ==
+        "usage.bad_option: --describe: there is no kind \"los\"; did you mean \"loss\"?");
+  CHECK_THAT(failure({"--describe", "quux:mse"}), contains_text("kinds are model, dataset, "));
+}
+
+TEST_CASE("the help names every option, in lines that fit a terminal", "[cli]") {
+  const std::string help = help_text("tenon");
+  for (const std::string name : {"recipe FILE",
+                                 "plugin-dir DIR",
+                                 "set PATH=VALUE",
+                                 "run-dir DIR",
+                                 "quiet",
+                                 "log-level LEVEL",
+                                 "no-vet-cache",
+                                 "validate",
+                                 "print-recipe",
+                                 "list-plugins",
+                                 "describe KIND:TYPE",
+                                 "json",
+                                 "version",
+                                 "help"}) {
+    CHECK_THAT(help, contains_text("--" + name));
+  }
+  CHECK(help.rfind("usage: tenon --recipe FILE", 0) == 0);
+  for (std::size_t start = 0; start < help.size();) {
+    const std::size_t end = help.find('\n', start);
+    INFO(help.substr(start, end - start));
+    CHECK(end - start <= 100);
+    start = end + 1;
+  }
+}
+
+TEST_CASE("a command is written as a shell would read it again", "[cli]") {
+  CHECK(shell_text(Words{"host", "--recipe=r.json", "--set", "name=\"a b\"", "it's", ""}) ==
+        "host --recipe=r.json --set 'name=\"a b\"' 'it'\\''s' ''");
+}
+
+}  // namespace tenon

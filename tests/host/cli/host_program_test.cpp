@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program as a user starts it: exit statuses, what stands on which stream, and what is left on
+// disk. What each part does is tested beside the part.
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/subprocess.hpp"
+
+namespace fs = std::filesystem;
+
+namespace tenon {
+namespace {
+
+std::string read_text(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  REQUIRE(in.good());
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// A folder to run the program in, with a vet cache and an environment of its own.
+class Desk {
+ public:
+  // Runs the host with these arguments, in the folder.
+  SubprocessResult host(std::vector<std::string> arguments) const {
+    return host_in(path(), std::move(arguments));
+  }
+
+  SubprocessResult host_in(const fs::path& folder, std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), host_program().string());
+    SubprocessOptions options;
+    options.working_dir = folder.string();
+    options.environment = {{"XDG_CACHE_HOME", (folder_.path() / "cache").string()},
+                           {"TENON_PLUGIN_PATH", plugin_path_}};
+    return run_subprocess(arguments, options);
+  }
+
+  void set_plugin_path(const std::string& value) { plugin_path_ = value; }
+  const fs::path& path() const { return folder_.path(); }
+  fs::path write(const fs::path& name, std::string_view text) const {
+    return folder_.write(name, text);
+  }
+  // Copies an animal of the zoo (tests/support/zoo) into the plugin folder "zoo".
+  void add_to_zoo(const std::string& name) const {
+    fs::create_directories(path() / "zoo");
+    fs::copy_file(build_dir() / "tests/zoo" / (name + ".so"), path() / "zoo" / (name + ".so"));
+  }
+
+ private:
+  ScratchFolder folder_;
+  std::string plugin_path_;
+};
+
+// A run of three steps on the tests' own data, which takes no time. `loss` is a type.
+std::string small_recipe(const std::string& loss = "plain_loss") {
+  return R"({
+  "name": "small",
+  "threads": {"compute": 1},
+  "model": {"type": "mlp", "options": {"input": "x", "in_features": 4, "hidden": [8], "out_features": 1}},
+  "data": {"batch_size": 4, "train": {"type": "windows", "options": {"samples": 64, "dim": 4}}},
+  "loss": {"type": ")" +
+         loss + R"("},
+  "optimizer": {"type": "sgd", "options": {"lr": 0.01}},
+  "train": {"steps": 3}
+})";
+}
+
+// The folders that small_recipe needs, as arguments.
+std::vector<std::string> with_plugins(std::vector<std::string> arguments) {
+  for (const fs::path& folder : {plugin_dir(), test_plugin_dir()}) {
+    arguments.insert(arguments.end(), {"--plugin-dir", folder.string()});
+  }
+  return arguments;
+}
+
+// The first ```text block below a heading of a page; below its beginning where that is "".
+std::string block_below(const std::string& page, const std::string& heading) {
+  const std::size_t at = heading.empty() ? 0 : page.find("\n" + heading + "\n");
+  REQUIRE(at != std::string::npos);
+  const std::string fence = "\n```text\n";
+  const std::size_t start = page.find(fence, at) + fence.size();
+  return page.substr(start, page.find("\n```", start) + 1 - start);
+}
+
+}  // namespace
+
+TEST_CASE("the reference page shows the help as it is printed", "[cli]") {
+  const SubprocessResult result = Desk().host({"--help"});
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.empty());
+  CHECK(block_below(read_text(source_dir() / "docs/reference/command-line.md"), "## Help") ==
+        result.out);
+}
+
+TEST_CASE("the commands that the reference page begins with work", "[cli]") {
+  const Desk desk;
+  std::istringstream commands(
+      block_below(read_text(source_dir() / "docs/reference/command-line.md"), ""));
+  int num_commands = 0;
+  for (std::string command; std::getline(commands, command); ++num_commands) {
+    std::istringstream words(command);
+    std::vector<std::string> arguments{std::istream_iterator<std::string>(words), {}};
+    REQUIRE(arguments.front() == "host");
+    arguments.erase(arguments.begin());
+    if (command.find("--set") != std::string::npos) {
+      arguments.emplace_back("--validate");  // recipes are trained by tests of their own
+    }
+    const SubprocessResult result = desk.host_in(source_dir(), arguments);
+    INFO(command << "\n" << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK_FALSE(result.out.empty());
+  }
+  CHECK(num_commands == 4);
+}
+
+TEST_CASE("the version is one line on stdout", "[cli]") {
+  const SubprocessResult result = Desk().host({"--version"});
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.empty());
+  CHECK(result.out.rfind("tenon 0.", 0) == 0);
+  CHECK(result.out.find('\n') + 1 == result.out.size());
+}
+
+TEST_CASE("a wrong command line ends with status 2 and a line of usage", "[cli]") {
+  const Desk desk;
+  const SubprocessResult unknown = desk.host({"--recpie", "a.json"});
+  CHECK(unknown.exit_code == 2);
+  CHECK(unknown.out.empty());
+  CHECK(unknown.err ==
+        "host: [usage.bad_option] there is no option --recpie; did you mean \"--recipe\"?\n"
+        "usage: host --recipe FILE [--plugin-dir DIR]... [--set PATH=VALUE]...\n"
+        "host --help lists all options\n");
+  const SubprocessResult nothing = desk.host({});
+  CHECK(nothing.exit_code == 2);
+  CHECK_THAT(nothing.err, contains_text("[usage.missing_recipe]"));
+  CHECK_THAT(nothing.err, contains_text("usage: host --recipe FILE"));
+  CHECK(desk.host({"--recipe", "a.json", "--list-plugins"}).exit_code == 2);
+}
+
+TEST_CASE("a plugin folder that is not there ends with status 2", "[cli]") {
+  const Desk desk;
+  desk.write("r.json", small_recipe());
+  const SubprocessResult result = desk.host({"--recipe", "r.json", "--plugin-dir", "nowhere"});
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err, contains_text("[plugin.dir_unreadable] the plugin folder nowhere"));
+  CHECK_FALSE(fs::exists(desk.path() / "runs"));
+  CHECK(desk.host({"--list-plugins", "--plugin-dir", "nowhere"}).exit_code == 2);
+}
+
+TEST_CASE("TENON_PLUGIN_PATH names plugin folders too", "[cli]") {
+  Desk desk;
+  desk.set_plugin_path("nowhere");
+  const SubprocessResult result = desk.host({"--list-plugins"});
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err, contains_text("nowhere (from TENON_PLUGIN_PATH)"));
+}
+
+TEST_CASE("a recipe that is missing or is no JSON ends with status 3", "[cli]") {
+  const Desk desk;
+  const SubprocessResult missing = desk.host(with_plugins({"--recipe", "absent.json"}));
+  CHECK(missing.exit_code == 3);
+  CHECK_THAT(missing.err, contains_text("[recipe.unreadable]"));
+  CHECK_THAT(missing.err, contains_text("absent.json"));
+  desk.write("broken.json", "{\"name\": \"x\",\n \"train\" {}}\n");
+  const SubprocessResult broken = desk.host(with_plugins({"--recipe", "broken.json"}));
+  CHECK(broken.exit_code == 3);
+  CHECK_THAT(broken.err, contains_text("broken.json:2"));
+  CHECK_THAT(broken.err, contains_text("[recipe.syntax]"));
+  CHECK(broken.out.empty());
+}
+
+TEST_CASE("all mistakes of a recipe are told at once, and nothing is started", "[cli]") {
+  const Desk desk;
+  desk.write("r.json", small_recipe());
+  const SubprocessResult result = desk.host(with_plugins({"--recipe",
+                                                          "r.json",
+                                                          "--set",
+                                                          "train.stpes=4",
+                                                          "--set",
+                                                          "loss.type=plain_los",
+                                                          "--set",
+                                                          "optimizer.options.lr=-1"}));
+  CHECK(result.exit_code == 3);
+  CHECK(result.out.empty());
+  CHECK_THAT(result.err, contains_text("--set #1: /train/stpes: unknown key [recipe.unknown_key]"));
+  CHECK_THAT(result.err, contains_text("--set #2: /loss/type: "));
+  CHECK_THAT(result.err, contains_text("did you mean \"plain_loss\"?"));
+  CHECK_THAT(result.err, contains_text("--set #3: /optimizer/options/lr: "));
+  CHECK_THAT(result.err, contains_text("3 errors in r.json; nothing was started\n"));
+  CHECK_FALSE(fs::exists(desk.path() / "runs"));
+}
+
+TEST_CASE("a type that two plugins offer ends with status 3 and names both", "[cli]") {
+  const Desk desk;
+  desk.write("r.json", small_recipe("half_square"));
+  desk.add_to_zoo("same_type_1");
+  desk.add_to_zoo("same_type_2");
+  const SubprocessResult result =
+      desk.host(with_plugins({"--recipe", "r.json", "--plugin-dir", "zoo"}));
+  CHECK(result.exit_code == 3);
+  CHECK_THAT(result.err, contains_text("/loss/type: 2 plugins offer this loss"));
+  CHECK_THAT(result.err, contains_text("zoo/same_type_1.so"));
+  CHECK_THAT(result.err, contains_text("zoo/same_type_2.so"));
+}
+
+TEST_CASE("a plugin that crashes while it is loaded ends only a run that needs it", "[cli]") {
+  const Desk desk;
+  desk.add_to_zoo("crashes_in_entry");
+  desk.write("r.json", small_recipe());
+  const SubprocessResult without = desk.host(
+      with_plugins({"--recipe", "r.json", "--validate", "--plugin-dir", "zoo", "--no-vet-cache"}));
+  CHECK(without.exit_code == 0);
+  CHECK(without.out == "r.json is valid\n");
+  CHECK_THAT(without.err, contains_text("[plugin.crashed] zoo/crashes_in_entry.so"));
+  desk.write("needs.json", small_recipe("zoo"));
+  const SubprocessResult needed =
+      desk.host(with_plugins({"--recipe", "needs.json", "--plugin-dir", "zoo"}));
+  CHECK(needed.exit_code == 4);
+  CHECK_THAT(needed.err,
+             contains_text("host: [plugin.crashed] the recipe needs loss \"zoo\": "
+                           "zoo/crashes_in_entry.so"));
+  CHECK_FALSE(fs::exists(desk.path() / "runs"));
+}
+
+TEST_CASE("plugins are listed without loading them, as a table and as JSON", "[cli]") {
+  const Desk desk;
+  desk.add_to_zoo("crashes_in_entry");
+  desk.add_to_zoo("good_c");
+  desk.add_to_zoo("wrong_abi");
+  const SubprocessResult table = desk.host({"--list-plugins", "--plugin-dir", "zoo"});
+  CHECK(table.exit_code == 0);
+  CHECK_THAT(table.out,
+             contains_text("zoo/good_c.so            loss:half_square, hook:step_counter"));
+  CHECK_THAT(table.out, contains_text("\nrefused: [plugin.abi_mismatch] zoo/wrong_abi.so"));
+  CHECK(table.err.empty());
+  const SubprocessResult json = desk.host({"--list-plugins", "--plugin-dir", "zoo", "--json"});
+  CHECK(json.exit_code == 0);
+  const auto list = nlohmann::json::parse(json.out);
+  REQUIRE(list.size() == 3);
+  CHECK(list[0]["file"] == "zoo/crashes_in_entry.so");
+  CHECK(list[0]["state"] == "found");
+  CHECK(list[1]["components"][1]["type"] == "step_counter");
+  CHECK(list[2]["error"]["id"] == "plugin.abi_mismatch");
+}
+
+TEST_CASE("a component is described from its plugin", "[cli]") {
+  const Desk desk;
+  const SubprocessResult text =
+      desk.host({"--describe", "loss:plain_loss", "--plugin-dir", test_plugin_dir().string()});
+  CHECK(text.exit_code == 0);
+  CHECK(text.out.rfind("loss:plain_loss\n", 0) == 0);
+  CHECK_THAT(text.out, contains_text("plugin org.tenon.test.plain_loss 0.1.0 ("));
+  CHECK_THAT(text.out, contains_text("\nscale "));
+  const SubprocessResult json = desk.host(
+      {"--describe", "dataset:windows", "--json", "--plugin-dir", test_plugin_dir().string()});
+  CHECK(json.exit_code == 0);
+  const auto description = nlohmann::json::parse(json.out);
+  CHECK(description["plugin"]["id"] == "org.tenon.test.windows");
+  CHECK(description["options_schema"]["properties"]["samples"]["default"] == 16);
+  const SubprocessResult unknown =
+      desk.host({"--describe", "loss:plain_los", "--plugin-dir", test_plugin_dir().string()});
+  CHECK(unknown.exit_code == 3);
+  CHECK_THAT(unknown.err, contains_text("did you mean \"plain_loss\"?"));
+  desk.add_to_zoo("crashes_in_entry");
+  CHECK(desk.host({"--describe", "loss:zoo", "--plugin-dir", "zoo"}).exit_code == 4);
+}
+
+TEST_CASE("a recipe is printed with all its defaults, and that is the same recipe", "[cli]") {
+  const Desk desk;
+  desk.write("r.json", small_recipe());
+  const SubprocessResult once = desk.host(with_plugins({"--recipe", "r.json", "--print-recipe"}));
+  INFO(once.err);
+  REQUIRE(once.exit_code == 0);
+  const auto recipe = nlohmann::json::parse(once.out);
+  CHECK(recipe["models"]["main"]["options"]["bias"] == true);
+  CHECK(recipe["train"]["steps"] == 3);
+  desk.write("frozen.json", once.out);
+  const SubprocessResult twice =
+      desk.host(with_plugins({"--recipe", "frozen.json", "--print-recipe"}));
+  CHECK(twice.out == once.out);
+  CHECK_FALSE(fs::exists(desk.path() / "runs"));
+}
+
+TEST_CASE("a recipe is validated, and quietly where that is asked", "[cli]") {
+  const Desk desk;
+  desk.write("r.json", small_recipe());
+  CHECK(desk.host(with_plugins({"--recipe", "r.json", "--validate"})).out == "r.json is valid\n");
+  const SubprocessResult quiet =
+      desk.host(with_plugins({"--recipe", "r.json", "--validate", "--quiet"}));
+  CHECK(quiet.exit_code == 0);
+  CHECK(quiet.out.empty());
+  CHECK(quiet.err.empty());
+}
+
+TEST_CASE("a run trains, tells its outcome last and leaves its files", "[cli]") {
+  const Desk desk;
+  desk.write("r.json", small_recipe());
+  const SubprocessResult result =
+      desk.host(with_plugins({"--recipe", "r.json", "--run-dir", "out", "--set", "train.steps=2"}));
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  const std::string last = result.out.substr(result.out.rfind('\n', result.out.size() - 2) + 1);
+  CHECK(last.rfind("done: ", 0) == 0);
+  for (const char* const file : {"recipe.json", "log.txt", "metrics.jsonl", "summary.json"}) {
+    INFO(file);
+    CHECK(fs::exists(desk.path() / "out" / file));
+  }
+  const auto summary = nlohmann::json::parse(read_text(desk.path() / "out/summary.json"));
+  CHECK(summary["steps"] == 2);
+  CHECK(summary["exit_code"] == 0);
+  CHECK_THAT(summary["command_line"].get<std::string>(),
+             contains_text("host --recipe r.json --run-dir out --set train.steps=2"));
+  // A run folder that holds something is not written into.
+  CHECK(desk.host(with_plugins({"--recipe", "r.json", "--run-dir", "out"})).exit_code == 2);
+}
+
+TEST_CASE("a quiet run prints nothing", "[cli]") {
+  const Desk desk;
+  desk.write("r.json", small_recipe());
+  const SubprocessResult result =
+      desk.host(with_plugins({"--recipe", "r.json", "--run-dir", "out", "--quiet"}));
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.empty());
+  CHECK(result.err.empty());
+}
+
+TEST_CASE("a run that is stopped on request ends with status 75", "[cli]") {
+  const Desk desk;
+  desk.write("r.json", small_recipe());
+  const SubprocessResult result = desk.host(
+      with_plugins({"--recipe", "r.json", "--run-dir", "out", "--set", "train.exit_at_step=1"}));
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 75);
+}
+
+TEST_CASE("a run that fails after its first step ends with status 5", "[cli]") {
+  const Desk desk;
+  desk.write("r.json", small_recipe());
+  const SubprocessResult result = desk.host(with_plugins(
+      {"--recipe",
+       "r.json",
+       "--run-dir",
+       "out",
+       "--set",
+       R"(hooks=[{"type": "fail_at", "options": {"event": "after_step", "step": 2}}])"}));
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 5);
+  CHECK_THAT(result.err, contains_text("fail_at"));
+}
+
+}  // namespace tenon

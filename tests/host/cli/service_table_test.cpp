@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/cli/service_table.hpp"
+
+#include <tenon/tenon.h>
+
+#include "tests/support/catch.hpp"
+
+namespace tenon {
+
+TEST_CASE("every service of the SDK's headers is offered", "[cli]") {
+  const ServiceTable services = make_service_table();
+  for (const char* const id : {TENON_STATUS_ID,
+                               TENON_LOG_ID,
+                               TENON_MEMORY_ID,
+                               TENON_OPTIONS_ID,
+                               TENON_TENSOR_ID,
+                               TENON_OP_ID,
+                               TENON_RANDOM_ID,
+                               TENON_PARALLEL_ID,
+                               TENON_METRICS_ID}) {
+    INFO(id);
+    const auto found = services.find(id);
+    REQUIRE(found != services.end());
+    CHECK(found->second != nullptr);
+  }
+  CHECK(services.size() == 9);
+}
+
+}  // namespace tenon

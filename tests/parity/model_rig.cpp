@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/parity/model_rig.hpp"
+
+#include "host/tensor/op_service.hpp"
+#include "host/tensor/tensor_service.hpp"
+
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/ScalarTypeToTypeMeta.h>
+
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "tests/plugins/made_component.hpp"
+
+namespace tenon {
+
+namespace {
+
+// Modules are built in torch's default dtype, which the host sets to the run's.
+ModelProxy make_model(const std::string& type, const std::string& options, at::ScalarType dtype) {
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(dtype));
+  return ModelProxy(make_component("model", type, options));
+}
+
+ExecBase exec_base(at::ScalarType dtype) {
+  ExecBase base;
+  base.seed = 3;
+  base.compute_dtype = dtype;
+  base.tensors = tensor_service();
+  base.ops = op_service();
+  return base;
+}
+
+}  // namespace
+
+ModelRig::ModelRig(const std::string& type,
+                   const std::string& options,
+                   at::ScalarType dtype,
+                   RecomputeMode recompute)
+    : proxy_(make_model(type, options, dtype)),
+      graph_(describe_model(proxy_)),
+      store_(graph_,
+             {dtype, at::kCPU, [](uint32_t) { return 0U; }, [](uint32_t) { return false; }}),
+      base_(exec_base(dtype)),
+      frame_(proxy_.instance().host(), base_),
+      runner_(proxy_, store_, base_, recompute) {
+  store_.initialise(proxy_, frame_.exec(), /*seed=*/7);
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(at::kFloat));
+}
+
+void ModelRig::forward(const std::map<std::string, at::Tensor>& fields, const CallPlace& place) {
+  auto schema = std::make_shared<std::vector<FieldInfo>>();
+  Batch batch;
+  for (const auto& [name, tensor] : fields) {
+    FieldInfo info;
+    info.name = name;
+    info.dtype = static_cast<uint32_t>(tensor.scalar_type());
+    schema->push_back(info);
+    batch.fields.push_back(tensor);
+    batch.samples = tensor.size(0);
+  }
+  batch.schema = std::move(schema);
+  runner_.forward(batch, place);
+}
+
+at::Tensor ModelRig::output(const std::string& name) const {
+  return runner_.value(graph_.find_output(name).value());
+}
+
+void ModelRig::backward(const std::string& output, const at::Tensor& grad) {
+  for (FlatGroup& group : store_.groups()) {
+    group.clear_grads();
+  }
+  runner_.add_grad(graph_.find_output(output).value(), grad);
+  runner_.backward(1);
+}
+
+uint32_t ModelRig::parameter_index(const std::string& name) const {
+  for (uint32_t p = 0; p < graph_.parameters.size(); ++p) {
+    if (graph_.parameters[p].name == name) {
+      return p;
+    }
+  }
+  throw std::out_of_range("the model has no parameter " + name);
+}
+
+void ModelRig::set_parameter(const std::string& name, const at::Tensor& value) {
+  const at::NoGradGuard guard;
+  at::Tensor leaf = store_.leaf(parameter_index(name));
+  if (leaf.sizes() != value.sizes()) {
+    throw std::invalid_argument(name + " has another shape");
+  }
+  leaf.detach().copy_(value);
+}
+
+at::Tensor ModelRig::parameter(const std::string& name) const {
+  return store_.leaf(parameter_index(name)).detach();
+}
+
+at::Tensor ModelRig::grad(const std::string& name) const {
+  const ParameterStore::Place& place = store_.place(parameter_index(name));
+  return store_.groups()[place.group].grad_view(place.entry);
+}
+
+at::Tensor ModelRig::buffer(const std::string& name) {
+  for (uint32_t b = 0; b < graph_.buffers.size(); ++b) {
+    if (graph_.buffers[b].name == name) {
+      return store_.buffer(b);
+    }
+  }
+  throw std::out_of_range("the model has no buffer " + name);
+}
+
+}  // namespace tenon

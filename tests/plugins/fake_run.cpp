@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/plugins/fake_run.hpp"
+
+#include "host/error/status.hpp"
+
+#include <utility>
+
+namespace tenon {
+
+FakeRun::FakeRun(std::string run_dir) : run_dir_(std::move(run_dir)), api_{} {
+  api_.struct_size = sizeof api_;
+  api_.wish = [](tenon_run* run, uint32_t wishes, const char* reason) -> tenon_status* {
+    of(run).wishes.push_back({wishes, reason});
+    return nullptr;
+  };
+  api_.get_metric = [](tenon_run* run, const char* name, double* out) -> tenon_status* {
+    const auto found = of(run).metrics.find(name);
+    if (found == of(run).metrics.end()) {
+      return make_status(nullptr, TENON_NOT_FOUND, "hook.no_metric", name);
+    }
+    *out = found->second;
+    return nullptr;
+  };
+  api_.run_dir = [](tenon_run* run) { return of(run).run_dir_.c_str(); };
+}
+
+void FakeRun::fire(const HookProxy& hook, uint32_t event, uint64_t step, bool is_train) {
+  if (!hook.wants(event)) {
+    return;
+  }
+  tenon_event abi{};
+  abi.struct_size = sizeof abi;
+  abi.id = event;
+  abi.is_train = is_train ? 1 : 0;
+  abi.step = step;
+  abi.window_label = window_label.c_str();
+  abi.message = "";
+  abi.run = reinterpret_cast<tenon_run*>(this);
+  abi.api = &api_;
+  hook.on_event(abi);
+}
+
+}  // namespace tenon

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/plugin/lr_scheduler_proxy.hpp"
+
+#include <cmath>
+#include <string>
+
+#include "tests/plugins/made_component.hpp"
+
+namespace {
+
+tenon::LrSchedulerProxy make_schedule(const std::string& type, const std::string& options = "{}") {
+  return tenon::LrSchedulerProxy(tenon::make_component("lr_scheduler", type, options));
+}
+
+Approx about(double value) {
+  return Approx(value).epsilon(1e-14).margin(1e-15);
+}
+
+}  // namespace
+
+TEST_CASE("a warmup of w steps begins at 1/w and reaches 1 in step w - 1", "[plugins]") {
+  for (const std::string type : {"constant", "linear", "cosine"}) {
+    CAPTURE(type);
+    const auto schedule = make_schedule(type, R"({"warmup_steps": 4})");
+    CHECK(schedule.factor(0, 20) == about(0.25));
+    CHECK(schedule.factor(1, 20) == about(0.5));
+    CHECK(schedule.factor(3, 20) == about(1.0));
+    CHECK(schedule.factor(4, 20) == about(1.0));
+  }
+}
+
+TEST_CASE("the Hugging Face form of a warmup begins at 0 and reaches 1 in step w", "[plugins]") {
+  for (const std::string type : {"constant", "linear", "cosine"}) {
+    CAPTURE(type);
+    const auto schedule =
+        make_schedule(type, R"({"warmup_steps": 4, "warmup_form": "huggingface"})");
+    CHECK(schedule.factor(0, 20) == about(0.0));
+    CHECK(schedule.factor(3, 20) == about(0.75));
+    CHECK(schedule.factor(4, 20) == about(1.0));
+  }
+}
+
+TEST_CASE("the constant schedule stays at 1 and needs no length", "[plugins]") {
+  const auto schedule = make_schedule("constant");
+  CHECK_FALSE(schedule.needs_total());
+  CHECK(schedule.factor(0, 0) == 1.0);
+  CHECK(schedule.factor(1000000, 0) == 1.0);
+}
+
+TEST_CASE("the linear schedule falls on a line to its floor and stays there", "[plugins]") {
+  const auto schedule = make_schedule("linear", R"({"warmup_steps": 10, "min_ratio": 0.2})");
+  CHECK(schedule.needs_total());
+  CHECK(schedule.factor(10, 110) == about(1.0));
+  CHECK(schedule.factor(60, 110) == about(0.6));
+  CHECK(schedule.factor(109, 110) == about(0.2 + 0.8 * 0.01));
+  CHECK(schedule.factor(110, 110) == about(0.2));
+  CHECK(schedule.factor(5000, 110) == about(0.2));
+}
+
+TEST_CASE("the cosine schedule falls along half a cosine and stays at its floor", "[plugins]") {
+  const auto schedule = make_schedule("cosine", R"({"warmup_steps": 20, "min_ratio": 0.1})");
+  CHECK(schedule.needs_total());
+  CHECK(schedule.factor(20, 300) == about(1.0));
+  CHECK(schedule.factor(90, 300) == about(0.1 + 0.9 * 0.5 * (1 + std::cos(std::acos(-1.0) / 4))));
+  CHECK(schedule.factor(160, 300) == about(0.55));
+  CHECK(schedule.factor(300, 300) == about(0.1));
+  CHECK(schedule.factor(301, 300) == about(0.1));
+}
+
+TEST_CASE("a schedule with a length of its own does not ask for the run's", "[plugins]") {
+  for (const std::string type : {"linear", "cosine"}) {
+    CAPTURE(type);
+    const auto schedule = make_schedule(type, R"({"total_steps": 100})");
+    CHECK_FALSE(schedule.needs_total());
+    CHECK(schedule.factor(50, 0) == about(0.5));
+    CHECK(schedule.factor(50, 7) == about(0.5));
+  }
+}
+
+TEST_CASE("a schedule without any length says what to give", "[plugins]") {
+  const auto schedule = make_schedule("cosine", R"({"warmup_steps": 2})");
+  CHECK(schedule.factor(1, 0) == about(1.0));
+  CHECK_THAT(tenon::error_of([&] { schedule.factor(2, 0); }), tenon::contains_text("total_steps"));
+}
+
+TEST_CASE("a run that is shorter than its warmup just rises", "[plugins]") {
+  const auto schedule = make_schedule("cosine", R"({"warmup_steps": 20, "min_ratio": 0.1})");
+  CHECK(schedule.factor(9, 10) == about(0.5));
+  CHECK(schedule.factor(25, 10) == about(0.1));
+}
+
+TEST_CASE("options of schedules have limits", "[plugins]") {
+  CHECK(tenon::options_problem("lr_scheduler", "cosine", R"({"warmup_steps": 0})").empty());
+  CHECK_FALSE(tenon::options_problem("lr_scheduler", "cosine", R"({"warmup_steps": -1})").empty());
+  CHECK_FALSE(tenon::options_problem("lr_scheduler", "cosine", R"({"min_ratio": 1.5})").empty());
+  CHECK_FALSE(tenon::options_problem("lr_scheduler", "linear", R"({"total_steps": 0})").empty());
+  CHECK_FALSE(
+      tenon::options_problem("lr_scheduler", "constant", R"({"warmup_form": "other"})").empty());
+}

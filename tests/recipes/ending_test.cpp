@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every way a run can end in order, with its exit code and its last line.
+#include <csignal>
+#include <cstdlib>
+
+#include "tests/recipes/host_run.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/paths.hpp"
+
+namespace tenon {
+
+TEST_CASE("a run ends at the first horizon that it reaches", "[recipes]") {
+  const HostRun steps(small_recipe(R"({"train": {"steps": 4, "epochs": 9}})"));
+  CHECK(steps.result().exit_code == 0);
+  CHECK_THAT(steps.last_line(), contains_text("done: reached 4 steps in "));
+  // 24 samples in batches of 4 are 6 steps an epoch.
+  const HostRun epochs(small_recipe(R"({"train": {"steps": 100, "epochs": 2}})"));
+  CHECK(epochs.result().exit_code == 0);
+  CHECK(epochs.summary()["steps"] == 12);
+  CHECK_THAT(epochs.last_line(), contains_text("done: reached 2 epochs in "));
+}
+
+TEST_CASE("windows are counted over epochs, and may be cut short", "[recipes]") {
+  const std::string windows = R"("data": {"train": {"options": {"windows":
+    [{"label": "a", "size": 12}, {"label": "b", "size": 20}]}}})";
+  const HostRun all(small_recipe("{" + windows + R"(, "train": {"steps": null, "windows": 3}})"));
+  INFO(all.result().err);
+  CHECK(all.summary()["steps"] == 3 + 5 + 3);
+  CHECK(all.summary()["windows"] == 3);
+  CHECK(all.summary()["epochs"] == 1);
+  const HostRun cut(small_recipe(
+      "{" + windows + R"(, "train": {"steps": null, "windows": 4, "steps_per_window": 2}})"));
+  CHECK(cut.summary()["steps"] == 8);
+  CHECK_THAT(cut.last_line(), contains_text("reached 4 windows"));
+}
+
+TEST_CASE("exit_at_step and exit_after_steps stop early, with exit code 75", "[recipes]") {
+  const HostRun at(small_recipe(R"({"train": {"exit_at_step": 3}})"));
+  CHECK(at.result().exit_code == 75);
+  CHECK(at.summary()["steps"] == 3);
+  CHECK_THAT(at.last_line(), contains_text("stopped early: exit_at_step 3"));
+  const HostRun after(small_recipe(R"({"train": {"exit_after_steps": 2}})"));
+  CHECK(after.result().exit_code == 75);
+  CHECK(after.summary()["steps"] == 2);
+}
+
+TEST_CASE("a kill-switch file stops the run at the end of its step", "[recipes]") {
+  const ScratchFolder folder;
+  const auto file = folder.write("stop", "");
+  const HostRun run(small_recipe(R"({"train": {"kill_switch": ")" + file.string() + R"("}})"));
+  CHECK(run.result().exit_code == 75);
+  CHECK_THAT(run.last_line(), contains_text("the kill switch " + file.string() + " is there"));
+}
+
+TEST_CASE("a hook's wish to stop ends the run as done, with its reason", "[recipes]") {
+  const HostRun run(small_recipe(R"({"hooks": [{"type": "wish_at", "options":
+    {"wishes": [{"event": "before_step", "step": 2, "wish": "stop"}]}}]})"));
+  CHECK(run.result().exit_code == 0);
+  CHECK(run.summary()["steps"] == 2);
+}
+
+// The signal comes from a hook of the run itself, so that it arrives at a known step.
+TEST_CASE("a first SIGTERM or SIGINT ends the run in order, a second one at once", "[recipes]") {
+  const std::string once =
+      R"({"train": {"steps": 1000000}, "hooks": [{"type": "event_trace"}, {"type": "signal_at",
+    "options": {"signals": [{"event": "before_step", "step": 3, "signal": "SIGTERM"}]}}]})";
+  const HostRun first(small_recipe(once));
+  CHECK(first.result().exit_code == 75);
+  CHECK_THAT(first.last_line(), contains_text("stopped early: received SIGTERM"));
+  CHECK(first.summary()["steps"] == 3);
+  CHECK_THAT(first.file("events.jsonl"), contains_text(R"({"event":"end","step":3,)"));
+  const std::string twice =
+      R"({"train": {"steps": 1000000}, "hooks": [{"type": "signal_at", "options": {"signals":
+    [{"event": "before_step", "step": 3, "signal": "SIGINT"}, {"event": "before_forward", "step": 3, "signal": "SIGINT"}]}}]})";
+  const HostRun second(small_recipe(twice));
+  CHECK(second.result().exit_code == 128 + SIGINT);
+}
+
+}  // namespace tenon
