@@ -24,6 +24,7 @@ class HookList {
  public:
   // `hooks` in the order of the recipe.
   HookList(std::vector<HookProxy> hooks, uint32_t rank, RunView& run);
+  ~HookList() = default;
   HookList(const HookList&) = delete;
   HookList& operator=(const HookList&) = delete;
 

@@ -4,6 +4,7 @@
 #include "host/error/error.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 

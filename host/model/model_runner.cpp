@@ -15,6 +15,7 @@
 #include "host/tensor/handle.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/irange.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -152,11 +153,12 @@ void check_model_fields(const ModelGraph& graph,
     if (found == fields.end()) {
       std::string have;
       for (const auto& field : fields) {
-        have += (have.empty() ? "" : ", ") + field.name;
+        have += have.empty() ? "" : ", ";
+        have += field.name;
       }
       throw Error("model.field_missing",
-                  "the model reads field '" + value.source + "', which " + dataset +
-                      " does not have (it has: " + have + ")");
+                  std::string("the model reads field '").append(value.source) + "', which " +
+                      dataset + " does not have (it has: " + have + ")");
     }
     const Described want{value.dtype, value.axes.has_value() ? &*value.axes : nullptr};
     if (const auto difference = mismatch({found->dtype, &found->axes}, want)) {
@@ -423,6 +425,7 @@ void ModelRunner::backward_by_hand(uint32_t b, Tape& tape, std::vector<at::Tenso
     saved.push_back(borrow(tensor));
   }
   std::vector<const tenon_tensor*> grad_outputs;
+  grad_outputs.reserve(grads.size());
   for (const at::Tensor& grad : grads) {
     grad_outputs.push_back(grad.defined() ? borrow(grad) : nullptr);
   }
@@ -456,6 +459,7 @@ void ModelRunner::backward_by_hand(uint32_t b, Tape& tape, std::vector<at::Tenso
   frame_.set_recompute(false);
   const auto take_all = [](std::vector<tenon_tensor*>& handles) {
     std::vector<at::Tensor> tensors;
+    tensors.reserve(handles.size());
     for (tenon_tensor* handle : handles) {
       tensors.push_back(handle != nullptr ? take_handle(handle) : at::Tensor());
     }

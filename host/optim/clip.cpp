@@ -2,6 +2,7 @@
 #include "host/optim/clip.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 namespace tenon {
 

@@ -8,6 +8,7 @@
 #include "host/tensor/handle.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -128,8 +129,8 @@ void OptimizerDriver::cut_where_untouched() {
       has_cut = true;
       const int64_t origin = entries[piece.first_entry].offset;
       const auto [begin, end] = extent(groups_[piece.group], first, e);
-      const auto cut = [&](const at::Tensor& whole) {
-        return whole.narrow(0, begin - origin, end - begin);
+      const auto cut = [at = begin - origin, length = end - begin](const at::Tensor& whole) {
+        return whole.narrow(0, at, length);
       };
       Piece part;
       part.group = piece.group;

@@ -75,7 +75,8 @@ ComponentChecker::~ComponentChecker() = default;
 ComponentUse ComponentChecker::check(const std::string& kind,
                                      json& node,
                                      const std::string& pointer) {
-  ComponentUse use{.kind = kind, .pointer = pointer, .place = places_.at(pointer).text()};
+  ComponentUse use{
+      .kind = kind, .pointer = pointer, .place = places_.at(pointer).text(), .nested = {}};
   const std::string* const type = string_member(node, "type");
   if (type == nullptr || type->empty()) {
     return use;
@@ -103,7 +104,7 @@ CheckedGroup ComponentChecker::check_group(const json& group,
                                            const json& base_node) {
   CheckedGroup result;
   ComponentUse& use = result.use;
-  use = {.kind = base.kind, .pointer = pointer, .place = places_.at(pointer).text()};
+  use = {.kind = base.kind, .pointer = pointer, .place = places_.at(pointer).text(), .nested = {}};
   result.frozen = std::make_unique<json>(json::object());
   if (!group.is_object()) {
     return result;
@@ -264,7 +265,11 @@ ComponentUse ComponentChecker::check_nested(const std::string& kind,
     return check(kind, node, pointer);
   }
   refs_.push_back({.kind = kind, .pointer = pointer, .target = *ref});
-  return {.kind = kind, .pointer = pointer, .place = places_.at(pointer).text(), .ref = *ref};
+  return {.kind = kind,
+          .pointer = pointer,
+          .place = places_.at(pointer).text(),
+          .nested = {},
+          .ref = *ref};
 }
 
 void ComponentChecker::check_refs() {

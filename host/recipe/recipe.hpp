@@ -27,7 +27,7 @@ struct ComponentUse {
 
   // Components inside the options, in the order of `options`. `option` is where: "/tokenizer".
   struct Nested;
-  std::vector<Nested> nested = {};
+  std::vector<Nested> nested;
 
   // The `pointer` of the component that is meant; "" where this is a component itself. It is
   // never a reference to a reference, and following references never comes back.

@@ -7,6 +7,7 @@
 #include "host/tensor/handle.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -63,6 +64,7 @@ LossSet::LossSet(std::vector<NamedLoss> losses,
             return p.name == name;
           })) {
         std::vector<std::string> names;
+        names.reserve(ports.size());
         for (const Port& p : ports) {
           names.push_back(p.name);
         }
@@ -104,7 +106,7 @@ LossSet::LossSet(std::vector<NamedLoss> losses,
       bindings.push_back(std::move(binding));
     }
     ExecFrame frame(loss.proxy.instance().host(), base);
-    entries_.push_back({std::move(loss), std::move(frame), std::move(bindings), {}, {}, {}});
+    entries_.push_back({std::move(loss), frame, std::move(bindings), {}, {}, {}});
   }
 }
 
@@ -122,6 +124,7 @@ void LossSet::check_fields(const std::vector<FieldInfo>& fields, const std::stri
           continue;
         }
         std::vector<std::string> names;
+        names.reserve(fields.size());
         for (const FieldInfo& field : fields) {
           names.push_back(field.name);
         }

@@ -153,9 +153,9 @@ class Run {
             return v.maker == kNoIndex && v.name == wanted;
           });
       if (value == graph_.values.end()) {
-        throw Error(
-            "model.unknown_input",
-            "the model reads no field '" + name + "', which \"inputs\" maps to '" + field + "'");
+        throw Error("model.unknown_input",
+                    std::string("the model reads no field '").append(name) +
+                        "', which \"inputs\" maps to '" + field + "'");
       }
       value->source = field;
     }

@@ -11,6 +11,7 @@
 #include "host/optim/clip.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 #include <cstdio>
