@@ -61,7 +61,7 @@ tenon_status* get(const tenon_options* options, const char* pointer, T* out) {
 }
 
 const void* get_interface(const tenon_host*, const char* id) {
-  static const tenon_status_api kStatus{
+  static const tenon_status_api statuses{
       sizeof(tenon_status_api),
       make,
       [](tenon_status* status) {
@@ -75,7 +75,7 @@ const void* get_interface(const tenon_host*, const char* id) {
       [](const tenon_status* status) { return status->message.c_str(); },
       [](const tenon_status* status) { return status->file.c_str(); },
       [](const tenon_status* status) { return status->line; }};
-  static const tenon_options_api kOptions{
+  static const tenon_options_api options_api{
       sizeof(tenon_options_api),
       [](const tenon_options* options, const char* pointer) -> uint32_t {
         const json* value = find(options, pointer);
@@ -98,18 +98,18 @@ const void* get_interface(const tenon_host*, const char* id) {
       nullptr,
       nullptr,
       [](const tenon_options*, const char*, tenon_component_ref* out) -> tenon_status* {
-        static const int kTable = 0;
+        static const int nothing = 0;
         out->interface_id = "tenon.tokenizer/1";
-        out->table = &kTable;
+        out->table = &nothing;
         return nullptr;
       }};
   if (id == std::string(TENON_STATUS_ID)) {
-    return &kStatus;
+    return &statuses;
   }
-  return id == std::string(TENON_OPTIONS_ID) ? &kOptions : nullptr;
+  return id == std::string(TENON_OPTIONS_ID) ? &options_api : nullptr;
 }
 
-const tenon_host kHost{sizeof(tenon_host), 0, 1, "0.1.0", nullptr, get_interface};
+const tenon_host fake_host{sizeof(tenon_host), 0, 1, "0.1.0", nullptr, get_interface};
 
 enum class Form { kRound, kSquare };
 
@@ -194,7 +194,7 @@ tenon_entry_args entry_args() {
           TENON_ABI_MINOR,
           TENON_ABI_MINOR,
           99,
-          &kHost,
+          &fake_host,
           nullptr,
           [](void*, const tenon_component* component) -> tenon_status* {
             registered.push_back(component);
@@ -215,23 +215,23 @@ Said said(tenon_status* status) {
     return {};
   }
   Said out{status->code, status->id, status->message, status->line};
-  status_api(&kHost)->release(status);
+  status_api(&fake_host)->release(status);
   return out;
 }
 
 const tenon_component& everything() {
-  static const bool kDone = [] {
+  static const bool is_done = [] {
     tenon_entry_args args = entry_args();
     return register_plugin<Everything, Plain>(&args) == nullptr;
   }();
-  REQUIRE(kDone);
+  REQUIRE(is_done);
   return *registered[0];
 }
 
 Said create(const json& values, void** self) {
   const tenon_options options{values};
   const tenon_create_args args{sizeof(tenon_create_args), &options, "/here", 1, nullptr};
-  return said(everything().create(&kHost, &args, self));
+  return said(everything().create(&fake_host, &args, self));
 }
 
 }  // namespace
@@ -346,7 +346,7 @@ TEST_CASE("whatever a component throws becomes a status", "[sdk]") {
 
 TEST_CASE("a status of the host becomes an exception with all that it says", "[sdk]") {
   try {
-    check(&kHost, make(&kHost, TENON_IO, "some.id", "what happened", "there.c", 12));
+    check(&fake_host, make(&fake_host, TENON_IO, "some.id", "what happened", "there.c", 12));
     FAIL("nothing was thrown");
   } catch (const Error& e) {
     CHECK(e.code() == TENON_IO);

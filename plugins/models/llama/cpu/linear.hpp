@@ -37,8 +37,8 @@ class OneDnn {
 
  private:
   static const std::optional<c10::OperatorHandle>& op() {
-    static const std::optional<c10::OperatorHandle> kOp = find();
-    return kOp;
+    static const std::optional<c10::OperatorHandle> found = find();
+    return found;
   }
   static std::optional<c10::OperatorHandle> find() {
     auto op = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});

@@ -179,16 +179,16 @@ class MapDataset : public AnyDataset {
     // A class that overrides `lengths` has it, so that the host sees a null pointer in all others.
     constexpr bool kHasLengths =
         !std::is_same_v<decltype(&T::lengths), decltype(&MapDataset::lengths)>;
-    static const tenon_dataset kTable{sizeof(tenon_dataset),
-                                      on_describe<TENON_DATASET_MAP>,
-                                      on_size,
-                                      on_read,
-                                      kHasLengths ? on_lengths : nullptr,
-                                      nullptr,
-                                      nullptr,
-                                      on_next_window,
-                                      on_reset};
-    return &kTable;
+    static const tenon_dataset calls{sizeof(tenon_dataset),
+                                     on_describe<TENON_DATASET_MAP>,
+                                     on_size,
+                                     on_read,
+                                     kHasLengths ? on_lengths : nullptr,
+                                     nullptr,
+                                     nullptr,
+                                     on_next_window,
+                                     on_reset};
+    return &calls;
   }
 
  private:
@@ -234,16 +234,16 @@ class StreamDataset : public AnyDataset {
 
   template <class T>
   static const void* table() {
-    static const tenon_dataset kTable{sizeof(tenon_dataset),
-                                      on_describe<TENON_DATASET_STREAM>,
-                                      nullptr,
-                                      nullptr,
-                                      nullptr,
-                                      on_next,
-                                      on_seek,
-                                      on_next_window,
-                                      on_reset};
-    return &kTable;
+    static const tenon_dataset calls{sizeof(tenon_dataset),
+                                     on_describe<TENON_DATASET_STREAM>,
+                                     nullptr,
+                                     nullptr,
+                                     nullptr,
+                                     on_next,
+                                     on_seek,
+                                     on_next_window,
+                                     on_reset};
+    return &calls;
   }
 
  private:

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 #include <type_traits>
@@ -120,11 +121,7 @@ inline void check(const tenon_host* host, tenon_status* status_own) {
                 "internal",
                 "a call of the host failed, and the host has no status service");
   }
-  struct Release {
-    const tenon_status_api* api;
-    tenon_status* status;
-    ~Release() { api->release(status); }
-  } release{api, status_own};
+  const std::unique_ptr<tenon_status, void (*)(tenon_status*)> status(status_own, api->release);
   throw Error(api->code(status_own),
               api->id(status_own),
               api->message(status_own),

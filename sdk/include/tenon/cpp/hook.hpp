@@ -174,8 +174,8 @@ class Hook : public Component {
 
   template <class T>
   static const void* table() {
-    static const tenon_hook kTable{sizeof(tenon_hook), call_describe, call_on_event};
-    return &kTable;
+    static const tenon_hook calls{sizeof(tenon_hook), call_describe, call_on_event};
+    return &calls;
   }
 
  private:

@@ -73,12 +73,12 @@ class AnyLoss : public Component {
 
   template <class T>
   static const void* table() {
-    static const tenon_loss kTable{sizeof(tenon_loss),
-                                   on_describe,
-                                   on_count,
-                                   on_compute,
-                                   T::kHandWritten ? on_backward : nullptr};
-    return &kTable;
+    static const tenon_loss calls{sizeof(tenon_loss),
+                                  on_describe,
+                                  on_count,
+                                  on_compute,
+                                  T::kHandWritten ? on_backward : nullptr};
+    return &calls;
   }
 
  private:

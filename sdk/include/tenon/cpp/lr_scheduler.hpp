@@ -25,8 +25,8 @@ class LrScheduler : public Component {
 
   template <class T>
   static const void* table() {
-    static const tenon_lr_scheduler kTable{sizeof(tenon_lr_scheduler), on_needs_total, on_factor};
-    return &kTable;
+    static const tenon_lr_scheduler calls{sizeof(tenon_lr_scheduler), on_needs_total, on_factor};
+    return &calls;
   }
 
  private:

@@ -44,8 +44,8 @@ class MetricSink : public Component {
 
   template <class T>
   static const void* table() {
-    static const tenon_metric_sink kTable{sizeof(tenon_metric_sink), on_open, on_write, on_flush};
-    return &kTable;
+    static const tenon_metric_sink calls{sizeof(tenon_metric_sink), on_open, on_write, on_flush};
+    return &calls;
   }
 
  private:

@@ -240,14 +240,14 @@ class Model : public Component {
   template <class T>
   static const void* table() {
     constexpr bool kHasInfer = !std::is_same_v<decltype(&T::on_infer), decltype(&Model::on_infer)>;
-    static const tenon_model kTable{sizeof(tenon_model),
-                                    call_describe,
-                                    call_forward,
-                                    call_backward,
-                                    call_materialize,
-                                    call_fill_buffer,
-                                    kHasInfer ? call_infer : nullptr};
-    return &kTable;
+    static const tenon_model calls{sizeof(tenon_model),
+                                   call_describe,
+                                   call_forward,
+                                   call_backward,
+                                   call_materialize,
+                                   call_fill_buffer,
+                                   kHasInfer ? call_infer : nullptr};
+    return &calls;
   }
 
  private:

@@ -11,10 +11,12 @@
 #include <tenon/cpp/tensor.hpp>
 #include <tenon/op.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -24,36 +26,28 @@ namespace tenon {
 class Arg {
  public:
   Arg() : any_{TENON_ANY_NONE, 0, 0, {}} {}
-  Arg(std::nullptr_t)
-      : Arg() {}  // NOLINT(google-explicit-constructor): an argument list reads as a call
-  Arg(const tenon_tensor* tensor) {  // NOLINT(google-explicit-constructor)
+  // NOLINTBEGIN(google-explicit-constructor): an argument list reads as a call
+  Arg(std::nullptr_t) : Arg() {}
+  Arg(const tenon_tensor* tensor) {
     any_ = {tensor == nullptr ? uint32_t{TENON_ANY_NONE} : uint32_t{TENON_ANY_TENSOR}, 0, 0, {}};
     // Arguments are borrowed; whether an operator writes to one is a matter of its schema.
     any_.v.tensor = const_cast<tenon_tensor*>(tensor);
   }
-  Arg(const TensorRef& tensor) : Arg(tensor.handle()) {}      // NOLINT(google-explicit-constructor)
-  Arg(const Tensor& tensor) : Arg(tensor.handle()) {}         // NOLINT(google-explicit-constructor)
-  Arg(const char* text) : any_{TENON_ANY_STRING, 0, 0, {}} {  // NOLINT(google-explicit-constructor)
-    any_.v.s = text;
-  }
-  Arg(const std::vector<int64_t>& ints)  // NOLINT(google-explicit-constructor)
-      : any_{TENON_ANY_INTS, 0, ints.size(), {}} {
+  Arg(const TensorRef& tensor) : Arg(tensor.handle()) {}
+  Arg(const Tensor& tensor) : Arg(tensor.handle()) {}
+  Arg(const char* text) : any_{TENON_ANY_STRING, 0, 0, {}} { any_.v.s = text; }
+  Arg(const std::vector<int64_t>& ints) : any_{TENON_ANY_INTS, 0, ints.size(), {}} {
     any_.v.ints = ints.data();
   }
-  Arg(const std::vector<double>& doubles)  // NOLINT(google-explicit-constructor)
-      : any_{TENON_ANY_DOUBLES, 0, doubles.size(), {}} {
+  Arg(const std::vector<double>& doubles) : any_{TENON_ANY_DOUBLES, 0, doubles.size(), {}} {
     any_.v.doubles = doubles.data();
   }
-  Arg(const std::vector<tenon_tensor*>& tensors)  // NOLINT(google-explicit-constructor)
-      : any_{TENON_ANY_TENSORS, 0, tensors.size(), {}} {
+  Arg(const std::vector<tenon_tensor*>& tensors) : any_{TENON_ANY_TENSORS, 0, tensors.size(), {}} {
     any_.v.tensors = tensors.data();
   }
-  Arg(tenon_device device)
-      : any_{TENON_ANY_DEVICE, 0, 0, {}} {  // NOLINT(google-explicit-constructor)
-    any_.v.device = device;
-  }
+  Arg(tenon_device device) : any_{TENON_ANY_DEVICE, 0, 0, {}} { any_.v.device = device; }
   template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
-  Arg(T value) {  // NOLINT(google-explicit-constructor)
+  Arg(T value) {
     any_ = {TENON_ANY_NONE, 0, 0, {}};
     if constexpr (std::is_same_v<T, bool>) {
       any_.tag = TENON_ANY_BOOL;
@@ -66,6 +60,7 @@ class Arg {
       any_.v.d = static_cast<double>(value);
     }
   }
+  // NOLINTEND(google-explicit-constructor)
 
   /* A dtype of tensor.h, for operators that take one. */
   static Arg dtype(uint32_t value) {

@@ -71,8 +71,8 @@ class AnyOptimizer : public Component {
 
   template <class T>
   static const void* table() {
-    static const tenon_optimizer kTable{sizeof(tenon_optimizer), on_describe, on_update};
-    return &kTable;
+    static const tenon_optimizer calls{sizeof(tenon_optimizer), on_describe, on_update};
+    return &calls;
   }
 
  protected:

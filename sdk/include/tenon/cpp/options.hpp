@@ -176,7 +176,7 @@ class OptionField {
   static std::string join(const Keywords& keywords) {
     std::string out;
     for (const auto& [name, value] : keywords) {
-      out += ", \"" + name + "\": " + value;
+      out.append(", \"").append(name).append("\": ").append(value);
     }
     return out;
   }
@@ -447,6 +447,7 @@ class OptionBinder {
     std::vector<std::pair<std::string, E>> table(values.begin(), values.end());
     Entry entry{std::make_unique<OptionField>(std::move(name)), {}, {}, {}, {}};
     std::vector<std::string> names;
+    names.reserve(table.size());
     for (const auto& [text, value] : table) {
       names.push_back(text);
     }

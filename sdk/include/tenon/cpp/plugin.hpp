@@ -16,18 +16,18 @@ namespace tenon {
 /* The descriptor of a class, which lives as long as the process.  Threads [load] */
 template <class T>
 const tenon_component& descriptor_of() {
-  static const std::string kSchema = binder_of<T>().schema();
-  static const tenon_component kComponent{sizeof(tenon_component),
+  static const std::string schema = binder_of<T>().schema();
+  static const tenon_component descriptor{sizeof(tenon_component),
                                           T::kKind,
                                           T::kType,
                                           T::kInterfaceId,
                                           T::template table<T>(),
                                           T::kSummary,
-                                          kSchema.c_str(),
+                                          schema.c_str(),
                                           ComponentCalls<T>::create,
                                           ComponentCalls<T>::destroy,
                                           ComponentCalls<T>::get_extension};
-  return kComponent;
+  return descriptor;
 }
 
 /* Agrees on the ABI's version and registers the classes. Without a host there is nobody to tell:
@@ -63,10 +63,12 @@ tenon_status* register_plugin(tenon_entry_args* args) noexcept {
 
 }  // namespace tenon
 
+// NOLINTBEGIN(bugprone-macro-parentheses): it is a definition, not an expression
 /* Defines the entry. Once a plugin, outside of any namespace. */
 #define TENON_PLUGIN(...)                                                            \
   extern "C" TENON_EXPORT tenon_status* tenon_plugin_entry(tenon_entry_args* args) { \
     return ::tenon::register_plugin<__VA_ARGS__>(args);                              \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif

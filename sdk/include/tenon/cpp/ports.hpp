@@ -18,11 +18,12 @@ namespace tenon {
 
 /* One axis: a name ("B"), a size (64), or both. */
 struct Axis {
-  Axis(const char* axis_name) : name(axis_name) {}  // NOLINT(google-explicit-constructor)
-  Axis(std::string axis_name)
-      : name(std::move(axis_name)) {}           // NOLINT(google-explicit-constructor)
-  Axis(int64_t axis_size) : size(axis_size) {}  // NOLINT(google-explicit-constructor)
-  Axis(int axis_size) : size(axis_size) {}      // NOLINT(google-explicit-constructor)
+  // NOLINTBEGIN(google-explicit-constructor): a list of axes reads as {"B", "T", 64}
+  Axis(const char* axis_name) : name(axis_name) {}
+  Axis(std::string axis_name) : name(std::move(axis_name)) {}
+  Axis(int64_t axis_size) : size(axis_size) {}
+  Axis(int axis_size) : size(axis_size) {}
+  // NOLINTEND(google-explicit-constructor)
   Axis(std::string axis_name, int64_t axis_size) : name(std::move(axis_name)), size(axis_size) {}
   std::string name;
   int64_t size = -1;
@@ -40,6 +41,7 @@ class AxesStorage {
   }
   AxesStorage(const AxesStorage&) = delete;
   AxesStorage& operator=(const AxesStorage&) = delete;
+  ~AxesStorage() = default;
   const tenon_axis* data() const { return raw_.data(); }
   size_t size() const { return raw_.size(); }
 

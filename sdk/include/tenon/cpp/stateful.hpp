@@ -119,8 +119,8 @@ struct StatefulCalls {
     });
   }
   static const tenon_stateful& table() {
-    static const tenon_stateful kTable{sizeof(tenon_stateful), version, snapshot, load};
-    return kTable;
+    static const tenon_stateful calls{sizeof(tenon_stateful), version, snapshot, load};
+    return calls;
   }
 };
 

@@ -22,35 +22,35 @@ template <class T>
 struct DtypeOf;
 template <>
 struct DtypeOf<uint8_t> {
-  static constexpr uint32_t value = TENON_U8;
+  static constexpr uint32_t kValue = TENON_U8;
 };
 template <>
 struct DtypeOf<int8_t> {
-  static constexpr uint32_t value = TENON_I8;
+  static constexpr uint32_t kValue = TENON_I8;
 };
 template <>
 struct DtypeOf<int16_t> {
-  static constexpr uint32_t value = TENON_I16;
+  static constexpr uint32_t kValue = TENON_I16;
 };
 template <>
 struct DtypeOf<int32_t> {
-  static constexpr uint32_t value = TENON_I32;
+  static constexpr uint32_t kValue = TENON_I32;
 };
 template <>
 struct DtypeOf<int64_t> {
-  static constexpr uint32_t value = TENON_I64;
+  static constexpr uint32_t kValue = TENON_I64;
 };
 template <>
 struct DtypeOf<float> {
-  static constexpr uint32_t value = TENON_F32;
+  static constexpr uint32_t kValue = TENON_F32;
 };
 template <>
 struct DtypeOf<double> {
-  static constexpr uint32_t value = TENON_F64;
+  static constexpr uint32_t kValue = TENON_F64;
 };
 template <>
 struct DtypeOf<bool> {
-  static constexpr uint32_t value = TENON_BOOL;
+  static constexpr uint32_t kValue = TENON_BOOL;
 };
 
 /* "f32"; "dtype 99" for a number without a name. */
@@ -148,13 +148,13 @@ class TensorRef {
    * CPU */
   template <class T>
   const T* data() const {
-    check_data(DtypeOf<T>::value);
+    check_data(DtypeOf<T>::kValue);
     return static_cast<const T*>(info_.data);
   }
   /* The same, to be written: only where the call says that a tensor is changed in place. */
   template <class T>
   T* mutable_data() const {
-    check_data(DtypeOf<T>::value);
+    check_data(DtypeOf<T>::kValue);
     return static_cast<T*>(info_.data);
   }
 

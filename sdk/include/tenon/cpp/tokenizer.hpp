@@ -47,8 +47,8 @@ class Tokenizer : public Component {
 
   template <class T>
   static const void* table() {
-    static const tenon_tokenizer kTable{sizeof(tenon_tokenizer), on_describe, on_encode, on_decode};
-    return &kTable;
+    static const tenon_tokenizer calls{sizeof(tenon_tokenizer), on_describe, on_encode, on_decode};
+    return &calls;
   }
 
  private:
