@@ -28,7 +28,6 @@ struct RunReport {
   std::string run_dir;
   std::string command_line;
   int64_t num_parameters = 0;
-  int64_t microbatches_per_step = 1;
   std::vector<ReportedComponent> components;
 };
 

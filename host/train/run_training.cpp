@@ -188,10 +188,8 @@ class Run {
                      run_dir,
                      request_.command_line,
                      0,
-                     1,
                      {}};
     report.num_parameters = graph_.num_elements();
-    report.microbatches_per_step = plan_.microbatches_per_step;
     report.components.push_back(reported("model",
                                          model_->instance(),
                                          grouped_digits(report.num_parameters) + " parameters in " +

@@ -464,7 +464,6 @@ void Trainer::evaluate() {
   const auto began = std::chrono::steady_clock::now();
   const tenon_event saved = hooks_.event();
   tenon_event& event = hooks_.event();
-  in_evaluation_ = true;
   event.is_train = 0;
   event.microbatch = 0;
   event.window = 0;
@@ -511,7 +510,6 @@ void Trainer::evaluate() {
                 total);
   parts_.progress.say(line);
   fire(TENON_EVENT_AFTER_EVALUATE);
-  in_evaluation_ = false;
   hooks_.event() = saved;
   settle_wishes();
   paused_seconds_ +=

@@ -132,7 +132,6 @@ class Trainer final : private RunView {
 
   RunState state_;
   bool is_over_ = false;
-  bool in_evaluation_ = false;
   Outcome outcome_;
   std::string stop_reason_;  // of the hook that wished to stop
   std::vector<std::string> loss_figures_;

@@ -297,9 +297,6 @@ TEST_CASE("a frozen parameter gets no gradient, and the rest is unchanged", "[mo
   all.runner.add_grad(4, at::ones({3, 2}, at::kDouble));
   all.runner.backward(1);
 
-  struct FrozenRig : Rig {
-    using Rig::Rig;
-  };
   TestModel second = skip_model();
   ModelProxy proxy(made_instance("model", TENON_MODEL_ID, second.table(), &second));
   const ModelGraph graph = describe_model(proxy);
