@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the benchmarks need of plugins: a dataset in memory, and a hook on all events that times the
+// steps.
+#include <tenon/cpp/dataset.hpp>
+#include <tenon/cpp/hook.hpp>
+#include <tenon/cpp/plugin.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "../random_table.hpp"
+#include "../stopwatch.hpp"
+
+namespace {
+
+class InMemory : public tenon::MapDataset {
+ public:
+  static constexpr const char* kType = "bench_table";
+  static constexpr const char* kSummary = "4096 random rows of 64 numbers with labels of ten";
+  struct Options {};
+  static void bind(tenon::OptionBinder<Options>&) {}
+
+  explicit InMemory(const Options&) {}
+
+  void describe(tenon::DatasetInfo& info) override {
+    x_ = info.field("x", {"B", tenon::Axis("D", RandomTable::kWidth)}, TENON_F32);
+    labels_ = info.field("labels", {"B"}, TENON_I64, -100);
+  }
+
+  int64_t size(const tenon_window*) override { return RandomTable::kRows; }
+
+  void read(const tenon_window*,
+            const int64_t* indices,
+            size_t n,
+            tenon::BatchWriter& writer) override {
+    const auto batch = static_cast<int64_t>(n);
+    auto* x = writer.add<float>(x_, {batch, RandomTable::kWidth});
+    auto* labels = writer.add<int64_t>(labels_, {batch});
+    for (size_t b = 0; b < n; ++b) {
+      TENON_CHECK(0 <= indices[b] && indices[b] < RandomTable::kRows, "no row ", indices[b]);
+      table_.copy_row(indices[b], x + static_cast<int64_t>(b) * RandomTable::kWidth, labels + b);
+    }
+    writer.set_counts(batch, 0);
+  }
+
+  bool next_window(tenon::Window&) override { return false; }
+  void reset(uint64_t) override {}
+
+ private:
+  RandomTable table_;
+  uint32_t x_ = 0;
+  uint32_t labels_ = 0;
+};
+
+struct StopwatchOptions {
+  int64_t warmup = 1;
+  int64_t steps = 1;
+  std::string path;
+};
+
+class StopwatchHook : public tenon::Hook {
+ public:
+  static constexpr const char* kType = "bench_stopwatch";
+  static constexpr const char* kSummary = "subscribes to every event and times the steps";
+  using Options = StopwatchOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    binder.field("warmup", &Options::warmup).min(1).doc("steps before those that are timed");
+    binder.field("steps", &Options::steps).min(1).doc("steps to time");
+    binder.field("path", &Options::path).doc("where to write the figures; empty: nowhere");
+  }
+
+  explicit StopwatchHook(const Options& options)
+      : path_(options.path),
+        watch_(static_cast<uint64_t>(options.warmup), static_cast<uint64_t>(options.steps)) {}
+
+  void describe(tenon_hook_info& info) override { info.events = TENON_ALL_EVENTS; }
+
+  void on_event(const tenon::Event& event) override {
+    ++num_events_;
+    if (event.id() == TENON_EVENT_AFTER_STEP) {
+      watch_.tick(event.step());
+    } else if (event.id() == TENON_EVENT_END && !path_.empty()) {
+      std::FILE* file = std::fopen(path_.c_str(), "we");
+      TENON_CHECK(file != nullptr, "cannot open ", path_);
+      watch_.write(file);
+      TENON_CHECK(std::fclose(file) == 0, "cannot write ", path_);
+    }
+  }
+
+ private:
+  std::string path_;
+  Stopwatch watch_;
+  uint64_t num_events_ = 0;
+};
+
+}  // namespace
+
+TENON_PLUGIN(InMemory, StopwatchHook)

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Times the steps of one training process, and tells what it saw as a line of JSON that the harness
+// reads. Shared by the hook that times the host and by the bare loop, so that both are measured
+// alike.
+#ifndef TENON_TESTS_BENCH_STOPWATCH_HPP
+#define TENON_TESTS_BENCH_STOPWATCH_HPP
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+class Stopwatch {
+ public:
+  Stopwatch(uint64_t warmup, uint64_t steps) : warmup_(warmup), last_(warmup + steps) {}
+
+  // After each step, counted from 1.
+  void tick(uint64_t step) {
+    if (step == 1) {
+      first_ = now();
+    }
+    if (step == warmup_) {
+      begin_ = now();
+      cpu_begin_ = cpu_seconds();
+    }
+    if (step == last_) {
+      end_ = now();
+      cpu_end_ = cpu_seconds();
+    }
+  }
+
+  // One line. `first_step_s` counts from BENCH_STARTED_NS, a time of CLOCK_MONOTONIC that whoever
+  // starts the process puts into its environment.
+  void write(std::FILE* file) const {
+    const char* started = std::getenv("BENCH_STARTED_NS");
+    const double start = started != nullptr ? std::strtod(started, nullptr) * 1e-9 : first_;
+    std::fprintf(file,
+                 "{\"steps\": %llu, \"step_s\": %.9g, \"cpu_step_s\": %.9g, "
+                 "\"first_step_s\": %.6g, \"peak_mib\": %.1f}\n",
+                 static_cast<unsigned long long>(last_ - warmup_),
+                 (end_ - begin_) / static_cast<double>(last_ - warmup_),
+                 (cpu_end_ - cpu_begin_) / static_cast<double>(last_ - warmup_),
+                 first_ - start,
+                 peak_mib());
+  }
+
+ private:
+  static double now() {
+    timespec t{};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+  }
+
+  // Of all threads.
+  static double cpu_seconds() {
+    timespec t{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+  }
+
+  // VmHWM: ru_maxrss would be inherited from whoever started the process.
+  static double peak_mib() {
+    double kib = 0;
+    if (std::FILE* status = std::fopen("/proc/self/status", "r")) {
+      char line[256];
+      while (std::fgets(line, sizeof(line), status) != nullptr) {
+        if (std::strncmp(line, "VmHWM:", 6) == 0) {
+          kib = std::strtod(line + 6, nullptr);
+        }
+      }
+      std::fclose(status);
+    }
+    return kib / 1024;
+  }
+
+  uint64_t warmup_;
+  uint64_t last_;
+  double first_ = 0;
+  double begin_ = 0;
+  double end_ = 0;
+  double cpu_begin_ = 0;
+  double cpu_end_ = 0;
+};
+
+#endif
