@@ -110,6 +110,37 @@ TEST_CASE("llama's kernels for fp32 agree with libtorch's operators in fp64", "[
   }
 }
 
+TEST_CASE("llama's plain kernels agree with its fused ones, and are others", "[parity]") {
+  const int64_t num_positions = GENERATE(1, 33, 257);
+  const int64_t kv_heads = GENERATE(6, 2);
+  CAPTURE(num_positions, kv_heads);
+  const auto with = [&](const std::string& kernels) {
+    std::string options = small_options(kv_heads);
+    options.back() = ',';
+    return options + R"( "kernels": ")" + kernels + "\"}";
+  };
+  ModelRig fused("llama", with("fused"));
+  ModelRig plain("llama", with("plain"));
+  ModelRig by_default("llama", small_options(kv_heads));
+  const at::Tensor ids = (at::arange(2 * num_positions) * 7 % 50).view({2, num_positions});
+  for (ModelRig* rig : {&fused, &plain, &by_default}) {
+    rig->forward({{"input_ids", ids}});
+  }
+  CHECK(at::equal(fused.output("logits"), by_default.output("logits")));
+  CHECK_FALSE(at::equal(fused.output("logits"), plain.output("logits")));
+  CHECK(largest_difference(fused.output("logits"), plain.output("logits")) < 2e-5);
+  const at::Tensor grad =
+      at::cos(at::arange(2 * num_positions * 50).to(at::kFloat)).view({2, -1, 50});
+  fused.backward("logits", grad);
+  plain.backward("logits", grad);
+  for (const ModelParameter& parameter : plain.graph().parameters) {
+    CAPTURE(parameter.name);
+    const at::Tensor expected = plain.grad(parameter.name);
+    const double scale = expected.norm().item<double>() + 1e-6;
+    CHECK((fused.grad(parameter.name) - expected).norm().item<double>() / scale < 1e-5);
+  }
+}
+
 TEST_CASE("llama sees no later position", "[parity]") {
   const int64_t num_positions = GENERATE(40, 260);
   ModelRig rig("llama", small_options(2));

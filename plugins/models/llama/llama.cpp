@@ -30,6 +30,8 @@ class Llama final : public tenon::TorchModel {
   static constexpr const char* kSummary =
       "Llama decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU";
 
+  enum class Kernels { kPlain, kFused };
+
   struct Options {
     int64_t vocab_size = 32000;
     int64_t hidden_size = 4096;
@@ -43,6 +45,7 @@ class Llama final : public tenon::TorchModel {
     bool tie_word_embeddings = false;
     double initializer_range = 0.02;
     double dropout = 0.0;
+    Kernels kernels = Kernels::kFused;
   };
   static void bind(tenon::OptionBinder<Options>& b) {
     b.field("vocab_size", &Options::vocab_size).min(1).doc("ids are in [0, vocab_size)");
@@ -72,6 +75,8 @@ class Llama final : public tenon::TorchModel {
         .min(0)
         .exclusive_max(1)
         .doc("of the attention's weights and of what each layer adds, in training");
+    b.choice("kernels", &Options::kernels, {{"plain", Kernels::kPlain}, {"fused", Kernels::kFused}})
+        .doc("plain: libtorch's operators; fused: own kernels in fp32 on a CPU, plain elsewhere");
   }
 
   explicit Llama(const Options& options) : o_(options) {
@@ -158,21 +163,25 @@ class Llama final : public tenon::TorchModel {
   }
 
   // Each of the next four computes one thing in one of two ways: by what libtorch has, or, for fp32
-  // on a CPU, by the faster kernels of cpu/.
+  // on a CPU and unless the option says plain, by the faster kernels of cpu/.
+
+  bool is_fused(const at::Tensor& x) const {
+    return o_.kernels == Kernels::kFused && cpu_kernels_serve(x);
+  }
 
   at::Tensor rms_norm(const at::Tensor& x_BTD, const at::Tensor& weight) const {
-    if (cpu_kernels_serve(x_BTD)) {
+    if (is_fused(x_BTD)) {
       return CpuRmsNorm::apply(x_BTD, weight, o_.rms_norm_eps);
     }
     return at::rms_norm(x_BTD, {x_BTD.size(-1)}, weight, o_.rms_norm_eps);
   }
 
-  static at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) {
-    return cpu_kernels_serve(x) ? cpu_linear(x, weight) : at::linear(x, weight);
+  at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) const {
+    return is_fused(x) ? cpu_linear(x, weight) : at::linear(x, weight);
   }
 
-  static at::Tensor swiglu(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up) {
-    if (cpu_kernels_serve(x)) {
+  at::Tensor swiglu(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up) const {
+    if (is_fused(x)) {
       return CpuSwiglu::apply(cpu_linear(x, gate, up));
     }
     return at::silu(at::linear(x, gate)) * at::linear(x, up);
@@ -188,7 +197,7 @@ class Llama final : public tenon::TorchModel {
                     double dropout) const {
     const int64_t num_heads = o_.num_attention_heads;
     const int64_t num_positions = x_BTD.size(1);
-    if (cpu_kernels_serve(x_BTD) && dropout == 0.0 && num_positions <= kShortSequence) {
+    if (is_fused(x_BTD) && dropout == 0.0 && num_positions <= kShortSequence) {
       return CpuAttention::apply(
           cpu_linear(x_BTD, query, key, value), table, num_heads, num_kv_heads_);
     }
