@@ -6,6 +6,7 @@
 #include "host/error/error.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/handle.hpp"
+#include "host/tensor/shape_text.hpp"
 #include "host/tensor/state_tree.hpp"
 #include "host/tensor/torch_guard.hpp"
 
@@ -17,14 +18,6 @@ namespace {
 
 std::string in_quotes(std::string_view name) {
   return '"' + std::string(name) + '"';
-}
-
-std::string shape_text(at::IntArrayRef shape) {
-  std::string text = "[";
-  for (const int64_t size : shape) {
-    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  }
-  return text + "]";
 }
 
 // "[B, T=128, 3]": what the schema says of a field.

@@ -112,7 +112,6 @@ constexpr auto kErrors = std::to_array<ErrorEntry>({
     {"run.dir_exists", ExitCode::kUsage, "the run folder is there already and is not empty"},
     {"run.dir_unwritable", ExitCode::kUsage, "the run folder, or a file in it, cannot be written"},
     {"run.internal", ExitCode::kFailed, "something failed that nobody expected"},
-    {"run.interrupted", ExitCode::kStopped, "a signal stopped the run before its end"},
     {"run.operator_failed", ExitCode::kFailed, "an operator of libtorch failed"},
     {"run.out_of_memory", ExitCode::kFailed, "the machine has no memory left"},
     {"state.bad_entry",

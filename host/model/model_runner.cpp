@@ -13,6 +13,7 @@
 #include "host/plugin/model_proxy.hpp"
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/handle.hpp"
+#include "host/tensor/shape_text.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -21,7 +22,6 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 namespace tenon {
@@ -50,12 +50,6 @@ struct ModelRunner::Tape {
 };
 
 namespace {
-
-std::string shape_text(at::IntArrayRef shape) {
-  std::ostringstream text;
-  text << shape;
-  return text.str();
-}
 
 at::Tensor as_leaf(const at::Tensor& value, bool needs_grad) {
   at::Tensor leaf = value.detach();

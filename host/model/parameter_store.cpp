@@ -9,21 +9,15 @@
 #include "host/tensor/handle.hpp"
 #include "host/tensor/initializer.hpp"
 #include "host/tensor/philox.hpp"
+#include "host/tensor/shape_text.hpp"
 
 #include <ATen/Functions.h>
 #include <c10/util/irange.h>
 
 #include <map>
-#include <sstream>
 
 namespace tenon {
 namespace {
-
-std::string shape_text(at::IntArrayRef shape) {
-  std::ostringstream text;
-  text << shape;
-  return text.str();
-}
 
 at::ScalarType stored_dtype(uint32_t dtype, at::ScalarType param_dtype) {
   if (dtype >= TENON_CLASS_FIRST) {

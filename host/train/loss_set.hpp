@@ -7,6 +7,7 @@
 #include "host/model/model_runner.hpp"
 #include "host/plugin/loss_proxy.hpp"
 #include "host/tensor/exec_frame.hpp"
+#include "host/train/input_binding.hpp"
 
 #include <map>
 #include <string>
@@ -59,12 +60,9 @@ class LossSet {
   void backward(ModelRunner& runner, const std::vector<at::Tensor>& seeds);
 
  private:
-  struct Binding;
   struct Entry;
-  void gather(Entry& entry, const ModelRunner* runner, const Batch& batch, bool record);
   at::Tensor count_one(Entry& entry, const CallPlace& place);
 
-  const ModelGraph& graph_;
   at::ScalarType compute_dtype_;
   std::vector<Entry> entries_;
 };

@@ -34,7 +34,7 @@ TEST_CASE("an error knows the exit status of its id", "[error]") {
   CHECK(Error("usage.bad_option", "x").exit_code() == ExitCode::kUsage);
   CHECK(Error("recipe.syntax", "x").exit_code() == ExitCode::kRecipe);
   CHECK(Error("plugin.crashed", "x").exit_code() == ExitCode::kPlugin);
-  CHECK(Error("run.interrupted", "x").exit_code() == ExitCode::kStopped);
+  CHECK(Error("run.internal", "x").exit_code() == ExitCode::kFailed);
   CHECK(Error("com.example.own", "an id of a plugin's own").exit_code() == ExitCode::kFailed);
 }
 

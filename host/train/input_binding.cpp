@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/input_binding.hpp"
+
+#include "host/error/error.hpp"
+#include "host/tensor/field_match.hpp"
+#include "host/tensor/handle.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+template <class T>
+std::vector<std::string> names_of(const std::vector<T>& entries) {
+  std::vector<std::string> names;
+  names.reserve(entries.size());
+  for (const T& entry : entries) {
+    names.push_back(entry.name);
+  }
+  return names;
+}
+
+Described described(const Port& port) {
+  return {port.dtype, port.axes.has_value() ? &*port.axes : nullptr};
+}
+
+}  // namespace
+
+InputBinding::InputBinding(std::string owner,
+                           const std::vector<Port>& ports,
+                           const std::map<std::string, std::string>& inputs,
+                           const ModelGraph& graph,
+                           const std::string& model_name)
+    : owner_(std::move(owner)), output_names_(graph.output_names()) {
+  for (const auto& [name, target] : inputs) {
+    if (std::ranges::find(ports, name, &Port::name) == ports.end()) {
+      fail_unknown(owner_ + " has no input '" + name + "'; its inputs are " +
+                   joined(names_of(ports)));
+    }
+  }
+  for (const Port& port : ports) {
+    Binding binding{port, std::nullopt, port.name, false};
+    const auto mapped = inputs.find(port.name);
+    if (mapped != inputs.end()) {
+      binding.is_mapped = true;
+      binding.field = mapped->second;
+      const std::string prefix = model_name + ".";
+      if (mapped->second.starts_with(prefix)) {
+        binding.value = graph.find_output(mapped->second.substr(prefix.size()));
+        if (!binding.value.has_value()) {
+          fail_unknown(owner_ + " wants '" + mapped->second + "', but the outputs of model '" +
+                       model_name + "' are " + joined(output_names_));
+        }
+      }
+    }
+    if (!binding.value.has_value()) {
+      binding.value = graph.find_output(binding.field);
+    }
+    if (binding.value.has_value()) {
+      const ModelValue& value = graph.values[*binding.value];
+      const Described have{value.dtype, value.axes.has_value() ? &*value.axes : nullptr};
+      if (const auto difference = mismatch(have, described(port))) {
+        fail_mismatch("input '" + port.name + "' of " + owner_ + " and the model's output '" +
+                      value.name + "' differ: " + *difference);
+      }
+    }
+    bindings_.push_back(std::move(binding));
+  }
+}
+
+void InputBinding::check_fields(const std::vector<FieldInfo>& fields,
+                                const std::string& dataset) const {
+  for (const Binding& binding : bindings_) {
+    if (binding.value.has_value()) {
+      continue;
+    }
+    const auto at = find_field(fields, binding.field);
+    if (!at.has_value()) {
+      if (binding.port.is_optional() && !binding.is_mapped) {
+        continue;
+      }
+      fail_unknown(owner_ + " reads '" + binding.field +
+                   "', which is neither an output of the model (" + joined(output_names_) +
+                   ") nor a field of " + dataset + " (" + joined(names_of(fields)) +
+                   "); map it with \"inputs\"");
+    }
+    const FieldInfo& field = fields[*at];
+    if (const auto difference = mismatch({field.dtype, &field.axes}, described(binding.port))) {
+      fail_mismatch("input '" + binding.port.name + "' of " + owner_ + " and the field '" +
+                    field.name + "' of " + dataset + " differ: " + *difference);
+    }
+  }
+}
+
+void InputBinding::gather(const ModelRunner* runner,
+                          const Batch& batch,
+                          Outputs outputs,
+                          at::ScalarType compute_dtype) {
+  inputs_.clear();
+  for (const Binding& binding : bindings_) {
+    at::Tensor input;
+    if (binding.value.has_value()) {
+      if (outputs != Outputs::kAbsent) {
+        input = runner->value(*binding.value).detach();
+        if (outputs == Outputs::kLeaves && runner->needs_grad(*binding.value) &&
+            input.is_floating_point()) {
+          input.set_requires_grad(true);
+        }
+      }
+    } else if (const at::Tensor* field = batch.find(binding.field)) {
+      input = *field;
+      if (binding.port.dtype == TENON_CLASS_COMPUTE && input.defined() &&
+          input.is_floating_point()) {
+        input = input.to(compute_dtype);
+      }
+    }
+    inputs_.push_back(std::move(input));
+  }
+  handles_.clear();
+  for (const at::Tensor& input : inputs_) {
+    handles_.push_back(input.defined() ? borrow(input) : nullptr);
+  }
+}
+
+void InputBinding::clear() {
+  inputs_.clear();
+  handles_.clear();
+}
+
+void InputBinding::fail_unknown(const std::string& message) const {
+  throw Error("loss.unknown_input", message);
+}
+
+void InputBinding::fail_mismatch(const std::string& message) const {
+  throw Error("loss.input_mismatch", message);
+}
+
+}  // namespace tenon
