@@ -6,10 +6,17 @@
 #include "host/metrics/metric_book.hpp"
 #include "host/tensor/handle.hpp"
 
+#include <utility>
+
 namespace tenon {
 namespace {
 
 MetricBook* book_in_use = nullptr;
+
+std::string& prefix_in_use() {
+  static std::string prefix;
+  return prefix;
+}
 
 // Outside of a run figures have nowhere to go, and that is no error of the plugin's.
 template <class Body>
@@ -25,7 +32,8 @@ tenon_status* with_book(const tenon_host* host, const void* a, const void* b, Bo
 }
 
 tenon_status* add(const tenon_host* host, const char* name, double sum, double weight) {
-  return with_book(host, name, name, [&](MetricBook& book) { book.add(name, sum, weight); });
+  return with_book(
+      host, name, name, [&](MetricBook& book) { book.add(prefix_in_use() + name, sum, weight); });
 }
 
 tenon_status* add_tensor(const tenon_host* host,
@@ -37,7 +45,7 @@ tenon_status* add_tensor(const tenon_host* host,
       throw Error("metrics.bad_name",
                   std::string("figure '") + name + "': sum and weight must be scalars");
     }
-    book.add_tensor(name, tensor_of(sum), tensor_of(weight));
+    book.add_tensor(prefix_in_use() + name, tensor_of(sum), tensor_of(weight));
   });
 }
 
@@ -53,6 +61,13 @@ MetricsInUse::MetricsInUse(MetricBook& book) {
 }
 MetricsInUse::~MetricsInUse() {
   book_in_use = nullptr;
+}
+
+FigurePrefix::FigurePrefix(std::string prefix) {
+  prefix_in_use() = std::move(prefix);
+}
+FigurePrefix::~FigurePrefix() {
+  prefix_in_use().clear();
 }
 
 }  // namespace tenon

@@ -5,6 +5,8 @@
 
 #include <tenon/metrics.h>
 
+#include <string>
+
 namespace tenon {
 
 class MetricBook;
@@ -19,6 +21,16 @@ class MetricsInUse {
   ~MetricsInUse();
   MetricsInUse(const MetricsInUse&) = delete;
   MetricsInUse& operator=(const MetricsInUse&) = delete;
+};
+
+// Puts `prefix` before the names of figures that come through the service while this object lives:
+// what a component counts in an evaluation is a figure of that evaluation. Threads [step]
+class FigurePrefix {
+ public:
+  explicit FigurePrefix(std::string prefix);
+  ~FigurePrefix();
+  FigurePrefix(const FigurePrefix&) = delete;
+  FigurePrefix& operator=(const FigurePrefix&) = delete;
 };
 
 }  // namespace tenon

@@ -476,6 +476,7 @@ void Trainer::evaluate() {
   std::vector<at::Tensor> counts = sums;
   uint64_t microbatch = 0;
   for (uint64_t window = 0; !any_rank(!data.next_window()); ++window) {
+    const FigurePrefix prefix("eval/");
     event.window = window;
     event.window_label = data.window_label().c_str();
     evaluate_window(microbatch, sums, counts);

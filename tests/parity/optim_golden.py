@@ -22,6 +22,13 @@ CASES = [
     ("adamw defaults", "adamw", {"lr": 1e-3}),
     ("adamw of language models", "adamw", {"lr": 2e-3, "betas": [0.9, 0.95], "weight_decay": 0.1}),
     ("adamw without decay, large eps", "adamw", {"lr": 1e-2, "eps": 1e-3, "weight_decay": 0.0}),
+    ("adamw with amsgrad", "adamw", {"lr": 1e-2, "amsgrad": True}),
+    ("adam with decay", "adam", {"lr": 2e-3, "weight_decay": 0.1}),
+    ("adam with amsgrad and decay", "adam", {"lr": 1e-2, "amsgrad": True, "weight_decay": 0.01}),
+    ("adagrad", "adagrad", {"lr": 0.05}),
+    ("adagrad, all options", "adagrad",
+     {"lr": 0.05, "lr_decay": 0.02, "weight_decay": 0.01, "initial_accumulator_value": 0.1,
+      "eps": 1e-6}),
     ("sgd plain", "sgd", {"lr": 0.05}),
     ("sgd with decay", "sgd", {"lr": 0.05, "weight_decay": 0.01}),
     ("sgd with momentum", "sgd", {"lr": 0.05, "momentum": 0.9}),
@@ -50,7 +57,8 @@ def run(kind: str, options: dict) -> dict:
     for piece, shape in enumerate(SHAPES):
         values = [start(piece, i) for i in range(math.prod(shape))]
         parameters.append(torch.tensor(values, dtype=torch.float64).reshape(shape).requires_grad_())
-    made = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[kind](parameters, **options)
+    made = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "adagrad": torch.optim.Adagrad,
+            "sgd": torch.optim.SGD}[kind](parameters, **options)
     kept = {}
     for step in range(1, STEPS + 1):
         for piece, parameter in enumerate(parameters):

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The oracle is libtorch's own cross entropy.
+#include "host/metrics/metric_book.hpp"
+#include "host/metrics/metrics_service.hpp"
 #include "host/plugin/loss_proxy.hpp"
 
 #include <ATen/ATen.h>
@@ -108,6 +110,103 @@ TEST_CASE("cross_entropy is exact where a label's probability is all but zero", 
       CHECK(got.sum.item<double>() == Approx(want.sum.item<double>()).epsilon(1e-6));
       CHECK(largest_difference(got.grads[0], want.grad) <= 1e-6);
     }
+  }
+}
+
+namespace {
+
+// libtorch's smoothing, and the z-loss as it is defined, both in fp64.
+Expected expected_with(const at::Tensor& logits,
+                       const at::Tensor& labels,
+                       double smoothing,
+                       double z_loss) {
+  const at::Tensor leaf = logits.detach().to(at::kDouble).requires_grad_();
+  const at::Tensor rows = leaf.reshape({-1, leaf.size(-1)});
+  const at::Tensor flat = labels.reshape({-1});
+  const at::Tensor z = rows.logsumexp(-1).masked_select(flat.ne(-100));
+  const at::Tensor sum =
+      at::cross_entropy_loss(rows, flat, {}, at::Reduction::Sum, -100, smoothing) +
+      z_loss * z.pow(2).sum();
+  return {sum.detach(), torch::autograd::grad({sum}, {leaf})[0]};
+}
+
+}  // namespace
+
+TEST_CASE("cross_entropy's label smoothing and z-loss equal libtorch's operators", "[plugins]") {
+  struct Case {
+    double smoothing;
+    double z_loss;
+  };
+  for (const Case& c : {Case{0.1, 0.0}, Case{0.0, 1e-2}, Case{0.2, 1e-3}, Case{1.0, 0.0}}) {
+    const auto loss = make_loss(R"({"label_smoothing": )" + std::to_string(c.smoothing) +
+                                R"(, "z_loss": )" + std::to_string(c.z_loss) + "}");
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+      CAPTURE(c.smoothing, c.z_loss, dtype);
+      const double tolerance = dtype == at::kDouble ? 1e-12 : dtype == at::kFloat ? 5e-5 : 2e-2;
+      const at::Tensor logits = random({3, 17, 11}, dtype) * 3;
+      const at::Tensor labels = labels_of({3, 17}, 11);
+      const Expected want = expected_with(logits, labels, c.smoothing, c.z_loss);
+      const tenon::LossResult got = tenon::call_loss(loss, {logits, labels, at::Tensor()});
+      CHECK(largest_difference(got.sum, want.sum) <= tolerance);
+      CHECK(largest_difference(got.grads[0], want.grad) <= tolerance);
+      CHECK(largest_difference(tenon::evaluate_loss(loss, {logits, labels, at::Tensor()}),
+                               got.sum) == 0.0);
+      // A weight of 2 for every sample is twice the sum.
+      const at::Tensor twice = at::full({3}, 2.0, at::kFloat);
+      const tenon::LossResult weighted = tenon::call_loss(loss, {logits, labels, twice});
+      CHECK(largest_difference(weighted.sum, want.sum * 2) <= 2 * tolerance);
+      CHECK(largest_difference(weighted.grads[0], want.grad * 2) <= 2 * tolerance);
+    }
+  }
+}
+
+TEST_CASE("cross_entropy's label smoothing and z-loss stay exact where logits are far apart",
+          "[plugins]") {
+  const auto loss = make_loss(R"({"label_smoothing": 0.1, "z_loss": 0.001})");
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+    const at::Tensor logits = at::tensor({0.0, 90.0, -300.0, 90.0}, dtype).reshape({1, 4});
+    for (const int64_t label : {0, 1, 2}) {
+      CAPTURE(label);
+      const at::Tensor labels = at::tensor({label});
+      const Expected want = expected_with(logits, labels, 0.1, 0.001);
+      const tenon::LossResult got = tenon::call_loss(loss, {logits, labels, at::Tensor()});
+      CHECK(got.sum.item<double>() == Approx(want.sum.item<double>()).epsilon(1e-6));
+      CHECK(largest_difference(got.grads[0], want.grad) <= 1e-6);
+    }
+  }
+}
+
+TEST_CASE("cross_entropy publishes what the z-loss adds to the mean", "[plugins]") {
+  const auto loss = make_loss(R"({"z_loss": 0.01})");
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    tenon::MetricBook book;
+    const tenon::MetricsInUse in_use(book);
+    const at::Tensor logits = random({2, 10, 7}, dtype);
+    const at::Tensor labels = labels_of({2, 10}, 7);
+    const at::Tensor weights = at::tensor({1.0, 3.0}, at::kFloat);
+    tenon::call_loss(loss, {logits, labels, weights});
+    const at::Tensor z = logits.to(at::kDouble).logsumexp(-1);
+    const at::Tensor w = weights.to(at::kDouble).unsqueeze(1) * labels.ne(-100);
+    const double want = 0.01 * (z * z * w).sum().item<double>() / w.sum().item<double>();
+    CHECK(book.mean("cross_entropy/z_loss") == Approx(want).epsilon(1e-3));
+    {
+      const tenon::FigurePrefix prefix("eval/");
+      tenon::evaluate_loss(loss, {logits, labels, weights});
+    }
+    CHECK(book.mean("eval/cross_entropy/z_loss") == Approx(want).epsilon(1e-3));
+    CHECK(book.close(1).values.size() == 2);
+    tenon::call_loss(make_loss(), {logits, labels, weights});
+    CHECK(book.close(2).values.empty());
+  }
+}
+
+TEST_CASE("options of cross_entropy have limits", "[plugins]") {
+  for (const char* const bad : {R"({"label_smoothing": -0.1})",
+                                R"({"label_smoothing": 1.1})",
+                                R"({"z_loss": -1e-4})",
+                                R"({"ignore_index": 0.5})"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(tenon::options_problem("loss", "cross_entropy", bad).empty());
   }
 }
 

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/lr_scheduler_proxy.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <cmath>
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include "tests/plugins/made_component.hpp"
+#include "tests/support/paths.hpp"
 
 namespace {
 
@@ -96,4 +101,42 @@ TEST_CASE("options of schedules have limits", "[plugins]") {
   CHECK_FALSE(tenon::options_problem("lr_scheduler", "linear", R"({"total_steps": 0})").empty());
   CHECK_FALSE(
       tenon::options_problem("lr_scheduler", "constant", R"({"warmup_form": "other"})").empty());
+}
+
+// The values that follow are those of transformers 5.5.4 (get_wsd_schedule,
+// get_inverse_sqrt_schedule) and torch 2.11.0 (OneCycleLR, MultiStepLR, StepLR);
+// tests/parity/schedule_golden.py prints them.
+TEST_CASE("the newer schedules follow transformers' and PyTorch's, step for step", "[plugins]") {
+  std::ifstream in(tenon::source_dir() / "tests" / "parity" / "schedule_golden.json");
+  const auto cases = nlohmann::json::parse(in);
+  CHECK(cases.size() == 12);
+  for (const auto& c : cases) {
+    CAPTURE(c["name"].get<std::string>());
+    const auto schedule = make_schedule(c["type"], c["options"].dump());
+    const auto want = c["values"].get<std::vector<double>>();
+    for (size_t s = 0; s < want.size(); ++s) {
+      CAPTURE(s);
+      CHECK(std::abs(schedule.factor(s, 100) - want[s]) <= 1e-10);
+    }
+  }
+}
+
+TEST_CASE("wsd refuses phases that do not fit into the run", "[plugins]") {
+  const auto schedule = make_schedule("wsd", R"({"warmup_steps": 60, "decay_steps": 50})");
+  CHECK(schedule.needs_total());
+  CHECK_THAT(tenon::error_of([&] { schedule.factor(0, 100); }),
+             tenon::contains_text("more than the 100 steps"));
+  CHECK(make_schedule("wsd").factor(90, 100) == 1.0);
+  CHECK(make_schedule("wsd").factor(100, 100) == 0.0);
+}
+
+TEST_CASE("step wants milestones or a distance, in order and after the warmup", "[plugins]") {
+  const auto refusal = [](const std::string& options) {
+    return tenon::error_of([&] { make_schedule("step", options); });
+  };
+  CHECK_THAT(refusal("{}"), tenon::contains_text("either `milestones` or `every`"));
+  CHECK_THAT(refusal(R"({"milestones": [3], "every": 2})"), tenon::contains_text("not both"));
+  CHECK_THAT(refusal(R"({"milestones": [3, 3]})"), tenon::contains_text("must rise"));
+  CHECK_THAT(refusal(R"({"milestones": [3], "warmup_steps": 4})"),
+             tenon::contains_text("before the end of the warmup"));
 }

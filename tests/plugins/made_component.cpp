@@ -2,6 +2,7 @@
 #include "tests/plugins/made_component.hpp"
 
 #include "host/error/status.hpp"
+#include "host/metrics/metrics_service.hpp"
 #include "host/plugin/plugin_loader.hpp"
 #include "host/plugin/plugin_scan.hpp"
 #include "host/recipe/place.hpp"
@@ -32,6 +33,7 @@ ServiceTable services() {
   table[TENON_OP_ID] = op_service();
   table[TENON_RANDOM_ID] = random_service();
   table[TENON_PARALLEL_ID] = parallel_service();
+  table[TENON_METRICS_ID] = metrics_service();
   add_plugin_services(table);
   return table;
 }

@@ -190,6 +190,9 @@ TEST_CASE("a piece's first update is its own, whatever the run's step", "[plugin
 
 TEST_CASE("an update with a gradient that is not finite changes nothing", "[plugins]") {
   for (const auto& [type, options] : {std::pair<std::string, std::string>{"adamw", "{}"},
+                                      {"adamw", R"({"amsgrad": true})"},
+                                      {"adam", R"({"weight_decay": 0.1})"},
+                                      {"adagrad", R"({"lr_decay": 0.1})"},
                                       {"sgd", R"({"momentum": 0.9})"},
                                       {"sgd", "{}"},
                                       {"sgd", R"({"momentum": 0.9, "dampening": 0.5})"}}) {
@@ -236,6 +239,9 @@ TEST_CASE("optimizers declare the slots they need and no more", "[plugins]") {
     return out;
   };
   CHECK(names("adamw", "{}") == std::vector<std::string>{"exp_avg", "exp_avg_sq"});
+  CHECK(names("adam", R"({"amsgrad": true})") ==
+        std::vector<std::string>{"exp_avg", "exp_avg_sq", "max_exp_avg_sq"});
+  CHECK(names("adagrad", "{}") == std::vector<std::string>{"sum"});
   CHECK(names("sgd", "{}").empty());
   CHECK(names("sgd", R"({"momentum": 0.9})") == std::vector<std::string>{"momentum_buffer"});
 }

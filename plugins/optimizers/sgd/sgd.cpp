@@ -14,14 +14,16 @@
 
 #include <cstddef>
 
+#include "../rate_option.hpp"
+
 namespace {
 
-struct SgdOptions {
-  double lr = 1e-2;  // the host's: it arrives with each update
+struct SgdOptions : RateOptions {
+  SgdOptions() { lr = 1e-2; }
+
   double momentum = 0.0;
   double dampening = 0.0;
   bool nesterov = false;
-  double weight_decay = 0.0;
 };
 
 class Sgd : public tenon::TorchOptimizer {
@@ -30,7 +32,7 @@ class Sgd : public tenon::TorchOptimizer {
   static constexpr const char* kSummary = "stochastic gradient descent, with momentum where wanted";
   using Options = SgdOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("lr", &Options::lr).min(0).doc("the rate, which the schedule multiplies");
+    bind_rate(binder);
     binder.field("momentum", &Options::momentum)
         .min(0)
         .exclusive_max(1)
@@ -40,9 +42,7 @@ class Sgd : public tenon::TorchOptimizer {
         .max(1)
         .doc("how much of a gradient does not enter the running sum");
     binder.field("nesterov", &Options::nesterov).doc("look ahead by one momentum step");
-    binder.field("weight_decay", &Options::weight_decay)
-        .min(0)
-        .doc("added to the gradient, times the parameter");
+    bind_l2_decay(binder);
   }
 
   explicit Sgd(const Options& options) : options_(options) {

@@ -2,7 +2,8 @@
  *
  * Figures that a component wants in the run's record. A name has at most 100 of [A-Za-z0-9_/.-];
  * a component's own figures start with its type ("router/entropy"). The same name given again
- * within a step adds to it. Lines for people go to log.h. */
+ * within a step adds to it. In an evaluation the host puts "eval/" before the name. Lines for
+ * people go to log.h. */
 #ifndef TENON_METRICS_H
 #define TENON_METRICS_H
 

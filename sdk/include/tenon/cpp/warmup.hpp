@@ -57,18 +57,26 @@ inline std::optional<double> warmup_factor(const WarmupOptions& options, uint64_
   return static_cast<double>(done) / static_cast<double>(warmup);
 }
 
-/* How much of the time after the warmup is over at `step`: 0 at its first step, 1 at the step where
- * the schedule ends, and from there on. A run that is shorter than its warmup has none of that
- * time: 1. Errors   TENON_INVALID if neither the options nor the run say where it ends Threads
- * [any] */
-inline double progress_after_warmup(const WarmupOptions& options,
-                                    uint64_t step,
-                                    uint64_t run_total) {
-  const uint64_t total =
-      options.total_steps ? static_cast<uint64_t>(*options.total_steps) : run_total;
+/* The step at which a schedule ends: its own option, else the run's length.
+ * Errors   TENON_INVALID if neither says it
+ * Threads  [any] */
+inline uint64_t schedule_total(const std::optional<int64_t>& own_total, uint64_t run_total) {
+  const uint64_t total = own_total ? static_cast<uint64_t>(*own_total) : run_total;
   TENON_CHECK(total > 0,
               "the length of the run in steps is not known; give the schedule an option "
               "`total_steps`");
+  return total;
+}
+
+/* How much of the time after the warmup is over at `step`: 0 at its first step, 1 at the step where
+ * the schedule ends, and from there on. A run that is shorter than its warmup has none of that
+ * time: 1.
+ * Errors   TENON_INVALID if neither the options nor the run say where it ends
+ * Threads  [any] */
+inline double progress_after_warmup(const WarmupOptions& options,
+                                    uint64_t step,
+                                    uint64_t run_total) {
+  const uint64_t total = schedule_total(options.total_steps, run_total);
   const auto warmup = static_cast<uint64_t>(options.warmup_steps);
   if (step >= total || total <= warmup) {
     return 1.0;

@@ -47,6 +47,15 @@ inline tenon_tensor* wrap(const Host& host, const at::Tensor& tensor) {
   return out;
 }
 
+/* A figure of the next record from scalars that may still be computed on a device: sum / weight
+ * over the steps since the last one.  Threads [step] */
+inline void add_metric(const Host& host,
+                       const char* name,
+                       const at::Tensor& sum,
+                       const at::Tensor& weight) {
+  host.check(host.metrics().add_tensor(host.get(), name, borrow(sum), borrow(weight)));
+}
+
 /* Numbers are libtorch's own. */
 inline at::ScalarType scalar_type(uint32_t dtype) {
   return static_cast<at::ScalarType>(dtype);

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Adagrad on libtorch's fused kernel: each element has a rate of its own, which falls with the
+// squares of its gradients.
+//
+// Source: Duchi, Hazan, Singer, Adaptive Subgradient Methods for Online Learning and Stochastic
+// Optimization (JMLR 2011), in the form that PyTorch documents for its Adagrad.
+#include <tenon/cpp/plugin.hpp>
+#include <tenon/torch/optimizer.hpp>
+
+#include <ATen/ATen.h>
+
+#include "../rate_option.hpp"
+
+namespace {
+
+struct AdagradOptions : RateOptions {
+  AdagradOptions() { lr = 1e-2; }
+
+  double lr_decay = 0.0;
+  double initial_accumulator_value = 0.0;
+  double eps = 1e-10;
+};
+
+class Adagrad : public tenon::TorchOptimizer {
+ public:
+  static constexpr const char* kType = "adagrad";
+  static constexpr const char* kSummary =
+      "a rate for each element, by its sum of squared gradients";
+  using Options = AdagradOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    bind_rate(binder);
+    binder.field("lr_decay", &Options::lr_decay)
+        .min(0)
+        .doc("in update n, from 1, the rate is divided by 1 + (n - 1) lr_decay");
+    binder.field("initial_accumulator_value", &Options::initial_accumulator_value)
+        .min(0)
+        .doc("what the sums of squares begin with");
+    binder.field("eps", &Options::eps).min(0).doc("added to the root of the sum of squares");
+    bind_l2_decay(binder);
+  }
+
+  explicit Adagrad(const Options& options) : options_(options) {}
+
+  void describe(tenon::OptimizerInfo& info) override {
+    info.slot("sum", TENON_CLASS_PARAM, options_.initial_accumulator_value);
+  }
+
+  void update(const tenon::Exec&, const tenon::TorchUpdate& update) override {
+    if (update.lr.is_cpu()) {
+      run(update, update.lr.item<double>());
+    } else {
+      run(update, update.lr.to(at::kFloat));
+    }
+  }
+
+ private:
+  template <class Rate>
+  void run(const tenon::TorchUpdate& update, const Rate& lr) const {
+    at::_fused_adagrad_(update.parameters,
+                        update.grads,
+                        update.slots[0],
+                        update.steps,
+                        lr,
+                        options_.lr_decay,
+                        options_.weight_decay,
+                        options_.eps,
+                        /*maximize=*/false,
+                        /*grad_scale=*/{},
+                        update.found_inf);
+  }
+
+  Options options_;
+};
+
+}  // namespace
+
+TENON_PLUGIN(Adagrad)
