@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the benchmarks need of plugins: a dataset in memory, and a hook on all events that times the
-// steps.
+// What the benchmarks need of plugins: a dataset in memory, a hook on all events that times the
+// steps, and a hook that calls an operator by name, many times.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/hook.hpp>
+#include <tenon/cpp/op.hpp>
 #include <tenon/cpp/plugin.hpp>
 
 #include <cstdint>
@@ -95,6 +96,42 @@ class StopwatchHook : public tenon::Hook {
   uint64_t num_events_ = 0;
 };
 
+struct OpCallerOptions {
+  int64_t calls = 1;
+};
+
+class OpCaller : public tenon::Hook {
+ public:
+  static constexpr const char* kType = "bench_op_caller";
+  static constexpr const char* kSummary = "adds two small tensors many times before each forward";
+  using Options = OpCallerOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    binder.field("calls", &Options::calls).min(1).doc("additions at each event");
+  }
+
+  OpCaller(const Options& options, const tenon::CreateContext& context)
+      : calls_(options.calls),
+        add_(context.host, "aten::add.Tensor"),
+        a_(tenon::Tensor::full(context.host, TENON_F32, {TENON_CPU, 0}, {8}, 1.0)),
+        b_(tenon::Tensor::full(context.host, TENON_F32, {TENON_CPU, 0}, {8}, 1.0)) {}
+
+  void describe(tenon_hook_info& info) override {
+    info.events = tenon::events({TENON_EVENT_BEFORE_FORWARD});
+  }
+
+  void on_event(const tenon::Event&) override {
+    for (int64_t i = 0; i < calls_; ++i) {
+      add_({a_, b_});
+    }
+  }
+
+ private:
+  int64_t calls_;
+  tenon::Op add_;
+  tenon::Tensor a_;
+  tenon::Tensor b_;
+};
+
 }  // namespace
 
-TENON_PLUGIN(InMemory, StopwatchHook)
+TENON_PLUGIN(InMemory, StopwatchHook, OpCaller)

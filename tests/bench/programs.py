@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the host, a program of this folder, or a peer, and reads the line of JSON that it prints.
+
+Every program counts its own steps and its own memory: step_s, first_step_s (since it was started),
+peak_mib.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENON_BUILD_DIR", ROOT / "build"))
+FOLDER = BUILD / "bench"
+PYTHON = ROOT / ".deps/peers/bin/python"
+NO_PEERS = "skipped: `./dev deps --peers` brings the peers"
+
+
+class Failed(Exception):
+    """A program that was to be measured did not end well."""
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def has_peers():
+    return PYTHON.exists()
+
+
+def run(command, environment=None):
+    """Returns what the command printed."""
+    words = [str(word) for word in command]
+    started = {"BENCH_STARTED_NS": str(time.monotonic_ns())}
+    process = subprocess.run(words, env={**os.environ, **(environment or {}), **started},
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if process.returncode != 0:
+        raise Failed(f"{' '.join(words)}\n{process.stdout}{process.stderr}")
+    return process.stdout
+
+
+def last_line(text):
+    return json.loads(text.splitlines()[-1])
+
+
+def host(recipe, warmup, steps, sets=()):
+    """Trains a recipe of this folder whose first hook is the stopwatch."""
+    with tempfile.TemporaryDirectory() as folder:
+        figures = pathlib.Path(folder, "figures.json")
+        command = [BUILD / "bin/host", "--recipe", ROOT / "tests/bench/recipes" / recipe,
+                   "--plugin-dir", BUILD / "plugins", "--plugin-dir", BUILD / "bench/plugins",
+                   "--run-dir", pathlib.Path(folder, "run"), "--quiet"]
+        for value in (f"hooks.0.options.path={figures}", f"hooks.0.options.warmup={warmup}",
+                      f"hooks.0.options.steps={steps}", f"train.steps={warmup + steps}", *sets):
+            command += ["--set", value]
+        run(command)
+        return last_line(figures.read_text())
+
+
+def peer(program, *arguments, environment=None):
+    return last_line(run([PYTHON, ROOT / "tests/bench/peers" / program, *arguments], environment))
