@@ -20,6 +20,7 @@ enum class Vote : size_t {
   kEvaluate,     // evaluate after this step
   kStop,         // end in order, as done
   kInterrupted,  // a signal or the kill switch asks for an early end
+  kTimeIsUp,     // the horizon in minutes is reached by this rank's clock
   kNumVotes
 };
 

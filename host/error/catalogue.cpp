@@ -13,6 +13,7 @@ constexpr auto kErrors = std::to_array<ErrorEntry>({
     {"data.bad_state", ExitCode::kRecipe, "a saved position does not fit the dataset"},
     {"data.changed", ExitCode::kRecipe, "a dataset is not what it was at the checkpoint"},
     {"data.empty", ExitCode::kRecipe, "a dataset has no sample for this rank"},
+    {"data.no_tokens", ExitCode::kFailed, "a horizon in tokens over data that counts none"},
     {"device.bad_threads", ExitCode::kRecipe, "the number of compute threads is below one"},
     {"device.unavailable", ExitCode::kRecipe, "the device asked for is not there"},
     {"hook.bad_call", ExitCode::kPlugin, "a hook called a service of the run in a way it must not"},

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -95,7 +96,8 @@ class Rules {
     }
     const std::optional<std::int64_t> steps = integer_at("/train/steps");
     const bool has_horizon = std::ranges::any_of(
-        std::initializer_list<const char*>{"/train/steps", "/train/epochs", "/train/windows"},
+        std::initializer_list<const char*>{
+            "/train/steps", "/train/epochs", "/train/windows", "/train/tokens", "/train/minutes"},
         [this](const char* pointer) {
           const json* const value = find_at(root_, pointer);
           return value != nullptr && !value->is_null();
@@ -104,7 +106,7 @@ class Rules {
       add("recipe.no_horizon",
           "/train",
           "nothing says when training ends",
-          "give at least one of: steps, epochs, windows");
+          "give at least one of: steps, epochs, windows, tokens, minutes");
     }
     const std::optional<std::int64_t> total = integer_at("/train/total_steps");
     if (steps && total && *steps != *total) {
@@ -222,14 +224,15 @@ class Rules {
     }
   }
 
-  // A misspelt horizon, or one that is not there yet, has been reported as what it is.
+  // A misspelt horizon has been reported as what it is.
   bool explains_missing_horizon() const {
-    return std::ranges::any_of(problems_, [](const Problem& problem) {
-      return problem.pointer == "/train/tokens" || problem.pointer == "/train/minutes" ||
-             (problem.id == "recipe.unknown_key" && problem.pointer.starts_with("/train/") &&
-              (problem.hint.find("\"steps\"") != std::string::npos ||
-               problem.hint.find("\"epochs\"") != std::string::npos ||
-               problem.hint.find("\"windows\"") != std::string::npos));
+    constexpr std::array kHorizons = {
+        "\"steps\"", "\"epochs\"", "\"windows\"", "\"tokens\"", "\"minutes\""};
+    return std::ranges::any_of(problems_, [&](const Problem& problem) {
+      return problem.id == "recipe.unknown_key" && problem.pointer.starts_with("/train/") &&
+             std::ranges::any_of(kHorizons, [&problem](const char* name) {
+               return problem.hint.find(name) != std::string::npos;
+             });
     });
   }
 

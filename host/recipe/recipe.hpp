@@ -97,10 +97,12 @@ enum class Precision { kFp32, kFp64 };
 enum class Recompute { kNone, kBlocks };
 
 struct TrainRecipe {
-  // At least one of the three; the first that is reached ends the run.
+  // At least one of the five; the first that is reached ends the run.
   std::optional<std::int64_t> steps;
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> windows;
+  std::optional<std::int64_t> tokens;
+  std::optional<double> minutes;
   std::optional<std::int64_t> steps_per_window;
   std::optional<std::int64_t> total_steps;  // of the schedule, where it is given
   std::optional<std::int64_t> global_batch_size;
@@ -111,6 +113,7 @@ struct TrainRecipe {
   Precision precision = Precision::kFp32;
   Recompute recompute = Recompute::kNone;
   std::int64_t log_every = 10;  // 0: the first step alone
+  bool overfit_batch = false;
   std::optional<std::int64_t> exit_at_step;
   std::optional<std::int64_t> exit_after_steps;
   std::string kill_switch;  // an absolute path; "" for none

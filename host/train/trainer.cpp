@@ -257,6 +257,9 @@ bool Trainer::run_step() {
         agreement_.vote(Vote::kOutOfData);
       }
       vote_on_interruption();
+      if (is_time_up()) {
+        agreement_.vote(Vote::kTimeIsUp);
+      }
       agreement_.start();
     }
     run_microbatch(microbatch);
@@ -284,6 +287,8 @@ bool Trainer::run_step() {
   }
   parts_.metrics.set("lr", parts_.optimizer.lr(factor));
   act_on(decision);
+  check_tokens();
+  check_clock(decision);
   check_horizon();
   if (is_log_due()) {
     log_step();
@@ -353,7 +358,36 @@ std::vector<Trainer::Microbatch> Trainer::take_microbatches() {
     // Where counts come late, all sums are seeded with 1 and the gradients are divided at the end.
     microbatches.back().seeds.assign(parts_.losses.size(), at::scalar_tensor(1.0, at::kDouble));
   }
+  if (train_.overfit_batch) {
+    repeat_first_batch(microbatches);
+  }
   return microbatches;
+}
+
+// What was read is replaced, so that windows, epochs and horizons stay as they are without it. Each
+// step gets copies: a hook may write into its batch.
+void Trainer::repeat_first_batch(std::vector<Microbatch>& microbatches) {
+  const auto copy_of = [](const Batch& batch) {
+    Batch copy = batch;
+    for (at::Tensor& field : copy.fields) {
+      if (field.defined()) {
+        field = field.clone();
+      }
+    }
+    return copy;
+  };
+  if (first_batch_.empty()) {
+    for (const Microbatch& microbatch : microbatches) {
+      first_batch_.push_back(copy_of(microbatch.batch));
+    }
+    return;
+  }
+  microbatches.clear();
+  for (const Batch& batch : first_batch_) {
+    microbatches.emplace_back();
+    microbatches.back().batch = copy_of(batch);
+    microbatches.back().seeds.assign(parts_.losses.size(), at::scalar_tensor(1.0, at::kDouble));
+  }
 }
 
 void Trainer::count_ahead(std::vector<Microbatch>& microbatches) {
@@ -612,6 +646,8 @@ void Trainer::check_horizon() {
     end_with(ExitCode::kDone, text(state_.step, "step"));
   } else if (reached(train_.windows, state_.windows)) {
     end_with(ExitCode::kDone, text(state_.windows, "window"));
+  } else if (train_.tokens.has_value() && state_.tokens >= *train_.tokens) {
+    end_with(ExitCode::kDone, text(static_cast<uint64_t>(state_.tokens), "token"));
   } else if (reached(train_.epochs, state_.epochs)) {
     end_with(ExitCode::kDone, text(state_.epochs, "epoch"));
   } else if (reached(train_.exit_at_step, state_.step)) {
@@ -619,6 +655,35 @@ void Trainer::check_horizon() {
   } else if (reached(train_.exit_after_steps, state_.step)) {
     end_with(ExitCode::kStopped, "exit_after_steps " + std::to_string(*train_.exit_after_steps));
   }
+}
+
+// Clocks differ between ranks: what any of them read before the step's forward counts for all, and
+// where nobody else has to be asked, what the time is now.
+void Trainer::check_clock(const Decision& decision) {
+  const bool is_late = parts_.collective.world_size() == 1 && is_time_up();
+  if (decision.has(Vote::kTimeIsUp) || is_late) {
+    char text[48];
+    std::snprintf(text,
+                  sizeof(text),
+                  "reached %g minute%s",
+                  *train_.minutes,
+                  *train_.minutes == 1 ? "" : "s");
+    end_with(ExitCode::kDone, text);
+  }
+}
+
+// A horizon that can never be reached would be a run without end.
+void Trainer::check_tokens() const {
+  if (train_.tokens.has_value() && state_.tokens == 0) {
+    throw Error("data.no_tokens",
+                "/train/tokens ends the run after " + std::to_string(*train_.tokens) +
+                    " tokens, but the first step had none: " + parts_.train_data.source().name() +
+                    " does not count tokens; give the horizon in steps or epochs");
+  }
+}
+
+bool Trainer::is_time_up() const {
+  return train_.minutes.has_value() && seconds_so_far() >= *train_.minutes * 60;
 }
 
 void Trainer::end_with(ExitCode code, std::string reason) {

@@ -90,6 +90,7 @@ class Trainer final : private RunView {
 
   // Counting and normalising.
   std::vector<Microbatch> take_microbatches();
+  void repeat_first_batch(std::vector<Microbatch>& microbatches);
   void count_ahead(std::vector<Microbatch>& microbatches);
   at::Tensor total_of(const std::vector<Microbatch>& microbatches, size_t loss);
   void seed_losses(std::vector<Microbatch>& microbatches);
@@ -104,6 +105,9 @@ class Trainer final : private RunView {
   void end_with(ExitCode code, std::string reason);
   bool is_over() const { return is_over_; }
   void check_horizon();
+  void check_clock(const Decision& decision);
+  void check_tokens() const;
+  bool is_time_up() const;
 
   // Telling.
   void fire(uint32_t event) { hooks_.fire(event); }
@@ -138,6 +142,7 @@ class Trainer final : private RunView {
   std::optional<uint64_t> evaluated_step_;
   uint64_t logged_step_ = 0;
   double hook_lr_factor_ = 1;
+  std::vector<Batch> first_batch_;  // overfit_batch: that of the first step, untouched by hooks
 
   // Of the step under way.
   Batch* batch_ = nullptr;

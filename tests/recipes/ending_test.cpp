@@ -21,6 +21,54 @@ TEST_CASE("a run ends at the first horizon that it reaches", "[recipes]") {
   CHECK_THAT(epochs.last_line(), contains_text("done: reached 2 epochs in "));
 }
 
+TEST_CASE("a horizon in tokens ends the run at the step that reaches it", "[recipes]") {
+  const HostRun run(small_recipe(R"({"data": {"train": {"options": {"tokens_per_sample": 5}}},
+    "train": {"steps": null, "tokens": 90}})"));
+  INFO(run.result().err);
+  CHECK(run.result().exit_code == 0);
+  CHECK(run.summary()["steps"] == 5);  // of 4 samples, 20 tokens each
+  CHECK(run.summary()["tokens"] == 100);
+  CHECK_THAT(run.last_line(), contains_text("done: reached 100 tokens in "));
+  const HostRun steps(small_recipe(R"({"data": {"train": {"options": {"tokens_per_sample": 5}}},
+    "train": {"steps": 2, "tokens": 90}})"));
+  CHECK(steps.summary()["steps"] == 2);
+}
+
+TEST_CASE("a horizon in tokens over data without tokens is an error, not a run without end",
+          "[recipes]") {
+  const HostRun run(small_recipe(R"({"train": {"steps": null, "tokens": 90}})"));
+  CHECK(run.result().exit_code == 5);
+  CHECK_THAT(run.result().err, contains_text("[data.no_tokens]"));
+  CHECK_THAT(run.result().err, contains_text("dataset \"windows\""));
+}
+
+// So short a time that the first step takes longer, whatever the machine.
+TEST_CASE("a horizon in minutes ends the run at the end of a step", "[recipes]") {
+  const HostRun run(small_recipe(R"({"train": {"steps": null, "minutes": 1e-7},
+    "data": {"eval": {"type": "windows"}}})"));
+  INFO(run.result().err);
+  CHECK(run.result().exit_code == 0);
+  CHECK(run.summary()["steps"] == 1);
+  CHECK(run.summary()["updates"] == 1);
+  CHECK_THAT(run.last_line(), contains_text("done: reached 1e-07 minutes in "));
+  CHECK(run.summary()["metrics"].contains("eval/loss"));  // ended in order
+  const HostRun ample(small_recipe(R"({"train": {"steps": 2, "minutes": 600}})"));
+  CHECK_THAT(ample.last_line(), contains_text("done: reached 2 steps"));
+}
+
+TEST_CASE("a schedule needs total_steps where the horizon is in tokens or minutes", "[recipes]") {
+  for (const char* const horizon : {R"("tokens": 100)", R"("minutes": 5)"}) {
+    const std::string train = R"({"lr_scheduler": {"type": "cosine"}, "train": {"steps": null, )";
+    const HostRun run(small_recipe(train + horizon + "}}"));
+    CHECK(run.result().exit_code == 3);
+    CHECK_THAT(run.result().err, contains_text("[recipe.no_total]"));
+    const HostRun told(small_recipe(train + horizon + R"(, "total_steps": 9, "exit_at_step": 1},
+      "data": {"train": {"options": {"tokens_per_sample": 1}}}})"));
+    INFO(told.result().err);
+    CHECK(told.result().exit_code == 75);
+  }
+}
+
 TEST_CASE("windows are counted over epochs, and may be cut short", "[recipes]") {
   const std::string windows = R"("data": {"train": {"options": {"windows":
     [{"label": "a", "size": 12}, {"label": "b", "size": 20}]}}})";

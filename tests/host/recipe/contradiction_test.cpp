@@ -83,10 +83,13 @@ TEST_CASE("two losses of one name are an error", "[recipe]") {
 TEST_CASE("training needs a horizon", "[recipe]") {
   CHECK(report({"train.steps=null"}) ==
         "recipe.json:9: /train: nothing says when training ends [recipe.no_horizon]\n"
-        "    give at least one of: steps, epochs, windows\n"
+        "    give at least one of: steps, epochs, windows, tokens, minutes\n"
         "1 error in recipe.json; nothing was started");
   CHECK(report({"train.steps=null", "train.epochs=2"}) == "no error");
   CHECK(report({"train.steps=null", "train.windows=2"}) == "no error");
+  CHECK(report({"train.steps=null", "train.tokens=2"}) == "no error");
+  CHECK(report({"train.steps=null", "train.minutes=0.5"}) == "no error");
+  CHECK_THAT(report({"train.minutes=0"}), contains_text("/train/minutes"));
   CHECK(report({"train.windows=2"}) == "no error");
 }
 
@@ -94,9 +97,9 @@ TEST_CASE("a misspelt horizon is one error, not two", "[recipe]") {
   const std::string misspelt = report({"train={\"stpes\": 3}"});
   CHECK_THAT(misspelt, contains_text("did you mean \"steps\"?"));
   CHECK_THAT(misspelt, contains_text("1 error in"));
-  const std::string early = report({"train={\"minutes\": 3}"});
-  CHECK_THAT(early, contains_text("does not have a horizon in minutes yet"));
-  CHECK_THAT(early, contains_text("1 error in"));
+  const std::string minutes = report({"train={\"minuets\": 3}"});
+  CHECK_THAT(minutes, contains_text("did you mean \"minutes\"?"));
+  CHECK_THAT(minutes, contains_text("1 error in"));
 }
 
 TEST_CASE("a schedule's length beside a horizon in steps must agree", "[recipe]") {

@@ -35,7 +35,7 @@ constexpr char kFullRecipe[] = R"({
             "global_batch_size": 64, "normalize": "microbatch", "clip_grad_norm": 1.0,
             "clip_grad_value": 5, "precision": "fp64", "recompute": "blocks", "log_every": null,
             "exit_at_step": 100, "exit_after_steps": 50, "kill_switch": "stop",
-            "tokens": null, "minutes": null, "global_batch_tokens": null, "overfit_batch": false},
+            "tokens": 9000, "minutes": 2.5, "global_batch_tokens": null, "overfit_batch": true},
   "eval": {"every_steps": 100, "every_windows": null, "every_epochs": 1, "at_start": true,
            "at_end": false, "batches": 20},
   "parallel": {"replicate": 1, "shard": -1},
@@ -137,6 +137,9 @@ TEST_CASE("a whole recipe is read key by key", "[recipe]") {
   CHECK(recipe.train.steps == 300);
   CHECK(recipe.train.epochs == 2);
   CHECK(recipe.train.windows == 5);
+  CHECK(recipe.train.tokens == 9000);
+  CHECK(recipe.train.minutes == 2.5);
+  CHECK(recipe.train.overfit_batch);
   CHECK(recipe.train.steps_per_window == 10);
   CHECK(recipe.train.total_steps == 300);
   CHECK(recipe.train.global_batch_size == 64);
@@ -258,7 +261,7 @@ recipe.json:8: /optimizer/options/lr: out of range [recipe.out_of_range]
     expected number above 0
     found: -1
 recipe.json:9: /train/stpes: unknown key [recipe.unknown_key]
-    expected one of: clip_grad_norm, clip_grad_value, epochs, exit_after_steps, exit_at_step, global_batch_size, gradient_accumulation, kill_switch, log_every, normalize, precision, recompute, ... (16 in all)
+    expected one of: clip_grad_norm, clip_grad_value, epochs, exit_after_steps, exit_at_step, global_batch_size, gradient_accumulation, kill_switch, log_every, minutes, normalize, overfit_batch, ... (19 in all)
     found: "stpes"; did you mean "steps"?
 recipe.json:10: /checkpoint: this release does not have checkpoints yet [recipe.not_available]
     found: {"every_steps":5}
@@ -283,10 +286,7 @@ TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
            {"model.frozen=[\"*\"]", "/model/frozen: this release does not have frozen parameters"},
            {"model.optimizer=false", "/model/optimizer: this release does not have models without"},
            {"data.train={\"type\": \"numbers\", \"mix\": []}", "/data/train/mix: this release"},
-           {"train.tokens=1000", "/train/tokens: this release does not have a horizon in tokens"},
-           {"train.minutes=10", "/train/minutes: this release does not have a horizon in minutes"},
            {"train.global_batch_tokens=10", "/train/global_batch_tokens: this release"},
-           {"train.overfit_batch=true", "/train/overfit_batch: this release"},
            {"train.non_finite.policy=skip", "/train/non_finite: this release"},
            {"train.precision=bf16_autocast",
             "/train/precision: this release does not have "

@@ -24,7 +24,9 @@ class SampleFields {
   }
 
   // x[d] = sin(0.1 (id + 1) (d + 1)), y = mean of x, label = id mod classes.
-  void write(const std::vector<int64_t>& ids, tenon::BatchWriter& writer) const {
+  void write(const std::vector<int64_t>& ids,
+             tenon::BatchWriter& writer,
+             int64_t tokens_per_sample = 0) const {
     const auto batch = static_cast<int64_t>(ids.size());
     auto* x = writer.add<float>(x_, {batch, dim_});
     auto* y = writer.add<float>(y_, {batch});
@@ -42,7 +44,7 @@ class SampleFields {
       *labels++ = id % num_classes_;
       *sample_id++ = id;
     }
-    writer.set_counts(batch, 0);
+    writer.set_counts(batch, batch * tokens_per_sample);
   }
 
  private:

@@ -29,6 +29,7 @@ struct WindowsOptions {
   int64_t samples = 16;
   int64_t dim = 4;
   int64_t num_classes = 3;
+  int64_t tokens_per_sample = 0;
   std::optional<int64_t> fail_at_sample;
 };
 
@@ -42,6 +43,7 @@ class Windows : public tenon::MapDataset {
     binder.field("samples", &Options::samples).min(0).doc("samples, where there are no windows");
     binder.field("dim", &Options::dim).min(1).doc("size of x");
     binder.field("num_classes", &Options::num_classes).min(1).doc("number of labels");
+    binder.field("tokens_per_sample", &Options::tokens_per_sample).min(0).doc("what each counts");
     binder.field("fail_at_sample", &Options::fail_at_sample)
         .doc("the read that has this sample_id fails");
   }
@@ -83,7 +85,7 @@ class Windows : public tenon::MapDataset {
         TENON_FAIL(TENON_IO, "windows.asked_to_fail", "sample ", ids.back(), " cannot be read");
       }
     }
-    fields_.write(ids, writer);
+    fields_.write(ids, writer, options_.tokens_per_sample);
   }
 
   bool next_window(tenon::Window& out) override {
