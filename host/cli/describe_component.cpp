@@ -213,6 +213,20 @@ std::string default_of(const Json& object, const std::string& name, const Json& 
   return value->is_object() ? "{...}" : value->is_array() ? "[...]" : text;
 }
 
+// Of an object that may be null, the object: its parts are shown as those of any other.
+const Json& object_of(const Json& schema, const Json& root) {
+  const Json* const forms = schema.is_object() ? keyword(schema, "anyOf") : nullptr;
+  if (forms != nullptr && forms->is_array()) {
+    for (const Json& form : *forms) {
+      const Json& whole = resolved(form, root);
+      if (whole.is_object() && whole.contains("properties")) {
+        return whole;
+      }
+    }
+  }
+  return schema;
+}
+
 using Rows = std::vector<std::vector<std::string>>;
 
 void add_rows(
@@ -237,8 +251,9 @@ void add_rows(
                     has_parts && !is_required(object, name) ? "" : default_of(object, name, schema),
                     bounds_of(given, root),
                     doc != nullptr && doc->is_string() ? doc->get<std::string>() : ""});
-    if (has_parts) {
-      add_rows(schema, path + ".", root, depth + 1, rows);
+    const Json& parts = object_of(schema, root);
+    if (has_parts || &parts != &schema) {
+      add_rows(parts, path + ".", root, depth + 1, rows);
     } else if (items != nullptr && items->is_object()) {
       add_rows(resolved(*items, root), path + "[].", root, depth + 1, rows);
     }

@@ -15,6 +15,7 @@ import transformers
 from safetensors.torch import save_file
 
 BATCH, POSITIONS, IGNORED = 2, 12, -100
+KEPT_LOGITS = 12  # of the last positions
 
 # Matrices are drawn wider than in training, so that attention is far from uniform.
 CASES = {
@@ -22,16 +23,33 @@ CASES = {
                   "rms_norm_eps": 1e-5, "rope_theta": 500000.0},
     "llama_mha_tied": {"num_attention_heads": 4, "num_key_value_heads": 4, "tie_word_embeddings": True,
                        "rms_norm_eps": 1e-6, "rope_theta": 10000.0},
+    # Llama 3's scaling, with waves on both sides of it and between, at more positions than the original 64: logits are
+    # kept for the last of them.
+    "llama_rope_llama3": {"num_attention_heads": 2, "num_key_value_heads": 1, "tie_word_embeddings": True,
+                          "rms_norm_eps": 1e-5, "rope_theta": 500.0, "hidden_size": 64,
+                          "intermediate_size": 32, "num_hidden_layers": 1, "initializer_range": 0.1,
+                          "max_position_embeddings": 512,
+                          "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                                           "high_freq_factor": 4.0, "original_max_position_embeddings": 64}},
+    "llama_rope_linear": {"num_attention_heads": 4, "num_key_value_heads": 4, "tie_word_embeddings": True,
+                          "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "num_hidden_layers": 1,
+                          "max_position_embeddings": 512, "rope_scaling": {"rope_type": "linear", "factor": 4.0}},
+    # Past the length up to which the fused attention keeps whole matrices of scores.
+    "llama_long": {"num_attention_heads": 2, "num_key_value_heads": 1, "tie_word_embeddings": True,
+                   "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "num_hidden_layers": 1, "hidden_size": 16,
+                   "intermediate_size": 16, "max_position_embeddings": 2048},
 }
+POSITIONS_OF = {"llama_rope_llama3": 200, "llama_rope_linear": 200, "llama_long": 2048}
 COMMON = {"vocab_size": 40, "hidden_size": 32, "intermediate_size": 44, "num_hidden_layers": 2,
           "max_position_embeddings": 16, "initializer_range": 0.25}
 
 
 def make(name, options):
     torch.manual_seed(20)
-    rope = {"rope_type": "default", "rope_theta": options["rope_theta"]}
+    positions = POSITIONS_OF.get(name, POSITIONS)
+    rope = {"rope_type": "default", "rope_theta": options["rope_theta"], **options.get("rope_scaling", {})}
     config = transformers.LlamaConfig(
-        **{k: v for k, v in options.items() if k != "rope_theta"}, rope_parameters=rope,
+        **{k: v for k, v in options.items() if k not in ("rope_theta", "rope_scaling")}, rope_parameters=rope,
         attn_implementation="eager", use_cache=False, pad_token_id=None, bos_token_id=None,
         eos_token_id=None)
     model = transformers.LlamaForCausalLM(config).float().train()
@@ -40,8 +58,8 @@ def make(name, options):
             if key.endswith("norm.weight"):
                 parameter.add_(torch.randn_like(parameter) * 0.2)
 
-    input_ids = torch.randint(options["vocab_size"], (BATCH, POSITIONS))
-    labels = torch.randint(options["vocab_size"], (BATCH, POSITIONS))
+    input_ids = torch.randint(options["vocab_size"], (BATCH, positions))
+    labels = torch.randint(options["vocab_size"], (BATCH, positions))
     labels[0, :3] = IGNORED
     labels[1, -1] = IGNORED
     logits = model(input_ids=input_ids).logits
@@ -50,7 +68,7 @@ def make(name, options):
         logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum")
     loss_sum.backward()
 
-    tensors = {"input_ids": input_ids, "labels": labels, "logits": logits.detach(),
+    tensors = {"input_ids": input_ids, "labels": labels, "logits": logits.detach()[:, -KEPT_LOGITS:],
                "loss_sum": loss_sum.detach()}
     for key, parameter in model.named_parameters():
         tensors["weight/" + key] = parameter.detach()

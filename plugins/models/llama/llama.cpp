@@ -31,6 +31,33 @@ class Llama final : public tenon::TorchModel {
       "Llama decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU";
 
   enum class Kernels { kPlain, kFused };
+  enum class RopeType { kLinear, kLlama3 };
+
+  // How positions past those of pretraining are reached: slower rotary frequencies.
+  struct RopeScaling {
+    RopeType rope_type = RopeType::kLlama3;
+    double factor = 8.0;
+    double low_freq_factor = 1.0;
+    double high_freq_factor = 4.0;
+    int64_t original_max_position_embeddings = 8192;
+
+    static void bind(tenon::OptionBinder<RopeScaling>& b) {
+      b.choice("rope_type",
+               &RopeScaling::rope_type,
+               {{"linear", RopeType::kLinear}, {"llama3", RopeType::kLlama3}})
+          .doc("linear: all frequencies over factor; llama3: the slow ones alone");
+      b.field("factor", &RopeScaling::factor).min(1).doc("what slow frequencies are divided by");
+      b.field("low_freq_factor", &RopeScaling::low_freq_factor)
+          .exclusive_min(0)
+          .doc("llama3: waves longer than the original length over this are slowed wholly");
+      b.field("high_freq_factor", &RopeScaling::high_freq_factor)
+          .exclusive_min(0)
+          .doc("llama3: waves shorter than the original length over this stay as they are");
+      b.field("original_max_position_embeddings", &RopeScaling::original_max_position_embeddings)
+          .min(1)
+          .doc("llama3: the length of pretraining");
+    }
+  };
 
   struct Options {
     int64_t vocab_size = 32000;
@@ -42,6 +69,7 @@ class Llama final : public tenon::TorchModel {
     int64_t max_position_embeddings = 2048;
     double rms_norm_eps = 1e-6;
     double rope_theta = 10000.0;
+    std::optional<RopeScaling> rope_scaling;
     bool tie_word_embeddings = false;
     double initializer_range = 0.02;
     double dropout = 0.0;
@@ -67,6 +95,8 @@ class Llama final : public tenon::TorchModel {
     b.field("rope_theta", &Options::rope_theta)
         .exclusive_min(0)
         .doc("base of the rotary frequencies");
+    b.field("rope_scaling", &Options::rope_scaling)
+        .doc("for sequences longer than those of pretraining; null: none");
     b.field("tie_word_embeddings", &Options::tie_word_embeddings).doc("the head is the embedding");
     b.field("initializer_range", &Options::initializer_range)
         .min(0)
@@ -93,6 +123,9 @@ class Llama final : public tenon::TorchModel {
                 num_kv_heads_,
                 " must divide num_attention_heads ",
                 o_.num_attention_heads);
+    TENON_CHECK(!o_.rope_scaling.has_value() ||
+                    o_.rope_scaling->low_freq_factor < o_.rope_scaling->high_freq_factor,
+                "rope_scaling: low_freq_factor must be below high_freq_factor");
   }
   void describe(tenon::TorchGraph& g) override {
     const int64_t width = o_.hidden_size;
@@ -156,10 +189,32 @@ class Llama final : public tenon::TorchModel {
     const auto options = at::dtype(at::kFloat);
     const at::Tensor exponents = at::arange(0, head_size_, 2, at::dtype(at::kLong)).to(at::kFloat) /
                                  static_cast<double>(head_size_);
-    const at::Tensor frequencies = 1.0 / at::pow(o_.rope_theta, exponents);
+    const at::Tensor frequencies = scaled(1.0 / at::pow(o_.rope_theta, exponents));
     const at::Tensor angles = at::outer(at::arange(table.size(1), options), frequencies);
     table.select(0, 0).copy_(angles.cos());
     table.select(0, 1).copy_(angles.sin());
+  }
+
+  // Frequencies slowed as `rope_scaling` says; between the two wavelengths of llama3 the two ends
+  // are mixed.
+  // Source  Dubey et al., The Llama 3 Herd of Models (2024), section 3.4.2; the form is that of the
+  //         released models
+  at::Tensor scaled(const at::Tensor& frequencies) const {
+    if (!o_.rope_scaling.has_value()) {
+      return frequencies;
+    }
+    const RopeScaling& scaling = *o_.rope_scaling;
+    if (scaling.rope_type == RopeType::kLinear) {
+      return frequencies / scaling.factor;
+    }
+    constexpr double kTurn = 6.283185307179586;
+    // Waves in the length of pretraining.
+    const at::Tensor waves =
+        frequencies * (static_cast<double>(scaling.original_max_position_embeddings) / kTurn);
+    const at::Tensor kept =
+        ((waves - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor))
+            .clamp(0.0, 1.0);
+    return (1.0 - kept) * frequencies / scaling.factor + kept * frequencies;
   }
 
   // Each of the next four computes one thing in one of two ways: by what libtorch has, or, for fp32

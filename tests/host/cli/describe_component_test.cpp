@@ -131,6 +131,16 @@ TEST_CASE("options inside options are rows of their own", "[cli]") {
         "layers[].width  integer         required  how wide\n");
 }
 
+TEST_CASE("options inside an object that may be null are rows of their own", "[cli]") {
+  const Described described(R"({"type": "object", "properties": {
+    "scaling": {"anyOf": [{"type": "null"}, {"type": "object", "properties": {
+      "factor": {"type": "number", "default": 8.0}}}], "default": null}}})");
+  CHECK(described.table() ==
+        "OPTION          TYPE            DEFAULT\n"
+        "scaling         object or null  null\n"
+        "scaling.factor  number          8.0\n");
+}
+
 TEST_CASE("a schema that refers to itself is described to some depth", "[cli]") {
   const Described described(R"({"type": "object",
     "properties": {"tree": {"$ref": "#/definitions/node"}},
