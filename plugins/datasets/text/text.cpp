@@ -8,123 +8,15 @@
 // Threads: reads share a file descriptor or a vector, and change nothing.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/stable_file.hpp>
 #include <tenon/cpp/tokenizer.hpp>
 
-#include <cerrno>
-#include <cstring>
-#include <fcntl.h>
 #include <optional>
 #include <string>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
 namespace {
-
-// A file that is open to be read, and must stay as it was when it was opened.
-class StableFile {
- public:
-  explicit StableFile(std::string path) : path_(std::move(path)) {
-    descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor_ < 0) {
-      const int reason = errno;
-      TENON_FAIL(reason == ENOENT ? TENON_NOT_FOUND : TENON_IO,
-                 "text.open",
-                 "cannot open ",
-                 path_,
-                 ": ",
-                 std::strerror(reason));
-    }
-    try {
-      opened_ = status();
-      if (!S_ISREG(opened_.st_mode)) {
-        TENON_FAIL(TENON_INVALID, "text.no_file", path_, " is not a file");
-      }
-    } catch (...) {  // the destructor of an object that was never made does not run
-      ::close(descriptor_);
-      throw;
-    }
-  }
-  ~StableFile() { ::close(descriptor_); }
-  StableFile(const StableFile&) = delete;
-  StableFile& operator=(const StableFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  int64_t size() const { return opened_.st_size; }
-
-  // Reads exactly `n` bytes.
-  //
-  // Errors   TENON_IO, naming file and offset
-  // Threads  any number at once
-  void read(int64_t offset, size_t n, char* out) const {
-    while (n > 0) {
-      const ssize_t got = ::pread(descriptor_, out, n, offset);
-      if (got < 0 && errno == EINTR) {
-        continue;
-      }
-      if (got < 0) {
-        const int reason = errno;
-        TENON_FAIL(TENON_IO,
-                   "text.read",
-                   "cannot read ",
-                   path_,
-                   " at offset ",
-                   offset,
-                   ": ",
-                   std::strerror(reason));
-      }
-      if (got == 0) {
-        TENON_FAIL(TENON_IO,
-                   "text.short",
-                   path_,
-                   " ends at offset ",
-                   offset,
-                   ", and was ",
-                   size(),
-                   " bytes long when the run opened it; do not change it while a run reads it");
-      }
-      out += got;
-      offset += got;
-      n -= static_cast<size_t>(got);
-    }
-  }
-
-  // Errors   TENON_IO if the file was written to since it was opened; `offset` is where the caller
-  //          has just read
-  void check_unchanged(int64_t offset) const {
-    const struct stat now = status();
-    const bool same = now.st_size == opened_.st_size &&
-                      now.st_mtim.tv_sec == opened_.st_mtim.tv_sec &&
-                      now.st_mtim.tv_nsec == opened_.st_mtim.tv_nsec;
-    if (!same) {
-      TENON_FAIL(TENON_IO,
-                 "text.changed",
-                 path_,
-                 " was changed after the run opened it (read at offset ",
-                 offset,
-                 "; ",
-                 opened_.st_size,
-                 " bytes then, ",
-                 now.st_size,
-                 " now); do not change it while a run reads it");
-    }
-  }
-
- private:
-  struct stat status() const {
-    struct stat out;
-    if (::fstat(descriptor_, &out) != 0) {
-      const int reason = errno;
-      TENON_FAIL(TENON_IO, "text.read", "cannot examine ", path_, ": ", std::strerror(reason));
-    }
-    return out;
-  }
-
-  std::string path_;
-  int descriptor_ = -1;
-  struct stat opened_;
-};
 
 struct TextOptions {
   std::string path;
@@ -173,7 +65,7 @@ class Text : public tenon::MapDataset {
   }
 
   void describe(tenon::DatasetInfo& info) override {
-    file_.emplace(options_.path);
+    file_.emplace(options_.path, "text");
     if (file_->size() == 0) {
       TENON_FAIL(TENON_INVALID, "text.empty", file_->path(), " is empty");
     }
@@ -282,7 +174,7 @@ class Text : public tenon::MapDataset {
   tenon::TokenizerRef tokenizer_;
   int64_t length_ = 0;
   int64_t stride_ = 0;
-  std::optional<StableFile> file_;
+  std::optional<tenon::StableFile> file_;
   std::vector<int32_t> ids_;  // of the whole file; empty where samples are read from it
   size_t bytes_per_token_ = 0;
   int64_t first_token_ = 0;

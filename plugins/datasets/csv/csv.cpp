@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows of CSV files as samples: fields of numbers, each from one column or from several side by
+// side.
+//
+// Invariants: a sample is a row; rows are numbered in the order of files and lines. All files are
+// gone through when the dataset is described, so that what is wrong with them is known before a
+// step. Threads: reads share tables that no longer change.
+#include <tenon/cpp/dataset.hpp>
+#include <tenon/cpp/plugin.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <glob.h>
+#include <map>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "csv_fields.hpp"
+#include "csv_table.hpp"
+
+namespace {
+
+enum class Windows { kNone, kFile };
+enum class Check { kValues, kRows };
+
+struct CsvOptions {
+  std::vector<std::string> files;
+  std::vector<tenon::CsvFieldOptions> fields;
+  std::string separator = ",";
+  bool header = true;
+  bool quotes = true;
+  std::vector<std::string> missing_marks;
+  Windows windows = Windows::kNone;
+  Check check = Check::kValues;
+};
+
+// A file with the readers of the fields, which know its columns.
+struct Part {
+  explicit Part(const std::string& path, const tenon::CsvFormat& format) : table(path, format) {}
+
+  tenon::CsvTable table;
+  std::vector<tenon::CsvFieldReader> fields;
+  int64_t first_row = 0;   // its number among the rows of all files
+  uint64_t window_id = 0;  // where files are windows
+  std::string label;
+};
+
+// The files that a name stands for: itself, or those that fit it as a pattern, in order of names.
+void add_files(const std::string& name, std::vector<std::string>& out) {
+  std::error_code ignored;
+  if (name.find_first_of("*?[") == std::string::npos || std::filesystem::exists(name, ignored)) {
+    out.push_back(name);
+    return;
+  }
+  glob_t found{};
+  const int result = ::glob(name.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &found);
+  std::vector<std::string> names(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  if (result == GLOB_NOMATCH) {
+    TENON_FAIL(TENON_NOT_FOUND, "csv.open", "no file fits the pattern ", name);
+  }
+  if (result != 0) {
+    TENON_FAIL(TENON_IO, "csv.open", "the folders of the pattern ", name, " cannot be read");
+  }
+  std::sort(names.begin(), names.end());
+  out.insert(out.end(), names.begin(), names.end());
+}
+
+// FNV-1a, whose values are the same everywhere.
+uint64_t id_of(const std::string& text) {
+  uint64_t hash = 14695981039346656037ULL;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  }
+  return hash;
+}
+
+class Csv : public tenon::MapDataset {
+ public:
+  static constexpr const char* kType = "csv";
+  static constexpr const char* kSummary = "rows of CSV files, as fields of numbers";
+  using Options = CsvOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    binder.field("files", &Options::files)
+        .required()
+        .non_empty()
+        .min_items(1)
+        .path()
+        .doc("the files, or patterns of names with *, ? and [...]");
+    binder.field("fields", &Options::fields)
+        .required()
+        .min_items(1)
+        .doc("the fields of a batch, and the columns they are read from");
+    binder.field("separator", &Options::separator).non_empty().doc("what stands between columns");
+    binder.field("header", &Options::header)
+        .doc("whether the first line has names; without, columns are \"0\", \"1\" and so on");
+    binder.field("quotes", &Options::quotes)
+        .doc("whether \" encloses fields; false makes it a letter");
+    binder.field("missing_marks", &Options::missing_marks)
+        .doc("texts that mean a missing value, beside an empty one");
+    binder
+        .choice("windows", &Options::windows, {{"none", Windows::kNone}, {"file", Windows::kFile}})
+        .doc("whether each file is a window of the run");
+    binder.choice("check", &Options::check, {{"values", Check::kValues}, {"rows", Check::kRows}})
+        .doc("what is checked before training: each value used, or rows and quotes alone");
+  }
+
+  explicit Csv(Options options) : options_(std::move(options)) {
+    const std::string& separator = options_.separator;
+    if (separator.size() != 1 || separator == "\"" || separator == "\n" || separator == "\r") {
+      TENON_FAIL(TENON_INVALID,
+                 "csv.bad_separator",
+                 "`separator` is ",
+                 tenon::json_string(separator),
+                 "; it must be one byte, and neither a quote nor a line break");
+    }
+    for (size_t i = 0; i < options_.fields.size(); ++i) {
+      check_csv_field(options_.fields[i]);
+      for (size_t before = 0; before < i; ++before) {
+        if (options_.fields[before].name == options_.fields[i].name) {
+          TENON_FAIL(TENON_INVALID,
+                     "csv.bad_field",
+                     "two fields are called ",
+                     tenon::json_string(options_.fields[i].name));
+        }
+      }
+    }
+  }
+
+  void describe(tenon::DatasetInfo& info) override {
+    std::vector<std::string> files;
+    for (const std::string& name : options_.files) {
+      add_files(name, files);
+    }
+    for (const std::string& file : files) {
+      open(file);
+    }
+    if (num_rows_ == 0) {
+      TENON_FAIL(TENON_INVALID,
+                 "csv.empty",
+                 files.front(),
+                 files.size() > 1 ? " and the other files have" : " has",
+                 " no row to read: nothing comes after the header, or each row was left out for a "
+                 "missing value");
+    }
+    for (size_t f = 0; f < options_.fields.size(); ++f) {
+      const tenon::CsvFieldOptions& field = options_.fields[f];
+      widths_.push_back(static_cast<int64_t>(parts_.front()->fields[f].width()));
+      tenon::Axes axes = {"B"};
+      if (!field.columns.empty()) {
+        axes.emplace_back(widths_.back());
+      }
+      info.field(field.name, std::move(axes), tenon_dtype_of(field.dtype));
+    }
+    if (options_.windows == Windows::kFile) {
+      name_windows();
+      info.windows();
+    }
+  }
+
+  bool next_window(tenon::Window& out) override {
+    if (next_window_ == parts_.size()) {
+      return false;
+    }
+    const Part& part = *parts_[next_window_++];
+    out.id = part.window_id;
+    out.label = part.label;
+    out.size = part.table.num_rows();
+    return true;
+  }
+
+  void reset(uint64_t) override { next_window_ = 0; }
+
+  int64_t size(const tenon_window* window) override {
+    return window == nullptr ? num_rows_ : parts_[part_of(*window)]->table.num_rows();
+  }
+
+  void read(const tenon_window* window,
+            const int64_t* indices,
+            size_t n,
+            tenon::BatchWriter& writer) override {
+    std::vector<char*> data;
+    for (size_t f = 0; f < widths_.size(); ++f) {
+      std::vector<int64_t> shape = {static_cast<int64_t>(n)};
+      if (!options_.fields[f].columns.empty()) {
+        shape.push_back(widths_[f]);
+      }
+      data.push_back(writer.add<char>(static_cast<uint32_t>(f), shape));
+    }
+    // Row by row in the batch's order, as many at once as come from one file.
+    std::vector<int64_t> rows;
+    for (size_t b = 0; b < n;) {
+      const size_t p = window != nullptr ? part_of(*window) : part_at(indices[b]);
+      const Part& part = *parts_[p];
+      const int64_t first = window != nullptr ? 0 : part.first_row;
+      const size_t begin = b;
+      rows.clear();
+      for (; b < n && is_within(indices[b] - first, part); ++b) {
+        rows.push_back(indices[b] - first);
+      }
+      TENON_CHECK(b > begin,
+                  "row ",
+                  indices[b],
+                  " was asked for, and there are ",
+                  window != nullptr ? part.table.num_rows() : num_rows_);
+      part.table.read_rows(rows, [&](size_t i, const tenon::CsvRow& row) {
+        for (size_t f = 0; f < part.fields.size(); ++f) {
+          const size_t bytes = static_cast<size_t>(widths_[f]) * size_of(options_.fields[f].dtype);
+          part.fields[f].read(part.table, row, data[f] + (begin + i) * bytes);
+        }
+      });
+    }
+    writer.set_counts(static_cast<int64_t>(n), 0);
+  }
+
+ private:
+  static uint32_t tenon_dtype_of(tenon::CsvDtype dtype) {
+    return dtype == tenon::CsvDtype::kI64   ? TENON_I64
+           : dtype == tenon::CsvDtype::kF32 ? TENON_F32
+                                            : TENON_F64;
+  }
+  static size_t size_of(tenon::CsvDtype dtype) { return dtype == tenon::CsvDtype::kF32 ? 4 : 8; }
+  static bool is_within(int64_t row, const Part& part) {
+    return row >= 0 && row < part.table.num_rows();
+  }
+
+  void open(const std::string& file) {
+    const tenon::CsvFormat format{
+        {.separator = options_.separator.front(), .has_quotes = options_.quotes}, options_.header};
+    parts_.push_back(std::make_unique<Part>(file, format));
+    Part& part = *parts_.back();
+    for (size_t f = 0; f < options_.fields.size(); ++f) {
+      part.fields.emplace_back(options_.fields[f], options_.missing_marks, part.table);
+      const size_t width = part.fields.back().width();
+      const size_t first_width = parts_.front()->fields[f].width();
+      if (width != first_width) {
+        TENON_FAIL(TENON_INVALID,
+                   "csv.no_column",
+                   file,
+                   ": the field ",
+                   tenon::json_string(options_.fields[f].name),
+                   " has ",
+                   width,
+                   " columns here, and ",
+                   first_width,
+                   " in ",
+                   parts_.front()->table.path());
+      }
+    }
+    std::vector<double> values;  // of any dtype: none is larger
+    for (const tenon::CsvFieldReader& field : part.fields) {
+      values.resize(std::max(values.size(), field.width()));
+    }
+    part.table.index_rows([&](const tenon::CsvRow& row) {
+      for (const tenon::CsvFieldReader& field : part.fields) {
+        if (field.leaves_out(row)) {
+          return tenon::CsvVerdict::kLeaveOut;
+        }
+      }
+      if (options_.check == Check::kValues) {
+        for (const tenon::CsvFieldReader& field : part.fields) {
+          field.read(part.table, row, values.data());
+        }
+      }
+      return tenon::CsvVerdict::kKeep;
+    });
+    part.first_row = num_rows_;
+    num_rows_ += part.table.num_rows();
+  }
+
+  // A window is known by its file's name, so that it stays the same wherever the files are moved.
+  void name_windows() {
+    std::map<std::string, int> times;
+    for (const std::unique_ptr<Part>& part : parts_) {
+      part->label = std::filesystem::path(part->table.path()).filename().string();
+      const int before = times[part->label]++;
+      part->window_id = id_of(before == 0 ? part->label : tenon::concat(part->label, "#", before));
+    }
+  }
+
+  // The number of the file that has this row; of several that begin there, the last has rows.
+  size_t part_at(int64_t row) const {
+    const auto after =
+        std::upper_bound(parts_.begin(), parts_.end(), row, [](int64_t wanted, const auto& part) {
+          return wanted < part->first_row;
+        });
+    return after == parts_.begin() ? 0 : static_cast<size_t>(after - parts_.begin()) - 1;
+  }
+
+  size_t part_of(const tenon_window& window) const {
+    const auto found = std::find_if(parts_.begin(), parts_.end(), [&](const auto& part) {
+      return part->window_id == window.id;
+    });
+    TENON_CHECK(found != parts_.end(), "there is no window ", window.id);
+    return static_cast<size_t>(found - parts_.begin());
+  }
+
+  Options options_;
+  std::vector<std::unique_ptr<Part>> parts_;  // by pointer: the readers of a part refer to it
+  std::vector<int64_t> widths_;               // of each field
+  int64_t num_rows_ = 0;
+  size_t next_window_ = 0;
+};
+
+}  // namespace
+
+TENON_PLUGIN(Csv)

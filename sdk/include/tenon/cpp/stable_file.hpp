@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A file that is read while a run goes on, and must stay as it was when it was opened: for datasets
+// that read samples by their place in a file. It reads by `pread`, since a mapping of a file that
+// gets shorter ends the process by SIGBUS.
+#ifndef TENON_CPP_STABLE_FILE_HPP
+#define TENON_CPP_STABLE_FILE_HPP
+
+#include <tenon/cpp/guard.hpp>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <fcntl.h>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace tenon {
+
+/* Errors of all calls have ids that begin with the name given: "text.open".
+ * Threads  any number at once, but for construction and destruction */
+class StableFile {
+ public:
+  /* Opens a file to read.
+   * Errors  NAME.open: TENON_NOT_FOUND, TENON_IO; NAME.no_file: TENON_INVALID for what is no
+   * regular file */
+  StableFile(std::string path, std::string name) : path_(std::move(path)), name_(std::move(name)) {
+    descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor_ < 0) {
+      const int reason = errno;
+      TENON_FAIL(reason == ENOENT ? TENON_NOT_FOUND : TENON_IO,
+                 id(".open").c_str(),
+                 "cannot open ",
+                 path_,
+                 ": ",
+                 std::strerror(reason));
+    }
+    try {
+      opened_ = status();
+      if (!S_ISREG(opened_.st_mode)) {
+        TENON_FAIL(TENON_INVALID, id(".no_file").c_str(), path_, " is not a file");
+      }
+    } catch (...) {  // the destructor of an object that was never made does not run
+      ::close(descriptor_);
+      throw;
+    }
+  }
+  ~StableFile() { ::close(descriptor_); }
+  StableFile(const StableFile&) = delete;
+  StableFile& operator=(const StableFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  /* Bytes, when it was opened. */
+  int64_t size() const { return opened_.st_size; }
+
+  /* Reads exactly `n` bytes.
+   * Errors  NAME.read, NAME.short: TENON_IO, naming file and offset */
+  void read(int64_t offset, size_t n, char* out) const {
+    while (n > 0) {
+      const ssize_t got = ::pread(descriptor_, out, n, offset);
+      if (got < 0 && errno == EINTR) {
+        continue;
+      }
+      if (got < 0) {
+        const int reason = errno;
+        TENON_FAIL(TENON_IO,
+                   id(".read").c_str(),
+                   "cannot read ",
+                   path_,
+                   " at offset ",
+                   offset,
+                   ": ",
+                   std::strerror(reason));
+      }
+      if (got == 0) {
+        TENON_FAIL(TENON_IO,
+                   id(".short").c_str(),
+                   path_,
+                   " ends at offset ",
+                   offset,
+                   ", and was ",
+                   size(),
+                   " bytes long when the run opened it; do not change it while a run reads it");
+      }
+      out += got;
+      offset += got;
+      n -= static_cast<size_t>(got);
+    }
+  }
+
+  /* To be called after a read, and before what was read is used.
+   * Errors  NAME.changed: TENON_IO if the file was written to since it was opened; `offset` is
+   * where the caller has just read */
+  void check_unchanged(int64_t offset) const {
+    const struct stat now = status();
+    const bool same = now.st_size == opened_.st_size &&
+                      now.st_mtim.tv_sec == opened_.st_mtim.tv_sec &&
+                      now.st_mtim.tv_nsec == opened_.st_mtim.tv_nsec;
+    if (!same) {
+      TENON_FAIL(TENON_IO,
+                 id(".changed").c_str(),
+                 path_,
+                 " was changed after the run opened it (read at offset ",
+                 offset,
+                 "; ",
+                 opened_.st_size,
+                 " bytes then, ",
+                 now.st_size,
+                 " now); do not change it while a run reads it");
+    }
+  }
+
+ private:
+  std::string id(const char* mistake) const { return name_ + mistake; }
+  struct stat status() const {
+    struct stat out;
+    if (::fstat(descriptor_, &out) != 0) {
+      const int reason = errno;
+      TENON_FAIL(
+          TENON_IO, id(".read").c_str(), "cannot examine ", path_, ": ", std::strerror(reason));
+    }
+    return out;
+  }
+
+  std::string path_;
+  std::string name_;
+  int descriptor_ = -1;
+  struct stat opened_;
+};
+
+}  // namespace tenon
+
+#endif
