@@ -11,6 +11,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <ATen/core/stack.h>
+#include <c10/util/SmallVector.h>
 
 #include <algorithm>
 #include <map>
@@ -487,8 +488,9 @@ class Results {
   }
 
   const tenon_op& op_;
-  std::vector<tenon_any> values_;
-  std::vector<tenon_tensor*> handles_;
+  // Nearly all operators have few results: no allocation for those.
+  c10::SmallVector<tenon_any, 4> values_;
+  c10::SmallVector<tenon_tensor*, 4> handles_;
 };
 
 void check_room(const tenon_op& op, size_t num_results, size_t room) {

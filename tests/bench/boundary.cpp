@@ -31,9 +31,10 @@
 namespace tenon {
 namespace {
 
+// Of this thread: the loops wait for nothing, and what else the machine does is not theirs.
 double now_ns() {
   timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return 1e9 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec);
 }
 

@@ -94,30 +94,53 @@ class Op {
    * Errors   TENON_INVALID: what the operator itself says
    * Threads  [step], [worker] */
   std::vector<Tensor> call(std::initializer_list<Arg> args, size_t max_results = 16) const {
-    std::vector<tenon_any> in;
-    in.reserve(args.size());
-    for (const Arg& arg : args) {
-      in.push_back(arg.any());
-    }
     std::vector<tenon_any> results(max_results);
-    size_t num = results.size();
-    host_.check(host_.ops().call(host_.get(), op_, in.data(), in.size(), results.data(), &num));
+    results.resize(call_into(args, results.data(), results.size()));
     std::vector<Tensor> out;
-    out.reserve(num);
-    for (size_t i = 0; i < num; ++i) {
-      out.emplace_back(host_, results[i].tag == TENON_ANY_TENSOR ? results[i].v.tensor : nullptr);
+    out.reserve(results.size());
+    for (const tenon_any& result : results) {
+      out.push_back(tensor_of(result));
     }
     return out;
   }
 
   /* The same for an operator with one result, which is a tensor. */
   Tensor operator()(std::initializer_list<Arg> args) const {
-    std::vector<Tensor> out = call(args);
-    TENON_CHECK(out.size() == 1 && out[0], "operator ", name_, " does not return one tensor");
-    return std::move(out[0]);
+    tenon_any results[4];
+    const size_t num = call_into(args, results, 4);
+    Tensor out = num > 0 ? tensor_of(results[0]) : Tensor();
+    for (size_t i = 1; i < num; ++i) {
+      tensor_of(results[i]);  // released
+    }
+    TENON_CHECK(num == 1 && out, "operator ", name_, " does not return one tensor");
+    return out;
   }
 
  private:
+  /* Returns how many of `results` were filled. Few arguments cost no allocation: a call is small
+   * enough for that to be seen. */
+  size_t call_into(std::initializer_list<Arg> args, tenon_any* results, size_t num) const {
+    constexpr size_t kFew = 16;
+    tenon_any few[kFew];
+    std::vector<tenon_any> many;
+    tenon_any* in = few;
+    if (args.size() > kFew) {
+      many.resize(args.size());
+      in = many.data();
+    }
+    size_t num_args = 0;
+    for (const Arg& arg : args) {
+      in[num_args++] = arg.any();
+    }
+    host_.check(host_.ops().call(host_.get(), op_, in, num_args, results, &num));
+    return num;
+  }
+
+  /* The tensor of a result, absent where it is something else. */
+  Tensor tensor_of(const tenon_any& result) const {
+    return {host_, result.tag == TENON_ANY_TENSOR ? result.v.tensor : nullptr};
+  }
+
   Host host_;
   std::string name_;
   const tenon_op* op_ = nullptr;
