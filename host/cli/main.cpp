@@ -18,8 +18,10 @@
 #include "host/plugin/plugin_loader.hpp"
 #include "host/plugin/registry.hpp"
 #include "host/recipe/recipe_loader.hpp"
+#include "host/train/run_failure.hpp"
 #include "host/train/run_training.hpp"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -123,6 +125,11 @@ ExitCode run_program(const std::vector<std::string>& words) noexcept {
     return error.exit_code();
   } catch (const std::exception& error) {
     flush_log();
+    const Error failure = run_failure(error);
+    if (failure.id() != "run.internal") {
+      std::fputs(failure_text(failure, words.front()).c_str(), stderr);
+      return failure.exit_code();
+    }
     std::fprintf(stderr,
                  "%s: [host.internal] %s; this is a mistake of the program, please report it\n",
                  words.front().c_str(),
@@ -135,6 +142,10 @@ ExitCode run_program(const std::vector<std::string>& words) noexcept {
 }  // namespace tenon
 
 int main(int argc, char** argv) {
+  // A write that cannot be made is an error with a reason, where it is made: neither a file that
+  // may not grow nor a terminal that has gone ends a run.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
   std::vector<std::string> words(argv, argv + argc);
   if (words.empty()) {
     words.emplace_back("host");

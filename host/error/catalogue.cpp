@@ -79,6 +79,7 @@ constexpr auto kErrors = std::to_array<ErrorEntry>({
     {"plugin.missing_interface", ExitCode::kPlugin, "a component lacks an interface it needs"},
     {"plugin.no_manifest", ExitCode::kPlugin, "a shared library has no Tenon manifest"},
     {"plugin.null_argument", ExitCode::kPlugin, "a plugin registered itself with a null pointer"},
+    {"plugin.stuck", ExitCode::kPlugin, "a call into a component did not return in time"},
     {"plugin.torch_mismatch", ExitCode::kPlugin, "a plugin was built with another libtorch"},
     {"recipe.ambiguous_type", ExitCode::kRecipe, "several plugins offer the type"},
     {"recipe.bad_env", ExitCode::kRecipe, "a ${...} in a string cannot be understood"},

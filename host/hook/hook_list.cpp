@@ -4,6 +4,7 @@
 #include "host/error/error.hpp"
 #include "host/hook/event_name.hpp"
 #include "host/log/log.hpp"
+#include "host/plugin/call_watch.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -60,6 +61,7 @@ HookList::HookList(std::vector<HookProxy> hooks, uint32_t rank, RunView& run)
 
 void HookList::fire_to_listeners(uint32_t event) {
   event_.id = event;
+  const EventScope scope(event_name(event));
   for (const HookProxy* hook : listeners_[event]) {
     try {
       hook->on_event(event_);
@@ -72,6 +74,7 @@ void HookList::fire_to_listeners(uint32_t event) {
 bool HookList::fire_in_reverse(uint32_t event, const std::string& message) {
   event_.id = event;
   event_.message = message.c_str();
+  const EventScope scope(event_name(event));
   bool is_clean = true;
   const auto& hooks = listeners_[event];
   for (auto hook = hooks.rbegin(); hook != hooks.rend(); ++hook) {

@@ -47,9 +47,9 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name) {
       }
       chosen = stem + "-" + std::to_string(i);
     }
-    return RunFolder(chosen);
+    return RunFolder(chosen, false);
   }
-  fs::create_directories(path, error);
+  const bool was_there = !fs::create_directories(path, error);
   if (error) {
     fail(path, error.message());
   }
@@ -64,7 +64,7 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name) {
   if (access(path.c_str(), W_OK) != 0) {
     fail(path, std::strerror(errno));
   }
-  return RunFolder(path);
+  return RunFolder(path, was_there);
 }
 
 std::string RunFolder::file(std::string_view name) const {
@@ -97,6 +97,18 @@ void RunFolder::write(std::string_view name, std::string_view text) const {
   if (failure != 0) {
     ::unlink(temporary.c_str());
     fail(target, std::strerror(failure));
+  }
+}
+
+void RunFolder::discard() const {
+  std::error_code ignored;
+  if (!was_there_) {
+    fs::remove_all(path_, ignored);
+    return;
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, ignored)) {
+    std::error_code also_ignored;
+    fs::remove_all(entry.path(), also_ignored);
   }
 }
 

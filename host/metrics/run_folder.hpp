@@ -22,10 +22,14 @@ class RunFolder {
   // Writes a file through a temporary one and a rename.
   // Errors  run.dir_unwritable
   void write(std::string_view name, std::string_view text) const;
+  // Removes all that has been put into the folder, and the folder where it was made here: for a run
+  // that turns out to be none. What cannot be removed stays.
+  void discard() const;
 
  private:
-  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  RunFolder(std::string path, bool was_there) : path_(std::move(path)), was_there_(was_there) {}
   std::string path_;
+  bool was_there_;
 };
 
 }  // namespace tenon

@@ -41,7 +41,7 @@ DatasetProxy::DatasetProxy(ComponentInstance instance)
   TENON_REQUIRE(tenon_dataset, table_, describe, TENON_DATASET_ID, identity);
   tenon_dataset_info info{};
   info.struct_size = sizeof(info);
-  instance_.check(table_->describe(instance_.self(), &info));
+  instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
 
   if (info.style != TENON_DATASET_MAP && info.style != TENON_DATASET_STREAM) {
     identity.fail_result("describe gave style " + std::to_string(info.style) +
@@ -85,7 +85,7 @@ DatasetProxy::DatasetProxy(ComponentInstance instance)
 
 int64_t DatasetProxy::size(const tenon_window* window) const {
   int64_t size = 0;
-  instance_.check(table_->size(instance_.self(), window, &size));
+  instance_.call("size", [&] { return table_->size(instance_.self(), window, &size); });
   if (size < 0) {
     instance_.identity().fail_result("size gave " + std::to_string(size));
   }
@@ -96,7 +96,8 @@ std::optional<Window> DatasetProxy::next_window() const {
   tenon_window window{};
   window.struct_size = sizeof(window);
   bool has_window = false;
-  instance_.check(table_->next_window(instance_.self(), &window, &has_window));
+  instance_.call("next_window",
+                 [&] { return table_->next_window(instance_.self(), &window, &has_window); });
   if (!has_window) {
     return std::nullopt;
   }
@@ -108,7 +109,7 @@ std::optional<Window> DatasetProxy::next_window() const {
 
 void DatasetProxy::reset(uint64_t epoch) const {
   if (has_reset_) {
-    instance_.check(table_->reset(instance_.self(), epoch));
+    instance_.call("reset", [&] { return table_->reset(instance_.self(), epoch); });
   }
 }
 

@@ -82,14 +82,17 @@ class DatasetProxy {
   void read(const tenon_window* window,
             std::span<const int64_t> indices,
             tenon_batch_writer& writer) const {
-    instance_.check(
-        table_->read(instance_.self(), window, indices.data(), indices.size(), &writer));
+    instance_.call("read", [&] {
+      return table_->read(instance_.self(), window, indices.data(), indices.size(), &writer);
+    });
   }
 
   // Map style, optional: the lengths in tokens of samples [first, first + out.size()).
   bool has_lengths() const noexcept { return has_lengths_; }
   void lengths(const tenon_window* window, int64_t first, std::span<int32_t> out) const {
-    instance_.check(table_->lengths(instance_.self(), window, first, out.size(), out.data()));
+    instance_.call("lengths", [&] {
+      return table_->lengths(instance_.self(), window, first, out.size(), out.data());
+    });
   }
 
   // Stream style: up to `max_samples` of a shard. True at the shard's end, where the batch holds
@@ -102,7 +105,9 @@ class DatasetProxy {
             int64_t max_samples,
             tenon_batch_writer& writer) const {
     bool is_end = false;
-    instance_.check(table_->next(instance_.self(), window, shard, max_samples, &writer, &is_end));
+    instance_.call("next", [&] {
+      return table_->next(instance_.self(), window, shard, max_samples, &writer, &is_end);
+    });
     return is_end;
   }
 
@@ -112,8 +117,9 @@ class DatasetProxy {
   // Errors   PluginError
   // Threads  [main], while no read is under way
   void seek(const tenon_window* window, uint32_t shard, std::span<const std::byte> position) const {
-    instance_.check(
-        table_->seek(instance_.self(), window, shard, position.data(), position.size()));
+    instance_.call("seek", [&] {
+      return table_->seek(instance_.self(), window, shard, position.data(), position.size());
+    });
   }
 
   // With windows: the next one, or none when the epoch has no more.

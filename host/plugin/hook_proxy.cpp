@@ -18,7 +18,7 @@ HookProxy::HookProxy(ComponentInstance instance)
   tenon_hook_info info{};
   info.struct_size = sizeof(info);
   info.phase = TENON_PHASE_NORMAL;
-  instance_.check(table_->describe(instance_.self(), &info));
+  instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
   if ((info.events & ~TENON_ALL_EVENTS) != 0) {
     identity.fail_result("describe asked for an event that this host does not have");
   }

@@ -35,7 +35,7 @@ class HookProxy {
   // Errors   PluginError
   // Threads  [step]
   void on_event(const tenon_event& event) const {
-    instance_.check(table_->on_event(instance_.self(), &event));
+    instance_.call("on_event", [&] { return table_->on_event(instance_.self(), &event); });
   }
 
  private:

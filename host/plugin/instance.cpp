@@ -63,12 +63,15 @@ ComponentInstance ComponentInstance::create(const LoadedComponent& component,
                                   .seed = request.seed,
                                   .mesh = request.mesh};
   void* self = nullptr;
-  identity->check(component.descriptor->create(component.plugin->host.abi(), &args, &self));
+  identity->call("create", [&] {
+    return component.descriptor->create(component.plugin->host.abi(), &args, &self);
+  });
   return ComponentInstance(std::move(identity), self);
 }
 
 ComponentInstance::~ComponentInstance() {
   if (identity_ != nullptr) {
+    const CallScope scope(identity_->component(), "destroy");
     descriptor().destroy(self_);
   }
 }

@@ -10,6 +10,7 @@
 #include <tenon/exec.h>
 
 #include "host/error/status.hpp"
+#include "host/plugin/call_watch.hpp"
 #include "host/plugin/loaded_plugin.hpp"
 
 #include <cstdint>
@@ -52,6 +53,19 @@ class ComponentIdentity {
     if (status_own != nullptr) [[unlikely]] {
       fail(status_own);
     }
+  }
+
+  // Makes a call into the component, in sight of the watchdog, and throws what it returned, if that
+  // is an error. `function` is a literal, `body` returns the status.
+  //
+  // Errors   PluginError
+  // Threads  [any]
+  template <class Body>
+  void call(const char* function, Body&& body) const {
+    check([&] {
+      const CallScope scope(*component_, function);
+      return body();
+    }());
   }
 
   // Throws plugin.bad_result: "loss ... : `what`".
@@ -112,10 +126,15 @@ class ComponentInstance {
   //
   // Errors   PluginError
   // Threads  [any]
-  void check(tenon_status* status_own) const {
-    if (status_own != nullptr) [[unlikely]] {
-      identity_->fail(status_own);
-    }
+  void check(tenon_status* status_own) const { identity_->check(status_own); }
+
+  // Makes a call into the component (ComponentIdentity::call): each one goes through here.
+  //
+  // Errors   PluginError
+  // Threads  [any]
+  template <class Body>
+  void call(const char* function, Body&& body) const {
+    identity_->call(function, std::forward<Body>(body));
   }
 
  private:

@@ -19,7 +19,7 @@ LossProxy::LossProxy(ComponentInstance instance)
 
   tenon_loss_info info{};
   info.struct_size = sizeof(info);
-  instance_.check(table_->describe(instance_.self(), &info));
+  instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
   if (info.additive_over > TENON_ADDITIVE_TOKENS) {
     identity.fail_result("describe gave additive_over " + std::to_string(info.additive_over) +
                          ", which is none of TENON_ADDITIVE_*");

@@ -41,7 +41,9 @@ class LossProxy {
                       const tenon_tensor* const* inputs,
                       std::size_t num_inputs) const {
     tenon_tensor* count_own = nullptr;
-    instance_.check(table_->count(instance_.self(), &exec, inputs, num_inputs, &count_own));
+    instance_.call("count", [&] {
+      return table_->count(instance_.self(), &exec, inputs, num_inputs, &count_own);
+    });
     return result("count", count_own);
   }
 
@@ -50,7 +52,9 @@ class LossProxy {
                         const tenon_tensor* const* inputs,
                         std::size_t num_inputs) const {
     tenon_tensor* sum_own = nullptr;
-    instance_.check(table_->compute(instance_.self(), &exec, inputs, num_inputs, &sum_own));
+    instance_.call("compute", [&] {
+      return table_->compute(instance_.self(), &exec, inputs, num_inputs, &sum_own);
+    });
     return result("compute", sum_own);
   }
 
@@ -64,8 +68,10 @@ class LossProxy {
                 std::size_t num_inputs,
                 const tenon_tensor* grad_sum,
                 tenon_tensor** grad_inputs_own) const {
-    instance_.check(
-        table_->backward(instance_.self(), &exec, inputs, num_inputs, grad_sum, grad_inputs_own));
+    instance_.call("backward", [&] {
+      return table_->backward(
+          instance_.self(), &exec, inputs, num_inputs, grad_sum, grad_inputs_own);
+    });
   }
 
  private:

@@ -21,7 +21,7 @@ LrSchedulerProxy::LrSchedulerProxy(ComponentInstance instance)
 
 double LrSchedulerProxy::factor(uint64_t step, uint64_t total) const {
   double value = 0;
-  instance_.check(table_->factor(instance_.self(), step, total, &value));
+  instance_.call("factor", [&] { return table_->factor(instance_.self(), step, total, &value); });
   if (!std::isfinite(value)) [[unlikely]] {
     instance_.identity().fail_result("the factor of step " + std::to_string(step) + " is " +
                                      std::to_string(value));

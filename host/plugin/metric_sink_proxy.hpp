@@ -25,18 +25,20 @@ class MetricSinkProxy {
   // Errors   PluginError
   // Threads  [main], once, before anything else
   void open(const std::string& run_dir) const {
-    instance_.check(table_->open(instance_.self(), run_dir.c_str()));
+    instance_.call("open", [&] { return table_->open(instance_.self(), run_dir.c_str()); });
   }
 
   // Errors   PluginError
   // Threads  [step]
   void write(const tenon_metric_record& record) const {
-    instance_.check(table_->write(instance_.self(), &record));
+    instance_.call("write", [&] { return table_->write(instance_.self(), &record); });
   }
 
   // Errors   PluginError
   // Threads  [step]
-  void flush() const { instance_.check(table_->flush(instance_.self())); }
+  void flush() const {
+    instance_.call("flush", [&] { return table_->flush(instance_.self()); });
+  }
 
  private:
   ComponentInstance instance_;

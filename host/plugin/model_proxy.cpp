@@ -24,8 +24,10 @@ void ModelProxy::materialize(const tenon_exec& exec,
                              uint32_t block,
                              std::span<tenon_tensor*> leaves_own) const {
   TENON_REQUIRE(tenon_model, table_, materialize, TENON_MODEL_ID, instance_.identity());
-  instance_.check(
-      table_->materialize(instance_.self(), &exec, block, leaves_own.data(), leaves_own.size()));
+  instance_.call("materialize", [&] {
+    return table_->materialize(
+        instance_.self(), &exec, block, leaves_own.data(), leaves_own.size());
+  });
   for (std::size_t i = 0; i < leaves_own.size(); ++i) {
     if (leaves_own[i] == nullptr) {
       instance_.identity().fail_result("materialize of block " + std::to_string(block) +
@@ -36,7 +38,8 @@ void ModelProxy::materialize(const tenon_exec& exec,
 
 void ModelProxy::fill_buffer(const tenon_exec& exec, uint32_t buffer, tenon_tensor* tensor) const {
   TENON_REQUIRE(tenon_model, table_, fill_buffer, TENON_MODEL_ID, instance_.identity());
-  instance_.check(table_->fill_buffer(instance_.self(), &exec, buffer, tensor));
+  instance_.call("fill_buffer",
+                 [&] { return table_->fill_buffer(instance_.self(), &exec, buffer, tensor); });
 }
 
 }  // namespace tenon

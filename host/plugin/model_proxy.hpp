@@ -25,7 +25,7 @@ class ModelProxy {
   // Errors   PluginError, with the builder's own id where the builder refused
   // Threads  [main], once, before anything else
   void describe(tenon_model_builder& builder) const {
-    instance_.check(table_->describe(instance_.self(), &builder));
+    instance_.call("describe", [&] { return table_->describe(instance_.self(), &builder); });
   }
 
   // Runs one block. When it throws, handles already in `args` are the caller's to release.
@@ -33,13 +33,13 @@ class ModelProxy {
   // Errors   PluginError
   // Threads  [step]
   void forward(const tenon_exec& exec, tenon_forward_args& args) const {
-    instance_.check(table_->forward(instance_.self(), &exec, &args));
+    instance_.call("forward", [&] { return table_->forward(instance_.self(), &exec, &args); });
   }
 
   bool has_backward() const noexcept { return has_backward_; }
   // Only where has_backward(); otherwise as forward().
   void backward(const tenon_exec& exec, const tenon_backward_args& args) const {
-    instance_.check(table_->backward(instance_.self(), &exec, &args));
+    instance_.call("backward", [&] { return table_->backward(instance_.self(), &exec, &args); });
   }
 
   // The leaves of a materialized block, into `leaves_own`, none of them null.
@@ -63,7 +63,7 @@ class ModelProxy {
   // Errors   PluginError
   // Threads  [any]
   void infer(tenon_infer_args& args) const {
-    instance_.check(table_->infer(instance_.self(), &args));
+    instance_.call("infer", [&] { return table_->infer(instance_.self(), &args); });
   }
 
  private:

@@ -36,7 +36,7 @@ OptimizerProxy::OptimizerProxy(ComponentInstance instance)
 
   tenon_optimizer_info info{};
   info.struct_size = sizeof(info);
-  instance_.check(table_->describe(instance_.self(), &info));
+  instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
   if (info.needs > TENON_OPTIMIZER_NORM) {
     identity.fail_result("describe gave needs " + std::to_string(info.needs) +
                          ", which is none of TENON_OPTIMIZER_*");

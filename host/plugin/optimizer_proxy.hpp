@@ -38,7 +38,7 @@ class OptimizerProxy {
   // Errors   PluginError
   // Threads  [step]
   void update(const tenon_exec& exec, const tenon_update_args& args) const {
-    instance_.check(table_->update(instance_.self(), &exec, &args));
+    instance_.call("update", [&] { return table_->update(instance_.self(), &exec, &args); });
   }
 
  private:

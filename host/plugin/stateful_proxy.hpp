@@ -29,14 +29,16 @@ class StatefulProxy {
   // Errors   PluginError
   // Threads  [step], between steps
   void snapshot(tenon_state_writer& writer) const {
-    identity_->check(table_->snapshot(self_, &writer));
+    identity_->call("snapshot", [&] { return table_->snapshot(self_, &writer); });
   }
 
   // When it throws, the instance may be used for nothing but to be destroyed.
   //
   // Errors   PluginError
   // Threads  [main]
-  void load(tenon_state_reader& reader) const { identity_->check(table_->load(self_, &reader)); }
+  void load(tenon_state_reader& reader) const {
+    identity_->call("load", [&] { return table_->load(self_, &reader); });
+  }
 
  private:
   StatefulProxy(const ComponentIdentity& identity, const tenon_stateful* table, void* self)

@@ -19,7 +19,7 @@ TokenizerProxy::TokenizerProxy(ComponentInstance instance) : instance_(std::move
   tenon_tokenizer_info info{};
   info.struct_size = sizeof(info);
   info.bos = info.eos = info.pad = -1;
-  instance_.check(table->describe(instance_.self(), &info));
+  instance_.call("describe", [&] { return table->describe(instance_.self(), &info); });
   if (info.vocab_size <= 0) {
     identity.fail_result("describe gave vocab_size " + std::to_string(info.vocab_size));
   }

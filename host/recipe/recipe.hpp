@@ -76,6 +76,7 @@ struct DataRecipe {
   std::int64_t loader_threads = 1;
   std::int64_t prefetch = 4;
   LastBatch last = LastBatch::kShort;
+  std::optional<double> timeout_seconds;  // of a call into a dataset; none: for ever
   ComponentUse train;
   std::vector<EvalSetUse> eval;  // none or one
 };
@@ -134,6 +135,7 @@ struct Recipe {
   bool deterministic = true;
   int compute_threads = 1;
   std::vector<PluginNeed> needs;
+  std::optional<double> plugin_timeout_seconds;  // of a call into any other component
   ModelUse model;
   DataRecipe data;
   std::vector<LossUse> losses;

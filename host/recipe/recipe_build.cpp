@@ -139,6 +139,7 @@ DataRecipe build_data(const json& root, const Uses& uses) {
       .loader_threads = data["loader_threads"].get<std::int64_t>(),
       .prefetch = data["prefetch"].get<std::int64_t>(),
       .last = data["last"] == "drop" ? LastBatch::kDrop : LastBatch::kShort,
+      .timeout_seconds = optional_at<double>(data, "timeout_seconds"),
       .train = uses.at("/data/train"),
       .eval = {},
   };
@@ -200,6 +201,7 @@ Recipe build_recipe(json root, const RecipeParts& parts) {
       .deterministic = root["deterministic"].get<bool>(),
       .compute_threads = root["threads"]["compute"].get<int>(),
       .needs = {},
+      .plugin_timeout_seconds = optional_at<double>(root["plugins"], "timeout_seconds"),
       .model = build_model(root, uses),
       .data = build_data(root, uses),
       .losses = build_losses(root, uses),

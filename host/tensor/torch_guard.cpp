@@ -11,17 +11,10 @@
 namespace tenon {
 namespace {
 
-bool is_out_of_memory(const std::exception& error, std::string_view what) {
-  // The CPU allocator throws a plain c10::Error; its text is all there is to go by.
-  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-         what.find("DefaultCPUAllocator: not enough memory") != std::string_view::npos ||
-         what.find("DefaultCPUAllocator: can't allocate memory") != std::string_view::npos;
-}
-
 tenon_status* status_of(const tenon_host* host, const std::exception& error, const char* context) {
   const std::string_view what = what_without_backtrace(error.what());
   const std::string message = std::string(context).append(what);
-  if (is_out_of_memory(error, what)) {
+  if (is_out_of_memory(error)) {
     return make_status(host, TENON_OUT_OF_MEMORY, "tensor.out_of_memory", message.c_str());
   }
   const uint32_t code = dynamic_cast<const c10::NotImplementedError*>(&error) != nullptr
@@ -31,6 +24,15 @@ tenon_status* status_of(const tenon_host* host, const std::exception& error, con
 }
 
 }  // namespace
+
+bool is_out_of_memory(const std::exception& error) noexcept {
+  // The CPU allocator throws a plain c10::Error; its text is all there is to go by.
+  const std::string_view what = error.what();
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         what.find("DefaultCPUAllocator: not enough memory") != std::string_view::npos ||
+         what.find("DefaultCPUAllocator: can't allocate memory") != std::string_view::npos;
+}
 
 tenon_status* status_of_torch_exception(const tenon_host* host, const char* context) noexcept {
   try {

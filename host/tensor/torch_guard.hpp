@@ -8,6 +8,7 @@
 
 #include "host/error/status.hpp"
 
+#include <exception>
 #include <type_traits>
 #include <utility>
 
@@ -23,6 +24,9 @@ namespace tenon {
 //                        checks throw
 //   context  goes before the message, as in "aten::add.Tensor: "
 tenon_status* status_of_torch_exception(const tenon_host* host, const char* context) noexcept;
+
+// True of std::bad_alloc, and of what libtorch's allocators throw.
+bool is_out_of_memory(const std::exception& error) noexcept;
 
 // As guard().
 template <class Body>

@@ -8,18 +8,24 @@
 #include "host/log/log.hpp"
 #include "host/metrics/run_folder.hpp"
 #include "host/plugin/model_proxy.hpp"
+#include "host/plugin/watchdog.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/tensor/tensor_service.hpp"
 #include "host/train/component_factory.hpp"
 #include "host/train/optimizer_groups.hpp"
+#include "host/train/published_state.hpp"
+#include "host/train/run_failure.hpp"
 #include "host/train/run_report.hpp"
+#include "host/train/stuck_run.hpp"
 #include "host/train/trainer.hpp"
 
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
 
 #include <algorithm>
+#include <functional>
+#include <mutex>
 #include <tenon_build.hpp>
 
 namespace tenon {
@@ -52,6 +58,14 @@ ReportedComponent reported(std::string role,
   return {std::move(role), instance.type(), plugin.id + " " + plugin.version, std::move(detail)};
 }
 
+WatchLimits watch_limits(const Recipe& recipe) {
+  const auto seconds = [](const std::optional<double>& limit) {
+    return limit.has_value() ? std::optional(std::chrono::duration<double>(*limit)) : std::nullopt;
+  };
+  return {.data = seconds(recipe.data.timeout_seconds),
+          .other = seconds(recipe.plugin_timeout_seconds)};
+}
+
 // Everything that a run consists of, in the order in which it comes to be. Destroyed the other way
 // round.
 class Run {
@@ -60,6 +74,7 @@ class Run {
       : recipe_(recipe),
         request_(request),
         dtype_(recipe.train.precision == Precision::kFp64 ? at::kDouble : at::kFloat),
+        watchdog_(watch_limits(recipe), [this](const StuckCall& call) { end_stuck(call); }),
         mesh_(single_rank_mesh()),
         factory_(registry, recipe, mesh_) {
     exec_.seed = mix_seeds(recipe.seed, stream_of("exec"));
@@ -118,20 +133,46 @@ class Run {
   }
 
   Outcome train() {
+    RunReport report = make_report();
     RunFolder folder = RunFolder::create(request_.run_dir, recipe_.name);
-    attach_log_file(folder.file("log.txt"));
-    folder.write("recipe.json", frozen_recipe(recipe_));
+    report.run_dir = folder.path();
+    try {
+      attach_log_file(folder.file("log.txt"));
+      folder.write("recipe.json", frozen_recipe(recipe_));
+    } catch (const Error&) {  // nothing has begun
+      folder.discard();
+      throw;
+    }
+    tell_stuck_to([&](const std::string& text, int code) {
+      Outcome stuck;
+      stuck.code = static_cast<ExitCode>(code);
+      stuck.reason = text;
+      stuck.error_id = "plugin.stuck";
+      stuck.state = published_.get();
+      stuck.seconds = seconds_since(began_);
+      try {
+        folder.write("summary.json", summary_json(report, stuck));
+      } catch (const Error& error) {
+        log_warning(error.what());
+      }
+    });
     Progress progress(request_.style);
-    const RunReport report = make_report(folder.path());
     progress.say(header_text(report));
     Outcome outcome;
     try {
       outcome = run_loop(folder, progress);
-    } catch (const Error& error) {  // before the loop could begin, but with a folder to tell it in
-      log_error(error.what());
-      outcome.code = error.exit_code();
-      outcome.reason = error.what();
-      outcome.error_id = error.id();
+    } catch (const std::exception& error) {  // before the loop could begin, but with a folder
+      const Error failure = run_failure(error);
+      log_error(failure.what());
+      outcome.code = failure.exit_code();
+      outcome.reason = failure.what();
+      outcome.error_id = failure.id();
+    }
+    tell_stuck_to(nullptr);
+    if (outcome.code == ExitCode::kUsage || outcome.code == ExitCode::kRecipe) {
+      // As with what is found out before the folder is made: it was told, and nothing was done.
+      folder.discard();
+      return outcome;
     }
     try {
       folder.write("summary.json", summary_json(report, outcome));
@@ -145,6 +186,23 @@ class Run {
   }
 
  private:
+  using SummaryWriter = std::function<void(const std::string& text, int code)>;
+
+  static double seconds_since(std::chrono::steady_clock::time_point begin) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  // On the watchdog's thread.
+  [[noreturn]] void end_stuck(const StuckCall& call) {
+    const std::lock_guard lock(stuck_mutex_);
+    end_stuck_run(call, published_.get(), write_stuck_summary_);
+  }
+
+  void tell_stuck_to(SummaryWriter writer) {
+    const std::lock_guard lock(stuck_mutex_);
+    write_stuck_summary_ = std::move(writer);
+  }
+
   // "inputs" of the model: from the names it reads to those that the datasets have.
   void map_model_inputs() {
     for (const auto& [name, field] : recipe_.model.inputs) {
@@ -165,6 +223,10 @@ class Run {
     const auto& fields = *source.info().schema;
     check_model_fields(graph_, fields, source.name());
     losses_->check_fields(fields, source.name());
+    const bool is_sized = source.info().style == DatasetStyle::kMap && !source.info().has_windows;
+    if (is_sized && source.size(nullptr) == 0) {
+      throw Error("data.empty", source.name() + " has no samples");
+    }
   }
 
   LoaderOptions loader_options() const {
@@ -180,12 +242,13 @@ class Run {
     return options;
   }
 
-  RunReport make_report(const std::string& run_dir) {
+  // Without the run folder, which is not there yet.
+  RunReport make_report() {
     RunReport report{recipe_,
                      kVersion,
                      kTorchVersion,
                      describe_device(at::kCPU),
-                     run_dir,
+                     "",
                      request_.command_line,
                      0,
                      {}};
@@ -262,6 +325,7 @@ class Run {
                        .progress = progress,
                        .collective = collective,
                        .signals = &signals,
+                       .published = published_,
                        .run_dir = folder.path(),
                        .initialise = [&] {
                          parameters.initialise(*model_,
@@ -275,6 +339,11 @@ class Run {
   const Recipe& recipe_;
   const RunRequest& request_;
   at::ScalarType dtype_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  PublishedState published_;
+  std::mutex stuck_mutex_;
+  SummaryWriter write_stuck_summary_;  // empty where there is no folder to write it to
+  Watchdog watchdog_;                  // outlives all components: destroy() may hang too
   tenon_mesh mesh_;
   ExecBase exec_;
   ComponentFactory factory_;

@@ -9,13 +9,14 @@
 #include "host/log/log.hpp"
 #include "host/metrics/metrics_service.hpp"
 #include "host/optim/clip.hpp"
+#include "host/train/run_failure.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <new>
+#include <exception>
 #include <unistd.h>
 
 namespace tenon {
@@ -103,15 +104,8 @@ Outcome Trainer::run() {
   std::optional<Error> failure;
   try {
     train();
-  } catch (const Error& error) {
-    failure = error;
-  } catch (const std::bad_alloc&) {
-    failure =
-        Error("run.out_of_memory", "the machine has no memory left; use a smaller batch or model");
-  } catch (const c10::Error& error) {
-    failure = Error("run.operator_failed", error.what_without_backtrace());
   } catch (const std::exception& error) {
-    failure = Error("run.internal", error.what());
+    failure = run_failure(error);
   }
   if (failure.has_value()) {
     log_error(failure->what());
@@ -235,6 +229,7 @@ void Trainer::run_window() {
 // One update attempt. Returns whether any data is left for another one in this window.
 bool Trainer::run_step() {
   ++state_.step;
+  parts_.published.set(state_);
   hooks_.event().step = state_.step;
   hooks_.event().microbatch = 0;
   fire(TENON_EVENT_BEFORE_STEP);

@@ -18,6 +18,7 @@
 #include "host/recipe/recipe.hpp"
 #include "host/train/loss_set.hpp"
 #include "host/train/outcome.hpp"
+#include "host/train/published_state.hpp"
 #include "host/train/signal_watch.hpp"
 
 #include <chrono>
@@ -60,6 +61,7 @@ struct TrainerParts {
   Progress& progress;
   Collective& collective;
   const SignalWatch* signals = nullptr;
+  PublishedState& published;
   std::string run_dir;
   std::function<void()> initialise;  // gives parameters their first values, between the init events
 };

@@ -8,7 +8,9 @@
 
 namespace tenon {
 
-HostRun::HostRun(const std::string& recipe, const std::vector<std::string>& arguments) {
+HostRun::HostRun(const std::string& recipe,
+                 const std::vector<std::string>& arguments,
+                 const SubprocessOptions& options) {
   const auto file = folder_.write("recipe.json", recipe);
   std::vector<std::string> words = {host_program().string(),
                                     "--recipe",
@@ -20,7 +22,7 @@ HostRun::HostRun(const std::string& recipe, const std::vector<std::string>& argu
                                     "--run-dir",
                                     run_dir().string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  result_ = run_subprocess(words);
+  result_ = run_subprocess(words, options);
 }
 
 std::string HostRun::last_line() const {

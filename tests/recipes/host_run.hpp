@@ -19,7 +19,9 @@ class HostRun {
  public:
   // `recipe` is JSON text; it is written into a folder of its own, and the run folder is made
   // beside it.
-  explicit HostRun(const std::string& recipe, const std::vector<std::string>& arguments = {});
+  explicit HostRun(const std::string& recipe,
+                   const std::vector<std::string>& arguments = {},
+                   const SubprocessOptions& options = {});
 
   const SubprocessResult& result() const { return result_; }
   std::filesystem::path run_dir() const { return folder_.path() / "run"; }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <system_error>
 #include <unistd.h>
@@ -25,11 +26,21 @@ Pipe make_pipe() {
   return {ends[0], ends[1]};
 }
 
+// Async-signal-safe.
+void set_limit(__rlimit_resource resource, const std::optional<std::uint64_t>& limit) {
+  if (limit.has_value()) {
+    const rlimit value{*limit, *limit};
+    if (setrlimit(resource, &value) != 0) {
+      _exit(127);
+    }
+  }
+}
+
 // Reads both ends as they fill, so that neither blocks the child.
 void drain(int out_end, std::string& out, int err_end, std::string& err) {
   std::array<pollfd, 2> polled{pollfd{out_end, POLLIN, 0}, pollfd{err_end, POLLIN, 0}};
   const std::array<std::string*, 2> texts{&out, &err};
-  int open_ends = 2;
+  int open_ends = out_end < 0 ? 1 : 2;  // poll() passes over what is below 0
   while (open_ends > 0) {
     if (poll(polled.data(), polled.size(), -1) < 0) {
       if (errno == EINTR) {
@@ -47,7 +58,7 @@ void drain(int out_end, std::string& out, int err_end, std::string& err) {
         texts[i]->append(buffer.data(), static_cast<size_t>(count));
       } else if (count == 0 || errno != EINTR) {
         close(polled[i].fd);
-        polled[i].fd = -1;  // poll() passes over it
+        polled[i].fd = -1;
         --open_ends;
       }
     }
@@ -82,6 +93,9 @@ SubprocessResult run_subprocess(const std::vector<std::string>& arguments,
 
   const Pipe out = make_pipe();
   const Pipe err = make_pipe();
+  if (options.is_out_closed) {
+    close(out.read_end);
+  }
   const pid_t child = fork();
   if (child < 0) {
     throw std::system_error(errno, std::generic_category(), "fork");
@@ -95,13 +109,15 @@ SubprocessResult run_subprocess(const std::vector<std::string>& arguments,
     if (!options.working_dir.empty() && chdir(options.working_dir.c_str()) != 0) {
       _exit(127);
     }
+    set_limit(RLIMIT_FSIZE, options.file_size_limit);
+    set_limit(RLIMIT_AS, options.memory_limit);
     execvpe(argv[0], argv.data(), envp.data());
     _exit(127);
   }
   close(out.write_end);
   close(err.write_end);
   SubprocessResult result;
-  drain(out.read_end, result.out, err.read_end, result.err);
+  drain(options.is_out_closed ? -1 : out.read_end, result.out, err.read_end, result.err);
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) {

@@ -3,7 +3,9 @@
 // Runs a program and keeps what it printed. For tests of the command line and of build tools.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +18,11 @@ struct SubprocessResult {
 };
 
 struct SubprocessOptions {
-  std::string working_dir;                         // empty: the test's own
-  std::map<std::string, std::string> environment;  // on top of the test's own
+  std::string working_dir = {};                                 // empty: the test's own
+  std::map<std::string, std::string> environment = {};          // on top of the test's own
+  std::optional<std::uint64_t> file_size_limit = std::nullopt;  // bytes a file may have
+  std::optional<std::uint64_t> memory_limit = std::nullopt;     // bytes of addresses: RLIMIT_AS
+  bool is_out_closed = false;                                   // nobody reads its standard output
 };
 
 // Runs arguments[0], looked for in PATH, without a shell, and waits for its end.

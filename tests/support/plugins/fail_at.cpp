@@ -7,11 +7,12 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace {
 
-enum class How { kError, kException, kForeign };
+enum class How { kError, kException, kForeign, kHang };
 
 struct FailAtOptions {
   std::string event;
@@ -33,11 +34,15 @@ class FailAt : public tenon::Hook {
     binder.field("event", &Options::event).choices(names).required().doc("name of the event");
     binder.field("step", &Options::step).min(0).doc("step of the event");
     binder
-        .choice(
-            "how",
-            &Options::how,
-            {{"error", How::kError}, {"exception", How::kException}, {"foreign", How::kForeign}})
-        .doc("error: with a code and an id; exception: a std::exception; foreign: neither");
+        .choice("how",
+                &Options::how,
+                {{"error", How::kError},
+                 {"exception", How::kException},
+                 {"foreign", How::kForeign},
+                 {"hang", How::kHang}})
+        .doc(
+            "error: with a code and an id; exception: a std::exception; foreign: neither; "
+            "hang: never returns");
     binder.field("message", &Options::message).doc("what it says");
   }
 
@@ -58,6 +63,10 @@ class FailAt : public tenon::Hook {
         throw std::runtime_error(options_.message);
       case How::kForeign:
         throw 1;  // the guard must stop this too
+      case How::kHang:
+        for (;;) {
+          pause();
+        }
     }
   }
 

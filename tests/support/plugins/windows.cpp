@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "sample_values.hpp"
@@ -31,6 +32,7 @@ struct WindowsOptions {
   int64_t num_classes = 3;
   int64_t tokens_per_sample = 0;
   std::optional<int64_t> fail_at_sample;
+  std::optional<int64_t> hang_at_sample;
 };
 
 class Windows : public tenon::MapDataset {
@@ -46,6 +48,8 @@ class Windows : public tenon::MapDataset {
     binder.field("tokens_per_sample", &Options::tokens_per_sample).min(0).doc("what each counts");
     binder.field("fail_at_sample", &Options::fail_at_sample)
         .doc("the read that has this sample_id fails");
+    binder.field("hang_at_sample", &Options::hang_at_sample)
+        .doc("the read that has this sample_id never returns");
   }
 
   explicit Windows(const Options& options)
@@ -83,6 +87,9 @@ class Windows : public tenon::MapDataset {
       ids.push_back(first + indices[b]);
       if (options_.fail_at_sample == ids.back()) {
         TENON_FAIL(TENON_IO, "windows.asked_to_fail", "sample ", ids.back(), " cannot be read");
+      }
+      while (options_.hang_at_sample == ids.back()) {
+        pause();
       }
     }
     fields_.write(ids, writer, options_.tokens_per_sample);

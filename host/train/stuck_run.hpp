@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ends the process where a call into a plugin does not return: the call cannot be cancelled, its
+// thread cannot be joined, and what it holds is held for ever.
+// Invariant: the process ends within kGraceSeconds, even if the log itself is what hangs.
+// Threads: of the watchdog.
+#pragma once
+
+#include "host/plugin/watchdog.hpp"
+#include "host/train/run_state.hpp"
+
+#include <functional>
+#include <string>
+
+namespace tenon {
+
+inline constexpr unsigned kGraceSeconds = 10;
+
+// `[plugin.stuck] dataset "x" (...): read has not returned for 60 s, in step 5; ...`, and the exit
+// code: that of a plugin's fault before the first step, that of a failed run after it.
+//
+// `write_summary` is called before the end with the whole text and the code; it may be empty. It
+// runs beside threads that go on, and must touch nothing of theirs.
+[[noreturn]] void end_stuck_run(
+    const StuckCall& call,
+    const RunState& state,
+    const std::function<void(const std::string& text, int code)>& write_summary);
+
+}  // namespace tenon
