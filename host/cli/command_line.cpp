@@ -101,6 +101,11 @@ constexpr std::array kActionOptions = {
                bit(Action::kDescribe),
                Repeat::kNo,
                "print what a component is and the options it takes: loss:cross_entropy"},
+    OptionSpec{"explain",
+               "ERROR-ID",
+               bit(Action::kExplain),
+               Repeat::kNo,
+               "print what an error means and what to do about it; \"all\" lists the ids"},
     OptionSpec{"json",
                "",
                bit(Action::kListPlugins) | bit(Action::kDescribe),
@@ -259,6 +264,8 @@ std::string_view option_of(Action action) {
       return "list-plugins";
     case Action::kDescribe:
       return "describe";
+    case Action::kExplain:
+      return "explain";
     case Action::kVersion:
       return "version";
     case Action::kHelp:
@@ -278,6 +285,7 @@ Action choose_action(const GivenOptions& given) {
                               Action::kPrintRecipe,
                               Action::kListPlugins,
                               Action::kDescribe,
+                              Action::kExplain,
                               Action::kVersion}) {
     if (!given.contains(option_of(action))) {
       continue;
@@ -394,6 +402,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   if (line.action == Action::kDescribe) {
     parse_component(value_of("describe"), line);
   }
+  line.explain_id = value_of("explain");
   if ((bit(line.action) & kOnRecipe) != 0 && line.recipe.empty()) {
     throw Error("usage.missing_recipe", "there is no recipe to work on; name one: --recipe FILE");
   }
@@ -406,7 +415,7 @@ std::string usage_line(const std::string& program) {
 
 std::string help_text(const std::string& program) {
   return usage_line(program) + "\n       " + program +
-         " --list-plugins | --describe KIND:TYPE | --version | --help\n"
+         " --list-plugins | --describe KIND:TYPE | --explain ERROR-ID | --version | --help\n"
          "\n"
          "Trains the model that a recipe describes. Model, data, loss, optimizer and the rest are\n"
          "plugins, found in the plugin folders and named in the recipe.\n"

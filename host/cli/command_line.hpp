@@ -15,7 +15,16 @@
 
 namespace tenon {
 
-enum class Action { kTrain, kValidate, kPrintRecipe, kListPlugins, kDescribe, kVersion, kHelp };
+enum class Action {
+  kTrain,
+  kValidate,
+  kPrintRecipe,
+  kListPlugins,
+  kDescribe,
+  kExplain,
+  kVersion,
+  kHelp
+};
 
 struct CommandLine {
   Action action = Action::kTrain;
@@ -25,6 +34,7 @@ struct CommandLine {
   std::string run_dir = {};  // "" where it is not given
   std::string describe_kind = {};
   std::string describe_type = {};  // a type, or "plugin-id/type"
+  std::string explain_id = {};     // an error id, or "all"
   std::optional<LogLevel> log_level = std::nullopt;
   bool is_quiet = false;
   bool is_json = false;

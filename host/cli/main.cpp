@@ -8,6 +8,7 @@
 #include "host/cli/checked_recipe.hpp"
 #include "host/cli/command_line.hpp"
 #include "host/cli/describe_component.hpp"
+#include "host/cli/explain_error.hpp"
 #include "host/cli/failure_text.hpp"
 #include "host/cli/list_plugins.hpp"
 #include "host/cli/plugin_folders.hpp"
@@ -107,6 +108,9 @@ ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {
       return ExitCode::kDone;
     case Action::kDescribe:
       describe(line);
+      return ExitCode::kDone;
+    case Action::kExplain:
+      print(explain_error(line.explain_id));
       return ExitCode::kDone;
     case Action::kValidate:
     case Action::kPrintRecipe:

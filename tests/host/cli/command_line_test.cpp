@@ -75,6 +75,9 @@ TEST_CASE("each action has its option", "[cli]") {
   CHECK(line.describe_kind == "loss");
   CHECK(line.describe_type == "org.x/mse");
   CHECK(line.is_json);
+  const CommandLine explain = parse_command_line({"--explain", "recipe.syntax"});
+  CHECK(explain.action == Action::kExplain);
+  CHECK(explain.explain_id == "recipe.syntax");
 }
 
 TEST_CASE("help is given beside whatever else is asked for", "[cli]") {
@@ -176,6 +179,7 @@ TEST_CASE("the help names every option, in lines that fit a terminal", "[cli]") 
                                  "print-recipe",
                                  "list-plugins",
                                  "describe KIND:TYPE",
+                                 "explain ERROR-ID",
                                  "json",
                                  "version",
                                  "help"}) {

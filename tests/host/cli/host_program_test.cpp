@@ -121,7 +121,7 @@ TEST_CASE("the commands that the reference page begins with work", "[cli]") {
     CHECK(result.exit_code == 0);
     CHECK_FALSE(result.out.empty());
   }
-  CHECK(num_commands == 4);
+  CHECK(num_commands == 5);
 }
 
 TEST_CASE("the version is one line on stdout", "[cli]") {
@@ -130,6 +130,18 @@ TEST_CASE("the version is one line on stdout", "[cli]") {
   CHECK(result.err.empty());
   CHECK(result.out.rfind("tenon 0.", 0) == 0);
   CHECK(result.out.find('\n') + 1 == result.out.size());
+}
+
+TEST_CASE("an error is explained on stdout, an unknown one ends with status 2", "[cli]") {
+  const Desk desk;
+  const SubprocessResult known = desk.host({"--explain", "recipe.syntax"});
+  CHECK(known.exit_code == 0);
+  CHECK(known.err.empty());
+  CHECK(known.out.starts_with("recipe.syntax\n\nThe recipe is not JSON."));
+  const SubprocessResult unknown = desk.host({"--explain", "recipe.sintax"});
+  CHECK(unknown.exit_code == 2);
+  CHECK(unknown.out.empty());
+  CHECK_THAT(unknown.err, contains_text("did you mean \"recipe.syntax\"?"));
 }
 
 TEST_CASE("a wrong command line ends with status 2 and a line of usage", "[cli]") {

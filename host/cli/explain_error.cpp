@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/cli/explain_error.hpp"
+
+#include "host/cli/text_table.hpp"
+#include "host/error/catalogue.hpp"
+#include "host/error/error.hpp"
+#include "host/recipe/nearest_name.hpp"
+
+#include <vector>
+
+namespace tenon {
+namespace {
+
+std::string table_of_errors() {
+  std::vector<std::vector<std::string>> rows = {{"id", "status", "meaning"}};
+  for (const ErrorEntry& entry : all_errors()) {
+    rows.push_back({std::string(entry.id),
+                    std::to_string(static_cast<int>(entry.exit_code)),
+                    std::string(entry.summary)});
+  }
+  return text_table(rows);
+}
+
+// What to try instead of an id that is not there.
+std::string hint_for(std::string_view id) {
+  std::vector<std::string> ids;
+  for (const ErrorEntry& entry : all_errors()) {
+    ids.emplace_back(entry.id);
+  }
+  const std::string hint = did_you_mean(id, ids);
+  return hint.empty()
+             ? "--explain all lists the ids of this program; a plugin may have some of its "
+               "own, which its documentation explains"
+             : hint;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t last = text.find_last_not_of('\n');
+  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
+}  // namespace
+
+std::string explain_error(std::string_view id) {
+  if (id == "all") {
+    return table_of_errors();
+  }
+  if (id.size() > 2 && id.front() == '[' && id.back() == ']') {
+    id = id.substr(1, id.size() - 2);
+  }
+  for (const std::string_view section : error_page_sections().subspan(1)) {
+    if (section.substr(0, section.find('\n')) == id) {
+      return std::string(trimmed(section)) + "\n";
+    }
+  }
+  throw Error("usage.bad_option",
+              "--explain: there is no error \"" + std::string(id) + "\"; " + hint_for(id));
+}
+
+}  // namespace tenon
