@@ -45,7 +45,7 @@ def main():
         else:
             (programs.FOLDER / f"{name}.json").write_text(json.dumps({"machine": text, **raw}, indent=1))
         rows += measured
-    table = f"{text}\n\n{markdown(rows)}"
+    table = f"{text}\n\n{markdown(rows, judged=not arguments.quick)}"
     if not arguments.names:
         (programs.FOLDER / "table.md").write_text(table)
     print(table, end="")

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENON_BUILD_DIR", ROOT / "build"))
 FOLDER = BUILD / "bench"
 PYTHON = ROOT / ".deps/peers/bin/python"
+LIMIT_S = 600  # of one program; the slowest is torch.compile with nothing cached, about a minute
 NO_PEERS = "skipped: `./dev deps --peers` brings the peers"
 
 
@@ -35,8 +36,11 @@ def run(command, environment=None):
     """Returns what the command printed."""
     words = [str(word) for word in command]
     started = {"BENCH_STARTED_NS": str(time.monotonic_ns())}
-    process = subprocess.run(words, env={**os.environ, **(environment or {}), **started},
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        process = subprocess.run(words, env={**os.environ, **(environment or {}), **started}, timeout=LIMIT_S,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    except subprocess.TimeoutExpired as late:
+        raise Failed(f"{' '.join(words)}\nran for more than {LIMIT_S} s") from late
     if process.returncode != 0:
         raise Failed(f"{' '.join(words)}\n{process.stdout}{process.stderr}")
     return process.stdout

@@ -11,8 +11,10 @@ class Row:
     measured: str
     is_met: typing.Optional[bool]  # None: not measured
 
-    def text(self):
+    def text(self, judged):
         verdict = {True: "met", False: "missed", None: "not measured"}[self.is_met]
+        if not judged and self.is_met is not None:
+            verdict = "not judged"
         return f"| {self.what} | {self.goal} | {self.measured} | {verdict} |"
 
 
@@ -24,6 +26,6 @@ def at_least(what, goal, value, note=""):
     return Row(what, f"at least {goal}", f"{value:.2f}{note}", value >= goal)
 
 
-def markdown(rows):
+def markdown(rows, judged):
     head = ["| what | goal | measured | verdict |", "|---|---|---|---|"]
-    return "\n".join(head + [row.text() for row in rows]) + "\n"
+    return "\n".join(head + [row.text(judged) for row in rows]) + "\n"
