@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes the figures of a run to a file of JSON lines. Each record is one line and one call of the
-// system, so that a reader sees whole lines and a run that is killed loses none. Invariant: the
-// file ends with a whole line; what a failed write has left of one is cut off again.
+// Writes the figures of a run to a file of JSON lines, a line a record.
 #include <tenon/cpp/metric_sink.hpp>
 #include <tenon/cpp/plugin.hpp>
 
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
-#include <fcntl.h>
 #include <string>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "../growing_file.hpp"
 
 namespace {
 
@@ -43,22 +38,12 @@ class Jsonl : public tenon::MetricSink {
   }
 
   explicit Jsonl(const Options& options) : path_(options.path) {}
-  ~Jsonl() override {
-    if (file_ >= 0) {
-      ::close(file_);
-    }
-  }
 
   void open(const std::string& run_dir) override {
     if (path_.front() != '/') {
       path_ = run_dir + "/" + path_;
     }
-    file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    struct stat status;
-    if (file_ < 0 || ::fstat(file_, &status) != 0) {
-      fail("cannot open");
-    }
-    size_ = status.st_size;
+    file_.open(path_, GrowingFile::IfThere::kAdd);
   }
 
   void write(const tenon::MetricRecord& record) override {
@@ -71,42 +56,16 @@ class Jsonl : public tenon::MetricSink {
       line_ += number(record.value(i));
     }
     line_ += "}\n";
-    append();
+    file_.add(line_);
   }
 
   // Lines go to the file system as they are written.
   void flush() override {}
 
  private:
-  void append() {
-    size_t done = 0;
-    while (done < line_.size()) {
-      const ssize_t n = ::write(file_, line_.data() + done, line_.size() - done);
-      if (n < 0 && errno == EINTR) {
-        continue;
-      }
-      if (n < 0) {
-        const int reason = errno;
-        // Half a line would spoil the next one too. If even this fails, the first reason is the one
-        // to tell.
-        (void)!::ftruncate(file_, size_);
-        errno = reason;
-        fail("cannot write to");
-      }
-      done += static_cast<size_t>(n);
-    }
-    size_ += static_cast<off_t>(line_.size());
-  }
-
-  [[noreturn]] void fail(const char* what) const {
-    const std::string reason = std::strerror(errno);
-    TENON_FAIL(TENON_IO, "jsonl.io", what, " ", path_, ": ", reason);
-  }
-
   std::string path_;
   std::string line_;
-  int file_ = -1;
-  off_t size_ = 0;  // up to the end of the last whole line
+  GrowingFile file_{"jsonl"};
 };
 
 }  // namespace
