@@ -4,7 +4,6 @@
 
 #include <tenon/draft/clipper.h>
 #include <tenon/draft/feature.h>
-#include <tenon/draft/metric.h>
 #include <tenon/draft/parametrization.h>
 #include <tenon/draft/sparse_optimizer.h>
 #include <tenon/draft/storage.h>

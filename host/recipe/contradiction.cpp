@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace tenon {
@@ -38,28 +39,21 @@ class Rules {
 
   void check_losses() {
     one_form("loss", "losses", "is short for a list \"losses\" of one");
-    const json* const losses = find_at(root_, "/losses");
-    if (losses == nullptr || !losses->is_array()) {
-      return;
-    }
-    std::map<std::string, std::string> first;  // from name to pointer
-    for (std::size_t i = 0; i < losses->size(); ++i) {
-      const std::string pointer = join_pointer("/losses", i);
-      const std::optional<std::string> type = string_at(pointer + "/type");
-      const std::optional<std::string> own = string_at(pointer + "/name");
-      if (!type && !own) {
-        continue;
-      }
-      const std::string name = own ? *own : default_loss_name(*type);
-      const auto [known, is_new] = first.emplace(name, pointer);
-      if (!is_new) {
-        add("recipe.duplicate_name",
-            own ? pointer + "/name" : pointer,
-            "a second loss called \"" + name + "\"",
-            "the first is " + known->second + " at " + places_.at(known->second).text() +
-                "; give each a \"name\" of its own");
-      }
-    }
+    check_unique_names("/losses", "loss", {});
+  }
+
+  // A metric's figures are called by its name, beside those that each run has.
+  void check_metrics() {
+    check_unique_names("/metrics",
+                       "metric",
+                       {"aux",
+                        "eval",
+                        "grad_norm",
+                        "loss",
+                        "lr",
+                        "samples_per_second",
+                        "step_seconds",
+                        "tokens_per_second"});
   }
 
   void check_eval() {
@@ -146,6 +140,39 @@ class Rules {
   }
 
  private:
+  void check_unique_names(const std::string& list,
+                          const std::string& kind,
+                          const std::set<std::string>& taken) {
+    const json* const nodes = find_at(root_, list);
+    if (nodes == nullptr || !nodes->is_array()) {
+      return;
+    }
+    std::map<std::string, std::string> first;  // from name to pointer
+    for (std::size_t i = 0; i < nodes->size(); ++i) {
+      const std::string pointer = join_pointer(list, i);
+      const std::optional<std::string> type = string_at(pointer + "/type");
+      const std::optional<std::string> own = string_at(pointer + "/name");
+      if (!type && !own) {
+        continue;
+      }
+      const std::string name = own ? *own : default_name(*type);
+      const std::string at = own ? pointer + "/name" : pointer;
+      const auto [known, is_new] = first.emplace(name, pointer);
+      if (taken.contains(name)) {
+        add("recipe.duplicate_name",
+            at,
+            "a " + kind + " called \"" + name + "\", as a figure is that each run has",
+            "give it another \"name\"");
+      } else if (!is_new) {
+        add("recipe.duplicate_name",
+            at,
+            "a second " + kind + " called \"" + name + "\"",
+            "the first is " + known->second + " at " + places_.at(known->second).text() +
+                "; give each a \"name\" of its own");
+      }
+    }
+  }
+
   const json* object_at(const std::string& pointer) const {
     const json* const value = find_at(root_, pointer);
     return value != nullptr && value->is_object() ? value : nullptr;
@@ -249,12 +276,13 @@ void check_contradictions(const json& root,
   Rules rules(root, places, problems);
   rules.check_models();
   rules.check_losses();
+  rules.check_metrics();
   rules.check_eval();
   rules.check_horizon();
   rules.check_batches();
 }
 
-std::string default_loss_name(const std::string& type) {
+std::string default_name(const std::string& type) {
   const std::size_t slash = type.rfind('/');
   return as_name(slash == std::string::npos ? type : type.substr(slash + 1));
 }

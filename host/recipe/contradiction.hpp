@@ -22,6 +22,6 @@ void check_contradictions(const nlohmann::json& root,
                           std::vector<Problem>& problems);
 
 // The name of a loss that has none of its own: its type, without the plugin.
-std::string default_loss_name(const std::string& type);
+std::string default_name(const std::string& type);
 
 }  // namespace tenon

@@ -63,6 +63,12 @@ struct LossUse {
   ComponentUse use;
 };
 
+struct MetricUse {
+  std::string name;
+  InputMap inputs;
+  ComponentUse use;
+};
+
 struct EvalSetUse {
   std::string name;  // "" for the unnamed one
   ComponentUse use;
@@ -139,6 +145,7 @@ struct Recipe {
   ModelUse model;
   DataRecipe data;
   std::vector<LossUse> losses;
+  std::vector<MetricUse> metrics;
   OptimizerRecipe optimizer;
   std::optional<ComponentUse> lr_scheduler;
   std::vector<ComponentUse> hooks;

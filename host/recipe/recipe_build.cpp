@@ -51,16 +51,17 @@ void complete(json& root, const RecipeParts& parts) {
   if (root["data"]["eval"].is_null()) {
     root["eval"]["at_end"] = false;
   }
-  const auto name_loss = [](json& loss) {
-    if (!loss.contains("name")) {
-      loss["name"] = default_loss_name(loss["type"].get<std::string>());
+  const auto give_name = [](json& node) {
+    if (!node.contains("name")) {
+      node["name"] = default_name(node["type"].get<std::string>());
     }
   };
   if (root.contains("loss")) {
-    name_loss(root["loss"]);
+    give_name(root["loss"]);
   } else {
-    std::ranges::for_each(root["losses"], name_loss);
+    std::ranges::for_each(root["losses"], give_name);
   }
+  std::ranges::for_each(root["metrics"], give_name);
 }
 
 // The pointer in the long form of what stands at `pointer` in the form written.
@@ -129,6 +130,17 @@ std::vector<LossUse> build_losses(const json& root, const Uses& uses) {
     losses.push_back(build(root["losses"][i], join_pointer("/losses", i)));
   }
   return losses;
+}
+
+std::vector<MetricUse> build_metrics(const json& root, const Uses& uses) {
+  std::vector<MetricUse> metrics;
+  for (std::size_t i = 0; i < root["metrics"].size(); ++i) {
+    const json& node = root["metrics"][i];
+    metrics.push_back({.name = node["name"].get<std::string>(),
+                       .inputs = node["inputs"].get<InputMap>(),
+                       .use = uses.at(join_pointer("/metrics", i))});
+  }
+  return metrics;
 }
 
 DataRecipe build_data(const json& root, const Uses& uses) {
@@ -205,6 +217,7 @@ Recipe build_recipe(json root, const RecipeParts& parts) {
       .model = build_model(root, uses),
       .data = build_data(root, uses),
       .losses = build_losses(root, uses),
+      .metrics = build_metrics(root, uses),
       .optimizer = {.use = uses.at("/optimizer"), .groups = {}},
       .lr_scheduler = std::nullopt,
       .hooks = list(root["hooks"], "/hooks"),

@@ -73,6 +73,7 @@ std::vector<ComponentSite> component_sites(const json& root) {
   }
   add("loss", "/loss");
   add_each("loss", "/losses");
+  add_each("metric", "/metrics");
   add("optimizer", "/optimizer");
   add("lr_scheduler", "/lr_scheduler");
   add_each("hook", "/hooks");

@@ -52,6 +52,13 @@ constexpr char kSchemaText[] = R"json({
       "options": {"$ref": "#/definitions/options"},
       "weight": {"type": "number", "default": 1.0, "description": "its factor in the sum of all losses"},
       "inputs": {"$ref": "#/definitions/inputs"}}},
+  "metric": {"type": "object", "additionalProperties": false, "required": ["type"],
+    "description": "a metric",
+    "properties": {
+      "name": {"$ref": "#/definitions/name"},
+      "type": {"$ref": "#/definitions/type"},
+      "options": {"$ref": "#/definitions/options"},
+      "inputs": {"$ref": "#/definitions/inputs"}}},
   "count": {"type": ["integer", "null"], "minimum": 1, "maximum": 9007199254740991, "default": null},
   "every": {"type": ["integer", "null"], "minimum": 0, "maximum": 9007199254740991, "default": 0}
 },
@@ -103,7 +110,8 @@ constexpr char kSchemaText[] = R"json({
   "loss": {"$ref": "#/definitions/loss"},
   "losses": {"type": "array", "minItems": 1, "items": {"$ref": "#/definitions/loss"},
     "description": "the losses, whose weighted sum is trained on; \"loss\" is short for one"},
-  "metrics": {"x-tenon-unavailable": {"what": "metrics", "unless": [[]]}},
+  "metrics": {"type": "array", "default": [], "items": {"$ref": "#/definitions/metric"},
+    "description": "what is measured in evaluations beside the loss, and in training where the metric is told to"},
   "optimizer": {"type": "object", "additionalProperties": false, "required": ["type"],
     "description": "the optimizer of dense parameters",
     "properties": {

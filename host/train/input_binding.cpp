@@ -35,7 +35,7 @@ Described described(const Port& port) {
 
 }  // namespace
 
-InputBinding::InputBinding(std::string owner,
+InputBinding::InputBinding(PortOwner owner,
                            const std::vector<Port>& ports,
                            const std::map<std::string, std::string>& inputs,
                            const ModelGraph& graph,
@@ -43,7 +43,7 @@ InputBinding::InputBinding(std::string owner,
     : owner_(std::move(owner)), output_names_(graph.output_names()) {
   for (const auto& [name, target] : inputs) {
     if (std::ranges::find(ports, name, &Port::name) == ports.end()) {
-      fail_unknown(owner_ + " has no input '" + name + "'; its inputs are " +
+      fail_unknown(owner_.name + " has no input '" + name + "'; its inputs are " +
                    joined(names_of(ports)));
     }
   }
@@ -57,7 +57,7 @@ InputBinding::InputBinding(std::string owner,
       if (mapped->second.starts_with(prefix)) {
         binding.value = graph.find_output(mapped->second.substr(prefix.size()));
         if (!binding.value.has_value()) {
-          fail_unknown(owner_ + " wants '" + mapped->second + "', but the outputs of model '" +
+          fail_unknown(owner_.name + " wants '" + mapped->second + "', but the outputs of model '" +
                        model_name + "' are " + joined(output_names_));
         }
       }
@@ -69,7 +69,7 @@ InputBinding::InputBinding(std::string owner,
       const ModelValue& value = graph.values[*binding.value];
       const Described have{value.dtype, value.axes.has_value() ? &*value.axes : nullptr};
       if (const auto difference = mismatch(have, described(port))) {
-        fail_mismatch("input '" + port.name + "' of " + owner_ + " and the model's output '" +
+        fail_mismatch("input '" + port.name + "' of " + owner_.name + " and the model's output '" +
                       value.name + "' differ: " + *difference);
       }
     }
@@ -88,14 +88,14 @@ void InputBinding::check_fields(const std::vector<FieldInfo>& fields,
       if (binding.port.is_optional() && !binding.is_mapped) {
         continue;
       }
-      fail_unknown(owner_ + " reads '" + binding.field +
+      fail_unknown(owner_.name + " reads '" + binding.field +
                    "', which is neither an output of the model (" + joined(output_names_) +
                    ") nor a field of " + dataset + " (" + joined(names_of(fields)) +
                    "); map it with \"inputs\"");
     }
     const FieldInfo& field = fields[*at];
     if (const auto difference = mismatch({field.dtype, &field.axes}, described(binding.port))) {
-      fail_mismatch("input '" + binding.port.name + "' of " + owner_ + " and the field '" +
+      fail_mismatch("input '" + binding.port.name + "' of " + owner_.name + " and the field '" +
                     field.name + "' of " + dataset + " differ: " + *difference);
     }
   }
@@ -137,10 +137,16 @@ void InputBinding::clear() {
 }
 
 void InputBinding::fail_unknown(const std::string& message) const {
+  if (owner_.kind == PortOwner::Kind::kMetric) {
+    throw Error("metric.unknown_input", message);
+  }
   throw Error("loss.unknown_input", message);
 }
 
 void InputBinding::fail_mismatch(const std::string& message) const {
+  if (owner_.kind == PortOwner::Kind::kMetric) {
+    throw Error("metric.input_mismatch", message);
+  }
   throw Error("loss.input_mismatch", message);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inputs of one loss: which output of the model or field of the batch each of its
+// The inputs of one loss or metric: which output of the model or field of the batch each of its
 // ports reads, settled before the first step, and their tensors call by call. It calls no plugin.
 // Threads: the train thread.
 #pragma once
@@ -17,6 +17,13 @@
 
 namespace tenon {
 
+// Whose ports they are, for messages and the ids of errors.
+struct PortOwner {
+  enum class Kind { kLoss, kMetric };
+  Kind kind;
+  std::string name;  // "loss 'lm' (cross_entropy)"
+};
+
 class InputBinding {
  public:
   // What becomes of the model's outputs in a call.
@@ -25,10 +32,9 @@ class InputBinding {
   // Binds each port to an output of the model or a field of the batch: what `inputs` maps it to
   // (MODEL.OUTPUT or a field), else what has its own name. Graph and ports are copied from.
   //
-  // `owner` names the loss in messages: "loss 'lm' (cross_entropy)".
-  //
-  // Errors  loss.unknown_input: what was looked for, and what there is; loss.input_mismatch
-  InputBinding(std::string owner,
+  // Errors  loss.unknown_input, metric.unknown_input: what was looked for, and what there is;
+  //         loss.input_mismatch, metric.input_mismatch
+  InputBinding(PortOwner owner,
                const std::vector<Port>& ports,
                const std::map<std::string, std::string>& inputs,
                const ModelGraph& graph,
@@ -47,6 +53,7 @@ class InputBinding {
               at::ScalarType compute_dtype);
   void clear();
 
+  const PortOwner& owner() const { return owner_; }
   // Of the call under way.
   size_t size() const { return inputs_.size(); }
   const at::Tensor& input(size_t i) const { return inputs_[i]; }
@@ -65,7 +72,7 @@ class InputBinding {
   [[noreturn]] void fail_unknown(const std::string& message) const;
   [[noreturn]] void fail_mismatch(const std::string& message) const;
 
-  std::string owner_;
+  PortOwner owner_;
   std::vector<std::string> output_names_;  // of the model, for messages
   std::vector<Binding> bindings_;
   std::vector<at::Tensor> inputs_;

@@ -35,7 +35,11 @@ LossSet::LossSet(std::vector<NamedLoss> losses,
                  const ExecBase& base)
     : compute_dtype_(base.compute_dtype) {
   for (NamedLoss& loss : losses) {
-    InputBinding binding(loss_text(loss), loss.proxy.info().ports, loss.inputs, graph, model_name);
+    InputBinding binding({PortOwner::Kind::kLoss, loss_text(loss)},
+                         loss.proxy.info().ports,
+                         loss.inputs,
+                         graph,
+                         model_name);
     ExecFrame frame(loss.proxy.instance().host(), base);
     entries_.push_back({std::move(loss), frame, std::move(binding), {}});
   }

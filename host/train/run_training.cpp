@@ -102,6 +102,14 @@ class Run {
                         LossProxy(factory_.create(use.use, "losses/" + std::to_string(i)))});
       report_components_.push_back(reported("loss", losses.back().proxy.instance()));
     }
+    std::vector<NamedMetric> metrics;
+    for (size_t i = 0; i < recipe_.metrics.size(); ++i) {
+      const MetricUse& use = recipe_.metrics[i];
+      metrics.push_back({use.name,
+                         use.inputs,
+                         MetricProxy(factory_.create(use.use, "metrics/" + std::to_string(i)))});
+      report_components_.push_back(reported("metric", metrics.back().proxy.instance()));
+    }
     if (recipe_.lr_scheduler.has_value()) {
       scheduler_.emplace(factory_.create(*recipe_.lr_scheduler, "lr_scheduler"));
     }
@@ -114,6 +122,7 @@ class Run {
     graph_ = describe_model(*model_);
     map_model_inputs();
     losses_.emplace(std::move(losses), graph_, recipe_.model.name, exec_);
+    metric_set_.emplace(std::move(metrics), graph_, recipe_.model.name, exec_);
     check_fields(*train_source_);
     if (eval_source_.has_value()) {
       check_fields(*eval_source_);
@@ -223,6 +232,7 @@ class Run {
     const auto& fields = *source.info().schema;
     check_model_fields(graph_, fields, source.name());
     losses_->check_fields(fields, source.name());
+    metric_set_->check_fields(fields, source.name());
     const bool is_sized = source.info().style == DatasetStyle::kMap && !source.info().has_windows;
     if (is_sized && source.size(nullptr) == 0) {
       throw Error("data.empty", source.name() + " has no samples");
@@ -316,6 +326,7 @@ class Run {
                        .parameters = parameters,
                        .model = runner,
                        .losses = *losses_,
+                       .metric_set = *metric_set_,
                        .optimizer = optimizer,
                        .lr_scheduler = scheduler_.has_value() ? &*scheduler_ : nullptr,
                        .train_data = train_data,
@@ -355,6 +366,7 @@ class Run {
   std::vector<MetricSinkProxy> sink_proxies_;
   ModelGraph graph_;
   std::optional<LossSet> losses_;
+  std::optional<MetricSet> metric_set_;
   OptimizerPlan optimizer_plan_;
   std::vector<OptimizedPartition> partitions_;
   LoopPlan plan_;

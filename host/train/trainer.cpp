@@ -121,7 +121,14 @@ Outcome Trainer::run() {
   hooks_.fire_in_reverse(TENON_EVENT_END, outcome_.reason);
   parts_.train_data.close_window();
   parts_.sinks.flush();
-  for (const char* name : {"loss", "eval/loss", "lr", "grad_norm"}) {
+  std::vector<std::string> reported = {"loss", "eval/loss", "lr", "grad_norm"};
+  for (const std::string& name : parts_.metric_set.training_figures()) {
+    reported.push_back(name);
+  }
+  for (const std::string& name : parts_.metric_set.evaluation_figures()) {
+    reported.push_back("eval/" + name);
+  }
+  for (const std::string& name : reported) {
     if (const auto value = parts_.metrics.last(name)) {
       outcome_.last_metrics[name] = *value;
     }
@@ -196,6 +203,7 @@ bool Trainer::open_next_window() {
 void Trainer::run_window() {
   DataStream& data = parts_.train_data;
   hooks_.event().window_label = data.window_label().c_str();
+  parts_.metric_set.begin_window(CallPlace{state_.step, 0, true});
   fire(TENON_EVENT_BEFORE_WINDOW);
   settle_wishes();
   bool has_data = !any_rank(!data.loader().has_next());
@@ -313,6 +321,7 @@ void Trainer::run_microbatch(Microbatch& microbatch) {
   fire(TENON_EVENT_BEFORE_LOSS);
   if (has_samples) {
     microbatch.sums = parts_.losses.compute(parts_.model, microbatch.batch, place);
+    parts_.metric_set.train(parts_.model, microbatch.batch, place);
     if (!parts_.plan.counts_ahead) {
       microbatch.counts = parts_.losses.count(parts_.model, microbatch.batch, place);
       if (!parts_.model.aux_losses().empty()) {
@@ -503,6 +512,7 @@ void Trainer::evaluate() {
   fire(TENON_EVENT_BEFORE_EPOCH);
   std::vector<at::Tensor> sums(parts_.losses.size(), at::zeros({}, at::kDouble));
   std::vector<at::Tensor> counts = sums;
+  parts_.metric_set.begin_evaluation();
   uint64_t microbatch = 0;
   for (uint64_t window = 0; !any_rank(!data.next_window()); ++window) {
     const FigurePrefix prefix("eval/");
@@ -528,16 +538,23 @@ void Trainer::evaluate() {
     }
   }
   parts_.metrics.set("eval/loss", total);
+  char text[64];
+  std::snprintf(text,
+                sizeof(text),
+                "step %llu  eval/loss %.4f",
+                static_cast<unsigned long long>(state_.step),
+                total);
+  std::string line = text;
+  for (const auto& [name, value] :
+       parts_.metric_set.end_evaluation(parts_.collective, CallPlace{state_.step, 0, false})) {
+    parts_.metrics.set("eval/" + name, value);
+    std::snprintf(text, sizeof(text), " %.4f", value);
+    line += "  eval/" + name + text;
+  }
   evaluated_step_ = state_.step;
   // A record of its own: what training has gathered so far stays for its next record.
   const MetricRecord record = parts_.metrics.close(state_.step, "eval/");
   parts_.sinks.write(record);
-  char line[128];
-  std::snprintf(line,
-                sizeof(line),
-                "step %llu  eval/loss %.4f",
-                static_cast<unsigned long long>(state_.step),
-                total);
   parts_.progress.say(line);
   fire(TENON_EVENT_AFTER_EVALUATE);
   hooks_.event() = saved;
@@ -566,6 +583,7 @@ void Trainer::evaluate_window(uint64_t& microbatch,
     if (batch->samples > 0) {
       const auto batch_sums = parts_.losses.compute(parts_.model, *batch, place);
       const auto batch_counts = parts_.losses.count(parts_.model, *batch, place);
+      parts_.metric_set.evaluate(parts_.model, *batch, place);
       for (size_t l = 0; l < sums.size(); ++l) {
         sums[l] = sums[l] + batch_sums[l].to(at::kDouble);
         counts[l] = counts[l] + batch_counts[l];
@@ -726,6 +744,10 @@ void Trainer::log_step() {
       loss += parts_.losses.weight(l) * parts_.metrics.mean(loss_figure(l));
     }
     parts_.metrics.set("loss", loss);
+  }
+  for (const auto& [name, value] :
+       parts_.metric_set.close_record(parts_.collective, CallPlace{state_.step, 0, true})) {
+    parts_.metrics.set(name, value);
   }
   const MetricRecord record = parts_.metrics.close(state_.step);
   parts_.sinks.write(record);

@@ -17,6 +17,7 @@
 #include "host/plugin/lr_scheduler_proxy.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/loss_set.hpp"
+#include "host/train/metric_set.hpp"
 #include "host/train/outcome.hpp"
 #include "host/train/published_state.hpp"
 #include "host/train/signal_watch.hpp"
@@ -52,6 +53,7 @@ struct TrainerParts {
   ParameterStore& parameters;
   ModelRunner& model;
   LossSet& losses;
+  MetricSet& metric_set;
   OptimizerDriver& optimizer;
   const LrSchedulerProxy* lr_scheduler = nullptr;  // null: the factor is 1
   DataStream& train_data;

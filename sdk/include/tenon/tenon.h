@@ -16,6 +16,7 @@
 #include "lr_scheduler.h"
 #include "manifest.h"
 #include "memory.h"
+#include "metric.h"
 #include "metric_sink.h"
 #include "metrics.h"
 #include "model.h"

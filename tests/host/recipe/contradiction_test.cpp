@@ -77,7 +77,17 @@ TEST_CASE("two losses of one name are an error", "[recipe]") {
                            "\"cross_entropy\" [recipe.duplicate_name]\n    the first is "
                            "/losses/0 at recipe.json:5; give each a \"name\" of its own"));
   CHECK_THAT(text, contains_text("recipe.json:7: /losses/2: a second loss"));
-  CHECK(default_loss_name("org.tenon/cross_entropy") == "cross_entropy");
+  CHECK(default_name("org.tenon/cross_entropy") == "cross_entropy");
+}
+
+TEST_CASE("two metrics of one name, and one with the name of a figure of each run, are errors",
+          "[recipe]") {
+  CHECK_THAT(report({"metrics=[{\"type\": \"a\", \"name\": \"m\"}, {\"type\": \"m\"}]"}),
+             contains_text("/metrics/1: a second metric called \"m\" [recipe.duplicate_name]"));
+  CHECK_THAT(
+      report({"metrics=[{\"type\": \"a\", \"name\": \"loss\"}]"}),
+      contains_text("/metrics/0/name: a metric called \"loss\", as a figure is that each run "
+                    "has [recipe.duplicate_name]"));
 }
 
 TEST_CASE("training needs a horizon", "[recipe]") {

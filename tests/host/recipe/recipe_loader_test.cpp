@@ -277,8 +277,6 @@ TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
            {"features=[{\"name\": \"user\"}]",
             "/features: this release does not have features yet"},
            {"tables.user.dim=4", "/tables: this release does not have embedding tables yet"},
-           {"metrics=[{\"type\": \"accuracy\"}]",
-            "/metrics: this release does not have metrics yet"},
            {"checkpoint={}", "/checkpoint: this release does not have checkpoints yet"},
            {"parallel.replicate=2", "/parallel: this release does not have training on several"},
            {"plugins.lock=plugins.lock", "/plugins/lock: this release does not have lock files"},

@@ -2,13 +2,13 @@
  *
  * A metric: named figures over many batches (accuracy, AUC). What it has seen so far is a set of
  * named tensors, which the host owns: it makes them, hands them to `update`, merges them over ranks
- * as each declares, saves them, and has them reset. So ranks merge states, never averages, and a
- * metric is a set of pure functions. */
-#ifndef TENON_DRAFT_METRIC_H
-#define TENON_DRAFT_METRIC_H
+ * and over stretches of the data as each declares, saves them, and has them reset. So states are
+ * merged, never averages, and a metric is a set of pure functions. */
+#ifndef TENON_METRIC_H
+#define TENON_METRIC_H
 
-#include "../component.h"
-#include "../ports.h"
+#include "component.h"
+#include "ports.h"
 
 TENON_C_BEGIN
 
@@ -25,24 +25,26 @@ enum {
 typedef struct tenon_metric_state_spec {
   size_t struct_size;
   const char* name;     /* of [a-z0-9_], unique in the metric */
-  const int64_t* shape; /* CONCAT: the first is 0 */
+  const int64_t* shape; /* CONCAT: the first is 0, no other is */
   size_t ndim;
   uint32_t dtype;  /* a dtype, no class; F64 or I64 where sums over long runs must be exact */
   uint32_t reduce; /* TENON_REDUCE_* */
-  double init;     /* what a reset fills it with, where `reset` is null */
+  double init;     /* what it starts with: 0 for SUM, for MAX what no value is below */
 } tenon_metric_state_spec;
 TENON_SEAL(tenon_metric_state_spec, init);
 
-/* Since when a figure counts. The host keeps a state for each bit. */
+/* Since when a figure counts in training; none of them: it is not measured there. The host keeps a
+ * state for each bit, and calls `update` once a microbatch for all. An evaluation has a state of
+ * its own, from its start to its end, whatever is said here. */
 enum {
   TENON_PERIOD_STEP = 1u << 0,   /* since the last record */
-  TENON_PERIOD_WINDOW = 1u << 1, /* since the window began; in an evaluation, since that began */
+  TENON_PERIOD_WINDOW = 1u << 1, /* since the window began */
   TENON_PERIOD_RUN = 1u << 2
 };
 
 typedef struct tenon_metric_info {
   size_t struct_size; /* set by the host, who also zeroes the rest */
-  uint32_t periods;   /* TENON_PERIOD_*; a recipe may choose among them */
+  uint32_t periods;   /* TENON_PERIOD_*; by an option, since it costs time in each step */
   uint32_t reserved;
   const tenon_port* ports_ref; /* these three live as long as the instance */
   size_t num_ports;
@@ -59,7 +61,8 @@ typedef struct tenon_metric {
   /* Threads [main], once, before any other call  Since 0.1 */
   tenon_status* (*describe)(void* self, tenon_metric_info* out);
 
-  /* Takes one microbatch into the states; never recorded by autograd.
+  /* Takes one microbatch into the states; never recorded by autograd. It must not wait for the
+   * device: in training it is called once a microbatch.
    *
    * Shapes   inputs in the order of the ports, null where optional and absent. states [num_states],
    * changed in place, null for CONCAT; appended_own [num_states] is null at the call: a CONCAT
@@ -73,9 +76,10 @@ typedef struct tenon_metric {
                           tenon_tensor* const* states,
                           tenon_tensor** appended_own);
 
-  /* Merges the states of the next rank into `states`, in place; for those declared TENON_REDUCE_OWN
-   * (the others are null in both). Must be associative: the host merges in a tree, lower ranks on
-   * the left. Null if none is declared so. Threads [step]  Owner borrowed  Since 0.1 */
+  /* Merges the states of the next rank, or of the next stretch of the data, into `states`, in
+   * place; for those declared TENON_REDUCE_OWN (the others are null in both). Must be associative:
+   * what comes first is on the left. Null if none is declared so. Threads [step]  Owner borrowed
+   * Since 0.1 */
   tenon_status* (*merge)(void* self,
                          const tenon_exec* exec,
                          tenon_tensor* const* states,
@@ -91,8 +95,9 @@ typedef struct tenon_metric {
                            const tenon_tensor* const* states,
                            double* out);
 
-  /* Puts states back to their start. Null: each is filled with its `init`, CONCAT is emptied.
-   * Threads [step]  Since 0.1 */
+  /* Puts states to their start, where `init` does not say it all: each has been filled with its
+   * `init`, those of CONCAT are empty and null here. Null: nothing is left to do.
+   * Threads [step]  Owner borrowed  Since 0.1 */
   tenon_status* (*reset)(void* self, const tenon_exec* exec, tenon_tensor* const* states);
 } tenon_metric;
 

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/metric_proxy.hpp"
+
+#include "host/plugin/interface_table.hpp"
+#include "host/tensor/dtype.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+constexpr uint32_t kAllPeriods = TENON_PERIOD_STEP | TENON_PERIOD_WINDOW | TENON_PERIOD_RUN;
+
+bool is_state_name(std::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+MetricStateSpec copy_state(const tenon_metric_state_spec& state,
+                           const std::vector<MetricStateSpec>& others,
+                           const ComponentIdentity& identity) {
+  const std::string name = state.name != nullptr ? state.name : "";
+  const std::string of = "state \"" + name + "\"";
+  if (!is_state_name(name)) {
+    identity.fail_result(of + ": a state's name is made of a-z, 0-9 and '_'");
+  }
+  if (std::ranges::find(others, name, &MetricStateSpec::name) != others.end()) {
+    identity.fail_result(of + " is declared twice");
+  }
+  if (!is_dtype(state.dtype)) {
+    identity.fail_result(of + " has the unknown dtype " + std::to_string(state.dtype));
+  }
+  if (state.reduce > TENON_REDUCE_OWN) {
+    identity.fail_result(of + " has reduce " + std::to_string(state.reduce) +
+                         ", which is none of TENON_REDUCE_*");
+  }
+  if (state.shape == nullptr && state.ndim > 0) {
+    identity.fail_result(of + " has " + std::to_string(state.ndim) + " axes at a null pointer");
+  }
+  if (state.reduce == TENON_REDUCE_SUM && state.init != 0) {
+    identity.fail_result(of + " is reduced by SUM, so that it must start with 0");
+  }
+  const std::span shape(state.shape, state.ndim);
+  const bool grows = state.reduce == TENON_REDUCE_CONCAT;
+  if (grows && (shape.empty() || shape.front() != 0)) {
+    identity.fail_result(of + " is reduced by CONCAT, so that its first size must be 0");
+  }
+  if (std::ranges::any_of(shape.subspan(grows ? 1 : 0), [](int64_t size) { return size < 1; })) {
+    identity.fail_result(of + " has an axis without a size");
+  }
+  return {.name = name,
+          .shape = {shape.begin(), shape.end()},
+          .dtype = state.dtype,
+          .reduce = state.reduce,
+          .init = state.init};
+}
+
+}  // namespace
+
+MetricProxy::MetricProxy(ComponentInstance instance)
+    : instance_(std::move(instance)), table_(table_of<tenon_metric>(instance_, TENON_METRIC_ID)) {
+  const ComponentIdentity& identity = instance_.identity();
+  TENON_REQUIRE(tenon_metric, table_, describe, TENON_METRIC_ID, identity);
+  TENON_REQUIRE(tenon_metric, table_, update, TENON_METRIC_ID, identity);
+  TENON_REQUIRE(tenon_metric, table_, compute, TENON_METRIC_ID, identity);
+  has_reset_ = TENON_HAS(tenon_metric, table_, reset);
+
+  tenon_metric_info info{};
+  info.struct_size = sizeof(info);
+  instance_.check(table_->describe(instance_.self(), &info));
+  if ((info.periods & ~kAllPeriods) != 0) {
+    identity.fail_result("describe gave periods " + std::to_string(info.periods) +
+                         ", with bits that are none of TENON_PERIOD_*");
+  }
+  info_.periods = info.periods;
+  info_.ports = copy_ports(info.ports_ref, info.num_ports, identity);
+  if (info.num_states > 0 && info.states_ref == nullptr) {
+    identity.fail_result("describe gave " + std::to_string(info.num_states) +
+                         " states at a null pointer");
+  }
+  for (std::size_t i = 0; i < info.num_states; ++i) {
+    info_.states.push_back(
+        copy_state(element_of(info.states_ref, i, "state", identity), info_.states, identity));
+    if (info_.states.back().reduce == TENON_REDUCE_OWN) {
+      TENON_REQUIRE(tenon_metric, table_, merge, TENON_METRIC_ID, identity);
+    }
+  }
+  if (info.num_figures == 0 || info.figures_ref == nullptr) {
+    identity.fail_result("describe gave no figure");
+  }
+  for (std::size_t i = 0; i < info.num_figures; ++i) {
+    const char* const figure = info.figures_ref[i];
+    if (figure == nullptr || *figure == '\0') {
+      identity.fail_result("figure " + std::to_string(i) + " has no name");
+    }
+    if (std::ranges::find(info_.figures, figure) != info_.figures.end()) {
+      identity.fail_result("figure \"" + std::string(figure) + "\" is declared twice");
+    }
+    info_.figures.emplace_back(figure);
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A metric, as the host calls it (metric.h has the contract).
+
+#pragma once
+
+#include <tenon/metric.h>
+
+#include "host/plugin/instance.hpp"
+#include "host/plugin/port_spec.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+struct MetricStateSpec {
+  std::string name;
+  std::vector<int64_t> shape;
+  uint32_t dtype = TENON_F64;
+  uint32_t reduce = TENON_REDUCE_SUM;
+  double init = 0;
+};
+
+struct MetricInfo {
+  uint32_t periods = 0;  // TENON_PERIOD_*
+  std::vector<Port> ports;
+  std::vector<MetricStateSpec> states;
+  std::vector<std::string> figures;
+};
+
+class MetricProxy {
+ public:
+  // Errors   plugin.missing_interface, plugin.bad_result, PluginError of `describe`
+  // Threads  [main]
+  explicit MetricProxy(ComponentInstance instance);
+
+  const ComponentInstance& instance() const noexcept { return instance_; }
+  const MetricInfo& info() const noexcept { return info_; }
+
+  // All below: arrays have info().states.size() entries. Errors PluginError. Threads [step].
+
+  // Takes one microbatch. When it throws, handles that were put into `appended_own` already are the
+  // caller's still.
+  void update(const tenon_exec& exec,
+              const tenon_tensor* const* inputs,
+              std::size_t num_inputs,
+              tenon_tensor* const* states,
+              tenon_tensor** appended_own) const {
+    instance_.check(
+        table_->update(instance_.self(), &exec, inputs, num_inputs, states, appended_own));
+  }
+
+  // Only where a state is reduced by TENON_REDUCE_OWN.
+  void merge(const tenon_exec& exec,
+             tenon_tensor* const* states,
+             const tenon_tensor* const* others) const {
+    instance_.check(table_->merge(instance_.self(), &exec, states, others));
+  }
+
+  // The figures, in the order of info().figures.
+  std::vector<double> compute(const tenon_exec& exec, const tenon_tensor* const* states) const {
+    std::vector<double> figures(info_.figures.size());
+    instance_.check(table_->compute(instance_.self(), &exec, states, figures.data()));
+    return figures;
+  }
+
+  // After the host has filled the states with their `init`.
+  void reset(const tenon_exec& exec, tenon_tensor* const* states) const {
+    if (has_reset_) {
+      instance_.check(table_->reset(instance_.self(), &exec, states));
+    }
+  }
+
+ private:
+  ComponentInstance instance_;
+  const tenon_metric* table_;
+  MetricInfo info_;
+  bool has_reset_;
+};
+
+}  // namespace tenon

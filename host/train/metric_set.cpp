@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/metric_set.hpp"
+
+#include "host/metrics/metric_book.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+
+namespace tenon {
+namespace {
+
+struct Period {
+  uint32_t bit;
+  const char* suffix;
+};
+constexpr Period kPeriods[] = {
+    {TENON_PERIOD_STEP, ""}, {TENON_PERIOD_WINDOW, "/window"}, {TENON_PERIOD_RUN, "/run"}};
+
+std::string metric_text(const NamedMetric& metric) {
+  return "metric '" + metric.name + "' (" + metric.proxy.instance().type() + ")";
+}
+
+std::vector<std::string> figure_names(const NamedMetric& metric) {
+  const auto& figures = metric.proxy.info().figures;
+  if (figures.size() == 1) {
+    return {metric.name};
+  }
+  std::vector<std::string> names;
+  for (const std::string& figure : figures) {
+    names.push_back(metric.name + "/" + figure);
+  }
+  return names;
+}
+
+// What rank 0 computes, on all ranks.
+std::vector<double> figures_of(MetricState& state,
+                               const tenon_exec& exec,
+                               size_t num_figures,
+                               Collective& collective) {
+  std::vector<double> figures(num_figures, 0.0);
+  if (collective.rank() == 0) {
+    figures = state.compute(exec);
+  }
+  if (collective.world_size() > 1) {
+    collective.all_reduce(std::span(figures), Reduce::kSum);
+  }
+  return figures;
+}
+
+}  // namespace
+
+struct MetricSet::Entry {
+  Entry(NamedMetric named, const ExecBase& base, InputBinding bound)
+      : metric(std::move(named)),
+        frame(metric.proxy.instance().host(), base),
+        binding(std::move(bound)),
+        names(figure_names(metric)),
+        evaluation(metric.proxy),
+        recent(metric.proxy) {
+    for (const Period& period : kPeriods) {
+      if ((metric.proxy.info().periods & period.bit) != 0) {
+        stretches.push_back({period, MetricState(metric.proxy)});
+      }
+    }
+  }
+
+  const tenon_exec& exec_at(const CallPlace& place) {
+    frame.move_to(place);
+    return frame.exec();
+  }
+
+  struct Stretch {
+    Period period;
+    MetricState state;
+  };
+
+  NamedMetric metric;
+  ExecFrame frame;
+  InputBinding binding;
+  std::vector<std::string> names;  // of the figures
+  MetricState evaluation;
+  MetricState recent;  // of training, not yet passed on to the stretches
+  std::vector<Stretch> stretches;
+};
+
+MetricSet::MetricSet(std::vector<NamedMetric> metrics,
+                     const ModelGraph& graph,
+                     const std::string& model_name,
+                     const ExecBase& base)
+    : compute_dtype_(base.compute_dtype) {
+  for (NamedMetric& metric : metrics) {
+    InputBinding binding({PortOwner::Kind::kMetric, metric_text(metric)},
+                         metric.proxy.info().ports,
+                         metric.inputs,
+                         graph,
+                         model_name);
+    for (const std::string& figure : metric.proxy.info().figures) {
+      if (!is_legal_metric_name(figure)) {
+        metric.proxy.instance().identity().fail_result(
+            "the figure \"" + figure + "\" has a name other than 1 to 100 of A-Z a-z 0-9 _ / . -");
+      }
+    }
+    entries_.push_back(std::make_unique<Entry>(std::move(metric), base, std::move(binding)));
+    const Entry& entry = *entries_.back();
+    evaluation_figures_.insert(evaluation_figures_.end(), entry.names.begin(), entry.names.end());
+    for (const auto& stretch : entry.stretches) {
+      for (const std::string& name : entry.names) {
+        training_figures_.push_back(name + stretch.period.suffix);
+      }
+    }
+  }
+}
+
+MetricSet::~MetricSet() = default;
+
+void MetricSet::check_fields(const std::vector<FieldInfo>& fields,
+                             const std::string& dataset) const {
+  for (const auto& entry : entries_) {
+    entry->binding.check_fields(fields, dataset);
+  }
+}
+
+void MetricSet::take(Entry& entry,
+                     MetricState& state,
+                     const ModelRunner& runner,
+                     const Batch& batch,
+                     const CallPlace& place) {
+  InputBinding& binding = entry.binding;
+  binding.gather(&runner, batch, InputBinding::Outputs::kDetached, compute_dtype_);
+  at::Device device = at::kCPU;
+  for (size_t i = 0; i < binding.size(); ++i) {
+    if (binding.input(i).defined()) {
+      device = binding.input(i).device();
+      break;
+    }
+  }
+  state.update(entry.exec_at(place), binding.handles(), binding.size(), device);
+  binding.clear();
+}
+
+// ---- evaluation ----
+
+void MetricSet::begin_evaluation() {
+  for (const auto& entry : entries_) {
+    entry->evaluation.reset();
+  }
+}
+
+void MetricSet::evaluate(const ModelRunner& runner, const Batch& batch, const CallPlace& place) {
+  for (const auto& entry : entries_) {
+    take(*entry, entry->evaluation, runner, batch, place);
+  }
+}
+
+MetricSet::Figures MetricSet::end_evaluation(Collective& collective, const CallPlace& place) {
+  Figures figures;
+  for (const auto& entry : entries_) {
+    const tenon_exec& exec = entry->exec_at(place);
+    entry->evaluation.merge_ranks(exec, collective);
+    const auto values = figures_of(entry->evaluation, exec, entry->names.size(), collective);
+    for (size_t i = 0; i < values.size(); ++i) {
+      figures.emplace_back(entry->names[i], values[i]);
+    }
+    entry->evaluation.reset();
+  }
+  return figures;
+}
+
+// ---- training ----
+
+// One update a microbatch is enough for all stretches: they take it when they are asked or end.
+void MetricSet::pass_on(Entry& entry, const CallPlace& place) {
+  for (auto& stretch : entry.stretches) {
+    stretch.state.merge(entry.exec_at(place), entry.recent);
+  }
+  entry.recent.reset();
+}
+
+void MetricSet::begin_window(const CallPlace& place) {
+  for (const auto& entry : entries_) {
+    pass_on(*entry, place);
+    for (auto& stretch : entry->stretches) {
+      if (stretch.period.bit == TENON_PERIOD_WINDOW) {
+        stretch.state.reset();
+      }
+    }
+  }
+}
+
+void MetricSet::train(const ModelRunner& runner, const Batch& batch, const CallPlace& place) {
+  for (const auto& entry : entries_) {
+    if (!entry->stretches.empty()) {
+      take(*entry, entry->recent, runner, batch, place);
+    }
+  }
+}
+
+MetricSet::Figures MetricSet::close_record(Collective& collective, const CallPlace& place) {
+  Figures figures;
+  for (const auto& entry : entries_) {
+    pass_on(*entry, place);
+    const tenon_exec& exec = entry->exec_at(place);
+    for (auto& stretch : entry->stretches) {
+      MetricState merged(entry->metric.proxy);  // the rank's own goes on
+      merged.merge(exec, stretch.state);
+      merged.merge_ranks(exec, collective);
+      const auto values = figures_of(merged, exec, entry->names.size(), collective);
+      for (size_t i = 0; i < values.size(); ++i) {
+        figures.emplace_back(entry->names[i] + stretch.period.suffix, values[i]);
+      }
+      if (stretch.period.bit == TENON_PERIOD_STEP) {
+        stretch.state.reset();
+      }
+    }
+  }
+  return figures;
+}
+
+}  // namespace tenon

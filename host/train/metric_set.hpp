@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The metrics of a run, on one model's outputs: what they gather in an evaluation, and in training
+// where they declare it. It gives figures by name; writing them is the loop's business.
+// Invariant: nothing that is called each step waits for a device. Threads: the train thread.
+#pragma once
+
+#include "host/model/model_runner.hpp"
+#include "host/plugin/metric_proxy.hpp"
+#include "host/tensor/exec_frame.hpp"
+#include "host/train/input_binding.hpp"
+#include "host/train/metric_state.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+
+struct NamedMetric {
+  std::string name;
+  std::map<std::string, std::string> inputs;  // port to MODEL.OUTPUT or batch field
+  MetricProxy proxy;
+};
+
+class MetricSet {
+ public:
+  using Figures = std::vector<std::pair<std::string, double>>;
+
+  // Binds each port to an output of the model or a field of the batch.
+  // Errors  metric.unknown_input: what was looked for, and what there is; metric.input_mismatch;
+  //         plugin.bad_result where a figure has a name that none may have
+  MetricSet(std::vector<NamedMetric> metrics,
+            const ModelGraph& graph,
+            const std::string& model_name,
+            const ExecBase& base);
+  ~MetricSet();
+  MetricSet(const MetricSet&) = delete;
+  MetricSet& operator=(const MetricSet&) = delete;
+
+  // Checks that a dataset has the fields that the metrics read.
+  // Errors  metric.unknown_input, metric.input_mismatch
+  void check_fields(const std::vector<FieldInfo>& fields, const std::string& dataset) const;
+
+  // The figures of an evaluation, without its prefix: NAME of a metric with one figure, NAME/FIGURE
+  // of one with several.
+  const std::vector<std::string>& evaluation_figures() const { return evaluation_figures_; }
+  // The figures of training: the same since the last record, NAME/window since the window began,
+  // NAME/run since the run did, as far as metrics declare them.
+  const std::vector<std::string>& training_figures() const { return training_figures_; }
+
+  // An evaluation: begin, each batch after its forward, end. `end` is a collective call, and gives
+  // the same on all ranks; it waits for the device.
+  // Errors  PluginError, plugin.bad_result
+  void begin_evaluation();
+  void evaluate(const ModelRunner& runner, const Batch& batch, const CallPlace& place);
+  Figures end_evaluation(Collective& collective, const CallPlace& place);
+
+  // Training: each microbatch after its forward, before its backward.
+  // Errors  as above
+  void begin_window(const CallPlace& place);
+  void train(const ModelRunner& runner, const Batch& batch, const CallPlace& place);
+  // What a record says, and a new start for figures since the last one. A collective call, which
+  // waits for the device.
+  Figures close_record(Collective& collective, const CallPlace& place);
+
+ private:
+  struct Entry;
+  void take(Entry& entry,
+            MetricState& state,
+            const ModelRunner& runner,
+            const Batch& batch,
+            const CallPlace& place);
+  static void pass_on(Entry& entry, const CallPlace& place);
+
+  at::ScalarType compute_dtype_;
+  std::vector<std::unique_ptr<Entry>> entries_;  // in place: states refer to their metric
+  std::vector<std::string> evaluation_figures_;
+  std::vector<std::string> training_figures_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Perplexity: exp of the mean negative log likelihood of the labels under a softmax of the logits.
+// Source: Jurafsky and Martin, Speech and Language Processing (3rd ed. draft), section 3.3.
+//
+// Shapes: N labels, V classes.
+#include <tenon/cpp/plugin.hpp>
+#include <tenon/torch/metric.hpp>
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace {
+
+enum class InTraining : uint32_t {
+  kNever = 0,
+  kStep = TENON_PERIOD_STEP,
+  kWindow = TENON_PERIOD_WINDOW,
+  kRun = TENON_PERIOD_RUN
+};
+
+struct PerplexityOptions {
+  int64_t ignore_index = -100;
+  InTraining train = InTraining::kNever;
+};
+
+class Perplexity : public tenon::TorchMetric {
+ public:
+  static constexpr const char* kType = "perplexity";
+  static constexpr const char* kSummary = "exp of the mean negative log likelihood of the labels";
+  using Options = PerplexityOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    binder.field("ignore_index", &Options::ignore_index)
+        .doc("labels of this value count for nothing");
+    binder
+        .choice("train",
+                &Options::train,
+                {{"never", InTraining::kNever},
+                 {"step", InTraining::kStep},
+                 {"window", InTraining::kWindow},
+                 {"run", InTraining::kRun}})
+        .doc("since when it counts in training: the last line of metrics, the window, the run");
+  }
+
+  explicit Perplexity(const Options& options) : options_(options) {}
+
+  void describe(tenon::MetricInfo& info) override {
+    info.port("logits", {}, TENON_CLASS_FLOAT)
+        .port("labels", {}, TENON_CLASS_INTEGER)
+        .sum("nats")
+        .sum("labels")
+        .figure("perplexity")
+        .periods(static_cast<uint32_t>(options_.train));
+  }
+
+  void update(const tenon::Exec&,
+              const tenon::TorchInputs& inputs,
+              tenon::TorchStates& states) override {
+    const at::Tensor& logits = inputs[0];
+    const at::Tensor& labels = inputs[1];
+    TENON_CHECK(logits.dim() == labels.dim() + 1 &&
+                    logits.sizes().slice(0, static_cast<size_t>(labels.dim())) == labels.sizes(),
+                "logits of shape ",
+                logits.sizes(),
+                " and labels of shape ",
+                labels.sizes(),
+                " do not fit; logits must have the labels' axes and one more, for the classes");
+    const at::Tensor labels_N = labels.reshape({-1}).to(at::kLong);
+    const at::Tensor logits_NV = logits.reshape({-1, logits.size(-1)});
+    const at::ScalarType dtype = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    const at::Tensor nats_N = at::nll_loss_nd(at::log_softmax(logits_NV, -1, dtype),
+                                              labels_N,
+                                              {},
+                                              at::Reduction::None,
+                                              options_.ignore_index);
+    states[0].add_(nats_N.sum(at::kDouble));
+    states[1].add_(labels_N.ne(options_.ignore_index).sum(at::kDouble));
+  }
+
+  std::vector<double> compute(const tenon::Exec&, const tenon::TorchInputs& states) override {
+    const double labels = states[1].item<double>();
+    return {labels == 0 ? std::numeric_limits<double>::quiet_NaN()
+                        : std::exp(states[0].item<double>() / labels)};
+  }
+
+ private:
+  Options options_;
+};
+
+}  // namespace
+
+TENON_PLUGIN(Perplexity)
