@@ -21,7 +21,8 @@ def run_host(kernels, threads, warmup, steps):
 
 
 def run_peer(name, threads, warmup, steps):
-    cache = {"TORCHINDUCTOR_CACHE_DIR": str(programs.FOLDER / "inductor")}
+    # One for each number of threads: it is written into the code that is kept, and not into its key.
+    cache = {"TORCHINDUCTOR_CACHE_DIR": str(programs.FOLDER / f"inductor-{threads}")}
     return programs.peer("lm_peer.py", name, threads, warmup, steps, environment=cache)
 
 
