@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -73,6 +74,12 @@ constexpr std::array kRunOptions = {
                kOnPlugins,
                Repeat::kNo,
                "debug, info (the default), warning or error: what is logged, and how much"},
+    OptionSpec{"profile",
+               "steps=A..B",
+               bit(Action::kTrain),
+               Repeat::kNo,
+               "record steps A to B, with events, blocks and operators, in the run's\n"
+               "profile.json, which Perfetto and chrome://tracing show"},
     OptionSpec{"no-vet-cache",
                "",
                kOnRecipe | bit(Action::kDescribe),
@@ -326,6 +333,36 @@ LogLevel parse_log_level(const std::string& text) {
   fail("--log-level is " + in_quotes(text) + hint_of(text, names, "debug, info, warning or error"));
 }
 
+// "steps=20..25"
+StepRange parse_profile(const std::string& text) {
+  const auto refuse = [&text](const std::string& why) {
+    fail("--profile is " + in_quotes(text) + why);
+  };
+  constexpr std::string_view kForm = "; it is of the form steps=A..B, as in steps=20..25";
+  constexpr std::string_view kKey = "steps=";
+  const std::size_t dots = text.find("..");
+  if (!text.starts_with(kKey) || dots == std::string::npos) {
+    refuse(std::string(kForm));
+  }
+  const auto number = [&](std::size_t begin, std::size_t end) {
+    std::uint64_t value = 0;
+    const char* const last = text.data() + end;
+    const auto [stop, failed] = std::from_chars(text.data() + begin, last, value);
+    if (failed != std::errc() || stop != last) {
+      refuse(std::string(kForm));
+    }
+    return value;
+  };
+  const StepRange steps{.first = number(kKey.size(), dots), .last = number(dots + 2, text.size())};
+  if (steps.first == 0) {
+    refuse("; the first step is 1");
+  }
+  if (steps.first > steps.last) {
+    refuse("; the first of its steps comes after the last");
+  }
+  return steps;
+}
+
 void parse_component(const std::string& text, CommandLine& line) {
   const std::size_t colon = text.find(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) {
@@ -398,6 +435,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   line.use_vet_cache = !given.contains("no-vet-cache");
   if (given.contains("log-level")) {
     line.log_level = parse_log_level(value_of("log-level"));
+  }
+  if (given.contains("profile")) {
+    line.profile = parse_profile(value_of("profile"));
   }
   if (line.action == Action::kDescribe) {
     parse_component(value_of("describe"), line);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "host/log/log.hpp"
+#include "host/train/step_range.hpp"
 
 #include <optional>
 #include <span>
@@ -36,6 +37,7 @@ struct CommandLine {
   std::string describe_type = {};  // a type, or "plugin-id/type"
   std::string explain_id = {};     // an error id, or "all"
   std::optional<LogLevel> log_level = std::nullopt;
+  std::optional<StepRange> profile = std::nullopt;
   bool is_quiet = false;
   bool is_json = false;
   bool use_vet_cache = true;

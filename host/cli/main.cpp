@@ -89,9 +89,9 @@ ExitCode run(const CommandLine& line, const std::string& command) {
     return ExitCode::kDone;
   }
   const auto style = line.is_quiet ? Progress::Style::kQuiet : Progress::Style::kAuto;
-  return run_training(
-             recipe, registry, {.run_dir = line.run_dir, .style = style, .command_line = command})
-      .code;
+  const RunRequest request{
+      .run_dir = line.run_dir, .style = style, .command_line = command, .profile = line.profile};
+  return run_training(recipe, registry, request).code;
 }
 
 ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {

@@ -2,8 +2,11 @@
 
 #include "host/data/read_ahead.hpp"
 
+#include "host/tensor/trace_span.hpp"
+
 #include <algorithm>
 #include <pthread.h>
+#include <shared_mutex>
 #include <utility>
 
 namespace tenon {
@@ -115,7 +118,11 @@ ReadAhead::Turn* ReadAhead::startable() {
 void ReadAhead::run(Turn& turn, std::unique_lock<std::mutex>& lock) {
   turn.state = State::kRunning;
   lock.unlock();
-  turn.task();
+  {
+    const auto traced = is_threaded_ ? begin_traced_work() : std::shared_lock<std::shared_mutex>();
+    const TraceSpan span("read");
+    turn.task();
+  }
   lock.lock();
   turn.state = State::kDone;
   has_failed_ = has_failed_ || turn.has_failed;

@@ -63,12 +63,19 @@ void HookList::fire_to_listeners(uint32_t event) {
   event_.id = event;
   const EventScope scope(event_name(event));
   for (const HookProxy* hook : listeners_[event]) {
+    const TraceSpan span("hook", hook->instance().type());
     try {
       hook->on_event(event_);
     } catch (const Error& error) {
       throw error.with_context(std::string("at ") + event_name(event));
     }
   }
+}
+
+void HookList::fire_traced(uint32_t event) {
+  spans_.begin(event, event_.step);
+  fire_to_listeners(event);
+  spans_.end(event);
 }
 
 bool HookList::fire_in_reverse(uint32_t event, const std::string& message) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The hooks of a run, in order, and the firing of events. An event that no hook asked for costs one
-// load and one compare. Invariant: at `end` and `on_error` every hook is called, whatever the
-// others did. Threads: the train thread alone.
+// load and one compare, and as much again for whether it is profiled. Invariant: at `end` and
+// `on_error` every hook is called, whatever the others did. Threads: the train thread alone.
 #pragma once
 
+#include "host/hook/event_spans.hpp"
 #include "host/hook/run_view.hpp"
 #include "host/plugin/hook_proxy.hpp"
+#include "host/tensor/trace_span.hpp"
 
 #include <array>
 #include <memory>
@@ -34,7 +36,9 @@ class HookList {
   // Calls the hooks that asked for the event, in order. The first error ends the round and is
   // thrown, naming hook and event.
   void fire(uint32_t event) {
-    if (!listeners_[event].empty()) {
+    if (is_tracing()) {
+      fire_traced(event);
+    } else if (!listeners_[event].empty()) {
       fire_to_listeners(event);
     }
   }
@@ -42,14 +46,19 @@ class HookList {
   // end.
   bool fire_in_reverse(uint32_t event, const std::string& message);
 
+  // Ends the spans that a profile still shows as open.
+  void close_spans() { spans_.close(); }
+
   const std::vector<HookProxy>& hooks() const { return hooks_; }
 
  private:
   void fire_to_listeners(uint32_t event);
+  void fire_traced(uint32_t event);
 
   std::vector<HookProxy> hooks_;  // in the order they are called
   std::array<std::vector<const HookProxy*>, TENON_NUM_EVENTS> listeners_;
   tenon_event event_{};
+  EventSpans spans_;
 };
 
 }  // namespace tenon

@@ -14,6 +14,7 @@
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
+#include "host/tensor/trace_span.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -213,6 +214,7 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place) {
 
 void ModelRunner::run_block(uint32_t b, bool record, bool is_recompute, Tape& tape) {
   const ModelBlock& block = graph_.blocks[b];
+  const TraceSpan span(is_recompute ? "recompute of block" : "block", block.name);
   tape.input_handles.clear();
   for (const at::Tensor& input : tape.inputs) {
     tape.input_handles.push_back(borrow(input));
@@ -333,6 +335,7 @@ void ModelRunner::backward_block(uint32_t b, double aux_scale) {
   if (!is_asked) {
     return;
   }
+  const TraceSpan span("backward of block", block.name);
   if (is_recomputed(b)) {
     for (size_t i = 0; i < tape.inputs.size(); ++i) {
       tape.inputs[i] = as_leaf(tape.inputs[i], needs_grad_[block.inputs[i]]);

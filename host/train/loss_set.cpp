@@ -4,6 +4,7 @@
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/tensor/handle.hpp"
+#include "host/tensor/trace_span.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -105,6 +106,7 @@ std::vector<at::Tensor> LossSet::compute(const ModelRunner& runner,
                                          const CallPlace& place) {
   std::vector<at::Tensor> sums;
   for (Entry& entry : entries_) {
+    const TraceSpan span("compute of loss", entry.loss.name);
     const LossProxy& proxy = entry.loss.proxy;
     entry.binding.gather(
         &runner,
@@ -131,6 +133,7 @@ void LossSet::backward(ModelRunner& runner, const std::vector<at::Tensor>& seeds
   const at::AutoGradMode no_grad(false);
   for (size_t i = entries_.size(); i-- > 0;) {
     Entry& entry = entries_[i];
+    const TraceSpan span("backward of loss", entry.loss.name);
     const LossProxy& proxy = entry.loss.proxy;
     std::vector<size_t> wanted;
     std::vector<at::Tensor> leaves;

@@ -321,6 +321,13 @@ class Run {
     sinks.open(folder.path());
     SingleRank collective;
     const SignalWatch signals;
+    std::optional<StepProfile> profile;
+    if (request_.profile.has_value()) {
+      const bool is_on_gpu = parameters.groups().front().data().is_cuda();
+      profile.emplace(*request_.profile,
+                      folder.file("profile.json"),
+                      is_on_gpu ? StepProfile::Devices::kCpuAndGpu : StepProfile::Devices::kCpu);
+    }
     TrainerParts parts{.recipe = recipe_,
                        .plan = plan_,
                        .parameters = parameters,
@@ -337,6 +344,7 @@ class Run {
                        .collective = collective,
                        .signals = &signals,
                        .published = published_,
+                       .profile = profile.has_value() ? &*profile : nullptr,
                        .run_dir = folder.path(),
                        .initialise = [&] {
                          parameters.initialise(*model_,

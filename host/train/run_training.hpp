@@ -10,7 +10,9 @@
 #include "host/plugin/registry.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/outcome.hpp"
+#include "host/train/step_range.hpp"
 
+#include <optional>
 #include <string>
 
 namespace tenon {
@@ -19,6 +21,7 @@ struct RunRequest {
   std::string run_dir;  // "": runs/NAME-TIME
   Progress::Style style = Progress::Style::kAuto;
   std::string command_line;  // for the summary
+  std::optional<StepRange> profile;
 };
 
 // Creates the recipe's components and holds them against each other, without allocating or

@@ -9,6 +9,7 @@
 #include "host/log/log.hpp"
 #include "host/metrics/metrics_service.hpp"
 #include "host/optim/clip.hpp"
+#include "host/tensor/trace_span.hpp"
 #include "host/train/run_failure.hpp"
 
 #include <ATen/Functions.h>
@@ -114,6 +115,10 @@ Outcome Trainer::run() {
     outcome_.reason = failure->what();
     outcome_.error_id = failure->id();
     hooks_.fire_in_reverse(TENON_EVENT_ON_ERROR, failure->what());
+  }
+  if (parts_.profile != nullptr) {
+    hooks_.close_spans();
+    parts_.profile->finish_run(state_.step);
   }
   outcome_.state = state_;
   outcome_.seconds = seconds_so_far();
@@ -238,6 +243,9 @@ void Trainer::run_window() {
 bool Trainer::run_step() {
   ++state_.step;
   parts_.published.set(state_);
+  if (parts_.profile != nullptr) {
+    parts_.profile->begin_step(state_.step);
+  }
   hooks_.event().step = state_.step;
   hooks_.event().microbatch = 0;
   fire(TENON_EVENT_BEFORE_STEP);
@@ -297,6 +305,10 @@ bool Trainer::run_step() {
     log_step();
   }
   fire(TENON_EVENT_AFTER_STEP);
+  if (parts_.profile != nullptr && parts_.profile->ends_with(state_.step)) {
+    hooks_.close_spans();
+    parts_.profile->finish();
+  }
   if (!is_applied) {
     fire(TENON_EVENT_UPDATE_SKIPPED);
   }
@@ -350,6 +362,7 @@ void Trainer::run_microbatch(Microbatch& microbatch) {
 
 // All microbatches of the step; fewer where the window ends: an accumulation never crosses it.
 std::vector<Trainer::Microbatch> Trainer::take_microbatches() {
+  const TraceSpan span("take batches");
   std::vector<Microbatch> microbatches;
   Loader& loader = parts_.train_data.loader();
   for (int64_t i = 0; i < parts_.plan.microbatches_per_step; ++i) {
@@ -476,6 +489,7 @@ at::Tensor Trainer::mean_loss_so_far() const {
 }
 
 void Trainer::finish_gradients() {
+  const TraceSpan span("finish gradients");
   auto& groups = parts_.parameters.groups();
   if (!parts_.plan.counts_ahead) {
     scale_grads(groups, final_scale_);

@@ -21,6 +21,7 @@
 #include "host/train/outcome.hpp"
 #include "host/train/published_state.hpp"
 #include "host/train/signal_watch.hpp"
+#include "host/train/step_profile.hpp"
 
 #include <chrono>
 #include <functional>
@@ -64,6 +65,7 @@ struct TrainerParts {
   Collective& collective;
   const SignalWatch* signals = nullptr;
   PublishedState& published;
+  StepProfile* profile = nullptr;
   std::string run_dir;
   std::function<void()> initialise;  // gives parameters their first values, between the init events
 };

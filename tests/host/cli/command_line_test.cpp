@@ -156,6 +156,37 @@ TEST_CASE("a log level is one of four", "[cli]") {
         "usage.bad_option: --log-level is \"7\"; debug, info, warning or error");
 }
 
+TEST_CASE("the steps of a profile are a range that begins at 1 or later", "[cli]") {
+  const auto steps_of = [](const std::string& text) {
+    return parse_command_line({"--recipe", "a", "--profile", text}).profile;
+  };
+  CHECK(steps_of("steps=20..25") == StepRange{.first = 20, .last = 25});
+  CHECK(steps_of("steps=1..1") == StepRange{.first = 1, .last = 1});
+  CHECK(!parse_command_line({"--recipe", "a"}).profile.has_value());
+  for (const std::string text : {"20..25",
+                                 "steps=20",
+                                 "steps=..",
+                                 "steps=2..",
+                                 "steps=..2",
+                                 "steps=a..b",
+                                 "steps=1..2x",
+                                 "steps= 1..2",
+                                 "steps=-1..2",
+                                 "steps=1...2",
+                                 "steps=1..99999999999999999999"}) {
+    CHECK(failure({"--recipe", "a", "--profile", text}) ==
+          "usage.bad_option: --profile is \"" + text +
+              "\"; it is of the form steps=A..B, as in steps=20..25");
+  }
+  CHECK(failure({"--recipe", "a", "--profile", "steps=0..3"}) ==
+        "usage.bad_option: --profile is \"steps=0..3\"; the first step is 1");
+  CHECK(failure({"--recipe", "a", "--profile", "steps=4..3"}) ==
+        "usage.bad_option: --profile is \"steps=4..3\"; the first of its steps comes after the "
+        "last");
+  CHECK_THAT(failure({"--recipe", "a", "--validate", "--profile", "steps=1..2"}),
+             contains_text("--profile has no effect with --validate"));
+}
+
 TEST_CASE("what is to be described has a kind and a type", "[cli]") {
   for (const std::string text : {"mse", ":mse", "loss:"}) {
     CHECK(failure({"--describe", text}) == "usage.bad_option: --describe is \"" + text +
@@ -174,6 +205,7 @@ TEST_CASE("the help names every option, in lines that fit a terminal", "[cli]") 
                                  "run-dir DIR",
                                  "quiet",
                                  "log-level LEVEL",
+                                 "profile steps=A..B",
                                  "no-vet-cache",
                                  "validate",
                                  "print-recipe",

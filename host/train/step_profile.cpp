@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/step_profile.hpp"
+
+#include "host/log/log.hpp"
+#include "host/tensor/trace_span.hpp"
+
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+namespace kineto = torch::autograd::profiler;
+using torch::profiler::impl::ActivityType;
+
+std::string steps_text(const StepRange& steps) {
+  return steps.first == steps.last
+             ? "step " + std::to_string(steps.first)
+             : "steps " + std::to_string(steps.first) + " to " + std::to_string(steps.last);
+}
+
+}  // namespace
+
+StepProfile::StepProfile(StepRange steps, std::string file, Devices devices)
+    : steps_(steps), file_(std::move(file)), devices_(devices) {
+  // The tracer tells on stderr, as an error, that a machine has no GPU. Nothing else runs yet that
+  // could read the environment.
+  setenv("KINETO_LOG_LEVEL", "99", /*overwrite=*/0);
+}
+
+void StepProfile::start() {
+  torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO,
+                                               /*report_input_shapes=*/true);
+  config.experimental_config.profile_all_threads = true;
+  std::set<ActivityType> activities = {ActivityType::CPU};
+  if (devices_ == Devices::kCpuAndGpu) {
+    activities.insert(ActivityType::CUDA);
+  }
+  const auto pause = pause_traced_work();
+  try {
+    kineto::prepareProfiler(config, activities);
+    kineto::enableProfiler(config, activities);
+  } catch (const c10::Error& error) {
+    log_warning(std::string("no profile: ") + error.what_without_backtrace());
+    return;
+  }
+  g_is_tracing.store(true, std::memory_order_relaxed);
+  is_on_ = true;
+}
+
+void StepProfile::finish() {
+  if (!is_on_) {
+    return;
+  }
+  is_on_ = false;
+  try {
+    std::unique_ptr<kineto::ProfilerResult> result;
+    {
+      const auto pause = pause_traced_work();
+      g_is_tracing.store(false, std::memory_order_relaxed);
+      result = kineto::disableProfiler();
+    }
+    result->save(file_);
+  } catch (const c10::Error& error) {
+    log_warning(std::string("no profile: ") + error.what_without_backtrace());
+    return;
+  }
+  std::error_code failed;
+  const auto size = std::filesystem::file_size(file_, failed);
+  if (failed || size == 0) {
+    log_warning("the profile could not be written to " + file_);
+    return;
+  }
+  log_info("the profile of " + steps_text(steps_) + " is in " + file_);
+}
+
+void StepProfile::finish_run(uint64_t last_step) {
+  finish();
+  if (last_step < steps_.first) {
+    log_warning("no profile: the run ended at step " + std::to_string(last_step) + ", before " +
+                steps_text(steps_));
+  }
+}
+
+}  // namespace tenon
