@@ -6,6 +6,7 @@
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/plugin/model_proxy.hpp"
+#include "host/tensor/dtype.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -27,11 +28,40 @@ std::vector<Axis> read_axes(const tenon_axis* axes, size_t num_axes) {
   return result;
 }
 
-std::vector<int64_t> read_shape(const int64_t* shape, size_t ndim, const std::string& of) {
+// More axes than any tensor has; a larger number is taken for memory that was never set.
+constexpr size_t kMaxAxes = 64;
+
+void check_dtype(uint32_t dtype, const std::string& of) {
+  const bool is_class = dtype >= TENON_CLASS_FIRST && dtype <= TENON_CLASS_ANY;
+  if (!is_dtype(dtype) && !is_class) {
+    refuse(of + " has " + dtype_name(dtype) + ", which is neither a dtype nor a class of them");
+  }
+}
+
+void check_array(const void* array, size_t count, const std::string& of) {
+  if (array == nullptr && count > 0) {
+    refuse(of + " is null, and " + std::to_string(count) + " long");
+  }
+}
+
+// `dtype` must have been checked.
+std::vector<int64_t> read_shape(const int64_t* shape,
+                                size_t ndim,
+                                uint32_t dtype,
+                                const std::string& of) {
+  if (ndim > kMaxAxes) {
+    refuse(of + " has " + std::to_string(ndim) + " axes, more than any tensor");
+  }
+  check_array(shape, ndim, "the shape of " + of);
   std::vector<int64_t> result(shape, shape + ndim);
+  // A class is at most f64.
+  auto bytes = static_cast<int64_t>(is_dtype(dtype) ? dtype_size(dtype) : sizeof(double));
   for (const int64_t size : result) {
     if (size < 0) {
       refuse(of + " has a negative size");
+    }
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes)) {
+      refuse(of + " is larger than any memory");
     }
   }
   return result;
@@ -44,7 +74,12 @@ class GraphBuilder {
   uint32_t add_value(const tenon_value_spec& spec) {
     ModelValue value;
     value.name = take_name(spec.name, "value", value_names_, graph_.values.size());
+    const std::string called = "value '" + value.name + "'";
+    check_dtype(spec.dtype, called);
     if (spec.axes != nullptr) {
+      if (spec.num_axes > kMaxAxes) {
+        refuse(called + " has " + std::to_string(spec.num_axes) + " axes, more than any tensor");
+      }
       value.axes = read_axes(spec.axes, spec.num_axes);
     }
     value.dtype = spec.dtype;
@@ -81,7 +116,9 @@ class GraphBuilder {
       parameter.flags = other.flags;
       parameter.same_as = target;
     } else {
-      parameter.shape = read_shape(spec.shape, spec.ndim, "parameter '" + parameter.name + "'");
+      const std::string called = "parameter '" + parameter.name + "'";
+      check_dtype(spec.dtype, called);
+      parameter.shape = read_shape(spec.shape, spec.ndim, spec.dtype, called);
       parameter.dtype = spec.dtype;
       parameter.flags = spec.flags;
       parameter.init = spec.init;
@@ -99,7 +136,9 @@ class GraphBuilder {
   uint32_t add_buffer(const tenon_buffer_spec& spec) {
     ModelBuffer buffer;
     buffer.name = take_name(spec.name, "buffer", buffer_names_, graph_.buffers.size());
-    buffer.shape = read_shape(spec.shape, spec.ndim, "buffer '" + buffer.name + "'");
+    const std::string called = "buffer '" + buffer.name + "'";
+    check_dtype(spec.dtype, called);
+    buffer.shape = read_shape(spec.shape, spec.ndim, spec.dtype, called);
     buffer.dtype = spec.dtype;
     buffer.kind = spec.kind;
     graph_.buffers.push_back(std::move(buffer));
@@ -194,6 +233,7 @@ class GraphBuilder {
                                             size_t limit,
                                             const std::string& block,
                                             const char* what) {
+    check_array(indices, count, std::string("the list of ") + what + "s of block '" + block + "'");
     std::vector<uint32_t> result(indices, indices + count);
     for (const uint32_t index : result) {
       if (index >= limit) {

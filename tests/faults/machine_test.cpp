@@ -2,6 +2,7 @@
 //
 // What the machine refuses: space on the disk, memory, a reader of the output. By limits of the
 // process, which bind for root too.
+#include <cstdint>
 #include <filesystem>
 
 #include "tests/recipes/host_run.hpp"
@@ -14,6 +15,66 @@ TEST_CASE("a run whose output nobody reads goes on to its end", "[faults]") {
   INFO(run.result().err);
   CHECK(run.result().exit_code == 0);
   CHECK(run.summary()["steps"] == 6);
+}
+
+TEST_CASE("a disk that is full while figures are written costs the figures, not the run",
+          "[faults]") {
+  // 12 KiB hold the recipe and the first lines, not those of 400 steps.
+  const HostRun run(small_recipe(R"({"train": {"steps": 400}})"), {}, {.file_size_limit = 12288});
+  INFO(run.result().err);
+  CHECK(run.result().exit_code == 0);
+  CHECK_THAT(run.result().err, contains_text("warning: [plugin.failed] metric_sink \"jsonl\""));
+  CHECK_THAT(run.result().err, contains_text("metrics.jsonl: File too large"));
+  const std::string figures = run.file("metrics.jsonl");
+  REQUIRE_FALSE(figures.empty());
+  CHECK(figures.back() == '\n');  // no half a line
+  CHECK(run.summary()["steps"] == 400);
+}
+
+TEST_CASE("a disk that is full from the beginning leaves no run folder", "[faults]") {
+  const HostRun run(small_recipe(), {}, {.file_size_limit = 0});
+  INFO(run.result().err);
+  CHECK(run.result().exit_code == 2);
+  CHECK_THAT(run.result().err, contains_text("[run.dir_unwritable]"));
+  CHECK_FALSE(std::filesystem::exists(run.run_dir()));
+}
+
+TEST_CASE("a run folder below a file is refused, for root too", "[faults]") {
+  const ScratchFolder folder;
+  const auto file = folder.write("file", "precious");
+  const HostRun run(small_recipe(), {"--run-dir", (file / "run").string()});
+  INFO(run.result().err);
+  CHECK(run.result().exit_code == 2);
+}
+
+TEST_CASE("a model that asks for more memory than there is ends with 4, and is named", "[faults]") {
+  // 2^17 x 2^17 weights, 64 GiB, which this plugin takes by itself, of 16 GiB of addresses.
+  const HostRun run(small_recipe(R"({"model": {"options": {"hidden": [131072, 131072]}}})"),
+                    {},
+                    {.memory_limit = std::uint64_t{16} << 30});
+  INFO(run.result().err);
+  CHECK(run.result().exit_code == 4);
+  CHECK_THAT(run.result().err, contains_text("model \"mlp\""));
+  CHECK_THAT(run.result().err, contains_text("can't allocate memory"));
+  CHECK_FALSE(std::filesystem::exists(run.run_dir()));
+}
+
+TEST_CASE("memory that runs out in the host has an id of its own, and ends with 5", "[faults]") {
+  const ScratchFolder folder;
+  const auto text = folder.write("text.txt", std::string(1000, 'a'));
+  // The same size of weights, but the host takes the memory of this model's.
+  const HostRun run(small_recipe(R"({"model": {"type": "llama", "options": {"in_features": null,
+    "hidden": null, "out_features": null, "vocab_size": 131072, "hidden_size": 131072,
+    "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1024}},
+    "data": {"train": {"type": "text", "options": {"samples": null, "path": ")" +
+                                 text.string() + R"(", "sequence_length": 8}}}})"),
+                    {},
+                    {.memory_limit = std::uint64_t{16} << 30});
+  INFO(run.result().err);
+  CHECK(run.result().exit_code == 5);
+  CHECK_THAT(run.result().err, contains_text("[run.out_of_memory]"));
+  CHECK(run.summary()["error_id"] == "run.out_of_memory");
+  CHECK(run.summary()["steps"] == 0);
 }
 
 }  // namespace tenon

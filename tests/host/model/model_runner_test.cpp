@@ -38,6 +38,9 @@ struct TestModel {
   std::vector<std::string> inputs;
   size_t num_values = 0;
   std::vector<std::vector<int64_t>> parameters;
+  uint32_t parameter_dtype = TENON_CLASS_PARAM;
+  bool has_null_shapes = false;
+  bool has_null_inputs = false;
   std::vector<TestBlock> blocks;
   std::function<void(const tenon_backward_args*)> backward;
   Tensors leaves;  // of materialized blocks
@@ -73,9 +76,9 @@ struct TestModel {
       tenon_parameter_spec spec{};
       spec.struct_size = sizeof(spec);
       spec.name = name.c_str();
-      spec.shape = model.parameters[p].data();
+      spec.shape = model.has_null_shapes ? nullptr : model.parameters[p].data();
       spec.ndim = model.parameters[p].size();
-      spec.dtype = TENON_CLASS_PARAM;
+      spec.dtype = model.parameter_dtype;
       spec.init = model.leaves.empty() ? TENON_INIT_NORMAL : TENON_INIT_MODULE;
       spec.init_b = 0.5;
       spec.split_axis = -1;
@@ -93,7 +96,7 @@ struct TestModel {
       spec.struct_size = sizeof(spec);
       spec.name = name.c_str();
       spec.flags = block.flags;
-      spec.inputs = block.inputs.data();
+      spec.inputs = model.has_null_inputs ? nullptr : block.inputs.data();
       spec.num_inputs = block.inputs.size();
       spec.outputs = block.outputs.data();
       spec.num_outputs = block.outputs.size();
@@ -457,6 +460,26 @@ TEST_CASE("a graph that contradicts itself is refused with names", "[model]") {
   CHECK_THAT(message_of(unused), contains_text("'p3' is used by no block"));
   TestModel none;
   CHECK_THAT(message_of(none), contains_text("no blocks"));
+  TestModel huge = skip_model();
+  huge.parameters.push_back({int64_t{1} << 40, int64_t{1} << 40});
+  CHECK_THAT(message_of(huge), contains_text("is larger than any memory"));
+  TestModel negative = skip_model();
+  negative.parameters.push_back({2, -1});
+  CHECK_THAT(message_of(negative), contains_text("has a negative size"));
+  TestModel deep = skip_model();
+  deep.parameters.emplace_back(1000, 1);
+  CHECK_THAT(message_of(deep), contains_text("1000 axes, more than any tensor"));
+  TestModel shapeless = skip_model();
+  shapeless.parameters.push_back({2});
+  shapeless.has_null_shapes = true;
+  CHECK_THAT(message_of(shapeless), contains_text("is null, and"));
+  TestModel odd = skip_model();
+  odd.parameters.push_back({2});
+  odd.parameter_dtype = 77;
+  CHECK_THAT(message_of(odd), contains_text("dtype 77"));
+  TestModel listless = skip_model();
+  listless.has_null_inputs = true;
+  CHECK_THAT(message_of(listless), contains_text("the list of inputs of block 'block0' is null"));
 }
 
 }  // namespace tenon
