@@ -30,8 +30,8 @@ constexpr std::uint32_t bit(Action action) {
   return 1U << static_cast<unsigned>(action);
 }
 
-constexpr std::uint32_t kOnRecipe =
-    bit(Action::kTrain) | bit(Action::kValidate) | bit(Action::kPrintRecipe);
+constexpr std::uint32_t kOnRecipe = bit(Action::kTrain) | bit(Action::kEvaluate) |
+                                    bit(Action::kValidate) | bit(Action::kPrintRecipe);
 constexpr std::uint32_t kOnPlugins = kOnRecipe | bit(Action::kListPlugins) | bit(Action::kDescribe);
 
 enum class Repeat { kNo, kYes };
@@ -60,13 +60,13 @@ constexpr std::array kRunOptions = {
                "may be given several times"},
     OptionSpec{"run-dir",
                "DIR",
-               bit(Action::kTrain),
+               bit(Action::kTrain) | bit(Action::kEvaluate),
                Repeat::kNo,
                "the folder that the run makes for its log, metrics and recipe; without it\n"
                "runs/NAME-TIME"},
     OptionSpec{"quiet",
                "",
-               bit(Action::kTrain) | bit(Action::kValidate),
+               bit(Action::kTrain) | bit(Action::kEvaluate) | bit(Action::kValidate),
                Repeat::kNo,
                "print warnings and errors alone"},
     OptionSpec{"log-level",
@@ -88,6 +88,11 @@ constexpr std::array kRunOptions = {
 };
 
 constexpr std::array kActionOptions = {
+    OptionSpec{"eval-only",
+               "",
+               bit(Action::kEvaluate),
+               Repeat::kNo,
+               "evaluate the recipe's sets with the initial parameters, and stop"},
     OptionSpec{"validate",
                "",
                bit(Action::kValidate),
@@ -263,6 +268,8 @@ GivenOptions collect(const std::vector<std::string>& arguments) {
 // The option that asks for an action; "" for training, which none asks for.
 std::string_view option_of(Action action) {
   switch (action) {
+    case Action::kEvaluate:
+      return "eval-only";
     case Action::kValidate:
       return "validate";
     case Action::kPrintRecipe:
@@ -288,7 +295,8 @@ Action choose_action(const GivenOptions& given) {
     return Action::kHelp;  // whoever asks for help beside something else is helped best by it
   }
   Action chosen = Action::kTrain;
-  for (const Action action : {Action::kValidate,
+  for (const Action action : {Action::kEvaluate,
+                              Action::kValidate,
                               Action::kPrintRecipe,
                               Action::kListPlugins,
                               Action::kDescribe,

@@ -18,6 +18,7 @@ namespace tenon {
 
 enum class Action {
   kTrain,
+  kEvaluate,
   kValidate,
   kPrintRecipe,
   kListPlugins,

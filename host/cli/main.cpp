@@ -89,8 +89,11 @@ ExitCode run(const CommandLine& line, const std::string& command) {
     return ExitCode::kDone;
   }
   const auto style = line.is_quiet ? Progress::Style::kQuiet : Progress::Style::kAuto;
-  const RunRequest request{
-      .run_dir = line.run_dir, .style = style, .command_line = command, .profile = line.profile};
+  const RunRequest request{.run_dir = line.run_dir,
+                           .style = style,
+                           .command_line = command,
+                           .profile = line.profile,
+                           .is_eval_only = line.action == Action::kEvaluate};
   return run_training(recipe, registry, request).code;
 }
 
@@ -115,6 +118,7 @@ ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {
     case Action::kValidate:
     case Action::kPrintRecipe:
     case Action::kTrain:
+    case Action::kEvaluate:
       break;
   }
   return run(line, shell_text(words));

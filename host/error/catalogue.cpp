@@ -99,6 +99,7 @@ constexpr auto kErrors = std::to_array<ErrorEntry>({
     {"recipe.indivisible", ExitCode::kRecipe, "the global batch is no multiple of the microbatch"},
     {"recipe.invalid", ExitCode::kRecipe, "the recipe has several errors"},
     {"recipe.missing_key", ExitCode::kRecipe, "a key that is needed is missing"},
+    {"recipe.no_eval", ExitCode::kRecipe, "there is no dataset to evaluate on"},
     {"recipe.no_horizon", ExitCode::kRecipe, "nothing says when training ends"},
     {"recipe.no_total",
      ExitCode::kRecipe,

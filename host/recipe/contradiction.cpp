@@ -21,6 +21,10 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kMaxName = 100;
+// It is a part of the names of figures, which may have 100 characters.
+constexpr std::size_t kMaxEvalName = 40;
+
 class Rules {
  public:
   Rules(const json& root, const PlaceMap& places, std::vector<Problem>& problems)
@@ -34,7 +38,7 @@ class Rules {
     } else if (models != nullptr && models->size() > 1) {
       not_available("/models", "several models", name_list(keys_of(*models)));
     }
-    check_names("/models", models);
+    check_names("/models", models, kMaxName);
   }
 
   void check_losses() {
@@ -59,10 +63,7 @@ class Rules {
   void check_eval() {
     const json* const eval = object_at("/data/eval");
     if (eval != nullptr && !is_single_dataset(*eval)) {
-      if (eval->size() > 1) {
-        not_available("/data/eval", "several evaluation sets", name_list(keys_of(*eval)));
-      }
-      check_names("/data/eval", eval);
+      check_names("/data/eval", eval, kMaxEvalName);
     }
     const json* const given = find_at(root_, "/data/eval");
     if (given == nullptr || !given->is_null()) {
@@ -235,17 +236,18 @@ class Rules {
   }
 
   // Names become parts of file names and of the names of metrics.
-  void check_names(const std::string& pointer, const json* named) {
+  void check_names(const std::string& pointer, const json* named, std::size_t max_size) {
     for (const std::string& name :
          named != nullptr ? keys_of(*named) : std::vector<std::string>()) {
       const bool is_good =
-          !name.empty() && name.size() <= 100 && std::ranges::all_of(name, [](char c) {
+          !name.empty() && name.size() <= max_size && std::ranges::all_of(name, [](char c) {
             return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                    c == '_' || c == '-';
           });
       if (!is_good) {
         add("recipe.bad_value", join_pointer(pointer, name), "not a name", "");
-        problems_.back().expected = "letters, digits, '_' and '-'";
+        problems_.back().expected =
+            "letters, digits, '_' and '-', at most " + std::to_string(max_size);
         problems_.back().found = brief_value(name);
       }
     }

@@ -6,6 +6,10 @@
 
 namespace tenon {
 
+std::string eval_prefix(const EvalSetUse& set) {
+  return set.name.empty() ? "eval/" : "eval/" + set.name + "/";
+}
+
 std::int64_t microbatches_per_step(const Recipe& recipe, std::int64_t num_ranks) {
   if (!recipe.train.global_batch_size) {
     return recipe.train.gradient_accumulation;

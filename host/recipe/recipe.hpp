@@ -74,6 +74,9 @@ struct EvalSetUse {
   ComponentUse use;
 };
 
+// What the names of a set's figures begin with: "eval/", or "eval/NAME/".
+std::string eval_prefix(const EvalSetUse& set);
+
 enum class LastBatch { kShort, kDrop };
 
 struct DataRecipe {
@@ -84,7 +87,7 @@ struct DataRecipe {
   LastBatch last = LastBatch::kShort;
   std::optional<double> timeout_seconds;  // of a call into a dataset; none: for ever
   ComponentUse train;
-  std::vector<EvalSetUse> eval;  // none or one
+  std::vector<EvalSetUse> eval;  // by name, or one without
 };
 
 // Parameters whose name matches a pattern. `use.options` are whole: the optimizer's own (where the

@@ -104,7 +104,7 @@ constexpr char kSchemaText[] = R"json({
         "description": "what becomes of a global batch that is not full"},
       "train": {"$ref": "#/definitions/dataset"},
       "eval": {"type": ["object", "null"], "default": null,
-        "description": "the dataset to evaluate on, or an object with one dataset by name"}}},
+        "description": "the dataset to evaluate on, or an object with datasets by name"}}},
   "features": {"x-tenon-unavailable": {"what": "features", "unless": [[]]}},
   "tables": {"x-tenon-unavailable": {"what": "embedding tables", "unless": [{}]}},
   "loss": {"$ref": "#/definitions/loss"},

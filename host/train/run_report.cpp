@@ -47,11 +47,14 @@ std::string header_text(const RunReport& report) {
 std::string last_line(const RunReport& report, const Outcome& outcome) {
   std::string line = outcome.word();
   line += ": " + outcome.reason + " in " + duration_text(outcome.seconds);
-  const auto eval = outcome.last_metrics.find("eval/loss");
-  if (eval != outcome.last_metrics.end()) {
-    char text[48];
-    std::snprintf(text, sizeof(text), "; eval/loss %.4f", eval->second);
-    line += text;
+  for (const EvalSetUse& set : report.recipe.data.eval) {
+    const std::string name = eval_prefix(set) + "loss";
+    const auto loss = outcome.last_metrics.find(name);
+    if (loss != outcome.last_metrics.end()) {
+      char value[32];
+      std::snprintf(value, sizeof(value), "%.4f", loss->second);
+      line += "; " + name + " " + value;
+    }
   }
   return line + "; " + report.run_dir;
 }

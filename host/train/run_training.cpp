@@ -24,6 +24,7 @@
 #include <c10/core/ScalarTypeToTypeMeta.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <tenon_build.hpp>
@@ -89,9 +90,9 @@ class Run {
     set_up_device(recipe_, dtype_);
     model_.emplace(factory_.create(recipe_.model.use, "model"));
     train_source_.emplace(DatasetProxy(factory_.create(recipe_.data.train, "data/train")));
-    if (!recipe_.data.eval.empty()) {
-      eval_source_.emplace(
-          DatasetProxy(factory_.create(recipe_.data.eval.front().use, "data/eval")));
+    for (const EvalSetUse& set : recipe_.data.eval) {
+      const std::string place = set.name.empty() ? "data/eval" : "data/eval/" + set.name;
+      eval_sources_.emplace_back(DatasetProxy(factory_.create(set.use, place)));
     }
     std::vector<NamedLoss> losses;
     for (size_t i = 0; i < recipe_.losses.size(); ++i) {
@@ -124,8 +125,8 @@ class Run {
     losses_.emplace(std::move(losses), graph_, recipe_.model.name, exec_);
     metric_set_.emplace(std::move(metrics), graph_, recipe_.model.name, exec_);
     check_fields(*train_source_);
-    if (eval_source_.has_value()) {
-      check_fields(*eval_source_);
+    for (ProxySource& source : eval_sources_) {
+      check_fields(source);
     }
     optimizer_plan_ = plan_optimizers(recipe_.optimizer, graph_);
     for (size_t i = 0; i < optimizer_plan_.partitions.size(); ++i) {
@@ -270,9 +271,11 @@ class Run {
                                              (graph_.blocks.size() == 1 ? " block" : " blocks")));
     report.components.push_back(
         reported("data", train_source_->proxy().instance(), size_text(*train_source_)));
-    if (eval_source_.has_value()) {
-      report.components.push_back(
-          reported("eval", eval_source_->proxy().instance(), size_text(*eval_source_)));
+    for (size_t i = 0; i < eval_sources_.size(); ++i) {
+      const std::string& name = recipe_.data.eval[i].name;
+      report.components.push_back(reported(name.empty() ? "eval" : "eval/" + name,
+                                           eval_sources_[i].proxy().instance(),
+                                           size_text(eval_sources_[i])));
     }
     report.components.insert(
         report.components.end(), report_components_.begin(), report_components_.end());
@@ -312,9 +315,12 @@ class Run {
                                                                      : RecomputeMode::kNone);
     OptimizerDriver optimizer(std::move(partitions_), parameters.groups(), exec_);
     DataStream train_data(*train_source_, loader_options());
-    std::optional<DataStream> eval_data;
-    if (eval_source_.has_value()) {
-      eval_data.emplace(*eval_source_, for_evaluation(loader_options(), recipe_.eval.batches));
+    std::deque<DataStream> eval_data;
+    std::vector<EvalSet> eval_sets;
+    for (size_t i = 0; i < eval_sources_.size(); ++i) {
+      DataStream& data = eval_data.emplace_back(
+          eval_sources_[i], for_evaluation(loader_options(), recipe_.eval.batches));
+      eval_sets.push_back({eval_prefix(recipe_.data.eval[i]), &data});
     }
     MetricBook metrics;
     SinkList sinks(std::move(sink_proxies_));
@@ -337,7 +343,8 @@ class Run {
                        .optimizer = optimizer,
                        .lr_scheduler = scheduler_.has_value() ? &*scheduler_ : nullptr,
                        .train_data = train_data,
-                       .eval_data = eval_data.has_value() ? &*eval_data : nullptr,
+                       .eval_sets = std::move(eval_sets),
+                       .is_eval_only = request_.is_eval_only,
                        .metrics = metrics,
                        .sinks = sinks,
                        .progress = progress,
@@ -368,7 +375,7 @@ class Run {
   ComponentFactory factory_;
   std::optional<ModelProxy> model_;
   std::optional<ProxySource> train_source_;
-  std::optional<ProxySource> eval_source_;
+  std::deque<ProxySource> eval_sources_;  // in the order of the recipe
   std::optional<LrSchedulerProxy> scheduler_;
   std::vector<HookProxy> hooks_;
   std::vector<MetricSinkProxy> sink_proxies_;
@@ -389,6 +396,11 @@ void check_training(const Recipe& recipe, PluginRegistry& registry) {
 }
 
 Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRequest& request) {
+  if (request.is_eval_only && recipe.data.eval.empty()) {
+    throw Error(
+        "recipe.no_eval",
+        recipe.file + ": --eval-only needs a dataset to evaluate on; name one in /data/eval");
+  }
   Run run(recipe, registry, request);
   run.check();
   return run.train();

@@ -22,6 +22,7 @@ struct RunRequest {
   Progress::Style style = Progress::Style::kAuto;
   std::string command_line;  // for the summary
   std::optional<StepRange> profile;
+  bool is_eval_only = false;  // evaluate with the initial parameters, in place of training
 };
 
 // Creates the recipe's components and holds them against each other, without allocating or
@@ -30,7 +31,8 @@ struct RunRequest {
 // Errors  as run_training's before the folder exists
 void check_training(const Recipe& recipe, PluginRegistry& registry);
 
-// Errors  whatever ends a run before its folder exists; later errors are in the outcome
+// Errors  recipe.no_eval; whatever ends a run before its folder exists; later errors are in the
+// outcome
 Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRequest& request);
 
 }  // namespace tenon

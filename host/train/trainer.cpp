@@ -126,12 +126,9 @@ Outcome Trainer::run() {
   hooks_.fire_in_reverse(TENON_EVENT_END, outcome_.reason);
   parts_.train_data.close_window();
   parts_.sinks.flush();
-  std::vector<std::string> reported = {"loss", "eval/loss", "lr", "grad_norm"};
+  std::vector<std::string> reported = {"loss", "lr", "grad_norm"};
   for (const std::string& name : parts_.metric_set.training_figures()) {
     reported.push_back(name);
-  }
-  for (const std::string& name : parts_.metric_set.evaluation_figures()) {
-    reported.push_back("eval/" + name);
   }
   for (const std::string& name : reported) {
     if (const auto value = parts_.metrics.last(name)) {
@@ -149,7 +146,14 @@ void Trainer::train() {
   start_ = std::chrono::steady_clock::now();
   logged_at_ = start_;
   settle_wishes();
-  if (eval_.at_start) {
+  if (parts_.is_eval_only) {
+    if (!is_over()) {
+      evaluate();
+    }
+    end_with(ExitCode::kDone, "evaluated the initial parameters");
+    return;
+  }
+  if (eval_.at_start && !is_over()) {
     evaluate();
   }
   if (parts_.train_data.source().info().has_windows) {
@@ -315,7 +319,7 @@ bool Trainer::run_step() {
   microbatches_ = nullptr;
   const bool is_due = eval_.every_steps > 0 &&
                       state_.step % static_cast<uint64_t>(eval_.every_steps) == 0 &&
-                      parts_.eval_data != nullptr;
+                      !parts_.eval_sets.empty();
   if (is_due || decision.has(Vote::kEvaluate)) {
     evaluate();
   }
@@ -510,7 +514,7 @@ void Trainer::finish_gradients() {
 void Trainer::evaluate() {
   // The same parameters give the same figures: two reasons to evaluate after one step are one
   // evaluation.
-  if (parts_.eval_data == nullptr || evaluated_step_ == state_.step) {
+  if (parts_.eval_sets.empty() || evaluated_step_ == state_.step || is_evaluation_cut()) {
     return;
   }
   const auto began = std::chrono::steady_clock::now();
@@ -521,23 +525,51 @@ void Trainer::evaluate() {
   event.window = 0;
   event.window_label = "";
   fire(TENON_EVENT_BEFORE_EVALUATE);
-  DataStream& data = *parts_.eval_data;
+  std::string line = "step " + std::to_string(state_.step);
+  const bool is_whole = std::ranges::all_of(
+      parts_.eval_sets, [&](const EvalSet& set) { return evaluate_set(set, line); });
+  // A record of its own: what training has gathered so far stays for its next record.
+  const MetricRecord record = parts_.metrics.close(state_.step, "eval/");
+  for (const auto& [name, value] : record.values) {
+    outcome_.last_metrics[name] = value;
+  }
+  if (!record.values.empty()) {
+    parts_.sinks.write(record);
+    parts_.progress.say(line);
+  }
+  if (is_whole) {
+    evaluated_step_ = state_.step;
+    fire(TENON_EVENT_AFTER_EVALUATE);  // hooks look for all figures there
+  }
+  hooks_.event() = saved;
+  settle_wishes();
+  paused_seconds_ +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+bool Trainer::evaluate_set(const EvalSet& set, std::string& line) {
+  tenon_event& event = hooks_.event();
+  DataStream& data = *set.data;
   data.begin_epoch(0);
   fire(TENON_EVENT_BEFORE_EPOCH);
   std::vector<at::Tensor> sums(parts_.losses.size(), at::zeros({}, at::kDouble));
   std::vector<at::Tensor> counts = sums;
   parts_.metric_set.begin_evaluation();
   uint64_t microbatch = 0;
-  for (uint64_t window = 0; !any_rank(!data.next_window()); ++window) {
-    const FigurePrefix prefix("eval/");
+  bool is_whole = true;
+  for (uint64_t window = 0; is_whole && !any_rank(!data.next_window()); ++window) {
+    const FigurePrefix prefix(set.prefix);
     event.window = window;
     event.window_label = data.window_label().c_str();
-    evaluate_window(microbatch, sums, counts);
+    is_whole = evaluate_window(data, microbatch, sums, counts);
   }
   event.window = 0;
   event.window_label = "";
   data.close_window();
   fire(TENON_EVENT_AFTER_EPOCH);
+  if (!is_whole) {
+    return false;
+  }
   double total = 0;
   for (size_t l = 0; l < sums.size(); ++l) {
     double pair[2] = {sums[l].item<double>(), counts[l].item<double>()};
@@ -548,42 +580,34 @@ void Trainer::evaluate() {
     const double mean = pair[0] / pair[1];
     total += parts_.losses.weight(l) * mean;
     if (sums.size() > 1) {
-      parts_.metrics.set("eval/loss/" + parts_.losses.name(l), mean);
+      parts_.metrics.set(set.prefix + "loss/" + parts_.losses.name(l), mean);
     }
   }
-  parts_.metrics.set("eval/loss", total);
-  char text[64];
-  std::snprintf(text,
-                sizeof(text),
-                "step %llu  eval/loss %.4f",
-                static_cast<unsigned long long>(state_.step),
-                total);
-  std::string line = text;
-  for (const auto& [name, value] :
+  parts_.metrics.set(set.prefix + "loss", total);
+  char value[32];
+  std::snprintf(value, sizeof(value), "%.4f", total);
+  line += "  " + set.prefix + "loss " + value;
+  for (const auto& [name, figure] :
        parts_.metric_set.end_evaluation(parts_.collective, CallPlace{state_.step, 0, false})) {
-    parts_.metrics.set("eval/" + name, value);
-    std::snprintf(text, sizeof(text), " %.4f", value);
-    line += "  eval/" + name + text;
+    parts_.metrics.set(set.prefix + name, figure);
+    std::snprintf(value, sizeof(value), "%.4f", figure);
+    line += "  " + set.prefix + name + " " + value;
   }
-  evaluated_step_ = state_.step;
-  // A record of its own: what training has gathered so far stays for its next record.
-  const MetricRecord record = parts_.metrics.close(state_.step, "eval/");
-  parts_.sinks.write(record);
-  parts_.progress.say(line);
-  fire(TENON_EVENT_AFTER_EVALUATE);
-  hooks_.event() = saved;
-  settle_wishes();
-  paused_seconds_ +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return true;
 }
 
-void Trainer::evaluate_window(uint64_t& microbatch,
+bool Trainer::evaluate_window(DataStream& data,
+                              uint64_t& microbatch,
                               std::vector<at::Tensor>& sums,
                               std::vector<at::Tensor>& counts) {
   tenon_event& event = hooks_.event();
-  DataStream& data = *parts_.eval_data;
   fire(TENON_EVENT_BEFORE_WINDOW);
-  while (auto batch = data.loader().next()) {
+  bool is_cut = is_evaluation_cut();
+  while (!is_cut) {
+    auto batch = data.loader().next();
+    if (!batch.has_value()) {
+      break;
+    }
     event.microbatch = microbatch;
     const CallPlace place{state_.step, static_cast<uint32_t>(microbatch), false};
     batch_ = &*batch;
@@ -607,12 +631,29 @@ void Trainer::evaluate_window(uint64_t& microbatch,
     parts_.model.clear();
     batch_ = nullptr;
     ++microbatch;
+    is_cut = is_evaluation_cut();
   }
   event.microbatch = 0;
-  if (!data.has_reached_limit()) {
+  if (!is_cut && !data.has_reached_limit()) {
     fire(TENON_EVENT_OUT_OF_DATA);
   }
   fire(TENON_EVENT_AFTER_WINDOW);
+  return !is_cut;
+}
+
+// An evaluation may take longer than whoever sends a signal waits. What it has not told yet is left
+// undone, so that a run that had reached its end is stopped early after all. On one rank nobody
+// else has to be asked.
+bool Trainer::is_evaluation_cut() {
+  if (parts_.collective.world_size() > 1 || !is_interrupted()) {
+    return false;
+  }
+  if (!is_over_ || outcome_.code == ExitCode::kDone) {
+    is_over_ = true;
+    outcome_.code = ExitCode::kStopped;
+    outcome_.reason = interruption_text();
+  }
+  return true;
 }
 
 // ---- deciding ----
@@ -636,11 +677,23 @@ void Trainer::settle_wishes() {
   }
 }
 
-void Trainer::vote_on_interruption() {
-  if (parts_.signals != nullptr && parts_.signals->received() != 0) {
-    agreement_.vote(Vote::kInterrupted);
+bool Trainer::is_interrupted() const {
+  const bool is_signalled = parts_.signals != nullptr && parts_.signals->received() != 0;
+  return is_signalled ||
+         (!train_.kill_switch.empty() && access(train_.kill_switch.c_str(), F_OK) == 0);
+}
+
+std::string Trainer::interruption_text() const {
+  const int signal = parts_.signals != nullptr ? parts_.signals->received() : 0;
+  if (signal != 0) {
+    return std::string("received ") + SignalWatch::name(signal);
   }
-  if (!train_.kill_switch.empty() && access(train_.kill_switch.c_str(), F_OK) == 0) {
+  return is_interrupted() ? "the kill switch " + train_.kill_switch + " is there"
+                          : "another rank was interrupted";
+}
+
+void Trainer::vote_on_interruption() {
+  if (is_interrupted()) {
     agreement_.vote(Vote::kInterrupted);
   }
 }
@@ -653,12 +706,7 @@ void Trainer::act_on(const Decision& decision) {
   const bool is_signalled = parts_.collective.world_size() == 1 && parts_.signals != nullptr &&
                             parts_.signals->received() != 0;
   if (decision.has(Vote::kInterrupted) || is_signalled) {
-    const int signal = parts_.signals != nullptr ? parts_.signals->received() : 0;
-    end_with(ExitCode::kStopped,
-             signal != 0 ? std::string("received ") + SignalWatch::name(signal)
-             : !train_.kill_switch.empty() && access(train_.kill_switch.c_str(), F_OK) == 0
-                 ? "the kill switch " + train_.kill_switch + " is there"
-                 : "another rank was interrupted");
+    end_with(ExitCode::kStopped, interruption_text());
   }
 }
 
@@ -802,7 +850,7 @@ void Trainer::wish(uint32_t wishes, const std::string& reason) {
     throw Error("hook.bad_wish",
                 "this release has no checkpoints yet: it can skip an update, evaluate and stop");
   }
-  if ((wishes & TENON_WISH_EVALUATE) != 0 && parts_.eval_data == nullptr) {
+  if ((wishes & TENON_WISH_EVALUATE) != 0 && parts_.eval_sets.empty()) {
     throw Error("hook.bad_wish",
                 "the recipe has no dataset to evaluate on; give one at /data/eval");
   }

@@ -3,7 +3,8 @@
 // The loop: epochs, windows, steps and microbatches, with their events. It reads top to bottom like
 // the list of events in docs/architecture.md. It knows kinds of plugins, never a plugin.
 // Invariants: an accumulation never crosses a window; every before_ event has its after_, unless an
-// error ends the run; `end` fires once, always. Threads: owned and driven by the train thread.
+// error ends the run (after_evaluate: or a signal cuts it); `end` fires once, always. Threads:
+// owned and driven by the train thread.
 #pragma once
 
 #include "host/data/data_stream.hpp"
@@ -47,6 +48,12 @@ LoopPlan plan_loop(const Recipe& recipe,
                    const LrSchedulerProxy* lr_scheduler,
                    uint32_t world_size);
 
+// A dataset to evaluate on, and what the names of its figures begin with.
+struct EvalSet {
+  std::string prefix;
+  DataStream* data = nullptr;
+};
+
 // What the loop drives. All is borrowed and outlives the trainer.
 struct TrainerParts {
   const Recipe& recipe;
@@ -58,7 +65,8 @@ struct TrainerParts {
   OptimizerDriver& optimizer;
   const LrSchedulerProxy* lr_scheduler = nullptr;  // null: the factor is 1
   DataStream& train_data;
-  DataStream* eval_data = nullptr;
+  std::vector<EvalSet> eval_sets;
+  bool is_eval_only = false;  // evaluate in place of training
   MetricBook& metrics;
   SinkList& sinks;
   Progress& progress;
@@ -90,9 +98,13 @@ class Trainer final : private RunView {
   void run_microbatch(Microbatch& microbatch);
   void finish_gradients();
   void evaluate();
-  void evaluate_window(uint64_t& microbatch,
+  // Both: false where a signal has cut it.
+  bool evaluate_set(const EvalSet& set, std::string& line);
+  bool evaluate_window(DataStream& data,
+                       uint64_t& microbatch,
                        std::vector<at::Tensor>& sums,
                        std::vector<at::Tensor>& counts);
+  bool is_evaluation_cut();
 
   // Counting and normalising.
   std::vector<Microbatch> take_microbatches();
@@ -107,6 +119,8 @@ class Trainer final : private RunView {
   bool any_rank(bool mine);
   void settle_wishes();
   void act_on(const Decision& decision);
+  bool is_interrupted() const;
+  std::string interruption_text() const;
   void vote_on_interruption();
   void end_with(ExitCode code, std::string reason);
   bool is_over() const { return is_over_; }

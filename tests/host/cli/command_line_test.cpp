@@ -65,6 +65,8 @@ TEST_CASE("an option does not take the next one for its value", "[cli]") {
 
 TEST_CASE("each action has its option", "[cli]") {
   CHECK(parse_command_line({"--recipe", "a", "--validate"}).action == Action::kValidate);
+  CHECK(parse_command_line({"--recipe", "a", "--eval-only"}).action == Action::kEvaluate);
+  CHECK(parse_command_line({"--recipe", "a", "--eval-only", "--run-dir", "b"}).run_dir == "b");
   CHECK(parse_command_line({"--recipe", "a", "--print-recipe"}).action == Action::kPrintRecipe);
   CHECK(parse_command_line({"--list-plugins"}).action == Action::kListPlugins);
   CHECK(parse_command_line({"--version"}).action == Action::kVersion);
@@ -127,6 +129,8 @@ TEST_CASE("actions that contradict each other are refused", "[cli]") {
   CHECK(failure({"--recipe", "a", "--validate", "--print-recipe"}) ==
         "usage.bad_option: --validate and --print-recipe contradict each other; give one of them");
   CHECK_THAT(failure({"--list-plugins", "--describe", "loss:x"}), contains_text("contradict"));
+  CHECK(failure({"--recipe", "a", "--validate", "--eval-only"}) ==
+        "usage.bad_option: --eval-only and --validate contradict each other; give one of them");
 }
 
 TEST_CASE("an option without effect is refused", "[cli]") {
@@ -138,6 +142,8 @@ TEST_CASE("an option without effect is refused", "[cli]") {
   CHECK_THAT(failure({"--list-plugins", "--recipe", "a"}), contains_text("--recipe has no effect"));
   CHECK_THAT(failure({"--describe", "loss:x", "--set", "a=1"}),
              contains_text("--set has no effect"));
+  CHECK_THAT(failure({"--recipe", "a", "--eval-only", "--json"}),
+             contains_text("--json has no effect with --eval-only"));
   CHECK_THAT(failure({"--version", "--quiet"}), contains_text("--quiet has no effect"));
 }
 
@@ -207,6 +213,7 @@ TEST_CASE("the help names every option, in lines that fit a terminal", "[cli]") 
                                  "log-level LEVEL",
                                  "profile steps=A..B",
                                  "no-vet-cache",
+                                 "eval-only",
                                  "validate",
                                  "print-recipe",
                                  "list-plugins",

@@ -18,6 +18,8 @@ struct SignalOptions {
   std::string event;
   uint64_t step = 0;
   Signal signal = Signal::kTerm;
+  uint64_t nth = 0;
+  uint64_t num_seen = 0;
   static void bind(tenon::OptionBinder<SignalOptions>& binder) {
     binder.field("event", &SignalOptions::event).required().doc("name of the event");
     binder.field("step", &SignalOptions::step).min(0).required().doc("step of the event");
@@ -26,6 +28,9 @@ struct SignalOptions {
                 &SignalOptions::signal,
                 {{"SIGTERM", Signal::kTerm}, {"SIGINT", Signal::kInt}})
         .doc("what to send");
+    binder.field("nth", &SignalOptions::nth)
+        .min(0)
+        .doc("at the nth such event alone, counted from 1; 0: at each");
   }
 };
 
@@ -51,9 +56,12 @@ class SignalAt : public tenon::Hook {
   }
 
   void on_event(const tenon::Event& event) override {
-    for (const SignalOptions& signal : options_.signals) {
+    for (SignalOptions& signal : options_.signals) {
       if (event.step() == signal.step && event.name() == signal.event) {
-        std::raise(static_cast<int>(signal.signal));
+        ++signal.num_seen;
+        if (signal.nth == 0 || signal.nth == signal.num_seen) {
+          std::raise(static_cast<int>(signal.signal));
+        }
       }
     }
   }
