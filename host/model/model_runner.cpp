@@ -6,6 +6,7 @@
 
 #include <tenon/model.h>
 
+#include "host/device/autocast_guard.hpp"
 #include "host/device/random_state.hpp"
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
@@ -104,6 +105,7 @@ ModelRunner::ModelRunner(ModelProxy& model,
       graph_(store.graph()),
       frame_(model.instance().host(), base),
       compute_dtype_(base.compute_dtype),
+      autocast_dtype_(base.autocast_dtype),
       recompute_(recompute),
       needs_grad_(graph_.values.size(), false),
       values_(graph_.values.size()),
@@ -197,7 +199,7 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place) {
     }
     run_block(b, record, false, tape);
     for (size_t i = 0; i < block.outputs.size(); ++i) {
-      values_[block.outputs[i]] = tape.outputs[i].detach();
+      values_[block.outputs[i]] = at_border(block.outputs[i], tape.outputs[i]);
     }
     for (const AuxLoss& aux : tape.aux) {
       aux_losses_.push_back({aux.name, aux.sum.detach(), aux.count, aux.weight});
@@ -257,6 +259,7 @@ void ModelRunner::run_block(uint32_t b, bool record, bool is_recompute, Tape& ta
   };
   try {
     const at::AutoGradMode mode(record);
+    const AutocastGuard autocast(store_.device(), autocast_dtype_);
     model_.forward(frame_.exec(), args);
   } catch (Error& error) {
     take_all();
@@ -275,17 +278,38 @@ void ModelRunner::run_block(uint32_t b, bool record, bool is_recompute, Tape& ta
   }
 }
 
+// What everybody but the block itself sees a value in; nothing where the block has the choice.
+std::optional<at::ScalarType> ModelRunner::border_dtype(uint32_t v) const {
+  const uint32_t dtype = graph_.values[v].dtype;
+  if (dtype == TENON_CLASS_COMPUTE) {
+    return compute_dtype_;
+  }
+  return dtype < TENON_CLASS_FIRST ? std::optional(static_cast<at::ScalarType>(dtype))
+                                   : std::nullopt;
+}
+
+// An output as the next block is given it: what autocast made narrow is wide again.
+at::Tensor ModelRunner::at_border(uint32_t v, const at::Tensor& output) const {
+  const at::Tensor value = output.detach();
+  return autocast_dtype_.has_value() ? value.to(border_dtype(v).value_or(value.scalar_type()))
+                                     : value;
+}
+
 void ModelRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) const {
   const ModelBlock& block = graph_.blocks[b];
   const ModelValue& value = graph_.values[block.outputs[i]];
   std::string wrong;
+  const std::optional<at::ScalarType> wanted = border_dtype(block.outputs[i]);
+  const bool is_autocast = output.defined() && autocast_dtype_ == output.scalar_type() &&
+                           wanted.has_value() && c10::isFloatingType(*wanted);
   if (!output.defined()) {
     wrong = "was not returned";
-  } else if (value.dtype < TENON_CLASS_FIRST &&
+  } else if (!is_autocast && value.dtype < TENON_CLASS_FIRST &&
              static_cast<uint32_t>(output.scalar_type()) != value.dtype) {
     wrong = std::string("is ") + c10::toString(output.scalar_type()) + ", but was declared as " +
             c10::toString(static_cast<at::ScalarType>(value.dtype));
-  } else if (value.dtype == TENON_CLASS_COMPUTE && output.scalar_type() != compute_dtype_) {
+  } else if (!is_autocast && value.dtype == TENON_CLASS_COMPUTE &&
+             output.scalar_type() != compute_dtype_) {
     wrong = std::string("is ") + c10::toString(output.scalar_type()) +
             ", but the run computes in " + c10::toString(compute_dtype_);
   } else if (value.axes.has_value()) {
@@ -308,6 +332,9 @@ void ModelRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) c
 // that autograd returned may share memory with each other and are never changed in place.
 void ModelRunner::add_grad(uint32_t v, at::Tensor grad) {
   at::Tensor& sum = grads_[v];
+  if (values_[v].defined()) {
+    grad = grad.to(values_[v].scalar_type());
+  }
   sum = sum.defined() ? sum + grad : std::move(grad);
 }
 
@@ -359,7 +386,7 @@ void ModelRunner::backward_by_autograd(uint32_t b,
   for (size_t i = 0; i < block.outputs.size(); ++i) {
     if (grads[i].defined() && tape.outputs[i].requires_grad()) {
       outputs.push_back(tape.outputs[i]);
-      seeds.push_back(std::move(grads[i]));
+      seeds.push_back(grads[i].to(tape.outputs[i].scalar_type()));
     }
   }
   for (const AuxLoss& aux : tape.aux) {
@@ -463,6 +490,8 @@ void ModelRunner::backward_by_hand(uint32_t b, Tape& tape, std::vector<at::Tenso
     return tensors;
   };
   try {
+    // A backward by hand calls the operators that its forward called, on what that one saved.
+    const AutocastGuard autocast(store_.device(), autocast_dtype_);
     model_.backward(frame_.exec(), args);
   } catch (Error& error) {
     take_all(grad_inputs);

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs a model block by block: forward in the order of the graph, each block under an autograd
-// graph of its own, and backward as one reverse loop. It knows no loss and no optimizer.
-// Invariants: a block sees detached inputs; a recompute sees the same bits as the forward;
-// gradients of a value with several users are summed from the last user to the first, as one graph
-// would do it. Threads: owned and driven by the train thread.
+// graph of its own, and backward as one reverse loop. It knows no loss and no optimizer. Under
+// autocast, blocks run in it, forward and recompute, and what they put out is widened to the dtype
+// that was declared before anybody else sees it. Invariants: a block sees detached inputs; a
+// recompute sees the same bits as the forward; gradients of a value with several users are summed
+// from the last user to the first, as one graph would do it. Threads: owned and driven by the train
+// thread.
 #pragma once
 
 #include "host/model/parameter_store.hpp"
 #include "host/tensor/exec_frame.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,6 +72,8 @@ class ModelRunner {
 
   void run_block(uint32_t b, bool record, bool is_recompute, Tape& tape);
   void check_output(uint32_t b, size_t i, const at::Tensor& output) const;
+  std::optional<at::ScalarType> border_dtype(uint32_t v) const;
+  at::Tensor at_border(uint32_t v, const at::Tensor& output) const;
   void backward_block(uint32_t b, double aux_scale);
   void backward_by_autograd(uint32_t b,
                             Tape& tape,
@@ -83,6 +88,7 @@ class ModelRunner {
   const ModelGraph& graph_;
   ExecFrame frame_;
   at::ScalarType compute_dtype_;
+  std::optional<at::ScalarType> autocast_dtype_;
   RecomputeMode recompute_;
   CallPlace place_;
 

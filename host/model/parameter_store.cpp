@@ -12,18 +12,38 @@
 #include "host/tensor/shape_text.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/util/irange.h>
 
+#include <compare>
 #include <map>
 
 namespace tenon {
 namespace {
 
-at::ScalarType stored_dtype(uint32_t dtype, at::ScalarType param_dtype) {
-  if (dtype >= TENON_CLASS_FIRST) {
-    return param_dtype;
-  }
-  return static_cast<at::ScalarType>(dtype);
+// A dtype, or what the run makes of a class.
+at::ScalarType settled_dtype(uint32_t dtype, at::ScalarType of_class) {
+  return dtype >= TENON_CLASS_FIRST ? of_class : static_cast<at::ScalarType>(dtype);
+}
+
+bool is_narrow(at::ScalarType dtype) {
+  return c10::elementSize(dtype) < c10::elementSize(at::kFloat);
+}
+
+// How a parameter is stored, and what blocks see of it.
+struct Dtypes {
+  at::ScalarType stored;
+  at::ScalarType seen;
+  auto operator<=>(const Dtypes&) const = default;
+};
+
+Dtypes dtypes_of(const ModelParameter& parameter, const ParameterLayout& layout) {
+  const bool is_kept = (parameter.flags & TENON_PARAM_KEEP_FP32) != 0;
+  const auto of_class = [&](at::ScalarType dtype) {
+    return is_kept && is_narrow(dtype) ? at::kFloat : dtype;
+  };
+  return {settled_dtype(parameter.dtype, of_class(layout.dtype)),
+          settled_dtype(parameter.dtype, of_class(layout.seen_dtype.value_or(layout.dtype)))};
 }
 
 // A materialized parameter keeps its module's leaf; it must not be shared, since a module has one.
@@ -40,42 +60,49 @@ bool has_own_group(const ModelGraph& graph, uint32_t p) {
 }  // namespace
 
 ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& layout)
-    : graph_(graph), places_(graph.parameters.size()), leaves_(graph.parameters.size()) {
-  // Groups in the order of the blocks that use them first, then by dtype.
+    : graph_(graph),
+      device_(layout.device),
+      built_dtype_(is_narrow(layout.dtype) ? at::kFloat : layout.dtype),
+      places_(graph.parameters.size()),
+      leaves_(graph.parameters.size()) {
+  // Groups in the order of the blocks that use them first, then by dtypes.
   struct Draft {
     std::string name;
-    at::ScalarType dtype;
+    Dtypes dtypes;
     std::vector<FlatParameter> parameters;
   };
   std::vector<Draft> drafts;
-  std::map<std::pair<uint32_t, at::ScalarType>, size_t> draft_of_block;
+  std::map<std::pair<uint32_t, Dtypes>, size_t> draft_of_block;
   for (const auto b : c10::irange(static_cast<uint32_t>(graph.blocks.size()))) {
     for (const uint32_t p : graph.blocks[b].parameters) {
       const ModelParameter& parameter = graph.parameters[p];
       if (parameter.same_as != kNoIndex || parameter.blocks.front() != b) {
         continue;
       }
-      const at::ScalarType dtype = stored_dtype(parameter.dtype, layout.dtype);
+      const Dtypes dtypes = dtypes_of(parameter, layout);
       FlatParameter flat;
       flat.id = p;
-      flat.trainable = c10::isFloatingType(dtype) && (parameter.flags & TENON_PARAM_FROZEN) == 0 &&
-                       !layout.is_frozen(p);
+      flat.trainable = c10::isFloatingType(dtypes.stored) &&
+                       (parameter.flags & TENON_PARAM_FROZEN) == 0 && !layout.is_frozen(p);
       flat.partition = flat.trainable ? layout.partition_of(p) : 0;
       flat.shape = parameter.shape;
       if (has_own_group(graph, p)) {
-        drafts.push_back({parameter.name, dtype, {std::move(flat)}});
+        drafts.push_back({parameter.name, dtypes, {std::move(flat)}});
         continue;
       }
-      const auto [found, is_new] = draft_of_block.try_emplace({b, dtype}, drafts.size());
+      const auto [found, is_new] = draft_of_block.try_emplace({b, dtypes}, drafts.size());
       if (is_new) {
-        drafts.push_back({graph.blocks[b].name, dtype, {}});
+        drafts.push_back({graph.blocks[b].name, dtypes, {}});
       }
       drafts[found->second].parameters.push_back(std::move(flat));
     }
   }
   for (auto& draft : drafts) {
-    groups_.emplace_back(
-        std::move(draft.name), draft.dtype, layout.device, std::move(draft.parameters));
+    groups_.emplace_back(std::move(draft.name),
+                         draft.dtypes.stored,
+                         layout.device,
+                         std::move(draft.parameters),
+                         draft.dtypes.seen);
     const auto& entries = groups_.back().entries();
     for (size_t i = 0; i < entries.size(); ++i) {
       places_[entries[i].parameter.id] = {groups_.size() - 1, i, entries[i].parameter.trainable};
@@ -94,8 +121,9 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
     }
   }
   for (const auto& buffer : graph.buffers) {
-    buffers_.push_back(at::zeros(
-        buffer.shape, at::TensorOptions().dtype(stored_dtype(buffer.dtype, layout.dtype))));
+    const at::ScalarType of_class = layout.seen_dtype.value_or(layout.dtype);
+    buffers_.push_back(
+        at::zeros(buffer.shape, at::TensorOptions().dtype(settled_dtype(buffer.dtype, of_class))));
   }
 }
 
@@ -103,7 +131,7 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
 // and its backward is the host's affair and not an autograd error of the block.
 void ParameterStore::point_leaf(uint32_t p) {
   const Place& place = places_[p];
-  leaves_[p] = groups_[place.group].data_view(place.entry).variable_data();
+  leaves_[p] = groups_[place.group].seen_view(place.entry).variable_data();
   leaves_[p].set_requires_grad(place.trainable);
 }
 
@@ -156,21 +184,30 @@ void ParameterStore::initialise(ModelProxy& model, const tenon_exec& exec, uint6
                 "block without a module");
       }
       const Place& place = places_[p];
-      at::Tensor view = groups_[place.group].data_view(place.entry);
-      view.copy_(built[i].detach());
-      if (built[i].scalar_type() != view.scalar_type()) {
+      FlatGroup& group = groups_[place.group];
+      group.data_view(place.entry).copy_(built[i].detach());
+      const at::ScalarType wanted = settled_dtype(parameter.dtype, built_dtype_);
+      if (built[i].scalar_type() != wanted) {
         throw Error("model.bad_graph",
                     "block '" + block.name + "' built parameter '" + parameter.name + "' as " +
-                        c10::toString(built[i].scalar_type()) + ", but the run stores " +
-                        c10::toString(view.scalar_type()) + "; build it with the default dtype");
+                        c10::toString(built[i].scalar_type()) + ", but declared it as " +
+                        c10::toString(wanted) + "; build it with the default dtype");
       }
-      built[i].set_data(view.variable_data());
+      built[i].set_data(group.seen_view(place.entry).variable_data());
       built[i].set_requires_grad(place.trainable);
       leaves_[p] = built[i];
     }
   }
   for (const auto i : c10::irange(static_cast<uint32_t>(buffers_.size()))) {
     model.fill_buffer(exec, i, borrow_mutable(buffers_[i]));
+  }
+  publish();
+}
+
+void ParameterStore::publish() {
+  const at::AutoGradMode no_grad(false);
+  for (FlatGroup& group : groups_) {
+    group.publish();
   }
 }
 

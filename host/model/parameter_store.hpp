@@ -3,13 +3,15 @@
 // The parameters of a model: flat groups by block and dtype, and the leaf tensors that blocks are
 // given. A parameter that several blocks use, or that is tied, is a group of its own. Invariant:
 // each leaf is a view of its group's buffer for the whole run; updates of the buffer are seen by
-// the blocks without a copy. Threads: owned and driven by the train thread.
+// the blocks without a copy, or after `publish` where blocks see a narrower dtype than is stored.
+// Threads: owned and driven by the train thread.
 #pragma once
 
 #include "host/model/graph.hpp"
 #include "host/tensor/flat_group.hpp"
 
 #include <functional>
+#include <optional>
 
 struct tenon_exec;
 
@@ -18,11 +20,14 @@ namespace tenon {
 class ModelProxy;
 
 struct ParameterLayout {
-  at::ScalarType dtype = at::kFloat;  // of TENON_CLASS_PARAM
+  at::ScalarType dtype = at::kFloat;  // of TENON_CLASS_PARAM, as it is stored and updated
   at::Device device = at::kCPU;
   // Which optimizer updates parameter p; called for trainable parameters only.
   std::function<uint32_t(uint32_t p)> partition_of;
   std::function<bool(uint32_t p)> is_frozen;
+  // What blocks see of TENON_CLASS_PARAM; as it is stored where this is absent. Parameters flagged
+  // keep_fp32 are stored and seen in fp32 where the run has a narrower dtype.
+  std::optional<at::ScalarType> seen_dtype = {};
 };
 
 class ParameterStore {
@@ -42,11 +47,15 @@ class ParameterStore {
     groups_[places_[p].group].add_grad(places_[p].entry, grad);
   }
 
+  // Brings what blocks see up to date after a change of what is stored.
+  void publish();
+
   at::Tensor& buffer(uint32_t b) { return buffers_[b]; }
 
   std::vector<FlatGroup>& groups() { return groups_; }
   const std::vector<FlatGroup>& groups() const { return groups_; }
   const ModelGraph& graph() const { return graph_; }
+  at::Device device() const { return device_; }
 
   // Where parameter p lies.
   struct Place {
@@ -60,6 +69,8 @@ class ParameterStore {
   void point_leaf(uint32_t p);
 
   const ModelGraph& graph_;
+  at::Device device_;
+  at::ScalarType built_dtype_;  // of what modules build for TENON_CLASS_PARAM
   std::vector<FlatGroup> groups_;
   std::vector<Place> places_;       // by parameter
   std::vector<at::Tensor> leaves_;  // by parameter

@@ -103,7 +103,6 @@ struct OptimizerRecipe {
 };
 
 enum class Normalize { kItems, kMicrobatch };
-enum class Precision { kFp32, kFp64 };
 enum class Recompute { kNone, kBlocks };
 
 struct TrainRecipe {
@@ -120,7 +119,7 @@ struct TrainRecipe {
   Normalize normalize = Normalize::kItems;
   std::optional<double> clip_grad_norm;
   std::optional<double> clip_grad_value;
-  Precision precision = Precision::kFp32;
+  std::string precision = "fp32";  // a name of host/device/precision.hpp
   Recompute recompute = Recompute::kNone;
   std::int64_t log_every = 10;  // 0: the first step alone
   bool overfit_batch = false;

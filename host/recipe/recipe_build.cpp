@@ -176,7 +176,7 @@ TrainRecipe build_train(const json& train) {
       .normalize = train["normalize"] == "items" ? Normalize::kItems : Normalize::kMicrobatch,
       .clip_grad_norm = optional_at<double>(train, "clip_grad_norm"),
       .clip_grad_value = optional_at<double>(train, "clip_grad_value"),
-      .precision = train["precision"] == "fp64" ? Precision::kFp64 : Precision::kFp32,
+      .precision = train["precision"].get<std::string>(),
       .recompute = train["recompute"] == "blocks" ? Recompute::kBlocks : Recompute::kNone,
       .log_every = train["log_every"].get<std::int64_t>(),
       .overfit_batch = train["overfit_batch"].get<bool>(),

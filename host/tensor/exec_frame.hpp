@@ -9,6 +9,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace tenon {
 
@@ -16,6 +17,7 @@ namespace tenon {
 struct ExecBase {
   uint64_t seed = 0;  // of the run
   at::ScalarType compute_dtype = at::kFloat;
+  std::optional<at::ScalarType> autocast_dtype = {};  // of operators inside blocks
   const tenon_mesh* mesh = nullptr;
   const tenon_tensor_api* tensors = nullptr;
   const tenon_op_api* ops = nullptr;

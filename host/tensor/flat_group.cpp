@@ -22,7 +22,8 @@ int64_t numel_of(const std::vector<int64_t>& shape) {
 FlatGroup::FlatGroup(std::string name,
                      at::ScalarType dtype,
                      at::Device device,
-                     std::vector<FlatParameter> parameters)
+                     std::vector<FlatParameter> parameters,
+                     std::optional<at::ScalarType> seen_dtype)
     : name_(std::move(name)), dtype_(dtype) {
   std::stable_sort(parameters.begin(), parameters.end(), [](const auto& a, const auto& b) {
     if (a.trainable != b.trainable) {
@@ -30,7 +31,8 @@ FlatGroup::FlatGroup(std::string name,
     }
     return a.partition < b.partition;
   });
-  const auto element_bytes = static_cast<int64_t>(c10::elementSize(dtype));
+  const auto element_bytes = static_cast<int64_t>(
+      std::min(c10::elementSize(dtype), c10::elementSize(seen_dtype.value_or(dtype))));
   const int64_t alignment = kAlignmentBytes / element_bytes;
   int64_t end = 0;
   int64_t trainable_end = 0;
@@ -48,6 +50,9 @@ FlatGroup::FlatGroup(std::string name,
   const auto options = at::TensorOptions().dtype(dtype).device(device);
   data_ = at::zeros({end}, options);
   grad_ = at::zeros({trainable_end}, options);
+  if (seen_dtype.has_value() && *seen_dtype != dtype) {
+    copy_ = at::zeros({end}, options.dtype(*seen_dtype));
+  }
   for (const auto& entry : entries_) {
     if (entry.parameter.trainable) {
       grad_views_.push_back(grad_.narrow(0, entry.offset, entry.numel).view(entry.parameter.shape));
@@ -58,6 +63,11 @@ FlatGroup::FlatGroup(std::string name,
 at::Tensor FlatGroup::data_view(size_t entry) const {
   const auto& e = entries_[entry];
   return data_.narrow(0, e.offset, e.numel).view(e.parameter.shape);
+}
+
+at::Tensor FlatGroup::seen_view(size_t entry) const {
+  const auto& e = entries_[entry];
+  return (has_copy() ? copy_ : data_).narrow(0, e.offset, e.numel).view(e.parameter.shape);
 }
 
 at::Tensor FlatGroup::grad_view(size_t entry) const {
@@ -72,6 +82,12 @@ void FlatGroup::add_grad(size_t entry, const at::Tensor& grad) {
   } else {
     grad_views_[entry].copy_(grad);
     e.touched = true;
+  }
+}
+
+void FlatGroup::publish() {
+  if (has_copy()) {
+    copy_.copy_(data_);
   }
 }
 

@@ -4,12 +4,15 @@
 // their gradients in another. It is the unit that is gathered, reduced, clipped and updated; it
 // knows no model and no optimizer. Invariants: each parameter starts on a 64-byte boundary; the
 // gaps between parameters are zero in both buffers, always; entries of one partition (one
-// optimizer) lie next to each other. Threads: owned and driven by the train thread.
+// optimizer) lie next to each other. Where blocks see a narrower dtype than is stored, a group has
+// a third buffer with a copy in that dtype, which `publish` brings up to date. Threads: owned and
+// driven by the train thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,10 +46,12 @@ class FlatGroup {
  public:
   // Lays the parameters out and allocates zeroed buffers. The order is (partition, given order);
   // frozen parameters come last. The gradient buffer covers trainable parameters only.
+  // `seen_dtype` is what blocks see; the stored one where it is absent.
   FlatGroup(std::string name,
             at::ScalarType dtype,
             at::Device device,
-            std::vector<FlatParameter> parameters);
+            std::vector<FlatParameter> parameters,
+            std::optional<at::ScalarType> seen_dtype = std::nullopt);
 
   const std::string& name() const { return name_; }
   at::ScalarType dtype() const { return dtype_; }
@@ -58,13 +63,18 @@ class FlatGroup {
   at::Tensor& grad() { return grad_; }
   const at::Tensor& grad() const { return grad_; }
 
-  // Views of one entry, in its shape.
+  // Views of one entry, in its shape: as it is stored, as blocks see it, its gradient.
   at::Tensor data_view(size_t entry) const;
+  at::Tensor seen_view(size_t entry) const;
   at::Tensor grad_view(size_t entry) const;  // trainable entries only
 
   // Adds a gradient to an entry; the first one of a step is copied into the zeroed buffer.
   // Shapes  grad has the entry's shape; any float dtype
   void add_grad(size_t entry, const at::Tensor& grad);
+  // True where blocks see a copy.
+  bool has_copy() const { return copy_.defined(); }
+  // Rounds what is stored into the copy that blocks see; nothing where there is none.
+  void publish();
   // Zeroes the gradients and forgets what was touched.
   void clear_grads();
   bool any_touched() const;
@@ -79,6 +89,7 @@ class FlatGroup {
   std::vector<at::Tensor> grad_views_;
   at::Tensor data_;
   at::Tensor grad_;
+  at::Tensor copy_;  // undefined where blocks see data_ itself
 };
 
 }  // namespace tenon

@@ -2,6 +2,7 @@
 #include "host/train/input_binding.hpp"
 
 #include "host/error/error.hpp"
+#include "host/tensor/dtype.hpp"
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/handle.hpp"
 
@@ -10,6 +11,18 @@
 
 namespace tenon {
 namespace {
+
+// An input in the dtype that its port names: a model may compute in another one. Gradients find the
+// way back by themselves (ModelRunner::add_grad).
+at::Tensor as_wanted(const Port& port, const at::Tensor& input, at::ScalarType compute_dtype) {
+  if (!input.defined() || !input.is_floating_point()) {
+    return input;
+  }
+  if (port.dtype == TENON_CLASS_COMPUTE) {
+    return input.to(compute_dtype);
+  }
+  return is_floating_dtype(port.dtype) ? input.to(static_cast<at::ScalarType>(port.dtype)) : input;
+}
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
@@ -110,18 +123,14 @@ void InputBinding::gather(const ModelRunner* runner,
     at::Tensor input;
     if (binding.value.has_value()) {
       if (outputs != Outputs::kAbsent) {
-        input = runner->value(*binding.value).detach();
+        input = as_wanted(binding.port, runner->value(*binding.value).detach(), compute_dtype);
         if (outputs == Outputs::kLeaves && runner->needs_grad(*binding.value) &&
             input.is_floating_point()) {
           input.set_requires_grad(true);
         }
       }
     } else if (const at::Tensor* field = batch.find(binding.field)) {
-      input = *field;
-      if (binding.port.dtype == TENON_CLASS_COMPUTE && input.defined() &&
-          input.is_floating_point()) {
-        input = input.to(compute_dtype);
-      }
+      input = as_wanted(binding.port, *field, compute_dtype);
     }
     inputs_.push_back(std::move(input));
   }

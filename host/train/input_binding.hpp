@@ -44,9 +44,9 @@ class InputBinding {
   // Errors  as the constructor
   void check_fields(const std::vector<FieldInfo>& fields, const std::string& dataset) const;
 
-  // Fills the call's inputs, in the order of the ports; undefined where optional and absent. Fields
-  // that are declared TENON_CLASS_COMPUTE become `compute_dtype`. `runner` may be null only where
-  // outputs are absent.
+  // Fills the call's inputs, in the order of the ports; undefined where optional and absent.
+  // Floating ones get the dtype that their port names, TENON_CLASS_COMPUTE is `compute_dtype`.
+  // `runner` may be null only where outputs are absent.
   void gather(const ModelRunner* runner,
               const Batch& batch,
               Outputs outputs,

@@ -117,8 +117,13 @@ std::vector<at::Tensor> LossSet::compute(const ModelRunner& runner,
     const at::AutoGradMode mode(place.is_train && !proxy.has_backward());
     entry.sum = take_handle(
         proxy.compute(entry.frame.exec(), entry.binding.handles(), entry.binding.size()));
-    if (entry.sum.numel() != 1 || !entry.sum.is_floating_point()) {
-      proxy.instance().identity().fail_result("compute must give a floating-point scalar");
+    const at::ScalarType least = compute_dtype_ == at::kDouble ? at::kDouble : at::kFloat;
+    if (entry.sum.numel() != 1 || !entry.sum.is_floating_point() ||
+        c10::elementSize(entry.sum.scalar_type()) < c10::elementSize(least)) {
+      proxy.instance().identity().fail_result(
+          std::string("compute gave ") + c10::toString(entry.sum.scalar_type()) + " of " +
+          std::to_string(entry.sum.numel()) + " elements; it must give a scalar of " +
+          c10::toString(least) + ", whatever the dtype of its inputs");
     }
     sums.push_back(entry.sum.detach().reshape({}));
     if (!place.is_train) {

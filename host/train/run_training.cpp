@@ -4,6 +4,7 @@
 #include "host/data/proxy_source.hpp"
 #include "host/device/device.hpp"
 #include "host/device/host_memory.hpp"
+#include "host/device/precision.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/metrics/run_folder.hpp"
@@ -48,7 +49,8 @@ void set_up_device(const Recipe& recipe, at::ScalarType dtype) {
   }
   keep_freed_memory();
   set_compute_threads(recipe.compute_threads);
-  // Modules of the torch lane build their parameters in the default dtype.
+  // Modules of the torch lane build their parameters in the default dtype, never in a narrow one:
+  // narrow parameters start as the wide ones, rounded.
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(dtype));
 }
 
@@ -74,12 +76,13 @@ class Run {
   Run(const Recipe& recipe, PluginRegistry& registry, const RunRequest& request)
       : recipe_(recipe),
         request_(request),
-        dtype_(recipe.train.precision == Precision::kFp64 ? at::kDouble : at::kFloat),
+        precision_(precision_policy(recipe.train.precision, at::kCPU)),
         watchdog_(watch_limits(recipe), [this](const StuckCall& call) { end_stuck(call); }),
         mesh_(single_rank_mesh()),
         factory_(registry, recipe, mesh_) {
     exec_.seed = mix_seeds(recipe.seed, stream_of("exec"));
-    exec_.compute_dtype = dtype_;
+    exec_.compute_dtype = precision_.compute;
+    exec_.autocast_dtype = precision_.autocast;
     exec_.mesh = &mesh_;
     exec_.tensors = tensor_service();
     exec_.ops = op_service();
@@ -87,7 +90,7 @@ class Run {
 
   // Creates the components and holds them against each other. Nothing of size is allocated.
   void check() {
-    set_up_device(recipe_, dtype_);
+    set_up_device(recipe_, precision_.exact());
     model_.emplace(factory_.create(recipe_.model.use, "model"));
     train_source_.emplace(DatasetProxy(factory_.create(recipe_.data.train, "data/train")));
     for (const EvalSetUse& set : recipe_.data.eval) {
@@ -303,7 +306,8 @@ class Run {
 
   Outcome run_loop(const RunFolder& folder, Progress& progress) {
     ParameterLayout layout;
-    layout.dtype = dtype_;
+    layout.dtype = precision_.stored;
+    layout.seen_dtype = precision_.compute;
     layout.partition_of = [this](uint32_t p) { return optimizer_plan_.partition_of[p]; };
     layout.is_frozen = [](uint32_t) { return false; };
     ParameterStore parameters(graph_, layout);
@@ -364,7 +368,7 @@ class Run {
 
   const Recipe& recipe_;
   const RunRequest& request_;
-  at::ScalarType dtype_;
+  PrecisionPolicy precision_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   PublishedState published_;
   std::mutex stuck_mutex_;

@@ -90,6 +90,11 @@ Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
       eval_(parts_.recipe.eval),
       agreement_(parts_.collective),
       hooks_(std::move(hooks), parts_.collective.rank(), *this) {
+  for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
+    if (any_writes(hooks_.hooks(), event, TENON_TOUCH_PARAMETERS)) {
+      parameter_writes_ |= TENON_EVENT_BIT(event);
+    }
+  }
   const bool is_plain = parts_.losses.size() == 1 && parts_.losses.weight(0) == 1;
   for (size_t l = 0; l < parts_.losses.size(); ++l) {
     loss_figures_.push_back(is_plain ? "loss" : "loss/" + parts_.losses.name(l));
@@ -294,6 +299,7 @@ bool Trainer::run_step() {
   const double factor = lr_factor();
   if (is_applied) {
     parts_.optimizer.update(factor, CallPlace{state_.step, 0, true});
+    parts_.parameters.publish();
     ++state_.updates;
   }
   fire(TENON_EVENT_AFTER_OPTIMIZER_STEP);

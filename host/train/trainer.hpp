@@ -130,7 +130,12 @@ class Trainer final : private RunView {
   bool is_time_up() const;
 
   // Telling.
-  void fire(uint32_t event) { hooks_.fire(event); }
+  void fire(uint32_t event) {
+    hooks_.fire(event);
+    if ((parameter_writes_ & TENON_EVENT_BIT(event)) != 0) {
+      parts_.parameters.publish();
+    }
+  }
   void log_step();
   const std::string& loss_figure(size_t l) const;
   bool is_log_due() const;
@@ -153,6 +158,7 @@ class Trainer final : private RunView {
   const EvalRecipe& eval_;
   Agreement agreement_;
   HookList hooks_;
+  uint64_t parameter_writes_ = 0;  // TENON_EVENT_BIT of events at which a hook writes parameters
 
   RunState state_;
   bool is_over_ = false;

@@ -4,9 +4,10 @@
 //
 // In the first update of a parameter the running sum becomes the gradient itself, undamped. The
 // buffer starts as zeros, so that without dampening this is what the usual formula gives, and
-// libtorch's fused kernel serves; with dampening the step decides, parameter by parameter and
-// without asking the device for it. Source: Sutskever et al., On the importance of initialization
-// and momentum in deep learning (ICML 2013), in the form that PyTorch documents for its SGD.
+// libtorch's fused kernel serves, but for bf16 and fp16 on a CPU; with dampening the step decides,
+// parameter by parameter and without asking the device for it. Source: Sutskever et al., On the
+// importance of initialization and momentum in deep learning (ICML 2013), in the form that PyTorch
+// documents for its SGD.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/torch/optimizer.hpp>
 
@@ -64,8 +65,8 @@ class Sgd : public tenon::TorchOptimizer {
   }
 
   void update(const tenon::Exec&, const tenon::TorchUpdate& update) override {
-    if (options_.dampening > 0) {
-      update_damped(update);
+    if (options_.dampening > 0 || is_narrow_on_cpu(update)) {
+      update_plain(update);
     } else if (update.lr.is_cpu()) {
       run_fused(update, update.lr.item<double>());
     } else {
@@ -90,24 +91,33 @@ class Sgd : public tenon::TorchOptimizer {
                     update.found_inf);
   }
 
-  void update_damped(const tenon::TorchUpdate& update) const {
+  // libtorch's fused kernel leaves most elements of narrow CPU tensors as they were.
+  static bool is_narrow_on_cpu(const tenon::TorchUpdate& update) {
+    return update.parameters[0].is_cpu() && update.parameters[0].element_size() < 4;
+  }
+
+  // Computes in fp32 where parameters are narrower, and rounds once at the end.
+  void update_plain(const tenon::TorchUpdate& update) const {
     for (size_t i = 0; i < update.parameters.size(); ++i) {
-      at::Tensor parameter = update.parameters[i];
-      at::Tensor buffer = update.slots[0][i];
-      const at::Tensor grad = update.grads[i].add(parameter, options_.weight_decay);
-      const at::Tensor kept =
-          at::where(update.steps[i].eq(1),
-                    at::scalar_tensor(1.0, grad.options()),
-                    at::scalar_tensor(1.0 - options_.dampening, grad.options()));
-      at::Tensor next_buffer = buffer * options_.momentum + grad * kept;
-      at::Tensor next_parameter = parameter - update.lr * next_buffer;
-      if (update.found_inf) {
-        const at::Tensor is_skipped = update.found_inf->eq(1);
-        next_buffer = at::where(is_skipped, buffer, next_buffer);
-        next_parameter = at::where(is_skipped, parameter, next_parameter);
+      at::Tensor stored = update.parameters[i];
+      const auto dtype = at::promote_types(stored.scalar_type(), at::kFloat);
+      const at::Tensor parameter = stored.to(dtype);
+      const at::Tensor grad = update.grads[i].to(dtype).add(parameter, options_.weight_decay);
+      const auto is_skipped = [&] { return update.found_inf->eq(1); };
+      at::Tensor direction = grad;
+      if (options_.momentum > 0) {
+        at::Tensor buffer = update.slots[0][i];
+        const at::Tensor kept =
+            at::where(update.steps[i].eq(1),
+                      at::scalar_tensor(1.0, grad.options()),
+                      at::scalar_tensor(1.0 - options_.dampening, grad.options()));
+        const at::Tensor next_buffer = buffer.to(dtype) * options_.momentum + grad * kept;
+        direction = options_.nesterov ? grad + next_buffer * options_.momentum : next_buffer;
+        buffer.copy_(update.found_inf ? at::where(is_skipped(), buffer.to(dtype), next_buffer)
+                                      : next_buffer);
       }
-      buffer.copy_(next_buffer);
-      parameter.copy_(next_parameter);
+      const at::Tensor next = parameter - update.lr * direction;
+      stored.copy_(update.found_inf ? at::where(is_skipped(), parameter, next) : next);
     }
   }
 

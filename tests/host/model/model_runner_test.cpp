@@ -37,6 +37,7 @@ struct TestBlock {
 struct TestModel {
   std::vector<std::string> inputs;
   size_t num_values = 0;
+  uint32_t value_dtype = TENON_CLASS_ANY;
   std::vector<std::vector<int64_t>> parameters;
   uint32_t parameter_dtype = TENON_CLASS_PARAM;
   bool has_null_shapes = false;
@@ -45,6 +46,7 @@ struct TestModel {
   std::function<void(const tenon_backward_args*)> backward;
   Tensors leaves;  // of materialized blocks
   std::string parameter_tie;
+  std::vector<uint32_t> parameter_flags;  // by parameter; 0 where it is shorter
   int num_forwards = 0;
 
   static Tensors read(const tenon_tensor* const* handles, size_t n) {
@@ -63,7 +65,7 @@ struct TestModel {
       tenon_value_spec spec{};
       spec.struct_size = sizeof(spec);
       spec.name = name.c_str();
-      spec.dtype = TENON_CLASS_ANY;
+      spec.dtype = model.value_dtype;
       spec.source_kind = v < model.inputs.size() ? TENON_SOURCE_BATCH : TENON_SOURCE_BLOCK;
       spec.source = v < model.inputs.size() ? name.c_str() : nullptr;
       spec.ids = TENON_NO_INDEX;
@@ -82,6 +84,7 @@ struct TestModel {
       spec.init = model.leaves.empty() ? TENON_INIT_NORMAL : TENON_INIT_MODULE;
       spec.init_b = 0.5;
       spec.split_axis = -1;
+      spec.flags = p < model.parameter_flags.size() ? model.parameter_flags[p] : 0;
       if (p + 1 == model.parameters.size() && !model.parameter_tie.empty()) {
         spec.tied_to = model.parameter_tie.c_str();
       }
@@ -419,6 +422,107 @@ TEST_CASE("leaves of a module are pointed at the host's memory", "[model]") {
   CHECK(at::equal(rig.grad(0), at::full({4, 2}, 2.0, at::kDouble)));
   rig.store.groups()[0].data().fill_(2);
   CHECK(at::equal(test.leaves[0].detach(), at::full({4, 2}, 2.0, at::kDouble)));
+}
+
+TEST_CASE("blocks see bf16 of fp32 parameters, apart from those that are to stay fp32", "[model]") {
+  TestModel test;
+  test.inputs = {"x"};
+  test.num_values = 3;
+  test.parameters = {{4, 6}, {6, 2}};
+  test.parameter_flags = {0, TENON_PARAM_KEEP_FP32};
+  std::vector<at::ScalarType> seen;
+  const auto block = [&](uint32_t in, uint32_t out, uint32_t p) -> TestBlock {
+    return {{in}, {out}, {p}, 0, [&](const Tensors& x, const Tensors& w, tenon_forward_args*) {
+              seen.push_back(w[0].scalar_type());
+              return Tensors{at::matmul(x[0].to(w[0].scalar_type()), w[0]).to(at::kBFloat16)};
+            }};
+  };
+  test.blocks = {block(0, 1, 0), block(1, 2, 1)};
+  ModelProxy proxy(made_instance("model", TENON_MODEL_ID, test.table(), &test));
+  const ModelGraph graph = describe_model(proxy);
+  const auto stored = GENERATE(at::kFloat, at::kBFloat16);
+  ParameterStore store(graph,
+                       {stored,
+                        at::kCPU,
+                        [](uint32_t) { return 0u; },
+                        [](uint32_t) { return false; },
+                        at::kBFloat16});
+  ExecBase base;
+  base.compute_dtype = at::kBFloat16;
+  ExecFrame frame(proxy.instance().host(), base);
+  store.initialise(proxy, frame.exec(), 7);
+  ModelRunner runner(proxy, store, base, RecomputeMode::kNone);
+  Batch batch;
+  auto schema = std::make_shared<std::vector<FieldInfo>>();
+  schema->emplace_back();
+  schema->back().name = "x";
+  batch.schema = schema;
+  batch.fields = {at::ones({3, 4}, at::kBFloat16)};
+  batch.samples = 3;
+  runner.forward(batch, kTrain);
+  runner.add_grad(2, at::ones({3, 2}, at::kBFloat16));
+  runner.backward(1);
+  CHECK(seen == std::vector<at::ScalarType>{at::kBFloat16, at::kFloat});
+  CHECK(store.groups()[store.place(0).group].dtype() == stored);
+  CHECK(store.groups()[store.place(1).group].dtype() == at::kFloat);
+  for (const uint32_t p : {0u, 1u}) {
+    FlatGroup& group = store.groups()[store.place(p).group];
+    CHECK(group.grad_view(store.place(p).entry).abs().sum().item<float>() > 0);
+    CHECK(at::equal(store.leaf(p).detach(),
+                    group.data_view(store.place(p).entry).to(store.leaf(p).scalar_type())));
+    group.data().fill_(1.001);
+  }
+  store.publish();
+  CHECK(store.leaf(0).detach()[0][0].item<float>() == 1);
+  CHECK(store.leaf(1).detach()[0][0].item<float>() == 1.001F);
+}
+
+TEST_CASE("under autocast blocks compute narrow, and values between them are wide", "[model]") {
+  const auto recompute = GENERATE(RecomputeMode::kNone, RecomputeMode::kBlocks);
+  TestModel test;
+  test.inputs = {"x"};
+  test.num_values = 3;
+  test.value_dtype = TENON_CLASS_COMPUTE;
+  test.parameters = {{4, 6}, {6, 2}};
+  std::vector<at::ScalarType> inputs;
+  std::vector<at::ScalarType> outputs;
+  const auto block = [&](uint32_t in, uint32_t out, uint32_t p) -> TestBlock {
+    return {{in}, {out}, {p}, 0, [&](const Tensors& x, const Tensors& w, tenon_forward_args*) {
+              inputs.push_back(x[0].scalar_type());
+              const at::Tensor y = at::matmul(x[0], w[0]);
+              outputs.push_back(y.scalar_type());
+              return Tensors{y};
+            }};
+  };
+  test.blocks = {block(0, 1, 0), block(1, 2, 1)};
+  ModelProxy proxy(made_instance("model", TENON_MODEL_ID, test.table(), &test));
+  const ModelGraph graph = describe_model(proxy);
+  ParameterStore store(
+      graph, {at::kFloat, at::kCPU, [](uint32_t) { return 0u; }, [](uint32_t) { return false; }});
+  ExecBase base;
+  base.autocast_dtype = at::kBFloat16;
+  ExecFrame frame(proxy.instance().host(), base);
+  store.initialise(proxy, frame.exec(), 7);
+  ModelRunner runner(proxy, store, base, recompute);
+  Batch batch;
+  auto schema = std::make_shared<std::vector<FieldInfo>>();
+  schema->emplace_back();
+  schema->back().name = "x";
+  batch.schema = schema;
+  batch.fields = {at::ones({3, 4})};
+  batch.samples = 3;
+  runner.forward(batch, kTrain);
+  CHECK(runner.value(2).scalar_type() == at::kFloat);
+  runner.add_grad(2, at::ones({3, 2}));
+  runner.backward(1);
+  const size_t calls = recompute == RecomputeMode::kNone ? 2 : 4;
+  CHECK(inputs == std::vector<at::ScalarType>(calls, at::kFloat));
+  CHECK(outputs == std::vector<at::ScalarType>(calls, at::kBFloat16));
+  const at::Tensor w = store.leaf(1).detach();
+  const at::Tensor expected = at::ones({3, 4}).t().matmul(at::ones({3, 2}).matmul(w.t()));
+  const at::Tensor grad = store.groups()[store.place(0).group].grad_view(store.place(0).entry);
+  CHECK(grad.scalar_type() == at::kFloat);
+  CHECK(at::allclose(grad, expected, 0.02, 0.02));
 }
 
 TEST_CASE("an output that is missing is the plugin's error, naming block and value", "[model]") {

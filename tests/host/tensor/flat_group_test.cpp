@@ -60,4 +60,28 @@ TEST_CASE("views share the buffer's memory", "[tensor]") {
   CHECK(group.data().sum().item<float>() == 21);
 }
 
+TEST_CASE("what blocks see is a rounded copy where it is narrower than what is stored",
+          "[tensor]") {
+  FlatGroup group("block",
+                  at::kFloat,
+                  at::kCPU,
+                  {{.id = 0, .shape = {3}}, {.id = 1, .shape = {40}}},
+                  at::kBFloat16);
+  REQUIRE(group.has_copy());
+  CHECK(group.entries()[1].offset * 2 % 64 == 0);  // also in the narrow buffer
+  const at::Tensor seen = group.seen_view(0);
+  CHECK(seen.scalar_type() == at::kBFloat16);
+  group.data_view(0).fill_(1.001);
+  CHECK(seen[0].item<float>() == 0);
+  group.publish();
+  CHECK(seen[0].item<float>() == 1);  // 1.001, rounded
+  CHECK(group.data_view(0)[0].item<float>() == 1.001F);
+  group.add_grad(0, at::full({3}, 0.5, at::kBFloat16));
+  CHECK(group.grad_view(0).scalar_type() == at::kFloat);
+
+  FlatGroup same("block", at::kFloat, at::kCPU, {{.id = 0, .shape = {3}}}, at::kFloat);
+  CHECK_FALSE(same.has_copy());
+  CHECK(same.seen_view(0).is_alias_of(same.data()));
+}
+
 }  // namespace tenon

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A hook that fills parameters, gradients or a field of the batch with one value, at one event of
+// some steps.
+#include <tenon/cpp/hook.hpp>
+#include <tenon/cpp/plugin.hpp>
+#include <tenon/torch/tensor.hpp>
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct PlantAtOptions {
+  std::string event;
+  uint64_t first_step = 1;
+  std::optional<uint64_t> last_step;
+  uint32_t into = TENON_TOUCH_PARAMETERS;
+  std::string name;
+  std::optional<double> value;
+};
+
+class PlantAt : public tenon::Hook {
+ public:
+  static constexpr const char* kType = "plant_at";
+  static constexpr const char* kSummary = "for tests: fills a tensor of the run with a value";
+  using Options = PlantAtOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    std::vector<std::string> names;
+    for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
+      names.push_back(tenon::event_name(event));
+    }
+    binder.field("event", &Options::event).choices(names).required().doc("name of the event");
+    binder.field("first_step", &Options::first_step).min(0).doc("the first step of the event");
+    binder.field("last_step", &Options::last_step)
+        .min(0)
+        .doc("the last one; the first one if absent");
+    binder
+        .choice("into",
+                &Options::into,
+                {{"parameters", uint32_t{TENON_TOUCH_PARAMETERS}},
+                 {"gradients", uint32_t{TENON_TOUCH_GRADIENTS}},
+                 {"batch", uint32_t{TENON_TOUCH_BATCH}}})
+        .doc("what is filled");
+    binder.field("name", &Options::name).doc("of the parameter or field; empty: all parameters");
+    binder.field("value", &Options::value).doc("what it is filled with; NaN if absent");
+  }
+
+  explicit PlantAt(const Options& options) : options_(options) {}
+
+  void describe(tenon_hook_info& info) override {
+    info.events = TENON_EVENT_BIT(tenon::event_of(options_.event));
+    info.writes = options_.into;
+  }
+
+  void on_event(const tenon::Event& event) override {
+    if (event.step() < options_.first_step ||
+        event.step() > options_.last_step.value_or(options_.first_step)) {
+      return;
+    }
+    if (options_.into == TENON_TOUCH_BATCH) {
+      fill(event.field(options_.name).handle());
+      return;
+    }
+    for (size_t i = 0; i < event.num_parameters(); ++i) {
+      const tenon::ParameterView view = event.parameter(i);
+      if (options_.name.empty() || view.name == options_.name) {
+        fill(options_.into == TENON_TOUCH_GRADIENTS ? view.grad.handle() : view.value.handle());
+      }
+    }
+  }
+
+ private:
+  void fill(const tenon_tensor* handle) const {
+    tenon::unwrap(handle).fill_(options_.value.value_or(std::numeric_limits<double>::quiet_NaN()));
+  }
+
+  Options options_;
+};
+
+}  // namespace
+
+TENON_PLUGIN(PlantAt)
