@@ -72,7 +72,7 @@ MetricProxy::MetricProxy(ComponentInstance instance)
 
   tenon_metric_info info{};
   info.struct_size = sizeof(info);
-  instance_.check(table_->describe(instance_.self(), &info));
+  instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
   if ((info.periods & ~kAllPeriods) != 0) {
     identity.fail_result("describe gave periods " + std::to_string(info.periods) +
                          ", with bits that are none of TENON_PERIOD_*");

@@ -49,28 +49,31 @@ class MetricProxy {
               std::size_t num_inputs,
               tenon_tensor* const* states,
               tenon_tensor** appended_own) const {
-    instance_.check(
-        table_->update(instance_.self(), &exec, inputs, num_inputs, states, appended_own));
+    instance_.call("update", [&] {
+      return table_->update(instance_.self(), &exec, inputs, num_inputs, states, appended_own);
+    });
   }
 
   // Only where a state is reduced by TENON_REDUCE_OWN.
   void merge(const tenon_exec& exec,
              tenon_tensor* const* states,
              const tenon_tensor* const* others) const {
-    instance_.check(table_->merge(instance_.self(), &exec, states, others));
+    instance_.call("merge", [&] { return table_->merge(instance_.self(), &exec, states, others); });
   }
 
   // The figures, in the order of info().figures.
   std::vector<double> compute(const tenon_exec& exec, const tenon_tensor* const* states) const {
     std::vector<double> figures(info_.figures.size());
-    instance_.check(table_->compute(instance_.self(), &exec, states, figures.data()));
+    instance_.call("compute", [&] {
+      return table_->compute(instance_.self(), &exec, states, figures.data());
+    });
     return figures;
   }
 
   // After the host has filled the states with their `init`.
   void reset(const tenon_exec& exec, tenon_tensor* const* states) const {
     if (has_reset_) {
-      instance_.check(table_->reset(instance_.self(), &exec, states));
+      instance_.call("reset", [&] { return table_->reset(instance_.self(), &exec, states); });
     }
   }
 
