@@ -118,6 +118,11 @@ constexpr std::array kActionOptions = {
                bit(Action::kExplain),
                Repeat::kNo,
                "print what an error means and what to do about it; \"all\" lists the ids"},
+    OptionSpec{"trace-diff",
+               "A B",
+               bit(Action::kTraceDiff),
+               Repeat::kNo,
+               "compare two files of the hook event_trace and name the first difference"},
     OptionSpec{"json",
                "",
                bit(Action::kListPlugins) | bit(Action::kDescribe),
@@ -126,6 +131,14 @@ constexpr std::array kActionOptions = {
     OptionSpec{"version", "", bit(Action::kVersion), Repeat::kNo, "print versions"},
     OptionSpec{"help", "", bit(Action::kHelp), Repeat::kNo, "print this"},
 };
+
+using Words = std::vector<std::string>;
+
+// How many words follow the option: as many as stand for them in the help.
+std::size_t num_values(const OptionSpec& option) {
+  return option.value.empty() ? 0
+                              : 1 + static_cast<std::size_t>(std::ranges::count(option.value, ' '));
+}
 
 std::vector<const OptionSpec*> all_options() {
   std::vector<const OptionSpec*> all;
@@ -217,6 +230,8 @@ std::vector<po::option> split(const std::vector<std::string>& arguments) {
     const std::string name(option->name);
     if (option->value.empty()) {
       known.add_options()(name.c_str(), "");
+    } else if (num_values(*option) > 1) {
+      known.add_options()(name.c_str(), po::value<Words>()->multitoken(), "");
     } else {
       known.add_options()(name.c_str(), po::value<std::string>(), "");
     }
@@ -260,6 +275,11 @@ GivenOptions collect(const std::vector<std::string>& arguments) {
     if (!is_flag && option.original_tokens.size() > 1 && is_option(option.value.front())) {
       fail_without_value(option.string_key);  // it has swallowed the next option
     }
+    if (!is_flag && option.value.size() != num_values(*spec)) {
+      fail("--" + option.string_key + " takes " + std::to_string(num_values(*spec)) +
+           " values, and " + std::to_string(option.value.size()) + " are given: --" +
+           option.string_key + " " + std::string(spec->value));
+    }
     values.insert(values.end(), option.value.begin(), option.value.end());
   }
   return given;
@@ -280,6 +300,8 @@ std::string_view option_of(Action action) {
       return "describe";
     case Action::kExplain:
       return "explain";
+    case Action::kTraceDiff:
+      return "trace-diff";
     case Action::kVersion:
       return "version";
     case Action::kHelp:
@@ -301,6 +323,7 @@ Action choose_action(const GivenOptions& given) {
                               Action::kListPlugins,
                               Action::kDescribe,
                               Action::kExplain,
+                              Action::kTraceDiff,
                               Action::kVersion}) {
     if (!given.contains(option_of(action))) {
       continue;
@@ -451,6 +474,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     parse_component(value_of("describe"), line);
   }
   line.explain_id = value_of("explain");
+  line.traces = values_of("trace-diff");
   if ((bit(line.action) & kOnRecipe) != 0 && line.recipe.empty()) {
     throw Error("usage.missing_recipe", "there is no recipe to work on; name one: --recipe FILE");
   }
@@ -463,7 +487,8 @@ std::string usage_line(const std::string& program) {
 
 std::string help_text(const std::string& program) {
   return usage_line(program) + "\n       " + program +
-         " --list-plugins | --describe KIND:TYPE | --explain ERROR-ID | --version | --help\n"
+         " --list-plugins | --describe KIND:TYPE | --explain ERROR-ID | --trace-diff A B\n"
+         "            | --version | --help\n"
          "\n"
          "Trains the model that a recipe describes. Model, data, loss, optimizer and the rest are\n"
          "plugins, found in the plugin folders and named in the recipe.\n"
@@ -480,6 +505,7 @@ std::string help_text(const std::string& program) {
          "\n"
          "Exit status:\n"
          "   0  done: trained to the end, or stopped early by a hook\n"
+         "   1  --trace-diff found a difference\n"
          "   2  the command line is wrong, or a folder on it cannot be used\n"
          "   3  the recipe is wrong\n"
          "   4  a plugin failed before the first step\n"

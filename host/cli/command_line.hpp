@@ -24,6 +24,7 @@ enum class Action {
   kListPlugins,
   kDescribe,
   kExplain,
+  kTraceDiff,
   kVersion,
   kHelp
 };
@@ -35,8 +36,9 @@ struct CommandLine {
   std::vector<std::string> sets = {};
   std::string run_dir = {};  // "" where it is not given
   std::string describe_kind = {};
-  std::string describe_type = {};  // a type, or "plugin-id/type"
-  std::string explain_id = {};     // an error id, or "all"
+  std::string describe_type = {};        // a type, or "plugin-id/type"
+  std::string explain_id = {};           // an error id, or "all"
+  std::vector<std::string> traces = {};  // two, to compare
   std::optional<LogLevel> log_level = std::nullopt;
   std::optional<StepRange> profile = std::nullopt;
   bool is_quiet = false;

@@ -13,6 +13,7 @@
 #include "host/cli/list_plugins.hpp"
 #include "host/cli/plugin_folders.hpp"
 #include "host/cli/service_table.hpp"
+#include "host/cli/trace_diff.hpp"
 #include "host/cli/version_text.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
@@ -112,6 +113,11 @@ ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {
     case Action::kDescribe:
       describe(line);
       return ExitCode::kDone;
+    case Action::kTraceDiff: {
+      const TraceComparison result = compare_traces(line.traces.front(), line.traces.back());
+      print(result.text);
+      return result.is_equal ? ExitCode::kDone : ExitCode::kDifferent;
+    }
     case Action::kExplain:
       print(explain_error(line.explain_id));
       return ExitCode::kDone;

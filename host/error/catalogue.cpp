@@ -139,6 +139,7 @@ constexpr auto kErrors = std::to_array<ErrorEntry>({
     {"tensor.op_failed", ExitCode::kPlugin, "an operator of libtorch refused what it was given"},
     {"tensor.out_of_memory", ExitCode::kFailed, "there was no memory for a tensor"},
     {"tensor.unknown_op", ExitCode::kPlugin, "no operator of libtorch has that name"},
+    {"trace.unreadable", ExitCode::kUsage, "a file to compare is not a trace of events"},
     {"usage.bad_option", ExitCode::kUsage, "the command line cannot be understood"},
     {"usage.bad_set", ExitCode::kUsage, "a --set is not of the form path=value"},
     {"usage.missing_recipe", ExitCode::kUsage, "no recipe was named"},

@@ -9,6 +9,7 @@ namespace tenon {
 
 enum class ExitCode : int {
   kDone = 0,       // the horizon was reached, or a hook ended the run early
+  kDifferent = 1,  // two traces that were compared differ
   kUsage = 2,      // the command line; no run folder exists
   kRecipe = 3,     // the recipe, unknown types included; no run folder exists
   kPlugin = 4,     // a plugin, before the first step

@@ -82,6 +82,19 @@ TEST_CASE("each action has its option", "[cli]") {
   CHECK(explain.explain_id == "recipe.syntax");
 }
 
+TEST_CASE("two traces are compared, and not one or three", "[cli]") {
+  const CommandLine line = parse_command_line({"--trace-diff", "a", "b"});
+  CHECK(line.action == Action::kTraceDiff);
+  CHECK(line.traces == Words{"a", "b"});
+  CHECK(failure({"--trace-diff", "a"}) ==
+        "usage.bad_option: --trace-diff takes 2 values, and 1 are given: --trace-diff A B");
+  CHECK_THAT(failure({"--trace-diff", "a", "b", "c"}), contains_text("and 3 are given"));
+  CHECK_THAT(failure({"--trace-diff"}), contains_text("--trace-diff needs a value"));
+  CHECK_THAT(failure({"--trace-diff", "a", "b", "--trace-diff", "c", "d"}),
+             contains_text("is given twice"));
+  CHECK_THAT(failure({"--trace-diff", "a", "b", "--json"}), contains_text("has no effect"));
+}
+
 TEST_CASE("help is given beside whatever else is asked for", "[cli]") {
   CHECK(parse_command_line({"--validate", "--list-plugins", "--help"}).action == Action::kHelp);
 }
@@ -219,6 +232,7 @@ TEST_CASE("the help names every option, in lines that fit a terminal", "[cli]") 
                                  "list-plugins",
                                  "describe KIND:TYPE",
                                  "explain ERROR-ID",
+                                 "trace-diff A B",
                                  "json",
                                  "version",
                                  "help"}) {

@@ -144,6 +144,26 @@ TEST_CASE("an error is explained on stdout, an unknown one ends with status 2", 
   CHECK_THAT(unknown.err, contains_text("did you mean \"recipe.syntax\"?"));
 }
 
+TEST_CASE("two traces are compared with a status that scripts can use", "[cli]") {
+  const Desk desk;
+  const std::string start = "{\"event\":\"start\",\"step\":0}\n";
+  desk.write("a", start);
+  desk.write("b", start + start);
+  const SubprocessResult equal = desk.host({"--trace-diff", "a", "a"});
+  CHECK(equal.exit_code == 0);
+  CHECK(equal.out == "equal: 1 event\n");
+  const SubprocessResult different = desk.host({"--trace-diff", "a", "b"});
+  CHECK(different.exit_code == 1);
+  CHECK(different.out ==
+        "different from line 2 on: step 0, start\n"
+        "  a ends after 1 event (step 0, start), and b goes on (step 0, start)\n");
+  CHECK(different.err.empty());
+  const SubprocessResult missing = desk.host({"--trace-diff", "a", "c"});
+  CHECK(missing.exit_code == 2);
+  CHECK(missing.out.empty());
+  CHECK_THAT(missing.err, contains_text("[trace.unreadable] c cannot be opened"));
+}
+
 TEST_CASE("a wrong command line ends with status 2 and a line of usage", "[cli]") {
   const Desk desk;
   const SubprocessResult unknown = desk.host({"--recpie", "a.json"});

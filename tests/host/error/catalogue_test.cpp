@@ -131,6 +131,7 @@ TEST_CASE("an entry is found by its whole id alone", "[error]") {
 
 TEST_CASE("exit statuses are the numbers that scripts know", "[error]") {
   CHECK(static_cast<int>(ExitCode::kDone) == 0);
+  CHECK(static_cast<int>(ExitCode::kDifferent) == 1);
   CHECK(static_cast<int>(ExitCode::kUsage) == 2);
   CHECK(static_cast<int>(ExitCode::kRecipe) == 3);
   CHECK(static_cast<int>(ExitCode::kPlugin) == 4);
