@@ -103,7 +103,6 @@ MetricSet::MetricSet(std::vector<NamedMetric> metrics,
     }
     entries_.push_back(std::make_unique<Entry>(std::move(metric), base, std::move(binding)));
     const Entry& entry = *entries_.back();
-    evaluation_figures_.insert(evaluation_figures_.end(), entry.names.begin(), entry.names.end());
     for (const auto& stretch : entry.stretches) {
       for (const std::string& name : entry.names) {
         training_figures_.push_back(name + stretch.period.suffix);

@@ -44,10 +44,8 @@ class MetricSet {
   // Errors  metric.unknown_input, metric.input_mismatch
   void check_fields(const std::vector<FieldInfo>& fields, const std::string& dataset) const;
 
-  // The figures of an evaluation, without its prefix: NAME of a metric with one figure, NAME/FIGURE
-  // of one with several.
-  const std::vector<std::string>& evaluation_figures() const { return evaluation_figures_; }
-  // The figures of training: the same since the last record, NAME/window since the window began,
+  // The figures of training: NAME (NAME/FIGURE of a metric with several) since the last record,
+  // NAME/window since the window began,
   // NAME/run since the run did, as far as metrics declare them.
   const std::vector<std::string>& training_figures() const { return training_figures_; }
 
@@ -77,7 +75,6 @@ class MetricSet {
 
   at::ScalarType compute_dtype_;
   std::vector<std::unique_ptr<Entry>> entries_;  // in place: states refer to their metric
-  std::vector<std::string> evaluation_figures_;
   std::vector<std::string> training_figures_;
 };
 

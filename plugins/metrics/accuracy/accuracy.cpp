@@ -13,19 +13,12 @@
 #include <limits>
 #include <vector>
 
+#include "../label_option.hpp"
+
 namespace {
 
-enum class InTraining : uint32_t {
-  kNever = 0,
-  kStep = TENON_PERIOD_STEP,
-  kWindow = TENON_PERIOD_WINDOW,
-  kRun = TENON_PERIOD_RUN
-};
-
-struct AccuracyOptions {
+struct AccuracyOptions : LabelOptions {
   int64_t top_k = 1;
-  int64_t ignore_index = -100;
-  InTraining train = InTraining::kNever;
 };
 
 class Accuracy : public tenon::TorchMetric {
@@ -38,16 +31,7 @@ class Accuracy : public tenon::TorchMetric {
     binder.field("top_k", &Options::top_k)
         .min(1)
         .doc("a label counts as predicted if it is among so many classes");
-    binder.field("ignore_index", &Options::ignore_index)
-        .doc("labels of this value count for nothing");
-    binder
-        .choice("train",
-                &Options::train,
-                {{"never", InTraining::kNever},
-                 {"step", InTraining::kStep},
-                 {"window", InTraining::kWindow},
-                 {"run", InTraining::kRun}})
-        .doc("since when it counts in training: the last line of metrics, the window, the run");
+    bind_label_options(binder);
   }
 
   explicit Accuracy(const Options& options) : options_(options) {}
@@ -58,7 +42,7 @@ class Accuracy : public tenon::TorchMetric {
         .sum("correct")
         .sum("labels")
         .figure("accuracy")
-        .periods(static_cast<uint32_t>(options_.train));
+        .periods(options_.periods());
   }
 
   void update(const tenon::Exec&,
@@ -89,13 +73,7 @@ class Accuracy : public tenon::TorchMetric {
   }
 
   at::Tensor of_classes(const at::Tensor& logits, const at::Tensor& labels) const {
-    TENON_CHECK(logits.dim() == labels.dim() + 1 &&
-                    logits.sizes().slice(0, static_cast<size_t>(labels.dim())) == labels.sizes(),
-                "logits of shape ",
-                logits.sizes(),
-                " and labels of shape ",
-                labels.sizes(),
-                " do not fit; logits must have the labels' axes and one more, for the classes");
+    check_class_axes(logits, labels);
     const int64_t num_classes = logits.size(-1);
     TENON_CHECK(options_.top_k < num_classes,
                 "top_k is ",

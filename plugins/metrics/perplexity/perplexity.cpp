@@ -14,37 +14,18 @@
 #include <limits>
 #include <vector>
 
+#include "../label_option.hpp"
+
 namespace {
 
-enum class InTraining : uint32_t {
-  kNever = 0,
-  kStep = TENON_PERIOD_STEP,
-  kWindow = TENON_PERIOD_WINDOW,
-  kRun = TENON_PERIOD_RUN
-};
-
-struct PerplexityOptions {
-  int64_t ignore_index = -100;
-  InTraining train = InTraining::kNever;
-};
+using PerplexityOptions = LabelOptions;
 
 class Perplexity : public tenon::TorchMetric {
  public:
   static constexpr const char* kType = "perplexity";
   static constexpr const char* kSummary = "exp of the mean negative log likelihood of the labels";
   using Options = PerplexityOptions;
-  static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("ignore_index", &Options::ignore_index)
-        .doc("labels of this value count for nothing");
-    binder
-        .choice("train",
-                &Options::train,
-                {{"never", InTraining::kNever},
-                 {"step", InTraining::kStep},
-                 {"window", InTraining::kWindow},
-                 {"run", InTraining::kRun}})
-        .doc("since when it counts in training: the last line of metrics, the window, the run");
-  }
+  static void bind(tenon::OptionBinder<Options>& binder) { bind_label_options(binder); }
 
   explicit Perplexity(const Options& options) : options_(options) {}
 
@@ -54,7 +35,7 @@ class Perplexity : public tenon::TorchMetric {
         .sum("nats")
         .sum("labels")
         .figure("perplexity")
-        .periods(static_cast<uint32_t>(options_.train));
+        .periods(options_.periods());
   }
 
   void update(const tenon::Exec&,
@@ -62,13 +43,7 @@ class Perplexity : public tenon::TorchMetric {
               tenon::TorchStates& states) override {
     const at::Tensor& logits = inputs[0];
     const at::Tensor& labels = inputs[1];
-    TENON_CHECK(logits.dim() == labels.dim() + 1 &&
-                    logits.sizes().slice(0, static_cast<size_t>(labels.dim())) == labels.sizes(),
-                "logits of shape ",
-                logits.sizes(),
-                " and labels of shape ",
-                labels.sizes(),
-                " do not fit; logits must have the labels' axes and one more, for the classes");
+    check_class_axes(logits, labels);
     const at::Tensor labels_N = labels.reshape({-1}).to(at::kLong);
     const at::Tensor logits_NV = logits.reshape({-1, logits.size(-1)});
     const at::ScalarType dtype = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
