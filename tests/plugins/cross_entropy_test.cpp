@@ -6,8 +6,10 @@
 #include "host/plugin/loss_proxy.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cmath>
 #include <string>
 
 #include "tests/plugins/loss_call.hpp"
@@ -173,6 +175,71 @@ TEST_CASE("cross_entropy's label smoothing and z-loss stay exact where logits ar
       CHECK(got.sum.item<double>() == Approx(want.sum.item<double>()).epsilon(1e-6));
       CHECK(largest_difference(got.grads[0], want.grad) <= 1e-6);
     }
+  }
+}
+
+TEST_CASE("cross_entropy's gradient is the slope of its sum, by finite differences", "[plugins]") {
+  const auto loss = make_loss(R"({"label_smoothing": 0.15, "z_loss": 0.01})");
+  const at::Tensor logits = random({2, 3, 6}, at::kDouble);
+  at::Tensor labels = labels_of({2, 3}, 6);
+  labels[0][1] = -100;
+  const at::Tensor weights = at::tensor({0.75, 2.0}, at::kDouble);
+  const tenon::LossResult got = tenon::call_loss(loss, {logits, labels, weights}, 1.5);
+  constexpr double kStep = 1e-5;
+  const auto sum_at = [&](int64_t i, double step) {
+    const at::Tensor moved = logits.clone();
+    moved.view(-1)[i] += step;
+    return tenon::evaluate_loss(loss, {moved, labels, weights}).item<double>();
+  };
+  for (int64_t i = 0; i < logits.numel(); ++i) {
+    CAPTURE(i);
+    const double slope = 1.5 * (sum_at(i, kStep) - sum_at(i, -kStep)) / (2 * kStep);
+    CHECK(std::abs(got.grads[0].view(-1)[i].item<double>() - slope) < 1e-8);
+  }
+}
+
+TEST_CASE("cross_entropy serves any number of classes", "[plugins]") {
+  const auto loss = make_loss(R"({"label_smoothing": 0.1, "z_loss": 0.001})");
+  for (const int64_t num_classes : {1, 2, 7, 8, 15, 16, 17, 31, 33, 64, 65, 127, 1000}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+      CAPTURE(num_classes, dtype);
+      const double tolerance = dtype == at::kDouble ? 1e-12 : dtype == at::kFloat ? 1e-5 : 4e-3;
+      const at::Tensor logits = random({13, num_classes}, dtype) * 2;
+      const at::Tensor labels = labels_of({13}, num_classes);
+      const Expected want = expected_with(logits, labels, 0.1, 0.001);
+      const tenon::LossResult got = tenon::call_loss(loss, {logits, labels, at::Tensor()});
+      CHECK(got.sum.item<double>() == Approx(want.sum.item<double>()).epsilon(1e-6).margin(1e-6));
+      CHECK(largest_difference(got.grads[0], want.grad) <= tolerance);
+    }
+  }
+}
+
+TEST_CASE("cross_entropy gives the same bits with one and with two threads", "[plugins]") {
+  const auto loss = make_loss(R"({"z_loss": 0.001})");
+  const int num_threads = at::get_num_threads();
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    const at::Tensor logits = random({7, 101, 257}, dtype);
+    const at::Tensor labels = labels_of({7, 101}, 257);
+    at::set_num_threads(1);
+    const tenon::LossResult one = tenon::call_loss(loss, {logits, labels, at::Tensor()});
+    at::set_num_threads(2);
+    const tenon::LossResult two = tenon::call_loss(loss, {logits, labels, at::Tensor()});
+    CHECK(one.sum.equal(two.sum));
+    CHECK(one.grads[0].equal(two.grads[0]));
+  }
+  at::set_num_threads(num_threads);
+}
+
+TEST_CASE("cross_entropy hands on a logit that is no number", "[plugins]") {
+  const auto loss = make_loss();
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    at::Tensor logits = random({2, 40}, dtype);
+    logits[1][3] = std::nan("");
+    const tenon::LossResult got =
+        tenon::call_loss(loss, {logits, at::tensor({1, 2}, at::kLong), at::Tensor()});
+    CHECK(std::isnan(got.sum.item<double>()));
+    CHECK(got.grads[0][0].isfinite().all().item<bool>());
+    CHECK(got.grads[0][1].isnan().all().item<bool>());
   }
 }
 

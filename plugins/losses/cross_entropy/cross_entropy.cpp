@@ -7,7 +7,8 @@
 //     loss = z - (1 - s) x[y] - s mean(x) + c z^2
 //     gradient by x = (1 + 2 c z) softmax(x) - (1 - s) onehot(y) - s / V
 //
-// On a CPU, in fp32 and fp64, both come out of one softmax. Elsewhere operators and autograd do it.
+// On a CPU, in fp32, fp64 and bf16, rows.hpp does both in one pass each. Elsewhere operators and
+// autograd do it.
 //
 // Source: Bishop, Pattern Recognition and Machine Learning (2006), section 4.3.4; smoothing:
 // Szegedy et al., Rethinking the Inception Architecture for Computer Vision (CVPR 2016), section 7;
@@ -18,122 +19,96 @@
 #include <tenon/torch/loss.hpp>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <vector>
 
+#include "rows.hpp"
+
 namespace {
 
-struct CrossEntropyOptions {
-  int64_t ignore_index = -100;
-  double label_smoothing = 0.0;
-  double z_loss = 0.0;
-
-  bool is_plain() const { return label_smoothing == 0.0 && z_loss == 0.0; }
-};
-
-// Over rows: what of `loss` is z-loss, and the labels counted, by weight.
-struct RowSums {
-  double loss = 0.0;
-  double z_loss = 0.0;
-  double count = 0.0;
-};
-
-enum class Gradient { kNone, kKept };
+using CrossEntropyOptions = RowOptions;
 
 // Of the labels, [N] f64; nothing where each weighs 1.
 using Weights = std::optional<at::Tensor>;
 
-// Turns the softmax of the rows into the losses of the labels, and with Gradient::kKept itself into
-// their gradients.
-//
-// Shapes   logits_NV and probabilities_NV: contiguous; labels_N: i64
-template <class scalar_t>
-RowSums consume_softmax(const at::Tensor& logits_NV,
-                        at::Tensor& probabilities_NV,
-                        const at::Tensor& labels_N,
-                        const Weights& weights_N,
-                        const CrossEntropyOptions& options,
-                        Gradient gradient) {
+bool is_plain(const CrossEntropyOptions& options) {
+  return options.label_smoothing == 0.0 && options.z_loss == 0.0;
+}
+
+std::optional<RowType> row_type(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat:
+      return RowType::kFloat;
+    case at::kDouble:
+      return RowType::kDouble;
+    case at::kBFloat16:
+      return RowType::kBFloat16;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Dense logits on a CPU with their labels, all of whom must outlive it.
+LogitRows rows_of(const at::Tensor& logits_NV,
+                  const at::Tensor& labels_N,
+                  const Weights& weights_N) {
+  return {.logits = logits_NV.const_data_ptr(),
+          .type = *row_type(logits_NV.scalar_type()),
+          .num_classes = logits_NV.size(1),
+          .labels = labels_N.const_data_ptr<int64_t>(),
+          .weights = weights_N ? weights_N->const_data_ptr<double>() : nullptr};
+}
+
+// Rows that one task takes: some hundred microseconds of work. By the shape alone, since sums are
+// put together by tasks and must not depend on the number of threads.
+int64_t rows_a_task(int64_t num_classes) {
+  constexpr int64_t kElements = int64_t{1} << 16;
+  return std::max<int64_t>(1, kElements / std::max<int64_t>(1, num_classes));
+}
+
+// `stats_N2` is written: RowStats by row.
+RowSums sum_on_cpu(const at::Tensor& logits_NV,
+                   const at::Tensor& labels_N,
+                   const Weights& weights_N,
+                   const CrossEntropyOptions& options,
+                   at::Tensor& stats_N2) {
+  const LogitRows rows = rows_of(logits_NV, labels_N, weights_N);
+  auto* const stats = reinterpret_cast<RowStats*>(stats_N2.mutable_data_ptr<double>());
   const int64_t num_rows = logits_NV.size(0);
-  const int64_t num_classes = logits_NV.size(1);
-  const scalar_t* logits = logits_NV.const_data_ptr<scalar_t>();
-  scalar_t* probabilities = probabilities_NV.mutable_data_ptr<scalar_t>();
-  const int64_t* labels = labels_N.const_data_ptr<int64_t>();
-  const double* weights = weights_N ? weights_N->const_data_ptr<double>() : nullptr;
-  const bool is_plain = options.is_plain();
-  const double kept = 1.0 - options.label_smoothing;
-  const auto spread =
-      static_cast<scalar_t>(options.label_smoothing / static_cast<double>(num_classes));
+  const int64_t step = rows_a_task(rows.num_classes);
+  std::vector<RowSums> parts(static_cast<size_t>((num_rows + step - 1) / step));
+  at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      parts[static_cast<size_t>(i)] =
+          sum_rows(rows, options, i * step, std::min(num_rows, (i + 1) * step), stats);
+    }
+  });
   RowSums sums;
-  // One thread: a row costs a logarithm here, and `num_classes` exponentials before.
-  for (int64_t row = 0; row < num_rows; ++row) {
-    const int64_t label = labels[row];
-    const scalar_t* x = logits + row * num_classes;
-    scalar_t* p = probabilities + row * num_classes;
-    if (label == options.ignore_index) {
-      if (gradient == Gradient::kKept) {
-        std::fill(p, p + num_classes, scalar_t(0));
-      }
-      continue;
-    }
-    const double weight = weights == nullptr ? 1.0 : weights[row];
-    sums.count += weight;
-    // A logit far below the largest has a probability that is rounded off or zero. The largest
-    // one's is never small, and gives z as x - log(p).
-    constexpr double kExactFrom = 1e-30;
-    double slope = 1.0;  // of the loss by z
-    if (is_plain && p[label] > kExactFrom) {
-      sums.loss -= weight * std::log(static_cast<double>(p[label]));
-    } else {
-      const int64_t largest = std::max_element(x, x + num_classes) - x;
-      const double z = static_cast<double>(x[largest]) - std::log(static_cast<double>(p[largest]));
-      double loss = z - kept * static_cast<double>(x[label]);
-      if (options.label_smoothing > 0.0) {
-        loss -= options.label_smoothing * std::accumulate(x, x + num_classes, 0.0) /
-                static_cast<double>(num_classes);
-      }
-      const double z_loss = options.z_loss * z * z;
-      slope += 2.0 * options.z_loss * z;
-      sums.loss += weight * (loss + z_loss);
-      sums.z_loss += weight * z_loss;
-    }
-    if (gradient == Gradient::kKept) {
-      if (!is_plain) {
-        for (int64_t v = 0; v < num_classes; ++v) {
-          p[v] = p[v] * static_cast<scalar_t>(slope) - spread;
-        }
-      }
-      p[label] -= static_cast<scalar_t>(kept);
-      if (weights != nullptr) {
-        for (int64_t v = 0; v < num_classes; ++v) {
-          p[v] *= static_cast<scalar_t>(weight);
-        }
-      }
-    }
+  for (const RowSums& part : parts) {
+    sums.loss += part.loss;
+    sums.z_loss += part.z_loss;
+    sums.count += part.count;
   }
   return sums;
 }
 
-RowSums sum_on_cpu(const at::Tensor& logits_NV,
-                   at::Tensor& probabilities_NV,
-                   const at::Tensor& labels_N,
-                   const Weights& weights_N,
-                   const CrossEntropyOptions& options,
-                   Gradient gradient) {
-  return logits_NV.scalar_type() == at::kDouble
-             ? consume_softmax<double>(
-                   logits_NV, probabilities_NV, labels_N, weights_N, options, gradient)
-             : consume_softmax<float>(
-                   logits_NV, probabilities_NV, labels_N, weights_N, options, gradient);
+at::Tensor empty_stats(const at::Tensor& logits_NV) {
+  static_assert(sizeof(RowStats) == 2 * sizeof(double));
+  return at::empty({logits_NV.size(0), 2}, at::dtype(at::kDouble));
 }
 
-class FusedCrossEntropy : public torch::autograd::Function<FusedCrossEntropy> {
+at::Tensor scalar_sum(const RowSums& sums, const at::Tensor& logits_NV) {
+  const bool is_double = logits_NV.scalar_type() == at::kDouble;
+  return at::scalar_tensor(sums.loss, at::dtype(is_double ? at::kDouble : at::kFloat));
+}
+
+// Of the logits nothing is kept but two numbers a row; backward reads the logits again.
+class CpuCrossEntropy : public torch::autograd::Function<CpuCrossEntropy> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context,
                             const at::Tensor& logits_NV,
@@ -141,16 +116,34 @@ class FusedCrossEntropy : public torch::autograd::Function<FusedCrossEntropy> {
                             const Weights& weights_N,
                             const CrossEntropyOptions& options,
                             RowSums* out_sums) {
-    at::Tensor gradient_NV = at::_softmax(logits_NV, -1, /*half_to_float=*/false);
-    *out_sums = sum_on_cpu(logits_NV, gradient_NV, labels_N, weights_N, options, Gradient::kKept);
-    context->save_for_backward({gradient_NV});
-    return at::scalar_tensor(out_sums->loss, logits_NV.options());
+    at::Tensor stats_N2 = empty_stats(logits_NV);
+    *out_sums = sum_on_cpu(logits_NV, labels_N, weights_N, options, stats_N2);
+    context->save_for_backward({logits_NV, labels_N, stats_N2, weights_N.value_or(at::Tensor())});
+    context->saved_data["ignore_index"] = options.ignore_index;
+    context->saved_data["label_smoothing"] = options.label_smoothing;
+    context->saved_data["z_loss"] = options.z_loss;
+    return scalar_sum(*out_sums, logits_NV);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& grads) {
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor& logits_NV = saved[0];
+    const CrossEntropyOptions options{
+        .ignore_index = context->saved_data["ignore_index"].toInt(),
+        .label_smoothing = context->saved_data["label_smoothing"].toDouble(),
+        .z_loss = context->saved_data["z_loss"].toDouble()};
+    const LogitRows rows =
+        rows_of(logits_NV, saved[1], saved[3].defined() ? Weights(saved[3]) : std::nullopt);
+    const auto* const stats = reinterpret_cast<const RowStats*>(saved[2].const_data_ptr<double>());
+    const double seed = grads[0].item<double>();
     torch::autograd::variable_list by_argument(5);
-    by_argument[0] = context->get_saved_variables()[0] * grads[0];
+    by_argument[0] = at::empty_like(logits_NV);
+    void* const gradient = by_argument[0].mutable_data_ptr();
+    at::parallel_for(
+        0, logits_NV.size(0), rows_a_task(rows.num_classes), [&](int64_t begin, int64_t end) {
+          write_row_gradients(rows, options, stats, seed, begin, end, gradient);
+        });
     return by_argument;
   }
 };
@@ -204,19 +197,18 @@ class CrossEntropy : public tenon::TorchLoss {
     if (is_on_cpu) {
       check_labels(labels, labels_N, num_classes);
     }
-    const at::ScalarType dtype = logits.scalar_type();
-    if (!is_on_cpu || (dtype != at::kFloat && dtype != at::kDouble)) {
+    if (!is_on_cpu || !row_type(logits.scalar_type())) {
       return sum_of_operators(exec, logits_NV, labels_N, weights_N);
     }
     RowSums sums;
     at::Tensor sum;
     if (logits.requires_grad() && at::GradMode::is_enabled()) {
-      sum = FusedCrossEntropy::apply(logits_NV.contiguous(), labels_N, weights_N, options_, &sums);
+      sum = CpuCrossEntropy::apply(logits_NV.contiguous(), labels_N, weights_N, options_, &sums);
     } else {
       const at::Tensor plain_NV = logits_NV.detach().contiguous();
-      at::Tensor probabilities_NV = at::_softmax(plain_NV, -1, /*half_to_float=*/false);
-      sums = sum_on_cpu(plain_NV, probabilities_NV, labels_N, weights_N, options_, Gradient::kNone);
-      sum = at::scalar_tensor(sums.loss, plain_NV.options());
+      at::Tensor stats_N2 = empty_stats(plain_NV);
+      sums = sum_on_cpu(plain_NV, labels_N, weights_N, options_, stats_N2);
+      sum = scalar_sum(sums, plain_NV);
     }
     if (options_.z_loss > 0.0) {
       exec.host().add_metric(kZLoss, sums.z_loss, sums.count);
@@ -284,12 +276,12 @@ class CrossEntropy : public tenon::TorchLoss {
     const at::ScalarType sum_dtype =
         logits_NV.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     const at::Tensor log_NV = at::log_softmax(logits_NV, -1, sum_dtype);
-    if (options_.is_plain() && !weights_N) {
+    if (is_plain(options_) && !weights_N) {
       return at::nll_loss_nd(log_NV, labels_N, {}, at::Reduction::Sum, options_.ignore_index);
     }
     at::Tensor loss_N =
         at::nll_loss_nd(log_NV, labels_N, {}, at::Reduction::None, options_.ignore_index);
-    if (options_.is_plain()) {
+    if (is_plain(options_)) {
       return (loss_N * weights_N->to(sum_dtype)).sum();
     }
     at::Tensor counted_N = labels_N.ne(options_.ignore_index).to(sum_dtype);

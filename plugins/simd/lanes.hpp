@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Vectors of SIMD_LANES floats and what kernels do with them; only for each_machine.hpp, which
+// includes it in a namespace once for each machine.
+//
+// Source of the exponential: Cody and Waite, Software Manual for the Elementary Functions (1980),
+// chapter 6 (reduction by log 2 in two parts); coefficients of the Cephes library, expf.
+
+inline constexpr int64_t kLanes = SIMD_LANES;
+
+using Floats __attribute__((vector_size(SIMD_LANES * 4), aligned(4), may_alias)) = float;
+using Ints __attribute__((vector_size(SIMD_LANES * 4), aligned(4), may_alias)) = int32_t;
+using Words __attribute__((vector_size(SIMD_LANES * 4), aligned(4), may_alias)) = uint32_t;
+using Halves __attribute__((vector_size(SIMD_LANES * 2), aligned(2), may_alias)) = uint16_t;
+
+#define SIMD_INLINE inline __attribute__((always_inline))
+
+SIMD_INLINE Floats load(const float* from) {
+  return *reinterpret_cast<const Floats*>(from);
+}
+SIMD_INLINE void store(float* to, Floats x) {
+  *reinterpret_cast<Floats*>(to) = x;
+}
+SIMD_INLINE Floats splat(float x) {
+  return Floats{} + x;
+}
+SIMD_INLINE Floats larger(Floats a, Floats b) {
+  return a > b ? a : b;
+}
+
+// exp(x) to two units in the last place; 0 below -87.3, where results would be subnormal.
+SIMD_INLINE Floats exp_of(Floats x) {
+  constexpr float kLowest = -87.33654f;
+  constexpr float kHighest = 88.72283f;
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
+  const Ints is_low = x < kLowest;
+  const Ints is_high = x > kHighest;
+  x = is_low ? splat(kLowest) : x;
+  x = is_high ? splat(kHighest) : x;
+  const Floats shifted = x * 1.44269504088896341f + kRound;
+  const Floats n = shifted - kRound;
+  Floats r = x - n * 0.693359375f;
+  r = r - n * -2.12194440e-4f;
+  Floats p = splat(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const Floats near_one = p * (r * r) + r + 1.0f;
+  // 2^n in two factors, since n may be 128. The last bits of `shifted` are n.
+  const Ints whole = reinterpret_cast<Ints>(shifted) - 0x4B400000;
+  const Ints half = whole >> 1;
+  const Floats y = near_one * reinterpret_cast<Floats>((half + 127) << 23) *
+                   reinterpret_cast<Floats>((whole - half + 127) << 23);
+  return is_low ? Floats{} : y;
+}
+
+// By halves, which costs a logarithm of the lanes' number.
+SIMD_INLINE float sum_of(Floats x) {
+  float parts[kLanes];
+  store(parts, x);
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i) {
+      parts[i] += parts[i + half];
+    }
+  }
+  return parts[0];
+}
+
+SIMD_INLINE float largest_of(Floats x) {
+  float parts[kLanes];
+  store(parts, x);
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i) {
+      parts[i] = parts[i] > parts[i + half] ? parts[i] : parts[i + half];
+    }
+  }
+  return parts[0];
+}

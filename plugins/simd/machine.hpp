@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which of the widths of vectors that kernels are compiled for this machine runs; see
+// each_machine.hpp. The choice is made once and never changes while a process runs.
+#pragma once
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define TENON_SIMD_X86 1
+#else
+#define TENON_SIMD_X86 0
+#endif
+
+enum class Machine { kBasic, kAvx2, kAvx512 };
+
+inline Machine this_machine() {
+#if TENON_SIMD_X86
+  static const Machine machine =
+      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") ? Machine::kAvx512
+      : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")       ? Machine::kAvx2
+                                                                              : Machine::kBasic;
+  return machine;
+#else
+  return Machine::kBasic;
+#endif
+}
+
+// What to call on this machine of a function that each_machine.hpp made: SIMD_CHOICE(f)(arguments).
+#if TENON_SIMD_X86
+#define SIMD_CHOICE(function)                                  \
+  (this_machine() == Machine::kAvx512 ? &simd_avx512::function \
+   : this_machine() == Machine::kAvx2 ? &simd_avx2::function   \
+                                      : &simd_basic::function)
+#else
+#define SIMD_CHOICE(function) (&simd_basic::function)
+#endif
