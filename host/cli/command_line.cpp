@@ -32,7 +32,8 @@ constexpr std::uint32_t bit(Action action) {
 
 constexpr std::uint32_t kOnRecipe = bit(Action::kTrain) | bit(Action::kEvaluate) |
                                     bit(Action::kValidate) | bit(Action::kPrintRecipe);
-constexpr std::uint32_t kOnPlugins = kOnRecipe | bit(Action::kListPlugins) | bit(Action::kDescribe);
+constexpr std::uint32_t kOnPlugins =
+    kOnRecipe | bit(Action::kListPlugins) | bit(Action::kDescribe) | bit(Action::kPrintSchema);
 
 enum class Repeat { kNo, kYes };
 
@@ -82,7 +83,7 @@ constexpr std::array kRunOptions = {
                "profile.json, which Perfetto and chrome://tracing show"},
     OptionSpec{"no-vet-cache",
                "",
-               kOnRecipe | bit(Action::kDescribe),
+               kOnRecipe | bit(Action::kDescribe) | bit(Action::kPrintSchema),
                Repeat::kNo,
                "load each plugin in a child process first, as if it had never been seen"},
 };
@@ -103,6 +104,11 @@ constexpr std::array kActionOptions = {
                bit(Action::kPrintRecipe),
                Repeat::kNo,
                "check the recipe and print it with all its defaults"},
+    OptionSpec{"print-schema",
+               "",
+               bit(Action::kPrintSchema),
+               Repeat::kNo,
+               "print the JSON Schema of recipes with these plugins, for editors"},
     OptionSpec{"list-plugins",
                "",
                bit(Action::kListPlugins),
@@ -294,6 +300,8 @@ std::string_view option_of(Action action) {
       return "validate";
     case Action::kPrintRecipe:
       return "print-recipe";
+    case Action::kPrintSchema:
+      return "print-schema";
     case Action::kListPlugins:
       return "list-plugins";
     case Action::kDescribe:
@@ -320,6 +328,7 @@ Action choose_action(const GivenOptions& given) {
   for (const Action action : {Action::kEvaluate,
                               Action::kValidate,
                               Action::kPrintRecipe,
+                              Action::kPrintSchema,
                               Action::kListPlugins,
                               Action::kDescribe,
                               Action::kExplain,
@@ -487,8 +496,8 @@ std::string usage_line(const std::string& program) {
 
 std::string help_text(const std::string& program) {
   return usage_line(program) + "\n       " + program +
-         " --list-plugins | --describe KIND:TYPE | --explain ERROR-ID | --trace-diff A B\n"
-         "            | --version | --help\n"
+         " --list-plugins | --describe KIND:TYPE | --print-schema | --explain ERROR-ID\n"
+         "            | --trace-diff A B | --version | --help\n"
          "\n"
          "Trains the model that a recipe describes. Model, data, loss, optimizer and the rest are\n"
          "plugins, found in the plugin folders and named in the recipe.\n"

@@ -21,6 +21,7 @@ enum class Action {
   kEvaluate,
   kValidate,
   kPrintRecipe,
+  kPrintSchema,
   kListPlugins,
   kDescribe,
   kExplain,

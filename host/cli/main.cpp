@@ -8,6 +8,7 @@
 #include "host/cli/checked_recipe.hpp"
 #include "host/cli/command_line.hpp"
 #include "host/cli/describe_component.hpp"
+#include "host/cli/editor_schema.hpp"
 #include "host/cli/explain_error.hpp"
 #include "host/cli/failure_text.hpp"
 #include "host/cli/list_plugins.hpp"
@@ -75,6 +76,11 @@ void describe(const CommandLine& line) {
   print(line.is_json ? component_json(component) : component_text(component));
 }
 
+void print_schema(const CommandLine& line) {
+  PluginRegistry registry(plugin_setup(line, Vetting::kEarly));
+  print(editor_schema_text(offered_components(registry)));
+}
+
 // Everything that begins with a recipe.
 ExitCode run(const CommandLine& line, const std::string& command) {
   RecipeDraft draft = read_recipe({.path = line.recipe, .sets = line.sets});
@@ -112,6 +118,9 @@ ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {
       return ExitCode::kDone;
     case Action::kDescribe:
       describe(line);
+      return ExitCode::kDone;
+    case Action::kPrintSchema:
+      print_schema(line);
       return ExitCode::kDone;
     case Action::kTraceDiff: {
       const TraceComparison result = compare_traces(line.traces.front(), line.traces.back());

@@ -78,6 +78,7 @@ std::string long_pointer(const json& root, const std::string& pointer) {
 // The complete recipe in its long form.
 json long_form(const json& root, const RecipeParts& parts) {
   json result = root;
+  result.erase("$schema");  // it may be relative to the folder of the file that was written
   for (std::size_t i = 0; i < parts.groups.size(); ++i) {
     json group = *parts.groups[i].frozen;
     group["match"] = root["optimizer"]["groups"][i]["match"];

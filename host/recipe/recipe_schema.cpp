@@ -16,6 +16,9 @@ namespace {
 using nlohmann::json;
 
 // References ("$ref") are local and replaced before use.
+//   x-tenon-slot     "model": here stands a component of that kind, for --print-schema
+//   x-tenon-printed  keywords for --print-schema alone: rules over several keys, which the host
+//                    checks in contradiction.cpp and puts into better words than a schema can
 constexpr char kSchemaText[] = R"json({
 "$schema": "http://json-schema.org/draft-07/schema#",
 "title": "Tenon recipe",
@@ -30,7 +33,7 @@ constexpr char kSchemaText[] = R"json({
   "component": {"type": "object", "additionalProperties": false, "required": ["type"],
     "properties": {"type": {"$ref": "#/definitions/type"}, "options": {"$ref": "#/definitions/options"}}},
   "model": {"type": "object", "additionalProperties": false, "required": ["type"],
-    "description": "the model",
+    "description": "the model", "x-tenon-slot": "model",
     "properties": {
       "type": {"$ref": "#/definitions/type"},
       "options": {"$ref": "#/definitions/options"},
@@ -39,13 +42,13 @@ constexpr char kSchemaText[] = R"json({
       "frozen": {"x-tenon-unavailable": {"what": "frozen parameters", "unless": [[], null]}},
       "optimizer": {"x-tenon-unavailable": {"what": "models without an optimizer", "unless": [true, null]}}}},
   "dataset": {"type": "object", "additionalProperties": false, "required": ["type"],
-    "description": "a dataset",
+    "description": "a dataset", "x-tenon-slot": "dataset",
     "properties": {
       "type": {"$ref": "#/definitions/type"},
       "options": {"$ref": "#/definitions/options"},
       "mix": {"x-tenon-unavailable": {"what": "mixtures of datasets"}}}},
   "loss": {"type": "object", "additionalProperties": false, "required": ["type"],
-    "description": "a loss",
+    "description": "a loss", "x-tenon-slot": "loss",
     "properties": {
       "name": {"$ref": "#/definitions/name"},
       "type": {"$ref": "#/definitions/type"},
@@ -53,7 +56,7 @@ constexpr char kSchemaText[] = R"json({
       "weight": {"type": "number", "default": 1.0, "description": "its factor in the sum of all losses"},
       "inputs": {"$ref": "#/definitions/inputs"}}},
   "metric": {"type": "object", "additionalProperties": false, "required": ["type"],
-    "description": "a metric",
+    "description": "a metric", "x-tenon-slot": "metric",
     "properties": {
       "name": {"$ref": "#/definitions/name"},
       "type": {"$ref": "#/definitions/type"},
@@ -63,7 +66,12 @@ constexpr char kSchemaText[] = R"json({
   "every": {"type": ["integer", "null"], "minimum": 0, "maximum": 9007199254740991, "default": 0}
 },
 "type": "object", "additionalProperties": false, "required": ["data", "optimizer", "train"],
+"x-tenon-printed": {"allOf": [
+  {"oneOf": [{"required": ["model"]}, {"required": ["models"]}]},
+  {"oneOf": [{"required": ["loss"]}, {"required": ["losses"]}]}]},
 "properties": {
+  "$schema": {"type": "string",
+    "description": "the schema that an editor holds the recipe against; a run has no use for it"},
   "name": {"$ref": "#/definitions/name",
     "description": "names the run folder; the name of the recipe file where it is absent"},
   "seed": {"type": "integer", "minimum": 0, "default": 1,
@@ -87,6 +95,7 @@ constexpr char kSchemaText[] = R"json({
       "lock": {"x-tenon-unavailable": {"what": "lock files of plugins", "unless": [null]}}}},
   "model": {"$ref": "#/definitions/model"},
   "models": {"type": "object", "minProperties": 1, "additionalProperties": {"$ref": "#/definitions/model"},
+    "x-tenon-printed": {"maxProperties": 1, "propertyNames": {"pattern": "^[A-Za-z0-9_-]{1,100}$"}},
     "description": "the model, by a name of its own; \"model\" is short for one called \"main\""},
   "data": {"type": "object", "additionalProperties": false, "required": ["batch_size", "train"],
     "description": "datasets and how they are read",
@@ -104,6 +113,13 @@ constexpr char kSchemaText[] = R"json({
         "description": "what becomes of a global batch that is not full"},
       "train": {"$ref": "#/definitions/dataset"},
       "eval": {"type": ["object", "null"], "default": null,
+        "x-tenon-printed": {
+          "if": {"type": "object", "anyOf": [
+            {"maxProperties": 0}, {"required": ["options"]}, {"required": ["mix"]},
+            {"not": {"additionalProperties": {"type": "object"}}}]},
+          "then": {"$ref": "#/definitions/dataset"},
+          "else": {"propertyNames": {"pattern": "^[A-Za-z0-9_-]{1,40}$"},
+            "additionalProperties": {"$ref": "#/definitions/dataset"}}},
         "description": "the dataset to evaluate on, or an object with datasets by name"}}},
   "features": {"x-tenon-unavailable": {"what": "features", "unless": [[]]}},
   "tables": {"x-tenon-unavailable": {"what": "embedding tables", "unless": [{}]}},
@@ -113,7 +129,7 @@ constexpr char kSchemaText[] = R"json({
   "metrics": {"type": "array", "default": [], "items": {"$ref": "#/definitions/metric"},
     "description": "what is measured in evaluations beside the loss, and in training where the metric is told to"},
   "optimizer": {"type": "object", "additionalProperties": false, "required": ["type"],
-    "description": "the optimizer of dense parameters",
+    "description": "the optimizer of dense parameters", "x-tenon-slot": "optimizer",
     "properties": {
       "type": {"$ref": "#/definitions/type"},
       "options": {"$ref": "#/definitions/options"},
@@ -125,12 +141,20 @@ constexpr char kSchemaText[] = R"json({
               "description": "a pattern of parameter names; '*' is any text, '?' any character"},
             "type": {"$ref": "#/definitions/type"}}}}}},
   "lr_scheduler": {"type": ["object", "null"], "default": null, "additionalProperties": false, "required": ["type"],
+    "x-tenon-slot": "lr_scheduler",
     "description": "a factor on each group's rate by step; null leaves the rates as they are",
     "properties": {"type": {"$ref": "#/definitions/type"}, "options": {"$ref": "#/definitions/options"}}},
-  "hooks": {"type": "array", "default": [], "items": {"$ref": "#/definitions/component"},
+  "hooks": {"type": "array", "default": [],
+    "items": {"$ref": "#/definitions/component", "x-tenon-slot": "hook"},
     "description": "hooks, in the order in which they are called where nothing else orders them"},
   "train": {"type": "object", "additionalProperties": false,
     "description": "how long and how to train",
+    "x-tenon-printed": {"anyOf": [
+      {"required": ["steps"], "properties": {"steps": {"type": "integer"}}},
+      {"required": ["epochs"], "properties": {"epochs": {"type": "integer"}}},
+      {"required": ["windows"], "properties": {"windows": {"type": "integer"}}},
+      {"required": ["tokens"], "properties": {"tokens": {"type": "integer"}}},
+      {"required": ["minutes"], "properties": {"minutes": {"type": "number"}}}]},
     "properties": {
       "steps": {"$ref": "#/definitions/count", "description": "end after so many steps"},
       "epochs": {"$ref": "#/definitions/count", "description": "end after so many epochs"},
@@ -181,7 +205,8 @@ constexpr char kSchemaText[] = R"json({
   "parallel": {"x-tenon-unavailable": {"what": "training on several ranks",
     "unless": [{}, {"replicate": 1}, {"shard": 1}, {"shard": -1},
                {"replicate": 1, "shard": 1}, {"replicate": 1, "shard": -1}]}},
-  "sinks": {"type": "array", "default": [{"type": "jsonl"}], "items": {"$ref": "#/definitions/component"},
+  "sinks": {"type": "array", "default": [{"type": "jsonl"}],
+    "items": {"$ref": "#/definitions/component", "x-tenon-slot": "metric_sink"},
     "description": "where metrics are written"}
 }
 })json";
