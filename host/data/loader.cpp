@@ -8,6 +8,7 @@
 #include "host/error/error.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -43,8 +44,7 @@ Loader::Loader(DataSource& source,
     const SampleOrder order(
         {.seed = options.seed, .epoch = epoch, .window_id = window_ ? window_->id() : 0},
         deal_->num_samples(),
-        options.shuffle && !source.info().has_own_order ? SampleOrder::Shuffle::kYes
-                                                        : SampleOrder::Shuffle::kNo);
+        options.shuffle ? SampleOrder::Shuffle::kYes : SampleOrder::Shuffle::kNo);
     plan_ = std::make_unique<MapPlan>(source, at, order, *deal_, start.cursor, max_batches_);
   } else {
     position_.shards = shards_of_rank(source, options.rank, start.shards);
@@ -69,10 +69,9 @@ bool Loader::has_next() {
     if (!ahead_) {
       return false;
     }
-    if (!ahead_->has_batch) {
+    if (!ahead_->result.batch && ahead_->failure == nullptr) {
       // A shard's end without a batch: nothing of it is still to be consumed.
-      ReadResult result = ahead_->result.get();
-      pass(ahead_->request, result);
+      pass(ahead_->request, ahead_->result);
       ahead_.reset();
     }
   }
@@ -83,13 +82,10 @@ std::optional<Batch> Loader::next() {
   if (!has_next()) {
     return std::nullopt;
   }
-  if (ahead_->has_failed) {
-    if (!failure_.valid()) {
-      failure_ = ahead_->result.share();
-    }
-    failure_.get();  // throws
+  if (ahead_->failure != nullptr) {
+    std::rethrow_exception(ahead_->failure);  // and again, should it be asked for again
   }
-  ReadResult result = ahead_->result.get();
+  ReadResult result = std::move(ahead_->result);
   pass(ahead_->request, result);
   ahead_.reset();
   ++num_batches_;

@@ -19,7 +19,6 @@
 #include "host/tensor/batch.hpp"
 
 #include <cstdint>
-#include <future>
 #include <memory>
 #include <optional>
 
@@ -96,7 +95,6 @@ class Loader {
   std::unique_ptr<ReadPlan> plan_;
   std::unique_ptr<ReadAhead> reads_;
   std::optional<FinishedRead> ahead_;  // what has_next() has seen
-  std::shared_future<ReadResult> failure_;
 };
 
 }  // namespace tenon

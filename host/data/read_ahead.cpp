@@ -37,7 +37,7 @@ std::optional<FinishedRead> ReadAhead::take() {
   std::unique_lock lock(mutex_);
   while (!has_ended_) {
     if (turns_.empty()) {
-      fill();
+      wake(fill());
       if (turns_.empty()) {
         break;
       }
@@ -50,14 +50,14 @@ std::optional<FinishedRead> ReadAhead::take() {
     const std::unique_ptr<Turn> turn = std::move(turns_.front());
     turns_.pop_front();
     if (turn->state == State::kDone) {
-      has_ended_ = turn->has_failed;
-      if (is_threaded_) {
-        fill();
-      }
-      return FinishedRead{.request = turn->request,
-                          .has_batch = turn->has_batch,
-                          .has_failed = turn->has_failed,
-                          .result = turn->task.get_future()};
+      --num_done_;
+      has_ended_ = turn->read.failure != nullptr;
+      // Threads that keep up are woken for several reads at once: a wake for each result would cost
+      // a short step more than the read itself. Threads that do not keep up never sleep.
+      const size_t num_asked = is_threaded_ && num_done_ <= depth_ / 2 ? fill() : 0;
+      lock.unlock();  // a thread that wakes into a held lock sleeps again
+      wake(num_asked);
+      return std::move(turn->read);
     }
   }
   return std::nullopt;
@@ -74,23 +74,22 @@ void ReadAhead::run_thread(const std::stop_token& stop) {
   }
 }
 
-// Asks the plan for reads while there is room, until one has failed.
-void ReadAhead::fill() {
-  while (!has_failed_ && turns_.size() < depth_) {
+// Asks the plan for reads while there is room, until one has failed. Returns how many it gave.
+size_t ReadAhead::fill() {
+  size_t num_asked = 0;
+  for (; !has_failed_ && turns_.size() < depth_; ++num_asked) {
     const std::optional<ReadRequest> request = plan_.next();
     if (!request) {
-      return;
+      break;
     }
     turns_.push_back(std::make_unique<Turn>());
-    Turn& turn = *turns_.back();
-    turn.request = *request;
-    turn.task = std::packaged_task<ReadResult()>([this, &turn] {
-      ReadResult result = plan_.read(turn.request);
-      turn.has_batch = result.batch.has_value();
-      turn.has_ended_lane = result.has_ended_lane;
-      turn.has_failed = false;
-      return result;
-    });
+    turns_.back()->read.request = *request;
+  }
+  return num_asked;
+}
+
+void ReadAhead::wake(size_t num_reads) {
+  for (size_t i = 0; i < std::min(num_reads, threads_.size()); ++i) {
     may_start_.notify_one();
   }
 }
@@ -98,13 +97,13 @@ void ReadAhead::fill() {
 // The first read that waits, unless a read of its lane that comes before it is still to be made.
 ReadAhead::Turn* ReadAhead::startable() {
   for (auto turn = turns_.begin(); turn != turns_.end(); ++turn) {
-    if ((*turn)->state == State::kDone && (*turn)->has_failed) {
+    if ((*turn)->state == State::kDone && (*turn)->read.failure != nullptr) {
       return nullptr;  // nobody will see what comes after it
     }
-    const uint32_t lane = (*turn)->request.lane;
+    const uint32_t lane = (*turn)->read.request.lane;
     const bool is_lane_free =
         lane == kNoLane || std::none_of(turns_.begin(), turn, [&](const auto& before) {
-          return before->request.lane == lane &&
+          return before->read.request.lane == lane &&
                  (before->state == State::kWaiting || before->state == State::kRunning);
         });
     if ((*turn)->state == State::kWaiting && is_lane_free) {
@@ -121,16 +120,22 @@ void ReadAhead::run(Turn& turn, std::unique_lock<std::mutex>& lock) {
   {
     const auto traced = is_threaded_ ? begin_traced_work() : std::shared_lock<std::shared_mutex>();
     const TraceSpan span("read");
-    turn.task();
+    try {
+      turn.read.result = plan_.read(turn.read.request);
+    } catch (...) {
+      turn.read.failure = std::current_exception();
+    }
   }
   lock.lock();
   turn.state = State::kDone;
-  has_failed_ = has_failed_ || turn.has_failed;
-  const uint32_t lane = turn.request.lane;
-  if (lane != kNoLane && turn.has_ended_lane) {
+  ++num_done_;
+  const bool has_failed = turn.read.failure != nullptr;
+  has_failed_ = has_failed_ || has_failed;
+  const uint32_t lane = turn.read.request.lane;
+  if (lane != kNoLane && (has_failed || turn.read.result.has_ended_lane)) {
     plan_.end_lane(lane);
     for (const std::unique_ptr<Turn>& later : turns_) {
-      if (later->request.lane == lane && later->state == State::kWaiting) {
+      if (later->read.request.lane == lane && later->state == State::kWaiting) {
         later->state = State::kVoid;
       }
     }

@@ -14,7 +14,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <future>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,9 +32,8 @@ struct ReadAheadOptions {
 // A read that has been made, or has failed.
 struct FinishedRead {
   ReadRequest request;
-  bool has_batch = false;  // true of a failed one too, so that it is not passed over
-  bool has_failed = false;
-  std::future<ReadResult> result;  // ready; get() gives it, or throws what the read threw
+  ReadResult result;
+  std::exception_ptr failure;  // what the read threw; `result` is empty then
 };
 
 class ReadAhead {
@@ -52,17 +51,13 @@ class ReadAhead {
  private:
   enum class State { kWaiting, kRunning, kDone, kVoid };
   struct Turn {
-    ReadRequest request;
-    std::packaged_task<ReadResult()> task;
+    FinishedRead read;
     State state = State::kWaiting;
-    // Set by the task at its end: as they stand, they describe a read that threw.
-    bool has_batch = true;
-    bool has_ended_lane = true;
-    bool has_failed = true;
   };
 
   void run_thread(const std::stop_token& stop);
-  void fill();
+  size_t fill();
+  void wake(size_t num_reads);
   Turn* startable();
   void run(Turn& turn, std::unique_lock<std::mutex>& lock);
 
@@ -73,6 +68,7 @@ class ReadAhead {
   std::condition_variable_any may_start_;
   std::condition_variable is_done_;
   std::deque<std::unique_ptr<Turn>> turns_;  // in the plan's order; the front is taken next
+  size_t num_done_ = 0;                      // of turns_
   bool has_failed_ = false;                  // some read has; those before it are still to be taken
   bool has_ended_ = false;                   // the failed read has been taken
   std::vector<std::jthread> threads_;        // last: joined before anything that they use goes
