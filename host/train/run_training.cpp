@@ -2,6 +2,7 @@
 #include "host/train/run_training.hpp"
 
 #include "host/data/proxy_source.hpp"
+#include "host/device/block_cache.hpp"
 #include "host/device/device.hpp"
 #include "host/device/host_memory.hpp"
 #include "host/device/precision.hpp"
@@ -48,6 +49,7 @@ void set_up_device(const Recipe& recipe, at::ScalarType dtype) {
     set_deterministic(Deterministic::kYes);
   }
   keep_freed_memory();
+  use_block_cache();
   set_compute_threads(recipe.compute_threads);
   // Modules of the torch lane build their parameters in the default dtype, never in a narrow one:
   // narrow parameters start as the wide ones, rounded.

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/device/block_cache.hpp"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
+
+#include <array>
+#include <bit>
+#include <malloc.h>
+#include <mutex>
+
+namespace tenon {
+namespace {
+
+constexpr size_t kLeast = 64;          // bytes: a boundary's worth
+constexpr size_t kMost = 256 * 1024;   // larger blocks cost more to fill than to find
+constexpr size_t kMostKept = 2 << 20;  // bytes of one size
+
+// Four sizes an octave from kLeast to kMost: 64, 128, 192, 256, 320, 384, 448, 512, 640, ...
+constexpr size_t kStepsAnOctave = 4;
+
+// The number of the least size that is at least `bytes`.
+constexpr size_t size_above(size_t bytes) {
+  if (bytes <= kStepsAnOctave * kLeast) {
+    return bytes <= kLeast ? 0 : (bytes - 1) / kLeast;
+  }
+  const size_t octave = std::bit_width(bytes - 1) - std::bit_width(kStepsAnOctave * kLeast);
+  return octave * kStepsAnOctave + ((bytes - 1) >> (octave + std::bit_width(kLeast) - 1));
+}
+
+constexpr size_t size_of(size_t number) {
+  if (number < kStepsAnOctave) {
+    return (number + 1) * kLeast;
+  }
+  const size_t octave = number / kStepsAnOctave - 1;
+  return (kStepsAnOctave + number % kStepsAnOctave + 1) * kLeast << octave;
+}
+
+constexpr size_t kSizes = size_above(kMost) + 1;
+
+constexpr bool sizes_are_consistent() {
+  for (size_t i = 0; i < kSizes; ++i) {
+    const bool is_exact = size_above(size_of(i)) == i && size_above(size_of(i) + 1) == i + 1;
+    if (!is_exact || size_of(i) % kLeast != 0) {
+      return false;
+    }
+  }
+  return size_above(1) == 0 && size_of(kSizes - 1) == kMost;
+}
+static_assert(sizes_are_consistent());
+
+// The freed blocks of one size, chained through their own first bytes.
+class FreeBlocks {
+ public:
+  void* take(size_t size) {
+    const std::lock_guard lock(mutex_);
+    Block* const block = first_;
+    if (block != nullptr) {
+      first_ = block->next;
+      kept_ -= size;
+    }
+    return block;
+  }
+
+  // Returns whether the block was taken in.
+  bool keep(void* memory, size_t size) {
+    const std::lock_guard lock(mutex_);
+    if (kept_ + size > kMostKept) {
+      return false;
+    }
+    first_ = new (memory) Block{first_};
+    kept_ += size;
+    return true;
+  }
+
+  size_t kept() const {
+    const std::lock_guard lock(mutex_);
+    return kept_;
+  }
+
+ private:
+  struct Block {
+    Block* next;
+  };
+  mutable std::mutex mutex_;
+  Block* first_ = nullptr;
+  size_t kept_ = 0;  // bytes
+};
+
+class BlockCache final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    void* const memory = bytes == 0 ? nullptr : find(bytes);
+    c10::profiledCPUMemoryReporter().New(memory, bytes);
+    return {memory, memory, &BlockCache::free, c10::Device(c10::DeviceType::CPU)};
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override { return &BlockCache::free; }
+
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+
+  size_t kept() const {
+    size_t sum = 0;
+    for (const FreeBlocks& blocks : blocks_) {
+      sum += blocks.kept();
+    }
+    return sum;
+  }
+
+ private:
+  void* find(size_t bytes) {
+    if (bytes > kMost) {
+      return allocate_anew(bytes);
+    }
+    const size_t number = size_above(bytes);
+    void* const memory = blocks_[number].take(size_of(number));
+    return memory != nullptr ? memory : allocate_anew(size_of(number));
+  }
+
+  void* allocate_anew(size_t bytes) {
+    try {
+      return c10::alloc_cpu(bytes);
+    } catch (const c10::Error&) {
+      give_all_back();
+      return c10::alloc_cpu(bytes);
+    }
+  }
+
+  void give_all_back() {
+    for (size_t i = 0; i < kSizes; ++i) {
+      while (void* const memory = blocks_[i].take(size_of(i))) {
+        c10::free_cpu(memory);
+      }
+    }
+  }
+
+  static void free(void* memory);
+
+  std::array<FreeBlocks, kSizes> blocks_;
+};
+
+// Never destroyed: tensors with static lifetime are freed after everything else.
+BlockCache& cache() {
+  static auto* const cache = new BlockCache;
+  return *cache;
+}
+
+void BlockCache::free(void* memory) {
+  if (memory == nullptr) {
+    return;
+  }
+  c10::profiledCPUMemoryReporter().Delete(memory);
+  // A block is as large as the allocator says, which is its size or a little more.
+  const size_t usable = malloc_usable_size(memory);
+  const bool is_small = usable >= kLeast && usable < kMost + kLeast;
+  if (is_small) {
+    const size_t number = size_above(usable + 1) - 1;
+    if (cache().blocks_[number].keep(memory, size_of(number))) {
+      return;
+    }
+  }
+  c10::free_cpu(memory);
+}
+
+}  // namespace
+
+void use_block_cache() {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  c10::SetCPUAllocator(&cache());
+#endif
+}
+
+size_t block_cache_bytes() {
+  return cache().kept();
+}
+
+}  // namespace tenon
