@@ -6,6 +6,7 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 namespace tenon {
@@ -15,6 +16,18 @@ constexpr int64_t kAlignmentBytes = 64;
 
 int64_t numel_of(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+// Small gradients are many: what copy_ does before it copies would take longer than the copy.
+void copy_into(at::Tensor& to, const at::Tensor& from) {
+  constexpr size_t kSmall = 128 * 1024;  // bytes
+  const bool is_plain = from.is_cpu() && to.is_cpu() && from.scalar_type() == to.scalar_type() &&
+                        from.is_contiguous() && from.sizes() == to.sizes() && !from.is_neg();
+  if (is_plain && from.nbytes() <= kSmall) {
+    std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
+  } else {
+    to.copy_(from);
+  }
 }
 
 }  // namespace
@@ -80,8 +93,18 @@ void FlatGroup::add_grad(size_t entry, const at::Tensor& grad) {
   if (e.touched) {
     grad_views_[entry].add_(grad);
   } else {
-    grad_views_[entry].copy_(grad);
+    copy_into(grad_views_[entry], grad);
     e.touched = true;
+    e.is_stale = false;
+  }
+}
+
+void FlatGroup::settle_grads() {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].is_stale) {
+      grad_views_[i].zero_();
+      entries_[i].is_stale = false;
+    }
   }
 }
 
@@ -92,10 +115,8 @@ void FlatGroup::publish() {
 }
 
 void FlatGroup::clear_grads() {
-  if (any_touched()) {
-    grad_.zero_();
-  }
   for (auto& entry : entries_) {
+    entry.is_stale = entry.is_stale || entry.touched;
     entry.touched = false;
   }
 }

@@ -30,7 +30,8 @@ struct FlatEntry {
   FlatParameter parameter;
   int64_t offset = 0;  // in elements, from the start of the buffer
   int64_t numel = 0;
-  bool touched = false;  // has received a gradient in this step
+  bool touched = false;   // has received a gradient in this step
+  bool is_stale = false;  // the buffer still holds the gradient of an earlier step
 };
 
 // A run of entries of one partition, [begin, end) of the buffer, gaps included.
@@ -68,14 +69,17 @@ class FlatGroup {
   at::Tensor seen_view(size_t entry) const;
   at::Tensor grad_view(size_t entry) const;  // trainable entries only
 
-  // Adds a gradient to an entry; the first one of a step is copied into the zeroed buffer.
+  // Adds a gradient to an entry; the first one of a step replaces what the buffer holds.
   // Shapes  grad has the entry's shape; any float dtype
   void add_grad(size_t entry, const at::Tensor& grad);
+  // After the last gradient of a step: zeroes the entries that received none. Until then the buffer
+  // as a whole is not to be read.
+  void settle_grads();
   // True where blocks see a copy.
   bool has_copy() const { return copy_.defined(); }
   // Rounds what is stored into the copy that blocks see; nothing where there is none.
   void publish();
-  // Zeroes the gradients and forgets what was touched.
+  // Forgets the gradients. A pass over memory is saved: the next ones overwrite them.
   void clear_grads();
   bool any_touched() const;
 

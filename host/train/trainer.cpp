@@ -294,7 +294,7 @@ bool Trainer::run_step() {
   const Decision decision = agreement_.settle();
   finish_gradients();
   const bool is_applied = !decision.has(Vote::kSkipUpdate);
-  applied_ = at::scalar_tensor(is_applied ? 1.0 : 0.0, at::kDouble);
+  applied_ = is_applied ? one_ : zero_;
   fire(TENON_EVENT_BEFORE_OPTIMIZER_STEP);
   const double factor = lr_factor();
   if (is_applied) {
@@ -383,7 +383,7 @@ std::vector<Trainer::Microbatch> Trainer::take_microbatches() {
     microbatches.emplace_back();
     microbatches.back().batch = std::move(*batch);
     // Where counts come late, all sums are seeded with 1 and the gradients are divided at the end.
-    microbatches.back().seeds.assign(parts_.losses.size(), at::scalar_tensor(1.0, at::kDouble));
+    microbatches.back().seeds.assign(parts_.losses.size(), one_);
   }
   if (train_.overfit_batch) {
     repeat_first_batch(microbatches);
@@ -413,7 +413,7 @@ void Trainer::repeat_first_batch(std::vector<Microbatch>& microbatches) {
   for (const Batch& batch : first_batch_) {
     microbatches.emplace_back();
     microbatches.back().batch = copy_of(batch);
-    microbatches.back().seeds.assign(parts_.losses.size(), at::scalar_tensor(1.0, at::kDouble));
+    microbatches.back().seeds.assign(parts_.losses.size(), one_);
   }
 }
 
@@ -432,11 +432,14 @@ void Trainer::count_ahead(std::vector<Microbatch>& microbatches) {
 
 // The count of one loss over all microbatches and ranks.
 at::Tensor Trainer::total_of(const std::vector<Microbatch>& microbatches, size_t loss) {
-  at::Tensor total = at::zeros({}, at::kDouble);
+  at::Tensor total;
   for (const Microbatch& microbatch : microbatches) {
     if (loss < microbatch.counts.size()) {
-      total = total + microbatch.counts[loss];
+      total = total.defined() ? total + microbatch.counts[loss] : microbatch.counts[loss];
     }
+  }
+  if (!total.defined()) {
+    total = at::zeros({}, at::kDouble);
   }
   if (parts_.collective.world_size() > 1) {
     double value = total.item<double>();
@@ -501,6 +504,9 @@ at::Tensor Trainer::mean_loss_so_far() const {
 void Trainer::finish_gradients() {
   const TraceSpan span("finish gradients");
   auto& groups = parts_.parameters.groups();
+  for (FlatGroup& group : groups) {
+    group.settle_grads();
+  }
   if (!parts_.plan.counts_ahead) {
     scale_grads(groups, final_scale_);
   }

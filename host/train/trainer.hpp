@@ -170,6 +170,9 @@ class Trainer final : private RunView {
   double hook_lr_factor_ = 1;
   std::vector<Batch> first_batch_;  // overfit_batch: that of the first step, untouched by hooks
 
+  const at::Tensor zero_ = at::scalar_tensor(0.0, at::kDouble);
+  const at::Tensor one_ = at::scalar_tensor(1.0, at::kDouble);
+
   // Of the step under way.
   Batch* batch_ = nullptr;
   const std::vector<Microbatch>* microbatches_ = nullptr;

@@ -90,6 +90,7 @@ TEST_CASE("llama gives the logits, loss and gradients of transformers in fp32", 
 }
 
 TEST_CASE("llama's kernels for fp32 agree with libtorch's operators in fp64", "[parity]") {
+  // 257 positions are past the length up to which scores are whole matrices.
   const int64_t num_positions = GENERATE(1, 33, 256, 257);
   const int64_t kv_heads = GENERATE(6, 2, 1);
   CAPTURE(num_positions, kv_heads);

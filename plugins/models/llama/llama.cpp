@@ -252,7 +252,7 @@ class Llama final : public tenon::TorchModel {
                     double dropout) const {
     const int64_t num_heads = o_.num_attention_heads;
     const int64_t num_positions = x_BTD.size(1);
-    if (is_fused(x_BTD) && dropout == 0.0) {
+    if (is_fused(x_BTD) && dropout == 0.0 && num_positions <= kShortSequence) {
       return CpuAttention::apply(
           cpu_linear(x_BTD, query, key, value), table, num_heads, num_kv_heads_);
     }

@@ -50,7 +50,35 @@ TEST_CASE("gradients add up, gaps stay zero, and clearing forgets what was touch
   CHECK(group.grad().sum().item<float>() == 20);
   group.clear_grads();
   CHECK_FALSE(group.any_touched());
+  group.settle_grads();
   CHECK(group.grad().abs().sum().item<float>() == 0);
+}
+
+TEST_CASE("a gradient of an earlier step is overwritten, or gone where none came", "[tensor]") {
+  FlatGroup group = make_group();
+  group.add_grad(0, at::full({2, 5}, 3.0));
+  group.add_grad(2, at::full({3}, 3.0));
+  group.settle_grads();
+  group.clear_grads();
+  group.clear_grads();  // of a step without any gradient
+  group.add_grad(2, at::ones({3}));
+  group.settle_grads();
+  CHECK(at::equal(group.grad_view(2), at::ones({3})));
+  CHECK_FALSE(group.entries()[0].touched);
+  CHECK(group.grad().sum().item<float>() == 3);
+}
+
+TEST_CASE("gradients of every layout, dtype and size are taken over alike", "[tensor]") {
+  for (const int64_t rows : {3, 300}) {  // below and above what is copied at once
+    FlatGroup group("block", at::kFloat, at::kCPU, {{.id = 0, .shape = {rows, 200}}});
+    const at::Tensor grad = at::arange(rows * 200, at::kFloat).view({rows, 200});
+    for (const at::Tensor& same :
+         {grad, grad.t().contiguous().t(), grad.to(at::kDouble), grad.neg()._neg_view()}) {
+      group.add_grad(0, same);
+      CHECK(at::equal(group.grad_view(0), grad));
+      group.clear_grads();
+    }
+  }
 }
 
 TEST_CASE("views share the buffer's memory", "[tensor]") {
