@@ -20,6 +20,7 @@ struct ProgressState {
   double samples_per_second = 0;
   double tokens_per_second = 0;  // 0 where the data has no tokens
   double seconds = 0;            // since training began
+  uint64_t non_finite_steps = 0;
 };
 
 // "3 min 20 s", "45 s", "2 h 05 min".

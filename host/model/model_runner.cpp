@@ -181,15 +181,43 @@ bool ModelRunner::is_recomputed(uint32_t b) const {
          !graph_.blocks[b].has(TENON_BLOCK_NO_RECOMPUTE | TENON_BLOCK_HAND_WRITTEN);
 }
 
-void ModelRunner::forward(const Batch& batch, const CallPlace& place) {
-  clear();
-  place_ = place;
-  frame_.move_to(place);
+void ModelRunner::read_fields(const Batch& batch) {
   for (const auto v : c10::irange(static_cast<uint32_t>(graph_.values.size()))) {
     if (graph_.values[v].source_kind == TENON_SOURCE_BATCH && !graph_.values[v].users.empty()) {
       values_[v] = field_of(v, batch);
     }
   }
+}
+
+void ModelRunner::replay(const Batch& batch,
+                         const CallPlace& place,
+                         const std::function<bool(uint32_t block)>& seen) {
+  clear();
+  place_ = place;
+  frame_.move_to(place);
+  read_fields(batch);
+  bool is_over = false;
+  for (uint32_t b = 0; b < graph_.blocks.size() && !is_over; ++b) {
+    const ModelBlock& block = graph_.blocks[b];
+    Tape& tape = tapes_[b];
+    for (const uint32_t v : block.inputs) {
+      tape.inputs.push_back(as_leaf(values_[v], false));
+    }
+    run_block(b, false, true, tape);
+    for (size_t i = 0; i < block.outputs.size(); ++i) {
+      values_[block.outputs[i]] = at_border(block.outputs[i], tape.outputs[i]);
+    }
+    is_over = seen(b);
+    tape.clear();
+  }
+  clear();
+}
+
+void ModelRunner::forward(const Batch& batch, const CallPlace& place) {
+  clear();
+  place_ = place;
+  frame_.move_to(place);
+  read_fields(batch);
   for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
     const ModelBlock& block = graph_.blocks[b];
     Tape& tape = tapes_[b];

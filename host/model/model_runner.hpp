@@ -12,6 +12,7 @@
 #include "host/model/parameter_store.hpp"
 #include "host/tensor/exec_frame.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,6 +52,13 @@ class ModelRunner {
   // or `clear`.
   void forward(const Batch& batch, const CallPlace& place);
 
+  // Runs the blocks again on a microbatch that `forward` has seen, as a recompute: nothing is kept
+  // for a backward, and no buffer changes. Calls `seen` after each block, when the block's inputs
+  // and outputs can be read by `value`; a true ends it. Leaves nothing behind.
+  void replay(const Batch& batch,
+              const CallPlace& place,
+              const std::function<bool(uint32_t block)>& seen);
+
   // A value after forward, detached; undefined if no block made it.
   const at::Tensor& value(uint32_t v) const { return values_[v]; }
   // True if some trainable parameter lies upstream of the value.
@@ -70,6 +78,7 @@ class ModelRunner {
   struct Tape;
   struct Call;
 
+  void read_fields(const Batch& batch);
   void run_block(uint32_t b, bool record, bool is_recompute, Tape& tape);
   void check_output(uint32_t b, size_t i, const at::Tensor& output) const;
   std::optional<at::ScalarType> border_dtype(uint32_t v) const;

@@ -5,6 +5,7 @@
 
 #include "host/device/random_state.hpp"
 #include "host/error/error.hpp"
+#include "host/model/state_hash.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/tensor/initializer.hpp"
@@ -202,6 +203,50 @@ void ParameterStore::initialise(ModelProxy& model, const tenon_exec& exec, uint6
     model.fill_buffer(exec, i, borrow_mutable(buffers_[i]));
   }
   publish();
+}
+
+void ParameterStore::keep_buffers() {
+  kept_buffers_.resize(buffers_.size());
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    if (graph_.buffers[i].kind != TENON_BUFFER_STATE) {
+      continue;
+    }
+    if (kept_buffers_[i].defined()) {
+      kept_buffers_[i].copy_(buffers_[i]);
+    } else {
+      kept_buffers_[i] = buffers_[i].clone();
+    }
+  }
+}
+
+void ParameterStore::restore_buffers(const at::Tensor& is_wanted) {
+  for (size_t i = 0; i < kept_buffers_.size(); ++i) {
+    if (kept_buffers_[i].defined()) {
+      buffers_[i].copy_(is_wanted.defined()
+                            ? at::where(is_wanted.eq(1), kept_buffers_[i], buffers_[i])
+                            : kept_buffers_[i]);
+    }
+  }
+}
+
+std::string ParameterStore::hash() const {
+  StateHash hash;
+  const auto add = [&hash](const std::string& name, const at::Tensor& value) {
+    hash.add(name.data(), name.size());
+    const at::Tensor bytes = value.detach().cpu().contiguous();
+    hash.add(bytes.const_data_ptr(), bytes.nbytes());
+  };
+  for (size_t p = 0; p < places_.size(); ++p) {
+    if (graph_.parameters[p].same_as == kNoIndex) {
+      add(graph_.parameters[p].name, groups_[places_[p].group].data_view(places_[p].entry));
+    }
+  }
+  for (size_t b = 0; b < buffers_.size(); ++b) {
+    if (graph_.buffers[b].kind == TENON_BUFFER_STATE) {
+      add(graph_.buffers[b].name, buffers_[b]);
+    }
+  }
+  return hash.text();
 }
 
 void ParameterStore::publish() {

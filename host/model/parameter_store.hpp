@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 struct tenon_exec;
 
@@ -51,6 +52,15 @@ class ParameterStore {
   void publish();
 
   at::Tensor& buffer(uint32_t b) { return buffers_[b]; }
+  // Keeps a copy of the buffers that a forward may change, before a step; and brings it back, where
+  // `is_wanted` is undefined or 1, as if the step had not been.
+  // Shapes  is_wanted [] f32 on the store's device
+  void keep_buffers();
+  void restore_buffers(const at::Tensor& is_wanted = {});
+
+  // Tells whether all parameters, and buffers that training changes, have the same bits: 16
+  // hexadecimal digits. Waits for the device.
+  std::string hash() const;
 
   std::vector<FlatGroup>& groups() { return groups_; }
   const std::vector<FlatGroup>& groups() const { return groups_; }
@@ -75,6 +85,7 @@ class ParameterStore {
   std::vector<Place> places_;       // by parameter
   std::vector<at::Tensor> leaves_;  // by parameter
   std::vector<at::Tensor> buffers_;
+  std::vector<at::Tensor> kept_buffers_;  // by buffer; undefined for those that never change
 };
 
 }  // namespace tenon

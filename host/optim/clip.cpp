@@ -1,12 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/optim/clip.hpp"
 
+#include "host/tensor/flat_pass.hpp"
+
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace tenon {
+namespace {
+
+constexpr double kNormOffset = 1e-6;
+
+void scale_grads_by(std::vector<FlatGroup>& groups, double factor) {
+  for (FlatGroup& group : groups) {
+    if (group.any_touched()) {
+      scale_flat(group.grad(), factor);
+    }
+  }
+}
+
+// Where the sum of squares is infinite, but perhaps no norm is.
+double norm_of_norms(const std::vector<FlatGroup>& groups) {
+  double norm = 0;
+  for (const FlatGroup& group : groups) {
+    if (group.any_touched()) {
+      norm = std::hypot(norm, flat_norm(group.grad()));
+    }
+  }
+  return norm;
+}
+
+}  // namespace
 
 void scale_grads(std::vector<FlatGroup>& groups, const at::Tensor& factor) {
+  if (factor.is_cpu() && !groups.empty() && groups.front().grad().is_cpu()) {
+    scale_grads_by(groups, factor.item<double>());
+    return;
+  }
   for (FlatGroup& group : groups) {
     if (group.any_touched()) {
       group.grad().mul_(factor.to(group.dtype()));
@@ -14,21 +47,41 @@ void scale_grads(std::vector<FlatGroup>& groups, const at::Tensor& factor) {
   }
 }
 
-at::Tensor grad_norm(const std::vector<FlatGroup>& groups) {
-  std::vector<at::Tensor> norms;
+double grad_norm(const std::vector<FlatGroup>& groups) {
+  double sum = 0;
   for (const FlatGroup& group : groups) {
     if (group.any_touched()) {
-      norms.push_back(at::linalg_vector_norm(group.grad(), 2).to(at::kDouble));
+      sum += square_sum(group.grad());
     }
   }
-  if (norms.empty()) {
-    return at::zeros({}, at::kDouble);
+  return std::isfinite(sum) ? std::sqrt(sum) : norm_of_norms(groups);
+}
+
+GradientNorms device_grad_norms(const std::vector<FlatGroup>& groups) {
+  std::vector<at::Tensor> grads;
+  for (const FlatGroup& group : groups) {
+    for (size_t e = 0; e < group.entries().size(); ++e) {
+      if (group.entries()[e].touched) {
+        grads.push_back(group.grad_view(e));
+      }
+    }
   }
-  return norms.size() == 1 ? norms.front() : at::linalg_vector_norm(at::stack(norms), 2);
+  if (grads.empty()) {
+    return {at::zeros({}, at::kDouble), at::zeros({0}, at::kDouble)};
+  }
+  const at::Tensor by_entry = at::stack(at::_foreach_norm(grads, 2, at::kDouble));
+  return {at::linalg_vector_norm(by_entry, 2), by_entry};
+}
+
+void clip_grad_norm(std::vector<FlatGroup>& groups, double norm, double max_norm) {
+  const double factor = max_norm / (norm + kNormOffset);
+  if (!(factor >= 1)) {  // NaN too: whoever clips what is not finite gets what the formula says
+    scale_grads_by(groups, factor);
+  }
 }
 
 void clip_grad_norm(std::vector<FlatGroup>& groups, const at::Tensor& norm, double max_norm) {
-  scale_grads(groups, at::clamp_max(max_norm / (norm + 1e-6), 1.0));
+  scale_grads(groups, at::clamp_max(max_norm / (norm + kNormOffset), 1.0));
 }
 
 void clip_grad_value(std::vector<FlatGroup>& groups, double limit) {

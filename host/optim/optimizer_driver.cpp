@@ -111,6 +111,17 @@ void OptimizerDriver::bind() {
 // Where the entries of a piece differ in whether they were touched, cuts it into pieces that do
 // not.
 void OptimizerDriver::cut_where_untouched() {
+  bool is_whole = true;
+  for (Piece& piece : pieces_) {
+    const auto& entries = groups_[piece.group].entries();
+    piece.touched = entries[piece.first_entry].touched;
+    for (size_t e = piece.first_entry; e < piece.last_entry; ++e) {
+      is_whole = is_whole && entries[e].touched == entries[e + 1].touched;
+    }
+  }
+  if (is_whole) {
+    return;
+  }
   std::vector<Piece> result;
   bool has_cut = false;
   for (Piece& piece : pieces_) {
@@ -159,17 +170,24 @@ void OptimizerDriver::cut_where_untouched() {
   }
 }
 
-void OptimizerDriver::update(double factor, const CallPlace& place) {
+void OptimizerDriver::update(double factor, const CallPlace& place, const at::Tensor& found_inf) {
   const at::AutoGradMode no_grad(false);
   cut_where_untouched();
   const bool all =
       std::all_of(pieces_.begin(), pieces_.end(), [](const Piece& p) { return p.touched; });
+  const auto advance = [&found_inf](at::Tensor& counters) {
+    if (found_inf.defined()) {
+      counters.add_(1 - found_inf);
+    } else {
+      counters.add_(1);
+    }
+  };
   if (all) {
-    steps_.add_(1);
+    advance(steps_);
   } else {
     for (Piece& piece : pieces_) {
       if (piece.touched) {
-        piece.step.add_(1);
+        advance(piece.step);
       }
     }
   }
@@ -212,7 +230,7 @@ void OptimizerDriver::update(double factor, const CallPlace& place) {
     args.slots = slots.data();
     args.steps = steps.data();
     args.lr = borrow(lrs_[i]);
-    args.found_inf = nullptr;
+    args.found_inf = found_inf.defined() ? borrow(found_inf) : nullptr;
     frames_[i].move_to(place);
     optimizer.update(frames_[i].exec(), args);
   }

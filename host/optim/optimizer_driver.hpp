@@ -32,9 +32,11 @@ class OptimizerDriver {
   OptimizerDriver(const OptimizerDriver&) = delete;
   OptimizerDriver& operator=(const OptimizerDriver&) = delete;
 
-  // Applies one update with rates lr * factor.
+  // Applies one update with rates lr * factor. Where `found_inf` is defined and 1, nothing changes:
+  // parameters, slots and counters stay as they are, and nobody waits to hear which it was.
+  // Shapes  found_inf [] f32, on the groups' device
   // Errors  plugin.failed
-  void update(double factor, const CallPlace& place);
+  void update(double factor, const CallPlace& place, const at::Tensor& found_inf = {});
 
   // The rate of the first partition under `factor`: what a log line shows.
   double lr(double factor) const;

@@ -55,6 +55,7 @@ class Rules {
                         "grad_norm",
                         "loss",
                         "lr",
+                        "non_finite_steps",
                         "samples_per_second",
                         "step_seconds",
                         "tokens_per_second"});

@@ -103,6 +103,15 @@ struct OptimizerRecipe {
 };
 
 enum class Normalize { kItems, kMicrobatch };
+
+// What becomes of an update that is not finite.
+enum class NonFinitePolicy { kSkip, kStop, kIgnore };
+
+struct NonFiniteRecipe {
+  NonFinitePolicy policy = NonFinitePolicy::kSkip;
+  std::int64_t max_in_a_row = 10;  // so many skipped updates one after the other end the run
+};
+
 enum class Recompute { kNone, kBlocks };
 
 struct TrainRecipe {
@@ -120,6 +129,7 @@ struct TrainRecipe {
   std::optional<double> clip_grad_norm;
   std::optional<double> clip_grad_value;
   std::string precision = "fp32";  // a name of host/device/precision.hpp
+  NonFiniteRecipe non_finite;
   Recompute recompute = Recompute::kNone;
   std::int64_t log_every = 10;  // 0: the first step alone
   bool overfit_batch = false;

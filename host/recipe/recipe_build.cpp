@@ -162,6 +162,14 @@ DataRecipe build_data(const json& root, const Uses& uses) {
   return result;
 }
 
+NonFiniteRecipe build_non_finite(const json& node) {
+  const json& policy = node["policy"];
+  return {.policy = policy == "skip"   ? NonFinitePolicy::kSkip
+                    : policy == "stop" ? NonFinitePolicy::kStop
+                                       : NonFinitePolicy::kIgnore,
+          .max_in_a_row = node["max_in_a_row"].get<std::int64_t>()};
+}
+
 TrainRecipe build_train(const json& train) {
   const auto count = [&train](const char* key) { return optional_at<std::int64_t>(train, key); };
   return {
@@ -178,6 +186,7 @@ TrainRecipe build_train(const json& train) {
       .clip_grad_norm = optional_at<double>(train, "clip_grad_norm"),
       .clip_grad_value = optional_at<double>(train, "clip_grad_value"),
       .precision = train["precision"].get<std::string>(),
+      .non_finite = build_non_finite(train["non_finite"]),
       .recompute = train["recompute"] == "blocks" ? Recompute::kBlocks : Recompute::kNone,
       .log_every = train["log_every"].get<std::int64_t>(),
       .overfit_batch = train["overfit_batch"].get<bool>(),

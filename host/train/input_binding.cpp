@@ -140,6 +140,16 @@ void InputBinding::gather(const ModelRunner* runner,
   }
 }
 
+std::vector<std::string> InputBinding::fields() const {
+  std::vector<std::string> names;
+  for (const Binding& binding : bindings_) {
+    if (!binding.value.has_value()) {
+      names.push_back(binding.field);
+    }
+  }
+  return names;
+}
+
 void InputBinding::clear() {
   inputs_.clear();
   handles_.clear();

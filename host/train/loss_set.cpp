@@ -63,6 +63,9 @@ const std::string& LossSet::name(size_t i) const {
 double LossSet::weight(size_t i) const {
   return entries_[i].loss.weight;
 }
+std::vector<std::string> LossSet::fields_read(size_t i) const {
+  return entries_[i].binding.fields();
+}
 
 bool LossSet::count_from_batch() const {
   return std::all_of(entries_.begin(), entries_.end(), [](const Entry& e) {

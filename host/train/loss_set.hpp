@@ -41,6 +41,8 @@ class LossSet {
   size_t size() const;
   const std::string& name(size_t i) const;
   double weight(size_t i) const;
+  // The batch fields that loss i reads.
+  std::vector<std::string> fields_read(size_t i) const;
   // True if every loss can be counted before the forward.
   bool count_from_batch() const;
 

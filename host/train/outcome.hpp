@@ -6,11 +6,21 @@
 #include "host/error/exit_code.hpp"
 #include "host/train/run_state.hpp"
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 
 namespace tenon {
+
+// Updates that were not finite; those that a loss scaler expects are none of them.
+struct NonFiniteCount {
+  uint64_t steps = 0;     // so many in all
+  uint64_t in_a_row = 0;  // up to the last step
+  uint64_t longest_row = 0;
+  uint64_t last_step = 0;
+  std::string last_origin;  // where it arose; "" where there was none
+};
 
 struct Outcome {
   ExitCode code = ExitCode::kDone;
@@ -19,6 +29,8 @@ struct Outcome {
   RunState state;
   double seconds = 0;
   std::map<std::string, double> last_metrics;  // the last value of each figure
+  NonFiniteCount non_finite;
+  std::string parameters_hash;  // "" where there were none
 
   // "done", "stopped early", "failed".
   const char* word() const {

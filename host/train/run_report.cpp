@@ -80,7 +80,16 @@ std::string summary_json(const RunReport& report, const Outcome& outcome) {
     metrics[name] = number(value);
   }
   summary["metrics"] = metrics;
+  const NonFiniteCount& count = outcome.non_finite;
+  summary["non_finite"] = {
+      {"steps", count.steps},
+      {"longest_row", count.longest_row},
+      {"last_step", count.steps > 0 ? ordered_json(count.last_step) : nullptr},
+      {"last_origin", count.steps > 0 ? ordered_json(count.last_origin) : nullptr}};
   summary["parameters"] = report.num_parameters;
+  summary["parameters_hash"] = outcome.parameters_hash.empty()
+                                   ? ordered_json(nullptr)
+                                   : ordered_json(outcome.parameters_hash);
   summary["version"] = report.version;
   summary["libtorch"] = report.torch_version;
   summary["device"] = report.device;

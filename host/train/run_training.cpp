@@ -365,7 +365,9 @@ class Run {
                                                mix_seeds(recipe_.seed, stream_of("init")));
                        }};
     Trainer trainer(std::move(parts), std::move(hooks_));
-    return trainer.run();
+    Outcome outcome = trainer.run();
+    outcome.parameters_hash = parameters.hash();
+    return outcome;
   }
 
   const Recipe& recipe_;

@@ -4,21 +4,26 @@
 #include "host/train/trainer.hpp"
 
 #include <tenon/hook.h>
+#include <tenon/model.h>
 
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/metrics/metrics_service.hpp"
 #include "host/optim/clip.hpp"
 #include "host/tensor/trace_span.hpp"
+#include "host/train/non_finite_origin.hpp"
 #include "host/train/run_failure.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
+#include <limits>
 #include <unistd.h>
+#include <utility>
 
 namespace tenon {
 
@@ -89,12 +94,19 @@ Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
       train_(parts_.recipe.train),
       eval_(parts_.recipe.eval),
       agreement_(parts_.collective),
+      guard_(train_.non_finite),
       hooks_(std::move(hooks), parts_.collective.rank(), *this) {
   for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
     if (any_writes(hooks_.hooks(), event, TENON_TOUCH_PARAMETERS)) {
       parameter_writes_ |= TENON_EVENT_BIT(event);
     }
   }
+  are_gradients_rewritten_ =
+      any_writes(hooks_.hooks(), TENON_EVENT_BEFORE_OPTIMIZER_STEP, TENON_TOUCH_GRADIENTS);
+  is_on_cpu_ = parts_.parameters.device().is_cpu();
+  const auto& buffers = parts_.parameters.graph().buffers;
+  has_state_buffers_ = std::ranges::any_of(
+      buffers, [](const ModelBuffer& buffer) { return buffer.kind == TENON_BUFFER_STATE; });
   const bool is_plain = parts_.losses.size() == 1 && parts_.losses.weight(0) == 1;
   for (size_t l = 0; l < parts_.losses.size(); ++l) {
     loss_figures_.push_back(is_plain ? "loss" : "loss/" + parts_.losses.name(l));
@@ -116,7 +128,8 @@ Outcome Trainer::run() {
   if (failure.has_value()) {
     log_error(failure->what());
     // Before the first step the catalogue says whose fault it is; after it, the run has failed.
-    outcome_.code = state_.step == 0 ? failure->exit_code() : ExitCode::kFailed;
+    const bool is_told_apart = state_.step == 0 || failure->exit_code() == ExitCode::kNonFinite;
+    outcome_.code = is_told_apart ? failure->exit_code() : ExitCode::kFailed;
     outcome_.reason = failure->what();
     outcome_.error_id = failure->id();
     hooks_.fire_in_reverse(TENON_EVENT_ON_ERROR, failure->what());
@@ -126,6 +139,7 @@ Outcome Trainer::run() {
     parts_.profile->finish_run(state_.step);
   }
   outcome_.state = state_;
+  outcome_.non_finite = guard_.count();
   outcome_.seconds = seconds_so_far();
   hooks_.event().is_train = 1;
   hooks_.fire_in_reverse(TENON_EVENT_END, outcome_.reason);
@@ -169,6 +183,9 @@ void Trainer::train() {
   }
   if (state_.step != logged_step_) {
     log_step();
+    if (guard_.failure().has_value()) {
+      throw Error(*guard_.failure());
+    }
   }
   if (eval_.at_end && outcome_.code == ExitCode::kDone) {
     evaluate();
@@ -261,6 +278,11 @@ bool Trainer::run_step() {
 
   std::vector<Microbatch> microbatches = take_microbatches();
   microbatches_ = &microbatches;
+  are_figures_finite_ = true;
+  figures_ = at::Tensor();
+  if (has_state_buffers_) {
+    parts_.parameters.keep_buffers();
+  }
   if (parts_.plan.counts_ahead && microbatches.size() > 1) {
     count_ahead(microbatches);
   }
@@ -289,18 +311,26 @@ bool Trainer::run_step() {
   if (!parts_.plan.counts_ahead) {
     final_scale_ = seed_of(parts_.losses.weight(0), total_of(microbatches, 0));
   }
-  record_losses(microbatches);
 
   const Decision decision = agreement_.settle();
   finish_gradients();
-  const bool is_applied = !decision.has(Vote::kSkipUpdate);
-  applied_ = is_applied ? one_ : zero_;
+  const bool is_wanted = !decision.has(Vote::kSkipUpdate);
+  is_applied_ = is_wanted && !is_left_out();
   fire(TENON_EVENT_BEFORE_OPTIMIZER_STEP);
+  if (are_gradients_rewritten_) {
+    judge_again();
+    note_judgement();
+    is_applied_ = is_wanted && !is_left_out();
+  }
+  record_losses(microbatches);
   const double factor = lr_factor();
-  if (is_applied) {
-    parts_.optimizer.update(factor, CallPlace{state_.step, 0, true});
+  if (is_applied_) {
+    parts_.optimizer.update(factor, CallPlace{state_.step, 0, true}, found_inf_);
     parts_.parameters.publish();
     ++state_.updates;
+  }
+  if (has_state_buffers_ && (is_left_out() || found_inf_.defined())) {
+    parts_.parameters.restore_buffers(found_inf_);
   }
   fire(TENON_EVENT_AFTER_OPTIMIZER_STEP);
   for (FlatGroup& group : parts_.parameters.groups()) {
@@ -311,7 +341,7 @@ bool Trainer::run_step() {
   check_tokens();
   check_clock(decision);
   check_horizon();
-  if (is_log_due()) {
+  if (is_log_due() || (guard_.failure().has_value() && state_.step != logged_step_)) {
     log_step();
   }
   fire(TENON_EVENT_AFTER_STEP);
@@ -319,8 +349,11 @@ bool Trainer::run_step() {
     hooks_.close_spans();
     parts_.profile->finish();
   }
-  if (!is_applied) {
+  if (!is_applied_ || std::exchange(has_late_skips_, false)) {
     fire(TENON_EVENT_UPDATE_SKIPPED);
+  }
+  if (guard_.failure().has_value()) {
+    throw Error(*guard_.failure());
   }
   microbatches_ = nullptr;
   const bool is_due = eval_.every_steps > 0 &&
@@ -343,7 +376,6 @@ void Trainer::run_microbatch(Microbatch& microbatch) {
   fire(TENON_EVENT_BEFORE_LOSS);
   if (has_samples) {
     microbatch.sums = parts_.losses.compute(parts_.model, microbatch.batch, place);
-    parts_.metric_set.train(parts_.model, microbatch.batch, place);
     if (!parts_.plan.counts_ahead) {
       microbatch.counts = parts_.losses.count(parts_.model, microbatch.batch, place);
       if (!parts_.model.aux_losses().empty()) {
@@ -353,10 +385,19 @@ void Trainer::run_microbatch(Microbatch& microbatch) {
                         "be weighed");
       }
     }
+    bool is_finite = true;
+    for (size_t l = 0; l < microbatch.sums.size(); ++l) {
+      is_finite = is_finite_figure(microbatch.sums[l], microbatch.counts[l]) && is_finite;
+    }
+    if (is_finite || guard_.is_lenient()) {  // what is left out does not spoil the figures
+      parts_.metric_set.train(parts_.model, microbatch.batch, place);
+    }
   }
   fire(TENON_EVENT_AFTER_LOSS);
   for (const AuxLoss& aux : parts_.model.aux_losses()) {
-    parts_.metrics.add_tensor("aux/" + aux.name, aux.sum, aux.count);
+    if (is_finite_figure(aux.sum, aux.count) || guard_.is_lenient()) {
+      parts_.metrics.add_tensor("aux/" + aux.name, aux.sum, aux.count);
+    }
   }
   fire(TENON_EVENT_BEFORE_BACKWARD);
   if (has_samples) {
@@ -469,13 +510,31 @@ void Trainer::seed_losses(std::vector<Microbatch>& microbatches) {
   }
 }
 
+// A step whose update is left out is left out of the means too.
 void Trainer::record_losses(const std::vector<Microbatch>& microbatches) {
+  if (is_left_out()) {
+    return;
+  }
+  has_loss_to_log_ = true;
+  const auto unless_found = [this](const at::Tensor& value) {
+    return found_inf_.defined() ? at::where(found_inf_.eq(1), at::zeros_like(value), value) : value;
+  };
   for (size_t l = 0; l < parts_.losses.size(); ++l) {
     const std::string& name = loss_figure(l);
     for (const Microbatch& microbatch : microbatches) {
       if (!microbatch.sums.empty()) {
-        parts_.metrics.add_tensor(name, microbatch.sums[l], microbatch.counts[l]);
+        parts_.metrics.add_tensor(
+            name, unless_found(microbatch.sums[l]), unless_found(microbatch.counts[l]));
       }
+    }
+  }
+  if (train_.clip_grad_norm.has_value()) {
+    if (is_on_cpu_) {
+      parts_.metrics.add("grad_norm", *norm_, 1);
+    } else {
+      parts_.metrics.add_tensor("grad_norm",
+                                unless_found(device_norms_.all),
+                                unless_found(at::ones_like(device_norms_.all)));
     }
   }
 }
@@ -510,14 +569,106 @@ void Trainer::finish_gradients() {
   if (!parts_.plan.counts_ahead) {
     scale_grads(groups, final_scale_);
   }
-  grad_norm_ = at::Tensor();
+  judge_gradients();
+  if (!are_gradients_rewritten_) {
+    note_judgement();  // unclipped gradients tell where it came from
+  }
+  if (is_left_out()) {
+    return;
+  }
   if (train_.clip_grad_norm.has_value()) {
-    grad_norm_ = grad_norm(groups);
-    clip_grad_norm(groups, grad_norm_, *train_.clip_grad_norm);
-    parts_.metrics.add_tensor("grad_norm", grad_norm_, at::ones({}, at::kDouble));
+    if (is_on_cpu_) {
+      clip_grad_norm(groups, *norm_, *train_.clip_grad_norm);
+    } else {
+      clip_grad_norm(groups, device_norms_.all, *train_.clip_grad_norm);
+    }
   }
   if (train_.clip_grad_value.has_value()) {
     clip_grad_value(groups, *train_.clip_grad_value);
+  }
+}
+
+// ---- what is not finite ----
+
+// One pass over the gradients gives their norm, and with it whether all are finite.
+void Trainer::judge_gradients() {
+  const auto& groups = parts_.parameters.groups();
+  if (is_on_cpu_) {
+    norm_ = grad_norm(groups);
+    is_finite_ = std::isfinite(*norm_) && are_figures_finite_;
+    return;
+  }
+  is_finite_ = true;
+  device_norms_ = device_grad_norms(groups);
+  const at::Tensor& norm = device_norms_.all;
+  found_ = at::isfinite(figures_.defined() ? norm + figures_ : norm).logical_not().to(at::kFloat);
+  found_inf_ = guard_.is_lenient() ? at::Tensor() : found_;
+}
+
+// After a hook has had the gradients in hand. The norm that is told is that before clipping.
+void Trainer::judge_again() {
+  const std::optional<double> norm = norm_;
+  const at::Tensor device_norm = device_norms_.all;
+  judge_gradients();
+  norm_ = norm;
+  device_norms_.all = device_norm;
+}
+
+// Losses count too: one that is NaN may have a gradient that is not, and no meaning.
+bool Trainer::is_finite_figure(const at::Tensor& sum, const at::Tensor& count) {
+  if (sum.is_cpu() && count.is_cpu()) {
+    const bool is_finite = std::isfinite(sum.item<double>()) && std::isfinite(count.item<double>());
+    are_figures_finite_ = are_figures_finite_ && is_finite;
+    return is_finite;
+  }
+  // Nothing times what is finite is nothing; times anything else it is NaN.
+  const at::Tensor judged = (sum.to(at::kDouble) + count.to(sum.device())) * 0.0;
+  figures_ = figures_.defined() ? figures_ + judged : judged;
+  return true;
+}
+
+// Before anything is changed by the step: a step that went wrong is looked at as it was.
+void Trainer::note_judgement() {
+  const auto origin = [&] {
+    std::vector<PastMicrobatch> past;
+    past.reserve(microbatches_->size());
+    for (const Microbatch& microbatch : *microbatches_) {
+      past.push_back({&microbatch.batch, &microbatch.sums, &microbatch.counts});
+    }
+    return find_non_finite_origin(
+        parts_.model, parts_.parameters, parts_.losses, past, state_.step);
+  };
+  if (is_on_cpu_) {
+    guard_.record(state_.step, is_finite_, origin);
+    return;
+  }
+  if (guard_.is_settling_due()) {  // trouble: worth waiting for the device, to see where it is
+    settle_guard();
+    is_finite_ = found_.item<float>() == 0;
+    guard_.record(state_.step, is_finite_, origin);
+    return;
+  }
+  std::vector<uint32_t> parameters;
+  for (const FlatGroup& group : parts_.parameters.groups()) {
+    for (const FlatEntry& entry : group.entries()) {
+      if (entry.touched) {
+        parameters.push_back(entry.parameter.id);
+      }
+    }
+  }
+  guard_.record_later(state_.step,
+                      found_,
+                      [this, parameters = std::move(parameters), norms = device_norms_.by_entry] {
+                        return non_finite_gradient(parts_.parameters.graph(), parameters, norms);
+                      });
+}
+
+// Hears what a device has found since the last time.
+void Trainer::settle_guard() {
+  const size_t num_found = guard_.settle();
+  if (num_found > 0 && !guard_.is_lenient()) {
+    state_.updates -= num_found;
+    has_late_skips_ = true;
   }
 }
 
@@ -795,6 +946,7 @@ bool Trainer::is_log_due() const {
 }
 
 void Trainer::log_step() {
+  settle_guard();
   const auto now = std::chrono::steady_clock::now();
   const double seconds =
       std::max(1e-9, std::chrono::duration<double>(now - logged_at_).count() - paused_seconds_);
@@ -812,7 +964,8 @@ void Trainer::log_step() {
     parts_.metrics.set("tokens_per_second", progress.tokens_per_second);
   }
   parts_.metrics.set("step_seconds", seconds / std::max(1.0, steps));
-  if (parts_.losses.size() > 1 || parts_.losses.weight(0) != 1) {
+  const bool has_loss = std::exchange(has_loss_to_log_, false);
+  if (has_loss && (parts_.losses.size() > 1 || parts_.losses.weight(0) != 1)) {
     double loss = 0;
     for (size_t l = 0; l < parts_.losses.size(); ++l) {
       loss += parts_.losses.weight(l) * parts_.metrics.mean(loss_figure(l));
@@ -823,13 +976,17 @@ void Trainer::log_step() {
        parts_.metric_set.close_record(parts_.collective, CallPlace{state_.step, 0, true})) {
     parts_.metrics.set(name, value);
   }
+  progress.non_finite_steps = guard_.count().steps;
+  if (progress.non_finite_steps > 0) {
+    parts_.metrics.set("non_finite_steps", static_cast<double>(progress.non_finite_steps));
+  }
   const MetricRecord record = parts_.metrics.close(state_.step);
   parts_.sinks.write(record);
   const auto value = [&](const char* name) {
     const double* found = record.find(name);
     return found != nullptr ? *found : 0.0;
   };
-  progress.loss = value("loss");
+  progress.loss = has_loss ? value("loss") : std::numeric_limits<double>::quiet_NaN();
   progress.lr = value("lr");
   if (const double* norm = record.find("grad_norm")) {
     progress.grad_norm = *norm;
@@ -888,9 +1045,14 @@ const at::Tensor* Trainer::scalar(std::string_view name) {
     return &loss_;
   }
   if (name == "grad_norm") {
+    grad_norm_ = norm_.has_value() ? at::scalar_tensor(*norm_, at::kDouble) : device_norms_.all;
     return &grad_norm_;
   }
   if (name == "applied") {
+    applied_ = at::scalar_tensor(is_applied_ ? 1.0 : 0.0, at::kDouble);
+    if (found_inf_.defined()) {
+      applied_ = (1 - found_inf_) * applied_;
+    }
     return &applied_;
   }
   return nullptr;

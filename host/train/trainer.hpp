@@ -14,6 +14,7 @@
 #include "host/metrics/progress.hpp"
 #include "host/metrics/sink_list.hpp"
 #include "host/model/model_runner.hpp"
+#include "host/optim/clip.hpp"
 #include "host/optim/optimizer_driver.hpp"
 #include "host/plugin/lr_scheduler_proxy.hpp"
 #include "host/recipe/recipe.hpp"
@@ -23,6 +24,7 @@
 #include "host/train/published_state.hpp"
 #include "host/train/signal_watch.hpp"
 #include "host/train/step_profile.hpp"
+#include "host/train/update_guard.hpp"
 
 #include <chrono>
 #include <functional>
@@ -97,6 +99,12 @@ class Trainer final : private RunView {
   bool run_step();
   void run_microbatch(Microbatch& microbatch);
   void finish_gradients();
+  void judge_gradients();
+  void judge_again();
+  void note_judgement();
+  bool is_left_out() const { return !is_finite_ && !guard_.is_lenient(); }
+  bool is_finite_figure(const at::Tensor& sum, const at::Tensor& count);
+  void settle_guard();
   void evaluate();
   // Both: false where a signal has cut it.
   bool evaluate_set(const EvalSet& set, std::string& line);
@@ -157,8 +165,12 @@ class Trainer final : private RunView {
   const TrainRecipe& train_;
   const EvalRecipe& eval_;
   Agreement agreement_;
+  UpdateGuard guard_;
   HookList hooks_;
   uint64_t parameter_writes_ = 0;  // TENON_EVENT_BIT of events at which a hook writes parameters
+  bool is_on_cpu_ = true;
+  bool are_gradients_rewritten_ = false;  // by a hook, when they are finished
+  bool has_state_buffers_ = false;
 
   RunState state_;
   bool is_over_ = false;
@@ -167,6 +179,7 @@ class Trainer final : private RunView {
   std::vector<std::string> loss_figures_;
   std::optional<uint64_t> evaluated_step_;
   uint64_t logged_step_ = 0;
+  bool has_loss_to_log_ = false;
   double hook_lr_factor_ = 1;
   std::vector<Batch> first_batch_;  // overfit_batch: that of the first step, untouched by hooks
 
@@ -176,10 +189,21 @@ class Trainer final : private RunView {
   // Of the step under way.
   Batch* batch_ = nullptr;
   const std::vector<Microbatch>* microbatches_ = nullptr;
-  at::Tensor loss_;       // what scalar() lends
-  at::Tensor grad_norm_;  // undefined where it is not computed
+  at::Tensor loss_;  // what scalar() lends
+  at::Tensor grad_norm_;
   at::Tensor applied_;
-  at::Tensor final_scale_;                    // 1 / count, where the count is known only at the end
+  // Whether the update is finite. On the CPU that is known as soon as the gradients are. Elsewhere
+  // `is_finite_` is true unless somebody has waited, and the device has `found_inf_` to act upon.
+  bool is_finite_ = true;
+  bool is_applied_ = true;
+  bool are_figures_finite_ = true;  // losses and what else is added up, on the CPU
+  std::optional<double> norm_;      // on the CPU
+  at::Tensor figures_;              // elsewhere: [] f64, finite if the figures of the step are
+  GradientNorms device_norms_;
+  at::Tensor found_;             // [] f32
+  at::Tensor found_inf_;         // the same; undefined where the update is made in any case
+  bool has_late_skips_ = false;  // that hooks have not heard of
+  at::Tensor final_scale_;       // 1 / count, where the count is known only at the end
   std::vector<at::Tensor> parameter_values_;  // what parameter() lends
 
   std::chrono::steady_clock::time_point start_;

@@ -29,6 +29,10 @@ TEST_CASE("a progress line tells step, loss, rate, speed and what is left", "[me
         "step 100/300  loss 2.0500  lr 0.002  grad norm 0.700  20,480 tokens/s  20 s left");
   state.total_steps.reset();
   state.grad_norm.reset();
+  state.non_finite_steps = 2;
+  CHECK(progress_text(state) ==
+        "step 100  loss 2.0500  lr 0.002  20,480 tokens/s  2 not finite  10 s");
+  state.non_finite_steps = 0;
   state.tokens_per_second = 0;
   state.samples_per_second = 160;
   CHECK(progress_text(state) == "step 100  loss 2.0500  lr 0.002  160 samples/s  10 s");

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/non_finite_origin.hpp"
+
+#include <tenon/model.h>
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <exception>
+#include <optional>
+#include <set>
+
+namespace tenon {
+namespace {
+
+// Infinities may be meant, as where a block masks something out; where the loss is finite in spite
+// of them, they are no suspects.
+enum class Suspect { kNanOnly, kNanAndInfinite };
+
+int64_t num_suspects(const at::Tensor& tensor, Suspect suspect) {
+  if (!tensor.defined() || !tensor.is_floating_point()) {
+    return 0;
+  }
+  const at::Tensor bad = suspect == Suspect::kNanOnly ? at::isnan(tensor) : ~at::isfinite(tensor);
+  return bad.sum().item<int64_t>();
+}
+
+int64_t num_not_finite(const at::Tensor& tensor) {
+  return num_suspects(tensor, Suspect::kNanAndInfinite);
+}
+
+bool are_finite(const std::vector<at::Tensor>& scalars) {
+  for (const at::Tensor& scalar : scalars) {
+    if (!std::isfinite(scalar.item<double>())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string holds(int64_t n) {
+  return " holds " + std::to_string(n) +
+         (n == 1 ? " value that is not finite" : " values that are not finite");
+}
+
+std::string parameter_text(const ModelGraph& graph, uint32_t p) {
+  const ModelParameter& parameter = graph.parameters[p];
+  return "parameter '" + parameter.name + "' of block '" +
+         graph.blocks[parameter.blocks.front()].name + "'";
+}
+
+class Search {
+ public:
+  Search(ModelRunner& model, ParameterStore& parameters, const LossSet& losses)
+      : model_(model), parameters_(parameters), losses_(losses), graph_(parameters.graph()) {}
+
+  std::optional<std::string> in_forward(const PastMicrobatch& microbatch, const CallPlace& place) {
+    const bool is_loss_finite = are_finite(*microbatch.sums);
+    const Suspect suspect = is_loss_finite ? Suspect::kNanOnly : Suspect::kNanAndInfinite;
+    std::optional<std::string> found;
+    model_.replay(*microbatch.batch, place, [&](uint32_t b) {
+      found = in_block(b, suspect);
+      return found.has_value();
+    });
+    return found.has_value() ? found : in_losses(microbatch);
+  }
+
+  // The first in the order of the backward: the last block that has one.
+  std::optional<std::string> in_gradients() const {
+    std::optional<uint32_t> first;
+    std::set<uint32_t> seen;
+    size_t num_found = 0;
+    int64_t num_values = 0;
+    for (size_t b = graph_.blocks.size(); b-- > 0;) {
+      for (uint32_t p : graph_.blocks[b].parameters) {
+        p = graph_.parameters[p].same_as == kNoIndex ? p : graph_.parameters[p].same_as;
+        const auto& place = parameters_.place(p);
+        const FlatGroup& group = parameters_.groups()[place.group];
+        if (!place.trainable || !group.entries()[place.entry].touched || !seen.insert(p).second) {
+          continue;
+        }
+        const int64_t n = num_not_finite(group.grad_view(place.entry));
+        if (n > 0) {
+          ++num_found;
+          if (!first.has_value()) {
+            first = p;
+            num_values = n;
+          }
+        }
+      }
+    }
+    if (!first.has_value()) {
+      return std::nullopt;
+    }
+    std::string text = "the gradient of " + parameter_text(graph_, *first) + holds(num_values);
+    if (num_found > 1) {
+      text += ", the first of " + std::to_string(num_found) + " such gradients in the backward";
+    }
+    return text + ", while the forward is finite";
+  }
+
+  std::optional<std::string> in_parameters() const {
+    for (uint32_t p = 0; p < graph_.parameters.size(); ++p) {
+      if (const int64_t n = num_in_parameter(p)) {
+        return parameter_text(graph_, p) + holds(n);
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<std::string> in_block(uint32_t b, Suspect suspect) const {
+    const ModelBlock& block = graph_.blocks[b];
+    for (const uint32_t out : block.outputs) {
+      const int64_t n = num_suspects(model_.value(out), suspect);
+      if (n == 0) {
+        continue;
+      }
+      for (const uint32_t in : block.inputs) {
+        const int64_t of_input = num_not_finite(model_.value(in));
+        if (of_input > 0 && graph_.values[in].source_kind == TENON_SOURCE_BATCH) {
+          return field_text(graph_.values[in].source, of_input) + "; block '" + block.name +
+                 "' reads it";
+        }
+      }
+      for (const uint32_t p : block.parameters) {
+        if (const int64_t of_parameter = num_in_parameter(p)) {
+          return parameter_text(graph_, p) + holds(of_parameter);
+        }
+      }
+      for (const uint32_t i : block.buffers) {
+        if (const int64_t of_buffer = num_not_finite(parameters_.buffer(i))) {
+          return "buffer '" + graph_.buffers[i].name + "' of block '" + block.name + "'" +
+                 holds(of_buffer);
+        }
+      }
+      return "output '" + graph_.values[out].name + "' of block '" + block.name + "'" + holds(n) +
+             ", while its parameters and what it reads are finite";
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::string> in_losses(const PastMicrobatch& microbatch) const {
+    for (size_t l = 0; l < losses_.size(); ++l) {
+      const bool is_sum_finite = std::isfinite((*microbatch.sums)[l].item<double>());
+      if (is_sum_finite && std::isfinite((*microbatch.counts)[l].item<double>())) {
+        continue;
+      }
+      for (const std::string& field : losses_.fields_read(l)) {
+        const at::Tensor* const value = microbatch.batch->find(field);
+        if (const int64_t n = value != nullptr ? num_not_finite(*value) : 0) {
+          return field_text(field, n) + "; loss '" + losses_.name(l) + "' reads it";
+        }
+      }
+      std::string text = is_sum_finite ? "the count of loss '" : "the value of loss '";
+      text.append(losses_.name(l)).append("' is not finite, while what it reads is");
+      return text;
+    }
+    return std::nullopt;
+  }
+
+  static std::string field_text(const std::string& field, int64_t n) {
+    return "field '" + field + "' of the batch" + holds(n);
+  }
+
+  // As blocks see it: a narrower copy may be infinite where what is stored is not.
+  int64_t num_in_parameter(uint32_t p) const {
+    const auto& place = parameters_.place(p);
+    const FlatGroup& group = parameters_.groups()[place.group];
+    return num_not_finite(group.seen_view(place.entry));
+  }
+
+  ModelRunner& model_;
+  ParameterStore& parameters_;
+  const LossSet& losses_;
+  const ModelGraph& graph_;
+};
+
+}  // namespace
+
+std::string find_non_finite_origin(ModelRunner& model,
+                                   ParameterStore& parameters,
+                                   const LossSet& losses,
+                                   const std::vector<PastMicrobatch>& microbatches,
+                                   uint64_t step) {
+  const at::AutoGradMode no_grad(false);
+  Search search(model, parameters, losses);
+  std::optional<std::string> found;
+  for (uint32_t i = 0; i < microbatches.size() && !found.has_value(); ++i) {
+    if (microbatches[i].sums->empty()) {
+      continue;
+    }
+    try {
+      found = search.in_forward(microbatches[i], CallPlace{step, i, true});
+    } catch (const std::exception&) {
+      model.clear();  // a plugin that fails on a second look does not end a run that goes on
+    }
+    if (found.has_value() && microbatches.size() > 1) {
+      *found += " (microbatch " + std::to_string(i) + ")";
+    }
+  }
+  if (!found.has_value()) {
+    found = search.in_gradients();
+  }
+  if (!found.has_value()) {
+    found = search.in_parameters();
+  }
+  return found.value_or("it cannot be seen any more where, since all is finite on a second look");
+}
+
+std::string non_finite_gradient(const ModelGraph& graph,
+                                const std::vector<uint32_t>& parameters,
+                                const at::Tensor& norms) {
+  const at::Tensor values = norms.cpu();
+  std::optional<uint32_t> last;
+  size_t num_found = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!std::isfinite(values[static_cast<int64_t>(i)].item<double>())) {
+      last = parameters[i];
+      ++num_found;
+    }
+  }
+  if (!last.has_value()) {
+    return "a loss is not finite, while all gradients are";
+  }
+  return "the gradients of " + std::to_string(num_found) + " of " +
+         std::to_string(parameters.size()) + " parameters are not finite, that of " +
+         parameter_text(graph, *last) + " the first in the backward";
+}
+
+}  // namespace tenon

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The policy on updates that are not finite: what is made of one, how it is told, how many there
+// were, and when they end the run. It judges no tensor; host/optim and the loop do, and
+// non_finite_origin.hpp says where it came from.
+// Invariant: `origin` is asked for only where it is told. Threads: the train thread.
+#pragma once
+
+#include "host/error/error.hpp"
+#include "host/recipe/recipe.hpp"
+#include "host/train/outcome.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+class UpdateGuard {
+ public:
+  using Origin = std::function<std::string()>;
+
+  explicit UpdateGuard(const NonFiniteRecipe& recipe) : recipe_(recipe) {}
+
+  // True where updates are made whether they are finite or not.
+  bool is_lenient() const { return recipe_.policy == NonFinitePolicy::kIgnore; }
+
+  // Takes note of step `step`, whose update was made or not as is_lenient() says.
+  void record(uint64_t step, bool is_finite, const Origin& origin);
+
+  // The same where the device does not tell yet: `found` is 1 where the update is not finite.
+  // Nothing waits until `settle`.
+  // Shapes  found [] f32
+  void record_later(uint64_t step, at::Tensor found, Origin origin);
+  // Waits for what was recorded so, and takes note of it. Gives how many steps were not finite.
+  size_t settle();
+  // True where the next step is to be settled at once: the last one that is known was not finite,
+  // or much has gathered.
+  bool is_settling_due() const;
+
+  const NonFiniteCount& count() const { return count_; }
+  // What ends the run, once something does.
+  const std::optional<Error>& failure() const { return failure_; }
+
+ private:
+  struct Pending {
+    uint64_t step = 0;
+    at::Tensor found;
+    Origin origin;
+  };
+
+  std::optional<std::string> reason_to_end(uint64_t step) const;
+
+  NonFiniteRecipe recipe_;
+  NonFiniteCount count_;
+  std::optional<Error> failure_;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace tenon
