@@ -1049,7 +1049,7 @@ const at::Tensor* Trainer::scalar(std::string_view name) {
     return &grad_norm_;
   }
   if (name == "applied") {
-    applied_ = at::scalar_tensor(is_applied_ ? 1.0 : 0.0, at::kDouble);
+    applied_ = is_applied_ ? one_ : zero_;
     if (found_inf_.defined()) {
       applied_ = (1 - found_inf_) * applied_;
     }
