@@ -82,7 +82,8 @@ TEST_CASE("cross_entropy equals libtorch's, sum and gradient", "[plugins]") {
                         Case{{9, 5}, at::kFloat, 1e-5},
                         Case{{2, 40, 256}, at::kFloat, 1e-4},
                         Case{{4, 1}, at::kDouble, 1e-13},
-                        Case{{3, 17, 11}, at::kBFloat16, 1e-3}}) {
+                        Case{{3, 17, 11}, at::kBFloat16, 1e-3},
+                        Case{{3, 17, 11}, at::kHalf, 1e-3}}) {  // as where there are no own kernels
     CAPTURE(c.shape, c.dtype);
     const at::Tensor logits = random(c.shape, c.dtype) * 3;
     const at::Tensor labels =
@@ -142,7 +143,7 @@ TEST_CASE("cross_entropy's label smoothing and z-loss equal libtorch's operators
   for (const Case& c : {Case{0.1, 0.0}, Case{0.0, 1e-2}, Case{0.2, 1e-3}, Case{1.0, 0.0}}) {
     const auto loss = make_loss(R"({"label_smoothing": )" + std::to_string(c.smoothing) +
                                 R"(, "z_loss": )" + std::to_string(c.z_loss) + "}");
-    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
       CAPTURE(c.smoothing, c.z_loss, dtype);
       const double tolerance = dtype == at::kDouble ? 1e-12 : dtype == at::kFloat ? 5e-5 : 2e-2;
       const at::Tensor logits = random({3, 17, 11}, dtype) * 3;
@@ -201,7 +202,7 @@ TEST_CASE("cross_entropy's gradient is the slope of its sum, by finite differenc
 TEST_CASE("cross_entropy serves any number of classes", "[plugins]") {
   const auto loss = make_loss(R"({"label_smoothing": 0.1, "z_loss": 0.001})");
   for (const int64_t num_classes : {1, 2, 7, 8, 15, 16, 17, 31, 33, 64, 65, 127, 1000}) {
-    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
       CAPTURE(num_classes, dtype);
       const double tolerance = dtype == at::kDouble ? 1e-12 : dtype == at::kFloat ? 1e-5 : 4e-3;
       const at::Tensor logits = random({13, num_classes}, dtype) * 2;
@@ -217,7 +218,7 @@ TEST_CASE("cross_entropy serves any number of classes", "[plugins]") {
 TEST_CASE("cross_entropy gives the same bits with one and with two threads", "[plugins]") {
   const auto loss = make_loss(R"({"z_loss": 0.001})");
   const int num_threads = at::get_num_threads();
-  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     const at::Tensor logits = random({7, 101, 257}, dtype);
     const at::Tensor labels = labels_of({7, 101}, 257);
     at::set_num_threads(1);
@@ -232,7 +233,7 @@ TEST_CASE("cross_entropy gives the same bits with one and with two threads", "[p
 
 TEST_CASE("cross_entropy hands on a logit that is no number", "[plugins]") {
   const auto loss = make_loss();
-  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     at::Tensor logits = random({2, 40}, dtype);
     logits[1][3] = std::nan("");
     const tenon::LossResult got =
@@ -279,7 +280,7 @@ TEST_CASE("options of cross_entropy have limits", "[plugins]") {
 
 TEST_CASE("cross_entropy weighs the labels of a sample by the sample's weight", "[plugins]") {
   const auto loss = make_loss();
-  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     CAPTURE(dtype);
     const double tolerance = dtype == at::kDouble ? 1e-13 : dtype == at::kFloat ? 1e-5 : 2e-2;
     const at::Tensor logits = random({3, 6, 7}, dtype);

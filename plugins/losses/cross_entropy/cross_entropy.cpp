@@ -7,8 +7,8 @@
 //     loss = z - (1 - s) x[y] - s mean(x) + c z^2
 //     gradient by x = (1 + 2 c z) softmax(x) - (1 - s) onehot(y) - s / V
 //
-// On a CPU, in fp32, fp64 and bf16, rows.hpp does both in one pass each. Elsewhere operators and
-// autograd do it.
+// On a CPU, in fp32, fp64 and bf16, rows.hpp does both in one pass each; elsewhere operators do. Of
+// the logits nothing is kept between the two but two numbers a row: the gradient reads them again.
 //
 // Source: Bishop, Pattern Recognition and Machine Learning (2006), section 4.3.4; smoothing:
 // Szegedy et al., Rethinking the Inception Architecture for Computer Vision (CVPR 2016), section 7;
@@ -20,11 +20,11 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "rows.hpp"
@@ -35,10 +35,6 @@ using CrossEntropyOptions = RowOptions;
 
 // Of the labels, [N] f64; nothing where each weighs 1.
 using Weights = std::optional<at::Tensor>;
-
-bool is_plain(const CrossEntropyOptions& options) {
-  return options.label_smoothing == 0.0 && options.z_loss == 0.0;
-}
 
 std::optional<RowType> row_type(at::ScalarType dtype) {
   switch (dtype) {
@@ -102,53 +98,12 @@ at::Tensor empty_stats(const at::Tensor& logits_NV) {
   return at::empty({logits_NV.size(0), 2}, at::dtype(at::kDouble));
 }
 
-at::Tensor scalar_sum(const RowSums& sums, const at::Tensor& logits_NV) {
-  const bool is_double = logits_NV.scalar_type() == at::kDouble;
-  return at::scalar_tensor(sums.loss, at::dtype(is_double ? at::kDouble : at::kFloat));
+// What the gradient is computed with, and what sums are given in.
+at::ScalarType sum_dtype(const at::Tensor& logits_NV) {
+  return logits_NV.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// Of the logits nothing is kept but two numbers a row; backward reads the logits again.
-class CpuCrossEntropy : public torch::autograd::Function<CpuCrossEntropy> {
- public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context,
-                            const at::Tensor& logits_NV,
-                            const at::Tensor& labels_N,
-                            const Weights& weights_N,
-                            const CrossEntropyOptions& options,
-                            RowSums* out_sums) {
-    at::Tensor stats_N2 = empty_stats(logits_NV);
-    *out_sums = sum_on_cpu(logits_NV, labels_N, weights_N, options, stats_N2);
-    context->save_for_backward({logits_NV, labels_N, stats_N2, weights_N.value_or(at::Tensor())});
-    context->saved_data["ignore_index"] = options.ignore_index;
-    context->saved_data["label_smoothing"] = options.label_smoothing;
-    context->saved_data["z_loss"] = options.z_loss;
-    return scalar_sum(*out_sums, logits_NV);
-  }
-
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 const torch::autograd::variable_list& grads) {
-    const torch::autograd::variable_list saved = context->get_saved_variables();
-    const at::Tensor& logits_NV = saved[0];
-    const CrossEntropyOptions options{
-        .ignore_index = context->saved_data["ignore_index"].toInt(),
-        .label_smoothing = context->saved_data["label_smoothing"].toDouble(),
-        .z_loss = context->saved_data["z_loss"].toDouble()};
-    const LogitRows rows =
-        rows_of(logits_NV, saved[1], saved[3].defined() ? Weights(saved[3]) : std::nullopt);
-    const auto* const stats = reinterpret_cast<const RowStats*>(saved[2].const_data_ptr<double>());
-    const double seed = grads[0].item<double>();
-    torch::autograd::variable_list by_argument(5);
-    by_argument[0] = at::empty_like(logits_NV);
-    void* const gradient = by_argument[0].mutable_data_ptr();
-    at::parallel_for(
-        0, logits_NV.size(0), rows_a_task(rows.num_classes), [&](int64_t begin, int64_t end) {
-          write_row_gradients(rows, options, stats, seed, begin, end, gradient);
-        });
-    return by_argument;
-  }
-};
-
-class CrossEntropy : public tenon::TorchLoss {
+class CrossEntropy : public tenon::HandWrittenTorchLoss {
  public:
   static constexpr const char* kType = "cross_entropy";
   static constexpr const char* kSummary = "softmax cross entropy of integer labels, in nats";
@@ -177,48 +132,71 @@ class CrossEntropy : public tenon::TorchLoss {
 
   at::Tensor count(const tenon::Exec&, const tenon::TorchInputs& inputs) override {
     const at::Tensor labels_N = inputs[kLabels].reshape({-1});
-    const at::Tensor counted_N = labels_N.ne(options_.ignore_index);
     if (!inputs.has(kSampleWeight)) {
-      return counted_N.sum(at::kDouble);
+      return count_of(labels_N);
     }
-    return (counted_N * weights_of_labels(inputs)).sum(at::kDouble);
+    return (labels_N.ne(options_.ignore_index) * weights_of_labels(inputs)).sum(at::kDouble);
   }
 
   at::Tensor compute(const tenon::Exec& exec, const tenon::TorchInputs& inputs) override {
-    const at::Tensor& logits = inputs[kLogits];
-    const at::Tensor& labels = inputs[kLabels];
-    check_shapes(logits, labels);
-    const int64_t num_classes = logits.size(-1);
-    const at::Tensor logits_NV = logits.reshape({-1, num_classes});
-    const at::Tensor labels_N = labels.reshape({-1}).to(at::kLong).contiguous();
-    const Weights weights_N =
-        inputs.has(kSampleWeight) ? Weights(weights_of_labels(inputs)) : std::nullopt;
-    const bool is_on_cpu = logits.device().is_cpu();
-    if (is_on_cpu) {
-      check_labels(labels, labels_N, num_classes);
+    check_shapes(inputs[kLogits], inputs[kLabels]);
+    const Rows in = rows(inputs);
+    if (in.logits_NV.is_cpu()) {
+      check_labels(inputs[kLabels], in.labels_N, in.logits_NV.size(1));
     }
-    if (!is_on_cpu || !row_type(logits.scalar_type())) {
-      return sum_of_operators(exec, logits_NV, labels_N, weights_N);
+    if (!is_by_rows(in)) {
+      return sum_by_operators(exec, in);
     }
-    RowSums sums;
-    at::Tensor sum;
-    if (logits.requires_grad() && at::GradMode::is_enabled()) {
-      sum = CpuCrossEntropy::apply(logits_NV.contiguous(), labels_N, weights_N, options_, &sums);
-    } else {
-      const at::Tensor plain_NV = logits_NV.detach().contiguous();
-      at::Tensor stats_N2 = empty_stats(plain_NV);
-      sums = sum_on_cpu(plain_NV, labels_N, weights_N, options_, stats_N2);
-      sum = scalar_sum(sums, plain_NV);
-    }
+    stats_N2_ = empty_stats(in.logits_NV);
+    const RowSums sums = sum_on_cpu(in.logits_NV, in.labels_N, in.weights_N, options_, stats_N2_);
     if (options_.z_loss > 0.0) {
       exec.host().add_metric(kZLoss, sums.z_loss, sums.count);
     }
-    return sum;
+    return at::scalar_tensor(sums.loss, at::dtype(sum_dtype(in.logits_NV)));
+  }
+
+  std::vector<at::Tensor> backward(const tenon::Exec&,
+                                   const tenon::TorchInputs& inputs,
+                                   const at::Tensor& grad_sum) override {
+    const Rows in = rows(inputs);
+    std::vector<at::Tensor> grads(inputs.size());
+    const at::Tensor grad_NV =
+        is_by_rows(in) ? gradient_by_rows(in, grad_sum) : gradient_by_operators(in, grad_sum);
+    grads[kLogits] = grad_NV.view(inputs[kLogits].sizes());
+    return grads;
   }
 
  private:
   enum Port : size_t { kLogits, kLabels, kSampleWeight };
   static constexpr const char* kZLoss = "cross_entropy/z_loss";
+
+  // The inputs, one row a label.
+  struct Rows {
+    at::Tensor logits_NV;  // dense
+    at::Tensor labels_N;   // int64
+    Weights weights_N;
+  };
+
+  static Rows rows(const tenon::TorchInputs& inputs) {
+    const at::Tensor& logits = inputs[kLogits];
+    return {
+        .logits_NV = logits.detach().reshape({-1, logits.size(-1)}).contiguous(),
+        .labels_N = inputs[kLabels].reshape({-1}).to(at::kLong).contiguous(),
+        .weights_N = inputs.has(kSampleWeight) ? Weights(weights_of_labels(inputs)) : std::nullopt};
+  }
+
+  static bool is_by_rows(const Rows& in) {
+    return in.logits_NV.is_cpu() && row_type(in.logits_NV.scalar_type()).has_value();
+  }
+
+  at::Tensor count_of(const at::Tensor& labels_N) const {
+    if (!labels_N.is_cpu() || labels_N.scalar_type() != at::kLong || !labels_N.is_contiguous()) {
+      return labels_N.ne(options_.ignore_index).sum(at::kDouble);
+    }
+    const int64_t* const labels = labels_N.const_data_ptr<int64_t>();
+    const auto ignored = std::count(labels, labels + labels_N.numel(), options_.ignore_index);
+    return at::scalar_tensor(static_cast<double>(labels_N.numel() - ignored), at::kDouble);
+  }
 
   static void check_shapes(const at::Tensor& logits, const at::Tensor& labels) {
     TENON_CHECK(logits.dim() == labels.dim() + 1 &&
@@ -269,39 +247,63 @@ class CrossEntropy : public tenon::TorchLoss {
     return weights.to(at::kDouble).reshape(ones).expand(labels.sizes()).reshape({-1}).contiguous();
   }
 
-  at::Tensor sum_of_operators(const tenon::Exec& exec,
-                              const at::Tensor& logits_NV,
-                              const at::Tensor& labels_N,
-                              const Weights& weights_N) const {
-    const at::ScalarType sum_dtype =
-        logits_NV.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    const at::Tensor log_NV = at::log_softmax(logits_NV, -1, sum_dtype);
-    if (is_plain(options_) && !weights_N) {
-      return at::nll_loss_nd(log_NV, labels_N, {}, at::Reduction::Sum, options_.ignore_index);
-    }
+  at::Tensor gradient_by_rows(const Rows& in, const at::Tensor& grad_sum) {
+    const at::Tensor stats_N2 = std::exchange(stats_N2_, at::Tensor());
+    const auto* const stats = reinterpret_cast<const RowStats*>(stats_N2.const_data_ptr<double>());
+    const LogitRows logits = rows_of(in.logits_NV, in.labels_N, in.weights_N);
+    const double seed = grad_sum.item<double>();
+    at::Tensor grad_NV = at::empty_like(in.logits_NV);
+    void* const gradient = grad_NV.mutable_data_ptr();
+    at::parallel_for(
+        0, in.logits_NV.size(0), rows_a_task(logits.num_classes), [&](int64_t begin, int64_t end) {
+          write_row_gradients(logits, options_, stats, seed, begin, end, gradient);
+        });
+    return grad_NV;
+  }
+
+  // 1 or the weight, and 0 where the label is ignored.
+  at::Tensor counted(const Rows& in) const {
+    const at::Tensor is_counted_N = in.labels_N.ne(options_.ignore_index);
+    return in.weights_N ? is_counted_N * *in.weights_N : is_counted_N.to(at::kDouble);
+  }
+
+  at::Tensor sum_by_operators(const tenon::Exec& exec, const Rows& in) const {
+    const at::ScalarType dtype = sum_dtype(in.logits_NV);
+    const at::Tensor counted_N = counted(in).to(dtype);
+    const at::Tensor log_NV = at::log_softmax(in.logits_NV, -1, dtype);
     at::Tensor loss_N =
-        at::nll_loss_nd(log_NV, labels_N, {}, at::Reduction::None, options_.ignore_index);
-    if (is_plain(options_)) {
-      return (loss_N * weights_N->to(sum_dtype)).sum();
-    }
-    at::Tensor counted_N = labels_N.ne(options_.ignore_index).to(sum_dtype);
-    if (weights_N) {
-      counted_N = counted_N * weights_N->to(sum_dtype);
-    }
+        at::nll_loss_nd(log_NV, in.labels_N, {}, at::Reduction::None, options_.ignore_index);
     if (options_.label_smoothing > 0.0) {
       loss_N =
           (1.0 - options_.label_smoothing) * loss_N - options_.label_smoothing * log_NV.mean(-1);
     }
     if (options_.z_loss > 0.0) {
-      const at::Tensor z_N = logits_NV.to(sum_dtype).logsumexp(-1);
-      const at::Tensor z_loss_N = options_.z_loss * z_N * z_N;
+      const at::Tensor z_loss_N = options_.z_loss * in.logits_NV.to(dtype).logsumexp(-1).square();
       loss_N = loss_N + z_loss_N;
-      tenon::add_metric(
-          exec.host(), kZLoss, (z_loss_N.detach() * counted_N).sum(), counted_N.sum());
+      tenon::add_metric(exec.host(), kZLoss, (z_loss_N * counted_N).sum(), counted_N.sum());
     }
     return (loss_N * counted_N).sum();
   }
 
+  at::Tensor gradient_by_operators(const Rows& in, const at::Tensor& grad_sum) const {
+    const at::ScalarType dtype = sum_dtype(in.logits_NV);
+    at::Tensor grad_NV = at::softmax(in.logits_NV, -1, dtype);
+    if (options_.z_loss > 0.0) {
+      const at::Tensor z_N1 = in.logits_NV.to(dtype).logsumexp(-1, true);
+      grad_NV.mul_(1.0 + 2.0 * options_.z_loss * z_N1);
+    }
+    if (options_.label_smoothing > 0.0) {
+      grad_NV.sub_(options_.label_smoothing / static_cast<double>(in.logits_NV.size(1)));
+    }
+    // An ignored label may be no class; what it adds is multiplied with 0 below.
+    const at::Tensor class_N1 =
+        in.labels_N.masked_fill(in.labels_N.eq(options_.ignore_index), 0).unsqueeze(1);
+    grad_NV.scatter_(1, class_N1, grad_NV.gather(1, class_N1) - (1.0 - options_.label_smoothing));
+    grad_NV.mul_((counted(in) * grad_sum).to(dtype).unsqueeze(1));
+    return grad_NV.to(in.logits_NV.scalar_type());
+  }
+
+  at::Tensor stats_N2_;  // from compute to backward, where rows.hpp does them
   Options options_;
 };
 
