@@ -5,6 +5,7 @@
 // lanes.hpp before it. For one source file alone, which includes what the kernels need of other
 // headers first: what is included here is compiled for machines that not everyone has. No guard,
 // and no lambdas in kernels, since compilers forget the machine in them.
+#include "bf16.hpp"
 #include "machine.hpp"
 
 namespace simd_basic {

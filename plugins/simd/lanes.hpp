@@ -21,6 +21,20 @@ SIMD_INLINE Floats load(const float* from) {
 SIMD_INLINE void store(float* to, Floats x) {
   *reinterpret_cast<Floats*>(to) = x;
 }
+SIMD_INLINE Floats load(const Bf16* from) {
+  const Words words = __builtin_convertvector(*reinterpret_cast<const Halves*>(from), Words);
+  return reinterpret_cast<Floats>(words << 16);
+}
+
+// Rounds to nearest, ties to even; a NaN stays one.
+SIMD_INLINE void store(Bf16* to, Floats x) {
+  const Words bits = reinterpret_cast<Words>(x);
+  const Words rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+  const Ints is_nan = x != x;
+  const Words chosen = is_nan ? (bits >> 16) | 0x40u : rounded;
+  *reinterpret_cast<Halves*>(to) = __builtin_convertvector(chosen, Halves);
+}
+
 SIMD_INLINE Floats splat(float x) {
   return Floats{} + x;
 }
@@ -77,4 +91,27 @@ SIMD_INLINE float largest_of(Floats x) {
     }
   }
   return parts[0];
+}
+
+// The first `n` lanes from memory, `rest` in the others.
+template <class T>
+SIMD_INLINE Floats load_part(const T* from, int64_t n, float rest) {
+  T part[kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) {
+    part[i] = from[i];
+  }
+  Floats x = load(part);
+  for (int64_t i = n; i < kLanes; ++i) {
+    x[i] = rest;
+  }
+  return x;
+}
+
+template <class T>
+SIMD_INLINE void store_part(T* to, Floats x, int64_t n) {
+  T part[kLanes];
+  store(part, x);
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] = part[i];
+  }
 }

@@ -90,7 +90,6 @@ TEST_CASE("llama gives the logits, loss and gradients of transformers in fp32", 
 }
 
 TEST_CASE("llama's kernels for fp32 agree with libtorch's operators in fp64", "[parity]") {
-  // 257 positions are past the length up to which scores are whole matrices.
   const int64_t num_positions = GENERATE(1, 33, 256, 257);
   const int64_t kv_heads = GENERATE(6, 2, 1);
   CAPTURE(num_positions, kv_heads);
@@ -115,6 +114,31 @@ TEST_CASE("llama's kernels for fp32 agree with libtorch's operators in fp64", "[
     const double scale = expected.norm().item<double>() + 1e-6;
     CHECK((fast.grad(parameter.name).to(at::kDouble) - expected).norm().item<double>() / scale <
           1e-5);
+  }
+}
+
+TEST_CASE("llama's kernels for fp32 serve widths that are no whole vectors", "[parity]") {
+  const std::string options =
+      R"({"vocab_size": 23, "hidden_size": 42, "intermediate_size": 37, "num_hidden_layers": 2,
+          "num_attention_heads": 3, "num_key_value_heads": 1, "initializer_range": 0.2})";
+  ModelRig fast("llama", options, at::kFloat);
+  ModelRig plain("llama", options, at::kDouble);
+  for (const ModelParameter& parameter : plain.graph().parameters) {
+    fast.set_parameter(parameter.name, plain.parameter(parameter.name));
+    plain.set_parameter(parameter.name, fast.parameter(parameter.name));
+  }
+  const at::Tensor ids = (at::arange(3 * 19) * 5 % 23).view({3, 19});
+  fast.forward({{"input_ids", ids}});
+  plain.forward({{"input_ids", ids}});
+  CHECK(largest_difference(fast.output("logits"), plain.output("logits")) < 2e-5);
+  const at::Tensor grad = at::cos(at::arange(3 * 19 * 23).to(at::kDouble)).view({3, 19, 23});
+  fast.backward("logits", grad.to(at::kFloat));
+  plain.backward("logits", grad);
+  for (const ModelParameter& parameter : plain.graph().parameters) {
+    CAPTURE(parameter.name);
+    const at::Tensor expected = plain.grad(parameter.name);
+    const at::Tensor difference = fast.grad(parameter.name).to(at::kDouble) - expected;
+    CHECK(difference.norm().item<double>() < 1e-5 * expected.norm().item<double>());
   }
 }
 

@@ -2,43 +2,6 @@
 //
 // The two passes of rows.hpp over one row; only for each_machine.hpp.
 
-SIMD_INLINE Floats load(const Bf16* from) {
-  const Words words = __builtin_convertvector(*reinterpret_cast<const Halves*>(from), Words);
-  return reinterpret_cast<Floats>(words << 16);
-}
-
-// Rounds to nearest, ties to even; a NaN stays one.
-SIMD_INLINE void store(Bf16* to, Floats x) {
-  const Words bits = reinterpret_cast<Words>(x);
-  const Words rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
-  const Ints is_nan = x != x;
-  const Words chosen = is_nan ? (bits >> 16) | 0x40u : rounded;
-  *reinterpret_cast<Halves*>(to) = __builtin_convertvector(chosen, Halves);
-}
-
-// The first `n` of a row's last lanes; `rest` in the others.
-template <class T>
-SIMD_INLINE Floats load_part(const T* from, int64_t n, float rest) {
-  T part[kLanes] = {};
-  for (int64_t i = 0; i < n; ++i) {
-    part[i] = from[i];
-  }
-  Floats x = load(part);
-  for (int64_t i = n; i < kLanes; ++i) {
-    x[i] = rest;
-  }
-  return x;
-}
-
-template <class T>
-SIMD_INLINE void store_part(T* to, Floats x, int64_t n) {
-  T part[kLanes];
-  store(part, x);
-  for (int64_t i = 0; i < n; ++i) {
-    to[i] = part[i];
-  }
-}
-
 template <class T>
 RowStats stats_of_row(const T* x, int64_t n) {
   const float lowest = -__builtin_inff();

@@ -5,18 +5,9 @@
 #include <cmath>
 #include <numeric>
 
-namespace {
+#include "../../simd/bf16.hpp"
 
-// A bfloat16: the upper half of a float.
-struct Bf16 {
-  uint16_t bits;
-  operator float() const {
-    const uint32_t word = static_cast<uint32_t>(bits) << 16;
-    float x = 0;
-    __builtin_memcpy(&x, &word, sizeof x);
-    return x;
-  }
-};
+namespace {
 
 // Of a row: gradient = exp(x - largest) * slope - spread, and at_label less at the label.
 struct RowSlopes {

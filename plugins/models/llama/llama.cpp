@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cpu/attention.hpp"
@@ -217,7 +218,7 @@ class Llama final : public tenon::TorchModel {
     return (1.0 - kept) * frequencies / scaling.factor + kept * frequencies;
   }
 
-  // Each of the next four computes one thing in one of two ways: by what libtorch has, or, for fp32
+  // Each of the next five computes one thing in one of two ways: by what libtorch has, or, for fp32
   // on a CPU and unless the option says plain, by the faster kernels of cpu/.
 
   bool is_fused(const at::Tensor& x) const {
@@ -229,6 +230,18 @@ class Llama final : public tenon::TorchModel {
       return CpuRmsNorm::apply(x_BTD, weight, o_.rms_norm_eps);
     }
     return at::rms_norm(x_BTD, {x_BTD.size(-1)}, weight, o_.rms_norm_eps);
+  }
+
+  // h = x + delta, and its norm.
+  std::pair<at::Tensor, at::Tensor> add_and_norm(const at::Tensor& x_BTD,
+                                                 const at::Tensor& delta_BTD,
+                                                 const at::Tensor& weight) const {
+    if (is_fused(x_BTD)) {
+      auto both = CpuAddRmsNorm::apply(x_BTD, delta_BTD, weight, o_.rms_norm_eps);
+      return {both[0], both[1]};
+    }
+    const at::Tensor h_BTD = x_BTD + delta_BTD;
+    return {h_BTD, rms_norm(h_BTD, weight)};
   }
 
   at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) const {
@@ -252,7 +265,7 @@ class Llama final : public tenon::TorchModel {
                     double dropout) const {
     const int64_t num_heads = o_.num_attention_heads;
     const int64_t num_positions = x_BTD.size(1);
-    if (is_fused(x_BTD) && dropout == 0.0 && num_positions <= kShortSequence) {
+    if (is_fused(x_BTD) && dropout == 0.0) {
       return CpuAttention::apply(
           cpu_linear(x_BTD, query, key, value), table, num_heads, num_kv_heads_);
     }
@@ -310,8 +323,9 @@ class Llama final : public tenon::TorchModel {
                                        b.parameter(3),
                                        table,
                                        dropout);
-    const at::Tensor h_BTD = x_BTD + drop(linear(attended, b.parameter(4)));
-    const at::Tensor fed = swiglu(rms_norm(h_BTD, b.parameter(5)), b.parameter(6), b.parameter(7));
+    const auto [h_BTD, normed] =
+        add_and_norm(x_BTD, drop(linear(attended, b.parameter(4))), b.parameter(5));
+    const at::Tensor fed = swiglu(normed, b.parameter(6), b.parameter(7));
     return h_BTD + drop(linear(fed, b.parameter(8)));
   }
 
