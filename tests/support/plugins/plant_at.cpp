@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A hook that fills parameters, gradients or a field of the batch with one value, at one event of
-// some steps.
+// A hook that fills parameters, gradients or a field of the batch with one value, or with a formula
+// that another program can compute too, at one event of some steps.
 #include <tenon/cpp/hook.hpp>
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/torch/tensor.hpp>
@@ -23,6 +23,7 @@ struct PlantAtOptions {
   uint32_t into = TENON_TOUCH_PARAMETERS;
   std::string name;
   std::optional<double> value;
+  bool waves = false;
 };
 
 class PlantAt : public tenon::Hook {
@@ -49,6 +50,8 @@ class PlantAt : public tenon::Hook {
         .doc("what is filled");
     binder.field("name", &Options::name).doc("of the parameter or field; empty: all parameters");
     binder.field("value", &Options::value).doc("what it is filled with; NaN if absent");
+    binder.field("waves", &Options::waves)
+        .doc("fill element i of parameter k with sin(1 + i + 10 k) / 2 instead");
   }
 
   explicit PlantAt(const Options& options) : options_(options) {}
@@ -70,14 +73,21 @@ class PlantAt : public tenon::Hook {
     for (size_t i = 0; i < event.num_parameters(); ++i) {
       const tenon::ParameterView view = event.parameter(i);
       if (options_.name.empty() || view.name == options_.name) {
-        fill(options_.into == TENON_TOUCH_GRADIENTS ? view.grad.handle() : view.value.handle());
+        fill(options_.into == TENON_TOUCH_GRADIENTS ? view.grad.handle() : view.value.handle(), i);
       }
     }
   }
 
  private:
-  void fill(const tenon_tensor* handle) const {
-    tenon::unwrap(handle).fill_(options_.value.value_or(std::numeric_limits<double>::quiet_NaN()));
+  void fill(const tenon_tensor* handle, size_t number = 0) const {
+    at::Tensor tensor = tenon::unwrap(handle);
+    if (options_.waves) {
+      const at::Tensor places = at::arange(tensor.numel(), at::kDouble);
+      const double offset = 1 + 10 * static_cast<double>(number);
+      tensor.copy_((at::sin(places + offset) / 2).view(tensor.sizes()));
+      return;
+    }
+    tensor.fill_(options_.value.value_or(std::numeric_limits<double>::quiet_NaN()));
   }
 
   Options options_;
