@@ -7,6 +7,7 @@
 
 #include <tenon/dataset.h>
 
+#include "host/data/loader_position.hpp"
 #include "host/plugin/dataset_proxy.hpp"
 #include "host/tensor/batch.hpp"
 
@@ -27,6 +28,15 @@ struct DataSourceInfo {
   bool has_windows = false;
   uint32_t num_shards = 1;  // stream style
   BatchSchema schema;
+  // Map style: the numbers to read are places in an order that the source keeps itself, and which
+  // nobody else changes. So it is with a mix.
+  bool has_own_order = false;
+};
+
+// One of the sources that a mix reads.
+struct MixPartInfo {
+  std::string name;
+  std::optional<int64_t> size;  // samples of one pass; none for a stream
 };
 
 class DataSource {
@@ -71,6 +81,15 @@ class DataSource {
   //
   // Threads  [main], while no read is under way
   virtual void reset(uint64_t epoch) = 0;
+
+  // The sources that a mix reads; none for a source that is no mix.
+  virtual std::span<const MixPartInfo> parts() const { return {}; }
+  // The samples of each part that lie before a position of this epoch.
+  //
+  // Threads  [main]
+  virtual std::vector<int64_t> part_samples(const LoaderPosition& /*position*/) const { return {}; }
+  // What the order of samples depends on beside their number, for people; "" where it is nothing.
+  virtual std::string order_text() const { return ""; }
 };
 
 }  // namespace tenon

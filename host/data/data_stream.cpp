@@ -56,7 +56,7 @@ std::string style_name(DatasetStyle style) {
 }  // namespace
 
 DataStream::DataStream(DataSource& source, const LoaderOptions& options)
-    : source_(source), options_(options) {}
+    : source_(source), options_(options), parts_before_(source.parts().size(), 0) {}
 
 void DataStream::begin_epoch(uint64_t epoch) {
   close_window();
@@ -95,6 +95,7 @@ bool DataStream::next_window() {
 
 void DataStream::close_window() {
   if (loader_) {
+    parts_before_ = part_samples();
     num_batches_before_ += loader_->num_batches();
     loader_.reset();
   }
@@ -104,6 +105,17 @@ void DataStream::close_window() {
 Loader& DataStream::loader() {
   TENON_ASSERT(loader_.has_value(), "no window is open");
   return *loader_;
+}
+
+std::vector<int64_t> DataStream::part_samples() const {
+  std::vector<int64_t> samples = parts_before_;
+  if (loader_ && !samples.empty()) {
+    const std::vector<int64_t> now = source_.part_samples(loader_->position());
+    for (size_t i = 0; i < samples.size(); ++i) {
+      samples[i] += now[i];
+    }
+  }
+  return samples;
 }
 
 const std::string& DataStream::window_label() const {
@@ -139,6 +151,15 @@ void DataStream::snapshot(StateTree& tree, const std::string& prefix) const {
   tree.set_version(prefix, kStateVersion);
   tree.put_int(at("style"),
                info.style == DatasetStyle::kMap ? TENON_DATASET_MAP : TENON_DATASET_STREAM);
+  for (size_t i = 0; i < parts_before_.size(); ++i) {
+    // A stream's are those of this rank's shards.
+    tree.put_int(at("parts/" + std::to_string(i)),
+                 parts_before_[i],
+                 info.style == DatasetStyle::kMap ? TENON_STATE_REPLICATED : TENON_STATE_PER_RANK);
+  }
+  if (const std::string order = source_.order_text(); !order.empty()) {
+    tree.put_bytes(at("order"), order);
+  }
   tree.put_int(at("has_epoch"), epoch_ ? 1 : 0);
   if (!epoch_) {
     return;
@@ -181,7 +202,20 @@ void DataStream::load(const StateTree& tree, const std::string& prefix) {
          "its saved position is of another style of dataset, this one is " +
              style_name(info.style) + "; resume with the dataset that was trained on");
   }
+  const std::string order = source_.order_text();
+  const std::string had = tree.find(at("order")) != nullptr ? tree.get_bytes(at("order")) : "";
+  if (order != had) {
+    fail("data.changed",
+         "it is " + (order.empty() ? "no mix" : order) + ", and was " +
+             (had.empty() ? "no mix" : had) + " at the checkpoint; resume with the mix as it was");
+  }
   close_window();
+  for (size_t i = 0; i < parts_before_.size(); ++i) {
+    const std::string entry = at("parts/" + std::to_string(i));
+    const bool is_dropped =
+        info.style == DatasetStyle::kStream && tree.find(entry) == nullptr;  // ranks have changed
+    parts_before_[i] = is_dropped ? 0 : tree.get_int(entry);
+  }
   epoch_.reset();
   num_windows_ = 0;
   if (tree.get_int(at("has_epoch")) == 0) {

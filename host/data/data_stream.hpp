@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tenon {
 
@@ -61,6 +62,10 @@ class DataStream final : public Stateful {
   // Windows of this epoch that were passed over because the dataset said so.
   int64_t num_skipped() const { return num_skipped_; }
 
+  // Of a mix: how many samples of each part have been handed out, in all epochs; in map style to
+  // all ranks, in stream style from this rank's shards. Empty where the source is no mix.
+  std::vector<int64_t> part_samples() const;
+
   DataSource& source() { return source_; }
   const LoaderOptions& options() const { return options_; }
 
@@ -89,7 +94,8 @@ class DataStream final : public Stateful {
   std::optional<uint64_t> epoch_;
   int64_t num_windows_ = 0;  // of this epoch, that the source has given
   int64_t num_skipped_ = 0;
-  int64_t num_batches_before_ = 0;  // of this epoch, in windows that are closed
+  int64_t num_batches_before_ = 0;     // of this epoch, in windows that are closed
+  std::vector<int64_t> parts_before_;  // samples of each part, in epochs that are over
   std::optional<Window> window_;
   std::optional<Loader> loader_;  // last: its threads stop before anything else goes
 };

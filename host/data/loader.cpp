@@ -44,7 +44,8 @@ Loader::Loader(DataSource& source,
     const SampleOrder order(
         {.seed = options.seed, .epoch = epoch, .window_id = window_ ? window_->id() : 0},
         deal_->num_samples(),
-        options.shuffle ? SampleOrder::Shuffle::kYes : SampleOrder::Shuffle::kNo);
+        options.shuffle && !source.info().has_own_order ? SampleOrder::Shuffle::kYes
+                                                        : SampleOrder::Shuffle::kNo);
     plan_ = std::make_unique<MapPlan>(source, at, order, *deal_, start.cursor, max_batches_);
   } else {
     position_.shards = shards_of_rank(source, options.rank, start.shards);

@@ -10,6 +10,7 @@ namespace {
 
 constexpr auto kErrors = std::to_array<ErrorEntry>({
     {"data.bad_batch", ExitCode::kPlugin, "a dataset gave a batch that breaks its own schema"},
+    {"data.bad_mix", ExitCode::kRecipe, "datasets that cannot be mixed"},
     {"data.bad_state", ExitCode::kRecipe, "a saved position does not fit the dataset"},
     {"data.changed", ExitCode::kRecipe, "a dataset is not what it was at the checkpoint"},
     {"data.empty", ExitCode::kRecipe, "a dataset has no sample for this rank"},

@@ -41,9 +41,17 @@ class Rules {
     check_names("/models", models, kMaxName);
   }
 
+  void check_datasets() {
+    for (const std::string& pointer : dataset_pointers(root_)) {
+      if (const json* const dataset = object_at(pointer)) {
+        check_dataset(pointer, *dataset);
+      }
+    }
+  }
+
   void check_losses() {
     one_form("loss", "losses", "is short for a list \"losses\" of one");
-    check_unique_names("/losses", "loss", {});
+    check_unique_names("/losses", "loss", {}, type_name);
   }
 
   // A metric's figures are called by its name, beside those that each run has.
@@ -58,7 +66,8 @@ class Rules {
                         "non_finite_steps",
                         "samples_per_second",
                         "step_seconds",
-                        "tokens_per_second"});
+                        "tokens_per_second"},
+                       type_name);
   }
 
   void check_eval() {
@@ -142,9 +151,51 @@ class Rules {
   }
 
  private:
+  using NameOf = std::string (*)(const std::string& type, std::size_t number);
+
+  static std::string type_name(const std::string& type, std::size_t) { return default_name(type); }
+
+  // One dataset, or a mix.
+  void check_dataset(const std::string& pointer, const json& dataset) {
+    if (!dataset.contains("mix")) {
+      if (!dataset.contains("type")) {
+        missing(join_pointer(pointer, "type"), "dataset", "or a mix of several: {\"mix\": [...]}");
+        problems_.back().place = places_.written_at(pointer);
+      }
+      if (dataset.contains("when_one_ends")) {
+        add("recipe.contradiction",
+            join_pointer(pointer, "when_one_ends"),
+            "says what becomes of a mix, but there is one dataset",
+            "remove the key, or give \"mix\" in place of \"type\"");
+      }
+      return;
+    }
+    for (const char* const key : {"type", "options"}) {
+      const std::string at = join_pointer(pointer, key);
+      if (dataset.contains(key) && !places_.is_default(at)) {
+        add("recipe.contradiction",
+            at,
+            std::string("both \"") + key + "\" and \"mix\"",
+            std::string("each entry of \"mix\" has its own; remove \"") + key +
+                "\" or \"mix\" (at " + places_.at(join_pointer(pointer, "mix")).text() + ")");
+      }
+    }
+    const json& mix = dataset["mix"];
+    const std::string list = join_pointer(pointer, "mix");
+    check_unique_names(list, "source", {}, mix_name);
+    const auto is_off = [](const json& entry) {
+      return entry.is_object() && entry.contains("weight") && entry["weight"].is_number() &&
+             entry["weight"].get<double>() == 0;
+    };
+    if (mix.is_array() && !mix.empty() && std::ranges::all_of(mix, is_off)) {
+      add("recipe.bad_value", list, "all weights are 0", "give one source at least a weight");
+    }
+  }
+
   void check_unique_names(const std::string& list,
                           const std::string& kind,
-                          const std::set<std::string>& taken) {
+                          const std::set<std::string>& taken,
+                          NameOf name_of) {
     const json* const nodes = find_at(root_, list);
     if (nodes == nullptr || !nodes->is_array()) {
       return;
@@ -157,7 +208,7 @@ class Rules {
       if (!type && !own) {
         continue;
       }
-      const std::string name = own ? *own : default_name(*type);
+      const std::string name = own ? *own : name_of(*type, i);
       const std::string at = own ? pointer + "/name" : pointer;
       const auto [known, is_new] = first.emplace(name, pointer);
       if (taken.contains(name)) {
@@ -278,6 +329,7 @@ void check_contradictions(const json& root,
                           std::vector<Problem>& problems) {
   Rules rules(root, places, problems);
   rules.check_models();
+  rules.check_datasets();
   rules.check_losses();
   rules.check_metrics();
   rules.check_eval();

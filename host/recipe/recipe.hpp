@@ -69,9 +69,26 @@ struct MetricUse {
   ComponentUse use;
 };
 
+// What becomes of a mix when one of its sources has been read whole.
+enum class WhenSourceEnds { kRepeat, kStop, kContinue };
+
+// A dataset of a mix.
+struct MixEntry {
+  std::string name;
+  double weight = 1.0;
+  ComponentUse use;
+};
+
+// One dataset, or a mix of several.
+struct DatasetUse {
+  ComponentUse use = {};  // where `mix` is empty
+  std::vector<MixEntry> mix = {};
+  WhenSourceEnds when_one_ends = WhenSourceEnds::kRepeat;
+};
+
 struct EvalSetUse {
   std::string name;  // "" for the unnamed one
-  ComponentUse use;
+  DatasetUse data;
 };
 
 // What the names of a set's figures begin with: "eval/", or "eval/NAME/".
@@ -86,7 +103,7 @@ struct DataRecipe {
   std::int64_t prefetch = 4;
   LastBatch last = LastBatch::kShort;
   std::optional<double> timeout_seconds;  // of a call into a dataset; none: for ever
-  ComponentUse train;
+  DatasetUse train;
   std::vector<EvalSetUse> eval;  // by name, or one without
 };
 

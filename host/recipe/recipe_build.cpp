@@ -23,6 +23,20 @@ namespace {
 using nlohmann::json;
 using Uses = std::map<std::string, ComponentUse>;
 
+// Of the keys that a mix and one dataset do not share, those of the mix.
+void complete_mix(json& dataset) {
+  dataset.erase("options");
+  if (!dataset.contains("when_one_ends")) {
+    dataset["when_one_ends"] = "repeat";
+  }
+  for (std::size_t i = 0; i < dataset["mix"].size(); ++i) {
+    json& entry = dataset["mix"][i];
+    if (!entry.contains("name")) {
+      entry["name"] = mix_name(entry["type"].get<std::string>(), i);
+    }
+  }
+}
+
 // What the schema's defaults cannot say, since it follows from other keys or from the machine. Done
 // when all is known to be good; after it the recipe is complete.
 void complete(json& root, const RecipeParts& parts) {
@@ -62,6 +76,11 @@ void complete(json& root, const RecipeParts& parts) {
     std::ranges::for_each(root["losses"], give_name);
   }
   std::ranges::for_each(root["metrics"], give_name);
+  for (const std::string& pointer : dataset_pointers(root)) {
+    if (json& dataset = *find_at(root, pointer); dataset.contains("mix")) {
+      complete_mix(dataset);
+    }
+  }
 }
 
 // The pointer in the long form of what stands at `pointer` in the form written.
@@ -144,6 +163,24 @@ std::vector<MetricUse> build_metrics(const json& root, const Uses& uses) {
   return metrics;
 }
 
+DatasetUse build_dataset(const json& root, const std::string& pointer, const Uses& uses) {
+  const json& node = *find_at(root, pointer);
+  if (!node.contains("mix")) {
+    return {.use = uses.at(pointer)};
+  }
+  const json& when = node["when_one_ends"];
+  DatasetUse dataset{.when_one_ends = when == "repeat" ? WhenSourceEnds::kRepeat
+                                      : when == "stop" ? WhenSourceEnds::kStop
+                                                       : WhenSourceEnds::kContinue};
+  for (std::size_t i = 0; i < node["mix"].size(); ++i) {
+    const json& entry = node["mix"][i];
+    dataset.mix.push_back({.name = entry["name"].get<std::string>(),
+                           .weight = entry["weight"].get<double>(),
+                           .use = uses.at(join_pointer(pointer + "/mix", i))});
+  }
+  return dataset;
+}
+
 DataRecipe build_data(const json& root, const Uses& uses) {
   const json& data = root["data"];
   DataRecipe result{
@@ -153,11 +190,11 @@ DataRecipe build_data(const json& root, const Uses& uses) {
       .prefetch = data["prefetch"].get<std::int64_t>(),
       .last = data["last"] == "drop" ? LastBatch::kDrop : LastBatch::kShort,
       .timeout_seconds = optional_at<double>(data, "timeout_seconds"),
-      .train = uses.at("/data/train"),
+      .train = build_dataset(root, "/data/train", uses),
       .eval = {},
   };
   for (const EvalSite& site : eval_sites(root)) {
-    result.eval.push_back({.name = site.name, .use = uses.at(site.pointer)});
+    result.eval.push_back({.name = site.name, .data = build_dataset(root, site.pointer, uses)});
   }
   return result;
 }

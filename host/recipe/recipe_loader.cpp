@@ -67,9 +67,13 @@ std::vector<ComponentSite> component_sites(const json& root) {
   };
   add("model", "/model");
   add_each("model", "/models");
-  add("dataset", "/data/train");
-  for (const EvalSite& site : eval_sites(root)) {
-    add("dataset", site.pointer);
+  for (const std::string& pointer : dataset_pointers(root)) {
+    const json* const node = find_at(root, pointer);
+    if (node->is_object() && node->contains("mix")) {
+      add_each("dataset", pointer + "/mix");
+    } else {
+      add("dataset", pointer);
+    }
   }
   add("loss", "/loss");
   add_each("loss", "/losses");

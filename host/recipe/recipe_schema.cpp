@@ -41,12 +41,28 @@ constexpr char kSchemaText[] = R"json({
       "load": {"x-tenon-unavailable": {"what": "loading of weights", "unless": [[], null]}},
       "frozen": {"x-tenon-unavailable": {"what": "frozen parameters", "unless": [[], null]}},
       "optimizer": {"x-tenon-unavailable": {"what": "models without an optimizer", "unless": [true, null]}}}},
-  "dataset": {"type": "object", "additionalProperties": false, "required": ["type"],
-    "description": "a dataset", "x-tenon-slot": "dataset",
+  "dataset": {"type": "object", "additionalProperties": false,
+    "description": "a dataset, or a mix of several", "x-tenon-slot": "dataset",
+    "x-tenon-printed": {"if": {"required": ["mix"]},
+      "then": {"not": {"anyOf": [{"required": ["type"]}, {"required": ["options"]}]}},
+      "else": {"required": ["type"], "properties": {"when_one_ends": false}}},
     "properties": {
       "type": {"$ref": "#/definitions/type"},
       "options": {"$ref": "#/definitions/options"},
-      "mix": {"x-tenon-unavailable": {"what": "mixtures of datasets"}}}},
+      "mix": {"type": "array", "minItems": 1,
+        "description": "several datasets in place of one, each read in proportion to its weight",
+        "x-tenon-printed": {"contains": {"properties": {"weight": {"exclusiveMinimum": 0}}}},
+        "items": {"type": "object", "additionalProperties": false, "required": ["type", "weight"],
+          "x-tenon-slot": "dataset",
+          "properties": {
+            "name": {"type": "string", "maxLength": 40, "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+              "description": "names the source's figures; TYPE-NUMBER, as in text-1, where it is absent"},
+            "type": {"$ref": "#/definitions/type"},
+            "options": {"$ref": "#/definitions/options"},
+            "weight": {"type": "number", "minimum": 0,
+              "description": "its share of the samples, beside the other weights; a source of weight 0 is not read"}}}},
+      "when_one_ends": {"enum": ["repeat", "stop", "continue"],
+        "description": "beside mix: a source that has been read whole is read again (repeat, where it is absent), ends the epoch, or is left out for the rest of it"}}},
   "loss": {"type": "object", "additionalProperties": false, "required": ["type"],
     "description": "a loss", "x-tenon-slot": "loss",
     "properties": {
@@ -295,6 +311,23 @@ std::vector<EvalSite> eval_sites(const json& root) {
     sites.push_back({.name = name, .pointer = join_pointer("/data/eval", name)});
   }
   return sites;
+}
+
+std::vector<std::string> dataset_pointers(const json& root) {
+  std::vector<std::string> pointers;
+  if (const json* const train = find_at(root, "/data/train"); train != nullptr) {
+    pointers.emplace_back("/data/train");
+  }
+  for (const EvalSite& site : eval_sites(root)) {
+    pointers.push_back(site.pointer);
+  }
+  return pointers;
+}
+
+std::string mix_name(const std::string& type, std::size_t number) {
+  const std::size_t slash = type.rfind('/');
+  const std::string name = as_name(slash == std::string::npos ? type : type.substr(slash + 1));
+  return name.substr(0, 30) + "-" + std::to_string(number + 1);
 }
 
 }  // namespace tenon

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,5 +44,11 @@ struct EvalSite {
 
 // The datasets of "data.eval", in the order of their names; none where there is no such object.
 std::vector<EvalSite> eval_sites(const nlohmann::json& root);
+
+// Where a dataset or a mix stands: "/data/train", then those to evaluate on.
+std::vector<std::string> dataset_pointers(const nlohmann::json& root);
+
+// What entry `number` of a mix, from 0, is called that has no name of its own: "text-1".
+std::string mix_name(const std::string& type, std::size_t number);
 
 }  // namespace tenon

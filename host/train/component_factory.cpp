@@ -13,7 +13,7 @@ ComponentFactory::ComponentFactory(PluginRegistry& registry,
   index(recipe.model.use);
   index(recipe.data.train);
   for (const EvalSetUse& set : recipe.data.eval) {
-    index(set.use);
+    index(set.data);
   }
   for (const LossUse& loss : recipe.losses) {
     index(loss.use);
@@ -30,6 +30,13 @@ ComponentFactory::ComponentFactory(PluginRegistry& registry,
   }
   for (const ComponentUse& use : recipe.sinks) {
     index(use);
+  }
+}
+
+void ComponentFactory::index(const DatasetUse& dataset) {
+  index(dataset.use);
+  for (const MixEntry& entry : dataset.mix) {
+    index(entry.use);
   }
 }
 

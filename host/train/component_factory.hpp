@@ -26,6 +26,7 @@ class ComponentFactory {
   ComponentInstance create(const ComponentUse& use, std::string_view role);
 
  private:
+  void index(const DatasetUse& dataset);
   void index(const ComponentUse& use);
   const ComponentInstance& nested(const ComponentUse& use);
   ComponentInstance make(const ComponentUse& use, uint64_t seed);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run_training.hpp"
 
-#include "host/data/proxy_source.hpp"
 #include "host/device/block_cache.hpp"
 #include "host/device/device.hpp"
 #include "host/device/host_memory.hpp"
@@ -17,6 +16,7 @@
 #include "host/train/component_factory.hpp"
 #include "host/train/optimizer_groups.hpp"
 #include "host/train/published_state.hpp"
+#include "host/train/run_dataset.hpp"
 #include "host/train/run_failure.hpp"
 #include "host/train/run_report.hpp"
 #include "host/train/stuck_run.hpp"
@@ -94,10 +94,11 @@ class Run {
   void check() {
     set_up_device(recipe_, precision_.exact());
     model_.emplace(factory_.create(recipe_.model.use, "model"));
-    train_source_.emplace(DatasetProxy(factory_.create(recipe_.data.train, "data/train")));
+    train_set_.emplace(
+        factory_, recipe_.data.train, "data/train", data_seed(), recipe_.data.shuffle);
     for (const EvalSetUse& set : recipe_.data.eval) {
       const std::string place = set.name.empty() ? "data/eval" : "data/eval/" + set.name;
-      eval_sources_.emplace_back(DatasetProxy(factory_.create(set.use, place)));
+      eval_sets_.emplace_back(factory_, set.data, place, data_seed(), false);
     }
     std::vector<NamedLoss> losses;
     for (size_t i = 0; i < recipe_.losses.size(); ++i) {
@@ -129,9 +130,9 @@ class Run {
     map_model_inputs();
     losses_.emplace(std::move(losses), graph_, recipe_.model.name, exec_);
     metric_set_.emplace(std::move(metrics), graph_, recipe_.model.name, exec_);
-    check_fields(*train_source_);
-    for (ProxySource& source : eval_sources_) {
-      check_fields(source);
+    check_fields(train_set_->source());
+    for (RunDataset& set : eval_sets_) {
+      check_fields(set.source());
     }
     optimizer_plan_ = plan_optimizers(recipe_.optimizer, graph_);
     for (size_t i = 0; i < optimizer_plan_.partitions.size(); ++i) {
@@ -234,7 +235,7 @@ class Run {
     }
   }
 
-  void check_fields(ProxySource& source) {
+  void check_fields(DataSource& source) {
     const auto& fields = *source.info().schema;
     check_model_fields(graph_, fields, source.name());
     losses_->check_fields(fields, source.name());
@@ -245,13 +246,15 @@ class Run {
     }
   }
 
+  uint64_t data_seed() const { return mix_seeds(recipe_.seed, stream_of("data")); }
+
   LoaderOptions loader_options() const {
     LoaderOptions options;
     options.batch_size = recipe_.data.batch_size;
     options.last = recipe_.data.last == LastBatch::kDrop ? Remainder::kDrop : Remainder::kShort;
     options.samples_per_step = recipe_.data.batch_size * plan_.microbatches_per_step;
     options.shuffle = recipe_.data.shuffle;
-    options.seed = mix_seeds(recipe_.seed, stream_of("data"));
+    options.seed = data_seed();
     options.num_threads = static_cast<int>(recipe_.data.loader_threads);
     // Enough for the whole next step beside what prefetch asks for.
     options.prefetch = static_cast<int>(recipe_.data.prefetch + plan_.microbatches_per_step);
@@ -274,16 +277,15 @@ class Run {
                                          grouped_digits(report.num_parameters) + " parameters in " +
                                              std::to_string(graph_.blocks.size()) +
                                              (graph_.blocks.size() == 1 ? " block" : " blocks")));
-    report.components.push_back(
-        reported("data", train_source_->proxy().instance(), size_text(*train_source_)));
-    for (size_t i = 0; i < eval_sources_.size(); ++i) {
+    const auto add = [&](const std::vector<ReportedComponent>& lines) {
+      report.components.insert(report.components.end(), lines.begin(), lines.end());
+    };
+    add(train_set_->reported("data"));
+    for (size_t i = 0; i < eval_sets_.size(); ++i) {
       const std::string& name = recipe_.data.eval[i].name;
-      report.components.push_back(reported(name.empty() ? "eval" : "eval/" + name,
-                                           eval_sources_[i].proxy().instance(),
-                                           size_text(eval_sources_[i])));
+      add(eval_sets_[i].reported(name.empty() ? "eval" : "eval/" + name));
     }
-    report.components.insert(
-        report.components.end(), report_components_.begin(), report_components_.end());
+    add(report_components_);
     report.components.push_back(reported("optimizer", partitions_.front().optimizer.instance()));
     if (scheduler_.has_value()) {
       report.components.push_back(reported("schedule", scheduler_->instance()));
@@ -295,15 +297,6 @@ class Run {
       report.components.push_back(reported("sink", sink.instance()));
     }
     return report;
-  }
-
-  static std::string size_text(ProxySource& source) {
-    const DataSourceInfo& info = source.info();
-    if (info.has_windows) {
-      return "in windows";
-    }
-    return info.style == DatasetStyle::kMap ? grouped_digits(source.size(nullptr)) + " samples"
-                                            : "a stream";
   }
 
   Outcome run_loop(const RunFolder& folder, Progress& progress) {
@@ -320,13 +313,13 @@ class Run {
                        recipe_.train.recompute == Recompute::kBlocks ? RecomputeMode::kBlocks
                                                                      : RecomputeMode::kNone);
     OptimizerDriver optimizer(std::move(partitions_), parameters.groups(), exec_);
-    DataStream train_data(*train_source_, loader_options());
+    DataStream train_data(train_set_->source(), loader_options());
     std::deque<DataStream> eval_data;
-    std::vector<EvalSet> eval_sets;
-    for (size_t i = 0; i < eval_sources_.size(); ++i) {
+    std::vector<EvalSet> evaluated;
+    for (size_t i = 0; i < eval_sets_.size(); ++i) {
       DataStream& data = eval_data.emplace_back(
-          eval_sources_[i], for_evaluation(loader_options(), recipe_.eval.batches));
-      eval_sets.push_back({eval_prefix(recipe_.data.eval[i]), &data});
+          eval_sets_[i].source(), for_evaluation(loader_options(), recipe_.eval.batches));
+      evaluated.push_back({eval_prefix(recipe_.data.eval[i]), &data});
     }
     MetricBook metrics;
     SinkList sinks(std::move(sink_proxies_));
@@ -349,7 +342,7 @@ class Run {
                        .optimizer = optimizer,
                        .lr_scheduler = scheduler_.has_value() ? &*scheduler_ : nullptr,
                        .train_data = train_data,
-                       .eval_sets = std::move(eval_sets),
+                       .eval_sets = std::move(evaluated),
                        .is_eval_only = request_.is_eval_only,
                        .metrics = metrics,
                        .sinks = sinks,
@@ -382,8 +375,8 @@ class Run {
   ExecBase exec_;
   ComponentFactory factory_;
   std::optional<ModelProxy> model_;
-  std::optional<ProxySource> train_source_;
-  std::deque<ProxySource> eval_sources_;  // in the order of the recipe
+  std::optional<RunDataset> train_set_;
+  std::deque<RunDataset> eval_sets_;  // in the order of the recipe
   std::optional<LrSchedulerProxy> scheduler_;
   std::vector<HookProxy> hooks_;
   std::vector<MetricSinkProxy> sink_proxies_;

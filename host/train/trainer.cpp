@@ -46,6 +46,11 @@ at::Tensor seed_of(double weight, const at::Tensor& total) {
   return at::where(total != 0, weight / total, at::zeros_like(total));
 }
 
+// "data/web/samples".
+std::string mix_figure(const MixPartInfo& part, const char* what) {
+  return "data/" + part.name + "/" + what;
+}
+
 }  // namespace
 
 LoopPlan plan_loop(const Recipe& recipe,
@@ -148,6 +153,10 @@ Outcome Trainer::run() {
   std::vector<std::string> reported = {"loss", "lr", "grad_norm"};
   for (const std::string& name : parts_.metric_set.training_figures()) {
     reported.push_back(name);
+  }
+  for (const MixPartInfo& part : parts_.train_data.source().parts()) {
+    reported.push_back(mix_figure(part, "samples"));
+    reported.push_back(mix_figure(part, "epochs"));
   }
   for (const std::string& name : reported) {
     if (const auto value = parts_.metrics.last(name)) {
@@ -980,6 +989,7 @@ void Trainer::log_step() {
   if (progress.non_finite_steps > 0) {
     parts_.metrics.set("non_finite_steps", static_cast<double>(progress.non_finite_steps));
   }
+  record_mix();
   const MetricRecord record = parts_.metrics.close(state_.step);
   parts_.sinks.write(record);
   const auto value = [&](const char* name) {
@@ -997,6 +1007,23 @@ void Trainer::log_step() {
   logged_tokens_ = state_.tokens;
   logged_at_ = now;
   paused_seconds_ = 0;
+}
+
+// How much of each source of a mix has been read in this run, over all ranks.
+void Trainer::record_mix() {
+  const DataSource& source = parts_.train_data.source();
+  std::vector<int64_t> samples = parts_.train_data.part_samples();
+  if (!samples.empty() && source.info().style == DatasetStyle::kStream) {
+    parts_.collective.all_reduce(std::span(samples), Reduce::kSum);
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const MixPartInfo& part = source.parts()[i];
+    const auto count = static_cast<double>(samples[i]);
+    parts_.metrics.set(mix_figure(part, "samples"), count);
+    if (part.size.has_value() && *part.size > 0) {
+      parts_.metrics.set(mix_figure(part, "epochs"), count / static_cast<double>(*part.size));
+    }
+  }
 }
 
 double Trainer::lr_factor() const {

@@ -145,6 +145,7 @@ class Trainer final : private RunView {
     }
   }
   void log_step();
+  void record_mix();
   const std::string& loss_figure(size_t l) const;
   bool is_log_due() const;
   double lr_factor() const;

@@ -103,7 +103,7 @@ TEST_CASE("a component inside options is checked against its own schema", "[reci
   const ScratchFolder folder;
   const Recipe recipe =
       load_text(folder, kSmallRecipe, {"data.train.options.tokenizer={\"type\": \"bpe\"}"});
-  const ComponentUse& dataset = recipe.data.train;
+  const ComponentUse& dataset = recipe.data.train.use;
   REQUIRE(dataset.nested.size() == 1);
   CHECK(dataset.nested[0].option == "/tokenizer");
   const ComponentUse& tokenizer = dataset.nested[0].use;
@@ -129,7 +129,7 @@ TEST_CASE("null stands for no component where the schema allows it", "[recipe]")
       load_text(folder,
                 kSmallRecipe,
                 {R"(data.train.options.tokenizer={"type": "bpe", "options": {"fallback": null}})"});
-  CHECK(recipe.data.train.nested.at(0).use.nested.empty());
+  CHECK(recipe.data.train.use.nested.at(0).use.nested.empty());
 }
 
 TEST_CASE("a reference leads to a component of its kind", "[recipe]") {
@@ -140,7 +140,7 @@ TEST_CASE("a reference leads to a component of its kind", "[recipe]") {
                 {"data.eval.type=text",
                  "data.eval.options.path=e.txt",
                  R"(data.eval.options.tokenizer={"ref": "/data/train/options/tokenizer"})"});
-  const ComponentUse& eval = recipe.data.eval.at(0).use;
+  const ComponentUse& eval = recipe.data.eval.at(0).data.use;
   CHECK(eval.nested.at(0).use.ref == "/data/train/options/tokenizer");
   CHECK(eval.nested.at(0).use.type.empty());
   CHECK(eval.nested.at(0).use.pointer == "/data/eval/options/tokenizer");
@@ -184,14 +184,14 @@ TEST_CASE("paths are relative to the recipe, those of --set to the current folde
   const std::string here = std::filesystem::current_path().string();
   const std::string there = folder.path().string();
   const Recipe written = load_text(folder, kSmallRecipe, {"data.train.options.more=[\"x/../y\"]"});
-  CHECK(options_of(written.data.train)["path"] == there + "/kjv.txt");
-  CHECK(options_of(written.data.train)["more"][0] == here + "/y");
+  CHECK(options_of(written.data.train.use)["path"] == there + "/kjv.txt");
+  CHECK(options_of(written.data.train.use)["more"][0] == here + "/y");
   const Recipe set = load_text(folder,
                                kSmallRecipe,
                                {"data.train.options.path=/abs/k.txt",
                                 R"(data.train.options.tokenizer={"type": "bpe"})",
                                 R"(data.train.options.more=["", "s3://bucket/x", "../a"])"});
-  const json options = options_of(set.data.train);
+  const json options = options_of(set.data.train.use);
   CHECK(options["path"] == "/abs/k.txt");
   CHECK(options["more"][0] == "");
   CHECK(options["more"][1] == "s3://bucket/x");

@@ -156,4 +156,48 @@ TEST_CASE("an evaluation needs a dataset", "[recipe]") {
   CHECK(report({"eval.every_steps=5", "data.eval={\"type\": \"numbers\"}"}) == "no error");
 }
 
+TEST_CASE("a dataset is one or a mix, never both and never neither", "[recipe]") {
+  const std::string mix = R"([{"weight": 1, "type": "numbers"}])";
+  CHECK_THAT(report({"data.train={}"}),
+             contains_text("/data/train/type: missing key [recipe.missing_key]\n"
+                           "    expected a dataset: {\"type\": ..., \"options\": {...}}\n"));
+  CHECK_THAT(report({R"(data.train={"type": "numbers", "mix": )" + mix + "}"}),
+             contains_text("/data/train/type: both \"type\" and \"mix\" [recipe.contradiction]"));
+  CHECK_THAT(report({R"(data.train={"options": {}, "mix": )" + mix + "}"}),
+             contains_text("/data/train/options: both \"options\" and \"mix\""));
+  CHECK_THAT(report({R"(data.train={"type": "numbers", "when_one_ends": "stop"})"}),
+             contains_text("/data/train/when_one_ends: says what becomes of a mix"));
+  CHECK_THAT(report({R"(data.eval={"a": {"mix": )" + mix + R"(, "type": "numbers"}})"}),
+             contains_text("/data/eval/a/type: both \"type\" and \"mix\""));
+}
+
+TEST_CASE("weights and names of a mix make sense", "[recipe]") {
+  const auto mix = [](const std::string& entries) {
+    return report({R"(data.train={"mix": [)" + entries + "]}"});
+  };
+  CHECK_THAT(mix(""), contains_text("/data/train/mix: wrong number of entries"));
+  CHECK_THAT(mix(R"({"type": "numbers"})"),
+             contains_text("/data/train/mix/0/weight: missing key [recipe.missing_key]"));
+  CHECK_THAT(mix(R"({"weight": -0.5, "type": "numbers"})"),
+             contains_text("/data/train/mix/0/weight: out of range [recipe.out_of_range]"));
+  CHECK_THAT(mix(R"({"weight": "a third", "type": "numbers"})"),
+             contains_text("/data/train/mix/0/weight: wrong type [recipe.wrong_type]"));
+  CHECK_THAT(mix(R"({"weight": 0, "type": "numbers"}, {"weight": 0.0, "type": "numbers"})"),
+             contains_text("/data/train/mix: all weights are 0 [recipe.bad_value]"));
+  CHECK_THAT(
+      mix(R"({"weight": 1, "type": "nombers"})"),
+      contains_text("/data/train/mix/0/type: ") && contains_text("did you mean \"numbers\"?"));
+  CHECK_THAT(mix(R"({"weight": 1, "type": "numbers", "name": "a/b"})"),
+             contains_text("/data/train/mix/0/name: not of the form asked for"));
+  CHECK_THAT(mix(R"({"weight": 1, "type": "numbers", "name": "a"},
+                    {"weight": 1, "type": "numbers", "name": "a"})"),
+             contains_text("/data/train/mix/1/name: a second source called \"a\" "
+                           "[recipe.duplicate_name]"));
+  CHECK_THAT(mix(R"({"weight": 1, "mix": []})"),
+             contains_text("/data/train/mix/0/mix: unknown key [recipe.unknown_key]"));
+  CHECK_THAT(report({R"(data.train={"mix": [{"weight": 1, "type": "numbers"}],
+                        "when_one_ends": "cycle"})"}),
+             contains_text("/data/train/when_one_ends: not an allowed value [recipe.bad_value]"));
+}
+
 }  // namespace tenon

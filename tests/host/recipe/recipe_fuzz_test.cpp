@@ -84,25 +84,10 @@ class Fuzzer {
     while (at->is_structured() && !at->empty() && below(5) != 0) {
       at = &*std::next(at->begin(), static_cast<std::ptrdiff_t>(below(at->size())));
     }
-    static const std::vector<std::string> keys = {"type",
-                                                  "options",
-                                                  "model",
-                                                  "models",
-                                                  "loss",
-                                                  "losses",
-                                                  "steps",
-                                                  "ref",
-                                                  "x",
-                                                  "groups",
-                                                  "match",
-                                                  "eval",
-                                                  "tokenizer",
-                                                  "name",
-                                                  "tokens",
-                                                  "mix",
-                                                  "",
-                                                  "a/b~c",
-                                                  "total_steps"};
+    static const std::vector<std::string> keys = {
+        "type",   "options", "model",  "models",        "loss", "losses",    "steps",
+        "ref",    "x",       "groups", "match",         "eval", "tokenizer", "name",
+        "tokens", "mix",     "weight", "when_one_ends", "",     "a/b~c",     "total_steps"};
     if (at->is_object() && below(2) == 0) {
       (*at)[keys[below(keys.size())]] = value();
     } else if (at->is_array() && below(2) == 0) {

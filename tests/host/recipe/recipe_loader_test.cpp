@@ -61,7 +61,7 @@ TEST_CASE("a small recipe gets every default", "[recipe]") {
   CHECK(recipe.data.loader_threads == 1);
   CHECK(recipe.data.prefetch == 4);
   CHECK(recipe.data.last == LastBatch::kShort);
-  CHECK(recipe.data.train.type == "text");
+  CHECK(recipe.data.train.use.type == "text");
   CHECK(recipe.data.eval.empty());
   REQUIRE(recipe.losses.size() == 1);
   CHECK(recipe.losses[0].name == "cross_entropy");
@@ -122,7 +122,7 @@ TEST_CASE("a whole recipe is read key by key", "[recipe]") {
   CHECK(recipe.data.last == LastBatch::kDrop);
   REQUIRE(recipe.data.eval.size() == 1);
   CHECK(recipe.data.eval[0].name == "kjv");
-  CHECK(recipe.data.eval[0].use.pointer == "/data/eval/kjv");
+  CHECK(recipe.data.eval[0].data.use.pointer == "/data/eval/kjv");
   REQUIRE(recipe.losses.size() == 2);
   CHECK(recipe.losses[0].name == "lm");
   CHECK(recipe.losses[0].weight == 0.5);
@@ -183,7 +183,7 @@ TEST_CASE("a frozen recipe, read again, gives the same text and the same recipe"
       const Recipe second = load_text(elsewhere, frozen_recipe(first));
       CHECK(frozen_recipe(second) == frozen_recipe(first));
       CHECK(second.name == first.name);
-      CHECK(second.data.train.options == first.data.train.options);
+      CHECK(second.data.train.use.options == first.data.train.use.options);
       CHECK(second.optimizer.use.options == first.optimizer.use.options);
       REQUIRE(second.optimizer.groups.size() == first.optimizer.groups.size());
       for (std::size_t i = 0; i < first.optimizer.groups.size(); ++i) {
@@ -210,6 +210,54 @@ TEST_CASE("the frozen recipe is in the long form and has every default", "[recip
   CHECK(frozen_recipe(load_text(folder, kSmallRecipe)).find("{\n  \"name\": \"recipe\",\n") == 0);
 }
 
+TEST_CASE("a mix is read with its names, weights and options", "[recipe]") {
+  const std::string mix = R"({"mix": [
+    {"name": "web", "weight": 0.7, "type": "text", "options": {"path": "web.txt"}},
+    {"weight": 3, "type": "numbers"},
+    {"weight": 0, "type": "text",
+     "options": {"path": "off.txt",
+                 "tokenizer": {"ref": "/data/train/mix/0/options/tokenizer"}}}],
+    "when_one_ends": "stop"})";
+  const ScratchFolder folder;
+  const Recipe recipe =
+      load_text(folder,
+                kSmallRecipe,
+                {"data.train=" + mix, "data.train.mix.0.options.tokenizer={\"type\": \"byte\"}"});
+  const DatasetUse& train = recipe.data.train;
+  REQUIRE(train.mix.size() == 3);
+  CHECK(train.use.type.empty());
+  CHECK(train.when_one_ends == WhenSourceEnds::kStop);
+  CHECK(train.mix[0].name == "web");
+  CHECK(train.mix[0].weight == 0.7);
+  CHECK(train.mix[0].use.type == "text");
+  CHECK(train.mix[0].use.pointer == "/data/train/mix/0");
+  CHECK(train.mix[1].name == "numbers-2");
+  CHECK(train.mix[1].weight == 3);
+  CHECK(train.mix[2].name == "text-3");
+  CHECK(train.mix[2].use.nested.at(0).use.ref == "/data/train/mix/0/options/tokenizer");
+  const json frozen = json::parse(frozen_recipe(recipe));
+  CHECK_FALSE(frozen["data"]["train"].contains("options"));
+  CHECK(frozen["data"]["train"]["mix"][1] ==
+        json::parse(R"({"name": "numbers-2", "type": "numbers", "weight": 3, "options": {}})"));
+  const std::string text = frozen_recipe(recipe);
+  CHECK(frozen_recipe(load_text(folder, text)) == text);
+}
+
+TEST_CASE("sets to evaluate on may be mixes too", "[recipe]") {
+  const ScratchFolder folder;
+  const std::string mix = R"({"mix": [{"weight": 1, "type": "numbers"}]})";
+  const Recipe one = load_text(folder, kSmallRecipe, {"data.eval=" + mix});
+  REQUIRE(one.data.eval.size() == 1);
+  CHECK(one.data.eval[0].name.empty());
+  REQUIRE(one.data.eval[0].data.mix.size() == 1);
+  CHECK(one.data.eval[0].data.when_one_ends == WhenSourceEnds::kRepeat);
+  const Recipe named = load_text(
+      folder, kSmallRecipe, {"data.eval={\"a\": {\"type\": \"numbers\"}, \"b\": " + mix + "}"});
+  REQUIRE(named.data.eval.size() == 2);
+  CHECK(named.data.eval[0].data.mix.empty());
+  CHECK(named.data.eval[1].data.mix.at(0).use.pointer == "/data/eval/b/mix/0");
+}
+
 TEST_CASE("references in the frozen recipe follow its long form", "[recipe]") {
   // A fake model with a tokenizer, so that a reference leads into what the short form moves.
   const ScratchFolder folder;
@@ -221,7 +269,7 @@ TEST_CASE("references in the frozen recipe follow its long form", "[recipe]") {
       R"(data.train.options.tokenizer={"ref": "/model/options/tokenizer"})"};
   const std::string path = folder.write("a.json", kSmallRecipe).string();
   const Recipe first = load_recipe({.path = path, .sets = sets}, catalog);
-  CHECK(first.data.train.nested.at(0).use.ref == "/model/options/tokenizer");
+  CHECK(first.data.train.use.nested.at(0).use.ref == "/model/options/tokenizer");
   const json frozen = json::parse(frozen_recipe(first));
   CHECK(frozen["data"]["train"]["options"]["tokenizer"]["ref"] == "/models/main/options/tokenizer");
   const std::string again = folder.write("b.json", frozen_recipe(first)).string();
@@ -283,7 +331,6 @@ TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
            {"model.load=[\"x\"]", "/model/load: this release does not have loading of weights"},
            {"model.frozen=[\"*\"]", "/model/frozen: this release does not have frozen parameters"},
            {"model.optimizer=false", "/model/optimizer: this release does not have models without"},
-           {"data.train={\"type\": \"numbers\", \"mix\": []}", "/data/train/mix: this release"},
            {"train.global_batch_tokens=10", "/train/global_batch_tokens: this release"}}) {
     const std::string report = report_of(kSmallRecipe, {set});
     INFO(set);
@@ -331,7 +378,8 @@ TEST_CASE("the environment fills strings, with the place of the string", "[recip
     return name == "WHERE" ? std::optional<std::string>("sub") : std::nullopt;
   };
   const Recipe recipe = load_recipe({.path = path, .environment = environment}, FakeCatalog());
-  CHECK(json::parse(recipe.data.train.options)["path"] == folder.path().string() + "/sub/kjv.txt");
+  CHECK(json::parse(recipe.data.train.use.options)["path"] ==
+        folder.path().string() + "/sub/kjv.txt");
   try {
     (void)load_recipe({.path = path,
                        .sets = {"seed=${ENV:WHERE}", "name=${ENV:NOPE}"},

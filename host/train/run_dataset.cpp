@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run_dataset.hpp"
+
+#include "host/metrics/progress.hpp"
+
+#include <cstdio>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+WhenOneEnds when_of(WhenSourceEnds when) {
+  switch (when) {
+    case WhenSourceEnds::kRepeat:
+      return WhenOneEnds::kRepeat;
+    case WhenSourceEnds::kStop:
+      return WhenOneEnds::kStop;
+    case WhenSourceEnds::kContinue:
+      return WhenOneEnds::kContinue;
+  }
+  return WhenOneEnds::kRepeat;
+}
+
+std::string size_text(DataSource& source) {
+  const DataSourceInfo& info = source.info();
+  if (info.has_windows) {
+    return "in windows";
+  }
+  return info.style == DatasetStyle::kMap ? grouped_digits(source.size(nullptr)) + " samples"
+                                          : "a stream";
+}
+
+std::string percent_text(double share) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4g%% of the mix", 100 * share);
+  return text;
+}
+
+}  // namespace
+
+// The first source of a mix has the seed that one dataset has, so that a mix of one is that
+// dataset.
+RunDataset::RunDataset(ComponentFactory& factory,
+                       const DatasetUse& use,
+                       const std::string& role,
+                       uint64_t seed,
+                       bool shuffle)
+    : use_(use) {
+  if (use.mix.empty()) {
+    datasets_.emplace_back(DatasetProxy(factory.create(use.use, role)));
+    return;
+  }
+  std::vector<MixPart> parts;
+  for (std::size_t i = 0; i < use.mix.size(); ++i) {
+    const std::string own = i == 0 ? role : role + "/mix/" + std::to_string(i);
+    datasets_.emplace_back(DatasetProxy(factory.create(use.mix[i].use, own)));
+    parts.push_back({use.mix[i].name, use.mix[i].weight, &datasets_.back()});
+  }
+  mix_.emplace(std::move(parts),
+               MixOptions{.when = when_of(use.when_one_ends), .seed = seed, .shuffle = shuffle});
+}
+
+std::vector<ReportedComponent> RunDataset::reported(const std::string& role) {
+  double sum = 0;
+  for (const MixEntry& entry : use_.mix) {
+    sum += entry.weight;
+  }
+  std::vector<ReportedComponent> lines;
+  for (std::size_t i = 0; i < datasets_.size(); ++i) {
+    const ComponentInstance& instance = datasets_[i].proxy().instance();
+    const PluginContext& plugin = instance.plugin();
+    ReportedComponent line{
+        role, instance.type(), plugin.id + " " + plugin.version, size_text(datasets_[i])};
+    if (!use_.mix.empty()) {
+      line.role += "/" + use_.mix[i].name;
+      line.detail += ", " + percent_text(use_.mix[i].weight / sum);
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+}  // namespace tenon

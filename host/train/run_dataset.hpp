@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A dataset of the recipe, or a mix of several, as the run reads it.
+// Threads: [main] makes it; the source is used as DataSource says.
+#pragma once
+
+#include "host/data/mix_source.hpp"
+#include "host/data/proxy_source.hpp"
+#include "host/recipe/recipe.hpp"
+#include "host/train/component_factory.hpp"
+#include "host/train/run_report.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+class RunDataset {
+ public:
+  // `role` is that of one dataset and of the first of a mix: "data/train". `seed` and `shuffle` are
+  // those that the loader gets.
+  //
+  // Errors   what the datasets return; data.bad_mix
+  RunDataset(ComponentFactory& factory,
+             const DatasetUse& use,
+             const std::string& role,
+             uint64_t seed,
+             bool shuffle);
+  RunDataset(const RunDataset&) = delete;
+  RunDataset& operator=(const RunDataset&) = delete;
+
+  DataSource& source() { return mix_ ? static_cast<DataSource&>(*mix_) : datasets_.front(); }
+
+  // For the report: one line, or one for each source of a mix, called ROLE/NAME.
+  std::vector<ReportedComponent> reported(const std::string& role);
+
+ private:
+  const DatasetUse& use_;
+  std::deque<ProxySource> datasets_;  // a mix borrows them
+  std::optional<MixSource> mix_;
+};
+
+}  // namespace tenon
