@@ -24,7 +24,9 @@ tenon_status* get_metric(tenon_run* run, const char* name, double* out) {
   return guard(nullptr, [&] {
     const auto value = view_of(run, name, out).metric(name);
     if (!value.has_value()) {
-      throw Error("hook.no_metric", std::string("there is no figure called '") + name + "' yet");
+      throw StatusError(TENON_NOT_FOUND,
+                        "hook.no_metric",
+                        std::string("there is no figure called '") + name + "' yet");
     }
     *out = *value;
   });
@@ -81,6 +83,45 @@ const char* run_dir(tenon_run* run) {
   return run != nullptr ? reinterpret_cast<RunView*>(run)->run_dir().c_str() : "";
 }
 
+RunView& view_of_group(tenon_run* run, size_t i, const void* out) {
+  RunView& view = view_of(run, out);
+  if (i >= view.num_lr_groups()) {
+    throw Error("hook.bad_call",
+                "rate group " + std::to_string(i) + " was asked for, of " +
+                    std::to_string(view.num_lr_groups()));
+  }
+  return view;
+}
+
+tenon_status* get_num_lr_groups(tenon_run* run, size_t* out) {
+  return guard(nullptr, [&] { *out = view_of(run, out).num_lr_groups(); });
+}
+
+tenon_status* get_lr_group(tenon_run* run, size_t i, tenon_lr_group* out) {
+  return guard(nullptr, [&] {
+    const LrGroupView group = view_of_group(run, i, out).lr_group(i);
+    out->name_ref = group.name->c_str();
+    out->match_ref = group.match->c_str();
+    out->base_rate = group.base_rate;
+    out->rate = group.rate;
+  });
+}
+
+tenon_status* get_lr_group_option(tenon_run* run, size_t i, const char* pointer, double* out) {
+  return guard(nullptr, [&] {
+    RunView& view = view_of_group(run, i, out);
+    (void)view_of(run, pointer);
+    const auto value = view.lr_group_option(i, pointer);
+    if (!value.has_value()) {
+      throw StatusError(TENON_NOT_FOUND,
+                        "options.not_found",
+                        std::string("the options of rate group ") + std::to_string(i) +
+                            " have no number at '" + pointer + "'");
+    }
+    *out = *value;
+  });
+}
+
 }  // namespace
 
 const tenon_run_api* run_api() {
@@ -93,7 +134,10 @@ const tenon_run_api* run_api() {
                                     &set_lr_factor,
                                     &get_num_parameters,
                                     &get_parameter,
-                                    &run_dir};
+                                    &run_dir,
+                                    &get_num_lr_groups,
+                                    &get_lr_group,
+                                    &get_lr_group_option};
   return &api;
 }
 

@@ -24,6 +24,13 @@ struct ParameterView {
   int64_t numel = 0;
 };
 
+struct LrGroupView {
+  const std::string* name = nullptr;
+  const std::string* match = nullptr;
+  double base_rate = 0;
+  double rate = 0;
+};
+
 class RunView {
  public:
   virtual ~RunView() = default;
@@ -38,6 +45,10 @@ class RunView {
   virtual size_t num_parameters() const = 0;
   virtual ParameterView parameter(size_t i) = 0;
   virtual const std::string& run_dir() const = 0;
+  virtual size_t num_lr_groups() const = 0;
+  virtual LrGroupView lr_group(size_t i) = 0;
+  // Nothing where there is no number at this JSON pointer.
+  virtual std::optional<double> lr_group_option(size_t i, const std::string& pointer) const = 0;
 };
 
 // The table that hooks are given; its functions take `as_abi(view)`.

@@ -12,6 +12,7 @@
 #include "host/tensor/flat_group.hpp"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace tenon {
@@ -20,6 +21,9 @@ namespace tenon {
 struct OptimizedPartition {
   OptimizerProxy optimizer;
   double lr = 0;  // before schedule and factor
+  std::string name = {};
+  std::string match = {};    // the pattern of parameter names that made it; "" where none did
+  std::string options = {};  // the optimizer's, as JSON
 };
 
 class OptimizerDriver {
@@ -40,6 +44,8 @@ class OptimizerDriver {
 
   // The rate of the first partition under `factor`: what a log line shows.
   double lr(double factor) const;
+
+  const std::vector<OptimizedPartition>& partitions() const { return partitions_; }
 
  private:
   struct Piece;

@@ -24,8 +24,15 @@ std::optional<double> decay_of(const ComponentUse& use) {
                                                       : std::nullopt;
 }
 
-PlannedPartition plan_partition(const ComponentUse& use, bool no_decay) {
+// `group` is the place among the recipe's groups, or -1.
+PlannedPartition plan_partition(const OptimizerRecipe& recipe,
+                                int group,
+                                const ComponentUse& use,
+                                bool no_decay) {
   PlannedPartition partition;
+  partition.name = (group < 0 ? "default" : "group" + std::to_string(group)) +
+                   std::string(no_decay ? ".no_decay" : "");
+  partition.match = group < 0 ? "" : recipe.groups[static_cast<size_t>(group)].match;
   partition.use = use;
   ordered_json options = ordered_json::parse(use.options);
   const auto lr = options.find("lr");
@@ -70,7 +77,7 @@ OptimizerPlan plan_optimizers(const OptimizerRecipe& recipe, const ModelGraph& g
     const auto [found, is_new] =
         known.try_emplace({group, no_decay}, static_cast<uint32_t>(plan.partitions.size()));
     if (is_new) {
-      plan.partitions.push_back(plan_partition(use, no_decay));
+      plan.partitions.push_back(plan_partition(recipe, group, use, no_decay));
     }
     plan.partition_of.push_back(found->second);
   }
@@ -87,6 +94,19 @@ OptimizerPlan plan_optimizers(const OptimizerRecipe& recipe, const ModelGraph& g
     }
   }
   return plan;
+}
+
+std::optional<double> number_option(const std::string& options, const std::string& pointer) {
+  try {
+    const ordered_json values = ordered_json::parse(options);
+    const ordered_json::json_pointer place(pointer);
+    if (values.contains(place) && values.at(place).is_number()) {
+      return values.at(place).get<double>();
+    }
+  } catch (const ordered_json::exception&) {
+    // No pointer leads nowhere.
+  }
+  return std::nullopt;
 }
 
 }  // namespace tenon

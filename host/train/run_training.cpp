@@ -139,7 +139,10 @@ class Run {
       const PlannedPartition& partition = optimizer_plan_.partitions[i];
       partitions_.push_back(
           {OptimizerProxy(factory_.create(partition.use, "optimizer/" + std::to_string(i))),
-           partition.lr});
+           partition.lr,
+           partition.name,
+           partition.match,
+           partition.use.options});
     }
     plan_ = plan_loop(recipe_,
                       *losses_,

@@ -12,6 +12,7 @@
 #include "host/optim/clip.hpp"
 #include "host/tensor/trace_span.hpp"
 #include "host/train/non_finite_origin.hpp"
+#include "host/train/optimizer_groups.hpp"
 #include "host/train/run_failure.hpp"
 
 #include <ATen/Functions.h>
@@ -283,6 +284,7 @@ bool Trainer::run_step() {
   }
   hooks_.event().step = state_.step;
   hooks_.event().microbatch = 0;
+  lr_factor_.reset();
   fire(TENON_EVENT_BEFORE_STEP);
 
   std::vector<Microbatch> microbatches = take_microbatches();
@@ -333,6 +335,7 @@ bool Trainer::run_step() {
   }
   record_losses(microbatches);
   const double factor = lr_factor();
+  lr_factor_ = factor;
   if (is_applied_) {
     parts_.optimizer.update(factor, CallPlace{state_.step, 0, true}, found_inf_);
     parts_.parameters.publish();
@@ -1027,10 +1030,10 @@ void Trainer::record_mix() {
 }
 
 double Trainer::lr_factor() const {
-  const double scheduled =
-      parts_.lr_scheduler != nullptr
-          ? parts_.lr_scheduler->factor(state_.step - 1, parts_.plan.total_steps)
-          : 1.0;
+  const double scheduled = parts_.lr_scheduler != nullptr
+                               ? parts_.lr_scheduler->factor(state_.step > 0 ? state_.step - 1 : 0,
+                                                             parts_.plan.total_steps)
+                               : 1.0;
   return scheduled * hook_lr_factor_;
 }
 
@@ -1120,6 +1123,22 @@ ParameterView Trainer::parameter(size_t i) {
 
 const std::string& Trainer::run_dir() const {
   return parts_.run_dir;
+}
+
+size_t Trainer::num_lr_groups() const {
+  return parts_.optimizer.partitions().size();
+}
+
+LrGroupView Trainer::lr_group(size_t i) {
+  const OptimizedPartition& partition = parts_.optimizer.partitions()[i];
+  return {.name = &partition.name,
+          .match = &partition.match,
+          .base_rate = partition.lr,
+          .rate = partition.lr * (lr_factor_.has_value() ? *lr_factor_ : lr_factor())};
+}
+
+std::optional<double> Trainer::lr_group_option(size_t i, const std::string& pointer) const {
+  return number_option(parts_.optimizer.partitions()[i].options, pointer);
 }
 
 }  // namespace tenon

@@ -161,6 +161,9 @@ class Trainer final : private RunView {
   size_t num_parameters() const override;
   ParameterView parameter(size_t i) override;
   const std::string& run_dir() const override;
+  size_t num_lr_groups() const override;
+  LrGroupView lr_group(size_t i) override;
+  std::optional<double> lr_group_option(size_t i, const std::string& pointer) const override;
 
   TrainerParts parts_;
   const TrainRecipe& train_;
@@ -188,6 +191,7 @@ class Trainer final : private RunView {
   const at::Tensor one_ = at::scalar_tensor(1.0, at::kDouble);
 
   // Of the step under way.
+  std::optional<double> lr_factor_;  // once its update is made, or skipped
   Batch* batch_ = nullptr;
   const std::vector<Microbatch>* microbatches_ = nullptr;
   at::Tensor loss_;  // what scalar() lends

@@ -63,6 +63,11 @@ class NoRun final : public RunView {
   size_t num_parameters() const override { return 0; }
   ParameterView parameter(size_t) override { return {}; }
   const std::string& run_dir() const override { return nowhere_; }
+  size_t num_lr_groups() const override { return 0; }
+  LrGroupView lr_group(size_t) override { return {}; }
+  std::optional<double> lr_group_option(size_t, const std::string&) const override {
+    return std::nullopt;
+  }
 
  private:
   std::string nowhere_;

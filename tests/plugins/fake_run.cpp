@@ -21,7 +21,36 @@ FakeRun::FakeRun(std::string run_dir) : run_dir_(std::move(run_dir)), api_{} {
     *out = found->second;
     return nullptr;
   };
+  api_.add_metric = [](tenon_run* run, const char* name, double value) -> tenon_status* {
+    of(run).metrics[name] = value;
+    return nullptr;
+  };
+  api_.get_num_lr_groups = [](tenon_run* run, size_t* out) -> tenon_status* {
+    *out = of(run).lr_groups.size();
+    return nullptr;
+  };
+  api_.get_lr_group = [](tenon_run* run, size_t i, tenon_lr_group* out) -> tenon_status* {
+    const LrGroup& group = of(run).lr_groups.at(i);
+    out->name_ref = group.name.c_str();
+    out->match_ref = "";
+    out->rate = group.rate;
+    return nullptr;
+  };
+  api_.get_lr_group_option =
+      [](tenon_run* run, size_t i, const char* pointer, double* out) -> tenon_status* {
+    const auto& options = of(run).lr_groups.at(i).options;
+    const auto found = options.find(pointer);
+    if (found == options.end()) {
+      return make_status(nullptr, TENON_NOT_FOUND, "options.not_found", pointer);
+    }
+    *out = found->second;
+    return nullptr;
+  };
   api_.run_dir = [](tenon_run* run) { return of(run).run_dir_.c_str(); };
+}
+
+void FakeRun::forget_lr_groups() {
+  api_.struct_size = offsetof(tenon_run_api, get_num_lr_groups);
 }
 
 void FakeRun::fire(const HookProxy& hook, uint32_t event, uint64_t step, bool is_train) {

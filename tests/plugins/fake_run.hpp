@@ -26,12 +26,22 @@ class FakeRun {
   FakeRun(const FakeRun&) = delete;
   FakeRun& operator=(const FakeRun&) = delete;
 
-  // Served by get_metric.
+  struct LrGroup {
+    std::string name;
+    double rate = 0;
+    std::map<std::string, double> options;  // by JSON pointer
+  };
+
+  // Served by get_metric, and what add_metric adds.
   std::map<std::string, double> metrics;
+  std::vector<LrGroup> lr_groups;
   // What hooks asked for, in order.
   std::vector<MadeWish> wishes;
   // Of the events that are fired.
   std::string window_label;
+
+  // As a host is that was built before the services told the rates of groups.
+  void forget_lr_groups();
 
   // Calls the hook at an event, if it wants it.
   void fire(const HookProxy& hook, uint32_t event, uint64_t step = 0, bool is_train = true);

@@ -112,7 +112,7 @@ TEST_CASE("early_stop watches the figure of one set", "[recipes]") {
   CHECK_THAT(run.last_line(), contains_text("early_stop: eval/b/loss has not got better"));
   const HostRun wrong(with_eval(kTwoSets, watch + R"("eval/loss"}}])"));
   CHECK(wrong.result().exit_code == 5);
-  CHECK_THAT(wrong.result().err, contains_text("[hook.no_metric]"));
+  CHECK_THAT(wrong.result().err, contains_text("the evaluation has given no such figure"));
 }
 
 TEST_CASE("--eval-only evaluates the initial parameters and trains nothing", "[recipes]") {

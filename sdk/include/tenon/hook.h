@@ -96,6 +96,22 @@ typedef struct tenon_parameter_view {
 } tenon_parameter_view;
 TENON_SEAL(tenon_parameter_view, numel);
 
+/* Parameters with one rate: what the recipe's optimizer has for them, or one of its groups, and of
+ * either the parameters that take no weight decay apart. */
+typedef struct tenon_lr_group {
+  size_t struct_size; /* set by the caller */
+  const char*
+      name_ref; /* "default", or "group0", ... by place in the recipe's groups; with
+                   ".no_decay" behind it where decay is left out. Lives as long as the run */
+  const char*
+      match_ref;    /* the pattern of the recipe's group; "" for parameters that none matches */
+  double base_rate; /* the option "lr" */
+  double rate;      /* that of this step's update: base_rate times schedule and factor. Before
+                       the update, what it would be by now; before the first step, that of the
+                       first */
+} tenon_lr_group;
+TENON_SEAL(tenon_lr_group, rate);
+
 /* The run, seen from an event. All: Threads as the event, and only while it lasts. Since 0.1. */
 typedef struct tenon_run_api {
   size_t struct_size;
@@ -117,10 +133,17 @@ typedef struct tenon_run_api {
   tenon_status* (*get_parameter)(tenon_run* run, size_t i, tenon_parameter_view* out);
   /* Where this run keeps its files: the run folder. */
   const char* (*run_dir)(tenon_run* run);
+  /* The groups of parameters by rate. An early host of 0.1 has none of these three: TENON_HAS. */
+  tenon_status* (*get_num_lr_groups)(tenon_run* run, size_t* out);
+  tenon_status* (*get_lr_group)(tenon_run* run, size_t i, tenon_lr_group* out);
+  /* A number of the options that the group's optimizer was created with: "/weight_decay",
+   * "/betas/0". Errors TENON_NOT_FOUND if there is no number at this JSON pointer. */
+  tenon_status* (*get_lr_group_option)(tenon_run* run, size_t i, const char* pointer, double* out);
 } tenon_run_api;
-TENON_SEAL(tenon_run_api, run_dir);
+TENON_SEAL(tenon_run_api, get_lr_group_option);
 TENON_SLOT(tenon_run_api, wish, 0);
 TENON_SLOT(tenon_run_api, run_dir, 8);
+TENON_SLOT(tenon_run_api, get_lr_group_option, 11);
 
 typedef struct tenon_event {
   size_t struct_size;

@@ -28,8 +28,17 @@ class NoRun final : public RunView {
   size_t num_parameters() const override { return 0; }
   ParameterView parameter(size_t) override { return {}; }
   const std::string& run_dir() const override { return dir; }
+  size_t num_lr_groups() const override { return 1; }
+  LrGroupView lr_group(size_t) override {
+    return {.name = &group, .match = &match, .base_rate = 0.5, .rate = 0.25};
+  }
+  std::optional<double> lr_group_option(size_t, const std::string& pointer) const override {
+    return pointer == "/momentum" ? std::optional(0.75) : std::nullopt;
+  }
 
   std::string dir = "somewhere";
+  std::string group = "group0";
+  std::string match = "*.bias";
   uint32_t wished = 0;
 };
 
@@ -132,6 +141,45 @@ TEST_CASE("the run's services refuse null and unknown things with a status", "[h
     release(status);
   }
   CHECK(std::string(api->run_dir(as_abi(run))) == "somewhere");
+}
+
+TEST_CASE("a figure that is not there is not found, and no mistake of the hook's", "[hook]") {
+  NoRun run;
+  double value = 0;
+  const StatusText text = take(run_api()->get_metric(as_abi(run), "unknown", &value));
+  CHECK(text.code == TENON_NOT_FOUND);
+  CHECK(text.id == "hook.no_metric");
+}
+
+TEST_CASE("a hook sees groups of parameters with their rates and options", "[hook]") {
+  NoRun run;
+  const tenon_run_api* api = run_api();
+  size_t num = 0;
+  REQUIRE(api->get_num_lr_groups(as_abi(run), &num) == nullptr);
+  CHECK(num == 1);
+  tenon_lr_group group{};
+  group.struct_size = sizeof(group);
+  REQUIRE(api->get_lr_group(as_abi(run), 0, &group) == nullptr);
+  CHECK(std::string(group.name_ref) == "group0");
+  CHECK(std::string(group.match_ref) == "*.bias");
+  CHECK(group.base_rate == 0.5);
+  CHECK(group.rate == 0.25);
+  double value = 0;
+  REQUIRE(api->get_lr_group_option(as_abi(run), 0, "/momentum", &value) == nullptr);
+  CHECK(value == 0.75);
+  CHECK(take(api->get_lr_group_option(as_abi(run), 0, "/betas/0", &value)).code == TENON_NOT_FOUND);
+  CHECK(take(api->get_lr_group(as_abi(run), 1, &group)).id == "hook.bad_call");
+  CHECK(take(api->get_lr_group_option(as_abi(run), 1, "/momentum", &value)).id == "hook.bad_call");
+  CHECK(take(api->get_lr_group(as_abi(run), 0, nullptr)).id == "hook.bad_call");
+  CHECK(take(api->get_lr_group_option(as_abi(run), 0, nullptr, &value)).id == "hook.bad_call");
+  CHECK(take(api->get_num_lr_groups(nullptr, &num)).id == "hook.bad_call");
+}
+
+// Hooks built with a header that ended at run_dir find all of it where it was.
+TEST_CASE("the run's services have grown at their end", "[hook]") {
+  CHECK(offsetof(tenon_run_api, get_num_lr_groups) ==
+        offsetof(tenon_run_api, run_dir) + sizeof(void*));
+  CHECK(run_api()->struct_size == offsetof(tenon_run_api, run_dir) + 4 * sizeof(void*));
 }
 
 TEST_CASE("every event has a name of its own", "[hook]") {

@@ -39,6 +39,8 @@ TEST_CASE("flagged parameters are updated without decay, apart from the rest", "
   CHECK(plan.partitions[0].use.options == R"({"lr": 0.5, "weight_decay": 0.1})");
   CHECK(plan.partitions[1].use.options == R"({"lr":0.5,"weight_decay":0.0})");
   CHECK(plan.partitions[1].lr == 0.5);
+  CHECK(plan.partitions[0].name == "default");
+  CHECK(plan.partitions[1].name == "default.no_decay");
   // Without such an option there is nothing to keep apart.
   CHECK(plan_optimizers(recipe_of(R"({"lr": 0.5})"), graph).partitions.size() == 1);
 }
@@ -57,6 +59,21 @@ TEST_CASE("the first group whose pattern matches has the parameter", "[train]") 
   CHECK(plan.partitions[plan.partition_of[0]].lr == 2);
   CHECK(plan.partitions[plan.partition_of[1]].lr == 3);
   CHECK(plan.partitions[plan.partition_of[2]].lr == 1);
+  const PlannedPartition& bias = plan.partitions[plan.partition_of[0]];
+  CHECK(bias.name == "group0");
+  CHECK(bias.match == "*.bias");
+  CHECK(plan.partitions[plan.partition_of[2]].name == "default");
+  CHECK(plan.partitions[plan.partition_of[2]].match.empty());
+}
+
+TEST_CASE("a number of options is found by its pointer", "[train]") {
+  const std::string options = R"({"lr": 0.5, "betas": [0.9, 0.99], "name": "x"})";
+  CHECK(number_option(options, "/lr") == 0.5);
+  CHECK(number_option(options, "/betas/1") == 0.99);
+  for (const char* const nothing :
+       {"/betas/2", "/betas/-", "/betas", "/name", "/momentum", "lr", "/~"}) {
+    CHECK_FALSE(number_option(options, nothing).has_value());
+  }
 }
 
 TEST_CASE("a group that gives a decay of its own means it for flagged parameters too", "[train]") {

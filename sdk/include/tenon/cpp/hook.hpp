@@ -77,6 +77,14 @@ struct ParameterView {
   int64_t numel = 0;  /* of the whole */
 };
 
+/* Parameters with one rate, see tenon_lr_group. */
+struct LrGroup {
+  std::string name;
+  std::string match;
+  double base_rate = 0;
+  double rate = 0;
+};
+
 /* An event, and through it the run. Borrowed: valid while `on_event` runs, on its thread. */
 class Event {
  public:
@@ -104,17 +112,8 @@ class Event {
   /* The last recorded value of a figure ("eval/loss"), if there is one yet. */
   std::optional<double> find_metric(const std::string& name) const {
     double out = 0;
-    tenon_status* status = api().get_metric(run(), name.c_str(), &out);
-    if (status == nullptr) {
-      return out;
-    }
-    const tenon_status_api* statuses = status_api(host_->get());
-    if (statuses->code(status) == TENON_NOT_FOUND) {
-      statuses->release(status);
-      return std::nullopt;
-    }
-    host_->check(status);
-    return std::nullopt;
+    return found(api().get_metric(run(), name.c_str(), &out)) ? std::optional<double>(out)
+                                                              : std::nullopt;
   }
   /* A scalar of the step under way that may still be on the device: "loss", "grad_norm", "applied".
    */
@@ -151,8 +150,48 @@ class Event {
   }
   /* Where the run keeps its files. */
   std::string run_dir() const { return api().run_dir(run()); }
+  size_t num_lr_groups() const {
+    size_t out = 0;
+    host_->check(lr_api().get_num_lr_groups(run(), &out));
+    return out;
+  }
+  LrGroup lr_group(size_t i) const {
+    tenon_lr_group group{};
+    group.struct_size = sizeof(group);
+    host_->check(lr_api().get_lr_group(run(), i, &group));
+    return {group.name_ref, group.match_ref, group.base_rate, group.rate};
+  }
+  /* A number of the options that the group's optimizer was created with ("/betas/0"), if there is
+   * one. */
+  std::optional<double> lr_group_option(size_t i, const std::string& pointer) const {
+    double out = 0;
+    return found(lr_api().get_lr_group_option(run(), i, pointer.c_str(), &out))
+               ? std::optional<double>(out)
+               : std::nullopt;
+  }
 
  private:
+  /* False for TENON_NOT_FOUND; other errors are thrown. */
+  bool found(tenon_status* status) const {
+    if (status != nullptr) {
+      const tenon_status_api* statuses = status_api(host_->get());
+      if (statuses->code(status) == TENON_NOT_FOUND) {
+        statuses->release(status);
+        return false;
+      }
+    }
+    host_->check(status);
+    return true;
+  }
+  const tenon_run_api& lr_api() const {
+    if (!TENON_HAS(tenon_run_api, event_->api, get_lr_group_option)) {
+      TENON_FAIL(TENON_UNSUPPORTED,
+                 "service_missing",
+                 "this hook asks for the rates of groups of parameters, which the host does not "
+                 "tell; use a newer host");
+    }
+    return *event_->api;
+  }
   const tenon_run_api& api() const { return *event_->api; }
   tenon_run* run() const { return event_->run; }
 
