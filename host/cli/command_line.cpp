@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -118,7 +119,8 @@ constexpr std::array kActionOptions = {
                "KIND:TYPE",
                bit(Action::kDescribe),
                Repeat::kNo,
-               "print what a component is and the options it takes: loss:cross_entropy"},
+               "print what a component is and the options it takes: loss:cross_entropy;\n"
+               "with --markdown also of keys of the recipe: recipe, recipe:train,eval"},
     OptionSpec{"explain",
                "ERROR-ID",
                bit(Action::kExplain),
@@ -134,6 +136,11 @@ constexpr std::array kActionOptions = {
                bit(Action::kListPlugins) | bit(Action::kDescribe),
                Repeat::kNo,
                "with --list-plugins or --describe: print JSON"},
+    OptionSpec{"markdown",
+               "",
+               bit(Action::kDescribe),
+               Repeat::kNo,
+               "with --describe: print the options as a Markdown table"},
     OptionSpec{"version", "", bit(Action::kVersion), Repeat::kNo, "print versions"},
     OptionSpec{"help", "", bit(Action::kHelp), Repeat::kNo, "print this"},
 };
@@ -353,7 +360,10 @@ void check_effects(const GivenOptions& given, Action action) {
     if (action == Action::kHelp || (effective_in & bit(action)) != 0) {
       continue;
     }
-    if (action == Action::kTrain) {  // --json is the only one
+    if (action == Action::kTrain && name == "markdown") {
+      fail("--markdown has no effect on a run; it goes with --describe");
+    }
+    if (action == Action::kTrain) {  // --json is the only other one
       fail("--" + name + " has no effect on a run; it goes with --list-plugins or --describe");
     }
     fail("--" + name + " has no effect with --" + std::string(option_of(action)) +
@@ -403,7 +413,30 @@ StepRange parse_profile(const std::string& text) {
   return steps;
 }
 
+// "recipe" or "recipe:train,eval": keys of the recipe, as a table for a page.
+bool parse_recipe_keys(const std::string& text, CommandLine& line) {
+  constexpr std::string_view kRecipe = "recipe";
+  if (!text.starts_with(kRecipe) || (text.size() > kRecipe.size() && text[kRecipe.size()] != ':')) {
+    return false;
+  }
+  if (!line.is_markdown) {
+    fail("--describe " + text +
+         " goes with --markdown; --print-schema prints the recipe's keys as a JSON Schema");
+  }
+  std::istringstream keys(text.substr(std::min(text.size(), kRecipe.size() + 1)));
+  for (std::string key; std::getline(keys, key, ',');) {
+    line.describe_keys.push_back(key);
+  }
+  return true;
+}
+
 void parse_component(const std::string& text, CommandLine& line) {
+  if (line.is_json && line.is_markdown) {
+    fail("--json and --markdown contradict each other; give one of them");
+  }
+  if (parse_recipe_keys(text, line)) {
+    return;
+  }
   const std::size_t colon = text.find(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) {
     fail("--describe is " + in_quotes(text) + "; it is of the form KIND:TYPE, as in loss:mse");
@@ -472,6 +505,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   line.run_dir = value_of("run-dir");
   line.is_quiet = given.contains("quiet");
   line.is_json = given.contains("json");
+  line.is_markdown = given.contains("markdown");
   line.use_vet_cache = !given.contains("no-vet-cache");
   if (given.contains("log-level")) {
     line.log_level = parse_log_level(value_of("log-level"));

@@ -35,15 +35,17 @@ struct CommandLine {
   std::string recipe = {};
   std::vector<std::string> plugin_dirs = {};
   std::vector<std::string> sets = {};
-  std::string run_dir = {};  // "" where it is not given
-  std::string describe_kind = {};
-  std::string describe_type = {};        // a type, or "plugin-id/type"
-  std::string explain_id = {};           // an error id, or "all"
-  std::vector<std::string> traces = {};  // two, to compare
+  std::string run_dir = {};                     // "" where it is not given
+  std::string describe_kind = {};               // "" for the recipe's keys
+  std::string describe_type = {};               // a type, or "plugin-id/type"
+  std::vector<std::string> describe_keys = {};  // of the recipe; none for all
+  std::string explain_id = {};                  // an error id, or "all"
+  std::vector<std::string> traces = {};         // two, to compare
   std::optional<LogLevel> log_level = std::nullopt;
   std::optional<StepRange> profile = std::nullopt;
   bool is_quiet = false;
   bool is_json = false;
+  bool is_markdown = false;
   bool use_vet_cache = true;
 
   bool operator==(const CommandLine&) const = default;

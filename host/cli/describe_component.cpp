@@ -2,9 +2,12 @@
 
 #include "host/cli/describe_component.hpp"
 
+#include "host/cli/option_markdown.hpp"
+#include "host/cli/schema_rows.hpp"
 #include "host/cli/text_table.hpp"
 #include "host/error/error.hpp"
 #include "host/recipe/nearest_name.hpp"
+#include "host/recipe/recipe_schema.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -19,34 +22,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;  // options in the order in which the plugin declares them
 
-constexpr int kMaxDepth = 8;  // a schema may refer to itself
 constexpr std::size_t kMaxDefault = 40;
 
 std::string dumped(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-const Json* keyword(const Json& schema, const char* name) {
-  const auto found = schema.find(name);
-  return found != schema.end() ? &*found : nullptr;
-}
-
-// What a local "$ref" stands for.
-const Json& resolved(const Json& schema, const Json& root) {
-  const Json* at = &schema;
-  for (int depth = 0; depth < kMaxDepth; ++depth) {
-    const Json* const ref = at->is_object() ? keyword(*at, "$ref") : nullptr;
-    if (ref == nullptr || !ref->is_string() ||
-        !ref->get_ref<const std::string&>().starts_with("#")) {
-      break;
-    }
-    try {
-      at = &root.at(Json::json_pointer(ref->get_ref<const std::string&>().substr(1)));
-    } catch (const Json::exception&) {
-      break;  // registration has judged the schema; what leads nowhere is shown as it is
-    }
-  }
-  return *at;
 }
 
 std::string joined(const std::vector<std::string>& words, std::string_view glue) {
@@ -65,13 +44,13 @@ void add_once(std::vector<std::string>& words, const std::string& word) {
 
 // "integer", "list of number", "path or null", "tokenizer component".
 std::string type_of(const Json& given, const Json& root, int depth = 0) {
-  const Json& schema = resolved(given, root);
-  if (!schema.is_object() || depth > kMaxDepth) {
+  const Json& schema = resolved_schema(given, root);
+  if (!schema.is_object() || depth > kMaxSchemaDepth) {
     return "any";
   }
   std::vector<std::string> words;
   for (const char* const variants : {"anyOf", "oneOf"}) {
-    if (const Json* const forms = keyword(schema, variants);
+    if (const Json* const forms = schema_keyword(schema, variants);
         forms != nullptr && forms->is_array()) {
       for (const Json& form : *forms) {
         add_once(words, type_of(form, root, depth + 1));
@@ -85,12 +64,12 @@ std::string type_of(const Json& given, const Json& root, int depth = 0) {
   for (const Json& type : types) {
     std::string word = type.is_string() ? type.get<std::string>() : dumped(type);
     if (word == "array") {
-      const Json* const items = keyword(schema, "items");
+      const Json* const items = schema_keyword(schema, "items");
       word = items != nullptr && items->is_object() ? "list of " + type_of(*items, root, depth + 1)
                                                     : "list";
     } else if (word == "string" && schema.value("x-tenon-path", Json(false)) == true) {
       word = "path";
-    } else if (const Json* const kind = keyword(schema, "x-tenon-component");
+    } else if (const Json* const kind = schema_keyword(schema, "x-tenon-component");
                word == "object" && kind != nullptr && kind->is_string()) {
       word = kind->get<std::string>() + " component";
     }
@@ -109,8 +88,8 @@ std::string plain(const Json& value) {
 }
 
 std::string range_of(const Json& schema) {
-  const Json* const minimum = keyword(schema, "minimum");
-  const Json* const maximum = keyword(schema, "maximum");
+  const Json* const minimum = schema_keyword(schema, "minimum");
+  const Json* const maximum = schema_keyword(schema, "maximum");
   if (minimum != nullptr && maximum != nullptr) {
     return dumped(*minimum) + " to " + dumped(*maximum);
   }
@@ -119,7 +98,8 @@ std::string range_of(const Json& schema) {
                                    std::pair("exclusiveMinimum", "> "),
                                    std::pair("maximum", "<= "),
                                    std::pair("exclusiveMaximum", "< ")}) {
-    if (const Json* const limit = keyword(schema, name); limit != nullptr && limit->is_number()) {
+    if (const Json* const limit = schema_keyword(schema, name);
+        limit != nullptr && limit->is_number()) {
       words.push_back(sign + dumped(*limit));
     }
   }
@@ -129,8 +109,8 @@ std::string range_of(const Json& schema) {
 // "2 entries", "at least 1 entry".
 std::string count_of(
     const Json& schema, const char* least, const char* most, const char* one, const char* many) {
-  const Json* const minimum = keyword(schema, least);
-  const Json* const maximum = keyword(schema, most);
+  const Json* const minimum = schema_keyword(schema, least);
+  const Json* const maximum = schema_keyword(schema, most);
   const auto with_unit = [&](const Json& number) {
     return dumped(number) + " " + (number == 1 ? one : many);
   };
@@ -145,15 +125,16 @@ std::string count_of(
 }
 
 std::string bounds_of(const Json& given, const Json& root, int depth = 0) {
-  const Json& schema = resolved(given, root);
-  if (!schema.is_object() || depth > kMaxDepth) {
+  const Json& schema = resolved_schema(given, root);
+  if (!schema.is_object() || depth > kMaxSchemaDepth) {
     return {};
   }
   std::vector<std::string> words;
-  if (const Json* const value = keyword(schema, "const")) {
+  if (const Json* const value = schema_keyword(schema, "const")) {
     words.push_back(plain(*value));
   }
-  if (const Json* const values = keyword(schema, "enum"); values != nullptr && values->is_array()) {
+  if (const Json* const values = schema_keyword(schema, "enum");
+      values != nullptr && values->is_array()) {
     std::vector<std::string> names;
     for (const Json& value : *values) {
       if (!value.is_null()) {  // the type tells
@@ -163,7 +144,7 @@ std::string bounds_of(const Json& given, const Json& root, int depth = 0) {
     words.push_back(joined(names, " | "));
   }
   for (const char* const variants : {"anyOf", "oneOf"}) {
-    if (const Json* const forms = keyword(schema, variants);
+    if (const Json* const forms = schema_keyword(schema, variants);
         forms != nullptr && forms->is_array()) {
       for (const Json& form : *forms) {
         add_once(words, bounds_of(form, root, depth + 1));
@@ -171,20 +152,21 @@ std::string bounds_of(const Json& given, const Json& root, int depth = 0) {
     }
   }
   add_once(words, range_of(schema));
-  if (const Json* const factor = keyword(schema, "multipleOf")) {
+  if (const Json* const factor = schema_keyword(schema, "multipleOf")) {
     words.push_back("multiple of " + dumped(*factor));
   }
   add_once(words, count_of(schema, "minItems", "maxItems", "entry", "entries"));
-  if (keyword(schema, "minLength") != nullptr && !schema.contains("maxLength") &&
+  if (schema_keyword(schema, "minLength") != nullptr && !schema.contains("maxLength") &&
       schema["minLength"] == 1) {
     words.emplace_back("not empty");
   } else {
     add_once(words, count_of(schema, "minLength", "maxLength", "character", "characters"));
   }
-  if (const Json* const pattern = keyword(schema, "pattern")) {
+  if (const Json* const pattern = schema_keyword(schema, "pattern")) {
     words.push_back("matches " + plain(*pattern));
   }
-  if (const Json* const items = keyword(schema, "items"); items != nullptr && items->is_object()) {
+  if (const Json* const items = schema_keyword(schema, "items");
+      items != nullptr && items->is_object()) {
     if (const std::string each = bounds_of(*items, root, depth + 1); !each.empty()) {
       words.push_back("each " + each);
     }
@@ -192,19 +174,14 @@ std::string bounds_of(const Json& given, const Json& root, int depth = 0) {
   return joined(words, ", ");
 }
 
-bool is_required(const Json& object, const std::string& name) {
-  const Json* const required = keyword(object, "required");
-  return required != nullptr && required->is_array() &&
-         std::ranges::find(*required, Json(name)) != required->end();
-}
-
-std::string default_of(const Json& object, const std::string& name, const Json& schema) {
-  if (is_required(object, name)) {
+std::string default_of(const SchemaRow& row) {
+  if (row.is_required) {
     return "required";
   }
-  const Json* const value = schema.is_object() ? keyword(schema, "default") : nullptr;
-  if (value == nullptr) {
-    return "";
+  const Json* const value =
+      row.schema->is_object() ? schema_keyword(*row.schema, "default") : nullptr;
+  if (value == nullptr || row.has_parts) {
+    return "";  // that of an object is those of its parts
   }
   std::string text = dumped(*value);
   if (text.size() <= kMaxDefault) {
@@ -213,51 +190,8 @@ std::string default_of(const Json& object, const std::string& name, const Json& 
   return value->is_object() ? "{...}" : value->is_array() ? "[...]" : text;
 }
 
-// Of an object that may be null, the object: its parts are shown as those of any other.
-const Json& object_of(const Json& schema, const Json& root) {
-  const Json* const forms = schema.is_object() ? keyword(schema, "anyOf") : nullptr;
-  if (forms != nullptr && forms->is_array()) {
-    for (const Json& form : *forms) {
-      const Json& whole = resolved(form, root);
-      if (whole.is_object() && whole.contains("properties")) {
-        return whole;
-      }
-    }
-  }
-  return schema;
-}
-
-using Rows = std::vector<std::vector<std::string>>;
-
-void add_rows(
-    const Json& object, const std::string& prefix, const Json& root, int depth, Rows& rows) {
-  const Json* const properties = keyword(object, "properties");
-  if (properties == nullptr || !properties->is_object() || depth > kMaxDepth) {
-    return;
-  }
-  for (const auto& [name, given] : properties->items()) {
-    const Json& schema = resolved(given, root);
-    const std::string path = prefix + name;
-    const Json* doc = given.is_object() ? keyword(given, "description") : nullptr;
-    if (doc == nullptr && schema.is_object()) {
-      doc = keyword(schema, "description");
-    }
-    const Json* const items = schema.is_object() ? keyword(schema, "items") : nullptr;
-    const bool is_component = schema.is_object() && schema.contains("x-tenon-component");
-    const bool has_parts = schema.is_object() && schema.contains("properties") && !is_component;
-    rows.push_back({path,
-                    type_of(given, root),
-                    // That of an object is those of its parts.
-                    has_parts && !is_required(object, name) ? "" : default_of(object, name, schema),
-                    bounds_of(given, root),
-                    doc != nullptr && doc->is_string() ? doc->get<std::string>() : ""});
-    const Json& parts = object_of(schema, root);
-    if (has_parts || &parts != &schema) {
-      add_rows(parts, path + ".", root, depth + 1, rows);
-    } else if (items != nullptr && items->is_object()) {
-      add_rows(resolved(*items, root), path + "[].", root, depth + 1, rows);
-    }
-  }
+Json schema_of(const LoadedComponent& component) {
+  return component.options_schema.empty() ? Json::object() : Json::parse(component.options_schema);
 }
 
 }  // namespace
@@ -286,11 +220,39 @@ std::string component_text(const LoadedComponent& component) {
     text += component.summary + "\n";
   }
   text += "plugin " + plugin.id + " " + plugin.version + " (" + plugin.file + ")\n\n";
-  const Json schema =
-      component.options_schema.empty() ? Json::object() : Json::parse(component.options_schema);
-  Rows rows = {{"OPTION", "TYPE", "DEFAULT", "BOUNDS", "WHAT IT IS"}};
-  add_rows(schema, "", schema, 0, rows);
-  return text + (rows.size() == 1 ? "It takes no options.\n" : text_table(rows));
+  const Json schema = schema_of(component);
+  std::vector<std::vector<std::string>> cells = {
+      {"OPTION", "TYPE", "DEFAULT", "BOUNDS", "WHAT IT IS"}};
+  for (const SchemaRow& row : schema_rows(schema)) {
+    cells.push_back({row.path,
+                     type_of(*row.given, schema),
+                     default_of(row),
+                     bounds_of(*row.given, schema),
+                     schema_doc(row)});
+  }
+  return text + (cells.size() == 1 ? "It takes no options.\n" : text_table(cells));
+}
+
+std::string component_markdown(const LoadedComponent& component) {
+  const std::string table = option_markdown(schema_of(component), "option");
+  return table.empty() ? "It takes no options.\n" : table;
+}
+
+std::string recipe_markdown(const std::vector<std::string>& keys) {
+  const Json schema = Json::parse(recipe_schema_text());
+  std::vector<std::string> known;
+  for (const auto& [key, described] : schema.at("properties").items()) {
+    known.push_back(key);
+  }
+  for (const std::string& key : keys) {
+    if (std::ranges::find(known, key) == known.end()) {
+      const std::string hint = did_you_mean(key, known);
+      throw Error("usage.bad_option",
+                  "--describe: a recipe has no key \"" + key + "\"; " +
+                      (hint.empty() ? "keys are " + joined(known, ", ") : hint));
+    }
+  }
+  return option_markdown(schema, "key", keys);
 }
 
 std::string component_json(const LoadedComponent& component) {
@@ -301,8 +263,7 @@ std::string component_json(const LoadedComponent& component) {
       {"summary", component.summary},
       {"interface", component.descriptor->interface_id},
       {"plugin", {{"id", plugin.id}, {"version", plugin.version}, {"file", plugin.file}}},
-      {"options_schema",
-       component.options_schema.empty() ? Json::object() : Json::parse(component.options_schema)},
+      {"options_schema", schema_of(component)},
   };
   return description.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -70,10 +70,16 @@ void list_plugins(const CommandLine& line) {
 }
 
 void describe(const CommandLine& line) {
+  if (line.describe_kind.empty()) {
+    print(recipe_markdown(line.describe_keys));
+    return;
+  }
   PluginRegistry registry(plugin_setup(line, Vetting::kOnDemand));
   const LoadedComponent& component =
       component_to_describe(registry, line.describe_kind, line.describe_type);
-  print(line.is_json ? component_json(component) : component_text(component));
+  print(line.is_json       ? component_json(component)
+        : line.is_markdown ? component_markdown(component)
+                           : component_text(component));
 }
 
 void print_schema(const CommandLine& line) {

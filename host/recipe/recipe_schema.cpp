@@ -29,7 +29,7 @@ constexpr char kSchemaText[] = R"json({
   "inputs": {"type": "object", "default": {}, "additionalProperties": {"type": "string", "minLength": 1},
     "description": "which MODEL.OUTPUT or batch field each input reads, where its own name does not fit"},
   "name": {"type": "string", "maxLength": 100, "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
-    "description": "a name made of letters, digits, '_', '.' and '-'"},
+    "description": "a name made of letters, digits, '_', '.' and '-'; the type where it is absent"},
   "component": {"type": "object", "additionalProperties": false, "required": ["type"],
     "properties": {"type": {"$ref": "#/definitions/type"}, "options": {"$ref": "#/definitions/options"}}},
   "model": {"type": "object", "additionalProperties": false, "required": ["type"],
@@ -175,7 +175,7 @@ constexpr char kSchemaText[] = R"json({
       "steps": {"$ref": "#/definitions/count", "description": "end after so many steps"},
       "epochs": {"$ref": "#/definitions/count", "description": "end after so many epochs"},
       "windows": {"$ref": "#/definitions/count", "description": "end after so many windows"},
-      "tokens": {"$ref": "#/definitions/count", "description": "end after the step that reaches so many tokens"},
+      "tokens": {"$ref": "#/definitions/count", "description": "end after the step that reaches so many tokens; padding is not counted"},
       "minutes": {"type": ["number", "null"], "exclusiveMinimum": 0, "default": null,
         "description": "end after the step in which so many minutes have passed since the start, evaluations included"},
       "steps_per_window": {"$ref": "#/definitions/count", "description": "end each window after so many steps at the latest"},
@@ -194,7 +194,7 @@ constexpr char kSchemaText[] = R"json({
         "description": "the largest absolute value of an element of a gradient"},
       "precision": {"enum": ["fp32", "fp64", "bf16_autocast", "fp16_autocast", "bf16_params", "bf16"],
         "default": "fp32",
-        "description": "of parameters and arithmetic; see docs/reference/precision.md"},
+        "description": "of parameters and arithmetic"},
       "non_finite": {"type": "object", "additionalProperties": false, "default": {},
         "description": "updates in which a loss or a gradient is not finite",
         "properties": {
@@ -207,12 +207,12 @@ constexpr char kSchemaText[] = R"json({
       "log_every": {"$ref": "#/definitions/every", "default": 10,
         "description": "steps between two lines of metrics; the first step always has one"},
       "overfit_batch": {"type": "boolean", "default": false,
-        "description": "train on the batch of the first step again and again; evaluation is as usual"},
+        "description": "train on the batch of the first step, with all its microbatches, again and again; windows, epochs and evaluation are as usual"},
       "exit_at_step": {"$ref": "#/definitions/count", "description": "stop early, with status 75, when this step is done"},
       "exit_after_steps": {"$ref": "#/definitions/count",
         "description": "stop early, with status 75, after so many steps of this process"},
       "kill_switch": {"type": ["string", "null"], "minLength": 1, "default": null, "x-tenon-path": true,
-        "description": "stop early, with status 75, when this file appears"}}},
+        "description": "stop early, with status 75, when this file appears; a relative path starts at the recipe's folder"}}},
   "eval": {"type": "object", "additionalProperties": false, "default": {},
     "description": "when and how much to evaluate",
     "properties": {
@@ -234,10 +234,11 @@ constexpr char kSchemaText[] = R"json({
 })json";
 
 // Replaces each {"$ref": "#/definitions/NAME", ...} by the definition, under the keys beside it.
-json resolved(const json& schema, const json& definitions) {
+template <class Json>
+Json resolved(const Json& schema, const Json& definitions) {
   if (schema.is_array()) {
-    json result = json::array();
-    for (const json& entry : schema) {
+    Json result = Json::array();
+    for (const Json& entry : schema) {
       result.push_back(resolved(entry, definitions));
     }
     return result;
@@ -245,10 +246,10 @@ json resolved(const json& schema, const json& definitions) {
   if (!schema.is_object()) {
     return schema;
   }
-  json result = json::object();
+  Json result = Json::object();
   const auto reference = schema.find("$ref");
   if (reference != schema.end()) {
-    const auto& path = reference->get_ref<const std::string&>();
+    const auto& path = reference->template get_ref<const std::string&>();
     result = resolved(definitions.at(path.substr(path.rfind('/') + 1)), definitions);
   }
   for (const auto& [key, value] : schema.items()) {
@@ -276,7 +277,9 @@ const json& dataset_schema() {
 }
 
 std::string recipe_schema_text() {
-  return recipe_schema().dump(2);
+  using nlohmann::ordered_json;
+  const ordered_json text = ordered_json::parse(kSchemaText);
+  return resolved(text, text.at("definitions")).dump(2);
 }
 
 std::string as_name(std::string_view text) {

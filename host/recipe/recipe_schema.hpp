@@ -27,7 +27,7 @@ const nlohmann::json& recipe_schema();
 // Owner    lives as long as the program
 const nlohmann::json& dataset_schema();
 
-// recipe_schema() as text, indented by two: for documentation and editors.
+// recipe_schema() as text, with keys in the order in which people read them.
 std::string recipe_schema_text();
 
 // `text` in the letters that the schema allows in names: for names that are derived from files and

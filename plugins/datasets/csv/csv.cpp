@@ -90,16 +90,16 @@ class Csv : public tenon::MapDataset {
         .non_empty()
         .min_items(1)
         .path()
-        .doc("the files, or patterns of names with *, ? and [...]");
+        .doc("the files, or patterns of names with *, ? and [...], in order of their names");
     binder.field("fields", &Options::fields)
         .required()
         .min_items(1)
         .doc("the fields of a batch, and the columns they are read from");
-    binder.field("separator", &Options::separator).non_empty().doc("what stands between columns");
+    binder.field("separator", &Options::separator).non_empty().doc("the byte between columns");
     binder.field("header", &Options::header)
         .doc("whether the first line has names; without, columns are \"0\", \"1\" and so on");
     binder.field("quotes", &Options::quotes)
-        .doc("whether \" encloses fields; false makes it a letter");
+        .doc("whether \" encloses fields, as RFC 4180 has it; false makes it a letter");
     binder.field("missing_marks", &Options::missing_marks)
         .doc("texts that mean a missing value, beside an empty one");
     binder

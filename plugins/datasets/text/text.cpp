@@ -44,11 +44,13 @@ class Text : public tenon::MapDataset {
     binder.field("stride", &Options::stride)
         .min(1)
         .max(kMaxLength)
-        .doc("tokens from the start of a sample to that of the next; null: sequence_length");
+        .doc(
+            "tokens from the start of a sample to that of the next; null: sequence_length, without "
+            "overlap");
     binder.field("from", &Options::from)
         .min(0)
         .max(1)
-        .doc("where the part to use begins, as a share");
+        .doc("where the part to use begins, as a share of its tokens");
     binder.field("to", &Options::to).min(0).max(1).doc("where the part to use ends, as a share");
   }
 

@@ -33,7 +33,9 @@ class BceWithLogits : public tenon::TorchLoss {
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("pos_weight", &Options::pos_weight)
         .min(0)
-        .doc("weight of the positive part: one for all, or one for each place of the last axis");
+        .doc(
+            "weight of the positive part: one for all, or one for each place of the last axis; "
+            "empty: 1");
     binder.field("ignore_index", &Options::ignore_index)
         .doc("labels of this value count for nothing");
   }

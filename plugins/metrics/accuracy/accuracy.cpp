@@ -30,7 +30,7 @@ class Accuracy : public tenon::TorchMetric {
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("top_k", &Options::top_k)
         .min(1)
-        .doc("a label counts as predicted if it is among so many classes");
+        .doc("a label counts as predicted if it is among so many classes; fewer than there are");
     bind_label_options(binder);
   }
 

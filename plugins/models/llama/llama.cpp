@@ -85,7 +85,7 @@ class Llama final : public tenon::TorchModel {
     b.field("num_hidden_layers", &Options::num_hidden_layers).min(1).doc("number of layers");
     b.field("num_attention_heads", &Options::num_attention_heads)
         .min(1)
-        .doc("number of query heads");
+        .doc("number of query heads; hidden_size over it must be a whole, even number");
     b.field("num_key_value_heads", &Options::num_key_value_heads)
         .min(1)
         .doc("number of key and value heads, a divisor of the query heads; null: as many as those");

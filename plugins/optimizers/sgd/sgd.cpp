@@ -41,8 +41,9 @@ class Sgd : public tenon::TorchOptimizer {
     binder.field("dampening", &Options::dampening)
         .min(0)
         .max(1)
-        .doc("how much of a gradient does not enter the running sum");
-    binder.field("nesterov", &Options::nesterov).doc("look ahead by one momentum step");
+        .doc("how much of a gradient does not enter the running sum; the first one enters whole");
+    binder.field("nesterov", &Options::nesterov)
+        .doc("look ahead by one momentum step; needs momentum above 0 and dampening 0");
     bind_l2_decay(binder);
   }
 

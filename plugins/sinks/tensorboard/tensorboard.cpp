@@ -163,7 +163,9 @@ class Tensorboard : public tenon::MetricSink {
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("folder", &Options::folder)
         .non_empty()
-        .doc("folder of the event file; a relative one is in the run folder");
+        .doc(
+            "folder of the event file, made where it is missing; a relative one is in the run "
+            "folder");
   }
 
   explicit Tensorboard(const Options& options) : folder_(options.folder) {}

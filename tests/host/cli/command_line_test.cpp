@@ -82,6 +82,27 @@ TEST_CASE("each action has its option", "[cli]") {
   CHECK(explain.explain_id == "recipe.syntax");
 }
 
+TEST_CASE("keys of the recipe are described as a table for a page", "[cli]") {
+  const CommandLine all = parse_command_line({"--describe", "recipe", "--markdown"});
+  CHECK(all.describe_kind.empty());
+  CHECK(all.describe_keys.empty());
+  CHECK(all.is_markdown);
+  CHECK(parse_command_line({"--describe", "recipe:train,eval", "--markdown"}).describe_keys ==
+        Words{"train", "eval"});
+  CHECK_THAT(failure({"--describe", "recipe:train"}), contains_text("goes with --markdown"));
+  CHECK_THAT(failure({"--describe", "loss:mse", "--json", "--markdown"}),
+             contains_text("contradict each other"));
+  CHECK_THAT(failure({"--recipe", "a.json", "--markdown"}), contains_text("goes with --describe"));
+  CHECK_THAT(failure({"--list-plugins", "--markdown"}), contains_text("has no effect"));
+}
+
+TEST_CASE("a schema is printed without a recipe", "[cli]") {
+  const CommandLine line = parse_command_line({"--print-schema", "--plugin-dir", "p"});
+  CHECK(line.action == Action::kPrintSchema);
+  CHECK(line.plugin_dirs == Words{"p"});
+  CHECK_THAT(failure({"--print-schema", "--recipe", "a.json"}), contains_text("has no effect"));
+}
+
 TEST_CASE("two traces are compared, and not one or three", "[cli]") {
   const CommandLine line = parse_command_line({"--trace-diff", "a", "b"});
   CHECK(line.action == Action::kTraceDiff);

@@ -28,6 +28,7 @@ class Described {
 
   std::string text() const { return component_text(component_); }
   std::string json() const { return component_json(component_); }
+  std::string markdown() const { return component_markdown(component_); }
 
   // The rows of the options, without what stands above them.
   std::string table() const {
@@ -198,6 +199,31 @@ TEST_CASE("a plugin that crashes cannot be described, and that is all", "[cli]")
   zoo.add("crashes_in_entry");
   PluginRegistry registry(zoo.setup(Vetting::kOnDemand));
   CHECK_THAT(error_of(registry, "loss", "zoo"), contains_text("[plugin.crashed]"));
+}
+
+TEST_CASE("a component's options are a table for a page", "[cli]") {
+  CHECK(Described(R"({"type": "object", "properties": {"a": {"type": "boolean", "default": true,
+                      "description": "whether"}}})")
+            .markdown() ==
+        "| option | type | default | meaning |\n"
+        "|---|---|---|---|\n"
+        "| `a` | boolean | `true` | whether |\n");
+  CHECK(Described("").markdown() == "It takes no options.\n");
+}
+
+TEST_CASE("keys of the recipe are a table for a page", "[cli]") {
+  const std::string table = recipe_markdown({"sinks", "seed"});
+  CHECK_THAT(table, contains_text("| `seed` | integer ≥ 0 | `1` |"));
+  CHECK_THAT(table, contains_text("| `sinks[].type` | string | required |"));
+  CHECK_THAT(table, !contains_text("`hooks`"));
+  CHECK(recipe_markdown({}).size() > table.size());
+  try {
+    (void)recipe_markdown({"trian"});
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.id() == "usage.bad_option");
+    CHECK_THAT(error.message(), contains_text("did you mean \"train\"?"));
+  }
 }
 
 }  // namespace tenon
