@@ -36,7 +36,7 @@ SIMD_INLINE void store(Bf16* to, Floats x) {
 }
 
 SIMD_INLINE Floats splat(float x) {
-  return Floats{} + x;
+  return x - Floats{};  // not a sum: x + 0 is another number for -0, and so is computed
 }
 SIMD_INLINE Floats larger(Floats a, Floats b) {
   return a > b ? a : b;

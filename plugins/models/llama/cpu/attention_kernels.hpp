@@ -98,6 +98,17 @@ SIMD_INLINE void rotate_head(const float* __restrict in,
   }
 }
 
+// A head is too short for memcpy to pay.
+SIMD_INLINE void copy_row(const float* from, float* to, int64_t n) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    store(to + i, load(from + i));
+  }
+  if (i < n) {
+    store_part(to + i, load_part(from + i, n - i, 0.0f), n - i);
+  }
+}
+
 // to[i][t] = from[t][i] for kTileRows rows of `from`.
 SIMD_INLINE void transpose_rows(const float* __restrict from,
                                 int64_t from_row,
@@ -207,7 +218,7 @@ inline void take_keys(const Group& g) {
 inline void take_values(const Group& g, float* to) {
   for (int64_t t = 0; t < g.s.T; ++t) {
     const float* const from = g.in.qkv + g.at_v(t);
-    std::copy(from, from + g.s.E, to + t * g.width);
+    copy_row(from, to + t * g.width, g.s.E);
   }
 }
 
@@ -336,7 +347,7 @@ inline void run_backward(const AttentionInput& in,
       make_scores(g, block);
       for (int64_t r = 0; r < block.rows; ++r) {
         const float* const from = grad_y + g.at_y(first + r, h);
-        std::copy(from, from + g.s.E, g.grad_out + r * g.width);
+        copy_row(from, g.grad_out + r * g.width, g.s.E);
       }
       product(g.grad_out,
               g.width,
@@ -405,7 +416,7 @@ inline void run_backward(const AttentionInput& in,
     rotate_head(
         g.grad_k + t * g.width, grad_qkv + g.at_k(t), g.cos(t), g.sin(t), g.half, 1.0f, -1.0f);
     const float* const from = g.grad_v + t * g.width;
-    std::copy(from, from + g.s.E, grad_qkv + g.at_v(t));
+    copy_row(from, grad_qkv + g.at_v(t), g.s.E);
   }
 }
 
