@@ -6,10 +6,13 @@
 namespace tenon {
 
 AutocastGuard::AutocastGuard(at::Device device, std::optional<at::ScalarType> dtype)
-    : device_(device.type()),
-      was_enabled_(at::autocast::is_autocast_enabled(device_)),
-      was_cached_(at::autocast::is_autocast_cache_enabled()),
-      old_dtype_(at::autocast::get_autocast_dtype(device_)) {
+    : device_(device.type()), was_enabled_(at::autocast::is_autocast_enabled(device_)) {
+  is_changed_ = was_enabled_ || dtype.has_value();
+  if (!is_changed_) {
+    return;  // the usual case, which a small step would notice
+  }
+  was_cached_ = at::autocast::is_autocast_cache_enabled();
+  old_dtype_ = at::autocast::get_autocast_dtype(device_);
   at::autocast::set_autocast_enabled(device_, dtype.has_value());
   if (dtype.has_value()) {
     at::autocast::set_autocast_dtype(device_, *dtype);
@@ -18,6 +21,9 @@ AutocastGuard::AutocastGuard(at::Device device, std::optional<at::ScalarType> dt
 }
 
 AutocastGuard::~AutocastGuard() {
+  if (!is_changed_) {
+    return;
+  }
   at::autocast::set_autocast_enabled(device_, was_enabled_);
   at::autocast::set_autocast_dtype(device_, old_dtype_);
   at::autocast::set_autocast_cache_enabled(was_cached_);

@@ -24,8 +24,9 @@ class AutocastGuard {
  private:
   at::DeviceType device_;
   bool was_enabled_;
-  bool was_cached_;
-  at::ScalarType old_dtype_;
+  bool is_changed_ = false;
+  bool was_cached_ = false;
+  at::ScalarType old_dtype_ = at::kFloat;
 };
 
 }  // namespace tenon

@@ -191,44 +191,45 @@ void OptimizerDriver::update(double factor, const CallPlace& place, const at::Te
       }
     }
   }
-  std::vector<tenon_tensor*> parameters;
-  std::vector<const tenon_tensor*> grads;
-  std::vector<tenon_tensor*> slots;
-  std::vector<const tenon_tensor*> steps;
   auto piece = pieces_.begin();
   for (uint32_t i = 0; i < partitions_.size(); ++i) {
     const auto first = piece;
     piece = std::find_if(piece, pieces_.end(), [&](const Piece& p) { return p.partition != i; });
-    parameters.clear();
-    grads.clear();
-    slots.clear();
-    steps.clear();
+    parameter_handles_.clear();
+    grad_handles_.clear();
+    slot_handles_.clear();
+    step_handles_.clear();
     for (auto it = first; it != piece; ++it) {
       if (it->touched) {
-        parameters.push_back(borrow_mutable(it->data));
-        grads.push_back(borrow(it->grad));
-        steps.push_back(borrow(it->step));
+        parameter_handles_.push_back(borrow_mutable(it->data));
+        grad_handles_.push_back(borrow(it->grad));
+        step_handles_.push_back(borrow(it->step));
       }
     }
-    if (parameters.empty()) {
+    if (parameter_handles_.empty()) {
       continue;
     }
     const OptimizerProxy& optimizer = partitions_[i].optimizer;
     for (size_t s = 0; s < optimizer.info().slots.size(); ++s) {
       for (auto it = first; it != piece; ++it) {
         if (it->touched) {
-          slots.push_back(borrow_mutable(it->slots[s]));
+          slot_handles_.push_back(borrow_mutable(it->slots[s]));
         }
       }
     }
-    lrs_[i].fill_(partitions_[i].lr * factor);
+    const double lr = partitions_[i].lr * factor;
+    if (lrs_[i].is_cpu()) {
+      *lrs_[i].mutable_data_ptr<double>() = lr;
+    } else {
+      lrs_[i].fill_(lr);
+    }
     tenon_update_args args{};
     args.struct_size = sizeof(args);
-    args.num_pieces = parameters.size();
-    args.parameters = parameters.data();
-    args.grads = grads.data();
-    args.slots = slots.data();
-    args.steps = steps.data();
+    args.num_pieces = parameter_handles_.size();
+    args.parameters = parameter_handles_.data();
+    args.grads = grad_handles_.data();
+    args.slots = slot_handles_.data();
+    args.steps = step_handles_.data();
     args.lr = borrow(lrs_[i]);
     args.found_inf = found_inf.defined() ? borrow(found_inf) : nullptr;
     frames_[i].move_to(place);

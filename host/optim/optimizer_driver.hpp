@@ -60,6 +60,11 @@ class OptimizerDriver {
   at::Tensor steps_;               // [pieces] f32: updates applied
   std::vector<at::Tensor> lrs_;    // by partition, [] f64
   std::vector<ExecFrame> frames_;  // by partition
+  // Call arguments, kept to save allocations.
+  std::vector<tenon_tensor*> parameter_handles_;
+  std::vector<const tenon_tensor*> grad_handles_;
+  std::vector<tenon_tensor*> slot_handles_;
+  std::vector<const tenon_tensor*> step_handles_;
 };
 
 }  // namespace tenon

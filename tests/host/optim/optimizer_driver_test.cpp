@@ -18,6 +18,7 @@ struct TestOptimizer {
   uint32_t needs = TENON_OPTIMIZER_ELEMENTWISE;
   std::vector<std::vector<double>> steps;  // of each call: the counters of its pieces
   std::vector<std::vector<int64_t>> sizes;
+  std::vector<double> found;  // of each call: found_inf, where there is one
 
   static tenon_status* describe(void* self, tenon_optimizer_info* out) {
     static const tenon_slot_spec slot = {
@@ -31,6 +32,9 @@ struct TestOptimizer {
     auto& test = *static_cast<TestOptimizer*>(self);
     test.steps.emplace_back();
     test.sizes.emplace_back();
+    if (args->found_inf != nullptr) {
+      test.found.push_back(tensor_of(args->found_inf).item<double>());
+    }
     for (size_t i = 0; i < args->num_pieces; ++i) {
       at::Tensor p = tensor_of(args->parameters[i]);
       p.sub_(tensor_of(args->grads[i]) * tensor_of(args->lr).item<double>());
@@ -97,6 +101,21 @@ TEST_CASE("a parameter without a gradient is not touched, and keeps a counter of
   CHECK(groups[0].data()[0].item<float>() == -3);
   CHECK(groups[0].data()[16].item<float>() == -2);
   CHECK(groups[0].data()[32].item<float>() == -3);
+}
+
+TEST_CASE("an update that the device finds not finite advances no counter", "[optim]") {
+  TestOptimizer test;
+  auto groups = three_parameters();
+  OptimizerDriver driver(one(test, 1), groups, ExecBase{});
+  for (const float found : {0.0F, 1.0F, 0.0F}) {
+    for (size_t e = 0; e < 3; ++e) {
+      groups[0].add_grad(e, at::ones({16}));
+    }
+    driver.update(1, {1, 0, true}, at::scalar_tensor(found, at::kFloat));
+    groups[0].clear_grads();
+  }
+  CHECK(test.steps == std::vector<std::vector<double>>{{1}, {1}, {2}});
+  CHECK(test.found == std::vector<double>{0, 1, 0});
 }
 
 TEST_CASE("an optimizer of matrices gets whole parameters in their shapes", "[optim]") {
