@@ -69,14 +69,29 @@ void list_plugins(const CommandLine& line) {
   print(line.is_json ? plugin_list_json(plugins) : plugin_table(plugins, folders));
 }
 
+// Calls `find`, and tells of the plugins that were refused: first, since one of them may be why it
+// fails, but not of the one that the failure itself is about.
+template <class Find>
+auto telling_of_refused(const PluginRegistry& registry, Find find) -> decltype(find()) {
+  try {
+    decltype(auto) found = find();
+    registry.warn_of_refused();
+    return found;
+  } catch (const Error& error) {
+    registry.warn_of_refused(error.what());
+    throw;
+  }
+}
+
 void describe(const CommandLine& line) {
   if (line.describe_kind.empty()) {
     print(recipe_markdown(line.describe_keys));
     return;
   }
   PluginRegistry registry(plugin_setup(line, Vetting::kOnDemand));
-  const LoadedComponent& component =
-      component_to_describe(registry, line.describe_kind, line.describe_type);
+  const LoadedComponent& component = telling_of_refused(registry, [&]() -> const LoadedComponent& {
+    return component_to_describe(registry, line.describe_kind, line.describe_type);
+  });
   print(line.is_json       ? component_json(component)
         : line.is_markdown ? component_markdown(component)
                            : component_text(component));
@@ -91,7 +106,8 @@ void print_schema(const CommandLine& line) {
 ExitCode run(const CommandLine& line, const std::string& command) {
   RecipeDraft draft = read_recipe({.path = line.recipe, .sets = line.sets});
   PluginRegistry registry(plugin_setup(line, Vetting::kEarly));
-  const Recipe recipe = check_recipe(std::move(draft), registry);
+  const Recipe recipe =
+      telling_of_refused(registry, [&] { return check_recipe(std::move(draft), registry); });
   if (line.action == Action::kPrintRecipe) {
     print(frozen_recipe(recipe));
     return ExitCode::kDone;

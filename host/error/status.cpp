@@ -2,6 +2,7 @@
 
 #include "host/error/status.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <new>
 
@@ -110,7 +111,8 @@ tenon_status* status_of_current_exception(const tenon_host* host) noexcept {
 }
 
 std::string_view what_without_backtrace(std::string_view what) noexcept {
-  return what.substr(0, what.find("\nException raised from"));
+  // Failed enforcements, as those of the CPU allocator, have no line that leads to the frames.
+  return what.substr(0, std::min(what.find("\nException raised from"), what.find("\nframe #0: ")));
 }
 
 const tenon_status_api* status_service() noexcept {

@@ -25,8 +25,9 @@ std::string time_stamp() {
 }
 
 [[noreturn]] void fail(const std::string& path, const std::string& reason) {
-  throw Error("run.dir_unwritable",
-              "cannot write to " + path + ": " + reason + "; choose another --run-dir");
+  throw Error(
+      "run.dir_unwritable",
+      "cannot write to " + path + ": " + reason + "; make room, or choose another --run-dir");
 }
 
 }  // namespace

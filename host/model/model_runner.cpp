@@ -12,6 +12,7 @@
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/plugin/model_proxy.hpp"
+#include "host/plugin/plugin_gradients.hpp"
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
@@ -21,7 +22,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/irange.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <utility>
@@ -182,6 +182,7 @@ bool ModelRunner::is_recomputed(uint32_t b) const {
 }
 
 void ModelRunner::read_fields(const Batch& batch) {
+  num_samples_ = static_cast<int64_t>(batch.samples);
   for (const auto v : c10::irange(static_cast<uint32_t>(graph_.values.size()))) {
     if (graph_.values[v].source_kind == TENON_SOURCE_BATCH && !graph_.values[v].users.empty()) {
       values_[v] = field_of(v, batch);
@@ -300,6 +301,7 @@ void ModelRunner::run_block(uint32_t b, bool record, bool is_recompute, Tape& ta
   if (place_.is_train && !is_recompute) {
     for (size_t i = 0; i < next_buffers.size(); ++i) {
       if (next_buffers[i].defined()) {
+        check_buffer(b, i, next_buffers[i]);
         store_.buffer(block.buffers[i]).copy_(next_buffers[i].detach());
       }
     }
@@ -332,6 +334,8 @@ void ModelRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) c
                            wanted.has_value() && c10::isFloatingType(*wanted);
   if (!output.defined()) {
     wrong = "was not returned";
+  } else if (output.device() != store_.device()) {
+    wrong = "is on " + output.device().str() + ", but the run is on " + store_.device().str();
   } else if (!is_autocast && value.dtype < TENON_CLASS_FIRST &&
              static_cast<uint32_t>(output.scalar_type()) != value.dtype) {
     wrong = std::string("is ") + c10::toString(output.scalar_type()) + ", but was declared as " +
@@ -344,15 +348,31 @@ void ModelRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) c
     const auto& axes = *value.axes;
     bool fits = static_cast<size_t>(output.dim()) == axes.size();
     for (size_t d = 0; fits && d < axes.size(); ++d) {
-      fits = axes[d].size < 0 || axes[d].size == output.size(static_cast<int64_t>(d));
+      const int64_t wanted_size = axes[d].size >= 0     ? axes[d].size
+                                  : axes[d].name == "B" ? num_samples_
+                                                        : -1;
+      fits = wanted_size < 0 || wanted_size == output.size(static_cast<int64_t>(d));
     }
     if (!fits) {
-      wrong = "has the shape " + shape_text(output.sizes()) + ", which is not what was declared";
+      wrong = "has the shape " + shape_text(output.sizes()) + ", but was declared as " +
+              describe({value.dtype, &axes}) + ", in a batch of " + std::to_string(num_samples_) +
+              " samples";
     }
   }
   if (!wrong.empty()) {
-    throw Error("plugin.bad_result",
-                "output '" + value.name + "' of block '" + block.name + "' " + wrong);
+    model_.instance().identity().fail_result("output '" + value.name + "' of block '" + block.name +
+                                             "' " + wrong);
+  }
+}
+
+void ModelRunner::check_buffer(uint32_t b, size_t i, const at::Tensor& next) const {
+  const ModelBlock& block = graph_.blocks[b];
+  const at::Tensor& buffer = store_.buffer(block.buffers[i]);
+  if (next.sizes() != buffer.sizes() || next.device() != buffer.device()) {
+    model_.instance().identity().fail_result(
+        "block '" + block.name + "' gave for its buffer '" + graph_.buffers[block.buffers[i]].name +
+        "' " + shape_text(next.sizes()) + " on " + next.device().str() + "; the buffer is " +
+        shape_text(buffer.sizes()) + " on " + buffer.device().str());
   }
 }
 
@@ -446,15 +466,9 @@ void ModelRunner::backward_by_autograd(uint32_t b,
   }
   std::vector<at::Tensor> result;
   try {
-    result = torch::autograd::grad(outputs,
-                                   wrt,
-                                   seeds,
-                                   /*retain_graph=*/false,
-                                   /*create_graph=*/false,
-                                   /*allow_unused=*/true);
-  } catch (const c10::Error& error) {
-    throw Error("plugin.failed",
-                "backward of block '" + block.name + "': " + error.what_without_backtrace());
+    result = plugin_gradients(model_.instance().identity(), outputs, wrt, seeds);
+  } catch (const Error& error) {
+    throw error.with_context("backward of block '" + block.name + "'");
   }
   // Inputs from the last to the first: the order in which one graph would have added them.
   for (size_t i = wrt_inputs.size(); i-- > 0;) {
@@ -529,11 +543,11 @@ void ModelRunner::backward_by_hand(uint32_t b, Tape& tape, std::vector<at::Tenso
   const auto of_inputs = take_all(grad_inputs);
   const auto of_parameters = take_all(grad_parameters);
   const auto check = [&](const at::Tensor& grad, at::IntArrayRef shape, const std::string& name) {
-    if (grad.sizes() != shape) {
-      throw Error("plugin.bad_result",
-                  "backward of block '" + block.name + "' gave a gradient of " +
-                      shape_text(grad.sizes()) + " for '" + name + "', which is " +
-                      shape_text(shape));
+    if (grad.sizes() != shape || grad.device() != store_.device() || !grad.is_floating_point()) {
+      model_.instance().identity().fail_result(
+          "backward of block '" + block.name + "' gave a gradient of " + shape_text(grad.sizes()) +
+          " " + c10::toString(grad.scalar_type()) + " on " + grad.device().str() + " for '" + name +
+          "', which is " + shape_text(shape) + " on " + store_.device().str());
     }
   };
   for (size_t i = 0; i < of_inputs.size(); ++i) {

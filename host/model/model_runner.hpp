@@ -81,6 +81,7 @@ class ModelRunner {
   void read_fields(const Batch& batch);
   void run_block(uint32_t b, bool record, bool is_recompute, Tape& tape);
   void check_output(uint32_t b, size_t i, const at::Tensor& output) const;
+  void check_buffer(uint32_t b, size_t i, const at::Tensor& next) const;
   std::optional<at::ScalarType> border_dtype(uint32_t v) const;
   at::Tensor at_border(uint32_t v, const at::Tensor& output) const;
   void backward_block(uint32_t b, double aux_scale);
@@ -100,6 +101,7 @@ class ModelRunner {
   std::optional<at::ScalarType> autocast_dtype_;
   RecomputeMode recompute_;
   CallPlace place_;
+  int64_t num_samples_ = 0;  // of the batch under way
 
   std::vector<bool> needs_grad_;  // by value
   std::vector<at::Tensor> values_;

@@ -6,6 +6,7 @@
 
 #include "host/error/catalogue.hpp"
 #include "host/plugin/options_service.hpp"
+#include "host/tensor/torch_guard.hpp"
 
 namespace tenon {
 namespace {
@@ -24,19 +25,38 @@ std::string ComponentIdentity::describe() const {
          plugin.version + ", " + plugin.file + ")";
 }
 
-void ComponentIdentity::fail(tenon_status* status_own) const {
+void ComponentIdentity::fail(tenon_status* status_own, std::string_view function) const {
   const StatusText status = take(status_own);
-  std::string text =
-      describe() + ": " +
-      (status.message.empty() ? std::string("the call failed without a message") : status.message);
+  const bool is_out_of_memory = status.code == TENON_OUT_OF_MEMORY;
+  std::string text = describe() + ": ";
+  if (status.message.empty()) {
+    text.append(function).append(" failed without a message");
+  } else if (is_out_of_memory) {
+    text += out_of_memory_text(status.message);
+  } else {
+    // What nobody expected does not say where it came from.
+    if (status.code == TENON_INTERNAL) {
+      text.append(function).append(" failed: ");
+    }
+    text += what_without_backtrace(status.message);
+  }
   const bool is_ours = find_error(status.id) != nullptr;
-  if (!is_ours && !status.id.empty()) {
+  if (!is_out_of_memory && !is_ours && !status.id.empty()) {
     text += " [" + status.id + "]";
   }
   if (!status.file.empty()) {
     text += " at " + std::string(base_name(status.file)) + ":" + std::to_string(status.line);
   }
-  throw PluginError(status.code, is_ours ? status.id : "plugin.failed", std::move(text), status.id);
+  // One id for whoever watches runs, whichever allocator it was that had nothing left.
+  if (is_out_of_memory) {
+    text += "; make /data/batch_size, /data/prefetch or the model smaller";
+  }
+  throw PluginError(status.code,
+                    is_out_of_memory ? "run.out_of_memory"
+                    : is_ours        ? status.id
+                                     : "plugin.failed",
+                    std::move(text),
+                    status.id);
 }
 
 void ComponentIdentity::fail_result(std::string_view what) const {

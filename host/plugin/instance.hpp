@@ -47,11 +47,12 @@ class ComponentIdentity {
   // `loss "cross_entropy" (plugin org.tenon.cross_entropy 0.1.0, build/plugins/cross_entropy.so)`.
   std::string describe() const;
 
-  // Throws what `status` says as a PluginError, and releases it.
-  [[noreturn]] void fail(tenon_status* status_own) const;
-  void check(tenon_status* status_own) const {
+  // Throws what `status` says as a PluginError, and releases it. `function` is named where the
+  // status does not say what failed.
+  [[noreturn]] void fail(tenon_status* status_own, std::string_view function = "the call") const;
+  void check(tenon_status* status_own, std::string_view function = "the call") const {
     if (status_own != nullptr) [[unlikely]] {
-      fail(status_own);
+      fail(status_own, function);
     }
   }
 
@@ -62,10 +63,12 @@ class ComponentIdentity {
   // Threads  [any]
   template <class Body>
   void call(const char* function, Body&& body) const {
-    check([&] {
+    tenon_status* status = nullptr;
+    {
       const CallScope scope(*component_, function);
-      return body();
-    }());
+      status = body();
+    }
+    check(status, function);
   }
 
   // Throws plugin.bad_result: "loss ... : `what`".

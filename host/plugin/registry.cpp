@@ -24,18 +24,6 @@ bool is_named(const PluginInfo& plugin, std::string_view kind, std::string_view 
          plugin.offers({std::string(kind), std::string(name.substr(slash + 1))});
 }
 
-void warn_of_refused(std::span<const PluginInfo> plugins) {
-  std::set<std::string> told;  // two files with one id are refused for one reason
-  for (const PluginInfo& plugin : plugins) {
-    if (plugin.refusal && told.insert(plugin.refusal->what()).second) {
-      log_warning(plugin.refusal->what());
-      if (!plugin.details.empty()) {
-        log_debug(plugin.file + " printed:\n" + plugin.details);
-      }
-    }
-  }
-}
-
 }  // namespace
 
 PluginRegistry::PluginRegistry(PluginSetup setup) : setup_(std::move(setup)) {
@@ -50,7 +38,6 @@ PluginRegistry::PluginRegistry(PluginSetup setup) : setup_(std::move(setup)) {
     }
     vet(all);
   }
-  warn_of_refused(plugins_);
 }
 
 PluginRegistry::~PluginRegistry() = default;
@@ -80,6 +67,19 @@ void PluginRegistry::vet(const std::vector<PluginInfo*>& plugins) {
     }
   }
   cache_->save();
+}
+
+void PluginRegistry::warn_of_refused(std::string_view told) const {
+  std::set<std::string> reasons;  // two files with one id are refused for one reason
+  for (const PluginInfo& plugin : plugins_) {
+    if (plugin.refusal && told.find(plugin.refusal->message()) == std::string_view::npos &&
+        reasons.insert(plugin.refusal->what()).second) {
+      log_warning(plugin.refusal->what());
+      if (!plugin.details.empty()) {
+        log_debug(plugin.file + " printed:\n" + plugin.details);
+      }
+    }
+  }
 }
 
 void PluginRegistry::refuse(PluginInfo& plugin, const Verdict& verdict) {

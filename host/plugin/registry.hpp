@@ -57,13 +57,17 @@ using FindResult =
 
 class PluginRegistry {
  public:
-  // Scans, vets, and logs a warning line for each plugin that is refused.
+  // Scans, and vets.
   //
   // Errors   plugin.dir_unreadable, usage.bad_option
   explicit PluginRegistry(PluginSetup setup);
   PluginRegistry(const PluginRegistry&) = delete;
   PluginRegistry& operator=(const PluginRegistry&) = delete;
   ~PluginRegistry();
+
+  // Logs a warning line for each plugin that is refused, but for those whose reason stands in
+  // `told`: the text of an error that is told anyway.
+  void warn_of_refused(std::string_view told = {}) const;
 
   // Finds a component by kind and name, a name being a type or "plugin-id/type", and loads its
   // plugin. Plugins that are refused do not make a name ambiguous.

@@ -9,6 +9,8 @@
 #include "host/error/status.hpp"
 
 #include <exception>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -24,6 +26,16 @@ namespace tenon {
 //                        checks throw
 //   context  goes before the message, as in "aten::add.Tensor: "
 tenon_status* status_of_torch_exception(const tenon_host* host, const char* context) noexcept;
+
+// The status of an exception that may be a plugin's, thrown where nobody guards it: of what it is,
+// only std::exception is believed. Without an id; to be called inside a catch block.
+//   out of memory  TENON_OUT_OF_MEMORY
+//   others         TENON_INTERNAL
+tenon_status* status_of_foreign_exception(const tenon_host* host) noexcept;
+
+// What was asked for in vain, of a text that says so: "could not allocate 64.0 GiB"; else the text
+// without its backtrace.
+std::string out_of_memory_text(std::string_view what);
 
 // True of std::bad_alloc, and of what libtorch's allocators throw.
 bool is_out_of_memory(const std::exception& error) noexcept;
@@ -42,6 +54,17 @@ template <class Body>
     }
   } catch (...) {
     return status_of_torch_exception(host, context);
+  }
+}
+
+// `guard` for a body that may run a plugin's code without a guard of its own: nodes of autograd.
+template <class Body>
+[[nodiscard]] tenon_status* foreign_guard(const tenon_host* host, Body&& body) noexcept {
+  try {
+    std::forward<Body>(body)();
+    return nullptr;
+  } catch (...) {
+    return status_of_foreign_exception(host);
   }
 }
 

@@ -3,13 +3,14 @@
 
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
+#include "host/plugin/plugin_gradients.hpp"
 #include "host/tensor/handle.hpp"
+#include "host/tensor/shape_text.hpp"
 #include "host/tensor/trace_span.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 
@@ -26,6 +27,11 @@ namespace {
 
 std::string loss_text(const NamedLoss& loss) {
   return "loss '" + loss.name + "' (" + loss.proxy.instance().type() + ")";
+}
+
+std::string text_of(const at::Tensor& tensor) {
+  return std::string(c10::toString(tensor.scalar_type())) + " " + shape_text(tensor.sizes()) +
+         " on " + tensor.device().str();
 }
 
 }  // namespace
@@ -78,8 +84,9 @@ at::Tensor LossSet::count_one(Entry& entry, const CallPlace& place) {
   entry.frame.move_to(place);
   at::Tensor count = take_handle(
       entry.loss.proxy.count(entry.frame.exec(), entry.binding.handles(), entry.binding.size()));
-  if (count.numel() != 1) {
-    entry.loss.proxy.instance().identity().fail_result("count gave a tensor that is no scalar");
+  if (count.numel() != 1 || count.is_complex() || count.is_meta()) {
+    entry.loss.proxy.instance().identity().fail_result("count gave " + text_of(count) +
+                                                       "; it must give a real scalar");
   }
   return count.reshape({}).to(at::kDouble);
 }
@@ -121,12 +128,11 @@ std::vector<at::Tensor> LossSet::compute(const ModelRunner& runner,
     entry.sum = take_handle(
         proxy.compute(entry.frame.exec(), entry.binding.handles(), entry.binding.size()));
     const at::ScalarType least = compute_dtype_ == at::kDouble ? at::kDouble : at::kFloat;
-    if (entry.sum.numel() != 1 || !entry.sum.is_floating_point() ||
+    if (entry.sum.numel() != 1 || !entry.sum.is_floating_point() || entry.sum.is_meta() ||
         c10::elementSize(entry.sum.scalar_type()) < c10::elementSize(least)) {
-      proxy.instance().identity().fail_result(
-          std::string("compute gave ") + c10::toString(entry.sum.scalar_type()) + " of " +
-          std::to_string(entry.sum.numel()) + " elements; it must give a scalar of " +
-          c10::toString(least) + ", whatever the dtype of its inputs");
+      proxy.instance().identity().fail_result("compute gave " + text_of(entry.sum) +
+                                              "; it must give a scalar of " + c10::toString(least) +
+                                              ", whatever the dtype of its inputs");
     }
     sums.push_back(entry.sum.detach().reshape({}));
     if (!place.is_train) {
@@ -174,18 +180,19 @@ void LossSet::backward(ModelRunner& runner, const std::vector<at::Tensor>& seeds
       take_all();
       for (size_t k = 0; k < wanted.size(); ++k) {
         grads[k] = guards[wanted[k]].take();
-        if (grads[k].defined() && grads[k].sizes() != leaves[k].sizes()) {
+        if (grads[k].defined() &&
+            (grads[k].sizes() != leaves[k].sizes() || grads[k].device() != leaves[k].device() ||
+             !grads[k].is_floating_point())) {
           proxy.instance().identity().fail_result(
-              "backward gave a gradient of another shape than the input");
+              "backward gave the gradient " + text_of(grads[k]) + " for input number " +
+              std::to_string(wanted[k]) + ", which is " + text_of(leaves[k]));
         }
       }
     } else if (!leaves.empty() && entry.sum.requires_grad()) {
       try {
-        grads =
-            torch::autograd::grad({entry.sum}, leaves, {seed}, false, false, /*allow_unused=*/true);
-      } catch (const c10::Error& error) {
-        throw Error("plugin.failed",
-                    "backward of " + loss_text(entry.loss) + ": " + error.what_without_backtrace());
+        grads = plugin_gradients(proxy.instance().identity(), {entry.sum}, leaves, {seed});
+      } catch (const Error& error) {
+        throw error.with_context("backward of " + loss_text(entry.loss));
       }
     }
     for (size_t k = wanted.size(); k-- > 0;) {

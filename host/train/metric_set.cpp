@@ -113,6 +113,14 @@ MetricSet::MetricSet(std::vector<NamedMetric> metrics,
 
 MetricSet::~MetricSet() = default;
 
+std::vector<std::string> MetricSet::evaluation_figures() const {
+  std::vector<std::string> names;
+  for (const auto& entry : entries_) {
+    names.insert(names.end(), entry->names.begin(), entry->names.end());
+  }
+  return names;
+}
+
 void MetricSet::check_fields(const std::vector<FieldInfo>& fields,
                              const std::string& dataset) const {
   for (const auto& entry : entries_) {

@@ -49,6 +49,9 @@ class MetricSet {
   // NAME/run since the run did, as far as metrics declare them.
   const std::vector<std::string>& training_figures() const { return training_figures_; }
 
+  // The same of an evaluation, without its prefix.
+  std::vector<std::string> evaluation_figures() const;
+
   // An evaluation: begin, each batch after its forward, end. `end` is a collective call, and gives
   // the same on all ranks; it waits for the device.
   // Errors  PluginError, plugin.bad_result

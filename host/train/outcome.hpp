@@ -28,6 +28,7 @@ struct Outcome {
   std::string error_id;  // "" where there was none
   RunState state;
   double seconds = 0;
+  long lost_records = 0;                       // of figures, that some sink could not write
   std::map<std::string, double> last_metrics;  // the last value of each figure
   NonFiniteCount non_finite;
   std::string parameters_hash;  // "" where there were none

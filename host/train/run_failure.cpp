@@ -15,8 +15,9 @@ Error run_failure(const std::exception& exception) {
   }
   if (is_out_of_memory(exception)) {
     return Error("run.out_of_memory",
-                 "the machine, or the limit that this process has, has no memory left; use a "
-                 "smaller batch or model, or \"recompute\": \"blocks\"");
+                 "the machine, or the limit that this process has, has no memory left (" +
+                     out_of_memory_text(exception.what()) +
+                     "); use a smaller batch or model, or \"recompute\": \"blocks\"");
   }
   if (const auto* const error = dynamic_cast<const c10::Error*>(&exception)) {
     return Error("run.operator_failed", error->what_without_backtrace());

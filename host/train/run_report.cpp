@@ -56,6 +56,9 @@ std::string last_line(const RunReport& report, const Outcome& outcome) {
       line += "; " + name + " " + value;
     }
   }
+  if (outcome.lost_records > 0) {
+    line += "; " + std::to_string(outcome.lost_records) + " writes of figures failed";
+  }
   return line + "; " + report.run_dir;
 }
 
@@ -75,6 +78,7 @@ std::string summary_json(const RunReport& report, const Outcome& outcome) {
   summary["samples"] = outcome.state.samples;
   summary["tokens"] = outcome.state.tokens;
   summary["seconds"] = outcome.seconds;
+  summary["lost_records"] = outcome.lost_records;
   ordered_json metrics = ordered_json::object();
   for (const auto& [name, value] : outcome.last_metrics) {
     metrics[name] = number(value);

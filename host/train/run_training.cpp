@@ -7,6 +7,7 @@
 #include "host/device/precision.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
+#include "host/metrics/metric_book.hpp"
 #include "host/metrics/run_folder.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/watchdog.hpp"
@@ -130,6 +131,7 @@ class Run {
     map_model_inputs();
     losses_.emplace(std::move(losses), graph_, recipe_.model.name, exec_);
     metric_set_.emplace(std::move(metrics), graph_, recipe_.model.name, exec_);
+    check_figure_names();
     check_fields(train_set_->source());
     for (RunDataset& set : eval_sets_) {
       check_fields(set.source());
@@ -195,8 +197,13 @@ class Run {
     }
     try {
       folder.write("summary.json", summary_json(report, outcome));
-    } catch (const Error& error) {
-      log_warning(error.what());
+    } catch (const Error& error) {  // whoever reads it would take the run for one that never ended
+      log_error(error.what());
+      if (outcome.code == ExitCode::kDone) {
+        outcome.code = ExitCode::kFailed;
+        outcome.reason = error.what();
+        outcome.error_id = error.id();
+      }
     }
     const std::string line = last_line(report, outcome);
     progress.say(line);
@@ -235,6 +242,33 @@ class Run {
                         "', which \"inputs\" maps to '" + field + "'");
       }
       value->source = field;
+    }
+  }
+
+  // Figures are first written when training has begun, those of an evaluation long after.
+  void check_figure_names() const {
+    std::vector<std::string> names = metric_set_->training_figures();
+    std::vector<std::string> prefixes = {""};
+    for (const EvalSetUse& set : recipe_.data.eval) {
+      prefixes.push_back(eval_prefix(set));
+      for (const std::string& name : metric_set_->evaluation_figures()) {
+        names.push_back(prefixes.back() + name);
+      }
+    }
+    const bool has_names = losses_->size() > 1 || losses_->weight(0) != 1;
+    for (const std::string& prefix : prefixes) {
+      for (size_t i = 0; has_names && i < losses_->size(); ++i) {
+        names.push_back(prefix + "loss/" + losses_->name(i));
+      }
+    }
+    for (const std::string& name : names) {
+      if (!is_legal_metric_name(name)) {
+        throw Error("recipe.out_of_range",
+                    "the figure '" + name + "' would have a name of " +
+                        std::to_string(name.size()) +
+                        " characters, and 100 is the most; give the loss, the metric or the "
+                        "evaluation set in it a shorter \"name\"");
+      }
     }
   }
 

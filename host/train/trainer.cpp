@@ -92,6 +92,9 @@ LoopPlan plan_loop(const Recipe& recipe,
                 "is not in steps; "
                 "give /train/total_steps");
   }
+  if (lr_scheduler != nullptr) {
+    lr_scheduler->factor(0, plan.total_steps);  // whether its options go together, and with the run
+  }
   return plan;
 }
 
@@ -151,6 +154,7 @@ Outcome Trainer::run() {
   hooks_.fire_in_reverse(TENON_EVENT_END, outcome_.reason);
   parts_.train_data.close_window();
   parts_.sinks.flush();
+  outcome_.lost_records = parts_.sinks.num_lost();
   std::vector<std::string> reported = {"loss", "lr", "grad_norm"};
   for (const std::string& name : parts_.metric_set.training_figures()) {
     reported.push_back(name);
@@ -852,15 +856,17 @@ void Trainer::settle_wishes() {
   }
 }
 
+int Trainer::signal_received() const {
+  return parts_.signals != nullptr ? parts_.signals->received() : 0;
+}
+
 bool Trainer::is_interrupted() const {
-  const bool is_signalled = parts_.signals != nullptr && parts_.signals->received() != 0;
-  return is_signalled ||
+  return signal_received() != 0 ||
          (!train_.kill_switch.empty() && access(train_.kill_switch.c_str(), F_OK) == 0);
 }
 
 std::string Trainer::interruption_text() const {
-  const int signal = parts_.signals != nullptr ? parts_.signals->received() : 0;
-  if (signal != 0) {
+  if (const int signal = signal_received(); signal != 0) {
     return std::string("received ") + SignalWatch::name(signal);
   }
   return is_interrupted() ? "the kill switch " + train_.kill_switch + " is there"
@@ -878,9 +884,8 @@ void Trainer::act_on(const Decision& decision) {
     end_with(ExitCode::kDone, stop_reason_.empty() ? "a hook asked to stop" : stop_reason_);
   }
   // A signal during the step's computation acts at its end where nobody else has to be asked.
-  const bool is_signalled = parts_.collective.world_size() == 1 && parts_.signals != nullptr &&
-                            parts_.signals->received() != 0;
-  if (decision.has(Vote::kInterrupted) || is_signalled) {
+  const bool is_alone = parts_.collective.world_size() == 1;
+  if (decision.has(Vote::kInterrupted) || (is_alone && signal_received() != 0)) {
     end_with(ExitCode::kStopped, interruption_text());
   }
 }

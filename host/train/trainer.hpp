@@ -127,6 +127,7 @@ class Trainer final : private RunView {
   bool any_rank(bool mine);
   void settle_wishes();
   void act_on(const Decision& decision);
+  int signal_received() const;  // 0: none
   bool is_interrupted() const;
   std::string interruption_text() const;
   void vote_on_interruption();

@@ -2,8 +2,11 @@
 //
 // What the machine refuses: space on the disk, memory, a reader of the output. By limits of the
 // process, which bind for root too.
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "tests/recipes/host_run.hpp"
 #include "tests/support/catch.hpp"
@@ -29,6 +32,25 @@ TEST_CASE("a disk that is full while figures are written costs the figures, not 
   REQUIRE_FALSE(figures.empty());
   CHECK(figures.back() == '\n');  // no half a line
   CHECK(run.summary()["steps"] == 400);
+  const auto lost = run.summary()["lost_records"].get<int>();
+  CHECK(lost == 400 - static_cast<int>(std::ranges::count(figures, '\n')));
+  CHECK_THAT(run.last_line(), contains_text(std::to_string(lost) + " writes of figures failed"));
+}
+
+TEST_CASE("a summary that cannot be written is a failed run", "[faults]") {
+  // The command line stands in the summary, and nowhere else.
+  std::vector<std::string> arguments;
+  for (int i = 0; i < 2000; ++i) {
+    arguments.insert(arguments.end(), {"--set", "seed=1"});
+  }
+  const HostRun run(small_recipe(), arguments, {.file_size_limit = 16384});
+  INFO(run.result().err);
+  CHECK(run.result().exit_code == 5);
+  CHECK_THAT(run.result().err, contains_text("error: [run.dir_unwritable]"));
+  CHECK_THAT(run.result().err, contains_text("summary.json: File too large"));
+  CHECK_FALSE(std::filesystem::exists(run.run_dir() / "summary.json"));
+  CHECK_FALSE(std::filesystem::exists(run.run_dir() / "summary.json.tmp"));
+  CHECK(run.metrics().size() == 6);
 }
 
 TEST_CASE("a disk that is full from the beginning leaves no run folder", "[faults]") {
@@ -47,15 +69,15 @@ TEST_CASE("a run folder below a file is refused, for root too", "[faults]") {
   CHECK(run.result().exit_code == 2);
 }
 
-TEST_CASE("a model that asks for more memory than there is ends with 4, and is named", "[faults]") {
+TEST_CASE("a model that asks for more memory than there is ends with 5, and is named", "[faults]") {
   // 2^17 x 2^17 weights, 64 GiB, which this plugin takes by itself, of 16 GiB of addresses.
   const HostRun run(small_recipe(R"({"model": {"options": {"hidden": [131072, 131072]}}})"),
                     {},
                     {.memory_limit = std::uint64_t{16} << 30});
   INFO(run.result().err);
-  CHECK(run.result().exit_code == 4);
-  CHECK_THAT(run.result().err, contains_text("model \"mlp\""));
-  CHECK_THAT(run.result().err, contains_text("can't allocate memory"));
+  CHECK(run.result().exit_code == 5);
+  CHECK_THAT(run.result().err, contains_text("[run.out_of_memory] model \"mlp\""));
+  CHECK_THAT(run.result().err, contains_text("could not allocate 64.0 GiB"));
   CHECK_FALSE(std::filesystem::exists(run.run_dir()));
 }
 

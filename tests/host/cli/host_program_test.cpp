@@ -262,6 +262,17 @@ TEST_CASE("a plugin that crashes while it is loaded ends only a run that needs i
   CHECK_THAT(needed.err,
              contains_text("host: [plugin.crashed] the recipe needs loss \"zoo\": "
                            "zoo/crashes_in_entry.so"));
+  CHECK_THAT(needed.err, !contains_text("warning: "));  // it is told once
+  const SubprocessResult described =
+      desk.host(with_plugins({"--describe", "loss:zoo", "--plugin-dir", "zoo"}));
+  CHECK(described.exit_code == 4);
+  CHECK_THAT(described.err, !contains_text("warning: "));
+  // Where the type is not known, the plugin that was refused may be why.
+  desk.write("unknown.json", small_recipe("zoos"));
+  const SubprocessResult unknown =
+      desk.host(with_plugins({"--recipe", "unknown.json", "--plugin-dir", "zoo"}));
+  CHECK(unknown.exit_code == 3);
+  CHECK_THAT(unknown.err, contains_text("warning: [plugin.crashed] zoo/crashes_in_entry.so"));
   CHECK_FALSE(fs::exists(desk.path() / "runs"));
 }
 

@@ -113,6 +113,7 @@ TEST_CASE("a plugin that is not needed and crashes costs one line", "[plugin]") 
   zoo.add("crashes_in_entry");
   const LogCapture log(zoo.log_file());
   PluginRegistry registry(zoo.setup());
+  registry.warn_of_refused();
   CHECK(count_of(log.text(), "[plugin.crashed] " + zoo.path_of("crashes_in_entry")) == 1);
   CHECK(count_of(log.text(), "\n") == 1);
   CHECK(registry.get("loss", "half_square").type == "half_square");

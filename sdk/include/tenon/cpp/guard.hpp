@@ -17,6 +17,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -85,6 +86,14 @@ inline tenon_status* make_status(const tenon_host* host,
   return api == nullptr ? nullptr : api->make(host, code, id, message, file, line);
 }
 
+/* True of the text of a libtorch error that says there was no memory. Its CPU allocator throws
+ * what it throws for each other mistake, so that the text is all there is to go by.
+ * Threads [any] */
+inline bool says_out_of_memory(std::string_view what) noexcept {
+  return what.find("DefaultCPUAllocator: not enough memory") != std::string_view::npos ||
+         what.find("DefaultCPUAllocator: can't allocate memory") != std::string_view::npos;
+}
+
 /* Runs `body`, which returns nothing or a status, and turns what it throws into a status. Every
  * function that the host may call is one guard. Threads  [any] Owner    the caller of the guarded
  * function gets the status */
@@ -102,7 +111,9 @@ tenon_status* guard(const tenon_host* host, Body&& body) noexcept {
   } catch (const std::bad_alloc&) {
     return make_status(host, TENON_OUT_OF_MEMORY, "out_of_memory", "out of memory");
   } catch (const std::exception& e) {
-    return make_status(host, TENON_INTERNAL, "internal", e.what());
+    return says_out_of_memory(e.what())
+               ? make_status(host, TENON_OUT_OF_MEMORY, "out_of_memory", e.what())
+               : make_status(host, TENON_INTERNAL, "internal", e.what());
   } catch (...) {
     return make_status(host, TENON_INTERNAL, "internal", "an exception that is no std::exception");
   }

@@ -77,7 +77,11 @@ auto call_torch(Body&& body) {
   } catch (const c10::OutOfMemoryError& e) {
     throw Error(TENON_OUT_OF_MEMORY, "out_of_memory", e.what_without_backtrace());
   } catch (const c10::Error& e) {
-    throw Error(TENON_INVALID, "libtorch", e.what_without_backtrace());
+    const char* const what = e.what_without_backtrace();
+    if (says_out_of_memory(what)) {
+      throw Error(TENON_OUT_OF_MEMORY, "out_of_memory", what);
+    }
+    throw Error(TENON_INVALID, "libtorch", what);
   }
 }
 

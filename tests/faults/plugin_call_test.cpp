@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls into plugins that throw, answer with an error, or give what they must not. Each ends the
+// run with the name of the component, its plugin and what it said; none ends the process.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/recipes/host_run.hpp"
+#include "tests/support/catch.hpp"
+
+namespace tenon {
+namespace {
+
+struct Call {
+  std::string kind;  // as messages have it
+  std::string at;
+  int calls_before = 0;
+  bool is_before_step = false;  // made before the first step
+};
+
+// A recipe whose component of that kind is the faulty one.
+std::string faulty(const Call& call, const std::string& how) {
+  const std::string options = R"("at": ")" + call.at + R"(", "how": ")" + how +
+                              R"(", "calls_before": )" + std::to_string(call.calls_before);
+  const std::string use = R"({"type": "faulty", "options": {)" + options + "}}";
+  if (call.kind == "model") {
+    return small_recipe(R"({"model": {"type": "faulty", "options": {"in_features": null,
+      "hidden": null, "out_features": null, )" +
+                        options + "}}}");
+  }
+  if (call.kind == "dataset") {
+    return small_recipe(R"({"data": {"train": {"type": "faulty", "options": {"samples": null, )" +
+                        options + "}}}}");
+  }
+  if (call.kind == "optimizer") {
+    return small_recipe(R"({"optimizer": {"type": "faulty", "options": {"lr": 0.1, )" + options +
+                        "}}}");
+  }
+  if (call.kind == "tokenizer") {
+    return small_recipe(R"({"data": {"train": {"type": "text", "options": {"samples": null,
+      "path": "README.md", "sequence_length": 8, "tokenizer": )" +
+                        use + "}}}}");
+  }
+  const bool is_list = call.kind == "metric" || call.kind == "hook" || call.kind == "metric_sink";
+  const std::string key = call.kind == "metric_sink" ? "sinks"
+                          : is_list                  ? call.kind + "s"
+                                                     : call.kind;
+  return small_recipe("{\"" + key + "\": " + (is_list ? "[" + use + "]" : use) + "}");
+}
+
+std::string named(const std::string& kind, const std::string& type = "faulty") {
+  return kind + " \"" + type + "\" (plugin org.tenon.test.faulty 0.1.0, ";
+}
+
+const std::vector<Call>& calls() {
+  static const std::vector<Call> list = {
+      {"model", "create", 0, true},
+      {"model", "describe", 0, true},
+      {"model", "forward", 2},
+      {"model", "backward", 2},
+      {"loss", "create", 0, true},
+      {"loss", "describe", 0, true},
+      {"loss", "count", 2},
+      {"loss", "compute", 2},
+      {"loss", "backward", 2},
+      {"optimizer", "create", 0, true},
+      {"optimizer", "describe", 0, true},
+      {"optimizer", "update", 2},
+      {"metric", "create", 0, true},
+      {"metric", "describe", 0, true},
+      {"metric", "update", 2},
+      {"metric", "compute", 2},
+      {"metric_sink", "create", 0, true},
+      {"metric_sink", "open", 0, true},
+      {"lr_scheduler", "create", 0, true},
+      {"lr_scheduler", "factor", 3},
+      {"hook", "create", 0, true},
+      {"hook", "describe", 0, true},
+      {"hook", "on_event", 2},
+      {"dataset", "create", 0, true},
+      {"dataset", "describe", 0, true},
+      {"dataset", "size", 0, true},
+      {"dataset", "read", 3},
+  };
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("a call that fails, throws, or throws what is no exception is told with its component",
+          "[faults]") {
+  // Each throws what no handler but the last catches; the other two ways take turns.
+  size_t turn = 0;
+  for (const Call& call : calls()) {
+    const std::string turns = turn++ % 2 == 0 ? "error" : "exception";
+    for (const std::string& how : {std::string("foreign"), turns}) {
+      const std::string says = how == "foreign" ? "an exception that is no std::exception"
+                               : how == "error" ? "asked to fail at " + call.at
+                                                : "asked to throw at " + call.at;
+      const HostRun run(faulty(call, how));
+      INFO(call.kind << " " << call.at << " " << how << "\n" << run.result().err);
+      CHECK(run.result().exit_code == (call.is_before_step ? 4 : 5));
+      CHECK_THAT(run.result().err, contains_text("[plugin.failed] "));
+      CHECK_THAT(run.result().err, contains_text(named(call.kind)));
+      CHECK_THAT(run.result().err, contains_text(says));
+      if (how == "foreign") {  // the plugin cannot say where
+        CHECK_THAT(run.result().err, contains_text(call.at + " failed: "));
+      }
+      CHECK_THAT(run.result().err, !contains_text("frame #"));
+      if (!call.is_before_step) {
+        CHECK(run.summary()["error_id"] == "plugin.failed");
+        CHECK(run.file("metrics.jsonl").ends_with("}\n"));
+      } else if (call.at != "open") {  // a sink is opened in the run folder
+        CHECK_FALSE(std::filesystem::exists(run.run_dir()));
+      }
+    }
+  }
+}
+
+TEST_CASE("memory that a plugin does not get has the id of memory, and names the plugin",
+          "[faults]") {
+  for (const Call& call : calls()) {
+    // What libtorch's allocator throws takes other ways in a model and a loss alone.
+    const bool is_torch = call.kind == "model" || call.at == "backward";
+    for (const std::string how : {"bad_alloc", "huge"}) {
+      if (how == "huge" && !is_torch) {
+        continue;
+      }
+      const HostRun run(faulty(call, how));
+      INFO(call.kind << " " << call.at << " " << how << "\n" << run.result().err);
+      CHECK(run.result().exit_code == 5);
+      CHECK_THAT(run.result().err, contains_text("[run.out_of_memory] "));
+      CHECK_THAT(run.result().err, contains_text(named(call.kind)));
+      CHECK_THAT(run.result().err, contains_text("/data/batch_size"));
+      CHECK_THAT(run.result().err, !contains_text("frame #"));
+      if (how == "huge") {
+        CHECK_THAT(run.result().err, contains_text("could not allocate 131072.0 GiB"));
+      }
+    }
+  }
+}
+
+TEST_CASE("a model's output of a wrong shape, dtype or device is told with its block", "[faults]") {
+  const std::string wrong[][2] = {
+      {"dtype", "is Long, but the run computes in Float"},
+      {"device", "is on meta, but the run is on cpu"},
+      {"columns", "has the shape [4, 6], but was declared as compute dtype [B, 3]"},
+      {"rows", "has the shape [1, 3], but was declared as compute dtype [B, 3]"},
+  };
+  for (const auto& [how, says] : wrong) {
+    const HostRun run(faulty({"model", "forward", 2}, how));
+    INFO(how << "\n" << run.result().err);
+    CHECK(run.result().exit_code == 5);
+    CHECK_THAT(run.result().err, contains_text("[plugin.bad_result] " + named("model")));
+    CHECK_THAT(run.result().err, contains_text("output 'logits' of block 'only' " + says));
+  }
+  const HostRun nothing(faulty({"model", "forward", 2}, "nothing"));
+  CHECK(nothing.result().exit_code == 5);
+  CHECK_THAT(nothing.result().err, contains_text("is undefined"));
+}
+
+TEST_CASE("a model that reports nonsense sizes is refused before anything is allocated",
+          "[faults]") {
+  const std::string wrong[][2] = {{"negative", "'weight' has a negative size"},
+                                  {"overflow", "'weight' is larger than any memory"}};
+  for (const auto& [how, says] : wrong) {
+    const HostRun run(faulty({"model", "describe"}, how));
+    INFO(how << "\n" << run.result().err);
+    CHECK(run.result().exit_code == 4);
+    CHECK_THAT(run.result().err, contains_text("[model.bad_graph] " + named("model")));
+    CHECK_THAT(run.result().err, contains_text(says));
+    CHECK_FALSE(std::filesystem::exists(run.run_dir()));
+  }
+  const HostRun large(faulty({"model", "describe"}, "too large"));
+  INFO(large.result().err);
+  CHECK(large.result().exit_code == 5);
+  CHECK_THAT(large.result().err, contains_text("[run.out_of_memory]"));
+  CHECK_THAT(large.result().err, contains_text("could not allocate 65536.0 GiB"));
+}
+
+TEST_CASE("a loss that gives no scalar, or one that cannot be summed, is told", "[faults]") {
+  const std::string wrong[][3] = {
+      {"compute", "vector", "compute gave Float [3] on cpu; it must give a scalar of Float"},
+      {"compute", "dtype", "compute gave Long [] on cpu"},
+      {"compute", "device", "compute gave Float [] on meta"},
+      {"compute", "nothing", "compute returned success and no tensor"},
+      {"count", "vector", "count gave Double [3] on cpu"},
+      {"count", "device", "count gave Double [] on meta"},
+      {"count", "nothing", "count returned success and no tensor"},
+  };
+  for (const auto& [at, how, says] : wrong) {
+    const HostRun run(faulty({"loss", at, 2}, how));
+    INFO(at << " " << how << "\n" << run.result().err);
+    CHECK(run.result().exit_code == 5);
+    CHECK_THAT(run.result().err, contains_text("[plugin.bad_result] " + named("loss")));
+    CHECK_THAT(run.result().err, contains_text(says));
+  }
+}
+
+TEST_CASE("a gradient by hand of a wrong shape, dtype or device is told", "[faults]") {
+  const std::string wrong[][2] = {{"rows", "Float [1, 3] on cpu"},
+                                  {"columns", "Float [4, 6] on cpu"},
+                                  {"dtype", "Long [4, 3] on cpu"},
+                                  {"device", "Float [4, 3] on meta"}};
+  for (const auto& [how, says] : wrong) {
+    const HostRun run(small_recipe(R"({"loss": {"type": "faulty_by_hand", "options":
+      {"at": "backward", "how": ")" +
+                                   how + R"(", "calls_before": 2}}})"));
+    INFO(how << "\n" << run.result().err);
+    CHECK(run.result().exit_code == 5);
+    CHECK_THAT(run.result().err,
+               contains_text("[plugin.bad_result] " + named("loss", "faulty_by_hand")));
+    CHECK_THAT(run.result().err, contains_text("backward gave the gradient " + says));
+    CHECK_THAT(run.result().err, contains_text("which is Float [4, 3] on cpu"));
+  }
+}
+
+TEST_CASE("a schedule whose factor is no number is told, if it can be before the first step",
+          "[faults]") {
+  const HostRun before(faulty({"lr_scheduler", "factor"}, "nan"));
+  INFO(before.result().err);
+  CHECK(before.result().exit_code == 4);
+  CHECK_THAT(before.result().err, contains_text("the factor of step 0 is nan"));
+  CHECK_FALSE(std::filesystem::exists(before.run_dir()));
+  const HostRun after(faulty({"lr_scheduler", "factor", 4}, "nan"));
+  CHECK(after.result().exit_code == 5);
+  CHECK_THAT(after.result().err, contains_text("[plugin.bad_result] " + named("lr_scheduler")));
+  CHECK_THAT(after.result().err, contains_text("the factor of step 3 is nan"));
+}
+
+TEST_CASE("a schedule whose phases do not fit the run is refused before it", "[faults]") {
+  const HostRun run(small_recipe(R"({"lr_scheduler": {"type": "wsd", "options":
+    {"warmup_steps": 4, "decay_steps": 4}}})"));
+  INFO(run.result().err);
+  CHECK(run.result().exit_code == 4);
+  CHECK_THAT(run.result().err,
+             contains_text("warmup_steps 4 and decay_steps 4 are more than the 6 steps"));
+  CHECK_FALSE(std::filesystem::exists(run.run_dir()));
+}
+
+TEST_CASE("a dataset that reports nonsense, or reads it, is told with what was wrong", "[faults]") {
+  struct Wrong {
+    Call call;
+    std::string how;
+    int exit_code;
+    std::string says;
+  };
+  const Wrong list[] = {
+      {{"dataset", "describe"}, "nothing", 4, "describe gave no fields"},
+      {{"dataset", "size"}, "negative", 4, "size gave -7"},
+      {{"dataset", "size"}, "zero", 3, "has no samples"},
+      {{"dataset", "read", 3}, "nothing", 5, "the read did not set the batch's counts"},
+      {{"dataset", "read", 3}, "rows", 5, "field \"x\" has shape [5, 4], expected [B, D=4]"},
+      {{"dataset", "read", 3}, "counts", 5, "the counts are set twice"},
+  };
+  for (const Wrong& wrong : list) {
+    const HostRun run(faulty(wrong.call, wrong.how));
+    INFO(wrong.call.at << " " << wrong.how << "\n" << run.result().err);
+    CHECK(run.result().exit_code == wrong.exit_code);
+    CHECK_THAT(run.result().err, contains_text(named("dataset")));
+    CHECK_THAT(run.result().err, contains_text(wrong.says));
+  }
+}
+
+TEST_CASE("an error of a plugin in C is told, with whatever texts it has", "[faults]") {
+  const std::string said[][2] = {
+      {"0", "[plugin.failed] at after_forward: hook \"faulty_status\""},
+      {"1", "[plugin.failed] at after_forward: hook \"faulty_status\""},
+      {"2", "[run.out_of_memory] at after_forward: hook \"faulty_status\""},
+      {"3", "said in C [c.said] at hook.c:12"},
+  };
+  for (const auto& [texts, says] : said) {
+    const HostRun run(small_recipe(R"({"hooks": [{"type": "faulty_status", "options": {"texts": )" +
+                                   texts + "}}]}"));
+    INFO(texts << "\n" << run.result().err);
+    CHECK(run.result().exit_code == 5);
+    CHECK_THAT(run.result().err, contains_text(says));
+    if (texts == "0" || texts == "1") {
+      CHECK_THAT(run.result().err, contains_text("on_event failed without a message"));
+    }
+    CHECK_THAT(run.result().err, !contains_text("/build/of/somebody"));
+  }
+}
+
+TEST_CASE("a sink that fails in the middle costs its figures, which are counted", "[faults]") {
+  for (const std::string how : {"error", "foreign", "bad_alloc"}) {
+    const HostRun run(faulty({"metric_sink", "write", 2}, how));
+    INFO(how << "\n" << run.result().err);
+    CHECK(run.result().exit_code == 0);
+    CHECK_THAT(run.result().err, contains_text("warning: ["));
+    CHECK_THAT(run.result().err, contains_text(named("metric_sink")));
+    CHECK(run.summary()["lost_records"] == 4);
+    CHECK_THAT(run.last_line(), contains_text("4 writes of figures failed"));
+  }
+}
+
+}  // namespace tenon

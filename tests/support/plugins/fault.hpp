@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the parts of the plugin `faulty` have in common: at one place, from one call on, they fail,
+// or give what they must not.
+#ifndef TENON_TESTS_FAULT_HPP
+#define TENON_TESTS_FAULT_HPP
+
+#include <tenon/cpp/guard.hpp>
+#include <tenon/cpp/options.hpp>
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+struct FaultOptions {
+  std::string at;
+  std::string how = "error";
+  uint64_t calls_before = 0;
+};
+
+template <class O>
+void bind_fault(tenon::OptionBinder<O>& binder) {
+  binder.field("at", &O::at).doc("the call that goes wrong; empty: none");
+  binder.field("how", &O::how).doc("error, exception, foreign, bad_alloc, huge, or a result");
+  binder.field("calls_before", &O::calls_before).doc("calls that go well");
+}
+
+class Fault {
+ public:
+  explicit Fault(FaultOptions options) : options_(std::move(options)) {}
+
+  // Counts a call of `place`. Throws if this one is to fail; returns how its result is to be wrong,
+  // and "" if it is not.
+  std::string at(const char* place) {
+    if (options_.at != place || calls_++ < options_.calls_before) {
+      return "";
+    }
+    const std::string& how = options_.how;
+    if (how == "error") {
+      TENON_FAIL(TENON_INVALID, "faulty.asked", "asked to fail at ", place);
+    } else if (how == "exception") {
+      throw std::runtime_error(std::string("asked to throw at ") + place);
+    } else if (how == "foreign") {
+      throw 1;
+    } else if (how == "bad_alloc") {
+      throw std::bad_alloc();
+    } else if (how == "huge") {
+      at::empty({int64_t{1} << 45});
+    }
+    return how;
+  }
+
+ private:
+  FaultOptions options_;
+  uint64_t calls_ = 0;
+};
+
+#endif
