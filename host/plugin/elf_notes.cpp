@@ -240,7 +240,17 @@ class Reader {
     }
     num_bytes_ += size;
     std::vector<ElfNote> found;
-    if (std::string why = split_notes(*bytes, alignment, found); !why.empty()) {
+    std::string why = split_notes(*bytes, alignment, found);
+    if (alignment == 8) {
+      // Some linkers put notes of alignment 4 behind one of 8 into one segment. Read in steps of 8
+      // those look like others, or like none: both ways are tried, and one must work.
+      std::vector<ElfNote> close;
+      if (split_notes(*bytes, 4, close).empty()) {
+        why.clear();
+      }
+      found.insert(found.end(), close.begin(), close.end());
+    }
+    if (!why.empty()) {
       complain(std::move(why));
     }
     // A segment and the sections in it hold the same notes.

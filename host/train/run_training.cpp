@@ -9,6 +9,7 @@
 #include "host/log/log.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/metrics/run_folder.hpp"
+#include "host/plugin/crash_report.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/watchdog.hpp"
 #include "host/tensor/op_service.hpp"
@@ -154,6 +155,7 @@ class Run {
   }
 
   Outcome train() {
+    report_crashes();
     RunReport report = make_report();
     RunFolder folder = RunFolder::create(request_.run_dir, recipe_.name);
     report.run_dir = folder.path();
@@ -274,7 +276,11 @@ class Run {
 
   void check_fields(DataSource& source) {
     const auto& fields = *source.info().schema;
-    check_model_fields(graph_, fields, source.name());
+    try {
+      check_model_fields(graph_, fields, source.name());
+    } catch (const Error& error) {  // it knows the model's graph alone
+      throw error.with_context(model_->instance().identity().describe());
+    }
     losses_->check_fields(fields, source.name());
     metric_set_->check_fields(fields, source.name());
     const bool is_sized = source.info().style == DatasetStyle::kMap && !source.info().has_windows;

@@ -25,6 +25,28 @@
 #include "cpu/rms_norm.hpp"
 #include "cpu/swiglu.hpp"
 
+namespace {
+
+// The first id that the table has no row for. libtorch says neither which nor where.
+[[noreturn]] void fail_token(const at::Tensor& ids_BT, int64_t num_rows) {
+  const at::Tensor flat = ids_BT.reshape({-1});
+  const int64_t place =
+      flat.lt(0).logical_or(flat.ge(num_rows)).to(at::kLong).argmax().item<int64_t>();
+  TENON_FAIL(TENON_INVALID,
+             "llama.token",
+             "token ",
+             flat[place].item<int64_t>(),
+             " at place ",
+             place,
+             " of input_ids ",
+             ids_BT.sizes(),
+             " is not in [0, ",
+             num_rows,
+             "); `vocab_size` must be that of the tokenizer, or more");
+}
+
+}  // namespace
+
 class Llama final : public tenon::TorchModel {
  public:
   static constexpr const char* kType = "llama";
@@ -149,7 +171,11 @@ class Llama final : public tenon::TorchModel {
     const auto embedding = weight("model.embed_tokens", o_.vocab_size, width, 0);
     auto x = hidden(0);
     g.block("embed", {ids}, {x}, {embedding}, [](const tenon::BlockCall& b) {
-       return at::embedding(b.parameter(0), b.input(0));
+       try {
+         return at::embedding(b.parameter(0), b.input(0));
+       } catch (const c10::IndexError&) {
+         fail_token(b.input(0), b.parameter(0).size(0));
+       }
      }).flags(TENON_BLOCK_TOKENWISE);
 
     for (int64_t i = 0; i < o_.num_hidden_layers; ++i) {

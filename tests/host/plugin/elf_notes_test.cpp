@@ -72,6 +72,27 @@ TEST_CASE("a note is found by its segment where sections were stripped away", "[
   CHECK(has_manifest(elf));
 }
 
+TEST_CASE("notes of two alignments in one segment are read", "[plugin]") {
+  ZooFolder zoo;
+  std::string bytes = read_text(zoo.add("good_c"));
+  auto header = read_at<Elf64_Ehdr>(bytes, 0);
+  header.e_shoff = 0;
+  header.e_shnum = 0;
+  write_at(bytes, 0, header);
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    const std::size_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
+    auto segment = read_at<Elf64_Phdr>(bytes, at);
+    if (segment.p_type == PT_NOTE) {
+      segment.p_align = 8;  // the notes in it stay where they are, 4 apart
+      write_at(bytes, at, segment);
+    }
+  }
+  const ElfNotes elf = read_elf_notes(zoo.write("merged.so", bytes));
+  INFO(elf.problem);
+  CHECK(elf.reading == ElfReading::kOk);
+  CHECK(has_manifest(elf));
+}
+
 TEST_CASE("files that are no libraries are told from broken ones", "[plugin]") {
   ZooFolder zoo;
   const std::string good = read_text(zoo.add("good_c"));

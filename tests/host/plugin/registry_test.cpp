@@ -146,6 +146,7 @@ TEST_CASE("two files with one id cost one line, or an error where they are neede
   zoo.add("same_id_2");
   const LogCapture log(zoo.log_file());
   PluginRegistry registry(zoo.setup());
+  registry.warn_of_refused();
   CHECK(count_of(log.text(), "[plugin.duplicate_id]") == 1);
   CHECK_THAT(error_of(registry, "loss", "a"), contains_text("[plugin.duplicate_id]"));
 }

@@ -11,9 +11,12 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <utility>
 
 struct FaultOptions {
@@ -25,7 +28,8 @@ struct FaultOptions {
 template <class O>
 void bind_fault(tenon::OptionBinder<O>& binder) {
   binder.field("at", &O::at).doc("the call that goes wrong; empty: none");
-  binder.field("how", &O::how).doc("error, exception, foreign, bad_alloc, huge, or a result");
+  binder.field("how", &O::how)
+      .doc("error, exception, foreign, bad_alloc, huge, abort, cut_mapping, or a result");
   binder.field("calls_before", &O::calls_before).doc("calls that go well");
 }
 
@@ -50,6 +54,14 @@ class Fault {
       throw std::bad_alloc();
     } else if (how == "huge") {
       at::empty({int64_t{1} << 45});
+    } else if (how == "abort") {
+      std::abort();
+    } else if (how == "cut_mapping") {
+      const int file = memfd_create("cut", 0);
+      TENON_CHECK(ftruncate(file, 4096) == 0, "no file to map");
+      const void* const bytes = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file, 0);
+      TENON_CHECK(ftruncate(file, 0) == 0, "the file cannot be cut");
+      return *static_cast<const volatile char*>(bytes) == 0 ? "" : "never";
     }
     return how;
   }

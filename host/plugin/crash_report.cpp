@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/plugin/crash_report.hpp"
+
+#include "host/plugin/call_watch.hpp"
+
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+constexpr std::array kCrashSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+
+void say(std::string_view text) {
+  (void)!::write(STDERR_FILENO, text.data(), text.size());
+}
+
+const char* name_of(int signal) {
+  switch (signal) {
+    case SIGSEGV:
+      return "SIGSEGV";
+    case SIGBUS:
+      return "SIGBUS";
+    case SIGFPE:
+      return "SIGFPE";
+    case SIGILL:
+      return "SIGILL";
+    default:
+      return "SIGABRT";
+  }
+}
+
+// On the thread that crashed, whose slot says what it was at. The handler has been taken away: the
+// instruction fails again when it returns, and an abort goes on.
+void on_crash(int signal) {
+  const CallSlot* const slot = current_call_slot;
+  const LoadedComponent* const component =
+      slot != nullptr ? slot->component.load(std::memory_order_relaxed) : nullptr;
+  if (component == nullptr) {
+    say("error: [host.internal] the process crashed outside of any plugin's call, with ");
+    say(name_of(signal));
+    say("; please report it\n");
+    return;
+  }
+  const PluginContext& plugin = component->plugin->host.context();
+  say("error: [plugin.crashed] ");
+  say(component->kind);
+  say(" \"");
+  say(component->type);
+  say("\" (plugin ");
+  say(plugin.id);
+  say(" ");
+  say(plugin.version);
+  say(", ");
+  say(plugin.file);
+  say("): ");
+  say(slot->function.load(std::memory_order_relaxed));
+  say(" crashed with ");
+  say(name_of(signal));
+  if (signal == SIGBUS) {
+    say("; a file that it maps into memory was cut, or the disk under it failed");
+  }
+  say("; the process ends here\n");
+}
+
+}  // namespace
+
+void report_crashes() {
+  // A stack that has overflown leaves the handler none but this one.
+  static std::array<char, 1 << 16> stack;
+  stack_t alternative{};
+  alternative.ss_sp = stack.data();
+  alternative.ss_size = stack.size();
+  sigaltstack(&alternative, nullptr);
+  for (const int signal : kCrashSignals) {
+    struct sigaction old {};
+    sigaction(signal, nullptr, &old);
+    if ((old.sa_flags & SA_SIGINFO) != 0 || old.sa_handler != SIG_DFL) {
+      continue;
+    }
+    struct sigaction action {};
+    action.sa_handler = on_crash;
+    action.sa_flags = static_cast<int>(SA_ONSTACK | SA_RESETHAND);
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+}  // namespace tenon
