@@ -99,6 +99,7 @@ void describe(const CommandLine& line) {
 
 void print_schema(const CommandLine& line) {
   PluginRegistry registry(plugin_setup(line, Vetting::kEarly));
+  registry.warn_of_refused();
   print(editor_schema_text(offered_components(registry)));
 }
 
