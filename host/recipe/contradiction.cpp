@@ -59,6 +59,7 @@ class Rules {
     check_unique_names("/metrics",
                        "metric",
                        {"aux",
+                        "data_wait_seconds",
                         "eval",
                         "grad_norm",
                         "loss",

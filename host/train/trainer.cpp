@@ -251,7 +251,7 @@ void Trainer::run_window() {
   parts_.metric_set.begin_window(CallPlace{state_.step, 0, true});
   fire(TENON_EVENT_BEFORE_WINDOW);
   settle_wishes();
-  bool has_data = !any_rank(!data.loader().has_next());
+  bool has_data = !any_rank(!has_next_batch());
   bool is_capped = false;
   for (int64_t steps = 1; has_data && !is_over() && !is_capped; ++steps) {
     has_data = run_step();
@@ -310,7 +310,7 @@ bool Trainer::run_step() {
       if (parts_.plan.counts_ahead && microbatches.size() == 1) {
         count_ahead(microbatches);
       }
-      if (!parts_.train_data.loader().has_next()) {
+      if (!has_next_batch()) {
         agreement_.vote(Vote::kOutOfData);
       }
       vote_on_interruption();
@@ -428,12 +428,21 @@ void Trainer::run_microbatch(Microbatch& microbatch) {
 // ---- counting and normalising ----
 
 // All microbatches of the step; fewer where the window ends: an accumulation never crosses it.
+bool Trainer::has_next_batch() {
+  const auto asked = std::chrono::steady_clock::now();
+  const bool has_next = parts_.train_data.loader().has_next();
+  data_wait_ += std::chrono::steady_clock::now() - asked;
+  return has_next;
+}
+
 std::vector<Trainer::Microbatch> Trainer::take_microbatches() {
   const TraceSpan span("take batches");
   std::vector<Microbatch> microbatches;
   Loader& loader = parts_.train_data.loader();
   for (int64_t i = 0; i < parts_.plan.microbatches_per_step; ++i) {
+    const auto asked = std::chrono::steady_clock::now();
     auto batch = loader.next();
+    data_wait_ += std::chrono::steady_clock::now() - asked;
     if (!batch.has_value()) {
       break;
     }
@@ -981,6 +990,8 @@ void Trainer::log_step() {
     parts_.metrics.set("tokens_per_second", progress.tokens_per_second);
   }
   parts_.metrics.set("step_seconds", seconds / std::max(1.0, steps));
+  parts_.metrics.set("data_wait_seconds",
+                     std::chrono::duration<double>(data_wait_).count() / std::max(1.0, steps));
   const bool has_loss = std::exchange(has_loss_to_log_, false);
   if (has_loss && (parts_.losses.size() > 1 || parts_.losses.weight(0) != 1)) {
     double loss = 0;
@@ -1015,6 +1026,7 @@ void Trainer::log_step() {
   logged_tokens_ = state_.tokens;
   logged_at_ = now;
   paused_seconds_ = 0;
+  data_wait_ = {};
 }
 
 // How much of each source of a mix has been read in this run, over all ranks.

@@ -115,6 +115,7 @@ class Trainer final : private RunView {
   bool is_evaluation_cut();
 
   // Counting and normalising.
+  bool has_next_batch();
   std::vector<Microbatch> take_microbatches();
   void repeat_first_batch(std::vector<Microbatch>& microbatches);
   void count_ahead(std::vector<Microbatch>& microbatches);
@@ -216,7 +217,8 @@ class Trainer final : private RunView {
   std::chrono::steady_clock::time_point logged_at_;
   int64_t logged_samples_ = 0;
   int64_t logged_tokens_ = 0;
-  double paused_seconds_ = 0;  // spent evaluating since the last record
+  double paused_seconds_ = 0;                        // spent evaluating since the last record
+  std::chrono::steady_clock::duration data_wait_{};  // for training batches, since the last record
 };
 
 }  // namespace tenon

@@ -3,6 +3,7 @@
 // Every way a run can end in order, with its exit code and its last line.
 #include <csignal>
 #include <cstdlib>
+#include <sstream>
 
 #include "tests/recipes/host_run.hpp"
 #include "tests/support/catch.hpp"
@@ -123,6 +124,20 @@ TEST_CASE("a first SIGTERM or SIGINT ends the run in order, a second one at once
     [{"event": "before_step", "step": 3, "signal": "SIGINT"}, {"event": "before_forward", "step": 3, "signal": "SIGINT"}]}}]})";
   const HostRun second(small_recipe(twice));
   CHECK(second.result().exit_code == 128 + SIGINT);
+}
+
+TEST_CASE("each record says how long a step waited for data, which is a part of the step",
+          "[recipes]") {
+  const HostRun run(small_recipe());
+  REQUIRE(run.result().exit_code == 0);
+  std::istringstream lines(run.file("metrics.jsonl"));
+  int num_records = 0;
+  for (std::string line; std::getline(lines, line); ++num_records) {
+    const auto record = nlohmann::json::parse(line);
+    CHECK(record["data_wait_seconds"].get<double>() >= 0);
+    CHECK(record["data_wait_seconds"].get<double>() <= record["step_seconds"].get<double>());
+  }
+  CHECK(num_records == 6);
 }
 
 }  // namespace tenon

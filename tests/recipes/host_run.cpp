@@ -48,7 +48,8 @@ std::vector<nlohmann::json> HostRun::metrics() const {
   std::vector<nlohmann::json> records;
   for (std::string line; std::getline(lines, line);) {
     nlohmann::json record = nlohmann::json::parse(line);
-    for (const char* name : {"time", "samples_per_second", "tokens_per_second", "step_seconds"}) {
+    for (const char* name :
+         {"time", "samples_per_second", "tokens_per_second", "step_seconds", "data_wait_seconds"}) {
       record.erase(name);
     }
     records.push_back(std::move(record));
