@@ -3,6 +3,8 @@
 # The libraries that host and tests are built on, as targets:
 #
 #   tenon::torch_cpu      libtorch_cpu and libc10 (from sdk/cmake/TenonTorch.cmake)
+#   tenon::torch_cuda     libtorch_cuda, libc10_cuda and the CUDA runtime; only where libtorch has CUDA
+#                         and the runtime's headers are found: TENON_CUDA_MISSING says what is not
 #   tenon::json           nlohmann_json 3.12 and valijson, headers
 #   tenon::spdlog         spdlog
 #   tenon::dll            Boost.DLL
@@ -17,6 +19,41 @@ set(_what_to_do "`./dev deps` brings it")
 set(TENON_TORCH_HINTS ${TENON_DEPS}/libtorch)
 include(TenonTorch)
 tenon_find_torch(REQUIRED)
+
+# The GPU module needs little of CUDA to be built: libtorch's own headers and libraries, and headers
+# and library of the runtime, which `./dev deps` brings. No compiler of CUDA, no device, none of the
+# libraries that libtorch_cuda needs to be loaded.
+set(TENON_CUDA_MISSING "")
+if(NOT EXISTS ${TENON_TORCH_ROOT}/lib/libtorch_cuda.so)
+  set(TENON_CUDA_MISSING "a libtorch with CUDA")
+else()
+  string(REGEX MATCH "cuda=([0-9]+)" _ignored "${TENON_TORCH_FINGERPRINT}")
+  set(_runtime libcudart.so.${CMAKE_MATCH_1})
+  find_path(TENON_CUDART_INCLUDE cuda_runtime_api.h
+            HINTS ${TENON_DEPS}/cuda/include ${TENON_TORCH_ROOT}/../nvidia/cu${CMAKE_MATCH_1}/include
+                  /usr/local/cuda/include)
+  find_library(TENON_CUDART NAMES ${_runtime}
+               HINTS ${TENON_DEPS}/cuda/lib ${TENON_TORCH_ROOT}/../nvidia/cu${CMAKE_MATCH_1}/lib
+                     /usr/local/cuda/lib64)
+  mark_as_advanced(TENON_CUDART_INCLUDE TENON_CUDART)
+  if(NOT TENON_CUDART_INCLUDE OR NOT TENON_CUDART)
+    set(TENON_CUDA_MISSING "cuda_runtime_api.h and ${_runtime}")
+  endif()
+endif()
+if(TENON_CUDA_MISSING)
+  message(STATUS "No GPU module: ${TENON_CUDA_MISSING} was not found")
+else()
+  message(STATUS "GPU module: CUDA runtime ${TENON_CUDART}")
+  add_library(tenon_torch_cuda INTERFACE)
+  add_library(tenon::torch_cuda ALIAS tenon_torch_cuda)
+  target_include_directories(tenon_torch_cuda SYSTEM INTERFACE ${TENON_CUDART_INCLUDE})
+  # libtorch_cuda brings in all kernels, though no symbol of it is named. What it needs in turn is
+  # looked for when the module is loaded.
+  target_link_libraries(tenon_torch_cuda INTERFACE
+    tenon::torch_cpu -Wl,--no-as-needed ${TENON_TORCH_ROOT}/lib/libtorch_cuda.so
+    ${TENON_TORCH_ROOT}/lib/libc10_cuda.so ${TENON_CUDART} -Wl,--as-needed
+    -Wl,--allow-shlib-undefined)
+endif()
 
 # 3.12: the first version that knows the byte positions of parsed values.
 find_path(TENON_JSON_INCLUDE nlohmann/json.hpp HINTS ${TENON_DEPS}/include)

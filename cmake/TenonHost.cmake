@@ -19,7 +19,12 @@ function(_tenon_use_torch target)
   endif()
 endfunction()
 
-# What the build knows and the host must say: <tenon_build.hpp>, from tenon::build_info.
+# What the build knows and the host must say: <tenon_build.hpp>, from tenon::build_info. Program and
+# GPU module share classes, so that both must be of one version, libtorch and text of the header.
+set(_gpu_header ${PROJECT_SOURCE_DIR}/host/device/gpu.hpp)
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_gpu_header})
+file(SHA256 ${_gpu_header} TENON_GPU_HEADER)
+string(SUBSTRING ${TENON_GPU_HEADER} 0 8 TENON_GPU_HEADER)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/include/tenon_build.hpp @ONLY CONTENT
 "// Written by CMake.
 #pragma once
@@ -27,6 +32,8 @@ namespace tenon {
 inline constexpr char kVersion[] = \"@PROJECT_VERSION@\";
 inline constexpr char kTorchVersion[] = \"@TENON_TORCH_VERSION@\";
 inline constexpr char kTorchFingerprint[] = \"@TENON_TORCH_FINGERPRINT@\";
+inline constexpr char kGpuModuleBuild[] =
+    \"@PROJECT_VERSION@ (@TENON_GPU_HEADER@), libtorch @TENON_TORCH_FINGERPRINT@\";
 }  // namespace tenon
 ")
 add_library(tenon_build_info INTERFACE)

@@ -60,6 +60,11 @@ constexpr std::array kRunOptions = {
                Repeat::kYes,
                "replaces a value of the recipe: train.steps=10, hooks.0.type=early_stop;\n"
                "may be given several times"},
+    OptionSpec{"device",
+               "DEVICE",
+               kOnRecipe,
+               Repeat::kNo,
+               "cpu, cuda, cuda:N, or auto: a GPU where there is one; else as the recipe"},
     OptionSpec{"run-dir",
                "DIR",
                bit(Action::kTrain) | bit(Action::kEvaluate),
@@ -383,6 +388,17 @@ LogLevel parse_log_level(const std::string& text) {
   fail("--log-level is " + in_quotes(text) + hint_of(text, names, "debug, info, warning or error"));
 }
 
+// The device is a value of the recipe, so that a frozen recipe has it.
+std::string device_setting(const std::string& name) {
+  const bool is_known = name == "auto" || name == "cpu" || name == "cuda";
+  const bool is_numbered = name.starts_with("cuda:") && name.size() > 5 &&
+                           name.find_first_not_of("0123456789", 5) == std::string::npos;
+  if (!is_known && !is_numbered) {
+    fail("--device is " + in_quotes(name) + "; it is cpu, cuda, cuda:N or auto");
+  }
+  return "device=" + in_quotes(name);
+}
+
 // "steps=20..25"
 StepRange parse_profile(const std::string& text) {
   const auto refuse = [&text](const std::string& why) {
@@ -502,6 +518,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   line.recipe = value_of("recipe");
   line.plugin_dirs = values_of("plugin-dir");
   line.sets = values_of("set");
+  if (given.contains("device")) {
+    line.sets.push_back(device_setting(value_of("device")));
+  }
   line.run_dir = value_of("run-dir");
   line.is_quiet = given.contains("quiet");
   line.is_json = given.contains("json");

@@ -16,6 +16,7 @@
 #include "host/cli/service_table.hpp"
 #include "host/cli/trace_diff.hpp"
 #include "host/cli/version_text.hpp"
+#include "host/device/gpu_places.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/plugin_loader.hpp"
@@ -47,11 +48,15 @@ void set_up_log_for(const CommandLine& line) {
   set_up_log({.level = line.log_level.value_or(usual)});
 }
 
+std::filesystem::path own_program() {
+  std::error_code failed;
+  return std::filesystem::read_symlink("/proc/self/exe", failed);
+}
+
 std::vector<PluginFolder> plugin_folders(const CommandLine& line) {
   const char* const variable = std::getenv("TENON_PLUGIN_PATH");
-  std::error_code failed;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
-  return choose_plugin_folders(line.plugin_dirs, variable != nullptr ? variable : "", program);
+  return choose_plugin_folders(
+      line.plugin_dirs, variable != nullptr ? variable : "", own_program());
 }
 
 PluginSetup plugin_setup(const CommandLine& line, Vetting vetting) {
@@ -113,8 +118,9 @@ ExitCode run(const CommandLine& line, const std::string& command) {
     print(frozen_recipe(recipe));
     return ExitCode::kDone;
   }
+  const GpuPlaces gpu = gpu_places_of(own_program());
   if (line.action == Action::kValidate) {
-    check_training(recipe, registry);
+    check_training(recipe, registry, gpu);
     print(line.is_quiet ? "" : line.recipe + " is valid\n");
     return ExitCode::kDone;
   }
@@ -123,7 +129,8 @@ ExitCode run(const CommandLine& line, const std::string& command) {
                            .style = style,
                            .command_line = command,
                            .profile = line.profile,
-                           .is_eval_only = line.action == Action::kEvaluate};
+                           .is_eval_only = line.action == Action::kEvaluate,
+                           .gpu = gpu};
   return run_training(recipe, registry, request).code;
 }
 

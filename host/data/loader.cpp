@@ -2,6 +2,8 @@
 
 #include "host/data/loader.hpp"
 
+#include <tenon/dataset.h>
+
 #include "host/data/map_plan.hpp"
 #include "host/data/order.hpp"
 #include "host/data/stream_plan.hpp"
@@ -13,6 +15,14 @@
 #include <utility>
 
 namespace tenon {
+namespace {
+
+bool is_uploaded(const Batch& batch, size_t field) {
+  return batch.fields[field].defined() &&
+         ((*batch.schema)[field].flags & TENON_FIELD_HOST_ONLY) == 0;
+}
+
+}  // namespace
 
 LoaderOptions for_evaluation(const LoaderOptions& training, std::optional<int64_t> max_batches) {
   LoaderOptions options = training;
@@ -28,7 +38,7 @@ Loader::Loader(DataSource& source,
                uint64_t epoch,
                const LoaderOptions& options,
                const LoaderPosition& start)
-    : window_(window), max_batches_(options.max_batches) {
+    : window_(window), max_batches_(options.max_batches), gpu_(options.gpu) {
   const Window* const at = window_ ? &*window_ : nullptr;
   if (source.info().style == DatasetStyle::kMap) {
     position_.cursor = start.cursor;
@@ -76,7 +86,34 @@ bool Loader::has_next() {
       ahead_.reset();
     }
   }
+  begin_upload();
   return true;
+}
+
+// What has not been handed out is not passed, whether or not it is on its way.
+void Loader::begin_upload() {
+  if (gpu_ == nullptr || ahead_->failure != nullptr || upload_ != nullptr) {
+    return;
+  }
+  const Batch& batch = *ahead_->result.batch;
+  std::vector<at::Tensor> tensors;
+  for (size_t i = 0; i < batch.fields.size(); ++i) {
+    if (is_uploaded(batch, i)) {
+      tensors.push_back(batch.fields[i]);
+    }
+  }
+  upload_ = gpu_->upload(std::move(tensors));
+}
+
+void Loader::finish_upload(Batch& batch) {
+  auto uploaded = upload_->finish();
+  upload_.reset();
+  auto tensor = uploaded.begin();
+  for (size_t i = 0; i < batch.fields.size(); ++i) {
+    if (is_uploaded(batch, i)) {
+      batch.fields[i] = std::move(*tensor++);
+    }
+  }
 }
 
 std::optional<Batch> Loader::next() {
@@ -89,6 +126,9 @@ std::optional<Batch> Loader::next() {
   ReadResult result = std::move(ahead_->result);
   pass(ahead_->request, result);
   ahead_.reset();
+  if (upload_ != nullptr) {
+    finish_upload(*result.batch);
+  }
   ++num_batches_;
   return std::move(result.batch);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The microbatches of one window for one rank, in an order that is the same for any number of
-// loader threads. It knows no epochs and no other windows (data_stream.hpp does), and moves nothing
-// to a device.
-// Invariants: position() is that of the last batch handed out, never of one read ahead; a loader
-// that starts there goes on with the very next batch. In map style, after the same number of
-// batches all ranks have the same position.
-// Threads: constructed, used and destroyed by one thread, while no other uses the source; reads
-// are made on threads of its own.
+// loader threads. It knows no epochs and no other windows (data_stream.hpp does). Where there is a
+// GPU, the batches it hands out are on it, but for fields that are the host's alone; the next one
+// is copied while the caller works on the last. Invariants: position() is that of the last batch
+// handed out, never of one read ahead; a loader that starts there goes on with the very next batch.
+// In map style, after the same number of batches all ranks have the same position. Threads:
+// constructed, used and destroyed by one thread, while no other uses the source; reads are made on
+// threads of its own.
 
 #pragma once
 
@@ -16,6 +16,7 @@
 #include "host/data/loader_position.hpp"
 #include "host/data/read_ahead.hpp"
 #include "host/data/read_plan.hpp"
+#include "host/device/gpu.hpp"
 #include "host/tensor/batch.hpp"
 
 #include <cstdint>
@@ -36,6 +37,7 @@ struct LoaderOptions {
   int num_threads = 0;                      // 0: read when asked
   int prefetch = 1;                         // batches read ahead; at least one a thread
   std::optional<int64_t> max_batches = {};  // a loader's, or with DataStream an epoch's
+  Gpu* gpu = nullptr;                       // where batches go; null leaves them on the CPU
 };
 
 // The same data as in training, for evaluation: in its own order, whole, or `max_batches` of it.
@@ -59,7 +61,7 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   // True if next() will give a batch, or throw what reading it threw. Waits where that is not known
-  // yet; consumes nothing.
+  // yet; consumes nothing. Begins to copy the batch to the GPU.
   bool has_next();
 
   // The next batch, or none at the window's end. It has no samples, and no fields, where this rank
@@ -85,6 +87,8 @@ class Loader {
 
  private:
   void pass(const ReadRequest& read, ReadResult& result);
+  void begin_upload();
+  void finish_upload(Batch& batch);
 
   std::optional<Window> window_;  // the plan borrows it
   std::optional<int64_t> max_batches_;
@@ -94,7 +98,9 @@ class Loader {
   int64_t num_dropped_ = 0;
   std::unique_ptr<ReadPlan> plan_;
   std::unique_ptr<ReadAhead> reads_;
+  Gpu* gpu_;
   std::optional<FinishedRead> ahead_;  // what has_next() has seen
+  std::unique_ptr<Upload> upload_;     // of its batch, where it is on its way to the GPU
 };
 
 }  // namespace tenon

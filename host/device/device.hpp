@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the process computes on, set up once at its start: the device, the number of threads, and
-// what makes a run repeatable. These are settings of libtorch and its libraries, which keep them
-// per process; nothing else in the host changes them.
+// How the process computes, set up once at its start: the number of threads, and what makes a run
+// repeatable. These are settings of libtorch and its libraries, which keep them per process;
+// nothing else in the host changes them. What it computes on is compute_device.hpp's.
 
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
-#include <cstdint>
 #include <string>
 
 namespace tenon {
-
-// The device that a name means: "cpu", "cuda", "cuda:1".
-//
-// Errors  device.unavailable for one that this build or machine does not have, or an unknown name
-at::Device select_device(const std::string& name);
 
 // Sets the number of compute threads: libtorch's intra-op pool, which parallel_service uses too.
 // The inter-op pool gets one thread: blocks run one after the other.
@@ -26,10 +18,10 @@ at::Device select_device(const std::string& name);
 void set_compute_threads(int n);
 int num_compute_threads() noexcept;
 
-// Makes libtorch choose deterministic kernels, and refuse operators that have none. Memory that an
-// operator leaves unwritten is not filled with NaN, as libtorch would do by default in this mode:
-// it costs a pass over each tensor, and no component may read such memory anyway. Off leaves
-// libtorch as it is by default.
+// Makes libtorch choose deterministic kernels, cuDNN's among them, and refuse operators that have
+// none. Memory that an operator leaves unwritten is not filled with NaN, as libtorch would do by
+// default in this mode: it costs a pass over each tensor, and no component may read such memory
+// anyway. Off leaves libtorch as it is by default.
 //
 // Threads  [main], before the first operator
 enum class Deterministic { kNo, kYes };
@@ -43,10 +35,18 @@ void set_deterministic(Deterministic deterministic);
 // Source   oneMKL developer guide, "Conditional Numerical Reproducibility"
 void choose_reproducible_math();
 
+// Asks cuBLAS for the same bits from run to run: a workspace of fixed size for each stream. It sets
+// the variable CUBLAS_WORKSPACE_CONFIG, unless the environment already has it; without it libtorch
+// refuses matrix products on a GPU in deterministic mode.
+//
+// Threads  [main], before a GPU is opened and before any other thread: it writes the environment
+// Source   cuBLAS documentation, "Results reproducibility"
+void choose_reproducible_gpu_math();
+
 // The value of MKL_CBWR, "" where it is not set: for the run report and checkpoints.
 std::string reproducible_math();
 
-// One line for people: "2 threads, AVX512, MKL_CBWR=AUTO,STRICT", or the GPU.
-std::string describe_device(const at::Device& device);
+// One line for people: "2 threads, AVX512, MKL_CBWR=AUTO,STRICT".
+std::string describe_cpu();
 
 }  // namespace tenon

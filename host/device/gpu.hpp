@@ -1,22 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host asks of GPUs. The folder no_gpu/ implements it for builds without any; a build with
-// CUDA brings another implementation of this header.
-// Threads: every function may be called from any thread.
+// A GPU as the host uses it, beside what operators do on it. The implementation lies in a shared
+// module of its own (cuda/), which is loaded where a run asks for a GPU (gpu_module.hpp): the
+// program itself never links CUDA. Tensors on the GPU are libtorch's; its operators wait for
+// nothing.
+// Invariants: work is done in stream order on one stream, the compute stream, which is not the
+// default one; copies from the host run beside it.
+// Threads: the train thread, unless a function says otherwise.
 
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace tenon {
 
-// Number of GPUs that this process can use.
-int num_gpus() noexcept;
+// Bytes of a GPU's memory.
+struct GpuMemory {
+  int64_t allocated = 0;  // in live tensors
+  int64_t reserved = 0;   // that the caching allocator holds, `allocated` among them
+  int64_t peak_allocated = 0;
+  int64_t peak_reserved = 0;
+  int64_t free = 0;   // of the device, for any process
+  int64_t total = 0;  // of the device
+};
 
-// True if host memory can be pinned, so that copies to a GPU run beside the computation.
-bool can_pin_memory() noexcept;
+// The memory at the moment when the allocator had to refuse.
+struct RefusedMemory {
+  int64_t requested = 0;  // bytes that were asked for
+  GpuMemory memory;
+};
 
-// One line for people about GPU `index`, below num_gpus().
-std::string describe_gpu(int index);
+// Tensors on their way to the GPU. It may be given up at any time.
+class Upload {
+ public:
+  virtual ~Upload() = default;
+
+  // The tensors on the GPU, in the order given: what is computed from here on waits for them, the
+  // calling thread does not. To be called once.
+  virtual std::vector<at::Tensor> finish() = 0;
+};
+
+class Gpu {
+ public:
+  virtual ~Gpu() = default;
+
+  // The device that its tensors are on.
+  virtual at::Device device() const = 0;
+
+  // One line for people: "NVIDIA H200, 139 GiB, CUDA 13.0".
+  virtual std::string describe() const = 0;
+
+  // The compute stream, a cudaStream_t.
+  virtual void* stream() const = 0;
+
+  // Begins to copy tensors to the GPU beside the computation. They overlap where the tensors lie in
+  // pinned memory. Nobody may write to them any more.
+  virtual std::unique_ptr<Upload> upload(std::vector<at::Tensor> tensors) = 0;
+
+  // Waits for all that was begun on the compute stream.
+  virtual void synchronize() = 0;
+
+  virtual GpuMemory memory() const = 0;
+
+  // Of the last time that the allocator refused; none where it never has.
+  virtual std::optional<RefusedMemory> refused() const = 0;
+};
+
+// What a module exports under the name kGpuModuleSymbol.
+struct GpuModule {
+  // kGpuModuleBuild of <tenon_build.hpp>, which program and module must have from one build: the
+  // classes above are no ABI.
+  const char* build;
+  // Makes GPU `index` the one that the calling thread computes on. Throws what derives from
+  // std::exception.
+  std::unique_ptr<Gpu> (*open)(int index);
+};
+inline constexpr char kGpuModuleSymbol[] = "tenon_gpu_module";
 
 }  // namespace tenon

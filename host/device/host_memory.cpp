@@ -2,10 +2,10 @@
 
 #include "host/device/host_memory.hpp"
 
-#include "host/device/gpu.hpp"
 #include "host/error/error.hpp"
 #include "host/tensor/handle.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 
 #include <algorithm>
@@ -17,6 +17,10 @@
 #endif
 
 namespace tenon {
+
+bool can_pin_memory() {
+  return at::globalContext().hasCUDA();
+}
 
 at::Tensor empty_host_tensor(uint32_t dtype, at::IntArrayRef shape) {
   const std::optional<at::ScalarType> type = scalar_type_of(dtype);

@@ -10,6 +10,12 @@
 
 namespace tenon {
 
+// True if host memory can be pinned, so that copies to a GPU run beside the computation: a GPU has
+// been opened.
+//
+// Threads  [any], once the run's device is open: libtorch remembers its first answer
+bool can_pin_memory();
+
 // A contiguous tensor on the CPU with undefined content, on a 64-byte boundary.
 //
 // Errors   tensor.bad_argument for an unknown dtype or a negative size; c10::Error without memory

@@ -6,7 +6,7 @@
 
 namespace tenon {
 
-PrecisionPolicy precision_policy(std::string_view name, at::Device device) {
+PrecisionPolicy precision_policy(std::string_view name, ComputesOn device) {
   if (name == "fp32") {
     return {};
   }
@@ -17,7 +17,7 @@ PrecisionPolicy precision_policy(std::string_view name, at::Device device) {
     return {.autocast = at::kBFloat16};
   }
   if (name == "fp16_autocast") {
-    if (device.is_cpu()) {
+    if (device == ComputesOn::kCpu) {
       throw Error("precision.needs_gpu",
                   "/train/precision: fp16_autocast runs on a GPU alone, and this run is on the "
                   "CPU; use bf16_autocast, which needs no loss scale, or fp32");

@@ -16,7 +16,6 @@
 // keep_fp32 are stored and seen in fp32 where the run is narrower.
 #pragma once
 
-#include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
 #include <optional>
@@ -33,7 +32,9 @@ struct PrecisionPolicy {
   at::ScalarType exact() const { return stored == at::kDouble ? at::kDouble : at::kFloat; }
 };
 
+enum class ComputesOn { kCpu, kGpu };
+
 // Errors  precision.needs_gpu for fp16 on a CPU; `name` must be one of the list above
-PrecisionPolicy precision_policy(std::string_view name, at::Device device);
+PrecisionPolicy precision_policy(std::string_view name, ComputesOn device);
 
 }  // namespace tenon

@@ -5,6 +5,7 @@
 #include "host/tensor/philox.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 
 #include <mutex>
 
@@ -16,6 +17,15 @@ void seed_default_generator(uint64_t seed) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
   generator.set_current_seed((mixed ^ (mixed >> 32)) & 0xFFFFFFFF);
+}
+
+void seed_default_generators(uint64_t seed, at::Device device) {
+  seed_default_generator(seed);
+  if (!device.is_cpu() && !device.is_meta()) {
+    at::Generator generator = at::globalContext().defaultGenerator(device);
+    const std::lock_guard lock(generator.mutex());
+    generator.set_current_seed(seed);
+  }
 }
 
 RandomStateGuard::RandomStateGuard() {

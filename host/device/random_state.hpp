@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libtorch's default CPU generator, which dropout and the initialisers of modules draw from. The
-// host seeds it before each forward by (run, step, microbatch, block, data rank), so that it has no
-// state worth saving. Threads: the train thread alone. Workers draw from tenon.random/1, never from
-// here.
+// libtorch's default generators, of the CPU and of a GPU, which dropout and the initialisers of
+// modules draw from. The host seeds them before each forward by (run, step, microbatch, block, data
+// rank), so that they have no state worth saving. Threads: the train thread alone. Workers draw
+// from tenon.random/1, never from here.
 
 #pragma once
 
@@ -18,8 +18,10 @@ namespace tenon {
 //
 // Threads  [step]
 void seed_default_generator(uint64_t seed);
+// The same, and with it the generator of a device that is no CPU, which takes the seed as it is.
+void seed_default_generators(uint64_t seed, at::Device device);
 
-// Puts the default generator back to where it was.
+// Puts the default CPU generator back to where it was.
 class RandomStateGuard {
  public:
   RandomStateGuard();

@@ -7,6 +7,7 @@
 #include <ATen/TensorOperators.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tenon {
 
@@ -51,25 +52,27 @@ void MetricBook::add(std::string_view name, double sum, double weight) {
 void MetricBook::add_tensor(std::string_view name,
                             const at::Tensor& sum,
                             const at::Tensor& weight) {
-  if (sum.is_cpu() && weight.is_cpu()) {
-    add(name, sum.item<double>(), weight.item<double>());  // nothing to wait for
-    return;
-  }
   Figure& f = figure(name);
   f.is_used = true;
   f.is_value = false;
-  const auto add_to = [](at::Tensor& total, const at::Tensor& part) {
+  const auto add_to = [this](double& total, at::Tensor& pending, const at::Tensor& part) {
+    if (part.is_cpu() && reading_ == Reading::kAtOnce) {
+      total += part.item<double>();  // nothing to wait for
+      return;
+    }
     const at::Tensor value = part.detach().reshape({}).to(at::kDouble);
-    total = total.defined() ? total + value : value;
+    pending = pending.defined() ? pending + value : value;
   };
-  add_to(f.tensor_sum, sum);
-  add_to(f.tensor_weight, weight);
+  add_to(f.sum, f.tensor_sum, sum);
+  add_to(f.weight, f.tensor_weight, weight);
 }
 
 void MetricBook::set(std::string_view name, double value) {
   Figure& f = figure(name);
   f.is_used = true;
   f.is_value = true;
+  f.tensor_sum.reset();
+  f.tensor_weight.reset();
   f.sum = value;
 }
 
@@ -78,24 +81,50 @@ std::optional<double> MetricBook::last(std::string_view name) const {
   return found != index_.end() ? figures_[found->second].last : std::nullopt;
 }
 
-double MetricBook::Figure::total_sum() const {
-  return sum + (tensor_sum.defined() ? tensor_sum.item<double>() : 0);
+// One copy from the device, and so one wait for it, for all figures together.
+void MetricBook::read_tensors() {
+  std::vector<at::Tensor> tensors;
+  std::vector<double*> totals;
+  const auto take = [&](at::Tensor& pending, double& total) {
+    if (pending.defined()) {
+      tensors.push_back(std::move(pending));
+      totals.push_back(&total);
+      pending.reset();
+    }
+  };
+  for (Figure& f : figures_) {
+    take(f.tensor_sum, f.sum);
+    take(f.tensor_weight, f.weight);
+  }
+  if (tensors.empty()) {
+    return;
+  }
+  // A total may be on the CPU still: stack() takes tensors of one device.
+  const auto on_device =
+      std::ranges::find_if(tensors, [](const at::Tensor& t) { return !t.is_cpu(); });
+  const at::Device device = on_device != tensors.end() ? on_device->device() : at::kCPU;
+  for (at::Tensor& tensor : tensors) {
+    tensor = tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true);
+  }
+  const at::Tensor values = at::stack(tensors).to(at::kCPU);
+  const double* const value = values.const_data_ptr<double>();
+  for (size_t i = 0; i < totals.size(); ++i) {
+    *totals[i] += value[i];
+  }
 }
 
-double MetricBook::Figure::total_weight() const {
-  return weight + (tensor_weight.defined() ? tensor_weight.item<double>() : 0);
-}
-
-double MetricBook::mean(std::string_view name) const {
+double MetricBook::mean(std::string_view name) {
+  read_tensors();
   const auto found = index_.find(std::string(name));
   if (found == index_.end()) {
     return 0;
   }
-  const double weight = figures_[found->second].total_weight();
-  return weight != 0 ? figures_[found->second].total_sum() / weight : 0;
+  const Figure& f = figures_[found->second];
+  return f.weight != 0 ? f.sum / f.weight : 0;
 }
 
 MetricRecord MetricBook::close(uint64_t step, std::string_view prefix) {
+  read_tensors();
   MetricRecord record;
   record.step = step;
   for (Figure& f : figures_) {
@@ -105,9 +134,8 @@ MetricRecord MetricBook::close(uint64_t step, std::string_view prefix) {
     double value = f.sum;
     bool is_known = true;
     if (!f.is_value) {
-      const double weight = f.total_weight();
-      is_known = weight != 0;
-      value = is_known ? f.total_sum() / weight : 0;
+      is_known = f.weight != 0;
+      value = is_known ? f.sum / f.weight : 0;
     }
     if (is_known) {
       f.last = value;
@@ -116,8 +144,6 @@ MetricRecord MetricBook::close(uint64_t step, std::string_view prefix) {
     f.is_used = false;
     f.sum = 0;
     f.weight = 0;
-    f.tensor_sum.reset();
-    f.tensor_weight.reset();
   }
   return record;
 }

@@ -30,6 +30,11 @@ bool is_legal_metric_name(std::string_view name);
 
 class MetricBook {
  public:
+  // When scalars that are given as tensors are read: at once, where there is nothing to wait for,
+  // or all together, when somebody needs a figure.
+  enum class Reading { kAtOnce, kTogether };
+  explicit MetricBook(Reading reading = Reading::kAtOnce) : reading_(reading) {}
+
   // Adds sum and weight to a figure: the record shows their quotient.
   // Errors  metrics.bad_name
   void add(std::string_view name, double sum, double weight);
@@ -42,7 +47,7 @@ class MetricBook {
   std::optional<double> last(std::string_view name) const;
 
   // The quotient of a figure as it stands; waits for it. 0 where it has no weight.
-  double mean(std::string_view name) const;
+  double mean(std::string_view name);
 
   // Reads the figures since the last record whose names begin with `prefix`, and starts them anew.
   // Figures without weight are left out.
@@ -50,9 +55,6 @@ class MetricBook {
 
  private:
   struct Figure {
-    double total_sum() const;
-    double total_weight() const;
-
     std::string name;
     bool is_used = false;
     bool is_value = false;
@@ -63,7 +65,9 @@ class MetricBook {
     std::optional<double> last;
   };
   Figure& figure(std::string_view name);
+  void read_tensors();
 
+  Reading reading_;
   std::vector<Figure> figures_;
   std::unordered_map<std::string, size_t> index_;
 };

@@ -273,7 +273,7 @@ void ModelRunner::run_block(uint32_t b, bool record, bool is_recompute, Tape& ta
 
   // The same numbers in a recompute: the generator depends on where the block is, not on what ran
   // before.
-  seed_default_generator(frame_.seed_for(b));
+  seed_default_generators(frame_.seed_for(b), store_.device());
   frame_.set_recompute(is_recompute);
   std::vector<at::Tensor> next_buffers(block.buffers.size());
   const auto take_all = [&] {
@@ -441,7 +441,7 @@ void ModelRunner::backward_by_autograd(uint32_t b,
     if (aux.sum.requires_grad()) {
       outputs.push_back(aux.sum);
       seeds.push_back((aux_scale * aux.weight / aux.count.to(at::kDouble))
-                          .to(aux.sum.scalar_type())
+                          .to(aux.sum.device(), aux.sum.scalar_type())
                           .view_as(aux.sum));
     }
   }

@@ -123,8 +123,9 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
   }
   for (const auto& buffer : graph.buffers) {
     const at::ScalarType of_class = layout.seen_dtype.value_or(layout.dtype);
-    buffers_.push_back(
-        at::zeros(buffer.shape, at::TensorOptions().dtype(settled_dtype(buffer.dtype, of_class))));
+    buffers_.push_back(at::zeros(
+        buffer.shape,
+        at::TensorOptions().dtype(settled_dtype(buffer.dtype, of_class)).device(device_)));
   }
 }
 
@@ -200,7 +201,9 @@ void ParameterStore::initialise(ModelProxy& model, const tenon_exec& exec, uint6
     }
   }
   for (const auto i : c10::irange(static_cast<uint32_t>(buffers_.size()))) {
-    model.fill_buffer(exec, i, borrow_mutable(buffers_[i]));
+    at::Tensor made = at::zeros(buffers_[i].sizes(), buffers_[i].options().device(at::kCPU));
+    model.fill_buffer(exec, i, borrow_mutable(made));
+    buffers_[i].copy_(made);
   }
   publish();
 }

@@ -36,7 +36,8 @@ class ParameterStore {
   ParameterStore(const ModelGraph& graph, const ParameterLayout& layout);
 
   // Gives every parameter and buffer its first value: by its declared initialiser, keyed by (seed,
-  // name, element), or as the block's module has it. Errors  model.bad_graph where a module's
+  // name, element), or as the block's module has it. First values are made on the CPU, where `exec`
+  // is too, and so are the same for any device. Errors  model.bad_graph where a module's
   // leaves differ from what was declared
   void initialise(ModelProxy& model, const tenon_exec& exec, uint64_t seed);
 

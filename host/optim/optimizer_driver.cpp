@@ -27,6 +27,9 @@ struct OptimizerDriver::Piece {
   float updates = 0;  // carried over when counters are bound anew
   std::vector<at::Tensor> slots;
   bool touched = false;
+
+  // Pieces of one partition and dtype are one call: kernels of a GPU take no mixed lists.
+  std::pair<uint32_t, at::ScalarType> call() const { return {partition, data.scalar_type()}; }
 };
 
 namespace {
@@ -58,7 +61,7 @@ OptimizerDriver::OptimizerDriver(std::vector<OptimizedPartition> partitions,
     }
   }
   for (const auto& partition : partitions_) {
-    lrs_.push_back(at::zeros({}, at::kDouble));
+    lrs_.push_back(at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(base.device)));
     frames_.emplace_back(partition.optimizer.instance().host(), base);
   }
   bind();
@@ -99,9 +102,11 @@ void OptimizerDriver::add_pieces(size_t group,
 // Gives all pieces counters in one tensor, so that one addition advances them.
 void OptimizerDriver::bind() {
   std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) {
-    return a.partition < b.partition;
+    return a.call() < b.call();
   });
-  steps_ = at::zeros({static_cast<int64_t>(pieces_.size())}, at::kFloat);
+  const at::Device device = pieces_.empty() ? at::kCPU : pieces_.front().data.device();
+  steps_ = at::zeros({static_cast<int64_t>(pieces_.size())},
+                     at::TensorOptions().dtype(at::kFloat).device(device));
   for (size_t i = 0; i < pieces_.size(); ++i) {
     pieces_[i].step = steps_.select(0, static_cast<int64_t>(i));
     pieces_[i].step.fill_(pieces_[i].updates);
@@ -192,9 +197,11 @@ void OptimizerDriver::update(double factor, const CallPlace& place, const at::Te
     }
   }
   auto piece = pieces_.begin();
-  for (uint32_t i = 0; i < partitions_.size(); ++i) {
+  while (piece != pieces_.end()) {
     const auto first = piece;
-    piece = std::find_if(piece, pieces_.end(), [&](const Piece& p) { return p.partition != i; });
+    const uint32_t i = first->partition;
+    piece = std::find_if(
+        piece, pieces_.end(), [&](const Piece& p) { return p.call() != first->call(); });
     parameter_handles_.clear();
     grad_handles_.clear();
     slot_handles_.clear();
@@ -239,6 +246,16 @@ void OptimizerDriver::update(double factor, const CallPlace& place, const at::Te
 
 double OptimizerDriver::lr(double factor) const {
   return partitions_.empty() ? 0 : partitions_.front().lr * factor;
+}
+
+int64_t OptimizerDriver::state_bytes() const {
+  size_t bytes = steps_.nbytes();
+  for (const Piece& piece : pieces_) {
+    for (const at::Tensor& slot : piece.slots) {
+      bytes += slot.nbytes();
+    }
+  }
+  return static_cast<int64_t>(bytes);
 }
 
 }  // namespace tenon

@@ -47,6 +47,9 @@ class OptimizerDriver {
 
   const std::vector<OptimizedPartition>& partitions() const { return partitions_; }
 
+  // Bytes of all slots and counters.
+  int64_t state_bytes() const;
+
  private:
   struct Piece;
 

@@ -168,6 +168,7 @@ struct Recipe {
   std::string name;
   std::uint64_t seed = 1;
   bool deterministic = true;
+  std::string device = "cpu";  // a name that open_device() takes
   int compute_threads = 1;
   std::vector<PluginNeed> needs;
   std::optional<double> plugin_timeout_seconds;  // of a call into any other component

@@ -258,6 +258,7 @@ Recipe build_recipe(json root, const RecipeParts& parts) {
       .name = root["name"].get<std::string>(),
       .seed = root["seed"].get<std::uint64_t>(),
       .deterministic = root["deterministic"].get<bool>(),
+      .device = root["device"].get<std::string>(),
       .compute_threads = root["threads"]["compute"].get<int>(),
       .needs = {},
       .plugin_timeout_seconds = optional_at<double>(root["plugins"], "timeout_seconds"),

@@ -94,6 +94,8 @@ constexpr char kSchemaText[] = R"json({
     "description": "of every random number of the run"},
   "deterministic": {"type": "boolean", "default": true,
     "description": "use only kernels that give the same bits each time"},
+  "device": {"type": "string", "pattern": "^(auto|cpu|cuda(:[0-9]{1,3})?)$", "default": "cpu",
+    "description": "what the run computes on: \"cpu\", \"cuda\", \"cuda:N\", or \"auto\", a GPU where there is one"},
   "threads": {"type": "object", "additionalProperties": false, "default": {},
     "description": "threads of this process",
     "properties": {

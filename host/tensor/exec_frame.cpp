@@ -1,41 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/tensor/exec_frame.hpp"
 
+#include "host/tensor/handle.hpp"
 #include "host/tensor/philox.hpp"
+#include "host/tensor/torch_guard.hpp"
+
+#include <cstddef>
+#include <type_traits>
 
 namespace tenon {
 
 ExecFrame::ExecFrame(const tenon_host* host, const ExecBase& base) : run_seed_(base.seed) {
-  exec_.struct_size = sizeof(exec_);
-  exec_.host = host;
-  exec_.device = {TENON_CPU, -1};
-  exec_.stream = nullptr;
-  exec_.compute_dtype = static_cast<uint32_t>(base.compute_dtype);
-  exec_.mesh = base.mesh;
-  exec_.tensors = base.tensors;
-  exec_.ops = base.ops;
-  // A CPU has nothing to wait for.
-  exec_.sync = [](const tenon_exec*) -> tenon_status* { return nullptr; };
+  call_.exec.struct_size = sizeof(call_.exec);
+  call_.exec.host = host;
+  call_.exec.device = to_abi(base.device);
+  call_.exec.stream = base.stream;
+  call_.exec.compute_dtype = static_cast<uint32_t>(base.compute_dtype);
+  call_.exec.mesh = base.mesh;
+  call_.exec.tensors = base.tensors;
+  call_.exec.ops = base.ops;
+  call_.exec.sync = &ExecFrame::sync;
+  call_.waiting = base.waiting;
+}
+
+tenon_status* ExecFrame::sync(const tenon_exec* exec) {
+  return torch_guard(exec != nullptr ? exec->host : nullptr, "sync: ", [exec] {
+    if (exec == nullptr) {
+      throw Error("tensor.bad_argument", "sync was given a null argument");
+    }
+    static_assert(std::is_standard_layout_v<Call> && offsetof(Call, exec) == 0);
+    DeviceWait* const waiting = reinterpret_cast<const Call*>(exec)->waiting;
+    if (waiting != nullptr) {
+      waiting->wait_for(exec->host);
+    }
+  });
 }
 
 void ExecFrame::move_to(const CallPlace& place) {
-  exec_.step = place.step;
-  exec_.microbatch = place.microbatch;
-  exec_.is_train = place.is_train ? 1 : 0;
+  call_.exec.step = place.step;
+  call_.exec.microbatch = place.microbatch;
+  call_.exec.is_train = place.is_train ? 1 : 0;
 }
 
 uint64_t ExecFrame::seed_for(uint32_t salt) {
   // Evaluation draws from streams of its own, so that how often one evaluates does not change
   // training.
-  const uint64_t stream = (exec_.step << 1) | exec_.is_train;
-  const uint64_t data_rank = exec_.mesh == nullptr
+  const uint64_t stream = (call_.exec.step << 1) | call_.exec.is_train;
+  const uint64_t data_rank = call_.exec.mesh == nullptr
                                  ? 0
-                                 : uint64_t{exec_.mesh->coordinate[TENON_MESH_REPLICATE]} *
-                                           exec_.mesh->size[TENON_MESH_SHARD] +
-                                       exec_.mesh->coordinate[TENON_MESH_SHARD];
-  const uint64_t index = (data_rank << 48) | (uint64_t{exec_.microbatch} << 24) | salt;
-  exec_.seed = random_bits(run_seed_, stream, index);
-  return exec_.seed;
+                                 : uint64_t{call_.exec.mesh->coordinate[TENON_MESH_REPLICATE]} *
+                                           call_.exec.mesh->size[TENON_MESH_SHARD] +
+                                       call_.exec.mesh->coordinate[TENON_MESH_SHARD];
+  const uint64_t index = (data_rank << 48) | (uint64_t{call_.exec.microbatch} << 24) | salt;
+  call_.exec.seed = random_bits(run_seed_, stream, index);
+  return call_.exec.seed;
 }
 
 }  // namespace tenon

@@ -6,6 +6,7 @@
 
 #include <tenon/exec.h>
 
+#include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
@@ -13,9 +14,20 @@
 
 namespace tenon {
 
+// Waits for a device on behalf of plugins.
+class DeviceWait {
+ public:
+  virtual ~DeviceWait() = default;
+  // `host` is that of the plugin that asks.
+  virtual void wait_for(const tenon_host* host) = 0;
+};
+
 // What all components of a run share.
 struct ExecBase {
   uint64_t seed = 0;  // of the run
+  c10::Device device = c10::kCPU;
+  void* stream = nullptr;         // of the device
+  DeviceWait* waiting = nullptr;  // null where there is nothing to wait for
   at::ScalarType compute_dtype = at::kFloat;
   std::optional<at::ScalarType> autocast_dtype = {};  // of operators inside blocks
   const tenon_mesh* mesh = nullptr;
@@ -39,13 +51,20 @@ class ExecFrame {
   // Seeds the call: `salt` tells apart the blocks (or other users of random numbers) of one place.
   // Returns the seed, so that the default generator can be given the same.
   uint64_t seed_for(uint32_t salt);
-  void set_recompute(bool is_recompute) { exec_.is_recompute = is_recompute ? 1 : 0; }
+  void set_recompute(bool is_recompute) { call_.exec.is_recompute = is_recompute ? 1 : 0; }
 
-  const tenon_exec& exec() const { return exec_; }
+  const tenon_exec& exec() const { return call_.exec; }
 
  private:
+  // What plugins are given is the first member, so that the rest is found from it.
+  struct Call {
+    tenon_exec exec;
+    DeviceWait* waiting;
+  };
+  static tenon_status* sync(const tenon_exec* exec);
+
   uint64_t run_seed_;
-  tenon_exec exec_{};
+  Call call_{};
 };
 
 }  // namespace tenon

@@ -157,7 +157,8 @@ void LossSet::backward(ModelRunner& runner, const std::vector<at::Tensor>& seeds
         leaves.push_back(entry.binding.input(k));
       }
     }
-    const at::Tensor seed = seeds[i].to(entry.sum.scalar_type()).view_as(entry.sum);
+    const at::Tensor seed =
+        seeds[i].to(entry.sum.device(), entry.sum.scalar_type()).view_as(entry.sum);
     std::vector<at::Tensor> grads(wanted.size());
     if (proxy.has_backward()) {
       std::vector<tenon_tensor*> handles(entry.binding.size(), nullptr);

@@ -97,6 +97,9 @@ std::string summary_json(const RunReport& report, const Outcome& outcome) {
   summary["version"] = report.version;
   summary["libtorch"] = report.torch_version;
   summary["device"] = report.device;
+  if (!report.device_waits.empty()) {
+    summary["device_waits"] = report.device_waits;
+  }
   summary["command_line"] = report.command_line;
   ordered_json components = ordered_json::array();
   for (const ReportedComponent& component : report.components) {

@@ -7,6 +7,7 @@
 #include "host/train/outcome.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct RunReport {
   std::string command_line;
   int64_t num_parameters = 0;
   std::vector<ReportedComponent> components;
+  std::map<std::string, uint64_t> device_waits;  // of plugins for the GPU, by plugin
 };
 
 std::string header_text(const RunReport& report);

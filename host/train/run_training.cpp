@@ -2,6 +2,7 @@
 #include "host/train/run_training.hpp"
 
 #include "host/device/block_cache.hpp"
+#include "host/device/compute_device.hpp"
 #include "host/device/device.hpp"
 #include "host/device/host_memory.hpp"
 #include "host/device/precision.hpp"
@@ -17,6 +18,7 @@
 #include "host/tensor/tensor_service.hpp"
 #include "host/train/component_factory.hpp"
 #include "host/train/optimizer_groups.hpp"
+#include "host/train/plugin_waits.hpp"
 #include "host/train/published_state.hpp"
 #include "host/train/run_dataset.hpp"
 #include "host/train/run_failure.hpp"
@@ -44,12 +46,18 @@ tenon_mesh single_rank_mesh() {
   return mesh;
 }
 
-// Process-wide settings, before the first operator.
-void set_up_device(const Recipe& recipe, at::ScalarType dtype) {
+// Before the first operator and other threads: some settings are in the environment.
+ComputeDevice open_run_device(const Recipe& recipe, const GpuPlaces& places) {
   if (recipe.deterministic) {
     choose_reproducible_math();
+    choose_reproducible_gpu_math();
     set_deterministic(Deterministic::kYes);
   }
+  return open_device(recipe.device, places);
+}
+
+// Process-wide settings, before the first operator.
+void set_up_process(const Recipe& recipe, at::ScalarType dtype) {
   keep_freed_memory();
   use_block_cache();
   set_compute_threads(recipe.compute_threads);
@@ -80,11 +88,19 @@ class Run {
   Run(const Recipe& recipe, PluginRegistry& registry, const RunRequest& request)
       : recipe_(recipe),
         request_(request),
-        precision_(precision_policy(recipe.train.precision, at::kCPU)),
+        device_(open_run_device(recipe, request.gpu)),
+        precision_(precision_policy(recipe.train.precision,
+                                    device_.gpu != nullptr ? ComputesOn::kGpu : ComputesOn::kCpu)),
         watchdog_(watch_limits(recipe), [this](const StuckCall& call) { end_stuck(call); }),
         mesh_(single_rank_mesh()),
         factory_(registry, recipe, mesh_) {
     exec_.seed = mix_seeds(recipe.seed, stream_of("exec"));
+    if (device_.gpu != nullptr) {
+      waits_.emplace(*device_.gpu);
+      exec_.device = device_.torch;
+      exec_.stream = device_.gpu->stream();
+      exec_.waiting = &*waits_;
+    }
     exec_.compute_dtype = precision_.compute;
     exec_.autocast_dtype = precision_.autocast;
     exec_.mesh = &mesh_;
@@ -94,7 +110,7 @@ class Run {
 
   // Creates the components and holds them against each other. Nothing of size is allocated.
   void check() {
-    set_up_device(recipe_, precision_.exact());
+    set_up_process(recipe_, precision_.exact());
     model_.emplace(factory_.create(recipe_.model.use, "model"));
     train_set_.emplace(
         factory_, recipe_.data.train, "data/train", data_seed(), recipe_.data.shuffle);
@@ -181,6 +197,9 @@ class Run {
     });
     Progress progress(request_.style);
     progress.say(header_text(report));
+    if (!device_.warning.empty()) {
+      log_warning(device_.warning);
+    }
     Outcome outcome;
     try {
       outcome = run_loop(folder, progress);
@@ -192,6 +211,9 @@ class Run {
       outcome.error_id = failure.id();
     }
     tell_stuck_to(nullptr);
+    if (waits_.has_value()) {
+      report.device_waits = waits_->by_plugin();
+    }
     if (outcome.code == ExitCode::kUsage || outcome.code == ExitCode::kRecipe) {
       // As with what is found out before the folder is made: it was told, and nothing was done.
       folder.discard();
@@ -301,6 +323,7 @@ class Run {
     options.num_threads = static_cast<int>(recipe_.data.loader_threads);
     // Enough for the whole next step beside what prefetch asks for.
     options.prefetch = static_cast<int>(recipe_.data.prefetch + plan_.microbatches_per_step);
+    options.gpu = device_.gpu.get();
     return options;
   }
 
@@ -309,10 +332,11 @@ class Run {
     RunReport report{recipe_,
                      kVersion,
                      kTorchVersion,
-                     describe_device(at::kCPU),
+                     describe_device(device_),
                      "",
                      request_.command_line,
                      0,
+                     {},
                      {}};
     report.num_parameters = graph_.num_elements();
     report.components.push_back(reported("model",
@@ -346,10 +370,14 @@ class Run {
     ParameterLayout layout;
     layout.dtype = precision_.stored;
     layout.seen_dtype = precision_.compute;
+    layout.device = device_.torch;
     layout.partition_of = [this](uint32_t p) { return optimizer_plan_.partition_of[p]; };
     layout.is_frozen = [](uint32_t) { return false; };
     ParameterStore parameters(graph_, layout);
-    ExecFrame init_frame(model_->instance().host(), exec_);
+    ExecBase init_base = exec_;  // first values are made on the CPU
+    init_base.device = at::kCPU;
+    init_base.stream = nullptr;
+    ExecFrame init_frame(model_->instance().host(), init_base);
     ModelRunner runner(*model_,
                        parameters,
                        exec_,
@@ -364,14 +392,15 @@ class Run {
           eval_sets_[i].source(), for_evaluation(loader_options(), recipe_.eval.batches));
       evaluated.push_back({eval_prefix(recipe_.data.eval[i]), &data});
     }
-    MetricBook metrics;
+    MetricBook metrics(device_.gpu != nullptr ? MetricBook::Reading::kTogether
+                                              : MetricBook::Reading::kAtOnce);
     SinkList sinks(std::move(sink_proxies_));
     sinks.open(folder.path());
     SingleRank collective;
     const SignalWatch signals;
     std::optional<StepProfile> profile;
     if (request_.profile.has_value()) {
-      const bool is_on_gpu = parameters.groups().front().data().is_cuda();
+      const bool is_on_gpu = device_.torch.is_cuda();
       profile.emplace(*request_.profile,
                       folder.file("profile.json"),
                       is_on_gpu ? StepProfile::Devices::kCpuAndGpu : StepProfile::Devices::kCpu);
@@ -387,6 +416,7 @@ class Run {
                        .train_data = train_data,
                        .eval_sets = std::move(evaluated),
                        .is_eval_only = request_.is_eval_only,
+                       .gpu = device_.gpu.get(),
                        .metrics = metrics,
                        .sinks = sinks,
                        .progress = progress,
@@ -408,7 +438,9 @@ class Run {
 
   const Recipe& recipe_;
   const RunRequest& request_;
+  ComputeDevice device_;  // outlives all that computes
   PrecisionPolicy precision_;
+  std::optional<PluginWaits> waits_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   PublishedState published_;
   std::mutex stuck_mutex_;
@@ -434,8 +466,9 @@ class Run {
 
 }  // namespace
 
-void check_training(const Recipe& recipe, PluginRegistry& registry) {
-  const RunRequest request;
+void check_training(const Recipe& recipe, PluginRegistry& registry, const GpuPlaces& gpu) {
+  RunRequest request;
+  request.gpu = gpu;
   Run(recipe, registry, request).check();
 }
 

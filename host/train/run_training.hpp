@@ -6,6 +6,7 @@
 // [main]; plugins must be vetted before, since this starts threads.
 #pragma once
 
+#include "host/device/gpu_places.hpp"
 #include "host/metrics/progress.hpp"
 #include "host/plugin/registry.hpp"
 #include "host/recipe/recipe.hpp"
@@ -23,13 +24,14 @@ struct RunRequest {
   std::string command_line;  // for the summary
   std::optional<StepRange> profile;
   bool is_eval_only = false;  // evaluate with the initial parameters, in place of training
+  GpuPlaces gpu = {};
 };
 
-// Creates the recipe's components and holds them against each other, without allocating or
-// training: what
-// `--validate` can still find after the recipe itself is known to be sound.
+// Opens the recipe's device, creates its components and holds them against each other, without
+// allocating or training: what `--validate` can still find after the recipe itself is known to be
+// sound.
 // Errors  as run_training's before the folder exists
-void check_training(const Recipe& recipe, PluginRegistry& registry);
+void check_training(const Recipe& recipe, PluginRegistry& registry, const GpuPlaces& gpu);
 
 // Errors  recipe.no_eval; whatever ends a run before its folder exists; later errors are in the
 // outcome

@@ -11,6 +11,7 @@
 #include "host/metrics/metrics_service.hpp"
 #include "host/optim/clip.hpp"
 #include "host/tensor/trace_span.hpp"
+#include "host/train/memory_report.hpp"
 #include "host/train/non_finite_origin.hpp"
 #include "host/train/optimizer_groups.hpp"
 #include "host/train/run_failure.hpp"
@@ -133,6 +134,9 @@ Outcome Trainer::run() {
     train();
   } catch (const std::exception& error) {
     failure = run_failure(error);
+    if (failure->id() == "run.out_of_memory") {
+      failure = Error("run.out_of_memory", memory_report());
+    }
   }
   if (failure.has_value()) {
     log_error(failure->what());
@@ -453,6 +457,10 @@ std::vector<Trainer::Microbatch> Trainer::take_microbatches() {
   }
   if (train_.overfit_batch) {
     repeat_first_batch(microbatches);
+  }
+  batch_bytes_ = 0;
+  for (const Microbatch& microbatch : microbatches) {
+    batch_bytes_ += static_cast<int64_t>(microbatch.batch.num_bytes());
   }
   return microbatches;
 }
@@ -989,6 +997,12 @@ void Trainer::log_step() {
   if (state_.tokens > 0) {
     parts_.metrics.set("tokens_per_second", progress.tokens_per_second);
   }
+  if (parts_.gpu != nullptr) {
+    const GpuMemory memory = parts_.gpu->memory();
+    parts_.metrics.set("gpu/allocated_bytes", static_cast<double>(memory.allocated));
+    parts_.metrics.set("gpu/reserved_bytes", static_cast<double>(memory.reserved));
+    parts_.metrics.set("gpu/peak_bytes", static_cast<double>(memory.peak_allocated));
+  }
   parts_.metrics.set("step_seconds", seconds / std::max(1.0, steps));
   parts_.metrics.set("data_wait_seconds",
                      std::chrono::duration<double>(data_wait_).count() / std::max(1.0, steps));
@@ -1044,6 +1058,24 @@ void Trainer::record_mix() {
       parts_.metrics.set(mix_figure(part, "epochs"), count / static_cast<double>(*part.size));
     }
   }
+}
+
+// At the time of an error: the step's own tensors may be gone already.
+std::string Trainer::memory_report() const {
+  HeldMemory held;
+  for (const FlatGroup& group : parts_.parameters.groups()) {
+    held.parameters += static_cast<int64_t>(group.data().nbytes());
+    held.gradients += static_cast<int64_t>(group.grad().nbytes());
+    if (group.has_copy()) {
+      const auto bytes = static_cast<int64_t>(group.seen_view(0).element_size());
+      held.parameters += group.data().numel() * bytes;
+    }
+  }
+  held.optimizer = parts_.optimizer.state_bytes();
+  held.batches = batch_bytes_;
+  return parts_.gpu != nullptr
+             ? gpu_memory_report(held, parts_.gpu->memory(), parts_.gpu->refused())
+             : cpu_memory_report(held, resident_bytes());
 }
 
 double Trainer::lr_factor() const {

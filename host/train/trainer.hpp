@@ -8,6 +8,7 @@
 #pragma once
 
 #include "host/data/data_stream.hpp"
+#include "host/device/gpu.hpp"
 #include "host/distributed/agreement.hpp"
 #include "host/hook/hook_list.hpp"
 #include "host/metrics/metric_book.hpp"
@@ -69,6 +70,7 @@ struct TrainerParts {
   DataStream& train_data;
   std::vector<EvalSet> eval_sets;
   bool is_eval_only = false;  // evaluate in place of training
+  Gpu* gpu = nullptr;         // null where the run is on the CPU
   MetricBook& metrics;
   SinkList& sinks;
   Progress& progress;
@@ -150,6 +152,7 @@ class Trainer final : private RunView {
   void record_mix();
   const std::string& loss_figure(size_t l) const;
   bool is_log_due() const;
+  std::string memory_report() const;
   double lr_factor() const;
   double seconds_so_far() const;
 
@@ -190,12 +193,15 @@ class Trainer final : private RunView {
   std::vector<Batch> first_batch_;  // overfit_batch: that of the first step, untouched by hooks
 
   const at::Tensor zero_ = at::scalar_tensor(0.0, at::kDouble);
-  const at::Tensor one_ = at::scalar_tensor(1.0, at::kDouble);
+  // On the run's device: a copy from the CPU would wait.
+  const at::Tensor one_ = at::scalar_tensor(
+      1.0, at::TensorOptions().dtype(at::kDouble).device(parts_.parameters.device()));
 
   // Of the step under way.
   std::optional<double> lr_factor_;  // once its update is made, or skipped
   Batch* batch_ = nullptr;
   const std::vector<Microbatch>* microbatches_ = nullptr;
+  int64_t batch_bytes_ = 0;
   at::Tensor loss_;  // what scalar() lends
   at::Tensor grad_norm_;
   at::Tensor applied_;

@@ -10,9 +10,10 @@ namespace tenon {
 
 HostRun::HostRun(const std::string& recipe,
                  const std::vector<std::string>& arguments,
-                 const SubprocessOptions& options) {
+                 const SubprocessOptions& options,
+                 const std::filesystem::path& program) {
   const auto file = folder_.write("recipe.json", recipe);
-  std::vector<std::string> words = {host_program().string(),
+  std::vector<std::string> words = {(program.empty() ? host_program() : program).string(),
                                     "--recipe",
                                     file.string(),
                                     "--plugin-dir",

@@ -21,7 +21,8 @@ class HostRun {
   // beside it.
   explicit HostRun(const std::string& recipe,
                    const std::vector<std::string>& arguments = {},
-                   const SubprocessOptions& options = {});
+                   const SubprocessOptions& options = {},
+                   const std::filesystem::path& program = {});  // the host, where it is not given
 
   const SubprocessResult& result() const { return result_; }
   std::filesystem::path run_dir() const { return folder_.path() / "run"; }

@@ -2,7 +2,6 @@
 
 #include "host/device/device.hpp"
 
-#include "host/device/gpu.hpp"
 #include "host/error/error.hpp"
 
 #include <ATen/ATen.h>
@@ -10,7 +9,6 @@
 #include <ATen/Parallel.h>
 
 #include <cstdlib>
-#include <limits>
 
 #include "tests/support/catch.hpp"
 
@@ -25,15 +23,6 @@ std::string id_of(Body body) {
     return error.id();
   }
   return "";
-}
-
-TEST_CASE("the CPU is always there, other names are refused", "[device]") {
-  CHECK(select_device("cpu") == at::Device(at::kCPU));
-  for (const char* const name : {"", "tpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:999"}) {
-    CHECK(id_of([&] { static_cast<void>(select_device(name)); }) == "device.unavailable");
-  }
-  CHECK_THROWS_WITH(select_device("cuda:" + std::to_string(num_gpus())),
-                    contains_text("is not there"));
 }
 
 TEST_CASE("the number of compute threads can be set more than once", "[device]") {
@@ -74,12 +63,22 @@ TEST_CASE("the reproducible code path is the environment's choice first", "[devi
   }
 }
 
+TEST_CASE("cuBLAS is asked for the same bits unless the environment has decided", "[device]") {
+  unsetenv("CUBLAS_WORKSPACE_CONFIG");
+  choose_reproducible_gpu_math();
+  CHECK(std::string(std::getenv("CUBLAS_WORKSPACE_CONFIG")) == ":4096:8");
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8", 1);
+  choose_reproducible_gpu_math();
+  CHECK(std::string(std::getenv("CUBLAS_WORKSPACE_CONFIG")) == ":16:8");
+  unsetenv("CUBLAS_WORKSPACE_CONFIG");
+}
+
 TEST_CASE("a device describes itself in a line", "[device]") {
   const int before = num_compute_threads();
   set_compute_threads(1);
-  CHECK_THAT(describe_device(at::kCPU), contains_text("1 thread, "));
+  CHECK_THAT(describe_cpu(), contains_text("1 thread, "));
   set_compute_threads(2);
-  CHECK_THAT(describe_device(at::kCPU), contains_text("2 threads, "));
+  CHECK_THAT(describe_cpu(), contains_text("2 threads, "));
   set_compute_threads(before);
 }
 

@@ -4,7 +4,6 @@
 
 #include <tenon/tensor.h>
 
-#include "host/device/gpu.hpp"
 #include "host/error/error.hpp"
 
 #include <ATen/ATen.h>

@@ -14,7 +14,7 @@ namespace tenon {
 
 TEST_CASE("a precision says what is stored, what blocks see, and what sums keep", "[device]") {
   const auto check = [](const char* name, at::ScalarType stored, at::ScalarType compute) {
-    const PrecisionPolicy policy = precision_policy(name, at::kCPU);
+    const PrecisionPolicy policy = precision_policy(name, ComputesOn::kCpu);
     INFO(name);
     CHECK(policy.stored == stored);
     CHECK(policy.compute == compute);
@@ -30,7 +30,7 @@ TEST_CASE("a precision says what is stored, what blocks see, and what sums keep"
 
 TEST_CASE("fp16 is refused on a CPU, with what to use instead", "[device]") {
   try {
-    precision_policy("fp16_autocast", at::kCPU);
+    precision_policy("fp16_autocast", ComputesOn::kCpu);
     FAIL("fp16_autocast was accepted");
   } catch (const Error& error) {
     CHECK(error.id() == "precision.needs_gpu");

@@ -26,6 +26,28 @@ TEST_CASE("a record shows sums over weights, and begins anew", "[metrics]") {
   CHECK_FALSE(book.last("unknown").has_value());
 }
 
+TEST_CASE("scalars read together give what reading each at once gives", "[metrics]") {
+  MetricBook at_once;
+  MetricBook together(MetricBook::Reading::kTogether);
+  for (MetricBook* book : {&at_once, &together}) {
+    book->add_tensor("loss", at::scalar_tensor(0.1, at::kFloat), at::scalar_tensor(3, at::kLong));
+    book->add_tensor("loss", at::scalar_tensor(0.7), at::full({1}, 4.0, at::kDouble));
+    book->add("loss", 1, 2);
+    book->add_tensor("aux", at::scalar_tensor(5.0), at::scalar_tensor(2.0));
+    book->add_tensor("late", at::scalar_tensor(5.0), at::scalar_tensor(0.0));
+    book->add_tensor("lr", at::scalar_tensor(5.0), at::scalar_tensor(1.0));
+    book->set("lr", 0.25);
+  }
+  CHECK(together.mean("loss") == at_once.mean("loss"));
+  CHECK(together.mean("aux") == 2.5);
+  CHECK(together.mean("unknown") == 0);
+  together.add_tensor("aux", at::scalar_tensor(1.0), at::scalar_tensor(1.0));
+  at_once.add_tensor("aux", at::scalar_tensor(1.0), at::scalar_tensor(1.0));
+  CHECK(together.close(1).values == at_once.close(1).values);
+  CHECK(*together.last("lr") == 0.25);
+  CHECK(together.close(2).values.empty());
+}
+
 TEST_CASE("a record of some figures leaves the others to gather", "[metrics]") {
   MetricBook book;
   book.add("loss", 1, 1);

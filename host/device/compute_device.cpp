@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/device/compute_device.hpp"
+
+#include "host/device/device.hpp"
+#include "host/device/gpu_driver.hpp"
+#include "host/device/gpu_module.hpp"
+#include "host/error/error.hpp"
+
+#include <charconv>
+#include <limits>
+#include <optional>
+
+namespace tenon {
+namespace {
+
+// 0 for "cuda", 1 for "cuda:1"; nothing for other names.
+std::optional<int> gpu_index(std::string_view name) {
+  constexpr std::string_view kPrefix = "cuda:";
+  if (name == "cuda") {
+    return 0;
+  }
+  int index = 0;
+  const char* const end = name.data() + name.size();
+  if (!name.starts_with(kPrefix) || name.size() == kPrefix.size() ||
+      std::from_chars(name.data() + kPrefix.size(), end, index).ptr != end || index < 0 ||
+      index > std::numeric_limits<c10::DeviceIndex>::max()) {
+    return std::nullopt;
+  }
+  return index;
+}
+
+ComputeDevice on_gpu(const GpuPlaces& places, int index) {
+  ComputeDevice device;
+  device.gpu = open_gpu(places.module, index);
+  device.torch = device.gpu->device();
+  return device;
+}
+
+ComputeDevice open_best(const GpuPlaces& places) {
+  const GpuDriver driver = ask_gpu_driver(places.driver);
+  if (driver.num_gpus > 0) {
+    try {
+      return on_gpu(places, 0);
+    } catch (const Error& error) {
+      ComputeDevice device;
+      device.warning = std::string("a GPU is there, but the run is on the CPU: ") + error.what();
+      return device;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+ComputeDevice open_device(std::string_view name, const GpuPlaces& places) {
+  if (name == "cpu") {
+    return {};
+  }
+  if (name == "auto") {
+    return open_best(places);
+  }
+  const std::string shown(name);
+  const std::optional<int> index = gpu_index(name);
+  if (!index) {
+    throw Error("device.unavailable",
+                "'" + shown + "' names no device; use \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"");
+  }
+  const GpuDriver driver = ask_gpu_driver(places.driver);
+  if (driver.num_gpus == 0) {
+    throw Error("device.unavailable",
+                "'" + shown + "' is not there: " + driver.problem +
+                    "; check that nvidia-smi shows a GPU, or use the CPU: --device cpu");
+  }
+  if (*index >= driver.num_gpus) {
+    throw Error("device.unavailable",
+                "'" + shown + "' is not there: the last GPU of this machine is cuda:" +
+                    std::to_string(driver.num_gpus - 1));
+  }
+  return on_gpu(places, *index);
+}
+
+std::string describe_device(const ComputeDevice& device) {
+  const std::string cpu = describe_cpu();
+  return device.gpu == nullptr ? cpu : device.gpu->describe() + ", " + cpu;
+}
+
+}  // namespace tenon

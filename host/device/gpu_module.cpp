@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/device/gpu_module.hpp"
+
+#include "host/error/error.hpp"
+#include "host/error/status.hpp"
+
+#include <dlfcn.h>
+#include <exception>
+#include <string_view>
+#include <system_error>
+#include <tenon_build.hpp>
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const std::string& why) {
+  throw Error("device.unavailable", why + "; or use the CPU: --device cpu");
+}
+
+}  // namespace
+
+std::unique_ptr<Gpu> open_gpu(const fs::path& module, int index) {
+  std::error_code ignored;
+  if (!fs::exists(module, ignored)) {
+    fail("this build has no CUDA module: " + module.string() +
+         " is not there. It is built where libtorch has CUDA; the configure step says what it "
+         "missed");
+  }
+  // Global: libtorch's libraries find each other's symbols as if the program were linked to them.
+  void* const handle = dlopen(module.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (handle == nullptr) {
+    const std::string text = dlerror();
+    fail("the CUDA module cannot be loaded: " + text +
+         ". `./dev deps --cuda` brings NVIDIA's libraries");
+  }
+  const auto* const entry = static_cast<const GpuModule*>(dlsym(handle, kGpuModuleSymbol));
+  if (entry == nullptr || entry->build != std::string_view(kGpuModuleBuild)) {
+    std::string has = "nothing of the host's";
+    if (entry != nullptr) {
+      has = entry->build;
+    }
+    fail(module.string() + " is of another build: it has " + has + ", this program is " +
+         kGpuModuleBuild + ". Build both again");
+  }
+  try {
+    return entry->open(index);
+  } catch (const std::exception& error) {
+    fail("GPU " + std::to_string(index) +
+         " cannot be used: " + std::string(what_without_backtrace(error.what())));
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Waits for the GPU when a plugin asks for it, and counts who asked: each wait empties the queue of
+// work and costs the run speed. Threads: the train thread.
+#pragma once
+
+#include "host/device/gpu.hpp"
+#include "host/tensor/exec_frame.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace tenon {
+
+class PluginWaits final : public DeviceWait {
+ public:
+  // `gpu` is borrowed.
+  explicit PluginWaits(Gpu& gpu) : gpu_(gpu) {}
+
+  void wait_for(const tenon_host* host) override;
+
+  // How often each plugin has waited, by its id; those that never did are left out.
+  const std::map<std::string, uint64_t>& by_plugin() const { return by_plugin_; }
+
+ private:
+  Gpu& gpu_;
+  std::map<std::string, uint64_t> by_plugin_;
+};
+
+}  // namespace tenon

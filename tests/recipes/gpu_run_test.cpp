@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs on a GPU, by the program. Without one, on the module that stands in for CUDA: what is
+// uploaded, waited for, measured and reported is as on a GPU, the kernels are the CPU's. So its
+// numbers must be those of the CPU, to the bit.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/recipes/host_run.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/paths.hpp"
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path fake_gpu() {
+  return build_dir() / "tests/fake_gpu";
+}
+
+HostRun run_on_fake(const std::string& recipe,
+                    const std::vector<std::string>& arguments = {"--device", "cuda"},
+                    std::map<std::string, std::string> environment = {}) {
+  const char* const path = std::getenv("LD_LIBRARY_PATH");
+  environment["LD_LIBRARY_PATH"] =
+      (fake_gpu() / "driver").string() + (path != nullptr ? ":" + std::string(path) : "");
+  return HostRun(recipe, arguments, {.environment = environment}, fake_gpu() / "bin/host");
+}
+
+// Without the figures that a run on the CPU has not.
+std::vector<nlohmann::json> without_memory(std::vector<nlohmann::json> records) {
+  for (nlohmann::json& record : records) {
+    for (const char* name : {"gpu/allocated_bytes", "gpu/reserved_bytes", "gpu/peak_bytes"}) {
+      record.erase(name);
+    }
+  }
+  return records;
+}
+
+// What a machine without GPUs lacks; "" where a run on a GPU is possible.
+std::string missing_for_gpu() {
+  const HostRun run(small_recipe(), {"--device", "cuda", "--validate"});
+  return run.result().exit_code == 0 ? "" : run.result().err;
+}
+
+}  // namespace
+
+TEST_CASE("without a driver a GPU is refused before a run folder is made", "[recipes][device]") {
+  if (missing_for_gpu().empty()) {
+    TENON_SKIP("this machine has a GPU");
+  }
+  const HostRun run(small_recipe(), {"--device", "cuda"});
+  CHECK(run.result().exit_code == 3);
+  CHECK_THAT(run.result().err, contains_text("[device.unavailable]"));
+  CHECK_THAT(run.result().err, contains_text("--device cpu"));
+  CHECK_FALSE(fs::exists(run.run_dir()));
+  const HostRun automatic(small_recipe(), {"--device", "auto"});
+  CHECK(automatic.result().exit_code == 0);
+  CHECK(HostRun(small_recipe()).metrics() == automatic.metrics());
+}
+
+TEST_CASE("a device that is none is a mistake of the command line or the recipe", "[recipes]") {
+  const HostRun line(small_recipe(), {"--device", "tpu"});
+  CHECK(line.result().exit_code == 2);
+  CHECK_THAT(line.result().err, contains_text("--device is \"tpu\""));
+  const HostRun recipe(small_recipe(R"({"device": "tpu"})"));
+  CHECK(recipe.result().exit_code == 3);
+  CHECK_THAT(recipe.result().err, contains_text("/device"));
+}
+
+TEST_CASE("a run on the stand-in for a GPU has the numbers of the CPU", "[recipes][device]") {
+  const std::string recipe = small_recipe(R"({
+    "train": {"steps": 9, "log_every": 4, "clip_grad_norm": 1.0, "gradient_accumulation": 2},
+    "data": {"eval": {"type": "windows", "options": {"samples": 8}}},
+    "metrics": [{"type": "accuracy"}],
+    "eval": {"every_steps": 3}})");
+  const HostRun on_cpu(recipe);
+  const ScratchFolder folder;
+  const std::string report = (folder.path() / "report").string();
+  const HostRun on_gpu = run_on_fake(recipe, {"--device", "cuda:0"}, {{"FAKE_GPU_REPORT", report}});
+  INFO(on_gpu.result().out << on_gpu.result().err);
+  REQUIRE(on_cpu.result().exit_code == 0);
+  REQUIRE(on_gpu.result().exit_code == 0);
+  CHECK(without_memory(on_gpu.metrics()) == on_cpu.metrics());
+  CHECK_THAT(on_gpu.result().out, contains_text("Fake GPU, 1 GiB"));
+  CHECK_THAT(on_gpu.summary()["device"].get<std::string>(), contains_text("Fake GPU, 1 GiB"));
+  CHECK_THAT(on_gpu.file("recipe.json"), contains_text("\"device\": \"cuda:0\""));
+  const nlohmann::json record = on_gpu.metrics().front();
+  CHECK(record["gpu/allocated_bytes"] == 600 << 20);
+  CHECK(record["gpu/reserved_bytes"] == 800 << 20);
+  CHECK(record["gpu/peak_bytes"] == 700 << 20);
+  std::ifstream file(report);
+  std::string text;
+  std::getline(file, text);
+  CHECK_THAT(text, contains_text(" uploads, 0 waits"));
+}
+
+TEST_CASE("auto takes a GPU that is there", "[recipes][device]") {
+  const HostRun run = run_on_fake(small_recipe(), {"--device", "auto"});
+  REQUIRE(run.result().exit_code == 0);
+  CHECK_THAT(run.result().out, contains_text("Fake GPU"));
+  const HostRun broken =
+      run_on_fake(small_recipe(), {"--device", "auto"}, {{"FAKE_GPU_OPEN", "it is on fire"}});
+  REQUIRE(broken.result().exit_code == 0);
+  CHECK_THAT(broken.result().err + broken.result().out, contains_text("it is on fire"));
+}
+
+TEST_CASE("each batch is uploaded once, and the next one ahead of its step", "[recipes][device]") {
+  const ScratchFolder folder;
+  const std::string report = (folder.path() / "report").string();
+  const HostRun run = run_on_fake(small_recipe(R"({"train": {"steps": 5}})"),
+                                  {"--device", "cuda"},
+                                  {{"FAKE_GPU_REPORT", report}});
+  REQUIRE(run.result().exit_code == 0);
+  std::ifstream file(report);
+  std::string text;
+  std::getline(file, text);
+  // The sixth was on its way when the run ended.
+  CHECK(text == "6 uploads, 0 waits");
+}
+
+TEST_CASE("a GPU without memory ends the run with what held how much", "[recipes][device]") {
+  const HostRun run = run_on_fake(small_recipe(R"({"train": {"steps": 9}})"),
+                                  {"--device", "cuda"},
+                                  {{"FAKE_GPU_UPLOADS", "4"}});
+  CHECK(run.result().exit_code == 5);
+  CHECK_THAT(run.result().err, contains_text("[run.out_of_memory]"));
+  const nlohmann::json summary = run.summary();
+  CHECK(summary["error_id"] == "run.out_of_memory");
+  const std::string reason = summary["reason"];
+  for (const char* part : {"the GPU has no memory left for 3.0 MiB more",
+                           "of its 1.00 GiB",
+                           "tensors held 600.0 MiB",
+                           "parameters ",
+                           "gradients ",
+                           "optimizer state ",
+                           "batches ",
+                           "activations and all else ",
+                           "the allocator kept 200.0 MiB"}) {
+    CHECK_THAT(reason, contains_text(part));
+  }
+}
+
+TEST_CASE("a GPU trains to the loss of the CPU", "[recipes][gpu]") {
+  const std::string missing = missing_for_gpu();
+  if (!missing.empty()) {
+    TENON_SKIP(missing);
+  }
+  const std::string recipe = small_recipe(R"({"train": {"steps": 20, "clip_grad_norm": 1.0}})");
+  const auto on_cpu = HostRun(recipe).metrics();
+  const auto on_gpu = HostRun(recipe, {"--device", "cuda"}).metrics();
+  const auto again = HostRun(recipe, {"--device", "cuda"}).metrics();
+  REQUIRE(on_gpu.size() == on_cpu.size());
+  for (size_t i = 0; i < on_cpu.size(); ++i) {
+    CHECK(on_gpu[i]["loss"].get<double>() == Approx(on_cpu[i]["loss"].get<double>()).epsilon(1e-4));
+    CHECK(on_gpu[i]["loss"] == again[i]["loss"]);  // deterministic: to the bit
+  }
+}
+
+}  // namespace tenon
