@@ -386,10 +386,10 @@ void ModelRunner::add_grad(uint32_t v, at::Tensor grad) {
   sum = sum.defined() ? sum + grad : std::move(grad);
 }
 
-void ModelRunner::backward(double aux_scale) {
+void ModelRunner::backward(double aux_scale, const at::Tensor& loss_scale) {
   const at::AutoGradMode no_grad(false);
   for (auto b = static_cast<uint32_t>(graph_.blocks.size()); b-- > 0;) {
-    backward_block(b, aux_scale);
+    backward_block(b, {aux_scale, loss_scale});
     tapes_[b].clear();
     for (const uint32_t v : graph_.blocks[b].outputs) {
       values_[v].reset();  // all its users have run backward
@@ -398,7 +398,7 @@ void ModelRunner::backward(double aux_scale) {
   clear();
 }
 
-void ModelRunner::backward_block(uint32_t b, double aux_scale) {
+void ModelRunner::backward_block(uint32_t b, const AuxScale& aux_scale) {
   const ModelBlock& block = graph_.blocks[b];
   std::vector<at::Tensor> grads(block.outputs.size());
   Tape& tape = tapes_[b];
@@ -427,7 +427,7 @@ void ModelRunner::backward_block(uint32_t b, double aux_scale) {
 void ModelRunner::backward_by_autograd(uint32_t b,
                                        Tape& tape,
                                        std::vector<at::Tensor>& grads,
-                                       double aux_scale) {
+                                       const AuxScale& aux_scale) {
   const ModelBlock& block = graph_.blocks[b];
   std::vector<at::Tensor> outputs;
   std::vector<at::Tensor> seeds;
@@ -440,9 +440,11 @@ void ModelRunner::backward_by_autograd(uint32_t b,
   for (const AuxLoss& aux : tape.aux) {
     if (aux.sum.requires_grad()) {
       outputs.push_back(aux.sum);
-      seeds.push_back((aux_scale * aux.weight / aux.count.to(at::kDouble))
-                          .to(aux.sum.device(), aux.sum.scalar_type())
-                          .view_as(aux.sum));
+      at::Tensor seed = aux_scale.factor * aux.weight / aux.count.to(at::kDouble);
+      if (aux_scale.loss_scale.defined()) {
+        seed = seed * aux_scale.loss_scale;
+      }
+      seeds.push_back(seed.to(aux.sum.device(), aux.sum.scalar_type()).view_as(aux.sum));
     }
   }
   tape.outputs.clear();

@@ -68,8 +68,10 @@ class ModelRunner {
   // Adds a gradient of a value, before backward. Losses do so from the last to the first.
   void add_grad(uint32_t v, at::Tensor grad);
   // Runs backward of all blocks and adds the gradients of parameters to the store.
-  // `aux_scale` multiplies each auxiliary loss beside its weight / count.
-  void backward(double aux_scale);
+  // `aux_scale` multiplies each auxiliary loss beside its weight / count, and so does `loss_scale`
+  // where it is defined.
+  // Shapes  loss_scale [], on the store's device
+  void backward(double aux_scale, const at::Tensor& loss_scale = {});
 
   // Drops everything that the last forward kept.
   void clear();
@@ -84,11 +86,15 @@ class ModelRunner {
   void check_buffer(uint32_t b, size_t i, const at::Tensor& next) const;
   std::optional<at::ScalarType> border_dtype(uint32_t v) const;
   at::Tensor at_border(uint32_t v, const at::Tensor& output) const;
-  void backward_block(uint32_t b, double aux_scale);
+  struct AuxScale {
+    double factor = 1;
+    at::Tensor loss_scale;
+  };
+  void backward_block(uint32_t b, const AuxScale& aux_scale);
   void backward_by_autograd(uint32_t b,
                             Tape& tape,
                             std::vector<at::Tensor>& grads,
-                            double aux_scale);
+                            const AuxScale& aux_scale);
   void backward_by_hand(uint32_t b, Tape& tape, std::vector<at::Tensor>& grads);
   at::Tensor field_of(uint32_t v, const Batch& batch) const;
   bool is_recomputed(uint32_t b) const;

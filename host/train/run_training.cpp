@@ -405,6 +405,10 @@ class Run {
                       folder.file("profile.json"),
                       is_on_gpu ? StepProfile::Devices::kCpuAndGpu : StepProfile::Devices::kCpu);
     }
+    std::optional<LossScale> loss_scale;
+    if (precision_.autocast == at::kHalf) {
+      loss_scale.emplace(device_.torch);
+    }
     TrainerParts parts{.recipe = recipe_,
                        .plan = plan_,
                        .parameters = parameters,
@@ -412,6 +416,7 @@ class Run {
                        .losses = *losses_,
                        .metric_set = *metric_set_,
                        .optimizer = optimizer,
+                       .loss_scale = loss_scale.has_value() ? &*loss_scale : nullptr,
                        .lr_scheduler = scheduler_.has_value() ? &*scheduler_ : nullptr,
                        .train_data = train_data,
                        .eval_sets = std::move(evaluated),

@@ -113,7 +113,7 @@ Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
   }
   are_gradients_rewritten_ =
       any_writes(hooks_.hooks(), TENON_EVENT_BEFORE_OPTIMIZER_STEP, TENON_TOUCH_GRADIENTS);
-  is_on_cpu_ = parts_.parameters.device().is_cpu();
+  is_on_cpu_ = parts_.gpu == nullptr;
   const auto& buffers = parts_.parameters.graph().buffers;
   has_state_buffers_ = std::ranges::any_of(
       buffers, [](const ModelBuffer& buffer) { return buffer.kind == TENON_BUFFER_STATE; });
@@ -349,6 +349,13 @@ bool Trainer::run_step() {
     parts_.parameters.publish();
     ++state_.updates;
   }
+  if (parts_.loss_scale != nullptr) {
+    parts_.loss_scale->update(overflow_);
+    if (is_applied_) {  // and not by the device: what is no event has no other count
+      const at::Tensor skipped = (found_inf_ * (1 - found_)).to(at::kDouble);
+      scaler_skips_ = scaler_skips_.defined() ? scaler_skips_ + skipped : skipped;
+    }
+  }
   if (has_state_buffers_ && (is_left_out() || found_inf_.defined())) {
     parts_.parameters.restore_buffers(found_inf_);
   }
@@ -421,8 +428,14 @@ void Trainer::run_microbatch(Microbatch& microbatch) {
   }
   fire(TENON_EVENT_BEFORE_BACKWARD);
   if (has_samples) {
+    if (parts_.loss_scale != nullptr) {
+      for (at::Tensor& seed : microbatch.seeds) {
+        seed = seed * parts_.loss_scale->scale();
+      }
+    }
     parts_.losses.backward(parts_.model, microbatch.seeds);
-    parts_.model.backward(microbatch.aux_scale);
+    parts_.model.backward(microbatch.aux_scale,
+                          parts_.loss_scale != nullptr ? parts_.loss_scale->scale() : at::Tensor());
   }
   fire(TENON_EVENT_AFTER_BACKWARD);
   state_.samples += microbatch.batch.samples;
@@ -549,15 +562,18 @@ void Trainer::record_losses(const std::vector<Microbatch>& microbatches) {
     return;
   }
   has_loss_to_log_ = true;
-  const auto unless_found = [this](const at::Tensor& value) {
-    return found_inf_.defined() ? at::where(found_inf_.eq(1), at::zeros_like(value), value) : value;
+  const auto unless_found = [](const at::Tensor& found, const at::Tensor& value) {
+    return found.defined() ? at::where(found.eq(1), at::zeros_like(value), value) : value;
   };
+  // The losses of a step that the loss scale alone has cost are as good as any.
+  const at::Tensor bad_losses = guard_.is_lenient() || is_on_cpu_ ? at::Tensor() : found_;
   for (size_t l = 0; l < parts_.losses.size(); ++l) {
     const std::string& name = loss_figure(l);
     for (const Microbatch& microbatch : microbatches) {
       if (!microbatch.sums.empty()) {
-        parts_.metrics.add_tensor(
-            name, unless_found(microbatch.sums[l]), unless_found(microbatch.counts[l]));
+        parts_.metrics.add_tensor(name,
+                                  unless_found(bad_losses, microbatch.sums[l]),
+                                  unless_found(bad_losses, microbatch.counts[l]));
       }
     }
   }
@@ -566,8 +582,8 @@ void Trainer::record_losses(const std::vector<Microbatch>& microbatches) {
       parts_.metrics.add("grad_norm", *norm_, 1);
     } else {
       parts_.metrics.add_tensor("grad_norm",
-                                unless_found(device_norms_.all),
-                                unless_found(at::ones_like(device_norms_.all)));
+                                unless_found(found_inf_, device_norms_.all),
+                                unless_found(found_inf_, at::ones_like(device_norms_.all)));
     }
   }
 }
@@ -601,6 +617,9 @@ void Trainer::finish_gradients() {
   }
   if (!parts_.plan.counts_ahead) {
     scale_grads(groups, final_scale_);
+  }
+  if (parts_.loss_scale != nullptr) {
+    scale_grads(groups, parts_.loss_scale->inverse());
   }
   judge_gradients();
   if (!are_gradients_rewritten_) {
@@ -636,6 +655,22 @@ void Trainer::judge_gradients() {
   const at::Tensor& norm = device_norms_.all;
   found_ = at::isfinite(figures_.defined() ? norm + figures_ : norm).logical_not().to(at::kFloat);
   found_inf_ = guard_.is_lenient() ? at::Tensor() : found_;
+  if (parts_.loss_scale != nullptr) {
+    excuse_overflow(norm);
+  }
+}
+
+// Gradients that overflow under a loss scale leave the update out whatever the policy, and make the
+// scale fall. That is how it finds its place, and nothing to report, unless the losses were not
+// finite already, or there is hardly a scale left that could be at fault.
+void Trainer::excuse_overflow(const at::Tensor& norm) {
+  overflow_ = at::isfinite(norm).logical_not().to(at::kFloat);
+  at::Tensor excused = overflow_ * (parts_.loss_scale->scale() > 1);
+  if (figures_.defined()) {
+    excused = excused * at::isfinite(figures_);
+  }
+  found_inf_ = guard_.is_lenient() ? overflow_ : found_;
+  found_ = found_ * (1 - excused);
 }
 
 // After a hook has had the gradients in hand. The norm that is told is that before clipping.
@@ -649,7 +684,7 @@ void Trainer::judge_again() {
 
 // Losses count too: one that is NaN may have a gradient that is not, and no meaning.
 bool Trainer::is_finite_figure(const at::Tensor& sum, const at::Tensor& count) {
-  if (sum.is_cpu() && count.is_cpu()) {
+  if (is_on_cpu_) {
     const bool is_finite = std::isfinite(sum.item<double>()) && std::isfinite(count.item<double>());
     are_figures_finite_ = are_figures_finite_ && is_finite;
     return is_finite;
@@ -694,6 +729,18 @@ void Trainer::note_judgement() {
                       [this, parameters = std::move(parameters), norms = device_norms_.by_entry] {
                         return non_finite_gradient(parts_.parameters.graph(), parameters, norms);
                       });
+}
+
+// Reads the loss scale and what it has cost, for a record.
+void Trainer::settle_loss_scale() {
+  const at::Tensor skips = scaler_skips_.defined() ? scaler_skips_ : zero_;
+  const at::Tensor scale = parts_.loss_scale->scale().to(at::kDouble);
+  const at::Tensor values = at::stack({scale, skips.to(scale.device())}).to(at::kCPU);
+  scaler_skips_.reset();
+  parts_.metrics.set("loss_scale", values[0].item<double>());
+  const auto num_skips = static_cast<uint64_t>(values[1].item<double>());
+  state_.updates -= num_skips;
+  has_late_skips_ = has_late_skips_ || num_skips > 0;
 }
 
 // Hears what a device has found since the last time.
@@ -981,6 +1028,9 @@ bool Trainer::is_log_due() const {
 
 void Trainer::log_step() {
   settle_guard();
+  if (parts_.loss_scale != nullptr) {
+    settle_loss_scale();
+  }
   const auto now = std::chrono::steady_clock::now();
   const double seconds =
       std::max(1e-9, std::chrono::duration<double>(now - logged_at_).count() - paused_seconds_);

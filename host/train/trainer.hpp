@@ -16,6 +16,7 @@
 #include "host/metrics/sink_list.hpp"
 #include "host/model/model_runner.hpp"
 #include "host/optim/clip.hpp"
+#include "host/optim/loss_scale.hpp"
 #include "host/optim/optimizer_driver.hpp"
 #include "host/plugin/lr_scheduler_proxy.hpp"
 #include "host/recipe/recipe.hpp"
@@ -66,6 +67,7 @@ struct TrainerParts {
   LossSet& losses;
   MetricSet& metric_set;
   OptimizerDriver& optimizer;
+  LossScale* loss_scale = nullptr;                 // null but under fp16
   const LrSchedulerProxy* lr_scheduler = nullptr;  // null: the factor is 1
   DataStream& train_data;
   std::vector<EvalSet> eval_sets;
@@ -106,7 +108,9 @@ class Trainer final : private RunView {
   void note_judgement();
   bool is_left_out() const { return !is_finite_ && !guard_.is_lenient(); }
   bool is_finite_figure(const at::Tensor& sum, const at::Tensor& count);
+  void excuse_overflow(const at::Tensor& norm);
   void settle_guard();
+  void settle_loss_scale();
   void evaluate();
   // Both: false where a signal has cut it.
   bool evaluate_set(const EvalSet& set, std::string& line);
@@ -216,7 +220,9 @@ class Trainer final : private RunView {
   at::Tensor found_;             // [] f32
   at::Tensor found_inf_;         // the same; undefined where the update is made in any case
   bool has_late_skips_ = false;  // that hooks have not heard of
-  at::Tensor final_scale_;       // 1 / count, where the count is known only at the end
+  at::Tensor overflow_;          // [] f32, under a loss scale: 1 if gradients are not finite
+  at::Tensor scaler_skips_;  // [] f64: updates that the loss scale has cost since the last record
+  at::Tensor final_scale_;   // 1 / count, where the count is known only at the end
   std::vector<at::Tensor> parameter_values_;  // what parameter() lends
 
   std::chrono::steady_clock::time_point start_;

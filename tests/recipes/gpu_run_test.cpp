@@ -75,7 +75,7 @@ TEST_CASE("a device that is none is a mistake of the command line or the recipe"
 
 TEST_CASE("a run on the stand-in for a GPU has the numbers of the CPU", "[recipes][device]") {
   const std::string recipe = small_recipe(R"({
-    "train": {"steps": 9, "log_every": 4, "clip_grad_norm": 1.0, "gradient_accumulation": 2},
+    "train": {"steps": 9, "log_every": 4, "gradient_accumulation": 2},
     "data": {"eval": {"type": "windows", "options": {"samples": 8}}},
     "metrics": [{"type": "accuracy"}],
     "eval": {"every_steps": 3}})");
@@ -98,6 +98,70 @@ TEST_CASE("a run on the stand-in for a GPU has the numbers of the CPU", "[recipe
   std::string text;
   std::getline(file, text);
   CHECK_THAT(text, contains_text(" uploads, 0 waits"));
+}
+
+// A norm that stays on the device is added up in another order.
+TEST_CASE("clipping by a norm that nobody waits for is clipping", "[recipes][device]") {
+  const std::string recipe =
+      small_recipe(R"({"train": {"steps": 12, "log_every": 1, "clip_grad_norm": 0.1}})");
+  const auto on_cpu = HostRun(recipe).metrics();
+  const auto on_gpu = run_on_fake(recipe).metrics();
+  REQUIRE(on_gpu.size() == on_cpu.size());
+  REQUIRE(on_cpu.size() == 12);
+  for (size_t i = 0; i < on_cpu.size(); ++i) {
+    for (const char* name : {"loss", "grad_norm"}) {
+      CHECK(on_gpu[i][name].get<double>() == Approx(on_cpu[i][name].get<double>()).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("an update that is not finite is left out without waiting", "[recipes][device]") {
+  const std::string recipe = small_recipe(R"({
+    "optimizer": {"type": "adamw", "options": {"lr": 0.01}},
+    "hooks": [{"type": "plant_at", "options": {"first_step": 12, "event": "after_backward",
+                                               "into": "gradients", "name": "mlp.0.weight"}}],
+    "train": {"steps": 20, "log_every": 4}})");
+  const HostRun on_cpu(recipe);
+  const HostRun on_gpu = run_on_fake(recipe);
+  INFO(on_gpu.result().err << on_cpu.result().err);
+  REQUIRE(on_cpu.result().exit_code == 0);
+  REQUIRE(on_gpu.result().exit_code == 0);
+  CHECK(on_gpu.summary()["updates"] == 19);
+  for (const char* figure : {"steps", "last_step", "longest_row"}) {
+    CHECK(on_gpu.summary()["non_finite"][figure] == on_cpu.summary()["non_finite"][figure]);
+  }
+  CHECK(without_memory(on_gpu.metrics()) == on_cpu.metrics());
+  CHECK_THAT(on_gpu.result().err + on_gpu.result().out, contains_text("mlp.0.weight"));
+}
+
+TEST_CASE("fp16 trains under a loss scale, which a step that overflows halves",
+          "[recipes][device]") {
+  nlohmann::json recipe = nlohmann::json::parse(small_recipe(R"({
+    "optimizer": {"type": "adamw", "options": {"lr": 0.01}},
+    "train": {"steps": 30, "log_every": 5}})"));
+  const HostRun wide(recipe.dump());
+  recipe["train"]["precision"] = "fp16_autocast";
+  const HostRun narrow = run_on_fake(recipe.dump());
+  INFO(narrow.result().err);
+  REQUIRE(narrow.result().exit_code == 0);
+  const nlohmann::json last = narrow.metrics().back();
+  CHECK(last["loss_scale"] == 65536);
+  CHECK(last["loss"].get<double>() ==
+        Approx(wide.metrics().back()["loss"].get<double>()).epsilon(0.01));
+  CHECK(last["loss"] != wide.metrics().back()["loss"]);
+  CHECK(narrow.summary()["updates"] == 30);
+
+  // In the first ten steps, where an event that is not finite would end the run.
+  recipe["hooks"] = nlohmann::json::parse(R"([{"type": "plant_at", "options": {"first_step": 3,
+    "event": "after_backward", "into": "gradients", "name": "mlp.0.weight"}}])");
+  const HostRun overflown = run_on_fake(recipe.dump());
+  INFO(overflown.result().err);
+  REQUIRE(overflown.result().exit_code == 0);
+  CHECK(overflown.metrics().back()["loss_scale"] == 32768);
+  CHECK(overflown.summary()["updates"] == 29);
+  CHECK(overflown.summary()["non_finite"] == narrow.summary()["non_finite"]);
+  recipe["device"] = "cpu";
+  CHECK_THAT(HostRun(recipe.dump()).result().err, contains_text("[precision.needs_gpu]"));
 }
 
 TEST_CASE("auto takes a GPU that is there", "[recipes][device]") {
