@@ -59,6 +59,7 @@ struct StopwatchOptions {
   int64_t warmup = 1;
   int64_t steps = 1;
   std::string path;
+  bool wait = false;
 };
 
 class StopwatchHook : public tenon::Hook {
@@ -70,10 +71,15 @@ class StopwatchHook : public tenon::Hook {
     binder.field("warmup", &Options::warmup).min(1).doc("steps before those that are timed");
     binder.field("steps", &Options::steps).min(1).doc("steps to time");
     binder.field("path", &Options::path).doc("where to write the figures; empty: nowhere");
+    binder.field("wait", &Options::wait)
+        .doc("read the loss of the steps at which time is taken, so that a GPU has come as far");
   }
 
   explicit StopwatchHook(const Options& options)
       : path_(options.path),
+        waits_(options.wait),
+        first_(static_cast<uint64_t>(options.warmup)),
+        last_(static_cast<uint64_t>(options.warmup + options.steps)),
         watch_(static_cast<uint64_t>(options.warmup), static_cast<uint64_t>(options.steps)) {}
 
   void describe(tenon_hook_info& info) override { info.events = TENON_ALL_EVENTS; }
@@ -81,6 +87,10 @@ class StopwatchHook : public tenon::Hook {
   void on_event(const tenon::Event& event) override {
     ++num_events_;
     if (event.id() == TENON_EVENT_AFTER_STEP) {
+      const uint64_t step = event.step();
+      if (waits_ && (step == 1 || step == first_ || step == last_)) {
+        loss_ = event.scalar("loss").item();
+      }
       watch_.tick(event.step());
     } else if (event.id() == TENON_EVENT_END && !path_.empty()) {
       std::FILE* file = std::fopen(path_.c_str(), "we");
@@ -92,6 +102,10 @@ class StopwatchHook : public tenon::Hook {
 
  private:
   std::string path_;
+  bool waits_;
+  uint64_t first_;
+  uint64_t last_;
+  double loss_ = 0;
   Stopwatch watch_;
   uint64_t num_events_ = 0;
 };
