@@ -29,37 +29,29 @@ std::string held_text(const HeldMemory& held) {
          ", optimizer state " + size_text(held.optimizer) + ", batches " + size_text(held.batches);
 }
 
-constexpr const char* kAdvice =
-    "; use a smaller batch with more accumulation, \"recompute\": \"blocks\", a narrower precision "
-    "or a smaller model";
-
 }  // namespace
 
 std::string gpu_memory_report(const HeldMemory& held,
                               const GpuMemory& now,
                               const std::optional<RefusedMemory>& refused) {
   const GpuMemory& memory = refused.has_value() ? refused->memory : now;
-  std::string text = "the GPU has no memory left";
+  std::string text = "Of the GPU's " + size_text(memory.total);
   if (refused.has_value()) {
-    text += " for " + size_text(refused->requested) + " more";
+    text += ", when " + size_text(refused->requested) + " more were asked for";
   }
   const int64_t others = memory.total - memory.free - memory.reserved;
-  text += ": of its " + size_text(memory.total) + ", tensors held " + size_text(memory.allocated) +
-          " (" + held_text(held) + ", activations and all else " +
-          size_text(std::max<int64_t>(0, memory.allocated - held.sum())) +
-          "), the allocator kept " + size_text(memory.reserved - memory.allocated) +
-          " for reuse, " + size_text(std::max<int64_t>(0, others)) +
-          " were taken by libraries and other processes";
-  return text + kAdvice;
+  return text + ", tensors held " + size_text(memory.allocated) + " (" + held_text(held) +
+         ", activations and all else " +
+         size_text(std::max<int64_t>(0, memory.allocated - held.sum())) + "), the allocator kept " +
+         size_text(memory.reserved - memory.allocated) +
+         " for reuse, libraries and other processes had " + size_text(std::max<int64_t>(0, others));
 }
 
 std::string cpu_memory_report(const HeldMemory& held, int64_t resident) {
-  std::string text =
-      "the machine, or the limit that this process has, has no memory left: " + held_text(held);
-  if (resident > held.sum()) {
-    text += ", activations and all else " + size_text(resident - held.sum());
-  }
-  return text + kAdvice;
+  const std::string text = "The process held " + held_text(held);
+  return resident > held.sum()
+             ? text + ", activations and all else " + size_text(resident - held.sum())
+             : text;
 }
 
 int64_t resident_bytes() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What held how much memory when there was none left: the text that goes with run.out_of_memory.
+// What held how much memory when there was none left: a sentence that goes with run.out_of_memory.
 
 #pragma once
 

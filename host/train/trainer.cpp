@@ -135,7 +135,7 @@ Outcome Trainer::run() {
   } catch (const std::exception& error) {
     failure = run_failure(error);
     if (failure->id() == "run.out_of_memory") {
-      failure = Error("run.out_of_memory", memory_report());
+      failure = Error(failure->id(), failure->message() + ". " + memory_report());
     }
   }
   if (failure.has_value()) {

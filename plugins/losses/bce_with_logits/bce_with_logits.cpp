@@ -120,7 +120,7 @@ class BceWithLogits : public tenon::TorchLoss {
                 logits.sizes(),
                 " another number of places in the last axis; give one weight, or one for each");
     return at::tensor(options_.pos_weight, at::TensorOptions(at::kDouble))
-        .to(logits.device(), dtype);
+        .to(logits.device(), dtype, /*non_blocking=*/true);
   }
 
   // A label out of range, with its value and place. NaN is out of range too.

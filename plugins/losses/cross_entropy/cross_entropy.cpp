@@ -296,9 +296,12 @@ class CrossEntropy : public tenon::HandWrittenTorchLoss {
       grad_NV.sub_(options_.label_smoothing / static_cast<double>(in.logits_NV.size(1)));
     }
     // An ignored label may be no class; what it adds is multiplied with 0 below.
-    const at::Tensor class_N1 =
-        in.labels_N.masked_fill(in.labels_N.eq(options_.ignore_index), 0).unsqueeze(1);
-    grad_NV.scatter_(1, class_N1, grad_NV.gather(1, class_N1) - (1.0 - options_.label_smoothing));
+    const at::Tensor class_N = in.labels_N.masked_fill(in.labels_N.eq(options_.ignore_index), 0);
+    const at::Tensor row_N = at::arange(class_N.size(0), class_N.options());
+    const at::Tensor at_class_N = grad_NV.gather(1, class_N.unsqueeze(1)).squeeze(1);
+    // Not scatter_: libtorch holds it to be nondeterministic on a GPU, though each row has one
+    // place.
+    grad_NV.index_put_({row_N, class_N}, at_class_N - (1.0 - options_.label_smoothing));
     grad_NV.mul_((counted(in) * grad_sum).to(dtype).unsqueeze(1));
     return grad_NV.to(in.logits_NV.scalar_type());
   }
