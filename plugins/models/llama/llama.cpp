@@ -244,8 +244,8 @@ class Llama final : public tenon::TorchModel {
     return (1.0 - kept) * frequencies / scaling.factor + kept * frequencies;
   }
 
-  // Each of the next five computes one thing in one of two ways: by what libtorch has, or, for fp32
-  // on a CPU and unless the option says plain, by the faster kernels of cpu/.
+  // Each of the next five but `linear` computes one thing in one of two ways: by what libtorch has,
+  // or, for fp32 on a CPU and unless the option says plain, by the faster kernels of cpu/.
 
   bool is_fused(const at::Tensor& x) const {
     return o_.kernels == Kernels::kFused && cpu_kernels_serve(x);
@@ -270,15 +270,16 @@ class Llama final : public tenon::TorchModel {
     return {h_BTD, rms_norm(h_BTD, weight)};
   }
 
-  at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) const {
-    return is_fused(x) ? cpu_linear(x, weight) : at::linear(x, weight);
+  // Both ways take the faster of the products that libtorch has.
+  static at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) {
+    return cpu_kernels_serve(x) ? cpu_linear(x, weight) : at::linear(x, weight);
   }
 
   at::Tensor swiglu(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up) const {
     if (is_fused(x)) {
       return CpuSwiglu::apply(cpu_linear(x, gate, up));
     }
-    return at::silu(at::linear(x, gate)) * at::linear(x, up);
+    return at::silu(linear(x, gate)) * linear(x, up);
   }
 
   // Causal attention without the product after it: [B, T, D] to [B, T, H E]. `table` is [2, T,
