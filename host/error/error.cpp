@@ -3,13 +3,17 @@
 #include "host/error/error.hpp"
 
 #include "host/error/catalogue.hpp"
+#include "host/error/utf8.hpp"
 
 #include <utility>
 
 namespace tenon {
 
+// Messages quote files, arguments and plugins, whose bytes may be anything; an Error is UTF-8 text.
 Error::Error(std::string id, std::string message)
-    : id_(std::move(id)), message_(std::move(message)), what_("[" + id_ + "] " + message_) {}
+    : id_(as_utf8(std::move(id))),
+      message_(as_utf8(std::move(message))),
+      what_("[" + id_ + "] " + message_) {}
 
 ExitCode Error::exit_code() const noexcept {
   return exit_code_of(id_);

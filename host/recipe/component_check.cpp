@@ -2,6 +2,7 @@
 
 #include "host/recipe/component_check.hpp"
 
+#include "host/error/utf8.hpp"
 #include "host/recipe/json_path.hpp"
 #include "host/recipe/json_source.hpp"
 #include "host/recipe/nearest_name.hpp"

@@ -2,6 +2,7 @@
 
 #include "host/recipe/expand.hpp"
 
+#include "host/error/utf8.hpp"
 #include "host/recipe/json_path.hpp"
 #include "host/recipe/schema_words.hpp"
 

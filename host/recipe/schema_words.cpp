@@ -91,15 +91,6 @@ std::string count_words(const json& schema, const char* least, const char* most,
 
 }  // namespace
 
-bool is_utf8(std::string_view text) {
-  try {
-    (void)json(text).dump();
-    return true;
-  } catch (const json::type_error&) {  // 316: the library's own check is the one that counts
-    return false;
-  }
-}
-
 std::string brief_value(const json& value) {
   const auto sized = [&value](const char* what, const char* unit) {
     return std::string(what) + (value.empty() ? " without " + std::string(unit)

@@ -13,8 +13,6 @@
 
 namespace tenon {
 
-bool is_utf8(std::string_view text);
-
 // A scalar as JSON, cut where long; a container by its size.
 std::string brief_value(const nlohmann::json& value);
 

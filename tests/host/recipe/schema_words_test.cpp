@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/recipe/schema_words.hpp"
 
+#include "host/error/utf8.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include "tests/support/catch.hpp"
@@ -79,14 +81,6 @@ TEST_CASE("a long list of names is cut and counted", "[recipe]") {
   const std::vector<std::string> many(20, "n");
   CHECK(name_list(many) == "n, n, n, n, n, n, n, n, n, n, n, n, ... (20 in all)");
   CHECK(name_list(std::vector<std::string>(14, "n")).find("...") == std::string::npos);
-}
-
-TEST_CASE("UTF-8 is told from other bytes", "[recipe]") {
-  CHECK(is_utf8(""));
-  CHECK(is_utf8("\xc3\xa9"));
-  CHECK_FALSE(is_utf8("\xff"));
-  CHECK_FALSE(is_utf8("\xc3"));
-  CHECK_FALSE(is_utf8("\xed\xa0\x80"));  // a surrogate
 }
 
 }  // namespace tenon

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/error/utf8.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace tenon {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+// The bytes of the character that begins at text[0]; 0 where none does. `text` is not empty.
+std::size_t character_size(std::string_view text) noexcept {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) {
+    return 1;
+  }
+  if (first < 0xC2 || first > 0xF4) {
+    return 0;
+  }
+  const std::size_t size = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (text.size() < size) {
+    return 0;
+  }
+  // The second byte alone tells overlong forms, surrogates and what lies beyond U+10FFFF.
+  const unsigned char least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+  const unsigned char most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+  if (byte(1) < least || byte(1) > most) {
+    return 0;
+  }
+  for (std::size_t i = 2; i < size; ++i) {
+    if (byte(i) < 0x80 || byte(i) > 0xBF) {
+      return 0;
+    }
+  }
+  return size;
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view text) noexcept {
+  while (!text.empty()) {
+    const std::size_t size = character_size(text);
+    if (size == 0) {
+      return false;
+    }
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
+std::string as_utf8(std::string text) {
+  if (is_utf8(text)) {
+    return text;
+  }
+  std::string mended;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t size = character_size(rest);
+    mended += size == 0 ? kReplacement : rest.substr(0, size);
+    rest.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  return mended;
+}
+
+}  // namespace tenon
