@@ -127,6 +127,8 @@ TEST_CASE("what is wrong in a csv file is named with file, line and column", "[p
              tenon::contains_text("a.csv:3: the row has 1 field, and the header 2"));
   CHECK_THAT(error("a,b\n1,\"2\n3,4\n"),
              tenon::contains_text("a.csv:2: column 1 (\"b\"): a quote that is never closed"));
+  CHECK_THAT(error("a,\"b\nc\"\n1,\"2\n"),
+             tenon::contains_text("a.csv:3: column 1 (\"b\\nc\"): a quote that is never closed"));
   CHECK_THAT(error("b\n1\n"), tenon::contains_text("there is no column \"a\""));
   CHECK_THAT(error("a,a\n1,2\n"), tenon::contains_text("two columns are called \"a\""));
   CHECK_THAT(error(""), tenon::contains_text("a.csv is empty"));

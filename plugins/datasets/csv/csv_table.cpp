@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "csv_table.hpp"
 
+#include <tenon/cpp/options.hpp>
+
 #include <algorithm>
 
 namespace tenon {
@@ -177,7 +179,7 @@ void CsvTable::fail_syntax(const CsvProblem& problem, int64_t record_offset) con
   const auto line = line_at(record_offset) + static_cast<int64_t>(problem.line_breaks);
   const size_t column = problem.field;
   const std::string name = column < columns_.size() && format_.has_header
-                               ? concat(" (\"", columns_[column], "\")")
+                               ? concat(" (", json_string(columns_[column]), ")")
                                : std::string();
   TENON_FAIL(TENON_INVALID,
              "csv.syntax",
