@@ -79,7 +79,8 @@ std::string type_of(const Json& given, const Json& root, int depth = 0) {
     return schema.contains("enum") || schema.contains("const") ? "choice" : "any";
   }
   // Null at the end, whatever the schema's order.
-  std::ranges::stable_partition(words, [](const std::string& word) { return word != "null"; });
+  std::stable_partition(
+      words.begin(), words.end(), [](const std::string& word) { return word != "null"; });
   return joined(words, " or ");
 }
 
