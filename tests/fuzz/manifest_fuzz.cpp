@@ -170,7 +170,7 @@ std::uint64_t odd_size(Mutator& mutator, std::uint64_t file_size, std::uint64_t 
 // Changes a number of `T`'s width.
 template <class T>
 void change_number(std::string& bytes, std::size_t at, Mutator& mutator) {
-  if (at + sizeof(T) <= bytes.size()) {
+  if (at <= bytes.size() && sizeof(T) <= bytes.size() - at) {
     store(bytes, at, static_cast<T>(odd_size(mutator, bytes.size(), load<T>(bytes, at))));
   }
 }
