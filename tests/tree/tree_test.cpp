@@ -314,10 +314,13 @@ TEST_CASE("plugins are compiled with no include folder of this tree", "[tree]") 
     if (file.rfind(plugins, 0) != 0) {
       continue;
     }
+    const std::string command = entry.at("command");
+    if (command.find(" -o tests/") != std::string::npos) {
+      continue;  // compiled once more, into a program of tests/
+    }
     // The folder of the plugin itself: plugins/<kinds>/<name>.
     const fs::path inside = fs::path(file).lexically_relative(plugins);
     const std::string own = plugins + (*inside.begin() / *std::next(inside.begin())).string();
-    const std::string command = entry.at("command");
     for (std::sregex_iterator match(command.begin(), command.end(), kFolder), end; match != end;
          ++match) {
       const std::string folder = fs::path((*match)[2].str()).lexically_normal().string();
