@@ -83,8 +83,11 @@ if(TENON_SANITIZE)
     "ASAN_OPTIONS=detect_container_overflow=0:detect_stack_use_after_return=1:strict_string_checks=1"
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
     "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
-    "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
+    "TSAN_OPTIONS=ignore_noninstrumented_modules=1:history_size=7:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp")
 endif()
+
+# The tests with the label "threads": what `./dev test --preset tsan` builds and runs.
+add_custom_target(tenon_thread_tests)
 
 # tenon_test(NAME name SOURCES a_test.cpp ... [LINK target ...] [NEEDS target ...] [TORCH]
 #            [LABELS label ...] [TIMEOUT seconds] [ENVIRONMENT NAME=value ...])
@@ -94,6 +97,7 @@ endif()
 #   LINK     libraries, for example tenon::recipe
 #   NEEDS    targets that must be built before the test runs: plugins, the host
 #   TORCH    shares the precompiled header of libtorch
+#   LABELS   "threads" for tests that are to pass under the thread sanitizer too
 #   TIMEOUT  300 seconds where it is not given
 function(tenon_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "NAME;TIMEOUT"
@@ -112,6 +116,9 @@ function(tenon_test)
   endif()
   if(arg_NEEDS)
     add_dependencies(${arg_NAME} ${arg_NEEDS})
+  endif()
+  if("threads" IN_LIST arg_LABELS)
+    add_dependencies(tenon_thread_tests ${arg_NAME})
   endif()
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   tenon_test_properties(${arg_NAME} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT}
