@@ -177,7 +177,8 @@ at::Tensor ModelRunner::field_of(uint32_t v, const Batch& batch) const {
 }
 
 bool ModelRunner::is_recomputed(uint32_t b) const {
-  return recompute_ == RecomputeMode::kBlocks &&
+  const bool is_piece = piece_.number > 0 && b == tail();  // small already
+  return recompute_ == RecomputeMode::kBlocks && !is_piece &&
          !graph_.blocks[b].has(TENON_BLOCK_NO_RECOMPUTE | TENON_BLOCK_HAND_WRITTEN);
 }
 
@@ -214,12 +215,14 @@ void ModelRunner::replay(const Batch& batch,
   clear();
 }
 
-void ModelRunner::forward(const Batch& batch, const CallPlace& place) {
+void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent extent) {
   clear();
   place_ = place;
   frame_.move_to(place);
   read_fields(batch);
-  for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
+  const auto num_blocks =
+      static_cast<uint32_t>(graph_.blocks.size()) - (extent == Extent::kAllButTail ? 1 : 0);
+  for (const auto b : c10::irange(num_blocks)) {
     const ModelBlock& block = graph_.blocks[b];
     Tape& tape = tapes_[b];
     const bool record = place.is_train && !is_recomputed(b) && !block.has(TENON_BLOCK_HAND_WRITTEN);
@@ -241,6 +244,100 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place) {
       tape.aux.clear();
     }
   }
+}
+
+namespace {
+
+std::optional<int64_t> axis_of_positions(const ModelValue& value) {
+  if (!value.axes.has_value()) {
+    return std::nullopt;
+  }
+  const auto found = std::ranges::find(*value.axes, "T", &Axis::name);
+  return found != value.axes->end() ? std::optional(found - value.axes->begin()) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<uint32_t> tail_outputs(const ModelGraph& graph) {
+  const ModelBlock& block = graph.blocks.back();
+  const auto has_positions = [&graph](uint32_t v) {
+    return axis_of_positions(graph.values[v]).has_value();
+  };
+  const bool can = block.has(TENON_BLOCK_TOKENWISE) && !block.inputs.empty() &&
+                   std::ranges::all_of(block.inputs, has_positions) &&
+                   std::ranges::all_of(block.outputs, has_positions);
+  return can ? block.outputs : std::vector<uint32_t>{};
+}
+
+int64_t ModelRunner::tail_length() const {
+  const uint32_t v = graph_.blocks[tail()].inputs.front();
+  return values_[v].size(*axis_of_positions(graph_.values[v]));
+}
+
+void ModelRunner::forward_tail(int64_t begin, int64_t length) {
+  const uint32_t b = tail();
+  const ModelBlock& block = graph_.blocks[b];
+  piece_ = {.number = piece_.number + 1, .begin = begin, .length = length};
+  Tape& tape = tapes_[b];
+  tape.clear();
+  const bool record = place_.is_train && !block.has(TENON_BLOCK_HAND_WRITTEN);
+  for (const uint32_t v : block.inputs) {
+    const int64_t axis = *axis_of_positions(graph_.values[v]);
+    tape.inputs.push_back(
+        as_leaf(values_[v].narrow(axis, begin, length), record && needs_grad_[v]));
+  }
+  run_block(b, record, false, tape);
+  if (!tape.aux.empty()) {
+    model_.instance().identity().fail_result(
+        "block '" + block.name +
+        "' adds an auxiliary loss, and can therefore not be run by pieces (train.loss_tile)");
+  }
+  for (size_t i = 0; i < block.outputs.size(); ++i) {
+    values_[block.outputs[i]] = at_border(block.outputs[i], tape.outputs[i]);
+  }
+}
+
+void ModelRunner::backward_tail(double aux_scale, const at::Tensor& loss_scale) {
+  const at::AutoGradMode no_grad(false);
+  const ModelBlock& block = graph_.blocks[tail()];
+  // Apart from what losses have already given to the whole of an input.
+  std::vector<at::Tensor> given;
+  for (const uint32_t v : block.inputs) {
+    given.push_back(std::exchange(grads_[v], at::Tensor()));
+  }
+  backward_block(tail(), {aux_scale, loss_scale});
+  tapes_[tail()].clear();
+  tail_grads_.resize(block.inputs.size());
+  bool is_last = false;
+  for (size_t i = 0; i < block.inputs.size(); ++i) {
+    const uint32_t v = block.inputs[i];
+    const int64_t axis = *axis_of_positions(graph_.values[v]);
+    const at::Tensor of_piece = std::exchange(grads_[v], std::move(given[i]));
+    if (of_piece.defined()) {
+      if (!tail_grads_[i].defined()) {
+        tail_grads_[i] = at::zeros_like(values_[v]);
+      }
+      tail_grads_[i].narrow(axis, piece_.begin, piece_.length).copy_(of_piece);
+    }
+    is_last = piece_.begin + piece_.length == values_[v].size(axis);
+  }
+  if (is_last) {
+    for (size_t i = block.inputs.size(); i-- > 0;) {
+      if (tail_grads_[i].defined()) {
+        add_grad(block.inputs[i], std::move(tail_grads_[i]));
+      }
+    }
+    tail_grads_.clear();
+    piece_ = {};
+  }
+  for (const uint32_t v : block.outputs) {
+    values_[v].reset();
+  }
+}
+
+// Pieces of one block draw from streams of their own.
+uint32_t ModelRunner::salt(uint32_t b) const {
+  return b + piece_.number * static_cast<uint32_t>(graph_.blocks.size());
 }
 
 void ModelRunner::run_block(uint32_t b, bool record, bool is_recompute, Tape& tape) {
@@ -273,7 +370,7 @@ void ModelRunner::run_block(uint32_t b, bool record, bool is_recompute, Tape& ta
 
   // The same numbers in a recompute: the generator depends on where the block is, not on what ran
   // before.
-  seed_default_generators(frame_.seed_for(b), store_.device());
+  seed_default_generators(frame_.seed_for(salt(b)), store_.device());
   frame_.set_recompute(is_recompute);
   std::vector<at::Tensor> next_buffers(block.buffers.size());
   const auto take_all = [&] {
@@ -523,7 +620,7 @@ void ModelRunner::backward_by_hand(uint32_t b, Tape& tape, std::vector<at::Tenso
   args.want_grad_parameters = want_parameters.get();
   args.grad_inputs_own = grad_inputs.data();
   args.grad_parameters_own = grad_parameters.data();
-  frame_.seed_for(b);
+  frame_.seed_for(salt(b));
   frame_.set_recompute(false);
   const auto take_all = [](std::vector<tenon_tensor*>& handles) {
     std::vector<at::Tensor> tensors;
@@ -579,6 +676,8 @@ void ModelRunner::clear() {
     grad.reset();
   }
   aux_losses_.clear();
+  tail_grads_.clear();
+  piece_ = {};
 }
 
 }  // namespace tenon

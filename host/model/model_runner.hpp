@@ -38,6 +38,10 @@ struct AuxLoss {
   double weight = 1;
 };
 
+// The values that the last block makes, where it can be run by pieces of T: it is tokenwise, and
+// all that it reads and makes has an axis T. Empty where it cannot.
+std::vector<uint32_t> tail_outputs(const ModelGraph& graph);
+
 class ModelRunner {
  public:
   ModelRunner(ModelProxy& model,
@@ -48,9 +52,23 @@ class ModelRunner {
   ModelRunner(const ModelRunner&) = delete;
   ModelRunner& operator=(const ModelRunner&) = delete;
 
-  // Runs all blocks on one microbatch. In training it keeps what backward needs, until `backward`
-  // or `clear`.
-  void forward(const Batch& batch, const CallPlace& place);
+  enum class Extent { kWhole, kAllButTail };
+
+  // Runs all blocks on one microbatch, or all but the last one. In training it keeps what backward
+  // needs, until `backward` or `clear`.
+  void forward(const Batch& batch, const CallPlace& place, Extent extent = Extent::kWhole);
+
+  // ---- the tail: the last block, by pieces of T ----
+
+  // Where tail_outputs(graph) is not empty. The size of T in the microbatch under way; after
+  // `forward` without the tail.
+  int64_t tail_length() const;
+  // Runs the tail on positions [begin, begin + length) of T. What it makes are the values until
+  // `backward_tail` or the next piece.
+  void forward_tail(int64_t begin, int64_t length);
+  // Takes the gradients of these values through the tail. After the piece that ends T, the inputs
+  // of the tail have theirs, as after a backward of the whole block but for the order of sums.
+  void backward_tail(double aux_scale, const at::Tensor& loss_scale = {});
 
   // Runs the blocks again on a microbatch that `forward` has seen, as a recompute: nothing is kept
   // for a backward, and no buffer changes. Calls `seen` after each block, when the block's inputs
@@ -81,6 +99,8 @@ class ModelRunner {
   struct Call;
 
   void read_fields(const Batch& batch);
+  uint32_t tail() const { return static_cast<uint32_t>(graph_.blocks.size() - 1); }
+  uint32_t salt(uint32_t b) const;
   void run_block(uint32_t b, bool record, bool is_recompute, Tape& tape);
   void check_output(uint32_t b, size_t i, const at::Tensor& output) const;
   void check_buffer(uint32_t b, size_t i, const at::Tensor& next) const;
@@ -108,6 +128,14 @@ class ModelRunner {
   RecomputeMode recompute_;
   CallPlace place_;
   int64_t num_samples_ = 0;  // of the batch under way
+
+  struct Piece {
+    uint32_t number = 0;  // from 1; 0: none is under way
+    int64_t begin = 0;    // along T
+    int64_t length = 0;
+  };
+  Piece piece_;
+  std::vector<at::Tensor> tail_grads_;  // by input of the tail: the pieces so far
 
   std::vector<bool> needs_grad_;  // by value
   std::vector<at::Tensor> values_;

@@ -143,6 +143,7 @@ struct TrainRecipe {
   std::optional<std::int64_t> global_batch_size;
   std::int64_t gradient_accumulation = 1;  // without global_batch_size; see microbatches_per_step
   Normalize normalize = Normalize::kItems;
+  std::optional<std::int64_t> loss_tile;  // positions; without one, all at once
   std::optional<double> clip_grad_norm;
   std::optional<double> clip_grad_value;
   std::string precision = "fp32";  // a name of host/device/precision.hpp

@@ -220,6 +220,7 @@ TrainRecipe build_train(const json& train) {
       .global_batch_size = count("global_batch_size"),
       .gradient_accumulation = count("gradient_accumulation").value_or(1),
       .normalize = train["normalize"] == "items" ? Normalize::kItems : Normalize::kMicrobatch,
+      .loss_tile = count("loss_tile"),
       .clip_grad_norm = optional_at<double>(train, "clip_grad_norm"),
       .clip_grad_value = optional_at<double>(train, "clip_grad_value"),
       .precision = train["precision"].get<std::string>(),

@@ -190,6 +190,8 @@ constexpr char kSchemaText[] = R"json({
         "description": "microbatches of a step; null where global_batch_size says it"},
       "normalize": {"enum": ["items", "microbatch"], "default": "items",
         "description": "divide the gradient by the items of the whole step, or average the means of microbatches"},
+      "loss_tile": {"type": ["integer", "null"], "minimum": 1, "default": null,
+        "description": "positions of a sequence that the model's last block and the losses take at once; null: all"},
       "clip_grad_norm": {"type": ["number", "null"], "exclusiveMinimum": 0, "default": null,
         "description": "the largest norm of all gradients together"},
       "clip_grad_value": {"type": ["number", "null"], "exclusiveMinimum": 0, "default": null,

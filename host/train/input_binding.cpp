@@ -140,6 +140,16 @@ void InputBinding::gather(const ModelRunner* runner,
   }
 }
 
+std::vector<uint32_t> InputBinding::values() const {
+  std::vector<uint32_t> values;
+  for (const Binding& binding : bindings_) {
+    if (binding.value.has_value()) {
+      values.push_back(*binding.value);
+    }
+  }
+  return values;
+}
+
 std::vector<std::string> InputBinding::fields() const {
   std::vector<std::string> names;
   for (const Binding& binding : bindings_) {

@@ -60,6 +60,8 @@ class InputBinding {
   const tenon_tensor* const* handles() const { return handles_.data(); }
   // The model's value that port `i` reads, if it reads one.
   std::optional<uint32_t> value(size_t i) const { return bindings_[i].value; }
+  // The model's values that are read.
+  std::vector<uint32_t> values() const;
   // The batch fields that are read.
   std::vector<std::string> fields() const;
 

@@ -73,6 +73,18 @@ std::vector<std::string> LossSet::fields_read(size_t i) const {
   return entries_[i].binding.fields();
 }
 
+std::string LossSet::text(size_t i) const {
+  return loss_text(entries_[i].loss);
+}
+
+std::vector<uint32_t> LossSet::values_read(size_t i) const {
+  return entries_[i].binding.values();
+}
+
+bool LossSet::is_additive_over_tokens(size_t i) const {
+  return entries_[i].loss.proxy.info().additive_over == TENON_ADDITIVE_TOKENS;
+}
+
 bool LossSet::count_from_batch() const {
   return std::all_of(entries_.begin(), entries_.end(), [](const Entry& e) {
     return e.loss.proxy.info().counts_from_batch;

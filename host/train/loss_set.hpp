@@ -43,6 +43,11 @@ class LossSet {
   double weight(size_t i) const;
   // The batch fields that loss i reads.
   std::vector<std::string> fields_read(size_t i) const;
+  // What loss i is called in messages, what of the model it reads, and whether its sum over pieces
+  // of T is its sum over the whole.
+  std::string text(size_t i) const;
+  std::vector<uint32_t> values_read(size_t i) const;
+  bool is_additive_over_tokens(size_t i) const;
   // True if every loss can be counted before the forward.
   bool count_from_batch() const;
 

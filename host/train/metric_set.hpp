@@ -40,6 +40,10 @@ class MetricSet {
   MetricSet(const MetricSet&) = delete;
   MetricSet& operator=(const MetricSet&) = delete;
 
+  bool is_empty() const { return entries_.empty(); }
+  // Whether any is taken in training too.
+  bool has_training() const { return !training_figures_.empty(); }
+
   // Checks that a dataset has the fields that the metrics read.
   // Errors  metric.unknown_input, metric.input_mismatch
   void check_fields(const std::vector<FieldInfo>& fields, const std::string& dataset) const;

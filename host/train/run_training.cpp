@@ -24,6 +24,7 @@
 #include "host/train/run_failure.hpp"
 #include "host/train/run_report.hpp"
 #include "host/train/stuck_run.hpp"
+#include "host/train/tiled_loss.hpp"
 #include "host/train/trainer.hpp"
 
 #include <c10/core/DefaultDtype.h>
@@ -168,6 +169,9 @@ class Run {
                       hooks_,
                       scheduler_.has_value() ? &*scheduler_ : nullptr,
                       mesh_.world_size);
+    if (recipe_.train.loss_tile.has_value()) {
+      check_tiling(graph_, *losses_, *metric_set_, plan_.counts_ahead);
+    }
   }
 
   Outcome train() {

@@ -15,6 +15,7 @@
 #include "host/train/non_finite_origin.hpp"
 #include "host/train/optimizer_groups.hpp"
 #include "host/train/run_failure.hpp"
+#include "host/train/tiled_loss.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -395,14 +396,28 @@ bool Trainer::run_step() {
 void Trainer::run_microbatch(Microbatch& microbatch) {
   const CallPlace place{state_.step, static_cast<uint32_t>(hooks_.event().microbatch), true};
   const bool has_samples = microbatch.batch.samples > 0;
+  const bool is_tiled = train_.loss_tile.has_value();
+  if (parts_.loss_scale != nullptr) {
+    for (at::Tensor& seed : microbatch.seeds) {
+      seed = seed * parts_.loss_scale->scale();
+    }
+  }
   fire(TENON_EVENT_BEFORE_FORWARD);
   if (has_samples) {
-    parts_.model.forward(microbatch.batch, place);
+    parts_.model.forward(microbatch.batch,
+                         place,
+                         is_tiled ? ModelRunner::Extent::kAllButTail : ModelRunner::Extent::kWhole);
   }
   fire(TENON_EVENT_AFTER_FORWARD);
   fire(TENON_EVENT_BEFORE_LOSS);
   if (has_samples) {
-    microbatch.sums = parts_.losses.compute(parts_.model, microbatch.batch, place);
+    if (is_tiled) {
+      const TileSeeds seeds{microbatch.seeds, microbatch.aux_scale};
+      microbatch.sums = tiled_sums(
+          parts_.model, parts_.losses, microbatch.batch, place, *train_.loss_tile, &seeds);
+    } else {
+      microbatch.sums = parts_.losses.compute(parts_.model, microbatch.batch, place);
+    }
     if (!parts_.plan.counts_ahead) {
       microbatch.counts = parts_.losses.count(parts_.model, microbatch.batch, place);
       if (!parts_.model.aux_losses().empty()) {
@@ -428,12 +443,9 @@ void Trainer::run_microbatch(Microbatch& microbatch) {
   }
   fire(TENON_EVENT_BEFORE_BACKWARD);
   if (has_samples) {
-    if (parts_.loss_scale != nullptr) {
-      for (at::Tensor& seed : microbatch.seeds) {
-        seed = seed * parts_.loss_scale->scale();
-      }
+    if (!is_tiled) {
+      parts_.losses.backward(parts_.model, microbatch.seeds);
     }
-    parts_.losses.backward(parts_.model, microbatch.seeds);
     parts_.model.backward(microbatch.aux_scale,
                           parts_.loss_scale != nullptr ? parts_.loss_scale->scale() : at::Tensor());
   }
@@ -845,6 +857,8 @@ bool Trainer::evaluate_window(DataStream& data,
                               std::vector<at::Tensor>& counts) {
   tenon_event& event = hooks_.event();
   fire(TENON_EVENT_BEFORE_WINDOW);
+  // Metrics read outputs as a whole.
+  const bool is_tiled = train_.loss_tile.has_value() && parts_.metric_set.is_empty();
   bool is_cut = is_evaluation_cut();
   while (!is_cut) {
     auto batch = data.loader().next();
@@ -857,13 +871,18 @@ bool Trainer::evaluate_window(DataStream& data,
     fire(TENON_EVENT_AFTER_DATA);
     fire(TENON_EVENT_BEFORE_FORWARD);
     if (batch->samples > 0) {
-      parts_.model.forward(*batch, place);
+      parts_.model.forward(
+          *batch, place, is_tiled ? ModelRunner::Extent::kAllButTail : ModelRunner::Extent::kWhole);
     }
     fire(TENON_EVENT_AFTER_FORWARD);
     fire(TENON_EVENT_BEFORE_LOSS);
     if (batch->samples > 0) {
-      const auto batch_sums = parts_.losses.compute(parts_.model, *batch, place);
-      const auto batch_counts = parts_.losses.count(parts_.model, *batch, place);
+      const auto batch_sums =
+          is_tiled
+              ? tiled_sums(parts_.model, parts_.losses, *batch, place, *train_.loss_tile, nullptr)
+              : parts_.losses.compute(parts_.model, *batch, place);
+      const auto batch_counts = is_tiled ? parts_.losses.count(*batch, place)
+                                         : parts_.losses.count(parts_.model, *batch, place);
       parts_.metric_set.evaluate(parts_.model, *batch, place);
       for (size_t l = 0; l < sums.size(); ++l) {
         sums[l] = sums[l] + batch_sums[l].to(at::kDouble);
