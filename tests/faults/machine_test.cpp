@@ -70,6 +70,9 @@ TEST_CASE("a run folder below a file is refused, for root too", "[faults]") {
 }
 
 TEST_CASE("a model that asks for more memory than there is ends with 5, and is named", "[faults]") {
+#ifdef __SANITIZE_ADDRESS__
+  TENON_SKIP("the address sanitizer needs terabytes of addresses itself");
+#endif
   // 2^17 x 2^17 weights, 64 GiB, which this plugin takes by itself, of 16 GiB of addresses.
   const HostRun run(small_recipe(R"({"model": {"options": {"hidden": [131072, 131072]}}})"),
                     {},
@@ -82,6 +85,9 @@ TEST_CASE("a model that asks for more memory than there is ends with 5, and is n
 }
 
 TEST_CASE("memory that runs out in the host has an id of its own, and ends with 5", "[faults]") {
+#ifdef __SANITIZE_ADDRESS__
+  TENON_SKIP("the address sanitizer needs terabytes of addresses itself");
+#endif
   const ScratchFolder folder;
   const auto text = folder.write("text.txt", std::string(1000, 'a'));
   // The same size of weights, but the host takes the memory of this model's.
