@@ -19,16 +19,14 @@ warnings.filterwarnings("ignore")
 os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-VOCAB, DIM, LAYERS, HEADS, HIDDEN, SEQ, BATCH = 256, 128, 4, 4, 352, 128, 16
+import llama
+
+SHAPE = llama.Shape(dim=128, layers=4, heads=4, hidden=352, seq=128, batch=16)
 
 peer, threads, warmup, steps = sys.argv[1], *(int(word) for word in sys.argv[2:5])
 torch.set_num_threads(threads)
 torch.manual_seed(1)
-text = torch.frombuffer(
-    bytearray(pathlib.Path(__file__).resolve().parents[3].joinpath("data/kjv.txt").read_bytes()),
-    dtype=torch.uint8)
 times = {}
 
 
@@ -37,69 +35,15 @@ def tick(step):  # from 1
         times[step] = time.monotonic()
 
 
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm1, self.norm2 = nn.RMSNorm(DIM, eps=1e-5), nn.RMSNorm(DIM, eps=1e-5)
-        self.q, self.k, self.v, self.o = (nn.Linear(DIM, DIM, bias=False) for _ in range(4))
-        self.gate, self.up = nn.Linear(DIM, HIDDEN, bias=False), nn.Linear(DIM, HIDDEN, bias=False)
-        self.down = nn.Linear(HIDDEN, DIM, bias=False)
-
-    def forward(self, x_BTD, cos_TD, sin_TD):
-        B, T, _ = x_BTD.shape
-
-        def rotate(x):
-            a, b = x.chunk(2, -1)
-            return x * cos_TD + torch.cat([-b, a], -1) * sin_TD
-
-        h = self.norm1(x_BTD)
-        q, k, v = (f(h).view(B, T, HEADS, DIM // HEADS).transpose(1, 2) for f in (self.q, self.k, self.v))
-        y = F.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
-        x_BTD = x_BTD + self.o(y.transpose(1, 2).reshape(B, T, DIM))
-        h = self.norm2(x_BTD)
-        return x_BTD + self.down(F.silu(self.gate(h)) * self.up(h))
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embedding = nn.Embedding(VOCAB, DIM)
-        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
-        self.norm, self.head = nn.RMSNorm(DIM, eps=1e-5), nn.Linear(DIM, VOCAB, bias=False)
-        width = DIM // HEADS
-        angles = torch.outer(torch.arange(SEQ).float(), 1e4 ** (-torch.arange(0, width, 2).float() / width))
-        angles = torch.cat([angles, angles], -1)
-        self.register_buffer("cos", angles.cos(), persistent=False)
-        self.register_buffer("sin", angles.sin(), persistent=False)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.normal_(parameter, std=0.02)
-
-    def forward(self, ids_BT, labels_BT):
-        x = self.embedding(ids_BT)
-        for block in self.blocks:
-            x = block(x, self.cos, self.sin)
-        return F.cross_entropy(self.head(self.norm(x)).view(-1, VOCAB), labels_BT.reshape(-1))
-
-
-def batches():
-    generator = torch.Generator().manual_seed(0)
-    offsets = torch.arange(SEQ + 1)
-    while True:
-        first = torch.randint(0, len(text) - SEQ - 1, (BATCH,), generator=generator)
-        windows = text[first[:, None] + offsets].long()
-        yield windows[:, :-1], windows[:, 1:]
-
-
 def adamw(parameters, fused=None):
     return torch.optim.AdamW(parameters, lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=fused)
 
 
 if peer in ("bare", "compile"):
-    model = Model()
+    model = llama.Model(SHAPE)
     optimizer = adamw(model.parameters(), fused=True if peer == "compile" else None)
     loss_of = torch.compile(model) if peer == "compile" else model
-    for step, (ids, labels) in enumerate(batches(), 1):
+    for step, (ids, labels) in enumerate(llama.batches(SHAPE), 1):
         loss_of(ids, labels).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -112,12 +56,12 @@ elif peer == "lightning":
 
     class Stream(torch.utils.data.IterableDataset):
         def __iter__(self):
-            return batches()
+            return llama.batches(SHAPE)
 
     class Module(lightning.LightningModule):
         def __init__(self):
             super().__init__()
-            self.model = Model()
+            self.model = llama.Model(SHAPE)
 
         def training_step(self, batch, _):
             return self.model(*batch)
@@ -142,13 +86,13 @@ elif peer == "hf":
         """Labels are the ids: the model shifts them, and so predicts one position less."""
 
         def __init__(self):
-            self.first = torch.randint(0, len(text) - SEQ, ((warmup + steps) * BATCH,)).tolist()
+            self.first = torch.randint(0, len(llama.TEXT) - SHAPE.seq, ((warmup + steps) * SHAPE.batch,)).tolist()
 
         def __len__(self):
             return len(self.first)
 
         def __getitem__(self, i):
-            ids = text[self.first[i] : self.first[i] + SEQ].long()
+            ids = llama.TEXT[self.first[i] : self.first[i] + SHAPE.seq].long()
             return {"input_ids": ids, "labels": ids}
 
     class Clock(TrainerCallback):
@@ -156,15 +100,16 @@ elif peer == "hf":
             tick(state.global_step)
 
     config = LlamaConfig(
-        vocab_size=VOCAB, hidden_size=DIM, intermediate_size=HIDDEN, num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS, num_key_value_heads=HEADS, max_position_embeddings=SEQ,
+        vocab_size=SHAPE.vocab, hidden_size=SHAPE.dim, intermediate_size=SHAPE.hidden,
+        num_hidden_layers=SHAPE.layers,
+        num_attention_heads=SHAPE.heads, num_key_value_heads=SHAPE.heads, max_position_embeddings=SHAPE.seq,
         tie_word_embeddings=False, rms_norm_eps=1e-5, use_cache=False,
         bos_token_id=None, eos_token_id=None, pad_token_id=None)
     with tempfile.TemporaryDirectory() as folder:
         Trainer(
             model=LlamaForCausalLM(config),
             args=TrainingArguments(
-                output_dir=folder, max_steps=warmup + steps, per_device_train_batch_size=BATCH,
+                output_dir=folder, max_steps=warmup + steps, per_device_train_batch_size=SHAPE.batch,
                 learning_rate=3e-4, lr_scheduler_type="constant", adam_beta1=0.9, adam_beta2=0.95,
                 weight_decay=0.1, max_grad_norm=1.0, logging_strategy="no", save_strategy="no",
                 report_to=[], use_cpu=True, disable_tqdm=True, dataloader_num_workers=0,
