@@ -65,4 +65,4 @@ def host(recipe, warmup, steps, sets=()):
 
 
 def peer(program, *arguments, environment=None):
-    return last_line(run([PYTHON, ROOT / "tests/bench/peers" / program, *arguments], environment))
+    return last_line(run([PYTHON, "-B", ROOT / "tests/bench/peers" / program, *arguments], environment))
