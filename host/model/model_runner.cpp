@@ -297,7 +297,7 @@ void ModelRunner::forward_tail(int64_t begin, int64_t length) {
   }
 }
 
-void ModelRunner::backward_tail(double aux_scale, const at::Tensor& loss_scale) {
+void ModelRunner::backward_tail() {
   const at::AutoGradMode no_grad(false);
   const ModelBlock& block = graph_.blocks[tail()];
   // Apart from what losses have already given to the whole of an input.
@@ -305,7 +305,7 @@ void ModelRunner::backward_tail(double aux_scale, const at::Tensor& loss_scale) 
   for (const uint32_t v : block.inputs) {
     given.push_back(std::exchange(grads_[v], at::Tensor()));
   }
-  backward_block(tail(), {aux_scale, loss_scale});
+  backward_block(tail(), {});  // forward_tail refuses auxiliary losses, which alone are scaled
   tapes_[tail()].clear();
   tail_grads_.resize(block.inputs.size());
   bool is_last = false;

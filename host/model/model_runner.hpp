@@ -68,7 +68,7 @@ class ModelRunner {
   void forward_tail(int64_t begin, int64_t length);
   // Takes the gradients of these values through the tail. After the piece that ends T, the inputs
   // of the tail have theirs, as after a backward of the whole block but for the order of sums.
-  void backward_tail(double aux_scale, const at::Tensor& loss_scale = {});
+  void backward_tail();
 
   // Runs the blocks again on a microbatch that `forward` has seen, as a recompute: nothing is kept
   // for a backward, and no buffer changes. Calls `seen` after each block, when the block's inputs

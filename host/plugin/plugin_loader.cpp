@@ -23,7 +23,7 @@ namespace {
 
 struct Entry {
   std::string path;  // canonical
-  boost::dll::shared_library library;
+  boost::dll::shared_library file;
   LoadedPlugin plugin;
   std::optional<Error> failure;  // why it must not be used after all
 };
@@ -53,7 +53,7 @@ std::string fix_for(const std::string& problem) {
 void open_library(const PluginInfo& plugin, Entry& entry) {
   boost::system::error_code failed;
   // Every symbol is bound now, and none is lent to the plugins that come after.
-  entry.library.load(
+  entry.file.load(
       entry.path, failed, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
   if (failed) {
     const char* const linker = dlerror();
@@ -104,12 +104,12 @@ void check_one_torch(const PluginInfo& plugin) {
 void load(const PluginInfo& plugin, Entry& entry) {
   open_library(plugin, entry);
   check_one_torch(plugin);
-  if (!entry.library.has(TENON_ENTRY_SYMBOL)) {
+  if (!entry.file.has(TENON_ENTRY_SYMBOL)) {
     throw Error("plugin.load_failed",
                 plugin.describe() + " does not export " TENON_ENTRY_SYMBOL
                                     "; define it, with TENON_EXPORT");
   }
-  run_entry(entry.library.get<tenon_status*(tenon_entry_args*)>(TENON_ENTRY_SYMBOL),
+  run_entry(entry.file.get<tenon_status*(tenon_entry_args*)>(TENON_ENTRY_SYMBOL),
             plugin.manifest,
             entry.plugin);
 }

@@ -66,7 +66,7 @@ std::vector<at::Tensor> tiled_sums(ModelRunner& runner,
                                    const Batch& batch,
                                    const CallPlace& place,
                                    int64_t tile,
-                                   const TileSeeds* seeds) {
+                                   const std::vector<at::Tensor>* seeds) {
   std::vector<at::Tensor> sums(losses.size());
   const int64_t num_positions = runner.tail_length();
   for (int64_t begin = 0; begin < num_positions; begin += tile) {
@@ -80,8 +80,8 @@ std::vector<at::Tensor> tiled_sums(ModelRunner& runner,
       sums[l] = sums[l].defined() ? sums[l] + part : part;
     }
     if (seeds != nullptr) {
-      losses.backward(runner, seeds->seeds);
-      runner.backward_tail(seeds->aux_scale);
+      losses.backward(runner, *seeds);
+      runner.backward_tail();
     }
   }
   return sums;

@@ -22,12 +22,6 @@ void check_tiling(const ModelGraph& graph,
                   const MetricSet& metrics,
                   bool counts_ahead);
 
-// What backward needs to know of a microbatch before its losses are computed.
-struct TileSeeds {
-  const std::vector<at::Tensor>& seeds;  // by loss, as LossSet::backward takes them
-  double aux_scale = 1;
-};
-
 // After a forward without the tail: the sums of the losses, [] each, over pieces of `tile`
 // positions. With seeds the gradients have then reached what the tail reads, and
 // ModelRunner::backward does the rest; without them nothing is kept for a backward.
@@ -36,6 +30,6 @@ std::vector<at::Tensor> tiled_sums(ModelRunner& runner,
                                    const Batch& batch,
                                    const CallPlace& place,
                                    int64_t tile,
-                                   const TileSeeds* seeds);
+                                   const std::vector<at::Tensor>* seeds);
 
 }  // namespace tenon

@@ -412,9 +412,12 @@ void Trainer::run_microbatch(Microbatch& microbatch) {
   fire(TENON_EVENT_BEFORE_LOSS);
   if (has_samples) {
     if (is_tiled) {
-      const TileSeeds seeds{microbatch.seeds, microbatch.aux_scale};
-      microbatch.sums = tiled_sums(
-          parts_.model, parts_.losses, microbatch.batch, place, *train_.loss_tile, &seeds);
+      microbatch.sums = tiled_sums(parts_.model,
+                                   parts_.losses,
+                                   microbatch.batch,
+                                   place,
+                                   *train_.loss_tile,
+                                   &microbatch.seeds);
     } else {
       microbatch.sums = parts_.losses.compute(parts_.model, microbatch.batch, place);
     }
