@@ -5,18 +5,13 @@
 
 #include <tenon/model.h>
 
+#include "host/tensor/vector_clones.hpp"
+
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cstring>
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define TENON_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define TENON_SIMD
-#endif
 
 namespace tenon {
 namespace {
@@ -56,10 +51,6 @@ bool is_mean(uint32_t kind) {
   return kind == TENON_POOL_MEAN || kind == TENON_POOL_WEIGHTED_MEAN;
 }
 
-bool is_weighted(uint32_t kind) {
-  return kind == TENON_POOL_WEIGHTED_SUM || kind == TENON_POOL_WEIGHTED_MEAN;
-}
-
 void take_maximum(std::span<const uint32_t> positions,
                   const float* rows,
                   int64_t begin,
@@ -90,6 +81,10 @@ std::vector<int64_t> shape_of(const Pooling& pooling, const LookupIds& ids) {
 }
 
 }  // namespace
+
+bool is_weighted(uint32_t kind) {
+  return kind == TENON_POOL_WEIGHTED_SUM || kind == TENON_POOL_WEIGHTED_MEAN;
+}
 
 at::Tensor pool(const Pooling& pooling,
                 const LookupIds& ids,

@@ -35,6 +35,9 @@ struct Pooling {
   int64_t dim = 0;
 };
 
+// True for poolings that read the entries' weights.
+bool is_weighted(uint32_t kind);
+
 // Makes the value of a lookup.
 // Shapes  positions [entries]: entry e reads row positions[e] of `rows`; rows [distinct, dim];
 // gives

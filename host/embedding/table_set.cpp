@@ -8,6 +8,7 @@
 #include "host/embedding/distinct_ids.hpp"
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
+#include "host/tensor/field_match.hpp"
 #include "host/tensor/shape_text.hpp"
 
 #include <ATen/Functions.h>
@@ -38,14 +39,6 @@ double sum_of_squares(const float* values, int64_t n) {
     sum += static_cast<double>(values[i]) * values[i];
   }
   return sum;
-}
-
-bool needs_ragged_pooling(uint32_t kind) {
-  return kind != TENON_POOL_NONE;
-}
-
-bool is_weighted(uint32_t kind) {
-  return kind == TENON_POOL_WEIGHTED_SUM || kind == TENON_POOL_WEIGHTED_MEAN;
 }
 
 const FieldInfo* find_info(const std::vector<FieldInfo>& fields, const std::string& name) {
@@ -187,11 +180,12 @@ TableSet::TableSet(std::vector<TableUse> tables,
                    std::vector<LookupUse> lookups,
                    const ExecBase& base,
                    Group* ranks)
-    : uses_(std::move(lookups)), base_(base) {
-  base_.device = at::kCPU;
-  base_.stream = nullptr;
+    : uses_(std::move(lookups)) {
+  ExecBase on_cpu = base;
+  on_cpu.device = at::kCPU;
+  on_cpu.stream = nullptr;
   for (TableUse& use : tables) {
-    entries_.push_back(std::make_unique<Entry>(std::move(use), base_));
+    entries_.push_back(std::make_unique<Entry>(std::move(use), on_cpu));
   }
   if (ranks != nullptr && ranks->size() > 1) {
     exchange_.emplace(*ranks, entries_.size());
@@ -209,6 +203,16 @@ TableSet::TableSet(std::vector<TableUse> tables,
 }
 
 TableSet::~TableSet() = default;
+
+// Tables are shared out among the compute threads.
+template <class Call>
+void TableSet::for_each_table(Call call) {
+  at::parallel_for(0, static_cast<int64_t>(entries_.size()), 1, [&](int64_t first, int64_t last) {
+    for (int64_t t = first; t < last; ++t) {
+      call(static_cast<size_t>(t), *entries_[static_cast<size_t>(t)]);
+    }
+  });
+}
 
 const Table& TableSet::table(size_t i) const {
   return entries_[i]->table;
@@ -231,12 +235,9 @@ void TableSet::check_fields(const std::vector<LookupUse>& lookups,
     const FieldInfo* const offsets = find_info(fields, use.column + ".offsets");
     const bool is_ragged = fixed == nullptr && values != nullptr && offsets != nullptr;
     if (fixed == nullptr && !is_ragged) {
-      std::string have;
-      for (const FieldInfo& field : fields) {
-        have += (have.empty() ? "" : ", ") + field.name;
-      }
-      throw Error("table.column_missing",
-                  called + ", which " + dataset + " does not have (it has: " + have + ")");
+      throw Error(
+          "table.column_missing",
+          called + ", which " + dataset + " does not have (it has: " + field_names(fields) + ")");
     }
     const auto refuse = [&](const std::string& what) {
       throw Error("table.column_mismatch", called + " of " + dataset + ", " + what);
@@ -255,7 +256,7 @@ void TableSet::check_fields(const std::vector<LookupUse>& lookups,
       if (find_info(fields, use.column + ".offsets.1") != nullptr) {
         refuse("which has lists of lists");
       }
-      if (!needs_ragged_pooling(use.pooling.kind)) {
+      if (use.pooling.kind == TENON_POOL_NONE) {
         refuse("which is ragged, without a pooling");
       }
     }
@@ -299,9 +300,13 @@ LookupIds TableSet::ids_of(const LookupUse& use, const at::Tensor& ids, const Ba
     result.is_matrix = given.dim() == 2;
     result.per_sample = result.is_matrix ? given.size(1) : 1;
     result.ids = on_host(given).view({-1});
-    if (result.weights.defined() && result.weights.numel() != result.ids.numel()) {
-      refuse_ids(use, "has as many weights as it has not entries");
-    }
+  }
+  if (result.weights.defined() && result.weights.numel() != result.ids.numel()) {
+    refuse_ids(use,
+               "has " + std::to_string(result.weights.numel()) + " weights for " +
+                   std::to_string(result.ids.numel()) + " entries");
+  }
+  if (!result.offsets.defined()) {
     return result;
   }
   result.num_samples = result.offsets.numel() - 1;
@@ -323,11 +328,6 @@ LookupIds TableSet::ids_of(const LookupUse& use, const at::Tensor& ids, const Ba
     refuse_ids(use,
                "has " + std::to_string(result.ids.numel()) + " entries, and offsets that end at " +
                    std::to_string(offsets[result.num_samples]));
-  }
-  if (result.weights.defined() && result.weights.numel() != result.ids.numel()) {
-    refuse_ids(use,
-               "has " + std::to_string(result.weights.numel()) + " weights for " +
-                   std::to_string(result.ids.numel()) + " entries");
   }
   return result;
 }
@@ -355,17 +355,14 @@ void TableSet::begin(const Batch* batch, const CallPlace& place, Lookup how) {
       ++num_grads_due_;
     }
   }
-  at::parallel_for(0, static_cast<int64_t>(entries_.size()), 1, [&](int64_t first, int64_t last) {
-    for (int64_t t = first; t < last; ++t) {
-      Entry& entry = *entries_[static_cast<size_t>(t)];
-      for (const size_t l : entry.lookups) {
-        if (lookups_[l]->is_open) {
-          rows_of(entry).add(lookups_[l]->ids, lookups_[l]->positions);
-        }
+  for_each_table([&](size_t, Entry& entry) {
+    for (const size_t l : entry.lookups) {
+      if (lookups_[l]->is_open) {
+        rows_of(entry).add(lookups_[l]->ids, lookups_[l]->positions);
       }
-      if (!exchange_.has_value()) {
-        find_rows(entry, rows_of(entry));
-      }
+    }
+    if (!exchange_.has_value()) {
+      find_rows(entry, rows_of(entry));
     }
   });
   if (exchange_.has_value()) {
@@ -455,14 +452,11 @@ void TableSet::ask_owners() {
 void TableSet::answer_and_take() {
   const uint32_t num_ranks = exchange_->size();
   const std::vector<std::vector<RowExchange::Asked>> asked = exchange_->asked();
-  at::parallel_for(0, static_cast<int64_t>(entries_.size()), 1, [&](int64_t first, int64_t last) {
-    for (int64_t t = first; t < last; ++t) {
-      Entry& entry = *entries_[static_cast<size_t>(t)];
-      for (uint32_t r = 0; r < num_ranks; ++r) {
-        owned_of(entry).add(asked[static_cast<size_t>(t)][r], entry.asked[r]);
-      }
-      find_rows(entry, owned_of(entry));
+  for_each_table([&](size_t t, Entry& entry) {
+    for (uint32_t r = 0; r < num_ranks; ++r) {
+      owned_of(entry).add(asked[t][r], entry.asked[r]);
     }
+    find_rows(entry, owned_of(entry));
   });
   std::vector<int64_t> answered(num_ranks, 0);
   std::vector<int64_t> expected(num_ranks, 0);
@@ -543,11 +537,7 @@ void TableSet::take_grad(size_t l, const at::Tensor& grad) {
   if (--num_grads_due_ > 0) {
     return;
   }
-  at::parallel_for(0, static_cast<int64_t>(entries_.size()), 1, [&](int64_t first, int64_t last) {
-    for (int64_t t = first; t < last; ++t) {
-      add_grads(*entries_[static_cast<size_t>(t)]);
-    }
-  });
+  for_each_table([this](size_t, Entry& entry) { add_grads(entry); });
 }
 
 void TableSet::add_grads(Entry& entry) {
@@ -671,11 +661,7 @@ void TableSet::finish_gradients(double scale) {
   if (exchange_.has_value()) {
     take_gradients();
   }
-  at::parallel_for(0, static_cast<int64_t>(entries_.size()), 1, [&](int64_t first, int64_t last) {
-    for (int64_t t = first; t < last; ++t) {
-      gather_touched(*entries_[static_cast<size_t>(t)], scale);
-    }
-  });
+  for_each_table([&](size_t, Entry& entry) { gather_touched(entry, scale); });
   non_finite_.clear();
   for (const auto& entry : entries_) {
     if (!entry->non_finite.empty() && non_finite_.empty()) {

@@ -119,6 +119,8 @@ class TableSet final : public Stateful {
   struct Entry;
   struct Lookups;
 
+  template <class Call>
+  void for_each_table(Call call);
   static LookupIds ids_of(const LookupUse& use, const at::Tensor& ids, const Batch* batch);
   StepRows& rows_of(Entry& entry) const;
   void find_rows(Entry& entry, StepRows& found) const;
@@ -133,7 +135,6 @@ class TableSet final : public Stateful {
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<LookupUse> uses_;
   std::vector<std::unique_ptr<Lookups>> lookups_;
-  ExecBase base_;
   std::optional<RowExchange> exchange_;  // of several ranks
   Lookup how_ = Lookup::kRead;
   bool has_samples_ = false;

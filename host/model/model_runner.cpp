@@ -174,14 +174,9 @@ void check_model_fields(const ModelGraph& graph,
     const auto found = std::find_if(
         fields.begin(), fields.end(), [&](const FieldInfo& f) { return f.name == value.source; });
     if (found == fields.end()) {
-      std::string have;
-      for (const auto& field : fields) {
-        have += have.empty() ? "" : ", ";
-        have += field.name;
-      }
       throw Error("model.field_missing",
                   std::string("the model reads field '").append(value.source) + "', which " +
-                      dataset + " does not have (it has: " + have + ")");
+                      dataset + " does not have (it has: " + field_names(fields) + ")");
     }
     const Described want{value.dtype, value.axes.has_value() ? &*value.axes : nullptr};
     if (const auto difference = mismatch({found->dtype, &found->axes}, want)) {

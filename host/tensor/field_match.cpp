@@ -67,6 +67,14 @@ std::string describe(const Described& what) {
   return text + "]";
 }
 
+std::string field_names(const std::vector<FieldInfo>& fields) {
+  std::string names;
+  for (const FieldInfo& field : fields) {
+    names += (names.empty() ? "" : ", ") + field.name;
+  }
+  return names;
+}
+
 std::optional<std::string> mismatch(const Described& have, const Described& want) {
   const bool fits =
       dtype_fits(have.dtype, want.dtype) &&

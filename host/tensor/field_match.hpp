@@ -22,6 +22,9 @@ struct Described {
 // "f32 [B, T, 256]".
 std::string describe(const Described& what);
 
+// "user_id, label": for messages that say what there is.
+std::string field_names(const std::vector<FieldInfo>& fields);
+
 // Nothing if `have` may be used where `want` is asked for, else both sides in words.
 // Floating-point fields fit the compute and parameter classes: the host converts them.
 std::optional<std::string> mismatch(const Described& have, const Described& want);

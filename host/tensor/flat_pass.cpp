@@ -7,6 +7,7 @@
 #include "host/tensor/flat_pass.hpp"
 
 #include "host/error/assert.hpp"
+#include "host/tensor/vector_clones.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
@@ -16,13 +17,6 @@
 #include <cmath>
 #include <cstddef>
 #include <vector>
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define TENON_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define TENON_SIMD
-#endif
 
 namespace tenon {
 namespace {
