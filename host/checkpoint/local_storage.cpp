@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/checkpoint/local_storage.hpp"
+
+#include "host/checkpoint/durable_file.hpp"
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCommitted = "/COMMITTED";
+constexpr const char* kNotYet = "/COMMITTED.tmp";
+constexpr const char* kLatest = "/latest";
+constexpr std::string_view kOpenPrefix = ".open-";
+constexpr std::string_view kGonePrefix = ".gone-";
+
+bool is_there(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    return true;
+  }
+  if (errno != ENOENT && errno != ENOTDIR) {
+    throw_disk_error("look for", path, errno);
+  }
+  return false;
+}
+
+// The names in a folder; none where there is no such folder.
+std::vector<std::string> names_in(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  if (error && error.value() != ENOENT) {
+    throw_disk_error("list the folder", path, error.value());
+  }
+  return names;
+}
+
+void remove_folder(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error && error.value() != ENOENT) {
+    throw_disk_error("remove", path, error.value());
+  }
+}
+
+void remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    throw_disk_error("remove", path, errno);
+  }
+}
+
+// The text of a small file; "" where there is none.
+std::string small_text(const std::string& path) {
+  const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) {
+    if (errno == ENOENT || errno == ENOTDIR) {
+      return "";
+    }
+    throw_disk_error("open", path, errno);
+  }
+  std::array<char, 512> text;
+  ssize_t n = 0;
+  do {
+    n = ::pread(file.get(), text.data(), text.size(), 0);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) {
+    throw_disk_error("read", path, errno);
+  }
+  return {text.data(), static_cast<size_t>(n)};
+}
+
+// The place in the order of commits. One that cannot be read does not make a whole bundle vanish:
+// its sums tell whether it is sound.
+uint64_t sequence_of(const std::string& folder) {
+  const std::string text = small_text(folder + kCommitted);
+  uint64_t sequence = 0;
+  std::from_chars(text.data(), text.data() + text.size(), sequence);
+  return sequence;
+}
+
+class LocalFile final : public BundleFile {
+ public:
+  explicit LocalFile(std::string path)
+      : path_(std::move(path)), file_(DurableFile::create(path_)) {}
+  ~LocalFile() override {
+    if (file_.is_open()) {
+      ::unlink(path_.c_str());
+    }
+  }
+  LocalFile(const LocalFile&) = delete;
+  LocalFile& operator=(const LocalFile&) = delete;
+  LocalFile(LocalFile&&) = delete;
+  LocalFile& operator=(LocalFile&&) = delete;
+
+  void write(std::span<const std::byte> bytes) override { file_.write(bytes); }
+  void close() override {
+    file_.sync();
+    file_.close();
+  }
+
+ private:
+  std::string path_;
+  DurableFile file_;
+};
+
+}  // namespace
+
+LocalStorage::LocalStorage(std::string root) : root_(std::move(root)) {}
+
+std::string LocalStorage::folder(const std::string& bundle) const {
+  check_bundle_name(bundle);
+  return root_ + "/" + bundle;
+}
+
+std::string LocalStorage::open_folder(const std::string& bundle) const {
+  check_bundle_name(bundle);
+  return root_ + "/" + std::string(kOpenPrefix) + bundle;
+}
+
+std::string LocalStorage::gone_folder(const std::string& bundle) const {
+  return root_ + "/" + std::string(kGonePrefix) + bundle;
+}
+
+bool LocalStorage::is_committed(const std::string& bundle) const {
+  return is_there(folder(bundle) + kCommitted);
+}
+
+bool LocalStorage::is_leftover(const std::string& bundle) const {
+  return is_there(folder(bundle) + kNotYet) && !is_committed(bundle);
+}
+
+void LocalStorage::check_committed(const std::string& bundle) const {
+  if (!is_committed(bundle)) {
+    throw Error("storage.not_found",
+                "there is no finished checkpoint " + folder(bundle) +
+                    "; see which ones the folder has that have a file COMMITTED");
+  }
+}
+
+void LocalStorage::open(const std::string& bundle, bool is_first) {
+  const std::string path = open_folder(bundle);
+  if (is_committed(bundle)) {
+    throw Error("storage.exists",
+                folder(bundle) + " is there already; remove it, or write under another name");
+  }
+  if (!is_first) {
+    if (!is_there(path)) {
+      throw Error(
+          "storage.io",
+          "cannot see " + path +
+              ", which another rank has made; put the run folder where all machines see it");
+    }
+    return;
+  }
+  make_folders(root_);
+  clear_leftovers();
+  if (is_there(folder(bundle))) {
+    throw Error("storage.exists",
+                folder(bundle) + " is there, and is no checkpoint; move it out of the way");
+  }
+  if (::mkdir(path.c_str(), 0777) != 0) {
+    throw_disk_error("make the folder", path, errno);
+  }
+}
+
+std::unique_ptr<BundleFile> LocalStorage::create_file(const std::string& bundle,
+                                                      const std::string& file) {
+  check_bundle_name(file);
+  return std::make_unique<LocalFile>(open_folder(bundle) + "/" + file);
+}
+
+// The order is all: files (synced by their close), the folder that names them, the folder's own
+// name, and only then the word that it is whole.
+void LocalStorage::commit(const std::string& bundle) {
+  const std::string open = open_folder(bundle);
+  const std::string path = folder(bundle);
+  if (!is_committed(bundle)) {  // else an earlier try came this far
+    if (is_there(open)) {
+      uint64_t sequence = 0;
+      for (const std::string& other : list()) {
+        sequence = std::max(sequence, sequence_of(folder(other)));
+      }
+      remove_file(open + kNotYet);
+      DurableFile record = DurableFile::create(open + kNotYet);
+      const std::string text = std::to_string(sequence + 1) + "\n";
+      record.write(std::as_bytes(std::span(text)));
+      record.sync();
+      sync_folder(open);
+      rename_path(open, path);
+    } else if (!is_leftover(bundle)) {
+      throw Error("storage.not_found", "no bundle is open as " + open);
+    }
+    sync_folder(root_);
+    rename_path(path + kNotYet, path + kCommitted);
+  }
+  try {
+    sync_folder(path);
+  } catch (const Error&) {
+    // It would be listed, but might not survive.
+    ::rename((path + kCommitted).c_str(), (path + kNotYet).c_str());
+    throw;
+  }
+  try {
+    point_latest("");
+  } catch (const Error& error) {
+    // The bundle is there for good: `latest` only lags behind.
+    log_warning(error.what());
+  }
+}
+
+void LocalStorage::abort(const std::string& bundle) {
+  remove_leftover(bundle);
+}
+
+std::vector<std::string> LocalStorage::list() {
+  std::vector<std::pair<uint64_t, std::string>> found;
+  for (const std::string& name : names_in(root_)) {
+    if (name.front() != '.' && is_there(root_ + "/" + name + kCommitted)) {
+      found.emplace_back(sequence_of(root_ + "/" + name), name);
+    }
+  }
+  std::ranges::sort(found);
+  std::vector<std::string> names;
+  for (auto& [sequence, name] : found) {
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::vector<std::string> LocalStorage::list_files(const std::string& bundle) {
+  check_committed(bundle);
+  std::vector<std::string> names = names_in(folder(bundle));
+  std::erase(names, kCommitted + 1);
+  std::ranges::sort(names);
+  return names;
+}
+
+uint64_t LocalStorage::file_size(const std::string& bundle, const std::string& file) {
+  check_committed(bundle);
+  check_bundle_name(file);
+  const std::string path = folder(bundle) + "/" + file;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) {
+      throw Error("storage.not_found", "there is no file " + path);
+    }
+    throw_disk_error("look for", path, errno);
+  }
+  return static_cast<uint64_t>(status.st_size);
+}
+
+void LocalStorage::read(const std::string& bundle,
+                        const std::string& file,
+                        uint64_t offset,
+                        std::span<std::byte> out) {
+  check_committed(bundle);
+  check_bundle_name(file);
+  const std::string path = folder(bundle) + "/" + file;
+  // Opened anew each time: under a name that was removed and written again there is another file.
+  const OpenFile input(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!input.is_open()) {
+    if (errno == ENOENT) {
+      throw Error("storage.not_found", "there is no file " + path);
+    }
+    throw_disk_error("open", path, errno);
+  }
+  while (!out.empty()) {
+    const ssize_t n = ::pread(input.get(), out.data(), out.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n < 0) {
+      throw_disk_error("read", path, errno);
+    }
+    if (n == 0) {
+      throw Error("storage.io",
+                  path + " ends at byte " + std::to_string(offset) + ", " +
+                      std::to_string(out.size()) +
+                      " bytes too soon; it was cut: use another checkpoint");
+    }
+    out = out.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+}
+
+void LocalStorage::remove(const std::string& bundle) {
+  if (is_committed(bundle)) {
+    point_latest(bundle);
+    const std::string path = folder(bundle);
+    rename_path(path + kCommitted, path + kNotYet);
+    sync_folder(path);
+  }
+  remove_leftover(bundle);
+}
+
+std::string LocalStorage::address(const std::string& bundle) const {
+  return root_ + "/" + bundle;
+}
+
+void LocalStorage::clear_leftovers() {
+  for (const std::string& name : names_in(root_)) {
+    if (name.starts_with(kOpenPrefix) || name.starts_with(kGonePrefix)) {
+      remove_folder(root_ + "/" + name);
+    } else if (name.front() != '.' && is_there(root_ + "/" + name + kNotYet) &&
+               !is_there(root_ + "/" + name + kCommitted)) {
+      remove_leftover(name);
+    }
+  }
+}
+
+void LocalStorage::point_latest(const std::string& without) {
+  std::vector<std::string> names = list();
+  std::erase(names, without);
+  const std::string path = root_ + kLatest;
+  if (names.empty()) {
+    remove_file(path);
+    sync_folder(root_);
+  } else if (small_text(path) != names.back() + "\n") {
+    replace_file(path, names.back() + "\n");
+  }
+}
+
+void LocalStorage::remove_leftover(const std::string& bundle) {
+  remove_folder(open_folder(bundle));
+  // Renamed first: half removed it could not be told from a folder of the user's.
+  if (is_leftover(bundle)) {
+    remove_folder(gone_folder(bundle));
+    rename_path(folder(bundle), gone_folder(bundle));
+    sync_folder(root_);
+  }
+  remove_folder(gone_folder(bundle));
+}
+
+}  // namespace tenon

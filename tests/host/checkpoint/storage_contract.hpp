@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every storage of bundles promises, as one test for all of them.
+#pragma once
+
+#include "host/checkpoint/bundle_storage.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace tenon {
+
+// Call it as the whole body of a test case: it has sections. `connect` gives a new storage of one
+// and the same place each time, as another process or rank would have it; the place is empty at
+// first.
+void check_storage_contract(const std::function<std::unique_ptr<BundleStorage>()>& connect);
+
+// Writes `text` as a file of an open bundle.
+void write_file(BundleStorage& storage,
+                const std::string& bundle,
+                const std::string& file,
+                const std::string& text);
+
+// Opens, writes files "a" and "b" made of `seed`, and commits.
+void save_bundle(BundleStorage& storage, const std::string& bundle, int seed);
+
+// That it is listed, and has what save_bundle wrote.
+void check_bundle(BundleStorage& storage, const std::string& bundle, int seed);
+
+// The whole content of a file of a committed bundle.
+std::string read_file(BundleStorage& storage, const std::string& bundle, const std::string& file);
+
+}  // namespace tenon
