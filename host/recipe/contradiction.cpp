@@ -142,24 +142,46 @@ class Rules {
     if (object_at(pointer) == nullptr) {
       return;
     }
-    const std::optional<std::string> metric = string_at(pointer + "/metric");
-    if (metric && !metric->starts_with("eval/")) {
-      add("recipe.bad_value",
-          pointer + "/metric",
-          "not a figure of an evaluation of data.eval",
-          "the names of those begin with \"eval/\": \"eval/loss\"");
-    }
-    const json* const hooks = find_at(root_, "/hooks");
-    const bool has_hooks = hooks != nullptr && hooks->is_array() && !hooks->empty();
-    const bool is_evaluated = std::ranges::any_of(
-        std::initializer_list<const char*>{
-            "/eval/every_steps", "/eval/every_windows", "/eval/every_epochs"},
-        [this](const char* every) { return integer_at(every).value_or(0) > 0; });
-    if (!is_evaluated && !has_hooks) {
+    check_best_metric(pointer);
+    if (!is_evaluated_on_the_way() && !has_hooks()) {
       add("recipe.contradiction",
           pointer,
           "keeps the best of several evaluations, and there are none before the end",
           "give one of eval.every_steps, eval.every_windows and eval.every_epochs");
+    }
+  }
+
+  // What is saved, and when; the best is asked for in the same way as in /eval.
+  void check_checkpoint() {
+    if (object_at("/checkpoint") == nullptr) {
+      return;
+    }
+    const auto count = [this](const char* key) {
+      return integer_at(join_pointer("/checkpoint", key)).value_or(0);
+    };
+    const auto is_on = [this](const char* key) {
+      const json* const value = find_at(root_, join_pointer("/checkpoint", key));
+      return value != nullptr && value->is_boolean() && value->get<bool>();
+    };
+    const json* const minutes = find_at(root_, "/checkpoint/every_minutes");
+    const bool is_scheduled = count("every_steps") > 0 || count("every_windows") > 0 ||
+                              count("every_epochs") > 0 ||
+                              (minutes != nullptr && minutes->is_number());
+    if (!is_scheduled && !is_on("at_start") && !is_on("at_end") && !is_on("on_signal") &&
+        !has_hooks()) {
+      add("recipe.contradiction",
+          "/checkpoint",
+          "nothing in it ever saves a checkpoint",
+          "give one of every_steps, every_windows, every_epochs, every_minutes, at_start, at_end "
+          "and on_signal, or remove the section");
+    }
+    check_kept(count("every_steps"), count("keep_last"));
+    if (string_at("/checkpoint/on_spike") == "roll_back" && !is_scheduled && !is_on("at_start") &&
+        !has_hooks()) {
+      add("recipe.contradiction",
+          "/checkpoint/on_spike",
+          "goes back to a checkpoint, but none is saved before the end",
+          "give one of every_steps, every_windows, every_epochs, every_minutes and at_start");
     }
   }
 
@@ -219,6 +241,74 @@ class Rules {
   }
 
  private:
+  void check_best_metric(const std::string& pointer) {
+    const std::optional<std::string> metric = string_at(pointer + "/metric");
+    if (metric && !metric->starts_with("eval/")) {
+      add("recipe.bad_value",
+          pointer + "/metric",
+          "not a figure of an evaluation of data.eval",
+          "the names of those begin with \"eval/\": \"eval/loss\"");
+    }
+  }
+
+  bool has_hooks() const {
+    const json* const hooks = find_at(root_, "/hooks");
+    return hooks != nullptr && hooks->is_array() && !hooks->empty();
+  }
+
+  bool is_evaluated_on_the_way() const {
+    return std::ranges::any_of(
+        std::initializer_list<const char*>{
+            "/eval/every_steps", "/eval/every_windows", "/eval/every_epochs"},
+        [this](const char* every) { return integer_at(every).value_or(0) > 0; });
+  }
+
+  // Rules that keep what would be kept anyway, or what is never there, have no effect.
+  void check_kept(std::int64_t every_steps, std::int64_t keep_last) {
+    const std::string by_step = "/checkpoint/keep_every_steps";
+    const std::int64_t multiple = integer_at(by_step).value_or(0);
+    if (multiple > 0 && every_steps <= 0) {
+      add("recipe.contradiction",
+          by_step,
+          "keeps checkpoints by their step, but none is saved by steps",
+          "give checkpoint.every_steps, of which it is a multiple");
+    } else if (multiple > 0 && multiple % every_steps != 0) {
+      add("recipe.contradiction",
+          by_step,
+          "keeps the checkpoints of each " + std::to_string(multiple) +
+              "th step, but they are saved every " + std::to_string(every_steps) + " steps",
+          "choose a multiple of checkpoint.every_steps (at " +
+              places_.at("/checkpoint/every_steps").text() + ")");
+    }
+    const std::string best = "/checkpoint/keep_best";
+    const bool has_best = object_at(best) != nullptr;
+    if (has_best) {
+      check_best_metric(best);
+      const json* const eval = find_at(root_, "/data/eval");
+      if (eval != nullptr && eval->is_null()) {
+        add("recipe.contradiction",
+            best,
+            "keeps the best by an evaluation, but there is no dataset for it",
+            "name one in /data/eval, or remove the key");
+      } else if (eval != nullptr && !is_evaluated_on_the_way() && !has_hooks()) {
+        add("recipe.contradiction",
+            best,
+            "keeps the best of several evaluations, and there are none before the end",
+            "give one of eval.every_steps, eval.every_windows and eval.every_epochs");
+      }
+    }
+    if (keep_last == 0 && !places_.is_default("/checkpoint/keep_last")) {
+      for (const std::string& pointer : {by_step, best}) {
+        if (pointer == best ? has_best : multiple > 0) {
+          add("recipe.contradiction",
+              pointer,
+              "says what is kept beside the newest, but all are kept",
+              "give a checkpoint.keep_last above 0, or remove the key");
+        }
+      }
+    }
+  }
+
   using NameOf = std::string (*)(const std::string& type, std::size_t number);
 
   static std::string type_name(const std::string& type, std::size_t) { return default_name(type); }
@@ -403,6 +493,7 @@ void check_contradictions(const json& root,
   rules.check_metrics();
   rules.check_tables();
   rules.check_eval();
+  rules.check_checkpoint();
   rules.check_horizon();
   rules.check_batches();
 }

@@ -233,6 +233,37 @@ struct EvalRecipe {
   std::optional<KeepBestRecipe> keep_best;
 };
 
+// Whether a save copies the state and lets the run go on, or writes it piece by piece while the run
+// waits, for less memory.
+enum class CheckpointStaging { kCopy, kStream };
+
+// What becomes of a run whose checkpoint cannot be written.
+enum class OnSaveFailure { kContinue, kStop };
+
+// Which checkpoints are kept for what an evaluation gave.
+struct KeepBestCheckpoints {
+  std::string metric;
+  bool is_max = false;
+  std::int64_t count = 1;
+};
+
+struct CheckpointRecipe {
+  std::int64_t every_steps = 0;  // 0 is never
+  std::int64_t every_windows = 0;
+  std::int64_t every_epochs = 0;
+  std::optional<double> every_minutes;
+  bool at_start = false;
+  bool at_end = true;
+  bool on_signal = true;
+  double grace_seconds = 0;
+  CheckpointStaging staging = CheckpointStaging::kCopy;
+  std::int64_t retries = 0;
+  OnSaveFailure on_failure = OnSaveFailure::kContinue;
+  std::int64_t keep_last = 0;         // 0: all
+  std::int64_t keep_every_steps = 0;  // 0: none for its step
+  std::optional<KeepBestCheckpoints> keep_best;
+};
+
 enum class GradientDtype { kStored, kBf16 };
 
 struct ParallelRecipe {
@@ -271,6 +302,7 @@ struct Recipe {
   std::vector<ComponentUse> hooks;
   TrainRecipe train;
   EvalRecipe eval;
+  std::optional<CheckpointRecipe> checkpoint;  // none: nothing is saved
   ParallelRecipe parallel;
   std::vector<ComponentUse> sinks;
 

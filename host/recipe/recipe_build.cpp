@@ -62,6 +62,14 @@ void complete(json& root, const RecipeParts& parts) {
       *every = 0;
     }
   }
+  if (json& checkpoint = root["checkpoint"]; checkpoint.is_object()) {
+    for (const char* const key :
+         {"every_steps", "every_windows", "every_epochs", "keep_every_steps"}) {
+      if (checkpoint[key].is_null()) {
+        checkpoint[key] = 0;
+      }
+    }
+  }
   if (root["data"]["eval"].is_null()) {
     root["eval"]["at_end"] = false;
   }
@@ -378,6 +386,34 @@ EvalRecipe build_eval(const json& eval) {
           .keep_best = build_keep_best(eval["keep_best"])};
 }
 
+std::optional<CheckpointRecipe> build_checkpoint(const json& node) {
+  if (node.is_null()) {
+    return std::nullopt;
+  }
+  CheckpointRecipe checkpoint{
+      .every_steps = node["every_steps"].get<std::int64_t>(),
+      .every_windows = node["every_windows"].get<std::int64_t>(),
+      .every_epochs = node["every_epochs"].get<std::int64_t>(),
+      .every_minutes = optional_at<double>(node, "every_minutes"),
+      .at_start = node["at_start"].get<bool>(),
+      .at_end = node["at_end"].get<bool>(),
+      .on_signal = node["on_signal"].get<bool>(),
+      .grace_seconds = node["grace_seconds"].get<double>(),
+      .staging =
+          node["staging"] == "stream" ? CheckpointStaging::kStream : CheckpointStaging::kCopy,
+      .retries = node["retries"].get<std::int64_t>(),
+      .on_failure = node["on_failure"] == "stop" ? OnSaveFailure::kStop : OnSaveFailure::kContinue,
+      .keep_last = node["keep_last"].get<std::int64_t>(),
+      .keep_every_steps = node["keep_every_steps"].get<std::int64_t>(),
+      .keep_best = std::nullopt};
+  if (const json& best = node["keep_best"]; !best.is_null()) {
+    checkpoint.keep_best = KeepBestCheckpoints{.metric = best["metric"].get<std::string>(),
+                                               .is_max = best["mode"] == "max",
+                                               .count = best["count"].get<std::int64_t>()};
+  }
+  return checkpoint;
+}
+
 ParallelRecipe build_parallel(const json& parallel) {
   return {.replicate = parallel["replicate"].get<std::int64_t>(),
           .shard = parallel["shard"].get<std::int64_t>(),
@@ -427,6 +463,7 @@ Recipe build_recipe(json root, const RecipeParts& parts) {
       .hooks = list(root["hooks"], "/hooks"),
       .train = build_train(root["train"]),
       .eval = build_eval(root["eval"]),
+      .checkpoint = build_checkpoint(root["checkpoint"]),
       .parallel = build_parallel(root["parallel"]),
       .sinks = list(root["sinks"], "/sinks"),
       .file = parts.path,

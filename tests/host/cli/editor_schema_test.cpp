@@ -204,10 +204,10 @@ TEST_CASE("a group inherits what its optimizer has, and one of another type does
 
 TEST_CASE("a key that this release refuses is marked, and may ask for nothing alone", "[cli]") {
   const json schema = editor_schema(with({}));
-  const json& checkpoint = schema["properties"]["checkpoint"];
-  CHECK(checkpoint["description"] == "not in this release: checkpoints");
-  CHECK(checkpoint["doNotSuggest"] == true);
-  CHECK_FALSE(allows(schema, recipe(R"({"checkpoint": {}})")));
+  const json& lock = schema["properties"]["plugins"]["properties"]["lock"];
+  CHECK(lock["description"] == "not in this release: lock files of plugins");
+  CHECK(lock["doNotSuggest"] == true);
+  CHECK_FALSE(allows(schema, recipe(R"({"plugins": {"lock": "plugins.lock"}})")));
   CHECK(allows(schema, recipe(R"({"parallel": {"tensor": 1}})")));
   CHECK_FALSE(allows(schema, recipe(R"({"parallel": {"tensor": 2}})")));
 }

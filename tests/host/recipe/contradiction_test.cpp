@@ -216,4 +216,63 @@ TEST_CASE("the best evaluation is one of several, and of data.eval", "[recipe]")
              contains_text("/eval/with_window: asks for an evaluation, but there is no dataset"));
 }
 
+TEST_CASE("a section of checkpoints saves some", "[recipe]") {
+  CHECK(report({"checkpoint={}"}) == "no error");
+  CHECK(report({"checkpoint=null"}) == "no error");
+  CHECK(report({"checkpoint={\"at_end\": false}"}) == "no error");  // on a signal
+  CHECK_THAT(report({"checkpoint={\"at_end\": false, \"on_signal\": false}"}),
+             contains_text("--set #1: /checkpoint: nothing in it ever saves a checkpoint "
+                           "[recipe.contradiction]\n    give one of every_steps, "));
+  for (const char* const wish : {"every_steps=1",
+                                 "every_windows=1",
+                                 "every_epochs=1",
+                                 "every_minutes=0.5",
+                                 "at_start=true"}) {
+    INFO(wish);
+    CHECK(report({"checkpoint={\"at_end\": false, \"on_signal\": false}",
+                  "checkpoint." + std::string(wish)}) == "no error");
+  }
+}
+
+TEST_CASE("checkpoints that are kept for their step are saved by steps", "[recipe]") {
+  CHECK_THAT(report({"checkpoint.keep_every_steps=100"}),
+             contains_text("/checkpoint/keep_every_steps: keeps checkpoints by their step, but "
+                           "none is saved by steps [recipe.contradiction]"));
+  CHECK_THAT(report({"checkpoint.every_steps=30", "checkpoint.keep_every_steps=100"}),
+             contains_text("--set #2: /checkpoint/keep_every_steps: keeps the checkpoints of each "
+                           "100th step, but they are saved every 30 steps [recipe.contradiction]\n"
+                           "    choose a multiple of checkpoint.every_steps (at --set #1)"));
+  CHECK(report({"checkpoint.every_steps=25", "checkpoint.keep_every_steps=100"}) == "no error");
+  CHECK_THAT(report({"checkpoint.every_steps=25",
+                     "checkpoint.keep_every_steps=100",
+                     "checkpoint.keep_last=0"}),
+             contains_text("/checkpoint/keep_every_steps: says what is kept beside the newest, but "
+                           "all are kept [recipe.contradiction]"));
+}
+
+TEST_CASE("the best checkpoints are those of evaluations on the way", "[recipe]") {
+  const std::string eval = "data.eval={\"type\": \"numbers\"}";
+  const std::string often = "eval.every_steps=1";
+  const std::string best = "checkpoint.keep_best={\"metric\": \"eval/loss\", \"mode\": \"min\"}";
+  CHECK(report({eval, often, best}) == "no error");
+  CHECK_THAT(report({best}),
+             contains_text("/checkpoint/keep_best: keeps the best by an evaluation, but there is "
+                           "no dataset for it [recipe.contradiction]"));
+  CHECK_THAT(report({eval, best}),
+             contains_text("/checkpoint/keep_best: keeps the best of several evaluations, and "
+                           "there are none before the end [recipe.contradiction]"));
+  CHECK_THAT(report({eval, often, best, "checkpoint.keep_best.metric=loss"}),
+             contains_text("/checkpoint/keep_best/metric: not a figure of an evaluation of "
+                           "data.eval [recipe.bad_value]"));
+  CHECK_THAT(report({eval, often, best, "checkpoint.keep_last=0"}),
+             contains_text("/checkpoint/keep_best: says what is kept beside the newest, but all"));
+}
+
+TEST_CASE("who goes back to a checkpoint has saved one", "[recipe]") {
+  const std::string text = "goes back to a checkpoint, but none is saved before the end";
+  CHECK_THAT(report({"checkpoint.on_spike=roll_back"}), contains_text(text));
+  CHECK_THAT(report({"checkpoint.on_spike=roll_back", "checkpoint.every_minutes=5"}),
+             !contains_text(text));
+}
+
 }  // namespace tenon

@@ -305,7 +305,7 @@ TEST_CASE("all errors of a recipe are reported at once, in the order of reading"
   "loss": {"type": "mse"},
   "optimizer": {"type": "adamw", "options": {"lr": -1, "betas": [0.9]}},
   "train": {"stpes": 3},
-  "checkpoint": {"every_steps": 5}
+  "checkpoint": {"every_steps": 5, "exports": [{"format": "hf"}]}
 })",
                   {"hooks.0.type=early_stop", "hooks[0].options.patience=0"}) ==
         R"(recipe.json:2: /model/type: unknown type of model [recipe.unknown_type]
@@ -330,8 +330,8 @@ recipe.json:8: /optimizer/options/lr: out of range [recipe.out_of_range]
 recipe.json:9: /train/stpes: unknown key [recipe.unknown_key]
     expected one of: clip_grad_norm, clip_grad_value, epochs, exit_after_steps, exit_at_step, global_batch_size, gradient_accumulation, kill_switch, log_every, loss_tile, minutes, non_finite, ... (21 in all)
     found: "stpes"; did you mean "steps"?
-recipe.json:10: /checkpoint: this release does not have checkpoints yet [recipe.not_available]
-    found: {"every_steps":5}
+recipe.json:10: /checkpoint/exports: this release does not have exports beside checkpoints yet [recipe.not_available]
+    found: [{"format":"hf"}]
     remove the key; nothing that is asked for is silently ignored
 --set #2: /hooks/0/options/patience: out of range [recipe.out_of_range]
     expected integer of at least 1
@@ -339,9 +339,64 @@ recipe.json:10: /checkpoint: this release does not have checkpoints yet [recipe.
 9 errors in recipe.json; nothing was started)");
 }
 
+TEST_CASE("checkpoints are asked for by a section, and have defaults then", "[recipe]") {
+  const ScratchFolder folder;
+  CHECK_FALSE(load_text(folder, kSmallRecipe, {}).checkpoint);
+  CHECK_FALSE(load_text(folder, kSmallRecipe, {"checkpoint=null"}).checkpoint);
+  const Recipe brief = load_text(folder, kSmallRecipe, {"checkpoint={}"});
+  REQUIRE(brief.checkpoint);
+  CHECK(brief.checkpoint->every_steps == 0);
+  CHECK_FALSE(brief.checkpoint->every_minutes);
+  CHECK_FALSE(brief.checkpoint->at_start);
+  CHECK(brief.checkpoint->at_end);
+  CHECK(brief.checkpoint->on_signal);
+  CHECK(brief.checkpoint->grace_seconds == 60);
+  CHECK(brief.checkpoint->staging == CheckpointStaging::kCopy);
+  CHECK(brief.checkpoint->retries == 2);
+  CHECK(brief.checkpoint->on_failure == OnSaveFailure::kContinue);
+  CHECK(brief.checkpoint->keep_last == 3);
+  CHECK(brief.checkpoint->keep_every_steps == 0);
+  CHECK_FALSE(brief.checkpoint->keep_best);
+  const Recipe full = load_text(folder,
+                                kSmallRecipe,
+                                {"data.eval={\"type\": \"numbers\"}",
+                                 "eval.every_steps=5",
+                                 R"(checkpoint={"every_steps": 5, "every_windows": 2,
+      "every_epochs": null, "every_minutes": 1.5, "at_start": true, "at_end": false,
+      "on_signal": false, "grace_seconds": 2.5, "staging": "stream", "retries": 0,
+      "on_failure": "stop", "keep_last": 1, "keep_every_steps": 10,
+      "keep_best": {"metric": "eval/loss", "mode": "max", "count": 4}, "exports": []})"});
+  REQUIRE(full.checkpoint);
+  const CheckpointRecipe& asked = *full.checkpoint;
+  CHECK(asked.every_steps == 5);
+  CHECK(asked.every_windows == 2);
+  CHECK(asked.every_epochs == 0);
+  CHECK(asked.every_minutes == 1.5);
+  CHECK(asked.at_start);
+  CHECK_FALSE(asked.at_end);
+  CHECK_FALSE(asked.on_signal);
+  CHECK(asked.grace_seconds == 2.5);
+  CHECK(asked.staging == CheckpointStaging::kStream);
+  CHECK(asked.retries == 0);
+  CHECK(asked.on_failure == OnSaveFailure::kStop);
+  CHECK(asked.keep_last == 1);
+  CHECK(asked.keep_every_steps == 10);
+  REQUIRE(asked.keep_best);
+  CHECK(asked.keep_best->metric == "eval/loss");
+  CHECK(asked.keep_best->is_max);
+  CHECK(asked.keep_best->count == 4);
+  // Read again, the frozen recipe is the same.
+  const std::string frozen = folder.write("again.json", frozen_recipe(full)).string();
+  CHECK(frozen_recipe(load_recipe({.path = frozen}, FakeCatalog())) == frozen_recipe(full));
+}
+
 TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
   for (const auto& [set, what] : std::vector<std::pair<std::string, std::string>>{
-           {"checkpoint={}", "/checkpoint: this release does not have checkpoints yet"},
+           {"checkpoint.exclude=[\"x\"]", "/checkpoint/exclude: this release does not have"},
+           {"checkpoint.exports=[{}]", "/checkpoint/exports: this release does not have exports"},
+           {"checkpoint.storage={}", "/checkpoint/storage: this release does not have storage of"},
+           {"checkpoint={\"every_steps\": 1, \"on_spike\": \"roll_back\"}",
+            "/checkpoint/on_spike: this release does not have \"roll_back\" yet"},
            {"parallel.tensor=2", "/parallel/tensor: this release does not have tensor parallelism"},
            {"parallel.context=2", "/parallel/context: this release does not have context"},
            {"parallel.pipeline=2", "/parallel/pipeline: this release does not have pipeline"},
