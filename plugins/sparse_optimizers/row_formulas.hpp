@@ -14,21 +14,28 @@
 //                      and gives the factor of the row
 //     next()           the new value; advances the slots
 
-// Gradient descent. Source: Robbins and Monro, A Stochastic Approximation Method (1951).
-struct SgdFormula {
-  using Settings = SgdSettings;
-  static constexpr int kNumSlots = 0;
-  static constexpr bool kHasRowSlot = false;
-  float rate;
+// A decay that is added to the gradient, as the gradient of half its share of the value's square.
+struct L2Decay {
   float decay;
 
-  ROW_INLINE SgdFormula(const SgdSettings& settings, double lr, int64_t)
-      : rate(static_cast<float>(lr)), decay(static_cast<float>(settings.weight_decay)) {}
+  ROW_INLINE explicit L2Decay(double weight_decay) : decay(static_cast<float>(weight_decay)) {}
 
   template <class F>
   ROW_INLINE F whole_grad(F value, F grad) const {
     return grad + value * decay;
   }
+};
+
+// Gradient descent. Source: Robbins and Monro, A Stochastic Approximation Method (1951).
+struct SgdFormula : L2Decay {
+  using Settings = SgdSettings;
+  static constexpr int kNumSlots = 0;
+  static constexpr bool kHasRowSlot = false;
+  float rate;
+
+  ROW_INLINE SgdFormula(const SgdSettings& settings, double lr, int64_t)
+      : L2Decay(settings.weight_decay), rate(static_cast<float>(lr)) {}
+
   template <class F>
   ROW_INLINE F next(F value, F grad, F*, float) const {
     return value - grad * rate;
@@ -37,25 +44,20 @@ struct SgdFormula {
 
 // The same with momentum. Source: Sutskever, Martens, Dahl, Hinton, On the Importance of
 // Initialization and Momentum in Deep Learning (ICML 2013), in the form that PyTorch documents.
-struct MomentumFormula {
+struct MomentumFormula : L2Decay {
   using Settings = SgdSettings;
   static constexpr int kNumSlots = 1;
   static constexpr bool kHasRowSlot = false;
   float rate;
-  float decay;
   float kept;
   float ahead;  // how much of the momentum that is to come counts already
 
   ROW_INLINE MomentumFormula(const SgdSettings& settings, double lr, int64_t)
-      : rate(static_cast<float>(lr)),
-        decay(static_cast<float>(settings.weight_decay)),
+      : L2Decay(settings.weight_decay),
+        rate(static_cast<float>(lr)),
         kept(static_cast<float>(settings.momentum)),
         ahead(settings.nesterov ? 1.0f : 0.0f) {}
 
-  template <class F>
-  ROW_INLINE F whole_grad(F value, F grad) const {
-    return grad + value * decay;
-  }
   template <class F>
   ROW_INLINE F next(F value, F grad, F* slots, float) const {
     slots[0] = slots[0] * kept + grad;
@@ -64,25 +66,27 @@ struct MomentumFormula {
   }
 };
 
-// Source: Duchi, Hazan, Singer, Adaptive Subgradient Methods for Online Learning and Stochastic
-// Optimization (JMLR 2011), in the form that PyTorch documents for its Adagrad.
-struct AdagradFormula {
+// The rate of both Adagrads, which falls with the updates of the table.
+struct AdagradRate : L2Decay {
   using Settings = AdagradSettings;
-  static constexpr int kNumSlots = 1;
-  static constexpr bool kHasRowSlot = false;
   float rate;
-  float decay;
   float eps;
 
-  ROW_INLINE AdagradFormula(const AdagradSettings& settings, double lr, int64_t step)
-      : rate(static_cast<float>(lr / (1.0 + static_cast<double>(step - 1) * settings.lr_decay))),
-        decay(static_cast<float>(settings.weight_decay)),
+  ROW_INLINE AdagradRate(const AdagradSettings& settings, double lr, int64_t step)
+      : L2Decay(settings.weight_decay),
+        rate(static_cast<float>(lr / (1.0 + static_cast<double>(step - 1) * settings.lr_decay))),
         eps(static_cast<float>(settings.eps)) {}
+};
 
-  template <class F>
-  ROW_INLINE F whole_grad(F value, F grad) const {
-    return grad + value * decay;
-  }
+// Source: Duchi, Hazan, Singer, Adaptive Subgradient Methods for Online Learning and Stochastic
+// Optimization (JMLR 2011), in the form that PyTorch documents for its Adagrad.
+struct AdagradFormula : AdagradRate {
+  static constexpr int kNumSlots = 1;
+  static constexpr bool kHasRowSlot = false;
+
+  ROW_INLINE AdagradFormula(const AdagradSettings& settings, double lr, int64_t step)
+      : AdagradRate(settings, lr, step) {}
+
   template <class F>
   ROW_INLINE F next(F value, F grad, F* slots, float) const {
     slots[0] = slots[0] + grad * grad;
@@ -94,23 +98,13 @@ struct AdagradFormula {
 // Software-Hardware Co-design for Fast and Scalable Training of Deep Learning Recommendation Models
 // (ISCA 2022), section 4.1.4; after Gupta, Bengio, Weston, Training Highly Multiclass Classifiers
 // (JMLR 2014).
-struct RowwiseAdagradFormula {
-  using Settings = AdagradSettings;
+struct RowwiseAdagradFormula : AdagradRate {
   static constexpr int kNumSlots = 0;
   static constexpr bool kHasRowSlot = true;
-  float rate;
-  float decay;
-  float eps;
 
   ROW_INLINE RowwiseAdagradFormula(const AdagradSettings& settings, double lr, int64_t step)
-      : rate(static_cast<float>(lr / (1.0 + static_cast<double>(step - 1) * settings.lr_decay))),
-        decay(static_cast<float>(settings.weight_decay)),
-        eps(static_cast<float>(settings.eps)) {}
+      : AdagradRate(settings, lr, step) {}
 
-  template <class F>
-  ROW_INLINE F whole_grad(F value, F grad) const {
-    return grad + value * decay;
-  }
   ROW_INLINE float next_scale(float mean_square, float* sum) const {
     *sum += mean_square;
     return rate / (scalar_root_of(*sum) + eps);
@@ -125,19 +119,18 @@ struct RowwiseAdagradFormula {
 // order of section 2's end, where eps is added to the root of the mean square as it is; with
 // `correct_eps` as in the algorithm itself. The decoupled decay: Loshchilov and Hutter, Decoupled
 // Weight Decay Regularization (ICLR 2019), algorithm 2.
-struct AdamFormula {
+struct AdamFormula : L2Decay {
   using Settings = AdamSettings;
   static constexpr int kNumSlots = 2;
   static constexpr bool kHasRowSlot = false;
   float step_size;
-  float decay;
   float share;  // of the value that goes: less is lost in it than in what stays
   float beta1_rest;
   float beta2_rest;
   float eps;
 
   ROW_INLINE AdamFormula(const AdamSettings& settings, double lr, int64_t step)
-      : decay(static_cast<float>(settings.weight_decay)),
+      : L2Decay(settings.weight_decay),
         share(static_cast<float>(settings.decoupled_decay * (settings.decay_by_rate ? lr : 1.0))),
         beta1_rest(static_cast<float>(1.0 - settings.beta1)),
         beta2_rest(static_cast<float>(1.0 - settings.beta2)) {
@@ -147,10 +140,6 @@ struct AdamFormula {
     eps = static_cast<float>(settings.correct_eps ? settings.eps * correction2 : settings.eps);
   }
 
-  template <class F>
-  ROW_INLINE F whole_grad(F value, F grad) const {
-    return grad + value * decay;
-  }
   template <class F>
   ROW_INLINE F next(F value, F grad, F* slots, float) const {
     slots[0] = slots[0] + (grad - slots[0]) * beta1_rest;

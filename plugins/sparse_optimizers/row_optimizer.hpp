@@ -38,6 +38,12 @@ void bind_row_l2_decay(tenon::OptionBinder<O>& binder) {
       .doc("added to the gradient of a row that is touched, times its value");
 }
 
+// Binds `betas`, which means what `doc` says.
+template <class O>
+void bind_row_betas(tenon::OptionBinder<O>& binder, const char* doc) {
+  binder.field("betas", &O::betas).min(0).exclusive_max(1).min_items(2).max_items(2).doc(doc);
+}
+
 // Binds the rest, which stands last.
 template <class O>
 void bind_row_options(tenon::OptionBinder<O>& binder) {

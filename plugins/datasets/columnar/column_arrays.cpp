@@ -104,37 +104,6 @@ uint64_t hash_of(StringHash hash, std::string_view text) {
   }
 }
 
-template <class C, class T>
-void copy_primitive(
-    const arrow::Array& leaf, const ElementRanges& ranges, T fill, const OnNull& on_null, T* out) {
-  const C* const values = leaf.data()->GetValues<C>(1);
-  const bool may_have_nulls = leaf.null_count() > 0;
-  for (const ElementRange& range : ranges) {
-    if (!may_have_nulls) {
-      if constexpr (std::is_same_v<C, T>) {
-        if (range.end > range.begin) {
-          std::memcpy(
-              out, values + range.begin, static_cast<size_t>(range.end - range.begin) * sizeof(T));
-        }
-        out += range.end - range.begin;
-      } else {
-        for (int64_t i = range.begin; i < range.end; ++i) {
-          *out++ = static_cast<T>(values[i]);
-        }
-      }
-      continue;
-    }
-    for (int64_t i = range.begin; i < range.end; ++i) {
-      if (leaf.IsNull(i)) {
-        on_null(i);
-        *out++ = fill;
-      } else {
-        *out++ = static_cast<T>(values[i]);
-      }
-    }
-  }
-}
-
 template <class T, class Value>
 void copy_each(const arrow::Array& leaf,
                const ElementRanges& ranges,
@@ -154,6 +123,44 @@ void copy_each(const arrow::Array& leaf,
   }
 }
 
+template <class C, class T>
+void copy_primitive(
+    const arrow::Array& leaf, const ElementRanges& ranges, T fill, const OnNull& on_null, T* out) {
+  const C* const values = leaf.data()->GetValues<C>(1);
+  if (leaf.null_count() > 0) {
+    copy_each(leaf, ranges, fill, on_null, out, [&](int64_t i) { return values[i]; });
+    return;
+  }
+  for (const ElementRange& range : ranges) {
+    if constexpr (std::is_same_v<C, T>) {
+      if (range.end > range.begin) {
+        std::memcpy(
+            out, values + range.begin, static_cast<size_t>(range.end - range.begin) * sizeof(T));
+      }
+      out += range.end - range.begin;
+    } else {
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        *out++ = static_cast<T>(values[i]);
+      }
+    }
+  }
+}
+
+// Which of the dictionary's words element i is; none where either is null.
+std::optional<int64_t> word_at(const arrow::DictionaryArray& leaf,
+                               const arrow::Array& words,
+                               int64_t i,
+                               const OnBadOffset& on_bad_offset) {
+  if (leaf.IsNull(i)) {
+    return std::nullopt;
+  }
+  const int64_t word = leaf.GetValueIndex(i);
+  if (word < 0 || word >= words.length()) {
+    on_bad_offset(i);
+  }
+  return words.IsNull(word) ? std::nullopt : std::optional<int64_t>(word);
+}
+
 // A dictionary's words once, then a look-up for each element.
 template <class T>
 void copy_dictionary(const arrow::DictionaryArray& leaf,
@@ -169,16 +176,11 @@ void copy_dictionary(const arrow::DictionaryArray& leaf,
       words, {{0, words.length()}}, hash, fill, [](int64_t) {}, on_bad_offset, values.data());
   for (const ElementRange& range : ranges) {
     for (int64_t i = range.begin; i < range.end; ++i) {
-      const int64_t word = leaf.IsNull(i) ? -1 : leaf.GetValueIndex(i);
-      if (word >= words.length() || (word < 0 && !leaf.IsNull(i))) {
-        on_bad_offset(i);
-      }
-      if (word < 0 || words.IsNull(word)) {
+      const std::optional<int64_t> word = word_at(leaf, words, i, on_bad_offset);
+      if (!word.has_value()) {
         on_null(i);
-        *out++ = fill;
-      } else {
-        *out++ = values[static_cast<size_t>(word)];
       }
+      *out++ = word.has_value() ? values[static_cast<size_t>(*word)] : fill;
     }
   }
 }
@@ -402,27 +404,23 @@ std::string copy_text(const arrow::Array& leaf,
                       const OnBadOffset& on_bad_offset) {
   std::string bytes;
   const auto base = offsets.back();
-  const auto append = [&](const auto& strings, int64_t i) {
-    bytes += bytes_at(strings, i, on_bad_offset);
+  const auto append = [&](const arrow::Array& words, int64_t i) {
+    with_bytes(words, [&](const auto& strings) { bytes += bytes_at(strings, i, on_bad_offset); });
   };
   for (const ElementRange& range : ranges) {
     for (int64_t i = range.begin; i < range.end; ++i) {
-      if (leaf.IsNull(i)) {
-        on_null(i);
-      } else if (leaf.type_id() == Type::DICTIONARY) {
+      if (leaf.type_id() == Type::DICTIONARY) {
         const auto& dictionary = static_cast<const arrow::DictionaryArray&>(leaf);
         const arrow::Array& words = *dictionary.dictionary();
-        const int64_t word = dictionary.GetValueIndex(i);
-        if (word < 0 || word >= words.length()) {
-          on_bad_offset(i);
-        }
-        if (words.IsNull(word)) {
-          on_null(i);
+        if (const std::optional<int64_t> word = word_at(dictionary, words, i, on_bad_offset)) {
+          append(words, *word);
         } else {
-          with_bytes(words, [&](const auto& strings) { append(strings, word); });
+          on_null(i);
         }
+      } else if (leaf.IsNull(i)) {
+        on_null(i);
       } else {
-        with_bytes(leaf, [&](const auto& strings) { append(strings, i); });
+        append(leaf, i);
       }
       offsets.push_back(base + static_cast<int64_t>(bytes.size()));
     }

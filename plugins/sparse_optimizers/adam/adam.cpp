@@ -4,9 +4,7 @@
 // regularisation where wanted.
 #include <tenon/cpp/plugin.hpp>
 
-#include <vector>
-
-#include "../row_optimizer.hpp"
+#include "../adam_rows.hpp"
 
 #define SIMD_KERNELS "../sparse_optimizers/row_kernels.hpp"
 #include "../../simd/each_machine.hpp"
@@ -15,54 +13,33 @@ ROW_CUDA_KERNEL(AdamSettings);
 
 namespace {
 
-struct AdamOptions : RowOptions {
-  AdamOptions() { lr = 1e-3; }
-
-  std::vector<double> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  bool correct_eps = false;
+struct AdamOptions : AdamRowOptions {
   double weight_decay = 0.0;
 };
 
-class Adam : public RowOptimizer {
+class Adam : public AdamRows {
  public:
   static constexpr const char* kType = "adam";
   static constexpr const char* kSummary = "Adam on touched rows";
   using Options = AdamOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    bind_row_rate(binder);
-    binder.field("betas", &Options::betas)
-        .min(0)
-        .exclusive_max(1)
-        .min_items(2)
-        .max_items(2)
-        .doc("how much of the running means of gradient and square is kept when a row is touched");
-    binder.field("eps", &Options::eps).min(0).doc("added to the root of the mean square");
-    binder.field("correct_eps", &Options::correct_eps)
-        .doc("add eps to the root of the corrected mean square, as dense optimizers do");
+    bind_adam_rows(binder);
     bind_row_l2_decay(binder);
     bind_row_options(binder);
   }
 
-  explicit Adam(const Options& options)
-      : RowOptimizer(options),
-        settings_{.beta1 = options.betas[0],
-                  .beta2 = options.betas[1],
-                  .eps = options.eps,
-                  .correct_eps = options.correct_eps,
-                  .weight_decay = options.weight_decay} {}
-
-  void describe(tenon::SparseOptimizerInfo& info) override {
-    info.slot("exp_avg").slot("exp_avg_sq");
-    describe_rows(info);
-  }
+  explicit Adam(const Options& options) : AdamRows(options, settings_of(options)) {}
 
   void call_update(const tenon::Exec& exec, const tenon_sparse_update_args& args) override {
-    run(exec, args, settings_, ROW_KERNELS(AdamFormula), kRowCudaKernel);
+    run(exec, args, settings(), ROW_KERNELS(AdamFormula), kRowCudaKernel);
   }
 
  private:
-  AdamSettings settings_;
+  static AdamSettings settings_of(const Options& options) {
+    AdamSettings settings = adam_settings(options);
+    settings.weight_decay = options.weight_decay;
+    return settings;
+  }
 };
 
 }  // namespace

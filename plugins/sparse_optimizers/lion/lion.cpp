@@ -28,12 +28,8 @@ class Lion : public RowOptimizer {
   using Options = LionOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     bind_row_rate(binder);
-    binder.field("betas", &Options::betas)
-        .min(0)
-        .exclusive_max(1)
-        .min_items(2)
-        .max_items(2)
-        .doc("how much of the momentum counts in the direction, and how much of it is kept");
+    bind_row_betas(binder,
+                   "how much of the momentum counts in the direction, and how much of it is kept");
     binder.field("weight_decay", &Options::weight_decay)
         .min(0)
         .doc("share of a row that each step which touches it takes away, times the rate");

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What adagrad and rowwise_adagrad have in common: all but where the sums of squares are kept, and
+// the formula.
+#pragma once
+
+#include "row_optimizer.hpp"
+
+struct AdagradRowOptions : RowOptions {
+  double lr_decay = 0.0;
+  double initial_accumulator_value = 0.0;
+  double eps = 1e-10;
+  double weight_decay = 0.0;
+};
+
+class AdagradRows : public RowOptimizer {
+ public:
+  using Options = AdagradRowOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    bind_row_rate(binder);
+    binder.field("lr_decay", &Options::lr_decay)
+        .min(0)
+        .doc("in update n of the table, from 1, the rate is divided by 1 + (n - 1) lr_decay");
+    binder.field("initial_accumulator_value", &Options::initial_accumulator_value)
+        .min(0)
+        .doc("what the sums of squares begin with");
+    binder.field("eps", &Options::eps).min(0).doc("added to the root of the sum of squares");
+    bind_row_l2_decay(binder);
+    bind_row_options(binder);
+  }
+
+ protected:
+  explicit AdagradRows(const Options& options)
+      : RowOptimizer(options),
+        settings_{options.lr_decay, options.eps, options.weight_decay},
+        initial_(options.initial_accumulator_value) {}
+
+  const AdagradSettings& settings() const { return settings_; }
+  double initial_sum() const { return initial_; }
+
+ private:
+  AdagradSettings settings_;
+  double initial_;
+};
