@@ -85,6 +85,22 @@ bool LossSet::is_additive_over_tokens(size_t i) const {
   return entries_[i].loss.proxy.info().additive_over == TENON_ADDITIVE_TOKENS;
 }
 
+void LossSet::check_additive(int64_t num_parts) const {
+  for (size_t i = 0; num_parts > 1 && i < entries_.size(); ++i) {
+    if (entries_[i].loss.proxy.info().additive_over != TENON_ADDITIVE_NONE) {
+      continue;
+    }
+    throw Error(
+        "loss.not_additive",
+        text(i) + " compares the samples of a microbatch with each other: that of the " +
+            std::to_string(num_parts) +
+            " microbatches of a step, over all ranks, is not that of one batch of their samples, "
+            "and \"normalize\": \"items\" says that it is. Set /train/normalize to "
+            "\"microbatch\" if each microbatch is to be for itself, or have one microbatch a "
+            "step. A loss that does sum over samples says so: additive_over");
+  }
+}
+
 bool LossSet::count_from_batch() const {
   return std::all_of(entries_.begin(), entries_.end(), [](const Entry& e) {
     return e.loss.proxy.info().counts_from_batch;

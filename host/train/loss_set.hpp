@@ -48,6 +48,10 @@ class LossSet {
   std::string text(size_t i) const;
   std::vector<uint32_t> values_read(size_t i) const;
   bool is_additive_over_tokens(size_t i) const;
+  // Checks that losses summed over `num_parts` microbatches are those of all samples at once, which
+  // "normalize": "items" promises.
+  // Errors  loss.not_additive
+  void check_additive(int64_t num_parts) const;
   // True if every loss can be counted before the forward.
   bool count_from_batch() const;
 

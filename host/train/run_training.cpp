@@ -275,6 +275,9 @@ class Run {
                       hooks_,
                       scheduler_.has_value() ? &*scheduler_ : nullptr,
                       mesh_.world_size());
+    if (recipe_.train.normalize == Normalize::kItems && !request_.is_eval_only) {
+      losses_->check_additive(plan_.microbatches_per_step * mesh_.world_size());
+    }
     if (recipe_.train.loss_tile.has_value()) {
       check_tiling(graph_, *losses_, *metric_set_, plan_.counts_ahead);
     }

@@ -24,6 +24,9 @@ LossProxy softmax(const std::string& options = "{}") {
 at::Tensor queries() {
   return at::sin(at::arange(12).to(at::kDouble)).view({4, 3});
 }
+at::Tensor no_copies() {
+  return at::arange(4);
+}
 at::Tensor items() {
   return at::cos(at::arange(12).to(at::kDouble) * 1.7).view({4, 3});
 }
@@ -58,12 +61,13 @@ double by_hand(const Given& given) {
 
 TEST_CASE("each query finds its item among those of the batch", "[plugins]") {
   const LossResult result =
-      call_loss(softmax(R"({"temperature": 0.5})"), {queries(), items(), {}, {}, {}});
+      call_loss(softmax(R"({"temperature": 0.5})"), {queries(), items(), no_copies(), {}, {}});
   CHECK(result.count == 4.0);
   CHECK(result.sum.scalar_type() == at::kDouble);
   CHECK(result.sum.item<double>() == Approx(by_hand({.temperature = 0.5})).epsilon(1e-12));
-  CHECK(call_loss(softmax(), {queries().to(at::kFloat), items().to(at::kFloat), {}, {}, {}})
-            .sum.item<double>() == Approx(by_hand({})).epsilon(1e-5));
+  CHECK(
+      call_loss(softmax(), {queries().to(at::kFloat), items().to(at::kFloat), no_copies(), {}, {}})
+          .sum.item<double>() == Approx(by_hand({})).epsilon(1e-5));
 }
 
 TEST_CASE("copies of a query's own item are no wrong answers, and frequent items are no worse ones",
@@ -81,17 +85,12 @@ TEST_CASE("copies of a query's own item are no wrong answers, and frequent items
   counted.log_q = {std::log(2.0), 0, std::log(2.0), 0};
   CHECK(call_loss(softmax(R"({"log_q_from_batch": true})"), {queries(), items(), ids, {}, {}})
             .sum.item<double>() == Approx(by_hand(counted)).epsilon(1e-12));
-  CHECK_THAT(
-      error_of([] {
-        call_loss(softmax(R"({"log_q_from_batch": true})"), {queries(), items(), {}, {}, {}});
-      }),
-      contains_text("[in_batch_softmax.item_ids]"));
 }
 
 TEST_CASE("a query with a weight counts as much as that", "[plugins]") {
   const Given weighted = {.weight = {2.0, 0.0, 0.5, 1.0}};
-  const LossResult result =
-      call_loss(softmax(), {queries(), items(), {}, {}, at::tensor(weighted.weight, at::kDouble)});
+  const LossResult result = call_loss(
+      softmax(), {queries(), items(), no_copies(), {}, at::tensor(weighted.weight, at::kDouble)});
   CHECK(result.count == 3.5);
   CHECK(result.sum.item<double>() == Approx(by_hand(weighted)).epsilon(1e-12));
 }

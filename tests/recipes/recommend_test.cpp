@@ -3,6 +3,7 @@
 // Models that recommend, on real ratings, and the recipes of them as they are shipped but shorter.
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -113,8 +114,8 @@ TEST_CASE("a model with several outputs has a loss for each, with its own count"
   CHECK(records[99]["loss/like"].get<double>() < records[0]["loss/like"].get<double>());
 }
 
-// A query finds its item among 64 by chance with a loss of ln 64 = 4.16.
-TEST_CASE("two towers learn which films go with which users", "[recipes]") {
+// Two towers for MovieLens, of 64 pairs a microbatch.
+nlohmann::json towers() {
   nlohmann::json recipe = nlohmann::json::parse(R"({
     "name": "towers", "seed": 1, "threads": {"compute": 1},
     "model": {"type": "two_tower", "options": {
@@ -132,11 +133,60 @@ TEST_CASE("two towers learn which films go with which users", "[recipes]") {
                               {{"path", (source_dir() / "data/ml-100k").string()},
                                {"split", "train"},
                                {"keep", "liked"}}}};
-  const HostRun run(recipe.dump());
+  return recipe;
+}
+
+// A query finds its item among 64 by chance with a loss of ln 64 = 4.16.
+TEST_CASE("two towers learn which films go with which users", "[recipes]") {
+  const HostRun run(towers().dump());
   INFO(run.result().err);
   REQUIRE(run.result().exit_code == 0);
   CHECK(run.metrics().front()["loss"].get<double>() > 4.1);
   CHECK(run.metrics().back()["loss"].get<double>() < 4.05);
+}
+
+TEST_CASE("a loss within a batch is summed over microbatches only where the recipe says so",
+          "[recipes]") {
+  const auto run_with = [](const std::string& train, const std::vector<std::string>& arguments) {
+    nlohmann::json recipe = towers();
+    recipe["train"].merge_patch(nlohmann::json::parse(train));
+    return HostRun(recipe.dump(), arguments);
+  };
+  for (const std::string train : {R"({"steps": 2, "gradient_accumulation": 4})",
+                                  R"({"steps": 2, "global_batch_size": 256})"}) {
+    const HostRun refused = run_with(train, {});
+    CHECK(refused.result().exit_code == 3);
+    CHECK_THAT(refused.result().err, contains_text("[loss.not_additive]"));
+    CHECK_THAT(refused.result().err, contains_text("in_batch_softmax"));
+    CHECK_THAT(refused.result().err, contains_text("the 4 microbatches of a step"));
+    CHECK_FALSE(std::filesystem::exists(refused.run_dir()));
+  }
+  const HostRun ranks = run_with(R"({"steps": 2})", {"--launch", "2"});
+  CHECK(ranks.result().exit_code == 3);
+  CHECK_THAT(ranks.result().err, contains_text("[loss.not_additive]"));
+
+  // A step of four microbatches has the mean of their means for its loss.
+  const auto losses = [&](const std::string& train, const std::vector<std::string>& arguments) {
+    const HostRun run = run_with(train, arguments);
+    INFO(run.result().out << run.result().err);
+    REQUIRE(run.result().exit_code == 0);
+    std::vector<double> values;
+    for (const nlohmann::json& record : run.metrics()) {
+      if (record.contains("loss")) {
+        values.push_back(record["loss"].get<double>());
+      }
+    }
+    return values;
+  };
+  // Of one rank and of two, whose microbatches have the same pairs.
+  const std::string each = R"("log_every": 1, "normalize": "microbatch"})";
+  const auto one_rank = losses(R"({"steps": 2, "gradient_accumulation": 4, )" + each, {});
+  REQUIRE(one_rank.size() == 2);
+  const auto two_ranks =
+      losses(R"({"steps": 2, "gradient_accumulation": 2, )" + each, {"--launch", "2"});
+  REQUIRE(two_ranks.size() == 2);
+  CHECK(one_rank[0] == Approx(two_ranks[0]).epsilon(1e-5));
+  CHECK(one_rank[1] == Approx(two_ranks[1]).epsilon(1e-4));
 }
 
 }  // namespace tenon

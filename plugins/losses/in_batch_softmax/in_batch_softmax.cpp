@@ -42,20 +42,19 @@ class InBatchSoftmax : public tenon::TorchLoss {
   void describe(tenon::LossInfo& info) override {
     info.port("queries", {"B", tenon::Axis(-1)}, TENON_CLASS_FLOAT)
         .port("items", {"B", tenon::Axis(-1)}, TENON_CLASS_FLOAT)
-        .optional_port("item_ids", {"B"}, TENON_CLASS_INTEGER)
+        .port("item_ids", {"B"}, TENON_CLASS_INTEGER)
         .optional_port("log_q", {"B"}, TENON_CLASS_FLOAT)
         .optional_port("sample_weight", {"B"}, TENON_CLASS_FLOAT)
-        .additive_over(TENON_ADDITIVE_NONE);
+        .additive_over(TENON_ADDITIVE_NONE)
+        .count_from_batch();
   }
 
   at::Tensor count(const tenon::Exec&, const tenon::TorchInputs& inputs) override {
     if (inputs.has(kSampleWeight)) {
       return inputs[kSampleWeight].to(at::kDouble).sum();
     }
-    const at::Tensor& queries_BD = inputs[kQueries];
-    return at::full({},
-                    static_cast<double>(queries_BD.size(0)),
-                    queries_BD.options().dtype(at::kDouble).requires_grad(false));
+    const at::Tensor& ids_B = inputs[kItemIds];
+    return at::full({}, static_cast<double>(ids_B.size(0)), ids_B.options().dtype(at::kDouble));
   }
 
   at::Tensor compute(const tenon::Exec&, const tenon::TorchInputs& inputs) override {
@@ -70,22 +69,14 @@ class InBatchSoftmax : public tenon::TorchLoss {
     const at::ScalarType dtype = queries_BD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     at::Tensor scores_BB =
         at::matmul(queries_BD.to(dtype), items_BD.to(dtype).t()) * (1.0 / options_.temperature);
-    if (inputs.has(kItemIds)) {
-      const at::Tensor& ids_B = inputs[kItemIds];
-      const at::Tensor same_BB = ids_B.unsqueeze(1).eq(ids_B.unsqueeze(0));
-      if (options_.log_q_from_batch) {
-        scores_BB = scores_BB - same_BB.sum(0).to(dtype).log().unsqueeze(0);
-      }
-      const at::Tensor own_BB = at::eye(ids_B.size(0), ids_B.options().dtype(at::kBool));
-      scores_BB = scores_BB.masked_fill(same_BB.logical_and(own_BB.logical_not()),
-                                        -std::numeric_limits<double>::infinity());
-    } else if (options_.log_q_from_batch) {
-      TENON_FAIL(
-          TENON_INVALID,
-          "in_batch_softmax.item_ids",
-          "`log_q_from_batch` counts items, and the input `item_ids` is absent; map it to the "
-          "field with the items' ids");
+    const at::Tensor& ids_B = inputs[kItemIds];
+    const at::Tensor same_BB = ids_B.unsqueeze(1).eq(ids_B.unsqueeze(0));
+    if (options_.log_q_from_batch) {
+      scores_BB = scores_BB - same_BB.sum(0).to(dtype).log().unsqueeze(0);
     }
+    const at::Tensor own_BB = at::eye(ids_B.size(0), ids_B.options().dtype(at::kBool));
+    scores_BB = scores_BB.masked_fill(same_BB.logical_and(own_BB.logical_not()),
+                                      -std::numeric_limits<double>::infinity());
     if (inputs.has(kLogQ)) {
       scores_BB = scores_BB - inputs[kLogQ].to(dtype).unsqueeze(0);
     }
