@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -737,6 +738,29 @@ int64_t num_ranks_of(const std::filesystem::path& folder, const std::string& tab
   return 0;
 }
 
+// The tables whose files are in a folder, for messages.
+std::string tables_in(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    std::string name = entry.path().stem().string();
+    const size_t of = name.rfind("-of-");
+    constexpr size_t kRank = 6;  // as "-00001"
+    if (of != std::string::npos && of > kRank &&
+        num_ranks_of(folder, name.substr(0, of - kRank)) > 0) {
+      name.resize(of - kRank);
+    }
+    if (entry.path().extension() == ".parquet") {
+      names.insert(name);
+    }
+  }
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
 }  // namespace
 
 bool has_row_files(const std::filesystem::path& folder, const std::string& table) {
@@ -747,8 +771,12 @@ std::vector<std::filesystem::path> row_files(const std::filesystem::path& folder
                                              const std::string& table) {
   const int64_t num_ranks = num_ranks_of(folder, table);
   if (num_ranks == 0) {
-    bad_file(row_file(folder, table, 0, 1),
-             "is not there; give the folder that rows of table '" + table + "' were exported to");
+    const std::string tables = tables_in(folder);
+    throw Error("table.bad_file",
+                folder.string() + " has no rows of table '" + table + "'; " +
+                    (tables.empty() ? "give the folder that --export-tables wrote, whose files are "
+                                      "called TABLE.parquet"
+                                    : "it has those of " + tables));
   }
   std::vector<std::filesystem::path> files;
   for (int64_t rank = 0; rank < num_ranks; ++rank) {

@@ -142,6 +142,14 @@ TEST_CASE("a rank takes the rows that are its own", "[embedding]") {
   std::filesystem::remove(files[1]);
   CHECK(id_of([&] { row_files(folder.path(), "item"); }) == "table.bad_file");
   CHECK(id_of([&] { row_files(folder.path(), "user"); }) == "table.bad_file");
+  write_rows(table, RowParts::kValues, row_file(folder.path(), "film.linear", 0, 1));
+  try {
+    row_files(folder.path(), "user");
+    FAIL("no error was raised");
+  } catch (const Error& error) {
+    CHECK_THAT(error.message(),
+               contains_text("no rows of table 'user'; it has those of film.linear, item"));
+  }
 }
 
 TEST_CASE("one id is found in a file of rows", "[embedding]") {
