@@ -78,6 +78,9 @@ const char* const kMisuses[] = {
     "memory exhausted in the host",
     "memory exhausted in a plugin",
     "output that nobody reads",
+    "disk that fails at any call of a save: EIO, ENOSPC, short write, killed, power lost",
+    "disk that fails at any call of a removal",
+    "disk that fills while a checkpoint is written",
     "mutated recipes",
 };
 
