@@ -73,6 +73,13 @@ constexpr std::array kRunOptions = {
                Repeat::kNo,
                "the folder that the run makes for its log, metrics and recipe; without it\n"
                "runs/NAME-TIME"},
+    OptionSpec{"resume",
+               "auto|none|PATH",
+               bit(Action::kTrain) | bit(Action::kEvaluate),
+               Repeat::kNo,
+               "go on from the newest checkpoint of the run folder, or without one of the\n"
+               "newest run of that name (auto; what --run-dir alone means), from PATH, a\n"
+               "checkpoint or a run folder, or from none"},
     OptionSpec{"launch",
                "N",
                bit(Action::kTrain) | bit(Action::kEvaluate) | bit(Action::kValidate),
@@ -505,6 +512,18 @@ std::string device_setting(const std::string& name) {
   return "device=" + in_quotes(name);
 }
 
+// A run whose folder is named goes on with what is in it, so that a command can be given again.
+ResumeRequest parse_resume(const std::string& text, const CommandLine& line) {
+  if (text.empty()) {
+    const bool is_again = line.action == Action::kTrain && !line.run_dir.empty();
+    return {.from = is_again ? ResumeFrom::kAuto : ResumeFrom::kNone};
+  }
+  if (text == "auto" || text == "none") {
+    return {.from = text == "auto" ? ResumeFrom::kAuto : ResumeFrom::kNone};
+  }
+  return {.from = ResumeFrom::kPath, .path = text};
+}
+
 // "steps=20..25"
 StepRange parse_profile(const std::string& text) {
   const auto refuse = [&text](const std::string& why) {
@@ -664,6 +683,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     line.sets.push_back(device_setting(value_of("device")));
   }
   line.run_dir = value_of("run-dir");
+  line.resume = parse_resume(value_of("resume"), line);
   if (given.contains("launch")) {
     line.num_ranks = parse_num_ranks(value_of("launch"));
   }
@@ -709,6 +729,11 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   line.tables = {.import_from = value_of("import-tables"),
                  .export_to = value_of("export-tables"),
                  .has_slots = given.contains("export-slots")};
+  if (line.resume.from == ResumeFrom::kPath && !line.tables.import_from.empty()) {
+    fail(
+        "--resume and --import-tables contradict each other: a checkpoint has the rows of all "
+        "tables; give one of them");
+  }
   if (given.contains("export-slots") && line.tables.export_to.empty()) {
     fail("--export-slots has no effect without --export-tables DIR");
   }

@@ -9,6 +9,7 @@
 #include "host/distributed/binding.hpp"
 #include "host/log/log.hpp"
 #include "host/model/plan_machine.hpp"
+#include "host/train/resume_request.hpp"
 #include "host/train/step_range.hpp"
 #include "host/train/table_folders.hpp"
 
@@ -41,7 +42,8 @@ struct CommandLine {
   std::string recipe = {};
   std::vector<std::string> plugin_dirs = {};
   std::vector<std::string> sets = {};
-  std::string run_dir = {};                     // "" where it is not given
+  std::string run_dir = {};  // "" where it is not given
+  ResumeRequest resume = {};
   std::string describe_kind = {};               // "" for the recipe's keys
   std::string describe_type = {};               // a type, or "plugin-id/type"
   std::vector<std::string> describe_keys = {};  // of the recipe; none for all

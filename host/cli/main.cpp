@@ -279,6 +279,7 @@ ExitCode run(const CommandLine& line,
       line.is_quiet || ranks.rank > 0 ? Progress::Style::kQuiet : Progress::Style::kAuto;
   const RunRequest request{.run_dir = line.run_dir,
                            .style = style,
+                           .resume = line.resume,
                            .command_line = command_text(words, ranks),
                            .profile = line.profile,
                            .is_eval_only = line.action == Action::kEvaluate,

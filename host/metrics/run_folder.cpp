@@ -81,6 +81,13 @@ std::optional<RunFolder> RunFolder::reopen(const std::string& path) {
   return folder;
 }
 
+RunFolder RunFolder::resume(const std::string& path) {
+  if (access(path.c_str(), R_OK | W_OK | X_OK) != 0) {
+    fail(path, std::strerror(errno));
+  }
+  return RunFolder(path, Origin::kResumed);
+}
+
 RunFolder RunFolder::join(const std::string& path) {
   std::error_code error;
   fs::create_directory(path + "/logs", error);
@@ -143,7 +150,7 @@ void RunFolder::discard() const {
   std::error_code ignored;
   if (origin_ == Origin::kMade) {
     fs::remove_all(path_, ignored);
-  } else {
+  } else if (origin_ != Origin::kResumed) {
     remove_contents();
   }
 }

@@ -24,6 +24,10 @@ class RunFolder {
   // where there is no run's folder at `path`. Errors  run.dir_unwritable
   static std::optional<RunFolder> reopen(const std::string& path);
 
+  // The folder of a run that goes on from a checkpoint: all that is in it stays, whatever becomes
+  // of the run. Errors  run.dir_unwritable
+  static RunFolder resume(const std::string& path);
+
   // The folder that another rank has made, and in it one for the ranks' logs. Errors
   // run.dir_unwritable if it is not to be seen from here
   static RunFolder join(const std::string& path);
@@ -36,13 +40,14 @@ class RunFolder {
   // Errors  run.dir_unwritable
   void write(std::string_view name, std::string_view text) const;
   // Removes all that has been put into the folder, and the folder where it was made here: for a run
-  // that turns out to be none. What cannot be removed stays, and so do logs of an earlier start.
+  // that turns out to be none. What cannot be removed stays, and so do logs of an earlier start and
+  // all that a run has that goes on.
   void discard() const;
   // Calls `body`; where it throws, discards the folder.
   void discard_unless(const std::function<void()>& body) const;
 
  private:
-  enum class Origin { kMade, kWasThere, kReopened };
+  enum class Origin { kMade, kWasThere, kReopened, kResumed };
   RunFolder(std::string path, Origin origin) : path_(std::move(path)), origin_(origin) {}
   void remove_contents() const;
 

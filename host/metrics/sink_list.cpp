@@ -29,7 +29,17 @@ void SinkList::open(const std::string& run_dir) {
   }
 }
 
+void SinkList::resume(uint64_t step, uint64_t records_of_step) {
+  last_step_ = step;
+  num_of_step_ = records_of_step;
+  for (const auto& sink : sinks_) {
+    sink.resume(step, records_of_step);
+  }
+}
+
 void SinkList::write(const MetricRecord& record) {
+  num_of_step_ = num_of_step(record.step) + 1;
+  last_step_ = record.step;
   std::vector<const char*> names;
   std::vector<double> values;
   for (const auto& [name, value] : record.values) {

@@ -7,6 +7,7 @@
 #include "host/metrics/metric_book.hpp"
 #include "host/plugin/metric_sink_proxy.hpp"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ class SinkList {
 
   // Errors  plugin.failed: a sink that cannot even be opened ends the run before it begins
   void open(const std::string& run_dir);
+  // The run goes on from a checkpoint of `step`, at which num_of_step(step) was `records_of_step`:
+  // what sinks have of later records is dropped. Once, after open. Errors  plugin.failed
+  void resume(uint64_t step, uint64_t records_of_step);
+  // How many records of this step were written, with those before a resume at it.
+  uint64_t num_of_step(uint64_t step) const { return step == last_step_ ? num_of_step_ : 0; }
   // The first failure of each sink is logged, all are counted.
   void write(const MetricRecord& record);
   void flush();
@@ -31,6 +37,8 @@ class SinkList {
 
   std::vector<MetricSinkProxy> sinks_;
   std::vector<long> num_failures_;
+  uint64_t last_step_ = 0;  // of the last record
+  uint64_t num_of_step_ = 0;
 };
 
 }  // namespace tenon

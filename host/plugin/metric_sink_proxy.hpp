@@ -8,6 +8,7 @@
 
 #include "host/plugin/instance.hpp"
 
+#include <cstdint>
 #include <string>
 
 namespace tenon {
@@ -38,6 +39,18 @@ class MetricSinkProxy {
   // Threads  [step]
   void flush() const {
     instance_.call("flush", [&] { return table_->flush(instance_.self()); });
+  }
+
+  // The run goes on from `step`: what was written of later steps is dropped, and of `step` all but
+  // the first `records_of_step` records. A sink that cannot do so keeps what it has.
+  //
+  // Errors   PluginError
+  // Threads  [main], after open and before write
+  void resume(uint64_t step, uint64_t records_of_step) const {
+    if (TENON_HAS(tenon_metric_sink, table_, resume)) {
+      instance_.call("resume",
+                     [&] { return table_->resume(instance_.self(), step, records_of_step); });
+    }
   }
 
  private:

@@ -12,6 +12,7 @@
 #include "host/plugin/registry.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/outcome.hpp"
+#include "host/train/resume_request.hpp"
 #include "host/train/step_range.hpp"
 #include "host/train/table_folders.hpp"
 
@@ -28,6 +29,7 @@ enum class RestPoint;
 struct RunRequest {
   std::string run_dir;  // "": runs/NAME-TIME
   Progress::Style style = Progress::Style::kAuto;
+  ResumeRequest resume = {};
   std::string command_line;  // for the summary
   std::optional<StepRange> profile;
   bool is_eval_only = false;  // evaluate with the initial parameters, in place of training

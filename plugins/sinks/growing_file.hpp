@@ -68,7 +68,94 @@ class GrowingFile {
     size_ += static_cast<off_t>(record.size());
   }
 
+  // A line of the file: where it begins, and its text with its line break. One without is the half
+  // of a record that the machine's end has left.
+  struct Line {
+    off_t begin;
+    std::string_view text;
+  };
+
+  // Tells `visit` of each line, from the last one on, until it says false. A line lives as long as
+  // that call. A `path` that is no file but a device, say, has none.
+  //
+  // Errors  TENON_IO
+  template <class Visit>
+  void visit_lines_from_end(Visit visit) const {
+    struct stat status;
+    if (::fstat(file_, &status) != 0) {
+      fail("cannot read");
+    }
+    if (!S_ISREG(status.st_mode)) {
+      return;
+    }
+    const ReadEnd in(path_);
+    if (in.fd < 0) {
+      fail("cannot read");
+    }
+    std::string tail;     // what is from `begin` on and was not visited yet
+    off_t begin = size_;  // of what was read
+    while (begin > 0 || !tail.empty()) {
+      // Where the line before the last one ends.
+      const size_t end = tail.size() < 2 ? std::string::npos : tail.rfind('\n', tail.size() - 2);
+      if (end == std::string::npos && begin > 0) {
+        const auto block = static_cast<size_t>(begin < kBlock ? begin : kBlock);
+        begin -= static_cast<off_t>(block);
+        tail.insert(0, read_at(in.fd, begin, block));
+        continue;
+      }
+      const size_t start = end == std::string::npos ? 0 : end + 1;
+      if (!visit(Line{begin + static_cast<off_t>(start), std::string_view(tail).substr(start)})) {
+        return;
+      }
+      tail.resize(start);
+    }
+  }
+
+  off_t size() const { return size_; }
+
+  // What is behind the first `size` bytes is no longer there: all at once, also for a reader.
+  //
+  // Errors  TENON_IO
+  void cut_to(off_t size) {
+    if (size != size_ && ::ftruncate(file_, size) != 0) {
+      fail("cannot cut");
+    }
+    size_ = size;
+  }
+
  private:
+  static constexpr off_t kBlock = 65536;
+
+  struct ReadEnd {
+    explicit ReadEnd(const std::string& path) : fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+    ~ReadEnd() {
+      if (fd >= 0) {
+        ::close(fd);
+      }
+    }
+    ReadEnd(const ReadEnd&) = delete;
+    ReadEnd& operator=(const ReadEnd&) = delete;
+    const int fd;
+  };
+
+  std::string read_at(int fd, off_t at, size_t size) const {
+    std::string block(size, '\0');
+    size_t done = 0;
+    while (done < size) {
+      const ssize_t n =
+          ::pread(fd, block.data() + done, size - done, at + static_cast<off_t>(done));
+      if (n < 0 && errno == EINTR) {
+        continue;
+      }
+      if (n <= 0) {
+        errno = n == 0 ? EIO : errno;  // it has become shorter meanwhile
+        fail("cannot read");
+      }
+      done += static_cast<size_t>(n);
+    }
+    return block;
+  }
+
   [[noreturn]] void fail(const char* what) const {
     const std::string reason = std::strerror(errno);
     TENON_FAIL(TENON_IO, error_id_.c_str(), what, " ", path_, ": ", reason);

@@ -97,6 +97,81 @@ TEST_CASE("jsonl adds to a file that is there, of the name it is given", "[plugi
   CHECK(nlohmann::json::parse(lines[1])["step"] == 2);
 }
 
+namespace {
+
+// What is left of `before` when a run goes on from a step, and how many of its records count.
+std::string left_of(const std::string& before, uint64_t step, uint64_t records_of_step) {
+  const tenon::ScratchFolder folder;
+  folder.write("metrics.jsonl", before);
+  const auto sink = make_sink();
+  sink.open(folder.path().string());
+  sink.resume(step, records_of_step);
+  std::string left;
+  for (const std::string& line : lines_of(folder.path() / "metrics.jsonl")) {
+    left += line + "\n";
+  }
+  // What is written now stands behind it.
+  write(sink, step + 1, {});
+  const auto lines = lines_of(folder.path() / "metrics.jsonl");
+  CHECK(nlohmann::json::parse(lines.back())["step"] == step + 1);
+  return left;
+}
+
+}  // namespace
+
+TEST_CASE("jsonl drops what a run that goes on will write again", "[plugins]") {
+  const std::string two = "{\"step\":1,\"time\":5}\n{\"step\":2,\"time\":6}\n";
+  const std::string four = two + "{\"step\":4,\"time\":7}\n";
+  CHECK(left_of(four, 4, 1) == four);
+  CHECK(left_of(four, 3, 0) == two);
+  CHECK(left_of(four, 2, 1) == two);
+  CHECK(left_of(four, 9, 0) == four);
+  CHECK(left_of(four, 0, 0).empty());
+  CHECK(left_of("", 3, 0).empty());
+}
+
+TEST_CASE("jsonl keeps as many records of the step as were there when it was saved", "[plugins]") {
+  const std::string first = "{\"step\":1}\n{\"step\":2,\"loss\":3}\n";
+  const std::string all = first + "{\"step\":2,\"eval/loss\":3}\n{\"step\":3}\n";
+  CHECK(left_of(all, 2, 1) == first);
+  CHECK(left_of(all, 2, 2) == first + "{\"step\":2,\"eval/loss\":3}\n");
+  CHECK(left_of(all, 2, 0) == "{\"step\":1}\n");
+  CHECK(left_of(all, 2, 7) == first + "{\"step\":2,\"eval/loss\":3}\n");  // some were lost
+}
+
+TEST_CASE("jsonl drops half a line, and leaves what it has not written", "[plugins]") {
+  CHECK(left_of("{\"step\":1}\n{\"step\":2,\"lo", 5, 0) == "{\"step\":1}\n");
+  CHECK(left_of("{\"st", 5, 0).empty());
+  const std::string other = "{\"step\":90}\nnot mine\n";
+  CHECK(left_of(other + "{\"step\":7}\n", 3, 0) == other);
+  // An earlier run in one file with this one.
+  const std::string both = "{\"step\":90}\n{\"step\":1}\n{\"step\":2}\n";
+  CHECK(left_of(both, 1, 1) == "{\"step\":90}\n{\"step\":1}\n");
+  CHECK(left_of(both, 0, 0) == "{\"step\":90}\n");
+  CHECK(left_of("{\"step\":\"x\"}\n", 0, 0) == "{\"step\":\"x\"}\n");
+  CHECK(left_of("\n\n", 0, 0) == "\n\n");
+}
+
+TEST_CASE("jsonl cuts files that are longer than it reads at once", "[plugins]") {
+  const std::string filler(1000, 'x');
+  std::string kept;
+  std::string all;
+  for (int step = 1; step <= 400; ++step) {
+    all += "{\"step\":" + std::to_string(step) + ",\"note\":\"" + filler + "\"}\n";
+    kept = step == 123 ? all : kept;
+  }
+  CHECK(left_of(all, 123, 1) == kept);
+  const std::string huge = "{\"step\":1,\"note\":\"" + std::string(200000, 'y') + "\"}\n";
+  CHECK(left_of(huge + huge, 1, 1) == huge);
+}
+
+TEST_CASE("jsonl has nothing to drop in a device", "[plugins]") {
+  const auto sink = make_sink(R"({"path": "/dev/null"})");
+  sink.open("/");
+  sink.resume(3, 0);
+  write(sink, 4, {});
+}
+
 TEST_CASE("jsonl says which file it cannot open or write", "[plugins]") {
   CHECK_THAT(tenon::error_of([] { make_sink().open("/nowhere/at/all"); }),
              tenon::contains_text("/nowhere/at/all/metrics.jsonl: No such file"));

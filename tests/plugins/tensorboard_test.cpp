@@ -4,6 +4,7 @@
 // plugin's; tests/parity/tensorboard_read.py reads them with TensorBoard's own.
 #include "host/plugin/metric_sink_proxy.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -138,6 +139,7 @@ struct Event {
   double wall_time = 0;
   uint64_t step = 0;
   std::string file_version;
+  uint64_t session_status = 0;
   std::vector<std::pair<std::string, float>> scalars;
 };
 
@@ -150,6 +152,11 @@ Event event_of(std::string_view message) {
       event.step = field.varint;
     } else if (field.number == 3) {
       event.file_version = field.bytes;
+    } else if (field.number == 7) {
+      const std::vector<Field> parts = fields_of(field.bytes);
+      REQUIRE(parts.size() == 1);
+      CHECK(parts[0].number == 1);
+      event.session_status = parts[0].varint;
     } else {
       REQUIRE(field.number == 5);
       for (const Field& value : fields_of(field.bytes)) {
@@ -242,6 +249,37 @@ TEST_CASE("tensorboard makes its folder, and a file of its own each time", "[plu
   for (const auto& file : files) {
     CHECK(messages_of(file).size() == 2);
   }
+}
+
+TEST_CASE("tensorboard is told to forget what a run that goes on writes again", "[plugins]") {
+  for (const uint64_t records_of_step : {0, 1}) {
+    const tenon::ScratchFolder folder;
+    const auto sink = make_sink();
+    sink.open(folder.path().string());
+    sink.resume(10, records_of_step);
+    write(sink, 11, {{"loss", 1}});
+    const std::vector<Event> events = events_in(folder.path());
+    REQUIRE(events.size() == 3);
+    CHECK(events[1].session_status == 1);  // the start of a session
+    CHECK(events[1].step == (records_of_step == 0 ? 10 : 11));
+    CHECK(events[1].wall_time >= events[0].wall_time);
+    CHECK(events[2].step == 11);
+  }
+}
+
+TEST_CASE("tensorboard reads its files in the order in which they were made", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  // As if the clock had been set back since.
+  folder.write("events.out.tfevents.4102444800.host.1.0", "");
+  make_sink().open(folder.path().string());
+  make_sink().open(folder.path().string());
+  auto files = files_in(folder.path());
+  std::sort(files.begin(), files.end());
+  REQUIRE(files.size() == 3);
+  const auto name = [&](size_t i) { return files[i].filename().string(); };
+  CHECK(name(0) == "events.out.tfevents.4102444800.host.1.0");
+  CHECK(name(1).rfind("events.out.tfevents.4102444801.", 0) == 0);
+  CHECK(name(2).rfind("events.out.tfevents.4102444802.", 0) == 0);
 }
 
 TEST_CASE("tensorboard says which folder or file it cannot use", "[plugins]") {

@@ -5,15 +5,18 @@
 // they are put together here without a protobuf library.
 //
 // Source: TensorFlow's tensorflow/core/util/event.proto and tensorflow/core/framework/summary.proto
-// (fields), tensorflow/core/lib/io/record_writer.h (framing); the checksum is CRC-32C of RFC 3720,
-// appendix B.4, masked as record_writer.h masks it.
+// (fields), tensorflow/core/lib/io/record_writer.h (framing); TensorBoard's
+// event_processing/event_accumulator.py (what a start of a session makes it forget); the checksum
+// is CRC-32C of RFC 3720, appendix B.4, masked as record_writer.h masks it.
 #include <tenon/cpp/metric_sink.hpp>
 #include <tenon/cpp/plugin.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -105,7 +108,15 @@ void put_float(std::string& out, uint32_t field, float value) {
 
 // ---- events ----
 
-enum EventField : uint32_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5 };
+enum EventField : uint32_t {
+  kWallTime = 1,
+  kStep = 2,
+  kFileVersion = 3,
+  kSummary = 5,
+  kSessionLog = 7
+};
+enum SessionLogField : uint32_t { kStatus = 1 };
+enum SessionStatus : uint32_t { kStart = 1 };
 enum SummaryField : uint32_t { kValue = 1 };
 enum ValueField : uint32_t { kTag = 1, kSimpleValue = 2 };
 
@@ -114,6 +125,20 @@ std::string version_event(double unix_seconds) {
   std::string event;
   put_double(event, kWallTime, unix_seconds);
   put_bytes(event, kFileVersion, "brain.Event:2");
+  return event;
+}
+
+// TensorBoard forgets what it has read of this step and of later ones: a session that starts at a
+// step goes on from before it.
+std::string start_event(double unix_seconds, uint64_t step) {
+  std::string session;
+  put_key(session, kStatus, kVarint);
+  put_varint(session, kStart);
+  std::string event;
+  put_double(event, kWallTime, unix_seconds);
+  put_key(event, kStep, kVarint);
+  put_varint(event, step);
+  put_bytes(event, kSessionLog, session);
   return event;
 }
 
@@ -138,16 +163,33 @@ double unix_seconds_now() {
   return std::chrono::duration<double>(since_1970).count();
 }
 
+constexpr char kFileStart[] = "events.out.tfevents.";
+
+// The latest second in the names of the event files of a folder; 0 where there are none.
+long long latest_second(const std::filesystem::path& folder) {
+  long long latest = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.rfind(kFileStart, 0) == 0) {
+      const long long second = std::atoll(name.c_str() + sizeof kFileStart - 1);
+      latest = second > latest ? second : latest;
+    }
+  }
+  return latest;
+}
+
 // What TensorBoard takes for an event file has "tfevents" in its name; it reads the files of a
 // folder in the order of their names, so the time comes first.
-std::string file_name(double unix_seconds, int number) {
+std::string file_name(long long unix_seconds, int number) {
   char host[256] = {};
   if (::gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') {
     std::strcpy(host, "localhost");
   }
   char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%010lld", static_cast<long long>(unix_seconds));
-  return tenon::concat("events.out.tfevents.", seconds, ".", host, ".", ::getpid(), ".", number);
+  std::snprintf(seconds, sizeof seconds, "%010lld", unix_seconds);
+  return tenon::concat(kFileStart, seconds, ".", host, ".", ::getpid(), ".", number);
 }
 
 struct TensorboardOptions {
@@ -184,8 +226,11 @@ class Tensorboard : public tenon::MetricSink {
                  error.message());
     }
     const double now = unix_seconds_now();
+    // Behind the files of the run so far, also where the clock was set back, or in the same second.
+    const long long second = std::max(static_cast<long long>(now), latest_second(folder) + 1);
     int number = 0;
-    while (!file_.open((folder / file_name(now, number)).string(), GrowingFile::IfThere::kRefuse)) {
+    while (
+        !file_.open((folder / file_name(second, number)).string(), GrowingFile::IfThere::kRefuse)) {
       ++number;
     }
     file_.add(framed(version_event(now)));
@@ -193,6 +238,13 @@ class Tensorboard : public tenon::MetricSink {
 
   void write(const tenon::MetricRecord& record) override {
     file_.add(framed(scalars_event(record)));
+  }
+
+  // Event files are never changed: TensorBoard is told what to forget. It cannot be told of a part
+  // of a step's records; the points that come again lie on those that it has.
+  void resume(uint64_t step, uint64_t records_of_step) override {
+    const bool keeps_some = records_of_step > 0;
+    file_.add(framed(start_event(unix_seconds_now(), keeps_some ? step + 1 : step)));
   }
 
   // Records go to the file system as they are written.

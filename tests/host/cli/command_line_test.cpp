@@ -48,9 +48,38 @@ TEST_CASE("each option of a run is read, with '=' and without", "[cli]") {
                             .plugin_dirs = {"a", "b"},
                             .sets = {"train.steps=10", "name=x y"},
                             .run_dir = "out",
+                            .resume = {.from = ResumeFrom::kAuto},
                             .log_level = LogLevel::kDebug,
                             .is_quiet = true,
                             .use_vet_cache = false});
+}
+
+TEST_CASE("a run in a folder that is named goes on with what is in it", "[cli]") {
+  const auto resume = [](Words words) {
+    words.insert(words.begin(), {"--recipe", "a.json"});
+    return parse_command_line(words).resume;
+  };
+  CHECK(resume({}) == ResumeRequest{.from = ResumeFrom::kNone});
+  CHECK(resume({"--run-dir", "out"}) == ResumeRequest{.from = ResumeFrom::kAuto});
+  CHECK(resume({"--run-dir", "out", "--resume", "none"}).from == ResumeFrom::kNone);
+  CHECK(resume({"--resume", "auto"}).from == ResumeFrom::kAuto);
+  CHECK(resume({"--resume=runs/one"}) ==
+        ResumeRequest{.from = ResumeFrom::kPath, .path = "runs/one"});
+  CHECK(resume({"--resume=./auto"}).path == "./auto");
+  // An evaluation is of what is asked for, not of what happens to be there.
+  CHECK(resume({"--eval-only", "--run-dir", "out"}).from == ResumeFrom::kNone);
+  CHECK(resume({"--eval-only", "--resume", "auto"}).from == ResumeFrom::kAuto);
+}
+
+TEST_CASE("what --resume has no effect on, or contradicts, is refused", "[cli]") {
+  CHECK_THAT(failure({"--recipe", "a", "--resume"}),
+             contains_text("--resume needs a value: --resume auto|none|PATH"));
+  CHECK_THAT(failure({"--recipe", "a", "--validate", "--resume", "auto"}),
+             contains_text("--resume has no effect with --validate"));
+  CHECK_THAT(failure({"--recipe", "a", "--resume", "b", "--import-tables", "c"}),
+             contains_text("--resume and --import-tables contradict each other"));
+  CHECK(failure({"--recipe", "a", "--resume", "auto", "--import-tables", "c"}) == "no error");
+  CHECK(failure({"--recipe", "a", "--resume", "none", "--import-tables", "c"}) == "no error");
 }
 
 TEST_CASE("a value may begin with a dash where no option has that name", "[cli]") {
@@ -310,6 +339,7 @@ TEST_CASE("the help names every option, in lines that fit a terminal", "[cli]") 
                                  "plugin-dir DIR",
                                  "set PATH=VALUE",
                                  "run-dir DIR",
+                                 "resume auto|none|PATH",
                                  "quiet",
                                  "log-level LEVEL",
                                  "profile steps=A..B",

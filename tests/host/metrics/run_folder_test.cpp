@@ -87,4 +87,21 @@ TEST_CASE("a run that is started again begins anew in its folder, beside its log
   CHECK(names() == logs);
 }
 
+TEST_CASE("a run that goes on keeps what is in its folder, also where it comes to nothing",
+          "[metrics]") {
+  const ScratchFolder scratch;
+  const auto file = scratch.write("run/metrics.jsonl", "content");
+  const RunFolder folder = RunFolder::resume((scratch.path() / "run").string());
+  folder.write("recipe.json", "{}");
+  folder.discard();
+  CHECK(std::filesystem::exists(file));
+  CHECK(std::filesystem::exists(folder.file("recipe.json")));
+  try {
+    RunFolder::resume((scratch.path() / "elsewhere").string());
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.id() == "run.dir_unwritable");
+  }
+}
+
 }  // namespace tenon

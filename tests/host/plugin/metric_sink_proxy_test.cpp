@@ -24,6 +24,10 @@ tenon_metric_sink table() {
     calls += " write " + std::to_string(record->step);
     return nullptr;
   };
+  table.resume = [](void*, uint64_t step, uint64_t records_of_step) -> tenon_status* {
+    calls += " resume " + std::to_string(step) + " " + std::to_string(records_of_step);
+    return nullptr;
+  };
   table.flush = [](void*) -> tenon_status* {
     return make_status(nullptr, TENON_IO, "my.disk", "the disk is full", "", 0);
   };
@@ -53,4 +57,21 @@ TEST_CASE("a sink that lacks a function is refused by the function's name", "[pl
   CHECK(proxy_error<MetricSinkProxy>(fake) == missing_function("metric_sink", "write"));
   bad.open = nullptr;
   CHECK(proxy_error<MetricSinkProxy>(fake) == missing_function("metric_sink", "open"));
+}
+
+TEST_CASE("a sink goes on from a step, and one that cannot keeps what it has", "[plugin]") {
+  const tenon_metric_sink good = table();
+  const FakeComponent fake("metric_sink", TENON_METRIC_SINK_ID, &good);
+  MetricSinkProxy(fake.make()).resume(7, 2);
+  CHECK(calls == " resume 7 2");
+  tenon_metric_sink null = table();
+  null.resume = nullptr;
+  const FakeComponent without("metric_sink", TENON_METRIC_SINK_ID, &null);
+  MetricSinkProxy(without.make()).resume(7, 2);
+  CHECK(calls.empty());
+  tenon_metric_sink early = table();  // of a header that had no such slot
+  early.struct_size = offsetof(tenon_metric_sink, resume);
+  const FakeComponent older("metric_sink", TENON_METRIC_SINK_ID, &early);
+  MetricSinkProxy(older.make()).resume(7, 2);
+  CHECK(calls.empty());
 }

@@ -47,10 +47,17 @@ class MetricSink : public Component {
   virtual void write(const MetricRecord& record) = 0;
   /* All that was written reaches the file system.  Threads [step] */
   virtual void flush() = 0;
+  /* The run goes on from what was saved at `step`: drops the records of later steps, and of `step`
+   * itself all but the first `records_of_step`. Threads [main], at most once, after open */
+  virtual void resume(uint64_t step, uint64_t records_of_step) {
+    (void)step;
+    (void)records_of_step;
+  }
 
   template <class T>
   static const void* table() {
-    static const tenon_metric_sink calls{sizeof(tenon_metric_sink), on_open, on_write, on_flush};
+    static const tenon_metric_sink calls{
+        sizeof(tenon_metric_sink), on_open, on_write, on_flush, on_resume};
     return &calls;
   }
 
@@ -69,6 +76,9 @@ class MetricSink : public Component {
   }
   static tenon_status* on_flush(void* self) noexcept {
     return call_on<MetricSink>(self, [](MetricSink& sink) { sink.flush(); });
+  }
+  static tenon_status* on_resume(void* self, uint64_t step, uint64_t records_of_step) noexcept {
+    return call_on<MetricSink>(self, [&](MetricSink& sink) { sink.resume(step, records_of_step); });
   }
 };
 
