@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "linear.hpp"
+
 namespace tenon {
 
 /* What follows the last layer: nothing, or what follows each other one. */
@@ -58,7 +60,7 @@ class DenseLayers {
   at::Tensor run(const BlockCall& call, at::Tensor x, size_t first = 0) const {
     size_t p = first;
     for (size_t i = 0; i < num_layers_; ++i) {
-      x = at::linear(x, call.parameter(p), call.parameter(p + 1));
+      x = linear_layer(x, call.parameter(p), call.parameter(p + 1));
       p += 2;
       if (!is_activated(i)) {
         continue;

@@ -21,6 +21,7 @@
 
 #include "../columns.hpp"
 #include "../dense_layers.hpp"
+#include "../linear.hpp"
 
 namespace {
 
@@ -127,9 +128,9 @@ class DcnV2 final : public tenon::TorchModel {
     for (int64_t l = 0; l < o_.cross_layers; ++l) {
       at::Tensor narrow = x_BW;
       if (o_.rank) {
-        narrow = at::linear(x_BW, b.parameter(p++));  // [B, R]
+        narrow = tenon::linear_layer(x_BW, b.parameter(p++));  // [B, R]
       }
-      const at::Tensor mixed_BW = at::linear(narrow, b.parameter(p), b.parameter(p + 1));
+      const at::Tensor mixed_BW = tenon::linear_layer(narrow, b.parameter(p), b.parameter(p + 1));
       p += 2;
       x_BW = at::addcmul(x_BW, first_BW, mixed_BW);
     }

@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
+#include "../linear.hpp"
 #include "block_cost.hpp"
 #include "cpu/attention.hpp"
-#include "cpu/linear.hpp"
 #include "cpu/rms_norm.hpp"
 #include "cpu/swiglu.hpp"
 
@@ -207,7 +207,7 @@ class Llama final : public tenon::TorchModel {
                           : weight("lm_head", o_.vocab_size, width, 0);
     const auto logits = g.value("logits", {"B", "T", o_.vocab_size});
     g.block("head", {x}, {logits}, {last_norm, head}, [this](const tenon::BlockCall& b) {
-       return linear(rms_norm(b.input(0), b.parameter(0)), b.parameter(1));
+       return tenon::linear_layer(rms_norm(b.input(0), b.parameter(0)), b.parameter(1));
      }).flags(TENON_BLOCK_TOKENWISE);
   }
 
@@ -243,7 +243,7 @@ class Llama final : public tenon::TorchModel {
     const auto device = on_cpu ? at::kCPU : at::kCUDA;
     const bool narrows = at::autocast::is_autocast_enabled(device);
     const bool one_dnn =
-        on_cpu && exec.compute_dtype == TENON_F32 && !narrows && OneDnn::is_available();
+        on_cpu && exec.compute_dtype == TENON_F32 && !narrows && tenon::OneDnn::is_available();
     const auto element_size =
         static_cast<double>(c10::elementSize(static_cast<at::ScalarType>(exec.compute_dtype)));
     LayerSizes s;
@@ -300,7 +300,7 @@ class Llama final : public tenon::TorchModel {
   // or, for fp32 on a CPU and unless the option says plain, by the faster kernels of cpu/.
 
   bool is_fused(const at::Tensor& x) const {
-    return o_.kernels == Kernels::kFused && cpu_kernels_serve(x);
+    return o_.kernels == Kernels::kFused && tenon::OneDnn::serves(x);
   }
 
   at::Tensor rms_norm(const at::Tensor& x_BTD, const at::Tensor& weight) const {
@@ -322,16 +322,11 @@ class Llama final : public tenon::TorchModel {
     return {h_BTD, rms_norm(h_BTD, weight)};
   }
 
-  // Both ways take the faster of the products that libtorch has.
-  static at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) {
-    return cpu_kernels_serve(x) ? cpu_linear(x, weight) : at::linear(x, weight);
-  }
-
   at::Tensor swiglu(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up) const {
     if (is_fused(x)) {
-      return CpuSwiglu::apply(cpu_linear(x, gate, up));
+      return CpuSwiglu::apply(tenon::joint_linear(x, {gate, up}));
     }
-    return at::silu(linear(x, gate)) * linear(x, up);
+    return at::silu(tenon::linear_layer(x, gate)) * tenon::linear_layer(x, up);
   }
 
   // Causal attention without the product after it: [B, T, D] to [B, T, H E]. `table` is [2, T,
@@ -346,10 +341,10 @@ class Llama final : public tenon::TorchModel {
     const int64_t num_positions = x_BTD.size(1);
     if (is_fused(x_BTD) && dropout == 0.0) {
       return CpuAttention::apply(
-          cpu_linear(x_BTD, query, key, value), table, num_heads, num_kv_heads_);
+          tenon::joint_linear(x_BTD, {query, key, value}), table, num_heads, num_kv_heads_);
     }
     const auto heads = [&](const at::Tensor& weight, int64_t n) {
-      return linear(x_BTD, weight).view({-1, num_positions, n, head_size_});
+      return tenon::linear_layer(x_BTD, weight).view({-1, num_positions, n, head_size_});
     };
     const at::Tensor q_BHTE = rotate(heads(query, num_heads), table).transpose(1, 2);
     at::Tensor k_BKTE = rotate(heads(key, num_kv_heads_), table).transpose(1, 2);
@@ -403,9 +398,9 @@ class Llama final : public tenon::TorchModel {
                                        table,
                                        dropout);
     const auto [h_BTD, normed] =
-        add_and_norm(x_BTD, drop(linear(attended, b.parameter(4))), b.parameter(5));
+        add_and_norm(x_BTD, drop(tenon::linear_layer(attended, b.parameter(4))), b.parameter(5));
     const at::Tensor fed = swiglu(normed, b.parameter(6), b.parameter(7));
-    return h_BTD + drop(linear(fed, b.parameter(8)));
+    return h_BTD + drop(tenon::linear_layer(fed, b.parameter(8)));
   }
 
   Options o_;

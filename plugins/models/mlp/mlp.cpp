@@ -15,6 +15,19 @@
 #include <string>
 #include <vector>
 
+#include "../linear.hpp"
+
+namespace {
+
+// torch::nn::Linear by the faster of the products that libtorch has.
+struct LinearLayerImpl : torch::nn::LinearImpl {
+  using torch::nn::LinearImpl::LinearImpl;
+  at::Tensor forward(const at::Tensor& x) { return tenon::linear_layer(x, weight, bias); }
+};
+TORCH_MODULE(LinearLayer);
+
+}  // namespace
+
 class Mlp final : public tenon::ModuleModel {
  public:
   static constexpr const char* kType = "mlp";
@@ -95,7 +108,7 @@ class Mlp final : public tenon::ModuleModel {
     torch::nn::Sequential layers;
     int64_t width = o.in_features;
     for (const int64_t next : o.hidden) {
-      layers->push_back(torch::nn::Linear(torch::nn::LinearOptions(width, next).bias(o.bias)));
+      layers->push_back(LinearLayer(torch::nn::LinearOptions(width, next).bias(o.bias)));
       if (o.activation == "relu") {
         layers->push_back(torch::nn::ReLU());
       } else if (o.activation == "gelu") {
@@ -110,8 +123,7 @@ class Mlp final : public tenon::ModuleModel {
       }
       width = next;
     }
-    layers->push_back(
-        torch::nn::Linear(torch::nn::LinearOptions(width, o.out_features).bias(o.bias)));
+    layers->push_back(LinearLayer(torch::nn::LinearOptions(width, o.out_features).bias(o.bias)));
     return layers;
   }
   static at::Tensor run(torch::nn::Sequential& layers, const at::Tensor& x) {
