@@ -7,13 +7,17 @@
 
 namespace tenon {
 
-void check_bundle_name(const std::string& name) {
+bool is_bundle_name(std::string_view name) {
   constexpr std::string_view kAllowed =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
   // What a storage keeps for itself begins with a dot; longer names do not fit every file system.
-  if (name.empty() || name.front() == '.' || name.size() > 200 ||
-      name.find_first_not_of(kAllowed) != std::string::npos || name == "latest" ||
-      name == "COMMITTED" || name == "COMMITTED.tmp") {
+  return !name.empty() && name.front() != '.' && name.size() <= 200 &&
+         name.find_first_not_of(kAllowed) == std::string_view::npos && name != "latest" &&
+         name != "COMMITTED" && name != "COMMITTED.tmp";
+}
+
+void check_bundle_name(const std::string& name) {
+  if (!is_bundle_name(name)) {
     throw Error("storage.bad_name",
                 "\"" + name +
                     "\" cannot be the name of a bundle or of a file in one; use letters, digits, "

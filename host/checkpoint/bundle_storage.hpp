@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tenon {
@@ -68,6 +69,9 @@ class BundleStorage {
   // For messages: "runs/a/checkpoints/step-500", "s3://bucket/a/step-500".
   virtual std::string address(const std::string& bundle) const = 0;
 };
+
+// Whether a bundle, or a file in one, can have that name.
+bool is_bundle_name(std::string_view name);
 
 // Errors  storage.bad_name if `name` cannot be that of a bundle or a file
 void check_bundle_name(const std::string& name);

@@ -262,6 +262,7 @@ struct CheckpointRecipe {
   std::int64_t keep_last = 0;         // 0: all
   std::int64_t keep_every_steps = 0;  // 0: none for its step
   std::optional<KeepBestCheckpoints> keep_best;
+  std::optional<ComponentUse> storage;  // none: the run folder
 };
 
 enum class GradientDtype { kStored, kBf16 };

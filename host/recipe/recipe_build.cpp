@@ -386,7 +386,7 @@ EvalRecipe build_eval(const json& eval) {
           .keep_best = build_keep_best(eval["keep_best"])};
 }
 
-std::optional<CheckpointRecipe> build_checkpoint(const json& node) {
+std::optional<CheckpointRecipe> build_checkpoint(const json& node, const Uses& uses) {
   if (node.is_null()) {
     return std::nullopt;
   }
@@ -405,11 +405,15 @@ std::optional<CheckpointRecipe> build_checkpoint(const json& node) {
       .on_failure = node["on_failure"] == "stop" ? OnSaveFailure::kStop : OnSaveFailure::kContinue,
       .keep_last = node["keep_last"].get<std::int64_t>(),
       .keep_every_steps = node["keep_every_steps"].get<std::int64_t>(),
-      .keep_best = std::nullopt};
+      .keep_best = std::nullopt,
+      .storage = std::nullopt};
   if (const json& best = node["keep_best"]; !best.is_null()) {
     checkpoint.keep_best = KeepBestCheckpoints{.metric = best["metric"].get<std::string>(),
                                                .is_max = best["mode"] == "max",
                                                .count = best["count"].get<std::int64_t>()};
+  }
+  if (!node["storage"].is_null()) {
+    checkpoint.storage = uses.at("/checkpoint/storage");
   }
   return checkpoint;
 }
@@ -463,7 +467,7 @@ Recipe build_recipe(json root, const RecipeParts& parts) {
       .hooks = list(root["hooks"], "/hooks"),
       .train = build_train(root["train"]),
       .eval = build_eval(root["eval"]),
-      .checkpoint = build_checkpoint(root["checkpoint"]),
+      .checkpoint = build_checkpoint(root["checkpoint"], uses),
       .parallel = build_parallel(root["parallel"]),
       .sinks = list(root["sinks"], "/sinks"),
       .file = parts.path,

@@ -94,6 +94,7 @@ std::vector<ComponentSite> component_sites(const json& root) {
   add("lr_scheduler", "/lr_scheduler");
   add_each("hook", "/hooks");
   add_each("metric_sink", "/sinks");
+  add("storage", "/checkpoint/storage");
   return sites;
 }
 

@@ -335,7 +335,10 @@ constexpr char kSchemaText[] = R"json({
         "description": "where train.non_finite ends the run: end it, or go back to the last good checkpoint and leave out the data that did it"},
       "exclude": {"x-tenon-unavailable": {"what": "checkpoints without some of the parameters", "unless": [[], null]}},
       "exports": {"x-tenon-unavailable": {"what": "exports beside checkpoints", "unless": [[], null]}},
-      "storage": {"x-tenon-unavailable": {"what": "storage of checkpoints other than local files", "unless": [null]}}}},
+      "storage": {"type": ["object", "null"], "default": null, "additionalProperties": false, "required": ["type"],
+        "x-tenon-slot": "storage",
+        "description": "where checkpoints are kept; null is the run folder",
+        "properties": {"type": {"$ref": "#/definitions/type"}, "options": {"$ref": "#/definitions/options"}}}}},
   "parallel": {"type": "object", "additionalProperties": false, "default": {},
     "description": "how the model and its data are shared out over ranks",
     "properties": {

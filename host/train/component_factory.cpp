@@ -43,6 +43,9 @@ ComponentFactory::ComponentFactory(PluginRegistry& registry,
   for (const ComponentUse& use : recipe.sinks) {
     index(use);
   }
+  if (recipe.checkpoint.has_value() && recipe.checkpoint->storage.has_value()) {
+    index(*recipe.checkpoint->storage);
+  }
 }
 
 void ComponentFactory::index(const DatasetUse& dataset) {

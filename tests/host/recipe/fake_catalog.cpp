@@ -82,6 +82,9 @@ FakeCatalog::FakeCatalog() {
     "type": "object", "additionalProperties": false, "required": ["buckets"],
     "properties": {"buckets": {"type": "integer", "minimum": 1}}})"});
   add("metric_sink", "jsonl", {"org.tenon.jsonl", "build/plugins/jsonl.so", ""});
+  add("storage", "s3", {"org.tenon.s3", "build/plugins/s3.so", R"({
+    "type": "object", "additionalProperties": false, "required": ["uri"],
+    "properties": {"uri": {"type": "string"}, "attempts": {"type": "integer", "default": 8}}})"});
 }
 
 void FakeCatalog::add(const std::string& kind, const std::string& type, const CatalogEntry& entry) {

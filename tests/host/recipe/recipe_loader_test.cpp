@@ -357,6 +357,7 @@ TEST_CASE("checkpoints are asked for by a section, and have defaults then", "[re
   CHECK(brief.checkpoint->keep_last == 3);
   CHECK(brief.checkpoint->keep_every_steps == 0);
   CHECK_FALSE(brief.checkpoint->keep_best);
+  CHECK_FALSE(brief.checkpoint->storage);
   const Recipe full = load_text(folder,
                                 kSmallRecipe,
                                 {"data.eval={\"type\": \"numbers\"}",
@@ -365,7 +366,8 @@ TEST_CASE("checkpoints are asked for by a section, and have defaults then", "[re
       "every_epochs": null, "every_minutes": 1.5, "at_start": true, "at_end": false,
       "on_signal": false, "grace_seconds": 2.5, "staging": "stream", "retries": 0,
       "on_failure": "stop", "keep_last": 1, "keep_every_steps": 10,
-      "keep_best": {"metric": "eval/loss", "mode": "max", "count": 4}, "exports": []})"});
+      "keep_best": {"metric": "eval/loss", "mode": "max", "count": 4}, "exports": [],
+      "storage": {"type": "s3", "options": {"uri": "s3://runs"}}})"});
   REQUIRE(full.checkpoint);
   const CheckpointRecipe& asked = *full.checkpoint;
   CHECK(asked.every_steps == 5);
@@ -385,16 +387,28 @@ TEST_CASE("checkpoints are asked for by a section, and have defaults then", "[re
   CHECK(asked.keep_best->metric == "eval/loss");
   CHECK(asked.keep_best->is_max);
   CHECK(asked.keep_best->count == 4);
+  REQUIRE(asked.storage);
+  CHECK(asked.storage->kind == "storage");
+  CHECK(asked.storage->plugin_id == "org.tenon.s3");
+  CHECK_THAT(asked.storage->options, contains_text("\"attempts\":8"));
   // Read again, the frozen recipe is the same.
   const std::string frozen = folder.write("again.json", frozen_recipe(full)).string();
   CHECK(frozen_recipe(load_recipe({.path = frozen}, FakeCatalog())) == frozen_recipe(full));
+}
+
+TEST_CASE("a storage of checkpoints is a component like any other", "[recipe]") {
+  CHECK_THAT(report_of(kSmallRecipe, {"checkpoint.storage={\"type\": \"s4\"}"}),
+             contains_text("/checkpoint/storage/type: unknown type of storage"));
+  CHECK_THAT(report_of(kSmallRecipe, {"checkpoint.storage={\"type\": \"s3\"}"}),
+             contains_text("/checkpoint/storage/options"));
+  CHECK_THAT(report_of(kSmallRecipe, {"checkpoint.storage={}"}),
+             contains_text("/checkpoint/storage"));
 }
 
 TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
   for (const auto& [set, what] : std::vector<std::pair<std::string, std::string>>{
            {"checkpoint.exclude=[\"x\"]", "/checkpoint/exclude: this release does not have"},
            {"checkpoint.exports=[{}]", "/checkpoint/exports: this release does not have exports"},
-           {"checkpoint.storage={}", "/checkpoint/storage: this release does not have storage of"},
            {"checkpoint={\"every_steps\": 1, \"on_spike\": \"roll_back\"}",
             "/checkpoint/on_spike: this release does not have \"roll_back\" yet"},
            {"parallel.tensor=2", "/parallel/tensor: this release does not have tensor parallelism"},

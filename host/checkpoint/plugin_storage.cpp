@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/checkpoint/plugin_storage.hpp"
+
+#include "host/error/error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// What TENON_INVALID says of a call.
+enum class Invalid { kExists, kOther };
+
+// Makes a call, and what the plugin reports an error of storages; one that says nothing of the
+// storage stays the plugin's.
+template <class Body>
+auto call(Body&& body, Invalid invalid = Invalid::kOther) {
+  try {
+    return body();
+  } catch (const PluginError& error) {
+    switch (error.code()) {
+      case TENON_IO:
+        throw Error("storage.io", error.message());
+      case TENON_NOT_FOUND:
+        throw Error("storage.not_found", error.message());
+      case TENON_INVALID:
+        if (invalid == Invalid::kExists) {
+          throw Error("storage.exists", error.message());
+        }
+        throw;
+      default:
+        throw;
+    }
+  }
+}
+
+class PluginFile final : public BundleFile {
+ public:
+  PluginFile(const StorageProxy& proxy, tenon_storage_file* file) : proxy_(proxy), file_(file) {}
+  ~PluginFile() override {
+    if (file_ != nullptr) {
+      try {
+        proxy_.close(std::exchange(file_, nullptr), 0);
+      } catch (const Error&) {
+        // It was given up: whoever did that has an error of its own to tell.
+      }
+    }
+  }
+  PluginFile(const PluginFile&) = delete;
+  PluginFile& operator=(const PluginFile&) = delete;
+  PluginFile(PluginFile&&) = delete;
+  PluginFile& operator=(PluginFile&&) = delete;
+
+  void write(std::span<const std::byte> bytes) override {
+    if (!bytes.empty()) {
+      call([&] { proxy_.write(file_, bytes); });
+    }
+  }
+  void close() override {
+    call([&] { proxy_.close(std::exchange(file_, nullptr), 1); });
+  }
+
+ private:
+  const StorageProxy& proxy_;
+  tenon_storage_file* file_;
+};
+
+// A name that the host could not ask for is none of its own.
+std::vector<std::string> usable(std::vector<std::string> names) {
+  std::erase_if(names, [](const std::string& name) { return !is_bundle_name(name); });
+  return names;
+}
+
+}  // namespace
+
+PluginStorage::PluginStorage(ComponentInstance instance, const std::string& place)
+    : proxy_(std::move(instance)) {
+  call([&] { proxy_.connect(place); });
+}
+
+void PluginStorage::open(const std::string& bundle, bool is_first) {
+  check_bundle_name(bundle);
+  call([&] { proxy_.open(bundle, is_first ? 1 : 0); }, Invalid::kExists);
+}
+
+std::unique_ptr<BundleFile> PluginStorage::create_file(const std::string& bundle,
+                                                       const std::string& file) {
+  check_bundle_name(bundle);
+  check_bundle_name(file);
+  return std::make_unique<PluginFile>(
+      proxy_, call([&] { return proxy_.create_file(bundle, file); }, Invalid::kExists));
+}
+
+void PluginStorage::commit(const std::string& bundle) {
+  check_bundle_name(bundle);
+  call([&] { proxy_.commit(bundle); });
+}
+
+void PluginStorage::abort(const std::string& bundle) {
+  check_bundle_name(bundle);
+  call([&] { proxy_.abort(bundle); });
+}
+
+std::vector<std::string> PluginStorage::list() {
+  return usable(call([&] { return proxy_.list(); }));
+}
+
+std::vector<std::string> PluginStorage::list_files(const std::string& bundle) {
+  check_bundle_name(bundle);
+  return usable(call([&] { return proxy_.list_files(bundle); }));
+}
+
+uint64_t PluginStorage::file_size(const std::string& bundle, const std::string& file) {
+  check_bundle_name(bundle);
+  check_bundle_name(file);
+  return call([&] { return proxy_.file_size(bundle, file); });
+}
+
+void PluginStorage::read(const std::string& bundle,
+                         const std::string& file,
+                         uint64_t offset,
+                         std::span<std::byte> out) {
+  check_bundle_name(bundle);
+  check_bundle_name(file);
+  call([&] { proxy_.read(bundle, file, offset, out); });
+}
+
+void PluginStorage::remove(const std::string& bundle) {
+  check_bundle_name(bundle);
+  call([&] { proxy_.remove(bundle); });
+}
+
+std::string PluginStorage::address(const std::string& bundle) const {
+  return call([&] { return proxy_.address(bundle); });
+}
+
+}  // namespace tenon

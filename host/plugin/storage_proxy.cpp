@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/storage_proxy.hpp"
+
+#include "host/plugin/interface_table.hpp"
+
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// The tenon_names_sink of a vector.
+tenon_status* add_name(void* context, const char* name) noexcept {
+  return guard(nullptr, [&] {
+    static_cast<std::vector<std::string>*>(context)->emplace_back(name != nullptr ? name : "");
+  });
+}
+
+}  // namespace
+
+StorageProxy::StorageProxy(ComponentInstance instance)
+    : instance_(std::move(instance)), table_(table_of<tenon_storage>(instance_, TENON_STORAGE_ID)) {
+  const ComponentIdentity& identity = instance_.identity();
+  TENON_REQUIRE(tenon_storage, table_, connect, TENON_STORAGE_ID, identity);
+  TENON_REQUIRE(tenon_storage, table_, open, TENON_STORAGE_ID, identity);
+  TENON_REQUIRE(tenon_storage, table_, create_file, TENON_STORAGE_ID, identity);
+  TENON_REQUIRE(tenon_storage, table_, write, TENON_STORAGE_ID, identity);
+  TENON_REQUIRE(tenon_storage, table_, close, TENON_STORAGE_ID, identity);
+  TENON_REQUIRE(tenon_storage, table_, commit, TENON_STORAGE_ID, identity);
+  TENON_REQUIRE(tenon_storage, table_, abort, TENON_STORAGE_ID, identity);
+  TENON_REQUIRE(tenon_storage, table_, list, TENON_STORAGE_ID, identity);
+  TENON_REQUIRE(tenon_storage, table_, list_files, TENON_STORAGE_ID, identity);
+  TENON_REQUIRE(tenon_storage, table_, file_size, TENON_STORAGE_ID, identity);
+  TENON_REQUIRE(tenon_storage, table_, read, TENON_STORAGE_ID, identity);
+  TENON_REQUIRE(tenon_storage, table_, remove, TENON_STORAGE_ID, identity);
+  TENON_REQUIRE(tenon_storage, table_, address, TENON_STORAGE_ID, identity);
+}
+
+tenon_storage_file* StorageProxy::create_file(const std::string& bundle,
+                                              const std::string& file) const {
+  tenon_storage_file* made = nullptr;
+  instance_.call("create_file", [&] {
+    return table_->create_file(instance_.self(), bundle.c_str(), file.c_str(), &made);
+  });
+  if (made == nullptr) {
+    instance_.identity().fail_result("create_file gave no file");
+  }
+  return made;
+}
+
+std::vector<std::string> StorageProxy::list() const {
+  std::vector<std::string> names;
+  instance_.call("list", [&] { return table_->list(instance_.self(), add_name, &names); });
+  return names;
+}
+
+std::vector<std::string> StorageProxy::list_files(const std::string& bundle) const {
+  std::vector<std::string> names;
+  instance_.call("list_files", [&] {
+    return table_->list_files(instance_.self(), bundle.c_str(), add_name, &names);
+  });
+  return names;
+}
+
+uint64_t StorageProxy::file_size(const std::string& bundle, const std::string& file) const {
+  uint64_t size = 0;
+  instance_.call("file_size", [&] {
+    return table_->file_size(instance_.self(), bundle.c_str(), file.c_str(), &size);
+  });
+  return size;
+}
+
+std::string StorageProxy::address(const std::string& bundle) const {
+  std::vector<std::string> names;
+  instance_.call("address", [&] {
+    return table_->address(instance_.self(), bundle.c_str(), add_name, &names);
+  });
+  if (names.size() != 1) {
+    instance_.identity().fail_result("address gave " + std::to_string(names.size()) +
+                                     " names for a bundle, and not one");
+  }
+  return names.front();
+}
+
+}  // namespace tenon

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Storages in plugins: the example of docs/plugin-guide/storage.md held to the contract, and what
+// the host makes of plugins that do not keep it.
+#include <tenon/draft/storage.h>
+
+#include "host/checkpoint/plugin_storage.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/host/checkpoint/storage_contract.hpp"
+#include "tests/plugins/made_component.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/made_instance.hpp"
+
+namespace tenon {
+namespace {
+
+// A table whose functions do nothing, but for those a test sets.
+tenon_storage idle_table() {
+  return {sizeof(tenon_storage),
+          [](void*, const char*) -> tenon_status* { return nullptr; },
+          [](void*, const char*, uint32_t) -> tenon_status* { return nullptr; },
+          [](void*, const char*, const char*, tenon_storage_file**) -> tenon_status* {
+            return nullptr;
+          },
+          [](void*, tenon_storage_file*, const void*, size_t) -> tenon_status* { return nullptr; },
+          [](void*, tenon_storage_file*, uint32_t) -> tenon_status* { return nullptr; },
+          [](void*, const char*) -> tenon_status* { return nullptr; },
+          [](void*, const char*) -> tenon_status* { return nullptr; },
+          [](void*, tenon_names_sink, void*) -> tenon_status* { return nullptr; },
+          [](void*, const char*, tenon_names_sink, void*) -> tenon_status* { return nullptr; },
+          [](void*, const char*, const char*, uint64_t*) -> tenon_status* { return nullptr; },
+          [](void*, const char*, const char*, uint64_t, void*, size_t) -> tenon_status* {
+            return nullptr;
+          },
+          [](void*, const char*) -> tenon_status* { return nullptr; },
+          [](void*, const char*, tenon_names_sink, void*) -> tenon_status* { return nullptr; }};
+}
+
+PluginStorage storage_of(const tenon_storage& table) {
+  static int self = 0;
+  return {made_instance("storage", TENON_STORAGE_ID, &table, &self), "run/checkpoints"};
+}
+
+// A status with the code that `self` points to.
+tenon_status* failed(uint32_t code) {
+  return make_status(nullptr, code, "made.failed", "memory:/a: the disk said no");
+}
+
+}  // namespace
+
+TEST_CASE("the storage of the guide keeps the contract", "[plugins][checkpoint]") {
+  static int number = 0;
+  const std::string place = "run-" + std::to_string(++number) + "/checkpoints";
+  check_storage_contract([&] {
+    return std::make_unique<PluginStorage>(make_component("storage", "memory_storage"), place);
+  });
+}
+
+TEST_CASE("two places of a storage in a plugin do not see each other", "[plugins][checkpoint]") {
+  PluginStorage one(make_component("storage", "memory_storage"), "one/checkpoints");
+  PluginStorage two(make_component("storage", "memory_storage"), "two/checkpoints");
+  save_bundle(one, "step-1", 1);
+  CHECK(two.list().empty());
+  check_bundle(one, "step-1", 1);
+}
+
+TEST_CASE("what a storage in a plugin reports are errors of storages, with its words",
+          "[plugins][checkpoint]") {
+  tenon_storage table = idle_table();
+  table.open = [](void*, const char*, uint32_t) { return failed(TENON_INVALID); };
+  table.commit = [](void*, const char*) { return failed(TENON_IO); };
+  table.list_files = [](void*, const char*, tenon_names_sink, void*) {
+    return failed(TENON_NOT_FOUND);
+  };
+  table.remove = [](void*, const char*) { return failed(TENON_INTERNAL); };
+  PluginStorage storage = storage_of(table);
+  for (const auto& [error, id] :
+       {std::pair{error_of([&] { storage.open("a", true); }), "storage.exists"},
+        std::pair{error_of([&] { storage.commit("a"); }), "storage.io"},
+        std::pair{error_of([&] { storage.list_files("a"); }), "storage.not_found"},
+        std::pair{error_of([&] { storage.remove("a"); }), "plugin.failed"}}) {
+    CHECK_THAT(error, contains_text("[" + std::string(id) + "]"));
+    CHECK_THAT(error, contains_text("the disk said no"));
+    CHECK_THAT(error, contains_text("storage \"made\""));
+  }
+}
+
+TEST_CASE("a storage in a plugin that lacks a function, a file or an address is told",
+          "[plugins][checkpoint]") {
+  tenon_storage table = idle_table();
+  {
+    PluginStorage storage = storage_of(table);
+    CHECK_THAT(error_of([&] { storage.create_file("a", "b"); }),
+               contains_text("create_file gave no file"));
+    CHECK_THAT(error_of([&] { storage.address("a"); }), contains_text("gave 0 names"));
+  }
+  table.remove = nullptr;
+  CHECK_THAT(error_of([&] { storage_of(table); }), contains_text("[plugin.missing_interface]"));
+}
+
+TEST_CASE("names that no bundle can have are never seen, whatever a plugin lists",
+          "[plugins][checkpoint]") {
+  tenon_storage table = idle_table();
+  table.list = [](void*, tenon_names_sink sink, void* context) -> tenon_status* {
+    for (const char* name : {"step-1", "../step-1", "a/b", ".hidden", "step-2"}) {
+      if (tenon_status* status = sink(context, name); status != nullptr) {
+        return status;
+      }
+    }
+    return nullptr;
+  };
+  CHECK(storage_of(table).list() == std::vector<std::string>{"step-1", "step-2"});
+}
+
+}  // namespace tenon

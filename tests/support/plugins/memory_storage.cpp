@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bundles in the memory of this process: the example of docs/plugin-guide/storage.md.
+#include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/storage.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Files = std::map<std::string, std::string>;
+
+// What all instances of a place see, as ranks see one folder.
+struct Place {
+  std::mutex mutex;
+  std::map<std::string, Files> open;
+  std::map<std::string, Files> committed;
+  std::vector<std::string> order;
+};
+
+class MemoryFile : public tenon::StorageFile {
+ public:
+  MemoryFile(Place& place, std::string bundle, std::string name)
+      : place_(place), bundle_(std::move(bundle)), name_(std::move(name)) {}
+
+  void write(const void* data, size_t size) override {
+    content_.append(static_cast<const char*>(data), size);
+  }
+  void close() override {
+    const std::lock_guard<std::mutex> lock(place_.mutex);
+    place_.open[bundle_][name_] = std::move(content_);
+  }
+
+ private:
+  Place& place_;
+  std::string bundle_;
+  std::string name_;
+  std::string content_;
+};
+
+class MemoryStorage : public tenon::Storage {
+ public:
+  static constexpr const char* kType = "memory_storage";
+  static constexpr const char* kSummary = "checkpoints in memory, gone with the process";
+
+  void connect(const std::string& place) override {
+    static std::map<std::string, Place> places;
+    place_ = &places[place];
+  }
+
+  void open(const std::string& bundle, bool is_first) override {
+    const std::lock_guard<std::mutex> lock(place_->mutex);
+    TENON_CHECK(place_->committed.count(bundle) == 0, address(bundle), " is there already");
+    if (is_first) {
+      place_->open.clear();
+      place_->open[bundle];
+    }
+  }
+
+  std::unique_ptr<tenon::StorageFile> create_file(const std::string& bundle,
+                                                  const std::string& file) override {
+    const std::lock_guard<std::mutex> lock(place_->mutex);
+    TENON_CHECK(place_->open[bundle].count(file) == 0, address(bundle), " has a file ", file);
+    return std::make_unique<MemoryFile>(*place_, bundle, file);
+  }
+
+  void commit(const std::string& bundle) override {
+    const std::lock_guard<std::mutex> lock(place_->mutex);
+    const auto open = place_->open.find(bundle);
+    if (open == place_->open.end()) {
+      TENON_FAIL(TENON_NOT_FOUND, "memory_storage.not_open", address(bundle), " is not open");
+    }
+    place_->committed[bundle] = std::move(open->second);
+    place_->open.erase(open);
+    place_->order.push_back(bundle);
+  }
+
+  void abort(const std::string& bundle) override {
+    const std::lock_guard<std::mutex> lock(place_->mutex);
+    place_->open.erase(bundle);
+  }
+
+  std::vector<std::string> list() override {
+    const std::lock_guard<std::mutex> lock(place_->mutex);
+    return place_->order;
+  }
+
+  std::vector<std::string> list_files(const std::string& bundle) override {
+    const std::lock_guard<std::mutex> lock(place_->mutex);
+    std::vector<std::string> names;
+    for (const auto& file : files(bundle)) {
+      names.push_back(file.first);
+    }
+    return names;
+  }
+
+  uint64_t file_size(const std::string& bundle, const std::string& file) override {
+    const std::lock_guard<std::mutex> lock(place_->mutex);
+    return content(bundle, file).size();
+  }
+
+  void read(const std::string& bundle,
+            const std::string& file,
+            uint64_t offset,
+            void* out,
+            size_t size) override {
+    const std::lock_guard<std::mutex> lock(place_->mutex);
+    const std::string& text = content(bundle, file);
+    if (offset > text.size() || size > text.size() - offset) {
+      TENON_FAIL(TENON_IO,
+                 "memory_storage.short",
+                 address(bundle),
+                 "/",
+                 file,
+                 " ends at byte ",
+                 text.size());
+    }
+    std::memcpy(out, text.data() + offset, size);
+  }
+
+  void remove(const std::string& bundle) override {
+    const std::lock_guard<std::mutex> lock(place_->mutex);
+    std::vector<std::string>& order = place_->order;
+    order.erase(std::remove(order.begin(), order.end(), bundle), order.end());
+    place_->committed.erase(bundle);
+    place_->open.erase(bundle);
+  }
+
+  std::string address(const std::string& bundle) override { return "memory:/" + bundle; }
+
+ private:
+  const Files& files(const std::string& bundle) {
+    const auto found = place_->committed.find(bundle);
+    if (found == place_->committed.end()) {
+      TENON_FAIL(TENON_NOT_FOUND, "memory_storage.absent", "there is no ", address(bundle));
+    }
+    return found->second;
+  }
+  const std::string& content(const std::string& bundle, const std::string& file) {
+    const Files& all = files(bundle);
+    const auto found = all.find(file);
+    if (found == all.end()) {
+      TENON_FAIL(TENON_NOT_FOUND, "memory_storage.absent", address(bundle), " has no file ", file);
+    }
+    return found->second;
+  }
+
+  Place* place_ = nullptr;
+};
+
+}  // namespace
+
+TENON_PLUGIN(MemoryStorage)
