@@ -78,8 +78,8 @@ std::string ShardReader::position(uint64_t number, int64_t row) const {
 void ShardReader::seek(const std::string* position) {
   span_ = 0;
   span_row_ = 0;
-  reader_.reset();
-  file_.reset();
+  reading_ = {};
+  ahead_ = {};
   pieces_.clear();
   buffer_ = 0;
   has_buffer_ = false;
@@ -121,10 +121,27 @@ void ShardReader::seek(const std::string* position) {
   }
 }
 
-void ShardReader::open_span(uint64_t number, int64_t from) {
+ShardReader::OpenSpan ShardReader::open_span(uint64_t number, int64_t from) const {
   const RowSpan& span = spans_[number];
-  file_ = rules_.open(span.file);
-  reader_ = file_->read(span.group, sources_, span.first + from, rules_.batch_rows);
+  OpenSpan open;
+  open.number = number;
+  open.file = rules_.open(span.file);
+  open.reader = open.file->read(span.group, sources_, span.first + from, rules_.batch_rows);
+  return open;
+}
+
+// Makes it the span that is read, and sets out to fetch `next`, which is read after it.
+void ShardReader::begin_span(uint64_t number, int64_t from, std::optional<uint64_t> next) {
+  const bool is_fetched = from == 0 && ahead_.reader != nullptr && ahead_.number == number;
+  reading_ = is_fetched ? std::move(ahead_) : open_span(number, from);
+  ahead_ = {};
+  if (next && spans_[*next].count > 0 && reading_.file->fetches_ahead()) {
+    try {
+      ahead_ = open_span(*next, 0);
+    } catch (const Error&) {
+      // It is opened again when its rows are due, and the rows before it come first.
+    }
+  }
 }
 
 ShardReader::Piece ShardReader::make_piece(const std::shared_ptr<arrow::RecordBatch>& batch,
@@ -179,12 +196,13 @@ ShardReader::Piece ShardReader::make_piece(const std::shared_ptr<arrow::RecordBa
 bool ShardReader::read_piece() {
   while (span_ < spans_.size()) {
     const RowSpan& span = spans_[span_];
-    if (reader_ == nullptr && span_row_ < span.count) {
-      open_span(span_, span_row_);
+    if (reading_.reader == nullptr && span_row_ < span.count) {
+      begin_span(
+          span_, span_row_, span_ + 1 < spans_.size() ? std::optional(span_ + 1) : std::nullopt);
     }
     RowPlace place;
     std::shared_ptr<arrow::RecordBatch> batch =
-        span_row_ < span.count ? reader_->next(place) : nullptr;
+        span_row_ < span.count ? reading_.reader->next(place) : nullptr;
     if (batch == nullptr) {
       if (span_row_ < span.count) {
         TENON_FAIL(TENON_IO,
@@ -197,8 +215,7 @@ bool ShardReader::read_piece() {
                    ", and was to have ",
                    span.first + span.count);
       }
-      reader_.reset();
-      file_.reset();
+      reading_ = {};
       ++span_;
       span_row_ = 0;
       continue;
@@ -282,14 +299,17 @@ bool ShardReader::load_buffer(uint64_t number) {
   }
   const auto size = static_cast<uint64_t>(rules_.shuffle_groups);
   const uint64_t end = std::min<uint64_t>(spans_.size(), (number + 1) * size);
+  const auto place_of = [&](uint64_t i) {
+    return rules_.random->permute(
+        rules_.seed, mix_numbers({stream_, UINT64_MAX}), spans_.size(), i);
+  };
   for (uint64_t i = number * size; i < end; ++i) {
-    const uint64_t at =
-        rules_.random->permute(rules_.seed, mix_numbers({stream_, UINT64_MAX}), spans_.size(), i);
+    const uint64_t at = place_of(i);
     const RowSpan& span = spans_[at];
-    open_span(at, 0);
+    begin_span(at, 0, i + 1 < end ? std::optional(place_of(i + 1)) : std::nullopt);
     RowPlace place;
     for (int64_t row = 0; row < span.count;) {
-      std::shared_ptr<arrow::RecordBatch> batch = reader_->next(place);
+      std::shared_ptr<arrow::RecordBatch> batch = reading_.reader->next(place);
       if (batch == nullptr) {
         TENON_FAIL(TENON_IO,
                    "columnar.changed",
@@ -312,8 +332,7 @@ bool ShardReader::load_buffer(uint64_t number) {
       }
     }
   }
-  reader_.reset();
-  file_.reset();
+  reading_ = {};
   return true;
 }
 

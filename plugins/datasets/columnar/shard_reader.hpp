@@ -17,6 +17,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,8 +76,15 @@ class ShardReader {
     }
   };
 
+  struct OpenSpan {
+    uint64_t number = 0;
+    std::shared_ptr<const SourceFile> file;
+    std::unique_ptr<GroupReader> reader;
+  };
+
   bool read_piece();
-  void open_span(uint64_t span, int64_t from);
+  OpenSpan open_span(uint64_t number, int64_t from) const;
+  void begin_span(uint64_t number, int64_t from, std::optional<uint64_t> next);
   Piece make_piece(const std::shared_ptr<arrow::RecordBatch>& batch, const RowPlace& place) const;
   bool load_buffer(uint64_t number);
   bool next_in_order(int64_t max_rows, BatchWriter& writer);
@@ -92,12 +100,12 @@ class ShardReader {
   std::vector<std::string> sources_;
   uint64_t stream_;
   uint64_t fingerprint_;  // of the spans
+  OpenSpan reading_;
+  OpenSpan ahead_;  // whose bytes are on their way while the other is decoded
 
   // Without shuffling: the span that is read, what of it is still to come, and rows read ahead.
   uint64_t span_ = 0;
   int64_t span_row_ = 0;  // of the span: the next that the reader gives
-  std::shared_ptr<const SourceFile> file_;
-  std::unique_ptr<GroupReader> reader_;
   std::deque<Piece> pieces_;
 
   // With it: the buffer, and how many of its rows have been handed out.

@@ -67,6 +67,8 @@ class ParquetFile final : public SourceFile {
     });
   }
 
+  bool fetches_ahead() const override { return true; }
+
  protected:
   std::shared_ptr<arrow::RecordBatchReader> open_group(int group,
                                                        const std::vector<std::string>& columns,

@@ -59,6 +59,8 @@ class SourceFile {
                                     const std::vector<std::string>& columns,
                                     int64_t first_row,
                                     int64_t batch_rows) const;
+  // Whether read() sets out to fetch a group's bytes, on a thread of Arrow's, and does not wait.
+  virtual bool fetches_ahead() const { return false; }
 
  protected:
   explicit SourceFile(DataFile file) : file_(std::move(file)) {}
