@@ -103,7 +103,7 @@ struct Table::Impl {
       const int64_t bytes = index.num_bytes_after_insert() +
                             (with_row ? rows.num_bytes_after_add() : rows.num_bytes());
       if (bytes > *spec.max_bytes) {
-        full("a new id needs " + std::to_string(bytes) + " and `bytes` allows " +
+        full("with one id more it takes " + std::to_string(bytes) + ", and `bytes` allows " +
              std::to_string(*spec.max_bytes) +
              "; raise it, bound the table with `evict` (max_rows, unseen_steps), let ids in later "
              "with `admit`, or use more ranks");
