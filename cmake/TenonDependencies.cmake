@@ -8,6 +8,7 @@
 #   tenon::json           nlohmann_json 3.12 and valijson, headers
 #   tenon::arrow          libarrow and libparquet, for plugins alone: TENON_ARROW_LIBRARIES is the folder
 #                         that they are loaded from, by a library path of the plugin
+#   tenon::arrow_s3       libarrow_s3 and libarrow, in the same way
 #   tenon::spdlog         spdlog
 #   tenon::dll            Boost.DLL
 #   tenon::program_options  Boost.Program_options
@@ -124,6 +125,14 @@ add_library(tenon_arrow INTERFACE)
 add_library(tenon::arrow ALIAS tenon_arrow)
 target_include_directories(tenon_arrow SYSTEM INTERFACE ${TENON_ARROW_INCLUDE})
 target_link_libraries(tenon_arrow INTERFACE ${_parquet} ${_arrow})
+file(GLOB _arrow_s3 ${TENON_DEPS}/arrow/lib/libarrow_s3.so.*)
+if(NOT _arrow_s3)
+  message(FATAL_ERROR "libarrow_s3 was not found; ${_what_to_do}")
+endif()
+add_library(tenon_arrow_s3 INTERFACE)
+add_library(tenon::arrow_s3 ALIAS tenon_arrow_s3)
+target_include_directories(tenon_arrow_s3 SYSTEM INTERFACE ${TENON_ARROW_INCLUDE})
+target_link_libraries(tenon_arrow_s3 INTERFACE ${_arrow_s3} ${_arrow})
 
 # Headers alone: libtorch_cpu has the library inside, without them.
 find_path(TENON_GLOO_INCLUDE gloo/transport/pair.h)

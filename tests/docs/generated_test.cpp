@@ -87,6 +87,7 @@ TEST_CASE("each first-party plugin's page has the options that the program print
                                                     {"models", "model"},
                                                     {"optimizers", "optimizer"},
                                                     {"sinks", "metric_sink"},
+                                                    {"storages", "storage"},
                                                     {"sparse_optimizers", "sparse_optimizer"},
                                                     {"tokenizers", "tokenizer"}};
   int num_plugins = 0;

@@ -3,7 +3,6 @@
 // Runs over columnar files: in windows, on ranks, from a folder that grows, from a server of S3.
 #include <nlohmann/json.hpp>
 
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <fcntl.h>
@@ -11,15 +10,14 @@
 #include <fstream>
 #include <string>
 #include <sys/wait.h>
-#include <system_error>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include "tests/recipes/host_run.hpp"
 #include "tests/recipes/ranks_run.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/s3_server.hpp"
 
 namespace tenon {
 namespace {
@@ -153,62 +151,8 @@ TEST_CASE("a file that is damaged ends the run before its first step", "[recipes
   CHECK_FALSE(std::filesystem::exists(run.run_dir() / "metrics.jsonl"));
 }
 
-namespace {
-
-// A server of S3 with the files of a folder in the bucket `logs`, until it goes out of scope.
-class S3Server {
- public:
-  S3Server(const std::filesystem::path& python, const std::filesystem::path& folder) {
-    const std::string script = (source_dir() / "tests/recipes/s3_server.py").string();
-    int in[2];
-    int out[2];
-    if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) {
-      throw std::system_error(errno, std::generic_category(), "pipe2");
-    }
-    process_ = ::fork();
-    if (process_ == 0) {
-      ::dup2(in[0], STDIN_FILENO);
-      ::dup2(out[1], STDOUT_FILENO);
-      ::execl(python.c_str(),
-              python.c_str(),
-              "-B",
-              script.c_str(),
-              folder.c_str(),
-              "logs",
-              static_cast<char*>(nullptr));
-      ::_exit(127);
-    }
-    ::close(in[0]);
-    ::close(out[1]);
-    input_ = in[1];
-    char byte = 0;
-    while (::read(out[0], &byte, 1) == 1 && byte != '\n') {
-      port_ += byte;
-    }
-    ::close(out[0]);
-  }
-  ~S3Server() {
-    ::close(input_);  // it ends when its input does
-    ::kill(process_, SIGKILL);
-    ::waitpid(process_, nullptr, 0);
-  }
-  S3Server(const S3Server&) = delete;
-  S3Server& operator=(const S3Server&) = delete;
-
-  const std::string& port() const { return port_; }
-
- private:
-  pid_t process_ = -1;
-  int input_ = -1;
-  std::string port_;
-};
-
-}  // namespace
-
 TEST_CASE("a run reads its windows from a server of S3", "[recipes]") {
-  const std::filesystem::path python = source_dir() / ".deps/peers/bin/python";
-  const std::filesystem::path server_program = source_dir() / ".deps/peers/bin/moto_server";
-  if (!std::filesystem::exists(server_program)) {
+  if (!S3Server::is_there()) {
     TENON_SKIP("there is no server of S3; `./dev deps --peers` brings one");
   }
   const ScratchFolder data;
@@ -219,13 +163,10 @@ TEST_CASE("a run reads its windows from a server of S3", "[recipes]") {
   INFO(here.result().err);
   REQUIRE(here.result().exit_code == 0);
 
-  const S3Server server(python, data.path());
+  const S3Server server(data.path(), "logs");
   REQUIRE_FALSE(server.port().empty());
-  const std::string options =
-      "?region=us-east-1&scheme=http&endpoint_override=127.0.0.1:" + server.port();
-  const SubprocessOptions with_keys{.environment = {{"AWS_ACCESS_KEY_ID", "test"},
-                                                    {"AWS_SECRET_ACCESS_KEY", "test"},
-                                                    {"AWS_EC2_METADATA_DISABLED", "true"}}};
+  const std::string options = server.uri_options();
+  const SubprocessOptions with_keys{.environment = S3Server::environment()};
   for (const std::string path : {"s3://logs/clicks", "s3://logs/clicks/dt=*/hr=*/*.parquet"}) {
     CAPTURE(path);
     const HostRun there(recipe_of(path + options, kHours), {}, with_keys);

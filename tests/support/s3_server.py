@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server of S3 on loopback with the files of a folder, for columnar_test.cpp.
+"""A server of S3 on loopback with the files of a folder, for s3_server.hpp.
 
 usage: s3_server.py FOLDER BUCKET     prints its port, and ends when its standard input does, or after two minutes
 """

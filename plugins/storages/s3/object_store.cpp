@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "object_store.hpp"
+
+#include <tenon/cpp/guard.hpp>
+
+#include <algorithm>
+#include <arrow/filesystem/s3fs.h>
+#include <arrow/io/interfaces.h>
+#include <arrow/result.h>
+#include <arrow/status.h>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+namespace fs = arrow::fs;
+
+void check(const arrow::Status& status, const std::string& key, const char* what) {
+  if (!status.ok()) {
+    TENON_FAIL(TENON_IO, "s3.failed", "s3://", key, " ", what, ": ", status.message());
+  }
+}
+
+template <class T>
+T value_of(arrow::Result<T> result, const std::string& key, const char* what) {
+  check(result.status(), key, what);
+  return std::move(result).ValueUnsafe();
+}
+
+// What the network or a busy server refused is worth another try, after 0.1, 0.2, 0.4 seconds, and
+// so on, up to 5.
+class BoundedRetry final : public fs::S3RetryStrategy {
+ public:
+  explicit BoundedRetry(int64_t attempts) : attempts_(attempts) {}
+
+  bool ShouldRetry(const AWSErrorDetail& error, int64_t retries) override {
+    return error.should_retry && retries + 1 < attempts_;
+  }
+  int64_t CalculateDelayBeforeNextRetry(const AWSErrorDetail&, int64_t retries) override {
+    return std::min<int64_t>(5000, int64_t{100} << std::min<int64_t>(retries, 10));
+  }
+
+ private:
+  int64_t attempts_;
+};
+
+// Arrow's S3 must be ended before the libraries it is made of are. Instances of plugins are gone by
+// then.
+void begin_s3() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    check(fs::EnsureS3Initialized(), "", "cannot be begun with");
+    std::atexit([] { fs::EnsureFinalized(); });
+  });
+}
+
+std::vector<std::string> names_in(fs::FileSystem& file_system,
+                                  const std::string& folder,
+                                  fs::FileType type) {
+  fs::FileSelector selector;
+  selector.base_dir = folder;
+  selector.allow_not_found = true;
+  std::vector<std::string> names;
+  for (const fs::FileInfo& info :
+       value_of(file_system.GetFileInfo(selector), folder, "cannot be listed")) {
+    if (info.type() == type) {
+      names.push_back(info.base_name());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+ObjectWriter::ObjectWriter(const ObjectStore& store,
+                           std::string key,
+                           std::shared_ptr<arrow::io::OutputStream> stream)
+    : store_(store), key_(std::move(key)), stream_(std::move(stream)) {}
+
+ObjectWriter::~ObjectWriter() {
+  if (stream_ != nullptr) {
+    // What is not aborted would be completed by the stream's end. Parts that cannot be taken back
+    // now are no object either.
+    static_cast<void>(stream_->Abort());
+  }
+}
+
+void ObjectWriter::write(const void* data, size_t size) {
+  TENON_CHECK(stream_ != nullptr, "s3://", key_, " was closed");
+  const auto* bytes = static_cast<const char*>(data);
+  while (size > 0) {
+    // Sending goes on beside us; so much may wait for it in memory, and no more.
+    const uint64_t room = store_.upload_bytes() - (size_ - waited_for_);
+    const auto piece = static_cast<size_t>(std::min<uint64_t>(size, room));
+    check(stream_->Write(bytes, static_cast<int64_t>(piece)), key_, "cannot be written");
+    bytes += piece;
+    size -= piece;
+    size_ += piece;
+    if (size_ - waited_for_ == store_.upload_bytes()) {
+      check(stream_->Flush(), key_, "cannot be written");
+      waited_for_ = size_;
+    }
+  }
+}
+
+void ObjectWriter::close() {
+  TENON_CHECK(stream_ != nullptr, "s3://", key_, " was closed");
+  check(stream_->Close(), key_, "cannot be written");
+  stream_ = nullptr;
+  const std::optional<uint64_t> size = store_.size_of(key_);
+  if (!size || *size != size_) {
+    TENON_FAIL(TENON_IO,
+               "s3.failed",
+               "s3://",
+               key_,
+               size ? " has " + std::to_string(*size) + " bytes" : " is not there",
+               " after ",
+               size_,
+               " were written; a server that does not know checksums behind the data needs "
+               "AWS_REQUEST_CHECKSUM_CALCULATION=when_required in the environment");
+  }
+}
+
+ObjectStore::ObjectStore(const ObjectStoreOptions& options)
+    : upload_bytes_(static_cast<uint64_t>(options.upload_bytes)) {
+  begin_s3();
+  arrow::Result<fs::S3Options> parsed = fs::S3Options::FromUri(options.uri, &root_);
+  if (!parsed.ok()) {
+    TENON_FAIL(TENON_INVALID,
+               "s3.bad_uri",
+               "\"",
+               options.uri,
+               "\" is no s3://BUCKET/PREFIX: ",
+               parsed.status().message());
+  }
+  while (!root_.empty() && root_.back() == '/') {
+    root_.pop_back();
+  }
+  if (root_.empty()) {
+    TENON_FAIL(TENON_INVALID, "s3.bad_uri", "\"", options.uri, "\" names no bucket");
+  }
+  fs::S3Options made = std::move(parsed).ValueUnsafe();
+  made.retry_strategy = std::make_shared<BoundedRetry>(options.attempts);
+  made.connect_timeout = options.connect_timeout_seconds;
+  made.request_timeout = options.timeout_seconds;
+  made.background_writes = true;
+  made.allow_delayed_open = true;  // a small object is one request
+  file_system_ = value_of(fs::S3FileSystem::Make(made), root_, "cannot be reached");
+}
+
+ObjectStore::~ObjectStore() = default;
+
+void ObjectStore::check_bucket() const {
+  const std::string bucket = root_.substr(0, root_.find('/'));
+  const fs::FileInfo info =
+      value_of(file_system_->GetFileInfo(bucket), bucket, "cannot be reached");
+  if (info.type() == fs::FileType::NotFound) {
+    TENON_FAIL(TENON_NOT_FOUND, "s3.no_bucket", "there is no bucket s3://", bucket);
+  }
+}
+
+std::optional<uint64_t> ObjectStore::size_of(const std::string& key) const {
+  const fs::FileInfo info = value_of(file_system_->GetFileInfo(key), key, "cannot be looked for");
+  if (info.type() != fs::FileType::File) {
+    return std::nullopt;
+  }
+  return static_cast<uint64_t>(info.size());
+}
+
+void ObjectStore::put(const std::string& key, std::string_view content) const {
+  const std::unique_ptr<ObjectWriter> object = open(key);
+  object->write(content.data(), content.size());
+  object->close();
+}
+
+std::unique_ptr<ObjectWriter> ObjectStore::open(const std::string& key) const {
+  return std::make_unique<ObjectWriter>(
+      *this, key, value_of(file_system_->OpenOutputStream(key, nullptr), key, "cannot be written"));
+}
+
+void ObjectStore::read(const std::string& key, uint64_t offset, void* out, size_t size) const {
+  const std::optional<uint64_t> all = size_of(key);
+  if (!all) {
+    TENON_FAIL(TENON_NOT_FOUND, "s3.no_object", "there is no s3://", key);
+  }
+  if (offset > *all || size > *all - offset) {
+    TENON_FAIL(TENON_IO,
+               "s3.short",
+               "s3://",
+               key,
+               " ends at byte ",
+               *all,
+               ", and ",
+               size,
+               " from byte ",
+               offset,
+               " were to be read");
+  }
+  fs::FileInfo info(key, fs::FileType::File);
+  info.set_size(static_cast<int64_t>(*all));
+  const auto file = value_of(file_system_->OpenInputFile(info), key, "cannot be read");
+  const int64_t n =
+      value_of(file->ReadAt(static_cast<int64_t>(offset), static_cast<int64_t>(size), out),
+               key,
+               "cannot be read");
+  if (static_cast<size_t>(n) != size) {
+    TENON_FAIL(
+        TENON_IO, "s3.short", "s3://", key, " ended at byte ", offset + static_cast<uint64_t>(n));
+  }
+}
+
+std::vector<std::string> ObjectStore::objects_in(const std::string& folder) const {
+  return names_in(*file_system_, folder, fs::FileType::File);
+}
+
+std::vector<std::string> ObjectStore::folders_in(const std::string& folder) const {
+  return names_in(*file_system_, folder, fs::FileType::Directory);
+}
+
+void ObjectStore::remove(const std::string& key) const {
+  if (size_of(key)) {
+    check(file_system_->DeleteFile(key), key, "cannot be removed");
+  }
+}
+
+void ObjectStore::remove_folder(const std::string& folder) const {
+  const fs::FileInfo info =
+      value_of(file_system_->GetFileInfo(folder), folder, "cannot be looked for");
+  if (info.type() == fs::FileType::Directory) {
+    check(file_system_->DeleteDir(folder), folder, "cannot be removed");
+  }
+}
+
+}  // namespace tenon
