@@ -170,6 +170,7 @@ constexpr auto kErrors = std::to_array<ErrorEntry>({
     {"recipe.unreadable", ExitCode::kRecipe, "the recipe file cannot be read"},
     {"recipe.wrong_type", ExitCode::kRecipe, "a value has the wrong JSON type"},
     {"run.dir_exists", ExitCode::kUsage, "the run folder is there already and is not empty"},
+    {"run.dir_in_use", ExitCode::kUsage, "another run writes in the run folder at this moment"},
     {"run.dir_unwritable", ExitCode::kUsage, "the run folder, or a file in it, cannot be written"},
     {"run.internal", ExitCode::kFailed, "something failed that nobody expected"},
     {"run.operator_failed", ExitCode::kFailed, "an operator of libtorch failed"},

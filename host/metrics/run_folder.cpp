@@ -30,9 +30,29 @@ std::string time_stamp() {
       "cannot write to " + path + ": " + reason + "; make room, or choose another --run-dir");
 }
 
+// But for the lock of whoever is here, or was.
+bool is_empty_folder(const std::string& path) {
+  std::error_code error;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().filename() != RunFolder::kLockFile) {
+      return false;
+    }
+  }
+  if (error) {
+    fail(path, error.message());
+  }
+  return true;
+}
+
+void claim_folder(const RunFolder::Claim& claim, const std::string& path) {
+  if (claim) {
+    claim(path);
+  }
+}
+
 }  // namespace
 
-RunFolder RunFolder::create(const std::string& path, const std::string& name) {
+RunFolder RunFolder::create(const std::string& path, const std::string& name, const Claim& claim) {
   std::error_code error;
   if (path.empty()) {
     fs::create_directories("runs", error);
@@ -48,27 +68,32 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name) {
       }
       chosen = stem + "-" + std::to_string(i);
     }
+    claim_folder(claim, chosen);
     return RunFolder(chosen, Origin::kMade);
   }
   const bool was_there = !fs::create_directories(path, error);
   if (error) {
     fail(path, error.message());
   }
-  const bool is_empty = fs::is_empty(path, error);
-  if (error) {
-    fail(path, error.message());
-  }
-  if (!is_empty) {
-    throw Error("run.dir_exists",
-                "the run folder " + path + " is there and not empty; name another or remove it");
+  const auto refuse_unless_empty = [&path] {
+    if (!is_empty_folder(path)) {
+      throw Error("run.dir_exists",
+                  "the run folder " + path + " is there and not empty; name another or remove it");
+    }
+  };
+  // Where another run may be at it just now, that is what is to be told.
+  if (!fs::exists(path + "/" + kLockFile, error)) {
+    refuse_unless_empty();
   }
   if (access(path.c_str(), W_OK) != 0) {
     fail(path, std::strerror(errno));
   }
+  claim_folder(claim, path);
+  refuse_unless_empty();
   return RunFolder(path, was_there ? Origin::kWasThere : Origin::kMade);
 }
 
-std::optional<RunFolder> RunFolder::reopen(const std::string& path) {
+std::optional<RunFolder> RunFolder::reopen(const std::string& path, const Claim& claim) {
   std::error_code error;
   if (!fs::exists(path + "/recipe.json", error)) {
     return std::nullopt;
@@ -76,6 +101,7 @@ std::optional<RunFolder> RunFolder::reopen(const std::string& path) {
   if (access(path.c_str(), W_OK) != 0) {
     fail(path, std::strerror(errno));
   }
+  claim_folder(claim, path);
   const RunFolder folder(path, Origin::kReopened);
   folder.remove_contents();
   return folder;
@@ -160,7 +186,7 @@ void RunFolder::remove_contents() const {
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, ignored)) {
     const fs::path name = entry.path().filename();
     const bool is_log = name == "log.txt" || name == "logs" || name == "errors";
-    if (origin_ != Origin::kReopened || !is_log) {
+    if (name != kLockFile && (origin_ != Origin::kReopened || !is_log)) {
       std::error_code also_ignored;
       fs::remove_all(entry.path(), also_ignored);
     }

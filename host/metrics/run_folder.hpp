@@ -15,14 +15,21 @@ namespace tenon {
 
 class RunFolder {
  public:
+  // Is given a folder that is there, before anything in it is changed, and throws where it may not
+  // be. What it leaves in the folder is kLockFile alone, which is left to it.
+  using Claim = std::function<void(const std::string& path)>;
+  static constexpr char kLockFile[] = ".lock";
+
   // Makes the folder, with its parents. An empty `path` means runs/NAME-TIME below the current
   // folder, with a number added where that is taken. Errors  run.dir_exists if it is there and not
-  // empty; run.dir_unwritable
-  static RunFolder create(const std::string& path, const std::string& name);
+  // empty; run.dir_unwritable; those of `claim`
+  static RunFolder create(const std::string& path,
+                          const std::string& name,
+                          const Claim& claim = {});
 
   // The folder of a run that is started again, with its logs alone: that run begins anew. None
-  // where there is no run's folder at `path`. Errors  run.dir_unwritable
-  static std::optional<RunFolder> reopen(const std::string& path);
+  // where there is no run's folder at `path`. Errors  run.dir_unwritable; those of `claim`
+  static std::optional<RunFolder> reopen(const std::string& path, const Claim& claim = {});
 
   // The folder of a run that goes on from a checkpoint: all that is in it stays, whatever becomes
   // of the run. Errors  run.dir_unwritable

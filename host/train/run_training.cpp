@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run_training.hpp"
 
+#include "host/checkpoint/run_lock.hpp"
 #include "host/data/stream_plan.hpp"
 #include "host/device/block_cache.hpp"
 #include "host/device/compute_device.hpp"
@@ -365,14 +366,23 @@ class Run {
     return path;
   }
 
+  // Nobody else writes in the folder from here on, until this run is over. Of ranks that are
+  // started again the first may find the one before it not quite gone.
+  void claim_folder(const std::string& path) {
+    static_assert(std::string_view(RunLock::kFile) == RunFolder::kLockFile);
+    constexpr std::chrono::seconds kToEnd{10};
+    lock_ = RunLock::take(path, request_.ranks.restart > 0 ? kToEnd : std::chrono::seconds(0));
+  }
+
   RunFolder make_folder() {
+    const auto claim = [this](const std::string& path) { claim_folder(path); };
     const std::string earlier = earlier_folder();
     if (!earlier.empty()) {
-      if (const auto folder = RunFolder::reopen(earlier)) {
+      if (const auto folder = RunFolder::reopen(earlier, claim)) {
         return *folder;
       }
     }
-    return RunFolder::create(request_.run_dir, recipe_.name);
+    return RunFolder::create(request_.run_dir, recipe_.name, claim);
   }
 
   // Rank 0 makes and names it, the others keep their logs in it.
@@ -785,6 +795,7 @@ class Run {
 
   const Recipe& recipe_;
   const RunRequest& request_;
+  std::optional<RunLock> lock_;  // on the run's folder; the last thing that goes
   const Mesh mesh_;
   const tenon_mesh mesh_view_;
   ComputeDevice device_;  // outlives all that computes

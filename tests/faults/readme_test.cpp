@@ -80,6 +80,7 @@ const char* const kMisuses[] = {
     "output that nobody reads",
     "disk that fails at any call of a save: EIO, ENOSPC, short write, killed, power lost",
     "disk that fails at any call of a removal",
+    "two hosts on one run folder",
     "disk that fills while a checkpoint is written",
     "mutated recipes",
 };
