@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/recipe/plugin_difference.hpp"
+
+#include "host/error/error.hpp"
+
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// What must be the same: "2" of "2.1.0", and "0.3" of "0.3.1".
+std::string_view lasting_part(std::string_view version) {
+  const std::size_t dot = version.find('.');
+  if (version.substr(0, dot) != "0" || dot == std::string_view::npos) {
+    return version.substr(0, dot);
+  }
+  return version.substr(0, version.find('.', dot + 1));
+}
+
+}  // namespace
+
+std::vector<PluginChange> plugin_changes(std::span<const UsedPlugin> before,
+                                         std::span<const UsedPlugin> now) {
+  std::map<std::string, std::pair<const UsedPlugin*, const UsedPlugin*>> by_id;
+  for (const UsedPlugin& plugin : before) {
+    by_id[plugin.id].first = &plugin;
+  }
+  for (const UsedPlugin& plugin : now) {
+    by_id[plugin.id].second = &plugin;
+  }
+  std::vector<PluginChange> changes;
+  for (const auto& [id, sides] : by_id) {
+    const auto [was, is] = sides;
+    if (was == nullptr || is == nullptr) {
+      changes.push_back(
+          {id, ChangeClass::kFree, id + (is != nullptr ? " is new" : " is not used any more")});
+    } else if (was->version != is->version) {
+      const bool lasts = lasting_part(was->version) == lasting_part(is->version);
+      changes.push_back({id,
+                         lasts ? ChangeClass::kWarns : ChangeClass::kRefused,
+                         id + " is version " + is->version + ", and was " + was->version});
+    } else if (was->hash != is->hash && !was->hash.empty() && !is->hash.empty()) {
+      changes.push_back({id,
+                         ChangeClass::kWarns,
+                         id + " " + is->version + " is another file than it was (" + is->hash +
+                             ", and was " + was->hash + ")"});
+    }
+  }
+  return changes;
+}
+
+void refuse_changes(std::span<const PluginChange> changes, const std::string& checkpoint) {
+  std::string refused;
+  for (const PluginChange& change : changes) {
+    if (change.change == ChangeClass::kRefused) {
+      refused += "refused  " + change.what + "\n";
+    }
+  }
+  if (!refused.empty()) {
+    throw Error("resume.plugin_changed",
+                "the plugins are not those that can go on from " + checkpoint + ":\n" + refused +
+                    "use the plugins that it was saved with; its index.json names their versions "
+                    "and hashes");
+  }
+}
+
+}  // namespace tenon
