@@ -8,6 +8,13 @@
 
 namespace tenon {
 
+std::string storage_place(const std::string& run_dir, const std::string& what) {
+  // A path may end in '/', or be ".".
+  const std::filesystem::path full =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(run_dir));
+  return (full.has_filename() ? full : full.parent_path()).filename().string() + "/" + what;
+}
+
 std::unique_ptr<BundleStorage> make_checkpoint_storage(ComponentFactory& factory,
                                                        const std::optional<ComponentUse>& use,
                                                        const std::string& run_dir,
@@ -15,12 +22,8 @@ std::unique_ptr<BundleStorage> make_checkpoint_storage(ComponentFactory& factory
   if (!use.has_value()) {
     return std::make_unique<LocalStorage>(run_dir + "/" + what);
   }
-  // A path may end in '/', or be ".".
-  const std::filesystem::path full =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(run_dir) / "");
-  const std::string name = (full.has_filename() ? full : full.parent_path()).filename().string();
   return std::make_unique<PluginStorage>(factory.create(*use, "storage/" + what),
-                                         name + "/" + what);
+                                         storage_place(run_dir, what));
 }
 
 }  // namespace tenon

@@ -13,8 +13,12 @@
 
 namespace tenon {
 
+// What a storage other than local files is told of where to keep `what` of a run: the folder's own
+// name and `what`, "mlp-7/checkpoints", however its path is written.
+std::string storage_place(const std::string& run_dir, const std::string& what);
+
 // `what` is kept: "checkpoints", "exports/hf". Local files are in `run_dir`/`what`; a plugin is
-// told the run folder's own name and `what`, so that runs with different names do not meet.
+// told their storage_place, so that runs with different names do not meet.
 //
 // Errors   plugin.*, storage.io, storage.not_found where the plugin cannot connect
 // Threads  [main]; the factory must outlive the result

@@ -211,6 +211,7 @@ class FaultyDisk {
     return *disk;
   }
 
+  bool is_on() const { return is_on_; }
   bool is_meant(const std::string& path) const { return is_on_ && path.find(path_) != path.npos; }
   bool loses_power() const { return what_ == "power"; }
 
@@ -314,6 +315,11 @@ FaultyDisk& disk() {
   return FaultyDisk::instance();
 }
 
+// Of a file that is open; "" where no path is meant, to spare the program the look.
+std::string meant_path(int fd) {
+  return disk().is_on() ? path_of(fd) : "";
+}
+
 // Fails as the call would, or makes it.
 template <class Body>
 auto unless(int error, Body&& body) -> decltype(body()) {
@@ -344,7 +350,7 @@ int open_any(const std::string& path, int flags, Body&& body) {
 
 template <class Body>
 ssize_t write_any(int fd, size_t size, Body&& body) {
-  const std::string path = path_of(fd);
+  const std::string path = meant_path(fd);
   const FaultyDisk::Verdict verdict = disk().before("write", path, size);
   const ssize_t n = unless(verdict.error, [&] { return body(verdict.bytes); });
   disk().after(path, [&](UnsyncedWork& work) { work.written(path); });
@@ -353,7 +359,7 @@ ssize_t write_any(int fd, size_t size, Body&& body) {
 
 template <class Body>
 int sync_any(int fd, Body&& body) {
-  const std::string path = path_of(fd);
+  const std::string path = meant_path(fd);
   const int result = unless(disk().before("sync", path).error, body);
   if (result == 0) {
     disk().after(path, [&](UnsyncedWork& work) { work.synced(path); });
@@ -459,13 +465,13 @@ TENON_PWRITE(pwrite)
 TENON_PWRITE(pwrite64)
 
 TENON_SEEN ssize_t read(int fd, void* data, size_t size) {
-  return unless(disk().before("read", path_of(fd)).error,
+  return unless(disk().before("read", meant_path(fd)).error,
                 [&] { return real<ssize_t(int, void*, size_t)>("read")(fd, data, size); });
 }
 
 #define TENON_PREAD(name)                                                             \
   TENON_SEEN ssize_t name(int fd, void* data, size_t size, off_t offset) {            \
-    return unless(disk().before("read", path_of(fd)).error, [&] {                     \
+    return unless(disk().before("read", meant_path(fd)).error, [&] {                  \
       return real<ssize_t(int, void*, size_t, off_t)>(#name)(fd, data, size, offset); \
     });                                                                               \
   }
@@ -481,7 +487,7 @@ TENON_SEEN int fdatasync(int fd) {
 }
 
 TENON_SEEN int sync_file_range(int fd, off64_t offset, off64_t size, unsigned int flags) {
-  return unless(disk().before("writeback", path_of(fd)).error, [&] {
+  return unless(disk().before("writeback", meant_path(fd)).error, [&] {
     return real<int(int, off64_t, off64_t, unsigned int)>("sync_file_range")(
         fd, offset, size, flags);
   });
