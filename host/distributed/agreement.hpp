@@ -24,6 +24,9 @@ enum class Vote : size_t {
   kStop,         // end in order, as done
   kInterrupted,  // a signal or the kill switch asks for an early end
   kTimeIsUp,     // the horizon in minutes is reached by this rank's clock
+  kCheckpoint,   // the state is saved where the run is at rest next
+  kSaving,       // this rank's share of a checkpoint is still being written
+  kSaveFailed,   // a checkpoint could not be saved, and the run is to stop for it
   kMoreData,     // in an evaluation: this rank has another batch
   kNumVotes
 };

@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <utility>
 
 namespace tenon {
@@ -486,6 +488,46 @@ constexpr std::pair<const char*, int64_t TableCounts::*> kCounts[] = {
     {"since_record/refused", &TableCounts::refused},
     {"since_record/evicted", &TableCounts::evicted}};
 
+constexpr int64_t kRowsLoadedAtOnce = 1 << 16;
+
+// One field of all rows, in the order of ids; read while nothing changes.
+class FieldSource final : public TensorSource {
+ public:
+  FieldSource(const RowStore& rows,
+              std::shared_ptr<const std::vector<int64_t>> order,
+              const RowStore::Field& field,
+              int64_t dim)
+      : TensorSource(*scalar_type_of(field.dtype),
+                     field.is_scalar ? std::vector<int64_t>{std::ssize(*order)}
+                                     : std::vector<int64_t>{std::ssize(*order), dim}),
+        rows_(rows),
+        order_(std::move(order)),
+        field_(field) {}
+
+  void read(int64_t first, const at::Tensor& out) const override {
+    const size_t element = c10::elementSize(dtype());
+    auto* to = static_cast<std::byte*>(out.mutable_data_ptr());
+    size_t at = static_cast<size_t>(first) * element;
+    for (size_t left = out.nbytes(); left > 0;) {
+      const size_t in_row = at % field_.bytes;
+      const size_t taken = std::min(field_.bytes - in_row, left);
+      std::memcpy(to, row(at / field_.bytes) + in_row, taken);
+      to += taken;
+      at += taken;
+      left -= taken;
+    }
+  }
+
+ private:
+  const std::byte* row(size_t i) const {
+    return static_cast<const std::byte*>(rows_.field((*order_)[i], field_));
+  }
+
+  const RowStore& rows_;
+  std::shared_ptr<const std::vector<int64_t>> order_;
+  RowStore::Field field_;
+};
+
 }  // namespace
 
 void Table::snapshot(StateTree& tree, const std::string& prefix) const {
@@ -494,7 +536,7 @@ void Table::snapshot(StateTree& tree, const std::string& prefix) const {
     tree.put_tensor(state_path(prefix, name),
                     tensor,
                     StateTree::Copy::kNo,  // they were made for it
-                    TENON_STATE_PER_RANK);
+                    kStateByRow);
   };
   const auto entries = impl_->sorted_entries();
   const auto n = num_rows();
@@ -504,13 +546,8 @@ void Table::snapshot(StateTree& tree, const std::string& prefix) const {
   const at::Tensor last_steps = at::empty({n}, at::kLong);
   const at::Tensor waiting_ids = at::empty({waiting}, at::kLong);
   const at::Tensor waiting_notes = at::empty({waiting}, at::kInt);
-  std::vector<at::Tensor> fields;
-  for (const RowStore::Field& field : rows.fields()) {
-    const auto type = *scalar_type_of(field.dtype);
-    fields.push_back(field.is_scalar ? at::empty({n}, type)
-                                     : at::empty({n, int64_t{impl_->spec.dim}}, type));
-  }
-  int64_t at = 0;
+  const auto order = std::make_shared<std::vector<int64_t>>();
+  order->reserve(static_cast<size_t>(n));
   int64_t at_waiting = 0;
   for (const auto& [id, number] : entries) {
     if (number < 0) {
@@ -518,27 +555,27 @@ void Table::snapshot(StateTree& tree, const std::string& prefix) const {
       waiting_notes.mutable_data_ptr<int32_t>()[at_waiting++] = number;
       continue;
     }
+    const size_t at = order->size();
     ids.mutable_data_ptr<int64_t>()[at] = id;
     counts.mutable_data_ptr<int64_t>()[at] = rows.notes(number).count;
     last_steps.mutable_data_ptr<int64_t>()[at] = rows.notes(number).last_step;
-    for (size_t f = 0; f < fields.size(); ++f) {
-      const RowStore::Field& field = rows.fields()[f];
-      std::memcpy(static_cast<std::byte*>(fields[f].mutable_data_ptr()) +
-                      static_cast<size_t>(at) * field.bytes,
-                  rows.field(number, field),
-                  field.bytes);
-    }
-    ++at;
+    order->push_back(number);
   }
   put("ids", ids);
   put("counts", counts);
   put("last_steps", last_steps);
-  for (size_t f = 0; f < fields.size(); ++f) {
-    put(impl_->field_name(f), fields[f]);
+  for (size_t f = 0; f < rows.fields().size(); ++f) {
+    auto field =
+        std::make_shared<FieldSource>(rows, order, rows.fields()[f], int64_t{impl_->spec.dim});
+    if (tree.copies() == StateTree::Copies::kNone) {
+      tree.put_source(state_path(prefix, impl_->field_name(f)), std::move(field), kStateByRow);
+    } else {
+      put(impl_->field_name(f), field->whole());
+    }
   }
   put("waiting/ids", waiting_ids);
   put("waiting/notes", waiting_notes);
-  tree.put_int(state_path(prefix, "step"), impl_->step, TENON_STATE_PER_RANK);
+  tree.put_int(state_path(prefix, "step"), impl_->step);
   tree.put_int(
       state_path(prefix, "sweep_at"), static_cast<int64_t>(impl_->sweep_at), TENON_STATE_PER_RANK);
   tree.put_int(state_path(prefix, "excess_at"),
@@ -550,73 +587,95 @@ void Table::snapshot(StateTree& tree, const std::string& prefix) const {
 }
 
 void Table::load(const StateTree& tree, const std::string& prefix) {
-  const auto get = [&](const std::string& name) {
-    return tree.get_tensor(state_path(prefix, name)).contiguous();
-  };
-  const auto check = [&](const std::string& name,
-                         const at::Tensor& tensor,
-                         at::ScalarType type,
-                         std::vector<int64_t> sizes) {
-    if (tensor.scalar_type() != type || tensor.sizes() != at::IntArrayRef(sizes)) {
+  load(tree, prefix, [](int64_t) { return true; });
+}
+
+void Table::load(const StateTree& tree,
+                 const std::string& prefix,
+                 const std::function<bool(int64_t id)>& is_mine) {
+  const auto at_name = [&](const std::string& name) { return state_path(prefix, name); };
+  const auto check = [&](const std::string& name, std::vector<int64_t> sizes) {
+    if (const std::vector<int64_t> have = tree.shape_of(at_name(name)); have != sizes) {
       bad_state(impl_->spec.name,
-                name + " is " + toString(tensor.scalar_type()) + shape_text(tensor.sizes()) +
-                    " where " + toString(type) + shape_text(sizes) + " belongs");
+                name + " is " + shape_text(have) + " where " + shape_text(sizes) + " belongs");
     }
   };
-  // All is looked at before anything changes.
-  const at::Tensor ids = get("ids");
-  const int64_t n = ids.numel();
-  check("ids", ids, at::kLong, {n});
-  const at::Tensor counts = get("counts");
-  check("counts", counts, at::kLong, {n});
-  const at::Tensor last_steps = get("last_steps");
-  check("last_steps", last_steps, at::kLong, {n});
-  const at::Tensor waiting_ids = get("waiting/ids");
-  check("waiting/ids", waiting_ids, at::kLong, {waiting_ids.numel()});
-  const at::Tensor waiting_notes = get("waiting/notes");
-  check("waiting/notes", waiting_notes, at::kInt, {waiting_ids.numel()});
-  std::vector<at::Tensor> fields;
-  for (size_t f = 0; f < impl_->rows.fields().size(); ++f) {
-    const RowStore::Field& field = impl_->rows.fields()[f];
-    const std::string name = impl_->field_name(f);
-    fields.push_back(get(name));
-    check(name,
-          fields.back(),
-          *scalar_type_of(field.dtype),
-          field.is_scalar ? std::vector<int64_t>{n}
-                          : std::vector<int64_t>{n, int64_t{impl_->spec.dim}});
+  // Shapes are looked at before anything is read.
+  const std::vector<int64_t> shape = tree.shape_of(at_name("ids"));
+  const int64_t n = shape.empty() ? 0 : shape[0];
+  check("ids", {n});
+  check("counts", {n});
+  check("last_steps", {n});
+  const RowStore& rows = impl_->rows;
+  for (size_t f = 0; f < rows.fields().size(); ++f) {
+    check(impl_->field_name(f),
+          rows.fields()[f].is_scalar ? std::vector<int64_t>{n}
+                                     : std::vector<int64_t>{n, int64_t{impl_->spec.dim}});
   }
   auto loaded = std::make_unique<Impl>(impl_->spec);
-  loaded->step = tree.get_int(state_path(prefix, "step"));
-  loaded->sweep_at = static_cast<uint64_t>(tree.get_int(state_path(prefix, "sweep_at")));
-  loaded->excess_at = static_cast<uint64_t>(tree.get_int(state_path(prefix, "excess_at")));
+  loaded->step = tree.get_int(at_name("step"));
+  // What belongs to a rank is not there where ranks have changed: sweeps begin anew.
+  const auto get = [&](const std::string& name) {
+    return tree.find(at_name(name)) != nullptr ? tree.get_int(at_name(name)) : 0;
+  };
+  loaded->sweep_at = static_cast<uint64_t>(get("sweep_at"));
+  loaded->excess_at = static_cast<uint64_t>(get("excess_at"));
   for (const auto& [name, member] : kCounts) {
-    const std::string entry = state_path(prefix, name);
-    loaded->counts.*member = tree.find(entry) != nullptr ? tree.get_int(entry) : 0;
+    loaded->counts.*member = get(name);
   }
   const auto take = [&](int64_t id) {
     if (loaded->index.find_one(id) != nullptr) {
       bad_state(impl_->spec.name, "id " + std::to_string(id) + " stands there twice");
     }
   };
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t id = ids.const_data_ptr<int64_t>()[i];
-    take(id);
-    const int64_t row = loaded->add_row(id,
-                                        {narrowed(counts.const_data_ptr<int64_t>()[i]),
-                                         narrowed(last_steps.const_data_ptr<int64_t>()[i])},
-                                        nullptr);
-    for (size_t f = 0; f < fields.size(); ++f) {
-      const RowStore::Field& field = loaded->rows.fields()[f];
-      std::memcpy(loaded->rows.field(row, field),
-                  static_cast<const std::byte*>(fields[f].const_data_ptr()) +
-                      static_cast<size_t>(i) * field.bytes,
-                  field.bytes);
+  // A stretch of rows at a time, so that no second copy of the table is made.
+  for (int64_t first = 0; first < n; first += kRowsLoadedAtOnce) {
+    const int64_t size = std::min(kRowsLoadedAtOnce, n - first);
+    const at::Tensor ids = at::empty({size}, at::kLong);
+    const at::Tensor counts = at::empty({size}, at::kLong);
+    const at::Tensor last_steps = at::empty({size}, at::kLong);
+    tree.copy_rows(at_name("ids"), first, ids);
+    tree.copy_rows(at_name("counts"), first, counts);
+    tree.copy_rows(at_name("last_steps"), first, last_steps);
+    std::vector<at::Tensor> fields;
+    for (size_t f = 0; f < rows.fields().size(); ++f) {
+      const RowStore::Field& field = rows.fields()[f];
+      const auto type = *scalar_type_of(field.dtype);
+      fields.push_back(field.is_scalar ? at::empty({size}, type)
+                                       : at::empty({size, int64_t{impl_->spec.dim}}, type));
+      tree.copy_rows(at_name(impl_->field_name(f)), first, fields.back());
     }
+    for (int64_t i = 0; i < size; ++i) {
+      const int64_t id = ids.const_data_ptr<int64_t>()[i];
+      if (!is_mine(id)) {
+        continue;
+      }
+      take(id);
+      const int64_t row = loaded->add_row(id,
+                                          {narrowed(counts.const_data_ptr<int64_t>()[i]),
+                                           narrowed(last_steps.const_data_ptr<int64_t>()[i])},
+                                          nullptr);
+      for (size_t f = 0; f < fields.size(); ++f) {
+        const RowStore::Field& field = loaded->rows.fields()[f];
+        std::memcpy(loaded->rows.field(row, field),
+                    static_cast<const std::byte*>(fields[f].const_data_ptr()) +
+                        static_cast<size_t>(i) * field.bytes,
+                    field.bytes);
+      }
+    }
+  }
+  const at::Tensor waiting_ids = tree.get_tensor(at_name("waiting/ids")).contiguous();
+  const at::Tensor waiting_notes = tree.get_tensor(at_name("waiting/notes")).contiguous();
+  if (waiting_ids.scalar_type() != at::kLong || waiting_notes.scalar_type() != at::kInt ||
+      waiting_ids.dim() != 1 || waiting_notes.sizes() != waiting_ids.sizes()) {
+    bad_state(impl_->spec.name, "waiting/ids and waiting/notes do not go together");
   }
   for (int64_t i = 0; i < waiting_ids.numel(); ++i) {
     const int64_t id = waiting_ids.const_data_ptr<int64_t>()[i];
     const int32_t number = waiting_notes.const_data_ptr<int32_t>()[i];
+    if (!is_mine(id)) {
+      continue;
+    }
     take(id);
     if (number >= 0 || number == IdIndex::kNothing) {
       bad_state(impl_->spec.name, "waiting/notes holds " + std::to_string(number));

@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -156,6 +157,11 @@ class Table final : public Stateful {
   // ids that are not admitted yet. Loading gives each row the same bits.
   void snapshot(StateTree& tree, const std::string& prefix) const override;
   void load(const StateTree& tree, const std::string& prefix) override;
+  // The rows of a state of all ranks that are this rank's; counts since the last record and what a
+  // sweep has left are not carried over where ranks have changed.
+  void load(const StateTree& tree,
+            const std::string& prefix,
+            const std::function<bool(int64_t id)>& is_mine);
 
  private:
   struct Impl;

@@ -766,7 +766,10 @@ void TableSet::snapshot(StateTree& tree, const std::string& prefix) const {
 void TableSet::load(const StateTree& tree, const std::string& prefix) {
   for (const auto& entry : entries_) {
     const std::string below = state_path(prefix, entry->table.spec().name);
-    entry->table.load(tree, below);
+    entry->table.load(tree, below, [this](int64_t id) {
+      return !exchange_.has_value() ||
+             RowExchange::owner_of(id, exchange_->size()) == exchange_->rank();
+    });
     entry->updates = tree.get_int(state_path(below, kUpdates));
   }
 }

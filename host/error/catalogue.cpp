@@ -9,6 +9,18 @@ namespace tenon {
 namespace {
 
 constexpr auto kErrors = std::to_array<ErrorEntry>({
+    {"checkpoint.bad_tensor", ExitCode::kFailed, "a tensor that files of checkpoints cannot hold"},
+    {"checkpoint.damaged", ExitCode::kFailed, "a checkpoint is not what was written"},
+    {"checkpoint.failed",
+     ExitCode::kFailed,
+     "a checkpoint could not be saved, and the run was to stop then"},
+    {"checkpoint.foreign", ExitCode::kUsage, "what was named is no checkpoint"},
+    {"checkpoint.given_up", ExitCode::kFailed, "the writing of a checkpoint was given up"},
+    {"checkpoint.incomplete",
+     ExitCode::kFailed,
+     "what the ranks have written is no whole checkpoint"},
+    {"checkpoint.none_sound", ExitCode::kFailed, "no checkpoint can be gone on from"},
+    {"checkpoint.too_new", ExitCode::kUsage, "a checkpoint of a release to come"},
     {"data.bad_batch", ExitCode::kPlugin, "a dataset gave a batch that breaks its own schema"},
     {"data.bad_column", ExitCode::kPlugin, "fields of a dataset that make no column"},
     {"data.bad_feature", ExitCode::kRecipe, "a feature that cannot be made of a dataset's columns"},

@@ -52,6 +52,25 @@ void claim_folder(const RunFolder::Claim& claim, const std::string& path) {
 
 }  // namespace
 
+std::string newest_run_with_checkpoints(const std::string& name) {
+  const std::string prefix = name + "-";
+  std::string newest;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator("runs", error)) {
+    const std::string folder = entry.path().filename().string();
+    // NAME-YYYYMMDD-HHMMSS, and a number where two began in one second.
+    const bool is_of_name =
+        folder.starts_with(prefix) && folder.size() >= prefix.size() + 15 &&
+        folder.find_first_not_of("0123456789-", prefix.size()) == std::string::npos;
+    std::error_code ignored;
+    if (is_of_name && folder > newest &&
+        fs::exists(entry.path() / "checkpoints" / "latest", ignored)) {
+      newest = folder;
+    }
+  }
+  return newest.empty() ? "" : "runs/" + newest;
+}
+
 RunFolder RunFolder::create(const std::string& path, const std::string& name, const Claim& claim) {
   std::error_code error;
   if (path.empty()) {
@@ -185,8 +204,9 @@ void RunFolder::remove_contents() const {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, ignored)) {
     const fs::path name = entry.path().filename();
-    const bool is_log = name == "log.txt" || name == "logs" || name == "errors";
-    if (name != kLockFile && (origin_ != Origin::kReopened || !is_log)) {
+    const bool stays =
+        name == "log.txt" || name == "logs" || name == "errors" || name == "checkpoints";
+    if (name != kLockFile && (origin_ != Origin::kReopened || !stays)) {
       std::error_code also_ignored;
       fs::remove_all(entry.path(), also_ignored);
     }

@@ -13,6 +13,10 @@
 
 namespace tenon {
 
+// The folder below runs/ of the newest run of that name that has a checkpoint; "" where there is
+// none. The newest is the one that began last.
+std::string newest_run_with_checkpoints(const std::string& name);
+
 class RunFolder {
  public:
   // Is given a folder that is there, before anything in it is changed, and throws where it may not
@@ -27,8 +31,8 @@ class RunFolder {
                           const std::string& name,
                           const Claim& claim = {});
 
-  // The folder of a run that is started again, with its logs alone: that run begins anew. None
-  // where there is no run's folder at `path`. Errors  run.dir_unwritable; those of `claim`
+  // The folder of a run that is started again, with its logs and checkpoints alone: it begins anew.
+  // None where there is no run's folder at `path`. Errors  run.dir_unwritable; those of `claim`
   static std::optional<RunFolder> reopen(const std::string& path, const Claim& claim = {});
 
   // The folder of a run that goes on from a checkpoint: all that is in it stays, whatever becomes

@@ -54,7 +54,7 @@ void each_part(const std::vector<FlatGroup>& groups, const std::string& prefix, 
       if (part.length > 0) {
         take(state_path(prefix, "values/" + parameter.name),
              group.data_view(e),
-             StatePart{parameter.shape, part.in_parameter});
+             StatePart{parameter.shape, part.in_parameter, group.sharing().num_slices > 1});
       }
     }
   }

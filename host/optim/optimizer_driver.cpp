@@ -206,7 +206,8 @@ void OptimizerDriver::each_slot(const Piece& piece, Take take) const {
       } else if (part.length > 0) {
         take(name,
              whole.narrow(0, part.in_slice - origin, part.length),
-             std::optional<StatePart>(StatePart{parameter.shape, part.in_parameter}));
+             std::optional<StatePart>(
+                 StatePart{parameter.shape, part.in_parameter, group.sharing().num_slices > 1}));
       }
     }
   }
@@ -220,8 +221,12 @@ void OptimizerDriver::snapshot(StateTree& tree, const std::string& prefix) const
     const auto updates = static_cast<int64_t>(counters.const_data_ptr<float>()[i]);
     for (size_t e = piece.first_entry; e <= piece.last_entry; ++e) {
       const std::string& name = groups_[piece.group].entries()[e].parameter.name;
-      tree.put_int(state_path(prefix, "updates/" + name), updates);
-      tree.put_int(state_path(prefix, "starts/" + name), e == piece.first_entry ? 1 : 0);
+      // A rank knows those of its slice. Of an entry that lies in two, the first rank's is right:
+      // to the other it is where its slice starts.
+      const uint32_t scope = groups_[piece.group].sharing().num_slices > 1 ? TENON_STATE_PER_SHARD
+                                                                           : TENON_STATE_REPLICATED;
+      tree.put_int(state_path(prefix, "updates/" + name), updates, scope);
+      tree.put_int(state_path(prefix, "starts/" + name), e == piece.first_entry ? 1 : 0, scope);
     }
     each_slot(piece,
               [&](const std::string& name,

@@ -28,6 +28,15 @@ std::string full_name(const std::string& prefix, const char* name) {
   return state_path(prefix, name);
 }
 
+// What plugins may use; the host has one more.
+uint32_t checked(uint32_t scope, const std::string& path) {
+  if (scope > TENON_STATE_PER_RANK) {
+    throw Error("state.bad_entry",
+                "entry '" + path + "' has the unknown scope " + std::to_string(scope));
+  }
+  return scope;
+}
+
 tenon_status* null_table() {
   return make_status(
       nullptr, TENON_INVALID, "tensor.bad_argument", "the state writer or reader is null");
@@ -51,7 +60,7 @@ struct StateWriter::Callbacks {
                                int64_t value,
                                uint32_t scope) {
     return put(table, name, [&](StateTree& tree, const std::string& path) {
-      tree.put_int(path, value, scope);
+      tree.put_int(path, value, checked(scope, path));
     });
   }
   static tenon_status* put_double(tenon_state_writer* table,
@@ -59,7 +68,7 @@ struct StateWriter::Callbacks {
                                   double value,
                                   uint32_t scope) {
     return put(table, name, [&](StateTree& tree, const std::string& path) {
-      tree.put_double(path, value, scope);
+      tree.put_double(path, value, checked(scope, path));
     });
   }
   static tenon_status* put_bytes(
@@ -68,7 +77,7 @@ struct StateWriter::Callbacks {
       if (size > 0) {
         not_null(static_cast<const char*>(data), "data");
       }
-      tree.put_bytes(path, {static_cast<const char*>(data), size}, scope);
+      tree.put_bytes(path, {static_cast<const char*>(data), size}, checked(scope, path));
     });
   }
   static tenon_status* put_tensor(tenon_state_writer* table,
@@ -83,8 +92,10 @@ struct StateWriter::Callbacks {
                     "entry '" + path + "' has the unknown flags " + std::to_string(flags));
       }
       const bool copy = (flags & TENON_STATE_COPY) != 0;
-      tree.put_tensor(
-          path, tensor_of(tensor), copy ? StateTree::Copy::kYes : StateTree::Copy::kNo, scope);
+      tree.put_tensor(path,
+                      tensor_of(tensor),
+                      copy ? StateTree::Copy::kYes : StateTree::Copy::kNo,
+                      checked(scope, path));
     });
   }
 };
@@ -111,29 +122,29 @@ struct StateReader::Callbacks {
     if (table == nullptr || table->impl == nullptr) {
       return null_table();
     }
-    const StateReader& self = *static_cast<const StateReader*>(table->impl);
+    StateReader& self = *static_cast<StateReader*>(table->impl);
     return torch_guard(
-        self.host_, "state: ", [&] { get_value(self.tree_, full_name(self.prefix_, name)); });
+        self.host_, "state: ", [&] { get_value(self, full_name(self.prefix_, name)); });
   }
 
   static tenon_status* get_int(tenon_state_reader* table, const char* name, int64_t* out) {
-    return get(table, name, [&](const StateTree& tree, const std::string& path) {
-      not_null(out, "out") = tree.get_int(path);
+    return get(table, name, [&](StateReader& self, const std::string& path) {
+      not_null(out, "out") = self.tree_.get_int(path);
     });
   }
   static tenon_status* get_double(tenon_state_reader* table, const char* name, double* out) {
-    return get(table, name, [&](const StateTree& tree, const std::string& path) {
-      not_null(out, "out") = tree.get_double(path);
+    return get(table, name, [&](StateReader& self, const std::string& path) {
+      not_null(out, "out") = self.tree_.get_double(path);
     });
   }
   static tenon_status* get_bytes(tenon_state_reader* table,
                                  const char* name,
                                  const void** out_ref,
                                  size_t* out_size) {
-    return get(table, name, [&](const StateTree& tree, const std::string& path) {
+    return get(table, name, [&](StateReader& self, const std::string& path) {
       not_null(out_ref, "out_ref");
       not_null(out_size, "out_size");
-      const std::string& bytes = tree.get_bytes(path);
+      const std::string& bytes = self.tree_.get_bytes(path);
       *out_ref = bytes.data();
       *out_size = bytes.size();
     });
@@ -141,8 +152,9 @@ struct StateReader::Callbacks {
   static tenon_status* get_tensor(tenon_state_reader* table,
                                   const char* name,
                                   const tenon_tensor** out_ref) {
-    return get(table, name, [&](const StateTree& tree, const std::string& path) {
-      not_null(out_ref, "out_ref") = borrow(tree.get_tensor(path));
+    return get(table, name, [&](StateReader& self, const std::string& path) {
+      self.lent_.push_back(self.tree_.get_tensor(path));
+      not_null(out_ref, "out_ref") = borrow(self.lent_.back());
     });
   }
 };

@@ -10,6 +10,7 @@
 
 #include "host/tensor/state_tree.hpp"
 
+#include <deque>
 #include <string>
 
 namespace tenon {
@@ -39,7 +40,7 @@ class StateWriter {
 
 // Serves a plugin's `load` from below a prefix; `version` is that of the subtree.
 //
-// Owner  as above; what the plugin got is borrowed from the tree
+// Owner  as above; what the plugin got lives as long as this object and the tree
 class StateReader {
  public:
   StateReader(const StateTree& tree, std::string prefix, const tenon_host* host);
@@ -55,6 +56,7 @@ class StateReader {
   const StateTree& tree_;
   std::string prefix_;
   const tenon_host* host_;
+  std::deque<at::Tensor> lent_;
   tenon_state_reader table_;
 };
 

@@ -6,6 +6,7 @@
 #include "host/error/status.hpp"
 #include "host/tensor/shape_text.hpp"
 
+#include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/ScalarType.h>
 
@@ -15,6 +16,8 @@
 
 namespace tenon {
 namespace {
+
+using SourcePointer = std::shared_ptr<const TensorSource>;
 
 std::string quoted(std::string_view name) {
   return "'" + std::string(name) + "'";
@@ -39,8 +42,17 @@ bool all_parts(std::string_view name, IsGood is_good) {
   }
 }
 
+[[noreturn]] void refuse_shape(std::string_view name,
+                               const std::string& have,
+                               const std::string& wanted) {
+  throw Error("state.wrong_shape",
+              "entry " + quoted(name) + " of the saved state is " + have + ", and is to be " +
+                  wanted + "; load it into the run it is from");
+}
+
 const char* kind_name(const StateEntry& entry) {
-  static constexpr const char* kNames[] = {"an integer", "a number", "bytes", "a tensor"};
+  static constexpr const char* kNames[] = {
+      "an integer", "a number", "bytes", "a tensor", "a tensor"};
   return kNames[entry.value.index()];
 }
 template <class T>
@@ -57,15 +69,29 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
+// Of an entry that is a tensor, in memory or not.
+std::optional<at::Tensor> whole_tensor(const StateEntry& entry) {
+  if (const auto* const tensor = std::get_if<at::Tensor>(&entry.value)) {
+    return *tensor;
+  }
+  if (const auto* const source = std::get_if<SourcePointer>(&entry.value)) {
+    return (*source)->whole();
+  }
+  return std::nullopt;
+}
+
 bool same_value(const StateEntry& a, const StateEntry& b) {
-  if (a.scope != b.scope || a.value.index() != b.value.index() || a.part != b.part) {
+  const std::optional<at::Tensor> left = whole_tensor(a);
+  const std::optional<at::Tensor> right = whole_tensor(b);
+  if (left.has_value() || right.has_value()) {
+    return a.scope == b.scope && a.part == b.part && left.has_value() && right.has_value() &&
+           same_bits(*left, *right);
+  }
+  if (a.scope != b.scope || a.value.index() != b.value.index()) {
     return false;
   }
   if (const double* const x = std::get_if<double>(&a.value)) {
     return std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(std::get<double>(b.value));
-  }
-  if (const at::Tensor* const x = std::get_if<at::Tensor>(&a.value)) {
-    return same_bits(*x, std::get<at::Tensor>(b.value));
   }
   if (const int64_t* const x = std::get_if<int64_t>(&a.value)) {
     return *x == std::get<int64_t>(b.value);
@@ -76,7 +102,7 @@ bool same_value(const StateEntry& a, const StateEntry& b) {
 // `tensor` without its history, or a copy of it.
 at::Tensor copied(const at::Tensor& tensor, StateTree::Copy copy, StateTree::Copies copies) {
   const at::Tensor values = tensor.detach();
-  if (copy == StateTree::Copy::kNo) {
+  if (copy == StateTree::Copy::kNo || copies == StateTree::Copies::kNone) {
     return values;
   }
   return copies == StateTree::Copies::kOnHost && !values.is_cpu() ? values.cpu() : values.clone();
@@ -88,7 +114,7 @@ void StateTree::put(std::string_view name, StateEntry&& entry) {
   if (!all_parts(name, [](std::string_view part) { return !part.empty(); })) {
     refuse(name, "has a name with an empty part");
   }
-  if (entry.scope > TENON_STATE_PER_RANK) {
+  if (entry.scope > kStateByRow) {
     refuse(name, "has the unknown scope " + std::to_string(entry.scope));
   }
   if (!entries_.try_emplace(std::string(name), std::move(entry)).second) {
@@ -97,11 +123,11 @@ void StateTree::put(std::string_view name, StateEntry&& entry) {
 }
 
 void StateTree::put_int(std::string_view name, int64_t value, uint32_t scope) {
-  put(name, {value, scope});
+  put(name, {.value = value, .scope = scope});
 }
 
 void StateTree::put_double(std::string_view name, double value, uint32_t scope) {
-  put(name, {value, scope});
+  put(name, {.value = value, .scope = scope});
 }
 
 void StateTree::put_bytes(std::string_view name, std::string_view bytes, uint32_t scope) {
@@ -110,7 +136,7 @@ void StateTree::put_bytes(std::string_view name, std::string_view bytes, uint32_
            "holds " + std::to_string(bytes.size()) + " bytes, and " +
                std::to_string(kMaxStateBytes) + " are allowed; put a tensor instead");
   }
-  put(name, {std::string(bytes), scope});
+  put(name, {.value = std::string(bytes), .scope = scope});
 }
 
 void StateTree::put_tensor(std::string_view name,
@@ -120,7 +146,11 @@ void StateTree::put_tensor(std::string_view name,
   if (!tensor.defined()) {
     refuse(name, "is an undefined tensor");
   }
-  put(name, {copied(tensor, copy, copies_), scope});
+  put(name, {.value = copied(tensor, copy, copies_), .scope = scope});
+}
+
+void StateTree::put_source(std::string_view name, SourcePointer source, uint32_t scope) {
+  put(name, {.value = std::move(source), .scope = scope});
 }
 
 void StateTree::put_part(std::string_view name,
@@ -132,17 +162,40 @@ void StateTree::put_part(std::string_view name,
     whole *= size;
   }
   if (tensor.numel() == whole) {
-    put(name, {copied(tensor.view(part.shape), copy, copies_), TENON_STATE_REPLICATED});
+    put(name,
+        {copied(tensor.view(part.shape), copy, copies_),
+         TENON_STATE_REPLICATED,
+         {},
+         part.is_sliced});
     return;
   }
-  put(name, {copied(tensor.flatten(), copy, copies_), TENON_STATE_REPLICATED, part});
+  put(name,
+      {copied(tensor.flatten(), copy, copies_), TENON_STATE_REPLICATED, part, part.is_sliced});
 }
 
 void StateTree::copy_tensor(std::string_view name,
                             at::Tensor to,
                             const std::optional<StatePart>& part) const {
-  const at::Tensor& from = get_tensor(name);
-  const StateEntry& entry = *find(name);
+  const StateEntry& entry = at_name(name);
+  const c10::NoGradGuard no_grad;
+  if (const auto* const source = std::get_if<SourcePointer>(&entry.value)) {
+    const std::vector<int64_t> shape = part ? part->shape : to.sizes().vec();
+    if ((*source)->shape() != shape || (*source)->dtype() != to.scalar_type()) {
+      refuse_shape(name,
+                   shape_text((*source)->shape()) + " of " + c10::toString((*source)->dtype()),
+                   shape_text(shape) + " of " + c10::toString(to.scalar_type()));
+    }
+    const int64_t first = part ? part->offset : 0;
+    if (to.is_cpu() && to.is_contiguous()) {
+      (*source)->read(first, to);
+    } else {
+      const at::Tensor read = at::empty(to.sizes(), to.options().device(at::kCPU));
+      (*source)->read(first, read);
+      to.copy_(read);
+    }
+    return;
+  }
+  const at::Tensor from = get_tensor(name);
   int64_t whole = 1;
   for (const int64_t size : part ? part->shape : std::vector<int64_t>()) {
     whole *= size;
@@ -158,12 +211,42 @@ void StateTree::copy_tensor(std::string_view name,
              (of ? " from element " + std::to_string(of->offset) + " of " + shape_text(of->shape)
                  : "");
     };
-    throw Error("state.wrong_shape",
-                "entry " + quoted(name) + " of the saved state is " + text(from, entry.part) +
-                    ", and is to be " + text(to, wanted) + "; load it into the run it is from");
+    refuse_shape(name, text(from, entry.part), text(to, wanted));
   }
-  const c10::NoGradGuard no_grad;
   to.copy_(from);
+}
+
+void StateTree::copy_rows(std::string_view name, int64_t first, const at::Tensor& to) const {
+  std::vector<int64_t> wanted = to.sizes().vec();
+  std::vector<int64_t> have = shape_of(name);
+  const StateEntry& entry = at_name(name);
+  const auto* const source = std::get_if<SourcePointer>(&entry.value);
+  const at::ScalarType dtype =
+      source != nullptr ? (*source)->dtype() : std::get<at::Tensor>(entry.value).scalar_type();
+  const bool is_there = !have.empty() && !wanted.empty() && first + wanted[0] <= have[0];
+  if (is_there) {
+    have[0] = wanted[0];
+  }
+  if (!is_there || have != wanted || dtype != to.scalar_type()) {
+    refuse_shape(name,
+                 shape_text(shape_of(name)) + " of " + c10::toString(dtype),
+                 shape_text(wanted) + " of " + c10::toString(to.scalar_type()) + " from row " +
+                     std::to_string(first));
+  }
+  if (source == nullptr) {
+    const c10::NoGradGuard no_grad;
+    const at::Tensor rows = to;
+    rows.copy_(std::get<at::Tensor>(entry.value).narrow(0, first, wanted[0]));
+  } else if (wanted[0] > 0) {
+    (*source)->read(first * (to.numel() / wanted[0]), to);
+  }
+}
+
+std::vector<int64_t> StateTree::shape_of(std::string_view name) const {
+  if (const auto* const source = std::get_if<SourcePointer>(&at_name(name).value)) {
+    return (*source)->shape();
+  }
+  return get<at::Tensor>(name).sizes().vec();
 }
 
 int64_t StateTree::tensor_bytes() const {
@@ -171,25 +254,32 @@ int64_t StateTree::tensor_bytes() const {
   for (const auto& [name, entry] : entries_) {
     if (const auto* const tensor = std::get_if<at::Tensor>(&entry.value)) {
       bytes += static_cast<int64_t>(tensor->nbytes());
+    } else if (const auto* const source = std::get_if<SourcePointer>(&entry.value)) {
+      bytes += (*source)->numel() * static_cast<int64_t>(c10::elementSize((*source)->dtype()));
     }
   }
   return bytes;
 }
 
-template <class T>
-const T& StateTree::get(std::string_view name) const {
+const StateEntry& StateTree::at_name(std::string_view name) const {
   const StateEntry* const entry = find(name);
   if (entry == nullptr) {
     throw StatusError(TENON_NOT_FOUND,
                       "state.missing_entry",
                       "there is no entry " + quoted(name) + " in the saved state");
   }
-  const T* const value = std::get_if<T>(&entry->value);
+  return *entry;
+}
+
+template <class T>
+const T& StateTree::get(std::string_view name) const {
+  const StateEntry& entry = at_name(name);
+  const T* const value = std::get_if<T>(&entry.value);
   if (value == nullptr) {
     throw StatusError(
         TENON_INVALID,
         "state.wrong_type",
-        "entry " + quoted(name) + " is " + kind_name(*entry) + ", not " + kind_name<T>());
+        "entry " + quoted(name) + " is " + kind_name(entry) + ", not " + kind_name<T>());
   }
   return *value;
 }
@@ -203,8 +293,17 @@ double StateTree::get_double(std::string_view name) const {
 const std::string& StateTree::get_bytes(std::string_view name) const {
   return get<std::string>(name);
 }
-const at::Tensor& StateTree::get_tensor(std::string_view name) const {
+at::Tensor StateTree::get_tensor(std::string_view name) const {
+  if (const auto* const source = std::get_if<SourcePointer>(&at_name(name).value)) {
+    return (*source)->whole();
+  }
   return get<at::Tensor>(name);
+}
+
+at::Tensor TensorSource::whole() const {
+  at::Tensor result = at::empty(shape_, dtype_);
+  read(0, result);
+  return result;
 }
 
 const StateEntry* StateTree::find(std::string_view name) const {

@@ -10,10 +10,13 @@
 
 #include <tenon/state.h>
 
+#include "host/tensor/tensor_source.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,23 +32,32 @@ inline constexpr size_t kMaxStateBytes = size_t{1} << 20;
 struct StatePart {
   std::vector<int64_t> shape;
   int64_t offset = 0;
+  bool is_sliced = false;  // other ranks have other parts; else all have the whole
   bool operator==(const StatePart&) const = default;
 };
 
+// Beside the scopes of state.h, and the host's own: rows, along the first dimension, that each rank
+// has others of. Where ranks change, every rank is given those of all, and takes its own.
+inline constexpr uint32_t kStateByRow = TENON_STATE_PER_RANK + 1;
+
 struct StateEntry {
-  std::variant<int64_t, double, std::string, at::Tensor> value;  // the string holds bytes
-  uint32_t scope = TENON_STATE_REPLICATED;                       // TENON_STATE_*
-  std::optional<StatePart> part = {};                            // none: the whole
+  // The string holds bytes.
+  std::variant<int64_t, double, std::string, at::Tensor, std::shared_ptr<const TensorSource>> value;
+  uint32_t scope = TENON_STATE_REPLICATED;  // TENON_STATE_* or kStateByRow
+  std::optional<StatePart> part = {};       // none: the whole
+  bool is_sliced = false;                   // as StatePart's, also of a whole
 };
 
 class StateTree {
  public:
   enum class Copy { kNo, kYes };
-  // Where copies of tensors lie: beside what they are copied from, or in host memory.
-  enum class Copies { kInPlace, kOnHost };
+  // Where copies of tensors lie: beside what they are copied from, or in host memory. Or none are
+  // made: whoever has the tree is done with it before anything changes.
+  enum class Copies { kInPlace, kOnHost, kNone };
 
   StateTree() = default;
   explicit StateTree(Copies copies) : copies_(copies) {}
+  Copies copies() const { return copies_; }
 
   // Adds an entry. A tensor is kept as it is, without its autograd history; who goes on changing it
   // in place passes Copy::kYes.
@@ -60,6 +72,11 @@ class StateTree {
                   const at::Tensor& tensor,
                   Copy copy,
                   uint32_t scope = TENON_STATE_REPLICATED);
+  // A tensor that is made when it is asked for, at the latest when the tree is written. It must not
+  // change before.
+  void put_source(std::string_view name,
+                  std::shared_ptr<const TensorSource> source,
+                  uint32_t scope = TENON_STATE_REPLICATED);
   // What this rank has of a tensor that ranks share: flat, or in the whole's shape where that is
   // all of it.
   void put_part(std::string_view name, const at::Tensor& tensor, const StatePart& part, Copy copy);
@@ -67,21 +84,28 @@ class StateTree {
   // Adds an entry of another tree as it is.
   void put_entry(std::string_view name, const StateEntry& entry) { put(name, StateEntry(entry)); }
 
-  // The value of an entry. References last until the tree changes.
+  // The value of an entry. References last until the tree changes; a tensor that is not in memory
+  // is read at each call.
   //
-  // Errors  state.missing_entry; state.wrong_type
+  // Errors  state.missing_entry; state.wrong_type; of tensors: those of TensorSource::read
   int64_t get_int(std::string_view name) const;
   double get_double(std::string_view name) const;
   const std::string& get_bytes(std::string_view name) const;
-  const at::Tensor& get_tensor(std::string_view name) const;
+  at::Tensor get_tensor(std::string_view name) const;
 
-  // Copies the values of a tensor, or of the same part of one, to where they belong.
+  // Copies the values of a tensor, or of a part of one, to where they belong. Of a tensor that is
+  // in memory the tree has the same part; from a source any part is read.
   //
   // Errors  state.missing_entry; state.wrong_type; state.wrong_shape for other sizes, another dtype
   //         or another part
   void copy_tensor(std::string_view name,
                    at::Tensor to,
                    const std::optional<StatePart>& part = {}) const;
+
+  // The same of rows along the first dimension: those from `first` on, as many as `to` has.
+  void copy_rows(std::string_view name, int64_t first, const at::Tensor& to) const;
+  // Of a tensor, whether it is in memory or not.  Errors  as get_tensor
+  std::vector<int64_t> shape_of(std::string_view name) const;
 
   // The entry, or null.
   const StateEntry* find(std::string_view name) const;
@@ -92,7 +116,7 @@ class StateTree {
   void set_version(std::string_view prefix, uint32_t version);
   uint32_t version(std::string_view prefix) const;
 
-  // Bytes of all tensors.
+  // Bytes of all tensors, of those not in memory too.
   int64_t tensor_bytes() const;
 
   // All entries and versions, sorted by name: what a checkpoint writes.
@@ -104,6 +128,7 @@ class StateTree {
 
  private:
   void put(std::string_view name, StateEntry&& entry);
+  const StateEntry& at_name(std::string_view name) const;
   template <class T>
   const T& get(std::string_view name) const;
 

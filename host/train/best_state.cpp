@@ -10,23 +10,13 @@ namespace {
 
 constexpr uint32_t kStateVersion = 1;
 
-// Copies the entries and versions below `from` to below `to`. Tensors are shared: what is kept is
-// never changed in place.
-void copy_subtree(const StateTree& source,
-                  const std::string& from,
-                  StateTree& target,
-                  const std::string& to) {
-  const std::string below = from.empty() ? "" : from + "/";
+// Puts all of `source` below `prefix`. Tensors are shared: what is kept is never changed in place.
+void put_below(const std::string& prefix, const StateTree& source, StateTree& target) {
   for (const auto& [name, entry] : source.entries()) {
-    if (!name.starts_with(below)) {
-      continue;
-    }
-    target.put_entry(state_path(to, name.substr(below.size())), entry);
+    target.put_entry(state_path(prefix, name), entry);
   }
   for (const auto& [name, version] : source.versions()) {
-    if (name.starts_with(below)) {
-      target.set_version(state_path(to, name.substr(below.size())), version);
-    }
+    target.set_version(state_path(prefix, name), version);
   }
 }
 
@@ -71,17 +61,22 @@ void BestState::snapshot(StateTree& tree, const std::string& prefix) const {
   if (kept_.has_value()) {
     tree.put_int(state_path(prefix, "step"), static_cast<int64_t>(kept_->step));
     tree.put_double(state_path(prefix, "value"), kept_->value);
-    copy_subtree(tree_, "", tree, state_path(prefix, "kept"));
+    put_below(state_path(prefix, "kept"), tree_, tree);
   }
 }
 
+// Through the parts themselves: they know which of it is this rank's. What they are now is loaded
+// after this.
 void BestState::load(const StateTree& tree, const std::string& prefix) {
   kept_.reset();
   tree_ = StateTree(StateTree::Copies::kOnHost);
   if (tree.get_int(state_path(prefix, "has")) == 0) {
     return;
   }
-  copy_subtree(tree, state_path(prefix, "kept"), tree_, "");
+  for (const auto& [name, part] : parts_) {
+    part->load(tree, state_path(prefix, state_path("kept", name)));
+    part->snapshot(tree_, name);
+  }
   kept_ = Kept{.step = static_cast<uint64_t>(tree.get_int(state_path(prefix, "step"))),
                .value = tree.get_double(state_path(prefix, "value")),
                .bytes = tree_.tensor_bytes()};

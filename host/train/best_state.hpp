@@ -44,7 +44,8 @@ class BestState final : public Stateful {
   // Brings the parts back to what they were at the best evaluation, if there is one.
   void restore();
 
-  // What is kept belongs to the state of a run too.
+  // What is kept belongs to the state of a run too. `load` leaves the parts as those of the best
+  // evaluation: whoever loads more loads them after it.
   void snapshot(StateTree& tree, const std::string& prefix) const override;
   void load(const StateTree& tree, const std::string& prefix) override;
 

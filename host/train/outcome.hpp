@@ -52,6 +52,13 @@ struct BestEvaluation {
   int64_t bytes = 0;  // what it took to keep them
 };
 
+// What came of the saves of a run.
+struct SaveCount {
+  uint64_t committed = 0;
+  uint64_t failed = 0;
+  std::string last;  // the newest committed one, with its address
+};
+
 struct Outcome {
   ExitCode code = ExitCode::kDone;
   std::string reason;    // "reached 300 steps", "received SIGTERM", an error's text
@@ -63,9 +70,12 @@ struct Outcome {
   NonFiniteCount non_finite;
   WindowCount windows;
   std::optional<BestEvaluation> best;
-  std::string parameters_hash;    // "" where there were none
-  Traffic traffic;                // of this rank, in the loop and what stands before it
-  int64_t peak_tensor_bytes = 0;  // of CPU tensors, in the same time; 0 where it is not counted
+  std::optional<SaveCount> saves;  // none where nothing is saved
+  std::string resumed_from;        // a checkpoint's address; "" where the run began anew
+  uint64_t resumed_at = 0;         // the step it was taken after
+  std::string parameters_hash;     // "" where there were none
+  Traffic traffic;                 // of this rank, in the loop and what stands before it
+  int64_t peak_tensor_bytes = 0;   // of CPU tensors, in the same time; 0 where it is not counted
 
   // "done", "stopped early", "failed".
   const char* word() const {

@@ -108,6 +108,18 @@ std::string summary_json(const RunReport& report, const Outcome& outcome) {
                        {"value", number(outcome.best->value)},
                        {"kept_bytes", outcome.best->bytes}};
   }
+  summary["checkpoints"] = nullptr;
+  if (outcome.saves.has_value()) {
+    summary["checkpoints"] = {
+        {"committed", outcome.saves->committed},
+        {"failed", outcome.saves->failed},
+        {"last",
+         outcome.saves->last.empty() ? ordered_json(nullptr) : ordered_json(outcome.saves->last)}};
+  }
+  summary["resumed"] = nullptr;
+  if (!outcome.resumed_from.empty()) {
+    summary["resumed"] = {{"from", outcome.resumed_from}, {"step", outcome.resumed_at}};
+  }
   summary["parameters"] = report.num_parameters;
   summary["parameters_hash"] = outcome.parameters_hash.empty()
                                    ? ordered_json(nullptr)

@@ -16,8 +16,10 @@ namespace {
 using namespace run_state;
 
 // Wishes that act in a step; the others are of a moment.
-constexpr std::pair<Vote, const char*> kWishes[] = {
-    {Vote::kSkipUpdate, "skip_update"}, {Vote::kEvaluate, "evaluate"}, {Vote::kStop, "stop"}};
+constexpr std::pair<Vote, const char*> kWishes[] = {{Vote::kSkipUpdate, "skip_update"},
+                                                    {Vote::kEvaluate, "evaluate"},
+                                                    {Vote::kCheckpoint, "checkpoint"},
+                                                    {Vote::kStop, "stop"}};
 
 std::string eval_data(size_t i) {
   return state_path(kEvalData, std::to_string(i));
@@ -118,14 +120,27 @@ void Trainer::snapshot(StateTree& tree) {
 }
 
 void Trainer::load(const StateTree& tree) {
+  load_own(tree);
+  finish_load();
+}
+
+void Trainer::finish_load() {
+  parts_.flow.publish();
+  parts_.sinks.resume(state_.step, records_of_step_);
+}
+
+// What a rank does alone: another may find that its part is damaged.
+void Trainer::load_own(const StateTree& tree) {
   if (const uint32_t version = tree.version(""); version != kRunStateVersion) {
     throw Error("state.bad_version",
                 "the saved state of the run has version " + std::to_string(version) +
                     ", this host knows " + std::to_string(kRunStateVersion) +
                     "; go on with the release that saved it");
   }
+  if (parts_.best != nullptr) {
+    parts_.best->load(tree, kBest);
+  }
   parts_.parameters.load(tree, kParameters);
-  parts_.flow.publish();
   parts_.optimizer.load(tree, kOptimizer);
   if (parts_.loss_scale != nullptr) {
     parts_.loss_scale->load(tree, kLossScale);
@@ -139,9 +154,6 @@ void Trainer::load(const StateTree& tree) {
   parts_.metric_set.load(tree, kMetrics);
   parts_.metrics.load(tree, kFigures);
   guard_.load(tree, kGuard);
-  if (parts_.best != nullptr) {
-    parts_.best->load(tree, kBest);
-  }
   for (size_t i = 0; i < parts_.eval_sets.size(); ++i) {
     if (has_paired_windows(parts_.eval_sets[i])) {
       parts_.eval_sets[i].data->load(tree, eval_data(i));
@@ -176,6 +188,7 @@ void Trainer::snapshot_loop(StateTree& tree) const {
   put("epoch_step", epoch_step_);
   put("steps_in_window", steps_in_window_);
   put("logged_step", logged_step_);
+  put("records_of_step", parts_.sinks.num_of_step(state_.step));  // rank 0's, which has the sinks
   put("logged_samples", logged_samples_);
   put("logged_tokens", logged_tokens_);
   put("has_loss_to_log", has_loss_to_log_ ? 1 : 0);
@@ -225,9 +238,11 @@ void Trainer::load_loop(const StateTree& tree) {
             .samples = get("samples"),
             .tokens = get("tokens")};
   first_step_ = state_.step;
+  records_of_step_ = get_count("records_of_step");
   if (has("seconds")) {
     const std::chrono::duration<double> before(tree.get_double(state_path(kRun, "seconds")));
-    start_ -= std::chrono::duration_cast<std::chrono::steady_clock::duration>(before);
+    start_ = std::chrono::steady_clock::now() -
+             std::chrono::duration_cast<std::chrono::steady_clock::duration>(before);
   }
   epoch_step_ = get_count("epoch_step");
   steps_in_window_ = get("steps_in_window");

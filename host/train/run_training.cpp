@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run_training.hpp"
 
+#include "host/checkpoint/local_storage.hpp"
 #include "host/checkpoint/run_lock.hpp"
 #include "host/data/stream_plan.hpp"
 #include "host/device/block_cache.hpp"
@@ -20,13 +21,17 @@
 #include "host/log/log.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/metrics/run_folder.hpp"
+#include "host/plugin/content_hash.hpp"
 #include "host/plugin/crash_report.hpp"
 #include "host/plugin/model_proxy.hpp"
+#include "host/plugin/plugin_loader.hpp"
 #include "host/plugin/watchdog.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/tensor/tensor_service.hpp"
 #include "host/train/best_state.hpp"
+#include "host/train/checkpoint_storage.hpp"
+#include "host/train/checkpointing.hpp"
 #include "host/train/component_factory.hpp"
 #include "host/train/optimizer_groups.hpp"
 #include "host/train/plugin_waits.hpp"
@@ -40,6 +45,7 @@
 #include "host/train/run_failure.hpp"
 #include "host/train/run_report.hpp"
 #include "host/train/same_data.hpp"
+#include "host/train/saved_states.hpp"
 #include "host/train/stuck_run.hpp"
 #include "host/train/table_files.hpp"
 #include "host/train/table_rows.hpp"
@@ -53,6 +59,7 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -374,15 +381,105 @@ class Run {
     lock_ = RunLock::take(path, request_.ranks.restart > 0 ? kToEnd : std::chrono::seconds(0));
   }
 
+  // Where the checkpoints of the run in this folder are kept.
+  BundleStorage& storage_at(const std::string& run_dir) {
+    if (storage_ == nullptr || storage_of_ != run_dir) {
+      storage_ = make_checkpoint_storage(
+          factory_,
+          recipe_.checkpoint.has_value() ? recipe_.checkpoint->storage : std::nullopt,
+          run_dir,
+          "checkpoints");
+      storage_of_ = run_dir;
+    }
+    return *storage_;
+  }
+
+  // On rank 0: the folder, and which of its checkpoints the run may go on from.
   RunFolder make_folder() {
     const auto claim = [this](const std::string& path) { claim_folder(path); };
     const std::string earlier = earlier_folder();
+    const bool is_auto = request_.resume.from == ResumeFrom::kAuto;
+    std::string path = earlier.empty() ? request_.run_dir : earlier;
+    if (path.empty() && is_auto) {
+      path = newest_run_with_checkpoints(recipe_.name);
+      if (path.empty()) {
+        log_info("no run of the name " + recipe_.name + " has a checkpoint: the run begins anew");
+      }
+    }
+    if (!path.empty() && (is_auto || !earlier.empty()) && !storage_at(path).list().empty()) {
+      // In the storage of a plugin there may be those of a run that was elsewhere.
+      std::error_code ignored;
+      const bool is_here = std::filesystem::exists(path + "/recipe.json", ignored);
+      std::optional<RunFolder> folder;
+      if (is_here) {
+        claim_folder(path);
+        folder = RunFolder::resume(path);
+      } else {
+        folder = RunFolder::create(path, recipe_.name, claim);
+      }
+      to_try_ = storage_at(path).list();
+      std::ranges::reverse(to_try_);
+      return *folder;
+    }
     if (!earlier.empty()) {
       if (const auto folder = RunFolder::reopen(earlier, claim)) {
         return *folder;
       }
     }
     return RunFolder::create(request_.run_dir, recipe_.name, claim);
+  }
+
+  // The storage of a checkpoint that was named, and its name in it: that of "runs/a/checkpoints/b"
+  // is "b"; of a run's folder it is the newest.
+  std::shared_ptr<BundleStorage> storage_of(const std::string& path, std::string& bundle) const {
+    namespace fs = std::filesystem;
+    fs::path full = fs::absolute(path).lexically_normal();
+    if (!full.has_filename()) {
+      full = full.parent_path();
+    }
+    std::error_code ignored;
+    for (const fs::path& folder : {full / "checkpoints", full}) {
+      auto storage = std::make_shared<LocalStorage>(folder.string());
+      if (const auto names = storage->list(); !names.empty()) {
+        bundle = names.back();
+        return storage;
+      }
+    }
+    bundle = full.filename().string();
+    return std::make_shared<LocalStorage>(full.parent_path().string());
+  }
+
+  // What the run goes on from, if anything. Every rank.
+  void find_saved(const RunFolder& folder) {
+    if (request_.resume.from == ResumeFrom::kPath) {
+      std::string bundle;
+      auto storage = storage_of(request_.resume.path, bundle);
+      saved_.emplace(std::move(storage), world_->control(), std::vector<std::string>{bundle});
+      return;
+    }
+    storage_at(folder.path());
+    saved_.emplace(storage_, world_->control(), to_try_);
+    if (saved_->is_empty()) {
+      saved_.reset();
+    }
+  }
+
+  CheckpointFacts checkpoint_facts() const {
+    CheckpointFacts facts;
+    facts.run = recipe_.name;
+    facts.kind = "full";
+    facts.tenon = kVersion;
+    facts.torch = kTorchVersion;
+    facts.machine = describe_cpu();
+    facts.compute_threads = recipe_.compute_threads;
+    facts.precision = recipe_.train.precision;
+    facts.device = describe_device(device_);
+    for (const LoadedPlugin* plugin : loaded_plugins()) {
+      const PluginContext& context = plugin->host.context();
+      facts.plugins.push_back(
+          {context.id, context.version, content_hash(context.file).value_or("")});
+    }
+    return facts;
   }
 
   // Rank 0 makes and names it, the others keep their logs in it.
@@ -648,6 +745,22 @@ class Run {
   }
 
   Outcome run_loop(const RunFolder& folder, Progress& progress) {
+    find_saved(folder);
+    std::optional<Checkpointing> checkpoints;
+    if (recipe_.checkpoint.has_value()) {
+      storage_at(folder.path());
+      const WriterPlace place = {.rank = mesh_.rank(),
+                                 .world_size = mesh_.world_size(),
+                                 .replica = mesh_.coordinate(MeshDim::kReplicate),
+                                 .num_replicas = mesh_.size(MeshDim::kReplicate)};
+      checkpoints.emplace(*recipe_.checkpoint,
+                          storage_,
+                          world_->control(),
+                          place,
+                          checkpoint_facts(),
+                          frozen_recipe(recipe_),
+                          train_set_->source().info().has_windows);
+    }
     RankGroups rank_groups(*world_, mesh_, device_.torch, !table_plan_.tables.empty());
     ParameterLayout layout;
     layout.dtype = precision_.stored;
@@ -747,7 +860,9 @@ class Run {
         .test_sets = evaluated(test_sets_, recipe_.data.test, std::nullopt),
         .components = &factory_.states(),
         .start_from = request_.start_from,
+        .saved = saved_.has_value() ? &*saved_ : nullptr,
         .at_rest = request_.at_rest,
+        .checkpoints = checkpoints.has_value() ? &*checkpoints : nullptr,
         .best = best.has_value() ? &*best : nullptr,
         .is_eval_only = request_.is_eval_only,
         .gpu = device_.gpu.get(),
@@ -827,6 +942,10 @@ class Run {
   std::vector<OptimizedPartition> partitions_;
   LoopPlan plan_;
   std::vector<ReportedComponent> report_components_;
+  std::vector<std::string> to_try_;  // on rank 0: checkpoints of the run's folder, the newest first
+  std::shared_ptr<BundleStorage> storage_;
+  std::string storage_of_;  // the run folder that it is of
+  std::optional<SavedStates> saved_;
 };
 
 }  // namespace

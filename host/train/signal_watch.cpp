@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/signal_watch.hpp"
 
+#include <atomic>
+
 namespace tenon {
 namespace {
 
 // A handler has no arguments but the number: this is where it leaves word.
 volatile std::sig_atomic_t first_signal = 0;
 volatile std::sig_atomic_t second_ends = 1;
+std::atomic<bool> is_save_asked = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
 
 void on_signal(int signal) {
   if (first_signal != 0 && second_ends == 0) {
@@ -18,6 +22,10 @@ void on_signal(int signal) {
     return;
   }
   first_signal = signal;
+}
+
+void on_save_signal(int /*signal*/) {
+  is_save_asked = true;
 }
 
 }  // namespace
@@ -32,9 +40,13 @@ SignalWatch::SignalWatch(Second second) {
   action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, &old_term_);
   sigaction(SIGINT, &action, &old_int_);
+  is_save_asked = false;
+  action.sa_handler = &on_save_signal;
+  sigaction(SIGUSR1, &action, &old_usr1_);
 }
 
 SignalWatch::~SignalWatch() {
+  sigaction(SIGUSR1, &old_usr1_, nullptr);
   if (first_signal != 0 && second_ends == 0) {  // it may come while the run is being closed
     std::signal(SIGTERM, SIG_IGN);
     std::signal(SIGINT, SIG_IGN);
@@ -42,6 +54,10 @@ SignalWatch::~SignalWatch() {
   }
   sigaction(SIGTERM, &old_term_, nullptr);
   sigaction(SIGINT, &old_int_, nullptr);
+}
+
+bool SignalWatch::take_save_request() const {
+  return is_save_asked.exchange(false);
 }
 
 int SignalWatch::received() const {

@@ -170,6 +170,13 @@ Outcome Trainer::run() {
     hooks_.close_spans();
     parts_.profile->finish_run(state_.step);
   }
+  if (parts_.checkpoints != nullptr) {
+    if (failure.has_value() && is_alone()) {  // what was begun is sound
+      parts_.checkpoints->saver().finish();
+      tell_saves();
+    }
+    outcome_.saves = parts_.checkpoints->count();
+  }
   outcome_.state = state_;
   outcome_.windows.skipped += static_cast<uint64_t>(parts_.train_data.num_skipped());
   outcome_.windows.repeated += static_cast<uint64_t>(parts_.train_data.num_repeated());
@@ -206,8 +213,13 @@ void Trainer::train() {
   start_ = std::chrono::steady_clock::now();
   logged_at_ = start_;
   settle_wishes();
+  const bool is_loaded = parts_.start_from != nullptr || parts_.saved != nullptr;
   if (parts_.start_from != nullptr) {
     load(*parts_.start_from);
+  } else if (parts_.saved != nullptr) {
+    load_saved();
+  }
+  if (is_loaded) {
     fire(TENON_EVENT_AFTER_LOAD);
     settle_wishes();
   }
@@ -227,6 +239,9 @@ void Trainer::train() {
   if (parts_.train_data.source().info().has_windows) {
     fire(TENON_EVENT_WINDOW_MODE);
   }
+  if (!is_loaded) {
+    rest(RestPoint::kStart);
+  }
   while (!is_over()) {
     run_epoch();
   }
@@ -236,6 +251,10 @@ void Trainer::train() {
       throw Error(*guard_.failure());
     }
   }
+  // Before what may take long: whoever ends the run there loses nothing.
+  finish_saves(is_cut_by_signal_ && parts_.checkpoints != nullptr
+                   ? std::optional(parts_.checkpoints->recipe().grace_seconds)
+                   : std::nullopt);
   if (outcome_.code == ExitCode::kDone) {
     restore_best();
     if (eval_.at_end) {
@@ -273,6 +292,9 @@ void Trainer::run_epoch() {
       end_waiting();
     }
   }
+  if (is_over() && !is_finished) {
+    rest_at_end();  // where a hook, a signal or the clock has ended it between steps
+  }
   hooks_.event().window = 0;
   hooks_.event().window_label = "";
   parts_.train_data.close_window();
@@ -295,6 +317,9 @@ void Trainer::run_epoch() {
   }
   fire(TENON_EVENT_AFTER_EPOCH);
   settle_wishes();
+  if (is_over() && is_finished) {
+    rest_at_end();
+  }
 }
 
 void Trainer::begin_epoch() {
@@ -342,6 +367,7 @@ NextWindow Trainer::open_next_windows() {
 // A signal, the kill switch or the clock came before the next window did.
 void Trainer::end_waiting() {
   if (any_rank(is_interrupted())) {
+    is_cut_by_signal_ = true;
     end_with(ExitCode::kStopped, interruption_text());
   } else {
     end_in_time();
@@ -518,6 +544,7 @@ bool Trainer::run_step() {
   if (is_due || decision.has(Vote::kEvaluate)) {
     evaluate();
   }
+  settle_save(decision);
   rest(RestPoint::kStep);
   return !decision.has(Vote::kOutOfData);
 }
@@ -684,6 +711,7 @@ void Trainer::start_agreement(const std::vector<Microbatch>& microbatches) {
     agreement_.vote(Vote::kOutOfData);
   }
   vote_on_interruption();
+  vote_on_saves();
   if (is_time_up()) {
     agreement_.vote(Vote::kTimeIsUp);
   }
@@ -1443,6 +1471,7 @@ bool Trainer::is_evaluation_cut() {
 // undone, so that a run that had reached its end is stopped early after all.
 void Trainer::cut_evaluation() {
   const std::string reason = interruption_text();
+  is_cut_by_signal_ = true;
   if (!is_over_ || outcome_.code == ExitCode::kDone) {
     is_over_ = true;
     outcome_.code = ExitCode::kStopped;
@@ -1466,6 +1495,9 @@ void Trainer::settle_wishes() {
     agreement_.vote(Vote::kSkipUpdate);  // meant for the next step
   }
   act_on(decision);
+  if (decision.has(Vote::kCheckpoint)) {
+    is_checkpoint_asked_ = true;
+  }
   if (decision.has(Vote::kEvaluate)) {
     evaluate();
   }
@@ -1519,6 +1551,7 @@ void Trainer::act_on(const Decision& decision) {
   }
   // A signal during the step's computation acts at its end where nobody else has to be asked.
   if (decision.has(Vote::kInterrupted) || (is_alone() && signal_received() != 0)) {
+    is_cut_by_signal_ = true;
     end_with(ExitCode::kStopped, interruption_text());
   }
 }
@@ -1837,10 +1870,15 @@ double Trainer::seconds_so_far() const {
 // ---- what hooks see ----
 
 void Trainer::wish(uint32_t wishes, const std::string& reason) {
-  constexpr uint32_t kGranted = TENON_WISH_SKIP_UPDATE | TENON_WISH_EVALUATE | TENON_WISH_STOP;
+  constexpr uint32_t kGranted =
+      TENON_WISH_SKIP_UPDATE | TENON_WISH_EVALUATE | TENON_WISH_STOP | TENON_WISH_CHECKPOINT;
   if ((wishes & ~kGranted) != 0) {
     throw Error("hook.bad_wish",
-                "this release has no checkpoints yet: it can skip an update, evaluate and stop");
+                "this release cannot roll back: it can skip an update, evaluate, save and stop");
+  }
+  if ((wishes & TENON_WISH_CHECKPOINT) != 0 && parts_.checkpoints == nullptr) {
+    throw Error("hook.bad_wish",
+                "the recipe does not say how the run is saved; give it a section /checkpoint");
   }
   if ((wishes & TENON_WISH_EVALUATE) != 0 && parts_.eval_sets.empty()) {
     throw Error("hook.bad_wish",
@@ -1851,6 +1889,9 @@ void Trainer::wish(uint32_t wishes, const std::string& reason) {
   }
   if ((wishes & TENON_WISH_EVALUATE) != 0) {
     agreement_.vote(Vote::kEvaluate);
+  }
+  if ((wishes & TENON_WISH_CHECKPOINT) != 0) {
+    agreement_.vote(Vote::kCheckpoint);
   }
   if ((wishes & TENON_WISH_STOP) != 0) {
     agreement_.vote(Vote::kStop);

@@ -24,12 +24,14 @@
 #include "host/plugin/lr_scheduler_proxy.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/best_state.hpp"
+#include "host/train/checkpointing.hpp"
 #include "host/train/loss_set.hpp"
 #include "host/train/metric_set.hpp"
 #include "host/train/non_finite_origin.hpp"
 #include "host/train/outcome.hpp"
 #include "host/train/published_state.hpp"
 #include "host/train/same_data.hpp"
+#include "host/train/saved_states.hpp"
 #include "host/train/signal_watch.hpp"
 #include "host/train/step_profile.hpp"
 #include "host/train/update_guard.hpp"
@@ -89,11 +91,14 @@ struct TrainerParts {
   Stateful* components = nullptr;  // null where none has a state
   // Of a run like this one, at rest: gone on from, in place of starting anew. Null: none.
   const StateTree* start_from = nullptr;
+  // The same on disks, tried one after the other.
+  SavedStates* saved = nullptr;
   // Is called wherever the run is at rest, so that its state can be taken.
   std::function<void(RestPoint point, Trainer& trainer)> at_rest;
-  BestState* best = nullptr;  // null where the best evaluation's parameters are not kept
-  bool is_eval_only = false;  // evaluate in place of training
-  Gpu* gpu = nullptr;         // null where the run is on the CPU
+  Checkpointing* checkpoints = nullptr;  // null where nothing is saved
+  BestState* best = nullptr;             // null where the best evaluation's parameters are not kept
+  bool is_eval_only = false;             // evaluate in place of training
+  Gpu* gpu = nullptr;                    // null where the run is on the CPU
   MetricBook& metrics;
   SinkList& sinks;
   Progress& progress;
@@ -113,6 +118,7 @@ struct TrainerParts {
 
 // Where a run is at rest: nothing is half done, and its state can be taken.
 enum class RestPoint {
+  kStart,   // before the first epoch: all is initialised, nothing is trained
   kStep,    // at a step's end, its evaluation included
   kWindow,  // at a window's end, before after_window
   kEpoch,   // at an epoch's end, before after_epoch
@@ -134,13 +140,21 @@ class Trainer final : private RunView {
  private:
   struct Microbatch;
   void load(const StateTree& tree);
+  void load_saved();
+  void load_own(const StateTree& tree);
+  void finish_load();
   void snapshot_loop(StateTree& tree) const;
   void load_loop(const StateTree& tree);
-  void rest(RestPoint point) {
-    if (parts_.at_rest != nullptr) {
-      parts_.at_rest(point, *this);
-    }
-  }
+  void rest(RestPoint point);
+  void rest_at_end();
+  void save_where_due(RestPoint point);
+  void save_checkpoint(RestPoint point);
+  void vote_on_saves();
+  void settle_save(const Decision& decision);
+  void tell_saves();
+  // Errors  checkpoint.failed where the recipe stops a run for it
+  void finish_saves(std::optional<double> limit_seconds);
+  [[noreturn]] void stop_for_failed_save();
 
   // The loop, outermost first.
   void train();
@@ -289,14 +303,17 @@ class Trainer final : private RunView {
   bool has_state_buffers_ = false;
 
   RunState state_;
-  int64_t steps_in_window_ = 0;  // begun
-  uint64_t first_step_ = 0;      // the last step before this process
-  uint64_t epoch_step_ = 0;      // the last step before this epoch
-  std::string window_label_;     // of the window that is trained on
+  int64_t steps_in_window_ = 0;   // begun
+  uint64_t records_of_step_ = 0;  // as it was loaded
+  uint64_t first_step_ = 0;       // the last step before this process
+  uint64_t epoch_step_ = 0;       // the last step before this epoch
+  std::string window_label_;      // of the window that is trained on
   // What was loaded and is gone on with: an epoch, a window, wishes that act in the next step.
   bool goes_on_with_epoch_ = false;
   bool goes_on_with_window_ = false;
   Decision loaded_wishes_;
+  bool is_checkpoint_asked_ = false;  // by a hook, a signal or the clock, for the next rest
+  bool is_cut_by_signal_ = false;     // what has ended the run, or the kill switch
   bool is_over_ = false;
   Outcome outcome_;
   std::string stop_reason_;  // of the hook that wished to stop

@@ -346,7 +346,7 @@ TEST_CASE("rows of another table are refused, and nothing changes", "[embedding]
   Table other(spec);
   see(other, {9});
   CHECK_THAT(message_of([&] { other.load(state, "t"); }, "table.bad_state"),
-             contains_text("values is Float[3, 4] where Float[3, 5] belongs"));
+             contains_text("values is [3, 4] where [3, 5] belongs"));
   CHECK(other.ids() == std::vector<int64_t>{9});
   spec = small_table();
   spec.slots = {{.name = "sum"}};

@@ -56,7 +56,7 @@ TEST_CASE("entries that break the rules of a state tree are refused", "[tensor]"
   for (const char* const name : {"", "/", "a/", "/a", "a//b"}) {
     CHECK(id_of([&] { tree.put_int(name, 1); }) == "state.bad_entry");
   }
-  CHECK(id_of([&] { tree.put_int("b", 1, 3); }) == "state.bad_entry");
+  CHECK(id_of([&] { tree.put_int("b", 1, 4); }) == "state.bad_entry");
   tree.put_bytes("full", std::string(kMaxStateBytes, 'x'));
   CHECK(id_of([&] { tree.put_bytes("b", std::string(kMaxStateBytes + 1, 'x')); }) ==
         "state.bad_entry");

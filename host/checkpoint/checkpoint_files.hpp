@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The names of a checkpoint's files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tenon {
+
+inline constexpr char kIndexFile[] = "index.json";
+inline constexpr char kRecipeFile[] = "recipe.json";
+inline constexpr char kSumsFile[] = "SUMS.xxh128";  // of the two above
+
+// "rank-0-of-2.safetensors"
+inline std::string rank_file_name(uint32_t rank, uint32_t world_size) {
+  return "rank-" + std::to_string(rank) + "-of-" + std::to_string(world_size) + ".safetensors";
+}
+
+}  // namespace tenon

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/checkpoint/checkpoint_index.hpp"
+
+#include "host/checkpoint/checksum.hpp"
+#include "host/checkpoint/safetensors.hpp"
+#include "host/error/error.hpp"
+#include "host/tensor/state_tree.hpp"
+
+#include <c10/core/ScalarType.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kFormat[] = "tenon.checkpoint";
+
+constexpr std::pair<uint32_t, const char*> kScopes[] = {{TENON_STATE_REPLICATED, "replicated"},
+                                                        {TENON_STATE_PER_SHARD, "per_shard"},
+                                                        {TENON_STATE_PER_RANK, "per_rank"},
+                                                        {kStateByRow, "by_row"}};
+
+// What is wrong with a text; who knows where it is from adds that.
+struct BadIndex {
+  std::string why;
+};
+
+const char* scope_name(uint32_t scope) {
+  for (const auto& [value, name] : kScopes) {
+    if (value == scope) {
+      return name;
+    }
+  }
+  throw Error("state.bad_entry", "scope " + std::to_string(scope) + " is not known");
+}
+
+uint32_t scope_of(const std::string& name) {
+  for (const auto& [value, known] : kScopes) {
+    if (known == name) {
+      return value;
+    }
+  }
+  throw BadIndex{"'" + name + "' is no scope"};
+}
+
+// Exact, also for what JSON has no numbers for: "0x1.8p+1", "-inf", "nan:7ff8000000000000".
+std::string double_text(double value) {
+  char text[48];
+  if (std::isnan(value)) {
+    return "nan:" + xxh3_text(std::bit_cast<uint64_t>(value));
+  }
+  std::snprintf(text, sizeof(text), "%a", value);
+  return text;
+}
+
+double double_of(const std::string& text) {
+  if (text.starts_with("nan:")) {
+    return std::bit_cast<double>(
+        static_cast<uint64_t>(std::strtoull(text.c_str() + 4, nullptr, 16)));
+  }
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') {
+    throw BadIndex{"'" + text + "' is no number"};
+  }
+  return value;
+}
+
+json to_json(const StoredTensor& tensor) {
+  json pieces = json::array();
+  for (const StoredPiece& piece : tensor.pieces) {
+    pieces.push_back({{"file", piece.file},
+                      {"begin", piece.begin},
+                      {"end", piece.end},
+                      {"first", piece.first},
+                      {"numel", piece.numel},
+                      {"xxh3", xxh3_text(piece.xxh3)}});
+  }
+  json result = {{"dtype", tensor.dtype},
+                 {"shape", tensor.shape},
+                 {"scope", scope_name(tensor.scope)},
+                 {"pieces", std::move(pieces)}};
+  if (tensor.is_bytes) {
+    result["is_bytes"] = true;
+  }
+  return result;
+}
+
+StoredTensor tensor_of(const json& value) {
+  StoredTensor tensor{.dtype = value.at("dtype").get<std::string>(),
+                      .shape = value.at("shape").get<std::vector<int64_t>>(),
+                      .scope = scope_of(value.at("scope").get<std::string>()),
+                      .is_bytes = value.value("is_bytes", false),
+                      .pieces = {}};
+  for (const json& piece : value.at("pieces")) {
+    const auto sum = piece.at("xxh3").get<std::string>();
+    char* end = nullptr;
+    tensor.pieces.push_back({.file = piece.at("file").get<std::string>(),
+                             .begin = piece.at("begin").get<uint64_t>(),
+                             .end = piece.at("end").get<uint64_t>(),
+                             .first = piece.at("first").get<int64_t>(),
+                             .numel = piece.at("numel").get<int64_t>(),
+                             .xxh3 = std::strtoull(sum.c_str(), &end, 16)});
+    if (sum.size() != 16 || *end != '\0') {
+      throw BadIndex{"'" + sum + "' is no checksum"};
+    }
+  }
+  return tensor;
+}
+
+json to_json(const StoredEntries& entries) {
+  json tensors = json::object();
+  for (const auto& [name, tensor] : entries.tensors) {
+    tensors[name] = to_json(tensor);
+  }
+  json numbers = json::object();
+  for (const auto& [name, number] : entries.numbers) {
+    json& entry = numbers[name];
+    entry["scope"] = scope_name(number.scope);
+    if (const auto* const value = std::get_if<int64_t>(&number.value)) {
+      entry["int"] = *value;
+    } else {
+      entry["double"] = double_text(std::get<double>(number.value));
+    }
+  }
+  return {{"tensors", std::move(tensors)}, {"numbers", std::move(numbers)}};
+}
+
+StoredEntries entries_of(const json& value) {
+  StoredEntries entries;
+  for (const auto& [name, tensor] : value.at("tensors").items()) {
+    entries.tensors[name] = tensor_of(tensor);
+  }
+  for (const auto& [name, number] : value.at("numbers").items()) {
+    StoredNumber& entry = entries.numbers[name];
+    entry.scope = scope_of(number.at("scope").get<std::string>());
+    if (number.contains("int")) {
+      entry.value = number["int"].get<int64_t>();
+    } else {
+      entry.value = double_of(number.at("double").get<std::string>());
+    }
+  }
+  return entries;
+}
+
+json to_json(const std::vector<StoredFile>& files) {
+  json result = json::array();
+  for (const StoredFile& file : files) {
+    result.push_back({{"name", file.name}, {"bytes", file.bytes}});
+  }
+  return result;
+}
+
+std::vector<StoredFile> files_of(const json& value) {
+  std::vector<StoredFile> files;
+  for (const json& file : value) {
+    files.push_back({file.at("name").get<std::string>(), file.at("bytes").get<uint64_t>()});
+  }
+  return files;
+}
+
+json to_json(const CheckpointFacts& facts) {
+  json plugins = json::array();
+  for (const StoredPlugin& plugin : facts.plugins) {
+    plugins.push_back({{"id", plugin.id}, {"version", plugin.version}, {"hash", plugin.hash}});
+  }
+  json figures = json::object();
+  for (const auto& [name, value] : facts.figures) {
+    figures[name] = double_text(value);
+  }
+  return {{"run", facts.run},
+          {"kind", facts.kind},
+          {"tenon", facts.tenon},
+          {"torch", facts.torch},
+          {"machine", facts.machine},
+          {"compute_threads", facts.compute_threads},
+          {"precision", facts.precision},
+          {"device", facts.device},
+          {"step", facts.step},
+          {"updates", facts.updates},
+          {"epochs", facts.epochs},
+          {"windows", facts.windows},
+          {"samples", facts.samples},
+          {"tokens", facts.tokens},
+          {"at", facts.at},
+          {"time", facts.time},
+          {"evaluated_step",
+           facts.evaluated_step.has_value() ? json(*facts.evaluated_step) : json(nullptr)},
+          {"figures", std::move(figures)},
+          {"plugins", std::move(plugins)}};
+}
+
+CheckpointFacts facts_of(const json& value) {
+  CheckpointFacts facts;
+  value.at("run").get_to(facts.run);
+  value.at("kind").get_to(facts.kind);
+  value.at("tenon").get_to(facts.tenon);
+  value.at("torch").get_to(facts.torch);
+  value.at("machine").get_to(facts.machine);
+  value.at("compute_threads").get_to(facts.compute_threads);
+  value.at("precision").get_to(facts.precision);
+  value.at("device").get_to(facts.device);
+  value.at("step").get_to(facts.step);
+  value.at("updates").get_to(facts.updates);
+  value.at("epochs").get_to(facts.epochs);
+  value.at("windows").get_to(facts.windows);
+  value.at("samples").get_to(facts.samples);
+  value.at("tokens").get_to(facts.tokens);
+  value.at("at").get_to(facts.at);
+  value.at("time").get_to(facts.time);
+  if (const json& step = value.at("evaluated_step"); !step.is_null()) {
+    facts.evaluated_step = step.get<uint64_t>();
+  }
+  for (const auto& [name, figure] : value.at("figures").items()) {
+    facts.figures[name] = double_of(figure.get<std::string>());
+  }
+  for (const json& plugin : value.at("plugins")) {
+    facts.plugins.push_back({plugin.at("id").get<std::string>(),
+                             plugin.at("version").get<std::string>(),
+                             plugin.at("hash").get<std::string>()});
+  }
+  return facts;
+}
+
+// "" where its pieces cover the tensor once, in order, within the files.
+std::string why_not_whole(const StoredTensor& tensor, const std::vector<StoredFile>& files) {
+  const auto dtype = scalar_type_of_safetensors(tensor.dtype);
+  if (!dtype.has_value()) {
+    return "is of the unknown type '" + tensor.dtype + "'";
+  }
+  int64_t numel = 1;
+  for (const int64_t size : tensor.shape) {
+    if (size < 0) {
+      return "has a negative size";
+    }
+    numel *= size;
+  }
+  int64_t at = 0;
+  for (const StoredPiece& piece : tensor.pieces) {
+    if (piece.first != at) {
+      return (piece.first > at ? "lacks its elements from " : "has twice its elements from ") +
+             std::to_string(std::min(at, piece.first)) + " on";
+    }
+    if (piece.numel < 0 || piece.end < piece.begin ||
+        piece.end - piece.begin != static_cast<uint64_t>(piece.numel) * c10::elementSize(*dtype)) {
+      return "has a piece whose place does not fit";
+    }
+    const auto file = std::ranges::find(files, piece.file, &StoredFile::name);
+    if (file == files.end() || piece.end > file->bytes) {
+      return "has a piece that lies in no file of the checkpoint";
+    }
+    at += piece.numel;
+  }
+  return at == numel ? "" : "lacks its elements from " + std::to_string(at) + " on";
+}
+
+// The first entry that is not whole, and why; "" where all are.
+std::string why_not_whole(const CheckpointIndex& index) {
+  const auto look = [&](const StoredEntries& entries) -> std::string {
+    for (const auto& [name, tensor] : entries.tensors) {
+      if (const std::string why = why_not_whole(tensor, index.files); !why.empty()) {
+        return "'" + name + "' " + why;
+      }
+    }
+    return "";
+  };
+  std::string why = look(index.shared);
+  for (size_t rank = 0; rank < index.by_rank.size() && why.empty(); ++rank) {
+    why = look(index.by_rank[rank]);
+  }
+  return why;
+}
+
+}  // namespace
+
+uint64_t CheckpointIndex::tensor_bytes() const {
+  uint64_t bytes = 0;
+  const auto add = [&bytes](const StoredEntries& entries) {
+    for (const auto& [name, tensor] : entries.tensors) {
+      for (const StoredPiece& piece : tensor.pieces) {
+        bytes += piece.end - piece.begin;
+      }
+    }
+  };
+  add(shared);
+  for (const StoredEntries& entries : by_rank) {
+    add(entries);
+  }
+  return bytes;
+}
+
+std::string share_text(const RankShare& share) {
+  return json({{"files", to_json(share.files)},
+               {"versions", share.versions},
+               {"shared", to_json(share.shared)},
+               {"own", to_json(share.own)}})
+      .dump();
+}
+
+RankShare share_of(const std::string& text) {
+  try {
+    const json value = json::parse(text);
+    return {.files = files_of(value.at("files")),
+            .versions = value.at("versions").get<std::map<std::string, uint32_t>>(),
+            .shared = entries_of(value.at("shared")),
+            .own = entries_of(value.at("own"))};
+  } catch (const json::exception& error) {
+    throw Error("checkpoint.damaged",
+                std::string("what a rank says of its share cannot be read: ") + error.what());
+  } catch (const BadIndex& error) {
+    throw Error("checkpoint.damaged", "what a rank says of its share cannot be read: " + error.why);
+  }
+}
+
+CheckpointIndex merged(CheckpointFacts facts, std::vector<RankShare> shares) {
+  CheckpointIndex index;
+  index.facts = std::move(facts);
+  for (RankShare& share : shares) {
+    index.files.insert(index.files.end(), share.files.begin(), share.files.end());
+    index.versions.merge(share.versions);
+    index.shared.numbers.merge(share.shared.numbers);
+    for (auto& [name, tensor] : share.shared.tensors) {
+      auto [place, is_new] = index.shared.tensors.try_emplace(name, tensor);
+      if (is_new) {
+        continue;
+      }
+      StoredTensor& have = place->second;
+      if (have.dtype != tensor.dtype || have.shape != tensor.shape || have.scope != tensor.scope) {
+        throw Error("checkpoint.incomplete",
+                    "ranks have written '" + name + "' with other shapes or types");
+      }
+      have.pieces.insert(have.pieces.end(), tensor.pieces.begin(), tensor.pieces.end());
+    }
+    index.by_rank.push_back(std::move(share.own));
+  }
+  for (auto& [name, tensor] : index.shared.tensors) {
+    std::ranges::sort(tensor.pieces, {}, &StoredPiece::first);
+  }
+  if (const std::string why = why_not_whole(index); !why.empty()) {
+    throw Error("checkpoint.incomplete", "the ranks' shares are no whole checkpoint: " + why);
+  }
+  return index;
+}
+
+std::string index_text(const CheckpointIndex& index) {
+  json by_rank = json::array();
+  for (const StoredEntries& entries : index.by_rank) {
+    by_rank.push_back(to_json(entries));
+  }
+  nlohmann::ordered_json result;
+  result["format"] = kFormat;
+  result["version"] = kCheckpointVersion;
+  result["facts"] = to_json(index.facts);
+  result["files"] = to_json(index.files);
+  result["versions"] = index.versions;
+  result["shared"] = to_json(index.shared);
+  result["by_rank"] = std::move(by_rank);
+  return result.dump(1) + "\n";
+}
+
+CheckpointIndex index_of(const std::string& text, const std::string& address) {
+  const auto damaged = [&](const std::string& why) {
+    return Error("checkpoint.damaged", address + ": index.json is damaged: " + why);
+  };
+  CheckpointIndex index;
+  try {
+    const json value = json::parse(text);
+    if (value.value("format", "") != kFormat) {
+      throw Error("checkpoint.foreign",
+                  address + " is no checkpoint: index.json is of another program");
+    }
+    if (const auto version = value.at("version").get<int64_t>(); version != kCheckpointVersion) {
+      throw Error("checkpoint.too_new",
+                  address + " has format " + std::to_string(version) + ", and this host knows " +
+                      std::to_string(kCheckpointVersion) +
+                      "; read it with the release that wrote it");
+    }
+    index.facts = facts_of(value.at("facts"));
+    index.files = files_of(value.at("files"));
+    value.at("versions").get_to(index.versions);
+    index.shared = entries_of(value.at("shared"));
+    for (const json& entries : value.at("by_rank")) {
+      index.by_rank.push_back(entries_of(entries));
+    }
+  } catch (const json::exception& error) {
+    throw damaged(error.what());
+  } catch (const BadIndex& error) {
+    throw damaged(error.why);
+  }
+  if (const std::string why = why_not_whole(index); !why.empty()) {
+    throw damaged(why);
+  }
+  return index;
+}
+
+}  // namespace tenon

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/checkpoint/checkpoint_reader.hpp"
+
+#include "host/checkpoint/checkpoint_files.hpp"
+#include "host/checkpoint/checksum.hpp"
+#include "host/checkpoint/safetensors.hpp"
+#include "host/error/error.hpp"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <mutex>
+#include <span>
+#include <sstream>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// What is read and summed up at once: what was read is still in the cache when it is summed up.
+constexpr uint64_t kChunk = uint64_t{1} << 20;
+
+struct Place {
+  std::shared_ptr<BundleStorage> storage;
+  std::string bundle;
+};
+
+// A tensor of a checkpoint. What is read of a piece is summed up on the way, from its beginning to
+// its end. Who begins in the middle of one has the whole piece looked at first.
+class StoredSource final : public TensorSource {
+ public:
+  StoredSource(Place place, std::string name, at::ScalarType dtype, const StoredTensor& tensor)
+      : TensorSource(dtype, tensor.shape),
+        place_(std::move(place)),
+        name_(std::move(name)),
+        pieces_(tensor.pieces),
+        progress_(tensor.pieces.size()) {}
+
+  void read(int64_t first, const at::Tensor& out) const override {
+    const uint64_t element = c10::elementSize(dtype());
+    auto* const bytes = static_cast<std::byte*>(out.mutable_data_ptr());
+    const int64_t last = first + out.numel();
+    auto piece = std::ranges::upper_bound(pieces_, first, {}, &StoredPiece::first);
+    size_t i = static_cast<size_t>(piece - pieces_.begin()) - 1;
+    for (int64_t at = first; at < last; ++i) {
+      const StoredPiece& from = pieces_.at(i);
+      const int64_t end = std::min(last, from.first + from.numel);
+      if (end > at) {
+        read_piece(i,
+                   from.begin + static_cast<uint64_t>(at - from.first) * element,
+                   {bytes + static_cast<uint64_t>(at - first) * element,
+                    static_cast<uint64_t>(end - at) * element});
+        at = end;
+      }
+    }
+  }
+
+  void verify() const {
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      const std::lock_guard lock(mutex_);
+      look_at_whole(i);
+    }
+  }
+
+ private:
+  // How much of a piece was summed up, from its beginning on.
+  struct Progress {
+    Checksum sum;
+    uint64_t end = 0;  // in the file; 0: nothing yet
+    bool is_whole = false;
+  };
+
+  void read_piece(size_t i, uint64_t begin, std::span<std::byte> out) const {
+    const StoredPiece& piece = pieces_[i];
+    const std::lock_guard lock(mutex_);
+    Progress& progress = progress_[i];
+    const bool goes_on = begin == (progress.end == 0 ? piece.begin : progress.end);
+    if (!progress.is_whole && !goes_on) {
+      look_at_whole(i);
+    }
+    for (uint64_t at = 0; at < out.size(); at += kChunk) {
+      const auto chunk = out.subspan(at, std::min<uint64_t>(kChunk, out.size() - at));
+      place_.storage->read(place_.bundle, piece.file, begin + at, chunk);
+      if (!progress.is_whole) {
+        progress.sum.add(chunk);
+      }
+    }
+    if (!progress.is_whole) {
+      progress.end = begin + out.size();
+      if (progress.end == piece.end) {
+        conclude(i, progress);
+      }
+    }
+  }
+
+  void look_at_whole(size_t i) const {
+    const StoredPiece& piece = pieces_[i];
+    Progress progress;
+    std::vector<std::byte> buffer(std::min(kChunk, piece.end - piece.begin));
+    for (uint64_t at = piece.begin; at < piece.end; at += kChunk) {
+      const auto chunk = std::span(buffer).first(std::min(kChunk, piece.end - at));
+      place_.storage->read(place_.bundle, piece.file, at, chunk);
+      progress.sum.add(chunk);
+    }
+    conclude(i, progress);
+  }
+
+  void conclude(size_t i, Progress& progress) const {
+    const StoredPiece& piece = pieces_[i];
+    if (progress.sum.value() != piece.xxh3) {
+      throw Error("checkpoint.damaged",
+                  place_.storage->address(place_.bundle) + ": " + piece.file +
+                      " is damaged: entry '" + name_ + "', bytes " + std::to_string(piece.begin) +
+                      " to " + std::to_string(piece.end) + ", has the checksum " +
+                      xxh3_text(progress.sum.value()) + ", and was written with " +
+                      xxh3_text(piece.xxh3));
+    }
+    progress_[i].is_whole = true;
+  }
+
+  Place place_;
+  std::string name_;
+  std::vector<StoredPiece> pieces_;
+  mutable std::mutex mutex_;
+  mutable std::vector<Progress> progress_;
+};
+
+at::ScalarType dtype_of(const StoredTensor& tensor) {
+  return *scalar_type_of_safetensors(tensor.dtype);  // index_of() has looked
+}
+
+std::string read_text(BundleStorage& storage, const std::string& bundle, const std::string& file) {
+  std::string text(storage.file_size(bundle, file), '\0');
+  storage.read(bundle, file, 0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+void put_entries(const StoredEntries& entries, const Place& place, StateTree& tree) {
+  for (const auto& [name, number] : entries.numbers) {
+    if (const auto* const integer = std::get_if<int64_t>(&number.value)) {
+      tree.put_int(name, *integer, number.scope);
+    } else {
+      tree.put_double(name, std::get<double>(number.value), number.scope);
+    }
+  }
+  for (const auto& [name, tensor] : entries.tensors) {
+    auto source = std::make_shared<StoredSource>(place, name, dtype_of(tensor), tensor);
+    if (tensor.is_bytes) {
+      const at::Tensor bytes = source->whole();
+      tree.put_bytes(
+          name, {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}, tensor.scope);
+    } else {
+      tree.put_source(name, std::move(source), tensor.scope);
+    }
+  }
+}
+
+// The rows of all ranks, one after the other.
+void put_rows(const std::vector<StoredEntries>& by_rank, const Place& place, StateTree& tree) {
+  std::map<std::string, StoredTensor> whole;
+  for (const StoredEntries& entries : by_rank) {
+    for (const auto& [name, tensor] : entries.tensors) {
+      if (tensor.scope != kStateByRow) {
+        continue;
+      }
+      auto [at, is_new] = whole.try_emplace(name, tensor);
+      StoredTensor& rows = at->second;
+      if (is_new) {
+        continue;
+      }
+      int64_t before = 1;
+      for (const int64_t size : rows.shape) {
+        before *= size;
+      }
+      for (StoredPiece piece : tensor.pieces) {
+        piece.first += before;
+        rows.pieces.push_back(std::move(piece));
+      }
+      if (rows.shape.empty() || tensor.shape.size() != rows.shape.size()) {
+        throw Error("checkpoint.damaged",
+                    place.storage->address(place.bundle) + ": '" + name +
+                        "' has another number of dimensions on each rank");
+      }
+      rows.shape[0] += tensor.shape[0];
+    }
+  }
+  for (const auto& [name, tensor] : whole) {
+    tree.put_source(
+        name, std::make_shared<StoredSource>(place, name, dtype_of(tensor), tensor), kStateByRow);
+  }
+}
+
+}  // namespace
+
+CheckpointReader::CheckpointReader(std::shared_ptr<BundleStorage> storage, std::string bundle)
+    : storage_(std::move(storage)), bundle_(std::move(bundle)) {
+  const std::vector<std::string> files = storage_->list_files(bundle_);
+  for (const char* const needed : {kSumsFile, kIndexFile, kRecipeFile}) {
+    if (std::ranges::find(files, needed) == files.end()) {
+      throw Error("checkpoint.foreign",
+                  address() + " is no checkpoint, or a damaged one: it has no " + needed);
+    }
+  }
+  const std::string text = read_text(*storage_, bundle_, kIndexFile);
+  recipe_ = read_text(*storage_, bundle_, kRecipeFile);
+  std::istringstream sums(read_text(*storage_, bundle_, kSumsFile));
+  size_t num_seen = 0;
+  for (std::string sum, name; sums >> sum >> name;) {
+    const bool is_index = name == kIndexFile;
+    if (!is_index && name != kRecipeFile) {
+      continue;
+    }
+    ++num_seen;
+    if (xxh128_text(is_index ? text : recipe_) != sum) {
+      throw Error("checkpoint.damaged",
+                  address() + ": " + name + " is not what " + kSumsFile + " says it was");
+    }
+  }
+  if (num_seen != 2) {
+    throw Error("checkpoint.damaged", address() + ": " + kSumsFile + " is damaged");
+  }
+  index_ = index_of(text, address());
+  for (const StoredFile& file : index_.files) {
+    if (std::ranges::find(files, file.name) == files.end()) {
+      throw Error("checkpoint.damaged", address() + ": the file " + file.name + " is missing");
+    }
+    if (const uint64_t bytes = storage_->file_size(bundle_, file.name); bytes != file.bytes) {
+      throw Error("checkpoint.damaged",
+                  address() + ": " + file.name + " has " + std::to_string(bytes) +
+                      " bytes, and was written with " + std::to_string(file.bytes));
+    }
+  }
+}
+
+StateTree CheckpointReader::state(uint32_t rank,
+                                  uint32_t world_size,
+                                  std::vector<std::string>* dropped) const {
+  const Place place{storage_, bundle_};
+  StateTree tree;
+  for (const auto& [name, version] : index_.versions) {
+    tree.set_version(name, version);
+  }
+  put_entries(index_.shared, place, tree);
+  if (world_size == index_.by_rank.size()) {
+    put_entries(index_.by_rank.at(rank), place, tree);
+    return tree;
+  }
+  put_rows(index_.by_rank, place, tree);
+  if (dropped != nullptr && !index_.by_rank.empty()) {
+    const StoredEntries& first = index_.by_rank.front();
+    for (const auto& [name, number] : first.numbers) {
+      dropped->push_back(name);
+    }
+    for (const auto& [name, tensor] : first.tensors) {
+      if (tensor.scope == TENON_STATE_PER_RANK) {
+        dropped->push_back(name);
+      }
+    }
+  }
+  return tree;
+}
+
+void CheckpointReader::verify() const {
+  const Place place{storage_, bundle_};
+  const auto verify_all = [&](const StoredEntries& entries) {
+    for (const auto& [name, tensor] : entries.tensors) {
+      StoredSource(place, name, dtype_of(tensor), tensor).verify();
+    }
+  };
+  verify_all(index_.shared);
+  for (const StoredEntries& entries : index_.by_rank) {
+    verify_all(entries);
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/checkpoint/checkpoint_saver.hpp"
+
+#include "host/log/log.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// How often a wait looks.
+constexpr std::chrono::milliseconds kLook{2};
+
+Error as_error(const std::exception& error) {
+  if (const auto* const known = dynamic_cast<const Error*>(&error)) {
+    return *known;
+  }
+  return Error("checkpoint.failed", error.what());
+}
+
+// What a rank says of its share: "+" and the share, or "-ID" and why there is none.
+std::string failure_text(const Error& error) {
+  return "-" + error.id() + "\n" + error.message();
+}
+
+Error failure_of(const std::string& text, size_t rank, size_t num_ranks) {
+  const size_t line = text.find('\n');
+  return Error(
+      text.substr(1, line - 1),
+      (num_ranks > 1 ? "rank " + std::to_string(rank) + ": " : "") + text.substr(line + 1));
+}
+
+}  // namespace
+
+struct CheckpointSaver::Save {
+  std::string bundle;
+  StateTree tree;
+  CheckpointFacts facts;
+  std::string recipe;
+  std::string share;  // failure_text or "+..."; written by the writing thread
+  std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
+};
+
+CheckpointSaver::CheckpointSaver(std::shared_ptr<BundleStorage> storage,
+                                 Collective& collective,
+                                 WriterPlace place,
+                                 Options options)
+    : storage_(std::move(storage)),
+      collective_(collective),
+      place_(place),
+      options_(std::move(options)) {}
+
+CheckpointSaver::~CheckpointSaver() {
+  give_up_ = true;
+}
+
+template <class Do>
+void CheckpointSaver::with_retries(Do attempt) const {
+  auto pause = options_.pause;
+  for (int left = options_.retries;; --left) {
+    try {
+      attempt();
+      return;
+    } catch (const Error& error) {
+      if (left <= 0 || give_up_ || error.id() != "storage.io") {
+        throw;
+      }
+      log_warning(error.message() + "; it is tried again");
+    }
+    const auto until = std::chrono::steady_clock::now() + pause;
+    while (!give_up_ && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(kLook);
+    }
+    pause *= 2;
+  }
+}
+
+void CheckpointSaver::begin(const std::string& name,
+                            StateTree tree,
+                            CheckpointFacts facts,
+                            const std::string& frozen_recipe) {
+  finish();
+  auto save = std::make_shared<Save>();
+  save->tree = std::move(tree);
+  save->facts = std::move(facts);
+  save->recipe = frozen_recipe;
+  // Rank 0 opens the bundle before the others do, and says what it is called.
+  std::string opened;
+  if (is_first()) {
+    try {
+      with_retries([&] {
+        const std::vector<std::string> there = storage_->list();
+        opened = name;
+        for (int number = 2; std::ranges::find(there, opened) != there.end(); ++number) {
+          opened = name + "_" + std::to_string(number);
+        }
+        storage_->open(opened, /*is_first=*/true);
+      });
+      opened = "+" + opened;
+    } catch (const std::exception& error) {
+      opened = failure_text(as_error(error));
+    }
+  }
+  opened = collective_.broadcast_text(opened, 0, "name of a checkpoint");
+  save->bundle = opened.starts_with('+') ? opened.substr(1) : name;
+  if (!opened.starts_with('+')) {
+    fail(*save, failure_of(opened, 0, collective_.world_size()));
+    return;
+  }
+  save_ = save;
+  is_open_ = true;
+  is_writing_ = true;
+  thread_.push([this, save] { write(*save); });
+}
+
+void CheckpointSaver::write(Save& save) {
+  try {
+    with_retries([&] {
+      if (!is_first()) {
+        storage_->open(save.bundle, /*is_first=*/false);
+      }
+      save.share =
+          "+" + share_text(write_share(save.tree, place_, *storage_, save.bundle, give_up_));
+    });
+  } catch (const std::exception& error) {
+    save.share = failure_text(as_error(error));
+  }
+  save.tree = StateTree();
+  is_writing_ = false;
+}
+
+void CheckpointSaver::conclude() {
+  if (!is_open_) {
+    return;
+  }
+  is_open_ = false;
+  const std::shared_ptr<Save> save = save_;
+  std::vector<std::string> shares = collective_.gather_texts(save->share, "shares of a checkpoint");
+  for (size_t rank = 0; rank < shares.size(); ++rank) {
+    if (shares[rank].starts_with('-')) {
+      const Error error = failure_of(shares[rank], rank, shares.size());
+      fail(*save, error);
+      if (is_first()) {
+        thread_.push([this, save] {
+          try {
+            storage_->abort(save->bundle);
+          } catch (const std::exception& also) {
+            log_warning(also.what());
+          }
+        });
+      }
+      return;
+    }
+  }
+  if (is_first()) {
+    thread_.push(
+        [this, save, shares = std::move(shares)]() mutable { commit(*save, std::move(shares)); });
+  }
+}
+
+// On the writing thread.
+void CheckpointSaver::commit(Save& save, std::vector<std::string> shares) {
+  try {
+    std::vector<RankShare> parts;
+    parts.reserve(shares.size());
+    for (const std::string& share : shares) {
+      parts.push_back(share_of(share.substr(1)));
+    }
+    const CheckpointIndex index = merged(save.facts, std::move(parts));
+    for (const auto& [name, content] : index_files(index, save.recipe)) {
+      with_retries([&] { write_file(name, content, *storage_, save.bundle); });
+    }
+    with_retries([&] { storage_->commit(save.bundle); });
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - save.begun;
+    const std::lock_guard lock(mutex_);
+    results_.push_back({save.bundle, std::nullopt, index.tensor_bytes(), taken.count()});
+  } catch (const std::exception& error) {
+    fail(save, as_error(error));
+    try {
+      storage_->abort(save.bundle);
+    } catch (const std::exception& also) {
+      log_warning(also.what());
+    }
+    return;
+  }
+  if (options_.on_commit != nullptr) {
+    try {
+      options_.on_commit(save.bundle);
+    } catch (const std::exception& error) {
+      log_warning(error.what());
+    }
+  }
+}
+
+void CheckpointSaver::fail(const Save& save, const Error& error) {
+  const std::lock_guard lock(mutex_);
+  failure_ = error;
+  if (is_first()) {
+    results_.push_back({.bundle = save.bundle, .error = error});
+  }
+}
+
+// False where the time was up before.
+bool CheckpointSaver::wait_idle(std::optional<std::chrono::steady_clock::time_point> until) {
+  while (!thread_.is_idle()) {
+    if (until.has_value() && !give_up_ && std::chrono::steady_clock::now() > *until) {
+      return false;
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
+}
+
+std::optional<Error> CheckpointSaver::finish(std::optional<std::chrono::duration<double>> limit) {
+  std::optional<std::chrono::steady_clock::time_point> until;
+  if (limit.has_value()) {
+    until = std::chrono::steady_clock::now() +
+            std::chrono::duration_cast<std::chrono::steady_clock::duration>(*limit);
+  }
+  for (int round = 0; round < 2; ++round) {  // the shares, and the commit
+    if (!wait_idle(until)) {
+      give_up_ = true;
+      wait_idle({});
+    }
+    if (round == 0) {
+      conclude();
+    }
+  }
+  give_up_ = false;
+  std::string text;
+  {
+    const std::lock_guard lock(mutex_);
+    text = failure_.has_value() ? failure_text(*failure_) : "";
+    failure_.reset();
+  }
+  text = collective_.broadcast_text(text, 0, "end of a checkpoint");
+  return text.empty() ? std::nullopt : std::optional(failure_of(text, 0, 1));
+}
+
+std::vector<SaveResult> CheckpointSaver::take_results() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(results_, {});
+}
+
+}  // namespace tenon

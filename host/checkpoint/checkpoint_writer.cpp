@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/checkpoint/checkpoint_writer.hpp"
+
+#include "host/checkpoint/checkpoint_files.hpp"
+#include "host/checkpoint/checksum.hpp"
+#include "host/checkpoint/safetensors.hpp"
+#include "host/error/error.hpp"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <queue>
+#include <span>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// What is handed to the storage at once, and what is made of a source at once.
+constexpr size_t kChunk = size_t{8} << 20;
+
+// Gives each next piece of work to whoever has least, the first of equals.
+class EvenShares {
+ public:
+  explicit EvenShares(uint32_t num_owners) {
+    for (uint32_t owner = 0; owner < num_owners; ++owner) {
+      least_.emplace(0, owner);
+    }
+  }
+  uint32_t give(uint64_t bytes) {
+    const auto [had, owner] = least_.top();
+    least_.pop();
+    least_.emplace(had + bytes + 1, owner);
+    return owner;
+  }
+
+ private:
+  using Load = std::pair<uint64_t, uint32_t>;
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> least_;
+};
+
+// An entry that this rank writes.
+struct Written {
+  const StateEntry* entry = nullptr;
+  at::Tensor tensor;                     // where it is in memory
+  const TensorSource* source = nullptr;  // where it is not
+  bool is_bytes = false;
+  std::vector<int64_t> shape;  // of the whole
+  int64_t first = 0;
+  int64_t numel = 0;
+  SafeTensor place;  // in the file
+};
+
+Written written(const std::string& name, const StateEntry& entry) {
+  Written result;
+  result.entry = &entry;
+  if (const auto* const bytes = std::get_if<std::string>(&entry.value)) {
+    result.is_bytes = true;
+    result.tensor = at::from_blob(const_cast<char*>(bytes->data()),  // it is read alone
+                                  {static_cast<int64_t>(bytes->size())},
+                                  at::kByte);
+  } else if (const auto* const source =
+                 std::get_if<std::shared_ptr<const TensorSource>>(&entry.value)) {
+    result.source = source->get();
+  } else {
+    result.tensor = std::get<at::Tensor>(entry.value);
+  }
+  result.place.name = name;
+  result.place.dtype =
+      result.source != nullptr ? result.source->dtype() : result.tensor.scalar_type();
+  result.place.shape =
+      result.source != nullptr ? result.source->shape() : result.tensor.sizes().vec();
+  result.shape = entry.part ? entry.part->shape : result.place.shape;
+  result.first = entry.part ? entry.part->offset : 0;
+  result.numel = result.source != nullptr ? result.source->numel() : result.tensor.numel();
+  return result;
+}
+
+// Writes one tensor and returns the checksum of its bytes.
+uint64_t write_tensor(const Written& what, BundleFile& file, const std::atomic<bool>& give_up) {
+  Checksum sum;
+  const auto put = [&](std::span<const std::byte> bytes) {
+    for (size_t at = 0; at < bytes.size(); at += kChunk) {
+      if (give_up) {
+        throw Error("checkpoint.given_up", "the writing of a checkpoint was given up");
+      }
+      const auto chunk = bytes.subspan(at, std::min(kChunk, bytes.size() - at));
+      sum.add(chunk);
+      file.write(chunk);
+    }
+  };
+  const auto bytes_of = [](const at::Tensor& tensor) {
+    return std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
+  };
+  if (what.source == nullptr) {
+    put(bytes_of(what.tensor.cpu().contiguous()));
+    return sum.value();
+  }
+  const auto at_once = static_cast<int64_t>(kChunk / c10::elementSize(what.source->dtype()));
+  const at::Tensor buffer = at::empty({std::min(at_once, what.numel)}, what.source->dtype());
+  for (int64_t first = 0; first < what.numel; first += at_once) {
+    const at::Tensor part = buffer.narrow(0, 0, std::min(at_once, what.numel - first));
+    what.source->read(first, part);
+    put(bytes_of(part));
+  }
+  return sum.value();
+}
+
+}  // namespace
+
+RankShare write_share(const StateTree& tree,
+                      const WriterPlace& place,
+                      BundleStorage& storage,
+                      const std::string& bundle,
+                      const std::atomic<bool>& give_up) {
+  RankShare share;
+  for (const auto& [name, version] : tree.versions()) {
+    share.versions[name] = version;
+  }
+  EvenShares among_ranks(place.world_size);
+  EvenShares among_replicas(place.num_replicas);
+  std::vector<Written> mine;
+  for (const auto& [name, entry] : tree.entries()) {
+    const bool is_own = entry.scope == TENON_STATE_PER_RANK || entry.scope == kStateByRow;
+    const bool is_replicated = entry.scope == TENON_STATE_REPLICATED;
+    const auto number = [&](auto value) {
+      if (!is_replicated || place.rank == 0) {
+        (is_own ? share.own : share.shared).numbers[name] = {value, entry.scope};
+      }
+    };
+    if (const auto* const integer = std::get_if<int64_t>(&entry.value)) {
+      number(*integer);
+      continue;
+    }
+    if (const auto* const real = std::get_if<double>(&entry.value)) {
+      number(*real);
+      continue;
+    }
+    Written what = written(name, entry);
+    const auto bytes = static_cast<uint64_t>(what.numel) * c10::elementSize(what.place.dtype);
+    const bool is_mine = !is_replicated    ? true
+                         : entry.is_sliced ? among_replicas.give(bytes) == place.replica
+                                           : among_ranks.give(bytes) == place.rank;
+    if (is_mine) {
+      mine.push_back(std::move(what));
+    }
+  }
+  // Wide elements first, so that each tensor begins at a multiple of its element's size.
+  std::ranges::stable_sort(
+      mine, std::greater(), [](const Written& what) { return c10::elementSize(what.place.dtype); });
+  std::vector<SafeTensor> places;
+  places.reserve(mine.size());
+  for (const Written& what : mine) {
+    places.push_back(what.place);
+  }
+  const std::string header = safetensors_header(
+      places,
+      {{"format", "pt"}, {"writer", "tenon.checkpoint"}, {"rank", std::to_string(place.rank)}});
+  const std::string name = rank_file_name(place.rank, place.world_size);
+  const auto file = storage.create_file(bundle, name);
+  file->write(std::as_bytes(std::span(header)));
+  uint64_t end = header.size();
+  for (size_t i = 0; i < mine.size(); ++i) {
+    const Written& what = mine[i];
+    const uint64_t sum = write_tensor(what, *file, give_up);
+    const uint32_t scope = what.entry->scope;
+    const bool is_own = scope == TENON_STATE_PER_RANK || scope == kStateByRow;
+    StoredTensor& stored = (is_own ? share.own : share.shared).tensors[what.place.name];
+    stored.dtype = *safetensors_dtype(what.place.dtype);
+    stored.shape = what.shape;
+    stored.scope = scope;
+    stored.is_bytes = what.is_bytes;
+    if (what.numel > 0) {
+      stored.pieces = {{.file = name,
+                        .begin = places[i].begin,
+                        .end = places[i].end,
+                        .first = what.first,
+                        .numel = what.numel,
+                        .xxh3 = sum}};
+    }
+    end = places[i].end;
+  }
+  file->close();
+  share.files = {{name, end}};
+  return share;
+}
+
+std::vector<std::pair<std::string, std::string>> index_files(const CheckpointIndex& index,
+                                                             const std::string& frozen_recipe) {
+  const std::string text = index_text(index);
+  // As `xxh128sum -c` reads it.
+  const std::string sums = xxh128_text(text) + "  " + kIndexFile + "\n" +
+                           xxh128_text(frozen_recipe) + "  " + kRecipeFile + "\n";
+  return {{kRecipeFile, frozen_recipe}, {kIndexFile, text}, {kSumsFile, sums}};
+}
+
+void write_file(const std::string& name,
+                const std::string& content,
+                BundleStorage& storage,
+                const std::string& bundle) {
+  const auto file = storage.create_file(bundle, name);
+  file->write(std::as_bytes(std::span(content)));
+  file->close();
+}
+
+}  // namespace tenon

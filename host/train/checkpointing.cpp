@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/checkpointing.hpp"
+
+#include "host/checkpoint/checkpoint_reader.hpp"
+#include "host/log/log.hpp"
+#include "host/train/trainer.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <set>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+std::string utc_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+std::string size_text(uint64_t bytes) {
+  char text[32];
+  const auto size = static_cast<double>(bytes);
+  if (bytes < (uint64_t{1} << 20)) {
+    std::snprintf(text, sizeof(text), "%.1f KiB", size / (1 << 10));
+  } else if (bytes < (uint64_t{1} << 30)) {
+    std::snprintf(text, sizeof(text), "%.1f MiB", size / (1 << 20));
+  } else {
+    std::snprintf(text, sizeof(text), "%.2f GiB", size / (1 << 30));
+  }
+  return text;
+}
+
+CheckpointSaver::Options saver_options(const CheckpointRecipe& recipe, CheckpointKeeper& keeper) {
+  CheckpointSaver::Options options;
+  options.retries = static_cast<int>(recipe.retries);
+  options.on_commit = [&keeper](const std::string& bundle) { keeper.tidy(bundle); };
+  return options;
+}
+
+bool is_multiple(uint64_t value, int64_t of) {
+  return of > 0 && value > 0 && value % static_cast<uint64_t>(of) == 0;
+}
+
+}  // namespace
+
+const char* rest_name(RestPoint point) {
+  switch (point) {
+    case RestPoint::kStart:
+      return "start";
+    case RestPoint::kStep:
+      return "step";
+    case RestPoint::kWindow:
+      return "window";
+    case RestPoint::kEpoch:
+      return "epoch";
+  }
+  return "";
+}
+
+std::string checkpoint_name(const RunState& state, bool has_windows) {
+  char step[40];
+  std::snprintf(step, sizeof(step), "step-%08llu", static_cast<unsigned long long>(state.step));
+  std::string name = step;
+  if (state.tokens > 0) {
+    name += "_tokens-" + std::to_string(state.tokens);
+  }
+  name += "_epoch-" + std::to_string(state.epochs);
+  if (has_windows) {
+    name += "_window-" + std::to_string(state.windows);
+  }
+  return name;
+}
+
+// ---- which ones stay ----
+
+CheckpointKeeper::CheckpointKeeper(const CheckpointRecipe& recipe,
+                                   std::shared_ptr<BundleStorage> storage)
+    : rule_{.keep_last = recipe.keep_last,
+            .keep_every_steps = recipe.keep_every_steps,
+            .keep_best = recipe.keep_best.has_value() ? recipe.keep_best->count : 0,
+            .best_mode = recipe.keep_best.has_value() && recipe.keep_best->is_max ? BestMode::kMax
+                                                                                  : BestMode::kMin},
+      metric_(recipe.keep_best.has_value() ? recipe.keep_best->metric : ""),
+      storage_(std::move(storage)) {}
+
+KeptCheckpoint CheckpointKeeper::look_at(const std::string& bundle) const {
+  const CheckpointFacts facts = CheckpointReader(storage_, bundle).index().facts;
+  KeptCheckpoint result{.name = bundle, .step = static_cast<int64_t>(facts.step)};
+  if (const auto figure = facts.figures.find(metric_);
+      figure != facts.figures.end() && facts.evaluated_step == facts.step) {
+    result.metric = figure->second;
+  }
+  return result;
+}
+
+void CheckpointKeeper::tidy(const std::string& bundle) {
+  const std::vector<std::string> names = storage_->list();
+  std::erase_if(known_, [&](const auto& entry) {
+    return entry.first == bundle || std::ranges::find(names, entry.first) == names.end();
+  });
+  std::vector<KeptCheckpoint> kept;
+  for (const std::string& name : names) {
+    const auto [known, is_new] = known_.try_emplace(name);
+    if (is_new) {
+      try {
+        known->second = look_at(name);
+      } catch (const Error& error) {
+        log_warning(std::string(error.what()) + "; it is left where it is, and not counted");
+      }
+    }
+    if (known->second.has_value()) {
+      kept.push_back(*known->second);
+    }
+  }
+  for (const std::string& name : checkpoints_to_remove(kept, rule_)) {
+    storage_->remove(name);
+    known_.erase(name);
+  }
+}
+
+// ---- when, and what ----
+
+Checkpointing::Checkpointing(const CheckpointRecipe& recipe,
+                             std::shared_ptr<BundleStorage> storage,
+                             Collective& collective,
+                             WriterPlace place,
+                             CheckpointFacts facts,
+                             std::string frozen_recipe,
+                             bool has_windows)
+    : recipe_(recipe),
+      storage_(std::move(storage)),
+      facts_(std::move(facts)),
+      frozen_recipe_(std::move(frozen_recipe)),
+      has_windows_(has_windows),
+      keeper_(recipe, storage_),
+      saver_(storage_, collective, place, saver_options(recipe, keeper_)) {}
+
+bool Checkpointing::is_due(RestPoint point, const RunState& state) const {
+  switch (point) {
+    case RestPoint::kStart:
+      return recipe_.at_start;
+    case RestPoint::kStep:
+      return is_multiple(state.step, recipe_.every_steps);
+    case RestPoint::kWindow:
+      return is_multiple(state.windows, recipe_.every_windows);
+    case RestPoint::kEpoch:
+      return is_multiple(state.epochs, recipe_.every_epochs);
+  }
+  return false;
+}
+
+bool Checkpointing::is_clock_due() const {
+  return recipe_.every_minutes.has_value() &&
+         std::chrono::steady_clock::now() - saved_at_ >=
+             std::chrono::duration<double>(*recipe_.every_minutes * 60);
+}
+
+bool Checkpointing::is_saved(const RunState& state) const {
+  return saved_ == checkpoint_name(state, has_windows_);
+}
+
+void Checkpointing::save(RestPoint point,
+                         const RunState& state,
+                         std::optional<uint64_t> evaluated_step,
+                         std::map<std::string, double> figures,
+                         StateTree tree) {
+  CheckpointFacts facts = facts_;
+  facts.step = state.step;
+  facts.updates = state.updates;
+  facts.epochs = state.epochs;
+  facts.windows = state.windows;
+  facts.samples = state.samples;
+  facts.tokens = state.tokens;
+  facts.at = rest_name(point);
+  facts.time = utc_text();
+  facts.evaluated_step = evaluated_step;
+  facts.figures = std::move(figures);
+  saved_ = checkpoint_name(state, has_windows_);
+  saver_.begin(*saved_, std::move(tree), std::move(facts), frozen_recipe_);
+  saved_at_ = std::chrono::steady_clock::now();
+  if (recipe_.staging == CheckpointStaging::kStream) {
+    saver_.finish();
+  }
+}
+
+std::vector<std::string> Checkpointing::take_lines() {
+  std::vector<std::string> lines;
+  for (const SaveResult& result : saver_.take_results()) {
+    const std::string address = storage_->address(result.bundle);
+    if (result.error.has_value()) {
+      ++count_.failed;
+      const Error told =
+          result.error->with_context("the checkpoint " + address + " could not be saved");
+      if (recipe_.on_failure == OnSaveFailure::kStop) {
+        failure_ = told;
+      } else {
+        log_warning(told.what());
+      }
+      continue;
+    }
+    ++count_.committed;
+    count_.last = address;
+    char seconds[32];
+    std::snprintf(seconds, sizeof(seconds), "%.2g s", result.seconds);
+    lines.push_back("saved " + address + " (" + size_text(result.bytes) + ", " + seconds + ")");
+  }
+  return lines;
+}
+
+}  // namespace tenon

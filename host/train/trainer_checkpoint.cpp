@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the loop meets checkpoints: what is due where it is at rest, and what has come of it.
+#include "host/train/checkpointing.hpp"
+#include "host/train/trainer.hpp"
+
+#include <utility>
+
+namespace tenon {
+
+void Trainer::rest(RestPoint point) {
+  if (parts_.at_rest != nullptr && point != RestPoint::kStart) {
+    parts_.at_rest(point, *this);
+  }
+  save_where_due(point);
+}
+
+// Nothing has changed since the run was at rest, but for what ends it.
+void Trainer::rest_at_end() {
+  save_where_due(parts_.train_data.has_window() ? RestPoint::kStep : RestPoint::kWindow);
+}
+
+void Trainer::save_where_due(RestPoint point) {
+  if (parts_.checkpoints == nullptr) {
+    return;
+  }
+  Checkpointing& checkpoints = *parts_.checkpoints;
+  const bool is_asked = std::exchange(is_checkpoint_asked_, false);
+  const bool ends = is_over() && (outcome_.code == ExitCode::kStopped && is_cut_by_signal_
+                                      ? checkpoints.recipe().on_signal
+                                      : checkpoints.recipe().at_end);
+  const bool is_due = checkpoints.is_due(point, state_) || is_asked || ends;
+  if (is_due && !checkpoints.is_saved(state_)) {
+    save_checkpoint(point);
+  }
+}
+
+void Trainer::load_saved() {
+  for (;;) {
+    const StateTree& tree = parts_.saved->next();
+    std::optional<Error> damage;
+    try {
+      load_own(tree);
+    } catch (const Error& error) {
+      if (!is_damage(error)) {
+        throw;
+      }
+      damage = error;
+    }
+    if (!any_rank(damage.has_value())) {
+      break;
+    }
+    parts_.saved->reject(damage);
+  }
+  finish_load();
+  outcome_.resumed_from = parts_.saved->reader().address();
+  outcome_.resumed_at = state_.step;
+  parts_.progress.say("resumed from " + outcome_.resumed_from + ", after step " +
+                      std::to_string(state_.step));
+}
+
+void Trainer::save_checkpoint(RestPoint point) {
+  Checkpointing& checkpoints = *parts_.checkpoints;
+  finish_saves({});
+  fire(TENON_EVENT_BEFORE_CHECKPOINT);
+  StateTree tree(checkpoints.recipe().staging == CheckpointStaging::kStream
+                     ? StateTree::Copies::kNone
+                     : StateTree::Copies::kOnHost);
+  snapshot(tree);
+  std::map<std::string, double> figures = outcome_.last_metrics;
+  if (const auto loss = parts_.metrics.last("loss")) {
+    figures["loss"] = *loss;
+  }
+  checkpoints.save(point, state_, evaluated_step_, std::move(figures), std::move(tree));
+  tell_saves();
+  fire(TENON_EVENT_AFTER_CHECKPOINT);
+  settle_wishes();
+}
+
+// Once a step, with what the ranks have agreed on: where all have written their shares, rank 0 goes
+// on.
+void Trainer::settle_save(const Decision& decision) {
+  if (decision.has(Vote::kCheckpoint)) {
+    is_checkpoint_asked_ = true;
+  }
+  if (parts_.checkpoints == nullptr) {
+    return;
+  }
+  if (!decision.has(Vote::kSaving)) {
+    parts_.checkpoints->saver().conclude();
+  }
+  tell_saves();
+  if (decision.has(Vote::kSaveFailed)) {
+    stop_for_failed_save();
+  }
+}
+
+// What this rank knows of saves, on its way with the other votes of a step.
+void Trainer::vote_on_saves() {
+  if (parts_.signals != nullptr && parts_.signals->take_save_request()) {
+    agreement_.vote(Vote::kCheckpoint);
+  }
+  if (parts_.checkpoints == nullptr) {
+    return;
+  }
+  const Checkpointing& checkpoints = *parts_.checkpoints;
+  if (parts_.checkpoints->saver().is_writing()) {
+    agreement_.vote(Vote::kSaving);
+  }
+  if (parts_.collective.rank() == 0 && checkpoints.is_clock_due()) {
+    agreement_.vote(Vote::kCheckpoint);
+  }
+  if (checkpoints.failure().has_value()) {
+    agreement_.vote(Vote::kSaveFailed);
+  }
+}
+
+void Trainer::tell_saves() {
+  for (const std::string& line : parts_.checkpoints->take_lines()) {
+    parts_.progress.say(line);
+  }
+}
+
+void Trainer::finish_saves(std::optional<double> limit_seconds) {
+  if (parts_.checkpoints == nullptr) {
+    return;
+  }
+  const auto limit = limit_seconds.has_value()
+                         ? std::optional(std::chrono::duration<double>(*limit_seconds))
+                         : std::nullopt;
+  const auto failure = parts_.checkpoints->saver().finish(limit);
+  tell_saves();
+  if (failure.has_value() && parts_.checkpoints->recipe().on_failure == OnSaveFailure::kStop) {
+    stop_for_failed_save();
+  }
+}
+
+void Trainer::stop_for_failed_save() {
+  const auto& failure = parts_.checkpoints->failure();
+  const std::string reason = first_text(failure.has_value() ? failure->message() : "");
+  throw Error("checkpoint.failed", reason.empty() ? "a checkpoint could not be saved" : reason);
+}
+
+}  // namespace tenon
