@@ -26,6 +26,8 @@
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/plugin_loader.hpp"
 #include "host/plugin/watchdog.hpp"
+#include "host/recipe/plugin_difference.hpp"
+#include "host/recipe/recipe_difference.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/tensor/tensor_service.hpp"
@@ -61,6 +63,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <tenon_build.hpp>
@@ -454,14 +457,68 @@ class Run {
     if (request_.resume.from == ResumeFrom::kPath) {
       std::string bundle;
       auto storage = storage_of(request_.resume.path, bundle);
-      saved_.emplace(std::move(storage), world_->control(), std::vector<std::string>{bundle});
+      saved_.emplace(std::move(storage),
+                     world_->control(),
+                     std::vector<std::string>{bundle},
+                     [this](const CheckpointReader& reader) { check_changes(reader); });
       return;
     }
     storage_at(folder.path());
-    saved_.emplace(storage_, world_->control(), to_try_);
+    saved_.emplace(
+        storage_, world_->control(), to_try_, [this, &folder](const CheckpointReader& reader) {
+          check_changes(reader);
+          if (is_first()) {
+            folder.write("recipe.json", frozen_recipe(recipe_));
+          }
+        });
     if (saved_->is_empty()) {
       saved_.reset();
     }
+  }
+
+  static std::vector<UsedPlugin> used_plugins(const CheckpointFacts& facts) {
+    std::vector<UsedPlugin> result;
+    for (const StoredPlugin& plugin : facts.plugins) {
+      result.push_back({plugin.id, plugin.version, plugin.hash});
+    }
+    return result;
+  }
+
+  // What the recipe, the plugins and the machine have become since a checkpoint was made. Every
+  // rank finds the same, rank 0 tells it. Errors  resume.recipe_changed; that of a plugin that is
+  // too different
+  void check_changes(const CheckpointReader& reader) const {
+    const auto changes =
+        recipe_changes({reader.recipe(), reader.index().num_ranks()},
+                       {frozen_recipe(recipe_), static_cast<int64_t>(mesh_.world_size())});
+    refuse_changes(changes, reader.address());
+    std::vector<RecipeChange> told;
+    std::ranges::copy_if(changes, std::back_inserter(told), [](const RecipeChange& change) {
+      return change.change == ChangeClass::kWarns;
+    });
+    const CheckpointFacts now = checkpoint_facts();
+    const CheckpointFacts& then = reader.index().facts;
+    const auto plugins = plugin_changes(used_plugins(then), used_plugins(now));
+    refuse_changes(plugins, reader.address());
+    if (!is_first()) {
+      return;
+    }
+    if (!told.empty()) {
+      log_warning("the recipe is not the one of " + reader.address() + ":\n" + changes_text(told));
+    }
+    for (const PluginChange& change : plugins) {
+      if (change.change == ChangeClass::kWarns) {
+        log_warning(change.what);
+      }
+    }
+    const auto differs = [](const char* what, const std::string& was, const std::string& is) {
+      if (was != is) {
+        log_warning(std::string(what) + " was " + was + ", and is " + is +
+                    ": the run goes on, but not to the bit");
+      }
+    };
+    differs("libtorch", then.torch, now.torch);
+    differs("the machine", then.machine, now.machine);
   }
 
   CheckpointFacts checkpoint_facts() const {
@@ -470,7 +527,8 @@ class Run {
     facts.kind = "full";
     facts.tenon = kVersion;
     facts.torch = kTorchVersion;
-    facts.machine = describe_cpu();
+    const std::string cpu = describe_cpu();
+    facts.machine = cpu.substr(cpu.find(", ") + 2);  // without the threads
     facts.compute_threads = recipe_.compute_threads;
     facts.precision = recipe_.train.precision;
     facts.device = describe_device(device_);
@@ -491,7 +549,9 @@ class Run {
         folder = make_folder();
         folder->discard_unless([&] {
           attach_log_file(folder->file("log.txt"));
-          folder->write("recipe.json", frozen_recipe(recipe_));
+          if (to_try_.empty()) {  // else that of before stays until the run goes on with this one
+            folder->write("recipe.json", frozen_recipe(recipe_));
+          }
         });
       }
     });

@@ -232,6 +232,30 @@ TEST_CASE("where no checkpoint is sound the run does not begin anew by itself", 
   CHECK(fs::exists(only / "index.json"));  // nothing of it is thrown away
 }
 
+TEST_CASE("what may change of a recipe does, and what may not is refused with both values",
+          "[recipes]") {
+  const Runs runs(saved_recipe());
+  REQUIRE(runs.run("run", 1, {"--set", "train.exit_at_step=5"}).exit_code == 75);
+  const std::string records = file_text(runs.path("run") / "metrics.jsonl");
+  const std::string recipe = file_text(runs.path("run") / "recipe.json");
+  const SubprocessResult refused =
+      runs.run("run", 1, {"--set", "model.options.hidden=[16]", "--set", "train.steps=20"});
+  INFO(refused.out << refused.err);
+  CHECK(refused.exit_code == 3);
+  CHECK_THAT(refused.err,
+             contains_text("[resume.recipe_changed]") &&
+                 contains_text("/models/main/options/hidden") && contains_text("16"));
+  CHECK(file_text(runs.path("run") / "metrics.jsonl") == records);  // nothing is lost by it
+  CHECK(file_text(runs.path("run") / "recipe.json") == recipe);
+  const SubprocessResult warned =
+      runs.run("run", 1, {"--set", "train.steps=20", "--set", "optimizer.options.lr=0.03"});
+  INFO(warned.out << warned.err);
+  CHECK(warned.exit_code == 0);
+  CHECK_THAT(warned.err,
+             contains_text("/optimizer") && contains_text("0.02") && contains_text("0.03"));
+  CHECK(runs.summary("run")["steps"] == 20);
+}
+
 TEST_CASE("one checkpoint that was named is gone on from, in a run of its own", "[recipes]") {
   const Runs runs(saved_recipe(R"({"checkpoint": {"keep_last": 0}})"));
   REQUIRE(runs.run("first").exit_code == 0);
