@@ -219,6 +219,21 @@ constexpr std::array kActionOptions = {
                bit(Action::kTraceDiff),
                Repeat::kNo,
                "compare two files of the hook event_trace and name the first difference"},
+    OptionSpec{"inspect",
+               "CHECKPOINT",
+               bit(Action::kInspect),
+               Repeat::kNo,
+               "print what is in a checkpoint: the folder of one, or of a run for its\nnewest"},
+    OptionSpec{"verify",
+               "CHECKPOINT",
+               bit(Action::kVerify),
+               Repeat::kNo,
+               "read all of a checkpoint and hold it against its checksums"},
+    OptionSpec{"diff",
+               "A B",
+               bit(Action::kCheckpointDiff),
+               Repeat::kNo,
+               "compare two checkpoints: facts, recipes, plugins and each entry"},
     OptionSpec{"table",
                "NAME",
                bit(Action::kShowRow),
@@ -234,9 +249,9 @@ constexpr std::array kActionOptions = {
     OptionSpec{"json",
                "",
                bit(Action::kListPlugins) | bit(Action::kDescribe) | bit(Action::kPlan) |
-                   bit(Action::kShowRow),
+                   bit(Action::kShowRow) | bit(Action::kInspect),
                Repeat::kNo,
-               "with --list-plugins, --describe, --plan or --table: print JSON"},
+               "with --list-plugins, --describe, --plan, --table or --inspect: print JSON"},
     OptionSpec{"markdown",
                "",
                bit(Action::kDescribe),
@@ -425,6 +440,12 @@ std::string_view option_of(Action action) {
       return "trace-diff";
     case Action::kShowRow:
       return "table";
+    case Action::kInspect:
+      return "inspect";
+    case Action::kVerify:
+      return "verify";
+    case Action::kCheckpointDiff:
+      return "diff";
     case Action::kVersion:
       return "version";
     case Action::kHelp:
@@ -450,6 +471,9 @@ Action choose_action(const GivenOptions& given) {
                               Action::kExplain,
                               Action::kTraceDiff,
                               Action::kShowRow,
+                              Action::kInspect,
+                              Action::kVerify,
+                              Action::kCheckpointDiff,
                               Action::kVersion}) {
     if (!given.contains(option_of(action))) {
       continue;
@@ -475,8 +499,8 @@ void check_effects(const GivenOptions& given, Action action) {
     }
     if (action == Action::kTrain && name == "json") {
       fail(
-          "--json has no effect on a run; it goes with --list-plugins, --describe, --plan or "
-          "--table");
+          "--json has no effect on a run; it goes with --list-plugins, --describe, --plan, "
+          "--table or --inspect");
     }
     if (action == Action::kTrain && (name == "id" || name == "from")) {
       fail("--" + name + " has no effect on a run; it goes with --table");
@@ -739,6 +763,11 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   }
   line.explain_id = value_of("explain");
   line.traces = values_of("trace-diff");
+  for (const char* const mode : {"inspect", "verify", "diff"}) {
+    if (given.contains(mode)) {
+      line.checkpoints = values_of(mode);
+    }
+  }
   if ((bit(line.action) & kOnRecipe) != 0 && line.recipe.empty() && line.rows_from.empty()) {
     throw Error("usage.missing_recipe", "there is no recipe to work on; name one: --recipe FILE");
   }
@@ -765,6 +794,7 @@ std::vector<std::string> arguments_of_rank(const std::vector<std::string>& argum
 std::string help_text(const std::string& program) {
   return usage_line(program) + "\n       " + program +
          " --list-plugins | --describe KIND:TYPE | --print-schema | --explain ERROR-ID\n"
+         "            | --inspect CHECKPOINT | --verify CHECKPOINT | --diff A B\n"
          "            | --table NAME --id N --from DIR | --trace-diff A B | --version | --help\n"
          "\n"
          "Trains the model that a recipe describes. Model, data, loss, optimizer and the rest are\n"
@@ -785,7 +815,7 @@ std::string help_text(const std::string& program) {
          "\n"
          "Exit status:\n"
          "   0  done: trained to the end, or stopped early by a hook\n"
-         "   1  --trace-diff found a difference\n"
+         "   1  --trace-diff or --diff found a difference\n"
          "   2  the command line is wrong, or a folder on it cannot be used\n"
          "   3  the recipe is wrong\n"
          "   4  a plugin failed before the first step\n"

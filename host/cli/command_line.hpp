@@ -33,6 +33,9 @@ enum class Action {
   kExplain,
   kTraceDiff,
   kShowRow,
+  kInspect,
+  kVerify,
+  kCheckpointDiff,
   kVersion,
   kHelp
 };
@@ -49,6 +52,7 @@ struct CommandLine {
   std::vector<std::string> describe_keys = {};  // of the recipe; none for all
   std::string explain_id = {};                  // an error id, or "all"
   std::vector<std::string> traces = {};         // two, to compare
+  std::vector<std::string> checkpoints = {};    // one to inspect or verify, or two to compare
   std::string table = {};                       // whose row to show
   std::int64_t row_id = 0;
   std::string rows_from = {};  // "" where the recipe says how rows start

@@ -12,6 +12,7 @@
 #include "host/cli/editor_schema.hpp"
 #include "host/cli/explain_error.hpp"
 #include "host/cli/failure_text.hpp"
+#include "host/cli/inspect_checkpoint.hpp"
 #include "host/cli/list_plugins.hpp"
 #include "host/cli/plugin_folders.hpp"
 #include "host/cli/service_table.hpp"
@@ -311,6 +312,19 @@ ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {
       return ExitCode::kDone;
     case Action::kTraceDiff: {
       const TraceComparison result = compare_traces(line.traces.front(), line.traces.back());
+      print(result.text);
+      return result.is_equal ? ExitCode::kDone : ExitCode::kDifferent;
+    }
+    case Action::kInspect:
+      print(inspected_text(line.checkpoints.front(),
+                           line.is_json ? InspectForm::kJson : InspectForm::kText));
+      return ExitCode::kDone;
+    case Action::kVerify:
+      print(verified_text(line.checkpoints.front()));
+      return ExitCode::kDone;
+    case Action::kCheckpointDiff: {
+      const CheckpointComparison result =
+          compared_checkpoints(line.checkpoints.front(), line.checkpoints.back());
       print(result.text);
       return result.is_equal ? ExitCode::kDone : ExitCode::kDifferent;
     }

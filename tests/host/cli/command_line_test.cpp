@@ -145,6 +145,29 @@ TEST_CASE("two traces are compared, and not one or three", "[cli]") {
   CHECK_THAT(failure({"--trace-diff", "a", "b", "--json"}), contains_text("has no effect"));
 }
 
+TEST_CASE("checkpoints are inspected, verified and compared without a recipe", "[cli]") {
+  const CommandLine inspect = parse_command_line({"--inspect", "runs/a", "--json"});
+  CHECK(inspect.action == Action::kInspect);
+  CHECK(inspect.checkpoints == Words{"runs/a"});
+  CHECK(inspect.is_json);
+  const CommandLine verify = parse_command_line({"--verify=runs/a/checkpoints/b"});
+  CHECK(verify.action == Action::kVerify);
+  CHECK(verify.checkpoints == Words{"runs/a/checkpoints/b"});
+  const CommandLine diff = parse_command_line({"--diff", "a", "b"});
+  CHECK(diff.action == Action::kCheckpointDiff);
+  CHECK(diff.checkpoints == Words{"a", "b"});
+  CHECK(failure({"--diff", "a"}) ==
+        "usage.bad_option: --diff takes 2 values, and 1 are given: --diff A B");
+  CHECK_THAT(failure({"--inspect"}), contains_text("--inspect needs a value"));
+  CHECK_THAT(failure({"--inspect", "a", "--verify", "a"}), contains_text("contradict each other"));
+  CHECK_THAT(failure({"--inspect", "a", "--recipe", "b"}),
+             contains_text("--recipe has no effect with --inspect"));
+  CHECK_THAT(failure({"--verify", "a", "--json"}),
+             contains_text("--json has no effect with --verify"));
+  CHECK_THAT(failure({"--verify", "a", "--resume", "auto"}),
+             contains_text("--resume has no effect with --verify"));
+}
+
 TEST_CASE("a row is shown of a folder, or as its recipe has it start", "[cli]") {
   const CommandLine exported = parse_command_line(
       {"--table", "user", "--id=-9223372036854775808", "--from", "rows", "--json"});
@@ -232,7 +255,7 @@ TEST_CASE("actions that contradict each other are refused", "[cli]") {
 TEST_CASE("an option without effect is refused", "[cli]") {
   CHECK(failure({"--recipe", "a", "--json"}) ==
         "usage.bad_option: --json has no effect on a run; it goes with --list-plugins, "
-        "--describe, --plan or --table");
+        "--describe, --plan, --table or --inspect");
   CHECK(failure({"--recipe", "a", "--memory", "80GiB"}) ==
         "usage.bad_option: --memory has no effect on a run; it goes with --plan");
   CHECK(failure({"--recipe", "a", "--validate", "--run-dir", "out"}) ==

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/checkpoint/named_checkpoint.hpp"
+
+#include "host/checkpoint/local_storage.hpp"
+#include "host/error/error.hpp"
+
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+namespace tenon {
+
+NamedCheckpoint find_checkpoint(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path full = fs::absolute(path, error).lexically_normal();
+  if (!full.has_filename()) {  // "runs/a/"
+    full = full.parent_path();
+  }
+  for (const fs::path& folder : {full / "checkpoints", full}) {
+    if (!fs::is_directory(folder, error)) {
+      continue;
+    }
+    auto storage = std::make_shared<LocalStorage>(folder.string());
+    if (const std::vector<std::string> bundles = storage->list(); !bundles.empty()) {
+      return {.storage = std::move(storage), .bundle = bundles.back()};
+    }
+  }
+  const std::string name = full.filename().string();
+  auto storage = std::make_shared<LocalStorage>(full.parent_path().string());
+  for (const std::string& bundle : storage->list()) {
+    if (bundle == name) {
+      return {.storage = std::move(storage), .bundle = name};
+    }
+  }
+  throw Error("storage.not_found",
+              path +
+                  (fs::exists(full, error) ? " is no checkpoint that was finished, and no run "
+                                             "folder that has one"
+                                           : " is not there") +
+                  "; name a run folder, or a folder of its \"checkpoints\"");
+}
+
+}  // namespace tenon
