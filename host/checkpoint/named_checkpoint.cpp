@@ -35,11 +35,9 @@ NamedCheckpoint find_checkpoint(const std::string& path) {
     }
   }
   throw Error("storage.not_found",
-              path +
-                  (fs::exists(full, error) ? " is no checkpoint that was finished, and no run "
-                                             "folder that has one"
-                                           : " is not there") +
-                  "; name a run folder, or a folder of its \"checkpoints\"");
+              (fs::exists(full, error) ? "there is no finished checkpoint at " + path
+                                       : path + " is not there") +
+                  "; name a run folder that has one, or a folder of its \"checkpoints\"");
 }
 
 }  // namespace tenon

@@ -2,6 +2,7 @@
 #include "host/train/run_training.hpp"
 
 #include "host/checkpoint/local_storage.hpp"
+#include "host/checkpoint/named_checkpoint.hpp"
 #include "host/checkpoint/run_lock.hpp"
 #include "host/data/stream_plan.hpp"
 #include "host/device/block_cache.hpp"
@@ -432,34 +433,13 @@ class Run {
     return RunFolder::create(request_.run_dir, recipe_.name, claim);
   }
 
-  // The storage of a checkpoint that was named, and its name in it: that of "runs/a/checkpoints/b"
-  // is "b"; of a run's folder it is the newest.
-  std::shared_ptr<BundleStorage> storage_of(const std::string& path, std::string& bundle) const {
-    namespace fs = std::filesystem;
-    fs::path full = fs::absolute(path).lexically_normal();
-    if (!full.has_filename()) {
-      full = full.parent_path();
-    }
-    std::error_code ignored;
-    for (const fs::path& folder : {full / "checkpoints", full}) {
-      auto storage = std::make_shared<LocalStorage>(folder.string());
-      if (const auto names = storage->list(); !names.empty()) {
-        bundle = names.back();
-        return storage;
-      }
-    }
-    bundle = full.filename().string();
-    return std::make_shared<LocalStorage>(full.parent_path().string());
-  }
-
   // What the run goes on from, if anything. Every rank.
   void find_saved(const RunFolder& folder) {
     if (request_.resume.from == ResumeFrom::kPath) {
-      std::string bundle;
-      auto storage = storage_of(request_.resume.path, bundle);
-      saved_.emplace(std::move(storage),
+      NamedCheckpoint named = find_checkpoint(request_.resume.path);
+      saved_.emplace(std::move(named.storage),
                      world_->control(),
-                     std::vector<std::string>{bundle},
+                     std::vector<std::string>{std::move(named.bundle)},
                      [this](const CheckpointReader& reader) { check_changes(reader); });
       return;
     }

@@ -214,9 +214,9 @@ TEST_CASE("a checkpoint is named by its folder, or that of its run", "[checkpoin
     return std::string("none");
   };
   CHECK_THAT(refusal(run + "/checkpoints/three"), contains_text("three is not there; name a run"));
-  CHECK_THAT(refusal(checkpoints.folder().string()), contains_text("is no checkpoint"));
+  CHECK_THAT(refusal(checkpoints.folder().string()), contains_text("no finished checkpoint at"));
   std::filesystem::remove(run + "/checkpoints/one/COMMITTED");
-  CHECK_THAT(refusal(run + "/checkpoints/one"), contains_text("that was finished"));
+  CHECK_THAT(refusal(run + "/checkpoints/one"), contains_text("no finished checkpoint at"));
 }
 
 }  // namespace tenon

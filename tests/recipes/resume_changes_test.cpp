@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A run that goes on with another recipe than it was saved with.
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/recipes/host_run.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/paths.hpp"
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The run of `first` again, with the same command and more.
+SubprocessResult again(const HostRun& first, const std::vector<std::string>& more) {
+  std::vector<std::string> words = {host_program().string(),
+                                    "--recipe",
+                                    (first.folder() / "recipe.json").string(),
+                                    "--plugin-dir",
+                                    plugin_dir().string(),
+                                    "--plugin-dir",
+                                    test_plugin_dir().string()};
+  words.insert(words.end(), more.begin(), more.end());
+  return run_subprocess(words);
+}
+
+std::map<std::string, std::string> contents(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    // The log may tell of it.
+    if (entry.is_regular_file() && entry.path().filename() != "log.txt") {
+      files[entry.path().string()] = file_text(entry.path());
+    }
+  }
+  return files;
+}
+
+std::string recipe() {
+  return small_recipe(R"({"train": {"steps": 4}, "checkpoint": {"every_steps": 2}})");
+}
+
+}  // namespace
+
+TEST_CASE("a run does not go on with a recipe under which its state means something else",
+          "[recipes]") {
+  const HostRun first(recipe());
+  INFO(first.result().err);
+  REQUIRE(first.result().exit_code == 0);
+  const auto before = contents(first.run_dir());
+  for (const std::vector<std::string>& where :
+       {std::vector<std::string>{"--run-dir", first.run_dir().string()},
+        {"--run-dir", (first.folder() / "new").string(), "--resume", first.run_dir().string()}}) {
+    std::vector<std::string> words = {"--set", "seed=99"};
+    words.insert(words.end(), where.begin(), where.end());
+    const SubprocessResult refused = again(first, words);
+    INFO(refused.err);
+    CHECK(refused.exit_code == 3);
+    CHECK_THAT(refused.err, contains_text("[resume.recipe_changed]"));
+    CHECK_THAT(refused.err, contains_text("refused  /seed: "));
+    CHECK_THAT(refused.err, contains_text(" -> 99; "));
+    CHECK(contents(first.run_dir()) == before);
+  }
+  CHECK_FALSE(fs::exists(first.folder() / "new"));
+}
+
+TEST_CASE("a run goes on with what may change, and tells what makes it another one", "[recipes]") {
+  const HostRun first(recipe());
+  const SubprocessResult longer = again(first,
+                                        {"--run-dir",
+                                         first.run_dir().string(),
+                                         "--set",
+                                         "train.steps=6",
+                                         "--set",
+                                         "train.clip_grad_norm=3"});
+  INFO(longer.err);
+  CHECK(longer.exit_code == 0);
+  CHECK_THAT(longer.err, contains_text("warns    /train/clip_grad_norm: null -> 3; updates are"));
+  CHECK_THAT(longer.err, !contains_text("/train/steps"));  // a horizon is free to change
+  CHECK(first.summary()["steps"] == 6);
+  CHECK_THAT(first.file("recipe.json"), contains_text("\"steps\": 6"));
+}
+
+}  // namespace tenon
