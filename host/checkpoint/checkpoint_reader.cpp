@@ -4,6 +4,7 @@
 #include "host/checkpoint/checkpoint_files.hpp"
 #include "host/checkpoint/checksum.hpp"
 #include "host/checkpoint/safetensors.hpp"
+#include "host/checkpoint/summed_read.hpp"
 #include "host/error/error.hpp"
 
 #include <ATen/Functions.h>
@@ -17,8 +18,8 @@
 namespace tenon {
 namespace {
 
-// What is read and summed up at once: what was read is still in the cache when it is summed up.
-constexpr uint64_t kChunk = uint64_t{1} << 20;
+// What is held at once of a piece that is only looked at.
+constexpr uint64_t kLookedAt = uint64_t{16} << 20;
 
 struct Place {
   std::shared_ptr<BundleStorage> storage;
@@ -78,14 +79,16 @@ class StoredSource final : public TensorSource {
     if (!progress.is_whole && !goes_on) {
       look_at_whole(i);
     }
-    for (uint64_t at = 0; at < out.size(); at += kChunk) {
-      const auto chunk = out.subspan(at, std::min<uint64_t>(kChunk, out.size() - at));
-      place_.storage->read(place_.bundle, piece.file, begin + at, chunk);
-      if (!progress.is_whole) {
-        progress.sum.add(chunk);
+    Checksum* const sum = progress.is_whole ? nullptr : &progress.sum;
+    try {
+      read_summed(*place_.storage, place_.bundle, piece.file, begin, out, sum);
+    } catch (...) {
+      if (sum != nullptr) {
+        progress = Progress();  // nobody knows how far it came
       }
+      throw;
     }
-    if (!progress.is_whole) {
+    if (sum != nullptr) {
       progress.end = begin + out.size();
       if (progress.end == piece.end) {
         conclude(i, progress);
@@ -96,11 +99,10 @@ class StoredSource final : public TensorSource {
   void look_at_whole(size_t i) const {
     const StoredPiece& piece = pieces_[i];
     Progress progress;
-    std::vector<std::byte> buffer(std::min(kChunk, piece.end - piece.begin));
-    for (uint64_t at = piece.begin; at < piece.end; at += kChunk) {
-      const auto chunk = std::span(buffer).first(std::min(kChunk, piece.end - at));
-      place_.storage->read(place_.bundle, piece.file, at, chunk);
-      progress.sum.add(chunk);
+    std::vector<std::byte> buffer(std::min(kLookedAt, piece.end - piece.begin));
+    for (uint64_t at = piece.begin; at < piece.end; at += kLookedAt) {
+      const auto part = std::span(buffer).first(std::min(kLookedAt, piece.end - at));
+      read_summed(*place_.storage, place_.bundle, piece.file, at, part, &progress.sum);
     }
     conclude(i, progress);
   }

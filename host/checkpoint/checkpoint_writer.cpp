@@ -13,6 +13,8 @@
 #include <functional>
 #include <queue>
 #include <span>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace tenon {
@@ -20,6 +22,8 @@ namespace {
 
 // What is handed to the storage at once, and what is made of a source at once.
 constexpr size_t kChunk = size_t{8} << 20;
+// From here on a thread that sums up is worth its start.
+constexpr size_t kLeastBeside = size_t{4} << 20;
 
 // Gives each next piece of work to whoever has least, the first of equals.
 class EvenShares {
@@ -78,17 +82,42 @@ Written written(const std::string& name, const StateEntry& entry) {
   return result;
 }
 
+// Sums bytes up while they are written: on a thread of its own where they are many. Finished when
+// it is destroyed.
+class SummedBeside {
+ public:
+  SummedBeside(std::span<const std::byte> bytes, Checksum& sum) {
+    if (bytes.size() >= kLeastBeside) {
+      try {
+        thread_ = std::thread([bytes, &sum] { sum.add(bytes); });
+        return;
+      } catch (const std::system_error&) {  // there are too many threads
+      }
+    }
+    sum.add(bytes);
+  }
+  ~SummedBeside() {
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+  SummedBeside(const SummedBeside&) = delete;
+  SummedBeside& operator=(const SummedBeside&) = delete;
+
+ private:
+  std::thread thread_;
+};
+
 // Writes one tensor and returns the checksum of its bytes.
 uint64_t write_tensor(const Written& what, BundleFile& file, const std::atomic<bool>& give_up) {
   Checksum sum;
   const auto put = [&](std::span<const std::byte> bytes) {
+    const SummedBeside summed(bytes, sum);
     for (size_t at = 0; at < bytes.size(); at += kChunk) {
       if (give_up) {
         throw Error("checkpoint.given_up", "the writing of a checkpoint was given up");
       }
-      const auto chunk = bytes.subspan(at, std::min(kChunk, bytes.size() - at));
-      sum.add(chunk);
-      file.write(chunk);
+      file.write(bytes.subspan(at, std::min(kChunk, bytes.size() - at)));
     }
   };
   const auto bytes_of = [](const at::Tensor& tensor) {

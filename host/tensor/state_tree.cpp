@@ -5,6 +5,7 @@
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/tensor/shape_text.hpp"
+#include "host/tensor/staging_memory.hpp"
 
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
@@ -105,7 +106,7 @@ at::Tensor copied(const at::Tensor& tensor, StateTree::Copy copy, StateTree::Cop
   if (copy == StateTree::Copy::kNo || copies == StateTree::Copies::kNone) {
     return values;
   }
-  return copies == StateTree::Copies::kOnHost && !values.is_cpu() ? values.cpu() : values.clone();
+  return copies == StateTree::Copies::kOnHost ? staged_copy(values) : values.clone();
 }
 
 }  // namespace

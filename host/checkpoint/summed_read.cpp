@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/checkpoint/summed_read.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace tenon {
+namespace {
+
+// What is read and summed up at once: what was read is still in the cache when it is summed up.
+constexpr uint64_t kChunk = uint64_t{2} << 20;
+// From here on a second thread is worth its start.
+constexpr uint64_t kLeastForTwo = 4 * kChunk;
+
+class OrderedReads {
+ public:
+  OrderedReads(BundleStorage& storage,
+               const std::string& bundle,
+               const std::string& file,
+               uint64_t begin,
+               std::span<std::byte> out,
+               Checksum* sum)
+      : storage_(storage), bundle_(bundle), file_(file), begin_(begin), out_(out), sum_(sum) {}
+
+  void run() {
+    std::thread second;
+    if (out_.size() >= kLeastForTwo) {
+      try {
+        second = std::thread([this] { work(); });
+      } catch (const std::system_error&) {  // there are too many threads: one does it all
+      }
+    }
+    work();
+    if (second.joinable()) {
+      second.join();
+    }
+    if (error_ != nullptr) {
+      std::rethrow_exception(error_);
+    }
+  }
+
+ private:
+  // Chunk after chunk, until there is none left.
+  void work() {
+    try {
+      for (uint64_t i = take(); i * kChunk < out_.size(); i = take()) {
+        const uint64_t at = i * kChunk;
+        const auto chunk = out_.subspan(at, std::min<uint64_t>(kChunk, out_.size() - at));
+        storage_.read(bundle_, file_, begin_ + at, chunk);
+        if (!wait_for_turn(i)) {
+          return;
+        }
+        if (sum_ != nullptr) {
+          sum_->add(chunk);  // whose turn it is does so alone
+        }
+        pass_turn();
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (error_ == nullptr) {
+        error_ = std::current_exception();
+      }
+      changed_.notify_all();
+    }
+  }
+
+  uint64_t take() {
+    const std::lock_guard lock(mutex_);
+    return next_++;
+  }
+
+  // False where the other thread has failed.
+  bool wait_for_turn(uint64_t i) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return turn_ == i || error_ != nullptr; });
+    return error_ == nullptr;
+  }
+
+  void pass_turn() {
+    const std::lock_guard lock(mutex_);
+    ++turn_;
+    changed_.notify_all();
+  }
+
+  BundleStorage& storage_;
+  const std::string& bundle_;
+  const std::string& file_;
+  uint64_t begin_;
+  std::span<std::byte> out_;
+  Checksum* sum_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t next_ = 0;  // chunk to read
+  uint64_t turn_ = 0;  // chunk to sum up
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+void read_summed(BundleStorage& storage,
+                 const std::string& bundle,
+                 const std::string& file,
+                 uint64_t begin,
+                 std::span<std::byte> out,
+                 Checksum* sum) {
+  OrderedReads(storage, bundle, file, begin, out, sum).run();
+}
+
+}  // namespace tenon

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Host memory for copies that are made, written away and made again: what a copy has lain in is
+// kept for the next one. New memory would cost a page fault for every page of each copy, which
+// takes longer than copying it. Invariant: what is kept and what is in use are never more than the
+// largest set of copies that was in use at once. Threads: any.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace tenon {
+
+// A copy of a tensor, contiguous and in host memory. Its memory is kept for others when the last
+// tensor that refers to it is gone.
+//
+// Shapes  as `values`
+at::Tensor staged_copy(const at::Tensor& values);
+
+}  // namespace tenon
