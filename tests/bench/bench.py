@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the host against goals and peers, and prints one table.
 
-usage: bench.py [--quick] [NAME...]      names: mlp, lm, ranks, sparse, abi, reading, gpu; without one, all
+usage: bench.py [--quick] [NAME...]      names: mlp, lm, ranks, sparse, abi, reading, checkpoint, gpu; without one, all
 
 Raw figures go to build/bench/NAME.json, the table to build/bench/table.md. --quick, or BENCH_QUICK=1
 in the environment, only shows that all of it runs.
@@ -12,6 +12,7 @@ import os
 import sys
 
 import abi
+import checkpoint
 import gpu
 import lm
 import machine
@@ -22,7 +23,8 @@ import reading
 import sparse
 from table import Row, markdown
 
-WORKLOADS = {"mlp": mlp, "lm": lm, "ranks": ranks, "sparse": sparse, "abi": abi, "reading": reading, "gpu": gpu}
+WORKLOADS = {"mlp": mlp, "lm": lm, "ranks": ranks, "sparse": sparse, "abi": abi, "reading": reading,
+             "checkpoint": checkpoint, "gpu": gpu}
 
 
 def main():

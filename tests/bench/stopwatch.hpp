@@ -16,9 +16,9 @@ class Stopwatch {
  public:
   Stopwatch(uint64_t warmup, uint64_t steps) : warmup_(warmup), last_(warmup + steps) {}
 
-  // After each step, counted from 1.
+  // After each step, counted from 1, or from where a run was resumed.
   void tick(uint64_t step) {
-    if (step == 1) {
+    if (first_ == 0) {
       first_ = now();
     }
     if (step == warmup_) {
@@ -46,13 +46,13 @@ class Stopwatch {
                  peak_mib());
   }
 
- private:
   static double now() {
     timespec t{};
     clock_gettime(CLOCK_MONOTONIC, &t);
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
   }
 
+ private:
   // Of all threads.
   static double cpu_seconds() {
     timespec t{};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the benchmarks need of plugins: datasets in memory, a hook on all events that times the
-// steps, and a hook that calls an operator by name, many times.
+// steps, one that times what lies between them, and one that calls an operator by name, many times.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/hook.hpp>
 #include <tenon/cpp/op.hpp>
@@ -19,21 +19,29 @@
 
 namespace {
 
+struct TableOptions {
+  int64_t samples = RandomTable::kRows;
+};
+
 class InMemory : public tenon::MapDataset {
  public:
   static constexpr const char* kType = "bench_table";
   static constexpr const char* kSummary = "4096 random rows of 64 numbers with labels of ten";
-  struct Options {};
-  static void bind(tenon::OptionBinder<Options>&) {}
+  using Options = TableOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    binder.field("samples", &Options::samples)
+        .min(1)
+        .doc("how many there are; more than there are rows repeat them");
+  }
 
-  explicit InMemory(const Options&) {}
+  explicit InMemory(const Options& options) : samples_(options.samples) {}
 
   void describe(tenon::DatasetInfo& info) override {
     x_ = info.field("x", {"B", tenon::Axis("D", RandomTable::kWidth)}, TENON_F32);
     labels_ = info.field("labels", {"B"}, TENON_I64, -100);
   }
 
-  int64_t size(const tenon_window*) override { return RandomTable::kRows; }
+  int64_t size(const tenon_window*) override { return samples_; }
 
   void read(const tenon_window*,
             const int64_t* indices,
@@ -43,8 +51,10 @@ class InMemory : public tenon::MapDataset {
     auto* x = writer.add<float>(x_, {batch, RandomTable::kWidth});
     auto* labels = writer.add<int64_t>(labels_, {batch});
     for (size_t b = 0; b < n; ++b) {
-      TENON_CHECK(0 <= indices[b] && indices[b] < RandomTable::kRows, "no row ", indices[b]);
-      table_.copy_row(indices[b], x + static_cast<int64_t>(b) * RandomTable::kWidth, labels + b);
+      TENON_CHECK(0 <= indices[b] && indices[b] < samples_, "no row ", indices[b]);
+      table_.copy_row(indices[b] % RandomTable::kRows,
+                      x + static_cast<int64_t>(b) * RandomTable::kWidth,
+                      labels + b);
     }
     writer.set_counts(batch, 0);
   }
@@ -53,6 +63,7 @@ class InMemory : public tenon::MapDataset {
   void reset(uint64_t) override {}
 
  private:
+  int64_t samples_;
   RandomTable table_;
   uint32_t x_ = 0;
   uint32_t labels_ = 0;
@@ -174,6 +185,79 @@ class StopwatchHook : public tenon::Hook {
   uint64_t num_events_ = 0;
 };
 
+struct PausesOptions {
+  std::string path;
+};
+
+// What lies between steps, from the end of one to the beginning of the next.
+class PausesHook : public tenon::Hook {
+ public:
+  static constexpr const char* kType = "bench_pauses";
+  static constexpr const char* kSummary =
+      "times what lies between steps, with checkpoints or without";
+  using Options = PausesOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    binder.field("path", &Options::path).doc("where to write the seconds; empty: nowhere");
+  }
+
+  explicit PausesHook(const Options& options) : path_(options.path) {}
+
+  void describe(tenon_hook_info& info) override {
+    info.events = tenon::events({TENON_EVENT_BEFORE_STEP,
+                                 TENON_EVENT_AFTER_STEP,
+                                 TENON_EVENT_AFTER_CHECKPOINT,
+                                 TENON_EVENT_END});
+    info.rank_0_only = 1;
+  }
+
+  void on_event(const tenon::Event& event) override {
+    switch (event.id()) {
+      case TENON_EVENT_AFTER_STEP:
+        begin_ = Stopwatch::now();
+        saved_ = false;
+        break;
+      case TENON_EVENT_AFTER_CHECKPOINT:
+        saved_ = true;
+        break;
+      case TENON_EVENT_BEFORE_STEP:
+        if (begin_ != 0) {
+          (saved_ ? with_ : without_).push_back(Stopwatch::now() - begin_);
+        }
+        break;
+      default:
+        write();
+    }
+  }
+
+ private:
+  void write() const {
+    if (path_.empty()) {
+      return;
+    }
+    std::FILE* file = std::fopen(path_.c_str(), "we");
+    TENON_CHECK(file != nullptr, "cannot open ", path_);
+    const auto put = [&](const char* name, const std::vector<double>& pauses) {
+      std::fprintf(file, "\"%s\": [", name);
+      for (size_t i = 0; i < pauses.size(); ++i) {
+        std::fprintf(file, "%s%.9g", i > 0 ? ", " : "", pauses[i]);
+      }
+      std::fputs("]", file);
+    };
+    std::fputs("{", file);
+    put("with_save_s", with_);
+    std::fputs(", ", file);
+    put("without_s", without_);
+    std::fputs("}\n", file);
+    TENON_CHECK(std::fclose(file) == 0, "cannot write ", path_);
+  }
+
+  std::string path_;
+  double begin_ = 0;
+  bool saved_ = false;
+  std::vector<double> with_;
+  std::vector<double> without_;
+};
+
 struct OpCallerOptions {
   int64_t calls = 1;
 };
@@ -212,4 +296,4 @@ class OpCaller : public tenon::Hook {
 
 }  // namespace
 
-TENON_PLUGIN(InMemory, ClicksInMemory, StopwatchHook, OpCaller)
+TENON_PLUGIN(InMemory, ClicksInMemory, StopwatchHook, PausesHook, OpCaller)
