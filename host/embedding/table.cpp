@@ -9,6 +9,7 @@
 #include "host/tensor/handle.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/tensor/shape_text.hpp"
+#include "host/tensor/staging_memory.hpp"
 
 #include <ATen/Functions.h>
 
@@ -541,9 +542,9 @@ void Table::snapshot(StateTree& tree, const std::string& prefix) const {
   const auto entries = impl_->sorted_entries();
   const auto n = num_rows();
   const auto waiting = static_cast<int64_t>(entries.size()) - n;
-  const at::Tensor ids = at::empty({n}, at::kLong);
-  const at::Tensor counts = at::empty({n}, at::kLong);
-  const at::Tensor last_steps = at::empty({n}, at::kLong);
+  const at::Tensor ids = staged_empty({n}, at::kLong);
+  const at::Tensor counts = staged_empty({n}, at::kLong);
+  const at::Tensor last_steps = staged_empty({n}, at::kLong);
   const at::Tensor waiting_ids = at::empty({waiting}, at::kLong);
   const at::Tensor waiting_notes = at::empty({waiting}, at::kInt);
   const auto order = std::make_shared<std::vector<int64_t>>();
@@ -570,7 +571,9 @@ void Table::snapshot(StateTree& tree, const std::string& prefix) const {
     if (tree.copies() == StateTree::Copies::kNone) {
       tree.put_source(state_path(prefix, impl_->field_name(f)), std::move(field), kStateByRow);
     } else {
-      put(impl_->field_name(f), field->whole());
+      const at::Tensor values = staged_empty(field->shape(), field->dtype());
+      field->read(0, values);
+      put(impl_->field_name(f), values);
     }
   }
   put("waiting/ids", waiting_ids);

@@ -756,10 +756,22 @@ int64_t TableSet::num_bytes() const {
 }
 
 void TableSet::snapshot(StateTree& tree, const std::string& prefix) const {
-  for (const auto& entry : entries_) {
-    const std::string below = state_path(prefix, entry->table.spec().name);
-    entry->table.snapshot(tree, below);
-    tree.put_int(state_path(below, kUpdates), entry->updates);
+  // Side by side, each into a tree of its own: ids are sorted, and rows gathered.
+  std::vector<StateTree> parts(entries_.size(), StateTree(tree.copies()));
+  const auto below = [&](size_t t) { return state_path(prefix, entries_[t]->table.spec().name); };
+  at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t first, int64_t last) {
+    for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
+      entries_[t]->table.snapshot(parts[t], below(t));
+    }
+  });
+  for (size_t t = 0; t < parts.size(); ++t) {
+    for (const auto& [name, entry] : parts[t].entries()) {
+      tree.put_entry(name, entry);
+    }
+    for (const auto& [name, version] : parts[t].versions()) {
+      tree.set_version(name, version);
+    }
+    tree.put_int(state_path(below(t), kUpdates), entries_[t]->updates);
   }
 }
 

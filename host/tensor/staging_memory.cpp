@@ -3,6 +3,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/util/accumulate.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -57,18 +58,23 @@ class Pool {
 }  // namespace
 
 at::Tensor staged_copy(const at::Tensor& values) {
-  if (values.nbytes() < kLeast) {
-    return values.is_cpu() ? values.clone(at::MemoryFormat::Contiguous) : values.cpu().contiguous();
-  }
-  at::Tensor block = Pool::instance().take(values.nbytes());
-  void* const data = block.mutable_data_ptr();
-  at::Tensor copy = at::from_blob(
-      data,
-      values.sizes(),
-      [block = std::move(block)](void*) mutable { Pool::instance().give_back(std::move(block)); },
-      values.options().device(at::kCPU));
+  at::Tensor copy = staged_empty(values.sizes(), values.scalar_type());
   copy.copy_(values);
   return copy;
+}
+
+at::Tensor staged_empty(at::IntArrayRef sizes, at::ScalarType dtype) {
+  const size_t bytes = static_cast<size_t>(c10::multiply_integers(sizes)) * c10::elementSize(dtype);
+  if (bytes < kLeast) {
+    return at::empty(sizes, dtype);
+  }
+  at::Tensor block = Pool::instance().take(bytes);
+  void* const data = block.mutable_data_ptr();
+  return at::from_blob(
+      data,
+      sizes,
+      [block = std::move(block)](void*) mutable { Pool::instance().give_back(std::move(block)); },
+      at::TensorOptions(dtype));
 }
 
 }  // namespace tenon

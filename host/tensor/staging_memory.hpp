@@ -16,4 +16,7 @@ namespace tenon {
 // Shapes  as `values`
 at::Tensor staged_copy(const at::Tensor& values);
 
+// As much memory for other values, likewise kept: they are whatever was there.
+at::Tensor staged_empty(at::IntArrayRef sizes, at::ScalarType dtype);
+
 }  // namespace tenon
