@@ -30,11 +30,15 @@ std::string time_stamp() {
       "cannot write to " + path + ": " + reason + "; make room, or choose another --run-dir");
 }
 
-// But for the lock of whoever is here, or was.
+// But for the lock of whoever is here, or was, and what a run leaves that was killed before its
+// recipe was written.
 bool is_empty_folder(const std::string& path) {
   std::error_code error;
+  const bool has_lock = fs::exists(path + "/" + RunFolder::kLockFile, error);
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
-    if (at->path().filename() != RunFolder::kLockFile) {
+    const fs::path name = at->path().filename();
+    const bool is_of_start = has_lock && (name == "log.txt" || name == "recipe.json.tmp");
+    if (name != RunFolder::kLockFile && !is_of_start) {
       return false;
     }
   }

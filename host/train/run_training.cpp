@@ -54,6 +54,7 @@
 #include "host/train/table_rows.hpp"
 #include "host/train/tiled_loss.hpp"
 #include "host/train/trainer.hpp"
+#include "host/train/unsaved_run.hpp"
 
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
@@ -427,6 +428,19 @@ class Run {
     }
     if (!earlier.empty()) {
       if (const auto folder = RunFolder::reopen(earlier, claim)) {
+        return *folder;
+      }
+    } else if (is_auto && recipe_.checkpoint.has_value() && is_unsaved_run(path, recipe_.name)) {
+      const auto folder = RunFolder::reopen(path, [this](const std::string& here) {
+        claim_folder(here);
+        // Until now somebody else may have been at it.
+        if (!is_unsaved_run(here, recipe_.name) || !storage_at(here).list().empty()) {
+          throw Error("run.dir_exists",
+                      "the run folder " + here + " was changed just now; start the run again");
+        }
+      });
+      if (folder.has_value()) {
+        log_info("the run in " + path + " was lost before its first checkpoint: it begins anew");
         return *folder;
       }
     }
