@@ -91,6 +91,12 @@ constexpr std::array kRunOptions = {
                Repeat::kNo,
                "numa (the default), cores or none: with --launch, each rank stays on its\n"
                "share of the NUMA nodes, has cores of its own, or runs anywhere"},
+    OptionSpec{"max-restarts",
+               "K",
+               bit(Action::kTrain),
+               Repeat::kNo,
+               "with --launch: where a rank is lost, all are started again, up to K\n"
+               "times, and go on from the newest checkpoint"},
     OptionSpec{"quiet",
                "",
                bit(Action::kTrain) | bit(Action::kEvaluate) | bit(Action::kValidate),
@@ -645,6 +651,18 @@ std::uint32_t parse_num_ranks(const std::string& text) {
   return number;
 }
 
+std::uint32_t parse_max_restarts(const std::string& text) {
+  constexpr std::uint32_t kMost = 1000;
+  std::uint32_t number = 0;
+  const char* const last = text.data() + text.size();
+  const auto [stop, failed] = std::from_chars(text.data(), last, number);
+  if (failed != std::errc() || stop != last || number > kMost) {
+    fail("--max-restarts is " + in_quotes(text) + "; it is a number from 0 to " +
+         std::to_string(kMost));
+  }
+  return number;
+}
+
 Binding parse_binding(const std::string& text) {
   const std::map<std::string, Binding> bindings = {
       {"none", Binding::kNone}, {"cores", Binding::kCores}, {"numa", Binding::kNuma}};
@@ -717,6 +735,14 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     }
     line.binding = parse_binding(value_of("bind"));
   }
+  if (given.contains("max-restarts")) {
+    if (!given.contains("launch")) {
+      fail(
+          "--max-restarts has no effect without --launch: other launchers start their ranks again "
+          "themselves");
+    }
+    line.max_restarts = parse_max_restarts(value_of("max-restarts"));
+  }
   line.is_quiet = given.contains("quiet");
   line.is_json = given.contains("json");
   line.is_markdown = given.contains("markdown");
@@ -779,12 +805,14 @@ std::string usage_line(const std::string& program) {
 }
 
 std::vector<std::string> arguments_of_rank(const std::vector<std::string>& arguments) {
+  constexpr std::string_view kOfLauncher[] = {"--launch", "--bind", "--max-restarts"};
   std::vector<std::string> kept;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const bool is_dropped = arguments[i] == "--launch" || arguments[i] == "--bind";
-    i += is_dropped ? 1 : 0;  // and its value
-    if (!is_dropped && !arguments[i].starts_with("--launch=") &&
-        !arguments[i].starts_with("--bind=")) {
+    const std::string_view argument = arguments[i];
+    if (std::ranges::find(kOfLauncher, argument) != std::end(kOfLauncher)) {
+      ++i;  // and its value
+    } else if (std::ranges::find(kOfLauncher, argument.substr(0, argument.find('='))) ==
+               std::end(kOfLauncher)) {
       kept.push_back(arguments[i]);
     }
   }

@@ -186,7 +186,8 @@ void tell(const LaunchReport::Failed& failed) {
   std::fputs(text.c_str(), stderr);
 }
 
-// Starts the ranks that the command line asks for, and waits for them.
+// Starts the ranks that the command line asks for, and waits for them; again, where it says so.
+// Each time they have a part of the store of their own.
 ExitCode launch(const CommandLine& line,
                 const Recipe& recipe,
                 const std::vector<std::string>& words) {
@@ -199,19 +200,29 @@ ExitCode launch(const CommandLine& line,
   const StoreServer store;
   request.master_port = store.port();
   request.run_id = new_run_id();
-  LaunchReport report(store.open(request.run_id), line.num_ranks);
-  request.on_end = [&](const EndedRank& end) { return report.note_end(end); };
-  const LaunchOutcome outcome = launch_ranks(request);
-  flush_log();
-  const auto failed = report.collect();
-  if (failed.has_value()) {
-    tell(*failed);
+  for (;; ++request.restart) {
+    LaunchReport report(store.open(request.run_id, request.restart), line.num_ranks);
+    request.on_end = [&](const EndedRank& end) { return report.note_end(end); };
+    const LaunchOutcome outcome = launch_ranks(request);
+    flush_log();
+    const auto failed = report.collect();
+    if (failed.has_value()) {
+      tell(*failed);
+    }
+    if (outcome.signal != 0) {
+      std::signal(outcome.signal, SIG_DFL);
+      std::raise(outcome.signal);
+    }
+    const auto code =
+        static_cast<ExitCode>(failed.has_value() ? failed->first.exit_code : outcome.code);
+    // What was wrong with the command, the recipe or a plugin is so the next time, too.
+    if (code != ExitCode::kFailed || outcome.was_asked || request.restart == line.max_restarts) {
+      return code;
+    }
+    log_warning("all ranks are started again, the " + std::to_string(request.restart + 1) +
+                ". time of " + std::to_string(line.max_restarts));
+    flush_log();
   }
-  if (outcome.signal != 0) {
-    std::signal(outcome.signal, SIG_DFL);
-    std::raise(outcome.signal);
-  }
-  return static_cast<ExitCode>(failed.has_value() ? failed->first.exit_code : outcome.code);
 }
 
 // As it was given: a rank of --launch was not given that.
@@ -386,6 +397,9 @@ int main(int argc, char** argv) {
   // may not grow nor a terminal that has gone ends a run.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  // It asks a run for a checkpoint: before there is one to ask it must not end the process, nor a
+  // rank that it starts.
+  std::signal(SIGUSR1, SIG_IGN);
   std::vector<std::string> words(argv, argv + argc);
   if (words.empty()) {
     words.emplace_back("host");

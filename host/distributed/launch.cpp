@@ -85,7 +85,7 @@ class Signals {
   }
 
  private:
-  static constexpr std::array kSignals = {SIGTERM, SIGINT, SIGCHLD};
+  static constexpr std::array kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGCHLD};
   std::array<int, 2> ends_{};
   std::array<struct sigaction, kSignals.size()> old_{};
 };
@@ -150,6 +150,7 @@ class Launcher {
     environment.master_addr = StoreServer::kAddress;
     environment.master_port = request_.master_port;
     environment.run_id = request_.run_id;
+    environment.restart = request_.restart;
     for (uint32_t rank = 0; rank < environment.world_size; ++rank) {
       environment.rank = rank;
       environment.local_rank = rank;
@@ -189,6 +190,10 @@ class Launcher {
   void take(const SignalNote& note) {
     if (note.signal == SIGCHLD) {
       return;  // it has ended the waiting, which was all that it is for
+    }
+    if (note.signal == SIGUSR1) {  // asks for a checkpoint, of as many ranks as it meets
+      kill_all(SIGUSR1);
+      return;
     }
     const auto now = Clock::now();
     if (!asked_.has_value()) {
@@ -280,6 +285,7 @@ class Launcher {
   LaunchOutcome outcome() const {
     LaunchOutcome outcome;
     outcome.signal = ending_signal_;
+    outcome.was_asked = asked_.has_value();
     outcome.first_failure = first_failure_;
     if (first_failure_.has_value() && first_failure_->signal != 0) {
       // Whom a request to stop meets before it can listen has stopped on request.

@@ -56,6 +56,7 @@ struct LaunchRequest {
   std::vector<RankProcessors> ranks;      // one for each
   uint16_t master_port = 0;               // of the store, on the loopback
   std::string run_id = {};                // see RankEnvironment
+  uint32_t restart = 0;                   // how often they were started before
   std::chrono::milliseconds patience{0};  // with the others, when a rank has ended
   LaunchTimes times = {};
   // Is told of each end, as it is seen.
@@ -63,8 +64,9 @@ struct LaunchRequest {
 };
 
 struct LaunchOutcome {
-  int code = 0;    // exit status of the run
-  int signal = 0;  // by which the launcher is to end; 0: by `code`
+  int code = 0;            // exit status of the run
+  int signal = 0;          // by which the launcher is to end; 0: by `code`
+  bool was_asked = false;  // to end, by a signal
   std::optional<EndedRank> first_failure;
 };
 
@@ -72,9 +74,9 @@ struct LaunchOutcome {
 std::string new_run_id();
 
 // Starts the ranks, and waits for their ends. SIGTERM and SIGINT go to all ranks; a second one ends
-// them. When one has ended, the others are given `patience`, or `times.short_patience` where it
-// failed before its first step, and are ended then.
-// Errors  distributed.launch_failed; no rank is left then
+// them. SIGUSR1 goes to all. When one has ended, the others are given `patience`, or
+// `times.short_patience` where it failed before its first step, and are ended then. Errors
+// distributed.launch_failed; no rank is left then
 LaunchOutcome launch_ranks(const LaunchRequest& request);
 
 // "rank 1 (process 4711) was ended by SIGKILL 3.2 s after its start, ...", with what it said last.

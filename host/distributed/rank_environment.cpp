@@ -153,6 +153,7 @@ RankEnvironment read_torch(const Environment& environment) {
     ranks.is_store_served = variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   } else {
     ranks.run_id = variables.text("TENON_RUN_ID");
+    ranks.restart = is_launch ? variables.number("TENON_RESTART", 0) : 0;
     ranks.is_store_served = is_launch;
     ranks.threads = variables.number("TENON_THREADS", 0);
   }
@@ -265,6 +266,7 @@ Environment launch_variables(const RankEnvironment& ranks) {
           {"MASTER_ADDR", ranks.master_addr},
           {"MASTER_PORT", std::to_string(ranks.master_port)},
           {"TENON_RUN_ID", ranks.run_id},
+          {"TENON_RESTART", std::to_string(ranks.restart)},
           {"TENON_THREADS", std::to_string(ranks.threads)}};
 }
 

@@ -73,12 +73,13 @@ StoreServer::StoreServer() : impl_(std::make_unique<Impl>()) {
 
 StoreServer::~StoreServer() = default;
 
-std::unique_ptr<Store> StoreServer::open(const std::string& run_id) const {
+std::unique_ptr<Store> StoreServer::open(const std::string& run_id, uint32_t restart) const {
   constexpr std::chrono::seconds kLimit{5};  // it is of this process
   RankEnvironment environment;
   environment.master_addr = kAddress;
   environment.master_port = port_;
   environment.run_id = run_id;
+  environment.restart = restart;
   return make_bounded_store(open_tcp_store(environment, StoreRole::kClient, kLimit),
                             [=] { return kLimit; });
 }

@@ -27,9 +27,10 @@ class StoreServer {
   static constexpr const char* kAddress = "127.0.0.1";
   uint16_t port() const { return port_; }
 
-  // What the ranks of `run_id` keep in it, for the launcher itself.
+  // What the ranks of `run_id` keep in it, for the launcher itself, since they were started again
+  // so often.
   // Errors  distributed.unreachable
-  std::unique_ptr<Store> open(const std::string& run_id) const;
+  std::unique_ptr<Store> open(const std::string& run_id, uint32_t restart = 0) const;
 
  private:
   struct Impl;

@@ -449,7 +449,13 @@ class Run {
 
   // What the run goes on from, if anything. Every rank.
   void find_saved(const RunFolder& folder) {
-    if (request_.resume.from == ResumeFrom::kPath) {
+    // Ranks that are started again go on from what they have saved since.
+    const bool has_own =
+        !world_->control()
+             .broadcast_text(
+                 to_try_.empty() ? "" : to_try_.front(), 0, "newest checkpoint of the run folder")
+             .empty();
+    if (request_.resume.from == ResumeFrom::kPath && !has_own) {
       NamedCheckpoint named = find_checkpoint(request_.resume.path);
       saved_.emplace(std::move(named.storage),
                      world_->control(),

@@ -252,9 +252,7 @@ void Trainer::train() {
     }
   }
   // Before what may take long: whoever ends the run there loses nothing.
-  finish_saves(is_cut_by_signal_ && parts_.checkpoints != nullptr
-                   ? std::optional(parts_.checkpoints->recipe().grace_seconds)
-                   : std::nullopt);
+  finish_saves();
   if (outcome_.code == ExitCode::kDone) {
     restore_best();
     if (eval_.at_end) {

@@ -153,7 +153,8 @@ class Trainer final : private RunView {
   void settle_save(const Decision& decision);
   void tell_saves();
   // Errors  checkpoint.failed where the recipe stops a run for it
-  void finish_saves(std::optional<double> limit_seconds);
+  void finish_saves();
+  std::optional<std::chrono::duration<double>> grace_left();
   [[noreturn]] void stop_for_failed_save();
 
   // The loop, outermost first.
@@ -313,7 +314,8 @@ class Trainer final : private RunView {
   bool goes_on_with_window_ = false;
   Decision loaded_wishes_;
   bool is_checkpoint_asked_ = false;  // by a hook, a signal or the clock, for the next rest
-  bool is_cut_by_signal_ = false;     // what has ended the run, or the kill switch
+  std::optional<std::chrono::steady_clock::time_point> grace_until_;
+  bool is_cut_by_signal_ = false;  // what has ended the run, or the kill switch
   bool is_over_ = false;
   Outcome outcome_;
   std::string stop_reason_;  // of the hook that wished to stop

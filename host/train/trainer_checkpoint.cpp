@@ -4,6 +4,7 @@
 #include "host/train/checkpointing.hpp"
 #include "host/train/trainer.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace tenon {
@@ -61,7 +62,7 @@ void Trainer::load_saved() {
 
 void Trainer::save_checkpoint(RestPoint point) {
   Checkpointing& checkpoints = *parts_.checkpoints;
-  finish_saves({});
+  finish_saves();
   fire(TENON_EVENT_BEFORE_CHECKPOINT);
   StateTree tree(checkpoints.recipe().staging == CheckpointStaging::kStream
                      ? StateTree::Copies::kNone
@@ -121,14 +122,26 @@ void Trainer::tell_saves() {
   }
 }
 
-void Trainer::finish_saves(std::optional<double> limit_seconds) {
+// Of all saves that a signal is still to wait for together; none without a signal.
+std::optional<std::chrono::duration<double>> Trainer::grace_left() {
+  using Clock = std::chrono::steady_clock;
+  if (!is_cut_by_signal_) {
+    return std::nullopt;
+  }
+  if (!grace_until_.has_value()) {
+    grace_until_ = Clock::now() +
+                   std::chrono::duration_cast<Clock::duration>(
+                       std::chrono::duration<double>(parts_.checkpoints->recipe().grace_seconds));
+  }
+  return std::max<std::chrono::duration<double>>(*grace_until_ - Clock::now(),
+                                                 std::chrono::duration<double>(0));
+}
+
+void Trainer::finish_saves() {
   if (parts_.checkpoints == nullptr) {
     return;
   }
-  const auto limit = limit_seconds.has_value()
-                         ? std::optional(std::chrono::duration<double>(*limit_seconds))
-                         : std::nullopt;
-  const auto failure = parts_.checkpoints->saver().finish(limit);
+  const auto failure = parts_.checkpoints->saver().finish(grace_left());
   tell_saves();
   if (failure.has_value() && parts_.checkpoints->recipe().on_failure == OnSaveFailure::kStop) {
     stop_for_failed_save();

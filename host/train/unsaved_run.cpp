@@ -25,7 +25,7 @@ bool is_unsaved_run(const std::string& path, const std::string& name) {
   // A summary says how it ended; it is written wholly or not at all.
   const nlohmann::json summary = json_of(path + "/summary.json");
   return summary.is_null() ||
-         (summary.is_object() && summary.value("outcome", nlohmann::json()) == "failed");
+         (summary.is_object() && summary.value("outcome", nlohmann::json("done")) != "done");
 }
 
 }  // namespace tenon

@@ -8,7 +8,8 @@
 
 namespace tenon {
 
-// True for the folder of a run of this name that saves checkpoints, and was killed or has failed.
+// True for the folder of a run of this name that saves checkpoints, and was killed, has failed or
+// was stopped.
 // Whether it has any is not looked at.
 bool is_unsaved_run(const std::string& path, const std::string& name);
 

@@ -8,8 +8,9 @@
 //   read.
 //                      Not set: all but read. `open` is for writing, or of a folder; `unlink` is
 //                      also rmdir; `writeback` is sync_file_range
-//   TENON_FAULT_NTH    1 for the first of these calls of a process, and so on; not set: each of
-//   them TENON_FAULT_RANK   only in the process whose variable RANK is this; not set: in all
+//   TENON_FAULT_NTH    1 for the first of these calls of a process, and so on; 7+ for the seventh
+//                      and all after it; not set: each of them
+//   TENON_FAULT_RANK   only in the process whose variable RANK is this; not set: in all
 //   TENON_FAULT_DO     EIO, ENOSPC, EDQUOT, EACCES, EROFS   the call fails, without effect
 //                      short      a write writes half of what it was given; other calls go on
 //                      full:N     writes beyond N bytes in all fail with ENOSPC, as on a full disk
@@ -20,11 +21,13 @@
 //                                 folders. The process is to be alone in that path
 //                      not set    nothing
 //   TENON_FAULT_LOG    a file that each of these calls is added to, as "kind path": to count them
-//   by
+//   TENON_FAULT_CLOCK  at each look at the time of day it is so many seconds earlier than at the
+//                      last, wherever TENON_FAULT_PATH is
 //
 // Not seen is what the C library calls within itself (fwrite, fclose), io_uring, and mapped memory.
 // Threads: any.
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -233,7 +236,8 @@ class FaultyDisk {
       written_ += fits;
       return {fits == 0 && bytes != 0 ? ENOSPC : 0, fits};
     }
-    if (++count_ != nth_ && nth_ != 0) {
+    ++count_;
+    if (is_from_on_ ? count_ < nth_ : count_ != nth_ && nth_ != 0) {
       return {0, bytes};
     }
     if (what_ == "crash" || what_ == "power") {
@@ -268,7 +272,9 @@ class FaultyDisk {
         log_(text_from("TENON_FAULT_LOG")) {
     const std::string rank = text_from("TENON_FAULT_RANK");
     is_on_ = !path_.empty() && (rank.empty() || rank == text_from("RANK"));
-    nth_ = std::strtoull(text_from("TENON_FAULT_NTH").c_str(), nullptr, 10);
+    const std::string nth = text_from("TENON_FAULT_NTH");
+    nth_ = std::strtoull(nth.c_str(), nullptr, 10);
+    is_from_on_ = nth.ends_with('+');
     if (const size_t colon = what_.find(':'); colon != what_.npos) {
       number_ = std::strtoull(what_.c_str() + colon + 1, nullptr, 10);
     }
@@ -301,6 +307,7 @@ class FaultyDisk {
   std::string what_;
   std::string log_;
   bool is_on_ = false;
+  bool is_from_on_ = false;
   uint64_t nth_ = 0;
   uint64_t number_ = 0;
   int error_ = 0;
@@ -477,6 +484,29 @@ TENON_SEEN ssize_t read(int fd, void* data, size_t size) {
   }
 TENON_PREAD(pread)
 TENON_PREAD(pread64)
+
+// How far the time of day has gone back by now.
+static long seconds_back() {
+  static const long step = std::strtol(text_from("TENON_FAULT_CLOCK").c_str(), nullptr, 10);
+  static std::atomic<long> back = 0;
+  return step != 0 ? back += step : 0;
+}
+
+TENON_SEEN int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  const int result = real<int(clockid_t, timespec*)>("clock_gettime")(clock, time);
+  if (result == 0 && clock == CLOCK_REALTIME) {
+    time->tv_sec -= seconds_back();
+  }
+  return result;
+}
+
+TENON_SEEN time_t time(time_t* out) noexcept {
+  const time_t now = real<time_t(time_t*)>("time")(nullptr) - seconds_back();
+  if (out != nullptr) {
+    *out = now;
+  }
+  return now;
+}
 
 TENON_SEEN int fsync(int fd) {
   return sync_any(fd, [&] { return real<int(int)>("fsync")(fd); });

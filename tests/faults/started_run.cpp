@@ -31,20 +31,23 @@ std::string proc_text(pid_t process, const char* name) {
 
 }  // namespace
 
+std::vector<std::string> host_words(const fs::path& recipe) {
+  return {host_program().string(),
+          "--recipe",
+          recipe.string(),
+          "--plugin-dir",
+          plugin_dir().string(),
+          "--plugin-dir",
+          test_plugin_dir().string()};
+}
+
 StartedRun::StartedRun(const fs::path& recipe,
                        const fs::path& run_dir,
                        const std::vector<std::string>& arguments,
                        const std::map<std::string, std::string>& environment)
     : run_dir_(run_dir) {
-  std::vector<std::string> words = {host_program().string(),
-                                    "--recipe",
-                                    recipe.string(),
-                                    "--plugin-dir",
-                                    plugin_dir().string(),
-                                    "--plugin-dir",
-                                    test_plugin_dir().string(),
-                                    "--run-dir",
-                                    run_dir.string()};
+  std::vector<std::string> words = host_words(recipe);
+  words.insert(words.end(), {"--run-dir", run_dir.string()});
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) {

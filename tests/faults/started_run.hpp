@@ -30,10 +30,12 @@ void wait_until(Condition condition) {
   }
 }
 
+// The host with the plugins of the build, on a recipe; without a run folder.
+std::vector<std::string> host_words(const std::filesystem::path& recipe);
+
 class StartedRun {
  public:
-  // `--recipe recipe --run-dir run_dir` and the plugins of the build, then `arguments`. What it
-  // prints is in run_dir.out and run_dir.err.
+  // What it prints is in run_dir.out and run_dir.err.
   StartedRun(const std::filesystem::path& recipe,
              const std::filesystem::path& run_dir,
              const std::vector<std::string>& arguments = {},

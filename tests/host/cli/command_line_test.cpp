@@ -335,6 +335,16 @@ TEST_CASE("ranks are started and bound as the command line says", "[cli]") {
   CHECK(failure({"--recipe", "a", "--bind", "cores"}) ==
         "usage.bad_option: --bind has no effect without --launch: other launchers bind their ranks "
         "themselves");
+  CHECK(four.max_restarts == 0);
+  CHECK(parse_command_line({"--recipe", "a", "--launch=2", "--max-restarts", "3"}).max_restarts ==
+        3);
+  for (const std::string text : {"-1", "1001", "some"}) {
+    CHECK(failure({"--recipe", "a", "--launch", "2", "--max-restarts", text}) ==
+          "usage.bad_option: --max-restarts is \"" + text + "\"; it is a number from 0 to 1000");
+  }
+  CHECK(failure({"--recipe", "a", "--max-restarts", "3"}) ==
+        "usage.bad_option: --max-restarts has no effect without --launch: other launchers start "
+        "their ranks again themselves");
   CHECK_THAT(failure({"--recipe", "a", "--print-recipe", "--launch", "2"}),
              contains_text("--launch has no effect with --print-recipe"));
 }
@@ -343,6 +353,8 @@ TEST_CASE("a rank gets all arguments but those that start ranks", "[cli]") {
   CHECK(arguments_of_rank({"--launch", "2", "--recipe", "a", "--bind=cores", "--set", "name=x"}) ==
         Words{"--recipe", "a", "--set", "name=x"});
   CHECK(arguments_of_rank({"--recipe", "a", "--launch=2", "--bind", "none"}) ==
+        Words{"--recipe", "a"});
+  CHECK(arguments_of_rank({"--max-restarts", "2", "--recipe", "a", "--max-restarts=3"}) ==
         Words{"--recipe", "a"});
 }
 

@@ -155,12 +155,13 @@ TEST_CASE("what --launch says is read as it was said", "[distributed]") {
   said.master_port = 4711;
   said.run_id = "0123456789abcdef";
   said.threads = 4;
+  said.restart = 2;
   for (const Environment& around : {Environment{}, kTorchrun, kElastic, kSlurm, kOpenMpi}) {
     const RankEnvironment ranks = read_rank_environment(with(around, launch_variables(said)));
     CHECK(ranks.launcher == "launch");
     CHECK(ranks.is_store_served);
     CHECK(ranks.threads == 4);
-    CHECK(ranks.restart == 0);
+    CHECK(ranks.restart == 2);
     CHECK(launch_variables(ranks) == launch_variables(said));
   }
   CHECK_THAT(refusal({{"TENON_LAUNCH", "1"}}), contains_text("that of --launch, but lacks RANK"));
