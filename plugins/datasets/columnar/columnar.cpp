@@ -68,7 +68,7 @@ struct ColumnarOptions {
   int64_t shards = 1;
   tenon::DealBy deal_by = tenon::DealBy::kRows;
   int64_t shuffle_groups = 0;
-  int64_t read_rows = 16384;
+  int64_t read_rows = 131072;  // as Arrow's own scan
   Check check = Check::kAll;
   CsvOptions csv;
 };
