@@ -57,6 +57,7 @@
 #include "host/train/unsaved_run.hpp"
 
 #include <c10/core/DefaultDtype.h>
+#include <c10/core/DeviceType.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
 
 #include <algorithm>
@@ -531,7 +532,7 @@ class Run {
     facts.machine = cpu.substr(cpu.find(", ") + 2);  // without the threads
     facts.compute_threads = recipe_.compute_threads;
     facts.precision = recipe_.train.precision;
-    facts.device = describe_device(device_);
+    facts.device = c10::DeviceTypeName(device_.torch.type(), true);
     for (const LoadedPlugin* plugin : loaded_plugins()) {
       const PluginContext& context = plugin->host.context();
       facts.plugins.push_back(
