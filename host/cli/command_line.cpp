@@ -35,8 +35,8 @@ constexpr std::uint32_t bit(Action action) {
 constexpr std::uint32_t kOnRecipe = bit(Action::kTrain) | bit(Action::kEvaluate) |
                                     bit(Action::kValidate) | bit(Action::kPrintRecipe) |
                                     bit(Action::kPlan) | bit(Action::kShowRow);
-constexpr std::uint32_t kOnPlugins =
-    kOnRecipe | bit(Action::kListPlugins) | bit(Action::kDescribe) | bit(Action::kPrintSchema);
+constexpr std::uint32_t kOnPlugins = kOnRecipe | bit(Action::kExport) | bit(Action::kListPlugins) |
+                                     bit(Action::kDescribe) | bit(Action::kPrintSchema);
 
 enum class Repeat { kNo, kYes };
 
@@ -69,7 +69,7 @@ constexpr std::array kRunOptions = {
                "cpu, cuda, cuda:N, or auto: a GPU where there is one; else as the recipe"},
     OptionSpec{"run-dir",
                "DIR",
-               bit(Action::kTrain) | bit(Action::kEvaluate),
+               bit(Action::kTrain) | bit(Action::kEvaluate) | bit(Action::kExport),
                Repeat::kNo,
                "the folder that the run makes for its log, metrics and recipe; without it\n"
                "runs/NAME-TIME"},
@@ -128,11 +128,18 @@ constexpr std::array kRunOptions = {
                bit(Action::kTrain),
                Repeat::kNo,
                "with --export-tables: also what optimizers keep, counts and last steps"},
-    OptionSpec{"no-vet-cache",
-               "",
-               kOnRecipe | bit(Action::kDescribe) | bit(Action::kPrintSchema),
+    OptionSpec{"import",
+               "hf DIR",
+               bit(Action::kTrain),
                Repeat::kNo,
-               "load each plugin in a child process first, as if it had never been seen"},
+               "make the run folder --run-dir with the weights of DIR as the checkpoint\n"
+               "before the first step, and stop; the same command without it trains"},
+    OptionSpec{
+        "no-vet-cache",
+        "",
+        kOnRecipe | bit(Action::kExport) | bit(Action::kDescribe) | bit(Action::kPrintSchema),
+        Repeat::kNo,
+        "load each plugin in a child process first, as if it had never been seen"},
 };
 
 constexpr std::array kPlanOptions = {
@@ -246,12 +253,29 @@ constexpr std::array kActionOptions = {
                Repeat::kNo,
                "print one row of a table: --id N says which, --from DIR where rows were\n"
                "exported to; with --recipe instead, what the row starts as"},
+    OptionSpec{"export",
+               "hf|torch PATH",
+               bit(Action::kExport),
+               Repeat::kNo,
+               "write the parameters of the newest checkpoint of --run-dir, or of --from,\n"
+               "to a folder that transformers loads (hf), or a file for torch.load (torch)"},
+    OptionSpec{"dtype",
+               "DTYPE",
+               bit(Action::kExport),
+               Repeat::kNo,
+               "with --export: bf16, f16, f32 or f64 in place of what was trained in"},
+    OptionSpec{"file-bytes",
+               "BYTES",
+               bit(Action::kExport),
+               Repeat::kNo,
+               "with --export hf: what a file has at most; else 5GB"},
     OptionSpec{"id", "N", bit(Action::kShowRow), Repeat::kNo, "with --table: the row's id"},
     OptionSpec{"from",
                "DIR",
-               bit(Action::kShowRow),
+               bit(Action::kShowRow) | bit(Action::kExport),
                Repeat::kNo,
-               "with --table: the folder that --export-tables wrote"},
+               "with --table: the folder that --export-tables wrote; with --export: a\n"
+               "checkpoint"},
     OptionSpec{"json",
                "",
                bit(Action::kListPlugins) | bit(Action::kDescribe) | bit(Action::kPlan) |
@@ -452,6 +476,8 @@ std::string_view option_of(Action action) {
       return "verify";
     case Action::kCheckpointDiff:
       return "diff";
+    case Action::kExport:
+      return "export";
     case Action::kVersion:
       return "version";
     case Action::kHelp:
@@ -480,6 +506,7 @@ Action choose_action(const GivenOptions& given) {
                               Action::kInspect,
                               Action::kVerify,
                               Action::kCheckpointDiff,
+                              Action::kExport,
                               Action::kVersion}) {
     if (!given.contains(option_of(action))) {
       continue;
@@ -510,6 +537,9 @@ void check_effects(const GivenOptions& given, Action action) {
     }
     if (action == Action::kTrain && (name == "id" || name == "from")) {
       fail("--" + name + " has no effect on a run; it goes with --table");
+    }
+    if (action == Action::kTrain && (name == "dtype" || name == "file-bytes")) {
+      fail("--" + name + " has no effect on a run; it goes with --export");
     }
     if (action == Action::kTrain) {
       fail("--" + name + " has no effect on a run; it goes with --plan");
@@ -635,6 +665,49 @@ std::int64_t parse_row_id(const std::string& text) {
                       : "--id is " + in_quotes(text) + "; it is a whole number of 64 bits");
   }
   return number;
+}
+
+WeightsExport parse_export(const Words& values,
+                           const std::string& run_dir,
+                           const std::string& from) {
+  const std::string& format = values.front();
+  if (format != "hf" && format != "torch") {
+    fail("--export is " + in_quotes(format) +
+         hint_of(format, {"hf", "torch"}, "it is hf or torch"));
+  }
+  if (run_dir.empty() == from.empty()) {
+    fail(from.empty() ? "--export needs what to export: --run-dir RUN, or --from CHECKPOINT"
+                      : "--run-dir and --from contradict each other with --export: the newest "
+                        "checkpoint of a run, or one; give one of them");
+  }
+  return {.format = format, .to = values.back(), .run_dir = run_dir, .from = from};
+}
+
+std::string parse_export_dtype(const std::string& text) {
+  if (!text.empty() && text != "bf16" && text != "f16" && text != "f32" && text != "f64") {
+    fail("--dtype is " + in_quotes(text) +
+         hint_of(text, {"bf16", "f16", "f32", "f64"}, "it is bf16, f16, f32 or f64"));
+  }
+  return text;
+}
+
+std::uint64_t parse_file_bytes(const std::string& text, const CommandLine& line) {
+  if (line.weights_export.format == "torch") {
+    fail("--file-bytes has no effect with --export torch, which writes one file");
+  }
+  constexpr double kMost = 9e18;
+  const double bytes = read_bytes("file-bytes", text);
+  if (bytes > kMost) {
+    fail("--file-bytes is " + in_quotes(text) + "; no file has that many bytes");
+  }
+  return static_cast<std::uint64_t>(bytes);
+}
+
+WeightsImportRequest parse_import(const Words& values) {
+  if (values.front() != "hf") {
+    fail("--import is " + in_quotes(values.front()) + "; it is hf");
+  }
+  return {.format = values.front(), .from = values.back()};
 }
 
 // As many as anyone would start on one machine, and few enough for a slip of the hand to be told.
@@ -776,6 +849,22 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
           "as; give one of them");
     }
   }
+  if (line.action == Action::kExport) {
+    line.weights_export = parse_export(values_of("export"), line.run_dir, value_of("from"));
+    line.weights_export.dtype = parse_export_dtype(value_of("dtype"));
+    if (given.contains("file-bytes")) {
+      line.weights_export.file_bytes = parse_file_bytes(value_of("file-bytes"), line);
+    }
+  }
+  if (given.contains("import")) {
+    line.weights_import = parse_import(values_of("import"));
+    if (line.run_dir.empty() || given.contains("resume")) {
+      fail(line.run_dir.empty()
+               ? "--import needs the folder of the new run: --run-dir DIR"
+               : "--resume and --import contradict each other: an import begins a new run");
+    }
+    line.resume = {};
+  }
   line.tables = {.import_from = value_of("import-tables"),
                  .export_to = value_of("export-tables"),
                  .has_slots = given.contains("export-slots")};
@@ -823,6 +912,7 @@ std::string help_text(const std::string& program) {
   return usage_line(program) + "\n       " + program +
          " --list-plugins | --describe KIND:TYPE | --print-schema | --explain ERROR-ID\n"
          "            | --inspect CHECKPOINT | --verify CHECKPOINT | --diff A B\n"
+         "            | --export hf|torch PATH --run-dir RUN\n"
          "            | --table NAME --id N --from DIR | --trace-diff A B | --version | --help\n"
          "\n"
          "Trains the model that a recipe describes. Model, data, loss, optimizer and the rest are\n"

@@ -12,6 +12,7 @@
 #include "host/train/resume_request.hpp"
 #include "host/train/step_range.hpp"
 #include "host/train/table_folders.hpp"
+#include "host/train/weights_request.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -36,6 +37,7 @@ enum class Action {
   kInspect,
   kVerify,
   kCheckpointDiff,
+  kExport,
   kVersion,
   kHelp
 };
@@ -57,6 +59,8 @@ struct CommandLine {
   std::int64_t row_id = 0;
   std::string rows_from = {};  // "" where the recipe says how rows start
   TableFolders tables = {};
+  WeightsExport weights_export = {};         // with kExport
+  WeightsImportRequest weights_import = {};  // the first parameters of a run
   std::optional<LogLevel> log_level = std::nullopt;
   std::optional<StepRange> profile = std::nullopt;
   std::uint32_t num_ranks = 0;  // to be started; 0 where this process is to train itself

@@ -38,6 +38,7 @@
 #include "host/train/run_failure.hpp"
 #include "host/train/run_training.hpp"
 #include "host/train/table_files.hpp"
+#include "host/train/weights_export.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -297,8 +298,18 @@ ExitCode run(const CommandLine& line,
                            .is_eval_only = line.action == Action::kEvaluate,
                            .gpu = gpu,
                            .tables = line.tables,
-                           .ranks = ranks};
+                           .ranks = ranks,
+                           .weights = line.weights_import};
   return run_training(recipe, registry, request).code;
+}
+
+// Needs the plugins of the recipe that belongs to the checkpoint, and nothing else of it.
+void export_to_files(const CommandLine& line) {
+  RecipeDraft draft = read_recipe({.path = recipe_of_export(line.weights_export)});
+  PluginRegistry registry(plugin_setup(line, Vetting::kEarly));
+  const Recipe recipe =
+      telling_of_refused(registry, [&] { return check_recipe(std::move(draft), registry); });
+  print(export_weights(recipe, registry, line.weights_export));
 }
 
 ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {
@@ -347,6 +358,9 @@ ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {
                               line.table,
                               line.row_id,
                               line.is_json ? RowTextForm::kJson : RowTextForm::kLines));
+      return ExitCode::kDone;
+    case Action::kExport:
+      export_to_files(line);
       return ExitCode::kDone;
     case Action::kExplain:
       print(explain_error(line.explain_id));

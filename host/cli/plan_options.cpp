@@ -56,10 +56,6 @@ double quantity(std::string_view option,
   return number * factor;
 }
 
-double bytes(std::string_view option, const std::string& text) {
-  return quantity(option, text, kByteUnits, "a number of bytes above 0, as in 80GiB or 50e9");
-}
-
 std::int64_t whole(std::string_view option,
                    const std::string& text,
                    std::int64_t most,
@@ -74,6 +70,10 @@ std::int64_t whole(std::string_view option,
 }
 
 }  // namespace
+
+double read_bytes(std::string_view option, const std::string& text) {
+  return quantity(option, text, kByteUnits, "a number of bytes above 0, as in 80GiB or 50e9");
+}
 
 PlanRequest read_plan_request(const PlanWords& words) {
   PlanRequest request;
@@ -95,7 +95,7 @@ PlanRequest read_plan_request(const PlanWords& words) {
                              "a number of operations a second above 0, as in 400e12 or 400T");
   }
   if (!words.memory.empty()) {
-    const double size = bytes("memory", words.memory);
+    const double size = read_bytes("memory", words.memory);
     if (size >= 9e18) {
       refuse("memory", words.memory, "no machine has that many bytes");
     }
@@ -108,7 +108,7 @@ PlanRequest read_plan_request(const PlanWords& words) {
       std::pair("bandwidth-host", std::pair(&words.bandwidth_host, &request.bandwidth_host))};
   for (const auto& [option, places] : bandwidths) {
     if (!places.first->empty()) {
-      *places.second = bytes(option, *places.first);
+      *places.second = read_bytes(option, *places.first);
     }
   }
   if (!words.latency.empty()) {

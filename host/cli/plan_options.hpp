@@ -7,6 +7,7 @@
 #include "host/model/plan_machine.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace tenon {
 
@@ -26,5 +27,8 @@ struct PlanWords {
 //
 // Errors   usage.bad_option, with the option and what it takes
 PlanRequest read_plan_request(const PlanWords& words);
+
+// A number of bytes, as above, that is the value of an option.  Errors  usage.bad_option
+double read_bytes(std::string_view option, const std::string& text);
 
 }  // namespace tenon

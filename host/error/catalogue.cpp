@@ -237,6 +237,13 @@ constexpr auto kErrors = std::to_array<ErrorEntry>({
     {"usage.bad_set", ExitCode::kUsage, "a --set is not of the form path=value"},
     {"usage.missing_recipe", ExitCode::kUsage, "no recipe was named"},
     {"usage.no_plugin_dir", ExitCode::kUsage, "no plugin folder was named, and none is at hand"},
+    {"weights.bad_folder", ExitCode::kUsage, "a folder of weights cannot be read"},
+    {"weights.bad_layout",
+     ExitCode::kPlugin,
+     "what a model says of its weights' places in files is not whole"},
+    {"weights.exists", ExitCode::kUsage, "something is where weights were to be written"},
+    {"weights.mismatch", ExitCode::kUsage, "weights are not those of the recipe's model"},
+    {"weights.no_layout", ExitCode::kUsage, "a model has no names for its weights in a layout"},
 });
 
 static_assert(std::ranges::is_sorted(kErrors, {}, &ErrorEntry::id), "sort the catalogue by id");

@@ -55,6 +55,7 @@
 #include "host/train/tiled_loss.hpp"
 #include "host/train/trainer.hpp"
 #include "host/train/unsaved_run.hpp"
+#include "host/train/weights_import.hpp"
 
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/DeviceType.h>
@@ -248,6 +249,9 @@ class Run {
       sink_proxies_.emplace_back(factory_.create(recipe_.sinks[i], "sinks/" + std::to_string(i)));
     }
     graph_ = recipe_model(*model_, recipe_.model);
+    if (!request_.weights.format.empty()) {
+      weights_.emplace(model_->instance(), graph_, request_.weights);
+    }
     table_plan_ = plan_tables(recipe_, graph_);
     check_table_files();
     losses_.emplace(std::move(losses), graph_, recipe_.model.name, exec_);
@@ -808,13 +812,15 @@ class Run {
   Outcome run_loop(const RunFolder& folder, Progress& progress) {
     find_saved(folder);
     std::optional<Checkpointing> checkpoints;
-    if (recipe_.checkpoint.has_value()) {
+    const bool is_seed = !request_.weights.format.empty();
+    const CheckpointRecipe saving = recipe_.checkpoint.value_or(CheckpointRecipe());
+    if (recipe_.checkpoint.has_value() || is_seed) {
       storage_at(folder.path());
       const WriterPlace place = {.rank = mesh_.rank(),
                                  .world_size = mesh_.world_size(),
                                  .replica = mesh_.coordinate(MeshDim::kReplicate),
                                  .num_replicas = mesh_.size(MeshDim::kReplicate)};
-      checkpoints.emplace(*recipe_.checkpoint,
+      checkpoints.emplace(saving,
                           storage_,
                           world_->control(),
                           place,
@@ -926,6 +932,7 @@ class Run {
         .checkpoints = checkpoints.has_value() ? &*checkpoints : nullptr,
         .best = best.has_value() ? &*best : nullptr,
         .is_eval_only = request_.is_eval_only,
+        .is_seed_only = is_seed,
         .gpu = device_.gpu.get(),
         .metrics = metrics,
         .sinks = sinks,
@@ -942,6 +949,9 @@ class Run {
             [&] {
               parameters.initialise(
                   *model_, init_frame.exec(), mix_seeds(recipe_.seed, stream_of("init")));
+              if (weights_.has_value()) {
+                weights_->load(parameters);
+              }
             },
         .on_failure = [this](const Error& error) { return watch_->fail(error); },
         .after_first_step =
@@ -996,6 +1006,7 @@ class Run {
   ModelGraph graph_;
   std::optional<LossSet> losses_;
   std::optional<MetricSet> metric_set_;
+  std::optional<WeightsImport> weights_;  // where the run begins with some
   TablePlan table_plan_;
   std::vector<TableUse> tables_;
   OptimizerPlan optimizer_plan_;

@@ -15,6 +15,7 @@
 #include "host/train/resume_request.hpp"
 #include "host/train/step_range.hpp"
 #include "host/train/table_folders.hpp"
+#include "host/train/weights_request.hpp"
 
 #include <functional>
 #include <optional>
@@ -36,6 +37,9 @@ struct RunRequest {
   GpuPlaces gpu = {};
   TableFolders tables = {};    // rows to begin with, and to leave
   RankEnvironment ranks = {};  // which of them this process is
+  // Parameters to begin with: they are saved as a checkpoint before the first step, and the run
+  // ends.
+  WeightsImportRequest weights = {};
   // The state of a run like this one, to go on from; null: none. It is borrowed.
   const StateTree* start_from = nullptr;
   // Is called wherever the run is at rest.

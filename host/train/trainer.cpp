@@ -233,6 +233,10 @@ void Trainer::train() {
     end_with(ExitCode::kDone, "evaluated the initial parameters");
     return;
   }
+  if (parts_.is_seed_only) {
+    save_seed();
+    return;
+  }
   if (eval_.at_start && !is_over()) {
     evaluate();
   }

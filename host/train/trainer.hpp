@@ -98,6 +98,7 @@ struct TrainerParts {
   Checkpointing* checkpoints = nullptr;  // null where nothing is saved
   BestState* best = nullptr;             // null where the best evaluation's parameters are not kept
   bool is_eval_only = false;             // evaluate in place of training
+  bool is_seed_only = false;             // save the first parameters in place of training
   Gpu* gpu = nullptr;                    // null where the run is on the CPU
   MetricBook& metrics;
   SinkList& sinks;
@@ -156,6 +157,8 @@ class Trainer final : private RunView {
   void finish_saves();
   std::optional<std::chrono::duration<double>> grace_left();
   [[noreturn]] void stop_for_failed_save();
+  // In place of training.  Errors  checkpoint.failed
+  void save_seed();
 
   // The loop, outermost first.
   void train();

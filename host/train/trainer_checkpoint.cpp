@@ -148,6 +148,19 @@ void Trainer::finish_saves() {
   }
 }
 
+void Trainer::save_seed() {
+  if (is_over()) {
+    return;
+  }
+  save_checkpoint(RestPoint::kStart);
+  const auto failure = parts_.checkpoints->saver().finish();
+  tell_saves();
+  if (failure.has_value()) {
+    stop_for_failed_save();
+  }
+  end_with(ExitCode::kDone, "saved the first parameters");
+}
+
 void Trainer::stop_for_failed_save() {
   const auto& failure = parts_.checkpoints->failure();
   const std::string reason = first_text(failure.has_value() ? failure->message() : "");

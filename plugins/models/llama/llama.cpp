@@ -9,6 +9,7 @@
 //
 // Source: Touvron et al., LLaMA: Open and Efficient Foundation Language Models (2023), section 2.2.
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/weights_layout.hpp>
 #include <tenon/torch/model.hpp>
 
 #include <ATen/ATen.h>
@@ -25,6 +26,7 @@
 #include "cpu/attention.hpp"
 #include "cpu/rms_norm.hpp"
 #include "cpu/swiglu.hpp"
+#include "hf_config.hpp"
 
 namespace {
 
@@ -48,7 +50,7 @@ namespace {
 
 }  // namespace
 
-class Llama final : public tenon::TorchModel {
+class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
  public:
   static constexpr const char* kType = "llama";
   static constexpr const char* kSummary =
@@ -155,9 +157,11 @@ class Llama final : public tenon::TorchModel {
     const int64_t width = o_.hidden_size;
     const auto matrix = tenon::Init::normal(0.0, o_.initializer_range);
     const auto weight = [&](const std::string& name, int64_t out, int64_t in, int32_t split_axis) {
+      parameters_.push_back(name + ".weight");
       return g.parameter(name + ".weight", {out, in}, matrix, 0, split_axis);
     };
     const auto norm = [&](const std::string& name) {
+      parameters_.push_back(name + ".weight");
       return g.parameter(name + ".weight", {width}, tenon::Init::ones(), TENON_PARAM_NO_DECAY);
     };
     const auto hidden = [&](int64_t i) {
@@ -211,6 +215,29 @@ class Llama final : public tenon::TorchModel {
      }).flags(TENON_BLOCK_TOKENWISE);
   }
 
+  // Names of parameters are those of the layout "hf" already.
+  const void* extension(const char* id) override {
+    return tenon::WeightsLayoutCalls<Llama>::find(id);
+  }
+  void describe_layout(const std::string& layout,
+                       uint32_t dtype,
+                       tenon::LayoutBuilder& builder) override {
+    check_layout(layout);
+    for (const std::string& name : parameters_) {
+      builder.tensor(name, name);
+    }
+    if (o_.tie_word_embeddings) {
+      builder.tensor("lm_head.weight", "model.embed_tokens.weight", TENON_LAYOUT_ALIAS);
+    }
+    builder.file("config.json", hf_config_text(hf_config(), dtype));
+  }
+  void compare_layout(const std::string& layout,
+                      const tenon::OptionReader& config,
+                      tenon::LayoutDifferences& differences) override {
+    check_layout(layout);
+    compare_hf_config(hf_config(), config, differences);
+  }
+
   // What block_cost.hpp says of a block, in the order of `describe`: embedding, layers, head.
   void on_infer(tenon_infer_args& args) override {
     const auto last = static_cast<uint32_t>(o_.num_hidden_layers) + 1;
@@ -238,6 +265,42 @@ class Llama final : public tenon::TorchModel {
   }
 
  private:
+  static void check_layout(const std::string& layout) {
+    if (layout != "hf") {
+      TENON_FAIL(TENON_UNSUPPORTED,
+                 "llama.layout",
+                 "there is no layout \"",
+                 layout,
+                 "\" of llama's weights; there is \"hf\"");
+    }
+  }
+
+  HfConfig hf_config() const {
+    HfConfig c;
+    c.vocab_size = o_.vocab_size;
+    c.hidden_size = o_.hidden_size;
+    c.intermediate_size = o_.intermediate_size;
+    c.num_hidden_layers = o_.num_hidden_layers;
+    c.num_attention_heads = o_.num_attention_heads;
+    c.num_key_value_heads = num_kv_heads_;
+    c.head_dim = head_size_;
+    c.max_position_embeddings = o_.max_position_embeddings;
+    c.rms_norm_eps = o_.rms_norm_eps;
+    c.rope_theta = o_.rope_theta;
+    c.tie_word_embeddings = o_.tie_word_embeddings;
+    c.initializer_range = o_.initializer_range;
+    c.dropout = o_.dropout;
+    if (o_.rope_scaling.has_value()) {
+      const RopeScaling& scaling = *o_.rope_scaling;
+      c.rope_type = scaling.rope_type == RopeType::kLinear ? "linear" : "llama3";
+      c.factor = scaling.factor;
+      c.low_freq_factor = scaling.low_freq_factor;
+      c.high_freq_factor = scaling.high_freq_factor;
+      c.original_max_position_embeddings = scaling.original_max_position_embeddings;
+    }
+    return c;
+  }
+
   LayerSizes sizes(int64_t samples, int64_t positions, const tenon_exec& exec) const {
     const bool on_cpu = exec.device.type == TENON_CPU;
     const auto device = on_cpu ? at::kCPU : at::kCUDA;
@@ -404,6 +467,7 @@ class Llama final : public tenon::TorchModel {
   }
 
   Options o_;
+  std::vector<std::string> parameters_;  // names, tied ones left out
   int64_t num_kv_heads_ = 0;
   int64_t head_size_ = 0;
 };

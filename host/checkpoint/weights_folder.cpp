@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/checkpoint/weights_folder.hpp"
+
+#include "host/checkpoint/durable_file.hpp"
+#include "host/error/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <numeric>
+#include <set>
+#include <span>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr char kOnlyFile[] = "model.safetensors";
+constexpr char kIndex[] = "model.safetensors.index.json";
+
+uint64_t bytes_of(const WeightTensor& tensor) {
+  return std::accumulate(tensor.shape.begin(),
+                         tensor.shape.end(),
+                         static_cast<uint64_t>(c10::elementSize(tensor.dtype)),
+                         [](uint64_t a, int64_t b) { return a * static_cast<uint64_t>(b); });
+}
+
+// "model-00001-of-00003.safetensors".
+std::string file_name(size_t i, size_t count) {
+  if (count == 1) {
+    return kOnlyFile;
+  }
+  char text[64];
+  std::snprintf(text, sizeof(text), "model-%05zu-of-%05zu.safetensors", i + 1, count);
+  return text;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  DurableFile file = DurableFile::create(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.sync();
+}
+
+void write_tensors(const std::string& path,
+                   const std::vector<WeightTensor>& tensors,
+                   const std::vector<size_t>& members,
+                   const std::function<at::Tensor(size_t i)>& read) {
+  std::vector<SafeTensor> places;
+  places.reserve(members.size());
+  for (const size_t i : members) {
+    places.push_back(
+        {.name = tensors[i].name, .dtype = tensors[i].dtype, .shape = tensors[i].shape});
+  }
+  // "pt": readers of other programs ask for which of them a file is.
+  const std::string header = safetensors_header(places, {{"format", "pt"}});
+  DurableFile file = DurableFile::create(path);
+  file.write(std::as_bytes(std::span(header)));
+  for (const size_t i : members) {
+    const at::Tensor tensor = read(i).contiguous();
+    if (tensor.scalar_type() != tensors[i].dtype ||
+        tensor.sizes() != at::IntArrayRef(tensors[i].shape)) {
+      throw Error("host.internal", "'" + tensors[i].name + "' is not what was announced");
+    }
+    file.write({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
+  }
+  file.sync();
+}
+
+// A tensor of a file that stays open.
+class FileSource final : public TensorSource {
+ public:
+  FileSource(std::shared_ptr<const OpenFile> file, std::string path, const SafeTensor& tensor)
+      : TensorSource(tensor.dtype, tensor.shape),
+        file_(std::move(file)),
+        path_(std::move(path)),
+        begin_(tensor.begin) {}
+
+  void read(int64_t first, const at::Tensor& out) const override;
+
+ private:
+  std::shared_ptr<const OpenFile> file_;
+  std::string path_;
+  uint64_t begin_;
+};
+
+void read_bytes(const OpenFile& file,
+                const std::string& path,
+                uint64_t offset,
+                std::span<std::byte> out) {
+  while (!out.empty()) {
+    const ssize_t n = ::pread(file.get(), out.data(), out.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n <= 0) {
+      throw_disk_error("read", path, n == 0 ? EIO : errno);
+    }
+    out = out.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+}
+
+void FileSource::read(int64_t first, const at::Tensor& out) const {
+  read_bytes(*file_,
+             path_,
+             begin_ + static_cast<uint64_t>(first) * c10::elementSize(dtype()),
+             {static_cast<std::byte*>(out.mutable_data_ptr()), out.nbytes()});
+}
+
+// None where there is no such file.
+std::optional<OpenFile> open_to_read(const std::string& path, uint64_t* size) {
+  OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open() && errno == ENOENT) {
+    return std::nullopt;
+  }
+  struct stat found = {};
+  if (!file.is_open() || ::fstat(file.get(), &found) != 0) {
+    throw_disk_error("open", path, errno);
+  }
+  if (!S_ISREG(found.st_mode)) {
+    throw_disk_error("read", path, EISDIR);
+  }
+  *size = static_cast<uint64_t>(found.st_size);
+  return file;
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) {
+    text += (i == 0 ? "'" : ", '") + names[i] + "'";
+  }
+  return names.size() > kShown ? text + " and " + std::to_string(names.size() - kShown) + " more"
+                               : text;
+}
+
+}  // namespace
+
+NewFolder::NewFolder(const std::string& path) {
+  fs::path full = fs::absolute(path).lexically_normal();
+  if (!full.has_filename()) {
+    full = full.parent_path();
+  }
+  path_ = full.string();
+  std::error_code failed;
+  if (fs::exists(full, failed) && !(fs::is_directory(full, failed) && fs::is_empty(full, failed))) {
+    throw Error("weights.exists",
+                path_ +
+                    " is there already, and not an empty folder; name another place, or remove "
+                    "it");
+  }
+  temporary_ = (full.parent_path() / ("." + full.filename().string() + ".tmp")).string();
+  fs::remove_all(temporary_, failed);
+  make_folders(temporary_);
+}
+
+NewFolder::~NewFolder() {
+  if (!is_finished_) {
+    std::error_code ignored;
+    fs::remove_all(temporary_, ignored);
+  }
+}
+
+void NewFolder::finish() {
+  sync_folder(temporary_);
+  rename_path(temporary_, path_);
+  is_finished_ = true;
+  sync_folder(fs::path(path_).parent_path().string());
+}
+
+WrittenWeights write_weights_folder(const std::string& path,
+                                    const std::vector<WeightTensor>& tensors,
+                                    const std::function<at::Tensor(size_t i)>& read,
+                                    const std::vector<std::pair<std::string, std::string>>& texts,
+                                    uint64_t file_bytes) {
+  WrittenWeights written;
+  std::vector<std::vector<size_t>> files(1);
+  uint64_t in_file = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const uint64_t bytes = bytes_of(tensors[i]);
+    if (!files.back().empty() && in_file + bytes > file_bytes) {
+      files.emplace_back();
+      in_file = 0;
+    }
+    files.back().push_back(i);
+    in_file += bytes;
+    written.bytes += bytes;
+  }
+  written.num_files = files.size();
+  NewFolder folder(path);
+  json map = json::object();
+  for (size_t f = 0; f < files.size(); ++f) {
+    // Wide elements first, so that each tensor begins at a multiple of its element's size.
+    std::ranges::stable_sort(files[f], [&](size_t a, size_t b) {
+      return c10::elementSize(tensors[a].dtype) > c10::elementSize(tensors[b].dtype);
+    });
+    const std::string name = file_name(f, files.size());
+    write_tensors(folder.file(name), tensors, files[f], read);
+    for (const size_t i : files[f]) {
+      map[tensors[i].name] = name;
+    }
+  }
+  if (files.size() > 1) {
+    const json index = {{"metadata", {{"total_size", written.bytes}}}, {"weight_map", map}};
+    write_text(folder.file(kIndex), index.dump(2) + "\n");
+  }
+  for (const auto& [name, text] : texts) {
+    write_text(folder.file(name), text);
+  }
+  folder.finish();
+  return written;
+}
+
+WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
+  const auto index_text = text(kIndex);
+  if (!index_text.has_value()) {
+    add_file(kOnlyFile, nullptr);
+    return;
+  }
+  std::map<std::string, std::string> index;
+  try {
+    index = json::parse(*index_text).at("weight_map").get<std::map<std::string, std::string>>();
+  } catch (const json::exception& error) {
+    throw Error("weights.bad_folder",
+                path_ + "/" + kIndex + " cannot be read: " + std::string(error.what()));
+  }
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : index) {
+    if (file.find('/') != std::string::npos) {
+      throw Error("weights.bad_folder",
+                  path_ + "/" + kIndex + " names the file '" + file + "', which is not beside it");
+    }
+    files.insert(file);
+  }
+  for (const std::string& file : files) {
+    add_file(file, &index);
+  }
+  std::vector<std::string> missing;
+  for (const auto& [tensor, file] : index) {
+    if (!tensors_.contains(tensor)) {
+      missing.push_back(tensor);
+    }
+  }
+  if (!missing.empty()) {
+    throw Error("weights.bad_folder",
+                path_ + ": " + kIndex + " names what its files do not have: " + list_of(missing));
+  }
+}
+
+void WeightsFolder::add_file(const std::string& name,
+                             const std::map<std::string, std::string>* index) {
+  const std::string path = path_ + "/" + name;
+  uint64_t size = 0;
+  auto opened = open_to_read(path, &size);
+  if (!opened.has_value()) {
+    throw Error("weights.bad_folder",
+                index != nullptr
+                    ? path_ + ": the file " + name + ", which " + kIndex + " names, is missing"
+                    : path_ + " has neither " + kOnlyFile + " nor " + kIndex +
+                          "; name a folder of weights in safetensors files");
+  }
+  const auto file = std::make_shared<const OpenFile>(std::move(*opened));
+  const SafetensorsContent content = read_safetensors_header(
+      size,
+      [&](uint64_t offset, std::span<std::byte> out) { read_bytes(*file, path, offset, out); },
+      path);
+  for (const SafeTensor& tensor : content.tensors) {
+    if (index != nullptr) {
+      const auto place = index->find(tensor.name);
+      if (place == index->end() || place->second != name) {
+        throw Error("weights.bad_folder",
+                    path + " has the tensor '" + tensor.name + "', which " + kIndex +
+                        " does not say it has");
+      }
+    }
+    tensors_[tensor.name] = {.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape};
+    sources_[tensor.name] = std::make_shared<FileSource>(file, path, tensor);
+  }
+}
+
+std::optional<std::string> WeightsFolder::text(const std::string& name) const {
+  const std::string path = path_ + "/" + name;
+  uint64_t size = 0;
+  const auto file = open_to_read(path, &size);
+  if (!file.has_value()) {
+    return std::nullopt;
+  }
+  std::string text(size, '\0');
+  read_bytes(*file, path, 0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+}  // namespace tenon

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/weights_export.hpp"
+
+#include "host/checkpoint/checkpoint_reader.hpp"
+#include "host/checkpoint/named_checkpoint.hpp"
+#include "host/checkpoint/torch_file.hpp"
+#include "host/checkpoint/weights_folder.hpp"
+#include "host/device/precision.hpp"
+#include "host/distributed/mesh.hpp"
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+#include "host/model/graph.hpp"
+#include "host/plugin/model_proxy.hpp"
+#include "host/tensor/shape_text.hpp"
+#include "host/train/checkpoint_storage.hpp"
+#include "host/train/component_factory.hpp"
+#include "host/train/weight_places.hpp"
+
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/ScalarTypeToTypeMeta.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Source = std::shared_ptr<const TensorSource>;
+
+const std::string& path_of(const WeightsExport& request) {
+  return request.from.empty() ? request.run_dir : request.from;
+}
+
+// The checkpoint, where it is kept in local files.
+std::optional<NamedCheckpoint> find_local(const WeightsExport& request) {
+  try {
+    return find_checkpoint(path_of(request));
+  } catch (const Error& error) {
+    std::error_code ignored;
+    if (error.id() != "storage.not_found" || !request.from.empty() ||
+        !fs::exists(request.run_dir + "/recipe.json", ignored)) {
+      throw;
+    }
+    return std::nullopt;
+  }
+}
+
+CheckpointReader open_checkpoint(const Recipe& recipe,
+                                 ComponentFactory& factory,
+                                 const WeightsExport& request) {
+  const bool is_elsewhere = recipe.checkpoint.has_value() && recipe.checkpoint->storage.has_value();
+  if (auto named = is_elsewhere ? find_local(request) : find_checkpoint(path_of(request))) {
+    return {std::move(named->storage), std::move(named->bundle)};
+  }
+  std::shared_ptr<BundleStorage> storage =
+      make_checkpoint_storage(factory, recipe.checkpoint->storage, request.run_dir, "checkpoints");
+  const std::vector<std::string> bundles = storage->list();
+  if (bundles.empty()) {
+    throw Error("storage.not_found",
+                "the storage of " + request.run_dir + " has no finished checkpoint");
+  }
+  return {std::move(storage), bundles.back()};
+}
+
+std::optional<at::ScalarType> wanted_dtype(const std::string& name) {
+  static const std::map<std::string, at::ScalarType> dtypes = {
+      {"bf16", at::kBFloat16}, {"f16", at::kHalf}, {"f32", at::kFloat}, {"f64", at::kDouble}};
+  return name.empty() ? std::nullopt : std::optional(dtypes.at(name));
+}
+
+// The parameters of a checkpoint, read when they are asked for.
+class SavedWeights {
+ public:
+  SavedWeights(const CheckpointReader& reader,
+               const std::vector<Weight>& weights,
+               std::optional<at::ScalarType> dtype)
+      : weights_(weights), dtype_(dtype) {
+    const StateTree tree = reader.state(0, 1, nullptr);
+    for (const Weight& weight : weights) {
+      const StateEntry* const entry = tree.find(weight.entry);
+      const Source* const source = entry != nullptr ? std::get_if<Source>(&entry->value) : nullptr;
+      if (source == nullptr) {
+        throw Error("weights.mismatch",
+                    reader.address() + " has no parameter '" + weight.name +
+                        "', which the model of its recipe has; it was left out where it was saved");
+      }
+      if ((*source)->shape() != weight.shape) {
+        throw Error("weights.mismatch",
+                    reader.address() + " has '" + weight.name + "' as " +
+                        shape_text((*source)->shape()) + ", and the model has it as " +
+                        shape_text(weight.shape) + "; use the plugins that it was saved with");
+      }
+      sources_.push_back(*source);
+    }
+  }
+
+  at::ScalarType dtype(size_t w) const {
+    const at::ScalarType kept = sources_[w]->dtype();
+    return dtype_.has_value() && c10::isFloatingType(kept) ? *dtype_ : kept;
+  }
+  at::Tensor read(size_t w) const { return sources_[w]->whole().to(dtype(w)); }
+
+  // That of most elements.
+  at::ScalarType main_dtype() const {
+    std::map<at::ScalarType, int64_t> numels;
+    for (size_t w = 0; w < sources_.size(); ++w) {
+      numels[dtype(w)] += sources_[w]->numel();
+    }
+    const auto most =
+        std::ranges::max_element(numels, {}, [](const auto& entry) { return entry.second; });
+    return most != numels.end() ? most->first : at::kFloat;
+  }
+
+ private:
+  const std::vector<Weight>& weights_;
+  std::optional<at::ScalarType> dtype_;
+  std::vector<Source> sources_;
+};
+
+struct Written {
+  size_t num_tensors = 0;
+  size_t num_files = 1;
+  uint64_t bytes = 0;
+};
+
+Written write_torch(const CheckpointReader& reader,
+                    const ModelGraph& graph,
+                    const WeightsExport& request) {
+  const WeightPlaces places = own_places(graph);
+  const SavedWeights saved(reader, places.weights, wanted_dtype(request.dtype));
+  std::vector<TorchTensor> tensors;
+  for (const PlacedTensor& tensor : places.tensors) {
+    const size_t w = tensor.parts.front().weight;
+    tensors.push_back(
+        {.name = tensor.name, .dtype = saved.dtype(w), .shape = tensor.shape, .source = w});
+  }
+  Written written{.num_tensors = tensors.size()};
+  written.bytes =
+      write_torch_file(request.to, tensors, [&saved](size_t w) { return saved.read(w); });
+  return written;
+}
+
+Written write_layout(const CheckpointReader& reader,
+                     const ModelProxy& model,
+                     const ModelGraph& graph,
+                     const WeightsExport& request) {
+  const WeightPlaces own = own_places(graph);
+  const SavedWeights saved(reader, own.weights, wanted_dtype(request.dtype));
+  const WeightPlaces places = places_in_layout(
+      model.instance(), graph, request.format, static_cast<uint32_t>(saved.main_dtype()));
+  std::vector<WeightTensor> tensors;
+  std::vector<const PlacedTensor*> placed;
+  for (const PlacedTensor& tensor : places.tensors) {
+    if (!tensor.is_alias) {
+      tensors.push_back({.name = tensor.name,
+                         .dtype = saved.dtype(tensor.parts.front().weight),
+                         .shape = tensor.shape});
+      placed.push_back(&tensor);
+    }
+  }
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const LayoutFile& file : places.files) {
+    texts.emplace_back(file.name, file.text);
+  }
+  const WrittenWeights result = write_weights_folder(
+      request.to,
+      tensors,
+      [&](size_t i) { return joined(*placed[i], [&saved](size_t w) { return saved.read(w); }); },
+      texts,
+      request.file_bytes);
+  return {.num_tensors = tensors.size(), .num_files = result.num_files, .bytes = result.bytes};
+}
+
+}  // namespace
+
+std::string recipe_of_export(const WeightsExport& request) {
+  if (const auto named = find_local(request)) {
+    const std::string in_it = named->storage->address(named->bundle) + "/recipe.json";
+    std::error_code ignored;
+    if (fs::exists(in_it, ignored)) {
+      return in_it;
+    }
+    throw Error("checkpoint.foreign",
+                named->storage->address(named->bundle) +
+                    " is no checkpoint, or a damaged one: it has no recipe.json");
+  }
+  return request.run_dir + "/recipe.json";
+}
+
+std::string export_weights(const Recipe& recipe,
+                           PluginRegistry& registry,
+                           const WeightsExport& request) {
+  const Mesh mesh;
+  const tenon_mesh mesh_view = mesh.view();
+  ComponentFactory factory(registry, recipe, mesh_view);
+  const CheckpointReader reader = open_checkpoint(recipe, factory, request);
+  // Modules are built in it.
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(
+      precision_policy(recipe.train.precision, ComputesOn::kCpu).exact()));
+  ModelProxy model(factory.create(recipe.model.use, "model"));
+  const ModelGraph graph = describe_model(model);
+  const auto has_lookup = [](const ModelValue& value) { return value.lookup.has_value(); };
+  if (std::ranges::any_of(graph.values, has_lookup)) {
+    log_warning("rows of tables are not exported; --export-tables writes them at the end of a run");
+  }
+  const Written written = request.format == "torch" ? write_torch(reader, graph, request)
+                                                    : write_layout(reader, model, graph, request);
+  return "exported " + std::to_string(written.num_tensors) + " tensors, " +
+         std::to_string(written.bytes) + " bytes, to " + request.to +
+         (written.num_files > 1 ? " in " + std::to_string(written.num_files) + " files" : "") +
+         ", from " + reader.address() + "\n";
+}
+
+}  // namespace tenon

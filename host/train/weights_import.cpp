@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/weights_import.hpp"
+
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+#include "host/tensor/dtype.hpp"
+#include "host/tensor/shape_text.hpp"
+#include "host/train/run_snapshot.hpp"
+
+#include <ATen/Functions.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+constexpr char kConfig[] = "config.json";
+
+// Elements that are converted at once.
+constexpr int64_t kChunk = int64_t{1} << 20;
+
+int64_t numel_of(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+// A parameter as a part of a file's tensor, in the type that the store has it in.
+class PartSource final : public TensorSource {
+ public:
+  PartSource(at::ScalarType dtype,
+             const std::vector<int64_t>& shape,
+             std::shared_ptr<const TensorSource> file,
+             int64_t first_element,
+             bool is_transposed)
+      : TensorSource(dtype, shape),
+        file_(std::move(file)),
+        first_(first_element),
+        is_transposed_(is_transposed) {}
+
+  void read(int64_t first, const at::Tensor& out) const override {
+    if (is_transposed_) {
+      at::Tensor whole = at::empty({shape()[1], shape()[0]}, file_->dtype());
+      file_->read(first_, whole.view(-1));
+      out.view(-1).copy_(whole.t().reshape(-1).narrow(0, first, out.numel()));
+      return;
+    }
+    if (file_->dtype() == dtype()) {
+      file_->read(first_ + first, out);
+      return;
+    }
+    const at::Tensor flat = out.view(-1);
+    for (int64_t at = 0; at < flat.numel(); at += kChunk) {
+      const int64_t n = std::min(kChunk, flat.numel() - at);
+      const at::Tensor kept = at::empty({n}, file_->dtype());
+      file_->read(first_ + first + at, kept);
+      flat.narrow(0, at, n).copy_(kept);
+    }
+  }
+
+ private:
+  std::shared_ptr<const TensorSource> file_;
+  int64_t first_;
+  bool is_transposed_;
+};
+
+class Differences {
+ public:
+  void add(const std::string& line) {
+    constexpr size_t kShown = 20;
+    if (++count_ <= kShown) {
+      text_ += "\n  " + line;
+    }
+  }
+  void refuse_if_any(const std::string& folder) const {
+    if (count_ > 0) {
+      const std::string more =
+          count_ > 20 ? "\n  and " + std::to_string(count_ - 20) + " more" : "";
+      throw Error("weights.mismatch",
+                  folder + " has weights of another model than the recipe:" + text_ + more +
+                      "\nchange /model/options of the recipe, or name another folder");
+    }
+  }
+
+ private:
+  size_t count_ = 0;
+  std::string text_;
+};
+
+}  // namespace
+
+WeightsImport::WeightsImport(const ComponentInstance& model,
+                             const ModelGraph& graph,
+                             const WeightsImportRequest& request)
+    : layout_(request.format),
+      folder_(request.from),
+      places_(places_in_layout(model, graph, request.format, TENON_F32)) {
+  check(model, graph);
+}
+
+void WeightsImport::check(const ComponentInstance& model, const ModelGraph& graph) const {
+  Differences differences;
+  const auto config = folder_.text(kConfig);
+  if (config.has_value()) {
+    const auto parsed = nlohmann::json::parse(*config, nullptr, /*allow_exceptions=*/false);
+    if (!parsed.is_object()) {
+      throw Error("weights.bad_folder", folder_.path() + "/" + kConfig + " is no JSON object");
+    }
+    for (const LayoutDifference& difference :
+         WeightsLayoutProxy::of(model)->compare(layout_, *config)) {
+      differences.add(difference.option + " is " + difference.here + " in the recipe, and " +
+                      difference.there + " in " + kConfig);
+    }
+  } else {
+    log_warning(folder_.path() + " has no " + kConfig +
+                ": only names and shapes are compared with the model");
+  }
+  std::set<std::string> known;
+  for (const PlacedTensor& tensor : places_.tensors) {
+    known.insert(tensor.name);
+    const auto found = folder_.tensors().find(tensor.name);
+    if (found == folder_.tensors().end()) {
+      if (!tensor.is_alias) {
+        differences.add("'" + tensor.name + "' is missing");
+      }
+      continue;
+    }
+    if (found->second.shape != tensor.shape) {
+      differences.add("'" + tensor.name + "' is " + shape_text(found->second.shape) +
+                      ", and the model has it as " + shape_text(tensor.shape));
+    }
+    for (const PlacedWeight& part : tensor.parts) {
+      const Weight& weight = places_.weights[part.weight];
+      const uint32_t dtype = weight.parameter != kNoIndex ? graph.parameters[weight.parameter].dtype
+                                                          : graph.buffers[weight.buffer].dtype;
+      const bool is_floating =
+          !is_dtype(dtype) || c10::isFloatingType(static_cast<at::ScalarType>(dtype));
+      if (c10::isFloatingType(found->second.dtype) != is_floating) {
+        differences.add("'" + tensor.name + "' has numbers of the type " +
+                        c10::toString(found->second.dtype));
+      }
+    }
+  }
+  for (const auto& [name, tensor] : folder_.tensors()) {
+    if (!known.contains(name)) {
+      differences.add("'" + name + "' " + shape_text(tensor.shape) + " is nothing of the model's");
+    }
+  }
+  differences.refuse_if_any(folder_.path());
+}
+
+void WeightsImport::load(ParameterStore& store) const {
+  StateTree tree;
+  size_t num_rounded = 0;
+  for (const PlacedTensor& tensor : places_.tensors) {
+    if (tensor.is_alias) {
+      continue;
+    }
+    const auto file = folder_.source(tensor.name);
+    const int64_t row =
+        tensor.shape.empty() ? 0 : numel_of({tensor.shape.begin() + 1, tensor.shape.end()});
+    for (const PlacedWeight& part : tensor.parts) {
+      const Weight& weight = places_.weights[part.weight];
+      const at::ScalarType dtype = weight.parameter != kNoIndex
+                                       ? store.groups()[store.place(weight.parameter).group].dtype()
+                                       : store.buffer(weight.buffer).scalar_type();
+      const bool is_exact =
+          file->dtype() == dtype || c10::elementSize(file->dtype()) < c10::elementSize(dtype);
+      num_rounded += is_exact ? 0 : 1;
+      tree.put_source(weight.entry,
+                      std::make_shared<PartSource>(
+                          dtype, weight.shape, file, part.first * row, part.is_transposed));
+    }
+  }
+  for (const PlacedTensor& alias : places_.tensors) {
+    if (!alias.is_alias || !folder_.tensors().contains(alias.name)) {
+      continue;
+    }
+    // In the type that the store has it in, where both are compared.
+    const Weight& weight = places_.weights[alias.parts.front().weight];
+    const auto kept = std::get<std::shared_ptr<const TensorSource>>(tree.find(weight.entry)->value);
+    const PartSource other(kept->dtype(),
+                           weight.shape,
+                           folder_.source(alias.name),
+                           0,
+                           alias.parts.front().is_transposed);
+    if (!at::equal(kept->whole(), other.whole())) {
+      throw Error("weights.mismatch",
+                  folder_.path() + ": '" + alias.name + "' has other values than '" + weight.name +
+                      "', and the model has one for both; choose a model that does not tie them");
+    }
+  }
+  if (num_rounded > 0) {
+    log_warning(std::to_string(num_rounded) + " tensors of " + folder_.path() +
+                " are rounded to the type that the run keeps its parameters in");
+  }
+  store.load(tree, run_state::kParameters);
+  store.publish();
+}
+
+}  // namespace tenon
