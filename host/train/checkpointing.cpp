@@ -2,26 +2,16 @@
 #include "host/train/checkpointing.hpp"
 
 #include "host/checkpoint/checkpoint_reader.hpp"
+#include "host/distributed/failure_report.hpp"
 #include "host/log/log.hpp"
 #include "host/train/trainer.hpp"
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
-#include <set>
 #include <utility>
 
 namespace tenon {
 namespace {
-
-std::string utc_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 std::string size_text(uint64_t bytes) {
   char text[32];
@@ -178,7 +168,7 @@ void Checkpointing::save(RestPoint point,
   facts.samples = state.samples;
   facts.tokens = state.tokens;
   facts.at = rest_name(point);
-  facts.time = utc_text();
+  facts.time = utc_time_text();
   facts.evaluated_step = evaluated_step;
   facts.figures = std::move(figures);
   saved_ = checkpoint_name(state, has_windows_);
