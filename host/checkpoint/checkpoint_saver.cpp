@@ -143,13 +143,7 @@ void CheckpointSaver::conclude() {
       const Error error = failure_of(shares[rank], rank, shares.size());
       fail(*save, error);
       if (is_first()) {
-        thread_.push([this, save] {
-          try {
-            storage_->abort(save->bundle);
-          } catch (const std::exception& also) {
-            log_warning(also.what());
-          }
-        });
+        thread_.push([this, save] { abandon(*save); });
       }
       return;
     }
@@ -178,11 +172,7 @@ void CheckpointSaver::commit(Save& save, std::vector<std::string> shares) {
     results_.push_back({save.bundle, std::nullopt, index.tensor_bytes(), taken.count()});
   } catch (const std::exception& error) {
     fail(save, as_error(error));
-    try {
-      storage_->abort(save.bundle);
-    } catch (const std::exception& also) {
-      log_warning(also.what());
-    }
+    abandon(save);
     return;
   }
   if (options_.on_commit != nullptr) {
@@ -191,6 +181,15 @@ void CheckpointSaver::commit(Save& save, std::vector<std::string> shares) {
     } catch (const std::exception& error) {
       log_warning(error.what());
     }
+  }
+}
+
+// On the writing thread: what is left of a save that has failed.
+void CheckpointSaver::abandon(const Save& save) const {
+  try {
+    storage_->abort(save.bundle);
+  } catch (const std::exception& error) {
+    log_warning(error.what());
   }
 }
 

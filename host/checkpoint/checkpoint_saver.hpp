@@ -74,6 +74,7 @@ class CheckpointSaver {
   void with_retries(Do attempt) const;
   void write(Save& save);
   void commit(Save& save, std::vector<std::string> shares);
+  void abandon(const Save& save) const;
   void fail(const Save& save, const Error& error);
   bool wait_idle(std::optional<std::chrono::steady_clock::time_point> until);
   bool is_first() const { return place_.rank == 0; }

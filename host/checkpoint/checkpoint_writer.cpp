@@ -108,6 +108,11 @@ class SummedBeside {
   std::thread thread_;
 };
 
+// What belongs to one rank alone, and what all of them share.
+bool is_own(uint32_t scope) {
+  return scope == TENON_STATE_PER_RANK || scope == kStateByRow;
+}
+
 // Writes one tensor and returns the checksum of its bytes.
 uint64_t write_tensor(const Written& what, BundleFile& file, const std::atomic<bool>& give_up) {
   Checksum sum;
@@ -152,11 +157,10 @@ RankShare write_share(const StateTree& tree,
   EvenShares among_replicas(place.num_replicas);
   std::vector<Written> mine;
   for (const auto& [name, entry] : tree.entries()) {
-    const bool is_own = entry.scope == TENON_STATE_PER_RANK || entry.scope == kStateByRow;
     const bool is_replicated = entry.scope == TENON_STATE_REPLICATED;
     const auto number = [&](auto value) {
       if (!is_replicated || place.rank == 0) {
-        (is_own ? share.own : share.shared).numbers[name] = {value, entry.scope};
+        (is_own(entry.scope) ? share.own : share.shared).numbers[name] = {value, entry.scope};
       }
     };
     if (const auto* const integer = std::get_if<int64_t>(&entry.value)) {
@@ -195,8 +199,7 @@ RankShare write_share(const StateTree& tree,
     const Written& what = mine[i];
     const uint64_t sum = write_tensor(what, *file, give_up);
     const uint32_t scope = what.entry->scope;
-    const bool is_own = scope == TENON_STATE_PER_RANK || scope == kStateByRow;
-    StoredTensor& stored = (is_own ? share.own : share.shared).tensors[what.place.name];
+    StoredTensor& stored = (is_own(scope) ? share.own : share.shared).tensors[what.place.name];
     stored.dtype = *safetensors_dtype(what.place.dtype);
     stored.shape = what.shape;
     stored.scope = scope;

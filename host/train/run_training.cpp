@@ -492,7 +492,7 @@ class Run {
   // What the recipe, the plugins and the machine have become since a checkpoint was made. Every
   // rank finds the same, rank 0 tells it. Errors  resume.recipe_changed; that of a plugin that is
   // too different
-  void check_changes(const CheckpointReader& reader) const {
+  void check_changes(const CheckpointReader& reader) {
     const auto changes =
         recipe_changes({reader.recipe(), reader.index().num_ranks()},
                        {frozen_recipe(recipe_), static_cast<int64_t>(mesh_.world_size())});
@@ -501,7 +501,7 @@ class Run {
     std::ranges::copy_if(changes, std::back_inserter(told), [](const RecipeChange& change) {
       return change.change == ChangeClass::kWarns;
     });
-    const CheckpointFacts now = checkpoint_facts();
+    const CheckpointFacts& now = checkpoint_facts();
     const CheckpointFacts& then = reader.index().facts;
     const auto plugins = plugin_changes(used_plugins(then), used_plugins(now));
     refuse_changes(plugins, reader.address());
@@ -526,8 +526,12 @@ class Run {
     differs("the machine", then.machine, now.machine);
   }
 
-  CheckpointFacts checkpoint_facts() const {
-    CheckpointFacts facts;
+  // Made once: it takes the bytes of all plugins.
+  const CheckpointFacts& checkpoint_facts() {
+    if (facts_.has_value()) {
+      return *facts_;
+    }
+    CheckpointFacts& facts = facts_.emplace();
     facts.run = recipe_.name;
     facts.kind = "full";
     facts.tenon = kVersion;
@@ -1016,6 +1020,7 @@ class Run {
   std::vector<ReportedComponent> report_components_;
   std::vector<std::string> to_try_;  // on rank 0: checkpoints of the run's folder, the newest first
   std::shared_ptr<BundleStorage> storage_;
+  std::optional<CheckpointFacts> facts_;
   std::string storage_of_;  // the run folder that it is of
   std::optional<SavedStates> saved_;
 };
