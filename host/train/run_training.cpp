@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run_training.hpp"
 
-#include "host/checkpoint/local_storage.hpp"
-#include "host/checkpoint/named_checkpoint.hpp"
 #include "host/checkpoint/run_lock.hpp"
 #include "host/data/stream_plan.hpp"
 #include "host/device/block_cache.hpp"
@@ -11,7 +9,6 @@
 #include "host/device/host_memory.hpp"
 #include "host/device/precision.hpp"
 #include "host/distributed/early_failure.hpp"
-#include "host/distributed/failed_run.hpp"
 #include "host/distributed/mesh.hpp"
 #include "host/distributed/rank_output.hpp"
 #include "host/distributed/start_agreement.hpp"
@@ -22,18 +19,13 @@
 #include "host/log/log.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/metrics/run_folder.hpp"
-#include "host/plugin/content_hash.hpp"
 #include "host/plugin/crash_report.hpp"
 #include "host/plugin/model_proxy.hpp"
-#include "host/plugin/plugin_loader.hpp"
 #include "host/plugin/watchdog.hpp"
-#include "host/recipe/plugin_difference.hpp"
-#include "host/recipe/recipe_difference.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/tensor/tensor_service.hpp"
 #include "host/train/best_state.hpp"
-#include "host/train/checkpoint_storage.hpp"
 #include "host/train/checkpointing.hpp"
 #include "host/train/component_factory.hpp"
 #include "host/train/optimizer_groups.hpp"
@@ -43,18 +35,17 @@
 #include "host/train/rank_watch.hpp"
 #include "host/train/recipe_model.hpp"
 #include "host/train/recipe_tables.hpp"
+#include "host/train/run_checkpoints.hpp"
 #include "host/train/run_dataset.hpp"
 #include "host/train/run_facts.hpp"
 #include "host/train/run_failure.hpp"
 #include "host/train/run_report.hpp"
 #include "host/train/same_data.hpp"
-#include "host/train/saved_states.hpp"
 #include "host/train/stuck_run.hpp"
 #include "host/train/table_files.hpp"
 #include "host/train/table_rows.hpp"
 #include "host/train/tiled_loss.hpp"
 #include "host/train/trainer.hpp"
-#include "host/train/unsaved_run.hpp"
 #include "host/train/weights_import.hpp"
 
 #include <c10/core/DefaultDtype.h>
@@ -65,9 +56,7 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
-#include <filesystem>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <tenon_build.hpp>
@@ -156,7 +145,14 @@ class Run {
         watchdog_(watch_limits(recipe), [this](const StuckCall& call) { end_stuck(call); }),
         world_(World::join(purpose == Purpose::kTrain ? request.ranks : RankEnvironment(),
                            world_options(recipe.parallel))),
-        factory_(registry, recipe, mesh_view_) {
+        factory_(registry, recipe, mesh_view_),
+        checkpoints_(recipe,
+                     request,
+                     mesh_,
+                     c10::DeviceTypeName(device_.torch.type(), true),
+                     *world_,
+                     factory_,
+                     lock_) {
     exec_.seed = mix_seeds(recipe.seed, stream_of("exec"));
     if (device_.gpu != nullptr) {
       waits_.emplace(*device_.gpu);
@@ -368,197 +364,17 @@ class Run {
  private:
   bool is_first() const { return mesh_.rank() == 0; }
 
-  // That of the ranks before a launcher started them again; "" where there is none.
-  std::string earlier_folder() {
-    const uint32_t num_restarts = request_.ranks.restart;
-    if (num_restarts == 0 || !request_.run_dir.empty()) {
-      return num_restarts == 0 ? "" : request_.run_dir;
-    }
-    std::string path;
-    for (uint32_t restart = num_restarts; restart-- > 0 && path.empty();) {
-      if (const auto store = world_->open_earlier_store(restart)) {
-        path = FailedRunStore(*store).folder();
-      }
-    }
-    return path;
-  }
-
-  // Nobody else writes in the folder from here on, until this run is over. Of ranks that are
-  // started again the first may find the one before it not quite gone.
-  void claim_folder(const std::string& path) {
-    static_assert(std::string_view(RunLock::kFile) == RunFolder::kLockFile);
-    constexpr std::chrono::seconds kToEnd{10};
-    lock_ = RunLock::take(path, request_.ranks.restart > 0 ? kToEnd : std::chrono::seconds(0));
-  }
-
-  // Where the checkpoints of the run in this folder are kept.
-  BundleStorage& storage_at(const std::string& run_dir) {
-    if (storage_ == nullptr || storage_of_ != run_dir) {
-      storage_ = make_checkpoint_storage(
-          factory_,
-          recipe_.checkpoint.has_value() ? recipe_.checkpoint->storage : std::nullopt,
-          run_dir,
-          "checkpoints");
-      storage_of_ = run_dir;
-    }
-    return *storage_;
-  }
-
-  // On rank 0: the folder, and which of its checkpoints the run may go on from.
-  RunFolder make_folder() {
-    const auto claim = [this](const std::string& path) { claim_folder(path); };
-    const std::string earlier = earlier_folder();
-    const bool is_auto = request_.resume.from == ResumeFrom::kAuto;
-    std::string path = earlier.empty() ? request_.run_dir : earlier;
-    if (path.empty() && is_auto) {
-      path = newest_run_with_checkpoints(recipe_.name);
-      if (path.empty()) {
-        log_info("no run of the name " + recipe_.name + " has a checkpoint: the run begins anew");
-      }
-    }
-    if (!path.empty() && (is_auto || !earlier.empty()) && !storage_at(path).list().empty()) {
-      // In the storage of a plugin there may be those of a run that was elsewhere.
-      std::error_code ignored;
-      const bool is_here = std::filesystem::exists(path + "/recipe.json", ignored);
-      std::optional<RunFolder> folder;
-      if (is_here) {
-        claim_folder(path);
-        folder = RunFolder::resume(path);
-      } else {
-        folder = RunFolder::create(path, recipe_.name, claim);
-      }
-      to_try_ = storage_at(path).list();
-      std::ranges::reverse(to_try_);
-      return *folder;
-    }
-    if (!earlier.empty()) {
-      if (const auto folder = RunFolder::reopen(earlier, claim)) {
-        return *folder;
-      }
-    } else if (is_auto && recipe_.checkpoint.has_value() && is_unsaved_run(path, recipe_.name)) {
-      const auto folder = RunFolder::reopen(path, [this](const std::string& here) {
-        claim_folder(here);
-        // Until now somebody else may have been at it.
-        if (!is_unsaved_run(here, recipe_.name) || !storage_at(here).list().empty()) {
-          throw Error("run.dir_exists",
-                      "the run folder " + here + " was changed just now; start the run again");
-        }
-      });
-      if (folder.has_value()) {
-        log_info("the run in " + path + " was lost before its first checkpoint: it begins anew");
-        return *folder;
-      }
-    }
-    return RunFolder::create(request_.run_dir, recipe_.name, claim);
-  }
-
-  // What the run goes on from, if anything. Every rank.
-  void find_saved(const RunFolder& folder) {
-    // Ranks that are started again go on from what they have saved since.
-    const bool has_own =
-        !world_->control()
-             .broadcast_text(
-                 to_try_.empty() ? "" : to_try_.front(), 0, "newest checkpoint of the run folder")
-             .empty();
-    if (request_.resume.from == ResumeFrom::kPath && !has_own) {
-      NamedCheckpoint named = find_checkpoint(request_.resume.path);
-      saved_.emplace(std::move(named.storage),
-                     world_->control(),
-                     std::vector<std::string>{std::move(named.bundle)},
-                     [this](const CheckpointReader& reader) { check_changes(reader); });
-      return;
-    }
-    storage_at(folder.path());
-    saved_.emplace(
-        storage_, world_->control(), to_try_, [this, &folder](const CheckpointReader& reader) {
-          check_changes(reader);
-          if (is_first()) {
-            folder.write("recipe.json", frozen_recipe(recipe_));
-          }
-        });
-    if (saved_->is_empty()) {
-      saved_.reset();
-    }
-  }
-
-  static std::vector<UsedPlugin> used_plugins(const CheckpointFacts& facts) {
-    std::vector<UsedPlugin> result;
-    for (const StoredPlugin& plugin : facts.plugins) {
-      result.push_back({plugin.id, plugin.version, plugin.hash});
-    }
-    return result;
-  }
-
-  // What the recipe, the plugins and the machine have become since a checkpoint was made. Every
-  // rank finds the same, rank 0 tells it. Errors  resume.recipe_changed; that of a plugin that is
-  // too different
-  void check_changes(const CheckpointReader& reader) {
-    const auto changes =
-        recipe_changes({reader.recipe(), reader.index().num_ranks()},
-                       {frozen_recipe(recipe_), static_cast<int64_t>(mesh_.world_size())});
-    refuse_changes(changes, reader.address());
-    std::vector<RecipeChange> told;
-    std::ranges::copy_if(changes, std::back_inserter(told), [](const RecipeChange& change) {
-      return change.change == ChangeClass::kWarns;
-    });
-    const CheckpointFacts& now = checkpoint_facts();
-    const CheckpointFacts& then = reader.index().facts;
-    const auto plugins = plugin_changes(used_plugins(then), used_plugins(now));
-    refuse_changes(plugins, reader.address());
-    if (!is_first()) {
-      return;
-    }
-    if (!told.empty()) {
-      log_warning("the recipe is not the one of " + reader.address() + ":\n" + changes_text(told));
-    }
-    for (const PluginChange& change : plugins) {
-      if (change.change == ChangeClass::kWarns) {
-        log_warning(change.what);
-      }
-    }
-    const auto differs = [](const char* what, const std::string& was, const std::string& is) {
-      if (was != is) {
-        log_warning(std::string(what) + " was " + was + ", and is " + is +
-                    ": the run goes on, but not to the bit");
-      }
-    };
-    differs("libtorch", then.torch, now.torch);
-    differs("the machine", then.machine, now.machine);
-  }
-
-  // Made once: it takes the bytes of all plugins.
-  const CheckpointFacts& checkpoint_facts() {
-    if (facts_.has_value()) {
-      return *facts_;
-    }
-    CheckpointFacts& facts = facts_.emplace();
-    facts.run = recipe_.name;
-    facts.kind = "full";
-    facts.tenon = kVersion;
-    facts.torch = kTorchVersion;
-    const std::string cpu = describe_cpu();
-    facts.machine = cpu.substr(cpu.find(", ") + 2);  // without the threads
-    facts.compute_threads = recipe_.compute_threads;
-    facts.precision = recipe_.train.precision;
-    facts.device = c10::DeviceTypeName(device_.torch.type(), true);
-    for (const LoadedPlugin* plugin : loaded_plugins()) {
-      const PluginContext& context = plugin->host.context();
-      facts.plugins.push_back(
-          {context.id, context.version, content_hash(context.file).value_or("")});
-    }
-    return facts;
-  }
-
   // Rank 0 makes and names it, the others keep their logs in it.
   RunFolder open_folder() {
     Collective& control = world_->control();
     std::optional<RunFolder> folder;
     together(control, "making the run folder", [&] {
       if (is_first()) {
-        folder = make_folder();
+        folder = checkpoints_.make_folder();
         folder->discard_unless([&] {
           attach_log_file(folder->file("log.txt"));
-          if (to_try_.empty()) {  // else that of before stays until the run goes on with this one
+          if (!checkpoints_
+                   .has_some()) {  // else that of before stays until the run goes on with this one
             folder->write("recipe.json", frozen_recipe(recipe_));
           }
         });
@@ -814,21 +630,20 @@ class Run {
   }
 
   Outcome run_loop(const RunFolder& folder, Progress& progress) {
-    find_saved(folder);
+    SavedStates* const saved = checkpoints_.find(folder);
     std::optional<Checkpointing> checkpoints;
     const bool is_seed = !request_.weights.format.empty();
     const CheckpointRecipe saving = recipe_.checkpoint.value_or(CheckpointRecipe());
     if (recipe_.checkpoint.has_value() || is_seed) {
-      storage_at(folder.path());
       const WriterPlace place = {.rank = mesh_.rank(),
                                  .world_size = mesh_.world_size(),
                                  .replica = mesh_.coordinate(MeshDim::kReplicate),
                                  .num_replicas = mesh_.size(MeshDim::kReplicate)};
       checkpoints.emplace(saving,
-                          storage_,
+                          checkpoints_.storage_at(folder.path()),
                           world_->control(),
                           place,
-                          checkpoint_facts(),
+                          checkpoints_.facts(),
                           frozen_recipe(recipe_),
                           train_set_->source().info().has_windows);
     }
@@ -931,7 +746,7 @@ class Run {
         .test_sets = evaluated(test_sets_, recipe_.data.test, std::nullopt),
         .components = &factory_.states(),
         .start_from = request_.start_from,
-        .saved = saved_.has_value() ? &*saved_ : nullptr,
+        .saved = saved,
         .at_rest = request_.at_rest,
         .checkpoints = checkpoints.has_value() ? &*checkpoints : nullptr,
         .best = best.has_value() ? &*best : nullptr,
@@ -1000,6 +815,7 @@ class Run {
   std::optional<RankWatch> watch_;
   ExecBase exec_;
   ComponentFactory factory_;
+  RunCheckpoints checkpoints_;
   std::optional<ModelProxy> model_;
   std::optional<RunDataset> train_set_;
   std::deque<RunDataset> eval_sets_;  // in the order of the recipe
@@ -1018,11 +834,6 @@ class Run {
   std::vector<OptimizedPartition> partitions_;
   LoopPlan plan_;
   std::vector<ReportedComponent> report_components_;
-  std::vector<std::string> to_try_;  // on rank 0: checkpoints of the run's folder, the newest first
-  std::shared_ptr<BundleStorage> storage_;
-  std::optional<CheckpointFacts> facts_;
-  std::string storage_of_;  // the run folder that it is of
-  std::optional<SavedStates> saved_;
 };
 
 }  // namespace
