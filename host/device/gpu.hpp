@@ -53,6 +53,13 @@ class Upload {
   virtual std::vector<at::Tensor> finish() = 0;
 };
 
+// Pin memory of the host's, so that copies from and to GPUs need no copy of their own, and take
+// that back before the memory goes. As long as the process lives, on any thread.
+struct MemoryPins {
+  bool (*pin)(void* memory, size_t bytes) = nullptr;  // false where it cannot
+  void (*unpin)(void* memory) = nullptr;
+};
+
 class Gpu {
  public:
   virtual ~Gpu() = default;
@@ -72,6 +79,8 @@ class Gpu {
 
   // Waits for all that was begun on the compute stream.
   virtual void synchronize() = 0;
+
+  virtual MemoryPins memory_pins() const = 0;
 
   virtual GpuMemory memory() const = 0;
 

@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <new>
+#include <sys/mman.h>
 #include <utility>
 
 namespace tenon {
@@ -17,6 +20,54 @@ namespace {
 
 // Smaller ones malloc keeps by itself.
 constexpr size_t kLeast = size_t{256} << 10;
+// From here on a block begins where a huge page does.
+constexpr size_t kHugePage = size_t{2} << 20;
+
+StagingPins& pins() {
+  static StagingPins pins;
+  return pins;
+}
+
+// Memory from the kernel.
+class Block {
+ public:
+  Block(size_t bytes, bool is_pinned) : bytes_(bytes) {
+    // With room to begin at a huge page: the kernel fills one at once, and small ones one by one.
+    mapped_bytes_ = bytes + (bytes >= kHugePage ? kHugePage : 0);
+    void* const mapped =
+        ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) {
+      throw std::bad_alloc();
+    }
+    mapped_ = mapped;
+    data_ = mapped;
+    if (bytes >= kHugePage) {
+      size_t room = mapped_bytes_;
+      std::align(kHugePage, bytes, data_, room);
+      // Where there are none, small pages do.
+      static_cast<void>(::madvise(data_, bytes, MADV_HUGEPAGE));
+    }
+    is_pinned_ = is_pinned && pins().pin != nullptr && pins().pin(data_, bytes);
+  }
+  ~Block() {
+    if (is_pinned_) {
+      pins().unpin(data_);
+    }
+    ::munmap(mapped_, mapped_bytes_);
+  }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_;
+  size_t mapped_bytes_ = 0;
+  void* mapped_ = nullptr;
+  void* data_ = nullptr;
+  bool is_pinned_ = false;
+};
 
 class Pool {
  public:
@@ -26,11 +77,11 @@ class Pool {
     return pool;
   }
 
-  at::Tensor take(size_t bytes) {
+  std::unique_ptr<Block> take(size_t bytes, bool is_pinned) {
     {
       const std::lock_guard lock(mutex_);
       if (const auto found = free_.find(bytes); found != free_.end()) {
-        at::Tensor block = std::move(found->second);
+        std::unique_ptr<Block> block = std::move(found->second);
         free_.erase(found);
         return block;
       }
@@ -41,40 +92,49 @@ class Pool {
         free_.erase(largest);
       }
     }
-    return at::empty({static_cast<int64_t>(bytes)}, at::kByte);
+    return std::make_unique<Block>(bytes, is_pinned);
   }
 
-  void give_back(at::Tensor block) {
-    const size_t bytes = block.nbytes();
+  void give_back(std::unique_ptr<Block> block) {
+    const size_t bytes = block->bytes();
     const std::lock_guard lock(mutex_);
     free_.emplace(bytes, std::move(block));
   }
 
  private:
   std::mutex mutex_;
-  std::multimap<size_t, at::Tensor> free_;  // by bytes
+  std::multimap<size_t, std::unique_ptr<Block>> free_;  // by bytes
 };
+
+at::Tensor staged(at::IntArrayRef sizes, at::ScalarType dtype, bool is_pinned) {
+  const size_t bytes = static_cast<size_t>(c10::multiply_integers(sizes)) * c10::elementSize(dtype);
+  if (bytes < kLeast) {
+    return at::empty(sizes, dtype);
+  }
+  std::unique_ptr<Block> block = Pool::instance().take(bytes, is_pinned);
+  void* const data = block->data();
+  return at::from_blob(
+      data,
+      sizes,
+      // A std::function must be copyable; the last call is the only one.
+      [kept = block.release()](void*) { Pool::instance().give_back(std::unique_ptr<Block>(kept)); },
+      at::TensorOptions(dtype));
+}
 
 }  // namespace
 
+void use_staging_pins(const StagingPins& wanted) {
+  pins() = wanted;
+}
+
 at::Tensor staged_copy(const at::Tensor& values) {
-  at::Tensor copy = staged_empty(values.sizes(), values.scalar_type());
+  at::Tensor copy = staged(values.sizes(), values.scalar_type(), !values.is_cpu());
   copy.copy_(values);
   return copy;
 }
 
 at::Tensor staged_empty(at::IntArrayRef sizes, at::ScalarType dtype) {
-  const size_t bytes = static_cast<size_t>(c10::multiply_integers(sizes)) * c10::elementSize(dtype);
-  if (bytes < kLeast) {
-    return at::empty(sizes, dtype);
-  }
-  at::Tensor block = Pool::instance().take(bytes);
-  void* const data = block.mutable_data_ptr();
-  return at::from_blob(
-      data,
-      sizes,
-      [block = std::move(block)](void*) mutable { Pool::instance().give_back(std::move(block)); },
-      at::TensorOptions(dtype));
+  return staged(sizes, dtype, /*is_pinned=*/false);
 }
 
 }  // namespace tenon

@@ -24,6 +24,7 @@
 #include "host/plugin/watchdog.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/philox.hpp"
+#include "host/tensor/staging_memory.hpp"
 #include "host/tensor/tensor_service.hpp"
 #include "host/train/best_state.hpp"
 #include "host/train/checkpointing.hpp"
@@ -156,6 +157,8 @@ class Run {
     exec_.seed = mix_seeds(recipe.seed, stream_of("exec"));
     if (device_.gpu != nullptr) {
       waits_.emplace(*device_.gpu);
+      const MemoryPins pins = device_.gpu->memory_pins();
+      use_staging_pins({pins.pin, pins.unpin});
       exec_.device = device_.torch;
       exec_.stream = device_.gpu->stream();
       exec_.waiting = &*waits_;

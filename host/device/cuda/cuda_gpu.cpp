@@ -93,6 +93,20 @@ class CudaUpload final : public Upload {
   std::vector<at::Tensor> tensors_;
 };
 
+bool pin(void* memory, size_t bytes) {
+  if (cudaHostRegister(memory, bytes, cudaHostRegisterPortable) == cudaSuccess) {
+    return true;
+  }
+  static_cast<void>(cudaGetLastError());  // else the next call would tell it
+  return false;
+}
+
+void unpin(void* memory) {
+  if (cudaHostUnregister(memory) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+  }
+}
+
 class CudaGpu final : public Gpu {
  public:
   explicit CudaGpu(c10::DeviceIndex index)
@@ -127,6 +141,8 @@ class CudaGpu final : public Gpu {
   }
 
   void synchronize() override { compute_stream_.synchronize(); }
+
+  MemoryPins memory_pins() const override { return {&pin, &unpin}; }
 
   GpuMemory memory() const override { return memory_of(device_.index()); }
 

@@ -69,5 +69,12 @@ TEST_CASE("a view keeps the memory of a staged copy in use", "[tensor][staging]"
   CHECK(at::equal(view, values.narrow(0, 0, 1)));
 }
 
+TEST_CASE("a large staged copy begins where a huge page does", "[tensor][staging]") {
+  const at::Tensor values = at::arange(int64_t{3} << 20, at::kInt);
+  const at::Tensor copy = staged_copy(values);
+  CHECK(reinterpret_cast<uintptr_t>(copy.const_data_ptr()) % (uintptr_t{2} << 20) == 0);
+  CHECK(at::equal(copy, values));
+}
+
 }  // namespace
 }  // namespace tenon

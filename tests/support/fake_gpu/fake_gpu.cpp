@@ -76,6 +76,8 @@ class FakeGpu final : public Gpu {
 
   void synchronize() override { ++num_waits_; }
 
+  MemoryPins memory_pins() const override { return {}; }
+
   GpuMemory memory() const override {
     return {.allocated = 600 << 20,
             .reserved = 800 << 20,
