@@ -2,10 +2,13 @@
 #include "host/checkpoint/checkpoint_saver.hpp"
 
 #include "host/log/log.hpp"
+#include "host/tensor/staging_memory.hpp"
 
 #include <algorithm>
+#include <new>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace tenon {
 namespace {
@@ -75,6 +78,23 @@ void CheckpointSaver::with_retries(Do attempt) const {
     }
     pause *= 2;
   }
+}
+
+void CheckpointSaver::prepare(const StateTree& tree) {
+  std::vector<std::pair<size_t, bool>> copies;
+  for (const auto& [name, entry] : tree.entries()) {
+    if (const auto* const tensor = std::get_if<at::Tensor>(&entry.value)) {
+      copies.emplace_back(tensor->nbytes(), !tensor->is_cpu());
+    }
+  }
+  thread_.push([this, copies = std::move(copies)] {
+    try {
+      for (size_t i = 0; i < copies.size() && !give_up_; ++i) {
+        prepare_staging(copies[i].first, copies[i].second);
+      }
+    } catch (const std::bad_alloc&) {  // the first save asks again, and tells it
+    }
+  });
 }
 
 void CheckpointSaver::begin(const std::string& name,

@@ -49,6 +49,9 @@ class CheckpointSaver {
   CheckpointSaver(const CheckpointSaver&) = delete;
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
+  // Makes memory ready for copies of such a state, while the run goes on: the first save would wait
+  // for it.
+  void prepare(const StateTree& tree);
   // Begins to write a state, once what is under way is finished: every rank with its own tree and
   // equal other arguments. `name` is that of the bundle; where a bundle of that name is there, a
   // number is added.

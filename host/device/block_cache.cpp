@@ -2,6 +2,8 @@
 
 #include "host/device/block_cache.hpp"
 
+#include "host/device/large_blocks.hpp"
+
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
@@ -18,6 +20,8 @@ namespace {
 constexpr size_t kLeast = 64;          // bytes: a boundary's worth
 constexpr size_t kMost = 256 * 1024;   // larger blocks cost more to fill than to find
 constexpr size_t kMostKept = 2 << 20;  // bytes of one size
+// Addresses for what is larger: more than a machine has memory.
+constexpr size_t kLargeRange = size_t{16} << 40;
 
 // Four sizes an octave from kLeast to kMost: 64, 128, 192, 256, 320, 384, 448, 512, 640, ...
 constexpr size_t kStepsAnOctave = 4;
@@ -116,7 +120,7 @@ class BlockCache final : public c10::Allocator {
     void* memory = nullptr;
     if (bytes > 0) {
       memory = find(bytes);
-      in_use_.add(malloc_usable_size(memory));
+      in_use_.add(size_in_use(memory));
     }
     c10::profiledCPUMemoryReporter().New(memory, bytes);
     return {memory, memory, &BlockCache::free, c10::Device(c10::DeviceType::CPU)};
@@ -141,11 +145,16 @@ class BlockCache final : public c10::Allocator {
  private:
   void* find(size_t bytes) {
     if (bytes > kMost) {
-      return allocate_anew(bytes);
+      void* const large = large_.take(bytes);
+      return large != nullptr ? large : allocate_anew(bytes);
     }
     const size_t number = size_above(bytes);
     void* const memory = blocks_[number].take(size_of(number));
     return memory != nullptr ? memory : allocate_anew(size_of(number));
+  }
+
+  size_t size_in_use(void* memory) const {
+    return large_.owns(memory) ? large_.size_of(memory) : malloc_usable_size(memory);
   }
 
   void* allocate_anew(size_t bytes) {
@@ -169,6 +178,7 @@ class BlockCache final : public c10::Allocator {
 
   InUse in_use_;
   std::array<FreeBlocks, kSizes> blocks_;
+  LargeBlocks large_{kLargeRange};
 };
 
 // Never destroyed: tensors with static lifetime are freed after everything else.
@@ -183,8 +193,12 @@ void BlockCache::free(void* memory) {
   }
   c10::profiledCPUMemoryReporter().Delete(memory);
   // A block is as large as the allocator says, which is its size or a little more.
-  const size_t usable = malloc_usable_size(memory);
+  const size_t usable = cache().size_in_use(memory);
   cache().in_use_.remove(usable);
+  if (cache().large_.owns(memory)) {
+    cache().large_.give_back(memory);
+    return;
+  }
   const bool is_small = usable >= kLeast && usable < kMost + kLeast;
   if (is_small) {
     const size_t number = size_above(usable + 1) - 1;

@@ -58,6 +58,14 @@ class Block {
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
+  // Touches each page.
+  void fill() {
+    constexpr size_t kPage = 4096;
+    for (size_t at = 0; at < bytes_; at += kPage) {
+      static_cast<volatile char*>(data_)[at] = 0;
+    }
+  }
+
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
 
@@ -125,6 +133,14 @@ at::Tensor staged(at::IntArrayRef sizes, at::ScalarType dtype, bool is_pinned) {
 
 void use_staging_pins(const StagingPins& wanted) {
   pins() = wanted;
+}
+
+void prepare_staging(size_t bytes, bool is_of_gpu) {
+  if (bytes >= kLeast) {
+    auto block = std::make_unique<Block>(bytes, is_of_gpu);
+    block->fill();
+    Pool::instance().give_back(std::move(block));
+  }
 }
 
 at::Tensor staged_copy(const at::Tensor& values) {

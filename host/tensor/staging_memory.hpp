@@ -25,6 +25,10 @@ struct StagingPins {
 // Threads  [main], before the first copy
 void use_staging_pins(const StagingPins& pins);
 
+// Makes memory ready for one copy of so many bytes, of a GPU's tensor or another: the copy need
+// not wait for the system then. Small ones need none.
+void prepare_staging(size_t bytes, bool is_of_gpu);
+
 // A copy of a tensor, contiguous and in host memory. Its memory is kept for others when the last
 // tensor that refers to it is gone.
 //

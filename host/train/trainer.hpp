@@ -149,6 +149,7 @@ class Trainer final : private RunView {
   void rest(RestPoint point);
   void rest_at_end();
   void save_where_due(RestPoint point);
+  void prepare_saves();
   void save_checkpoint(RestPoint point);
   void vote_on_saves();
   void settle_save(const Decision& decision);
@@ -317,6 +318,7 @@ class Trainer final : private RunView {
   bool goes_on_with_window_ = false;
   Decision loaded_wishes_;
   bool is_checkpoint_asked_ = false;  // by a hook, a signal or the clock, for the next rest
+  bool is_saving_prepared_ = false;
   std::optional<std::chrono::steady_clock::time_point> grace_until_;
   bool is_cut_by_signal_ = false;  // what has ended the run, or the kill switch
   bool is_over_ = false;

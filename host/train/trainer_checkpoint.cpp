@@ -2,6 +2,7 @@
 //
 // Where the loop meets checkpoints: what is due where it is at rest, and what has come of it.
 #include "host/train/checkpointing.hpp"
+#include "host/train/run_snapshot.hpp"
 #include "host/train/trainer.hpp"
 
 #include <algorithm>
@@ -26,6 +27,7 @@ void Trainer::save_where_due(RestPoint point) {
     return;
   }
   Checkpointing& checkpoints = *parts_.checkpoints;
+  prepare_saves();
   const bool is_asked = std::exchange(is_checkpoint_asked_, false);
   const bool ends = is_over() && (outcome_.code == ExitCode::kStopped && is_cut_by_signal_
                                       ? checkpoints.recipe().on_signal
@@ -34,6 +36,19 @@ void Trainer::save_where_due(RestPoint point) {
   if (is_due && !checkpoints.is_saved(state_)) {
     save_checkpoint(point);
   }
+}
+
+// Once, when there has been a step: what an optimizer keeps is there then.
+void Trainer::prepare_saves() {
+  if (is_saving_prepared_ || state_.step == 0 ||
+      parts_.checkpoints->recipe().staging == CheckpointStaging::kStream) {
+    return;
+  }
+  is_saving_prepared_ = true;
+  StateTree tree(StateTree::Copies::kNone);
+  parts_.parameters.snapshot(tree, run_state::kParameters);
+  parts_.optimizer.snapshot(tree, run_state::kOptimizer);
+  parts_.checkpoints->saver().prepare(tree);
 }
 
 void Trainer::load_saved() {

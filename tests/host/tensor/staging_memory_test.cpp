@@ -3,7 +3,9 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <sys/mman.h>
 #include <vector>
 
 #include "tests/support/catch.hpp"
@@ -74,6 +76,23 @@ TEST_CASE("a large staged copy begins where a huge page does", "[tensor][staging
   const at::Tensor copy = staged_copy(values);
   CHECK(reinterpret_cast<uintptr_t>(copy.const_data_ptr()) % (uintptr_t{2} << 20) == 0);
   CHECK(at::equal(copy, values));
+}
+
+// How many pages of a tensor that begins with one are in memory.
+size_t pages_there(const at::Tensor& tensor) {
+  std::vector<unsigned char> there((tensor.nbytes() + 4095) / 4096);
+  REQUIRE(::mincore(const_cast<void*>(tensor.const_data_ptr()), tensor.nbytes(), there.data()) ==
+          0);
+  return static_cast<size_t>(
+      std::ranges::count_if(there, [](unsigned char page) { return (page & 1) != 0; }));
+}
+
+TEST_CASE("memory that was prepared for a copy is there before it", "[tensor][staging]") {
+  constexpr int64_t kBytes = int64_t{5} << 20;  // sizes that no other test has
+  prepare_staging(kBytes, /*is_of_gpu=*/false);
+  prepare_staging(100, /*is_of_gpu=*/false);
+  CHECK(pages_there(staged_empty({kBytes}, at::kByte)) == kBytes / 4096);
+  CHECK(pages_there(staged_empty({kBytes + 4096}, at::kByte)) == 0);
 }
 
 }  // namespace
