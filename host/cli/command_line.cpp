@@ -97,6 +97,12 @@ constexpr std::array kRunOptions = {
                Repeat::kNo,
                "with --launch: where a rank is lost, all are started again, up to K\n"
                "times, and go on from the newest checkpoint"},
+    OptionSpec{"min-ranks",
+               "M",
+               bit(Action::kTrain),
+               Repeat::kNo,
+               "with --max-restarts: a rank that fails, and then again before its first\n"
+               "step, is left out, as long as M ranks or more are left to go on"},
     OptionSpec{"quiet",
                "",
                bit(Action::kTrain) | bit(Action::kEvaluate) | bit(Action::kValidate),
@@ -736,6 +742,23 @@ std::uint32_t parse_max_restarts(const std::string& text) {
   return number;
 }
 
+std::uint32_t parse_min_ranks(const std::string& text, const CommandLine& line) {
+  if (line.max_restarts < 2) {
+    fail(
+        "--min-ranks has no effect without --max-restarts of 2 or more: a rank is left out when it "
+        "fails the second time");
+  }
+  std::uint32_t number = 0;
+  const char* const last = text.data() + text.size();
+  const auto [stop, failed] = std::from_chars(text.data(), last, number);
+  if (failed != std::errc() || stop != last || number == 0 || number >= line.num_ranks) {
+    fail("--min-ranks is " + in_quotes(text) +
+         "; it is a number from 1 on that is below that of --launch, " +
+         std::to_string(line.num_ranks));
+  }
+  return number;
+}
+
 Binding parse_binding(const std::string& text) {
   const std::map<std::string, Binding> bindings = {
       {"none", Binding::kNone}, {"cores", Binding::kCores}, {"numa", Binding::kNuma}};
@@ -816,6 +839,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     }
     line.max_restarts = parse_max_restarts(value_of("max-restarts"));
   }
+  if (given.contains("min-ranks")) {
+    line.min_ranks = parse_min_ranks(value_of("min-ranks"), line);
+  }
   line.is_quiet = given.contains("quiet");
   line.is_json = given.contains("json");
   line.is_markdown = given.contains("markdown");
@@ -894,7 +920,8 @@ std::string usage_line(const std::string& program) {
 }
 
 std::vector<std::string> arguments_of_rank(const std::vector<std::string>& arguments) {
-  constexpr std::string_view kOfLauncher[] = {"--launch", "--bind", "--max-restarts"};
+  constexpr std::string_view kOfLauncher[] = {
+      "--launch", "--bind", "--max-restarts", "--min-ranks"};
   std::vector<std::string> kept;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];

@@ -66,6 +66,7 @@ struct CommandLine {
   std::uint32_t num_ranks = 0;  // to be started; 0 where this process is to train itself
   Binding binding = Binding::kNuma;
   std::uint32_t max_restarts = 0;  // of all ranks, where one is lost
+  std::uint32_t min_ranks = 0;     // that may go on; 0: all
   PlanRequest plan = {};
   bool is_quiet = false;
   bool is_json = false;
@@ -80,7 +81,7 @@ struct CommandLine {
 // Errors   usage.bad_option, usage.missing_recipe
 CommandLine parse_command_line(const std::vector<std::string>& arguments);
 
-// The arguments without --launch, --bind and --max-restarts: those of each rank.
+// The arguments without --launch, --bind, --max-restarts and --min-ranks: those of each rank.
 std::vector<std::string> arguments_of_rank(const std::vector<std::string>& arguments);
 
 // What --help prints.

@@ -13,6 +13,7 @@
 #include "host/cli/explain_error.hpp"
 #include "host/cli/failure_text.hpp"
 #include "host/cli/inspect_checkpoint.hpp"
+#include "host/cli/launched_run.hpp"
 #include "host/cli/list_plugins.hpp"
 #include "host/cli/plugin_folders.hpp"
 #include "host/cli/service_table.hpp"
@@ -21,10 +22,8 @@
 #include "host/cli/version_text.hpp"
 #include "host/device/gpu_places.hpp"
 #include "host/distributed/early_failure.hpp"
-#include "host/distributed/launch.hpp"
-#include "host/distributed/launch_report.hpp"
 #include "host/distributed/rank_environment.hpp"
-#include "host/distributed/store_server.hpp"
+#include "host/distributed/rank_process.hpp"
 #include "host/distributed/together.hpp"
 #include "host/distributed/topology.hpp"
 #include "host/error/error.hpp"
@@ -33,14 +32,12 @@
 #include "host/plugin/registry.hpp"
 #include "host/recipe/recipe_loader.hpp"
 #include "host/train/plan_report.hpp"
-#include "host/train/rank_records.hpp"
 #include "host/train/recipe_plan.hpp"
 #include "host/train/run_failure.hpp"
 #include "host/train/run_training.hpp"
 #include "host/train/table_files.hpp"
 #include "host/train/weights_export.hpp"
 
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -163,69 +160,6 @@ void print_schema(const CommandLine& line) {
   print(editor_schema_text(offered_components(registry)));
 }
 
-// The others may wait for a rank that has ended for so long as they would for one that is silent,
-// and have a few seconds to say so.
-std::chrono::milliseconds patience_of(const Recipe& recipe) {
-  constexpr std::chrono::seconds kToSaySo{5};
-  const std::chrono::duration<double> timeout(recipe.parallel.timeout_seconds);
-  return kToSaySo + std::chrono::ceil<std::chrono::milliseconds>(timeout);
-}
-
-// The one report of a run whose ranks have ended, since one of them failed.
-void tell(const LaunchReport::Failed& failed) {
-  const bool has_folder = leaves_folder(static_cast<ExitCode>(failed.first.exit_code));
-  const RankRecords records(has_folder ? failed.folder : "");
-  std::string text = report_text(failed.first, failed.ranks, records.folder());
-  if (!failed.last_words.empty()) {
-    text += failed.last_words + "\n";
-  }
-  for (const RankRecord& lost : failed.lost) {
-    records.write(lost);
-  }
-  records.write_report(text);
-  records.write_summary_if_missing(failed.first.sentence(), failed.first.exit_code);
-  std::fputs(text.c_str(), stderr);
-}
-
-// Starts the ranks that the command line asks for, and waits for them; again, where it says so.
-// Each time they have a part of the store of their own.
-ExitCode launch(const CommandLine& line,
-                const Recipe& recipe,
-                const std::vector<std::string>& words) {
-  LaunchRequest request;
-  request.words = arguments_of_rank({words.begin() + 1, words.end()});
-  request.words.insert(request.words.begin(), words.front());
-  request.ranks =
-      deal_processors(read_topology(allowed_processors()), line.num_ranks, line.binding);
-  request.patience = patience_of(recipe);
-  const StoreServer store;
-  request.master_port = store.port();
-  request.run_id = new_run_id();
-  for (;; ++request.restart) {
-    LaunchReport report(store.open(request.run_id, request.restart), line.num_ranks);
-    request.on_end = [&](const EndedRank& end) { return report.note_end(end); };
-    const LaunchOutcome outcome = launch_ranks(request);
-    flush_log();
-    const auto failed = report.collect();
-    if (failed.has_value()) {
-      tell(*failed);
-    }
-    if (outcome.signal != 0) {
-      std::signal(outcome.signal, SIG_DFL);
-      std::raise(outcome.signal);
-    }
-    const auto code =
-        static_cast<ExitCode>(failed.has_value() ? failed->first.exit_code : outcome.code);
-    // What was wrong with the command, the recipe or a plugin is so the next time, too.
-    if (code != ExitCode::kFailed || outcome.was_asked || request.restart == line.max_restarts) {
-      return code;
-    }
-    log_warning("all ranks are started again, the " + std::to_string(request.restart + 1) +
-                ". time of " + std::to_string(line.max_restarts));
-    flush_log();
-  }
-}
-
 // As it was given: a rank of --launch was not given that.
 std::string command_text(std::vector<std::string> words, const RankEnvironment& ranks) {
   if (ranks.launcher == "launch") {
@@ -286,7 +220,7 @@ ExitCode run(const CommandLine& line,
   }
   if (line.num_ranks > 0) {
     check_number_of_ranks(recipe, line.num_ranks);
-    return launch(line, recipe, words);
+    return run_launched(line, recipe, words);
   }
   const auto style =
       line.is_quiet || ranks.rank > 0 ? Progress::Style::kQuiet : Progress::Style::kAuto;
@@ -314,6 +248,7 @@ void export_to_files(const CommandLine& line) {
 
 ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {
   const RankEnvironment ranks = ranks_for(line);
+  die_with_agent(ranks);
   set_up_log_for(line, ranks);
   note_rank(ranks);
   switch (line.action) {

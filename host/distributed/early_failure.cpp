@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/early_failure.hpp"
 
-#include "host/distributed/together.hpp"
-#include "host/distributed/world.hpp"
+#include "host/distributed/failed_run.hpp"
 #include "host/log/log.hpp"
 
 #include <chrono>
@@ -36,13 +35,26 @@ void fail_with_others(const RankEnvironment& environment, const Error& error) {
   }
   try {
     together(world->control(), "errors so far", [&] { throw error; });
-  } catch (const SharedFailure&) {
+  } catch (const SharedFailure& failure) {
+    note_lone_failure(*world, failure);
     try {
       world->leave();
     } catch (const Error& late) {  // what was to be told is told
       log_to_file(late.what());
     }
     throw;
+  }
+}
+
+void note_lone_failure(World& world, const SharedFailure& failure) {
+  if (world.rank() != 0 || world.size() == 1 || !failure.lone_rank().has_value()) {
+    return;
+  }
+  try {
+    const std::unique_ptr<Store> store = world.open_store();
+    FailedRunStore(*store).set_early_failure(*failure.lone_rank());
+  } catch (const Error& lost) {  // then nobody knows whose error it was
+    log_to_file(lost.what());
   }
 }
 

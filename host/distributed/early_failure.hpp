@@ -6,6 +6,8 @@
 #pragma once
 
 #include "host/distributed/rank_environment.hpp"
+#include "host/distributed/together.hpp"
+#include "host/distributed/world.hpp"
 #include "host/error/error.hpp"
 
 namespace tenon {
@@ -15,5 +17,9 @@ namespace tenon {
 // about meeting the others, or not all of them come soon.
 // Errors  SharedFailure
 void fail_with_others(const RankEnvironment& environment, const Error& error);
+
+// Leaves word of whose error it was, for who started the ranks and may start them again. One rank
+// does so. To be called while all are still connected.
+void note_lone_failure(World& world, const SharedFailure& failure);
 
 }  // namespace tenon

@@ -12,6 +12,7 @@ constexpr const char* kPlaceOfFirst = "failure/place_of_first";
 constexpr const char* kReporter = "failure/reporter";
 constexpr const char* kNumRecords = "failure/num_records";
 constexpr const char* kNumLeft = "failure/num_left";
+constexpr const char* kEarly = "failure/early";
 constexpr const char* kFolder = "run/folder";
 
 std::string key_of(const char* what, uint32_t rank) {
@@ -77,6 +78,15 @@ void FailedRunStore::leave() {
 
 int64_t FailedRunStore::num_left() {
   return store_.add(kNumLeft, 0);
+}
+
+void FailedRunStore::set_early_failure(uint32_t rank) {
+  store_.set(kEarly, std::to_string(rank));
+}
+
+std::optional<uint32_t> FailedRunStore::early_failure() {
+  const std::optional<std::string> rank = store_.find(kEarly);
+  return rank.has_value() ? std::optional(static_cast<uint32_t>(std::stoul(*rank))) : std::nullopt;
 }
 
 void FailedRunStore::set_folder(const std::string& folder) {

@@ -43,6 +43,10 @@ class FailedRunStore {
   void leave();
   int64_t num_left();
 
+  // The rank whose error, before the first step, all end with: one alone.
+  void set_early_failure(uint32_t rank);
+  std::optional<uint32_t> early_failure();
+
   // The folder of the run, for who has not made it.
   void set_folder(const std::string& folder);
   std::string folder();  // "" where there is none

@@ -81,7 +81,7 @@ std::string to_json_text(const RankRecord& record) {
   text["rank"] = record.rank;
   text["world_size"] = record.world_size;
   text["machine"] = record.status.machine;
-  text["pid"] = record.status.pid;
+  text["pid"] = record.status.process.pid;
   text["time"] = record.time;
   text["written_by"] = record.written_by;
   text["exit_code"] = record.exit_code;

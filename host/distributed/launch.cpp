@@ -154,6 +154,7 @@ class Launcher {
     for (uint32_t rank = 0; rank < environment.world_size; ++rank) {
       environment.rank = rank;
       environment.local_rank = rank;
+      environment.slot = request_.slots.empty() ? rank : request_.slots[rank];
       environment.threads = static_cast<uint32_t>(request_.ranks[rank].threads);
       const RankProcess process =
           start_rank({.program = request_.program,

@@ -54,6 +54,7 @@ struct LaunchRequest {
   std::string program = "/proc/self/exe";
   std::vector<std::string> words;         // of the command line of a rank, the program's name first
   std::vector<RankProcessors> ranks;      // one for each
+  std::vector<uint32_t> slots = {};       // of each (restart_plan.hpp); empty: its own number
   uint16_t master_port = 0;               // of the store, on the loopback
   std::string run_id = {};                // see RankEnvironment
   uint32_t restart = 0;                   // how often they were started before

@@ -80,4 +80,12 @@ std::optional<LaunchReport::Failed> LaunchReport::collect() {
   return failed;
 }
 
+std::optional<uint32_t> LaunchReport::failed_early() {
+  try {
+    return run_.early_failure();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace tenon

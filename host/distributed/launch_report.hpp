@@ -38,6 +38,8 @@ class LaunchReport {
   // When no rank is left. None where none has failed, or where all said the same before their
   // first step: rank 0 has told that.
   std::optional<Failed> collect();
+  // Whose error that was, where it was one rank's alone.
+  std::optional<uint32_t> failed_early();
 
  private:
   std::unique_ptr<Store> store_;

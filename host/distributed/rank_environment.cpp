@@ -157,6 +157,7 @@ RankEnvironment read_torch(const Environment& environment) {
     ranks.is_store_served = is_launch;
     ranks.threads = variables.number("TENON_THREADS", 0);
   }
+  ranks.slot = is_launch ? variables.number("TENON_SLOT", ranks.local_rank) : ranks.local_rank;
   check_ranks(variables, ranks);
   return ranks;
 }
@@ -267,6 +268,7 @@ Environment launch_variables(const RankEnvironment& ranks) {
           {"MASTER_PORT", std::to_string(ranks.master_port)},
           {"TENON_RUN_ID", ranks.run_id},
           {"TENON_RESTART", std::to_string(ranks.restart)},
+          {"TENON_SLOT", std::to_string(ranks.slot)},
           {"TENON_THREADS", std::to_string(ranks.threads)}};
 }
 

@@ -7,7 +7,7 @@
 //
 //   launch       --launch: TENON_LAUNCH, and with it RANK, WORLD_SIZE, LOCAL_RANK,
 //   LOCAL_WORLD_SIZE,
-//                MASTER_ADDR, MASTER_PORT, TENON_RUN_ID, TENON_THREADS
+//                MASTER_ADDR, MASTER_PORT, TENON_RUN_ID, TENON_RESTART, TENON_SLOT, TENON_THREADS
 //   torchrun     RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, with
 //                TORCHELASTIC_RUN_ID
 //   environment  the same without either: Kubernetes' PyTorchJob (which does not set the LOCAL_
@@ -37,7 +37,10 @@ struct RankEnvironment {
   uint32_t world_size = 1;
   uint32_t local_rank = 0;        // among the ranks of this machine
   uint32_t local_world_size = 1;  // 1 where nobody says it
-  std::string master_addr;        // where ranks meet; "" for one rank that nobody started
+  // The place on this machine that decides over its GPU: the local rank, but where --launch goes on
+  // with fewer ranks than it began with.
+  uint32_t slot = 0;
+  std::string master_addr;  // where ranks meet; "" for one rank that nobody started
   uint16_t master_port = 0;
   bool is_store_served = false;  // the launcher holds the store, so rank 0 must not open it
   uint32_t restart = 0;          // how often an elastic launcher has started the ranks again

@@ -169,6 +169,11 @@ bool RankFailure::is_loss_of(uint32_t other) const {
   return rank == other && (kind == Kind::kDied || kind == Kind::kSilent);
 }
 
+bool RankFailure::is_of_its_rank() const {
+  return kind == Kind::kThrew || kind == Kind::kDied || kind == Kind::kSilent ||
+         kind == Kind::kSlow;
+}
+
 RankFailure judge(std::span<const KnownRank> ranks, double silent_after) {
   RankFailure failure;
   const auto name = [&](RankFailure::Kind kind, const KnownRank& known, std::string text) {
@@ -186,7 +191,7 @@ RankFailure judge(std::span<const KnownRank> ranks, double silent_after) {
                 (silent->status.has_value()
                      ? "has not answered for " + seconds_text(silent->age) + " or longer"
                      : std::string("was never heard of")) +
-                    ": it is dead, stopped or cut off");
+                    ": " + silence_text(silent->process));
   }
   const SeenCollective* const wait = longest_wait(ranks);
   if (const Missed missed = furthest_behind(ranks); missed.rank != nullptr) {

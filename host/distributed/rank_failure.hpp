@@ -36,6 +36,8 @@ struct RankFailure {
   std::string sentence() const;
   // True if `rank` is lost: it will not end in order.
   bool is_loss_of(uint32_t rank) const;
+  // True if it is that rank's own, and not where it was noticed, or nobody's.
+  bool is_of_its_rank() const;
 };
 
 // That of a rank whose error ends it. `is_begun`: its first step has begun, or that of any rank.
@@ -48,8 +50,9 @@ std::optional<RankFailure> failure_of_process(uint32_t rank, int wait_status);
 // What one rank knows of another.
 struct KnownRank {
   uint32_t rank = 0;
-  std::optional<RankStatus> status;  // none: it has never been heard of
-  double age = 0;                    // seconds since its status was seen to change
+  std::optional<RankStatus> status;               // none: it has never been heard of
+  double age = 0;                                 // seconds since its status was seen to change
+  ProcessState process = ProcessState::kUnknown;  // of one that is silent
 };
 
 // Names the rank that others wait for, by what is known of all: one that has been silent for longer

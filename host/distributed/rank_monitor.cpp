@@ -27,6 +27,12 @@ milliseconds tick_of(const MonitorOptions& options) {
   return std::clamp(fraction, milliseconds(50), milliseconds(500)) + milliseconds(options.size / 4);
 }
 
+// Where that can be seen from here.
+void look_at_silent(KnownRank& known) {
+  known.process = known.age > 0 && known.status.has_value() ? look_at(known.status->process)
+                                                            : ProcessState::kUnknown;
+}
+
 }  // namespace
 
 RankMonitor::RankMonitor(std::unique_ptr<Store> store,
@@ -39,7 +45,7 @@ RankMonitor::RankMonitor(std::unique_ptr<Store> store,
       store_(std::move(store)),
       run_store_(*store_) {
   status_.machine = options_.machine;
-  status_.pid = options_.pid;
+  status_.process = options_.process;
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   pthread_setname_np(thread_.native_handle(), "tenon-monitor");
 }
@@ -58,6 +64,8 @@ void RankMonitor::set_folder(const std::string& run_dir) {
 void RankMonitor::end_start() {
   const std::lock_guard lock(mutex_);
   is_starting_ = false;
+  has_news_ = true;
+  changed_.notify_all();
 }
 
 RankFailure RankMonitor::fail(const Error& error, int exit_code) {
@@ -183,6 +191,7 @@ void RankMonitor::beat() {
   std::string folder;
   {
     const std::lock_guard lock(mutex_);
+    status_.is_starting = is_starting_;
     status_.is_leaving = is_leaving_;
     folder = std::exchange(folder_to_tell_, "");
   }
@@ -208,6 +217,7 @@ const KnownRank& RankMonitor::track(uint32_t rank, double passed) {
     tracked.beat = status->beat;
     tracked.known.status = std::move(status);
   }
+  look_at_silent(tracked.known);
   return tracked.known;
 }
 
@@ -305,10 +315,12 @@ void RankMonitor::do_without_store() {
                    " is cut off from it: " + lost_store_;
   } else {
     failure.kind = RankFailure::Kind::kSilent;
-    failure.text = "keeps the store of the run and does not answer: it is dead, stopped or cut off";
-    if (const auto zero = tracked_.find(0); zero != tracked_.end()) {
-      failure.activity = zero->second.known.status.value_or(RankStatus{}).activity;
-    }
+    const auto zero = tracked_.find(0);
+    const RankStatus last =
+        zero != tracked_.end() ? zero->second.known.status.value_or(RankStatus{}) : RankStatus{};
+    failure.text = "keeps the store of the run and does not answer: " +
+                   std::string(silence_text(look_at(last.process)));
+    failure.activity = last.activity;
   }
   hear_of(failure);
 }

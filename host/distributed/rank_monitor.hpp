@@ -68,7 +68,7 @@ struct MonitorOptions {
   std::chrono::milliseconds timeout{100'000};
   bool is_store_served = false;  // by the launcher; else rank 0 keeps it
   std::string machine;
-  int64_t pid = 0;
+  ProcessName process;
 };
 
 class RankMonitor {

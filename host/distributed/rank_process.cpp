@@ -184,4 +184,10 @@ RankProcess start_rank(const RankStart& start) {
   return rank;
 }
 
+void die_with_agent(const RankEnvironment& environment) {
+  if (environment.launcher == "torchrun") {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  }
+}
+
 }  // namespace tenon

@@ -35,4 +35,9 @@ struct RankProcess {
 // Threads  [main]: the child dies with the thread that calls this
 RankProcess start_rank(const RankStart& start);
 
+// For a rank that an agent of torchrun has started: it does not outlive the agent either, which on
+// its own would leave it behind, in the run's folder, when it is killed. Ranks of --launch are
+// started so. Threads: any; what counts is the agent's thread that has started this process.
+void die_with_agent(const RankEnvironment& environment);
+
 }  // namespace tenon

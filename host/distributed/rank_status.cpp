@@ -113,9 +113,12 @@ std::string to_text(const RankStatus& status) {
   }
   const json text = {{"beat", status.beat},
                      {"machine", status.machine},
-                     {"pid", status.pid},
+                     {"pid", status.process.pid},
+                     {"started", status.process.started},
+                     {"space", status.process.space},
                      {"doing", activity_json(status.activity)},
                      {"collectives", std::move(collectives)},
+                     {"is_starting", status.is_starting},
                      {"is_leaving", status.is_leaving}};
   return text.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -126,11 +129,14 @@ RankStatus read_rank_status(const std::string& text) {
     RankStatus status;
     status.beat = read.at("beat");
     status.machine = read.at("machine");
-    status.pid = read.at("pid");
+    status.process.pid = read.at("pid");
+    status.process.started = read.at("started");
+    status.process.space = read.at("space");
     status.activity = read_activity(read.at("doing"));
     for (const json& collective : read.at("collectives")) {
       status.collectives.push_back(read_collective(collective));
     }
+    status.is_starting = read.at("is_starting");
     status.is_leaving = read.at("is_leaving");
     return status;
   } catch (const json::exception& error) {

@@ -4,6 +4,7 @@
 // store; whoever reads one learns nothing of the writer's clock, only how long things have taken.
 #pragma once
 
+#include "host/distributed/process_look.hpp"
 #include "host/distributed/world.hpp"
 
 #include <cstdint>
@@ -37,9 +38,10 @@ struct SeenCollective {
 struct RankStatus {
   uint64_t beat = 0;  // grows with each heartbeat
   std::string machine;
-  int64_t pid = 0;
+  ProcessName process;
   RankActivity activity;
   std::vector<SeenCollective> collectives;  // the last one of each group, oldest first
+  bool is_starting = true;                  // it has not ended a step since it was started
   bool is_leaving = false;                  // the run is over here, in order
 
   // The one that has not come to its end for longest, else the last one begun; null for none.

@@ -224,7 +224,8 @@ class BoundedStore final : public Store {
 
 c10::intrusive_ptr<c10d::Store> open_tcp_store(const RankEnvironment& environment,
                                                StoreRole role,
-                                               std::chrono::milliseconds timeout) {
+                                               std::chrono::milliseconds timeout,
+                                               StoreOf of) {
   c10d::TCPStoreOptions options;
   options.port = environment.master_port;
   options.isServer = role == StoreRole::kServer;
@@ -241,7 +242,8 @@ c10::intrusive_ptr<c10d::Store> open_tcp_store(const RankEnvironment& environmen
       throw std::runtime_error("nobody listens there");
     }
     return c10::make_intrusive<c10d::PrefixStore>(
-        "tenon/" + environment.run_id + "/" + std::to_string(environment.restart),
+        "tenon/" + environment.run_id +
+            (of == StoreOf::kStart ? "/" + std::to_string(environment.restart) : ""),
         open_within(environment.master_addr, options, timeout + kOpeningSlack));
   } catch (const Error&) {
     throw;

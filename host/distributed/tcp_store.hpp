@@ -15,13 +15,16 @@
 namespace tenon {
 
 enum class StoreRole { kServer, kClient };
+enum class StoreOf { kStart, kJob };
 
 // Connects to the store at the environment's master; the server opens it first. Keys begin with run
-// and restart, so that ranks which a launcher started anew never read what the last ones wrote.
+// and restart, so that ranks which a launcher started anew never read what the last ones wrote; or
+// with the run alone, where `of` is the job.
 // Errors  distributed.port_taken; distributed.unreachable if it does not answer within `timeout`
 c10::intrusive_ptr<c10d::Store> open_tcp_store(const RankEnvironment& environment,
                                                StoreRole role,
-                                               std::chrono::milliseconds timeout);
+                                               std::chrono::milliseconds timeout,
+                                               StoreOf of = StoreOf::kStart);
 
 // `store` for one thread: a call that the store's holder does not answer is given up after `limit`,
 // which is asked for at each call, though c10d would wait for ever. A holder that is gone is told

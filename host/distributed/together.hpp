@@ -9,7 +9,9 @@
 #include "host/distributed/collective.hpp"
 #include "host/error/error.hpp"
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 
 namespace tenon {
@@ -25,10 +27,14 @@ class SharedFailure final : public Error {
   bool is_told_here() const { return is_told_here_; }
   // With which all ranks end.
   ExitCode code() const { return code_; }
+  // Whose error it is, where it is one rank's alone, and known.
+  std::optional<uint32_t> lone_rank() const { return lone_rank_; }
+  void set_lone_rank(uint32_t rank) { lone_rank_ = rank; }
 
  private:
   bool is_told_here_;
   ExitCode code_;
+  std::optional<uint32_t> lone_rank_;
 };
 
 // Calls `body`, on all ranks. Where it throws an Error on any of them, all throw that of the first

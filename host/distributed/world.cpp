@@ -4,6 +4,7 @@
 #include "host/device/gpu_module.hpp"
 #include "host/distributed/collective_check.hpp"
 #include "host/distributed/collective_log.hpp"
+#include "host/distributed/elastic_round.hpp"
 #include "host/distributed/faulty_backend.hpp"
 #include "host/distributed/gloo_backend.hpp"
 #include "host/distributed/memory_backend.hpp"
@@ -42,18 +43,37 @@ milliseconds left_until(Clock::time_point end) {
   return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(end - Clock::now()));
 }
 
+// Each agent of torchrun counts restarts for itself: where none keeps the store, rank 0 opens one
+// for each start, and that is enough.
+StoreOf keys_of(const RankEnvironment& environment) {
+  return environment.launcher == "torchrun" && !environment.is_store_served ? StoreOf::kJob
+                                                                            : StoreOf::kStart;
+}
+
 class LoneWorld final : public World {
  public:
+  LoneWorld(const RankEnvironment& environment, const WorldOptions& options)
+      : environment_(environment), limit_(options.start_timeout) {}
+
   uint32_t rank() const override { return 0; }
   uint32_t size() const override { return 1; }
   Collective& control() override { return control_; }
+  uint32_t restart() const override { return environment_.restart; }
   std::unique_ptr<Group> make_group(std::span<const uint32_t>,
                                     std::string_view,
                                     c10::Device) override {
     return std::make_unique<LocalGroup>();
   }
-  std::unique_ptr<Store> open_store() override { return nullptr; }
-  std::unique_ptr<Store> open_earlier_store(uint32_t) override { return nullptr; }
+  std::unique_ptr<Store> open_store() override { return open_earlier_store(environment_.restart); }
+  std::unique_ptr<Store> open_earlier_store(uint32_t restart) override {
+    if (!environment_.is_store_served) {
+      return nullptr;
+    }
+    RankEnvironment of = environment_;
+    of.restart = restart;
+    return make_bounded_store(open_tcp_store(of, StoreRole::kClient, limit_),
+                              [limit = limit_] { return limit; });
+  }
   void end_start() override {}
   void abort(const std::string&) override {}
   Traffic traffic() const override { return {}; }
@@ -61,6 +81,8 @@ class LoneWorld final : public World {
   void leave() override {}
 
  private:
+  const RankEnvironment environment_;
+  const milliseconds limit_;
   SingleRank control_;
 };
 
@@ -166,8 +188,10 @@ class ConnectedWorld final : public World {
     const QuietC10d quiet;
     const bool is_server = environment.rank == 0 && !environment.is_store_served;
     std::string address = local_address_towards(environment.master_addr, environment.master_port);
-    store_ = open_tcp_store(
-        environment, is_server ? StoreRole::kServer : StoreRole::kClient, options.start_timeout);
+    store_ = open_tcp_store(environment,
+                            is_server ? StoreRole::kServer : StoreRole::kClient,
+                            options.start_timeout,
+                            keys_of(environment));
     const Whereabouts own{address, options.share_memory ? memory_neighbourhood() : ""};
     whereabouts_ = meet(*store_, environment, own, options.start_timeout, end);
     // The master's own name may lead to loopback on its machine, where others cannot reach it.
@@ -199,6 +223,7 @@ class ConnectedWorld final : public World {
   uint32_t rank() const override { return environment_.rank; }
   uint32_t size() const override { return environment_.world_size; }
   Collective& control() override { return *control_; }
+  uint32_t restart() const override { return environment_.restart; }
 
   std::unique_ptr<Group> make_group(std::span<const uint32_t> ranks,
                                     std::string_view name,
@@ -217,12 +242,14 @@ class ConnectedWorld final : public World {
                            text);
   }
 
-  std::unique_ptr<Store> open_store() override { return open_store_of(environment_); }
+  std::unique_ptr<Store> open_store() override {
+    return open_store_of(environment_, keys_of(environment_));
+  }
 
   std::unique_ptr<Store> open_earlier_store(uint32_t restart) override {
     RankEnvironment earlier = environment_;
     earlier.restart = restart;
-    return open_store_of(earlier);
+    return open_store_of(earlier, StoreOf::kStart);
   }
 
   void end_start() override {
@@ -266,10 +293,10 @@ class ConnectedWorld final : public World {
   }
 
  private:
-  std::unique_ptr<Store> open_store_of(const RankEnvironment& environment) {
+  std::unique_ptr<Store> open_store_of(const RankEnvironment& environment, StoreOf of) {
     const auto limit = [this] { return log_.limit(); };
-    auto store =
-        make_bounded_store(open_tcp_store(environment, StoreRole::kClient, log_.limit()), limit);
+    auto store = make_bounded_store(
+        open_tcp_store(environment, StoreRole::kClient, log_.limit(), of), limit);
     return faults_ != nullptr ? make_faulty_store(std::move(store), faults_, limit)
                               : std::move(store);
   }
@@ -388,14 +415,27 @@ class ConnectedWorld final : public World {
   std::unique_ptr<Collective> control_;
 };
 
+// With the number of the start that all ranks of it agree on, where an agent of torchrun keeps the
+// store.
+RankEnvironment settled(RankEnvironment environment, const WorldOptions& options) {
+  if (environment.launcher == "torchrun" && environment.is_store_served) {
+    const auto end = Clock::now() + options.start_timeout;
+    const auto store =
+        open_tcp_store(environment, StoreRole::kClient, options.start_timeout, StoreOf::kJob);
+    environment.restart = agree_on_round(*store, environment.rank, environment.world_size, end);
+  }
+  return environment;
+}
+
 }  // namespace
 
 std::unique_ptr<World> World::join(const RankEnvironment& environment,
                                    const WorldOptions& options) {
-  if (environment.world_size == 1) {
-    return std::make_unique<LoneWorld>();
+  const RankEnvironment known = settled(environment, options);
+  if (known.world_size == 1) {
+    return std::make_unique<LoneWorld>(known, options);
   }
-  return std::make_unique<ConnectedWorld>(environment, options);
+  return std::make_unique<ConnectedWorld>(known, options);
 }
 
 }  // namespace tenon

@@ -3,8 +3,8 @@
 // The ranks of a run, connected: the small collectives that all of them decide by, groups of them
 // for tensors, a store for texts, and what is known of the collectives so far. Who the ranks are is
 // rank_environment.hpp's, how they are arranged mesh.hpp's.
-// Invariants: a world of one rank opens no connection; the engines' own headers are seen by one
-// source file alone.
+// Invariants: a world of one rank opens no connection, but to a store that its launcher keeps; the
+// engines' own headers are seen by one source file alone.
 // Threads: [main], unless a function says otherwise.
 #pragma once
 
@@ -84,6 +84,8 @@ class World {
   virtual uint32_t rank() const = 0;
   virtual uint32_t size() const = 0;
   virtual Collective& control() = 0;
+  // How often the ranks of this run were started before; the same on all of them.
+  virtual uint32_t restart() const = 0;
 
   // The group of `ranks`, this one among them, in their order; several of the same ranks may work
   // side by side. All ranks of the world make their groups in the same order. A group of one rank
@@ -96,12 +98,12 @@ class World {
                                             c10::Device device) = 0;
 
   // A connection of its own to the store: for one thread, whatever others do. A call may take as
-  // long as a collective. Null in a world of one rank.
+  // long as a collective. Null in a world of one rank, unless the launcher keeps the store.
   // Owner: the caller's; the world outlives it.
   virtual std::unique_ptr<Store> open_store() = 0;
   // What was in the store before the launcher started the ranks again: of restart number `restart`,
   // 0 for the first start. Empty where the launcher does not keep the store; null in a world of one
-  // rank.
+  // rank then.
   virtual std::unique_ptr<Store> open_earlier_store(uint32_t restart) = 0;
 
   // From here on `timeout` counts.

@@ -208,8 +208,8 @@ void RunFolder::remove_contents() const {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, ignored)) {
     const fs::path name = entry.path().filename();
-    const bool stays =
-        name == "log.txt" || name == "logs" || name == "errors" || name == "checkpoints";
+    const bool stays = name == "log.txt" || name == "logs" || name == "checkpoints" ||
+                       name.string().starts_with("errors");  // also those of earlier starts
     if (name != kLockFile && (origin_ != Origin::kReopened || !stays)) {
       std::error_code also_ignored;
       fs::remove_all(entry.path(), also_ignored);

@@ -45,6 +45,22 @@ void write_file(const std::string& folder, const std::string& name, const std::s
 RankRecords::RankRecords(const std::string& run_dir)
     : folder_(run_dir.empty() ? "" : (std::filesystem::path(run_dir) / "errors").string()) {}
 
+void RankRecords::put_aside() const {
+  std::error_code failed;
+  if (folder_.empty() || !std::filesystem::exists(folder_, failed)) {
+    return;
+  }
+  int number = 1;
+  while (std::filesystem::exists(folder_ + "-" + std::to_string(number), failed)) {
+    ++number;
+  }
+  const std::string aside = folder_ + "-" + std::to_string(number);
+  std::filesystem::rename(folder_, aside, failed);
+  if (failed) {
+    log_warning(folder_ + " cannot become " + aside + ": " + failed.message());
+  }
+}
+
 void RankRecords::write(const RankRecord& record) const {
   write_file(folder_, "rank-" + std::to_string(record.rank) + ".json", to_json_text(record));
 }

@@ -19,6 +19,9 @@ class RankRecords {
 
   // "runs/x/errors", or "".
   const std::string& folder() const { return folder_; }
+  // What ranks that were started before these have left becomes errors-1, errors-2, ...: it stays,
+  // and is not taken for these ranks'.
+  void put_aside() const;
   // errors/rank-N.json. What cannot be written is told in the log.
   void write(const RankRecord& record) const;
   // errors/report.txt.

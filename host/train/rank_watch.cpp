@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/rank_watch.hpp"
 
+#include "host/distributed/failed_run.hpp"
 #include "host/hook/event_name.hpp"
 #include "host/log/log.hpp"
 #include "host/train/rank_records.hpp"
@@ -36,10 +37,10 @@ RankWatch::RankWatch(World& world,
                      const WorldOptions& limits,
                      const PublishedState& published)
     : world_(world), rank_(world.rank()), published_(published) {
-  std::unique_ptr<Store> store = world.open_store();
-  if (store == nullptr) {
+  if (world.size() == 1) {
     return;
   }
+  std::unique_ptr<Store> store = world.open_store();
   MonitorOptions options;
   options.rank = world.rank();
   options.size = world.size();
@@ -47,7 +48,7 @@ RankWatch::RankWatch(World& world,
   options.timeout = limits.timeout;
   options.is_store_served = ranks.is_store_served;
   options.machine = machine_name();
-  options.pid = ::getpid();
+  options.process = own_process();
   MonitorCallbacks callbacks;
   callbacks.look = [this] { return look(); };
   callbacks.collectives = [this] { return world_.last_collectives(); };
@@ -77,6 +78,8 @@ void RankWatch::use_folder(const std::string& run_dir, SummaryWriter write_summa
   }
   if (monitor_ != nullptr) {
     monitor_->set_folder(run_dir);
+  } else if (const std::unique_ptr<Store> store = world_.open_store()) {
+    FailedRunStore(*store).set_folder(run_dir);  // for ranks that are started after this one
   }
 }
 

@@ -54,7 +54,7 @@ RunCheckpoints::RunCheckpoints(const Recipe& recipe,
 
 // That of the ranks before a launcher started them again; "" where there is none.
 std::string RunCheckpoints::earlier_folder() {
-  const uint32_t num_restarts = request_.ranks.restart;
+  const uint32_t num_restarts = world_.restart();
   if (num_restarts == 0 || !request_.run_dir.empty()) {
     return num_restarts == 0 ? "" : request_.run_dir;
   }
@@ -72,7 +72,7 @@ std::string RunCheckpoints::earlier_folder() {
 void RunCheckpoints::claim_folder(const std::string& path) {
   static_assert(std::string_view(RunLock::kFile) == RunFolder::kLockFile);
   constexpr std::chrono::seconds kToEnd{10};
-  lock_ = RunLock::take(path, request_.ranks.restart > 0 ? kToEnd : std::chrono::seconds(0));
+  lock_ = RunLock::take(path, world_.restart() > 0 ? kToEnd : std::chrono::seconds(0));
 }
 
 const std::shared_ptr<BundleStorage>& RunCheckpoints::storage_at(const std::string& run_dir) {

@@ -33,6 +33,7 @@
 #include "host/train/plugin_waits.hpp"
 #include "host/train/published_state.hpp"
 #include "host/train/rank_groups.hpp"
+#include "host/train/rank_records.hpp"
 #include "host/train/rank_watch.hpp"
 #include "host/train/recipe_model.hpp"
 #include "host/train/recipe_tables.hpp"
@@ -88,9 +89,9 @@ WorldOptions world_options(const ParallelRecipe& recipe) {
 
 // Ranks of one machine have a GPU each.
 std::string device_name(const Recipe& recipe, const RankEnvironment& ranks) {
-  return recipe.device == "cuda" && ranks.local_world_size > 1
-             ? "cuda:" + std::to_string(ranks.local_rank)
-             : recipe.device;
+  const bool has_neighbours = ranks.local_world_size > 1 || ranks.slot > 0;  // or had them
+  return recipe.device == "cuda" && has_neighbours ? "cuda:" + std::to_string(ranks.slot)
+                                                   : recipe.device;
 }
 
 // Before the first operator and other threads: some settings are in the environment.
@@ -189,8 +190,9 @@ class Run {
     });
   }
 
-  // Ends the connections to other ranks, where all of them do so.
-  void leave() {
+  // Ends the connections to other ranks, where all of them do so with the same failure.
+  void leave(const SharedFailure& failure) {
+    note_lone_failure(*world_, failure);
     watch_->expect_end();
     try {
       world_->leave();
@@ -376,6 +378,7 @@ class Run {
         folder = checkpoints_.make_folder();
         folder->discard_unless([&] {
           attach_log_file(folder->file("log.txt"));
+          RankRecords(folder->path()).put_aside();
           if (!checkpoints_
                    .has_some()) {  // else that of before stays until the run goes on with this one
             folder->write("recipe.json", frozen_recipe(recipe_));
@@ -873,8 +876,8 @@ Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRe
   try {
     run->check_with_all();
     return run->train();
-  } catch (const SharedFailure&) {
-    run->leave();
+  } catch (const SharedFailure& failure) {
+    run->leave(failure);
     throw;
   } catch (const std::exception& error) {
     const FailedEnd end = run->fail(run_failure(error));

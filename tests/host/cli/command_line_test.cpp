@@ -380,6 +380,21 @@ TEST_CASE("ranks are started and bound as the command line says", "[cli]") {
   CHECK(failure({"--recipe", "a", "--max-restarts", "3"}) ==
         "usage.bad_option: --max-restarts has no effect without --launch: other launchers start "
         "their ranks again themselves");
+  const Words restarted = {"--recipe", "a", "--launch=4", "--max-restarts", "2", "--min-ranks"};
+  const auto with = [&](const std::string& text) {
+    Words words = restarted;
+    words.push_back(text);
+    return words;
+  };
+  CHECK(parse_command_line(with("3")).min_ranks == 3);
+  for (const std::string text : {"0", "4", "some"}) {
+    CHECK(failure(with(text)) == "usage.bad_option: --min-ranks is \"" + text +
+                                     "\"; it is a number from 1 on that is below that of "
+                                     "--launch, 4");
+  }
+  CHECK(failure({"--recipe", "a", "--launch=4", "--max-restarts=1", "--min-ranks=2"}) ==
+        "usage.bad_option: --min-ranks has no effect without --max-restarts of 2 or more: a rank "
+        "is left out when it fails the second time");
   CHECK_THAT(failure({"--recipe", "a", "--print-recipe", "--launch", "2"}),
              contains_text("--launch has no effect with --print-recipe"));
 }
@@ -389,7 +404,8 @@ TEST_CASE("a rank gets all arguments but those that start ranks", "[cli]") {
         Words{"--recipe", "a", "--set", "name=x"});
   CHECK(arguments_of_rank({"--recipe", "a", "--launch=2", "--bind", "none"}) ==
         Words{"--recipe", "a"});
-  CHECK(arguments_of_rank({"--max-restarts", "2", "--recipe", "a", "--max-restarts=3"}) ==
+  CHECK(arguments_of_rank(
+            {"--max-restarts", "2", "--recipe", "a", "--max-restarts=3", "--min-ranks", "1"}) ==
         Words{"--recipe", "a"});
 }
 

@@ -54,6 +54,19 @@ TEST_CASE("the launcher tells the ranks of one that a signal has ended, and wher
   REQUIRE(failed->ranks.size() == 2);
 }
 
+TEST_CASE("the launcher knows whose error ended all ranks before they were put together",
+          "[distributed][failures]") {
+  Memory memory;
+  LaunchReport report(std::make_unique<MemoryStore>(memory), 3);
+  MemoryStore store(memory);
+  FailedRunStore run(store);
+  CHECK_FALSE(report.failed_early().has_value());
+  run.set_early_failure(2);
+  CHECK(report.failed_early() == 2u);
+  memory.is_gone = true;
+  CHECK_FALSE(report.failed_early().has_value());
+}
+
 TEST_CASE("the launcher ends a rank that stands still once another has told of it",
           "[distributed][failures]") {
   Memory memory;

@@ -71,6 +71,7 @@ bool is_alive(pid_t pid) {
 TEST_CASE("each rank is told who it is, as --launch does", "[distributed]") {
   Ranks ranks(3, "env > env-$RANK; cat <&0 > in-$RANK 2>&1");
   ranks.request.ranks[2].threads = 5;
+  ranks.request.slots = {0, 2, 3};
   REQUIRE(ranks.run().code == 0);
   CHECK(ranks.ends.size() == 3);
   CHECK(ranks.request.run_id != new_run_id());
@@ -90,6 +91,7 @@ TEST_CASE("each rank is told who it is, as --launch does", "[distributed]") {
     CHECK(told.master_port == 4711);
     CHECK(told.is_store_served);
     CHECK(told.threads == (rank == 2 ? 5 : 1));
+    CHECK(told.slot == ranks.request.slots[rank]);
     CHECK(told.run_id == ranks.request.run_id);
   }
 }

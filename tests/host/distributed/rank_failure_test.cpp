@@ -32,7 +32,7 @@ KnownRank known(uint32_t rank, std::vector<SeenCollective> collectives) {
   KnownRank known{rank, RankStatus{}, 0};
   known.status->activity = {.step = 3, .event = "before_forward"};
   known.status->machine = "node" + std::to_string(rank / 2);
-  known.status->pid = 100 + rank;
+  known.status->process.pid = 100 + rank;
   known.status->collectives = std::move(collectives);
   return known;
 }
@@ -52,6 +52,11 @@ TEST_CASE("a rank that is silent is named first, the longest of several", "[dist
         "seen in "
         "step 3, at before_forward");
   CHECK(failure.exit_code == 5);
+  ranks[2].process = ProcessState::kStopped;
+  CHECK_THAT(
+      judge(ranks, 2).sentence(),
+      contains_text("or longer: its process is there, but stopped (SIGSTOP, or a debugger);"));
+  ranks[2].process = ProcessState::kUnknown;
   ranks[2].status.reset();
   CHECK_THAT(judge(ranks, 2).sentence(), contains_text("rank 2 was never heard of"));
   ranks[2] = known(2, {});

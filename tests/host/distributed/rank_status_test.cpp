@@ -24,13 +24,17 @@ TEST_CASE("a rank's status is the same on the other side of the store", "[distri
   RankStatus status;
   status.beat = 7;
   status.machine = "node\xff";  // a name need not be text
-  status.pid = 1234;
+  status.process = {1234, 5678, "here"};
+  status.is_starting = false;
   status.activity = {.step = 3, .event = "after_data", .call = "dataset \"x\"", .call_seconds = 2};
   status.collectives = {{record("shard", 12, CollectiveRecord::State::kBegun), 20}};
   status.is_leaving = true;
   const RankStatus read = read_rank_status(to_text(status));
   CHECK(read.beat == 7);
-  CHECK(read.pid == 1234);
+  CHECK(read.process.pid == 1234);
+  CHECK(read.process.started == 5678);
+  CHECK(read.process.space == "here");
+  CHECK_FALSE(read.is_starting);
   CHECK(read.is_leaving);
   CHECK(read.activity.text() == "in step 3, at after_data, in dataset \"x\" for 2.0 s");
   REQUIRE(read.collectives.size() == 1);

@@ -573,6 +573,65 @@ TEST_CASE("ranks that are started again can read what was before, where the stor
   CHECK(found == std::vector<std::string>(2, "runs/x"));
 }
 
+TEST_CASE("ranks of torchrun agree on their start, whatever their agents have counted",
+          "[distributed][multi-rank]") {
+  const StoreServer server;
+  const auto of_torchrun = [&](uint32_t rank, uint32_t size, uint32_t count) {
+    RankEnvironment environment = rank_of(rank, size, server.port());
+    environment.launcher = "torchrun";
+    environment.is_store_served = true;
+    environment.restart = count;
+    return environment;
+  };
+  // A machine comes or goes: no agent counts that. Rank 1 alone is lost: only its agent does.
+  const std::vector<Texts> counts = {{"0", "0", "0"}, {"0", "0"}, {"0"}, {"0", "1"}, {"0", "1"}};
+  for (uint32_t start = 0; start < counts.size(); ++start) {
+    const auto size = static_cast<uint32_t>(counts[start].size());
+    Texts found(size);
+    std::vector<uint32_t> restarts(size);
+    CHECK(on_ranks(size, [&](uint32_t rank) {
+            const auto count = static_cast<uint32_t>(std::stoul(counts[start][rank]));
+            const auto world = World::join(of_torchrun(rank, size, count), short_limits());
+            restarts[rank] = world->restart();
+            if (rank == 0) {
+              const auto store = world->open_store();
+              found[rank] = store->find("what").value_or("nothing");
+              store->set("what", "of start " + std::to_string(start));
+            }
+            world->control().gather_texts("", "hello");
+            if (start > 0) {
+              found[rank] += world->open_earlier_store(start - 1)->find("what").value_or("nothing");
+            }
+            world->leave();
+          }) == nothing(size));
+    CHECK(restarts == std::vector<uint32_t>(size, start));
+    Texts expected(size, start > 0 ? "of start " + std::to_string(start - 1) : "");
+    expected[0] = "nothing" + expected[0];
+    CHECK(found == expected);
+  }
+}
+
+TEST_CASE("what a rank has left that was lost while ranks met confuses none",
+          "[distributed][multi-rank]") {
+  const StoreServer server;
+  const auto of_torchrun = [&](uint32_t rank) {
+    RankEnvironment environment = rank_of(rank, 2, server.port());
+    environment.launcher = "torchrun";
+    environment.is_store_served = true;
+    return environment;
+  };
+  WorldOptions hasty = short_limits();
+  hasty.start_timeout = milliseconds(300);
+  CHECK_THROWS_WITH(World::join(of_torchrun(1), hasty),
+                    Catch::Contains("rank 0 of 2 did not come to the store"));
+  CHECK_THROWS_WITH(World::join(of_torchrun(0), hasty), Catch::Contains("rank 1 of 2"));
+  CHECK(on_ranks(2, [&](uint32_t rank) {
+          const auto world = World::join(of_torchrun(rank), short_limits());
+          world->control().gather_texts("", "hello");
+          world->leave();
+        }) == nothing(2));
+}
+
 // Sets the variable that asks for a bad network, for as long as it lives.
 class BadNetwork {
  public:

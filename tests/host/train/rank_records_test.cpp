@@ -39,6 +39,24 @@ TEST_CASE("records of ranks and the report lie in the run folder, each file whol
   CHECK(json_of(folder.path() / "summary.json")["reason"] == "rank 0 was ended");
 }
 
+TEST_CASE("what earlier ranks have left is put aside, each time", "[train][failures]") {
+  const ScratchFolder folder;
+  const RankRecords records(folder.path().string());
+  records.put_aside();
+  CHECK(std::filesystem::is_empty(folder.path()));
+  for (const std::string text : {"first", "second", "third"}) {
+    records.put_aside();
+    CHECK(records.claim_report());  // a report of before is none of these ranks'
+    records.write_report(text);
+  }
+  const auto size_of = [&](const char* name) {
+    return std::filesystem::file_size(folder.path() / name / "report.txt");
+  };
+  CHECK(size_of("errors-1") == 5);
+  CHECK(size_of("errors-2") == 6);
+  CHECK(size_of("errors") == 5);
+}
+
 TEST_CASE("without a run folder nothing is kept, and one that cannot be written costs no run",
           "[train][failures]") {
   const RankRecords none("");

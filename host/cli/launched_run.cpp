@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/cli/launched_run.hpp"
+
+#include "host/distributed/launch.hpp"
+#include "host/distributed/launch_report.hpp"
+#include "host/distributed/restart_plan.hpp"
+#include "host/distributed/store_server.hpp"
+#include "host/distributed/topology.hpp"
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+#include "host/train/rank_records.hpp"
+#include "host/train/run_failure.hpp"
+#include "host/train/run_training.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// The others may wait for a rank that has ended for so long as they would for one that is silent,
+// and have a few seconds to say so.
+std::chrono::milliseconds patience_of(const Recipe& recipe) {
+  constexpr std::chrono::seconds kToSaySo{5};
+  const std::chrono::duration<double> timeout(recipe.parallel.timeout_seconds);
+  return kToSaySo + std::chrono::ceil<std::chrono::milliseconds>(timeout);
+}
+
+// The one report of a run whose ranks have ended, since one of them failed.
+void tell(const LaunchReport::Failed& failed) {
+  const bool has_folder = leaves_folder(static_cast<ExitCode>(failed.first.exit_code));
+  const RankRecords records(has_folder ? failed.folder : "");
+  std::string text = report_text(failed.first, failed.ranks, records.folder());
+  if (!failed.last_words.empty()) {
+    text += failed.last_words + "\n";
+  }
+  for (const RankRecord& lost : failed.lost) {
+    records.write(lost);
+  }
+  records.write_report(text);
+  records.write_summary_if_missing(failed.first.sentence(), failed.first.exit_code);
+  std::fputs(text.c_str(), stderr);
+}
+
+// Why the recipe cannot be trained on so many ranks; "" where it can.
+std::string why_not_on(const Recipe& recipe, uint32_t num_ranks) {
+  try {
+    check_number_of_ranks(recipe, num_ranks);
+    return "";
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+[[noreturn]] void refuse_fewer(const CommandLine& line, const std::string& why) {
+  throw Error("usage.bad_option", "--min-ranks " + std::to_string(line.min_ranks) + ": " + why);
+}
+
+// Before any rank is started: that fewer ranks can take the same steps.
+void check_min_ranks(const CommandLine& line, const Recipe& recipe) {
+  if (!recipe.train.global_batch_size.has_value()) {
+    const int64_t samples = recipe.data.batch_size * recipe.train.gradient_accumulation *
+                            static_cast<int64_t>(line.num_ranks);
+    refuse_fewer(line,
+                 "on fewer ranks a step of this recipe would have fewer samples; say how many it "
+                 "has: train.global_batch_size, which on " +
+                     std::to_string(line.num_ranks) + " ranks is " + std::to_string(samples));
+  }
+  std::string why;
+  for (uint32_t ranks = line.num_ranks - 1; ranks >= line.min_ranks; --ranks) {
+    const std::string here = why_not_on(recipe, ranks);
+    if (here.empty()) {
+      return;
+    }
+    why += (why.empty() ? "" : "; ") + std::to_string(ranks) + ": " + here;
+  }
+  refuse_fewer(line,
+               "the recipe can be trained on no such number of ranks below " +
+                   std::to_string(line.num_ranks) + ". " + why);
+}
+
+// What the plan is to know of ranks that have all ended.
+FailedStart failed_start(LaunchReport& report,
+                         const std::optional<LaunchReport::Failed>& failed,
+                         ExitCode code) {
+  FailedStart start;
+  start.is_for_good = code != ExitCode::kFailed;
+  if (!failed.has_value()) {
+    start.rank = report.failed_early();
+    start.is_before_first_step = start.rank.has_value();
+    return start;
+  }
+  if (failed->first.is_of_its_rank()) {
+    start.rank = failed->first.rank;
+    const auto& ranks = failed->ranks;  // none, if the store could not be read
+    const auto status = *start.rank < ranks.size() ? ranks[*start.rank].status : std::nullopt;
+    start.is_before_first_step = !status.has_value() || status->is_starting;
+  }
+  return start;
+}
+
+// "slot 1 is left out, whose rank has failed twice: 2 ranks go on, of slots 0 and 2".
+std::string left_out_text(const RestartPlan& plan) {
+  std::string text = "slot " + std::to_string(*plan.left_out()) +
+                     " is left out: its rank failed, and again before its first step. ";
+  text += plan.slots().size() == 1 ? "1 rank goes on, of slot" : "ranks go on, of slots";
+  for (size_t i = 0; i < plan.slots().size(); ++i) {
+    text += (i == 0                         ? " "
+             : i + 1 == plan.slots().size() ? " and "
+                                            : ", ") +
+            std::to_string(plan.slots()[i]);
+  }
+  return text;
+}
+
+}  // namespace
+
+// Each start has a part of the store of its own.
+ExitCode run_launched(const CommandLine& line,
+                      const Recipe& recipe,
+                      const std::vector<std::string>& words) {
+  if (line.min_ranks > 0) {
+    check_min_ranks(line, recipe);
+  }
+  LaunchRequest request;
+  request.words = arguments_of_rank({words.begin() + 1, words.end()});
+  request.words.insert(request.words.begin(), words.front());
+  const std::vector<RankProcessors> processors =
+      deal_processors(read_topology(allowed_processors()), line.num_ranks, line.binding);
+  request.patience = patience_of(recipe);
+  const StoreServer store;
+  request.master_port = store.port();
+  request.run_id = new_run_id();
+  RestartPlan plan(
+      {.num_ranks = line.num_ranks, .max_restarts = line.max_restarts, .min_ranks = line.min_ranks},
+      [&recipe](uint32_t ranks) { return why_not_on(recipe, ranks).empty(); });
+  for (;;) {
+    request.restart = plan.num_restarts();
+    request.slots = plan.slots();
+    request.ranks.clear();
+    for (const uint32_t slot : request.slots) {
+      request.ranks.push_back(processors[slot]);
+    }
+    const auto num_ranks = static_cast<uint32_t>(request.ranks.size());
+    LaunchReport report(store.open(request.run_id, request.restart), num_ranks);
+    request.on_end = [&](const EndedRank& end) { return report.note_end(end); };
+    const LaunchOutcome outcome = launch_ranks(request);
+    flush_log();
+    const auto failed = report.collect();
+    if (failed.has_value()) {
+      tell(*failed);
+    }
+    if (outcome.signal != 0) {
+      std::signal(outcome.signal, SIG_DFL);
+      std::raise(outcome.signal);
+    }
+    const auto code =
+        static_cast<ExitCode>(failed.has_value() ? failed->first.exit_code : outcome.code);
+    // A run that the non-finite policy has ended would do the same again; one that has stopped on
+    // request was asked to.
+    const bool may_do_better = code == ExitCode::kFailed || code == ExitCode::kUsage ||
+                               code == ExitCode::kRecipe || code == ExitCode::kPlugin;
+    if (!may_do_better || outcome.was_asked || !plan.restart(failed_start(report, failed, code))) {
+      return code;
+    }
+    if (plan.left_out().has_value()) {
+      log_warning(left_out_text(plan));
+    }
+    log_warning("all ranks are started again, the " + std::to_string(plan.num_restarts()) +
+                ". time of " + std::to_string(line.max_restarts));
+    flush_log();
+  }
+}
+
+}  // namespace tenon
