@@ -5,6 +5,8 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
+#include <regex>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -139,6 +141,19 @@ std::string FailingRanks::text() const {
 
 size_t FailingRanks::num_reports() const {
   return count(text(), "\n  rank 0: ");
+}
+
+bool FailingRanks::names_collective_of_each() const {
+  const std::string text = this->text();
+  const size_t begin = text.find("\n  rank 0: ");
+  std::istringstream lines(text.substr(std::min(begin + 1, text.size())));
+  const std::regex named(R"(  rank \d+: in step \d+.*; \w+ \d+: \w+ of ".*", \d+ bytes, .*)");
+  size_t num_named = 0;
+  size_t num_lines = 0;
+  for (std::string line; std::getline(lines, line) && line.starts_with("  rank "); ++num_lines) {
+    num_named += std::regex_match(line, named) ? 1 : 0;
+  }
+  return num_lines >= 2 && num_named == num_lines;
 }
 
 nlohmann::json FailingRanks::record(uint32_t rank) const {

@@ -46,6 +46,8 @@ class FailingRanks {
   std::string text() const;
   // How often all of them printed a report.
   size_t num_reports() const;
+  // True if the report says of each rank in which collective it was, or was last.
+  bool names_collective_of_each() const;
 
   std::filesystem::path run_dir() const { return folder_->path() / "run"; }
   nlohmann::json record(uint32_t rank) const;

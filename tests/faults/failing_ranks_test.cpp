@@ -65,8 +65,10 @@ TEST_CASE("a rank that is killed takes no launcher to be found, not even where i
     std::vector<int> codes(3, 5);
     codes[rank] = 137;
     CHECK(run.exit_codes() == codes);
-    CHECK_THAT(run.text(), contains_text("it is dead, stopped or cut off"));
-    CHECK_THAT(run.text(), contains_text("it was last seen in step 3, at after_loss"));
+    CHECK_THAT(run.text(),
+               contains_text("its process has ended; it was last seen in step 3, "
+                             "at after_loss"));
+    CHECK(run.names_collective_of_each());
   }
 }
 
@@ -78,7 +80,10 @@ TEST_CASE("a rank that stands still for longer than the timeout is lost, and is 
     CHECK(run.result().exit_code == 5);
     CHECK_THAT(run.result().err,
                contains_text("rank " + std::to_string(rank) + " has not answered for"));
-    CHECK_THAT(run.result().err, contains_text("it was last seen in step 3, at after_loss"));
+    CHECK_THAT(run.result().err,
+               contains_text("its process is there, but stopped (SIGSTOP, or a debugger); it was "
+                             "last seen in step 3, at after_loss"));
+    CHECK(run.names_collective_of_each());
     CHECK(run.record(rank)["first_failure"]["kind"] == "silent");
   }
 }
@@ -92,7 +97,7 @@ TEST_CASE("where the rank that keeps the store stands still, the others end all 
   CHECK(run.exit_codes() == std::vector<int>{137, 5});
   CHECK(run.num_reports() == 1);
   CHECK_THAT(run.text(), contains_text("rank 0 "));
-  CHECK_THAT(run.text(), contains_text("it is dead, stopped or cut off"));
+  CHECK_THAT(run.text(), contains_text("its process is there, but stopped"));
   CHECK(run.record(1)["first_failure"]["rank"] == 0);
 }
 
@@ -104,6 +109,7 @@ TEST_CASE("a rank that hangs in a plugin is told as slow, with the plugin, and i
   CHECK_THAT(run.result().err, contains_text("rank 1 is slow: others wait for it in "));
   CHECK_THAT(run.result().err,
              contains_text("it is in step 3, at after_loss, in hook \"fail_at\""));
+  CHECK(run.names_collective_of_each());
   CHECK(run.record(1)["first_failure"]["kind"] == "slow");
   CHECK_THAT(run.record(1)["error"].get<std::string>(), contains_text("was not waited for"));
 }

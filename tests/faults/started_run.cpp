@@ -60,7 +60,7 @@ StartedRun::StartedRun(const fs::path& recipe,
   process_ = ::fork();
   REQUIRE(process_ >= 0);
   if (process_ == 0) {
-    ::setpgid(0, 0);
+    ::setsid();  // with a process group of its own
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (const auto& [name, value] : environment) {
       ::setenv(name.c_str(), value.c_str(), 1);
@@ -71,11 +71,12 @@ StartedRun::StartedRun(const fs::path& recipe,
     }
     ::_exit(127);
   }
-  ::setpgid(process_, process_);
+  session_ = process_;
 }
 
 StartedRun::~StartedRun() {
   if (process_ > 0) {
+    ::kill(process_, SIGKILL);
     ::kill(-process_, SIGKILL);
     ::waitpid(process_, nullptr, 0);
   }
@@ -89,6 +90,21 @@ std::vector<pid_t> StartedRun::processes() const {
     if (std::from_chars(name.data(), name.data() + name.size(), process).ec == std::errc() &&
         proc_text(process, "cmdline").find(std::string(1, '\0') + run_dir_.string() + '\0') !=
             std::string::npos) {
+      found.push_back(process);
+    }
+  }
+  return found;
+}
+
+std::vector<pid_t> StartedRun::session() const {
+  std::vector<pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    pid_t process = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), process).ec == std::errc() &&
+        ::getsid(process) == session_ &&
+        // Who has ended, and is not asked for it by the system's first process, is not there.
+        proc_text(process, "stat").find(") Z ") == std::string::npos) {
       found.push_back(process);
     }
   }

@@ -50,6 +50,8 @@ class StartedRun {
   pid_t rank(uint32_t rank) const;
   // Its processes that are there.
   std::vector<pid_t> processes() const;
+  // All that it has started and that is there, whatever it is: those of its session.
+  std::vector<pid_t> session() const;
   bool has_ended() const;
   void signal(int number) const;
   // Its exit status, 128 + n where signal n ended it; it is killed after 100 s.
@@ -61,6 +63,7 @@ class StartedRun {
  private:
   std::filesystem::path run_dir_;
   pid_t process_ = -1;
+  pid_t session_ = -1;
   int status_ = 0;
 };
 

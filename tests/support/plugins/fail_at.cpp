@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -19,7 +20,7 @@
 
 namespace {
 
-enum class How { kError, kException, kForeign, kHang, kKill, kStop, kExit, kSleep };
+enum class How { kError, kException, kForeign, kHang, kKill, kStop, kExit, kSleep, kCreate };
 
 struct FailAtOptions {
   std::string event;
@@ -27,6 +28,9 @@ struct FailAtOptions {
   How how = How::kError;
   std::string message = "asked to fail";
   std::optional<int64_t> rank;
+  std::optional<int64_t> slot;
+  bool is_again = false;
+  bool is_once = false;
   double wait_seconds = 0;
   std::string mark;
 };
@@ -53,28 +57,40 @@ class FailAt : public tenon::Hook {
                  {"kill", How::kKill},
                  {"stop", How::kStop},
                  {"exit", How::kExit},
-                 {"sleep", How::kSleep}})
+                 {"sleep", How::kSleep},
+                 {"create", How::kCreate}})
         .doc(
             "error: with a code and an id; exception: a std::exception; foreign: neither; "
             "hang: never returns; kill, stop: a signal to the process; exit: with status 1; sleep: "
-            "returns after the wait");
+            "returns after the wait; create: it cannot be made, at no event");
     binder.field("message", &Options::message).doc("what it says");
     binder.field("rank", &Options::rank).min(0).doc("the rank that fails; without it all do");
+    binder.field("slot", &Options::slot).min(0).doc("the rank in that slot of --launch alone");
+    binder.field("is_again", &Options::is_again)
+        .doc("in ranks that were started again, at each step of theirs");
     binder.field("wait_seconds", &Options::wait_seconds)
         .min(0.0)
         .doc("how long it is in the event before");
     binder.field("mark", &Options::mark).doc("a file that is made when it fails");
+    binder.field("is_once", &Options::is_once).doc("not if the mark is there already");
   }
 
   FailAt(const Options& options, const tenon::CreateContext& context)
-      : options_(options), is_chosen_(is_chosen_rank(options.rank, context)) {}
+      : options_(options), is_chosen_(is_chosen_rank(options.rank, context) && is_chosen_start()) {
+    if (is_chosen_ && options.how == How::kCreate) {
+      TENON_FAIL(TENON_INVALID, "fail_at.asked", options_.message);
+    }
+  }
 
   void describe(tenon_hook_info& info) override {
     info.events = TENON_EVENT_BIT(tenon::event_of(options_.event));
   }
 
   void on_event(const tenon::Event& event) override {
-    if (!is_chosen_ || event.step() != options_.step) {
+    if (!is_chosen_ || (event.step() != options_.step && !options_.is_again)) {
+      return;
+    }
+    if (options_.is_once && ::access(options_.mark.c_str(), F_OK) == 0) {
       return;
     }
     std::this_thread::sleep_for(std::chrono::duration<double>(options_.wait_seconds));
@@ -103,11 +119,22 @@ class FailAt : public tenon::Hook {
       case How::kExit:
         _exit(1);
       case How::kSleep:
+      case How::kCreate:
         return;
     }
   }
 
  private:
+  // As --launch tells it.
+  bool is_chosen_start() const {
+    const auto number = [](const char* name) {
+      const char* const text = std::getenv(name);
+      return text != nullptr ? std::atoll(text) : 0;
+    };
+    return (!options_.slot || number("TENON_SLOT") == *options_.slot) &&
+           (!options_.is_again || number("TENON_RESTART") > 0);
+  }
+
   Options options_;
   bool is_chosen_;
 };
