@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace tenon {
 
@@ -15,6 +16,17 @@ struct NamedCheckpoint {
   std::shared_ptr<BundleStorage> storage;
   std::string bundle;
 };
+
+struct NamedCheckpoints {
+  std::shared_ptr<BundleStorage> storage;
+  std::string root;                  // the folder that it is of
+  std::vector<std::string> bundles;  // the newest last; at least one
+};
+
+// Those of a run's folder, or of its folder "checkpoints", or in any folder of checkpoints; else
+// the one at that very path.
+// Errors  as find_checkpoint
+NamedCheckpoints find_checkpoints(const std::string& path);
 
 // The newest one of a run's folder, or of its folder "checkpoints"; else the one at that very path.
 // Whether it can be read is not looked at.

@@ -25,6 +25,7 @@ using nlohmann::json;
 
 constexpr char kOnlyFile[] = "model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
+constexpr char kSuffix[] = ".safetensors";
 
 uint64_t bytes_of(const WeightTensor& tensor) {
   return std::accumulate(tensor.shape.begin(),
@@ -219,7 +220,23 @@ WrittenWeights write_weights_folder(const std::string& path,
   return written;
 }
 
+bool is_weights_folder(const std::string& path) {
+  std::error_code ignored;
+  return path.ends_with(kSuffix) ? fs::is_regular_file(path, ignored)
+                                 : fs::exists(path + "/" + kOnlyFile, ignored) ||
+                                       fs::exists(path + "/" + kIndex, ignored);
+}
+
 WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
+  std::error_code ignored;
+  if (path_.ends_with(kSuffix) && !fs::is_directory(path_, ignored)) {
+    is_file_ = true;
+    const fs::path file = fs::absolute(path_);
+    path_ = file.parent_path().string();
+    add_file(file.filename().string(), nullptr);
+    path_ = file.string();
+    return;
+  }
   const auto index_text = text(kIndex);
   if (!index_text.has_value()) {
     add_file(kOnlyFile, nullptr);
@@ -287,6 +304,9 @@ void WeightsFolder::add_file(const std::string& name,
 }
 
 std::optional<std::string> WeightsFolder::text(const std::string& name) const {
+  if (is_file_) {
+    return std::nullopt;
+  }
   const std::string path = path_ + "/" + name;
   uint64_t size = 0;
   const auto file = open_to_read(path, &size);

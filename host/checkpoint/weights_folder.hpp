@@ -65,9 +65,14 @@ WrittenWeights write_weights_folder(const std::string& path,
                                     const std::vector<std::pair<std::string, std::string>>& texts,
                                     uint64_t file_bytes);
 
+// True where WeightsFolder is what to read `path` with: a folder that has one of its files, or a
+// file called *.safetensors.
+bool is_weights_folder(const std::string& path);
+
 class WeightsFolder {
  public:
-  // Reads the headers of all files.
+  // Reads the headers of all files. `path` may be that of one file, too: then it is as if the
+  // folder had no other.
   //
   // Errors   weights.bad_folder: it has no tensors, or its index names what is not there;
   //          checkpoint.damaged for files that are not whole; storage.io
@@ -80,13 +85,14 @@ class WeightsFolder {
   std::shared_ptr<const TensorSource> source(const std::string& name) const {
     return sources_.at(name);
   }
-  // A text file, if there is one.  Errors  storage.io
+  // A text file beside them, if there is one; none beside a single file.  Errors  storage.io
   std::optional<std::string> text(const std::string& name) const;
 
  private:
   void add_file(const std::string& name, const std::map<std::string, std::string>* index);
 
   std::string path_;
+  bool is_file_ = false;
   std::map<std::string, WeightTensor> tensors_;
   std::map<std::string, std::shared_ptr<const TensorSource>> sources_;
 };

@@ -177,7 +177,9 @@ class EditorSchema {
   static json unavailable(const json& mark) {
     const std::string what = mark.value("what", std::string("this part"));
     json schema = {{"description", "not in this release: " + what},
-                   {"errorMessage", "this release does not have " + what + " yet; remove the key"},
+                   {"errorMessage",
+                    "this release does not have " + what + " yet; " +
+                        mark.value("instead", std::string("remove the key"))},
                    {"doNotSuggest", true}};
     if (const auto unless = mark.find("unless"); unless != mark.end()) {
       schema["enum"] = *unless;

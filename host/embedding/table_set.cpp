@@ -6,6 +6,7 @@
 #include <tenon/model.h>
 
 #include "host/embedding/distinct_ids.hpp"
+#include "host/embedding/saved_rows.hpp"
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/tensor/field_match.hpp"
@@ -778,12 +779,25 @@ void TableSet::snapshot(StateTree& tree, const std::string& prefix) const {
 void TableSet::load(const StateTree& tree, const std::string& prefix) {
   for (const auto& entry : entries_) {
     const std::string below = state_path(prefix, entry->table.spec().name);
-    entry->table.load(tree, below, [this](int64_t id) {
-      return !exchange_.has_value() ||
-             RowExchange::owner_of(id, exchange_->size()) == exchange_->rank();
-    });
+    entry->table.load(tree, below, [this](int64_t id) { return is_own(id); });
     entry->updates = tree.get_int(state_path(below, kUpdates));
   }
+}
+
+int64_t TableSet::take_rows(
+    size_t i, const StateTree& tree, const std::string& below, RowParts parts, int64_t step) {
+  Entry& entry = *entries_[i];
+  const int64_t taken = take_saved_rows(
+      entry.table, tree, below, parts, step, [this](int64_t id) { return is_own(id); });
+  if (parts == RowParts::kAll) {
+    entry.updates = tree.get_int(state_path(below, kUpdates));
+  }
+  return taken;
+}
+
+bool TableSet::is_own(int64_t id) const {
+  return !exchange_.has_value() ||
+         RowExchange::owner_of(id, exchange_->size()) == exchange_->rank();
 }
 
 }  // namespace tenon

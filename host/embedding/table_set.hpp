@@ -20,6 +20,7 @@
 #include "host/distributed/group.hpp"
 #include "host/embedding/pooling.hpp"
 #include "host/embedding/row_exchange.hpp"
+#include "host/embedding/row_file.hpp"
 #include "host/embedding/table.hpp"
 #include "host/plugin/sparse_optimizer_proxy.hpp"
 #include "host/tensor/batch.hpp"
@@ -115,6 +116,11 @@ class TableSet final : public Stateful {
   void snapshot(StateTree& tree, const std::string& prefix) const override;
   void load(const StateTree& tree, const std::string& prefix) override;
 
+  // Puts those rows of a saved table that are this rank's into table `i`, as take_saved_rows, and
+  // with RowParts::kAll its counter of updates. Says how many rows. All ranks make the same call.
+  int64_t take_rows(
+      size_t i, const StateTree& tree, const std::string& below, RowParts parts, int64_t step);
+
  private:
   struct Entry;
   struct Lookups;
@@ -131,6 +137,7 @@ class TableSet final : public Stateful {
   void answer_and_take();
   void take_gradients();
   void gather_touched(Entry& entry, double scale) const;
+  bool is_own(int64_t id) const;
 
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<LookupUse> uses_;

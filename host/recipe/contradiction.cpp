@@ -185,6 +185,16 @@ class Rules {
     }
   }
 
+  void check_load() {
+    const json* const loads = find_at(root_, "/load");
+    for (std::size_t i = 0; loads != nullptr && loads->is_array() && i < loads->size(); ++i) {
+      if ((*loads)[i].is_object()) {
+        check_parts_of_load((*loads)[i], join_pointer("/load", i));
+        check_renames((*loads)[i], join_pointer("/load", i));
+      }
+    }
+  }
+
   void check_horizon() {
     if (object_at("/train") == nullptr) {
       return;
@@ -384,6 +394,52 @@ class Rules {
     }
   }
 
+  void check_parts_of_load(const json& load, const std::string& pointer) {
+    const json* const parts = find_at(load, "/parts");
+    if (parts == nullptr || !parts->is_array() ||
+        std::ranges::find(*parts, "data") == parts->end()) {
+      return;
+    }
+    for (const char* const every : {"every_steps", "every_windows", "every_epochs"}) {
+      const std::string at = join_pointer(pointer, every);
+      if (integer_at(at).value_or(0) > 0) {
+        add("recipe.contradiction",
+            at,
+            "loads the position of the data again while it is read",
+            "take \"data\" out of parts, or load it in an entry of its own, once");
+      }
+    }
+    if (parts->size() == 1) {
+      for (const char* const names : {"match", "exclude", "rename"}) {
+        const json* const given = find_at(load, join_pointer("", names));
+        if (given != nullptr && given->is_array() && !given->empty() &&
+            *given != json::array({"*"})) {
+          add("recipe.contradiction",
+              join_pointer(pointer, names),
+              "is about names, and the position of the data has none",
+              "remove it, or add to parts what it is about");
+        }
+      }
+    }
+  }
+
+  // What a '*' was there has a '*' to go to.
+  void check_renames(const json& load, const std::string& pointer) {
+    const json* const renames = find_at(load, "/rename");
+    for (std::size_t i = 0; renames != nullptr && renames->is_array() && i < renames->size(); ++i) {
+      const std::string at = join_pointer(pointer + "/rename", i);
+      const auto from = string_at(at + "/from");
+      const auto to = string_at(at + "/to");
+      if (from && to && std::ranges::count(*from, '*') != std::ranges::count(*to, '*')) {
+        add("recipe.contradiction",
+            at + "/to",
+            "another number of '*' than \"" + *from + "\" has",
+            "each '*' of \"from\" is any text, which stands in the '*' of \"to\" at the same "
+            "place");
+      }
+    }
+  }
+
   const json* object_at(const std::string& pointer) const {
     const json* const value = find_at(root_, pointer);
     return value != nullptr && value->is_object() ? value : nullptr;
@@ -494,6 +550,7 @@ void check_contradictions(const json& root,
   rules.check_tables();
   rules.check_eval();
   rules.check_checkpoint();
+  rules.check_load();
   rules.check_horizon();
   rules.check_batches();
 }

@@ -265,6 +265,40 @@ struct CheckpointRecipe {
   std::optional<ComponentUse> storage;  // none: the run folder
 };
 
+// A place that a load may read from.
+struct LoadSource {
+  std::string path;                     // absolute; what `storage` calls it where there is one
+  std::optional<ComponentUse> storage;  // none: local files
+};
+
+// A name there and the name here; each '*' is any text, which stands in the other's '*' too.
+struct LoadRename {
+  std::string from;
+  std::string to;
+};
+
+// How tensors are called in files that are no checkpoint: by the layout "hf" where the model's
+// plugin knows it, or as asked.
+enum class LoadLayout { kAuto, kOwn, kHf };
+
+// What a run begins with that another has trained.
+struct LoadRecipe {
+  std::string pointer;           // "/load/0"
+  std::vector<LoadSource> from;  // the first that is there and sound
+  bool has_parameters = true;
+  bool has_tables = true;
+  bool has_optimizer = false;
+  bool has_data = false;
+  std::vector<std::string> match;    // patterns of names here
+  std::vector<std::string> exclude;  // the same, of those that are left out
+  std::vector<LoadRename> rename;    // the first that fits
+  bool is_strict = true;
+  LoadLayout layout = LoadLayout::kAuto;
+  std::int64_t every_steps = 0;  // 0 is never: at the start alone
+  std::int64_t every_windows = 0;
+  std::int64_t every_epochs = 0;
+};
+
 enum class GradientDtype { kStored, kBf16 };
 
 struct ParallelRecipe {
@@ -304,6 +338,7 @@ struct Recipe {
   TrainRecipe train;
   EvalRecipe eval;
   std::optional<CheckpointRecipe> checkpoint;  // none: nothing is saved
+  std::vector<LoadRecipe> load;                // in this order
   ParallelRecipe parallel;
   std::vector<ComponentUse> sinks;
 

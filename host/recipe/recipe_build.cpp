@@ -70,6 +70,13 @@ void complete(json& root, const RecipeParts& parts) {
       }
     }
   }
+  for (json& load : root["load"]) {
+    for (const char* const key : {"every_steps", "every_windows", "every_epochs"}) {
+      if (load[key].is_null()) {
+        load[key] = 0;
+      }
+    }
+  }
   if (root["data"]["eval"].is_null()) {
     root["eval"]["at_end"] = false;
   }
@@ -418,6 +425,58 @@ std::optional<CheckpointRecipe> build_checkpoint(const json& node, const Uses& u
   return checkpoint;
 }
 
+LoadSource build_source(const json& node, const std::string& pointer, const Uses& uses) {
+  if (node.is_string()) {
+    return {.path = node.get<std::string>(), .storage = std::nullopt};
+  }
+  return {.path = node["path"].get<std::string>(), .storage = uses.at(pointer + "/storage")};
+}
+
+LoadRecipe build_load(const json& node, const std::string& pointer, const Uses& uses) {
+  const json& parts = node["parts"];
+  const auto has = [&parts](const char* part) {
+    return std::ranges::find(parts, part) != parts.end();
+  };
+  const json& layout = node["layout"];
+  LoadRecipe load{.pointer = pointer,
+                  .from = {},
+                  .has_parameters = has("parameters"),
+                  .has_tables = has("tables"),
+                  .has_optimizer = has("optimizer"),
+                  .has_data = has("data"),
+                  .match = node["match"].get<std::vector<std::string>>(),
+                  .exclude = node["exclude"].get<std::vector<std::string>>(),
+                  .rename = {},
+                  .is_strict = node["strict"].get<bool>(),
+                  .layout = layout.is_null()  ? LoadLayout::kAuto
+                            : layout == "own" ? LoadLayout::kOwn
+                                              : LoadLayout::kHf,
+                  .every_steps = node["every_steps"].get<std::int64_t>(),
+                  .every_windows = node["every_windows"].get<std::int64_t>(),
+                  .every_epochs = node["every_epochs"].get<std::int64_t>()};
+  const json& from = node["from"];
+  const std::string at = pointer + "/from";
+  if (!from.is_array()) {
+    load.from.push_back(build_source(from, at, uses));
+  }
+  for (std::size_t i = 0; from.is_array() && i < from.size(); ++i) {
+    load.from.push_back(build_source(from[i], join_pointer(at, i), uses));
+  }
+  for (const json& rename : node["rename"]) {
+    load.rename.push_back(
+        {.from = rename["from"].get<std::string>(), .to = rename["to"].get<std::string>()});
+  }
+  return load;
+}
+
+std::vector<LoadRecipe> build_loads(const json& nodes, const Uses& uses) {
+  std::vector<LoadRecipe> loads;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    loads.push_back(build_load(nodes[i], join_pointer("/load", i), uses));
+  }
+  return loads;
+}
+
 ParallelRecipe build_parallel(const json& parallel) {
   return {.replicate = parallel["replicate"].get<std::int64_t>(),
           .shard = parallel["shard"].get<std::int64_t>(),
@@ -468,6 +527,7 @@ Recipe build_recipe(json root, const RecipeParts& parts) {
       .train = build_train(root["train"]),
       .eval = build_eval(root["eval"]),
       .checkpoint = build_checkpoint(root["checkpoint"], uses),
+      .load = build_loads(root["load"], uses),
       .parallel = build_parallel(root["parallel"]),
       .sinks = list(root["sinks"], "/sinks"),
       .file = parts.path,

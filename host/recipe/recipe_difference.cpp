@@ -104,6 +104,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"/eval/with_window", kRefused, kGathered},
     {"/eval/keep_best", kRefused, kGathered},
     {"/checkpoint", kFree, kFollows},
+    {"/load", kFree, "a run that goes on loads nothing anew; where it is repeated, from here on"},
     {"/parallel", kFree, "how the run is shared out; results differ in their last bits"},
     {"/parallel/gradient_dtype", kWarns, kUpdates},
     {"/sinks", kFree, kFollows},

@@ -95,6 +95,17 @@ std::vector<ComponentSite> component_sites(const json& root) {
   add_each("hook", "/hooks");
   add_each("metric_sink", "/sinks");
   add("storage", "/checkpoint/storage");
+  if (const json* const loads = find_at(root, "/load"); loads != nullptr && loads->is_array()) {
+    for (std::size_t i = 0; i < loads->size(); ++i) {
+      const std::string from = join_pointer("/load", i) + "/from";
+      add("storage", from + "/storage");
+      const json* const sources = find_at(root, from);
+      for (std::size_t s = 0; sources != nullptr && sources->is_array() && s < sources->size();
+           ++s) {
+        add("storage", join_pointer(from, s) + "/storage");
+      }
+    }
+  }
   return sites;
 }
 

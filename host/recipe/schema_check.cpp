@@ -168,7 +168,9 @@ class Walk {
             "",
             brief_value(value),
             "",
-            "remove the key; nothing that is asked for is silently ignored");
+            mark->value(
+                "instead",
+                std::string("remove the key; nothing that is asked for is silently ignored")));
       }
       return true;
     }

@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tenon {
 
@@ -70,12 +71,14 @@ struct Outcome {
   NonFiniteCount non_finite;
   WindowCount windows;
   std::optional<BestEvaluation> best;
-  std::optional<SaveCount> saves;  // none where nothing is saved
-  std::string resumed_from;        // a checkpoint's address; "" where the run began anew
-  uint64_t resumed_at = 0;         // the step it was taken after
-  std::string parameters_hash;     // "" where there were none
-  Traffic traffic;                 // of this rank, in the loop and what stands before it
-  int64_t peak_tensor_bytes = 0;   // of CPU tensors, in the same time; 0 where it is not counted
+  std::optional<SaveCount> saves;        // none where nothing is saved
+  std::string resumed_from;              // a checkpoint's address; "" where the run began anew
+  uint64_t resumed_at = 0;               // the step it was taken after
+  std::vector<std::string> loaded_from;  // what the run began with, of others; by load
+  uint64_t num_reloads = 0;              // what was loaded again
+  std::string parameters_hash;           // "" where there were none
+  Traffic traffic;                       // of this rank, in the loop and what stands before it
+  int64_t peak_tensor_bytes = 0;  // of CPU tensors, in the same time; 0 where it is not counted
 
   // "done", "stopped early", "failed".
   const char* word() const {

@@ -120,6 +120,10 @@ std::string summary_json(const RunReport& report, const Outcome& outcome) {
   if (!outcome.resumed_from.empty()) {
     summary["resumed"] = {{"from", outcome.resumed_from}, {"step", outcome.resumed_at}};
   }
+  summary["loaded"] = nullptr;
+  if (!outcome.loaded_from.empty() || outcome.num_reloads > 0) {
+    summary["loaded"] = {{"from", outcome.loaded_from}, {"reloads", outcome.num_reloads}};
+  }
   summary["parameters"] = report.num_parameters;
   summary["parameters_hash"] = outcome.parameters_hash.empty()
                                    ? ordered_json(nullptr)

@@ -154,23 +154,43 @@ void Trainer::load_own(const StateTree& tree) {
   parts_.metric_set.load(tree, kMetrics);
   parts_.metrics.load(tree, kFigures);
   guard_.load(tree, kGuard);
+  load_loop(tree);
+  load_data(tree);
+  hooks_.event().step = state_.step;
+  parts_.published.set(state_);
+  if (!goes_on_with_epoch_) {
+    vote_loaded_wishes();
+  }
+  check_horizon();
+}
+
+// Of an epoch and window that `state_` says.
+void Trainer::load_data(const StateTree& tree) {
   for (size_t i = 0; i < parts_.eval_sets.size(); ++i) {
     if (has_paired_windows(parts_.eval_sets[i])) {
       parts_.eval_sets[i].data->load(tree, eval_data(i));
     }
   }
-  load_loop(tree);
   DataStream& data = parts_.train_data;
   data.load(tree, kTrainData);
   goes_on_with_epoch_ = data.epoch() == state_.epochs;
   goes_on_with_window_ = goes_on_with_epoch_ && data.has_window();
-  hooks_.event().step = state_.step;
   hooks_.event().epoch =
       goes_on_with_epoch_ || state_.epochs == 0 ? state_.epochs : state_.epochs - 1;
-  parts_.published.set(state_);
-  if (!goes_on_with_epoch_) {
-    vote_loaded_wishes();
+}
+
+// The place in the data of another run, for one that begins anew: epochs and windows are counted on
+// from there, steps are not.
+void Trainer::load_position(const StateTree& tree) {
+  const auto get = [&](const char* name) { return tree.get_int(state_path(kRun, name)); };
+  state_.epochs = static_cast<uint64_t>(get("epochs"));
+  state_.windows = static_cast<uint64_t>(get("windows"));
+  steps_in_window_ = get("steps_in_window");
+  load_data(tree);
+  if (goes_on_with_window_) {
+    parts_.metric_set.begin_window(CallPlace{state_.step, 0, true});
   }
+  parts_.published.set(state_);
   check_horizon();
 }
 

@@ -29,6 +29,7 @@
 #include "host/train/best_state.hpp"
 #include "host/train/checkpointing.hpp"
 #include "host/train/component_factory.hpp"
+#include "host/train/model_bank.hpp"
 #include "host/train/optimizer_groups.hpp"
 #include "host/train/plugin_waits.hpp"
 #include "host/train/published_state.hpp"
@@ -635,8 +636,23 @@ class Run {
     return report;
   }
 
+  LoadGoal load_goal() const {
+    LoadGoal goal{.model = model_->instance(), .graph = graph_, .tables = {}};
+    for (const PlannedTable& table : table_plan_.tables) {
+      goal.tables.push_back(table.spec);
+    }
+    return goal;
+  }
+
   Outcome run_loop(const RunFolder& folder, Progress& progress) {
     SavedStates* const saved = checkpoints_.find(folder);
+    std::optional<ModelBank> bank;
+    if (!recipe_.load.empty()) {
+      bank.emplace(recipe_.load, factory_, load_goal(), world_->control());
+      if (saved == nullptr && request_.start_from == nullptr) {
+        bank->open();
+      }
+    }
     std::optional<Checkpointing> checkpoints;
     const bool is_seed = !request_.weights.format.empty();
     const CheckpointRecipe saving = recipe_.checkpoint.value_or(CheckpointRecipe());
@@ -753,6 +769,7 @@ class Run {
         .components = &factory_.states(),
         .start_from = request_.start_from,
         .saved = saved,
+        .bank = bank.has_value() ? &*bank : nullptr,
         .at_rest = request_.at_rest,
         .checkpoints = checkpoints.has_value() ? &*checkpoints : nullptr,
         .best = best.has_value() ? &*best : nullptr,

@@ -13,6 +13,7 @@
 #include "host/optim/clip.hpp"
 #include "host/tensor/trace_span.hpp"
 #include "host/train/memory_report.hpp"
+#include "host/train/model_bank.hpp"
 #include "host/train/non_finite_origin.hpp"
 #include "host/train/optimizer_groups.hpp"
 #include "host/train/run_failure.hpp"
@@ -219,9 +220,12 @@ void Trainer::train() {
   } else if (parts_.saved != nullptr) {
     load_saved();
   }
-  if (is_loaded) {
+  if (is_loaded || load_from_bank()) {
     fire(TENON_EVENT_AFTER_LOAD);
     settle_wishes();
+  }
+  if (is_loaded && parts_.bank != nullptr) {
+    parts_.progress.say("the run goes on: nothing is loaded anew");
   }
   if (parts_.is_eval_only) {
     if (!is_over()) {
@@ -277,6 +281,7 @@ void Trainer::run_epoch() {
   fire(TENON_EVENT_BEFORE_EPOCH);
   settle_wishes();
   if (!goes_on) {
+    reload_where_due(ReloadPoint::kEpoch, state_.epochs);
     begin_epoch();
   } else if (!goes_on_with_window_) {  // between windows they act at once
     vote_loaded_wishes();
@@ -302,7 +307,7 @@ void Trainer::run_epoch() {
   parts_.train_data.close_window();
   if (is_finished) {
     note_end_of_epoch();
-    if (state_.step == epoch_step_) {
+    if (!goes_on && state_.step == epoch_step_) {
       const int64_t num_skipped = parts_.train_data.num_skipped();
       throw Error("data.empty",
                   parts_.train_data.source().name() + " gave no batch in a whole epoch" +
@@ -382,7 +387,8 @@ void Trainer::run_window() {
   hooks_.event().window_label = window_label_.c_str();
   outcome_.windows.last = window_label_;
   if (!std::exchange(goes_on_with_window_, false)) {
-    if (eval_.next_window) {
+    reload_where_due(ReloadPoint::kWindow, state_.windows);
+    if (eval_.next_window && !is_over()) {
       evaluate_next_window();
     }
     if (eval_.with_window == WithWindow::kBefore && !is_over()) {
@@ -400,6 +406,10 @@ void Trainer::run_window() {
     note_empty_window();
   }
   while (has_data && !is_over() && !is_capped) {
+    reload_where_due(ReloadPoint::kStep, state_.step);
+    if (is_over()) {
+      break;
+    }
     ++steps_in_window_;
     has_data = run_step();
     is_capped = has_data && is_window_full();

@@ -63,8 +63,12 @@ LoopPlan plan_loop(const Recipe& recipe,
                    const LrSchedulerProxy* lr_scheduler,
                    uint32_t world_size);
 
+class ModelBank;
 class Trainer;
+enum class ReloadPoint;
 enum class RestPoint;
+struct Load;
+struct LoadTargets;
 
 // A dataset to evaluate on, and what the names of its figures begin with.
 struct EvalSet {
@@ -93,6 +97,8 @@ struct TrainerParts {
   const StateTree* start_from = nullptr;
   // The same on disks, tried one after the other.
   SavedStates* saved = nullptr;
+  // What others have trained: loaded where the run begins anew, and again where that is due.
+  ModelBank* bank = nullptr;
   // Is called wherever the run is at rest, so that its state can be taken.
   std::function<void(RestPoint point, Trainer& trainer)> at_rest;
   Checkpointing* checkpoints = nullptr;  // null where nothing is saved
@@ -143,6 +149,12 @@ class Trainer final : private RunView {
   void load(const StateTree& tree);
   void load_saved();
   void load_own(const StateTree& tree);
+  void load_data(const StateTree& tree);
+  void load_position(const StateTree& tree);
+  bool load_from_bank();
+  void reload_where_due(ReloadPoint point, uint64_t count);
+  LoadTargets load_targets();
+  void tell_loads(const std::vector<Load>& loads);
   void finish_load();
   void snapshot_loop(StateTree& tree) const;
   void load_loop(const StateTree& tree);

@@ -5,6 +5,7 @@
 #include "host/log/log.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/shape_text.hpp"
+#include "host/train/converted_source.hpp"
 #include "host/train/run_snapshot.hpp"
 
 #include <ATen/Functions.h>
@@ -23,51 +24,9 @@ namespace {
 
 constexpr char kConfig[] = "config.json";
 
-// Elements that are converted at once.
-constexpr int64_t kChunk = int64_t{1} << 20;
-
 int64_t numel_of(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
-
-// A parameter as a part of a file's tensor, in the type that the store has it in.
-class PartSource final : public TensorSource {
- public:
-  PartSource(at::ScalarType dtype,
-             const std::vector<int64_t>& shape,
-             std::shared_ptr<const TensorSource> file,
-             int64_t first_element,
-             bool is_transposed)
-      : TensorSource(dtype, shape),
-        file_(std::move(file)),
-        first_(first_element),
-        is_transposed_(is_transposed) {}
-
-  void read(int64_t first, const at::Tensor& out) const override {
-    if (is_transposed_) {
-      at::Tensor whole = at::empty({shape()[1], shape()[0]}, file_->dtype());
-      file_->read(first_, whole.view(-1));
-      out.view(-1).copy_(whole.t().reshape(-1).narrow(0, first, out.numel()));
-      return;
-    }
-    if (file_->dtype() == dtype()) {
-      file_->read(first_ + first, out);
-      return;
-    }
-    const at::Tensor flat = out.view(-1);
-    for (int64_t at = 0; at < flat.numel(); at += kChunk) {
-      const int64_t n = std::min(kChunk, flat.numel() - at);
-      const at::Tensor kept = at::empty({n}, file_->dtype());
-      file_->read(first_ + first + at, kept);
-      flat.narrow(0, at, n).copy_(kept);
-    }
-  }
-
- private:
-  std::shared_ptr<const TensorSource> file_;
-  int64_t first_;
-  bool is_transposed_;
-};
 
 class Differences {
  public:
@@ -173,7 +132,7 @@ void WeightsImport::load(ParameterStore& store) const {
           file->dtype() == dtype || c10::elementSize(file->dtype()) < c10::elementSize(dtype);
       num_rounded += is_exact ? 0 : 1;
       tree.put_source(weight.entry,
-                      std::make_shared<PartSource>(
+                      std::make_shared<ConvertedSource>(
                           dtype, weight.shape, file, part.first * row, part.is_transposed));
     }
   }
@@ -184,11 +143,11 @@ void WeightsImport::load(ParameterStore& store) const {
     // In the type that the store has it in, where both are compared.
     const Weight& weight = places_.weights[alias.parts.front().weight];
     const auto kept = std::get<std::shared_ptr<const TensorSource>>(tree.find(weight.entry)->value);
-    const PartSource other(kept->dtype(),
-                           weight.shape,
-                           folder_.source(alias.name),
-                           0,
-                           alias.parts.front().is_transposed);
+    const ConvertedSource other(kept->dtype(),
+                                weight.shape,
+                                folder_.source(alias.name),
+                                0,
+                                alias.parts.front().is_transposed);
     if (!at::equal(kept->whole(), other.whole())) {
       throw Error("weights.mismatch",
                   folder_.path() + ": '" + alias.name + "' has other values than '" + weight.name +

@@ -416,7 +416,7 @@ TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
            {"parallel.pipeline=2", "/parallel/pipeline: this release does not have pipeline"},
            {"parallel.expert=2", "/parallel/expert: this release does not have expert"},
            {"plugins.lock=plugins.lock", "/plugins/lock: this release does not have lock files"},
-           {"model.load=[\"x\"]", "/model/load: this release does not have loading of weights"},
+           {"model.load=[\"x\"]", "/model/load: this release does not have loading by model"},
            {"model.optimizer=false", "/model/optimizer: this release does not have models without"},
            {"train.global_batch_tokens=10", "/train/global_batch_tokens: this release"}}) {
     const std::string report = report_of(kSmallRecipe, {set});
@@ -425,6 +425,81 @@ TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
     CHECK_THAT(report, contains_text("[recipe.not_available]"));
     CHECK_THAT(report, contains_text("1 error in"));
   }
+}
+
+TEST_CASE("what a run begins with is a list of loads, each with its sources", "[recipe]") {
+  const ScratchFolder folder;
+  CHECK(load_text(folder, kSmallRecipe, {}).load.empty());
+  const Recipe brief = load_text(folder, kSmallRecipe, {R"(load=[{"from": "/runs/a"}])"});
+  REQUIRE(brief.load.size() == 1);
+  const LoadRecipe& first = brief.load[0];
+  REQUIRE(first.from.size() == 1);
+  CHECK(first.from[0].path == "/runs/a");
+  CHECK_FALSE(first.from[0].storage);
+  CHECK(first.pointer == "/load/0");
+  CHECK((first.has_parameters && first.has_tables));
+  CHECK_FALSE(first.has_optimizer);
+  CHECK_FALSE(first.has_data);
+  CHECK(first.match == std::vector<std::string>{"*"});
+  CHECK(first.exclude.empty());
+  CHECK(first.rename.empty());
+  CHECK(first.is_strict);
+  CHECK(first.layout == LoadLayout::kAuto);
+  CHECK(first.every_steps == 0);
+
+  const std::string written = R"("load": [
+      {"from": {"path": "mine/checkpoints", "storage": {"type": "s3", "options": {"uri": "s3://runs"}}}},
+      {"from": ["runs/a", "/runs/b", {"path": "c", "storage": {"type": "s3", "options": {"uri": "s3://x"}}}],
+       "parts": ["optimizer", "data"], "match": ["model.*"], "exclude": ["*.bias"],
+       "rename": [{"from": "bert.*", "to": "model.*"}], "strict": false, "layout": "hf"},
+      {"from": "/runs/c", "every_steps": 5, "every_windows": null, "every_epochs": 2}], )";
+  std::string text = kSmallRecipe;
+  text.insert(text.find('{') + 1, written);
+  const Recipe full = load_text(folder, text.c_str(), {});
+  REQUIRE(full.load.size() == 3);
+  CHECK(full.load[0].from[0].path == "mine/checkpoints");  // the storage's own words
+  CHECK(full.load[0].from[0].storage->type == "s3");
+  const LoadRecipe& second = full.load[1];
+  REQUIRE(second.from.size() == 3);
+  CHECK(second.from[0].path == (folder.path() / "runs/a").string());
+  CHECK(second.from[2].storage->options == R"({"attempts":8,"uri":"s3://x"})");
+  CHECK_FALSE(second.has_parameters);
+  CHECK((second.has_optimizer && second.has_data));
+  CHECK(second.rename[0].to == "model.*");
+  CHECK_FALSE(second.is_strict);
+  CHECK(second.layout == LoadLayout::kHf);
+  CHECK(full.load[2].every_steps == 5);
+  CHECK(full.load[2].every_windows == 0);
+  CHECK(full.load[2].every_epochs == 2);
+  const std::string frozen = folder.write("again.json", frozen_recipe(full)).string();
+  CHECK(frozen_recipe(load_recipe({.path = frozen}, FakeCatalog())) == frozen_recipe(full));
+}
+
+TEST_CASE("mistakes in what is loaded are told with their places", "[recipe]") {
+  for (const auto& [set, what] : std::vector<std::pair<std::string, std::string>>{
+           {R"(load=["runs/a"])", "/load/0: wrong type"},
+           {R"(load=[{}])", "/load/0/from: missing key"},
+           {R"(load=[{"from": []}])", "/load/0/from"},
+           {R"(load=[{"from": 3}])", "/load/0/from: wrong type"},
+           {R"(load=[{"from": {"path": "a"}}])", "/load/0/from/storage: missing key"},
+           {R"(load=[{"from": {"path": "a", "storage": {"type": "s4"}}}])",
+            "/load/0/from/storage/type: unknown type of storage"},
+           {R"(load=[{"from": ["a", {"path": "a", "storage": {"type": "s3"}}]}])",
+            "/load/0/from/1/storage/options"},
+           {R"(load=[{"from": "a", "parts": ["slots"]}])", "/load/0/parts/0"},
+           {R"(load=[{"from": "a", "parts": []}])", "/load/0/parts"},
+           {R"(load=[{"from": "a", "every_step": 1}])", "/load/0/every_step: unknown key"},
+           {R"(load=[{"from": "a", "parts": ["data"], "every_steps": 2}])",
+            "/load/0/every_steps: loads the position of the data again"},
+           {R"(load=[{"from": "a", "parts": ["data"], "match": ["x"]}])",
+            "/load/0/match: is about names"},
+           {R"(load=[{"from": "a", "rename": [{"from": "a.*", "to": "b"}]}])",
+            "/load/0/rename/0/to: another number of '*'"}}) {
+    INFO(set);
+    CHECK_THAT(report_of(kSmallRecipe, {set}), contains_text("--set #1: " + what));
+  }
+  CHECK_THAT(report_of(kSmallRecipe, {"model.load=[\"x\"]"}),
+             contains_text("the recipe's section \"load\" says what a run begins with"));
 }
 
 TEST_CASE("features are read with their steps, in order", "[recipe]") {
