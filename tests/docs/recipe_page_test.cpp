@@ -61,7 +61,8 @@ void collect(const json& schema, const std::string& above, std::map<std::string,
     const std::string path = above.empty() ? key : above + "." + key;
     out[path] = value;
     collect(value, path, out);
-    if (value.contains("items")) {
+    // What may be one or a list of them has its keys once.
+    if (value.contains("items") && !value.contains("properties")) {
       collect(value["items"], path + "[]", out);
     }
     // What is named by the user; components are described by themselves.
