@@ -65,6 +65,14 @@ constexpr char kSchemaText[] = R"json({
               "description": "its share of the samples, beside the other weights; a source of weight 0 is not read"}}}},
       "when_one_ends": {"enum": ["repeat", "stop", "continue"],
         "description": "beside mix: a source that has been read whole is read again (repeat, where it is absent), ends the epoch, or is left out for the rest of it"}}},
+  "datasets": {"type": ["object", "null"], "default": null,
+    "x-tenon-printed": {
+      "if": {"type": "object", "anyOf": [
+        {"maxProperties": 0}, {"required": ["options"]}, {"required": ["mix"]},
+        {"not": {"additionalProperties": {"type": "object"}}}]},
+      "then": {"$ref": "#/definitions/dataset"},
+      "else": {"propertyNames": {"pattern": "^[A-Za-z0-9_-]{1,40}$"},
+        "additionalProperties": {"$ref": "#/definitions/dataset"}}}},
   "loss": {"type": "object", "additionalProperties": false, "required": ["type"],
     "description": "a loss", "x-tenon-slot": "loss",
     "properties": {
@@ -177,23 +185,9 @@ constexpr char kSchemaText[] = R"json({
       "last": {"enum": ["short", "drop"], "default": "short",
         "description": "what becomes of a global batch that is not full"},
       "train": {"$ref": "#/definitions/dataset"},
-      "eval": {"type": ["object", "null"], "default": null,
-        "x-tenon-printed": {
-          "if": {"type": "object", "anyOf": [
-            {"maxProperties": 0}, {"required": ["options"]}, {"required": ["mix"]},
-            {"not": {"additionalProperties": {"type": "object"}}}]},
-          "then": {"$ref": "#/definitions/dataset"},
-          "else": {"propertyNames": {"pattern": "^[A-Za-z0-9_-]{1,40}$"},
-            "additionalProperties": {"$ref": "#/definitions/dataset"}}},
+      "eval": {"$ref": "#/definitions/datasets",
         "description": "the dataset to evaluate on, or an object with datasets by name"},
-      "test": {"type": ["object", "null"], "default": null,
-        "x-tenon-printed": {
-          "if": {"type": "object", "anyOf": [
-            {"maxProperties": 0}, {"required": ["options"]}, {"required": ["mix"]},
-            {"not": {"additionalProperties": {"type": "object"}}}]},
-          "then": {"$ref": "#/definitions/dataset"},
-          "else": {"propertyNames": {"pattern": "^[A-Za-z0-9_-]{1,40}$"},
-            "additionalProperties": {"$ref": "#/definitions/dataset"}}},
+      "test": {"$ref": "#/definitions/datasets",
         "description": "the dataset to evaluate on once, whole, when the run is done, or an object with datasets by name"},
       "skip_windows": {"type": "array", "default": [],
         "items": {"type": ["string", "integer"], "minLength": 1, "minimum": 0},

@@ -35,46 +35,22 @@ using Clock = std::chrono::steady_clock;
 constexpr int kDelayMs = 3;       // of each call to the disk
 constexpr size_t kLongest = 150;  // calls until the kill, at most: about three saves
 
-std::string dense_recipe(const std::string& patch = "{}") {
-  nlohmann::json recipe = nlohmann::json::parse(small_recipe(R"({
-    "train": {"steps": 16, "log_every": 2, "global_batch_size": 8},
-    "data": {"batch_size": 2, "train": {"options": {"samples": 40}},
-             "eval": {"type": "windows", "options": {"samples": 9}}},
-    "optimizer": {"type": "adamw", "options": {"lr": 0.02}},
-    "lr_scheduler": {"type": "cosine", "options": {"warmup_steps": 3}},
-    "metrics": [{"type": "accuracy", "options": {"train": "window"}}],
-    "eval": {"every_steps": 5},
+constexpr char kSavesOften[] = R"({
+    "train": {"steps": 16},
     "parallel": {"timeout_seconds": 4, "start_timeout_seconds": 60},
-    "checkpoint": {"every_steps": 2, "keep_last": 2}})"));
-  recipe.merge_patch(nlohmann::json::parse(patch));
-  return recipe.dump(2);
+    "checkpoint": {"every_steps": 2, "keep_last": 2}})";
+
+std::string dense_recipe(const std::string& patch = "{}") {
+  return patched(busy_recipe(kSavesOften), patch);
 }
 
 std::string table_recipe() {
-  return dense_recipe(R"({"model": {"type": "lookup_net", "options": null},
-    "tables": {"*": {"optimizer": {"type": "adam", "options": {"lr": 0.05}}},
-               "sample_id": {"evict": {"unseen_steps": 4}}},
-    "checkpoint": {"every_steps": 1}})");
+  return patched(dense_recipe(kRowsOfTables), R"({"checkpoint": {"every_steps": 1}})");
 }
 
-constexpr char kLanguage[] = R"({"name": "lm", "threads": {"compute": 1},
-    "model": {"type": "llama", "options": {"vocab_size": 16, "hidden_size": 16,
-      "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
-      "num_key_value_heads": 2}},
-    "data": {"batch_size": 1, "train": {"type": "token_rows", "options": {"samples": 26, "length": 8}}},
-    "loss": {"type": "cross_entropy"}, "metrics": [{"type": "perplexity"}],
-    "optimizer": {"type": "adamw", "options": {"lr": 0.01}},
-    "train": {"steps": 12, "global_batch_size": 4, "log_every": 2},
-    "parallel": {"timeout_seconds": 4, "start_timeout_seconds": 60},
-    "checkpoint": {"every_steps": 2, "staging": "stream"}})";
-
-std::vector<std::string> lines_of(const fs::path& path) {
-  std::ifstream in(path);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) {
-    lines.push_back(line);
-  }
-  return lines;
+std::string language_recipe() {
+  return patched(small_language_recipe(kSavesOften),
+                 R"({"train": {"steps": 12}, "checkpoint": {"staging": "stream"}})");
 }
 
 // The number behind the last `word` in a text; 0 where it is not there.
@@ -150,7 +126,7 @@ class KilledRun {
     const auto began = Clock::now();
     wait_until([&] {
       return run_->has_ended() ||
-             (is_by_time ? Clock::now() - began >= after : lines_of(log).size() >= calls);
+             (is_by_time ? Clock::now() - began >= after : file_lines(log).size() >= calls);
     });
     std::this_thread::sleep_for(later);
     Kill kill{.run = kind_.name, .victim = "rank 0"};
@@ -165,7 +141,7 @@ class KilledRun {
       return end(*run_);
     }
     ::kill(victim, SIGKILL);
-    const std::vector<std::string> done = lines_of(log);
+    const std::vector<std::string> done = file_lines(log);
     std::error_code none;
     const auto quiet = fs::file_time_type::clock::now() - fs::last_write_time(log, none);
     const std::string call = done.empty() ? "" : done.back();
@@ -304,10 +280,10 @@ TEST_CASE("a run that is killed at any moment, again and again, is the run that 
   const uint32_t seed = number_from("TENON_KILLS_SEED", 1);
   std::mt19937 random(seed);
   const std::vector<Kind> kinds = {{"table, 2 ranks", table_recipe(), 2},
-                                   {"language model, 1 rank", kLanguage, 1},
+                                   {"language model, 1 rank", language_recipe(), 1},
                                    {"dense, 2 ranks", dense_recipe(), 2},
                                    {"table, 1 rank", table_recipe(), 1},
-                                   {"language model, 2 ranks", kLanguage, 2},
+                                   {"language model, 2 ranks", language_recipe(), 2},
                                    {"dense, 1 rank", dense_recipe(), 1}};
   std::vector<Kill> kills;
   size_t num_ended = 0;
@@ -340,10 +316,9 @@ TEST_CASE("a run that was lost before its first checkpoint begins anew by the sa
   CHECK(StartedRun(whole, folder.path() / "whole").wait() == 0);
   for (const std::string how : {"kill", "error"}) {
     INFO(how);
-    nlohmann::json recipe = nlohmann::json::parse(dense_recipe(saves));
-    recipe.merge_patch(nlohmann::json::parse(lost(how)));
+    const std::string recipe = patched(dense_recipe(saves), lost(how));
     const fs::path run = folder.path() / how;
-    CHECK(StartedRun(folder.write("lost.json", recipe.dump()), run).wait() ==
+    CHECK(StartedRun(folder.write("lost.json", recipe), run).wait() ==
           (how == "kill" ? 128 + SIGKILL : 5));
     StartedRun again(whole, run);
     const int code = again.wait();
@@ -356,11 +331,10 @@ TEST_CASE("a run that was lost before its first checkpoint begins anew by the sa
     CHECK(StartedRun(whole, run).wait() == 2);
     CHECK(summary_of(run)["outcome"] == "done");
   }
-  nlohmann::json other = nlohmann::json::parse(dense_recipe(saves));
-  other.merge_patch(nlohmann::json::parse(lost("kill")));
-  other["name"] = "other";
+  const std::string other =
+      patched(patched(dense_recipe(saves), lost("kill")), R"({"name": "other"})");
   const fs::path run = folder.path() / "other";
-  CHECK(StartedRun(folder.write("other.json", other.dump()), run).wait() == 128 + SIGKILL);
+  CHECK(StartedRun(folder.write("other.json", other), run).wait() == 128 + SIGKILL);
   CHECK(StartedRun(whole, run).wait() == 2);
   fs::create_directories(folder.path() / "texts");
   folder.write("texts/log.txt", "mine");

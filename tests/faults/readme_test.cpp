@@ -4,7 +4,6 @@
 // built.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -12,18 +11,12 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/read_files.hpp"
 
 namespace fs = std::filesystem;
 
 namespace tenon {
 namespace {
-
-std::string text_of(const fs::path& file) {
-  std::ifstream stream(file);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
 
 struct Row {
   std::string misuse;
@@ -33,7 +26,7 @@ struct Row {
 
 std::vector<Row> table() {
   std::vector<Row> rows;
-  std::istringstream lines(text_of(source_dir() / "tests/faults/README.md"));
+  std::istringstream lines(file_text(source_dir() / "tests/faults/README.md"));
   const std::regex row(R"(\| (.+) \| (.+) \| `(.+)` \|)");
   std::smatch match;
   for (std::string line; std::getline(lines, line);) {
@@ -98,8 +91,8 @@ TEST_CASE("each misuse has a row in the table, and each row a test that is built
     const fs::path file = (source_dir() / "tests/faults" / row.file).lexically_normal();
     REQUIRE(fs::exists(file));
     // The formatter may have broken the line behind the bracket, but never a name.
-    CHECK_THAT(text_of(file), contains_text("TEST_CASE(\"" + row.test + "\""));
-    CHECK_THAT(text_of(file.parent_path() / "CMakeLists.txt"),
+    CHECK_THAT(file_text(file), contains_text("TEST_CASE(\"" + row.test + "\""));
+    CHECK_THAT(file_text(file.parent_path() / "CMakeLists.txt"),
                contains_text(file.filename().string()));
   }
 }

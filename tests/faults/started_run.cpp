@@ -163,16 +163,6 @@ nlohmann::json summary_of(const fs::path& run_dir) {
   return nlohmann::json::parse(file_text(run_dir / "summary.json"));
 }
 
-std::vector<nlohmann::json> records_of(const fs::path& run_dir) {
-  std::vector<nlohmann::json> records = metric_records(file_text(run_dir / "metrics.jsonl"));
-  for (nlohmann::json& record : records) {
-    for (auto figure = record.begin(); figure != record.end();) {
-      figure = figure.key().ends_with("/bytes") ? record.erase(figure) : std::next(figure);
-    }
-  }
-  return records;
-}
-
 NewestCheckpoint check_checkpoints(const fs::path& run_dir) {
   const fs::path root = run_dir / "checkpoints";
   const auto storage = std::make_shared<LocalStorage>(root.string());

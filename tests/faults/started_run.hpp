@@ -69,8 +69,6 @@ class StartedRun {
 
 // What a run has left in its folder.
 nlohmann::json summary_of(const std::filesystem::path& run_dir);
-// Without what depends on the clock, and what a run's ranks sent each other.
-std::vector<nlohmann::json> records_of(const std::filesystem::path& run_dir);
 
 // The newest checkpoint that is listed; step 0 and no name where there is none.
 struct NewestCheckpoint {

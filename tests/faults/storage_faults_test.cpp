@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,6 +12,7 @@
 #include "tests/host/checkpoint/storage_contract.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/read_files.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/subprocess.hpp"
 
@@ -23,29 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 using Names = std::vector<std::string>;
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-Names lines_of(const fs::path& path) {
-  std::ifstream in(path);
-  Names lines;
-  for (std::string line; std::getline(in, line);) {
-    lines.push_back(line);
-  }
-  return lines;
-}
-
-Names names_in(const fs::path& path) {
-  Names names;
-  for (const auto& entry : fs::directory_iterator(path)) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
 
 // A folder with the bundles "old" and "older" in it, and a process that saves "new" or removes one.
 class FaultyFolder {
@@ -69,7 +45,7 @@ class FaultyFolder {
     const SubprocessResult result = run(what, name, {{"TENON_FAULT_LOG", log.string()}});
     INFO(result.err);
     CHECK(result.exit_code == 0);
-    return lines_of(log);
+    return file_lines(log);
   }
 
   std::string root() const { return (folder_.path() / "checkpoints").string(); }
@@ -87,7 +63,7 @@ class FaultyFolder {
         check_bundle(storage, name, name == "old" ? 2 : 1);
       }
     }
-    const std::string latest = text_of(root() + "/latest");
+    const std::string latest = file_text(root() + "/latest");
     if (!latest.empty() || fs::exists(root() + "/latest")) {
       CHECK(has(latest.substr(0, latest.size() - 1)));
     }
@@ -101,7 +77,7 @@ class FaultyFolder {
     std::ranges::sort(expected);
     CHECK(names_in(root()) == expected);
     CHECK(storage.list().back() == "next");
-    CHECK(text_of(root() + "/latest") == "next\n");
+    CHECK(file_text(root() + "/latest") == "next\n");
   }
 
  private:

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/hook_proxy.hpp"
 
-#include <fstream>
-#include <sstream>
+#include <algorithm>
 #include <string>
 
 #include "tests/plugins/fake_run.hpp"
 #include "tests/plugins/made_component.hpp"
+#include "tests/support/read_files.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace {
 
 tenon::HookProxy make_hook(const std::string& options = "{}") {
   return tenon::HookProxy(tenon::make_component("hook", "event_trace", options));
-}
-
-std::string text_of(const std::filesystem::path& file) {
-  std::stringstream out;
-  out << std::ifstream(file).rdbuf();
-  return out.str();
 }
 
 }  // namespace
@@ -34,7 +28,7 @@ TEST_CASE("event_trace writes a line for each event", "[plugins]") {
   run.fire(hook, TENON_EVENT_AFTER_LOSS, 3, false);
   run.window_label = "";
   run.fire(hook, TENON_EVENT_END, 3);
-  CHECK(text_of(folder.path() / "events.jsonl") ==
+  CHECK(tenon::file_text(folder.path() / "events.jsonl") ==
         R"({"event":"before_init","step":0,"epoch":0,"window":0,"microbatch":0,"is_train":true}
 {"event":"before_step","step":1,"epoch":0,"window":0,"window_label":"2026 \"07\"","microbatch":0,"is_train":true}
 {"event":"after_loss","step":3,"epoch":0,"window":0,"window_label":"2026 \"07\"","microbatch":0,"is_train":false}
@@ -49,7 +43,7 @@ TEST_CASE("event_trace has a name for every event", "[plugins]") {
   for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
     run.fire(hook, event);
   }
-  const std::string text = text_of(folder.path() / "events.jsonl");
+  const std::string text = tenon::file_text(folder.path() / "events.jsonl");
   CHECK(std::count(text.begin(), text.end(), '\n') == TENON_NUM_EVENTS);
   CHECK_THAT(text, tenon::contains_text("\"before_optimizer_step\""));
   CHECK_THAT(text, tenon::contains_text("\"out_of_data\""));
@@ -64,7 +58,7 @@ TEST_CASE("event_trace writes the listed events only, and is complete after an e
   run.fire(hook, TENON_EVENT_START);
   run.fire(hook, TENON_EVENT_AFTER_STEP, 1);
   run.fire(hook, TENON_EVENT_ON_ERROR, 1);
-  CHECK(text_of(file) ==
+  CHECK(tenon::file_text(file) ==
         R"({"event":"after_step","step":1,"epoch":0,"window":0,"microbatch":0,"is_train":true})"
         "\n");
 }

@@ -5,13 +5,13 @@
 
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/plugins/made_component.hpp"
+#include "tests/support/read_files.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace {
@@ -39,15 +39,6 @@ void write(const tenon::MetricSinkProxy& sink,
   sink.write(record);
 }
 
-std::vector<std::string> lines_of(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) {
-    lines.push_back(line);
-  }
-  return lines;
-}
-
 }  // namespace
 
 TEST_CASE("jsonl writes a line of JSON for a record, step and time first", "[plugins]") {
@@ -56,7 +47,7 @@ TEST_CASE("jsonl writes a line of JSON for a record, step and time first", "[plu
   sink.open(folder.path().string());
   write(sink, 10, {{"loss", 4.125}, {"lr", 0.001}, {"eval/loss", 2000}});
   write(sink, 20, {});
-  const auto lines = lines_of(folder.path() / "metrics.jsonl");
+  const auto lines = tenon::file_lines(folder.path() / "metrics.jsonl");
   REQUIRE(lines.size() == 2);
   CHECK(lines[0] == R"({"step":10,"time":1763719200.25,"loss":4.125,"lr":0.001,"eval/loss":2000})");
   CHECK(lines[1] == R"({"step":20,"time":1763719200.25})");
@@ -75,7 +66,7 @@ TEST_CASE("jsonl keeps every bit of a figure, and writes null for what JSON lack
   }
   write(sink, 2, {{"x", std::nan("")}});
   write(sink, 3, {{"x", std::numeric_limits<double>::infinity()}});
-  const auto lines = lines_of(folder.path() / "metrics.jsonl");
+  const auto lines = tenon::file_lines(folder.path() / "metrics.jsonl");
   REQUIRE(lines.size() == values.size() + 2);
   for (size_t i = 0; i < values.size(); ++i) {
     const double back = nlohmann::json::parse(lines[i])["x"].get<double>();
@@ -91,7 +82,7 @@ TEST_CASE("jsonl adds to a file that is there, of the name it is given", "[plugi
   const auto sink = make_sink(R"({"path": "more.jsonl"})");
   sink.open(folder.path().string());
   write(sink, 2, {{"loss", 1}});
-  const auto lines = lines_of(folder.path() / "more.jsonl");
+  const auto lines = tenon::file_lines(folder.path() / "more.jsonl");
   REQUIRE(lines.size() == 2);
   CHECK(lines[0] == "{\"step\":1}");
   CHECK(nlohmann::json::parse(lines[1])["step"] == 2);
@@ -107,12 +98,12 @@ std::string left_of(const std::string& before, uint64_t step, uint64_t records_o
   sink.open(folder.path().string());
   sink.resume(step, records_of_step);
   std::string left;
-  for (const std::string& line : lines_of(folder.path() / "metrics.jsonl")) {
+  for (const std::string& line : tenon::file_lines(folder.path() / "metrics.jsonl")) {
     left += line + "\n";
   }
   // What is written now stands behind it.
   write(sink, step + 1, {});
-  const auto lines = lines_of(folder.path() / "metrics.jsonl");
+  const auto lines = tenon::file_lines(folder.path() / "metrics.jsonl");
   CHECK(nlohmann::json::parse(lines.back())["step"] == step + 1);
   return left;
 }

@@ -27,9 +27,7 @@ constexpr char kWords[] = R"({
   "train": {"steps": 12, "log_every": 1}})";
 
 std::string recipe(const std::string& patch = "{}") {
-  json text = json::parse(small_recipe(kWords));
-  text.merge_patch(json::parse(patch));
-  return text.dump(2);
+  return patched(small_recipe(kWords), patch);
 }
 
 // The records of a run that must end well.

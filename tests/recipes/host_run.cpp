@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/recipes/host_run.hpp"
 
-#include <fstream>
 #include <sstream>
 
 #include "tests/support/paths.hpp"
@@ -49,13 +48,6 @@ nlohmann::json HostRun::summary() const {
   return nlohmann::json::parse(file("summary.json"));
 }
 
-std::string file_text(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
 std::vector<nlohmann::json> metric_records(const std::string& text) {
   std::istringstream lines(text);
   std::vector<nlohmann::json> records;
@@ -70,8 +62,24 @@ std::vector<nlohmann::json> metric_records(const std::string& text) {
   return records;
 }
 
+std::vector<nlohmann::json> records_of(const std::filesystem::path& run_dir) {
+  std::vector<nlohmann::json> records = metric_records(file_text(run_dir / "metrics.jsonl"));
+  for (nlohmann::json& record : records) {
+    for (auto figure = record.begin(); figure != record.end();) {
+      figure = figure.key().ends_with("/bytes") ? record.erase(figure) : std::next(figure);
+    }
+  }
+  return records;
+}
+
+std::string patched(const std::string& recipe, const std::string& patch) {
+  nlohmann::json result = nlohmann::json::parse(recipe);
+  result.merge_patch(nlohmann::json::parse(patch));
+  return result.dump(2);
+}
+
 std::string small_recipe(const std::string& patch) {
-  nlohmann::json recipe = nlohmann::json::parse(R"({
+  return patched(R"({
     "name": "small",
     "threads": {"compute": 1},
     "model": {"type": "mlp", "options": {"in_features": 4, "hidden": [8], "out_features": 3}},
@@ -79,9 +87,37 @@ std::string small_recipe(const std::string& patch) {
     "loss": {"type": "cross_entropy"},
     "optimizer": {"type": "sgd", "options": {"lr": 0.1}},
     "train": {"steps": 6, "log_every": 1}
-  })");
-  recipe.merge_patch(nlohmann::json::parse(patch));
-  return recipe.dump(2);
+  })",
+                 patch);
+}
+
+std::string busy_recipe(const std::string& patch) {
+  return patched(small_recipe(R"({
+    "train": {"steps": 14, "log_every": 2, "global_batch_size": 8},
+    "data": {"batch_size": 2, "train": {"options": {"samples": 40}},
+             "eval": {"type": "windows", "options": {"samples": 9}}},
+    "optimizer": {"type": "adamw", "options": {"lr": 0.02}},
+    "lr_scheduler": {"type": "cosine", "options": {"warmup_steps": 3}},
+    "metrics": [{"type": "accuracy", "options": {"train": "window"}}],
+    "eval": {"every_steps": 5}
+  })"),
+                 patch);
+}
+
+std::string small_language_recipe(const std::string& patch) {
+  return patched(R"({
+    "name": "lm",
+    "threads": {"compute": 1},
+    "model": {"type": "llama", "options": {"vocab_size": 16, "hidden_size": 16,
+      "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
+      "num_key_value_heads": 2}},
+    "data": {"batch_size": 1, "train": {"type": "token_rows", "options": {"samples": 26, "length": 8}}},
+    "loss": {"type": "cross_entropy"},
+    "metrics": [{"type": "perplexity"}],
+    "optimizer": {"type": "adamw", "options": {"lr": 0.01}},
+    "train": {"steps": 12, "global_batch_size": 4, "log_every": 2}
+  })",
+                 patch);
 }
 
 }  // namespace tenon

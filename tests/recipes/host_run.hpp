@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/read_files.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/subprocess.hpp"
 
@@ -39,11 +40,26 @@ class HostRun {
   SubprocessResult result_;
 };
 
-std::string file_text(const std::filesystem::path& path);
 // The records of a metrics.jsonl, without the figures that depend on the clock.
 std::vector<nlohmann::json> metric_records(const std::string& text);
+// Those of a run folder, also without what depends on how memory has grown: the figures that two
+// equal runs have in common, to the bit.
+std::vector<nlohmann::json> records_of(const std::filesystem::path& run_dir);
 
-// A small classification recipe over the test dataset `windows`, changed by a JSON merge patch.
+// A recipe changed by a JSON merge patch.
+std::string patched(const std::string& recipe, const std::string& patch);
+
+// Recipes that a patch changes: a small classification over the test dataset `windows`;
 std::string small_recipe(const std::string& patch = "{}");
+// the same of eight samples a step, on up to four ranks, with a schedule, a metric of training and
+// evaluations;
+std::string busy_recipe(const std::string& patch = "{}");
+// what makes the model of either look rows up in tables;
+inline constexpr char kRowsOfTables[] =
+    R"({"model": {"type": "lookup_net", "options": null}, "tables": {
+      "*": {"optimizer": {"type": "adam", "options": {"lr": 0.05}}},
+      "sample_id": {"evict": {"unseen_steps": 4}}}})";
+// and a small language model, of four samples a step.
+std::string small_language_recipe(const std::string& patch = "{}");
 
 }  // namespace tenon

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -101,39 +100,20 @@ class StateRuns {
  private:
   std::string text(const std::string& name) const { return file_text(folder_.path() / name); }
 
-  // What tables take depends on how they have grown.
-  static std::vector<nlohmann::json> without_bytes(std::vector<nlohmann::json> records) {
-    for (auto& record : records) {
-      for (auto figure = record.begin(); figure != record.end();) {
-        figure = figure.key().ends_with("/bytes") ? record.erase(figure) : std::next(figure);
-      }
-    }
-    return records;
-  }
-
-  static std::vector<std::string> lines(const std::string& text) {
-    std::vector<std::string> result;
-    std::istringstream stream(text);
-    for (std::string line; std::getline(stream, line);) {
-      result.push_back(line);
-    }
-    return result;
-  }
-
   // Records and events: what comes after the start is what came after it in the first run.
   void check_files(const nlohmann::json& start) const {
     const std::string folder = start["folder"];
     const auto step_at_start = start["step"].get<uint64_t>();
-    const auto whole = without_bytes(metric_records(text("run-0/metrics.jsonl")));
-    const auto rest = without_bytes(metric_records(text(folder + "/metrics.jsonl")));
+    const auto whole = records_of(folder_.path() / "run-0");
+    const auto rest = records_of(folder_.path() / folder);
     REQUIRE(rest.size() <= whole.size());
     CHECK(std::equal(rest.rbegin(), rest.rend(), whole.rbegin()));
     for (size_t i = 0; i + rest.size() < whole.size(); ++i) {
       CHECK(whole[i]["step"] <= step_at_start);
     }
 
-    const auto all = lines(text("run-0/events.jsonl"));
-    const auto later = lines(text(folder + "/events.jsonl"));
+    const auto all = file_lines(folder_.path() / "run-0/events.jsonl");
+    const auto later = file_lines(folder_.path() / folder / "events.jsonl");
     const auto [end_of_all, end_of_later] =
         std::mismatch(all.rbegin(), all.rend(), later.rbegin(), later.rend());
     const auto num_same = static_cast<size_t>(end_of_all - all.rbegin());
@@ -163,14 +143,8 @@ class StateRuns {
   std::vector<SubprocessResult> results_;
 };
 
-std::string patched(const std::string& recipe, const std::string& patch) {
-  nlohmann::json result = nlohmann::json::parse(recipe);
-  result.merge_patch(nlohmann::json::parse(patch));
-  return result.dump();
-}
-
 // Whatever keeps a state: metrics of all periods, a schedule, hooks, clipping, evaluations.
-std::string busy_recipe(const std::string& patch = "{}") {
+std::string stateful_recipe(const std::string& patch = "{}") {
   return patched(small_recipe(R"({
     "train": {"steps": null, "epochs": 2, "log_every": 3, "clip_grad_norm": 1.0, "total_steps": 40},
     "optimizer": {"type": "adamw", "options": {"lr": 0.02}},
@@ -199,24 +173,16 @@ constexpr char kWindowStream[] = R"({"data": {"train": {"type": "counter_stream"
   "options": {"shard_sizes": [5, 9, 6], "windows": 2, "samples": null}}},
   "eval": {"next_window": true}})";
 
-std::string llama_recipe(const std::string& patch) {
-  return patched(R"({"name": "lm", "threads": {"compute": 1},
-    "model": {"type": "llama", "options": {"vocab_size": 16, "hidden_size": 16,
-      "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
-      "num_key_value_heads": 2}},
-    "data": {"batch_size": 2, "loader_threads": 2,
-             "train": {"type": "token_rows", "options": {"samples": 26, "length": 8}}},
-    "loss": {"type": "cross_entropy"}, "metrics": [{"type": "perplexity"}],
-    "optimizer": {"type": "adamw", "options": {"lr": 0.01}},
-    "train": {"epochs": 2, "gradient_accumulation": 3, "recompute": "blocks", "log_every": 2}})",
+std::string language_recipe(const std::string& patch) {
+  return patched(small_language_recipe(R"({
+    "data": {"batch_size": 2, "loader_threads": 2},
+    "train": {"steps": null, "epochs": 2, "global_batch_size": null, "gradient_accumulation": 3,
+              "recompute": "blocks"}})"),
                  patch);
 }
 
 std::string table_recipe(const std::string& patch) {
-  return patched(busy_recipe(R"({"model": {"type": "lookup_net", "options": null}, "tables": {
-      "*": {"optimizer": {"type": "adam", "options": {"lr": 0.05}}},
-      "sample_id": {"evict": {"unseen_steps": 4}}}})"),
-                 patch);
+  return patched(stateful_recipe(kRowsOfTables), patch);
 }
 
 }  // namespace
@@ -224,7 +190,7 @@ std::string table_recipe(const std::string& patch) {
 TEST_CASE("a run goes on from its state in memory as if it had never stopped", "[recipes]") {
   for (const char* const data : {"{}", kWindows, kStream, kWindowStream}) {
     INFO(data);
-    const std::string recipe = busy_recipe(data);
+    const std::string recipe = stateful_recipe(data);
     StateRuns(recipe, "all").check(recipe);
   }
 }
@@ -232,10 +198,10 @@ TEST_CASE("a run goes on from its state in memory as if it had never stopped", "
 TEST_CASE("windows that are cut, and windows of evaluation, are gone on with", "[recipes]") {
   for (const char* const when : {"before", "after"}) {
     INFO(when);
-    StateRuns(busy_recipe(patched(kWindows,
-                                  std::string(R"({"train": {"steps_per_window": 2},
+    StateRuns(stateful_recipe(patched(kWindows,
+                                      std::string(R"({"train": {"steps_per_window": 2},
       "eval": {"every_windows": 0, "with_window": ")") +
-                                      when + R"("}, "data": {"eval": {"options": {"windows": [
+                                          when + R"("}, "data": {"eval": {"options": {"windows": [
         {"label": "x", "size": 5}, {"label": "y", "size": 3}, {"label": "z", "size": 6}]}}}})")),
               "all")
         .check();
@@ -245,14 +211,14 @@ TEST_CASE("windows that are cut, and windows of evaluation, are gone on with", "
 TEST_CASE("a language model goes on from its state", "[recipes]") {
   for (const char* const precision : {"fp32", "fp64", "bf16_autocast", "bf16_params", "bf16"}) {
     INFO(precision);
-    StateRuns(llama_recipe(R"({"train": {"precision": ")" + std::string(precision) + "\"}}"),
+    StateRuns(language_recipe(R"({"train": {"precision": ")" + std::string(precision) + "\"}}"),
               "0,3,4,6")
         .check();
   }
 }
 
 TEST_CASE("state buffers, repeated batches and several optimizers are gone on with", "[recipes]") {
-  StateRuns(busy_recipe(R"({"model": {"type": "batch_norm_net", "options": null},
+  StateRuns(stateful_recipe(R"({"model": {"type": "batch_norm_net", "options": null},
                             "loss": {"inputs": {"logits": "main.y"}},
                             "metrics": [{"type": "accuracy", "inputs": {"logits": "main.y"}}],
                             "train": {"overfit_batch": true, "gradient_accumulation": 2}})"),
@@ -260,8 +226,8 @@ TEST_CASE("state buffers, repeated batches and several optimizers are gone on wi
       .check();
   for (const char* const type : {"sgd", "adam", "adagrad"}) {
     INFO(type);
-    StateRuns(busy_recipe(R"({"optimizer": {"type": ")" + std::string(type) +
-                          R"(", "options": {"lr": 0.01}, "groups": [
+    StateRuns(stateful_recipe(R"({"optimizer": {"type": ")" + std::string(type) +
+                              R"(", "options": {"lr": 0.01}, "groups": [
                 {"match": "*bias*", "type": "adamw", "lr": 0.003}]}})"),
               "1,4,7")
         .check();
@@ -286,14 +252,14 @@ TEST_CASE("ranks go on from their states", "[recipes][multi-rank]") {
                                      R"({"parallel": {"replicate": 2, "shard": 1}})",
                                      R"({"parallel": {"shard": 2, "stage": 1}})"}) {
     INFO(parallel);
-    StateRuns(busy_recipe(patched(kWindows, parallel)), "0,2,5,6", 2).check();
+    StateRuns(stateful_recipe(patched(kWindows, parallel)), "0,2,5,6", 2).check();
   }
-  StateRuns(busy_recipe(kWindowStream), "0,1,4,6", 2).check();
-  StateRuns(llama_recipe("{}"), "0,3,4", 2).check();
+  StateRuns(stateful_recipe(kWindowStream), "0,1,4,6", 2).check();
+  StateRuns(language_recipe("{}"), "0,3,4", 2).check();
 }
 
 TEST_CASE("a state that does not fit the run is refused, naming what differs", "[recipes]") {
-  const StateRuns runs(busy_recipe(), "foreign");
+  const StateRuns runs(stateful_recipe(), "foreign");
   const auto found = runs.found_by(0);
   CHECK(found["newer"]["error_id"] == "state.bad_version");
   CHECK_THAT(found["newer"]["reason"].get<std::string>(), contains_text("has version 99"));

@@ -44,21 +44,14 @@ nlohmann::json figures_after(int num_windows, const std::string& window) {
   const std::string eval = R"({"metrics": [{"type": "accuracy"}],
     "data": {"eval": {"type": "windows", "options": {"windows": )" +
                            three_windows(window) + "}}}}";
-  nlohmann::json recipe = nlohmann::json::parse(
-      recipe_of(three_windows(), "", "\"windows\": " + std::to_string(std::max(1, num_windows))));
-  recipe.merge_patch(nlohmann::json::parse(eval));
   const HostRun run(
-      recipe.dump(),
+      patched(recipe_of(
+                  three_windows(), "", "\"windows\": " + std::to_string(std::max(1, num_windows))),
+              eval),
       num_windows == 0 ? std::vector<std::string>{"--eval-only"} : std::vector<std::string>());
   INFO(run.result().err);
   REQUIRE(run.result().exit_code == 0);
   return run.summary()["metrics"];
-}
-
-std::string patched(const std::string& recipe, const std::string& patch) {
-  nlohmann::json result = nlohmann::json::parse(recipe);
-  result.merge_patch(nlohmann::json::parse(patch));
-  return result.dump();
 }
 
 }  // namespace

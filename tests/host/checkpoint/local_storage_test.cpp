@@ -3,15 +3,13 @@
 
 #include "host/error/error.hpp"
 
-#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <unistd.h>
 
 #include "tests/host/checkpoint/storage_contract.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/read_files.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace tenon {
@@ -20,20 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 using Names = std::vector<std::string>;
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-Names names_in(const fs::path& path) {
-  Names names;
-  for (const auto& entry : fs::directory_iterator(path)) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 std::string message_of(const std::function<void()>& body) {
   try {
@@ -60,11 +44,11 @@ TEST_CASE("a local bundle is a folder with its files and COMMITTED, and latest n
   save_bundle(storage, "step-2", 2);
   CHECK(names_in(folder.path()) == Names{"latest", "step-1", "step-2"});
   CHECK(names_in(folder.path() / "step-2") == Names{"COMMITTED", "a", "b"});
-  CHECK(text_of(folder.path() / "latest") == "step-2\n");
-  CHECK(text_of(folder.path() / "step-2/COMMITTED") == "2\n");
+  CHECK(file_text(folder.path() / "latest") == "step-2\n");
+  CHECK(file_text(folder.path() / "step-2/COMMITTED") == "2\n");
   CHECK(storage.address("step-2") == (folder.path() / "step-2").string());
   storage.remove("step-2");
-  CHECK(text_of(folder.path() / "latest") == "step-1\n");
+  CHECK(file_text(folder.path() / "latest") == "step-1\n");
   storage.remove("step-1");
   CHECK(names_in(folder.path()).empty());
 }
@@ -96,7 +80,7 @@ TEST_CASE("folders and files beside local bundles are left alone", "[checkpoint]
   storage.abort("step-1");
   save_bundle(storage, "step-2", 2);
   CHECK(names_in(folder.path()) == Names{"latest", "notes", "readme", "step-1", "step-2"});
-  CHECK(text_of(folder.path() / "step-1/a.txt") == "mine");
+  CHECK(file_text(folder.path() / "step-1/a.txt") == "mine");
 }
 
 TEST_CASE("a commit that failed can be made again", "[checkpoint]") {

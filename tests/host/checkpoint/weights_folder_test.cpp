@@ -6,13 +6,13 @@
 
 #include <ATen/Functions.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/read_files.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace tenon {
@@ -33,15 +33,6 @@ at::Tensor value_of(size_t i) {
     numel *= size;
   }
   return (at::arange(numel) + static_cast<int64_t>(10 * i)).view(tensor.shape).to(tensor.dtype);
-}
-
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::ranges::sort(names);
-  return names;
 }
 
 std::string failure_of(const std::string& path) {
