@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/checkpoint/checkpoint_index.hpp"
 
+#include "host/checkpoint/checkpoint_files.hpp"
 #include "host/checkpoint/checksum.hpp"
 #include "host/checkpoint/safetensors.hpp"
 #include "host/error/error.hpp"
@@ -74,6 +75,16 @@ double double_of(const std::string& text) {
   return value;
 }
 
+uint64_t sum_of(const json& value) {
+  const auto text = value.get<std::string>();
+  char* end = nullptr;
+  const uint64_t sum = std::strtoull(text.c_str(), &end, 16);
+  if (text.size() != 16 || *end != '\0') {
+    throw BadIndex{"'" + text + "' is no checksum"};
+  }
+  return sum;
+}
+
 json to_json(const StoredTensor& tensor) {
   json pieces = json::array();
   for (const StoredPiece& piece : tensor.pieces) {
@@ -101,17 +112,12 @@ StoredTensor tensor_of(const json& value) {
                       .is_bytes = value.value("is_bytes", false),
                       .pieces = {}};
   for (const json& piece : value.at("pieces")) {
-    const auto sum = piece.at("xxh3").get<std::string>();
-    char* end = nullptr;
     tensor.pieces.push_back({.file = piece.at("file").get<std::string>(),
                              .begin = piece.at("begin").get<uint64_t>(),
                              .end = piece.at("end").get<uint64_t>(),
                              .first = piece.at("first").get<int64_t>(),
                              .numel = piece.at("numel").get<int64_t>(),
-                             .xxh3 = std::strtoull(sum.c_str(), &end, 16)});
-    if (sum.size() != 16 || *end != '\0') {
-      throw BadIndex{"'" + sum + "' is no checksum"};
-    }
+                             .xxh3 = sum_of(piece.at("xxh3"))});
   }
   return tensor;
 }
@@ -154,7 +160,8 @@ StoredEntries entries_of(const json& value) {
 json to_json(const std::vector<StoredFile>& files) {
   json result = json::array();
   for (const StoredFile& file : files) {
-    result.push_back({{"name", file.name}, {"bytes", file.bytes}});
+    result.push_back(
+        {{"name", file.name}, {"bytes", file.bytes}, {"header_xxh3", xxh3_text(file.header_xxh3)}});
   }
   return result;
 }
@@ -162,7 +169,9 @@ json to_json(const std::vector<StoredFile>& files) {
 std::vector<StoredFile> files_of(const json& value) {
   std::vector<StoredFile> files;
   for (const json& file : value) {
-    files.push_back({file.at("name").get<std::string>(), file.at("bytes").get<uint64_t>()});
+    files.push_back({file.at("name").get<std::string>(),
+                     file.at("bytes").get<uint64_t>(),
+                     sum_of(file.at("header_xxh3"))});
   }
   return files;
 }
@@ -364,6 +373,11 @@ std::string index_text(const CheckpointIndex& index) {
   result["shared"] = to_json(index.shared);
   result["by_rank"] = std::move(by_rank);
   return result.dump(1) + "\n";
+}
+
+std::string sums_text(const std::string& index, const std::string& recipe) {
+  return xxh128_text(index) + "  " + kIndexFile + "\n" + xxh128_text(recipe) + "  " + kRecipeFile +
+         "\n";
 }
 
 CheckpointIndex index_of(const std::string& text, const std::string& address) {

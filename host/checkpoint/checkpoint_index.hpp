@@ -50,6 +50,7 @@ struct StoredEntries {
 struct StoredFile {
   std::string name;
   uint64_t bytes = 0;
+  uint64_t header_xxh3 = 0;  // XXH3-64 of what stands before the tensors
 };
 
 struct StoredPlugin {
@@ -111,6 +112,8 @@ CheckpointIndex merged(CheckpointFacts facts, std::vector<RankShare> shares);
 
 // JSON that ends in a line break.
 std::string index_text(const CheckpointIndex& index);
+// The sums of an index and a recipe, as `xxh128sum -c` reads them.
+std::string sums_text(const std::string& index, const std::string& recipe);
 // Errors  checkpoint.damaged with `address` where it is no index, or no whole one;
 //         checkpoint.too_new where another release wrote it
 CheckpointIndex index_of(const std::string& text, const std::string& address);

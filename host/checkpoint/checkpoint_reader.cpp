@@ -205,20 +205,16 @@ CheckpointReader::CheckpointReader(std::shared_ptr<BundleStorage> storage, std::
   }
   const std::string text = read_text(*storage_, bundle_, kIndexFile);
   recipe_ = read_text(*storage_, bundle_, kRecipeFile);
-  std::istringstream sums(read_text(*storage_, bundle_, kSumsFile));
-  size_t num_seen = 0;
-  for (std::string sum, name; sums >> sum >> name;) {
+  const std::string sums = read_text(*storage_, bundle_, kSumsFile);
+  std::istringstream lines(sums);
+  for (std::string sum, name; lines >> sum >> name;) {
     const bool is_index = name == kIndexFile;
-    if (!is_index && name != kRecipeFile) {
-      continue;
-    }
-    ++num_seen;
-    if (xxh128_text(is_index ? text : recipe_) != sum) {
+    if ((is_index || name == kRecipeFile) && xxh128_text(is_index ? text : recipe_) != sum) {
       throw Error("checkpoint.damaged",
                   address() + ": " + name + " is not what " + kSumsFile + " says it was");
     }
   }
-  if (num_seen != 2) {
+  if (sums != sums_text(text, recipe_)) {
     throw Error("checkpoint.damaged", address() + ": " + kSumsFile + " is damaged");
   }
   index_ = index_of(text, address());
@@ -234,10 +230,41 @@ CheckpointReader::CheckpointReader(std::shared_ptr<BundleStorage> storage, std::
   }
 }
 
+// What stands before the tensors is of no use here, but other programs go by it.
+void CheckpointReader::check_header(const StoredFile& file) const {
+  uint64_t end = file.bytes;
+  const auto look = [&](const StoredEntries& entries) {
+    for (const auto& [name, tensor] : entries.tensors) {
+      for (const StoredPiece& piece : tensor.pieces) {
+        if (piece.file == file.name) {
+          end = std::min(end, piece.begin);
+        }
+      }
+    }
+  };
+  look(index_.shared);
+  std::ranges::for_each(index_.by_rank, look);
+  Checksum sum;
+  std::vector<std::byte> buffer(std::min(kLookedAt, end));
+  for (uint64_t at = 0; at < end; at += kLookedAt) {
+    const auto part = std::span(buffer).first(std::min(kLookedAt, end - at));
+    read_summed(*storage_, bundle_, file.name, at, part, &sum);
+  }
+  if (sum.value() != file.header_xxh3) {
+    throw Error("checkpoint.damaged",
+                address() + ": " + file.name + " is damaged: its header, bytes 0 to " +
+                    std::to_string(end) + ", has the checksum " + xxh3_text(sum.value()) +
+                    ", and was written with " + xxh3_text(file.header_xxh3));
+  }
+}
+
 StateTree CheckpointReader::state(uint32_t rank,
                                   uint32_t world_size,
                                   std::vector<std::string>* dropped) const {
   const Place place{storage_, bundle_};
+  for (size_t i = rank; i < index_.files.size(); i += world_size) {
+    check_header(index_.files[i]);
+  }
   StateTree tree;
   for (const auto& [name, version] : index_.versions) {
     tree.set_version(name, version);
@@ -269,6 +296,7 @@ void CheckpointReader::verify() const {
       StoredSource(place, name, dtype_of(tensor), tensor).verify();
     }
   };
+  std::ranges::for_each(index_.files, [&](const StoredFile& file) { check_header(file); });
   verify_all(index_.shared);
   for (const StoredEntries& entries : index_.by_rank) {
     verify_all(entries);

@@ -30,14 +30,16 @@ class CheckpointReader {
 
   // The state as one of `world_size` ranks needs it. Its tensors read from this checkpoint as long
   // as they live, and report checkpoint.damaged. `dropped` is given the names of what belonged to
-  // ranks that have changed.
+  // ranks that have changed.  Errors  checkpoint.damaged, storage.io
   StateTree state(uint32_t rank, uint32_t world_size, std::vector<std::string>* dropped) const;
 
-  // Reads all tensors and holds them against their checksums.
+  // Reads all that is in the files and holds it against the checksums.
   // Errors  checkpoint.damaged, with the file and the entry; storage.io
   void verify() const;
 
  private:
+  void check_header(const StoredFile& file) const;
+
   std::shared_ptr<BundleStorage> storage_;
   std::string bundle_;
   CheckpointIndex index_;

@@ -194,6 +194,8 @@ RankShare write_share(const StateTree& tree,
   const std::string name = rank_file_name(place.rank, place.world_size);
   const auto file = storage.create_file(bundle, name);
   file->write(std::as_bytes(std::span(header)));
+  Checksum header_sum;
+  header_sum.add(std::as_bytes(std::span(header)));
   uint64_t end = header.size();
   for (size_t i = 0; i < mine.size(); ++i) {
     const Written& what = mine[i];
@@ -215,17 +217,16 @@ RankShare write_share(const StateTree& tree,
     end = places[i].end;
   }
   file->close();
-  share.files = {{name, end}};
+  share.files = {{name, end, header_sum.value()}};
   return share;
 }
 
 std::vector<std::pair<std::string, std::string>> index_files(const CheckpointIndex& index,
                                                              const std::string& frozen_recipe) {
   const std::string text = index_text(index);
-  // As `xxh128sum -c` reads it.
-  const std::string sums = xxh128_text(text) + "  " + kIndexFile + "\n" +
-                           xxh128_text(frozen_recipe) + "  " + kRecipeFile + "\n";
-  return {{kRecipeFile, frozen_recipe}, {kIndexFile, text}, {kSumsFile, sums}};
+  return {{kRecipeFile, frozen_recipe},
+          {kIndexFile, text},
+          {kSumsFile, sums_text(text, frozen_recipe)}};
 }
 
 void write_file(const std::string& name,

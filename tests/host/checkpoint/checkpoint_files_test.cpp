@@ -103,12 +103,12 @@ class Saved {
   CheckpointReader reader() { return {storage_, "a"}; }
   fs::path path(const std::string& file) const { return folder_.path() / "a" / file; }
 
-  // Changes one byte.
-  void spoil(const std::string& file, int64_t at) const {
+  // Flips one bit.
+  void spoil(const std::string& file, int64_t at, int bit = 2) const {
     std::fstream stream(path(file), std::ios::in | std::ios::out | std::ios::binary);
     stream.seekg(at, at < 0 ? std::ios::end : std::ios::beg);
     const auto place = stream.tellg();
-    const char byte = static_cast<char>(stream.get() ^ 4);
+    const char byte = static_cast<char>(stream.get() ^ (1 << bit));
     stream.seekp(place);
     stream.put(byte);
   }
@@ -184,16 +184,10 @@ TEST_CASE("whatever is spoilt in a checkpoint is found and named", "[checkpoint]
                contains_text("rank-0-of-2.safetensors is damaged: entry '") &&
                    contains_text("was written with"));
   }
-  SECTION("a bit of each part of the index") {
-    const auto size = static_cast<int64_t>(fs::file_size(saved.path("index.json")));
-    for (int64_t at = 0; at < size; at += 97) {
-      INFO("byte " << at);
-      saved.spoil("index.json", at);
-      CHECK_THAT(message_of(read_all, "checkpoint.damaged"),
-                 contains_text("index.json is not what SUMS.xxh128 says"));
-      saved.spoil("index.json", at);
-    }
-    CHECK_NOTHROW(read_all());
+  SECTION("a bit of the index") {
+    saved.spoil("index.json", 97);
+    CHECK_THAT(message_of(read_all, "checkpoint.damaged"),
+               contains_text("index.json is not what SUMS.xxh128 says"));
   }
   SECTION("the recipe, and the sums themselves") {
     saved.spoil("recipe.json", 0);
@@ -201,6 +195,9 @@ TEST_CASE("whatever is spoilt in a checkpoint is found and named", "[checkpoint]
     saved.spoil("recipe.json", 0);
     saved.spoil("SUMS.xxh128", 5);
     message_of(read_all, "checkpoint.damaged");
+    saved.spoil("SUMS.xxh128", 5);
+    std::ofstream(saved.path("SUMS.xxh128"), std::ios::app) << "\n";
+    CHECK_THAT(message_of(read_all, "checkpoint.damaged"), contains_text("SUMS.xxh128 is damaged"));
   }
   SECTION("a shard that was cut") {
     fs::resize_file(saved.path("rank-1-of-2.safetensors"), 100);
@@ -241,6 +238,37 @@ TEST_CASE("whatever is spoilt in a checkpoint is found and named", "[checkpoint]
     fs::remove(saved.path("index.json"));
     CHECK_THAT(message_of(read_all, "checkpoint.foreign"), contains_text("has no index.json"));
   }
+}
+
+TEST_CASE("wherever in a checkpoint a bit has flipped, the file is named", "[checkpoint]") {
+  Saved saved;
+  for (const std::string file : {"rank-0-of-2.safetensors",
+                                 "rank-1-of-2.safetensors",
+                                 "index.json",
+                                 "recipe.json",
+                                 "SUMS.xxh128"}) {
+    const auto size = static_cast<int64_t>(fs::file_size(saved.path(file)));
+    REQUIRE(size > 2);
+    for (int64_t at = 0; at < size; at += file == "index.json" ? 53 : 5) {
+      INFO(file << ", byte " << at);
+      saved.spoil(file, at, static_cast<int>(at % 8));
+      const std::string message =
+          message_of([&] { saved.reader().verify(); }, "checkpoint.damaged");
+      CHECK_THAT(message, contains_text(file));
+      saved.spoil(file, at, static_cast<int>(at % 8));
+    }
+  }
+  CHECK_NOTHROW(saved.reader().verify());
+}
+
+TEST_CASE("the header of each file is looked at by one of the ranks that go on", "[checkpoint]") {
+  Saved saved;
+  saved.spoil("rank-1-of-2.safetensors", 12);
+  const CheckpointReader reader = saved.reader();
+  CHECK_NOTHROW(reader.state(0, 2, nullptr));
+  CHECK_THAT(message_of([&] { reader.state(1, 2, nullptr); }, "checkpoint.damaged"),
+             contains_text("rank-1-of-2.safetensors is damaged: its header"));
+  message_of([&] { reader.state(0, 1, nullptr); }, "checkpoint.damaged");
 }
 
 TEST_CASE("shares that are not all there make no checkpoint", "[checkpoint]") {
