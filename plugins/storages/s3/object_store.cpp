@@ -46,14 +46,12 @@ class BoundedRetry final : public fs::S3RetryStrategy {
   int64_t attempts_;
 };
 
-// Arrow's S3 must be ended before the libraries it is made of are. Instances of plugins are gone by
-// then.
-void begin_s3() {
+// Arrow's S3 must be ended before the libraries it is made of are, and before its own list of
+// clients, which is made with the first one: so this is said when there is one. Instances of
+// plugins are gone when it is done.
+void end_s3_at_exit() {
   static std::once_flag once;
-  std::call_once(once, [] {
-    check(fs::EnsureS3Initialized(), "", "cannot be begun with");
-    std::atexit([] { fs::EnsureFinalized(); });
-  });
+  std::call_once(once, [] { std::atexit([] { fs::EnsureFinalized(); }); });
 }
 
 std::vector<std::string> names_in(fs::FileSystem& file_system,
@@ -126,7 +124,7 @@ void ObjectWriter::close() {
 
 ObjectStore::ObjectStore(const ObjectStoreOptions& options)
     : upload_bytes_(static_cast<uint64_t>(options.upload_bytes)) {
-  begin_s3();
+  check(fs::EnsureS3Initialized(), "", "cannot be begun with");
   arrow::Result<fs::S3Options> parsed = fs::S3Options::FromUri(options.uri, &root_);
   if (!parsed.ok()) {
     TENON_FAIL(TENON_INVALID,
@@ -149,6 +147,7 @@ ObjectStore::ObjectStore(const ObjectStoreOptions& options)
   made.background_writes = true;
   made.allow_delayed_open = true;  // a small object is one request
   file_system_ = value_of(fs::S3FileSystem::Make(made), root_, "cannot be reached");
+  end_s3_at_exit();
 }
 
 ObjectStore::~ObjectStore() = default;
