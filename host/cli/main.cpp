@@ -239,11 +239,12 @@ ExitCode run(const CommandLine& line,
 
 // Needs the plugins of the recipe that belongs to the checkpoint, and nothing else of it.
 void export_to_files(const CommandLine& line) {
-  RecipeDraft draft = read_recipe({.path = recipe_of_export(line.weights_export)});
   PluginRegistry registry(plugin_setup(line, Vetting::kEarly));
-  const Recipe recipe =
-      telling_of_refused(registry, [&] { return check_recipe(std::move(draft), registry); });
-  print(export_weights(recipe, registry, line.weights_export));
+  const auto checked = [&registry](const std::string& file) {
+    RecipeDraft draft = read_recipe({.path = file});
+    return telling_of_refused(registry, [&] { return check_recipe(std::move(draft), registry); });
+  };
+  print(export_weights(checked, registry, line.weights_export));
 }
 
 ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {

@@ -3,12 +3,15 @@
 
 #include "host/error/error.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
 #include <filesystem>
+#include <functional>
 #include <unistd.h>
+#include <vector>
 
 namespace tenon {
 namespace {
@@ -56,23 +59,22 @@ void claim_folder(const RunFolder::Claim& claim, const std::string& path) {
 
 }  // namespace
 
-std::string newest_run_with_checkpoints(const std::string& name) {
+std::string newest_run(const std::string& name,
+                       const std::function<bool(const std::string& path)>& is_wanted) {
   const std::string prefix = name + "-";
-  std::string newest;
+  std::vector<std::string> folders;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator("runs", error)) {
     const std::string folder = entry.path().filename().string();
     // NAME-YYYYMMDD-HHMMSS, and a number where two began in one second.
-    const bool is_of_name =
-        folder.starts_with(prefix) && folder.size() >= prefix.size() + 15 &&
-        folder.find_first_not_of("0123456789-", prefix.size()) == std::string::npos;
-    std::error_code ignored;
-    if (is_of_name && folder > newest &&
-        fs::exists(entry.path() / "checkpoints" / "latest", ignored)) {
-      newest = folder;
+    if (folder.starts_with(prefix) && folder.size() >= prefix.size() + 15 &&
+        folder.find_first_not_of("0123456789-", prefix.size()) == std::string::npos) {
+      folders.push_back("runs/" + folder);
     }
   }
-  return newest.empty() ? "" : "runs/" + newest;
+  std::ranges::sort(folders, std::greater());
+  const auto newest = std::ranges::find_if(folders, is_wanted);
+  return newest != folders.end() ? *newest : "";
 }
 
 RunFolder RunFolder::create(const std::string& path, const std::string& name, const Claim& claim) {

@@ -13,9 +13,10 @@
 
 namespace tenon {
 
-// The folder below runs/ of the newest run of that name that has a checkpoint; "" where there is
-// none. The newest is the one that began last.
-std::string newest_run_with_checkpoints(const std::string& name);
+// The folder below runs/ of the newest run of that name that `is_wanted`; "" where there is none.
+// The newest is the one that began last.
+std::string newest_run(const std::string& name,
+                       const std::function<bool(const std::string& path)>& is_wanted);
 
 class RunFolder {
  public:

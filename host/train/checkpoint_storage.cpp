@@ -3,8 +3,13 @@
 
 #include "host/checkpoint/local_storage.hpp"
 #include "host/checkpoint/plugin_storage.hpp"
+#include "host/error/error.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 namespace tenon {
 
@@ -24,6 +29,40 @@ std::unique_ptr<BundleStorage> make_checkpoint_storage(ComponentFactory& factory
   }
   return std::make_unique<PluginStorage>(factory.create(*use, "storage/" + what),
                                          storage_place(run_dir, what));
+}
+
+NamedCheckpoints find_checkpoints(ComponentFactory& factory,
+                                  const std::optional<ComponentUse>& use,
+                                  const std::string& path) {
+  try {
+    return find_checkpoints(path);
+  } catch (const Error& error) {
+    if (error.id() != "storage.not_found" || !use.has_value()) {
+      throw;
+    }
+  }
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path full = fs::absolute(path, ignored).lexically_normal();
+  const auto storage_of = [&](const fs::path& run_dir) -> std::shared_ptr<BundleStorage> {
+    return make_checkpoint_storage(factory, use, run_dir.string(), "checkpoints");
+  };
+  auto storage = storage_of(full);
+  if (std::vector<std::string> bundles = storage->list(); !bundles.empty()) {
+    return {.storage = std::move(storage), .root = "", .bundles = std::move(bundles)};
+  }
+  const std::string name = full.filename().string();
+  if (full.parent_path().filename() == "checkpoints") {
+    storage = storage_of(full.parent_path().parent_path());
+    const std::vector<std::string> bundles = storage->list();
+    if (std::ranges::find(bundles, name) != bundles.end()) {
+      return {.storage = std::move(storage), .root = "", .bundles = {name}};
+    }
+  }
+  throw Error("storage.not_found",
+              "there is no finished checkpoint at " + path +
+                  ", and none of that name in the storage of the recipe, " +
+                  storage->address(name) + "; name a run that has one");
 }
 
 }  // namespace tenon

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "host/checkpoint/bundle_storage.hpp"
+#include "host/checkpoint/named_checkpoint.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/component_factory.hpp"
 
@@ -26,5 +27,15 @@ std::unique_ptr<BundleStorage> make_checkpoint_storage(ComponentFactory& factory
                                                        const std::optional<ComponentUse>& use,
                                                        const std::string& run_dir,
                                                        const std::string& what);
+
+// The checkpoints that a path names: those in local files, as named_checkpoint.hpp says, or where
+// there are none, what the storage `use` keeps of a run. The path is then that of the run's folder,
+// or RUN/checkpoints/NAME; neither need be there.
+//
+// Errors   storage.not_found; those of make_checkpoint_storage
+// Threads  [main]; the factory must outlive the result
+NamedCheckpoints find_checkpoints(ComponentFactory& factory,
+                                  const std::optional<ComponentUse>& use,
+                                  const std::string& path);
 
 }  // namespace tenon

@@ -2,7 +2,6 @@
 #include "host/train/run_checkpoints.hpp"
 
 #include "host/checkpoint/local_storage.hpp"
-#include "host/checkpoint/named_checkpoint.hpp"
 #include "host/device/device.hpp"
 #include "host/distributed/failed_run.hpp"
 #include "host/error/error.hpp"
@@ -75,13 +74,14 @@ void RunCheckpoints::claim_folder(const std::string& path) {
   lock_ = RunLock::take(path, world_.restart() > 0 ? kToEnd : std::chrono::seconds(0));
 }
 
+const std::optional<ComponentUse>& RunCheckpoints::storage_use() const {
+  static const std::optional<ComponentUse> kLocalFiles;
+  return recipe_.checkpoint.has_value() ? recipe_.checkpoint->storage : kLocalFiles;
+}
+
 const std::shared_ptr<BundleStorage>& RunCheckpoints::storage_at(const std::string& run_dir) {
   if (storage_ == nullptr || storage_of_ != run_dir) {
-    storage_ = make_checkpoint_storage(
-        factory_,
-        recipe_.checkpoint.has_value() ? recipe_.checkpoint->storage : std::nullopt,
-        run_dir,
-        "checkpoints");
+    storage_ = make_checkpoint_storage(factory_, storage_use(), run_dir, "checkpoints");
     storage_of_ = run_dir;
   }
   return storage_;
@@ -93,7 +93,8 @@ RunFolder RunCheckpoints::make_folder() {
   const bool is_auto = request_.resume.from == ResumeFrom::kAuto;
   std::string path = earlier.empty() ? request_.run_dir : earlier;
   if (path.empty() && is_auto) {
-    path = newest_run_with_checkpoints(recipe_.name);
+    path = newest_run(recipe_.name,
+                      [this](const std::string& run) { return !storage_at(run)->list().empty(); });
     if (path.empty()) {
       log_info("no run of the name " + recipe_.name + " has a checkpoint: the run begins anew");
     }
@@ -142,10 +143,11 @@ SavedStates* RunCheckpoints::find(const RunFolder& folder) {
                to_try_.empty() ? "" : to_try_.front(), 0, "newest checkpoint of the run folder")
            .empty();
   if (request_.resume.from == ResumeFrom::kPath && !has_own) {
-    NamedCheckpoint named = find_checkpoint(request_.resume.path);
+    NamedCheckpoints named = find_checkpoints(factory_, storage_use(), request_.resume.path);
+    std::ranges::reverse(named.bundles);
     saved_.emplace(std::move(named.storage),
                    world_.control(),
-                   std::vector<std::string>{std::move(named.bundle)},
+                   std::move(named.bundles),
                    [this](const CheckpointReader& reader) { check_changes(reader); });
   } else {
     saved_.emplace(storage_at(folder.path()),

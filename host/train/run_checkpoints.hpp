@@ -44,7 +44,8 @@ class RunCheckpoints {
   bool has_some() const { return !to_try_.empty(); }
 
   // What the run goes on from; null if nothing. Every rank, once.
-  // Errors  those of find_checkpoint; later, when they are tried: resume.recipe_changed, or that of
+  // Errors  those of find_checkpoints; later, when they are tried: resume.recipe_changed, or that
+  // of
   //         a plugin that is too different
   SavedStates* find(const RunFolder& folder);
 
@@ -58,6 +59,8 @@ class RunCheckpoints {
   std::string earlier_folder();
   void claim_folder(const std::string& path);
   void check_changes(const CheckpointReader& reader);
+  // None for local files.
+  const std::optional<ComponentUse>& storage_use() const;
   bool is_first() const { return mesh_.rank() == 0; }
 
   const Recipe& recipe_;

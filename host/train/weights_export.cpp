@@ -14,6 +14,7 @@
 #include "host/tensor/shape_text.hpp"
 #include "host/train/checkpoint_storage.hpp"
 #include "host/train/component_factory.hpp"
+#include "host/train/saved_states.hpp"
 #include "host/train/weight_places.hpp"
 
 #include <c10/core/DefaultDtype.h>
@@ -24,6 +25,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -38,35 +40,46 @@ const std::string& path_of(const WeightsExport& request) {
   return request.from.empty() ? request.run_dir : request.from;
 }
 
-// The checkpoint, where it is kept in local files.
-std::optional<NamedCheckpoint> find_local(const WeightsExport& request) {
+// Why a checkpoint cannot be exported: it is not what was written.
+struct UnsoundCheckpoint {
+  Error why;
+};
+
+// Makes a call that reads of a checkpoint, and of nothing else.
+template <class Read>
+auto from_checkpoint(Read read) {
   try {
-    return find_checkpoint(path_of(request));
+    return read();
   } catch (const Error& error) {
-    std::error_code ignored;
-    if (error.id() != "storage.not_found" || !request.from.empty() ||
-        !fs::exists(request.run_dir + "/recipe.json", ignored)) {
+    if (is_damage(error)) {
+      throw UnsoundCheckpoint{error};
+    }
+    throw;
+  }
+}
+
+// Those in local files, if there are any.
+std::optional<NamedCheckpoints> find_local(const std::string& path) {
+  try {
+    return find_checkpoints(path);
+  } catch (const Error& error) {
+    if (error.id() != "storage.not_found") {
       throw;
     }
     return std::nullopt;
   }
 }
 
-CheckpointReader open_checkpoint(const Recipe& recipe,
-                                 ComponentFactory& factory,
-                                 const WeightsExport& request) {
-  const bool is_elsewhere = recipe.checkpoint.has_value() && recipe.checkpoint->storage.has_value();
-  if (auto named = is_elsewhere ? find_local(request) : find_checkpoint(path_of(request))) {
-    return {std::move(named->storage), std::move(named->bundle)};
+// The frozen recipe of the run that a path names, RUN or RUN/checkpoints/NAME; "" without one.
+std::string recipe_of_run(const std::string& path) {
+  std::error_code ignored;
+  const fs::path full = fs::absolute(path, ignored).lexically_normal();
+  for (const fs::path& run : {full, full.parent_path().parent_path()}) {
+    if (const fs::path file = run / "recipe.json"; fs::exists(file, ignored)) {
+      return file.string();
+    }
   }
-  std::shared_ptr<BundleStorage> storage =
-      make_checkpoint_storage(factory, recipe.checkpoint->storage, request.run_dir, "checkpoints");
-  const std::vector<std::string> bundles = storage->list();
-  if (bundles.empty()) {
-    throw Error("storage.not_found",
-                "the storage of " + request.run_dir + " has no finished checkpoint");
-  }
-  return {std::move(storage), bundles.back()};
+  return "";
 }
 
 std::optional<at::ScalarType> wanted_dtype(const std::string& name) {
@@ -82,7 +95,7 @@ class SavedWeights {
                const std::vector<Weight>& weights,
                std::optional<at::ScalarType> dtype)
       : weights_(weights), dtype_(dtype) {
-    const StateTree tree = reader.state(0, 1, nullptr);
+    const StateTree tree = from_checkpoint([&] { return reader.state(0, 1, nullptr); });
     for (const Weight& weight : weights) {
       const StateEntry* const entry = tree.find(weight.entry);
       const Source* const source = entry != nullptr ? std::get_if<Source>(&entry->value) : nullptr;
@@ -105,7 +118,9 @@ class SavedWeights {
     const at::ScalarType kept = sources_[w]->dtype();
     return dtype_.has_value() && c10::isFloatingType(kept) ? *dtype_ : kept;
   }
-  at::Tensor read(size_t w) const { return sources_[w]->whole().to(dtype(w)); }
+  at::Tensor read(size_t w) const {
+    return from_checkpoint([&] { return sources_[w]->whole(); }).to(dtype(w));
+  }
 
   // That of most elements.
   at::ScalarType main_dtype() const {
@@ -178,29 +193,13 @@ Written write_layout(const CheckpointReader& reader,
   return {.num_tensors = tensors.size(), .num_files = result.num_files, .bytes = result.bytes};
 }
 
-}  // namespace
-
-std::string recipe_of_export(const WeightsExport& request) {
-  if (const auto named = find_local(request)) {
-    const std::string in_it = named->storage->address(named->bundle) + "/recipe.json";
-    std::error_code ignored;
-    if (fs::exists(in_it, ignored)) {
-      return in_it;
-    }
-    throw Error("checkpoint.foreign",
-                named->storage->address(named->bundle) +
-                    " is no checkpoint, or a damaged one: it has no recipe.json");
-  }
-  return request.run_dir + "/recipe.json";
-}
-
-std::string export_weights(const Recipe& recipe,
-                           PluginRegistry& registry,
-                           const WeightsExport& request) {
+std::string export_checkpoint(const CheckpointReader& reader,
+                              const Recipe& recipe,
+                              PluginRegistry& registry,
+                              const WeightsExport& request) {
   const Mesh mesh;
   const tenon_mesh mesh_view = mesh.view();
   ComponentFactory factory(registry, recipe, mesh_view);
-  const CheckpointReader reader = open_checkpoint(recipe, factory, request);
   // Modules are built in it.
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(
       precision_policy(recipe.train.precision, ComputesOn::kCpu).exact()));
@@ -216,6 +215,53 @@ std::string export_weights(const Recipe& recipe,
          std::to_string(written.bytes) + " bytes, to " + request.to +
          (written.num_files > 1 ? " in " + std::to_string(written.num_files) + " files" : "") +
          ", from " + reader.address() + "\n";
+}
+
+// Tries one after the other, the newest first.
+std::string export_newest(const NamedCheckpoints& checkpoints,
+                          const std::function<std::string(const CheckpointReader&)>& export_one) {
+  std::optional<Error> first;
+  for (size_t i = checkpoints.bundles.size(); i-- > 0;) {
+    try {
+      const CheckpointReader reader = from_checkpoint(
+          [&] { return CheckpointReader(checkpoints.storage, checkpoints.bundles[i]); });
+      return export_one(reader);
+    } catch (const UnsoundCheckpoint& unsound) {
+      if (!first.has_value()) {
+        first = unsound.why;
+      }
+      if (i > 0) {
+        log_warning(unsound.why.message() + "; the one before it is tried");
+      }
+    }
+  }
+  throw Error(first.value());
+}
+
+}  // namespace
+
+std::string export_weights(const RecipeReading& read_recipe,
+                           PluginRegistry& registry,
+                           const WeightsExport& request) {
+  const std::string& path = path_of(request);
+  if (const auto local = find_local(path)) {
+    return export_newest(*local, [&](const CheckpointReader& reader) {
+      return export_checkpoint(
+          reader, read_recipe(reader.address() + "/recipe.json"), registry, request);
+    });
+  }
+  const std::string file = recipe_of_run(path);
+  if (file.empty()) {
+    find_checkpoints(path);  // which says what there is
+  }
+  const Recipe recipe = read_recipe(file);
+  const Mesh mesh;
+  const tenon_mesh mesh_view = mesh.view();
+  ComponentFactory factory(registry, recipe, mesh_view);
+  const auto use = recipe.checkpoint.has_value() ? recipe.checkpoint->storage : std::nullopt;
+  return export_newest(find_checkpoints(factory, use, path), [&](const CheckpointReader& reader) {
+    return export_checkpoint(reader, recipe, registry, request);
+  });
 }
 
 }  // namespace tenon

@@ -2,7 +2,8 @@
 //
 // The parameters of a checkpoint to files that other programs read: --export. Neither data nor a
 // device is needed, but the plugins of the recipe that is frozen in the checkpoint are.
-// Invariant: what is read is held against the checkpoint's checksums.
+// Invariant: what is read is held against the checkpoint's checksums; one that is damaged is told,
+// and the one before it is taken, unless one alone was named.
 // Threads: [main].
 #pragma once
 
@@ -10,20 +11,20 @@
 #include "host/recipe/recipe.hpp"
 #include "host/train/weights_request.hpp"
 
+#include <functional>
 #include <string>
 
 namespace tenon {
 
-// The file of the recipe that belongs to the checkpoint that is asked for: the one in it, or that
-// of the run's folder where checkpoints are kept elsewhere.
-// Errors  storage.not_found
-std::string recipe_of_export(const WeightsExport& request);
+// Reads and checks the recipe in a file.
+using RecipeReading = std::function<Recipe(const std::string& file)>;
 
-// Writes the files, and returns a line that says so.
+// Writes the files, and returns a line that says so. The recipe is the one in the checkpoint, or
+// that of the run's folder where checkpoints are kept elsewhere.
 // Errors  weights.exists, weights.no_layout, weights.bad_layout; weights.mismatch where the
-//         checkpoint lacks a parameter; checkpoint.damaged; storage.io; what the model's plugin
-//         refuses
-std::string export_weights(const Recipe& recipe,
+//         checkpoint lacks a parameter; checkpoint.damaged where none is sound;
+//         storage.not_found; storage.io; what the model's plugin refuses
+std::string export_weights(const RecipeReading& read_recipe,
                            PluginRegistry& registry,
                            const WeightsExport& request);
 

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <iterator>
+#include <sstream>
 #include <sys/wait.h>
 #include <system_error>
 #include <unistd.h>
@@ -40,16 +42,44 @@ S3Server::S3Server(const std::filesystem::path& folder, const std::string& bucke
   ::close(in[0]);
   ::close(out[1]);
   input_ = in[1];
-  char byte = 0;
-  while (::read(out[0], &byte, 1) == 1 && byte != '\n') {
-    port_ += byte;
-  }
-  ::close(out[0]);
+  output_ = out[0];
+  port_ = read_line();
 }
 
 S3Server::~S3Server() {
   ::close(input_);  // it ends when its input does
+  ::close(output_);
   kill();
+}
+
+std::string S3Server::read_line() {
+  std::string line;
+  char byte = 0;
+  while (::read(output_, &byte, 1) == 1 && byte != '\n') {
+    line += byte;
+  }
+  return line;
+}
+
+std::string S3Server::ask(const std::string& line) {
+  const std::string text = line + "\n";
+  if (::write(input_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    throw std::system_error(errno, std::generic_category(), "the server of S3");
+  }
+  return read_line();
+}
+
+std::vector<std::string> S3Server::keys(const std::string& prefix) {
+  std::istringstream words(ask("list " + prefix));
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+void S3Server::get(const std::string& key, const std::filesystem::path& file) {
+  ask("get " + key + " " + file.string());
+}
+
+void S3Server::put(const std::string& key, const std::filesystem::path& file) {
+  ask("put " + key + " " + file.string());
 }
 
 std::string S3Server::uri_options() const {

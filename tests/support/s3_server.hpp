@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <sys/types.h>
+#include <vector>
 
 namespace tenon {
 
@@ -30,6 +31,12 @@ class S3Server {
   // What a client needs in its environment.
   static std::map<std::string, std::string> environment();
 
+  // Past whoever uses it: the keys that begin with `prefix`, sorted; an object to a file, and back.
+  // Names have no spaces.
+  std::vector<std::string> keys(const std::string& prefix);
+  void get(const std::string& key, const std::filesystem::path& file);
+  void put(const std::string& key, const std::filesystem::path& file);
+
   // It does not answer until go_on(); connections stay open.
   void hold();
   void go_on();
@@ -37,8 +44,13 @@ class S3Server {
   void kill();
 
  private:
+  // A line that it answers to one.
+  std::string ask(const std::string& line);
+  std::string read_line();
+
   pid_t process_ = -1;
   int input_ = -1;
+  int output_ = -1;
   std::string port_;
 };
 

@@ -2,6 +2,9 @@
 """A server of S3 on loopback with the files of a folder, for s3_server.hpp.
 
 usage: s3_server.py FOLDER BUCKET     prints its port, and ends when its standard input does, or after two minutes
+
+What it reads there, a line each: "list PREFIX", which prints the keys in a line; "get KEY FILE" and "put KEY FILE",
+which copy an object to a file and back, and print a line that is empty.
 """
 import logging
 import os
@@ -28,5 +31,15 @@ for file in sorted(folder.rglob("*")):
     if file.is_file():
         client.put_object(Bucket=bucket, Key=str(file.relative_to(folder)), Body=file.read_bytes())
 print(port, flush=True)
-sys.stdin.read()
+for line in sys.stdin:
+    command, *words = line.split()
+    if command == "list":
+        objects = client.list_objects_v2(Bucket=bucket, Prefix=words[0]).get("Contents", [])
+        print(" ".join(sorted(entry["Key"] for entry in objects)), flush=True)
+        continue
+    if command == "get":
+        pathlib.Path(words[1]).write_bytes(client.get_object(Bucket=bucket, Key=words[0])["Body"].read())
+    else:
+        client.put_object(Bucket=bucket, Key=words[0], Body=pathlib.Path(words[1]).read_bytes())
+    print(flush=True)
 os._exit(0)

@@ -119,11 +119,13 @@ SubprocessResult run_subprocess(const std::vector<std::string>& arguments,
   SubprocessResult result;
   drain(options.is_out_closed ? -1 : out.read_end, result.out, err.read_end, result.err);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0) {
+  rusage used{};
+  while (wait4(child, &status, 0, &used) < 0) {
     if (errno != EINTR) {
-      throw std::system_error(errno, std::generic_category(), "waitpid");
+      throw std::system_error(errno, std::generic_category(), "wait4");
     }
   }
+  result.peak_bytes = static_cast<std::uint64_t>(used.ru_maxrss) * 1024;
   result.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return result;
 }

@@ -12,9 +12,10 @@
 namespace tenon {
 
 struct SubprocessResult {
-  int exit_code = -1;  // 128 + n where signal n ended it, as a shell has it
-  std::string out;     // standard output
-  std::string err;     // standard error
+  int exit_code = -1;            // 128 + n where signal n ended it, as a shell has it
+  std::string out;               // standard output
+  std::string err;               // standard error
+  std::uint64_t peak_bytes = 0;  // the most memory that it, or a child of its, had at once
 };
 
 struct SubprocessOptions {
