@@ -22,7 +22,7 @@
 //                      not set    nothing
 //   TENON_FAULT_LOG    a file that each of these calls is added to, as "kind path": to count them
 //   TENON_FAULT_CLOCK  at each look at the time of day it is so many seconds earlier than at the
-//                      last, wherever TENON_FAULT_PATH is
+//                      last, or later where the number is negative, wherever TENON_FAULT_PATH is
 //
 // Not seen is what the C library calls within itself (fwrite, fclose), io_uring, and mapped memory.
 // Threads: any.

@@ -25,20 +25,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string merged(const std::string& recipe, const std::string& patch) {
-  nlohmann::json result = nlohmann::json::parse(recipe);
-  result.merge_patch(nlohmann::json::parse(patch));
-  return result.dump(2);
-}
-
 // Six steps, saved after two, four and six.
 std::string saving_recipe(const std::string& patch = "{}") {
-  return merged(small_recipe(R"({
+  return patched(small_recipe(R"({
     "optimizer": {"type": "adamw", "options": {"lr": 0.02}},
     "train": {"steps": 6, "log_every": 1, "global_batch_size": 8},
     "parallel": {"timeout_seconds": 4, "start_timeout_seconds": 60},
     "checkpoint": {"every_steps": 2, "keep_last": 2, "retries": 0}})"),
-                patch);
+                 patch);
 }
 
 struct End {
@@ -120,17 +114,6 @@ class Runs {
   fs::path recipe_;
   std::vector<std::string> arguments_;
 };
-
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  if (fs::exists(folder)) {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      names.push_back(entry.path().filename().string());
-    }
-  }
-  std::ranges::sort(names);
-  return names;
-}
 
 std::string number_of(size_t number) {
   return std::to_string(number);
@@ -375,6 +358,33 @@ TEST_CASE("a clock that goes back does not change which checkpoint is the newest
   CHECK(end.code == 0);
   CHECK(summary_of(runs.path("back"))["resumed"]["step"] == 5);
   runs.check_is_whole("back");
+}
+
+TEST_CASE("a clock that jumps is not what a run goes by", "[faults][ranks]") {
+  // Saves by the clock are far away, and ranks wait for each other for a few seconds.
+  const Runs runs(saving_recipe(R"({"checkpoint": {"keep_last": 0, "every_minutes": 1000}})"),
+                  {"--launch", "2"});
+  const auto jumping = [](const std::string& seconds) {
+    return std::map<std::string, std::string>{{"TENON_FAULT_CLOCK", seconds}};
+  };
+  // A day on at each look, then a day back, and on again.
+  const std::vector<std::string> parts = {"-86400", "86400", "-86400"};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    INFO(parts[i]);
+    const int step = 1 + 2 * static_cast<int>(i);
+    const End end = runs.run(
+        "jumps", jumping(parts[i]), {"--set", "train.exit_at_step=" + std::to_string(step)});
+    INFO(end.text);
+    REQUIRE(end.code == 75);
+    CHECK(check_checkpoints(runs.path("jumps")).step == static_cast<uint64_t>(step));
+  }
+  const End end = runs.run("jumps", jumping("-86400"));
+  INFO(end.text);
+  CHECK(end.code == 0);
+  CHECK(summary_of(runs.path("jumps"))["resumed"]["step"] == 5);
+  runs.check_is_whole("jumps");
+  // Of each stop, and of each second step: none by the clock.
+  CHECK(names_in(runs.path("jumps") / "checkpoints").size() == 1 + 3 + 3);
 }
 
 TEST_CASE("ranks of which one is killed are started again, and go on from the newest checkpoint",

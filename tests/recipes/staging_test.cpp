@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What it takes to save and to load large tables: with "stream" no second copy of them is made, and
+// what is saved is the same.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/recipes/host_run.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/paths.hpp"
+
+namespace tenon {
+namespace {
+
+// Nearly each id is another one: 20480 rows of 12 KiB, of four tables.
+std::string large_recipe(const std::string& patch) {
+  return patched(R"({
+    "name": "large", "threads": {"compute": 1},
+    "model": {"type": "deepfm", "options": {"categorical": ["c0..c3"], "dim": 1024, "hidden": [8],
+                                            "first_order": false}},
+    "data": {"batch_size": 128, "train": {"type": "criteo_like", "options": {
+      "samples": 6400, "categorical": 4, "dense": 0, "num_ids": 1000000000,
+      "exponents": [0.1, 0.1]}}},
+    "loss": {"type": "bce_with_logits", "inputs": {"labels": "label"}},
+    "tables": {"*": {"optimizer": {"type": "adam", "options": {"lr": 0.05}}}},
+    "optimizer": {"type": "adamw", "options": {"lr": 0.01}},
+    "train": {"steps": 40, "log_every": 20},
+    "checkpoint": {"keep_last": 0}})",
+                 patch);
+}
+
+std::string newest_checkpoint(const HostRun& run) {
+  std::vector<std::string> names = names_in(run.run_dir() / "checkpoints");
+  std::erase(names, "latest");
+  REQUIRE(!names.empty());
+  return (run.run_dir() / "checkpoints" / names.back()).string();
+}
+
+uint64_t bytes_of(const std::string& checkpoint) {
+  return std::filesystem::file_size(checkpoint + "/rank-0-of-1.safetensors");
+}
+
+}  // namespace
+
+TEST_CASE("large tables are saved and loaded without a second copy of them", "[recipes]") {
+  const std::string kStream = R"({"checkpoint": {"staging": "stream"}})";
+  const HostRun without(large_recipe(R"({"checkpoint": null})"));
+  const HostRun copied(large_recipe("{}"));
+  const HostRun streamed(large_recipe(kStream));
+  for (const HostRun* const run : {&without, &copied, &streamed}) {
+    INFO(run->result().out << run->result().err);
+    REQUIRE(run->result().exit_code == 0);
+    CHECK(run->summary()["parameters_hash"] == without.summary()["parameters_hash"]);
+  }
+  const std::string checkpoint = newest_checkpoint(streamed);
+  const uint64_t size = bytes_of(checkpoint);
+  CHECK(size > uint64_t{200} << 20);
+  const uint64_t least = without.result().peak_bytes;
+  const uint64_t most = copied.result().peak_bytes;
+  CAPTURE(size, least, most, streamed.result().peak_bytes);
+  CHECK(most > least + size * 8 / 10);                                 // or this would show nothing
+  CHECK(streamed.result().peak_bytes < least + (uint64_t{64} << 20));  // some chunks, and threads
+
+  const SubprocessResult difference =
+      run_subprocess({host_program().string(), "--diff", newest_checkpoint(copied), checkpoint});
+  INFO(difference.out << difference.err);
+  // Speeds, that are told with the next figures.
+  CHECK_THAT(difference.out, contains_text("state\n    figures/figures: "));
+  CHECK_THAT(difference.out, contains_text(" are equal, 1 differs\n"));
+
+  // One that goes on reads rows straight to where they belong.
+  const HostRun resumed(large_recipe(patched(kStream, R"({"train": {"steps": 41}})")),
+                        {"--resume", checkpoint});
+  INFO(resumed.result().out << resumed.result().err);
+  REQUIRE(resumed.result().exit_code == 0);
+  CHECK(resumed.summary()["resumed"]["step"] == 40);
+  CAPTURE(resumed.result().peak_bytes);
+  CHECK(resumed.result().peak_bytes < least + (uint64_t{96} << 20));
+  const HostRun longer(large_recipe(R"({"train": {"steps": 41}, "checkpoint": null})"));
+  CHECK(resumed.summary()["parameters_hash"] == longer.summary()["parameters_hash"]);
+}
+
+}  // namespace tenon
