@@ -175,6 +175,15 @@ TEST_CASE("a run reads its windows from a server of S3", "[recipes]") {
     CHECK(there.summary()["windows"] == 2);
     CHECK(there.summary()["parameters_hash"] == here.summary()["parameters_hash"]);
   }
+  // From here and there in one run, which ends in order as well.
+  nlohmann::json both = nlohmann::json::parse(recipe_of("", kHours));
+  both["data"]["train"]["options"]["paths"] = {
+      "file://" + (data.path() / "clicks/dt=2026-11-20/hr=01/a.parquet").string(),
+      "s3://logs/clicks/dt=2026-11-20/hr=02/a.parquet" + options};
+  const HostRun mixed(both.dump(), {}, with_keys);
+  INFO(mixed.result().err);
+  CHECK(mixed.result().exit_code == 0);
+  CHECK(mixed.summary()["parameters_hash"] == here.summary()["parameters_hash"]);
   const HostRun none(recipe_of("s3://logs/nothing" + options, kHours), {}, with_keys);
   CHECK(none.result().exit_code != 0);
   CHECK(none.result().err.find("s3://logs/nothing does not exist") != std::string::npos);

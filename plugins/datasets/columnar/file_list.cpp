@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fnmatch.h>
 #include <mutex>
+#include <set>
 #include <string_view>
 
 #include "arrow_status.hpp"
@@ -64,10 +65,15 @@ void load_file_system(const std::string& scheme) {
 }
 
 // Threads of remote file systems must end before what they use does: before whatever is destroyed
-// at the process's end that was made by now. Instances of plugins are gone by then.
-void end_file_systems_at_exit() {
-  static std::once_flag once;
-  std::call_once(once, [] { std::atexit([] { arrow::fs::EnsureFinalized(); }); });
+// at the process's end that was made by now, with the first file system of each scheme. Instances
+// of plugins are gone by then.
+void end_file_systems_at_exit(const std::string& scheme) {
+  static std::mutex mutex;
+  static std::set<std::string> known;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (known.insert(scheme).second) {
+    std::atexit([] { arrow::fs::EnsureFinalized(); });
+  }
 }
 
 void add_partitions(DataFile& file) {
@@ -119,7 +125,7 @@ FileList::FileList(const std::vector<std::string>& paths) {
                    made.status().message());
       }
       source.file_system = std::move(made).ValueUnsafe();
-      end_file_systems_at_exit();
+      end_file_systems_at_exit(scheme);
       source.prefix = scheme == "file" ? "" : scheme + "://";
       source.path = inside;
       if (wild != std::string::npos) {
