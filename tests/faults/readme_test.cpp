@@ -75,6 +75,20 @@ const char* const kMisuses[] = {
     "disk that fails at any call of a removal",
     "two hosts on one run folder",
     "disk that fills while a checkpoint is written",
+    "run stopped at any step",
+    "run that goes on with another number of ranks",
+    "any process of a run killed at any moment, again and again",
+    "disk that fails at any write, sync or rename of a save in a run: killed, ENOSPC, EIO, short "
+    "write",
+    "bit flipped anywhere in a checkpoint",
+    "shard that is flipped, cut, missing, swapped, another checkpoint's; wrong index; foreign file "
+    "or folder",
+    "disk that fills in the middle of a run",
+    "run folder that is read-only from some moment on",
+    "saves that are due faster than they are written",
+    "clock that goes back",
+    "clock that jumps, on all ranks",
+    "rank killed while it sends to object storage",
     "mutated recipes",
 };
 

@@ -66,7 +66,7 @@ TEST_CASE("large tables are saved and loaded without a second copy of them", "[r
       run_subprocess({host_program().string(), "--diff", newest_checkpoint(copied), checkpoint});
   INFO(difference.out << difference.err);
   // Speeds, that are told with the next figures.
-  CHECK_THAT(difference.out, contains_text("state\n    figures/figures: "));
+  CHECK_THAT(difference.out, contains_text("state\n  figures/figures: "));
   CHECK_THAT(difference.out, contains_text(" are equal, 1 differs\n"));
 
   // One that goes on reads rows straight to where they belong.
