@@ -297,8 +297,16 @@ TEST_CASE("a head that is new is left out, and all that does not fit is told", "
   CHECK_THAT(without,
              contains_text("loaded 2 parameters, what the optimizer keeps for 2 parameters; from"));
   CHECK(desk.hash("head") != desk.hash("fitting"));  // which began without moments
-  // What is excluded begins as it does without a load, what is loaded does not.
-  desk.succeed(still(R"({"checkpoint": {"at_start": true}})"), "fresh");
+  // What is excluded begins as it does in a run without a load.
+  desk.succeed(still(), "fresh");
+  const std::string body = R"({"from": "$DESK/five", "exclude": [")" + head + R"("]})";
+  desk.succeed(desk.with_load(still(), "[" + body + "]"), "excluded");
+  desk.succeed(
+      desk.with_load(still(),
+                     "[" + body + R"(, {"from": "$DESK/fresh", "match": [")" + head + R"("]}])"),
+      "loaded");
+  CHECK(desk.hash("excluded") == desk.hash("loaded"));
+  CHECK(desk.hash("excluded") != desk.hash("fresh"));
 
   CHECK_THAT(
       desk.fail(desk.with_load(trained(), R"([{"from": "$DESK/five", "exclude": ["haed.*"]}])"),

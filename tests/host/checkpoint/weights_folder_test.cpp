@@ -46,6 +46,25 @@ std::string failure_of(const std::string& path) {
 
 }  // namespace
 
+TEST_CASE("a single file of weights is read alone, without what is beside it", "[checkpoint]") {
+  const ScratchFolder scratch;
+  const std::string folder = (scratch.path() / "out").string();
+  write_weights_folder(folder, kTensors, value_of, {{"config.json", "{}"}}, 1000);
+  const std::string file = folder + "/model.safetensors";
+  CHECK(is_weights_folder(folder));
+  CHECK(is_weights_folder(file));
+  CHECK_FALSE(is_weights_folder(scratch.path().string()));
+  CHECK_FALSE(is_weights_folder(folder + "/config.json"));
+  CHECK_FALSE(is_weights_folder(folder + "/gone.safetensors"));
+  const WeightsFolder alone(file);
+  CHECK(alone.path() == file);
+  CHECK_FALSE(alone.text("config.json").has_value());
+  REQUIRE(alone.tensors().size() == kTensors.size());
+  for (size_t i = 0; i < kTensors.size(); ++i) {
+    CHECK(at::equal(alone.source(kTensors[i].name)->whole(), value_of(i)));
+  }
+}
+
 TEST_CASE("a folder of weights holds what was written, in one file or several", "[checkpoint]") {
   const uint64_t file_bytes = GENERATE(uint64_t{1}, uint64_t{40}, uint64_t{1000});
   CAPTURE(file_bytes);
