@@ -13,6 +13,7 @@
 #include "tests/recipes/host_run.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/s3_server.hpp"
 
 namespace tenon {
 namespace {
@@ -493,6 +494,43 @@ TEST_CASE("a model of a Hugging Face folder is fine-tuned with a new head", "[re
       "part",
       num_ranks);
   CHECK_THAT(part, contains_text("is of another model, of which a part is loaded:"));
+}
+
+TEST_CASE("what a storage of a plugin keeps is loaded from there", "[recipes]") {
+  if (!S3Server::is_there()) {
+    TENON_SKIP("there is no server of S3; `./dev deps --peers` brings one");
+  }
+  const Desk desk;
+  const ScratchFolder empty;
+  const S3Server server(empty.path(), "runs");
+  const std::string storage =
+      R"({"type": "s3", "options": {"uri": "s3://runs/mine)" + server.uri_options() + R"("}})";
+  SubprocessOptions options;
+  for (const auto& [name, value] : S3Server::environment()) {
+    options.environment.emplace(name, value);
+  }
+  const auto run = [&](const json& recipe, const std::string& name, int num_ranks = 1) {
+    const SubprocessResult result = desk.run(recipe, name, num_ranks, {}, options);
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+    return result.out + result.err;
+  };
+  run(trained(R"({"checkpoint": {"every_steps": 2, "storage": )" + storage + "}}"), "first");
+  const auto load = [&](const std::string& path) {
+    return R"([{"from": ["$DESK/gone", {"path": ")" + path + R"(", "storage": )" + storage + "}]}]";
+  };
+  run(desk.with_load(still(), load("first")), "newest");
+  CHECK(desk.hash("newest") == desk.hash("first"));
+  run(desk.with_load(still(), load("first")), "newest-2", 2);
+  CHECK(desk.hash("newest-2") == desk.hash("first"));
+  const std::string out =
+      run(desk.with_load(still(), load("first/checkpoints/step-00000004_epoch-0")), "named");
+  CHECK_THAT(out, contains_text("step-00000004"));
+  CHECK(desk.hash("named") != desk.hash("first"));
+  const SubprocessResult none =
+      desk.run(desk.with_load(still(), load("second")), "none", 1, {}, options);
+  CHECK(none.exit_code == 3);
+  CHECK_THAT(none.err, contains_text("there is no finished checkpoint of the name second"));
 }
 
 }  // namespace tenon
