@@ -185,26 +185,31 @@ json to_json(const CheckpointFacts& facts) {
   for (const auto& [name, value] : facts.figures) {
     figures[name] = double_text(value);
   }
-  return {{"run", facts.run},
-          {"kind", facts.kind},
-          {"tenon", facts.tenon},
-          {"torch", facts.torch},
-          {"machine", facts.machine},
-          {"compute_threads", facts.compute_threads},
-          {"precision", facts.precision},
-          {"device", facts.device},
-          {"step", facts.step},
-          {"updates", facts.updates},
-          {"epochs", facts.epochs},
-          {"windows", facts.windows},
-          {"samples", facts.samples},
-          {"tokens", facts.tokens},
-          {"at", facts.at},
-          {"time", facts.time},
-          {"evaluated_step",
-           facts.evaluated_step.has_value() ? json(*facts.evaluated_step) : json(nullptr)},
-          {"figures", std::move(figures)},
-          {"plugins", std::move(plugins)}};
+  json result = {{"run", facts.run},
+                 {"kind", facts.kind},
+                 {"tenon", facts.tenon},
+                 {"torch", facts.torch},
+                 {"machine", facts.machine},
+                 {"compute_threads", facts.compute_threads},
+                 {"precision", facts.precision},
+                 {"device", facts.device},
+                 {"step", facts.step},
+                 {"updates", facts.updates},
+                 {"epochs", facts.epochs},
+                 {"windows", facts.windows},
+                 {"samples", facts.samples},
+                 {"tokens", facts.tokens},
+                 {"at", facts.at},
+                 {"time", facts.time},
+                 {"evaluated_step",
+                  facts.evaluated_step.has_value() ? json(*facts.evaluated_step) : json(nullptr)},
+                 {"figures", std::move(figures)},
+                 {"plugins", std::move(plugins)}};
+  if (!facts.left_out.is_empty()) {
+    result["left_out"] = {{"parameters", facts.left_out.parameters},
+                          {"tables", facts.left_out.tables}};
+  }
+  return result;
 }
 
 CheckpointFacts facts_of(const json& value) {
@@ -235,6 +240,10 @@ CheckpointFacts facts_of(const json& value) {
     facts.plugins.push_back({plugin.at("id").get<std::string>(),
                              plugin.at("version").get<std::string>(),
                              plugin.at("hash").get<std::string>()});
+  }
+  if (const auto left_out = value.find("left_out"); left_out != value.end()) {
+    left_out->at("parameters").get_to(facts.left_out.parameters);
+    left_out->at("tables").get_to(facts.left_out.tables);
   }
   return facts;
 }

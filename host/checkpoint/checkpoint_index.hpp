@@ -59,10 +59,17 @@ struct StoredPlugin {
   std::string hash;  // of the library
 };
 
+// Names of what a checkpoint is without, as the recipe asked.
+struct LeftOut {
+  std::vector<std::string> parameters;  // and buffers
+  std::vector<std::string> tables;
+  bool is_empty() const { return parameters.empty() && tables.empty(); }
+};
+
 // Of the run that a checkpoint is of, when it was taken.
 struct CheckpointFacts {
   std::string run;    // its name
-  std::string kind;   // "full", "weights"
+  std::string kind;   // kFullCheckpoint, kWeightsCheckpoint
   std::string tenon;  // versions
   std::string torch;
   std::string machine;  // type of processor, and the instructions that products are made with
@@ -80,7 +87,12 @@ struct CheckpointFacts {
   std::optional<uint64_t> evaluated_step;  // after which the last evaluation was
   std::map<std::string, double> figures;   // the last ones told
   std::vector<StoredPlugin> plugins;
+  LeftOut left_out;
 };
+
+// Kinds: all of a run, and parameters and rows alone.
+inline constexpr char kFullCheckpoint[] = "full";
+inline constexpr char kWeightsCheckpoint[] = "weights";
 
 struct CheckpointIndex {
   CheckpointFacts facts;

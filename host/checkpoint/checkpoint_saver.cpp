@@ -187,9 +187,15 @@ void CheckpointSaver::commit(Save& save, std::vector<std::string> shares) {
       with_retries([&] { write_file(name, content, *storage_, save.bundle); });
     }
     with_retries([&] { storage_->commit(save.bundle); });
+    std::string address = storage_->address(save.bundle);
+    if (options_.make != nullptr) {
+      with_retries([&] { address = options_.make(save.bundle, give_up_); });
+      abandon(save);
+    }
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - save.begun;
     const std::lock_guard lock(mutex_);
-    results_.push_back({save.bundle, std::nullopt, index.tensor_bytes(), taken.count()});
+    results_.push_back(
+        {save.bundle, std::move(address), std::nullopt, index.tensor_bytes(), taken.count()});
   } catch (const std::exception& error) {
     fail(save, as_error(error));
     abandon(save);
@@ -204,10 +210,15 @@ void CheckpointSaver::commit(Save& save, std::vector<std::string> shares) {
   }
 }
 
-// On the writing thread: what is left of a save that has failed.
+// On the writing thread: what is left of a save that has failed, or of one that something else was
+// made of.
 void CheckpointSaver::abandon(const Save& save) const {
   try {
-    storage_->abort(save.bundle);
+    if (options_.make != nullptr) {
+      storage_->remove(save.bundle);
+    } else {
+      storage_->abort(save.bundle);
+    }
   } catch (const std::exception& error) {
     log_warning(error.what());
   }

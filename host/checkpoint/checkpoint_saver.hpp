@@ -25,9 +25,10 @@ namespace tenon {
 // What became of a save, on rank 0.
 struct SaveResult {
   std::string bundle;
-  std::optional<Error> error;  // none: it is committed
-  uint64_t bytes = 0;          // of tensors, of all ranks
-  double seconds = 0;          // from begin() on
+  std::string address = {};         // of what was made; "" where nothing was
+  std::optional<Error> error = {};  // none: it is committed
+  uint64_t bytes = 0;               // of tensors, of all ranks
+  double seconds = 0;               // from begin() on
 };
 
 class CheckpointSaver {
@@ -38,6 +39,11 @@ class CheckpointSaver {
     // Called on the writing thread of rank 0 after each commit: for what is to be removed now. What
     // it throws is told as a warning.
     std::function<void(const std::string& bundle)> on_commit = {};
+    // Where the bundle is but the material for something else: makes that of the committed bundle,
+    // on the same thread, and returns its address. The bundle is removed then. What it throws is
+    // the save's failure; storage.io is tried again before.
+    std::function<std::string(const std::string& bundle, const std::atomic<bool>& give_up)> make =
+        {};
   };
 
   CheckpointSaver(std::shared_ptr<BundleStorage> storage,

@@ -26,6 +26,8 @@ using nlohmann::json;
 constexpr char kOnlyFile[] = "model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
 constexpr char kSuffix[] = ".safetensors";
+// What is handed to a file at once.
+constexpr size_t kChunk = size_t{8} << 20;
 
 uint64_t bytes_of(const WeightTensor& tensor) {
   return std::accumulate(tensor.shape.begin(),
@@ -44,13 +46,26 @@ std::string file_name(size_t i, size_t count) {
   return text;
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  DurableFile file = DurableFile::create(path);
+// A file of a NewFolder, which is removed with what is left of it.
+class FolderFile final : public BundleFile {
+ public:
+  explicit FolderFile(const std::string& path) : file_(DurableFile::create(path)) {}
+  void write(std::span<const std::byte> bytes) override { file_.write(bytes); }
+  void close() override {
+    file_.sync();
+    file_.close();
+  }
+
+ private:
+  DurableFile file_;
+};
+
+void write_text(BundleFile& file, const std::string& text) {
   file.write(std::as_bytes(std::span(text)));
-  file.sync();
+  file.close();
 }
 
-void write_tensors(const std::string& path,
+void write_tensors(BundleFile& file,
                    const std::vector<WeightTensor>& tensors,
                    const std::vector<size_t>& members,
                    const std::function<at::Tensor(size_t i)>& read) {
@@ -62,7 +77,6 @@ void write_tensors(const std::string& path,
   }
   // "pt": readers of other programs ask for which of them a file is.
   const std::string header = safetensors_header(places, {{"format", "pt"}});
-  DurableFile file = DurableFile::create(path);
   file.write(std::as_bytes(std::span(header)));
   for (const size_t i : members) {
     const at::Tensor tensor = read(i).contiguous();
@@ -70,9 +84,12 @@ void write_tensors(const std::string& path,
         tensor.sizes() != at::IntArrayRef(tensors[i].shape)) {
       throw Error("host.internal", "'" + tensors[i].name + "' is not what was announced");
     }
-    file.write({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
+    const std::span bytes(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
+    for (size_t at = 0; at < bytes.size(); at += kChunk) {
+      file.write(bytes.subspan(at, std::min(kChunk, bytes.size() - at)));
+    }
   }
-  file.sync();
+  file.close();
 }
 
 // A tensor of a file that stays open.
@@ -177,11 +194,11 @@ void NewFolder::finish() {
   sync_folder(fs::path(path_).parent_path().string());
 }
 
-WrittenWeights write_weights_folder(const std::string& path,
-                                    const std::vector<WeightTensor>& tensors,
-                                    const std::function<at::Tensor(size_t i)>& read,
-                                    const std::vector<std::pair<std::string, std::string>>& texts,
-                                    uint64_t file_bytes) {
+WrittenWeights write_weights_files(const NewFile& create,
+                                   const std::vector<WeightTensor>& tensors,
+                                   const std::function<at::Tensor(size_t i)>& read,
+                                   const std::vector<std::pair<std::string, std::string>>& texts,
+                                   uint64_t file_bytes) {
   WrittenWeights written;
   std::vector<std::vector<size_t>> files(1);
   uint64_t in_file = 0;
@@ -196,7 +213,6 @@ WrittenWeights write_weights_folder(const std::string& path,
     written.bytes += bytes;
   }
   written.num_files = files.size();
-  NewFolder folder(path);
   json map = json::object();
   for (size_t f = 0; f < files.size(); ++f) {
     // Wide elements first, so that each tensor begins at a multiple of its element's size.
@@ -204,18 +220,31 @@ WrittenWeights write_weights_folder(const std::string& path,
       return c10::elementSize(tensors[a].dtype) > c10::elementSize(tensors[b].dtype);
     });
     const std::string name = file_name(f, files.size());
-    write_tensors(folder.file(name), tensors, files[f], read);
+    write_tensors(*create(name), tensors, files[f], read);
     for (const size_t i : files[f]) {
       map[tensors[i].name] = name;
     }
   }
   if (files.size() > 1) {
     const json index = {{"metadata", {{"total_size", written.bytes}}}, {"weight_map", map}};
-    write_text(folder.file(kIndex), index.dump(2) + "\n");
+    write_text(*create(kIndex), index.dump(2) + "\n");
   }
   for (const auto& [name, text] : texts) {
-    write_text(folder.file(name), text);
+    write_text(*create(name), text);
   }
+  return written;
+}
+
+WrittenWeights write_weights_folder(const std::string& path,
+                                    const std::vector<WeightTensor>& tensors,
+                                    const std::function<at::Tensor(size_t i)>& read,
+                                    const std::vector<std::pair<std::string, std::string>>& texts,
+                                    uint64_t file_bytes) {
+  NewFolder folder(path);
+  const auto create = [&folder](const std::string& name) {
+    return std::make_unique<FolderFile>(folder.file(name));
+  };
+  const WrittenWeights written = write_weights_files(create, tensors, read, texts, file_bytes);
   folder.finish();
   return written;
 }

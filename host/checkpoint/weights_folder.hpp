@@ -8,6 +8,7 @@
 // Threads: any; a reader's sources several at once.
 #pragma once
 
+#include "host/checkpoint/bundle_storage.hpp"
 #include "host/checkpoint/safetensors.hpp"
 #include "host/tensor/tensor_source.hpp"
 
@@ -55,10 +56,20 @@ struct WrittenWeights {
   uint64_t bytes = 0;  // of the tensors
 };
 
+// Makes a file of that name, which is closed when it is written.
+using NewFile = std::function<std::unique_ptr<BundleFile>(const std::string& name)>;
+
 // Writes tensors, as `read(i)` gives them, into one file, or, where they have more than
 // `file_bytes`, into several, none of which is larger unless one tensor is. Then `texts`, by name.
 //
-// Errors   weights.exists; storage.io; checkpoint.bad_tensor; those of `read`
+// Errors   storage.io; checkpoint.bad_tensor; those of `create` and `read`
+WrittenWeights write_weights_files(const NewFile& create,
+                                   const std::vector<WeightTensor>& tensors,
+                                   const std::function<at::Tensor(size_t i)>& read,
+                                   const std::vector<std::pair<std::string, std::string>>& texts,
+                                   uint64_t file_bytes);
+
+// The same in a folder of their own.  Errors  weights.exists too
 WrittenWeights write_weights_folder(const std::string& path,
                                     const std::vector<WeightTensor>& tensors,
                                     const std::function<at::Tensor(size_t i)>& read,

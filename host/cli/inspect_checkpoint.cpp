@@ -59,6 +59,14 @@ std::string shape_text(const StoredTensor& tensor) {
   return text + "]";
 }
 
+std::string comma_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
 // What both --inspect and --diff tell: a name and a value each.
 Rows fact_rows(const CheckpointIndex& index) {
   const CheckpointFacts& facts = index.facts;
@@ -78,7 +86,9 @@ Rows fact_rows(const CheckpointIndex& index) {
                {"compute threads", std::to_string(facts.compute_threads)},
                {"machine", facts.machine},
                {"tenon", facts.tenon},
-               {"libtorch", facts.torch}};
+               {"libtorch", facts.torch},
+               {"left out", comma_list(facts.left_out.parameters)},
+               {"left out tables", comma_list(facts.left_out.tables)}};
   for (const auto& [name, value] : facts.figures) {
     rows.push_back({"figure " + name, number_text(value)});
   }

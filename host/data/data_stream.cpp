@@ -159,6 +159,12 @@ void DataStream::resume_options() {
   open({});
 }
 
+void DataStream::rewind_window() {
+  TENON_ASSERT(loader_.has_value() && !has_other_options_, "no window is open");
+  loader_.reset();
+  open({});
+}
+
 Loader& DataStream::loader() {
   TENON_ASSERT(loader_.has_value(), "no window is open");
   return *loader_;

@@ -55,6 +55,8 @@ class DataStream final : public Stateful {
   // the window once more, from its start and with the stream's own options.
   void use_options(const LoaderOptions& options);
   void resume_options();
+  // The open window from its start: what was read of it is as if it had not been.
+  void rewind_window();
 
   // Takes back a next_window() that gave true: for the position, the window has not been opened.
   // The dataset stays behind it, so that nothing but close, snapshot or an epoch may follow.

@@ -566,6 +566,9 @@ void Table::snapshot(StateTree& tree, const std::string& prefix) const {
   put("counts", counts);
   put("last_steps", last_steps);
   for (size_t f = 0; f < rows.fields().size(); ++f) {
+    if (tree.is_left_out(state_path(prefix, impl_->field_name(f)))) {
+      continue;
+    }
     auto field =
         std::make_shared<FieldSource>(rows, order, rows.fields()[f], int64_t{impl_->spec.dim});
     if (tree.copies() == StateTree::Copies::kNone) {

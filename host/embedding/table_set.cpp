@@ -758,11 +758,13 @@ int64_t TableSet::num_bytes() const {
 
 void TableSet::snapshot(StateTree& tree, const std::string& prefix) const {
   // Side by side, each into a tree of its own: ids are sorted, and rows gathered.
-  std::vector<StateTree> parts(entries_.size(), StateTree(tree.copies()));
+  std::vector<StateTree> parts(entries_.size(), tree.empty_like());
   const auto below = [&](size_t t) { return state_path(prefix, entries_[t]->table.spec().name); };
   at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t first, int64_t last) {
     for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
-      entries_[t]->table.snapshot(parts[t], below(t));
+      if (!tree.is_left_out(below(t))) {
+        entries_[t]->table.snapshot(parts[t], below(t));
+      }
     }
   });
   for (size_t t = 0; t < parts.size(); ++t) {
@@ -779,6 +781,9 @@ void TableSet::snapshot(StateTree& tree, const std::string& prefix) const {
 void TableSet::load(const StateTree& tree, const std::string& prefix) {
   for (const auto& entry : entries_) {
     const std::string below = state_path(prefix, entry->table.spec().name);
+    if (tree.is_left_out(below)) {
+      continue;
+    }
     entry->table.load(tree, below, [this](int64_t id) { return is_own(id); });
     entry->updates = tree.get_int(state_path(below, kUpdates));
   }

@@ -219,11 +219,14 @@ void ParameterStore::load(const StateTree& tree, const std::string& prefix) {
   each_part(groups_,
             prefix,
             [&tree](const std::string& name, const at::Tensor& values, const StatePart& part) {
-              tree.copy_tensor(name, values, part);
+              if (!tree.is_left_out(name)) {
+                tree.copy_tensor(name, values, part);
+              }
             });
   for (size_t b = 0; b < buffers_.size(); ++b) {
-    if (graph_.buffers[b].kind == TENON_BUFFER_STATE) {
-      tree.copy_tensor(state_path(prefix, "buffers/" + graph_.buffers[b].name), buffers_[b]);
+    const std::string name = state_path(prefix, "buffers/" + graph_.buffers[b].name);
+    if (graph_.buffers[b].kind == TENON_BUFFER_STATE && !tree.is_left_out(name)) {
+      tree.copy_tensor(name, buffers_[b]);
     }
   }
 }

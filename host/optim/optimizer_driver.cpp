@@ -247,10 +247,18 @@ void OptimizerDriver::load(const StateTree& tree, const std::string& prefix) {
   const auto name_of = [this](const Piece& piece, size_t e) -> const std::string& {
     return groups_[piece.group].entries()[e].parameter.name;
   };
+  const auto is_left_out = [&](const Piece& piece, size_t e) {
+    return tree.is_left_out(state_path(prefix, "updates/" + name_of(piece, e)));
+  };
   cut([&](const Piece& piece, size_t e) {
-    return tree.get_int(state_path(prefix, "starts/" + name_of(piece, e + 1))) != 0;
+    const bool stays = is_left_out(piece, e + 1);
+    return stays != is_left_out(piece, e) ||
+           (!stays && tree.get_int(state_path(prefix, "starts/" + name_of(piece, e + 1))) != 0);
   });
   for (Piece& piece : pieces_) {
+    if (is_left_out(piece, piece.first_entry)) {
+      continue;
+    }
     const int64_t updates =
         tree.get_int(state_path(prefix, "updates/" + name_of(piece, piece.first_entry)));
     piece.step.fill_(static_cast<float>(updates));

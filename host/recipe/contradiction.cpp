@@ -167,13 +167,16 @@ class Rules {
     const bool is_scheduled = count("every_steps") > 0 || count("every_windows") > 0 ||
                               count("every_epochs") > 0 ||
                               (minutes != nullptr && minutes->is_number());
-    if (!is_scheduled && !is_on("at_start") && !is_on("at_end") && !is_on("on_signal") &&
-        !has_hooks()) {
+    check_exports();
+    const json* const exports = find_at(root_, "/checkpoint/exports");
+    const bool has_exports = exports != nullptr && exports->is_array() && !exports->empty();
+    if (!is_scheduled && !has_exports && !is_on("at_start") && !is_on("at_end") &&
+        !is_on("on_signal") && !has_hooks()) {
       add("recipe.contradiction",
           "/checkpoint",
           "nothing in it ever saves a checkpoint",
-          "give one of every_steps, every_windows, every_epochs, every_minutes, at_start, at_end "
-          "and on_signal, or remove the section");
+          "give one of every_steps, every_windows, every_epochs, every_minutes, at_start, at_end, "
+          "on_signal and exports, or remove the section");
     }
     check_kept(count("every_steps"), count("keep_last"));
     if (string_at("/checkpoint/on_spike") == "roll_back" && !is_scheduled && !is_on("at_start") &&
@@ -271,6 +274,37 @@ class Rules {
         std::initializer_list<const char*>{
             "/eval/every_steps", "/eval/every_windows", "/eval/every_epochs"},
         [this](const char* every) { return integer_at(every).value_or(0) > 0; });
+  }
+
+  // Each is made at some time, and has a folder of its own.
+  void check_exports() {
+    const json* const exports = find_at(root_, "/checkpoint/exports");
+    if (exports == nullptr || !exports->is_array()) {
+      return;
+    }
+    std::set<std::string> formats;
+    for (std::size_t i = 0; i < exports->size(); ++i) {
+      const std::string pointer = join_pointer("/checkpoint/exports", i);
+      const auto every = [&](const char* key) {
+        return integer_at(join_pointer(pointer, key)).value_or(0) > 0;
+      };
+      const json* const at_end = find_at(root_, join_pointer(pointer, "at_end"));
+      const bool is_at_end = at_end != nullptr && at_end->is_boolean() && at_end->get<bool>();
+      if (!every("every_steps") && !every("every_windows") && !every("every_epochs") &&
+          !is_at_end) {
+        add("recipe.contradiction",
+            pointer,
+            "nothing in it ever makes an export",
+            "give one of every_steps, every_windows, every_epochs and at_end, or remove it");
+      }
+      const auto format = string_at(join_pointer(pointer, "format"));
+      if (format && !formats.insert(*format).second) {
+        add("recipe.contradiction",
+            join_pointer(pointer, "format"),
+            "\"" + *format + "\" is there twice, and has one folder",
+            "give one export of that format all the times at which it is made");
+      }
+    }
   }
 
   // Rules that keep what would be kept anyway, or what is never there, have no effect.

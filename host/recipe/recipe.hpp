@@ -247,6 +247,18 @@ struct KeepBestCheckpoints {
   std::int64_t count = 1;
 };
 
+// Parameters and rows alone as a checkpoint, or a folder as transformers keep models.
+enum class ExportFormat { kWeights, kHf };
+
+struct ExportRecipe {
+  ExportFormat format = ExportFormat::kWeights;
+  std::int64_t every_steps = 0;  // 0 is never
+  std::int64_t every_windows = 0;
+  std::int64_t every_epochs = 0;
+  bool at_end = false;
+  std::int64_t keep_last = 0;  // 0: all
+};
+
 struct CheckpointRecipe {
   std::int64_t every_steps = 0;  // 0 is never
   std::int64_t every_windows = 0;
@@ -262,6 +274,8 @@ struct CheckpointRecipe {
   std::int64_t keep_last = 0;         // 0: all
   std::int64_t keep_every_steps = 0;  // 0: none for its step
   std::optional<KeepBestCheckpoints> keep_best;
+  std::vector<std::string> exclude;  // patterns of parameters and tables
+  std::vector<ExportRecipe> exports;
   std::optional<ComponentUse> storage;  // none: the run folder
 };
 

@@ -69,6 +69,13 @@ void complete(json& root, const RecipeParts& parts) {
         checkpoint[key] = 0;
       }
     }
+    for (json& one : checkpoint["exports"]) {
+      for (const char* const key : {"every_steps", "every_windows", "every_epochs"}) {
+        if (one[key].is_null()) {
+          one[key] = 0;
+        }
+      }
+    }
   }
   for (json& load : root["load"]) {
     for (const char* const key : {"every_steps", "every_windows", "every_epochs"}) {
@@ -413,7 +420,18 @@ std::optional<CheckpointRecipe> build_checkpoint(const json& node, const Uses& u
       .keep_last = node["keep_last"].get<std::int64_t>(),
       .keep_every_steps = node["keep_every_steps"].get<std::int64_t>(),
       .keep_best = std::nullopt,
+      .exclude = node["exclude"].get<std::vector<std::string>>(),
+      .exports = {},
       .storage = std::nullopt};
+  for (const json& one : node["exports"]) {
+    checkpoint.exports.push_back(
+        {.format = one["format"] == "hf" ? ExportFormat::kHf : ExportFormat::kWeights,
+         .every_steps = one["every_steps"].get<std::int64_t>(),
+         .every_windows = one["every_windows"].get<std::int64_t>(),
+         .every_epochs = one["every_epochs"].get<std::int64_t>(),
+         .at_end = one["at_end"].get<bool>(),
+         .keep_last = one["keep_last"].get<std::int64_t>()});
+  }
   if (const json& best = node["keep_best"]; !best.is_null()) {
     checkpoint.keep_best = KeepBestCheckpoints{.metric = best["metric"].get<std::string>(),
                                                .is_max = best["mode"] == "max",

@@ -68,7 +68,9 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"/losses", kRefused, kObjective},
     {"/losses/*/weight", kWarns, kObjective},
     {"/losses/*/options", kWarns, kObjective},
-    {"/metrics", kRefused, kGathered},
+    {"/metrics",
+     kRefused,
+     "what was gathered for it is part of what is saved; warns for a new name"},
     {"/optimizer", kRefused, "what the optimizer keeps for each parameter does not fit"},
     {"/optimizer/options", kWarns, kUpdates},
     {"/optimizer/groups/*", kWarns, kUpdates},
@@ -102,7 +104,9 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"/train/kill_switch", kFree, kHorizon},
     {"/eval", kFree, kFollows},
     {"/eval/with_window", kRefused, kGathered},
-    {"/eval/keep_best", kRefused, kGathered},
+    {"/eval/keep_best",
+     kRefused,
+     "the best so far is part of what is saved; warns where it comes or goes"},
     {"/checkpoint", kFree, kFollows},
     {"/load", kFree, "a run that goes on loads nothing anew; where it is repeated, from here on"},
     {"/parallel", kFree, "how the run is shared out; results differ in their last bits"},
@@ -312,6 +316,13 @@ class Difference {
       change.change = is_paired ? kRefused : kWarns;
       change.why = is_paired ? "eval.with_window: where each set is at is part of what is saved"
                              : "figures do not compare with those before";
+    } else if (is_at_or_below(at, "/metrics") && is_other_metric(before, now, at)) {
+      change.change = kWarns;
+      change.why = now != nullptr ? "it gathers from here on" : "its figures end here";
+    } else if (at == "/eval/keep_best" && (is_none(before) || is_none(now))) {
+      change.change = kWarns;
+      change.why = is_none(before) ? "the best is looked for from here on"
+                                   : "the run ends with its last parameters";
     } else if (rule.change == kRefused && before != nullptr && now != nullptr &&
                are_places(*before) && are_places(*now)) {
       change.change = kWarns;
@@ -322,6 +333,17 @@ class Difference {
       change.why = "parameters would move between groups";
     }
   }
+
+  // A whole entry that is new or gone, or that has another one's place: what is saved goes by name.
+  static bool is_other_metric(const json* before, const json* now, const std::string& pointer) {
+    if (split_pointer(pointer)->size() != 2) {
+      return false;
+    }
+    return before == nullptr || now == nullptr ||
+           before->value("name", "") != now->value("name", "");
+  }
+
+  static bool is_none(const json* value) { return value == nullptr || value->is_null(); }
 
   static bool keeps_fp32(const json& precision) {
     return precision == "fp32" || precision == "bf16_autocast" || precision == "bf16_params";

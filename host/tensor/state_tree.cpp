@@ -118,9 +118,18 @@ void StateTree::put(std::string_view name, StateEntry&& entry) {
   if (entry.scope > kStateByRow) {
     refuse(name, "has the unknown scope " + std::to_string(entry.scope));
   }
+  if (is_left_out(name)) {
+    return;
+  }
   if (!entries_.try_emplace(std::string(name), std::move(entry)).second) {
     refuse(name, "is put twice");
   }
+}
+
+StateTree StateTree::empty_like() const {
+  StateTree tree(copies_);
+  tree.left_out_ = left_out_;
+  return tree;
 }
 
 void StateTree::put_int(std::string_view name, int64_t value, uint32_t scope) {
@@ -147,6 +156,9 @@ void StateTree::put_tensor(std::string_view name,
   if (!tensor.defined()) {
     refuse(name, "is an undefined tensor");
   }
+  if (is_left_out(name)) {  // no copy is made of it
+    return;
+  }
   put(name, {.value = copied(tensor, copy, copies_), .scope = scope});
 }
 
@@ -158,6 +170,9 @@ void StateTree::put_part(std::string_view name,
                          const at::Tensor& tensor,
                          const StatePart& part,
                          Copy copy) {
+  if (is_left_out(name)) {
+    return;
+  }
   int64_t whole = 1;
   for (const int64_t size : part.shape) {
     whole *= size;

@@ -15,11 +15,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -58,6 +60,14 @@ class StateTree {
   StateTree() = default;
   explicit StateTree(Copies copies) : copies_(copies) {}
   Copies copies() const { return copies_; }
+
+  // Names of what a state is without: it is not taken in, and whoever loads keeps what he has.
+  using NameTest = std::function<bool(std::string_view name)>;
+  void leave_out(NameTest names) { left_out_ = std::move(names); }
+  // Of an entry, or of a whole subtree.
+  bool is_left_out(std::string_view name) const { return left_out_ && left_out_(name); }
+  // An empty one that copies in the same way and is without the same.
+  StateTree empty_like() const;
 
   // Adds an entry. A tensor is kept as it is, without its autograd history; who goes on changing it
   // in place passes Copy::kYes.
@@ -133,6 +143,7 @@ class StateTree {
   const T& get(std::string_view name) const;
 
   Copies copies_ = Copies::kInPlace;
+  NameTest left_out_;
   std::map<std::string, StateEntry, std::less<>> entries_;
   std::map<std::string, uint32_t, std::less<>> versions_;
 };

@@ -70,7 +70,8 @@ void BestState::snapshot(StateTree& tree, const std::string& prefix) const {
 void BestState::load(const StateTree& tree, const std::string& prefix) {
   kept_.reset();
   tree_ = StateTree(StateTree::Copies::kOnHost);
-  if (tree.get_int(state_path(prefix, "has")) == 0) {
+  // A run that was saved may not have looked for the best yet.
+  if (!tree.has_subtree(prefix) || tree.get_int(state_path(prefix, "has")) == 0) {
     return;
   }
   for (const auto& [name, part] : parts_) {

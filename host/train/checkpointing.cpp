@@ -4,6 +4,7 @@
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/distributed/failure_report.hpp"
 #include "host/log/log.hpp"
+#include "host/train/left_out.hpp"
 #include "host/train/trainer.hpp"
 
 #include <algorithm>
@@ -129,6 +130,7 @@ Checkpointing::Checkpointing(const CheckpointRecipe& recipe,
       frozen_recipe_(std::move(frozen_recipe)),
       has_windows_(has_windows),
       keeper_(recipe, storage_),
+      left_out_(entries_of(facts_.left_out)),
       saver_(storage_, collective, place, saver_options(recipe, keeper_)) {}
 
 bool Checkpointing::is_due(RestPoint point, const RunState& state) const {
@@ -152,13 +154,85 @@ bool Checkpointing::is_clock_due() const {
 }
 
 bool Checkpointing::is_saved(const RunState& state) const {
-  return saved_ == checkpoint_name(state, has_windows_);
+  return saved_ == name_of(state);
+}
+
+std::vector<Export*> Checkpointing::exports_due(RestPoint point, const RunState& state) const {
+  std::vector<Export*> due;
+  for (const auto& one : exports_) {
+    if (one->is_due(point, state) && !one->is_begun(name_of(state))) {
+      due.push_back(one.get());
+    }
+  }
+  return due;
+}
+
+std::vector<Export*> Checkpointing::exports_missing(RestPoint point, const RunState& state) const {
+  std::vector<Export*> missing = exports_due(point, state);
+  std::erase_if(missing, [&](const Export* one) { return one->is_there(name_of(state)); });
+  return missing;
+}
+
+std::vector<Export*> Checkpointing::exports_at_end(const RunState& state,
+                                                   bool has_moved,
+                                                   bool is_changed) const {
+  std::vector<Export*> wanted;
+  for (const auto& one : exports_) {
+    const std::string name = name_of(state);
+    const auto is_made = [&] {
+      return (one->is_begun(name) && !is_changed) || (!has_moved && one->is_there(name));
+    };
+    if (one->recipe().at_end && !is_made()) {
+      wanted.push_back(one.get());
+    }
+  }
+  return wanted;
+}
+
+bool Checkpointing::is_writing() const {
+  return saver_.is_writing() ||
+         std::ranges::any_of(exports_, [](const auto& one) { return one->saver().is_writing(); });
+}
+
+void Checkpointing::conclude() {
+  saver_.conclude();
+  for (const auto& one : exports_) {
+    one->saver().conclude();
+  }
+}
+
+std::optional<Error> Checkpointing::finish(
+    const std::function<std::optional<std::chrono::duration<double>>()>& limit) {
+  std::optional<Error> failure = saver_.finish(limit());
+  for (const auto& one : exports_) {
+    const auto of_export = one->saver().finish(limit());
+    if (!failure.has_value()) {
+      failure = of_export;
+    }
+  }
+  return failure;
+}
+
+StateTree Checkpointing::tree_for(const SaveForms& forms) const {
+  StateTree tree(recipe_.staging == CheckpointStaging::kStream ? StateTree::Copies::kNone
+                                                               : StateTree::Copies::kOnHost);
+  const bool is_whole = std::ranges::any_of(forms.exports, &Export::is_whole);
+  const StateTree::NameTest left_out = is_whole ? StateTree::NameTest() : left_out_;
+  if (forms.is_full) {
+    tree.leave_out(left_out);
+  } else {
+    tree.leave_out([left_out](std::string_view name) {
+      return is_no_weight(name) || (left_out && left_out(name));
+    });
+  }
+  return tree;
 }
 
 void Checkpointing::save(RestPoint point,
                          const RunState& state,
                          std::optional<uint64_t> evaluated_step,
                          std::map<std::string, double> figures,
+                         const SaveForms& forms,
                          StateTree tree) {
   CheckpointFacts facts = facts_;
   facts.step = state.step;
@@ -171,34 +245,67 @@ void Checkpointing::save(RestPoint point,
   facts.time = utc_time_text();
   facts.evaluated_step = evaluated_step;
   facts.figures = std::move(figures);
-  saved_ = checkpoint_name(state, has_windows_);
-  saver_.begin(*saved_, std::move(tree), std::move(facts), frozen_recipe_);
-  saved_at_ = std::chrono::steady_clock::now();
-  if (recipe_.staging == CheckpointStaging::kStream) {
-    saver_.finish();
+  const std::string name = name_of(state);
+  const auto settle = [this](CheckpointSaver& saver) {
+    if (recipe_.staging == CheckpointStaging::kStream) {
+      saver.finish();
+    }
+  };
+  if (forms.is_full) {
+    saved_ = name;
+    saver_.begin(name, part_of(tree, left_out_), facts, frozen_recipe_);
+    saved_at_ = std::chrono::steady_clock::now();
+    settle(saver_);
   }
+  for (Export* const one : forms.exports) {
+    one->begin(name, tree, left_out_, facts, frozen_recipe_);
+    settle(one->saver());
+  }
+}
+
+void Checkpointing::count_failure(SaveCount& count, const Error& told) {
+  ++count.failed;
+  if (recipe_.on_failure == OnSaveFailure::kStop) {
+    failure_ = told;
+  } else {
+    log_warning(told.what());
+  }
+}
+
+std::optional<SaveCount> Checkpointing::export_count() const {
+  return exports_.empty() ? std::nullopt : std::optional(export_count_);
 }
 
 std::vector<std::string> Checkpointing::take_lines() {
   std::vector<std::string> lines;
-  for (const SaveResult& result : saver_.take_results()) {
-    const std::string address = storage_->address(result.bundle);
-    if (result.error.has_value()) {
-      ++count_.failed;
-      const Error told =
-          result.error->with_context("the checkpoint " + address + " could not be saved");
-      if (recipe_.on_failure == OnSaveFailure::kStop) {
-        failure_ = told;
-      } else {
-        log_warning(told.what());
-      }
-      continue;
-    }
-    ++count_.committed;
-    count_.last = address;
+  const auto done = [&](const char* what, const SaveResult& result, SaveCount& count) {
+    ++count.committed;
+    count.last = result.address;
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.2g s", result.seconds);
-    lines.push_back("saved " + address + " (" + size_text(result.bytes) + ", " + seconds + ")");
+    lines.push_back(std::string(what) + " " + result.address + " (" + size_text(result.bytes) +
+                    ", " + seconds + ")");
+  };
+  for (const SaveResult& result : saver_.take_results()) {
+    if (result.error.has_value()) {
+      count_failure(
+          count_,
+          result.error->with_context("the checkpoint " + storage_->address(result.bundle) +
+                                     " could not be saved"));
+    } else {
+      done("saved", result, count_);
+    }
+  }
+  for (const auto& one : exports_) {
+    for (const SaveResult& result : one->saver().take_results()) {
+      if (result.error.has_value()) {
+        count_failure(export_count_,
+                      result.error->with_context("the export " + one->address(result.bundle) +
+                                                 " could not be made"));
+      } else {
+        done("exported", result, export_count_);
+      }
+    }
   }
   return lines;
 }

@@ -41,8 +41,18 @@ void ComponentStates::snapshot(StateTree& tree, const std::string& prefix) const
 }
 
 void ComponentStates::load(const StateTree& tree, const std::string& prefix) {
+  load(tree, prefix, [](const std::string& role) { return role; });
+}
+
+void ComponentStates::load(const StateTree& tree,
+                           const std::string& prefix,
+                           const std::function<std::string(const std::string& role)>& saved_role) {
   for (const Member& member : members_) {
-    const std::string path = state_path(prefix, member.role);
+    const std::string role = saved_role(member.role);
+    if (role.empty()) {
+      continue;
+    }
+    const std::string path = state_path(prefix, role);
     if (!tree.has_subtree(path)) {
       throw Error("state.missing_entry",
                   member.proxy.identity().describe() + ": the saved state has nothing for '" +

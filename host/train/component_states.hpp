@@ -10,6 +10,7 @@
 #include "host/plugin/stateful_proxy.hpp"
 #include "host/tensor/state_tree.hpp"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,11 @@ class ComponentStates final : public Stateful {
   void snapshot(StateTree& tree, const std::string& prefix) const override;
   // Errors  PluginError; state.missing_entry where a component has a state that the tree lacks
   void load(const StateTree& tree, const std::string& prefix) override;
+  // The same where `saved_role` says which role a component had in the tree; "" for one that was
+  // not there, and keeps the state that it has.
+  void load(const StateTree& tree,
+            const std::string& prefix,
+            const std::function<std::string(const std::string& role)>& saved_role);
 
  private:
   struct Member {

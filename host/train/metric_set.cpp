@@ -251,6 +251,7 @@ void MetricSet::snapshot(StateTree& tree, const std::string& prefix) const {
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = *entries_[i];
     const std::string at = state_path(prefix, std::to_string(i));
+    tree.put_bytes(state_path(at, "name"), entry.metric.name);
     entry.recent.snapshot(tree, state_path(at, "recent"));
     for (const auto& stretch : entry.stretches) {
       stretch.state.snapshot(tree, state_path(at, stretch.period.name));
@@ -264,10 +265,33 @@ void MetricSet::snapshot(StateTree& tree, const std::string& prefix) const {
   }
 }
 
+std::optional<size_t> MetricSet::saved_place(const StateTree& tree,
+                                             const std::string& prefix,
+                                             size_t i) const {
+  for (size_t then = 0;; ++then) {
+    const std::string name = state_path(state_path(prefix, std::to_string(then)), "name");
+    if (tree.find(name) == nullptr) {
+      return std::nullopt;
+    }
+    if (tree.get_bytes(name) == entries_[i]->metric.name) {
+      return then;
+    }
+  }
+}
+
 void MetricSet::load(const StateTree& tree, const std::string& prefix) {
   for (size_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = *entries_[i];
-    const std::string at = state_path(prefix, std::to_string(i));
+    const auto place = saved_place(tree, prefix, i);
+    if (!place.has_value()) {
+      entry.recent.reset();
+      for (auto& stretch : entry.stretches) {
+        stretch.state.reset();
+      }
+      entry.series.clear();
+      continue;
+    }
+    const std::string at = state_path(prefix, std::to_string(*place));
     entry.recent.load(tree, state_path(at, "recent"));
     for (auto& stretch : entry.stretches) {
       stretch.state.load(tree, state_path(at, stretch.period.name));

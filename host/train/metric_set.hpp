@@ -14,6 +14,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,10 +79,15 @@ class MetricSet final : public Stateful {
   // waits for the device.
   Figures close_record(Collective& collective, const CallPlace& place);
 
-  // What has been gathered, between evaluations: NUMBER/recent, NUMBER/step, NUMBER/window,
-  // NUMBER/run and series.
+  // What has been gathered, between evaluations: NUMBER/name, NUMBER/recent, NUMBER/step,
+  // NUMBER/window, NUMBER/run and series. A metric that the tree does not have begins empty, and
+  // those that it alone has are forgotten.
   void snapshot(StateTree& tree, const std::string& prefix) const override;
   void load(const StateTree& tree, const std::string& prefix) override;
+  // The NUMBER of metric `i` in a tree; none where that has no metric of its name.
+  std::optional<size_t> saved_place(const StateTree& tree,
+                                    const std::string& prefix,
+                                    size_t i) const;
 
  private:
   struct Entry;

@@ -72,6 +72,7 @@ struct Outcome {
   WindowCount windows;
   std::optional<BestEvaluation> best;
   std::optional<SaveCount> saves;        // none where nothing is saved
+  std::optional<SaveCount> exports;      // none where the recipe asks for none
   std::string resumed_from;              // a checkpoint's address; "" where the run began anew
   uint64_t resumed_at = 0;               // the step it was taken after
   std::vector<std::string> loaded_from;  // what the run began with, of others; by load

@@ -167,6 +167,12 @@ SavedStates* RunCheckpoints::find(const RunFolder& folder) {
 // rank finds the same, rank 0 tells it. Errors  resume.recipe_changed; that of a plugin that is
 // too different
 void RunCheckpoints::check_changes(const CheckpointReader& reader) {
+  if (const std::string& kind = reader.index().facts.kind; kind != kFullCheckpoint) {
+    throw Error("resume.only_weights",
+                reader.address() +
+                    " has parameters alone, and no run goes on from them; name a folder of a run's "
+                    "\"checkpoints\"");
+  }
   const auto changes =
       recipe_changes({reader.recipe(), reader.index().num_ranks()},
                      {frozen_recipe(recipe_), static_cast<int64_t>(mesh_.world_size())});
@@ -206,7 +212,7 @@ const CheckpointFacts& RunCheckpoints::facts() {
   }
   CheckpointFacts& facts = facts_.emplace();
   facts.run = recipe_.name;
-  facts.kind = "full";
+  facts.kind = kFullCheckpoint;
   facts.tenon = kVersion;
   facts.torch = kTorchVersion;
   const std::string cpu = describe_cpu();

@@ -22,6 +22,17 @@ nlohmann::ordered_json number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
+nlohmann::ordered_json to_json(const std::optional<SaveCount>& count) {
+  if (!count.has_value()) {
+    return nullptr;
+  }
+  return {{"committed", count->committed},
+          {"failed", count->failed},
+          {"last",
+           count->last.empty() ? nlohmann::ordered_json(nullptr)
+                               : nlohmann::ordered_json(count->last)}};
+}
+
 }  // namespace
 
 std::string header_text(const RunReport& report) {
@@ -108,14 +119,8 @@ std::string summary_json(const RunReport& report, const Outcome& outcome) {
                        {"value", number(outcome.best->value)},
                        {"kept_bytes", outcome.best->bytes}};
   }
-  summary["checkpoints"] = nullptr;
-  if (outcome.saves.has_value()) {
-    summary["checkpoints"] = {
-        {"committed", outcome.saves->committed},
-        {"failed", outcome.saves->failed},
-        {"last",
-         outcome.saves->last.empty() ? ordered_json(nullptr) : ordered_json(outcome.saves->last)}};
-  }
+  summary["checkpoints"] = to_json(outcome.saves);
+  summary["exports"] = to_json(outcome.exports);
   summary["resumed"] = nullptr;
   if (!outcome.resumed_from.empty()) {
     summary["resumed"] = {{"from", outcome.resumed_from}, {"step", outcome.resumed_at}};

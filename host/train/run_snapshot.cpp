@@ -119,6 +119,15 @@ void Trainer::snapshot(StateTree& tree) {
   }
 }
 
+// What exports take of it.
+void Trainer::snapshot_weights(StateTree& tree) const {
+  tree.set_version("", kRunStateVersion);
+  parts_.parameters.snapshot(tree, kParameters);
+  if (parts_.tables != nullptr) {
+    parts_.tables->snapshot(tree, kTables);
+  }
+}
+
 void Trainer::load(const StateTree& tree) {
   load_own(tree);
   finish_load();
@@ -149,7 +158,8 @@ void Trainer::load_own(const StateTree& tree) {
     parts_.tables->load(tree, kTables);
   }
   if (parts_.components != nullptr) {
-    parts_.components->load(tree, kComponents);
+    parts_.components->load(
+        tree, kComponents, [&](const std::string& role) { return saved_role(tree, role); });
   }
   parts_.metric_set.load(tree, kMetrics);
   parts_.metrics.load(tree, kFigures);
@@ -194,6 +204,17 @@ void Trainer::load_position(const StateTree& tree) {
   check_horizon();
 }
 
+// Metrics go by their names: "metrics/1" may have been "metrics/0", or nothing.
+std::string Trainer::saved_role(const StateTree& tree, const std::string& role) const {
+  const std::string prefix = std::string(kMetrics) + "/";
+  if (!role.starts_with(prefix)) {
+    return role;
+  }
+  const auto place =
+      parts_.metric_set.saved_place(tree, kMetrics, std::stoul(role.substr(prefix.size())));
+  return place.has_value() ? state_path(kMetrics, std::to_string(*place)) : "";
+}
+
 void Trainer::snapshot_loop(StateTree& tree) const {
   const auto put = [&](const char* name, auto value, uint32_t scope = TENON_STATE_REPLICATED) {
     tree.put_int(state_path(kRun, name), static_cast<int64_t>(value), scope);
@@ -208,13 +229,17 @@ void Trainer::snapshot_loop(StateTree& tree) const {
   put("epoch_step", epoch_step_);
   put("steps_in_window", steps_in_window_);
   put("logged_step", logged_step_);
-  put("records_of_step", parts_.sinks.num_of_step(state_.step));  // rank 0's, which has the sinks
+  // Rank 0's, which has the sinks. What was written of an evaluation that is made up for goes.
+  put("records_of_step", parts_.sinks.num_of_step(state_.step) - num_cut_records_);
   put("logged_samples", logged_samples_);
   put("logged_tokens", logged_tokens_);
   put("has_loss_to_log", has_loss_to_log_ ? 1 : 0);
   put("has_late_skips", has_late_skips_ ? 1 : 0);
   put("evaluated", evaluated_step_.has_value() ? 1 : 0);
   put("evaluated_step", evaluated_step_.value_or(0));
+  put("due/all", due_.all ? 1 : 0);
+  put("due/next_window", due_.next_window ? 1 : 0);
+  put("due/with_window", due_.with_window ? 1 : 0);
   put("has_told_skip_list", has_told_skip_list_ ? 1 : 0);
   put("windows_skipped", outcome_.windows.skipped);
   put("windows_repeated", outcome_.windows.repeated);
@@ -273,6 +298,9 @@ void Trainer::load_loop(const StateTree& tree) {
   has_late_skips_ = get("has_late_skips") != 0;
   evaluated_step_ =
       get("evaluated") != 0 ? std::optional(get_count("evaluated_step")) : std::nullopt;
+  due_ = {.all = get("due/all") != 0,
+          .next_window = get("due/next_window") != 0,
+          .with_window = get("due/with_window") != 0};
   has_told_skip_list_ = get("has_told_skip_list") != 0;
   outcome_.windows = {.skipped = get_count("windows_skipped"),
                       .repeated = get_count("windows_repeated"),

@@ -27,8 +27,11 @@
 #include "host/tensor/staging_memory.hpp"
 #include "host/tensor/tensor_service.hpp"
 #include "host/train/best_state.hpp"
+#include "host/train/checkpoint_storage.hpp"
 #include "host/train/checkpointing.hpp"
 #include "host/train/component_factory.hpp"
+#include "host/train/exports.hpp"
+#include "host/train/left_out.hpp"
 #include "host/train/model_bank.hpp"
 #include "host/train/optimizer_groups.hpp"
 #include "host/train/plugin_waits.hpp"
@@ -49,6 +52,7 @@
 #include "host/train/table_rows.hpp"
 #include "host/train/tiled_loss.hpp"
 #include "host/train/trainer.hpp"
+#include "host/train/weight_places.hpp"
 #include "host/train/weights_import.hpp"
 
 #include <c10/core/DefaultDtype.h>
@@ -256,6 +260,7 @@ class Run {
     }
     table_plan_ = plan_tables(recipe_, graph_);
     check_table_files();
+    plan_saves();
     losses_.emplace(std::move(losses), graph_, recipe_.model.name, exec_);
     metric_set_.emplace(std::move(metrics), graph_, recipe_.model.name, exec_);
     check_figure_names();
@@ -552,6 +557,26 @@ class Run {
     }
   }
 
+  // What checkpoints are without, and what the files of exports are.
+  void plan_saves() {
+    if (!recipe_.checkpoint.has_value()) {
+      return;
+    }
+    std::vector<std::string> tables;
+    for (const PlannedTable& table : table_plan_.tables) {
+      tables.push_back(table.spec.name);
+    }
+    left_out_ = left_out_of(recipe_.checkpoint->exclude, graph_, tables);
+    for (const ExportRecipe& one : recipe_.checkpoint->exports) {
+      if (one.format == ExportFormat::kHf) {
+        layout_ = places_in_layout(model_->instance(),
+                                   graph_,
+                                   export_name(one.format),
+                                   static_cast<uint32_t>(precision_.stored));
+      }
+    }
+  }
+
   void check_fields(DataSource& source) {
     const auto& fields = *source.info().schema;
     try {
@@ -644,6 +669,31 @@ class Run {
     return goal;
   }
 
+  void add_exports(Checkpointing& checkpoints,
+                   const CheckpointRecipe& recipe,
+                   const WriterPlace& place,
+                   const std::string& run_dir) {
+    const auto storage = [&](const std::string& what) -> std::shared_ptr<BundleStorage> {
+      return make_checkpoint_storage(factory_, recipe.storage, run_dir, "exports/" + what);
+    };
+    for (const ExportRecipe& one : recipe.exports) {
+      const std::string name = export_name(one.format);
+      const bool has_layout = one.format == ExportFormat::kHf;
+      if (has_layout && is_first() && !table_plan_.tables.empty()) {
+        log_warning("exports of the format " + name +
+                    " are without rows of tables; \"weights\" have them");
+      }
+      checkpoints.add_export(std::make_unique<Export>(
+          one,
+          Export::Places{.made = storage(name),
+                         .shares = has_layout ? storage("." + name) : nullptr},
+          world_->control(),
+          place,
+          static_cast<int>(recipe.retries),
+          has_layout ? layout_ : std::nullopt));
+    }
+  }
+
   Outcome run_loop(const RunFolder& folder, Progress& progress) {
     SavedStates* const saved = checkpoints_.find(folder);
     std::optional<ModelBank> bank;
@@ -661,13 +711,16 @@ class Run {
                                  .world_size = mesh_.world_size(),
                                  .replica = mesh_.coordinate(MeshDim::kReplicate),
                                  .num_replicas = mesh_.size(MeshDim::kReplicate)};
+      CheckpointFacts facts = checkpoints_.facts();
+      facts.left_out = left_out_;
       checkpoints.emplace(saving,
                           checkpoints_.storage_at(folder.path()),
                           world_->control(),
                           place,
-                          checkpoints_.facts(),
+                          std::move(facts),
                           frozen_recipe(recipe_),
                           train_set_->source().info().has_windows);
+      add_exports(*checkpoints, saving, place, folder.path());
     }
     RankGroups rank_groups(*world_, mesh_, device_.torch, !table_plan_.tables.empty());
     ParameterLayout layout;
@@ -851,6 +904,8 @@ class Run {
   std::optional<MetricSet> metric_set_;
   std::optional<WeightsImport> weights_;  // where the run begins with some
   TablePlan table_plan_;
+  LeftOut left_out_;                    // of checkpoints
+  std::optional<WeightPlaces> layout_;  // of exports, where the recipe asks for some
   std::vector<TableUse> tables_;
   OptimizerPlan optimizer_plan_;
   std::vector<bool> unsharded_;  // by parameter

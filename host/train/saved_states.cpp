@@ -2,6 +2,7 @@
 #include "host/train/saved_states.hpp"
 
 #include "host/log/log.hpp"
+#include "host/train/left_out.hpp"
 
 #include <algorithm>
 #include <set>
@@ -64,6 +65,7 @@ const StateTree& SavedStates::next() {
     try {
       reader_.emplace(storage_, bundle);
       state_ = reader_->state(collective_.rank(), collective_.world_size(), &dropped);
+      state_.leave_out(entries_of(reader_->index().facts.left_out));
     } catch (const Error& failure) {
       if (!is_damage(failure)) {
         throw;
@@ -78,6 +80,11 @@ const StateTree& SavedStates::next() {
     }
     if (accept_ != nullptr) {
       accept_(*reader_);
+    }
+    if (const LeftOut& left_out = reader_->index().facts.left_out;
+        !left_out.is_empty() && collective_.rank() == 0) {
+      log_warning(reader_->address() + " is without " + left_out_text(left_out) +
+                  ": they stay as they are at the start of a run");
     }
     if (!dropped.empty() && collective_.rank() == 0) {
       std::set<std::string> owners;

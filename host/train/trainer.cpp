@@ -173,10 +173,10 @@ Outcome Trainer::run() {
   }
   if (parts_.checkpoints != nullptr) {
     if (failure.has_value() && is_alone()) {  // what was begun is sound
-      parts_.checkpoints->saver().finish();
-      tell_saves();
+      finish_all_saves();
     }
     outcome_.saves = parts_.checkpoints->count();
+    outcome_.exports = parts_.checkpoints->export_count();
   }
   outcome_.state = state_;
   outcome_.windows.skipped += static_cast<uint64_t>(parts_.train_data.num_skipped());
@@ -227,6 +227,10 @@ void Trainer::train() {
   if (is_loaded && parts_.bank != nullptr) {
     parts_.progress.say("the run goes on: nothing is loaded anew");
   }
+  if (!parts_.is_eval_only && !parts_.is_seed_only) {
+    make_up_exports();
+    make_up_evaluations();
+  }
   if (parts_.is_eval_only) {
     if (!is_over()) {
       evaluate();
@@ -241,7 +245,7 @@ void Trainer::train() {
     save_seed();
     return;
   }
-  if (eval_.at_start && !is_over()) {
+  if (eval_.at_start && state_.step == 0 && !is_over()) {
     evaluate();
   }
   if (parts_.train_data.source().info().has_windows) {
@@ -263,6 +267,7 @@ void Trainer::train() {
   finish_saves();
   if (outcome_.code == ExitCode::kDone) {
     restore_best();
+    export_at_end();
     if (eval_.at_end) {
       evaluate();
     }
@@ -270,6 +275,7 @@ void Trainer::train() {
   if (outcome_.code == ExitCode::kDone) {
     evaluate_test_sets();
   }
+  finish_saves();
 }
 
 void Trainer::run_epoch() {
@@ -386,13 +392,19 @@ void Trainer::run_window() {
   window_label_ = data.window_label();  // it is told after the window is closed, too
   hooks_.event().window_label = window_label_.c_str();
   outcome_.windows.last = window_label_;
-  if (!std::exchange(goes_on_with_window_, false)) {
+  const bool goes_on = std::exchange(goes_on_with_window_, false);
+  if (!goes_on) {
     reload_where_due(ReloadPoint::kWindow, state_.windows);
-    if (eval_.next_window && !is_over()) {
+  }
+  if (!goes_on || due_.next_window || due_.with_window) {
+    if (eval_.next_window && !is_over() && (!goes_on || due_.next_window)) {
       evaluate_next_window();
     }
-    if (eval_.with_window == WithWindow::kBefore && !is_over()) {
-      evaluate_with_window();
+    if (eval_.with_window == WithWindow::kBefore && (!goes_on || due_.with_window)) {
+      due_.with_window = true;
+      if (!is_over()) {
+        evaluate_with_window();
+      }
     }
     parts_.metric_set.begin_window(CallPlace{state_.step, 0, true});
     steps_in_window_ = 0;

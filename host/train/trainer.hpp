@@ -25,6 +25,7 @@
 #include "host/recipe/recipe.hpp"
 #include "host/train/best_state.hpp"
 #include "host/train/checkpointing.hpp"
+#include "host/train/component_states.hpp"
 #include "host/train/loss_set.hpp"
 #include "host/train/metric_set.hpp"
 #include "host/train/non_finite_origin.hpp"
@@ -92,7 +93,7 @@ struct TrainerParts {
   DataStream& train_data;
   std::vector<EvalSet> eval_sets;
   std::vector<EvalSet> test_sets;
-  Stateful* components = nullptr;  // null where none has a state
+  ComponentStates* components = nullptr;  // null where none has a state
   // Of a run like this one, at rest: gone on from, in place of starting anew. Null: none.
   const StateTree* start_from = nullptr;
   // The same on disks, tried one after the other.
@@ -142,6 +143,8 @@ class Trainer final : private RunView {
   // The whole state of the run (run_snapshot.hpp has the names): only where it is at rest. Nothing
   // is changed by it, but for what a device has found so far, which is waited for.
   void snapshot(StateTree& tree);
+  // Parameters and tables alone.
+  void snapshot_weights(StateTree& tree) const;
   const RunState& state() const { return state_; }
 
  private:
@@ -157,17 +160,24 @@ class Trainer final : private RunView {
   void tell_loads(const std::vector<Load>& loads);
   void finish_load();
   void snapshot_loop(StateTree& tree) const;
+  std::string saved_role(const StateTree& tree, const std::string& role) const;
   void load_loop(const StateTree& tree);
   void rest(RestPoint point);
   void rest_at_end();
   void save_where_due(RestPoint point);
   void prepare_saves();
   void save_checkpoint(RestPoint point);
+  void save_forms(RestPoint point, const SaveForms& forms);
+  void make_up_exports();
+  void make_up_evaluations();
+  void export_at_end();
   void vote_on_saves();
   void settle_save(const Decision& decision);
   void tell_saves();
   // Errors  checkpoint.failed where the recipe stops a run for it
   void finish_saves();
+  // However long they take; returns what has gone wrong, on all ranks.
+  std::optional<Error> finish_all_saves();
   std::optional<std::chrono::duration<double>> grace_left();
   [[noreturn]] void stop_for_failed_save();
   // In place of training.  Errors  checkpoint.failed
@@ -338,6 +348,13 @@ class Trainer final : private RunView {
   std::string stop_reason_;  // of the hook that wished to stop
   std::vector<std::string> loss_figures_;
   std::optional<uint64_t> evaluated_step_;
+  // Evaluations that were to be made, and that a signal has cut short.
+  struct Due {
+    bool all = false;          // of data.eval
+    bool next_window = false;  // of the open window, before its first step
+    bool with_window = false;  // of the windows beside it
+  } due_;
+  uint64_t num_cut_records_ = 0;  // of what a cut evaluation has told, all of which comes again
   bool is_best_restored_ = false;
   bool has_told_skip_list_ = false;
   // By series of evaluations, then by loss: sum and count over all ranks.

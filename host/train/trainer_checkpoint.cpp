@@ -33,9 +33,33 @@ void Trainer::save_where_due(RestPoint point) {
                                       ? checkpoints.recipe().on_signal
                                       : checkpoints.recipe().at_end);
   const bool is_due = checkpoints.is_due(point, state_) || is_asked || ends;
-  if (is_due && !checkpoints.is_saved(state_)) {
-    save_checkpoint(point);
+  save_forms(point,
+             {.is_full = is_due && !checkpoints.is_saved(state_),
+              .exports = checkpoints.exports_due(point, state_)});
+}
+
+// What a run was to export where it was saved, and did not come to.
+void Trainer::make_up_exports() {
+  if (parts_.checkpoints == nullptr || parts_.saved == nullptr) {
+    return;
   }
+  const std::string& at = parts_.saved->reader().index().facts.at;
+  for (const RestPoint point : {RestPoint::kStep, RestPoint::kWindow, RestPoint::kEpoch}) {
+    if (at == rest_name(point)) {
+      save_forms(point, {.exports = parts_.checkpoints->exports_missing(point, state_)});
+    }
+  }
+}
+
+// What the run has ended with: the parameters of the best evaluation, where those are kept.
+void Trainer::export_at_end() {
+  if (parts_.checkpoints == nullptr) {
+    return;
+  }
+  const bool is_changed = outcome_.best.has_value() && outcome_.best->step != state_.step;
+  save_forms(RestPoint::kStep,
+             {.exports = parts_.checkpoints->exports_at_end(
+                  state_, state_.step != first_step_ || first_step_ == 0, is_changed)});
 }
 
 // Once, when there has been a step: what an optimizer keeps is there then.
@@ -48,7 +72,7 @@ void Trainer::prepare_saves() {
   StateTree tree(StateTree::Copies::kNone);
   parts_.parameters.snapshot(tree, run_state::kParameters);
   parts_.optimizer.snapshot(tree, run_state::kOptimizer);
-  parts_.checkpoints->saver().prepare(tree);
+  parts_.checkpoints->prepare(tree);
 }
 
 void Trainer::load_saved() {
@@ -76,21 +100,35 @@ void Trainer::load_saved() {
 }
 
 void Trainer::save_checkpoint(RestPoint point) {
+  save_forms(point, {.is_full = true, .exports = {}});
+}
+
+// Exports take parts of the same copy of the state; they alone are no checkpoint to hooks.
+void Trainer::save_forms(RestPoint point, const SaveForms& forms) {
+  if (!forms.is_full && forms.exports.empty()) {
+    return;
+  }
   Checkpointing& checkpoints = *parts_.checkpoints;
   finish_saves();
-  fire(TENON_EVENT_BEFORE_CHECKPOINT);
-  StateTree tree(checkpoints.recipe().staging == CheckpointStaging::kStream
-                     ? StateTree::Copies::kNone
-                     : StateTree::Copies::kOnHost);
-  snapshot(tree);
+  if (forms.is_full) {
+    fire(TENON_EVENT_BEFORE_CHECKPOINT);
+  }
+  StateTree tree = checkpoints.tree_for(forms);
+  if (forms.is_full) {
+    snapshot(tree);
+  } else {
+    snapshot_weights(tree);
+  }
   std::map<std::string, double> figures = outcome_.last_metrics;
   if (const auto loss = parts_.metrics.last("loss")) {
     figures["loss"] = *loss;
   }
-  checkpoints.save(point, state_, evaluated_step_, std::move(figures), std::move(tree));
+  checkpoints.save(point, state_, evaluated_step_, std::move(figures), forms, std::move(tree));
   tell_saves();
-  fire(TENON_EVENT_AFTER_CHECKPOINT);
-  settle_wishes();
+  if (forms.is_full) {
+    fire(TENON_EVENT_AFTER_CHECKPOINT);
+    settle_wishes();
+  }
 }
 
 // Once a step, with what the ranks have agreed on: where all have written their shares, rank 0 goes
@@ -103,7 +141,7 @@ void Trainer::settle_save(const Decision& decision) {
     return;
   }
   if (!decision.has(Vote::kSaving)) {
-    parts_.checkpoints->saver().conclude();
+    parts_.checkpoints->conclude();
   }
   tell_saves();
   if (decision.has(Vote::kSaveFailed)) {
@@ -120,7 +158,7 @@ void Trainer::vote_on_saves() {
     return;
   }
   const Checkpointing& checkpoints = *parts_.checkpoints;
-  if (parts_.checkpoints->saver().is_writing()) {
+  if (checkpoints.is_writing()) {
     agreement_.vote(Vote::kSaving);
   }
   if (parts_.collective.rank() == 0 && checkpoints.is_clock_due()) {
@@ -156,11 +194,18 @@ void Trainer::finish_saves() {
   if (parts_.checkpoints == nullptr) {
     return;
   }
-  const auto failure = parts_.checkpoints->saver().finish(grace_left());
+  const auto failure = parts_.checkpoints->finish([this] { return grace_left(); });
   tell_saves();
   if (failure.has_value() && parts_.checkpoints->recipe().on_failure == OnSaveFailure::kStop) {
     stop_for_failed_save();
   }
+}
+
+std::optional<Error> Trainer::finish_all_saves() {
+  auto failure =
+      parts_.checkpoints->finish([] { return std::optional<std::chrono::duration<double>>(); });
+  tell_saves();
+  return failure;
 }
 
 void Trainer::save_seed() {
@@ -168,9 +213,7 @@ void Trainer::save_seed() {
     return;
   }
   save_checkpoint(RestPoint::kStart);
-  const auto failure = parts_.checkpoints->saver().finish();
-  tell_saves();
-  if (failure.has_value()) {
+  if (finish_all_saves().has_value()) {
     stop_for_failed_save();
   }
   end_with(ExitCode::kDone, "saved the first parameters");

@@ -23,14 +23,21 @@ Trainer::Tally::Tally(size_t num_losses)
 void Trainer::evaluate() {
   // The same parameters give the same figures: two reasons to evaluate after one step are one
   // evaluation.
-  if (parts_.eval_sets.empty() || evaluated_step_ == state_.step || is_evaluation_cut()) {
+  if (parts_.eval_sets.empty() || evaluated_step_ == state_.step) {
     return;
   }
+  due_.all = true;  // until it is whole
+  if (is_evaluation_cut()) {
+    return;
+  }
+  const uint64_t num_records = parts_.sinks.num_of_step(state_.step);
   const auto record = run_evaluation("eval/", "", [this](std::string& line) {
     return std::ranges::all_of(parts_.eval_sets,
                                [&](const EvalSet& set) { return evaluate_set(set, line); });
   });
+  num_cut_records_ = record.has_value() ? 0 : parts_.sinks.num_of_step(state_.step) - num_records;
   if (record.has_value()) {
+    due_.all = false;
     evaluated_step_ = state_.step;
     if (parts_.best != nullptr && !is_best_restored_) {
       parts_.best->consider(*record, state_.step);
@@ -52,33 +59,63 @@ void Trainer::evaluate_test_sets() {
 // they have seen it.
 void Trainer::evaluate_next_window() {
   DataStream& data = parts_.train_data;
+  due_.next_window = true;
   if (is_evaluation_cut()) {
     return;
   }
   data.use_options(for_evaluation(data.options(), eval_.batches));
-  run_evaluation("next/", data.window_label(), [&](std::string& line) {
+  const auto record = run_evaluation("next/", data.window_label(), [&](std::string& line) {
     return evaluate_open_window(data, "next/", line);
   });
   data.resume_options();
+  due_.next_window = !record.has_value();
 }
 
-// The windows that were opened beside the one that is trained on.
+// The windows that were opened beside the one that is trained on. Of those that are not evaluated
+// wholly the run that goes on makes up for the rest.
 void Trainer::evaluate_with_window() {
+  due_.with_window = true;
   if (is_evaluation_cut()) {
     return;
   }
-  run_evaluation("eval/", parts_.train_data.window_label(), [this](std::string& line) {
+  std::vector<DataStream*> whole;
+  DataStream* cut = nullptr;
+  run_evaluation("eval/", window_label_, [&](std::string& line) {
     for (const EvalSet& set : parts_.eval_sets) {
-      if (has_paired_windows(set) && !evaluate_open_window(*set.data, set.prefix, line)) {
+      if (!has_paired_windows(set) || !set.data->has_window()) {
+        continue;
+      }
+      if (!evaluate_open_window(*set.data, set.prefix, line)) {
+        cut = set.data;
         return false;
       }
+      whole.push_back(set.data);
     }
     return true;
   });
-  for (const EvalSet& set : parts_.eval_sets) {
-    if (has_paired_windows(set)) {
-      set.data->close_window();
-    }
+  for (DataStream* const data : whole) {
+    data->close_window();
+  }
+  if (cut != nullptr) {
+    cut->rewind_window();
+  }
+  due_.with_window = cut != nullptr;
+}
+
+// What a signal has cut short where the run was saved. What stands before a window's first step is
+// made up for there.
+void Trainer::make_up_evaluations() {
+  if (due_.with_window && eval_.with_window == WithWindow::kAfter) {
+    tenon_event& event = hooks_.event();
+    const tenon_event saved = event;
+    window_label_ = outcome_.windows.last;
+    event.window = static_cast<uint64_t>(parts_.train_data.opened_number());
+    event.window_label = window_label_.c_str();
+    evaluate_with_window();
+    event = saved;
+  }
+  if (due_.all) {
+    evaluate();
   }
 }
 

@@ -11,9 +11,9 @@
 #include "host/log/log.hpp"
 #include "host/model/graph.hpp"
 #include "host/plugin/model_proxy.hpp"
-#include "host/tensor/shape_text.hpp"
 #include "host/train/checkpoint_storage.hpp"
 #include "host/train/component_factory.hpp"
+#include "host/train/layout_files.hpp"
 #include "host/train/saved_states.hpp"
 #include "host/train/weight_places.hpp"
 
@@ -33,8 +33,6 @@ namespace tenon {
 namespace {
 
 namespace fs = std::filesystem;
-
-using Source = std::shared_ptr<const TensorSource>;
 
 const std::string& path_of(const WeightsExport& request) {
   return request.from.empty() ? request.run_dir : request.from;
@@ -88,56 +86,12 @@ std::optional<at::ScalarType> wanted_dtype(const std::string& name) {
   return name.empty() ? std::nullopt : std::optional(dtypes.at(name));
 }
 
-// The parameters of a checkpoint, read when they are asked for.
-class SavedWeights {
- public:
-  SavedWeights(const CheckpointReader& reader,
-               const std::vector<Weight>& weights,
-               std::optional<at::ScalarType> dtype)
-      : weights_(weights), dtype_(dtype) {
-    const StateTree tree = from_checkpoint([&] { return reader.state(0, 1, nullptr); });
-    for (const Weight& weight : weights) {
-      const StateEntry* const entry = tree.find(weight.entry);
-      const Source* const source = entry != nullptr ? std::get_if<Source>(&entry->value) : nullptr;
-      if (source == nullptr) {
-        throw Error("weights.mismatch",
-                    reader.address() + " has no parameter '" + weight.name +
-                        "', which the model of its recipe has; it was left out where it was saved");
-      }
-      if ((*source)->shape() != weight.shape) {
-        throw Error("weights.mismatch",
-                    reader.address() + " has '" + weight.name + "' as " +
-                        shape_text((*source)->shape()) + ", and the model has it as " +
-                        shape_text(weight.shape) + "; use the plugins that it was saved with");
-      }
-      sources_.push_back(*source);
-    }
-  }
-
-  at::ScalarType dtype(size_t w) const {
-    const at::ScalarType kept = sources_[w]->dtype();
-    return dtype_.has_value() && c10::isFloatingType(kept) ? *dtype_ : kept;
-  }
-  at::Tensor read(size_t w) const {
-    return from_checkpoint([&] { return sources_[w]->whole(); }).to(dtype(w));
-  }
-
-  // That of most elements.
-  at::ScalarType main_dtype() const {
-    std::map<at::ScalarType, int64_t> numels;
-    for (size_t w = 0; w < sources_.size(); ++w) {
-      numels[dtype(w)] += sources_[w]->numel();
-    }
-    const auto most =
-        std::ranges::max_element(numels, {}, [](const auto& entry) { return entry.second; });
-    return most != numels.end() ? most->first : at::kFloat;
-  }
-
- private:
-  const std::vector<Weight>& weights_;
-  std::optional<at::ScalarType> dtype_;
-  std::vector<Source> sources_;
-};
+SavedWeights saved_weights(const CheckpointReader& reader,
+                           const std::vector<Weight>& weights,
+                           const WeightsExport& request) {
+  return from_checkpoint(
+      [&] { return SavedWeights(reader, weights, wanted_dtype(request.dtype)); });
+}
 
 struct Written {
   size_t num_tensors = 0;
@@ -149,7 +103,7 @@ Written write_torch(const CheckpointReader& reader,
                     const ModelGraph& graph,
                     const WeightsExport& request) {
   const WeightPlaces places = own_places(graph);
-  const SavedWeights saved(reader, places.weights, wanted_dtype(request.dtype));
+  const SavedWeights saved = saved_weights(reader, places.weights, request);
   std::vector<TorchTensor> tensors;
   for (const PlacedTensor& tensor : places.tensors) {
     const size_t w = tensor.parts.front().weight;
@@ -157,8 +111,9 @@ Written write_torch(const CheckpointReader& reader,
         {.name = tensor.name, .dtype = saved.dtype(w), .shape = tensor.shape, .source = w});
   }
   Written written{.num_tensors = tensors.size()};
-  written.bytes =
-      write_torch_file(request.to, tensors, [&saved](size_t w) { return saved.read(w); });
+  written.bytes = write_torch_file(request.to, tensors, [&saved](size_t w) {
+    return from_checkpoint([&] { return saved.read(w); });
+  });
   return written;
 }
 
@@ -167,30 +122,18 @@ Written write_layout(const CheckpointReader& reader,
                      const ModelGraph& graph,
                      const WeightsExport& request) {
   const WeightPlaces own = own_places(graph);
-  const SavedWeights saved(reader, own.weights, wanted_dtype(request.dtype));
+  const SavedWeights saved = saved_weights(reader, own.weights, request);
   const WeightPlaces places = places_in_layout(
       model.instance(), graph, request.format, static_cast<uint32_t>(saved.main_dtype()));
-  std::vector<WeightTensor> tensors;
-  std::vector<const PlacedTensor*> placed;
-  for (const PlacedTensor& tensor : places.tensors) {
-    if (!tensor.is_alias) {
-      tensors.push_back({.name = tensor.name,
-                         .dtype = saved.dtype(tensor.parts.front().weight),
-                         .shape = tensor.shape});
-      placed.push_back(&tensor);
-    }
-  }
-  std::vector<std::pair<std::string, std::string>> texts;
-  for (const LayoutFile& file : places.files) {
-    texts.emplace_back(file.name, file.text);
-  }
+  const LayoutFiles files(places, saved);
   const WrittenWeights result = write_weights_folder(
       request.to,
-      tensors,
-      [&](size_t i) { return joined(*placed[i], [&saved](size_t w) { return saved.read(w); }); },
-      texts,
+      files.tensors(),
+      [&](size_t i) { return from_checkpoint([&] { return files.read(i); }); },
+      files.texts(),
       request.file_bytes);
-  return {.num_tensors = tensors.size(), .num_files = result.num_files, .bytes = result.bytes};
+  return {
+      .num_tensors = files.tensors().size(), .num_files = result.num_files, .bytes = result.bytes};
 }
 
 std::string export_checkpoint(const CheckpointReader& reader,

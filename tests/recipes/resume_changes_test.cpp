@@ -84,4 +84,52 @@ TEST_CASE("a run goes on with what may change, and tells what makes it another o
   CHECK_THAT(first.file("recipe.json"), contains_text("\"steps\": 6"));
 }
 
+TEST_CASE("metrics and a best evaluation may come and go where a run goes on", "[recipes]") {
+  const std::string patch =
+      R"({"train": {"steps": 4, "log_every": 4}, "checkpoint": {"every_steps": 2},
+      "data": {"eval": {"type": "windows", "options": {"samples": 9}}}, "eval": {"every_steps": 1},
+      "metrics": [{"type": "accuracy", "options": {"train": "run"}}]})";
+  const HostRun first(small_recipe(patch), {"--set", "train.exit_at_step=2"});
+  INFO(first.result().err);
+  REQUIRE(first.result().exit_code == 75);
+  const HostRun whole(small_recipe(patch));
+  REQUIRE(whole.result().exit_code == 0);
+
+  // One more in front of the old one, which goes on with what it has gathered.
+  const std::string two =
+      R"(metrics=[{"type": "accuracy", "name": "late", "options": {"train": "run"}},)"
+      R"( {"type": "accuracy", "options": {"train": "run"}}])";
+  const std::string best = R"(eval.keep_best={"metric": "eval/late", "mode": "max"})";
+  const SubprocessResult more =
+      again(first, {"--run-dir", first.run_dir().string(), "--set", two, "--set", best});
+  INFO(more.err);
+  REQUIRE(more.exit_code == 0);
+  CHECK_THAT(more.err, contains_text("warns    /metrics/0: (nothing) -> "));
+  CHECK_THAT(more.err, contains_text("it gathers from here on"));
+  CHECK_THAT(more.err, contains_text("/eval/keep_best: null -> "));
+  CHECK(first.summary()["best"]["step"].get<int>() >= 3);
+  CHECK(first.summary()["metrics"]["accuracy/run"] == whole.summary()["metrics"]["accuracy/run"]);
+  CHECK(first.summary()["metrics"].contains("late/run"));
+
+  // And without them again; the same name for something else is refused.
+  const SubprocessResult less = again(
+      first,
+      {"--run-dir", first.run_dir().string(), "--set", "train.steps=6", "--set", "metrics=[]"});
+  INFO(less.err);
+  CHECK(less.exit_code == 0);
+  CHECK_THAT(less.err, contains_text("its figures end here"));
+  CHECK_THAT(less.err, contains_text("the run ends with its last parameters"));
+  const SubprocessResult other =
+      again(whole,
+            {"--run-dir",
+             whole.run_dir().string(),
+             "--set",
+             "train.steps=6",
+             "--set",
+             R"(metrics=[{"type": "accuracy", "options": {"train": "window"}}])"});
+  INFO(other.err);
+  CHECK(other.exit_code == 3);
+  CHECK_THAT(other.err, contains_text("refused  /metrics/0/options"));
+}
+
 }  // namespace tenon

@@ -234,6 +234,17 @@ TEST_CASE("a section of checkpoints saves some", "[recipe]") {
   }
 }
 
+TEST_CASE("each export is made at some time, and has a folder of its own", "[recipe]") {
+  CHECK(report({"checkpoint={\"at_end\": false, \"on_signal\": false}",
+                "checkpoint.exports=[{\"format\": \"weights\", \"every_steps\": 2}]"}) ==
+        "no error");
+  CHECK_THAT(report({"checkpoint.exports=[{\"format\": \"weights\"}]"}),
+             contains_text("--set #1: /checkpoint/exports/0: nothing in it ever makes an export"));
+  CHECK_THAT(report({"checkpoint.exports=[{\"format\": \"hf\", \"at_end\": true}, "
+                     "{\"format\": \"hf\", \"every_steps\": 2}]"}),
+             contains_text("--set #1: /checkpoint/exports/1/format: \"hf\" is there twice"));
+}
+
 TEST_CASE("checkpoints that are kept for their step are saved by steps", "[recipe]") {
   CHECK_THAT(report({"checkpoint.keep_every_steps=100"}),
              contains_text("/checkpoint/keep_every_steps: keeps checkpoints by their step, but "

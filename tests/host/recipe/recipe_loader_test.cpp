@@ -305,7 +305,7 @@ TEST_CASE("all errors of a recipe are reported at once, in the order of reading"
   "loss": {"type": "mse"},
   "optimizer": {"type": "adamw", "options": {"lr": -1, "betas": [0.9]}},
   "train": {"stpes": 3},
-  "checkpoint": {"every_steps": 5, "exports": [{"format": "hf"}]}
+  "checkpoint": {"every_steps": 5, "exports": [{"format": "gguf", "at_end": true}]}
 })",
                   {"hooks.0.type=early_stop", "hooks[0].options.patience=0"}) ==
         R"(recipe.json:2: /model/type: unknown type of model [recipe.unknown_type]
@@ -330,9 +330,9 @@ recipe.json:8: /optimizer/options/lr: out of range [recipe.out_of_range]
 recipe.json:9: /train/stpes: unknown key [recipe.unknown_key]
     expected one of: clip_grad_norm, clip_grad_value, epochs, exit_after_steps, exit_at_step, global_batch_size, gradient_accumulation, kill_switch, log_every, loss_tile, minutes, non_finite, ... (21 in all)
     found: "stpes"; did you mean "steps"?
-recipe.json:10: /checkpoint/exports: this release does not have exports beside checkpoints yet [recipe.not_available]
-    found: [{"format":"hf"}]
-    remove the key; nothing that is asked for is silently ignored
+recipe.json:10: /checkpoint/exports/0/format: not an allowed value [recipe.bad_value]
+    expected one of: "weights", "hf"
+    found: "gguf"
 --set #2: /hooks/0/options/patience: out of range [recipe.out_of_range]
     expected integer of at least 1
     found: 0
@@ -366,7 +366,10 @@ TEST_CASE("checkpoints are asked for by a section, and have defaults then", "[re
       "every_epochs": null, "every_minutes": 1.5, "at_start": true, "at_end": false,
       "on_signal": false, "grace_seconds": 2.5, "staging": "stream", "retries": 0,
       "on_failure": "stop", "keep_last": 1, "keep_every_steps": 10,
-      "keep_best": {"metric": "eval/loss", "mode": "max", "count": 4}, "exports": [],
+      "keep_best": {"metric": "eval/loss", "mode": "max", "count": 4}, "exclude": ["embed.*", "users"],
+      "exports": [{"format": "hf", "every_steps": null, "at_end": true},
+                  {"format": "weights", "every_steps": 7, "every_windows": 2, "every_epochs": 1,
+                   "keep_last": 0}],
       "storage": {"type": "s3", "options": {"uri": "s3://runs"}}})"});
   REQUIRE(full.checkpoint);
   const CheckpointRecipe& asked = *full.checkpoint;
@@ -387,6 +390,18 @@ TEST_CASE("checkpoints are asked for by a section, and have defaults then", "[re
   CHECK(asked.keep_best->metric == "eval/loss");
   CHECK(asked.keep_best->is_max);
   CHECK(asked.keep_best->count == 4);
+  CHECK(asked.exclude == std::vector<std::string>{"embed.*", "users"});
+  REQUIRE(asked.exports.size() == 2);
+  CHECK(asked.exports[0].format == ExportFormat::kHf);
+  CHECK(asked.exports[0].every_steps == 0);
+  CHECK(asked.exports[0].at_end);
+  CHECK(asked.exports[0].keep_last == 3);
+  CHECK(asked.exports[1].format == ExportFormat::kWeights);
+  CHECK(asked.exports[1].every_steps == 7);
+  CHECK(asked.exports[1].every_windows == 2);
+  CHECK(asked.exports[1].every_epochs == 1);
+  CHECK_FALSE(asked.exports[1].at_end);
+  CHECK(asked.exports[1].keep_last == 0);
   REQUIRE(asked.storage);
   CHECK(asked.storage->kind == "storage");
   CHECK(asked.storage->plugin_id == "org.tenon.s3");
@@ -407,8 +422,6 @@ TEST_CASE("a storage of checkpoints is a component like any other", "[recipe]") 
 
 TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
   for (const auto& [set, what] : std::vector<std::pair<std::string, std::string>>{
-           {"checkpoint.exclude=[\"x\"]", "/checkpoint/exclude: this release does not have"},
-           {"checkpoint.exports=[{}]", "/checkpoint/exports: this release does not have exports"},
            {"checkpoint={\"every_steps\": 1, \"on_spike\": \"roll_back\"}",
             "/checkpoint/on_spike: this release does not have \"roll_back\" yet"},
            {"parallel.tensor=2", "/parallel/tensor: this release does not have tensor parallelism"},
