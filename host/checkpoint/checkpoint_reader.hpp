@@ -26,6 +26,7 @@ class CheckpointReader {
   const CheckpointIndex& index() const { return index_; }
   // As it was frozen.
   const std::string& recipe() const { return recipe_; }
+  const std::string& bundle() const { return bundle_; }
   std::string address() const { return storage_->address(bundle_); }
 
   // The state as one of `world_size` ranks needs it. Its tensors read from this checkpoint as long

@@ -25,6 +25,7 @@ enum class Vote : size_t {
   kInterrupted,  // a signal or the kill switch asks for an early end
   kTimeIsUp,     // the horizon in minutes is reached by this rank's clock
   kCheckpoint,   // the state is saved where the run is at rest next
+  kRollBack,     // a hook has seen that the run went wrong: it goes back at the end of a step
   kSaving,       // this rank's share of a checkpoint is still being written
   kSaveFailed,   // a checkpoint could not be saved, and the run is to stop for it
   kMoreData,     // in an evaluation: this rank has another batch
@@ -49,6 +50,8 @@ class Agreement {
   void vote(Vote vote) { pending_.set(vote); }
   // The votes of this rank that have not travelled yet.
   const Decision& pending() const { return pending_; }
+  // These votes are not made after all.
+  void forget() { pending_ = Decision(); }
 
   // Takes all votes so far on their way, and with them numbers to be added up over ranks: once a
   // step, before its first forward. Each rank gives as many numbers.

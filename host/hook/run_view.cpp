@@ -36,8 +36,9 @@ tenon_status* get_scalar(tenon_run* run, const char* name, const tenon_tensor** 
   return guard(nullptr, [&] {
     const at::Tensor* scalar = view_of(run, name, out_ref).scalar(name);
     if (scalar == nullptr || !scalar->defined()) {
-      throw Error("hook.no_metric",
-                  std::string("there is no scalar called '") + name + "' at this event");
+      throw StatusError(TENON_NOT_FOUND,
+                        "hook.no_metric",
+                        std::string("there is no scalar called '") + name + "' at this event");
     }
     *out_ref = borrow(*scalar);
   });
@@ -122,6 +123,11 @@ tenon_status* get_lr_group_option(tenon_run* run, size_t i, const char* pointer,
   });
 }
 
+tenon_status* roll_back(tenon_run* run, uint64_t first_bad_step, const char* reason) {
+  return guard(nullptr,
+               [&] { view_of(run).roll_back(first_bad_step, reason != nullptr ? reason : ""); });
+}
+
 }  // namespace
 
 const tenon_run_api* run_api() {
@@ -137,7 +143,8 @@ const tenon_run_api* run_api() {
                                     &run_dir,
                                     &get_num_lr_groups,
                                     &get_lr_group,
-                                    &get_lr_group_option};
+                                    &get_lr_group_option,
+                                    &roll_back};
   return &api;
 }
 

@@ -49,6 +49,8 @@ class RunView {
   virtual LrGroupView lr_group(size_t i) = 0;
   // Nothing where there is no number at this JSON pointer.
   virtual std::optional<double> lr_group_option(size_t i, const std::string& pointer) const = 0;
+  // Errors  hook.bad_wish where the run cannot go back, or not to before this step
+  virtual void roll_back(uint64_t first_bad_step, const std::string& reason) = 0;
 };
 
 // The table that hooks are given; its functions take `as_abi(view)`.

@@ -69,6 +69,7 @@ class Rules {
                         "lr",
                         "next",
                         "non_finite_steps",
+                        "roll_backs",
                         "samples_per_second",
                         "step_seconds",
                         "test",
@@ -179,8 +180,14 @@ class Rules {
           "on_signal and exports, or remove the section");
     }
     check_kept(count("every_steps"), count("keep_last"));
-    if (string_at("/checkpoint/on_spike") == "roll_back" && !is_scheduled && !is_on("at_start") &&
-        !has_hooks()) {
+    const bool goes_back = string_at("/checkpoint/on_spike") == "roll_back";
+    if (goes_back && !has_hooks() && string_at("/train/non_finite/policy") == "ignore") {
+      add("recipe.contradiction",
+          "/checkpoint/on_spike",
+          "goes back where an update is not finite, which /train/non_finite/policy ignores",
+          "give the policy \"skip\" or \"stop\", or a hook that sees spikes, such as spike_guard");
+    }
+    if (goes_back && !is_scheduled && !is_on("at_start") && !has_hooks()) {
       add("recipe.contradiction",
           "/checkpoint/on_spike",
           "goes back to a checkpoint, but none is saved before the end",

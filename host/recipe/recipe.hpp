@@ -240,6 +240,9 @@ enum class CheckpointStaging { kCopy, kStream };
 // What becomes of a run whose checkpoint cannot be written.
 enum class OnSaveFailure { kContinue, kStop };
 
+// What becomes of a run that went wrong.
+enum class OnSpike { kGoOn, kRollBack };
+
 // Which checkpoints are kept for what an evaluation gave.
 struct KeepBestCheckpoints {
   std::string metric;
@@ -274,6 +277,8 @@ struct CheckpointRecipe {
   std::int64_t keep_last = 0;         // 0: all
   std::int64_t keep_every_steps = 0;  // 0: none for its step
   std::optional<KeepBestCheckpoints> keep_best;
+  OnSpike on_spike = OnSpike::kGoOn;
+  std::int64_t max_roll_backs = 0;
   std::vector<std::string> exclude;  // patterns of parameters and tables
   std::vector<ExportRecipe> exports;
   std::optional<ComponentUse> storage;  // none: the run folder

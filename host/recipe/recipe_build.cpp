@@ -420,6 +420,8 @@ std::optional<CheckpointRecipe> build_checkpoint(const json& node, const Uses& u
       .keep_last = node["keep_last"].get<std::int64_t>(),
       .keep_every_steps = node["keep_every_steps"].get<std::int64_t>(),
       .keep_best = std::nullopt,
+      .on_spike = node["on_spike"] == "roll_back" ? OnSpike::kRollBack : OnSpike::kGoOn,
+      .max_roll_backs = node["max_roll_backs"].get<std::int64_t>(),
       .exclude = node["exclude"].get<std::vector<std::string>>(),
       .exports = {},
       .storage = std::nullopt};

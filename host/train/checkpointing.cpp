@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 namespace tenon {
@@ -90,10 +91,11 @@ KeptCheckpoint CheckpointKeeper::look_at(const std::string& bundle) const {
   return result;
 }
 
-void CheckpointKeeper::tidy(const std::string& bundle) {
+// In the order of their commits, without those that cannot be read.
+std::vector<KeptCheckpoint> CheckpointKeeper::look_at_all() {
   const std::vector<std::string> names = storage_->list();
   std::erase_if(known_, [&](const auto& entry) {
-    return entry.first == bundle || std::ranges::find(names, entry.first) == names.end();
+    return std::ranges::find(names, entry.first) == names.end();
   });
   std::vector<KeptCheckpoint> kept;
   for (const std::string& name : names) {
@@ -109,10 +111,56 @@ void CheckpointKeeper::tidy(const std::string& bundle) {
       kept.push_back(*known->second);
     }
   }
+  return kept;
+}
+
+void CheckpointKeeper::tidy(const std::string& bundle) {
+  known_.erase(bundle);
+  std::vector<KeptCheckpoint> kept = look_at_all();
+  {
+    const std::lock_guard lock(mutex_);
+    KeptCheckpoint* good = nullptr;
+    for (KeptCheckpoint& one : kept) {
+      one.is_pinned = pinned_.contains(one.name);
+      if (pinned_before_.has_value() && static_cast<uint64_t>(one.step) < *pinned_before_) {
+        good = &one;
+      }
+    }
+    if (good != nullptr) {
+      good->is_pinned = true;
+    }
+  }
   for (const std::string& name : checkpoints_to_remove(kept, rule_)) {
     storage_->remove(name);
     known_.erase(name);
   }
+}
+
+void CheckpointKeeper::pin(const std::string& bundle) {
+  const std::lock_guard lock(mutex_);
+  pinned_.insert(bundle);
+}
+
+void CheckpointKeeper::pin_before(std::optional<uint64_t> step) {
+  const std::lock_guard lock(mutex_);
+  pinned_before_ = step;
+}
+
+// Steps fall from one commit to the next where the run has gone back in between.
+std::vector<std::string> CheckpointKeeper::taken_before(uint64_t step) {
+  const std::vector<KeptCheckpoint> kept = look_at_all();
+  std::vector<std::string> names;
+  auto earliest = std::numeric_limits<int64_t>::max();
+  for (size_t i = kept.size(); i-- > 0;) {
+    if (kept[i].step > earliest) {
+      continue;
+    }
+    earliest = kept[i].step;
+    if (static_cast<uint64_t>(kept[i].step) < step) {
+      names.push_back(kept[i].name);
+    }
+  }
+  return names;
 }
 
 // ---- when, and what ----
@@ -155,6 +203,13 @@ bool Checkpointing::is_clock_due() const {
 
 bool Checkpointing::is_saved(const RunState& state) const {
   return saved_ == name_of(state);
+}
+
+void Checkpointing::forget_saved(const RunState& state) {
+  saved_.reset();
+  for (const auto& one : exports_) {
+    one->take_for_begun(name_of(state));
+  }
 }
 
 std::vector<Export*> Checkpointing::exports_due(RestPoint point, const RunState& state) const {

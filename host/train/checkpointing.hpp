@@ -19,7 +19,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,20 +36,35 @@ const char* rest_name(RestPoint point);
 // "step-00000500_tokens-64000_epoch-1_window-3"; tokens and windows where there are any.
 std::string checkpoint_name(const RunState& state, bool has_windows);
 
-// Removes checkpoints that the recipe does not keep, after each commit.
+// Removes checkpoints that the recipe does not keep, after each commit; and knows which ones a run
+// that went wrong may go back to.
 class CheckpointKeeper {
  public:
   CheckpointKeeper(const CheckpointRecipe& recipe, std::shared_ptr<BundleStorage> storage);
   // `bundle` was committed. Those that cannot be read are neither counted nor removed.
   void tidy(const std::string& bundle);
 
+  // This one stays for good.  Threads  any
+  void pin(const std::string& bundle);
+  // The newest one that was taken before this step stays, until another step is given, or none.
+  // Threads  any
+  void pin_before(std::optional<uint64_t> step);
+
+  // Those of the run as it is that were taken before this step, the newest first: not those of
+  // steps that it has gone back from. Where nothing is being saved.
+  std::vector<std::string> taken_before(uint64_t step);
+
  private:
   KeptCheckpoint look_at(const std::string& bundle) const;
+  std::vector<KeptCheckpoint> look_at_all();
 
   RetentionRule rule_;
   std::string metric_;  // of keep_best
   std::shared_ptr<BundleStorage> storage_;
   std::map<std::string, std::optional<KeptCheckpoint>> known_;
+  std::mutex mutex_;  // over what follows
+  std::set<std::string> pinned_;
+  std::optional<uint64_t> pinned_before_;
 };
 
 // In which forms a state is saved at once.
@@ -70,6 +87,8 @@ class Checkpointing {
   void add_export(std::unique_ptr<Export> one) { exports_.push_back(std::move(one)); }
 
   const CheckpointRecipe& recipe() const { return recipe_; }
+  CheckpointKeeper& keeper() { return keeper_; }
+  const std::shared_ptr<BundleStorage>& storage() const { return storage_; }
 
   // Memory for copies of such a state; see CheckpointSaver.
   void prepare(const StateTree& tree) { saver_.prepare(part_of(tree, left_out_)); }
@@ -87,6 +106,9 @@ class Checkpointing {
   bool is_clock_due() const;
   // True where this very state was saved last: it is not saved twice.
   bool is_saved(const RunState& state) const;
+  // The run has gone back to this state: it is to be saved, and was exported when it was there
+  // first.
+  void forget_saved(const RunState& state);
 
   // Exports that are due by their schedules and not made yet, after this very state.
   std::vector<Export*> exports_due(RestPoint point, const RunState& state) const;

@@ -60,6 +60,8 @@ class Export {
   bool is_due(RestPoint point, const RunState& state) const;
   // This run has begun to make one of that name.
   bool is_begun(const std::string& name) const { return begun_ == name; }
+  // The one of that name is as good as made, and any other is yet to come.
+  void take_for_begun(const std::string& name) { begun_ = name; }
   // Every rank: one of that name is there, whoever has made it.
   bool is_there(const std::string& name) const;
 

@@ -53,6 +53,14 @@ struct BestEvaluation {
   int64_t bytes = 0;  // what it took to keep them
 };
 
+// A run that went wrong has gone back to an earlier checkpoint.
+struct RollBack {
+  uint64_t step = 0;   // the last one that was made
+  uint64_t to = 0;     // the one that the checkpoint was taken after
+  std::string bundle;  // the checkpoint's name
+  std::string why;
+};
+
 // What came of the saves of a run.
 struct SaveCount {
   uint64_t committed = 0;
@@ -75,6 +83,7 @@ struct Outcome {
   std::optional<SaveCount> exports;      // none where the recipe asks for none
   std::string resumed_from;              // a checkpoint's address; "" where the run began anew
   uint64_t resumed_at = 0;               // the step it was taken after
+  std::vector<RollBack> roll_backs;      // of all parts of the run, oldest first
   std::vector<std::string> loaded_from;  // what the run began with, of others; by load
   uint64_t num_reloads = 0;              // what was loaded again
   std::string parameters_hash;           // "" where there were none

@@ -129,6 +129,11 @@ std::string summary_json(const RunReport& report, const Outcome& outcome) {
   if (!outcome.loaded_from.empty() || outcome.num_reloads > 0) {
     summary["loaded"] = {{"from", outcome.loaded_from}, {"reloads", outcome.num_reloads}};
   }
+  summary["roll_backs"] = ordered_json::array();
+  for (const RollBack& back : outcome.roll_backs) {
+    summary["roll_backs"].push_back(
+        {{"step", back.step}, {"to", back.to}, {"checkpoint", back.bundle}, {"why", back.why}});
+  }
   summary["parameters"] = report.num_parameters;
   summary["parameters_hash"] = outcome.parameters_hash.empty()
                                    ? ordered_json(nullptr)

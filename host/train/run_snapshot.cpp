@@ -19,6 +19,7 @@ using namespace run_state;
 constexpr std::pair<Vote, const char*> kWishes[] = {{Vote::kSkipUpdate, "skip_update"},
                                                     {Vote::kEvaluate, "evaluate"},
                                                     {Vote::kCheckpoint, "checkpoint"},
+                                                    {Vote::kRollBack, "roll_back"},
                                                     {Vote::kStop, "stop"}};
 
 std::string eval_data(size_t i) {
@@ -146,24 +147,7 @@ void Trainer::load_own(const StateTree& tree) {
                     ", this host knows " + std::to_string(kRunStateVersion) +
                     "; go on with the release that saved it");
   }
-  if (parts_.best != nullptr) {
-    parts_.best->load(tree, kBest);
-  }
-  parts_.parameters.load(tree, kParameters);
-  parts_.optimizer.load(tree, kOptimizer);
-  if (parts_.loss_scale != nullptr) {
-    parts_.loss_scale->load(tree, kLossScale);
-  }
-  if (parts_.tables != nullptr) {
-    parts_.tables->load(tree, kTables);
-  }
-  if (parts_.components != nullptr) {
-    parts_.components->load(
-        tree, kComponents, [&](const std::string& role) { return saved_role(tree, role); });
-  }
-  parts_.metric_set.load(tree, kMetrics);
-  parts_.metrics.load(tree, kFigures);
-  guard_.load(tree, kGuard);
+  load_learned(tree, [&](const std::string& role) { return saved_role(tree, role); });
   load_loop(tree);
   load_data(tree);
   hooks_.event().step = state_.step;
@@ -215,6 +199,28 @@ std::string Trainer::saved_role(const StateTree& tree, const std::string& role) 
   return place.has_value() ? state_path(kMetrics, std::to_string(*place)) : "";
 }
 
+// All but the loop, and where it is in its data.
+void Trainer::load_learned(const StateTree& tree,
+                           const std::function<std::string(const std::string& role)>& role_in) {
+  if (parts_.best != nullptr) {
+    parts_.best->load(tree, kBest);
+  }
+  parts_.parameters.load(tree, kParameters);
+  parts_.optimizer.load(tree, kOptimizer);
+  if (parts_.loss_scale != nullptr) {
+    parts_.loss_scale->load(tree, kLossScale);
+  }
+  if (parts_.tables != nullptr) {
+    parts_.tables->load(tree, kTables);
+  }
+  if (parts_.components != nullptr) {
+    parts_.components->load(tree, kComponents, role_in);
+  }
+  parts_.metric_set.load(tree, kMetrics);
+  parts_.metrics.load(tree, kFigures);
+  guard_.load(tree, kGuard);
+}
+
 void Trainer::snapshot_loop(StateTree& tree) const {
   const auto put = [&](const char* name, auto value, uint32_t scope = TENON_STATE_REPLICATED) {
     tree.put_int(state_path(kRun, name), static_cast<int64_t>(value), scope);
@@ -253,6 +259,7 @@ void Trainer::snapshot_loop(StateTree& tree) const {
         TENON_STATE_PER_RANK);
   }
   tree.put_bytes(state_path(kRun, "stop_reason"), stop_reason_, TENON_STATE_PER_RANK);
+  snapshot_roll_backs(tree);
   if (scaler_skips_.defined()) {
     tree.put_tensor(state_path(kRun, "scaler_skips"), scaler_skips_, StateTree::Copy::kYes);
   }
@@ -306,6 +313,7 @@ void Trainer::load_loop(const StateTree& tree) {
                       .repeated = get_count("windows_repeated"),
                       .empty = get_count("windows_empty"),
                       .last = tree.get_bytes(state_path(kRun, "last_window"))};
+  loaded_wishes_ = {};
   outcome_.last_metrics = figures_of(tree.get_bytes(state_path(kRun, "last_figures")));
   hook_lr_factor_ = tree.get_double(state_path(kRun, "hook_lr_factor"));
   for (const auto& [vote, name] : kWishes) {
@@ -317,9 +325,9 @@ void Trainer::load_loop(const StateTree& tree) {
   if (has("stop_reason")) {
     stop_reason_ = tree.get_bytes(state_path(kRun, "stop_reason"));
   }
-  if (has("scaler_skips")) {
-    scaler_skips_ = tree.get_tensor(state_path(kRun, "scaler_skips"));
-  }
+  load_roll_backs(tree);
+  scaler_skips_ =
+      has("scaler_skips") ? tree.get_tensor(state_path(kRun, "scaler_skips")) : at::Tensor();
   series_.clear();
   for (size_t number = 0;; ++number) {
     const std::string at = state_path(kRun, "series/" + std::to_string(number));

@@ -5,7 +5,8 @@
 // follows from the recipe and the step: orders of samples, schedules, random numbers.
 //
 //   run/         the loop: step, updates, epochs, windows, samples, tokens, seconds; where it is in
-//                a window; figures and wishes that have not been told yet; the factor on rates
+//                a window; figures and wishes that have not been told yet; the factor on rates;
+//                where it has gone back
 //   parameters/  values/NAME and buffers/NAME (ParameterStore)
 //   optimizer/   slots/SLOT/NAME, updates/NAME, starts/NAME (OptimizerDriver)
 //   loss_scale/  under fp16 (LossScale)

@@ -537,9 +537,15 @@ bool Trainer::run_step() {
   are_gradients_final_ = false;
   parts_.metrics.set("lr", parts_.optimizer.lr(factor));
   act_on(decision);
+  hear_spikes(decision);
   check_tokens();
   check_clock(decision);
+  const bool was_over = is_over();
   check_horizon();
+  const bool ends_at_horizon = is_over() && !was_over && outcome_.code == ExitCode::kDone;
+  if (is_over() || decision.has(Vote::kOutOfData)) {
+    settle_guard();  // nothing later would hear of it in time to go back
+  }
   // The last record of a window has its figures, whole.
   const bool ends_window = parts_.train_data.window().has_value() &&
                            (decision.has(Vote::kOutOfData) || is_window_full());
@@ -558,17 +564,20 @@ bool Trainer::run_step() {
   if (!is_applied_ || std::exchange(has_late_skips_, false)) {
     fire(TENON_EVENT_UPDATE_SKIPPED);
   }
-  if (guard_.failure().has_value()) {
-    throw Error(*guard_.failure());
-  }
   microbatches_ = nullptr;
-  const bool is_due = eval_.every_steps > 0 &&
-                      state_.step % static_cast<uint64_t>(eval_.every_steps) == 0 &&
-                      !parts_.eval_sets.empty();
-  if (is_due || decision.has(Vote::kEvaluate)) {
-    evaluate();
+  pin_good_one();
+  if (spike_.has_value() || guard_.failure().has_value()) {
+    is_over_ = is_over_ && !ends_at_horizon;  // it comes there again
+    go_back();
+  } else {
+    const bool is_due = eval_.every_steps > 0 &&
+                        state_.step % static_cast<uint64_t>(eval_.every_steps) == 0 &&
+                        !parts_.eval_sets.empty();
+    if (is_due || decision.has(Vote::kEvaluate)) {
+      evaluate();
+    }
+    settle_save(decision);
   }
-  settle_save(decision);
   rest(RestPoint::kStep);
   return !decision.has(Vote::kOutOfData);
 }
@@ -1156,6 +1165,9 @@ void Trainer::settle_wishes() {
   if (decision.has(Vote::kSkipUpdate)) {
     agreement_.vote(Vote::kSkipUpdate);  // meant for the next step
   }
+  if (decision.has(Vote::kRollBack)) {
+    agreement_.vote(Vote::kRollBack);  // acts at the end of a step, whoever is asked before
+  }
   act_on(decision);
   if (decision.has(Vote::kCheckpoint)) {
     is_checkpoint_asked_ = true;
@@ -1377,6 +1389,9 @@ void Trainer::log_step() {
   if (progress.non_finite_steps > 0) {
     parts_.metrics.set("non_finite_steps", static_cast<double>(progress.non_finite_steps));
   }
+  if (!outcome_.roll_backs.empty()) {
+    parts_.metrics.set("roll_backs", static_cast<double>(outcome_.roll_backs.size()));
+  }
   record_mix();
   record_tables();
   MetricRecord record = parts_.metrics.close(state_.step);
@@ -1532,11 +1547,13 @@ double Trainer::seconds_so_far() const {
 // ---- what hooks see ----
 
 void Trainer::wish(uint32_t wishes, const std::string& reason) {
-  constexpr uint32_t kGranted =
-      TENON_WISH_SKIP_UPDATE | TENON_WISH_EVALUATE | TENON_WISH_STOP | TENON_WISH_CHECKPOINT;
+  constexpr uint32_t kGranted = TENON_WISH_SKIP_UPDATE | TENON_WISH_EVALUATE | TENON_WISH_STOP |
+                                TENON_WISH_CHECKPOINT | TENON_WISH_ROLL_BACK;
   if ((wishes & ~kGranted) != 0) {
-    throw Error("hook.bad_wish",
-                "this release cannot roll back: it can skip an update, evaluate, save and stop");
+    throw Error(
+        "hook.bad_wish",
+        "a wish that this release does not know: it can skip an update, evaluate, save, stop "
+        "and go back");
   }
   if ((wishes & TENON_WISH_CHECKPOINT) != 0 && parts_.checkpoints == nullptr) {
     throw Error("hook.bad_wish",
@@ -1558,6 +1575,9 @@ void Trainer::wish(uint32_t wishes, const std::string& reason) {
   if ((wishes & TENON_WISH_STOP) != 0) {
     agreement_.vote(Vote::kStop);
     stop_reason_ = reason;
+  }
+  if ((wishes & TENON_WISH_ROLL_BACK) != 0) {
+    roll_back(state_.step, reason);
   }
 }
 

@@ -151,6 +151,7 @@ class Trainer final : private RunView {
   struct Microbatch;
   void load(const StateTree& tree);
   void load_saved();
+  void load_sound(SavedStates& saved, const std::function<void(const StateTree& tree)>& take);
   void load_own(const StateTree& tree);
   void load_data(const StateTree& tree);
   void load_position(const StateTree& tree);
@@ -158,6 +159,8 @@ class Trainer final : private RunView {
   void reload_where_due(ReloadPoint point, uint64_t count);
   LoadTargets load_targets();
   void tell_loads(const std::vector<Load>& loads);
+  void load_learned(const StateTree& tree,
+                    const std::function<std::string(const std::string& role)>& role_in);
   void finish_load();
   void snapshot_loop(StateTree& tree) const;
   std::string saved_role(const StateTree& tree, const std::string& role) const;
@@ -182,6 +185,19 @@ class Trainer final : private RunView {
   [[noreturn]] void stop_for_failed_save();
   // In place of training.  Errors  checkpoint.failed
   void save_seed();
+
+  // Going back (trainer_roll_back.cpp).
+  struct Spike {
+    uint64_t first_bad_step = 0;
+    std::string why;
+  };
+  void hear_spikes(const Decision& decision);
+  // Errors  train.non_finite, train.spike where it cannot
+  void go_back();
+  void load_back(const StateTree& tree, const StateTree& now);
+  void pin_good_one();
+  void snapshot_roll_backs(StateTree& tree) const;
+  void load_roll_backs(const StateTree& tree);
 
   // The loop, outermost first.
   void train();
@@ -315,6 +331,7 @@ class Trainer final : private RunView {
   size_t num_lr_groups() const override;
   LrGroupView lr_group(size_t i) override;
   std::optional<double> lr_group_option(size_t i, const std::string& pointer) const override;
+  void roll_back(uint64_t first_bad_step, const std::string& reason) override;
 
   TrainerParts parts_;
   const TrainRecipe& train_;
@@ -345,7 +362,9 @@ class Trainer final : private RunView {
   bool is_cut_by_signal_ = false;  // what has ended the run, or the kill switch
   bool is_over_ = false;
   Outcome outcome_;
-  std::string stop_reason_;  // of the hook that wished to stop
+  std::string stop_reason_;         // of the hook that wished to stop
+  std::optional<Spike> own_spike_;  // that hooks of this rank have seen
+  std::optional<Spike> spike_;      // the same of all ranks: the run goes back with this step
   std::vector<std::string> loss_figures_;
   std::optional<uint64_t> evaluated_step_;
   // Evaluations that were to be made, and that a signal has cut short.

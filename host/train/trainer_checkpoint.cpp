@@ -75,12 +75,14 @@ void Trainer::prepare_saves() {
   parts_.checkpoints->prepare(tree);
 }
 
-void Trainer::load_saved() {
+// The first one that is sound on all ranks.
+void Trainer::load_sound(SavedStates& saved,
+                         const std::function<void(const StateTree& tree)>& take) {
   for (;;) {
-    const StateTree& tree = parts_.saved->next();
+    const StateTree& tree = saved.next();
     std::optional<Error> damage;
     try {
-      load_own(tree);
+      take(tree);
     } catch (const Error& error) {
       if (!is_damage(error)) {
         throw;
@@ -88,10 +90,14 @@ void Trainer::load_saved() {
       damage = error;
     }
     if (!any_rank(damage.has_value())) {
-      break;
+      return;
     }
-    parts_.saved->reject(damage);
+    saved.reject(damage);
   }
+}
+
+void Trainer::load_saved() {
+  load_sound(*parts_.saved, [this](const StateTree& tree) { load_own(tree); });
   finish_load();
   outcome_.resumed_from = parts_.saved->reader().address();
   outcome_.resumed_at = state_.step;

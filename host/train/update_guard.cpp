@@ -98,6 +98,13 @@ bool UpdateGuard::is_settling_due() const {
   return count_.in_a_row > 0 || pending_.size() >= kMaxPending;
 }
 
+std::optional<uint64_t> UpdateGuard::row_begin() const {
+  if (is_lenient() || count_.in_a_row == 0) {
+    return std::nullopt;
+  }
+  return count_.last_step + 1 - count_.in_a_row;
+}
+
 void UpdateGuard::snapshot(StateTree& tree, const std::string& prefix) const {
   TENON_ASSERT(pending_.empty(), "settle() comes first");
   tree.set_version(prefix, kStateVersion);
@@ -120,6 +127,8 @@ void UpdateGuard::load(const StateTree& tree, const std::string& prefix) {
             .longest_row = get("longest_row"),
             .last_step = get("last_step"),
             .last_origin = tree.get_bytes(state_path(prefix, "last_origin"))};
+  failure_.reset();
+  pending_.clear();
 }
 
 }  // namespace tenon

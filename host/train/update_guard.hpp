@@ -48,6 +48,9 @@ class UpdateGuard final : public Stateful {
   void load(const StateTree& tree, const std::string& prefix) override;
 
   const NonFiniteCount& count() const { return count_; }
+  // The first of the steps up to the last one that is known whose updates were not finite, and left
+  // out; none where the last one was finite, or nothing is left out.
+  std::optional<uint64_t> row_begin() const;
   // What ends the run, once something does.
   const std::optional<Error>& failure() const { return failure_; }
 

@@ -68,6 +68,7 @@ class NoRun final : public RunView {
   std::optional<double> lr_group_option(size_t, const std::string&) const override {
     return std::nullopt;
   }
+  void roll_back(uint64_t, const std::string&) override {}
 
  private:
   std::string nowhere_;

@@ -2,6 +2,7 @@
 #include "tests/plugins/fake_run.hpp"
 
 #include "host/error/status.hpp"
+#include "host/tensor/handle.hpp"
 
 #include <utility>
 
@@ -11,6 +12,20 @@ FakeRun::FakeRun(std::string run_dir) : run_dir_(std::move(run_dir)), api_{} {
   api_.struct_size = sizeof api_;
   api_.wish = [](tenon_run* run, uint32_t wishes, const char* reason) -> tenon_status* {
     of(run).wishes.push_back({wishes, reason});
+    return nullptr;
+  };
+  api_.roll_back =
+      [](tenon_run* run, uint64_t first_bad_step, const char* reason) -> tenon_status* {
+    of(run).wishes.push_back({TENON_WISH_ROLL_BACK, reason, first_bad_step});
+    return nullptr;
+  };
+  api_.get_scalar =
+      [](tenon_run* run, const char* name, const tenon_tensor** out) -> tenon_status* {
+    const auto found = of(run).scalars.find(name);
+    if (found == of(run).scalars.end()) {
+      return make_status(nullptr, TENON_NOT_FOUND, "hook.no_metric", name);
+    }
+    *out = borrow(found->second);
     return nullptr;
   };
   api_.get_metric = [](tenon_run* run, const char* name, double* out) -> tenon_status* {

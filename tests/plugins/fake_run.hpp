@@ -8,6 +8,8 @@
 
 #include "host/plugin/hook_proxy.hpp"
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -18,6 +20,7 @@ namespace tenon {
 struct MadeWish {
   uint32_t wishes = 0;
   std::string reason;
+  uint64_t first_bad_step = 0;  // of what was asked for by roll_back
 };
 
 class FakeRun {
@@ -34,6 +37,7 @@ class FakeRun {
 
   // Served by get_metric, and what add_metric adds.
   std::map<std::string, double> metrics;
+  std::map<std::string, at::Tensor> scalars;  // served by get_scalar
   std::vector<LrGroup> lr_groups;
   // What hooks asked for, in order.
   std::vector<MadeWish> wishes;

@@ -19,7 +19,8 @@ enum {
   TENON_EVENT_BEFORE_INIT = 0,
   TENON_EVENT_AFTER_INIT = 1,
   TENON_EVENT_START = 2,
-  TENON_EVENT_AFTER_LOAD = 3, /* only where something was loaded */
+  TENON_EVENT_AFTER_LOAD =
+      3, /* only where something was loaded; again wherever the run goes back */
   TENON_EVENT_WINDOW_MODE = 4,
   TENON_EVENT_BEFORE_EPOCH = 5,
   TENON_EVENT_BEFORE_WINDOW = 6,
@@ -62,13 +63,16 @@ enum {
 };
 
 /* Wishes. Those of any rank count for all. Made before the first before_forward of a step they act
- * at its end; later ones act a step later; between steps, at once. */
+ * at its end; later ones act a step later; between steps, at once, but for ROLL_BACK, which acts at
+ * the end of the next step. */
 enum {
   TENON_WISH_SKIP_UPDATE = 1u << 0, /* this step's update is not applied */
   TENON_WISH_EVALUATE = 1u << 1,
   TENON_WISH_CHECKPOINT = 1u << 2,
   TENON_WISH_STOP = 1u << 3, /* the run ends in order, as done (exit 0) */
-  TENON_WISH_ROLL_BACK = 1u << 4
+  TENON_WISH_ROLL_BACK =
+      1u << 4 /* the run goes back to the newest checkpoint that was taken before this step, and
+                 leaves out the data since. The recipe must allow it (checkpoint.on_spike) */
 };
 
 typedef struct tenon_hook_info {
@@ -122,7 +126,9 @@ typedef struct tenon_run_api {
    * Errors TENON_NOT_FOUND if there is none yet. */
   tenon_status* (*get_metric)(tenon_run* run, const char* name, double* out);
   /* A scalar of the step under way that may still be on the device: "loss" (mean so far, over what
-   * this rank has seen), "grad_norm", "applied" (1 or 0), which all ranks share.  Borrowed. */
+   * this rank has seen), "grad_norm", "applied" (1 or 0), which all ranks share.  Borrowed.
+   * Errors TENON_NOT_FOUND if there is none: before the first loss of a step, or where this rank
+   * had no sample in it */
   tenon_status* (*get_scalar)(tenon_run* run, const char* name, const tenon_tensor** out_ref);
   /* Adds a figure to the next record: of several ranks that do, the first one's. */
   tenon_status* (*add_metric)(tenon_run* run, const char* name, double value);
@@ -141,11 +147,16 @@ typedef struct tenon_run_api {
   /* A number of the options that the group's optimizer was created with: "/weight_decay",
    * "/betas/0". Errors TENON_NOT_FOUND if there is no number at this JSON pointer. */
   tenon_status* (*get_lr_group_option)(tenon_run* run, size_t i, const char* pointer, double* out);
+  /* Wishes for TENON_WISH_ROLL_BACK, to before a step that is over, at which the run went wrong as
+   * it seems now. An early host of 0.1 has it not: TENON_HAS.  Errors TENON_INVALID for a step that
+   * is still to come, and where the recipe does not allow it */
+  tenon_status* (*roll_back)(tenon_run* run, uint64_t first_bad_step, const char* reason);
 } tenon_run_api;
-TENON_SEAL(tenon_run_api, get_lr_group_option);
+TENON_SEAL(tenon_run_api, roll_back);
 TENON_SLOT(tenon_run_api, wish, 0);
 TENON_SLOT(tenon_run_api, run_dir, 8);
 TENON_SLOT(tenon_run_api, get_lr_group_option, 11);
+TENON_SLOT(tenon_run_api, roll_back, 12);
 
 typedef struct tenon_event {
   size_t struct_size;
@@ -157,7 +168,8 @@ typedef struct tenon_event {
       window; /* of the epoch, from 0, skipped ones not counted; 0 at events outside of windows */
   uint64_t microbatch; /* from 0: of the step, or of the evaluation; 0 at events that have none */
   const char* window_label; /* "" where there are no windows */
-  const char* message;      /* on_error: the error; end: the outcome; before_ and after_evaluate: ""
+  const char* message;      /* on_error: the error; end: the outcome; after_load: why the run has
+                               gone back, "" where it goes on; before_ and after_evaluate: ""
                                where data.eval is evaluated on, else what all names of its figures
                                begin with, "next/" or "test/"; "" at all others */
   tenon_run* run;

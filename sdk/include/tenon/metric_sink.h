@@ -30,10 +30,11 @@ typedef struct tenon_metric_sink {
   tenon_status* (*write)(void* self, const tenon_metric_record* record);
   /* Everything written so far reaches the file system. Threads [step]  Since 0.1 */
   tenon_status* (*flush)(void* self);
-  /* The run goes on from what was saved at `step`, and writes what came after that again. Of the
-   * records that are where this sink writes, drops those of later steps, and of `step` itself all
-   * but the first `records_of_step`. May be null: nothing is dropped. An error ends the run.
-   * Threads [main], at most once, after open and before write  Since 0.1 */
+  /* The run goes on from what was saved at `step`, or back to it, and writes what came after that
+   * again. Of the records that are where this sink writes, drops those of later steps, and of
+   * `step` itself all but the first `records_of_step`. May be null: nothing is dropped. An error
+   * ends the run.
+   * Threads [step], after open, between two writes  Since 0.1 */
   tenon_status* (*resume)(void* self, uint64_t step, uint64_t records_of_step);
 } tenon_metric_sink;
 TENON_SEAL(tenon_metric_sink, resume);

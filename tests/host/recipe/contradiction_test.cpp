@@ -284,6 +284,11 @@ TEST_CASE("who goes back to a checkpoint has saved one", "[recipe]") {
   CHECK_THAT(report({"checkpoint.on_spike=roll_back"}), contains_text(text));
   CHECK_THAT(report({"checkpoint.on_spike=roll_back", "checkpoint.every_minutes=5"}),
              !contains_text(text));
+  const std::string back = "checkpoint={\"every_steps\": 5, \"on_spike\": \"roll_back\"}";
+  CHECK(report({back}) == "no error");
+  CHECK_THAT(report({back, "train.non_finite.policy=ignore"}),
+             contains_text("/checkpoint/on_spike: goes back where an update is not finite, which "
+                           "/train/non_finite/policy ignores [recipe.contradiction]"));
 }
 
 }  // namespace tenon

@@ -422,8 +422,6 @@ TEST_CASE("a storage of checkpoints is a component like any other", "[recipe]") 
 
 TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
   for (const auto& [set, what] : std::vector<std::pair<std::string, std::string>>{
-           {"checkpoint={\"every_steps\": 1, \"on_spike\": \"roll_back\"}",
-            "/checkpoint/on_spike: this release does not have \"roll_back\" yet"},
            {"parallel.tensor=2", "/parallel/tensor: this release does not have tensor parallelism"},
            {"parallel.context=2", "/parallel/context: this release does not have context"},
            {"parallel.pipeline=2", "/parallel/pipeline: this release does not have pipeline"},

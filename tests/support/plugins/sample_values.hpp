@@ -23,6 +23,13 @@ class SampleFields {
     sample_id_ = info.field("sample_id", {"B"}, TENON_I64, -1, TENON_FIELD_HOST_ONLY);
   }
 
+  // x of these samples is multiplied by `factor`.
+  void spoil(int64_t first, int64_t last, double factor) {
+    spoilt_first_ = first;
+    spoilt_last_ = last;
+    spoilt_by_ = factor;
+  }
+
   // x[d] = sin(0.1 (id + 1) (d + 1)), y = mean of x, label = id mod classes.
   void write(const std::vector<int64_t>& ids,
              tenon::BatchWriter& writer,
@@ -35,8 +42,10 @@ class SampleFields {
     for (const int64_t id : ids) {
       double sum = 0.0;
       for (int64_t d = 0; d < dim_; ++d) {
-        const double value =
-            std::sin(0.1 * static_cast<double>(id + 1) * static_cast<double>(d + 1));
+        double value = std::sin(0.1 * static_cast<double>(id + 1) * static_cast<double>(d + 1));
+        if (id >= spoilt_first_ && id <= spoilt_last_) {
+          value *= spoilt_by_;
+        }
         *x++ = static_cast<float>(value);
         sum += value;
       }
@@ -50,6 +59,9 @@ class SampleFields {
  private:
   int64_t dim_;
   int64_t num_classes_;
+  int64_t spoilt_first_ = 0;
+  int64_t spoilt_last_ = -1;
+  double spoilt_by_ = 1;
   uint32_t x_ = 0;
   uint32_t y_ = 0;
   uint32_t labels_ = 0;

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <unistd.h>
@@ -45,6 +46,9 @@ struct WindowsOptions {
   std::optional<int64_t> late_on_rank;
   int64_t wait_ms = 1;
   int64_t terminate_when_asked = 0;
+  int64_t spoilt_first = 0;
+  int64_t spoilt_last = -1;
+  std::optional<double> spoilt_by;
 };
 
 class Windows : public tenon::MapDataset {
@@ -70,10 +74,16 @@ class Windows : public tenon::MapDataset {
     binder.field("terminate_when_asked", &Options::terminate_when_asked)
         .min(0)
         .doc("sends its process SIGTERM when it is asked in vain so often; 0: never");
+    binder.field("spoilt_first", &Options::spoilt_first).doc("the first sample_id that is spoilt");
+    binder.field("spoilt_last", &Options::spoilt_last).doc("the last one; none before the first");
+    binder.field("spoilt_by", &Options::spoilt_by).doc("what x is multiplied by; NaN if absent");
   }
 
   Windows(const Options& options, const tenon::CreateContext& context)
       : options_(options), fields_(options.dim, options.num_classes) {
+    fields_.spoil(options.spoilt_first,
+                  options.spoilt_last,
+                  options.spoilt_by.value_or(std::numeric_limits<double>::quiet_NaN()));
     if (options.shorter_on_rank && is_chosen_rank(options.shorter_on_rank, context)) {
       --(options_.windows.empty() ? options_.samples : options_.windows.back().size);
     }

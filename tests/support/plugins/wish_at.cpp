@@ -55,6 +55,7 @@ struct WishOptions {
 struct WishAtOptions {
   std::vector<WishOptions> wishes;
   std::optional<int64_t> rank;
+  int64_t times = 0;
 };
 
 class WishAt : public tenon::Hook {
@@ -68,11 +69,13 @@ class WishAt : public tenon::Hook {
         .required()
         .doc("what to ask for, and when");
     binder.field("rank", &Options::rank).doc("the rank that does; all if absent");
+    binder.field("times", &Options::times).min(0).doc("how many wishes at most; 0: all");
   }
 
   WishAt(const Options& options, const tenon::CreateContext& context)
       : wishes_(is_chosen_rank(options.rank, context) ? options.wishes
-                                                      : std::vector<WishOptions>()) {}
+                                                      : std::vector<WishOptions>()),
+        times_(options.times) {}
 
   void describe(tenon_hook_info& info) override {
     for (const WishOptions& wish : wishes_) {
@@ -82,7 +85,9 @@ class WishAt : public tenon::Hook {
 
   void on_event(const tenon::Event& event) override {
     for (const WishOptions& wish : wishes_) {
-      if (event.id() == tenon::event_of(wish.event) && event.step() == wish.step) {
+      const bool is_asked = times_ == 0 || num_wishes_ < times_;
+      if (is_asked && event.id() == tenon::event_of(wish.event) && event.step() == wish.step) {
+        ++num_wishes_;
         event.wish(static_cast<uint32_t>(wish.wish),
                    tenon::concat("wish_at: ", wish.event, " of step ", wish.step));
       }
@@ -91,6 +96,8 @@ class WishAt : public tenon::Hook {
 
  private:
   std::vector<WishOptions> wishes_;
+  int64_t times_;
+  int64_t num_wishes_ = 0;
 };
 
 }  // namespace

@@ -102,12 +102,22 @@ class Event {
   uint64_t window() const { return event_->window; }
   uint64_t microbatch() const { return event_->microbatch; }
   std::string window_label() const { return event_->window_label; }
-  /* The error at on_error, the outcome at end, else "". */
+  /* The error at on_error, the outcome at end, ...: see tenon_event. */
   std::string message() const { return event_->message; }
 
   /* Asks for TENON_WISH_*; the reason goes into the log. */
   void wish(uint32_t wishes, const std::string& reason) const {
     host_->check(api().wish(run(), wishes, reason.c_str()));
+  }
+  /* Asks for a checkpoint of before `first_bad_step`, and for other data. */
+  void roll_back(uint64_t first_bad_step, const std::string& reason) const {
+    if (!TENON_HAS(tenon_run_api, event_->api, roll_back)) {
+      TENON_FAIL(TENON_UNSUPPORTED,
+                 "service_missing",
+                 "this hook asks to go back to an earlier checkpoint, which the host does not do; "
+                 "use a newer host");
+    }
+    host_->check(api().roll_back(run(), first_bad_step, reason.c_str()));
   }
   /* The last recorded value of a figure ("eval/loss"), if there is one yet. */
   std::optional<double> find_metric(const std::string& name) const {
@@ -121,6 +131,12 @@ class Event {
     const tenon_tensor* out = nullptr;
     host_->check(api().get_scalar(run(), name.c_str(), &out));
     return {*host_, out};
+  }
+  /* The same, absent where there is none: a rank that had no sample in a step has seen no loss. */
+  TensorRef find_scalar(const std::string& name) const {
+    const tenon_tensor* out = nullptr;
+    return found(api().get_scalar(run(), name.c_str(), &out)) ? TensorRef(*host_, out)
+                                                              : TensorRef();
   }
   void add_metric(const std::string& name, double value) const {
     host_->check(api().add_metric(run(), name.c_str(), value));

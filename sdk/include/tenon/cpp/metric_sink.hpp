@@ -47,8 +47,8 @@ class MetricSink : public Component {
   virtual void write(const MetricRecord& record) = 0;
   /* All that was written reaches the file system.  Threads [step] */
   virtual void flush() = 0;
-  /* The run goes on from what was saved at `step`: drops the records of later steps, and of `step`
-   * itself all but the first `records_of_step`. Threads [main], at most once, after open */
+  /* The run goes on from what was saved at `step`, or back to it: drops the records of later steps,
+   * and of `step` itself all but the first `records_of_step`.  Threads [step], after open */
   virtual void resume(uint64_t step, uint64_t records_of_step) {
     (void)step;
     (void)records_of_step;
