@@ -24,9 +24,9 @@ class StepProfile {
   StepProfile(const StepProfile&) = delete;
   StepProfile& operator=(const StepProfile&) = delete;
 
-  // Before the first event of a step.
+  // Before the first event of a step, which may be one that comes again.
   void begin_step(uint64_t step) {
-    if (step == steps_.first) {
+    if (step == steps_.first && !is_on_) {
       start();
     }
   }

@@ -106,8 +106,7 @@ void Trainer::go_back() {
   Spike spike = spike_.value_or(Spike{kNoStep, ""});
   std::optional<Error> error = guard_.failure();
   if (error.has_value()) {
-    const uint64_t begin = guard_.row_begin().value_or(state_.step);
-    spike = {std::min(spike.first_bad_step, begin),
+    spike = {std::min(spike.first_bad_step, *guard_.row_begin()),
              "the update of step " + std::to_string(guard_.count().last_step) +
                  " is not finite: " + guard_.count().last_origin};
   } else {

@@ -40,6 +40,7 @@ void UpdateGuard::record(uint64_t step, bool is_finite, const Origin& origin) {
     return;
   }
   if (const auto reason = reason_to_end(step)) {
+    failed_since_ = step + 1 - count_.in_a_row;
     failure_.emplace("train.non_finite",
                      what + ": " + count_.last_origin + "; " + *reason +
                          "; mend what is named, or lower the rate");
@@ -99,6 +100,9 @@ bool UpdateGuard::is_settling_due() const {
 }
 
 std::optional<uint64_t> UpdateGuard::row_begin() const {
+  if (failure_.has_value()) {
+    return failed_since_;
+  }
   if (is_lenient() || count_.in_a_row == 0) {
     return std::nullopt;
   }

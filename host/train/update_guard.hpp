@@ -49,7 +49,8 @@ class UpdateGuard final : public Stateful {
 
   const NonFiniteCount& count() const { return count_; }
   // The first of the steps up to the last one that is known whose updates were not finite, and left
-  // out; none where the last one was finite, or nothing is left out.
+  // out; none where the last one was finite, or nothing is left out. Once something ends the run,
+  // the first step of the row that does.
   std::optional<uint64_t> row_begin() const;
   // What ends the run, once something does.
   const std::optional<Error>& failure() const { return failure_; }
@@ -66,6 +67,7 @@ class UpdateGuard final : public Stateful {
   NonFiniteRecipe recipe_;
   NonFiniteCount count_;
   std::optional<Error> failure_;
+  uint64_t failed_since_ = 0;
   std::vector<Pending> pending_;
 };
 

@@ -188,6 +188,46 @@ TEST_CASE("each batch is uploaded once, and the next one ahead of its step", "[r
   CHECK(text == "6 uploads, 0 waits");
 }
 
+TEST_CASE("a run on a GPU goes back, however late it hears of what went wrong",
+          "[recipes][device]") {
+  // Step 8 is not finite. The run hears of it when it saves, or when it is about to end.
+  const std::string patch = R"({
+    "train": {"log_every": 50, "global_batch_size": 4, "non_finite": {"policy": "stop"}},
+    "data": {"shuffle": false, "train": {"options": {"samples": 80}}},
+    "optimizer": {"type": "adamw", "options": {"lr": 0.02}},
+    "checkpoint": {"on_spike": "roll_back"}})";
+  struct Case {
+    const char* patch;
+    int heard_at;
+  };
+  for (const Case& one :
+       {Case{R"({"train": {"steps": 12}, "checkpoint": {"every_steps": 3}})", 10},
+        Case{R"({"train": {"steps": 9}, "checkpoint": {"every_steps": 6}})", 9}}) {
+    INFO(one.patch);
+    nlohmann::json recipe = nlohmann::json::parse(small_recipe(patch));
+    recipe.merge_patch(nlohmann::json::parse(one.patch));
+    nlohmann::json oracle = recipe;
+    auto& options = recipe["data"]["train"]["options"];
+    options["spoilt_first"] = 28;
+    options["spoilt_last"] = 31;
+    oracle["data"]["train"]["options"]["windows"] = {
+        {{"size", 24}}, {{"size", 4 * (one.heard_at - 6)}, {"skip", true}}, {{"size", 40}}};
+    const HostRun back = run_on_fake(recipe.dump());
+    INFO(back.result().out << back.result().err);
+    REQUIRE(back.result().exit_code == 0);
+    const nlohmann::json summary = back.summary();
+    REQUIRE(summary["roll_backs"].size() == 1);
+    CHECK(summary["roll_backs"][0]["step"] == one.heard_at);
+    CHECK(summary["roll_backs"][0]["to"] == 6);
+    const HostRun never(oracle.dump());
+    REQUIRE(never.result().exit_code == 0);
+    for (const char* const key : {"parameters_hash", "steps", "updates", "samples"}) {
+      INFO(key);
+      CHECK(summary[key] == never.summary()[key]);
+    }
+  }
+}
+
 TEST_CASE("a GPU without memory ends the run with what held how much", "[recipes][device]") {
   const HostRun run = run_on_fake(small_recipe(R"({"train": {"steps": 9}})"),
                                   {"--device", "cuda"},

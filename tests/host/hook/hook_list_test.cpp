@@ -35,6 +35,10 @@ class NoRun final : public RunView {
   std::optional<double> lr_group_option(size_t, const std::string& pointer) const override {
     return pointer == "/momentum" ? std::optional(0.75) : std::nullopt;
   }
+  void roll_back(uint64_t first_bad_step, const std::string&) override {
+    first_bad = first_bad_step;
+  }
+  uint64_t first_bad = 0;
 
   std::string dir = "somewhere";
   std::string group = "group0";
@@ -133,6 +137,8 @@ TEST_CASE("the run's services refuse null and unknown things with a status", "[h
   double value = 0;
   CHECK(api->get_metric(as_abi(run), "known", &value) == nullptr);
   CHECK(value == 2.5);
+  CHECK(api->roll_back(as_abi(run), 7, "because") == nullptr);
+  CHECK(run.first_bad == 7);
   for (tenon_status* status : {api->get_metric(as_abi(run), "unknown", &value),
                                api->get_metric(as_abi(run), nullptr, &value),
                                api->get_metric(nullptr, "known", &value),

@@ -63,6 +63,28 @@ TEST_CASE("`stop` ends at the first, `ignore` never, and asks for the origin onc
   CHECK_FALSE(ignore.failure().has_value());
 }
 
+TEST_CASE("it knows where a row of left out updates began", "[train]") {
+  UpdateGuard guard({NonFinitePolicy::kSkip, 3});
+  CHECK_FALSE(guard.row_begin().has_value());
+  record(guard, 1, 12, true);
+  record(guard, 13, 14, false);
+  CHECK(guard.row_begin() == 13);
+  StateTree tree;
+  guard.snapshot(tree, "guard");
+  record(guard, 15, 15, true);
+  CHECK_FALSE(guard.row_begin().has_value());
+  record(guard, 16, 18, false);
+  record(guard, 19, 19, true);  // a device tells late
+  REQUIRE(guard.failure().has_value());
+  CHECK(guard.row_begin() == 16);
+  guard.load(tree, "guard");  // the run has gone back
+  CHECK_FALSE(guard.failure().has_value());
+  CHECK(guard.row_begin() == 13);
+  UpdateGuard ignore({NonFinitePolicy::kIgnore, 1});
+  record(ignore, 1, 3, false);
+  CHECK_FALSE(ignore.row_begin().has_value());
+}
+
 TEST_CASE("what a device says later counts for the steps that it is of", "[train]") {
   UpdateGuard guard({NonFinitePolicy::kSkip, 3});
   const auto found = [](float value) { return at::scalar_tensor(value, at::kFloat); };
