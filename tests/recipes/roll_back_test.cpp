@@ -325,7 +325,7 @@ TEST_CASE("a run goes back as often as it may, and then ends", "[recipes]") {
 
 TEST_CASE("a good checkpoint that turns out to be damaged is passed over", "[recipes]") {
   const Runs runs;
-  json recipe = windows_recipe();
+  json recipe = windows_recipe(R"({"checkpoint": {"staging": "stream", "keep_last": 0}})");
   recipe["hooks"] =
       json::array({{{"type", "resize_file"},
                     {"options",

@@ -185,7 +185,7 @@ TEST_CASE("a hook sees groups of parameters with their rates and options", "[hoo
 TEST_CASE("the run's services have grown at their end", "[hook]") {
   CHECK(offsetof(tenon_run_api, get_num_lr_groups) ==
         offsetof(tenon_run_api, run_dir) + sizeof(void*));
-  CHECK(run_api()->struct_size == offsetof(tenon_run_api, run_dir) + 4 * sizeof(void*));
+  CHECK(run_api()->struct_size == offsetof(tenon_run_api, run_dir) + 5 * sizeof(void*));
 }
 
 TEST_CASE("every event has a name of its own", "[hook]") {
