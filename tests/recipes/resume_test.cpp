@@ -451,7 +451,7 @@ TEST_CASE("a damaged checkpoint is named, and passed over for the one before it"
          const std::string text(fs::file_size(newest / kShard), '?');
          std::ofstream(newest / kShard, std::ios::trunc) << text;
        },
-       kShard + " is damaged: its header"},
+       kShard + " is damaged: "},  // its header, or what is read of it first
       {"a foreign folder",
        [&](const fs::path& newest, const fs::path&) {
          const std::string record = file_text(newest / "COMMITTED");
