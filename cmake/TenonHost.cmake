@@ -80,9 +80,9 @@ set(TENON_TEST_ENVIRONMENT "")
 if(TENON_SANITIZE)
   # Containers that libtorch fills are not annotated by it, so their overflow checks would be wrong.
   # A request for more memory than there is is an error that tests look for. Modules of one kind have
-  # a global of one name, by contract.
+  # a global of one name, by contract. A library that is put before a program comes before the runtime.
   set(TENON_TEST_ENVIRONMENT
-    "ASAN_OPTIONS=allocator_may_return_null=1:detect_odr_violation=0:detect_container_overflow=0:detect_stack_use_after_return=1:strict_string_checks=1"
+    "ASAN_OPTIONS=allocator_may_return_null=1:detect_odr_violation=0:detect_container_overflow=0:detect_stack_use_after_return=1:strict_string_checks=1:verify_asan_link_order=0"
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
     "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
     "TSAN_OPTIONS=ignore_noninstrumented_modules=1:history_size=7:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp")

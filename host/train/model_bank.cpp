@@ -130,6 +130,9 @@ void ModelBank::verify(const Opened& opened) const {
 }
 
 std::vector<Load> ModelBank::load_all(const LoadTargets& targets) {
+  if (opened_.empty()) {
+    open();
+  }
   std::vector<Load> made;
   for (size_t i = 0; i < loads_.size(); ++i) {
     made.push_back(make(loads_[i], opened_.at(i), targets));

@@ -56,8 +56,8 @@ class ModelBank {
   // Errors  load.no_source, load.mismatch, load.unmatched; of the model's plugin: weights.*
   void open();
 
-  // All of them, one after the other, once, after open(). Damage that is found now has the next
-  // source tried.
+  // All of them, one after the other, once; opens them where nobody has. Damage that is found now
+  // has the next source tried.
   // Errors  as open(); load.mismatch where an optimizer keeps something else
   std::vector<Load> load_all(const LoadTargets& targets);
 

@@ -224,7 +224,7 @@ void Trainer::train() {
     fire(TENON_EVENT_AFTER_LOAD);
     settle_wishes();
   }
-  if (is_loaded && parts_.bank != nullptr) {
+  if (is_loaded && parts_.bank != nullptr && outcome_.loaded_from.empty()) {
     parts_.progress.say("the run goes on: nothing is loaded anew");
   }
   if (!parts_.is_eval_only && !parts_.is_seed_only) {

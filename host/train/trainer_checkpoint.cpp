@@ -97,7 +97,15 @@ void Trainer::load_sound(SavedStates& saved,
 }
 
 void Trainer::load_saved() {
-  load_sound(*parts_.saved, [this](const StateTree& tree) { load_own(tree); });
+  bool is_bank_due = true;
+  load_sound(*parts_.saved, [&](const StateTree& tree) {
+    // What is not saved begins as the run did; all else is loaded over it.
+    if (is_bank_due && !parts_.saved->reader().index().facts.left_out.is_empty()) {
+      is_bank_due = false;
+      load_from_bank();
+    }
+    load_own(tree);
+  });
   finish_load();
   outcome_.resumed_from = parts_.saved->reader().address();
   outcome_.resumed_at = state_.step;

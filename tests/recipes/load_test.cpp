@@ -374,6 +374,34 @@ TEST_CASE("loads are made one after the other, and what a run goes on from comes
   CHECK(desk.hash("parts") == desk.hash("whole"));
 }
 
+TEST_CASE("what is loaded and not saved is loaded again where the run goes on",
+          "[recipes][multi-rank]") {
+  const int num_ranks = GENERATE(1, 2);
+  CAPTURE(num_ranks);
+  const Desk desk;
+  const std::string frozen = R"({"model": {"frozen": ["mlp.0.*"]},
+                                 "checkpoint": {"exclude": ["mlp.0.*"]}})";
+  desk.succeed(trained(), "a");
+  const json recipe =
+      desk.with_load(patched(trained(R"({"seed": 5})"), frozen), R"([{"from": "$DESK/a"}])");
+  desk.succeed(recipe, "whole", num_ranks);
+  const SubprocessResult cut =
+      desk.run(recipe, "parts", num_ranks, {"--set", "train.exit_at_step=3"});
+  REQUIRE(cut.exit_code == 75);
+  const std::string out = desk.succeed(recipe, "parts", num_ranks);
+  CHECK_THAT(out, contains_text("loaded ") && contains_text("resumed from "));
+  CHECK(desk.hash("parts") == desk.hash("whole"));
+  CHECK(desk.records("parts") == desk.records("whole"));
+  // Without its source the run would be another one.
+  const SubprocessResult again =
+      desk.run(recipe, "lost", num_ranks, {"--set", "train.exit_at_step=3"});
+  REQUIRE(again.exit_code == 75);
+  fs::remove_all(desk.path("a"));
+  const SubprocessResult lost = desk.run(recipe, "lost", num_ranks);
+  CHECK(lost.exit_code != 0);
+  CHECK_THAT(lost.err, contains_text("[load.no_source]"));
+}
+
 TEST_CASE("a load is repeated before the step, window or epoch that follows", "[recipes]") {
   const Desk desk;
   desk.succeed(trained(), "bank");
