@@ -192,8 +192,8 @@ class Launcher {
     if (note.signal == SIGCHLD) {
       return;  // it has ended the waiting, which was all that it is for
     }
-    if (note.signal == SIGUSR1) {  // asks for a checkpoint, of as many ranks as it meets
-      kill_all(SIGUSR1);
+    if (note.signal == SIGUSR1) {
+      ask_for_checkpoint();
       return;
     }
     const auto now = Clock::now();
@@ -273,6 +273,16 @@ class Launcher {
     kill_all(is_ending_ ? SIGKILL : SIGTERM);
     is_ending_ = true;
     deadline_ = Clock::now() + request_.times.to_end;
+  }
+
+  // One rank's wish is all ranks'; of several, that hear of it in different steps, each would be
+  // one.
+  void ask_for_checkpoint() {
+    const auto rank = std::ranges::find_if(
+        ranks_, [](const Rank& candidate) { return !candidate.end.has_value(); });
+    if (rank != ranks_.end()) {
+      ::kill(rank->process.pid, SIGUSR1);
+    }
   }
 
   void kill_all(int signal) {

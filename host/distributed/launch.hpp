@@ -75,7 +75,7 @@ struct LaunchOutcome {
 std::string new_run_id();
 
 // Starts the ranks, and waits for their ends. SIGTERM and SIGINT go to all ranks; a second one ends
-// them. SIGUSR1 goes to all. When one has ended, the others are given `patience`, or
+// them. SIGUSR1 goes to the first rank. When one has ended, the others are given `patience`, or
 // `times.short_patience` where it failed before its first step, and are ended then. Errors
 // distributed.launch_failed; no rank is left then
 LaunchOutcome launch_ranks(const LaunchRequest& request);

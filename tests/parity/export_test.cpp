@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/parity/model_rig.hpp"
+#include "tests/recipes/host_run.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/safetensors.hpp"
@@ -56,21 +57,8 @@ fs::path golden_of(const Case& of) {
   return source_dir() / "tests" / "parity" / of.name;
 }
 
-SubprocessResult host(std::vector<std::string> more) {
-  std::vector<std::string> words = {"timeout",
-                                    "--signal=KILL",
-                                    "120",
-                                    host_program().string(),
-                                    "--plugin-dir",
-                                    plugin_dir().string(),
-                                    "--plugin-dir",
-                                    test_plugin_dir().string()};
-  words.insert(words.end(), more.begin(), more.end());
-  return run_subprocess(words);
-}
-
 void succeed(const std::vector<std::string>& words) {
-  const SubprocessResult result = host(words);
+  const SubprocessResult result = run_host(words);
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
 }
@@ -195,7 +183,7 @@ TEST_CASE("an export rounds where it is asked to, and overwrites nothing", "[par
   }
   CHECK_THAT(*after.text("config.json"), contains_text("\"dtype\": \"bfloat16\""));
   for (const char* const format : {"hf", "torch"}) {
-    const SubprocessResult again = host({"--export", format, out, "--run-dir", run});
+    const SubprocessResult again = run_host({"--export", format, out, "--run-dir", run});
     CHECK(again.exit_code == 2);
     CHECK_THAT(again.err, contains_text("[weights.exists]"));
   }
@@ -217,7 +205,7 @@ TEST_CASE("weights of another model are refused with each difference", "[parity]
   const std::string run = (scratch.path() / "run").string();
   const std::string tied = golden_of(kCases[1]).string();
   const SubprocessResult other =
-      host({"--recipe", recipe, "--import", "hf", tied, "--run-dir", run});
+      run_host({"--recipe", recipe, "--import", "hf", tied, "--run-dir", run});
   INFO(other.out << other.err);
   CHECK(other.exit_code == 2);
   CHECK_THAT(other.err,
@@ -232,12 +220,12 @@ TEST_CASE("weights of another model are refused with each difference", "[parity]
   const std::string smaller =
       scratch.write("smaller.json", recipe_of({"", R"("num_hidden_layers": 1)"})).string();
   const SubprocessResult larger =
-      host({"--recipe", smaller, "--import", "hf", golden_of(of).string(), "--run-dir", run});
+      run_host({"--recipe", smaller, "--import", "hf", golden_of(of).string(), "--run-dir", run});
   CHECK_THAT(larger.err,
              contains_text("'model.layers.1.input_layernorm.weight' [16] is nothing of the model"));
 
   const SubprocessResult nothing =
-      host({"--recipe", recipe, "--import", "hf", scratch.path().string(), "--run-dir", run});
+      run_host({"--recipe", recipe, "--import", "hf", scratch.path().string(), "--run-dir", run});
   CHECK(nothing.exit_code == 2);
   CHECK_THAT(nothing.err, contains_text("[weights.bad_folder]"));
 }
@@ -255,7 +243,7 @@ TEST_CASE("a model without a layout is exported by its own names alone", "[parit
   const std::string run = (scratch.path() / "run").string();
   succeed({"--recipe", recipe, "--run-dir", run});
   const SubprocessResult refused =
-      host({"--export", "hf", (scratch.path() / "out").string(), "--run-dir", run});
+      run_host({"--export", "hf", (scratch.path() / "out").string(), "--run-dir", run});
   CHECK(refused.exit_code == 2);
   CHECK_THAT(refused.err, contains_text("[weights.no_layout]") && contains_text("--export torch"));
   const fs::path file = scratch.path() / "net.pt";

@@ -58,23 +58,7 @@ class Runs {
 
  private:
   SubprocessResult run(const std::string& name, const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {"timeout",
-                                      "--signal=KILL",
-                                      "60",
-                                      host_program().string(),
-                                      "--recipe",
-                                      file_,
-                                      "--plugin-dir",
-                                      plugin_dir().string(),
-                                      "--plugin-dir",
-                                      test_plugin_dir().string(),
-                                      "--run-dir",
-                                      (folder_.path() / name).string()};
-    if (num_ranks_ > 1) {
-      words.insert(words.end(), {"--launch", std::to_string(num_ranks_)});
-    }
-    words.insert(words.end(), more.begin(), more.end());
-    return run_subprocess(words);
+    return run_host(file_, folder_.path() / name, num_ranks_, more);
   }
   std::vector<nlohmann::json> records(const std::string& name) const {
     return metric_records(file_text(folder_.path() / name / "metrics.jsonl"));

@@ -40,19 +40,6 @@ constexpr char kExports[] = R"({"checkpoint": {"exports": [
 constexpr char kTable[] = R"({"model": {"type": "lookup_net", "options": null}, "tables": {
     "*": {"optimizer": {"type": "adam", "options": {"lr": 0.05}}}}})";
 
-SubprocessResult host(std::vector<std::string> more) {
-  std::vector<std::string> words = {"timeout",
-                                    "--signal=KILL",
-                                    "120",
-                                    host_program().string(),
-                                    "--plugin-dir",
-                                    plugin_dir().string(),
-                                    "--plugin-dir",
-                                    test_plugin_dir().string()};
-  words.insert(words.end(), more.begin(), more.end());
-  return run_subprocess(words);
-}
-
 // --inspect and the like, which need no plugins.
 SubprocessResult look(const std::vector<std::string>& words) {
   std::vector<std::string> all = {host_program().string()};
@@ -77,7 +64,7 @@ class Folders {
       words.insert(words.end(), {"--launch", std::to_string(num_ranks)});
     }
     words.insert(words.end(), more.begin(), more.end());
-    return host(words);
+    return run_host(words);
   }
 
   nlohmann::json summary(const std::string& name) const {
@@ -134,7 +121,8 @@ std::map<std::string, std::string> contents(const fs::path& folder) {
 std::string state_dict(const Folders& folders, const fs::path& from) {
   const fs::path to = folders.path("state-dict.pt");
   fs::remove(to);
-  const SubprocessResult result = host({"--export", "torch", to.string(), "--from", from.string()});
+  const SubprocessResult result =
+      run_host({"--export", "torch", to.string(), "--from", from.string()});
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
   return file_text(to);
@@ -183,7 +171,7 @@ TEST_CASE("exports are made by schedules of their own, while the run is the same
       const fs::path later = folders.path(name + "-" + step);
       const fs::path checkpoint = bundle_of(run / "checkpoints", step);
       const SubprocessResult exported =
-          host({"--export", "hf", later.string(), "--from", checkpoint.string()});
+          run_host({"--export", "hf", later.string(), "--from", checkpoint.string()});
       INFO(exported.err);
       REQUIRE(exported.exit_code == 0);
       CHECK(contents(bundle_of(run / "exports" / "hf", step)) == contents(later));
@@ -342,7 +330,7 @@ TEST_CASE("what a checkpoint is without stays as it is at the start of a run",
     CHECK_THAT(weights.out, !contains_text("values/model.layers.0."));
     CHECK_THAT(file_text(bundle_of(exports / "hf", "step-00000012") / "model.safetensors"),
                contains_text("model.layers.0."));
-    const SubprocessResult exported = host(
+    const SubprocessResult exported = run_host(
         {"--export", "hf", folders.path("hf-" + parts).string(), "--from", checkpoint.string()});
     CHECK(exported.exit_code != 0);
     CHECK_THAT(exported.err, contains_text("[weights.mismatch]"));

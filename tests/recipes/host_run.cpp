@@ -7,6 +7,32 @@
 
 namespace tenon {
 
+SubprocessResult run_host(const std::vector<std::string>& more, const SubprocessOptions& options) {
+  std::vector<std::string> words = {"timeout",
+                                    "--signal=KILL",
+                                    "120",
+                                    host_program().string(),
+                                    "--plugin-dir",
+                                    plugin_dir().string(),
+                                    "--plugin-dir",
+                                    test_plugin_dir().string()};
+  words.insert(words.end(), more.begin(), more.end());
+  return run_subprocess(words, options);
+}
+
+SubprocessResult run_host(const std::filesystem::path& recipe,
+                          const std::filesystem::path& run_dir,
+                          int num_ranks,
+                          const std::vector<std::string>& more,
+                          const SubprocessOptions& options) {
+  std::vector<std::string> words = {"--recipe", recipe.string(), "--run-dir", run_dir.string()};
+  if (num_ranks > 1) {
+    words.insert(words.end(), {"--launch", std::to_string(num_ranks)});
+  }
+  words.insert(words.end(), more.begin(), more.end());
+  return run_host(words, options);
+}
+
 HostRun::HostRun(const std::string& recipe,
                  const std::vector<std::string>& arguments,
                  const SubprocessOptions& options,

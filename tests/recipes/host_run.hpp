@@ -16,6 +16,16 @@
 
 namespace tenon {
 
+// Runs the program with all plugins and `more` words; it is killed after two minutes.
+SubprocessResult run_host(const std::vector<std::string>& more,
+                          const SubprocessOptions& options = {});
+// The same with a recipe's file, into or out of a run folder, on so many ranks.
+SubprocessResult run_host(const std::filesystem::path& recipe,
+                          const std::filesystem::path& run_dir,
+                          int num_ranks = 1,
+                          const std::vector<std::string>& more = {},
+                          const SubprocessOptions& options = {});
+
 class HostRun {
  public:
   // `recipe` is JSON text; it is written into a folder of its own, and the run folder is made

@@ -34,24 +34,8 @@ class Desk {
                        int num_ranks = 1,
                        const std::vector<std::string>& more = {},
                        const SubprocessOptions& options = {}) const {
-    const std::string file = folder_.write(name + ".json", recipe.dump(2)).string();
-    std::vector<std::string> words = {"timeout",
-                                      "--signal=KILL",
-                                      "120",
-                                      host_program().string(),
-                                      "--recipe",
-                                      file,
-                                      "--plugin-dir",
-                                      plugin_dir().string(),
-                                      "--plugin-dir",
-                                      test_plugin_dir().string(),
-                                      "--run-dir",
-                                      path(name).string()};
-    if (num_ranks > 1) {
-      words.insert(words.end(), {"--launch", std::to_string(num_ranks)});
-    }
-    words.insert(words.end(), more.begin(), more.end());
-    return run_subprocess(words, options);
+    const fs::path file = folder_.write(name + ".json", recipe.dump(2));
+    return run_host(file, path(name), num_ranks, more, options);
   }
 
   // What it printed.

@@ -17,15 +17,9 @@ namespace fs = std::filesystem;
 
 // The run of `first` again, with the same command and more.
 SubprocessResult again(const HostRun& first, const std::vector<std::string>& more) {
-  std::vector<std::string> words = {host_program().string(),
-                                    "--recipe",
-                                    (first.folder() / "recipe.json").string(),
-                                    "--plugin-dir",
-                                    plugin_dir().string(),
-                                    "--plugin-dir",
-                                    test_plugin_dir().string()};
+  std::vector<std::string> words = {"--recipe", (first.folder() / "recipe.json").string()};
   words.insert(words.end(), more.begin(), more.end());
-  return run_subprocess(words);
+  return run_host(words);
 }
 
 std::map<std::string, std::string> contents(const fs::path& folder) {

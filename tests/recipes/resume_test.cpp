@@ -40,23 +40,7 @@ class Runs {
   SubprocessResult run(const std::string& name,
                        int num_ranks = 1,
                        const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> words = {"timeout",
-                                      "--signal=KILL",
-                                      "120",
-                                      host_program().string(),
-                                      "--recipe",
-                                      file_,
-                                      "--plugin-dir",
-                                      plugin_dir().string(),
-                                      "--plugin-dir",
-                                      test_plugin_dir().string(),
-                                      "--run-dir",
-                                      path(name).string()};
-    if (num_ranks > 1) {
-      words.insert(words.end(), {"--launch", std::to_string(num_ranks)});
-    }
-    words.insert(words.end(), more.begin(), more.end());
-    return run_subprocess(words);
+    return run_host(file_, path(name), num_ranks, more);
   }
 
   // To the end.

@@ -25,24 +25,8 @@ class Runs {
                        const json& recipe,
                        int num_ranks = 1,
                        const std::vector<std::string>& more = {}) const {
-    const std::string file = folder_.write(name + ".json", recipe.dump()).string();
-    std::vector<std::string> words = {"timeout",
-                                      "--signal=KILL",
-                                      "120",
-                                      host_program().string(),
-                                      "--recipe",
-                                      file,
-                                      "--plugin-dir",
-                                      plugin_dir().string(),
-                                      "--plugin-dir",
-                                      test_plugin_dir().string(),
-                                      "--run-dir",
-                                      path(name).string()};
-    if (num_ranks > 1) {
-      words.insert(words.end(), {"--launch", std::to_string(num_ranks)});
-    }
-    words.insert(words.end(), more.begin(), more.end());
-    return run_subprocess(words);
+    const fs::path file = folder_.write(name + ".json", recipe.dump());
+    return run_host(file, path(name), num_ranks, more);
   }
 
   fs::path path(const std::string& name) const { return folder_.path() / name; }
