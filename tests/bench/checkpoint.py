@@ -137,7 +137,7 @@ def wide_rows(folder, quick):
                 statistics.median(stalls) / copy_s,
                 f" ({1000 * statistics.median(stalls):.0f} against {1000 * copy_s:.0f} ms; the first save, in new "
                 f"memory, {1000 * stalls[0]:.0f} ms)"),
-        at_most("**checkpoint**: memory above the run's own while it saves, of the state's", 1.0, above,
+        at_most("**checkpoint**: memory above the run's own while it saves, of the state's", 1.0, round(above, 2),
                 f" ({above * mib:.0f} of {mib:.0f} MiB)"),
         Row("**checkpoint**: the same with `\"staging\": \"stream\"`", "at most 256 MiB", f"{streaming:.0f} MiB",
             streaming <= 256)]
