@@ -5,8 +5,8 @@
 #   tenon::torch_cpu      libtorch_cpu and libc10 (from sdk/cmake/TenonTorch.cmake)
 #   tenon::torch_cuda     libtorch_cuda, libc10_cuda and the CUDA runtime; only where libtorch has CUDA
 #                         and the runtime's headers are found: TENON_CUDA_MISSING says what is not
-#   tenon::json           nlohmann_json 3.12 and valijson, headers
-#   tenon::arrow          libarrow and libparquet, for plugins alone: TENON_ARROW_LIBRARIES is the folder
+#   tenon::nlohmann_json  nlohmann_json 3.12 and valijson, headers
+#   tenon::arrow          libarrow and libparquet, for plugins and modules: TENON_ARROW_LIBRARIES is the folder
 #                         that they are loaded from, by a library path of the plugin
 #   tenon::arrow_s3       libarrow_s3 and libarrow, in the same way
 #   tenon::spdlog         spdlog
@@ -106,9 +106,9 @@ endif()
 if(NOT TENON_VALIJSON_INCLUDE)
   message(FATAL_ERROR "valijson/validator.hpp was not found; ${_what_to_do}")
 endif()
-add_library(tenon_json INTERFACE)
-add_library(tenon::json ALIAS tenon_json)
-target_include_directories(tenon_json SYSTEM INTERFACE ${TENON_JSON_INCLUDE}
+add_library(tenon_nlohmann_json INTERFACE)
+add_library(tenon::nlohmann_json ALIAS tenon_nlohmann_json)
+target_include_directories(tenon_nlohmann_json SYSTEM INTERFACE ${TENON_JSON_INCLUDE}
                                                        ${TENON_VALIJSON_INCLUDE})
 
 # Arrow's C++ libraries as the wheel of pyarrow has them. No name of theirs says more than the number

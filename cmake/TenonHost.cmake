@@ -2,29 +2,112 @@
 #
 # The functions with which the folders of host/ and tests/ describe themselves.
 
-# The one precompiled header of everything in host/ and tests/ that uses libtorch. It holds what
-# nearly all of them need, and no more: a larger one costs each user more than it saves.
+# Precompiled headers: two for host/, libtorch's and that of JSON, and two for tests, which have Catch2
+# and JSON too. Each holds what nearly all of its users need, and no more: a larger one costs each
+# user more than it saves.
+function(_tenon_precompiled name)  # NAME LINK target ... HEADERS header ...
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK;HEADERS")
+  set(source ${PROJECT_BINARY_DIR}/generated/${name}.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "// Carries a precompiled header.\n")
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${source})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${arg_LINK})
+  target_precompile_headers(${name} PRIVATE ${arg_HEADERS})
+endfunction()
 if(TENON_PCH)
-  set(_source ${PROJECT_BINARY_DIR}/generated/tenon_torch_pch.cpp)
-  file(CONFIGURE OUTPUT ${_source} CONTENT "// Carries a precompiled header.\n")
-  add_library(tenon_torch_pch OBJECT EXCLUDE_FROM_ALL ${_source})
-  target_link_libraries(tenon_torch_pch PRIVATE tenon::torch_cpu)
-  target_precompile_headers(tenon_torch_pch PRIVATE <ATen/ATen.h>
-                                                    <torch/csrc/autograd/autograd.h>)
+  # One setting of libstdc++ for everything: a precompiled header is not used with another.
+  get_target_property(_abi tenon::torch_cpu INTERFACE_COMPILE_DEFINITIONS)
+  add_compile_definitions($<$<COMPILE_LANGUAGE:CXX>:${_abi}>)
+  set(_torch_headers <ATen/ATen.h> <torch/csrc/autograd/autograd.h>)
+  set(_test_headers <nlohmann/json.hpp> ${PROJECT_SOURCE_DIR}/tests/support/catch.hpp)
+  _tenon_precompiled(tenon_torch_pch LINK tenon::torch_cpu HEADERS ${_torch_headers})
+  _tenon_precompiled(tenon_json_pch LINK tenon::nlohmann_json HEADERS <nlohmann/json.hpp>)
+  if(TENON_TESTS)
+    _tenon_precompiled(tenon_test_pch LINK tenon::nlohmann_json tenon::catch2
+                       HEADERS ${_test_headers})
+    _tenon_precompiled(tenon_torch_test_pch LINK tenon::torch_cpu tenon::nlohmann_json tenon::catch2
+                       HEADERS ${_torch_headers} ${_test_headers})
+  endif()
 endif()
 
-function(_tenon_use_torch target)
-  if(TARGET tenon_torch_pch)
-    target_precompile_headers(${target} REUSE_FROM tenon_torch_pch)
+# Sets `out` to what a source includes, itself or through headers of this tree: "torch", "json",
+# "catch".
+# `file` is relative to the root.
+function(_tenon_seen_by file out)
+  get_property(is_known GLOBAL PROPERTY "TENON_SEEN_${file}" SET)
+  if(NOT is_known)
+    set(seen "")
+    if(EXISTS ${PROJECT_SOURCE_DIR}/${file})
+      file(STRINGS ${PROJECT_SOURCE_DIR}/${file} lines REGEX "^#include ")
+      foreach(line IN LISTS lines)
+        if(line MATCHES "<(ATen|torch)/")
+          list(APPEND seen torch)
+        elseif(line MATCHES "<c10/")
+          list(APPEND seen c10)
+        elseif(line MATCHES "<(nlohmann/json\\.hpp|valijson/)")
+          list(APPEND seen json)
+        elseif(line MATCHES "<catch2/")
+          list(APPEND seen catch)
+        elseif(line MATCHES "\"((host|tests)/[^\"]+)\"")
+          _tenon_seen_by(${CMAKE_MATCH_1} below)
+          list(APPEND seen ${below})
+        endif()
+      endforeach()
+      list(REMOVE_DUPLICATES seen)
+    endif()
+    set_property(GLOBAL PROPERTY "TENON_SEEN_${file}" "${seen}")
+  endif()
+  get_property(seen GLOBAL PROPERTY "TENON_SEEN_${file}")
+  set(${out} ${seen} PARENT_SCOPE)
+endfunction()
+
+# Lets each source of `target` that sees `seen`, and none of the words after `name`, share the
+# precompiled header `name`. The others must not pay for it: libtorch's has 400 MB.
+function(_tenon_precompile target seen name)
+  if(NOT TARGET ${name})
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  set(is_used FALSE)
+  foreach(source IN LISTS sources)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE file)
+    _tenon_seen_by(${file} words)
+    set(is_sharing FALSE)
+    if(seen IN_LIST words)
+      set(is_sharing TRUE)
+      foreach(word IN LISTS ARGN)
+        if(word IN_LIST words)
+          set(is_sharing FALSE)
+        endif()
+      endforeach()
+    endif()
+    if(is_sharing)
+      set(is_used TRUE)
+    else()
+      set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    endif()
+  endforeach()
+  if(is_used)
+    target_precompile_headers(${target} REUSE_FROM ${name})
   endif()
 endfunction()
 
-# What the build knows and the host must say: <tenon_build.hpp>, from tenon::build_info. Program and
-# GPU module share classes, so that both must be of one version, libtorch and text of the header.
+# For programs of tests/ that are made with add_executable().
+function(_tenon_use_torch target)
+  _tenon_precompile(${target} torch tenon_torch_pch)
+endfunction()
+
+# Facts of the build: <tenon_build.hpp>, from tenon::build_info. The program and its modules share
+# classes, so that both must be of one version and one text of the header.
 set(_gpu_header ${PROJECT_SOURCE_DIR}/host/device/gpu.hpp)
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_gpu_header})
 file(SHA256 ${_gpu_header} TENON_GPU_HEADER)
 string(SUBSTRING ${TENON_GPU_HEADER} 0 8 TENON_GPU_HEADER)
+set(_parquet_header ${PROJECT_SOURCE_DIR}/host/embedding/parquet_module.hpp)
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_parquet_header})
+file(SHA256 ${_parquet_header} TENON_PARQUET_HEADER)
+string(SUBSTRING ${TENON_PARQUET_HEADER} 0 8 TENON_PARQUET_HEADER)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/include/tenon_build.hpp @ONLY CONTENT
 "// Written by CMake.
 #pragma once
@@ -34,6 +117,7 @@ inline constexpr char kTorchVersion[] = \"@TENON_TORCH_VERSION@\";
 inline constexpr char kTorchFingerprint[] = \"@TENON_TORCH_FINGERPRINT@\";
 inline constexpr char kGpuModuleBuild[] =
     \"@PROJECT_VERSION@ (@TENON_GPU_HEADER@), libtorch @TENON_TORCH_FINGERPRINT@\";
+inline constexpr char kParquetModuleBuild[] = \"@PROJECT_VERSION@ (@TENON_PARQUET_HEADER@)\";
 }  // namespace tenon
 ")
 add_library(tenon_build_info INTERFACE)
@@ -41,15 +125,17 @@ add_library(tenon::build_info ALIAS tenon_build_info)
 target_include_directories(tenon_build_info INTERFACE ${PROJECT_BINARY_DIR}/generated/include)
 
 # tenon_host_library(NAME folder [SOURCES a.cpp ...] [DEPENDS target ...] [PRIVATE_DEPENDS target ...]
-#                    [TORCH])
+#                    [COLD folder ...] [TORCH])
 #
 # One folder of host/: a static library tenon_<folder>, alias tenon::<folder>, that includes
 # "host/..." and <tenon/...>. Without SOURCES it is headers alone.
 #   DEPENDS          what its headers need, for example tenon::error
-#   PRIVATE_DEPENDS  what only its .cpp files need, for example tenon::json
-#   TORCH            it uses libtorch: links tenon::torch_cpu, shares the precompiled header
+#   PRIVATE_DEPENDS  what only its .cpp files need, for example tenon::nlohmann_json
+#   COLD             its folders whose code runs a few times a run, "." for all of it: compiled for
+#                    short builds (-O1), since nothing waits for it
+#   TORCH            it uses libtorch: links tenon::torch_cpu
 function(tenon_host_library)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "NAME" "SOURCES;DEPENDS;PRIVATE_DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "NAME" "SOURCES;DEPENDS;PRIVATE_DEPENDS;COLD")
   if(NOT arg_NAME OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_host_library: NAME is missing, or unknown: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -71,7 +157,17 @@ function(tenon_host_library)
     target_link_libraries(${target} PRIVATE ${arg_PRIVATE_DEPENDS})
     if(arg_TORCH)
       _tenon_use_torch(${target})
+    else()
+      _tenon_precompile(${target} json tenon_json_pch)
     endif()
+    foreach(source IN LISTS arg_SOURCES)
+      foreach(folder IN LISTS arg_COLD)
+        if(folder STREQUAL "." OR source MATCHES "^${folder}/")
+          set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS
+                       $<$<CONFIG:RelWithDebInfo>:-O1>)
+        endif()
+      endforeach()
+    endforeach()
   endif()
 endfunction()
 
@@ -114,7 +210,10 @@ function(tenon_test)
   target_link_libraries(${arg_NAME} PRIVATE ${arg_LINK} tenon_test_support)
   if(arg_TORCH)
     target_link_libraries(${arg_NAME} PRIVATE tenon::torch_cpu)
-    _tenon_use_torch(${arg_NAME})
+    _tenon_precompile(${arg_NAME} torch tenon_torch_test_pch)
+  else()
+    # libtorch and Catch2 both have a macro CHECK; the one that comes last serves.
+    _tenon_precompile(${arg_NAME} catch tenon_test_pch torch c10)
   endif()
   if(arg_NEEDS)
     add_dependencies(${arg_NAME} ${arg_NEEDS})

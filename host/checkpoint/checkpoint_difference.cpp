@@ -2,7 +2,7 @@
 
 #include "host/checkpoint/checkpoint_difference.hpp"
 
-#include "host/tensor/tensor_source.hpp"
+#include "host/tensor/state/tensor_source.hpp"
 
 #include <ATen/Functions.h>
 
@@ -71,11 +71,11 @@ std::string elements_text(const TensorSource& a, const TensorSource& b) {
     return "";
   }
   if (num_different == 0) {
-    return "equal numbers of other bits";  // 0 and -0
+    return "equal values, different bits";  // 0 and -0
   }
   std::ostringstream text;
   text << num_different << " of " << a.numel() << " elements differ, by at most " << largest
-       << (has_nan ? ", where they are numbers" : "");
+       << (has_nan ? ", ignoring NaN" : "");
   return text.str();
 }
 
@@ -101,7 +101,7 @@ std::string tensor_text(const std::string& name, const Side& a, const Side& b) {
   const auto* const source_b = std::get_if<Source>(&value_b);
   if (source_a == nullptr || source_b == nullptr) {
     const bool is_equal = std::get<std::string>(value_a) == std::get<std::string>(value_b);
-    return is_equal ? "" : "other bytes, " + std::to_string(of_a.shape.at(0)) + " of them";
+    return is_equal ? "" : "the bytes differ (" + std::to_string(of_a.shape.at(0)) + " bytes)";
   }
   return elements_text(**source_a, **source_b);
 }

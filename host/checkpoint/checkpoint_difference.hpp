@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What two checkpoints have that is not the same: entry by entry, however the ranks that wrote them
-// had shared out what is in them. Not for facts, recipes and plugins, which their index tells.
+// Compares the states of two checkpoints entry by entry, independent of how ranks sharded them.
+// Metadata, recipes and plugins are not compared; the index records them.
 // Threads: any.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace tenon {
 
 struct EntryDifference {
-  std::string name;  // "parameters/values/embed"; "rank 1: run/stop_reason" of what ranks have
+  std::string name;  // "parameters/values/embed"; "rank 1: run/stop_reason" for entries of a rank
   std::string what;  // "3 of 64 elements differ, by at most 0.25"
 };
 
@@ -23,8 +23,8 @@ struct CheckpointDifference {
   std::vector<EntryDifference> entries;
 };
 
-// Compares to the bit. Tensors whose checksums are those of the other are not read. The time that
-// a run has taken is left out: it differs between equal runs.
+// Compares bit by bit. Tensors with equal checksums are not read. The elapsed time of a run is
+// skipped, because it differs between equal runs.
 // Errors  checkpoint.damaged; storage.io
 CheckpointDifference compare_checkpoints(const CheckpointReader& a, const CheckpointReader& b);
 

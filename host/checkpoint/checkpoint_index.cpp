@@ -2,10 +2,10 @@
 #include "host/checkpoint/checkpoint_index.hpp"
 
 #include "host/checkpoint/checkpoint_files.hpp"
-#include "host/checkpoint/checksum.hpp"
 #include "host/checkpoint/safetensors.hpp"
 #include "host/error/error.hpp"
-#include "host/tensor/state_tree.hpp"
+#include "host/io/checksum.hpp"
+#include "host/tensor/state/state_tree.hpp"
 
 #include <c10/core/ScalarType.h>
 #include <nlohmann/json.hpp>
@@ -49,7 +49,7 @@ uint32_t scope_of(const std::string& name) {
       return value;
     }
   }
-  throw BadIndex{"'" + name + "' is no scope"};
+  throw BadIndex{"'" + name + "' is not a scope"};
 }
 
 // Exact, also for what JSON has no numbers for: "0x1.8p+1", "-inf", "nan:7ff8000000000000".
@@ -70,7 +70,7 @@ double double_of(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0') {
-    throw BadIndex{"'" + text + "' is no number"};
+    throw BadIndex{"'" + text + "' is not a number"};
   }
   return value;
 }
@@ -80,7 +80,7 @@ uint64_t sum_of(const json& value) {
   char* end = nullptr;
   const uint64_t sum = std::strtoull(text.c_str(), &end, 16);
   if (text.size() != 16 || *end != '\0') {
-    throw BadIndex{"'" + text + "' is no checksum"};
+    throw BadIndex{"'" + text + "' is not a checksum"};
   }
   return sum;
 }
@@ -176,76 +176,77 @@ std::vector<StoredFile> files_of(const json& value) {
   return files;
 }
 
-json to_json(const CheckpointFacts& facts) {
+json to_json(const CheckpointMetadata& metadata) {
   json plugins = json::array();
-  for (const StoredPlugin& plugin : facts.plugins) {
+  for (const StoredPlugin& plugin : metadata.plugins) {
     plugins.push_back({{"id", plugin.id}, {"version", plugin.version}, {"hash", plugin.hash}});
   }
-  json figures = json::object();
-  for (const auto& [name, value] : facts.figures) {
-    figures[name] = double_text(value);
+  json metrics = json::object();
+  for (const auto& [name, value] : metadata.metrics) {
+    metrics[name] = double_text(value);
   }
-  json result = {{"run", facts.run},
-                 {"kind", facts.kind},
-                 {"tenon", facts.tenon},
-                 {"torch", facts.torch},
-                 {"machine", facts.machine},
-                 {"compute_threads", facts.compute_threads},
-                 {"precision", facts.precision},
-                 {"device", facts.device},
-                 {"step", facts.step},
-                 {"updates", facts.updates},
-                 {"epochs", facts.epochs},
-                 {"windows", facts.windows},
-                 {"samples", facts.samples},
-                 {"tokens", facts.tokens},
-                 {"at", facts.at},
-                 {"time", facts.time},
-                 {"evaluated_step",
-                  facts.evaluated_step.has_value() ? json(*facts.evaluated_step) : json(nullptr)},
-                 {"figures", std::move(figures)},
-                 {"plugins", std::move(plugins)}};
-  if (!facts.left_out.is_empty()) {
-    result["left_out"] = {{"parameters", facts.left_out.parameters},
-                          {"tables", facts.left_out.tables}};
+  json result = {
+      {"run", metadata.run},
+      {"kind", metadata.kind},
+      {"tenon", metadata.tenon},
+      {"torch", metadata.torch},
+      {"machine", metadata.machine},
+      {"compute_threads", metadata.compute_threads},
+      {"precision", metadata.precision},
+      {"device", metadata.device},
+      {"step", metadata.step},
+      {"updates", metadata.updates},
+      {"epochs", metadata.epochs},
+      {"windows", metadata.windows},
+      {"samples", metadata.samples},
+      {"tokens", metadata.tokens},
+      {"at", metadata.at},
+      {"time", metadata.time},
+      {"evaluated_step",
+       metadata.evaluated_step.has_value() ? json(*metadata.evaluated_step) : json(nullptr)},
+      {"figures", std::move(metrics)},
+      {"plugins", std::move(plugins)}};
+  if (!metadata.excluded.is_empty()) {
+    result["left_out"] = {{"parameters", metadata.excluded.parameters},
+                          {"tables", metadata.excluded.tables}};
   }
   return result;
 }
 
-CheckpointFacts facts_of(const json& value) {
-  CheckpointFacts facts;
-  value.at("run").get_to(facts.run);
-  value.at("kind").get_to(facts.kind);
-  value.at("tenon").get_to(facts.tenon);
-  value.at("torch").get_to(facts.torch);
-  value.at("machine").get_to(facts.machine);
-  value.at("compute_threads").get_to(facts.compute_threads);
-  value.at("precision").get_to(facts.precision);
-  value.at("device").get_to(facts.device);
-  value.at("step").get_to(facts.step);
-  value.at("updates").get_to(facts.updates);
-  value.at("epochs").get_to(facts.epochs);
-  value.at("windows").get_to(facts.windows);
-  value.at("samples").get_to(facts.samples);
-  value.at("tokens").get_to(facts.tokens);
-  value.at("at").get_to(facts.at);
-  value.at("time").get_to(facts.time);
+CheckpointMetadata metadata_of(const json& value) {
+  CheckpointMetadata metadata;
+  value.at("run").get_to(metadata.run);
+  value.at("kind").get_to(metadata.kind);
+  value.at("tenon").get_to(metadata.tenon);
+  value.at("torch").get_to(metadata.torch);
+  value.at("machine").get_to(metadata.machine);
+  value.at("compute_threads").get_to(metadata.compute_threads);
+  value.at("precision").get_to(metadata.precision);
+  value.at("device").get_to(metadata.device);
+  value.at("step").get_to(metadata.step);
+  value.at("updates").get_to(metadata.updates);
+  value.at("epochs").get_to(metadata.epochs);
+  value.at("windows").get_to(metadata.windows);
+  value.at("samples").get_to(metadata.samples);
+  value.at("tokens").get_to(metadata.tokens);
+  value.at("at").get_to(metadata.at);
+  value.at("time").get_to(metadata.time);
   if (const json& step = value.at("evaluated_step"); !step.is_null()) {
-    facts.evaluated_step = step.get<uint64_t>();
+    metadata.evaluated_step = step.get<uint64_t>();
   }
-  for (const auto& [name, figure] : value.at("figures").items()) {
-    facts.figures[name] = double_of(figure.get<std::string>());
+  for (const auto& [name, metric] : value.at("figures").items()) {
+    metadata.metrics[name] = double_of(metric.get<std::string>());
   }
   for (const json& plugin : value.at("plugins")) {
-    facts.plugins.push_back({plugin.at("id").get<std::string>(),
-                             plugin.at("version").get<std::string>(),
-                             plugin.at("hash").get<std::string>()});
+    metadata.plugins.push_back({plugin.at("id").get<std::string>(),
+                                plugin.at("version").get<std::string>(),
+                                plugin.at("hash").get<std::string>()});
   }
-  if (const auto left_out = value.find("left_out"); left_out != value.end()) {
-    left_out->at("parameters").get_to(facts.left_out.parameters);
-    left_out->at("tables").get_to(facts.left_out.tables);
+  if (const auto excluded = value.find("left_out"); excluded != value.end()) {
+    excluded->at("parameters").get_to(metadata.excluded.parameters);
+    excluded->at("tables").get_to(metadata.excluded.tables);
   }
-  return facts;
+  return metadata;
 }
 
 // "" where its pieces cover the tensor once, in order, within the files.
@@ -264,20 +265,20 @@ std::string why_not_whole(const StoredTensor& tensor, const std::vector<StoredFi
   int64_t at = 0;
   for (const StoredPiece& piece : tensor.pieces) {
     if (piece.first != at) {
-      return (piece.first > at ? "lacks its elements from " : "has twice its elements from ") +
+      return (piece.first > at ? "lacks the elements from " : "has duplicate elements from ") +
              std::to_string(std::min(at, piece.first)) + " on";
     }
     if (piece.numel < 0 || piece.end < piece.begin ||
         piece.end - piece.begin != static_cast<uint64_t>(piece.numel) * c10::elementSize(*dtype)) {
-      return "has a piece whose place does not fit";
+      return "has a piece at an invalid position";
     }
     const auto file = std::ranges::find(files, piece.file, &StoredFile::name);
     if (file == files.end() || piece.end > file->bytes) {
-      return "has a piece that lies in no file of the checkpoint";
+      return "has a piece in a file that the checkpoint does not have";
     }
     at += piece.numel;
   }
-  return at == numel ? "" : "lacks its elements from " + std::to_string(at) + " on";
+  return at == numel ? "" : "lacks the elements from " + std::to_string(at) + " on";
 }
 
 // The first entry that is not whole, and why; "" where all are.
@@ -332,15 +333,15 @@ RankShare share_of(const std::string& text) {
             .own = entries_of(value.at("own"))};
   } catch (const json::exception& error) {
     throw Error("checkpoint.damaged",
-                std::string("what a rank says of its share cannot be read: ") + error.what());
+                std::string("cannot read a rank's part of the index: ") + error.what());
   } catch (const BadIndex& error) {
-    throw Error("checkpoint.damaged", "what a rank says of its share cannot be read: " + error.why);
+    throw Error("checkpoint.damaged", "cannot read a rank's part of the index: " + error.why);
   }
 }
 
-CheckpointIndex merged(CheckpointFacts facts, std::vector<RankShare> shares) {
+CheckpointIndex merged(CheckpointMetadata metadata, std::vector<RankShare> shares) {
   CheckpointIndex index;
-  index.facts = std::move(facts);
+  index.metadata = std::move(metadata);
   for (RankShare& share : shares) {
     index.files.insert(index.files.end(), share.files.begin(), share.files.end());
     index.versions.merge(share.versions);
@@ -353,7 +354,7 @@ CheckpointIndex merged(CheckpointFacts facts, std::vector<RankShare> shares) {
       StoredTensor& have = place->second;
       if (have.dtype != tensor.dtype || have.shape != tensor.shape || have.scope != tensor.scope) {
         throw Error("checkpoint.incomplete",
-                    "ranks have written '" + name + "' with other shapes or types");
+                    "ranks wrote '" + name + "' with different shapes or dtypes");
       }
       have.pieces.insert(have.pieces.end(), tensor.pieces.begin(), tensor.pieces.end());
     }
@@ -363,7 +364,8 @@ CheckpointIndex merged(CheckpointFacts facts, std::vector<RankShare> shares) {
     std::ranges::sort(tensor.pieces, {}, &StoredPiece::first);
   }
   if (const std::string why = why_not_whole(index); !why.empty()) {
-    throw Error("checkpoint.incomplete", "the ranks' shares are no whole checkpoint: " + why);
+    throw Error("checkpoint.incomplete",
+                "the parts of the ranks do not form a complete checkpoint: " + why);
   }
   return index;
 }
@@ -376,7 +378,7 @@ std::string index_text(const CheckpointIndex& index) {
   nlohmann::ordered_json result;
   result["format"] = kFormat;
   result["version"] = kCheckpointVersion;
-  result["facts"] = to_json(index.facts);
+  result["facts"] = to_json(index.metadata);
   result["files"] = to_json(index.files);
   result["versions"] = index.versions;
   result["shared"] = to_json(index.shared);
@@ -391,22 +393,22 @@ std::string sums_text(const std::string& index, const std::string& recipe) {
 
 CheckpointIndex index_of(const std::string& text, const std::string& address) {
   const auto damaged = [&](const std::string& why) {
-    return Error("checkpoint.damaged", address + ": index.json is damaged: " + why);
+    return Error("checkpoint.damaged", address + ": index.json is corrupt: " + why);
   };
   CheckpointIndex index;
   try {
     const json value = json::parse(text);
     if (value.value("format", "") != kFormat) {
       throw Error("checkpoint.foreign",
-                  address + " is no checkpoint: index.json is of another program");
+                  address + " is not a checkpoint: another program wrote index.json");
     }
     if (const auto version = value.at("version").get<int64_t>(); version != kCheckpointVersion) {
       throw Error("checkpoint.too_new",
-                  address + " has format " + std::to_string(version) + ", and this host knows " +
+                  address + " has format " + std::to_string(version) + ", but this host supports " +
                       std::to_string(kCheckpointVersion) +
                       "; read it with the release that wrote it");
     }
-    index.facts = facts_of(value.at("facts"));
+    index.metadata = metadata_of(value.at("facts"));
     index.files = files_of(value.at("files"));
     value.at("versions").get_to(index.versions);
     index.shared = entries_of(value.at("shared"));

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a checkpoint says of itself: index.json. Where each entry of the state is, of what type and
-// shape, with a checksum for each piece of a tensor, and the facts of the run it was taken from.
-// docs/checkpoints.md has the format to the byte. Invariant: an index that was read is whole:
-// pieces of a tensor cover it once, and lie within the files that it names. Threads: any.
+// The index of a checkpoint, index.json: place, type and shape of each entry of the state, a
+// checksum for each piece of a tensor, and the metadata of the run. docs/checkpoints.md specifies
+// the format byte by byte.
+// Invariant: an index that was read is complete. The pieces of a tensor cover it exactly once and
+// lie within the files that the index names.
+// Threads: any.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -50,7 +52,7 @@ struct StoredEntries {
 struct StoredFile {
   std::string name;
   uint64_t bytes = 0;
-  uint64_t header_xxh3 = 0;  // XXH3-64 of what stands before the tensors
+  uint64_t header_xxh3 = 0;  // XXH3-64 of the bytes before the tensors
 };
 
 struct StoredPlugin {
@@ -59,20 +61,20 @@ struct StoredPlugin {
   std::string hash;  // of the library
 };
 
-// Names of what a checkpoint is without, as the recipe asked.
-struct LeftOut {
+// Names that the recipe excludes from a checkpoint (checkpoint.exclude).
+struct Excluded {
   std::vector<std::string> parameters;  // and buffers
   std::vector<std::string> tables;
   bool is_empty() const { return parameters.empty() && tables.empty(); }
 };
 
-// Of the run that a checkpoint is of, when it was taken.
-struct CheckpointFacts {
+// Metadata of the run at the time of the checkpoint.
+struct CheckpointMetadata {
   std::string run;    // its name
   std::string kind;   // kFullCheckpoint, kWeightsCheckpoint
   std::string tenon;  // versions
   std::string torch;
-  std::string machine;  // type of processor, and the instructions that products are made with
+  std::string machine;  // type of processor, and the instruction set of matrix products
   int64_t compute_threads = 0;
   std::string precision;
   std::string device;
@@ -82,31 +84,31 @@ struct CheckpointFacts {
   uint64_t windows = 0;
   int64_t samples = 0;
   int64_t tokens = 0;
-  std::string at;    // where the run was at rest: "start", "step", "window", "epoch"
+  std::string at;    // the boundary of the run: "start", "step", "window", "epoch"
   std::string time;  // UTC, "2026-01-31T12:00:00Z"
-  std::optional<uint64_t> evaluated_step;  // after which the last evaluation was
-  std::map<std::string, double> figures;   // the last ones told
+  std::optional<uint64_t> evaluated_step;  // step of the last evaluation
+  std::map<std::string, double> metrics;   // last reported values
   std::vector<StoredPlugin> plugins;
-  LeftOut left_out;
+  Excluded excluded;
 };
 
-// Kinds: all of a run, and parameters and rows alone.
+// Kinds: the complete state of a run, or parameters and table rows only.
 inline constexpr char kFullCheckpoint[] = "full";
 inline constexpr char kWeightsCheckpoint[] = "weights";
 
 struct CheckpointIndex {
-  CheckpointFacts facts;
+  CheckpointMetadata metadata;
   std::vector<StoredFile> files;             // of tensors, by rank
   std::map<std::string, uint32_t> versions;  // of subtrees
-  StoredEntries shared;                      // by all ranks, and by data shards
-  std::vector<StoredEntries> by_rank;        // what belongs to a rank
+  StoredEntries shared;                      // by all ranks, or by data shard
+  std::vector<StoredEntries> by_rank;        // entries of each rank
 
   int64_t num_ranks() const { return static_cast<int64_t>(by_rank.size()); }
   // Of all tensors.
   uint64_t tensor_bytes() const;
 };
 
-// What one rank has written, on its way to the rank that writes the index.
+// Description of the files that one rank wrote; sent to the rank that writes the index.
 struct RankShare {
   std::vector<StoredFile> files;
   std::map<std::string, uint32_t> versions;
@@ -118,16 +120,16 @@ std::string share_text(const RankShare& share);
 // Errors  checkpoint.damaged
 RankShare share_of(const std::string& text);
 
-// Puts the shares of all ranks, by rank, together.
-// Errors  checkpoint.incomplete where pieces are missing, or stand there twice
-CheckpointIndex merged(CheckpointFacts facts, std::vector<RankShare> shares);
+// Combines the shares of all ranks, in order of rank.
+// Errors  checkpoint.incomplete if pieces are missing or duplicate
+CheckpointIndex merged(CheckpointMetadata metadata, std::vector<RankShare> shares);
 
 // JSON that ends in a line break.
 std::string index_text(const CheckpointIndex& index);
-// The sums of an index and a recipe, as `xxh128sum -c` reads them.
+// The checksums of an index and a recipe, in the format of `xxh128sum -c`.
 std::string sums_text(const std::string& index, const std::string& recipe);
-// Errors  checkpoint.damaged with `address` where it is no index, or no whole one;
-//         checkpoint.too_new where another release wrote it
+// Errors  checkpoint.damaged with `address` if it is not an index, or is incomplete;
+//         checkpoint.too_new if another release wrote it
 CheckpointIndex index_of(const std::string& text, const std::string& address);
 
 }  // namespace tenon

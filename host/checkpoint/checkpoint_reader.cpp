@@ -2,10 +2,10 @@
 #include "host/checkpoint/checkpoint_reader.hpp"
 
 #include "host/checkpoint/checkpoint_files.hpp"
-#include "host/checkpoint/checksum.hpp"
 #include "host/checkpoint/safetensors.hpp"
 #include "host/checkpoint/summed_read.hpp"
 #include "host/error/error.hpp"
+#include "host/io/checksum.hpp"
 
 #include <ATen/Functions.h>
 
@@ -22,8 +22,8 @@ namespace {
 constexpr uint64_t kLookedAt = uint64_t{16} << 20;
 
 struct Place {
-  std::shared_ptr<BundleStorage> storage;
-  std::string bundle;
+  std::shared_ptr<CheckpointStore> storage;
+  std::string checkpoint;
 };
 
 // A tensor of a checkpoint. What is read of a piece is summed up on the way, from its beginning to
@@ -81,7 +81,7 @@ class StoredSource final : public TensorSource {
     }
     Checksum* const sum = progress.is_whole ? nullptr : &progress.sum;
     try {
-      read_summed(*place_.storage, place_.bundle, piece.file, begin, out, sum);
+      read_summed(*place_.storage, place_.checkpoint, piece.file, begin, out, sum);
     } catch (...) {
       if (sum != nullptr) {
         progress = Progress();  // nobody knows how far it came
@@ -102,7 +102,7 @@ class StoredSource final : public TensorSource {
     std::vector<std::byte> buffer(std::min(kLookedAt, piece.end - piece.begin));
     for (uint64_t at = piece.begin; at < piece.end; at += kLookedAt) {
       const auto part = std::span(buffer).first(std::min(kLookedAt, piece.end - at));
-      read_summed(*place_.storage, place_.bundle, piece.file, at, part, &progress.sum);
+      read_summed(*place_.storage, place_.checkpoint, piece.file, at, part, &progress.sum);
     }
     conclude(i, progress);
   }
@@ -111,11 +111,10 @@ class StoredSource final : public TensorSource {
     const StoredPiece& piece = pieces_[i];
     if (progress.sum.value() != piece.xxh3) {
       throw Error("checkpoint.damaged",
-                  place_.storage->address(place_.bundle) + ": " + piece.file +
-                      " is damaged: entry '" + name_ + "', bytes " + std::to_string(piece.begin) +
+                  place_.storage->address(place_.checkpoint) + ": " + piece.file +
+                      " is corrupt: entry '" + name_ + "', bytes " + std::to_string(piece.begin) +
                       " to " + std::to_string(piece.end) + ", has the checksum " +
-                      xxh3_text(progress.sum.value()) + ", and was written with " +
-                      xxh3_text(piece.xxh3));
+                      xxh3_text(progress.sum.value()) + ", expected " + xxh3_text(piece.xxh3));
     }
     progress_[i].is_whole = true;
   }
@@ -131,9 +130,11 @@ at::ScalarType dtype_of(const StoredTensor& tensor) {
   return *scalar_type_of_safetensors(tensor.dtype);  // index_of() has looked
 }
 
-std::string read_text(BundleStorage& storage, const std::string& bundle, const std::string& file) {
-  std::string text(storage.file_size(bundle, file), '\0');
-  storage.read(bundle, file, 0, std::as_writable_bytes(std::span(text)));
+std::string read_text(CheckpointStore& storage,
+                      const std::string& checkpoint,
+                      const std::string& file) {
+  std::string text(storage.file_size(checkpoint, file), '\0');
+  storage.read(checkpoint, file, 0, std::as_writable_bytes(std::span(text)));
   return text;
 }
 
@@ -180,8 +181,8 @@ void put_rows(const std::vector<StoredEntries>& by_rank, const Place& place, Sta
       }
       if (rows.shape.empty() || tensor.shape.size() != rows.shape.size()) {
         throw Error("checkpoint.damaged",
-                    place.storage->address(place.bundle) + ": '" + name +
-                        "' has another number of dimensions on each rank");
+                    place.storage->address(place.checkpoint) + ": '" + name +
+                        "' has a different number of dimensions on each rank");
       }
       rows.shape[0] += tensor.shape[0];
     }
@@ -194,38 +195,38 @@ void put_rows(const std::vector<StoredEntries>& by_rank, const Place& place, Sta
 
 }  // namespace
 
-CheckpointReader::CheckpointReader(std::shared_ptr<BundleStorage> storage, std::string bundle)
-    : storage_(std::move(storage)), bundle_(std::move(bundle)) {
-  const std::vector<std::string> files = storage_->list_files(bundle_);
+CheckpointReader::CheckpointReader(std::shared_ptr<CheckpointStore> storage, std::string checkpoint)
+    : storage_(std::move(storage)), checkpoint_(std::move(checkpoint)) {
+  const std::vector<std::string> files = storage_->list_files(checkpoint_);
   for (const char* const needed : {kSumsFile, kIndexFile, kRecipeFile}) {
     if (std::ranges::find(files, needed) == files.end()) {
       throw Error("checkpoint.foreign",
-                  address() + " is no checkpoint, or a damaged one: it has no " + needed);
+                  address() + " is not a checkpoint, or is corrupt: it has no " + needed);
     }
   }
-  const std::string text = read_text(*storage_, bundle_, kIndexFile);
-  recipe_ = read_text(*storage_, bundle_, kRecipeFile);
-  const std::string sums = read_text(*storage_, bundle_, kSumsFile);
+  const std::string text = read_text(*storage_, checkpoint_, kIndexFile);
+  recipe_ = read_text(*storage_, checkpoint_, kRecipeFile);
+  const std::string sums = read_text(*storage_, checkpoint_, kSumsFile);
   std::istringstream lines(sums);
   for (std::string sum, name; lines >> sum >> name;) {
     const bool is_index = name == kIndexFile;
     if ((is_index || name == kRecipeFile) && xxh128_text(is_index ? text : recipe_) != sum) {
       throw Error("checkpoint.damaged",
-                  address() + ": " + name + " is not what " + kSumsFile + " says it was");
+                  address() + ": " + name + " does not match its checksum in " + kSumsFile);
     }
   }
   if (sums != sums_text(text, recipe_)) {
-    throw Error("checkpoint.damaged", address() + ": " + kSumsFile + " is damaged");
+    throw Error("checkpoint.damaged", address() + ": " + kSumsFile + " is corrupt");
   }
   index_ = index_of(text, address());
   for (const StoredFile& file : index_.files) {
     if (std::ranges::find(files, file.name) == files.end()) {
       throw Error("checkpoint.damaged", address() + ": the file " + file.name + " is missing");
     }
-    if (const uint64_t bytes = storage_->file_size(bundle_, file.name); bytes != file.bytes) {
+    if (const uint64_t bytes = storage_->file_size(checkpoint_, file.name); bytes != file.bytes) {
       throw Error("checkpoint.damaged",
                   address() + ": " + file.name + " has " + std::to_string(bytes) +
-                      " bytes, and was written with " + std::to_string(file.bytes));
+                      " bytes, expected " + std::to_string(file.bytes));
     }
   }
 }
@@ -248,20 +249,20 @@ void CheckpointReader::check_header(const StoredFile& file) const {
   std::vector<std::byte> buffer(std::min(kLookedAt, end));
   for (uint64_t at = 0; at < end; at += kLookedAt) {
     const auto part = std::span(buffer).first(std::min(kLookedAt, end - at));
-    read_summed(*storage_, bundle_, file.name, at, part, &sum);
+    read_summed(*storage_, checkpoint_, file.name, at, part, &sum);
   }
   if (sum.value() != file.header_xxh3) {
     throw Error("checkpoint.damaged",
-                address() + ": " + file.name + " is damaged: its header, bytes 0 to " +
+                address() + ": " + file.name + " is corrupt: its header, bytes 0 to " +
                     std::to_string(end) + ", has the checksum " + xxh3_text(sum.value()) +
-                    ", and was written with " + xxh3_text(file.header_xxh3));
+                    ", expected " + xxh3_text(file.header_xxh3));
   }
 }
 
 StateTree CheckpointReader::state(uint32_t rank,
                                   uint32_t world_size,
                                   std::vector<std::string>* dropped) const {
-  const Place place{storage_, bundle_};
+  const Place place{storage_, checkpoint_};
   for (size_t i = rank; i < index_.files.size(); i += world_size) {
     check_header(index_.files[i]);
   }
@@ -290,7 +291,7 @@ StateTree CheckpointReader::state(uint32_t rank,
 }
 
 void CheckpointReader::verify() const {
-  const Place place{storage_, bundle_};
+  const Place place{storage_, checkpoint_};
   const auto verify_all = [&](const StoredEntries& entries) {
     for (const auto& [name, tensor] : entries.tensors) {
       StoredSource(place, name, dtype_of(tensor), tensor).verify();

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a checkpoint: its index at once, tensors when they are asked for, straight to where they
-// belong and each against its checksum. Any number of ranks may read what any number has written.
-// Invariant: what was read is what was written, or an error names the file and the entry.
+// Reads a checkpoint: the index in the constructor, tensors on request, directly into their
+// destination. Each read is verified against its checksum. The number of ranks may differ from that
+// of the run that wrote the checkpoint.
+// Invariant: corrupt data is never returned; an error names the file and the entry.
 // Threads: any.
 #pragma once
 
-#include "host/checkpoint/bundle_storage.hpp"
 #include "host/checkpoint/checkpoint_index.hpp"
-#include "host/tensor/state_tree.hpp"
+#include "host/checkpoint/checkpoint_store.hpp"
+#include "host/tensor/state/state_tree.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -20,29 +21,30 @@ namespace tenon {
 class CheckpointReader {
  public:
   // Errors  storage.io, storage.not_found; checkpoint.damaged, checkpoint.too_new,
-  //         checkpoint.foreign for what is no checkpoint
-  CheckpointReader(std::shared_ptr<BundleStorage> storage, std::string bundle);
+  //         checkpoint.foreign if it is not a checkpoint
+  CheckpointReader(std::shared_ptr<CheckpointStore> storage, std::string checkpoint);
 
   const CheckpointIndex& index() const { return index_; }
-  // As it was frozen.
+  // The frozen recipe.
   const std::string& recipe() const { return recipe_; }
-  const std::string& bundle() const { return bundle_; }
-  std::string address() const { return storage_->address(bundle_); }
+  const std::string& checkpoint() const { return checkpoint_; }
+  std::string address() const { return storage_->address(checkpoint_); }
 
-  // The state as one of `world_size` ranks needs it. Its tensors read from this checkpoint as long
-  // as they live, and report checkpoint.damaged. `dropped` is given the names of what belonged to
-  // ranks that have changed.  Errors  checkpoint.damaged, storage.io
+  // Returns the state for rank `rank` of `world_size`. Its tensors read from this checkpoint during
+  // their whole life, and may throw checkpoint.damaged. `dropped` receives the names of entries
+  // that belong to ranks of another world size.
+  // Errors  checkpoint.damaged, storage.io
   StateTree state(uint32_t rank, uint32_t world_size, std::vector<std::string>* dropped) const;
 
-  // Reads all that is in the files and holds it against the checksums.
+  // Reads all files and verifies them against their checksums.
   // Errors  checkpoint.damaged, with the file and the entry; storage.io
   void verify() const;
 
  private:
   void check_header(const StoredFile& file) const;
 
-  std::shared_ptr<BundleStorage> storage_;
-  std::string bundle_;
+  std::shared_ptr<CheckpointStore> storage_;
+  std::string checkpoint_;
   CheckpointIndex index_;
   std::string recipe_;
 };

@@ -38,15 +38,15 @@ Error failure_of(const std::string& text, size_t rank, size_t num_ranks) {
 }  // namespace
 
 struct CheckpointSaver::Save {
-  std::string bundle;
+  std::string checkpoint;
   StateTree tree;
-  CheckpointFacts facts;
+  CheckpointMetadata metadata;
   std::string recipe;
   std::string share;  // failure_text or "+..."; written by the writing thread
   std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
 };
 
-CheckpointSaver::CheckpointSaver(std::shared_ptr<BundleStorage> storage,
+CheckpointSaver::CheckpointSaver(std::shared_ptr<CheckpointStore> storage,
                                  Collective& collective,
                                  WriterPlace place,
                                  Options options)
@@ -70,7 +70,7 @@ void CheckpointSaver::with_retries(Do attempt) const {
       if (left <= 0 || give_up_ || error.id() != "storage.io") {
         throw;
       }
-      log_warning(error.message() + "; it is tried again");
+      log_warning(error.message() + "; retrying");
     }
     const auto until = std::chrono::steady_clock::now() + pause;
     while (!give_up_ && std::chrono::steady_clock::now() < until) {
@@ -92,21 +92,21 @@ void CheckpointSaver::prepare(const StateTree& tree) {
       for (size_t i = 0; i < copies.size() && !give_up_; ++i) {
         prepare_staging(copies[i].first, copies[i].second);
       }
-    } catch (const std::bad_alloc&) {  // the first save asks again, and tells it
+    } catch (const std::bad_alloc&) {  // the first save asks again, and reports the error
     }
   });
 }
 
 void CheckpointSaver::begin(const std::string& name,
                             StateTree tree,
-                            CheckpointFacts facts,
+                            CheckpointMetadata metadata,
                             const std::string& frozen_recipe) {
   finish();
   auto save = std::make_shared<Save>();
   save->tree = std::move(tree);
-  save->facts = std::move(facts);
+  save->metadata = std::move(metadata);
   save->recipe = frozen_recipe;
-  // Rank 0 opens the bundle before the others do, and says what it is called.
+  // Rank 0 opens the checkpoint before the others do, and says what it is called.
   std::string opened;
   if (is_first()) {
     try {
@@ -124,7 +124,7 @@ void CheckpointSaver::begin(const std::string& name,
     }
   }
   opened = collective_.broadcast_text(opened, 0, "name of a checkpoint");
-  save->bundle = opened.starts_with('+') ? opened.substr(1) : name;
+  save->checkpoint = opened.starts_with('+') ? opened.substr(1) : name;
   if (!opened.starts_with('+')) {
     fail(*save, failure_of(opened, 0, collective_.world_size()));
     return;
@@ -139,10 +139,10 @@ void CheckpointSaver::write(Save& save) {
   try {
     with_retries([&] {
       if (!is_first()) {
-        storage_->open(save.bundle, /*is_first=*/false);
+        storage_->open(save.checkpoint, /*is_first=*/false);
       }
       save.share =
-          "+" + share_text(write_share(save.tree, place_, *storage_, save.bundle, give_up_));
+          "+" + share_text(write_share(save.tree, place_, *storage_, save.checkpoint, give_up_));
     });
   } catch (const std::exception& error) {
     save.share = failure_text(as_error(error));
@@ -182,20 +182,20 @@ void CheckpointSaver::commit(Save& save, std::vector<std::string> shares) {
     for (const std::string& share : shares) {
       parts.push_back(share_of(share.substr(1)));
     }
-    const CheckpointIndex index = merged(save.facts, std::move(parts));
+    const CheckpointIndex index = merged(save.metadata, std::move(parts));
     for (const auto& [name, content] : index_files(index, save.recipe)) {
-      with_retries([&] { write_file(name, content, *storage_, save.bundle); });
+      with_retries([&] { write_file(name, content, *storage_, save.checkpoint); });
     }
-    with_retries([&] { storage_->commit(save.bundle); });
-    std::string address = storage_->address(save.bundle);
+    with_retries([&] { storage_->commit(save.checkpoint); });
+    std::string address = storage_->address(save.checkpoint);
     if (options_.make != nullptr) {
-      with_retries([&] { address = options_.make(save.bundle, give_up_); });
+      with_retries([&] { address = options_.make(save.checkpoint, give_up_); });
       abandon(save);
     }
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - save.begun;
     const std::lock_guard lock(mutex_);
     results_.push_back(
-        {save.bundle, std::move(address), std::nullopt, index.tensor_bytes(), taken.count()});
+        {save.checkpoint, std::move(address), std::nullopt, index.tensor_bytes(), taken.count()});
   } catch (const std::exception& error) {
     fail(save, as_error(error));
     abandon(save);
@@ -203,7 +203,7 @@ void CheckpointSaver::commit(Save& save, std::vector<std::string> shares) {
   }
   if (options_.on_commit != nullptr) {
     try {
-      options_.on_commit(save.bundle);
+      options_.on_commit(save.checkpoint);
     } catch (const std::exception& error) {
       log_warning(error.what());
     }
@@ -215,9 +215,9 @@ void CheckpointSaver::commit(Save& save, std::vector<std::string> shares) {
 void CheckpointSaver::abandon(const Save& save) const {
   try {
     if (options_.make != nullptr) {
-      storage_->remove(save.bundle);
+      storage_->remove(save.checkpoint);
     } else {
-      storage_->abort(save.bundle);
+      storage_->abort(save.checkpoint);
     }
   } catch (const std::exception& error) {
     log_warning(error.what());
@@ -228,11 +228,11 @@ void CheckpointSaver::fail(const Save& save, const Error& error) {
   const std::lock_guard lock(mutex_);
   failure_ = error;
   if (is_first()) {
-    results_.push_back({.bundle = save.bundle, .error = error});
+    results_.push_back({.checkpoint = save.checkpoint, .error = error});
   }
 }
 
-// False where the time was up before.
+// False if the time was up before.
 bool CheckpointSaver::wait_idle(std::optional<std::chrono::steady_clock::time_point> until) {
   while (!thread_.is_idle()) {
     if (until.has_value() && !give_up_ && std::chrono::steady_clock::now() > *until) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Saves checkpoints while the run goes on: each rank writes its share on a thread of its own, and
-// when all have, rank 0 writes the index and commits, on its thread too. One save is under way at a
-// time. What fails is tried again, and then told; it never ends in half a checkpoint.
+// Saves checkpoints during the run. Each rank writes its share on a background thread. When all
+// shares are written, rank 0 writes the index and commits, also on its background thread. At most
+// one save is in progress. A failed save is retried, then reported; it never leaves a partial
+// checkpoint.
 // Invariant: all ranks agree on which save is open.
-// Threads: the train thread, but for what is said to be called from another.
+// Threads: the train thread, except functions documented otherwise.
 #pragma once
 
 #include "host/checkpoint/checkpoint_writer.hpp"
-#include "host/distributed/collective.hpp"
-#include "host/distributed/task_thread.hpp"
+#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/task_thread.hpp"
 #include "host/error/error.hpp"
 
 #include <atomic>
@@ -22,59 +23,59 @@
 
 namespace tenon {
 
-// What became of a save, on rank 0.
+// Result of a save, on rank 0.
 struct SaveResult {
-  std::string bundle;
-  std::string address = {};         // of what was made; "" where nothing was
-  std::optional<Error> error = {};  // none: it is committed
-  uint64_t bytes = 0;               // of tensors, of all ranks
-  double seconds = 0;               // from begin() on
+  std::string checkpoint;
+  std::string address = {};         // of the result; "" if there is none
+  std::optional<Error> error = {};  // null: the checkpoint is committed
+  uint64_t bytes = 0;               // of the tensors of all ranks
+  double seconds = 0;               // since begin()
 };
 
 class CheckpointSaver {
  public:
   struct Options {
     int retries = 2;                       // after the first attempt
-    std::chrono::milliseconds pause{200};  // before the first of them, doubled each time
-    // Called on the writing thread of rank 0 after each commit: for what is to be removed now. What
-    // it throws is told as a warning.
-    std::function<void(const std::string& bundle)> on_commit = {};
-    // Where the bundle is but the material for something else: makes that of the committed bundle,
-    // on the same thread, and returns its address. The bundle is removed then. What it throws is
-    // the save's failure; storage.io is tried again before.
-    std::function<std::string(const std::string& bundle, const std::atomic<bool>& give_up)> make =
-        {};
+    std::chrono::milliseconds pause{200};  // before the first retry; doubles with each retry
+    // Called on the writing thread of rank 0 after each commit, to remove old checkpoints. Its
+    // exceptions are logged as warnings.
+    std::function<void(const std::string& checkpoint)> on_commit = {};
+    // If set, makes something else, such as an export, of the committed checkpoint, and returns its
+    // address. Runs on the same thread; the checkpoint is removed afterwards. An exception fails
+    // the save; storage.io is retried first.
+    std::function<std::string(const std::string& checkpoint, const std::atomic<bool>& give_up)>
+        make = {};
   };
 
-  CheckpointSaver(std::shared_ptr<BundleStorage> storage,
+  CheckpointSaver(std::shared_ptr<CheckpointStore> storage,
                   Collective& collective,
                   WriterPlace place,
                   Options options);
-  // Gives up what is under way. What is not committed then never is.
+  // Cancels a save in progress; its checkpoint is never committed.
   ~CheckpointSaver();
   CheckpointSaver(const CheckpointSaver&) = delete;
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
-  // Makes memory ready for copies of such a state, while the run goes on: the first save would wait
-  // for it.
+  // Allocates memory for copies of such a state in the background, so that the first save does not
+  // wait for it.
   void prepare(const StateTree& tree);
-  // Begins to write a state, once what is under way is finished: every rank with its own tree and
-  // equal other arguments. `name` is that of the bundle; where a bundle of that name is there, a
-  // number is added.
+  // Starts to write a state, after the save in progress has finished. Every rank calls it, with its
+  // own tree; all other arguments are equal. `name` is the name of the checkpoint; if it is taken,
+  // a number is appended.
   void begin(const std::string& name,
              StateTree tree,
-             CheckpointFacts facts,
+             CheckpointMetadata metadata,
              const std::string& frozen_recipe);
-  // True while this rank's share is under way.
+  // True while this rank's share is being written.
   bool is_writing() const { return is_writing_; }
-  // True from begin() until conclude().
+  // True after begin(), until conclude().
   bool is_open() const { return is_open_; }
-  // Every rank, where none is writing: hands the shares to rank 0, which goes on to the commit.
+  // Sends the shares to rank 0, which commits. Every rank calls it, when no rank is writing.
   void conclude();
-  // Every rank: waits for all that is under way. Returns what has gone wrong with it, on all ranks.
-  // A save that takes longer than `limit` is given up.
+  // Waits for the save in progress. Every rank calls it. Returns the error of a failed save on all
+  // ranks. A save that takes longer than `limit` is canceled.
   std::optional<Error> finish(std::optional<std::chrono::duration<double>> limit = {});
-  // What came of saves since the last call, oldest first. On ranks other than 0: none.
+  // Results of saves since the last call, oldest first; empty on ranks other than 0.
   std::vector<SaveResult> take_results();
 
  private:
@@ -88,18 +89,18 @@ class CheckpointSaver {
   bool wait_idle(std::optional<std::chrono::steady_clock::time_point> until);
   bool is_first() const { return place_.rank == 0; }
 
-  std::shared_ptr<BundleStorage> storage_;
+  std::shared_ptr<CheckpointStore> storage_;
   Collective& collective_;
   WriterPlace place_;
   Options options_;
-  std::shared_ptr<Save> save_;  // the last begun
+  std::shared_ptr<Save> save_;  // the last one started
   bool is_open_ = false;
   std::atomic<bool> is_writing_ = false;
   std::atomic<bool> give_up_ = false;
   std::mutex mutex_;
   std::vector<SaveResult> results_;
   std::optional<Error> failure_;  // since the last finish()
-  TaskThread thread_;             // goes first
+  TaskThread thread_;             // destroyed first
 };
 
 }  // namespace tenon

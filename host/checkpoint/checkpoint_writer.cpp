@@ -2,9 +2,9 @@
 #include "host/checkpoint/checkpoint_writer.hpp"
 
 #include "host/checkpoint/checkpoint_files.hpp"
-#include "host/checkpoint/checksum.hpp"
 #include "host/checkpoint/safetensors.hpp"
 #include "host/error/error.hpp"
+#include "host/io/checksum.hpp"
 
 #include <ATen/Functions.h>
 
@@ -114,7 +114,7 @@ bool is_own(uint32_t scope) {
 }
 
 // Writes one tensor and returns the checksum of its bytes.
-uint64_t write_tensor(const Written& what, BundleFile& file, const std::atomic<bool>& give_up) {
+uint64_t write_tensor(const Written& what, CheckpointFile& file, const std::atomic<bool>& give_up) {
   Checksum sum;
   const auto put = [&](std::span<const std::byte> bytes) {
     const SummedBeside summed(bytes, sum);
@@ -142,14 +142,11 @@ uint64_t write_tensor(const Written& what, BundleFile& file, const std::atomic<b
   return sum.value();
 }
 
-}  // namespace
-
-RankShare write_share(const StateTree& tree,
-                      const WriterPlace& place,
-                      BundleStorage& storage,
-                      const std::string& bundle,
-                      const std::atomic<bool>& give_up) {
-  RankShare share;
+// Puts the numbers and versions that this rank writes into `share`, and returns the tensors that it
+// writes. Replicated tensors are assigned evenly, in the order of their names.
+std::vector<Written> assigned_to(const WriterPlace& place,
+                                 const StateTree& tree,
+                                 RankShare& share) {
   for (const auto& [name, version] : tree.versions()) {
     share.versions[name] = version;
   }
@@ -183,6 +180,18 @@ RankShare write_share(const StateTree& tree,
   // Wide elements first, so that each tensor begins at a multiple of its element's size.
   std::ranges::stable_sort(
       mine, std::greater(), [](const Written& what) { return c10::elementSize(what.place.dtype); });
+  return mine;
+}
+
+}  // namespace
+
+RankShare write_share(const StateTree& tree,
+                      const WriterPlace& place,
+                      CheckpointStore& storage,
+                      const std::string& checkpoint,
+                      const std::atomic<bool>& give_up) {
+  RankShare share;
+  const std::vector<Written> mine = assigned_to(place, tree, share);
   std::vector<SafeTensor> places;
   places.reserve(mine.size());
   for (const Written& what : mine) {
@@ -192,7 +201,7 @@ RankShare write_share(const StateTree& tree,
       places,
       {{"format", "pt"}, {"writer", "tenon.checkpoint"}, {"rank", std::to_string(place.rank)}});
   const std::string name = rank_file_name(place.rank, place.world_size);
-  const auto file = storage.create_file(bundle, name);
+  const auto file = storage.create_file(checkpoint, name);
   file->write(std::as_bytes(std::span(header)));
   Checksum header_sum;
   header_sum.add(std::as_bytes(std::span(header)));
@@ -231,9 +240,9 @@ std::vector<std::pair<std::string, std::string>> index_files(const CheckpointInd
 
 void write_file(const std::string& name,
                 const std::string& content,
-                BundleStorage& storage,
-                const std::string& bundle) {
-  const auto file = storage.create_file(bundle, name);
+                CheckpointStore& storage,
+                const std::string& checkpoint) {
+  const auto file = storage.create_file(checkpoint, name);
   file->write(std::as_bytes(std::span(content)));
   file->close();
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a state as a checkpoint: each rank its share, all at once, and one of them the index,
-// last. What all ranks have, one of them writes; which one is dealt out by size, so that all write
-// about as much. Invariant: a checkpoint exists when its bundle is committed, not before. Threads:
-// any; a tree must not change meanwhile.
+// Writes a state as a checkpoint. All ranks write their shares in parallel; then one rank writes
+// the index. Replicated entries are assigned to ranks by size, so that all ranks write about the
+// same amount.
+// Invariant: a checkpoint exists only after its commit.
+// Threads: any; a tree must not change while it is written.
 #pragma once
 
-#include "host/checkpoint/bundle_storage.hpp"
 #include "host/checkpoint/checkpoint_index.hpp"
-#include "host/tensor/state_tree.hpp"
+#include "host/checkpoint/checkpoint_store.hpp"
+#include "host/tensor/state/state_tree.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace tenon {
 
-// Which rank this is, and which of the ranks that have the same parts of sharded tensors.
+// The rank, and its place among the ranks with the same shards (`replica` of `num_replicas`).
 struct WriterPlace {
   uint32_t rank = 0;
   uint32_t world_size = 1;
@@ -26,24 +27,27 @@ struct WriterPlace {
   uint32_t num_replicas = 1;
 };
 
-// Writes this rank's share of the state into an open bundle.
+// Writes this rank's share of the state into an open checkpoint.
+//
 // Errors   storage.io; checkpoint.bad_tensor for a type that files cannot hold;
-//          checkpoint.given_up once `give_up` is true
+//          checkpoint.given_up after `give_up` becomes true
 RankShare write_share(const StateTree& tree,
                       const WriterPlace& place,
-                      BundleStorage& storage,
-                      const std::string& bundle,
+                      CheckpointStore& storage,
+                      const std::string& checkpoint,
                       const std::atomic<bool>& give_up);
 
-// What stands beside the tensors: names and contents of the files that one rank adds when all
-// shares are written. The bundle can be committed then.
+// Names and contents of the files that one rank adds after all shares are written: index, recipe
+// and checksums. The checkpoint can then be committed.
 std::vector<std::pair<std::string, std::string>> index_files(const CheckpointIndex& index,
                                                              const std::string& frozen_recipe);
 
-// Writes a whole file.  Errors  storage.io
+// Creates, writes and closes a file.
+//
+// Errors   storage.io
 void write_file(const std::string& name,
                 const std::string& content,
-                BundleStorage& storage,
-                const std::string& bundle);
+                CheckpointStore& storage,
+                const std::string& checkpoint);
 
 }  // namespace tenon

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/checkpoint/local_storage.hpp"
 
-#include "host/checkpoint/durable_file.hpp"
 #include "host/error/error.hpp"
+#include "host/io/durable_file.hpp"
 #include "host/log/log.hpp"
 
 #include <algorithm>
@@ -34,12 +34,12 @@ bool is_there(const std::string& path) {
     return true;
   }
   if (errno != ENOENT && errno != ENOTDIR) {
-    throw_disk_error("look for", path, errno);
+    throw_disk_error("access", path, errno);
   }
   return false;
 }
 
-// The names in a folder; none where there is no such folder.
+// The names in a folder; none if there is no such folder.
 std::vector<std::string> names_in(const std::string& path) {
   std::vector<std::string> names;
   std::error_code error;
@@ -66,7 +66,7 @@ void remove_file(const std::string& path) {
   }
 }
 
-// The text of a small file; "" where there is none.
+// The text of a small file; "" if there is none.
 std::string small_text(const std::string& path) {
   const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) {
@@ -86,8 +86,8 @@ std::string small_text(const std::string& path) {
   return {text.data(), static_cast<size_t>(n)};
 }
 
-// The place in the order of commits. One that cannot be read does not make a whole bundle vanish:
-// its sums tell whether it is sound.
+// The place in the order of commits. One that cannot be read does not make a whole checkpoint
+// vanish: its sums tell whether it is sound.
 uint64_t sequence_of(const std::string& folder) {
   const std::string text = small_text(folder + kCommitted);
   uint64_t sequence = 0;
@@ -95,7 +95,7 @@ uint64_t sequence_of(const std::string& folder) {
   return sequence;
 }
 
-class LocalFile final : public BundleFile {
+class LocalFile final : public CheckpointFile {
  public:
   explicit LocalFile(std::string path)
       : path_(std::move(path)), file_(DurableFile::create(path_)) {}
@@ -124,74 +124,74 @@ class LocalFile final : public BundleFile {
 
 LocalStorage::LocalStorage(std::string root) : root_(std::move(root)) {}
 
-std::string LocalStorage::folder(const std::string& bundle) const {
-  check_bundle_name(bundle);
-  return root_ + "/" + bundle;
+std::string LocalStorage::folder(const std::string& checkpoint) const {
+  check_checkpoint_name(checkpoint);
+  return root_ + "/" + checkpoint;
 }
 
-std::string LocalStorage::open_folder(const std::string& bundle) const {
-  check_bundle_name(bundle);
-  return root_ + "/" + std::string(kOpenPrefix) + bundle;
+std::string LocalStorage::open_folder(const std::string& checkpoint) const {
+  check_checkpoint_name(checkpoint);
+  return root_ + "/" + std::string(kOpenPrefix) + checkpoint;
 }
 
-std::string LocalStorage::gone_folder(const std::string& bundle) const {
-  return root_ + "/" + std::string(kGonePrefix) + bundle;
+std::string LocalStorage::gone_folder(const std::string& checkpoint) const {
+  return root_ + "/" + std::string(kGonePrefix) + checkpoint;
 }
 
-bool LocalStorage::is_committed(const std::string& bundle) const {
-  return is_there(folder(bundle) + kCommitted);
+bool LocalStorage::is_committed(const std::string& checkpoint) const {
+  return is_there(folder(checkpoint) + kCommitted);
 }
 
-bool LocalStorage::is_leftover(const std::string& bundle) const {
-  return is_there(folder(bundle) + kNotYet) && !is_committed(bundle);
+bool LocalStorage::is_leftover(const std::string& checkpoint) const {
+  return is_there(folder(checkpoint) + kNotYet) && !is_committed(checkpoint);
 }
 
-void LocalStorage::check_committed(const std::string& bundle) const {
-  if (!is_committed(bundle)) {
+void LocalStorage::check_committed(const std::string& checkpoint) const {
+  if (!is_committed(checkpoint)) {
     throw Error("storage.not_found",
-                "there is no finished checkpoint " + folder(bundle) +
-                    "; see which ones the folder has that have a file COMMITTED");
+                "no finished checkpoint at " + folder(checkpoint) +
+                    "; use a checkpoint that contains the file COMMITTED");
   }
 }
 
-void LocalStorage::open(const std::string& bundle, bool is_first) {
-  const std::string path = open_folder(bundle);
-  if (is_committed(bundle)) {
+void LocalStorage::open(const std::string& checkpoint, bool is_first) {
+  const std::string path = open_folder(checkpoint);
+  if (is_committed(checkpoint)) {
     throw Error("storage.exists",
-                folder(bundle) + " is there already; remove it, or write under another name");
+                folder(checkpoint) + " already exists; remove it, or use another name");
   }
   if (!is_first) {
     if (!is_there(path)) {
-      throw Error(
-          "storage.io",
-          "cannot see " + path +
-              ", which another rank has made; put the run folder where all machines see it");
+      throw Error("storage.io",
+                  "cannot find " + path +
+                      ", which another rank created; put the run folder on storage that all "
+                      "machines share");
     }
     return;
   }
   make_folders(root_);
   clear_leftovers();
-  if (is_there(folder(bundle))) {
+  if (is_there(folder(checkpoint))) {
     throw Error("storage.exists",
-                folder(bundle) + " is there, and is no checkpoint; move it out of the way");
+                folder(checkpoint) + " exists and is not a checkpoint; move it away");
   }
   if (::mkdir(path.c_str(), 0777) != 0) {
-    throw_disk_error("make the folder", path, errno);
+    throw_disk_error("create the folder", path, errno);
   }
 }
 
-std::unique_ptr<BundleFile> LocalStorage::create_file(const std::string& bundle,
-                                                      const std::string& file) {
-  check_bundle_name(file);
-  return std::make_unique<LocalFile>(open_folder(bundle) + "/" + file);
+std::unique_ptr<CheckpointFile> LocalStorage::create_file(const std::string& checkpoint,
+                                                          const std::string& file) {
+  check_checkpoint_name(file);
+  return std::make_unique<LocalFile>(open_folder(checkpoint) + "/" + file);
 }
 
 // The order is all: files (synced by their close), the folder that names them, the folder's own
 // name, and only then the word that it is whole.
-void LocalStorage::commit(const std::string& bundle) {
-  const std::string open = open_folder(bundle);
-  const std::string path = folder(bundle);
-  if (!is_committed(bundle)) {  // else an earlier try came this far
+void LocalStorage::commit(const std::string& checkpoint) {
+  const std::string open = open_folder(checkpoint);
+  const std::string path = folder(checkpoint);
+  if (!is_committed(checkpoint)) {  // else an earlier try came this far
     if (is_there(open)) {
       uint64_t sequence = 0;
       for (const std::string& other : list()) {
@@ -204,8 +204,8 @@ void LocalStorage::commit(const std::string& bundle) {
       record.sync();
       sync_folder(open);
       rename_path(open, path);
-    } else if (!is_leftover(bundle)) {
-      throw Error("storage.not_found", "no bundle is open as " + open);
+    } else if (!is_leftover(checkpoint)) {
+      throw Error("storage.not_found", "no checkpoint is open as " + open);
     }
     sync_folder(root_);
     rename_path(path + kNotYet, path + kCommitted);
@@ -220,13 +220,13 @@ void LocalStorage::commit(const std::string& bundle) {
   try {
     point_latest("");
   } catch (const Error& error) {
-    // The bundle is there for good: `latest` only lags behind.
+    // The checkpoint is there for good: `latest` only lags behind.
     log_warning(error.what());
   }
 }
 
-void LocalStorage::abort(const std::string& bundle) {
-  remove_leftover(bundle);
+void LocalStorage::abort(const std::string& checkpoint) {
+  remove_leftover(checkpoint);
 }
 
 std::vector<std::string> LocalStorage::list() {
@@ -244,40 +244,40 @@ std::vector<std::string> LocalStorage::list() {
   return names;
 }
 
-std::vector<std::string> LocalStorage::list_files(const std::string& bundle) {
-  check_committed(bundle);
-  std::vector<std::string> names = names_in(folder(bundle));
+std::vector<std::string> LocalStorage::list_files(const std::string& checkpoint) {
+  check_committed(checkpoint);
+  std::vector<std::string> names = names_in(folder(checkpoint));
   std::erase(names, kCommitted + 1);
   std::ranges::sort(names);
   return names;
 }
 
-uint64_t LocalStorage::file_size(const std::string& bundle, const std::string& file) {
-  check_committed(bundle);
-  check_bundle_name(file);
-  const std::string path = folder(bundle) + "/" + file;
+uint64_t LocalStorage::file_size(const std::string& checkpoint, const std::string& file) {
+  check_committed(checkpoint);
+  check_checkpoint_name(file);
+  const std::string path = folder(checkpoint) + "/" + file;
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
     if (errno == ENOENT) {
-      throw Error("storage.not_found", "there is no file " + path);
+      throw Error("storage.not_found", "no such file: " + path);
     }
-    throw_disk_error("look for", path, errno);
+    throw_disk_error("access", path, errno);
   }
   return static_cast<uint64_t>(status.st_size);
 }
 
-void LocalStorage::read(const std::string& bundle,
+void LocalStorage::read(const std::string& checkpoint,
                         const std::string& file,
                         uint64_t offset,
                         std::span<std::byte> out) {
-  check_committed(bundle);
-  check_bundle_name(file);
-  const std::string path = folder(bundle) + "/" + file;
-  // Opened anew each time: under a name that was removed and written again there is another file.
+  check_committed(checkpoint);
+  check_checkpoint_name(file);
+  const std::string path = folder(checkpoint) + "/" + file;
+  // Opened again each time: under a name that was removed and written again there is another file.
   const OpenFile input(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!input.is_open()) {
     if (errno == ENOENT) {
-      throw Error("storage.not_found", "there is no file " + path);
+      throw Error("storage.not_found", "no such file: " + path);
     }
     throw_disk_error("open", path, errno);
   }
@@ -293,25 +293,25 @@ void LocalStorage::read(const std::string& bundle,
       throw Error("storage.io",
                   path + " ends at byte " + std::to_string(offset) + ", " +
                       std::to_string(out.size()) +
-                      " bytes too soon; it was cut: use another checkpoint");
+                      " bytes too early: the file is truncated; use another checkpoint");
     }
     out = out.subspan(static_cast<size_t>(n));
     offset += static_cast<uint64_t>(n);
   }
 }
 
-void LocalStorage::remove(const std::string& bundle) {
-  if (is_committed(bundle)) {
-    point_latest(bundle);
-    const std::string path = folder(bundle);
+void LocalStorage::remove(const std::string& checkpoint) {
+  if (is_committed(checkpoint)) {
+    point_latest(checkpoint);
+    const std::string path = folder(checkpoint);
     rename_path(path + kCommitted, path + kNotYet);
     sync_folder(path);
   }
-  remove_leftover(bundle);
+  remove_leftover(checkpoint);
 }
 
-std::string LocalStorage::address(const std::string& bundle) const {
-  return root_ + "/" + bundle;
+std::string LocalStorage::address(const std::string& checkpoint) const {
+  return root_ + "/" + checkpoint;
 }
 
 void LocalStorage::clear_leftovers() {
@@ -337,15 +337,15 @@ void LocalStorage::point_latest(const std::string& without) {
   }
 }
 
-void LocalStorage::remove_leftover(const std::string& bundle) {
-  remove_folder(open_folder(bundle));
-  // Renamed first: half removed it could not be told from a folder of the user's.
-  if (is_leftover(bundle)) {
-    remove_folder(gone_folder(bundle));
-    rename_path(folder(bundle), gone_folder(bundle));
+void LocalStorage::remove_leftover(const std::string& checkpoint) {
+  remove_folder(open_folder(checkpoint));
+  // Renamed first: half removed it could not be distinguished from a folder of the user's.
+  if (is_leftover(checkpoint)) {
+    remove_folder(gone_folder(checkpoint));
+    rename_path(folder(checkpoint), gone_folder(checkpoint));
     sync_folder(root_);
   }
-  remove_folder(gone_folder(bundle));
+  remove_folder(gone_folder(checkpoint));
 }
 
 }  // namespace tenon

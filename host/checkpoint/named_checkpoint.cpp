@@ -23,28 +23,30 @@ NamedCheckpoints find_checkpoints(const std::string& path) {
       continue;
     }
     auto storage = std::make_shared<LocalStorage>(folder.string());
-    if (std::vector<std::string> bundles = storage->list(); !bundles.empty()) {
-      return {
-          .storage = std::move(storage), .root = folder.string(), .bundles = std::move(bundles)};
+    if (std::vector<std::string> checkpoints = storage->list(); !checkpoints.empty()) {
+      return {.storage = std::move(storage),
+              .root = folder.string(),
+              .checkpoints = std::move(checkpoints)};
     }
   }
   const std::string name = full.filename().string();
   auto storage = std::make_shared<LocalStorage>(full.parent_path().string());
-  for (const std::string& bundle : storage->list()) {
-    if (bundle == name) {
-      return {
-          .storage = std::move(storage), .root = full.parent_path().string(), .bundles = {name}};
+  for (const std::string& checkpoint : storage->list()) {
+    if (checkpoint == name) {
+      return {.storage = std::move(storage),
+              .root = full.parent_path().string(),
+              .checkpoints = {name}};
     }
   }
-  throw Error("storage.not_found",
-              (fs::exists(full, error) ? "there is no finished checkpoint at " + path
-                                       : path + " is not there") +
-                  "; name a run folder that has one, or a folder of its \"checkpoints\"");
+  throw Error(
+      "storage.not_found",
+      (fs::exists(full, error) ? "no finished checkpoint at " + path : path + " does not exist") +
+          "; pass a run folder with checkpoints, or a folder in its \"checkpoints\"");
 }
 
 NamedCheckpoint find_checkpoint(const std::string& path) {
   NamedCheckpoints found = find_checkpoints(path);
-  return {.storage = std::move(found.storage), .bundle = std::move(found.bundles.back())};
+  return {.storage = std::move(found.storage), .checkpoint = std::move(found.checkpoints.back())};
 }
 
 }  // namespace tenon

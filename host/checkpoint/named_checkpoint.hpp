@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checkpoint that somebody means by a path of the local file system.
+// Finds checkpoints by a path of the local file system, as users specify it.
 // Threads: any.
 #pragma once
 
-#include "host/checkpoint/bundle_storage.hpp"
+#include "host/checkpoint/checkpoint_store.hpp"
 
 #include <memory>
 #include <string>
@@ -13,24 +13,24 @@
 namespace tenon {
 
 struct NamedCheckpoint {
-  std::shared_ptr<BundleStorage> storage;
-  std::string bundle;
+  std::shared_ptr<CheckpointStore> storage;
+  std::string checkpoint;
 };
 
 struct NamedCheckpoints {
-  std::shared_ptr<BundleStorage> storage;
-  std::string root;                  // the folder that it is of
-  std::vector<std::string> bundles;  // the newest last; at least one
+  std::shared_ptr<CheckpointStore> storage;
+  std::string root;                      // the folder of the checkpoints
+  std::vector<std::string> checkpoints;  // the newest last; at least one
 };
 
-// Those of a run's folder, or of its folder "checkpoints", or in any folder of checkpoints; else
-// the one at that very path.
+// Finds the checkpoints of a run folder, of its folder "checkpoints", or of any other folder of
+// checkpoints; otherwise the checkpoint at `path` itself.
 // Errors  as find_checkpoint
 NamedCheckpoints find_checkpoints(const std::string& path);
 
-// The newest one of a run's folder, or of its folder "checkpoints"; else the one at that very path.
-// Whether it can be read is not looked at.
-// Errors  storage.not_found with what to name instead, where there is nothing of that name
+// Finds the newest checkpoint of a run folder or of its folder "checkpoints"; otherwise the
+// checkpoint at `path` itself. Does not check that the checkpoint is valid.
+// Errors  storage.not_found with a suggestion, if nothing exists at `path`
 NamedCheckpoint find_checkpoint(const std::string& path);
 
 }  // namespace tenon

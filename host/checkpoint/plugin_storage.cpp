@@ -35,7 +35,7 @@ auto call(Body&& body, Invalid invalid = Invalid::kOther) {
   }
 }
 
-class PluginFile final : public BundleFile {
+class PluginFile final : public CheckpointFile {
  public:
   PluginFile(const StorageProxy& proxy, tenon_storage_file* file) : proxy_(proxy), file_(file) {}
   ~PluginFile() override {
@@ -43,7 +43,7 @@ class PluginFile final : public BundleFile {
       try {
         proxy_.close(std::exchange(file_, nullptr), 0);
       } catch (const Error&) {
-        // It was given up: whoever did that has an error of its own to tell.
+        // It was canceled: whoever did that reports its own error.
       }
     }
   }
@@ -66,9 +66,9 @@ class PluginFile final : public BundleFile {
   tenon_storage_file* file_;
 };
 
-// A name that the host could not ask for is none of its own.
+// A name that the host could not ask for is not one of its names.
 std::vector<std::string> usable(std::vector<std::string> names) {
-  std::erase_if(names, [](const std::string& name) { return !is_bundle_name(name); });
+  std::erase_if(names, [](const std::string& name) { return !is_checkpoint_name(name); });
   return names;
 }
 
@@ -79,60 +79,60 @@ PluginStorage::PluginStorage(ComponentInstance instance, const std::string& plac
   call([&] { proxy_.connect(place); });
 }
 
-void PluginStorage::open(const std::string& bundle, bool is_first) {
-  check_bundle_name(bundle);
-  call([&] { proxy_.open(bundle, is_first ? 1 : 0); }, Invalid::kExists);
+void PluginStorage::open(const std::string& checkpoint, bool is_first) {
+  check_checkpoint_name(checkpoint);
+  call([&] { proxy_.open(checkpoint, is_first ? 1 : 0); }, Invalid::kExists);
 }
 
-std::unique_ptr<BundleFile> PluginStorage::create_file(const std::string& bundle,
-                                                       const std::string& file) {
-  check_bundle_name(bundle);
-  check_bundle_name(file);
+std::unique_ptr<CheckpointFile> PluginStorage::create_file(const std::string& checkpoint,
+                                                           const std::string& file) {
+  check_checkpoint_name(checkpoint);
+  check_checkpoint_name(file);
   return std::make_unique<PluginFile>(
-      proxy_, call([&] { return proxy_.create_file(bundle, file); }, Invalid::kExists));
+      proxy_, call([&] { return proxy_.create_file(checkpoint, file); }, Invalid::kExists));
 }
 
-void PluginStorage::commit(const std::string& bundle) {
-  check_bundle_name(bundle);
-  call([&] { proxy_.commit(bundle); });
+void PluginStorage::commit(const std::string& checkpoint) {
+  check_checkpoint_name(checkpoint);
+  call([&] { proxy_.commit(checkpoint); });
 }
 
-void PluginStorage::abort(const std::string& bundle) {
-  check_bundle_name(bundle);
-  call([&] { proxy_.abort(bundle); });
+void PluginStorage::abort(const std::string& checkpoint) {
+  check_checkpoint_name(checkpoint);
+  call([&] { proxy_.abort(checkpoint); });
 }
 
 std::vector<std::string> PluginStorage::list() {
   return usable(call([&] { return proxy_.list(); }));
 }
 
-std::vector<std::string> PluginStorage::list_files(const std::string& bundle) {
-  check_bundle_name(bundle);
-  return usable(call([&] { return proxy_.list_files(bundle); }));
+std::vector<std::string> PluginStorage::list_files(const std::string& checkpoint) {
+  check_checkpoint_name(checkpoint);
+  return usable(call([&] { return proxy_.list_files(checkpoint); }));
 }
 
-uint64_t PluginStorage::file_size(const std::string& bundle, const std::string& file) {
-  check_bundle_name(bundle);
-  check_bundle_name(file);
-  return call([&] { return proxy_.file_size(bundle, file); });
+uint64_t PluginStorage::file_size(const std::string& checkpoint, const std::string& file) {
+  check_checkpoint_name(checkpoint);
+  check_checkpoint_name(file);
+  return call([&] { return proxy_.file_size(checkpoint, file); });
 }
 
-void PluginStorage::read(const std::string& bundle,
+void PluginStorage::read(const std::string& checkpoint,
                          const std::string& file,
                          uint64_t offset,
                          std::span<std::byte> out) {
-  check_bundle_name(bundle);
-  check_bundle_name(file);
-  call([&] { proxy_.read(bundle, file, offset, out); });
+  check_checkpoint_name(checkpoint);
+  check_checkpoint_name(file);
+  call([&] { proxy_.read(checkpoint, file, offset, out); });
 }
 
-void PluginStorage::remove(const std::string& bundle) {
-  check_bundle_name(bundle);
-  call([&] { proxy_.remove(bundle); });
+void PluginStorage::remove(const std::string& checkpoint) {
+  check_checkpoint_name(checkpoint);
+  call([&] { proxy_.remove(checkpoint); });
 }
 
-std::string PluginStorage::address(const std::string& bundle) const {
-  return call([&] { return proxy_.address(bundle); });
+std::string PluginStorage::address(const std::string& checkpoint) const {
+  return call([&] { return proxy_.address(checkpoint); });
 }
 
 }  // namespace tenon

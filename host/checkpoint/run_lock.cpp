@@ -51,7 +51,7 @@ std::string holder_in(int fd) {
     }
     name += std::isprint(static_cast<unsigned char>(c)) != 0 ? c : '?';
   }
-  return name.empty() ? "a process that has just begun" : name;
+  return name.empty() ? "a process that has just started" : name;
 }
 
 // For messages alone: a lock without a name holds all the same.
@@ -106,13 +106,13 @@ std::optional<RunLock> RunLock::take(const std::string& folder,
     ::close(fd);
     if (refused != EWOULDBLOCK) {
       log_warning("this file system has no locks (" + std::string(std::strerror(refused)) +
-                  "): two runs at once in " + folder + " would not be noticed");
+                  "): two simultaneous runs in " + folder + " would not be detected");
       return std::nullopt;
     }
     if (std::chrono::steady_clock::now() >= until) {
       throw Error("run.dir_in_use",
                   "the run folder " + folder + " is in use by " + holder +
-                      "; wait until that run has ended, or name another folder with --run-dir");
+                      "; wait until that run ends, or pass another folder with --run-dir");
     }
     std::this_thread::sleep_for(kPause);
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who may write in a run's folder: one group of processes at a time, whose first rank holds the
-// file `.lock` in it locked. What is locked is the open file, so that a process that ends in any
-// way, also by kill -9 or loss of power, leaves no lock; the file that it may leave is taken over.
-// Not for the threads or ranks of one run among each other.
-// Invariant: the file is removed only by who holds it, and what is held is what the name names.
-// Source: flock(2); over NFS Linux makes it a lock of the server's, which its other clients meet.
+// Exclusive access to a run folder, for one run at a time. The first rank of the run locks the file
+// `.lock` in the folder. The lock belongs to the open file, so it ends with the process, also after
+// kill -9 or power loss; the next run takes over the leftover file. The lock does not synchronize
+// threads or ranks of one run.
+// Invariant: only the holder removes the file, and the locked file is the one at that path.
+// Source: flock(2); over NFS, Linux maps it to a lock on the server that other clients respect.
 // Threads: [main].
 #pragma once
 
@@ -20,9 +20,9 @@ class RunLock {
  public:
   static constexpr char kFile[] = ".lock";
 
-  // Locks a folder that is there. One that is locked is asked for again until `patience` is over:
-  // the process before this one may be about to end. None where the file system has no locks; that
-  // is logged. Errors  run.dir_in_use, with who holds it; run.dir_unwritable
+  // Locks an existing folder. If it is locked, retries for `patience`, because the previous process
+  // may be about to end. Returns null, and logs a message, if the file system has no locks.
+  // Errors  run.dir_in_use, with the holder; run.dir_unwritable
   static std::optional<RunLock> take(const std::string& folder,
                                      std::chrono::milliseconds patience = {});
 
@@ -34,7 +34,7 @@ class RunLock {
 
  private:
   RunLock(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-  // Removes the file, if the name still names it, and lets go.
+  // Removes the file, if it is still at its path, and unlocks it.
   void release() noexcept;
 
   int fd_;

@@ -39,7 +39,7 @@ constexpr std::pair<at::ScalarType, std::string_view> kTypes[] = {{at::kDouble, 
                                                                   {at::kFloat8_e5m2, "F8_E5M2"}};
 
 [[noreturn]] void damaged(const std::string& address, const std::string& why) {
-  throw Error("checkpoint.damaged", address + " is no whole safetensors file: " + why);
+  throw Error("checkpoint.damaged", address + " is not a valid safetensors file: " + why);
 }
 
 uint64_t bytes_of(const SafeTensor& tensor) {
@@ -76,7 +76,7 @@ std::string safetensors_header(std::vector<SafeTensor>& tensors,
     if (!dtype.has_value()) {
       throw Error("checkpoint.bad_tensor",
                   "'" + tensor.name + "' is " + c10::toString(tensor.dtype) +
-                      ", which safetensors files do not have; keep it as another type");
+                      ", which safetensors files do not support; use another dtype");
     }
     tensor.begin = at;
     at += bytes_of(tensor);
@@ -109,7 +109,7 @@ SafetensorsContent read_safetensors_header(
   read(0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > kMaxHeader || length > size - kLengthBytes) {
     damaged(address,
-            "its header is said to have " + std::to_string(length) + " bytes, of " +
+            "its header claims to have " + std::to_string(length) + " bytes, of " +
                 std::to_string(size) + " in the file");
   }
   std::string text(length, '\0');
@@ -126,8 +126,8 @@ SafetensorsContent read_safetensors_header(
       const auto dtype = scalar_type_of_safetensors(value.at("dtype").get<std::string>());
       if (!dtype.has_value()) {
         damaged(address,
-                "'" + name + "' is of the type " + value.at("dtype").dump() +
-                    ", which is not known here");
+                "'" + name + "' has the dtype " + value.at("dtype").dump() +
+                    ", which is not supported");
       }
       SafeTensor tensor{.name = name,
                         .dtype = *dtype,
@@ -136,7 +136,7 @@ SafetensorsContent read_safetensors_header(
                         .end = data + value.at("data_offsets").at(1).get<uint64_t>()};
       if (std::ranges::any_of(tensor.shape, [](int64_t n) { return n < 0; }) ||
           tensor.end < tensor.begin || tensor.end - tensor.begin != bytes_of(tensor)) {
-        damaged(address, "'" + name + "' has a shape and a place that do not fit");
+        damaged(address, "'" + name + "' has a shape that does not match its byte range");
       }
       content.tensors.push_back(std::move(tensor));
     }
@@ -149,13 +149,13 @@ SafetensorsContent read_safetensors_header(
   uint64_t at = data;
   for (const SafeTensor& tensor : content.tensors) {
     if (tensor.begin != at) {
-      damaged(address, "there is a gap, or something twice, before '" + tensor.name + "'");
+      damaged(address, "there is a gap or an overlap before '" + tensor.name + "'");
     }
     at = tensor.end;
   }
   if (at != size) {
     damaged(address,
-            "its tensors end at byte " + std::to_string(at) + ", and the file at " +
+            "its tensors end at byte " + std::to_string(at) + ", but the file ends at " +
                 std::to_string(size));
   }
   return content;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The format that tensors are kept in: a header of JSON that says dtype, shape and place of each,
-// and then their bytes, little-endian, without gaps. Many programs read it.
+// The safetensors format: a JSON header with dtype, shape and position of each tensor, then the
+// bytes of the tensors, little-endian and without gaps.
 // Source: huggingface.co/docs/safetensors.
 // Threads: any.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace tenon {
 
-// A tensor in a file: [begin, end) are bytes from the beginning of the file.
+// A tensor in a file, as bytes [begin, end) from the start of the file.
 struct SafeTensor {
   std::string name;
   at::ScalarType dtype = at::ScalarType::Float;
@@ -29,21 +29,21 @@ struct SafeTensor {
   uint64_t end = 0;
 };
 
-// "F32"; none for types that the format has no name for.
+// The name of a dtype, such as "F32"; null if the format does not support the dtype.
 std::optional<std::string_view> safetensors_dtype(at::ScalarType dtype);
 std::optional<at::ScalarType> scalar_type_of_safetensors(std::string_view dtype);
 
-// Gives each tensor its place, in the order given, and returns the bytes that stand before the
-// first: begin and end are set. `metadata` is text that readers may show.
-// Errors  checkpoint.bad_tensor for a type that the format does not have
+// Sets begin and end of each tensor, in the given order, and returns the bytes before the first
+// tensor. Readers may show the text of `metadata`.
+// Errors  checkpoint.bad_tensor for a dtype that the format does not support
 std::string safetensors_header(std::vector<SafeTensor>& tensors,
                                const std::map<std::string, std::string>& metadata);
 
-// What a file holds. `read(offset, out)` fills `out` from there; `size` is that of the file.
-// Errors  checkpoint.damaged with `address` where it is no such file, or tensors lie outside of it,
-//         over each other or with gaps; those of `read`
+// The content of a file. `read(offset, out)` fills `out` from that offset; `size` is the file's.
+// Errors  checkpoint.damaged with `address` if it is not a safetensors file, or if tensors overlap,
+//         have gaps or exceed the file; those of `read`
 struct SafetensorsContent {
-  std::vector<SafeTensor> tensors;  // in the order of their places
+  std::vector<SafeTensor> tensors;  // in the order of their positions
   std::map<std::string, std::string> metadata;
 };
 SafetensorsContent read_safetensors_header(

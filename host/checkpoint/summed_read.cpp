@@ -18,13 +18,18 @@ constexpr uint64_t kLeastForTwo = 4 * kChunk;
 
 class OrderedReads {
  public:
-  OrderedReads(BundleStorage& storage,
-               const std::string& bundle,
+  OrderedReads(CheckpointStore& storage,
+               const std::string& checkpoint,
                const std::string& file,
                uint64_t begin,
                std::span<std::byte> out,
                Checksum* sum)
-      : storage_(storage), bundle_(bundle), file_(file), begin_(begin), out_(out), sum_(sum) {}
+      : storage_(storage),
+        checkpoint_(checkpoint),
+        file_(file),
+        begin_(begin),
+        out_(out),
+        sum_(sum) {}
 
   void run() {
     std::thread second;
@@ -50,7 +55,7 @@ class OrderedReads {
       for (uint64_t i = take(); i * kChunk < out_.size(); i = take()) {
         const uint64_t at = i * kChunk;
         const auto chunk = out_.subspan(at, std::min<uint64_t>(kChunk, out_.size() - at));
-        storage_.read(bundle_, file_, begin_ + at, chunk);
+        storage_.read(checkpoint_, file_, begin_ + at, chunk);
         if (!wait_for_turn(i)) {
           return;
         }
@@ -73,7 +78,7 @@ class OrderedReads {
     return next_++;
   }
 
-  // False where the other thread has failed.
+  // False if the other thread has failed.
   bool wait_for_turn(uint64_t i) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return turn_ == i || error_ != nullptr; });
@@ -86,8 +91,8 @@ class OrderedReads {
     changed_.notify_all();
   }
 
-  BundleStorage& storage_;
-  const std::string& bundle_;
+  CheckpointStore& storage_;
+  const std::string& checkpoint_;
   const std::string& file_;
   uint64_t begin_;
   std::span<std::byte> out_;
@@ -101,13 +106,13 @@ class OrderedReads {
 
 }  // namespace
 
-void read_summed(BundleStorage& storage,
-                 const std::string& bundle,
+void read_summed(CheckpointStore& storage,
+                 const std::string& checkpoint,
                  const std::string& file,
                  uint64_t begin,
                  std::span<std::byte> out,
                  Checksum* sum) {
-  OrderedReads(storage, bundle, file, begin, out, sum).run();
+  OrderedReads(storage, checkpoint, file, begin, out, sum).run();
 }
 
 }  // namespace tenon

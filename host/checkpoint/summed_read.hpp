@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a stretch of a bundle's file and sums it up on the way, at the speed of reading alone: two
-// threads take turns, so that one sums up while the other reads. The checksum sees the bytes in
-// order.
+// Reads a range of a checkpoint's file and computes its checksum, at the speed of reading alone.
+// Two threads alternate: one computes the checksum while the other reads. The checksum processes
+// the bytes in order.
 // Threads: any.
 #pragma once
 
-#include "host/checkpoint/bundle_storage.hpp"
-#include "host/checkpoint/checksum.hpp"
+#include "host/checkpoint/checkpoint_store.hpp"
+#include "host/io/checksum.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +16,10 @@
 
 namespace tenon {
 
-// Fills `out` from byte `begin` of the file on. Without a checksum it only reads.
-// Errors  those of BundleStorage::read; `sum` is of no use then
-void read_summed(BundleStorage& storage,
-                 const std::string& bundle,
+// Fills `out` from byte `begin` of the file. If `sum` is null, it only reads.
+// Errors  those of CheckpointStore::read; `sum` is then unusable
+void read_summed(CheckpointStore& storage,
+                 const std::string& checkpoint,
                  const std::string& file,
                  uint64_t begin,
                  std::span<std::byte> out,

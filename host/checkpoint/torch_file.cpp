@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/checkpoint/torch_file.hpp"
 
-#include "host/checkpoint/durable_file.hpp"
 #include "host/error/error.hpp"
+#include "host/io/durable_file.hpp"
 
 #include <ATen/core/Dict.h>
 #include <ATen/core/ivalue.h>
@@ -20,6 +20,112 @@
 
 namespace tenon {
 
+namespace {
+
+using StandIns = std::map<size_t, at::Tensor>;  // by source
+
+// One tensor without memory for each source: the pickle names tensors and storages by their sizes
+// alone, and nobody reads through them.
+StandIns stand_ins_of(const std::vector<TorchTensor>& tensors) {
+  StandIns stand_ins;
+  for (const TorchTensor& tensor : tensors) {
+    auto [at, is_new] = stand_ins.try_emplace(tensor.source);
+    if (is_new) {
+      at->second = at::from_blob(
+          reinterpret_cast<void*>(size_t{64}), tensor.shape, [](void*) {}, at::dtype(tensor.dtype));
+    }
+  }
+  return stand_ins;
+}
+
+// The state dict as torch.load unpickles it, with the sources as names of storages.
+std::string pickled(const std::vector<TorchTensor>& tensors, const StandIns& stand_ins) {
+  c10::Dict<std::string, at::Tensor> dict;
+  for (const TorchTensor& tensor : tensors) {
+    dict.insert(tensor.name, stand_ins.at(tensor.source));
+  }
+  const auto id_of = [&](const at::Tensor& tensor) {
+    for (const auto& [source, stand_in] : stand_ins) {
+      if (stand_in.is_alias_of(tensor)) {
+        return std::to_string(source);
+      }
+    }
+    throw Error("host.internal", "a tensor of the state dict is none of those in it");
+  };
+  std::string pickle;
+  torch::jit::Pickler pickler([&](const char* text, size_t size) { pickle.append(text, size); },
+                              /*tensor_table=*/nullptr,
+                              /*type_renamer=*/nullptr,
+                              /*memoized_class_types=*/nullptr,
+                              id_of,
+                              /*tag_aggregates=*/false);
+  pickler.protocol();
+  pickler.pushIValue(dict);
+  pickler.stop();
+  return pickle;
+}
+
+// libtorch's writer of archives on a file. The writer ends the archive when it is destroyed and
+// cannot fail there, so failures of the file are kept and thrown by check().
+class Archive {
+ public:
+  explicit Archive(DurableFile& file)
+      : writer_([this, &file](const void* data, size_t size) -> size_t {
+          try {
+            if (failure_ == nullptr) {
+              file.write({static_cast<const std::byte*>(data), size});
+            }
+          } catch (...) {
+            failure_ = std::current_exception();
+          }
+          return size;
+        }) {}
+
+  void write_record(const std::string& name, const void* data, size_t size) {
+    writer_.writeRecord(name, data, size);
+    check();
+  }
+  void finish() {
+    writer_.writeEndOfFile();
+    check();
+  }
+
+ private:
+  void check() const {
+    if (failure_ != nullptr) {
+      std::rethrow_exception(failure_);
+    }
+  }
+
+  std::exception_ptr failure_;  // before the writer, which uses it until its end
+  caffe2::serialize::PyTorchStreamWriter writer_;
+};
+
+// Returns the bytes of all tensors.
+uint64_t write_archive(Archive& archive,
+                       const std::vector<TorchTensor>& tensors,
+                       const std::function<at::Tensor(size_t source)>& read) {
+  const StandIns stand_ins = stand_ins_of(tensors);
+  const std::string pickle = pickled(tensors, stand_ins);
+  archive.write_record("data.pkl", pickle.data(), pickle.size());
+  static constexpr std::string_view kByteOrder = "little";
+  archive.write_record("byteorder", kByteOrder.data(), kByteOrder.size());
+  uint64_t bytes = 0;
+  for (const auto& [source, stand_in] : stand_ins) {
+    const at::Tensor values = read(source).contiguous();
+    if (values.sizes() != stand_in.sizes() || values.scalar_type() != stand_in.scalar_type()) {
+      throw Error("host.internal", "a tensor of the state dict is not what was announced");
+    }
+    archive.write_record(
+        "data/" + std::to_string(source), values.const_data_ptr(), values.nbytes());
+    bytes += values.nbytes();
+  }
+  archive.finish();
+  return bytes;
+}
+
+}  // namespace
+
 uint64_t write_torch_file(const std::string& path,
                           const std::vector<TorchTensor>& tensors,
                           const std::function<at::Tensor(size_t source)>& read) {
@@ -34,74 +140,11 @@ uint64_t write_torch_file(const std::string& path,
   make_folders(folder.string());
   const std::string temporary = full.string() + ".tmp";
   ::unlink(temporary.c_str());
-
-  // The pickle names tensors and storages by their sizes alone: these have no memory. Nobody reads
-  // through them.
-  std::map<size_t, at::Tensor> stand_ins;
-  c10::Dict<std::string, at::Tensor> dict;
-  for (const TorchTensor& tensor : tensors) {
-    auto [at, is_new] = stand_ins.try_emplace(tensor.source);
-    if (is_new) {
-      at->second = at::from_blob(
-          reinterpret_cast<void*>(size_t{64}), tensor.shape, [](void*) {}, at::dtype(tensor.dtype));
-    }
-    dict.insert(tensor.name, at->second);
-  }
-
   DurableFile file = DurableFile::create(temporary);
-  // libtorch's writer ends the archive when it is destroyed, and cannot fail there: it is told of
-  // no failure.
-  std::exception_ptr failure;
-  const auto tell_failure = [&] {
-    if (failure != nullptr) {
-      std::rethrow_exception(failure);
-    }
-  };
   uint64_t bytes = 0;
   try {
-    caffe2::serialize::PyTorchStreamWriter writer([&](const void* data, size_t size) -> size_t {
-      try {
-        if (failure == nullptr) {
-          file.write({static_cast<const std::byte*>(data), size});
-        }
-      } catch (...) {
-        failure = std::current_exception();
-      }
-      return size;
-    });
-    std::string pickle;
-    const auto id_of = [&](const at::Tensor& tensor) {
-      for (const auto& [source, stand_in] : stand_ins) {
-        if (stand_in.is_alias_of(tensor)) {
-          return std::to_string(source);
-        }
-      }
-      throw Error("host.internal", "a tensor of the state dict is none of those in it");
-    };
-    torch::jit::Pickler pickler([&](const char* text, size_t size) { pickle.append(text, size); },
-                                /*tensor_table=*/nullptr,
-                                /*type_renamer=*/nullptr,
-                                /*memoized_class_types=*/nullptr,
-                                id_of,
-                                /*tag_aggregates=*/false);
-    pickler.protocol();
-    pickler.pushIValue(dict);
-    pickler.stop();
-    writer.writeRecord("data.pkl", pickle.data(), pickle.size());
-    static constexpr std::string_view kByteOrder = "little";
-    writer.writeRecord("byteorder", kByteOrder.data(), kByteOrder.size());
-    for (const auto& [source, stand_in] : stand_ins) {
-      const at::Tensor values = read(source).contiguous();
-      if (values.sizes() != stand_in.sizes() || values.scalar_type() != stand_in.scalar_type()) {
-        throw Error("host.internal", "a tensor of the state dict is not what was announced");
-      }
-      writer.writeRecord(
-          "data/" + std::to_string(source), values.const_data_ptr(), values.nbytes());
-      bytes += values.nbytes();
-      tell_failure();
-    }
-    writer.writeEndOfFile();
-    tell_failure();
+    Archive archive(file);
+    bytes = write_archive(archive, tensors, read);
     file.sync();
   } catch (...) {
     ::unlink(temporary.c_str());

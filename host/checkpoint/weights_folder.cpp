@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/checkpoint/weights_folder.hpp"
 
-#include "host/checkpoint/durable_file.hpp"
 #include "host/error/error.hpp"
+#include "host/io/durable_file.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -47,7 +47,7 @@ std::string file_name(size_t i, size_t count) {
 }
 
 // A file of a NewFolder, which is removed with what is left of it.
-class FolderFile final : public BundleFile {
+class FolderFile final : public CheckpointFile {
  public:
   explicit FolderFile(const std::string& path) : file_(DurableFile::create(path)) {}
   void write(std::span<const std::byte> bytes) override { file_.write(bytes); }
@@ -60,12 +60,12 @@ class FolderFile final : public BundleFile {
   DurableFile file_;
 };
 
-void write_text(BundleFile& file, const std::string& text) {
+void write_text(CheckpointFile& file, const std::string& text) {
   file.write(std::as_bytes(std::span(text)));
   file.close();
 }
 
-void write_tensors(BundleFile& file,
+void write_tensors(CheckpointFile& file,
                    const std::vector<WeightTensor>& tensors,
                    const std::vector<size_t>& members,
                    const std::function<at::Tensor(size_t i)>& read) {
@@ -82,7 +82,8 @@ void write_tensors(BundleFile& file,
     const at::Tensor tensor = read(i).contiguous();
     if (tensor.scalar_type() != tensors[i].dtype ||
         tensor.sizes() != at::IntArrayRef(tensors[i].shape)) {
-      throw Error("host.internal", "'" + tensors[i].name + "' is not what was announced");
+      throw Error("host.internal",
+                  "'" + tensors[i].name + "' differs from its announced shape or dtype");
     }
     const std::span bytes(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
     for (size_t at = 0; at < bytes.size(); at += kChunk) {
@@ -133,7 +134,7 @@ void FileSource::read(int64_t first, const at::Tensor& out) const {
              {static_cast<std::byte*>(out.mutable_data_ptr()), out.nbytes()});
 }
 
-// None where there is no such file.
+// None if there is no such file.
 std::optional<OpenFile> open_to_read(const std::string& path, uint64_t* size) {
   OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open() && errno == ENOENT) {
@@ -170,10 +171,9 @@ NewFolder::NewFolder(const std::string& path) {
   path_ = full.string();
   std::error_code failed;
   if (fs::exists(full, failed) && !(fs::is_directory(full, failed) && fs::is_empty(full, failed))) {
-    throw Error("weights.exists",
-                path_ +
-                    " is there already, and not an empty folder; name another place, or remove "
-                    "it");
+    throw Error(
+        "weights.exists",
+        path_ + " already exists and is not an empty folder; pass another path, or remove it");
   }
   temporary_ = (full.parent_path() / ("." + full.filename().string() + ".tmp")).string();
   fs::remove_all(temporary_, failed);
@@ -281,8 +281,9 @@ WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
   std::set<std::string> files;
   for (const auto& [tensor, file] : index) {
     if (file.find('/') != std::string::npos) {
-      throw Error("weights.bad_folder",
-                  path_ + "/" + kIndex + " names the file '" + file + "', which is not beside it");
+      throw Error(
+          "weights.bad_folder",
+          path_ + "/" + kIndex + " names the file '" + file + "', which is not in the same folder");
     }
     files.insert(file);
   }
@@ -296,8 +297,9 @@ WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
     }
   }
   if (!missing.empty()) {
-    throw Error("weights.bad_folder",
-                path_ + ": " + kIndex + " names what its files do not have: " + list_of(missing));
+    throw Error(
+        "weights.bad_folder",
+        path_ + ": " + kIndex + " names tensors that its files do not have: " + list_of(missing));
   }
 }
 
@@ -311,7 +313,7 @@ void WeightsFolder::add_file(const std::string& name,
                 index != nullptr
                     ? path_ + ": the file " + name + ", which " + kIndex + " names, is missing"
                     : path_ + " has neither " + kOnlyFile + " nor " + kIndex +
-                          "; name a folder of weights in safetensors files");
+                          "; pass a folder with safetensors files");
   }
   const auto file = std::make_shared<const OpenFile>(std::move(*opened));
   const SafetensorsContent content = read_safetensors_header(
@@ -322,9 +324,9 @@ void WeightsFolder::add_file(const std::string& name,
     if (index != nullptr) {
       const auto place = index->find(tensor.name);
       if (place == index->end() || place->second != name) {
-        throw Error("weights.bad_folder",
-                    path + " has the tensor '" + tensor.name + "', which " + kIndex +
-                        " does not say it has");
+        throw Error(
+            "weights.bad_folder",
+            path + " has the tensor '" + tensor.name + "', which " + kIndex + " does not list");
       }
     }
     tensors_[tensor.name] = {.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape};

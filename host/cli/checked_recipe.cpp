@@ -3,7 +3,7 @@
 #include "host/cli/checked_recipe.hpp"
 
 #include "host/cli/registry_catalog.hpp"
-#include "host/recipe/nearest_name.hpp"
+#include "host/text/nearest_name.hpp"
 
 #include <array>
 #include <cstddef>
@@ -60,7 +60,7 @@ std::optional<Problem> judge(const PluginNeed& need, const PluginRegistry& regis
     return Problem{.id = "recipe.plugin_missing",
                    .place = need.place,
                    .pointer = need.pointer,
-                   .what = "a plugin that is needed is not there",
+                   .what = "a required plugin is missing",
                    .expected = wanted + " in " + registry.describe_folders(),
                    .hint = did_you_mean(need.id, ids)};
   }

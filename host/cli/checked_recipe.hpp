@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The second half of reading a recipe, with the plugins at hand.
+// The second part of reading a recipe, which needs the plugins.
 
 #pragma once
 
@@ -12,8 +12,8 @@ namespace tenon {
 // Checks everything that can be checked before a component is created: options against the schemas
 // of the plugins that are found, and "plugins.need". Loads the plugins that the recipe names.
 //
-// Errors   RecipeErrors with all problems; the plugin.* error of a plugin that is needed and
-// refused
+// Errors   RecipeErrors with all problems; the plugin.* error of a required plugin that was
+//          rejected
 Recipe check_recipe(RecipeDraft draft, PluginRegistry& registry);
 
 }  // namespace tenon

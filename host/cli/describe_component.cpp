@@ -6,8 +6,8 @@
 #include "host/cli/schema_rows.hpp"
 #include "host/cli/text_table.hpp"
 #include "host/error/error.hpp"
-#include "host/recipe/nearest_name.hpp"
 #include "host/recipe/recipe_schema.hpp"
+#include "host/text/nearest_name.hpp"
 
 #include <nlohmann/json.hpp>
 

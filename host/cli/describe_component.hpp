@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --describe: one component, the plugin that brings it, and the options it takes; or keys of the
-// recipe.
+// --describe: a component, its plugin and its options; or keys of the recipe.
 
 #pragma once
 
@@ -19,15 +18,15 @@ const LoadedComponent& component_to_describe(PluginRegistry& registry,
                                              const std::string& kind,
                                              const std::string& name);
 
-// For people: the options in a table, made from their JSON Schema. Options inside options are rows
-// of their own ("range.first", "layers[].width").
+// The options as a table for terminals, from their JSON Schema. Nested options have separate rows
+// ("range.first", "layers[].width").
 std::string component_text(const LoadedComponent& component);
 
-// The options alone as a table for a page.
+// The options only, as a table for a page.
 std::string component_markdown(const LoadedComponent& component);
 
-// The keys of a recipe as a table for a page: those named and what is inside them; with none named,
-// all.
+// Keys of a recipe as a table for a page: `keys` with their nested keys, or all keys if `keys` is
+// empty.
 //
 // Errors   usage.bad_option for a key that a recipe does not have
 std::string recipe_markdown(const std::vector<std::string>& keys);

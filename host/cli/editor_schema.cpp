@@ -3,11 +3,11 @@
 #include "host/cli/editor_schema.hpp"
 
 #include "host/error/error.hpp"
+#include "host/json/json_source.hpp"
+#include "host/json/schema_arbiter.hpp"
+#include "host/json/schema_words.hpp"
 #include "host/plugin/kinds.hpp"
-#include "host/recipe/json_source.hpp"
 #include "host/recipe/recipe_schema.hpp"
-#include "host/recipe/schema_arbiter.hpp"
-#include "host/recipe/schema_words.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -115,30 +115,40 @@ class EditorSchema {
     }
     json result = json::object();
     for (const auto& [key, value] : schema.items()) {
-      if (key == "$ref" && value.is_string()) {
-        const auto& target = value.get_ref<const std::string&>();
-        result[key] =
-            target.starts_with('#') ? kDefinitions + definition + target.substr(1) : target;
-      } else if (is_one_of(kOneSchema, key) || (key == "items" && !value.is_array())) {
-        result[key] = printed(value, definition);
-      } else if (is_one_of(kListOfSchemas, key) || key == "items") {
-        result[key] = json::array();
-        for (const json& one : value) {
-          result[key].push_back(printed(one, definition));
-        }
-      } else if (is_one_of(kSchemasByName, key)) {
-        result[key] = json::object();
-        for (const auto& [name, one] : value.items()) {
-          result[key][name] = printed(one, definition);
-        }
-      } else if (key == "required" && value.is_array()) {
+      if (key == "required" && value.is_array()) {
         result[key] = without_defaults(value, schema);
       } else if (!key.starts_with("x-tenon-") && key != "$schema" && key != "$id") {
-        result[key] = value;
+        result[key] = printed_value(key, value, definition);
       }
     }
     add_marked(schema, definition, result);
     return result;
+  }
+
+  // The value of a keyword, with the schemas inside it printed.
+  json printed_value(const std::string& key, const json& value, const std::string& definition) {
+    if (key == "$ref" && value.is_string()) {
+      const auto& target = value.get_ref<const std::string&>();
+      return target.starts_with('#') ? kDefinitions + definition + target.substr(1) : target;
+    }
+    if (is_one_of(kOneSchema, key) || (key == "items" && !value.is_array())) {
+      return printed(value, definition);
+    }
+    if (is_one_of(kListOfSchemas, key) || key == "items") {
+      json list = json::array();
+      for (const json& one : value) {
+        list.push_back(printed(one, definition));
+      }
+      return list;
+    }
+    if (is_one_of(kSchemasByName, key)) {
+      json by_name = json::object();
+      for (const auto& [name, one] : value.items()) {
+        by_name[name] = printed(one, definition);
+      }
+      return by_name;
+    }
+    return value;
   }
 
   void add_marked(const json& schema, const std::string& definition, json& result) {
@@ -191,19 +201,19 @@ class EditorSchema {
 
   // A component inside options: {"type", "options"} or {"ref"}.
   void add_nested(const std::string& kind, json& schema) {
-    const json form = {
-        {"properties",
-         {{"type", {{"type", "string"}}},
-          {"options", {{"type", "object"}}},
-          {"ref",
-           {{"type", "string"},
-            {"minLength", 1},
-            {"description", "instead of type: the JSON pointer of another " + kind}}}}},
-        {"additionalProperties", false},
-        {"oneOf",
-         json::array({{{"required", json::array({"type"})}},
-                      {{"required", json::array({"ref"})}, {"properties", {{"options", false}}}}})},
-        {"allOf", json::array({reference(kind)})}};
+    const json ref = {{"type", "string"},
+                      {"minLength", 1},
+                      {"description", "instead of type: the JSON pointer of another " + kind}};
+    const json properties = {
+        {"type", {{"type", "string"}}}, {"options", {{"type", "object"}}}, {"ref", ref}};
+    const json with_type = {{"required", json::array({"type"})}};
+    const json no_options = {{"options", false}};
+    const json with_ref = {{"required", json::array({"ref"})}, {"properties", no_options}};
+    json form = json::object();
+    form["properties"] = properties;
+    form["additionalProperties"] = false;
+    form["oneOf"] = json::array({with_type, with_ref});
+    form["allOf"] = json::array({reference(kind)});
     const json is_object = {{"type", "object"}};  // else null, where the schema allows it
     add_rule(schema, {{"if", is_object}, {"then", form}});
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole recipe as one JSON Schema (draft 7), for editors: the host's own keys, and in the place
-// of each component the options of those that the plugin folders offer. It is made from the very
-// schemas that the host checks recipes against; it is never read back by the host.
-// Not in it: what follows from several keys together and has no word in JSON Schema (total_steps
-// that contradicts steps), what depends on files or on the environment, and references between
+// One JSON Schema (draft 7) of a complete recipe, for editors: the host's keys, and for each
+// component the options of all available types. It is generated from the schemas that the host
+// validates recipes against; the host never reads it.
+// Not included: rules over several keys that JSON Schema cannot express (total_steps that
+// contradicts steps), rules that depend on files or on the environment, and references between
 // components.
 
 #pragma once
@@ -21,22 +21,22 @@ namespace tenon {
 // A component that a recipe may name.
 struct OfferedComponent {
   std::string kind;
-  std::string name;  // the type, or "plugin-id/type" where several plugins offer it
+  std::string name;  // the type, or "plugin-id/type" if several plugins offer it
   std::string plugin_id;
   std::string type;
-  std::string summary;         // "" where the plugin gives none
-  std::string options_schema;  // JSON text of an object; "" where it takes no options
+  std::string summary;         // "" if the plugin has none
+  std::string options_schema;  // JSON text of an object; "" if it has no options
 };
 
-// All components of the plugins that can be used, by kind and name. Loads each plugin.
+// All components of the usable plugins, by kind and name. Loads each plugin.
 //
 // Errors   those of load_plugin (plugin_loader.hpp)
 std::vector<OfferedComponent> offered_components(PluginRegistry& registry);
 
-// Errors   plugin.bad_schema where the options of a component are described by no JSON Schema
+// Errors   plugin.bad_schema if a component's options schema is not a JSON Schema
 nlohmann::json editor_schema(const std::vector<OfferedComponent>& offered);
 
-// The same as text that a file can take, indented by two.
+// The same as the text of a file, indented by 2 spaces.
 std::string editor_schema_text(const std::vector<OfferedComponent>& offered);
 
 }  // namespace tenon

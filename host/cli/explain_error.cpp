@@ -5,7 +5,7 @@
 #include "host/cli/text_table.hpp"
 #include "host/error/catalogue.hpp"
 #include "host/error/error.hpp"
-#include "host/recipe/nearest_name.hpp"
+#include "host/text/nearest_name.hpp"
 
 #include <vector>
 
@@ -29,10 +29,9 @@ std::string hint_for(std::string_view id) {
     ids.emplace_back(entry.id);
   }
   const std::string hint = did_you_mean(id, ids);
-  return hint.empty()
-             ? "--explain all lists the ids of this program; a plugin may have some of its "
-               "own, which its documentation explains"
-             : hint;
+  return hint.empty() ? "--explain all lists the ids of this program; a plugin may add "
+                        "others, which its documentation explains"
+                      : hint;
 }
 
 std::string_view trimmed(std::string_view text) {

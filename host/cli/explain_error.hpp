@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --explain ERROR-ID: what docs/reference/errors.md says of an error. The page is built into the
-// program, so that what is printed and what is published are one text.
+// --explain ERROR-ID: prints the entry of an error in docs/reference/errors.md. The page is
+// compiled into the program, so both have the same text.
 
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace tenon {
 
-// The page, cut before each of its "## " headings; each part but the first begins with its id.
+// The page, split before each "## " heading. Each section except the first starts with its id.
 std::span<const std::string_view> error_page_sections() noexcept;
 
-// The entry of an id ("recipe.syntax", or "[recipe.syntax]" as messages have it), as text that ends
-// in a line break. For "all": a table of the ids, each with its exit status and its summary.
+// The entry of an id ("recipe.syntax", or "[recipe.syntax]" as in messages), as text that ends in a
+// line break. For "all": a table of all ids with exit status and summary.
 //
-// Errors   usage.bad_option with the nearest ids, for one that the page does not have
+// Errors   usage.bad_option with the nearest ids, if the id is unknown
 std::string explain_error(std::string_view id);
 
 }  // namespace tenon

@@ -2,8 +2,8 @@
 
 #include "host/cli/failure_text.hpp"
 
-#include "host/cli/command_line.hpp"
-#include "host/recipe/problem.hpp"
+#include "host/cli/help_text.hpp"
+#include "host/json/problem.hpp"
 
 namespace tenon {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the program prints of the error that ends it.
+// The text that the program prints for the error that ends it.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace tenon {
 
-// "host: [plugin.crashed] ..."; all the problems of a recipe; with a usage line below what is wrong
-// with the command line itself. Ends in a line break.
+// "host: [plugin.crashed] ...", or all problems of a recipe. Errors of the command line are
+// followed by a usage line. Ends in a line break.
 std::string failure_text(const Error& error, const std::string& program);
 
 }  // namespace tenon

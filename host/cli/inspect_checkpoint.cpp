@@ -7,6 +7,7 @@
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/checkpoint/named_checkpoint.hpp"
 #include "host/cli/text_table.hpp"
+#include "host/io/content_hash.hpp"
 #include "host/recipe/plugin_difference.hpp"
 #include "host/recipe/recipe_difference.hpp"
 
@@ -24,7 +25,7 @@ using Rows = std::vector<std::vector<std::string>>;
 
 CheckpointReader open_checkpoint(const std::string& path) {
   NamedCheckpoint named = find_checkpoint(path);
-  return {std::move(named.storage), std::move(named.bundle)};
+  return {std::move(named.storage), std::move(named.checkpoint)};
 }
 
 std::string number_text(double value) {
@@ -69,28 +70,28 @@ std::string comma_list(const std::vector<std::string>& names) {
 
 // What both --inspect and --diff tell: a name and a value each.
 Rows fact_rows(const CheckpointIndex& index) {
-  const CheckpointFacts& facts = index.facts;
-  Rows rows = {{"run", facts.run},
-               {"kind", facts.kind},
-               {"step", std::to_string(facts.step)},
-               {"updates", std::to_string(facts.updates)},
-               {"epochs", std::to_string(facts.epochs)},
-               {"windows", std::to_string(facts.windows)},
-               {"samples", std::to_string(facts.samples)},
-               {"tokens", std::to_string(facts.tokens)},
-               {"at the end of", facts.at},
-               {"time", facts.time},
+  const CheckpointMetadata& metadata = index.metadata;
+  Rows rows = {{"run", metadata.run},
+               {"kind", metadata.kind},
+               {"step", std::to_string(metadata.step)},
+               {"updates", std::to_string(metadata.updates)},
+               {"epochs", std::to_string(metadata.epochs)},
+               {"windows", std::to_string(metadata.windows)},
+               {"samples", std::to_string(metadata.samples)},
+               {"tokens", std::to_string(metadata.tokens)},
+               {"at the end of", metadata.at},
+               {"time", metadata.time},
                {"ranks", std::to_string(index.num_ranks())},
-               {"device", facts.device},
-               {"precision", facts.precision},
-               {"compute threads", std::to_string(facts.compute_threads)},
-               {"machine", facts.machine},
-               {"tenon", facts.tenon},
-               {"libtorch", facts.torch},
-               {"left out", comma_list(facts.left_out.parameters)},
-               {"left out tables", comma_list(facts.left_out.tables)}};
-  for (const auto& [name, value] : facts.figures) {
-    rows.push_back({"figure " + name, number_text(value)});
+               {"device", metadata.device},
+               {"precision", metadata.precision},
+               {"compute threads", std::to_string(metadata.compute_threads)},
+               {"machine", metadata.machine},
+               {"tenon", metadata.tenon},
+               {"libtorch", metadata.torch},
+               {"excluded", comma_list(metadata.excluded.parameters)},
+               {"excluded tables", comma_list(metadata.excluded.tables)}};
+  for (const auto& [name, value] : metadata.metrics) {
+    rows.push_back({"metric " + name, number_text(value)});
   }
   return rows;
 }
@@ -158,7 +159,7 @@ std::string tensors_table(const CheckpointIndex& index) {
   return text_table(rows);
 }
 
-std::string facts_text(const CheckpointIndex& index) {
+std::string metadata_text(const CheckpointIndex& index) {
   std::string text;
   for (const std::vector<std::string>& row : fact_rows(index)) {
     if (!row[1].empty()) {
@@ -172,16 +173,19 @@ std::string facts_text(const CheckpointIndex& index) {
 
 std::string plugins_text(const CheckpointIndex& index) {
   Rows rows = {{"plugin", "version", "hash"}};
-  for (const StoredPlugin& plugin : index.facts.plugins) {
+  for (const StoredPlugin& plugin : index.metadata.plugins) {
     rows.push_back({plugin.id, plugin.version, plugin.hash});
   }
   return text_table(rows);
 }
 
+// The hash of an earlier release cannot be compared, so that it counts as unknown.
 std::vector<UsedPlugin> used_plugins(const CheckpointIndex& index) {
   std::vector<UsedPlugin> used;
-  for (const StoredPlugin& plugin : index.facts.plugins) {
-    used.push_back({.id = plugin.id, .version = plugin.version, .hash = plugin.hash});
+  for (const StoredPlugin& plugin : index.metadata.plugins) {
+    used.push_back({.id = plugin.id,
+                    .version = plugin.version,
+                    .hash = is_content_hash(plugin.hash) ? plugin.hash : ""});
   }
   return used;
 }
@@ -191,16 +195,16 @@ std::string under(const std::string& heading, const std::string& lines) {
   return lines.empty() ? "" : heading + "\n" + lines + "\n";
 }
 
-std::string differing_facts(const CheckpointIndex& a, const CheckpointIndex& b) {
-  std::map<std::string, std::pair<std::string, std::string>> facts;
+std::string differing_metadata(const CheckpointIndex& a, const CheckpointIndex& b) {
+  std::map<std::string, std::pair<std::string, std::string>> metadata;
   for (const std::vector<std::string>& row : fact_rows(a)) {
-    facts[row[0]].first = row[1];
+    metadata[row[0]].first = row[1];
   }
   for (const std::vector<std::string>& row : fact_rows(b)) {
-    facts[row[0]].second = row[1];
+    metadata[row[0]].second = row[1];
   }
   std::string text;
-  for (const auto& [name, values] : facts) {
+  for (const auto& [name, values] : metadata) {
     if (values.first != values.second) {
       const auto shown = [](const std::string& value) {
         return value.empty() ? "(nothing)" : value;
@@ -219,7 +223,7 @@ std::string inspected_text(const std::string& path, InspectForm form) {
   if (form == InspectForm::kJson) {
     return index_text(index);
   }
-  return reader.address() + "\n" + facts_text(index) + "\n" + plugins_text(index) + "\n" +
+  return reader.address() + "\n" + metadata_text(index) + "\n" + plugins_text(index) + "\n" +
          parts_table(index) + "\n" + tensors_table(index);
 }
 
@@ -241,14 +245,14 @@ CheckpointComparison compared_checkpoints(const std::string& path_a, const std::
   const CheckpointDifference state = compare_checkpoints(a, b);
   CheckpointComparison result{.is_equal = state.entries.empty()};
   result.text = "first:  " + a.address() + "\nsecond: " + b.address() + "\n\n";
-  result.text += under("facts", differing_facts(a.index(), b.index()));
+  result.text += under("metadata", differing_metadata(a.index(), b.index()));
   std::string recipe;
   std::istringstream changes(changes_text(
       recipe_changes({a.recipe(), a.index().num_ranks()}, {b.recipe(), b.index().num_ranks()})));
   for (std::string line; std::getline(changes, line);) {
     recipe += "  " + line + "\n";
   }
-  result.text += under("recipe, as if the second went on from the first", recipe);
+  result.text += under("recipe, as if the second resumed from the first", recipe);
   std::string plugins;
   for (const PluginChange& change :
        plugin_changes(used_plugins(a.index()), used_plugins(b.index()))) {

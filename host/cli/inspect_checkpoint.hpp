@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --inspect, --verify and --diff: what a checkpoint has in it, whether it is what was written, and
-// what two of them have that is not the same. A checkpoint is named by its folder, or by that of a
-// run, whose newest one is meant.
+// --inspect, --verify and --diff: prints the content of a checkpoint, verifies its checksums, or
+// compares two checkpoints. A path is the folder of a checkpoint, or a run folder, which means its
+// newest checkpoint.
 #pragma once
 
 #include <string>
@@ -11,20 +11,21 @@ namespace tenon {
 
 enum class InspectForm { kText, kJson };
 
-// Facts, parts and tensors, as text or as its index. Tensors are not read. Ends in a line break.
+// Metadata, parts and tensors, as text or as the JSON index. Does not read tensors. Ends in a line
+// break.
 // Errors  storage.not_found; checkpoint.damaged, checkpoint.foreign, checkpoint.too_new
 std::string inspected_text(const std::string& path, InspectForm form);
 
-// Reads all of it. One line that says what was found to be sound.
+// Reads and verifies the complete checkpoint. Returns one line with the result.
 // Errors  as above; checkpoint.damaged with the file and the entry
 std::string verified_text(const std::string& path);
 
 struct CheckpointComparison {
-  bool is_equal = false;  // in each entry of the state
+  bool is_equal = false;  // in all entries of the state
   std::string text = {};  // ends in a line break
 };
 
-// What differs in facts, recipes, plugins and each entry.
+// Differences in metadata, recipes, plugins and entries.
 // Errors  as above
 CheckpointComparison compared_checkpoints(const std::string& path_a, const std::string& path_b);
 

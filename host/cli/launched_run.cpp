@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/launched_run.hpp"
 
-#include "host/distributed/launch.hpp"
-#include "host/distributed/launch_report.hpp"
-#include "host/distributed/restart_plan.hpp"
-#include "host/distributed/store_server.hpp"
-#include "host/distributed/topology.hpp"
+#include "host/cli/launch_options.hpp"
+#include "host/distributed/launch/launch.hpp"
+#include "host/distributed/launch/launch_report.hpp"
+#include "host/distributed/launch/restart_plan.hpp"
+#include "host/distributed/ranks/store_server.hpp"
+#include "host/distributed/ranks/topology.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
-#include "host/train/rank_records.hpp"
-#include "host/train/run_failure.hpp"
-#include "host/train/run_training.hpp"
+#include "host/train/components/run_failure.hpp"
+#include "host/train/run/rank_records.hpp"
+#include "host/train/run/run_training.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -103,11 +104,11 @@ FailedStart failed_start(LaunchReport& report,
   return start;
 }
 
-// "slot 1 is left out, whose rank has failed twice: 2 ranks go on, of slots 0 and 2".
-std::string left_out_text(const RestartPlan& plan) {
-  std::string text = "slot " + std::to_string(*plan.left_out()) +
-                     " is left out: its rank failed, and again before its first step. ";
-  text += plan.slots().size() == 1 ? "1 rank goes on, of slot" : "ranks go on, of slots";
+// "slot 1 is excluded: its rank failed, ... continuing with slots 0 and 2".
+std::string excluded_text(const RestartPlan& plan) {
+  std::string text = "slot " + std::to_string(*plan.excluded()) +
+                     " is excluded: its rank failed, and again before its first step. ";
+  text += plan.slots().size() == 1 ? "continuing with slot" : "continuing with slots";
   for (size_t i = 0; i < plan.slots().size(); ++i) {
     text += (i == 0                         ? " "
              : i + 1 == plan.slots().size() ? " and "
@@ -119,7 +120,7 @@ std::string left_out_text(const RestartPlan& plan) {
 
 }  // namespace
 
-// Each start has a part of the store of its own.
+// Each start has a separate part of the store.
 ExitCode run_launched(const CommandLine& line,
                       const Recipe& recipe,
                       const std::vector<std::string>& words) {
@@ -167,11 +168,11 @@ ExitCode run_launched(const CommandLine& line,
     if (!may_do_better || outcome.was_asked || !plan.restart(failed_start(report, failed, code))) {
       return code;
     }
-    if (plan.left_out().has_value()) {
-      log_warning(left_out_text(plan));
+    if (plan.excluded().has_value()) {
+      log_warning(excluded_text(plan));
     }
-    log_warning("all ranks are started again, the " + std::to_string(plan.num_restarts()) +
-                ". time of " + std::to_string(line.max_restarts));
+    log_warning("restarting all ranks (attempt " + std::to_string(plan.num_restarts()) + " of " +
+                std::to_string(line.max_restarts) + ")");
     flush_log();
   }
 }

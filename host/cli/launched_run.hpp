@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --launch, from the command line to the exit status: starts the ranks, waits for them, tells once
-// what they failed of, and starts them again where that was asked for. What a start is is
-// launch.hpp's, which ranks are started again restart_plan.hpp's.
+// --launch, from the command line to the exit status: starts the ranks, waits for them, reports a
+// failure once, and restarts the ranks if requested. launch.hpp starts ranks; restart_plan.hpp
+// selects the ranks to restart.
 // Threads: [main].
 #pragma once
 
@@ -15,10 +15,10 @@
 
 namespace tenon {
 
-// `words` are those of the command line, the program's name first. Does not return where a second
+// `words` are the words of the command line, the program's name first. Does not return if a second
 // signal ends the launcher.
-// Errors  usage.bad_option if the recipe cannot be trained on fewer ranks, and --min-ranks asks for
-//         it; distributed.launch_failed
+// Errors  usage.bad_option if --min-ranks is given and the recipe cannot be trained on fewer ranks;
+//         distributed.launch_failed
 ExitCode run_launched(const CommandLine& line,
                       const Recipe& recipe,
                       const std::vector<std::string>& words);

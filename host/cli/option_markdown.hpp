@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a JSON Schema says of its keys as a Markdown table, for pages: `--describe ... --markdown`.
+// The keys of a JSON Schema as a Markdown table, for pages: `--describe ... --markdown`.
 // The table of component_text() is for terminals.
 
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace tenon {
 
-// The table with the word `what` ("option", "key") at the head of its first column; "" where the
-// schema has no keys. Of the keys, those named and what is inside them; with none named, all.
+// The table, with `what` ("option", "key") as the heading of its first column; "" if the schema has
+// no keys. Lists `keys` with their nested keys, or all keys if `keys` is empty.
 std::string option_markdown(const nlohmann::ordered_json& schema,
                             const std::string& what,
                             const std::vector<std::string>& keys = {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where plugins are looked for: what the user named, or else where this program's own ones are.
+// The folders to search for plugins: those that the user specifies, else those of this program.
 
 #pragma once
 
@@ -13,11 +13,11 @@
 
 namespace tenon {
 
-// The folders that --plugin-dir named, then those of TENON_PLUGIN_PATH (`path_variable`, "" where
-// it is not set). With none of either, the first of these that is a folder: ../plugins from the
-// folder of `program`, as a build has it; and the folder that an installation puts plugins into.
+// The folders of --plugin-dir, then those of TENON_PLUGIN_PATH (`path_variable`; "" if not set). If
+// both are empty, the first existing folder of these: ../plugins from the folder of `program`, as
+// in a build tree, and the plugin folder of the installation.
 //
-// Errors   usage.no_plugin_dir where there is none at all
+// Errors   usage.no_plugin_dir if no folder exists
 std::vector<PluginFolder> choose_plugin_folders(const std::vector<std::string>& named,
                                                 std::string_view path_variable,
                                                 const std::filesystem::path& program);

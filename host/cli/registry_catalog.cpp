@@ -2,6 +2,8 @@
 
 #include "host/cli/registry_catalog.hpp"
 
+#include "host/plugin/kinds.hpp"
+
 #include <variant>
 
 namespace tenon {
@@ -29,6 +31,14 @@ std::vector<CatalogEntry> RegistryCatalog::find(const std::string& kind,
 
 std::vector<std::string> RegistryCatalog::types_of(const std::string& kind) const {
   return registry_.types_of(kind);
+}
+
+std::vector<std::string> RegistryCatalog::kinds() const {
+  std::vector<std::string> names;
+  for (const KindEntry& entry : all_kinds()) {
+    names.emplace_back(entry.kind);
+  }
+  return names;
 }
 
 }  // namespace tenon

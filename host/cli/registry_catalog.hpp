@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugins of a run, as the recipe wants to see them: an adapter, since neither folder knows the
-// other.
+// Adapts the plugins of a run to the recipe's ComponentCatalog, so that host/plugin and host/recipe
+// stay independent of each other.
 
 #pragma once
 
@@ -15,12 +15,13 @@ namespace tenon {
 
 class RegistryCatalog : public ComponentCatalog {
  public:
-  // `registry` is borrowed. Asking for a component loads its plugin.
+  // `registry` is borrowed. Looking up a component loads its plugin.
   explicit RegistryCatalog(PluginRegistry& registry) : registry_(registry) {}
 
-  // Errors   the plugin.* error that the plugin was refused with, where that is the only one
+  // Errors   the plugin.* error of a rejected plugin, if no other plugin has the component
   std::vector<CatalogEntry> find(const std::string& kind, const std::string& name) const override;
   std::vector<std::string> types_of(const std::string& kind) const override;
+  std::vector<std::string> kinds() const override;
   std::string searched() const override { return registry_.describe_folders(); }
 
  private:

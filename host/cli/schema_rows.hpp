@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keys that a JSON Schema describes, one by one and with those of objects inside, for tables
-// that people read. How a row is worded is for the tables to say.
+// The keys of a JSON Schema as a flat list, nested keys included, for tables. The tables define the
+// text of each row.
 
 #pragma once
 
@@ -14,16 +14,16 @@ namespace tenon {
 
 struct SchemaRow {
   std::string path;                      // "range.first", "layers[].width"
-  const nlohmann::ordered_json* given;   // the key's schema as it is written
-  const nlohmann::ordered_json* schema;  // what it stands for, where it is a reference
+  const nlohmann::ordered_json* given;   // the key's schema as written
+  const nlohmann::ordered_json* schema;  // the same with a reference resolved
   bool is_required = false;
-  bool has_parts = false;  // the keys inside it are rows of their own
+  bool has_parts = false;  // its nested keys have separate rows
 };
 
-// In the order of the schema. Pointers lead into `root`, which outlives the rows.
+// In the order of the schema. Rows point into `root`, which must outlive them.
 std::vector<SchemaRow> schema_rows(const nlohmann::ordered_json& root);
 
-// What a local "$ref" stands for; the schema itself where it is none.
+// Resolves a local "$ref"; returns the schema itself if it has none.
 const nlohmann::ordered_json& resolved_schema(const nlohmann::ordered_json& schema,
                                               const nlohmann::ordered_json& root);
 
@@ -31,10 +31,10 @@ const nlohmann::ordered_json& resolved_schema(const nlohmann::ordered_json& sche
 const nlohmann::ordered_json* schema_keyword(const nlohmann::ordered_json& schema,
                                              const char* name);
 
-// What the schema says of the key, "" where it says nothing.
+// The description of the key; "" if it has none.
 std::string schema_doc(const SchemaRow& row);
 
-// A schema may refer to itself: how deep tables look into it.
+// Largest nesting depth in tables, because a schema may refer to itself.
 inline constexpr int kMaxSchemaDepth = 8;
 
 }  // namespace tenon

@@ -4,6 +4,7 @@
 
 #include "host/error/status.hpp"
 #include "host/metrics/metrics_service.hpp"
+#include "host/plugin/plugin_services.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/parallel_service.hpp"
 #include "host/tensor/random_service.hpp"

@@ -8,7 +8,7 @@
 
 namespace tenon {
 
-// Every service that a plugin may ask this host for.
+// All services that plugins can request.
 ServiceTable make_service_table();
 
 }  // namespace tenon

@@ -2,6 +2,7 @@
 
 #include "host/cli/show_row.hpp"
 
+#include "host/embedding/row_folder.hpp"
 #include "host/error/error.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --table NAME --id N: one row of a table, as lines to read or as JSON. Not for many rows: exported
-// files are Parquet, which other programs read.
+// --table NAME --id N: prints one row of a table, as text or as JSON. To read many rows, use the
+// exported Parquet files.
 
 #pragma once
 
@@ -18,13 +18,14 @@ enum class RowTextForm { kLines, kJson };
 struct ShownRow {
   std::string table;
   std::int64_t id;
-  std::string place;  // a file, or what else the row is from
+  std::string place;  // the file or other source of the row
 };
 
-// Ends in a line break. Numbers are written so that they read back as the same.
+// Ends in a line break. Numbers are printed with full precision, so that they parse to the same
+// value.
 std::string row_text(const ShownRow& row, const std::vector<RowColumn>& columns, RowTextForm form);
 
-// The same of a row that was exported.
+// The same for an exported row.
 //
 // Errors  table.no_row; table.bad_file
 std::string exported_row_text(const std::string& folder,

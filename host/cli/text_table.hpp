@@ -9,10 +9,9 @@
 
 namespace tenon {
 
-// Rows of equally many cells, of which the first is the heading. Each column is as wide as its
-// widest cell; the last one is wrapped at 100 characters. Columns without a text below their
-// heading are left out. What a terminal could take for a command (a control character) becomes a
-// blank.
+// Formats rows with equal numbers of cells; the first row is the heading. Each column is as wide as
+// its widest cell; the last column is wrapped at 100 characters. Columns without text below their
+// heading are omitted. Control characters are replaced with spaces.
 std::string text_table(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace tenon

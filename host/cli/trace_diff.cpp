@@ -3,7 +3,7 @@
 #include "host/cli/trace_diff.hpp"
 
 #include "host/error/error.hpp"
-#include "host/recipe/schema_words.hpp"
+#include "host/json/schema_words.hpp"
 
 #include <nlohmann/json.hpp>
 

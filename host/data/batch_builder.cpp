@@ -7,7 +7,7 @@
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
-#include "host/tensor/state_tree.hpp"
+#include "host/tensor/state/state_tree.hpp"
 #include "host/tensor/torch_guard.hpp"
 
 #include <algorithm>
@@ -127,7 +127,7 @@ void BatchBuilder::set_counts(int64_t samples, int64_t tokens) {
   }
   if (samples < 0 || tokens < 0) {
     fail("the counts are " + std::to_string(samples) + " samples and " + std::to_string(tokens) +
-         " tokens, expected numbers that are not negative");
+         " tokens, expected non-negative numbers");
   }
   const bool is_exact = source_.info().style == DatasetStyle::kMap;
   if (samples > asked_ || (is_exact && samples != asked_)) {
@@ -141,7 +141,7 @@ void BatchBuilder::set_counts(int64_t samples, int64_t tokens) {
 
 void BatchBuilder::set_position(const void* data, size_t size) {
   if (source_.info().style != DatasetStyle::kStream) {
-    fail("the batch has a position, which is for stream-style datasets");
+    fail("the batch has a position, which only stream-style datasets support");
   }
   if (data == nullptr) {
     fail("the position is null");
@@ -167,7 +167,7 @@ void BatchBuilder::fail(const std::string& problem) {
 
 const FieldInfo& BatchBuilder::begin_field(uint32_t field) {
   if (field >= schema_.size()) {
-    fail("there is no field number " + std::to_string(field) + ": the schema has " +
+    fail("no field has the number " + std::to_string(field) + ": the schema has " +
          std::to_string(schema_.size()) + " fields, counted from 0");
   }
   if (batch_.fields[field].defined()) {
@@ -208,7 +208,7 @@ void BatchBuilder::check_shape(uint32_t field, at::IntArrayRef shape) {
   }
   if (!fits_into_memory(info.dtype, shape)) {
     fail("field " + in_quotes(info.name) + " has shape " + shape_text(shape) +
-         ", which is larger than any memory");
+         ", which exceeds any memory");
   }
 }
 
@@ -219,10 +219,11 @@ Batch BatchBuilder::finish() {
   if (!first_problem_.empty()) {
     fail_here(first_problem_);
   }
-  const bool is_untouched = std::none_of(batch_.fields.begin(),
-                                         batch_.fields.end(),
-                                         [](const at::Tensor& tensor) { return tensor.defined(); });
-  if (!has_counts_ && !(is_untouched && source_.info().style == DatasetStyle::kStream)) {
+  const bool is_without_grad =
+      std::none_of(batch_.fields.begin(), batch_.fields.end(), [](const at::Tensor& tensor) {
+        return tensor.defined();
+      });
+  if (!has_counts_ && !(is_without_grad && source_.info().style == DatasetStyle::kStream)) {
     fail_here("the read did not set the batch's counts, expected one call of set_counts");
   }
   if (batch_.samples == 0 && source_.info().style == DatasetStyle::kStream) {

@@ -26,17 +26,17 @@ namespace tenon {
 
 class BatchBuilder {
  public:
-  // For one read of `samples` samples: exactly so many in map style, at most in stream style.
+  // For one read of `samples` samples: exactly `samples` in map style, at most in stream style.
   BatchBuilder(const DataSource& source, int64_t samples);
   BatchBuilder(const BatchBuilder&) = delete;
   BatchBuilder& operator=(const BatchBuilder&) = delete;
 
   // What the read writes to. A wrong call gets a TENON_INVALID status of id data.bad_batch;
-  // finish() reports it again, should the dataset have gone on all the same.
+  // finish() reports it again, should the dataset have continued all the same.
   tenon_batch_writer& writer() { return writer_; }
 
   // The batch, once the read has returned. In stream style it may have no samples, and then its
-  // fields are left out.
+  // fields are skipped.
   //
   // Errors   data.bad_batch, naming dataset and field, with what was expected and found
   Batch finish();
@@ -71,7 +71,7 @@ class BatchBuilder {
   bool has_counts_ = false;
   std::optional<std::string> position_;
   std::vector<AxisSize> axis_sizes_;
-  std::string first_problem_;  // "" where there is none
+  std::string first_problem_;  // "" if there is none
 };
 
 // A batch without samples: what a rank joins with that has none.

@@ -35,7 +35,7 @@ void write_rows(const std::vector<FieldInfo>& schema,
                 std::span<const BatchPart> parts,
                 tenon_batch_writer& writer);
 
-// Why rows of such a field cannot be put together, or none where they can.
+// Why rows of such a field cannot be put together, or none if they can.
 std::optional<std::string> why_not_rows(const FieldInfo& field);
 
 }  // namespace tenon

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where batches come from, as the loaders see it: the functions of a dataset (dataset.h has the
-// contract of each) with errors as exceptions. proxy_source.hpp makes one of a plugin's dataset.
+// contract of each) with errors as exceptions. dataset_proxy.hpp makes one of a plugin's dataset.
 
 #pragma once
 
 #include <tenon/dataset.h>
 
 #include "host/data/loader_position.hpp"
-#include "host/plugin/dataset_proxy.hpp"
+#include "host/data/window.hpp"
 #include "host/tensor/batch.hpp"
 
 #include <cstdint>
@@ -22,6 +22,8 @@ namespace tenon {
 
 // What all batches of a source hold, in this order.
 using BatchSchema = std::shared_ptr<const std::vector<FieldInfo>>;
+
+enum class DatasetStyle { kMap, kStream };
 
 struct DataSourceInfo {
   DatasetStyle style = DatasetStyle::kMap;
@@ -73,7 +75,7 @@ class DataSource {
   virtual void seek(const Window* window,
                     uint32_t shard,
                     const std::optional<std::string>& position) = 0;
-  // With windows: the next one of the epoch, a pending one where there is none yet, or none.
+  // With windows: the next one of the epoch, a pending one if there is none yet, or none.
   //
   // Threads  [main], while no read is under way
   virtual std::optional<Window> next_window() = 0;

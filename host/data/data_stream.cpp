@@ -77,10 +77,10 @@ std::string style_name(DatasetStyle style) {
 
 }  // namespace
 
-DataStream::DataStream(DataSource& source, const LoaderOptions& options, SkipList left_out)
+DataStream::DataStream(DataSource& source, const LoaderOptions& options, SkipList excluded)
     : source_(source),
       options_(options),
-      left_out_(std::move(left_out)),
+      excluded_(std::move(excluded)),
       parts_before_(source.parts().size(), 0) {}
 
 void DataStream::begin_epoch(uint64_t epoch) {
@@ -201,11 +201,11 @@ std::optional<Window> DataStream::walk_to_next() {
       ++num_repeated_;
       log_warning(source_.name() + ": the window " + window->label() + " (id " +
                   std::to_string(window->id()) +
-                  ") comes a second time in this epoch and is left out");
+                  ") appears a second time in this epoch and is skipped");
       continue;
     }
     ++num_windows_;
-    if (!left_out_.matches(*window) && !window->is_skipped()) {
+    if (!excluded_.matches(*window) && !window->is_skipped()) {
       return window;
     }
     ++num_skipped_;
@@ -286,42 +286,49 @@ void DataStream::walk_back_to(uint64_t id, const std::string& label) {
     }
     if (seen_.insert(window->id()).second) {
       log_warning(source_.name() + ": the window " + window->label() + " (id " +
-                  std::to_string(window->id()) + ") was not there when the run was at window " +
-                  label + ", which stands behind it; it is left out");
+                  std::to_string(window->id()) + ") did not exist when the run read window " +
+                  label + ", which follows it; it is skipped");
     }
   }
   throw Error("data.changed",
               source_.name() + ": window number " + std::to_string(window_number()) + " of epoch " +
                   std::to_string(*epoch_) + ", " + label + " (id " + std::to_string(id) +
-                  "), which the checkpoint was taken in, is not there any more; resume with the "
+                  "), in which the checkpoint was taken, no longer exists; resume with the "
                   "data as it was");
+}
+
+void DataStream::fail_load(const char* id, const std::string& what) const {
+  throw Error(id, source_.name() + ": " + what);
+}
+
+void DataStream::check_saved(const StateTree& tree, const std::string& prefix) const {
+  const auto at = [&](std::string_view name) { return state_path(prefix, name); };
+  const DataSourceInfo& info = source_.info();
+  if (const uint32_t version = tree.version(prefix); version != kStateVersion) {
+    fail_load("data.bad_state",
+              "its saved position has version " + std::to_string(version) + ", this host knows " +
+                  std::to_string(kStateVersion) + "; resume with the release that saved it");
+  }
+  const int64_t style = tree.get_int(at("style"));
+  if ((style == TENON_DATASET_MAP) != (info.style == DatasetStyle::kMap)) {
+    fail_load("data.bad_state",
+              "its saved position is of another style of dataset, this one is " +
+                  style_name(info.style) + "; resume with the dataset that was trained on");
+  }
+  const std::string order = source_.order_text();
+  const std::string had = tree.find(at("order")) != nullptr ? tree.get_bytes(at("order")) : "";
+  if (order != had) {
+    fail_load("data.changed",
+              "it is " + (order.empty() ? "no mix" : order) + ", and was " +
+                  (had.empty() ? "no mix" : had) +
+                  " at the checkpoint; resume with the mix as it was");
+  }
 }
 
 void DataStream::load(const StateTree& tree, const std::string& prefix) {
   const auto at = [&](std::string_view name) { return state_path(prefix, name); };
   const DataSourceInfo& info = source_.info();
-  const auto fail = [&](const char* id, const std::string& what) {
-    throw Error(id, source_.name() + ": " + what);
-  };
-
-  if (const uint32_t version = tree.version(prefix); version != kStateVersion) {
-    fail("data.bad_state",
-         "its saved position has version " + std::to_string(version) + ", this host knows " +
-             std::to_string(kStateVersion) + "; resume with the release that saved it");
-  }
-  const int64_t style = tree.get_int(at("style"));
-  if ((style == TENON_DATASET_MAP) != (info.style == DatasetStyle::kMap)) {
-    fail("data.bad_state",
-         "its saved position is of another style of dataset, this one is " +
-             style_name(info.style) + "; resume with the dataset that was trained on");
-  }
-  const std::string order = source_.order_text();
-  const std::string had = tree.find(at("order")) != nullptr ? tree.get_bytes(at("order")) : "";
-  if (order != had) {
-    fail("data.changed",
-         "it is " + (order.empty() ? "no mix" : order) + ", and was " +
-             (had.empty() ? "no mix" : had) + " at the checkpoint; resume with the mix as it was");
-  }
+  check_saved(tree, prefix);
   close_window();
   for (size_t i = 0; i < parts_before_.size(); ++i) {
     const std::string entry = at("parts/" + std::to_string(i));
@@ -352,7 +359,12 @@ void DataStream::load(const StateTree& tree, const std::string& prefix) {
     walk_back_to(static_cast<uint64_t>(tree.get_int(at("window_id"))),
                  tree.get_bytes(at("window_label")));
   }
+  open(saved_position(tree, prefix));
+}
 
+LoaderPosition DataStream::saved_position(const StateTree& tree, const std::string& prefix) {
+  const auto at = [&](std::string_view name) { return state_path(prefix, name); };
+  const DataSourceInfo& info = source_.info();
   LoaderPosition start;
   if (info.style == DatasetStyle::kMap) {
     start.cursor = tree.get_int(at("cursor"));
@@ -360,25 +372,26 @@ void DataStream::load(const StateTree& tree, const std::string& prefix) {
     // Another number of samples is another order, in which the cursor means nothing.
     const int64_t found = source_.size(window_ ? &*window_ : nullptr);
     if (found != samples) {
-      fail("data.changed",
-           "it has " + std::to_string(found) + " samples, and had " + std::to_string(samples) +
-               " at the checkpoint; resume with the data as it was");
+      fail_load("data.changed",
+                "it has " + std::to_string(found) + " samples, and had " + std::to_string(samples) +
+                    " at the checkpoint; resume with the data as it was");
     }
     if (start.cursor < 0 || start.cursor > samples) {
-      fail("data.bad_state",
-           "its saved position is " + std::to_string(start.cursor) + ", expected one from 0 to " +
-               std::to_string(samples));
+      fail_load("data.bad_state",
+                "its saved position is " + std::to_string(start.cursor) +
+                    ", expected one from 0 to " + std::to_string(samples));
     }
   } else {
     const int64_t num_shards = tree.get_int(at("num_shards"));
     if (num_shards != info.num_shards) {
-      fail("data.changed",
-           "it has " + std::to_string(info.num_shards) + " shards, and had " +
-               std::to_string(num_shards) + " at the checkpoint; resume with the data as it was");
+      fail_load("data.changed",
+                "it has " + std::to_string(info.num_shards) + " shards, and had " +
+                    std::to_string(num_shards) +
+                    " at the checkpoint; resume with the data as it was");
     }
     start.shards = get_shards(tree, prefix, info.num_shards);
   }
-  open(start);
+  return start;
 }
 
 }  // namespace tenon

@@ -18,7 +18,7 @@
 #include "host/data/data_source.hpp"
 #include "host/data/loader.hpp"
 #include "host/data/skip_list.hpp"
-#include "host/tensor/state_tree.hpp"
+#include "host/tensor/state/state_tree.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -31,8 +31,8 @@ namespace tenon {
 
 class DataStream final : public Stateful {
  public:
-  // `source` is borrowed. Windows that `left_out` names are counted as skipped.
-  DataStream(DataSource& source, const LoaderOptions& options, SkipList left_out = {});
+  // `source` is borrowed. Windows that `excluded` names are counted as skipped.
+  DataStream(DataSource& source, const LoaderOptions& options, SkipList excluded = {});
 
   // Starts epoch `epoch` over, counted from 0; an open window is closed.
   //
@@ -41,7 +41,7 @@ class DataStream final : public Stateful {
 
   // Closes the open window and opens the next one that is not to be skipped; its reads begin at
   // once. False when the epoch has no more, or has given LoaderOptions::max_batches batches, or
-  // where there is none yet: see ask_again(). A source without windows is one window an epoch.
+  // if there is none yet: see ask_again(). A source without windows is one window an epoch.
   //
   // Errors   what the dataset returns; data.empty as Loader
   bool next_window();
@@ -50,7 +50,7 @@ class DataStream final : public Stateful {
   // the dataset says that another window may come.
   std::optional<std::chrono::milliseconds> ask_again() const { return ask_again_; }
 
-  // The open window, from which nothing may have been taken: opens it anew, with other options.
+  // The open window, from which nothing may have been taken: opens it again, with other options.
   // What is read so is no part of the position, or of what is counted, until resume_options() opens
   // the window once more, from its start and with the stream's own options.
   void use_options(const LoaderOptions& options);
@@ -71,7 +71,7 @@ class DataStream final : public Stateful {
 
   // Of the open window.
   Loader& loader();
-  // The window itself; none where the source has no windows.
+  // The window itself; none if the source has no windows.
   const std::optional<Window>& window() const { return window_; }
   // "" where the source has no windows.
   const std::string& window_label() const;
@@ -82,14 +82,14 @@ class DataStream final : public Stateful {
 
   // None before the first begin_epoch().
   std::optional<uint64_t> epoch() const { return epoch_; }
-  // Windows of this epoch that were passed over, because the dataset or the recipe said so.
+  // Windows of this epoch that were skipped, because the dataset or the recipe said so.
   int64_t num_skipped() const { return num_skipped_; }
   // Windows that the dataset has given in this epoch, and had given before.
   int64_t num_repeated() const { return num_repeated_; }
-  const SkipList& left_out() const { return left_out_; }
+  const SkipList& excluded() const { return excluded_; }
 
   // Of a mix: how many samples of each part have been handed out, in all epochs; in map style to
-  // all ranks, in stream style from this rank's shards. Empty where the source is no mix.
+  // all ranks, in stream style from this rank's shards. Empty if the source is no mix.
   std::vector<int64_t> part_samples() const;
 
   DataSource& source() { return source_; }
@@ -105,7 +105,7 @@ class DataStream final : public Stateful {
 
   // Goes on where the snapshot was taken: resets the epoch, walks the windows up to the one that
   // was open, found by its id, and opens it at its position. Windows that are over may be gone. One
-  // that is not over, but stands before the open one by now, is left out with a warning.
+  // that is not over, but stands before the open one by now, is skipped with a warning.
   //
   // Errors   state.missing_entry, state.wrong_type; data.bad_state for a state of another version
   // or
@@ -116,10 +116,15 @@ class DataStream final : public Stateful {
   std::optional<Window> walk_to_next();
   void open(const LoaderPosition& start);
   void walk_back_to(uint64_t id, const std::string& label);
+  [[noreturn]] void fail_load(const char* id, const std::string& what) const;
+  // Throws if the saved state is not one of this source.
+  void check_saved(const StateTree& tree, const std::string& prefix) const;
+  // The position in the window that is open now.
+  LoaderPosition saved_position(const StateTree& tree, const std::string& prefix);
 
   DataSource& source_;
   LoaderOptions options_;
-  SkipList left_out_;
+  SkipList excluded_;
   std::optional<uint64_t> epoch_;
   std::optional<std::chrono::milliseconds> ask_again_;
   bool has_other_options_ = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the samples of a window are dealt out to data-parallel ranks: arithmetic on positions of the
+// How the samples of a window are assigned to data-parallel ranks: arithmetic on positions of the
 // global order, nothing else. Which sample stands at a position is order.hpp's.
 // Invariants: every rank takes part in the same global microbatches; together they take each
 // position once; the position reached is all there is to know, whatever the number of ranks.
@@ -51,7 +51,7 @@ class Deal {
 
   // Global microbatches from `cursor` on.
   int64_t num_left(int64_t cursor) const;
-  // Samples at the window's end that are never dealt to one who goes on from `cursor`.
+  // Samples at the window's end that are never dealt to one who resumes from `cursor`.
   int64_t num_dropped(int64_t cursor) const;
   int64_t num_samples() const { return num_samples_; }
 

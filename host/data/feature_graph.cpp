@@ -3,6 +3,7 @@
 #include "host/data/feature_graph.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/joined.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -11,12 +12,8 @@
 namespace tenon {
 namespace {
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    text += (text.empty() ? "" : ", ") + name;
-  }
-  return text.empty() ? "none" : text;
+std::string list_of(const std::vector<std::string>& names) {
+  return names.empty() ? "none" : joined(names);
 }
 
 std::string label_of(const FeatureDefinition& definition, std::size_t step) {
@@ -36,7 +33,7 @@ FeatureGraph::FeatureGraph(const std::vector<FeatureDefinition>& definitions,
     const FeatureDefinition& definition = definitions[number];
     if (find_column(fields, definition.name)) {
       fail("feature \"" + definition.name + "\"",
-           "the dataset has a column of that name; give the feature another one");
+           "the dataset already has a column of that name; rename the feature");
     }
     Slots columns;
     for (const std::string& name : definition.from) {
@@ -60,7 +57,7 @@ FeatureGraph::FeatureGraph(const std::vector<FeatureDefinition>& definitions,
     for (FieldInfo& field : fields_of_column(name, types_[slot])) {
       if (find_field(all, field.name)) {
         fail("feature \"" + name + "\"",
-             "there is a field \"" + field.name + "\" already; give the feature another name");
+             "the dataset has a field \"" + field.name + "\" already; rename the feature");
       }
       all.push_back(std::move(field));
     }
@@ -94,8 +91,7 @@ FeatureGraph::Slots FeatureGraph::slots_named(const FeatureDefinition& definitio
   if (!column) {
     fail("feature \"" + definition.name + "\"",
          "it reads \"" + name + "\", which is neither a column of the dataset (" +
-             joined(column_names(fields)) + ") nor a feature that stands before it (" +
-             joined(names_) + ")");
+             list_of(column_names(fields)) + ") nor an earlier feature (" + list_of(names_) + ")");
   }
   given_.push_back({.name = name, .fields = *column, .slot = types_.size()});
   types_.push_back(column->type);
@@ -129,7 +125,7 @@ FeatureGraph::Slots FeatureGraph::add_step(const FeatureDefinition& definition,
     for (const std::string& text : found) {
       columns += (columns.empty() ? "" : "; ") + text;
     }
-    fail(label, error.message() + "\nIt was given: " + columns);
+    fail(label, error.message() + "\nInputs: " + columns);
   }
   for (const ColumnType& type : made) {
     outputs.push_back(types_.size());
@@ -216,7 +212,7 @@ std::vector<at::Tensor> FeatureGraph::run(const Batch& batch) const {
     slots[given.slot] = column_of(batch, given.fields);
     if (const auto why = why_not_column(slots[given.slot], given.fields.type, batch.samples)) {
       throw Error("data.bad_batch",
-                  dataset_ + ": of column \"" + given.name + "\", which a feature reads, " + *why);
+                  dataset_ + ": column \"" + given.name + "\", which a feature reads: " + *why);
     }
   }
   for (const Group& group : groups_) {
@@ -272,7 +268,7 @@ void FeatureGraph::blame(const Group& group,
   for (const std::size_t node : group.nodes) {
     labels.push_back(nodes_[node].label);
   }
-  throw error.with_context(dataset_ + ", " + joined(labels) + ", together");
+  throw error.with_context(dataset_ + ", " + list_of(labels) + ", together");
 }
 
 }  // namespace tenon

@@ -2,10 +2,11 @@
 //
 // The features of a recipe over the columns of one dataset: what is computed once, in which order,
 // and what it gives. Steps that are equal, on equal columns, are one; all that are ready of one
-// type are one call, and a type is called when no more of it can become ready, where there is such
+// type are one call, and a type is called when no more of it can become ready, if there is such
 // a one. Not here: reading (feature_source.hpp), and what a step computes (plugins). Invariants:
 // the schema is the dataset's fields, then those of the features in their order; what run() gives
-// depends on the batch alone. Threads: made by one thread; run() by any, several at once.
+// depends on the batch alone.
+// Threads: made by one thread; run() by any, several at once.
 
 #pragma once
 
@@ -40,7 +41,7 @@ class FeatureGraph {
 
   // `make` is called once for each step that is computed. `dataset` is its name, for messages.
   //
-  // Errors   data.bad_feature, naming feature and dataset: a column that is not there, a name that
+  // Errors   data.bad_feature, naming feature and dataset: a missing column, a name that
   // is
   //          taken, columns that a step does not take; data.bad_column; what `make` throws, and
   //          plugin.bad_result of `infer`
@@ -61,7 +62,7 @@ class FeatureGraph {
 
   // The features' fields of a batch that has samples, in the order of the schema.
   //
-  // Errors   data.bad_batch where a column's offsets make no sense; what a step refuses; both name
+  // Errors   data.bad_batch if a column's offsets make no sense; what a step refuses; both name
   //          the dataset, the feature or column, and the sample where it is known
   // Threads  [worker]
   std::vector<at::Tensor> run(const Batch& batch) const;

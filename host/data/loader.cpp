@@ -45,7 +45,7 @@ Loader::Loader(DataSource& source,
     const int64_t num_samples = source.size(at);
     if (num_samples > kMostSamples) {
       throw Error("plugin.bad_result",
-                  source.name() + ": size gave " + std::to_string(num_samples) +
+                  source.name() + ": size returned " + std::to_string(num_samples) +
                       " samples, expected at most 2^62");
     }
     deal_.emplace(

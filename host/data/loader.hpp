@@ -2,12 +2,12 @@
 //
 // The microbatches of one window for one rank, in an order that is the same for any number of
 // loader threads. It knows no epochs and no other windows (data_stream.hpp does). Where there is a
-// GPU, the batches it hands out are on it, but for fields that are the host's alone; the next one
+// GPU, the batches it hands out are on it, except fields that are the host's alone; the next one
 // is copied while the caller works on the last. Invariants: position() is that of the last batch
-// handed out, never of one read ahead; a loader that starts there goes on with the very next batch.
-// In map style, after the same number of batches all ranks have the same position. Threads:
+// handed out, never of one read ahead; a loader that starts there continues with the very next
+// batch. In map style, after the same number of batches all ranks have the same position. Threads:
 // constructed, used and destroyed by one thread, while no other uses the source; reads are made on
-// threads of its own.
+// its own threads.
 
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far a window has been consumed: all that a loader needs to go on from there.
+// How far a window has been consumed: all that a loader needs to resume there.
 
 #pragma once
 

@@ -17,7 +17,7 @@ namespace {
 
 [[noreturn]] void fail_too_long() {
   throw Error("data.bad_mix",
-              "an epoch of the mix would have more than 2^62 samples; give weights that differ "
+              "an epoch of the mix would have more than 2^62 samples; use weights that differ "
               "less, or another \"when_one_ends\"");
 }
 
@@ -117,7 +117,7 @@ const MixOrder::Stretch& MixOrder::stretch_of(int64_t position) const {
   return *(after - 1);
 }
 
-// Where sources begin anew, the epochs are one sequence: what an epoch's end leaves of a source is
+// If sources start over, the epochs are one sequence: what an epoch's end leaves of a source is
 // read in the next.
 int64_t MixOrder::run_position(uint64_t epoch, int64_t position) const {
   if (when_ != WhenOneEnds::kRepeat) {

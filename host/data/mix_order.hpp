@@ -19,9 +19,9 @@ namespace tenon {
 
 // What becomes of a mixture when a source has no sample left.
 enum class WhenOneEnds {
-  kRepeat,    // it begins anew; an epoch is over when each source has been read once
+  kRepeat,    // it starts over; an epoch is over when each source has been read once
   kStop,      // the epoch is over where a sample of it would be next
-  kContinue,  // the others go on without it; an epoch holds each sample of each source once
+  kContinue,  // the others continue without it; an epoch holds each sample of each source once
 };
 
 // "repeat", "stop", "continue".
@@ -47,7 +47,7 @@ class MixOrder {
   int64_t num_samples() const { return num_samples_; }
   // What stands at `position`, in [0, num_samples()), of an epoch.
   //
-  // Errors   data.bad_mix where positions of all epochs together pass 2^62
+  // Errors   data.bad_mix if positions of all epochs together pass 2^62
   Sample at(uint64_t epoch, int64_t position) const;
   // Samples of each source before `position`, in [0, num_samples()], in this epoch.
   std::vector<int64_t> counts(uint64_t epoch, int64_t position) const;

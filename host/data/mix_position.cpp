@@ -65,8 +65,8 @@ class Reader {
  private:
   [[noreturn]] static void fail() {
     throw Error("data.bad_state",
-                "the saved position of a mix is damaged, or that of another mix; resume with the "
-                "recipe that saved it");
+                "the saved position of the mix is corrupt, or belongs to another mix; resume with "
+                "the recipe that saved it");
   }
 
   std::string_view bytes_;

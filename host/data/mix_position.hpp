@@ -32,7 +32,7 @@ struct MixShardPosition {
 };
 
 std::string encode(const MixShardPosition& position);
-// Errors   data.bad_state where the bytes are not those of a position of `num_parts` sources
+// Errors   data.bad_state if the bytes are not those of a position of `num_parts` sources
 MixShardPosition decode_mix_position(std::string_view bytes, std::size_t num_parts);
 
 }  // namespace tenon

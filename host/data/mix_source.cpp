@@ -79,7 +79,7 @@ MixSource::MixSource(std::vector<MixPart> parts, const MixOptions& options)
     const int64_t size = part.source->size(nullptr);
     if (size > kMostSamples) {
       throw Error("plugin.bad_result",
-                  part.source->name() + ": size gave " + std::to_string(size) +
+                  part.source->name() + ": size returned " + std::to_string(size) +
                       " samples, expected at most 2^62");
     }
     if (size == 0 && part.weight > 0) {
@@ -101,8 +101,8 @@ MixSource::MixSource(std::vector<MixPart> parts, const MixOptions& options)
     });
     throw Error("data.bad_mix",
                 name_ + ": " + named(*stream) +
-                    " is a stream, which cannot begin anew before an epoch is over; give "
-                    "\"when_one_ends\": \"stop\" or \"continue\"");
+                    " is a stream, which cannot restart within an epoch; set \"when_one_ends\" to "
+                    "\"stop\" or \"continue\"");
   }
   begin_shards();
 }
@@ -113,17 +113,17 @@ void MixSource::check_parts() const {
     if (!std::isfinite(part.weight) || part.weight < 0) {
       throw Error("data.bad_mix",
                   name_ + ": the weight of \"" + part.name + "\" is " + number_text(part.weight) +
-                      ", expected a number that is not negative");
+                      ", expected a non-negative number");
     }
     sum += part.weight > 0 ? 1 : 0;
     if (part.source->info().has_windows) {
       throw Error("data.bad_mix",
                   name_ + ": " + named(part) +
-                      " comes in windows, which a mix cannot keep; turn them off in its options");
+                      " has windows, which a mix does not support; turn them off in its options");
     }
   }
   if (sum == 0) {
-    throw Error("data.bad_mix", name_ + ": all weights are 0, expected one that is not");
+    throw Error("data.bad_mix", name_ + ": all weights are 0, expected at least one above 0");
   }
 }
 
@@ -134,8 +134,7 @@ void MixSource::join_schemas() {
     if (const auto why = why_not_rows(field)) {
       throw Error("data.bad_mix",
                   name_ + ": field \"" + field.name + "\" of " + named(parts_.front()) + " is " +
-                      field_text(field) +
-                      ", and samples of a mix are put together row by row: " + *why);
+                      field_text(field) + ", but a mix combines samples row by row: " + *why);
     }
   }
   for (const MixPart& part : parts_) {
@@ -152,7 +151,7 @@ void MixSource::join_schemas() {
         throw Error("data.bad_mix",
                     name_ + ": field \"" + field.name + "\" is " + field_text(field) + " in " +
                         named(parts_.front()) + " and " + field_text(fields[*found]) + " in " +
-                        named(part) + "; all sources of a mix have the same fields");
+                        named(part) + "; all sources of a mix need the same fields");
       }
       own.push_back(*found);
     }
@@ -171,7 +170,7 @@ bool MixSource::is_map(std::size_t part) const {
   return parts_[part].source->info().style == DatasetStyle::kMap;
 }
 
-// The first source is read as it is alone, the others by seeds of their own.
+// The first source is read as it is alone, the others by their own seeds.
 SampleOrder MixSource::order_of(std::size_t part, uint64_t pass) const {
   const uint64_t seed = part == 0 ? options_.seed : mix_seeds(options_.seed, part);
   return {{.seed = seed, .epoch = pass, .window_id = 0},
@@ -315,7 +314,7 @@ bool MixSource::next(const Window*,
   while (!is_over && num_read < max_samples) {
     const std::size_t source = shard.turns->at(shard.at.turn).source;
     MixPartPosition& at = shard.at.parts[source];
-    int64_t run = 1;  // turns in a row of one source are one read
+    int64_t run = 1;  // consecutive turns of one source are one read
     while (num_read + run < max_samples && shard.turns->at(shard.at.turn + run).source == source) {
       ++run;
     }
@@ -381,10 +380,10 @@ BatchPart MixSource::read_stream(std::size_t part,
   const std::string where = source.name() + ": a read of shard " + std::to_string(own);
   if (!has_ended && batch.samples == 0) {
     throw Error("data.bad_batch",
-                where + " gave no sample, expected at least one where it is not at its end");
+                where + " returned no sample, expected at least one before the end of the shard");
   }
   if (!has_ended && !builder.position()) {
-    throw Error("data.bad_batch", where + " left no position, expected one call of set_position");
+    throw Error("data.bad_batch", where + " set no position, expected one call of set_position");
   }
   at.shard += has_ended ? 1 : 0;
   at.position = has_ended ? std::nullopt : builder.position();

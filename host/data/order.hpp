@@ -14,7 +14,7 @@ namespace tenon {
 struct SampleOrderKey {
   uint64_t seed = 0;
   uint64_t epoch = 0;
-  uint64_t window_id = 0;  // 0 where there are no windows
+  uint64_t window_id = 0;  // 0 if there are no windows
 };
 
 class SampleOrder {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes the reads of a plan ahead of their use, on threads of its own, and hands the results out in
+// Makes the reads of a plan ahead of their use, on its own threads, and hands the results out in
 // the plan's order. It does not look into batches and keeps no position.
 // Invariants: results come in the same order for any number of threads; never more than `depth`
 // reads are under way or waiting to be taken; the destructor returns when the reads that were under

@@ -36,7 +36,7 @@ class ReadPlan {
  public:
   virtual ~ReadPlan() = default;
 
-  // The next read, or none where nothing is left of what is known now.
+  // The next read, or none if nothing is left of what is known now.
   //
   // Threads  one call at a time, together with end_lane
   virtual std::optional<ReadRequest> next() = 0;
@@ -45,7 +45,7 @@ class ReadPlan {
   // Makes one read.
   //
   // Errors   what the dataset returned; data.bad_batch
-  // Threads  [worker]: at once with all functions, but for two reads of one lane
+  // Threads  [worker]: at once with all functions, except two reads of one lane
   virtual ReadResult read(const ReadRequest& request) = 0;
 };
 

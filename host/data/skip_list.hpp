@@ -5,7 +5,7 @@
 // Threads: one at a time.
 #pragma once
 
-#include "host/plugin/dataset_proxy.hpp"
+#include "host/data/window.hpp"
 
 #include <cstdint>
 #include <string>
@@ -22,7 +22,7 @@ class SkipList {
   SkipList() = default;
   explicit SkipList(std::vector<WindowName> names);
 
-  // True if the window is to be left out.
+  // True if the window is to be skipped.
   bool matches(const Window& window);
 
   // The entries that no window has matched, as they were written.

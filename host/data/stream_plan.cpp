@@ -54,10 +54,10 @@ ReadResult StreamPlan::read(const ReadRequest& request) {
   const std::string where = source_.name() + ": a read of shard " + std::to_string(shard);
   if (!result.has_ended_lane && batch.samples == 0) {
     throw Error("data.bad_batch",
-                where + " gave no sample, expected at least one where it is not at its end");
+                where + " returned no sample, expected at least one before the end of the shard");
   }
   if (!result.has_ended_lane && !result.position) {
-    throw Error("data.bad_batch", where + " left no position, expected one call of set_position");
+    throw Error("data.bad_batch", where + " set no position, expected one call of set_position");
   }
   if (batch.samples > 0) {
     if (result.has_ended_lane && last_ == Remainder::kDrop && batch.samples < batch_size_) {
@@ -77,7 +77,7 @@ std::vector<ShardPosition> shards_of_rank(const DataSource& source,
     throw Error("data.empty",
                 source.name() + ": it has " + std::to_string(num_shards) + " shards for " +
                     std::to_string(rank.size) +
-                    " ranks; give it at least one shard a rank, or use fewer ranks");
+                    " ranks; provide at least one shard per rank, or use fewer ranks");
   }
   std::vector<ShardPosition> shards;
   for (int64_t number = rank.rank; number < num_shards; number += rank.size) {

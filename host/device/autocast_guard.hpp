@@ -3,7 +3,8 @@
 // libtorch's autocast on one device for as long as the guard lives: operators that gain from it run
 // in a narrower dtype, operators that need fp32 get it. Its weight cache is off, since parameters
 // come and go between a forward and its backward, and a cached copy would outlive them.
-// Invariant: afterwards autocast is as it was. Threads: of the calling thread alone.
+// Invariant: afterwards autocast is as it was.
+// Threads: of the calling thread alone.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -2,7 +2,7 @@
 //
 // libtorch's allocator of CPU memory, with freed small blocks kept for the next tensor of their
 // size. glibc serves aligned memory from its slow path alone: where a step is short, that was a
-// tenth of it. Large blocks have a range of their own (large_blocks.hpp).
+// tenth of it. Large blocks have their own range (large_blocks.hpp).
 // Not for memory of other kinds than that of CPU tensors.
 // Invariant: what is kept is bounded, and given back before memory is said to be exhausted.
 #pragma once

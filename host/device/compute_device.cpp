@@ -44,7 +44,7 @@ ComputeDevice open_best(const GpuPlaces& places) {
       return on_gpu(places, 0);
     } catch (const Error& error) {
       ComputeDevice device;
-      device.warning = std::string("a GPU is there, but the run is on the CPU: ") + error.what();
+      device.warning = std::string("a GPU exists, but the run uses the CPU: ") + error.what();
       return device;
     }
   }
@@ -64,17 +64,17 @@ ComputeDevice open_device(std::string_view name, const GpuPlaces& places) {
   const std::optional<int> index = gpu_index(name);
   if (!index) {
     throw Error("device.unavailable",
-                "'" + shown + "' names no device; use \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"");
+                "'" + shown + "' is not a device; use \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"");
   }
   const GpuDriver driver = ask_gpu_driver(places.driver);
   if (driver.num_gpus == 0) {
     throw Error("device.unavailable",
-                "'" + shown + "' is not there: " + driver.problem +
-                    "; check that nvidia-smi shows a GPU, or use the CPU: --device cpu");
+                "'" + shown + "' is not available: " + driver.problem +
+                    "; check that nvidia-smi lists a GPU, or pass --device cpu");
   }
   if (*index >= driver.num_gpus) {
     throw Error("device.unavailable",
-                "'" + shown + "' is not there: the last GPU of this machine is cuda:" +
+                "'" + shown + "' is not available: the last GPU of this machine is cuda:" +
                     std::to_string(driver.num_gpus - 1));
   }
   return on_gpu(places, *index);

@@ -22,7 +22,7 @@ struct ComputeDevice {
 };
 
 // Opens the device that a name means: "cpu"; "cuda", which is "cuda:0"; "cuda:N"; "auto", which is
-// the first GPU where there is one that can be used, and else the CPU.
+// the first GPU if there is one that can be used, and else the CPU.
 //
 // Errors   device.unavailable, with what is missing: driver, GPU, module, or a good name
 // Threads  [main], once, before the first operator and any other thread

@@ -20,8 +20,9 @@ constexpr const char* kCublasVariable = "CUBLAS_WORKSPACE_CONFIG";
 
 void set_compute_threads(int n) {
   if (n < 1) {
-    throw Error("device.bad_threads",
-                "the number of compute threads is " + std::to_string(n) + "; 1 is the least");
+    throw Error(
+        "device.bad_threads",
+        "the number of compute threads is " + std::to_string(n) + "; it must be at least 1");
   }
   // libtorch takes the number of inter-op threads once a process.
   [[maybe_unused]] static const bool once = [] {

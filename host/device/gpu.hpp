@@ -53,10 +53,10 @@ class Upload {
   virtual std::vector<at::Tensor> finish() = 0;
 };
 
-// Pin memory of the host's, so that copies from and to GPUs need no copy of their own, and take
+// Pin memory of the host's, so that copies from and to GPUs need no separate copy, and take
 // that back before the memory goes. As long as the process lives, on any thread.
 struct MemoryPins {
-  bool (*pin)(void* memory, size_t bytes) = nullptr;  // false where it cannot
+  bool (*pin)(void* memory, size_t bytes) = nullptr;  // false if it cannot
   void (*unpin)(void* memory) = nullptr;
 };
 
@@ -84,7 +84,7 @@ class Gpu {
 
   virtual GpuMemory memory() const = 0;
 
-  // Of the last time that the allocator refused; none where it never has.
+  // Of the last time that the allocator refused; none if it never has.
   virtual std::optional<RefusedMemory> refused() const = 0;
 };
 
@@ -103,7 +103,7 @@ struct GpuModule {
                                                  uint32_t size,
                                                  std::chrono::milliseconds timeout);
 };
-// What `make_nccl` is where it is there; see host/distributed/cuda/nccl_backend.cpp.
+// What `make_nccl` is where it is there; see host/distributed/collectives/cuda/nccl_backend.cpp.
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(c10::intrusive_ptr<c10d::Store> store,
                                                     uint32_t rank,
                                                     uint32_t size,

@@ -36,13 +36,13 @@ GpuDriver ask_gpu_driver(const std::string& library) {
   // Never closed: it may have started threads.
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    driver.problem = "there is no NVIDIA driver: " + std::string(dlerror());
+    driver.problem = "no NVIDIA driver found: " + std::string(dlerror());
     return driver;
   }
   const auto init = find<Init>(handle, "cuInit");
   const auto count_devices = find<CountDevices>(handle, "cuDeviceGetCount");
   if (init == nullptr || count_devices == nullptr) {
-    driver.problem = library + " is no CUDA driver: it lacks cuInit or cuDeviceGetCount";
+    driver.problem = library + " is not a CUDA driver: it lacks cuInit or cuDeviceGetCount";
     return driver;
   }
   driver.is_there = true;
@@ -52,10 +52,10 @@ GpuDriver ask_gpu_driver(const std::string& library) {
   }
   if (error == kNoDevice || (error == 0 && driver.num_gpus < 1)) {
     driver.num_gpus = 0;
-    driver.problem = "the NVIDIA driver sees no GPU (CUDA_VISIBLE_DEVICES may hide it)";
+    driver.problem = "the NVIDIA driver detects no GPU (CUDA_VISIBLE_DEVICES may hide it)";
   } else if (error != 0) {
     driver.num_gpus = 0;
-    driver.problem = "the NVIDIA driver does not start: " + error_text(handle, error);
+    driver.problem = "the NVIDIA driver failed to start: " + error_text(handle, error);
   }
   return driver;
 }

@@ -12,7 +12,7 @@ namespace tenon {
 struct GpuDriver {
   bool is_there = false;
   int num_gpus = 0;
-  std::string problem;  // "" where there are GPUs to use, else why not
+  std::string problem;  // "" if there are GPUs to use, else why not
 };
 
 // Threads  [main]: the driver starts threads, and no process may be forked off to use it afterwards

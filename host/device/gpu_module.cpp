@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const std::string& why) {
-  throw Error("device.unavailable", why + "; or use the CPU: --device cpu");
+  throw Error("device.unavailable", why + "; or pass --device cpu");
 }
 
 }  // namespace
@@ -26,24 +26,24 @@ std::unique_ptr<Gpu> open_gpu(const fs::path& module, int index) {
   std::error_code ignored;
   if (!fs::exists(module, ignored)) {
     fail("this build has no CUDA module: " + module.string() +
-         " is not there. It is built where libtorch has CUDA; the configure step says what it "
-         "missed");
+         " does not exist; build with a libtorch that has CUDA (the configure step reports missing "
+         "parts)");
   }
   // Global: libtorch's libraries find each other's symbols as if the program were linked to them.
   void* const handle = dlopen(module.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     const std::string text = dlerror();
     fail("the CUDA module cannot be loaded: " + text +
-         ". `./dev deps --cuda` brings NVIDIA's libraries");
+         "; `./dev deps --cuda` installs NVIDIA's libraries");
   }
   const auto* const entry = static_cast<const GpuModule*>(dlsym(handle, kGpuModuleSymbol));
   if (entry == nullptr || entry->build != std::string_view(kGpuModuleBuild)) {
-    std::string has = "nothing of the host's";
+    std::string has = "no build id";
     if (entry != nullptr) {
       has = entry->build;
     }
-    fail(module.string() + " is of another build: it has " + has + ", this program is " +
-         kGpuModuleBuild + ". Build both again");
+    fail(module.string() + " belongs to another build: it has " + has + ", this program is " +
+         kGpuModuleBuild + "; rebuild both");
   }
   try {
     return entry->open(index);

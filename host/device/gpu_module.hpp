@@ -13,7 +13,7 @@ namespace tenon {
 
 // Loads the module, once a process and for good, and opens GPU `index`.
 //
-// Errors   device.unavailable: the module is not there, cannot be loaded, is of another build, or
+// Errors   device.unavailable: the module is missing, cannot be loaded, is of another build, or
 //          cannot open the GPU
 // Threads  [main], before anything asks libtorch for CUDA: it remembers that there was none
 std::unique_ptr<Gpu> open_gpu(const std::filesystem::path& module, int index);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory on the host's side that batches are read into: pinned where there is a GPU to copy it to.
+// Memory on the host's side that batches are read into: pinned if there is a GPU to copy it to.
 
 #pragma once
 
@@ -23,7 +23,7 @@ bool can_pin_memory();
 at::Tensor empty_host_tensor(uint32_t dtype, at::IntArrayRef shape);
 
 // Keeps freed blocks of memory in the process instead of giving them back to the kernel. Without it
-// each large tensor of a step is mapped and page-faulted anew.
+// each large tensor of a step is mapped and page-faulted again.
 //
 // Threads  [main], once, before other threads
 void keep_freed_memory() noexcept;

@@ -58,7 +58,7 @@ void* LargeBlocks::take(size_t bytes) {
   return block->first;
 }
 
-// A free block at the top that is not in free_, or end() where there is no memory for it.
+// A free block at the top that is not in free_, or end() if there is no memory for it.
 LargeBlocks::Blocks::iterator LargeBlocks::grown(size_t bytes) {
   const auto last = blocks_.empty() ? blocks_.end() : std::prev(blocks_.end());
   const bool goes_on = last != blocks_.end() && last->second.is_free;

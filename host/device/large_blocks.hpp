@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory for large tensors, beside malloc's heap: blocks of one range of addresses. A freed block
-// is joined with free neighbours and given out again, the smallest that fits first. In malloc's
+// is joined with free neighbors and given out again, the smallest that fits first. In malloc's
 // heap what is small comes to lie where a large block was free, and the next large one has to be
-// made anew: a step that needs 1,300 MiB at most took 1,600, and 1,800 with checkpoints.
+// created again: a step that needs 1,300 MiB at most took 1,600, and 1,800 with checkpoints.
 // Memory is never given back to the system, so that a step does not fault its pages in again.
 // Not for small blocks: each is looked up in a tree.
 // Invariant: blocks cover the range up to its top, and no two free ones touch.
@@ -28,7 +28,7 @@ class LargeBlocks {
   LargeBlocks(const LargeBlocks&) = delete;
   LargeBlocks& operator=(const LargeBlocks&) = delete;
 
-  // A block of at least so many bytes, on a 64-byte boundary; null where there is no memory or no
+  // A block of at least `bytes` bytes, on a 64-byte boundary; null if there is no memory or no
   // room in the range.
   void* take(size_t bytes);
 

@@ -19,8 +19,8 @@ PrecisionPolicy precision_policy(std::string_view name, ComputesOn device) {
   if (name == "fp16_autocast") {
     if (device == ComputesOn::kCpu) {
       throw Error("precision.needs_gpu",
-                  "/train/precision: fp16_autocast runs on a GPU alone, and this run is on the "
-                  "CPU; use bf16_autocast, which needs no loss scale, or fp32");
+                  "/train/precision: fp16_autocast requires a GPU, but this run is on the CPU; use "
+                  "bf16_autocast, which needs no loss scale, or fp32");
     }
     return {.autocast = at::kHalf};
   }

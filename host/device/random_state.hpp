@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libtorch's default generators, of the CPU and of a GPU, which dropout and the initialisers of
+// libtorch's default generators, of the CPU and of a GPU, which dropout and the initializers of
 // modules draw from. The host seeds them before each forward by (run, step, microbatch, block, data
-// rank), so that they have no state worth saving. Threads: the train thread alone. Workers draw
+// rank), so that they have no state worth saving.
+// Threads: the train thread alone. Workers draw
 // from tenon.random/1, never from here.
 
 #pragma once

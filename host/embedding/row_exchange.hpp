@@ -8,7 +8,7 @@
 // Threads: the train thread.
 #pragma once
 
-#include "host/distributed/group.hpp"
+#include "host/distributed/collectives/group.hpp"
 
 #include <ATen/core/Tensor.h>
 

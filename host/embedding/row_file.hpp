@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of a table as a Parquet file that any program can read: a column `id`, ascending, and a
-// column `vector`, a list of floats; with what an optimizer keeps, also `count`, `last_step`,
-// `master` and `slot.NAME`. The plainest form of the format: version 1, no compression, no
-// dictionaries, no nulls. Reads back what it wrote, and files of others of that form. Not for
-// checkpoints, and not for data to train on, which may be Parquet in any form: plugins read that.
-//
-// Source: the Apache Parquet format, github.com/apache/parquet-format, version 2.10.
+// Rows of a table in a Parquet file that other programs can read: a column `id`, ascending, and a
+// column `vector`, a list of floats. With optimizer state also `count`, `last_step`, `master` and
+// `slot.NAME`. Reads files that it wrote, now or in earlier releases, and files of other programs
+// that have the columns `id` and `vector` without nulls. Not for checkpoints, and not for training
+// data.
+// Invariant: at most one row group is in memory.
 // Threads: any, one call at a time on one table.
+// All functions: Errors  table.parquet_unavailable
 
 #pragma once
 
@@ -24,7 +24,7 @@ namespace tenon {
 
 enum class RowParts {
   kValues,  // id and vector
-  kAll      // what training goes on from, too
+  kAll      // optimizer state, counts and steps, too
 };
 
 // Writes all rows. The file appears when it is complete.
@@ -33,11 +33,11 @@ enum class RowParts {
 void write_rows(const Table& table, RowParts parts, const std::filesystem::path& file);
 
 // Gives the ids of a file their rows, admitted or not: those that the table has are overwritten.
-// What the file does not have starts anew: slots, counts. `is_wanted` chooses ids; null for all.
-// Returns how many rows.
+// Slots and counts that the file lacks get their initial values. `is_wanted` chooses ids; null for
+// all. Returns the number of rows read.
 //
-// Errors  table.bad_file: it cannot be read, or is none, or has another dim; the table is as it
-// was.
+// Errors  table.bad_file: it cannot be read, is no Parquet file, or has another dim. The table is
+//         unchanged, unless a later row group cannot be read: the rows before it stay.
 //         table.full
 int64_t read_rows(Table& table,
                   const std::filesystem::path& file,
@@ -56,20 +56,5 @@ struct RowColumn {
 //
 // Errors  table.bad_file
 std::optional<std::vector<RowColumn>> find_row(const std::filesystem::path& file, int64_t id);
-
-// Where a rank's rows of a table are: "DIR/user.parquet", or "DIR/user-00001-of-00004.parquet".
-std::filesystem::path row_file(const std::filesystem::path& folder,
-                               const std::string& table,
-                               int64_t rank,
-                               int64_t num_ranks);
-
-// True where a folder has a file of a table.
-bool has_row_files(const std::filesystem::path& folder, const std::string& table);
-
-// The files of a table in a folder, whatever the number of ranks that wrote them.
-//
-// Errors  table.bad_file: there is none, or one of several is missing
-std::vector<std::filesystem::path> row_files(const std::filesystem::path& folder,
-                                             const std::string& table);
 
 }  // namespace tenon

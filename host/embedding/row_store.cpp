@@ -100,10 +100,7 @@ void widen_values(uint32_t dtype, const void* from, size_t n, float* to) {
   }
 }
 
-}  // namespace
-
-RowStore::RowStore(const TableSpec& spec)
-    : init_(spec.init), has_master_(spec.has_master), notes_region_(kNotesReserve) {
+void check_spec(const TableSpec& spec) {
   if (spec.dim == 0) {
     bad_spec(spec, "rows have no element; give the table a dim of 1 or more");
   }
@@ -122,24 +119,22 @@ RowStore::RowStore(const TableSpec& spec)
                  " says; choose zeros, ones, constant, normal, uniform (a <= b) or trunc_normal, "
                  "with a deviation that is not negative");
   }
-  size_t bytes = 0;
-  size_t align = 1;
-  const auto add_field = [&](uint32_t dtype, bool is_scalar) {
-    const size_t size = dtype_size(dtype);
-    const size_t field_bytes = is_scalar ? size : size * spec.dim;
-    bytes = round_up(bytes, size);
-    align = std::max(align, size);
-    if (bytes + field_bytes > kMostRowBytes) {
-      bad_spec(spec,
-               "a row of " + std::to_string(spec.dim) + " elements takes more than " +
-                   std::to_string(kMostRowBytes) + " bytes; choose a smaller dim");
-    }
-    fields_.push_back({static_cast<int32_t>(bytes), field_bytes, dtype, is_scalar});
-    bytes += field_bytes;
-  };
-  add_field(spec.value_dtype, false);
+}
+
+}  // namespace
+
+RowStore::RowStore(const TableSpec& spec)
+    : init_(spec.init), has_master_(spec.has_master), notes_region_(kNotesReserve) {
+  check_spec(spec);
+  lay_out_fields(spec);
+  fill_fresh(spec);
+  set_layout(spec);
+}
+
+void RowStore::lay_out_fields(const TableSpec& spec) {
+  add_field(spec, spec.value_dtype, false);
   if (spec.has_master) {
-    add_field(TENON_F32, false);
+    add_field(spec, TENON_F32, false);
   }
   for (const RowSlot& slot : spec.slots) {
     std::array<std::byte, 8> probe;
@@ -148,18 +143,33 @@ RowStore::RowStore(const TableSpec& spec)
                "slot '" + slot.name + "' cannot be " + dtype_name(slot.dtype) +
                    "; its optimizer may declare f32, f64, bf16, f16, i32 or i64");
     }
-    add_field(slot.dtype, slot.is_scalar);
+    add_field(spec, slot.dtype, slot.is_scalar);
     slot_offsets_.push_back(fields_.back().offset);
   }
-  if (round_up(bytes, align) % kLine != 0) {
-    bytes = round_up(bytes, sizeof(uint32_t));
-    align = std::max(align, sizeof(uint32_t));
-    notes_offset_ = static_cast<int32_t>(bytes);
-    bytes += sizeof(RowNotes);
+  if (round_up(row_size_, row_align_) % kLine != 0) {
+    row_size_ = round_up(row_size_, sizeof(uint32_t));
+    row_align_ = std::max(row_align_, sizeof(uint32_t));
+    notes_offset_ = static_cast<int32_t>(row_size_);
+    row_size_ += sizeof(RowNotes);
   }
-  const size_t stride = round_up(bytes, align);
+}
 
-  fresh_.resize(stride);
+void RowStore::add_field(const TableSpec& spec, uint32_t dtype, bool is_scalar) {
+  const size_t size = dtype_size(dtype);
+  const size_t field_bytes = is_scalar ? size : size * spec.dim;
+  row_size_ = round_up(row_size_, size);
+  row_align_ = std::max(row_align_, size);
+  if (row_size_ + field_bytes > kMostRowBytes) {
+    bad_spec(spec,
+             "a row of " + std::to_string(spec.dim) + " elements takes more than " +
+                 std::to_string(kMostRowBytes) + " bytes; choose a smaller dim");
+  }
+  fields_.push_back({static_cast<int32_t>(row_size_), field_bytes, dtype, is_scalar});
+  row_size_ += field_bytes;
+}
+
+void RowStore::fill_fresh(const TableSpec& spec) {
+  fresh_.resize(round_up(row_size_, row_align_));
   for (size_t i = 0; i < spec.slots.size(); ++i) {
     const Field& field = fields_[fields_.size() - spec.slots.size() + i];
     fill_number(field.dtype,
@@ -167,7 +177,10 @@ RowStore::RowStore(const TableSpec& spec)
                 field.bytes / dtype_size(field.dtype),
                 fresh_.data() + field.offset);
   }
+}
 
+void RowStore::set_layout(const TableSpec& spec) {
+  const size_t stride = fresh_.size();
   const size_t rows_in_block = std::bit_floor(std::max<size_t>(kBlockBytes / stride, 16));
   block_bytes_ = rows_in_block * stride;
   blocks_in_extent_ = static_cast<int64_t>(std::max<size_t>(1, kExtentBytes / block_bytes_));

@@ -16,7 +16,7 @@
 #include <tenon/draft/sparse_optimizer.h>
 
 #include "host/embedding/memory_region.hpp"
-#include "host/embedding/table.hpp"
+#include "host/embedding/table_spec.hpp"
 
 #include <cstdint>
 #include <span>
@@ -85,6 +85,12 @@ class RowStore {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
+  // Parts of the constructor, in their order.
+  void lay_out_fields(const TableSpec& spec);
+  void add_field(const TableSpec& spec, uint32_t dtype, bool is_scalar);
+  void fill_fresh(const TableSpec& spec);
+  void set_layout(const TableSpec& spec);
+
   void add_block();
   void take_memory_for(int64_t row);
 
@@ -92,6 +98,8 @@ class RowStore {
   tenon_row_layout layout_{};
   std::vector<Field> fields_;
   std::vector<int32_t> slot_offsets_;
+  size_t row_size_ = 0;  // bytes of the fields so far
+  size_t row_align_ = 1;
   std::vector<std::byte> fresh_;  // a row but for its value and master
   bool has_master_;
   int32_t notes_offset_ = -1;  // in the row; -1: in notes_region_

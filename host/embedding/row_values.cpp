@@ -7,7 +7,7 @@
 
 #include <tenon/model.h>
 
-#include "host/embedding/table.hpp"
+#include "host/embedding/table_spec.hpp"
 #include "host/tensor/philox.hpp"
 
 #include <algorithm>

@@ -5,8 +5,9 @@
 
 #include <tenon/model.h>
 
-#include "host/embedding/distinct_ids.hpp"
+#include "host/embedding/row_update.hpp"
 #include "host/embedding/saved_rows.hpp"
+#include "host/embedding/step_rows.hpp"
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/tensor/field_match.hpp"
@@ -29,24 +30,6 @@ constexpr size_t kRowsPerCall = 4096;
 
 constexpr char kUpdates[] = "updates";
 
-[[noreturn]] void refuse_ids(const LookupUse& use, const std::string& what) {
-  throw Error("table.bad_ids",
-              "lookup '" + use.value + "': the column '" + use.column + "' " + what);
-}
-
-double sum_of_squares(const float* values, int64_t n) {
-  double sum = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    sum += static_cast<double>(values[i]) * values[i];
-  }
-  return sum;
-}
-
-const FieldInfo* find_info(const std::vector<FieldInfo>& fields, const std::string& name) {
-  const auto found = find_field(fields, name);
-  return found.has_value() ? &fields[*found] : nullptr;
-}
-
 TableSpec completed(TableSpec spec, const SparseOptimizerProxy& optimizer) {
   const SparseOptimizerInfo& info = optimizer.info();
   for (const RowSlotSpec& slot : info.slots) {
@@ -66,72 +49,6 @@ TableSpec completed(TableSpec spec, const SparseOptimizerProxy& optimizer) {
 
 }  // namespace
 
-// The distinct ids of a step, or of what is read beside it, and what goes with each, by position.
-struct StepRows {
-  DistinctIds ids;
-  std::vector<int64_t> rows;     // of the table
-  std::vector<uint8_t> has_row;  // 1 where that is one
-  std::vector<float> values;     // [ids, dim]
-  std::vector<float> grads;      // [ids, dim], as far as there are any
-  std::vector<int64_t> used;     // entries that gave a gradient
-  // Positions to look up: their ids are new, or had no row so far. And how often each was seen
-  // since the last time.
-  std::vector<uint32_t> pending;
-  std::vector<int64_t> seen;
-
-  void add(const LookupIds& lookup, std::vector<uint32_t>& positions) {
-    const auto n = static_cast<size_t>(lookup.num_entries());
-    const auto* const entries = lookup.ids.const_data_ptr<int64_t>();
-    positions.resize(n);
-    for (size_t e = 0; e < n; ++e) {
-      const uint32_t position = ids.add(entries[e]);
-      positions[e] = position;
-      if (position == rows.size()) {
-        make_place();
-      }
-      if (has_row[position] == 0 && seen[position]++ == 0) {
-        pending.push_back(position);
-      }
-    }
-  }
-
-  // The same for ids that another rank has counted.
-  void add(const RowExchange::Asked& asked, std::vector<uint32_t>& positions) {
-    positions.resize(asked.ids.size());
-    for (size_t i = 0; i < asked.ids.size(); ++i) {
-      const uint32_t position = ids.add(asked.ids[i]);
-      positions[i] = position;
-      if (position == rows.size()) {
-        make_place();
-      }
-      if (has_row[position] == 0) {
-        if (seen[position] == 0) {
-          pending.push_back(position);
-        }
-        seen[position] += asked.counts[i];
-      }
-    }
-  }
-
-  void make_place() {
-    rows.push_back(kNoRow);
-    has_row.push_back(0);
-    used.push_back(0);
-    seen.push_back(0);
-  }
-
-  void clear() {
-    ids.clear();
-    rows.clear();
-    has_row.clear();
-    values.clear();
-    grads.clear();
-    used.clear();
-    pending.clear();
-    seen.clear();
-  }
-};
-
 struct TableSet::Entry {
   Entry(TableUse&& use, const ExecBase& base)
       : table(completed(std::move(use.spec), use.optimizer)),
@@ -149,7 +66,6 @@ struct TableSet::Entry {
   std::vector<size_t> lookups;
   StepRows step;   // of training
   StepRows other;  // of what is only read
-  std::string non_finite;
 
   // Among many ranks: of what all of them ask of this one.
   StepRows owned;
@@ -160,13 +76,9 @@ struct TableSet::Entry {
   // Under way: positions that were asked for, by owner; and that are answered, by rank.
   std::vector<std::vector<uint32_t>> wanted;
   std::vector<std::vector<uint32_t>> asked;
-  bool is_touched = false;  // on any rank
+  bool is_has_grad = false;  // on any rank
 
-  // Of an update.
-  std::vector<int64_t> ids;
-  std::vector<int64_t> rows;
-  std::vector<int64_t> counts;
-  std::vector<float> grads;
+  RowUpdate update;
 };
 
 struct TableSet::Lookups {
@@ -223,116 +135,6 @@ Table& TableSet::table(size_t i) {
   return entries_[i]->table;
 }
 
-void TableSet::check_fields(const std::vector<LookupUse>& lookups,
-                            const std::vector<FieldInfo>& fields,
-                            const std::string& dataset) {
-  for (const LookupUse& use : lookups) {
-    if (use.column.empty()) {
-      continue;
-    }
-    const std::string called = "lookup '" + use.value + "' reads the column '" + use.column + "'";
-    const FieldInfo* const fixed = find_info(fields, use.column);
-    const FieldInfo* const values = find_info(fields, use.column + ".values");
-    const FieldInfo* const offsets = find_info(fields, use.column + ".offsets");
-    const bool is_ragged = fixed == nullptr && values != nullptr && offsets != nullptr;
-    if (fixed == nullptr && !is_ragged) {
-      throw Error(
-          "table.column_missing",
-          called + ", which " + dataset + " does not have (it has: " + field_names(fields) + ")");
-    }
-    const auto refuse = [&](const std::string& what) {
-      throw Error("table.column_mismatch", called + " of " + dataset + ", " + what);
-    };
-    const FieldInfo& ids = fixed != nullptr ? *fixed : *values;
-    if (ids.dtype != TENON_I64) {
-      refuse("whose entries are not i64: hash it, or number it, by a feature");
-    }
-    if (fixed != nullptr && (ids.axes.empty() || ids.axes.size() > 2)) {
-      refuse("which has " + std::to_string(ids.axes.size()) + " axes: ids are [B] or [B, n]");
-    }
-    if (is_ragged) {
-      if (offsets->dtype != TENON_I64) {
-        refuse("whose offsets are not i64");
-      }
-      if (find_info(fields, use.column + ".offsets.1") != nullptr) {
-        refuse("which has lists of lists");
-      }
-      if (use.pooling.kind == TENON_POOL_NONE) {
-        refuse("which is ragged, without a pooling");
-      }
-    }
-    if (is_weighted(use.pooling.kind)) {
-      const FieldInfo* const weights = find_info(fields, use.column + ".weights");
-      if (weights == nullptr || weights->dtype != TENON_F32) {
-        refuse("which has no weights (a field '" + use.column + ".weights' of f32)");
-      }
-    }
-  }
-}
-
-LookupIds TableSet::ids_of(const LookupUse& use, const at::Tensor& ids, const Batch* batch) {
-  LookupIds result;
-  const auto on_host = [](const at::Tensor& tensor) { return tensor.to(at::kCPU).contiguous(); };
-  at::Tensor given = ids;
-  if (!use.column.empty()) {
-    const at::Tensor* const fixed = batch->find(use.column);
-    if (fixed == nullptr) {
-      const at::Tensor* const values = batch->find(use.column + ".values");
-      const at::Tensor* const offsets = batch->find(use.column + ".offsets");
-      if (values == nullptr || offsets == nullptr) {
-        refuse_ids(use, "is not in this batch");
-      }
-      result.ids = on_host(*values).view({-1});
-      result.offsets = on_host(*offsets).view({-1});
-    } else {
-      given = *fixed;
-    }
-    if (const at::Tensor* const weights = batch->find(use.column + ".weights")) {
-      result.weights = on_host(*weights).view({-1});
-    }
-  }
-  if (!result.ids.defined()) {
-    if (given.scalar_type() != at::kLong || given.dim() < 1 || given.dim() > 2) {
-      refuse_ids(use,
-                 "is " + shape_text(given.sizes()) + " " + c10::toString(given.scalar_type()) +
-                     ", but ids are i64 [B] or [B, n]");
-    }
-    result.num_samples = given.size(0);
-    result.is_matrix = given.dim() == 2;
-    result.per_sample = result.is_matrix ? given.size(1) : 1;
-    result.ids = on_host(given).view({-1});
-  }
-  if (result.weights.defined() && result.weights.numel() != result.ids.numel()) {
-    refuse_ids(use,
-               "has " + std::to_string(result.weights.numel()) + " weights for " +
-                   std::to_string(result.ids.numel()) + " entries");
-  }
-  if (!result.offsets.defined()) {
-    return result;
-  }
-  result.num_samples = result.offsets.numel() - 1;
-  const auto* const offsets = result.offsets.const_data_ptr<int64_t>();
-  if (result.num_samples != batch->samples) {
-    refuse_ids(use,
-               "has " + std::to_string(result.offsets.numel()) + " offsets in a batch of " +
-                   std::to_string(batch->samples) + " samples");
-  }
-  for (int64_t s = 0; s <= result.num_samples; ++s) {
-    const int64_t least = s > 0 ? offsets[s - 1] : 0;
-    if (offsets[s] < least || (s == 0 && offsets[s] != 0)) {
-      refuse_ids(use,
-                 "has the offset " + std::to_string(offsets[s]) + " at sample " +
-                     std::to_string(s) + " after " + std::to_string(least));
-    }
-  }
-  if (offsets[result.num_samples] != result.ids.numel()) {
-    refuse_ids(use,
-               "has " + std::to_string(result.ids.numel()) + " entries, and offsets that end at " +
-                   std::to_string(offsets[result.num_samples]));
-  }
-  return result;
-}
-
 void TableSet::begin(const Batch* batch, const CallPlace& place, Lookup how) {
   if (exchange_.has_value() && exchange_->is_asking()) {
     answer_and_take();  // others may want what nobody has read here
@@ -351,7 +153,7 @@ void TableSet::begin(const Batch* batch, const CallPlace& place, Lookup how) {
   }
   for (size_t l = 0; has_samples_ && l < uses_.size(); ++l) {
     if (!uses_[l].column.empty()) {
-      lookups_[l]->ids = ids_of(uses_[l], {}, batch);
+      lookups_[l]->ids = lookup_ids(uses_[l], {}, batch);
       lookups_[l]->is_open = true;
       ++num_grads_due_;
     }
@@ -509,7 +311,7 @@ at::Tensor TableSet::rows(size_t l, const at::Tensor& ids) {
   }
   if (use.column.empty()) {
     if (ids.defined() && has_samples_) {
-      lookup.ids = ids_of(use, ids, nullptr);
+      lookup.ids = lookup_ids(use, ids, nullptr);
       lookup.is_open = true;
       ++num_grads_due_;
       rows_of(entry).add(lookup.ids, lookup.positions);
@@ -601,9 +403,9 @@ void TableSet::send_gradients() {
 void TableSet::take_gradients() {
   std::vector<const float*> given = exchange_->receive();
   for (const auto& entry : entries_) {
-    entry->is_touched = false;
+    entry->is_has_grad = false;
     for (const float*& numbers : given) {
-      entry->is_touched = *numbers++ != 0 || entry->is_touched;
+      entry->is_has_grad = *numbers++ != 0 || entry->is_has_grad;
     }
   }
   for (const auto& entry : entries_) {
@@ -623,50 +425,21 @@ void TableSet::take_gradients() {
   }
 }
 
-// Puts the rows that had a gradient side by side, as an update takes them.
-void TableSet::gather_touched(Entry& entry, double scale) const {
-  const StepRows& step = exchange_.has_value() ? entry.owned : entry.step;
-  const size_t dim = entry.table.spec().dim;
-  entry.non_finite.clear();
-  entry.ids.clear();
-  entry.rows.clear();
-  entry.counts.clear();
-  entry.grads.clear();
-  const size_t n = step.grads.size() / dim;
-  entry.grads.reserve(step.grads.size());
-  for (size_t i = 0; i < n; ++i) {
-    if (step.used[i] == 0) {
-      continue;
-    }
-    const float* const grad = step.grads.data() + i * dim;
-    double factor = scale;
-    const double squares = sum_of_squares(grad, static_cast<int64_t>(dim)) * scale * scale;
-    if (!std::isfinite(squares) && entry.non_finite.empty()) {
-      entry.non_finite = "the gradient of row " + std::to_string(step.ids.ids()[i]) +
-                         " of table '" + entry.table.spec().name + "'";
-    }
-    if (entry.clip_row_norm.has_value() && squares > *entry.clip_row_norm * *entry.clip_row_norm) {
-      factor *= *entry.clip_row_norm / std::sqrt(squares);
-    }
-    entry.ids.push_back(step.ids.ids()[i]);
-    entry.rows.push_back(step.rows[i]);
-    entry.counts.push_back(step.used[i]);
-    const auto by = static_cast<float>(factor);
-    for (size_t d = 0; d < dim; ++d) {
-      entry.grads.push_back(grad[d] * by);
-    }
-  }
-}
-
 void TableSet::finish_gradients(double scale) {
   if (exchange_.has_value()) {
     take_gradients();
   }
-  for_each_table([&](size_t, Entry& entry) { gather_touched(entry, scale); });
+  for_each_table([&](size_t, Entry& entry) {
+    entry.update.gather(exchange_.has_value() ? entry.owned : entry.step,
+                        entry.table.spec().dim,
+                        scale,
+                        entry.clip_row_norm);
+  });
   non_finite_.clear();
   for (const auto& entry : entries_) {
-    if (!entry->non_finite.empty() && non_finite_.empty()) {
-      non_finite_ = entry->non_finite;
+    if (!entry->update.non_finite.empty() && non_finite_.empty()) {
+      non_finite_ = "the gradient of " + entry->update.non_finite + " of table '" +
+                    entry->table.spec().name + "'";
     }
   }
 }
@@ -680,10 +453,10 @@ void TableSet::update(double factor, const CallPlace& place) {
   };
   std::vector<Call> calls;
   for (const auto& entry : entries_) {
-    const size_t n = entry->rows.size();
+    const size_t n = entry->update.rows.size();
     // The count of updates is that of one rank that has all rows.
-    const bool is_touched = exchange_.has_value() ? entry->is_touched : n > 0;
-    if (!is_touched) {
+    const bool is_has_grad = exchange_.has_value() ? entry->is_has_grad : n > 0;
+    if (!is_has_grad) {
       continue;
     }
     entry->frame.move_to(place);
@@ -700,10 +473,10 @@ void TableSet::update(double factor, const CallPlace& place) {
       args.struct_size = sizeof(args);
       args.layout = &entry.table.layout();
       args.n = call.count;
-      args.rows = entry.rows.data() + call.first;
-      args.ids = entry.ids.data() + call.first;
-      args.grads = entry.grads.data() + call.first * entry.table.spec().dim;
-      args.counts = entry.counts.data() + call.first;
+      args.rows = entry.update.rows.data() + call.first;
+      args.ids = entry.update.ids.data() + call.first;
+      args.grads = entry.update.grads.data() + call.first * entry.table.spec().dim;
+      args.counts = entry.update.counts.data() + call.first;
       args.step = &entry.updates;
       args.lr = &call.lr;
       args.seed = entry.table.spec().seed;
@@ -715,8 +488,9 @@ void TableSet::update(double factor, const CallPlace& place) {
     }
   });
   for (const auto& entry : entries_) {
-    if (!entry->rows.empty()) {
-      entry->table.note_update(entry->rows, entry->counts, static_cast<int64_t>(place.step));
+    if (!entry->update.rows.empty()) {
+      entry->table.note_update(
+          entry->update.rows, entry->update.counts, static_cast<int64_t>(place.step));
     }
   }
 }
@@ -729,23 +503,23 @@ void TableSet::end_step(uint64_t step) {
       entry->given[r].clear();
       entry->due[r].clear();
     }
-    entry->rows.clear();
+    entry->update.rows.clear();
     entry->table.end_step(static_cast<int64_t>(step));
   }
   non_finite_.clear();
 }
 
-std::vector<TableFigures> TableSet::take_figures() {
-  std::vector<TableFigures> figures;
+std::vector<TableMetrics> TableSet::take_metrics() {
+  std::vector<TableMetrics> metrics;
   for (const auto& entry : entries_) {
     Table& table = entry->table;
-    figures.push_back({table.spec().name,
+    metrics.push_back({table.spec().name,
                        table.num_rows(),
                        table.num_bytes(),
                        table.row_bytes(),
                        table.take_counts()});
   }
-  return figures;
+  return metrics;
 }
 
 int64_t TableSet::num_bytes() const {
@@ -762,7 +536,7 @@ void TableSet::snapshot(StateTree& tree, const std::string& prefix) const {
   const auto below = [&](size_t t) { return state_path(prefix, entries_[t]->table.spec().name); };
   at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t first, int64_t last) {
     for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
-      if (!tree.is_left_out(below(t))) {
+      if (!tree.is_excluded(below(t))) {
         entries_[t]->table.snapshot(parts[t], below(t));
       }
     }
@@ -781,7 +555,7 @@ void TableSet::snapshot(StateTree& tree, const std::string& prefix) const {
 void TableSet::load(const StateTree& tree, const std::string& prefix) {
   for (const auto& entry : entries_) {
     const std::string below = state_path(prefix, entry->table.spec().name);
-    if (tree.is_left_out(below)) {
+    if (tree.is_excluded(below)) {
       continue;
     }
     entry->table.load(tree, below, [this](int64_t id) { return is_own(id); });

@@ -17,15 +17,15 @@
 // Threads: the train thread; work is shared out among the compute threads.
 #pragma once
 
-#include "host/distributed/group.hpp"
-#include "host/embedding/pooling.hpp"
+#include "host/distributed/collectives/group.hpp"
+#include "host/embedding/lookup_column.hpp"
 #include "host/embedding/row_exchange.hpp"
 #include "host/embedding/row_file.hpp"
 #include "host/embedding/table.hpp"
 #include "host/plugin/sparse_optimizer_proxy.hpp"
 #include "host/tensor/batch.hpp"
 #include "host/tensor/exec_frame.hpp"
-#include "host/tensor/state_tree.hpp"
+#include "host/tensor/state/state_tree.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -43,16 +43,8 @@ struct TableUse {
   std::optional<double> clip_row_norm = {};  // of each row's gradient
 };
 
-// What a value of the model is made of.
-struct LookupUse {
-  std::string value;   // for messages
-  std::string column;  // of the batch; "" where ids are given to `rows`
-  size_t table = 0;
-  Pooling pooling;
-};
-
 // What tables did since the last record.
-struct TableFigures {
+struct TableMetrics {
   std::string name;
   int64_t rows = 0;   // now
   int64_t bytes = 0;  // now
@@ -78,7 +70,9 @@ class TableSet final : public Stateful {
   // Errors  table.column_missing, table.column_mismatch: lookup, column and what there is
   static void check_fields(const std::vector<LookupUse>& lookups,
                            const std::vector<FieldInfo>& fields,
-                           const std::string& dataset);
+                           const std::string& dataset) {
+    check_lookup_columns(lookups, fields, dataset);
+  }
 
   size_t size() const { return entries_.size(); }
   const Table& table(size_t i) const;
@@ -109,7 +103,7 @@ class TableSet final : public Stateful {
   // The step is over, updated or not: forgets its gradients, and lets tables evict.
   void end_step(uint64_t step);
 
-  std::vector<TableFigures> take_figures();
+  std::vector<TableMetrics> take_metrics();
   int64_t num_bytes() const;
 
   // Stateful, between steps: each table below its name, and its counter of updates.
@@ -127,7 +121,6 @@ class TableSet final : public Stateful {
 
   template <class Call>
   void for_each_table(Call call);
-  static LookupIds ids_of(const LookupUse& use, const at::Tensor& ids, const Batch* batch);
   StepRows& rows_of(Entry& entry) const;
   void find_rows(Entry& entry, StepRows& found) const;
   void add_grads(Entry& entry);
@@ -136,7 +129,6 @@ class TableSet final : public Stateful {
   void ask_owners();
   void answer_and_take();
   void take_gradients();
-  void gather_touched(Entry& entry, double scale) const;
   bool is_own(int64_t id) const;
 
   std::vector<std::unique_ptr<Entry>> entries_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The catalogue of error ids: what each means in a line, and the exit status it ends the run with.
-// docs/reference/errors.md tells users more of each; a test compares the two lists both ways.
+// docs/reference/errors.md explains each one to users; a test compares the two lists both ways.
 // Invariant: sorted by id, no id twice; an id that was released is never given another meaning.
 
 #pragma once
@@ -22,7 +22,7 @@ struct ErrorEntry {
 // All entries, sorted by id.
 std::span<const ErrorEntry> all_errors() noexcept;
 
-// The entry of an id, or null where the catalogue has none.
+// The entry of an id, or null if the catalogue has none.
 const ErrorEntry* find_error(std::string_view id) noexcept;
 
 // The exit status of an id. One that the catalogue lacks (a plugin may send any) is kFailed.

@@ -8,14 +8,14 @@
 namespace tenon {
 
 enum class ExitCode : int {
-  kDone = 0,       // the horizon was reached, or a hook ended the run early
-  kDifferent = 1,  // two traces that were compared differ
-  kUsage = 2,      // the command line; no run folder exists
-  kRecipe = 3,     // the recipe, unknown types included; no run folder exists
-  kPlugin = 4,     // a plugin, before the first step
-  kFailed = 5,     // anything that failed after the first step began
-  kNonFinite = 6,  // the policy on updates that are not finite ended the run
-  kStopped = 75,   // stopped early on request; worth starting again (EX_TEMPFAIL of sysexits.h)
+  kDone = 0,       // the run reached its length, or a hook ended it early
+  kDifferent = 1,  // --diff or --trace-diff found a difference
+  kUsage = 2,      // invalid command line; no run folder was created
+  kRecipe = 3,     // invalid recipe, unknown types included; no run folder was created
+  kPlugin = 4,     // plugin error before the first step
+  kFailed = 5,     // failure after the first step started
+  kNonFinite = 6,  // the policy for non-finite updates ended the run
+  kStopped = 75,   // stopped early on request; start again to resume (EX_TEMPFAIL of sysexits.h)
 };
 
 }  // namespace tenon

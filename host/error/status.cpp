@@ -26,7 +26,7 @@ tenon_status* out_of_memory_status() {
                        0,
                        nullptr,
                        "host.out_of_memory",
-                       "there was no memory left, not even for the message of the error",
+                       "no memory is left, not even for the error message",
                        ""};
   return status;
 }
@@ -96,7 +96,7 @@ tenon_status* status_of_current_exception(const tenon_host* host) noexcept {
   } catch (const Error& error) {
     return make_status(host, TENON_INVALID, error.id().c_str(), error.message().c_str());
   } catch (const std::bad_alloc&) {
-    return make_status(host, TENON_OUT_OF_MEMORY, "host.out_of_memory", "there was no memory left");
+    return make_status(host, TENON_OUT_OF_MEMORY, "host.out_of_memory", "no memory is left");
   } catch (const std::exception& error) {
     try {
       const std::string message(what_without_backtrace(error.what()));

@@ -28,7 +28,7 @@ struct StatusText {
   std::string message;
   std::string file;  // of the plugin's source; "" where it is not known
   int32_t line = 0;
-  const tenon_host* host = nullptr;  // through which it was made; null where the host itself failed
+  const tenon_host* host = nullptr;  // through which it was made; null if the host itself failed
 
   bool ok() const noexcept { return code == TENON_OK; }
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Whether bytes are UTF-8 text, and text out of bytes that are not. Not for changing what users
-// wrote: only messages are mended.
+// wrote: only messages are repaired.
 // Threads: functions without state, from any.
 
 #pragma once

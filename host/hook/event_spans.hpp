@@ -2,7 +2,8 @@
 //
 // Events as a profile shows them: from before_forward to after_forward is one span, "forward", with
 // what its hooks did in it. Invariant: an after_ whose before_ was not seen, because the profile
-// began between them, ends nothing. Threads: the train thread alone.
+// began between them, ends nothing.
+// Threads: the train thread alone.
 #pragma once
 
 #include "host/tensor/trace_span.hpp"
@@ -15,7 +16,7 @@ namespace tenon {
 
 class EventSpans {
  public:
-  // Before the hooks of `event` are called: a before_ begins its span. `step` tells steps apart.
+  // Before the hooks of `event` are called: a before_ begins its span. `step` distinguishes steps.
   void begin(uint32_t event, uint64_t step);
   // After they have been: an after_ ends its span.
   void end(uint32_t event);

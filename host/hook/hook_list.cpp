@@ -21,9 +21,8 @@ void check_writers(const std::vector<HookProxy>& hooks) {
         throw Error("hook.unordered_writers",
                     hooks[i].instance().identity().describe() + " and " +
                         hooks[k].instance().identity().describe() +
-                        " write the same thing at the same event, and neither phase nor priority "
-                        "says who is "
-                        "first; give one of them another priority, or remove one");
+                        " write the same state at the same event, and neither phase nor priority "
+                        "orders them; give one hook another priority, or remove one");
       }
     }
   }
@@ -34,10 +33,9 @@ void check_ranks(const std::vector<HookProxy>& hooks, uint32_t world_size) {
     if (world_size > 1 && hook.info().rank_0_only && hook.info().writes != 0) {
       throw Error("hook.one_rank_writes",
                   hook.instance().identity().describe() +
-                      " is called on rank 0 alone and writes what each of the " +
+                      " runs on rank 0 only, but writes state that each of the " +
                       std::to_string(world_size) +
-                      " ranks has for itself, so that they would drift apart; let it be called on "
-                      "all ranks, or leave it out");
+                      " ranks has, so the ranks would diverge; run it on all ranks, or remove it");
     }
   }
 }

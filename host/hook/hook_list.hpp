@@ -2,7 +2,8 @@
 //
 // The hooks of a run, in order, and the firing of events. An event that no hook asked for costs one
 // load and one compare, and as much again for whether it is profiled. Invariant: at `end` and
-// `on_error` every hook is called, whatever the others did. Threads: the train thread alone.
+// `on_error` every hook is called, whatever the others did.
+// Threads: the train thread alone.
 #pragma once
 
 #include "host/hook/event_spans.hpp"

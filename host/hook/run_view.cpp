@@ -11,22 +11,21 @@ namespace {
 template <class... Pointers>
 RunView& view_of(tenon_run* run, const Pointers*... arguments) {
   if (run == nullptr || ((arguments == nullptr) || ...)) {
-    throw Error("hook.bad_call", "a null argument was given to the run's services");
+    throw Error("hook.bad_call", "a service of the run was called with a null argument");
   }
   return *reinterpret_cast<RunView*>(run);
 }
 
-tenon_status* wish(tenon_run* run, uint32_t wishes, const char* reason) {
-  return guard(nullptr, [&] { view_of(run).wish(wishes, reason != nullptr ? reason : ""); });
+tenon_status* request(tenon_run* run, uint32_t requests, const char* reason) {
+  return guard(nullptr, [&] { view_of(run).request(requests, reason != nullptr ? reason : ""); });
 }
 
 tenon_status* get_metric(tenon_run* run, const char* name, double* out) {
   return guard(nullptr, [&] {
     const auto value = view_of(run, name, out).metric(name);
     if (!value.has_value()) {
-      throw StatusError(TENON_NOT_FOUND,
-                        "hook.no_metric",
-                        std::string("there is no figure called '") + name + "' yet");
+      throw StatusError(
+          TENON_NOT_FOUND, "hook.no_metric", std::string("no metric is named '") + name + "' yet");
     }
     *out = *value;
   });
@@ -38,7 +37,7 @@ tenon_status* get_scalar(tenon_run* run, const char* name, const tenon_tensor** 
     if (scalar == nullptr || !scalar->defined()) {
       throw StatusError(TENON_NOT_FOUND,
                         "hook.no_metric",
-                        std::string("there is no scalar called '") + name + "' at this event");
+                        std::string("no scalar is named '") + name + "' at this event");
     }
     *out_ref = borrow(*scalar);
   });
@@ -68,7 +67,8 @@ tenon_status* get_parameter(tenon_run* run, size_t i, tenon_parameter_view* out)
     RunView& view = view_of(run, out);
     if (i >= view.num_parameters()) {
       throw Error("hook.bad_call",
-                  "parameter " + std::to_string(i) + " was asked for, of " +
+                  "parameter " + std::to_string(i) +
+                      " was requested, but the number of entries is " +
                       std::to_string(view.num_parameters()));
     }
     const ParameterView parameter = view.parameter(i);
@@ -88,7 +88,8 @@ RunView& view_of_group(tenon_run* run, size_t i, const void* out) {
   RunView& view = view_of(run, out);
   if (i >= view.num_lr_groups()) {
     throw Error("hook.bad_call",
-                "rate group " + std::to_string(i) + " was asked for, of " +
+                "learning rate group " + std::to_string(i) +
+                    " was requested, but the number of entries is " +
                     std::to_string(view.num_lr_groups()));
   }
   return view;
@@ -116,7 +117,7 @@ tenon_status* get_lr_group_option(tenon_run* run, size_t i, const char* pointer,
     if (!value.has_value()) {
       throw StatusError(TENON_NOT_FOUND,
                         "options.not_found",
-                        std::string("the options of rate group ") + std::to_string(i) +
+                        std::string("the options of learning rate group ") + std::to_string(i) +
                             " have no number at '" + pointer + "'");
     }
     *out = *value;
@@ -132,7 +133,7 @@ tenon_status* roll_back(tenon_run* run, uint64_t first_bad_step, const char* rea
 
 const tenon_run_api* run_api() {
   static const tenon_run_api api = {sizeof(tenon_run_api),
-                                    &wish,
+                                    &request,
                                     &get_metric,
                                     &get_scalar,
                                     &add_metric,

@@ -19,7 +19,7 @@ namespace tenon {
 struct ParameterView {
   const std::string* name = nullptr;
   const at::Tensor* value = nullptr;
-  const at::Tensor* grad = nullptr;  // null where there is none at this event
+  const at::Tensor* grad = nullptr;  // null if there is none at this event
   int64_t offset = 0;
   int64_t numel = 0;
 };
@@ -35,8 +35,8 @@ class RunView {
  public:
   virtual ~RunView() = default;
 
-  // Errors  hook.bad_wish for a wish that this release cannot grant
-  virtual void wish(uint32_t wishes, const std::string& reason) = 0;
+  // Errors  hook.bad_request for a request that this release does not support
+  virtual void request(uint32_t requests, const std::string& reason) = 0;
   virtual std::optional<double> metric(std::string_view name) const = 0;
   virtual const at::Tensor* scalar(std::string_view name) = 0;
   virtual void add_metric(const std::string& name, double value) = 0;
@@ -47,9 +47,9 @@ class RunView {
   virtual const std::string& run_dir() const = 0;
   virtual size_t num_lr_groups() const = 0;
   virtual LrGroupView lr_group(size_t i) = 0;
-  // Nothing where there is no number at this JSON pointer.
+  // Nothing if there is no number at this JSON pointer.
   virtual std::optional<double> lr_group_option(size_t i, const std::string& pointer) const = 0;
-  // Errors  hook.bad_wish where the run cannot go back, or not to before this step
+  // Errors  hook.bad_request if the run cannot go back, or not to before this step
   virtual void roll_back(uint64_t first_bad_step, const std::string& reason) = 0;
 };
 

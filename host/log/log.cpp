@@ -85,8 +85,8 @@ class Log {
     const std::lock_guard lock(mutex_);
     const auto now = spdlog::log_clock::now();
     if (terminal_ != nullptr && to == To::kAll && level >= terminal_level_) {
-      // A warning has to be told from plain text where there is no colour; info needs no word.
-      // The marks of the pattern colour this word alone.
+      // A warning must be distinguishable from plain text if there is no color; info needs no word.
+      // The marks of the pattern color this word alone.
       terminal_->set_pattern(level == LogLevel::kInfo ? prefix_ + "%v" : prefix_ + "%^%l:%$ %v");
       terminal_->log(now, spdlog::source_loc{}, to_spdlog(level), text);
     }
@@ -121,7 +121,7 @@ class Log {
  private:
   std::unique_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink) {
     auto logger = std::make_unique<spdlog::logger>("tenon", std::move(sink));
-    logger->set_level(spdlog::level::trace);  // `level_` has judged the line already
+    logger->set_level(spdlog::level::trace);  // `level_` was checked already
     // A plugin may crash the process at any time; a log that is rare needs no buffer.
     logger->flush_on(spdlog::level::info);
     // spdlog calls this instead of throwing. Its own handler prints to stderr, which may be the

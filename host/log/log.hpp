@@ -3,7 +3,7 @@
 // The host's log: lines for people, on the terminal (stderr) and in the run folder's log.txt.
 // It is not for progress (the metrics folder draws that) and not for numbers a program reads.
 // Invariants: logging never throws and never ends a run, not even on a full disk; lines written
-// before the file is attached are replayed into it, so that log.txt tells the whole run.
+// before the file is attached are replayed into it, so that log.txt covers the whole run.
 // Threads: every function may be called from any thread, except where it says otherwise.
 //
 // The log is the one piece of process-wide state of the host: a line has to be possible from
@@ -59,11 +59,11 @@ inline void log_error(std::string_view text) noexcept {
   log(LogLevel::kError, text);
 }
 
-// Writes a line of level info into the file alone: for what the terminal shows in a form of its own
-// (header, progress, outcome), so that log.txt tells the whole run, whatever the level.
+// Writes a line of level info into the file alone: for what the terminal shows in its own form
+// (header, progress, outcome), so that log.txt covers the whole run, whatever the level.
 void log_to_file(std::string_view text) noexcept;
 
-// True where a line of this level would be written: to spare the work of building one.
+// True if a line of this level would be written: to spare the work of building one.
 bool is_logged(LogLevel level) noexcept;
 
 // Hands what is buffered to the operating system.

@@ -32,24 +32,24 @@ bool is_legal_metric_name(std::string_view name) {
   return !name.empty() && name.size() <= 100 && std::all_of(name.begin(), name.end(), is_legal);
 }
 
-MetricBook::Figure& MetricBook::figure(std::string_view name) {
+MetricBook::Metric& MetricBook::metric(std::string_view name) {
   const auto found = index_.find(std::string(name));
   if (found != index_.end()) {
-    return figures_[found->second];
+    return metrics_[found->second];
   }
   if (!is_legal_metric_name(name)) {
     throw Error("metrics.bad_name",
-                "a figure cannot be called '" + std::string(name.substr(0, 120)) +
-                    "': use 1 to 100 of letters, digits, '_', '/', '.', '-'");
+                "a metric cannot be named '" + std::string(name.substr(0, 120)) +
+                    "'; use 1 to 100 letters, digits, '_', '/', '.' and '-'");
   }
-  index_.emplace(name, figures_.size());
-  figures_.push_back({});
-  figures_.back().name = name;
-  return figures_.back();
+  index_.emplace(name, metrics_.size());
+  metrics_.push_back({});
+  metrics_.back().name = name;
+  return metrics_.back();
 }
 
 void MetricBook::add(std::string_view name, double sum, double weight) {
-  Figure& f = figure(name);
+  Metric& f = metric(name);
   f.is_used = true;
   f.is_value = false;
   f.sum += sum;
@@ -59,7 +59,7 @@ void MetricBook::add(std::string_view name, double sum, double weight) {
 void MetricBook::add_tensor(std::string_view name,
                             const at::Tensor& sum,
                             const at::Tensor& weight) {
-  Figure& f = figure(name);
+  Metric& f = metric(name);
   f.is_used = true;
   f.is_value = false;
   const auto add_to = [this](double& total, at::Tensor& pending, const at::Tensor& part) {
@@ -75,7 +75,7 @@ void MetricBook::add_tensor(std::string_view name,
 }
 
 void MetricBook::set(std::string_view name, double value, OfRanks of_ranks) {
-  Figure& f = figure(name);
+  Metric& f = metric(name);
   f.is_used = true;
   f.is_value = true;
   f.of_ranks = of_ranks;
@@ -86,10 +86,10 @@ void MetricBook::set(std::string_view name, double value, OfRanks of_ranks) {
 
 std::optional<double> MetricBook::last(std::string_view name) const {
   const auto found = index_.find(std::string(name));
-  return found != index_.end() ? figures_[found->second].last : std::nullopt;
+  return found != index_.end() ? metrics_[found->second].last : std::nullopt;
 }
 
-// One copy from the device, and so one wait for it, for all figures together.
+// One copy from the device, and so one wait for it, for all metrics together.
 void MetricBook::read_tensors() {
   std::vector<at::Tensor> tensors;
   std::vector<double*> totals;
@@ -100,7 +100,7 @@ void MetricBook::read_tensors() {
       pending.reset();
     }
   };
-  for (Figure& f : figures_) {
+  for (Metric& f : metrics_) {
     take(f.tensor_sum, f.sum);
     take(f.tensor_weight, f.weight);
   }
@@ -127,15 +127,15 @@ double MetricBook::mean(std::string_view name) {
   if (found == index_.end()) {
     return 0;
   }
-  const Figure& f = figures_[found->second];
+  const Metric& f = metrics_[found->second];
   return f.weight != 0 ? f.sum / f.weight : 0;
 }
 
-// A line for each figure: its name; 0 for a sum, else which value is meant; sum and weight, to the
+// A line for each metric: its name; 0 for a sum, else which value is meant; sum and weight, to the
 // bit.
 std::string MetricBook::to_text(std::string_view prefix) const {
   std::string text;
-  for (const Figure& f : figures_) {
+  for (const Metric& f : metrics_) {
     if (!f.is_used || !std::string_view(f.name).starts_with(prefix)) {
       continue;
     }
@@ -155,7 +155,7 @@ void MetricBook::take_text(const std::string& text) {
     const long kind = std::strtol(text.c_str() + space + 1, &after, 10);
     const double sum = std::strtod(after, &after);
     const double weight = std::strtod(after, &after);
-    Figure& f = figure(std::string_view(text).substr(begin, space - begin));
+    Metric& f = metric(std::string_view(text).substr(begin, space - begin));
     if (!f.is_used) {
       f.is_used = true;
       f.is_value = kind != 0;
@@ -178,7 +178,7 @@ void MetricBook::share(Collective& collective, std::string_view prefix) {
   }
   read_tensors();
   const std::vector<std::string> all = collective.gather_texts(to_text(prefix), "figures");
-  for (Figure& f : figures_) {
+  for (Metric& f : metrics_) {
     if (std::string_view(f.name).starts_with(prefix)) {
       f.is_used = false;
     }
@@ -192,7 +192,7 @@ MetricRecord MetricBook::close(uint64_t step, std::string_view prefix) {
   read_tensors();
   MetricRecord record;
   record.step = step;
-  for (Figure& f : figures_) {
+  for (Metric& f : metrics_) {
     if (!f.is_used || !std::string_view(f.name).starts_with(prefix)) {
       continue;
     }
@@ -213,13 +213,13 @@ MetricRecord MetricBook::close(uint64_t step, std::string_view prefix) {
   return record;
 }
 
-// A line a figure: its name, then used, value, of which ranks, sum, weight, whether it was
+// A line a metric: its name, then used, value, of which ranks, sum, weight, whether it was
 // recorded, and as what, to the bit.
 void MetricBook::snapshot(StateTree& tree, const std::string& prefix) const {
   tree.set_version(prefix, kStateVersion);
   std::string lines;
-  for (size_t i = 0; i < figures_.size(); ++i) {
-    const Figure& f = figures_[i];
+  for (size_t i = 0; i < metrics_.size(); ++i) {
+    const Metric& f = metrics_[i];
     char numbers[128];
     std::snprintf(numbers,
                   sizeof(numbers),
@@ -247,7 +247,7 @@ void MetricBook::snapshot(StateTree& tree, const std::string& prefix) const {
 }
 
 void MetricBook::load(const StateTree& tree, const std::string& prefix) {
-  figures_.clear();
+  metrics_.clear();
   index_.clear();
   if (tree.find(state_path(prefix, "figures")) == nullptr) {
     return;  // ranks have changed
@@ -255,7 +255,7 @@ void MetricBook::load(const StateTree& tree, const std::string& prefix) {
   const std::string& lines = tree.get_bytes(state_path(prefix, "figures"));
   for (size_t begin = 0; begin < lines.size();) {
     const size_t space = lines.find(' ', begin);
-    Figure& f = figure(std::string_view(lines).substr(begin, space - begin));
+    Metric& f = metric(std::string_view(lines).substr(begin, space - begin));
     char* at = nullptr;
     f.is_used = std::strtol(lines.c_str() + space, &at, 10) != 0;
     f.is_value = std::strtol(at, &at, 10) != 0;
@@ -266,7 +266,7 @@ void MetricBook::load(const StateTree& tree, const std::string& prefix) {
     const double last = std::strtod(at, &at);
     f.last = has_last ? std::optional(last) : std::nullopt;
     const auto get = [&](const char* what) {
-      const std::string name = state_path(prefix, what + std::to_string(figures_.size() - 1));
+      const std::string name = state_path(prefix, what + std::to_string(metrics_.size() - 1));
       return tree.find(name) != nullptr ? tree.get_tensor(name) : at::Tensor();
     };
     f.tensor_sum = get("sums/");

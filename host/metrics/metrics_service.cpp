@@ -18,12 +18,12 @@ std::string& prefix_in_use() {
   return prefix;
 }
 
-// Outside of a run figures have nowhere to go, and that is no error of the plugin's.
+// Outside of a run metrics have nowhere to go, and that is no error of the plugin's.
 template <class Body>
 tenon_status* with_book(const tenon_host* host, const void* a, const void* b, Body body) {
   return guard(host, [&] {
     if (a == nullptr || b == nullptr) {
-      throw Error("metrics.bad_name", "a figure was given without a name or a value");
+      throw Error("metrics.bad_name", "add_metric: name or value is null");
     }
     if (book_in_use != nullptr) {
       body(*book_in_use);
@@ -43,7 +43,7 @@ tenon_status* add_tensor(const tenon_host* host,
   return with_book(host, name, sum, [&](MetricBook& book) {
     if (weight == nullptr || tensor_of(sum).numel() != 1 || tensor_of(weight).numel() != 1) {
       throw Error("metrics.bad_name",
-                  std::string("figure '") + name + "': sum and weight must be scalars");
+                  std::string("metric '") + name + "': sum and weight must be scalars");
     }
     book.add_tensor(prefix_in_use() + name, tensor_of(sum), tensor_of(weight));
   });
@@ -63,10 +63,10 @@ MetricsInUse::~MetricsInUse() {
   book_in_use = nullptr;
 }
 
-FigurePrefix::FigurePrefix(std::string prefix) {
+MetricPrefix::MetricPrefix(std::string prefix) {
   prefix_in_use() = std::move(prefix);
 }
-FigurePrefix::~FigurePrefix() {
+MetricPrefix::~MetricPrefix() {
   prefix_in_use().clear();
 }
 

@@ -2,7 +2,8 @@
 //
 // What a person sees of a run on the terminal: one line that is redrawn where the terminal can,
 // plain lines where it cannot (a file, a pipe, CI). All of it goes into the log file too, quiet or
-// not. Threads: the train thread alone.
+// not.
+// Threads: the train thread alone.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,10 @@ struct ProgressState {
   double lr = 0;
   std::optional<double> grad_norm;
   double samples_per_second = 0;
-  double tokens_per_second = 0;  // 0 where the data has no tokens
+  double tokens_per_second = 0;  // 0 if the data has no tokens
   double seconds = 0;            // since training began
   uint64_t non_finite_steps = 0;
-  std::string window = {};  // label of the window that is trained on; "" where there is none
+  std::string window = {};  // label of the window that is trained on; "" if there is none
 };
 
 // "3 min 20 s", "45 s", "2 h 05 min".
@@ -41,7 +42,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void show(const ProgressState& state);
-  // A line of its own that stays: header, evaluation, outcome.
+  // A separate line that stays: header, evaluation, outcome.
   void say(const std::string& line);
 
  private:

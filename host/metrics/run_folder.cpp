@@ -30,7 +30,7 @@ std::string time_stamp() {
 [[noreturn]] void fail(const std::string& path, const std::string& reason) {
   throw Error(
       "run.dir_unwritable",
-      "cannot write to " + path + ": " + reason + "; make room, or choose another --run-dir");
+      "cannot write to " + path + ": " + reason + "; free disk space, or choose another --run-dir");
 }
 
 // But for the lock of whoever is here, or was, and what a run leaves that was killed before its
@@ -102,11 +102,13 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name, co
   }
   const auto refuse_unless_empty = [&path] {
     if (!is_empty_folder(path)) {
-      throw Error("run.dir_exists",
-                  "the run folder " + path + " is there and not empty; name another or remove it");
+      throw Error(
+          "run.dir_exists",
+          "the run folder " + path +
+              " already exists and is not empty; pass another --run-dir, or remove the folder");
     }
   };
-  // Where another run may be at it just now, that is what is to be told.
+  // Where another run may be at it just now, report that.
   if (!fs::exists(path + "/" + kLockFile, error)) {
     refuse_unless_empty();
   }
@@ -143,8 +145,7 @@ RunFolder RunFolder::join(const std::string& path) {
   std::error_code error;
   fs::create_directory(path + "/logs", error);
   if (error) {
-    fail(path,
-         error.message() + " (rank 0 has made it: it must lie where all ranks of the run see it)");
+    fail(path, error.message() + " (rank 0 created it; use a folder that all ranks share)");
   }
   return RunFolder(path, Origin::kWasThere);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The folder in which a run keeps what it tells: recipe.json, log.txt, metrics.jsonl, summary.json,
+// The folder of the run's output: recipe.json, log.txt, metrics.jsonl, summary.json,
 // and of ranks other than 0 logs/rank-N.txt.
-// Invariant: a file written here is there wholly or not at all.
+// Invariant: files are written atomically.
 // Threads: [main].
 #pragma once
 
@@ -13,31 +13,34 @@
 
 namespace tenon {
 
-// The folder below runs/ of the newest run of that name that `is_wanted`; "" where there is none.
+// The folder below runs/ of the newest run of that name that `is_wanted`; "" if there is none.
 // The newest is the one that began last.
 std::string newest_run(const std::string& name,
                        const std::function<bool(const std::string& path)>& is_wanted);
 
 class RunFolder {
  public:
-  // Is given a folder that is there, before anything in it is changed, and throws where it may not
+  // Receives an existing folder, before anything in it is changed, and throws if it may not
   // be. What it leaves in the folder is kLockFile alone, which is left to it.
   using Claim = std::function<void(const std::string& path)>;
   static constexpr char kLockFile[] = ".lock";
 
   // Makes the folder, with its parents. An empty `path` means runs/NAME-TIME below the current
-  // folder, with a number added where that is taken. Errors  run.dir_exists if it is there and not
+  // folder, with a number added where that is taken.
+  // Errors  run.dir_exists if it exists and is not
   // empty; run.dir_unwritable; those of `claim`
   static RunFolder create(const std::string& path,
                           const std::string& name,
                           const Claim& claim = {});
 
-  // The folder of a run that is started again, with its logs and checkpoints alone: it begins anew.
-  // None where there is no run's folder at `path`. Errors  run.dir_unwritable; those of `claim`
+  // The folder of a run that is started again, with its logs and checkpoints alone: it starts over.
+  // None if there is no run's folder at `path`.
+  // Errors  run.dir_unwritable; those of `claim`
   static std::optional<RunFolder> reopen(const std::string& path, const Claim& claim = {});
 
-  // The folder of a run that goes on from a checkpoint: all that is in it stays, whatever becomes
-  // of the run. Errors  run.dir_unwritable
+  // The folder of a run that resumes from a checkpoint: all that is in it stays, whatever becomes
+  // of the run.
+  // Errors  run.dir_unwritable
   static RunFolder resume(const std::string& path);
 
   // The folder that another rank has made, and in it one for the ranks' logs. Errors
@@ -53,7 +56,7 @@ class RunFolder {
   void write(std::string_view name, std::string_view text) const;
   // Removes all that has been put into the folder, and the folder where it was made here: for a run
   // that turns out to be none. What cannot be removed stays, and so do logs of an earlier start and
-  // all that a run has that goes on.
+  // everything of a run that continues.
   void discard() const;
   // Calls `body`; where it throws, discards the folder.
   void discard_unless(const std::function<void()>& body) const;

@@ -17,7 +17,7 @@ void SinkList::try_each(Call call) {
     } catch (const Error& error) {
       if (num_failures_[i]++ == 0) {
         log_warning(std::string(error.what()) +
-                    "; the run goes on, and later failures of this sink are counted");
+                    "; the run continues, and later failures of this sink are counted");
       }
     }
   }

@@ -20,8 +20,9 @@ class SinkList {
 
   // Errors  plugin.failed: a sink that cannot even be opened ends the run before it begins
   void open(const std::string& run_dir);
-  // The run goes on from a checkpoint of `step`, or back to it, at which num_of_step(step) was
-  // `records_of_step`: what sinks have of later records is dropped.  Errors  plugin.failed
+  // The run resumes from a checkpoint of `step`, or back to it, at which num_of_step(step) was
+  // `records_of_step`: what sinks have of later records is dropped.
+  // Errors  plugin.failed
   void resume(uint64_t step, uint64_t records_of_step);
   // How many records of this step were written, with those before a resume at it.
   uint64_t num_of_step(uint64_t step) const { return step == last_step_ ? num_of_step_ : 0; }

@@ -89,11 +89,13 @@ class GraphBuilder {
       value.source = spec.source != nullptr ? spec.source : spec.name;
     } else if (spec.source_kind == TENON_SOURCE_TABLE) {
       value.lookup = read_lookup(spec, value, called);
-    } else if (spec.source_kind != TENON_SOURCE_BLOCK) {
+    } else if (spec.source_kind == TENON_SOURCE_CARRY) {
       throw Error("model.not_available",
                   called +
-                      " comes from a carry, which this release does not have; take it from a batch "
-                      "field or a block");
+                      " is carried over from the previous microbatch, which this release does not "
+                      "support; take it from a batch field or a block");
+    } else if (spec.source_kind != TENON_SOURCE_BLOCK) {
+      refuse(called + " has the unknown source " + std::to_string(spec.source_kind));
     }
     graph_.values.push_back(std::move(value));
     return static_cast<uint32_t>(graph_.values.size() - 1);
@@ -123,6 +125,12 @@ class GraphBuilder {
       parameter.shape = read_shape(spec.shape, spec.ndim, spec.dtype, called);
       parameter.dtype = spec.dtype;
       parameter.flags = spec.flags;
+      if ((spec.flags & TENON_PARAM_EXPERT) != 0) {
+        throw Error("model.not_available",
+                    called +
+                        " belongs to one expert rank (TENON_PARAM_EXPERT), which this release does "
+                        "not support; declare it without the flag, so that all ranks have it");
+      }
       parameter.init = spec.init;
       parameter.init_a = spec.init_a;
       parameter.init_b = spec.init_b;
@@ -143,6 +151,9 @@ class GraphBuilder {
     buffer.shape = read_shape(spec.shape, spec.ndim, spec.dtype, called);
     buffer.dtype = spec.dtype;
     buffer.kind = spec.kind;
+    if (spec.kind != TENON_BUFFER_CONSTANT && spec.kind != TENON_BUFFER_STATE) {
+      refuse(called + " has the unknown kind " + std::to_string(spec.kind));
+    }
     graph_.buffers.push_back(std::move(buffer));
     return static_cast<uint32_t>(graph_.buffers.size() - 1);
   }
@@ -152,6 +163,13 @@ class GraphBuilder {
     ModelBlock block;
     block.name = take_name(spec.name, "block", block_names_, index);
     block.flags = spec.flags;
+    if (block.has(TENON_BLOCK_COLLECTIVE)) {
+      throw Error(
+          "model.not_available",
+          "block '" + block.name +
+              "' communicates with other ranks (TENON_BLOCK_COLLECTIVE), which this release "
+              "does not support; let the block compute on its own rank only");
+    }
     block.inputs =
         read_indices(spec.inputs, spec.num_inputs, graph_.values.size(), block.name, "input");
     block.outputs =
@@ -228,6 +246,16 @@ class GraphBuilder {
                           const ModelValue& value,
                           const std::string& called) const {
     ModelLookup lookup;
+    read_ids(spec, called, lookup);
+    read_pooling(spec, called, lookup);
+    read_row(spec, value, called, lookup);
+    return lookup;
+  }
+
+  // Where the ids come from, and the table that has their rows.
+  void read_ids(const tenon_value_spec& spec,
+                const std::string& called,
+                ModelLookup& lookup) const {
     lookup.ids = spec.ids;
     if (spec.ids != TENON_NO_INDEX) {
       if (spec.ids >= graph_.values.size()) {
@@ -247,13 +275,17 @@ class GraphBuilder {
     if (lookup.table.empty()) {
       refuse(called + " names no table");
     }
+  }
+
+  static void read_pooling(const tenon_value_spec& spec,
+                           const std::string& called,
+                           ModelLookup& lookup) {
     if (spec.pooling > TENON_POOL_FIRST_N) {
       refuse(called + " has the unknown pooling " + std::to_string(spec.pooling));
     }
     lookup.pooling = spec.pooling;
     lookup.length = spec.length;
-    const bool is_first_n = spec.pooling == TENON_POOL_FIRST_N;
-    if (is_first_n && spec.length == 0) {
+    if (spec.pooling == TENON_POOL_FIRST_N && spec.length == 0) {
       refuse(called + " takes the first 0 rows of each sample; give it a length");
     }
     const bool is_weighted =
@@ -263,6 +295,13 @@ class GraphBuilder {
              " has a weighted pooling, and ids that are no column, so that there are no "
              "weights");
     }
+  }
+
+  // The size, dtype and initial values of a row, and how many axes the value has.
+  static void read_row(const tenon_value_spec& spec,
+                       const ModelValue& value,
+                       const std::string& called,
+                       ModelLookup& lookup) {
     constexpr int64_t kMaxDim = 65536;
     if (!value.axes.has_value() || value.axes->empty() || value.axes->back().size < 1 ||
         value.axes->back().size > kMaxDim) {
@@ -273,9 +312,9 @@ class GraphBuilder {
     }
     lookup.dim = value.axes->back().size;
     const size_t num_axes = value.axes->size();
-    const bool fits = is_first_n                        ? num_axes == 3
-                      : spec.pooling == TENON_POOL_NONE ? num_axes == 2 || num_axes == 3
-                                                        : num_axes == 2;
+    const bool fits = spec.pooling == TENON_POOL_FIRST_N ? num_axes == 3
+                      : spec.pooling == TENON_POOL_NONE  ? num_axes == 2 || num_axes == 3
+                                                         : num_axes == 2;
     if (!fits) {
       refuse(called + " has " + std::to_string(num_axes) +
              " axes, which its pooling does not give: sums, means and maxima are [B, dim], the "
@@ -293,7 +332,6 @@ class GraphBuilder {
     lookup.init = spec.init;
     lookup.init_a = spec.init_a;
     lookup.init_b = spec.init_b;
-    return lookup;
   }
 
   static std::string take_name(const char* name, const char* what, Names& names, size_t index) {

@@ -28,7 +28,7 @@ bool is_narrow(at::ScalarType dtype) {
 }
 
 // What the run makes of a parameter's dtype, where `of_class` is its own.
-at::ScalarType settled(const ModelParameter& parameter, at::ScalarType of_class) {
+at::ScalarType resolved(const ModelParameter& parameter, at::ScalarType of_class) {
   if (parameter.dtype < TENON_CLASS_FIRST) {
     return static_cast<at::ScalarType>(parameter.dtype);
   }
@@ -55,7 +55,7 @@ std::vector<std::vector<uint32_t>> users_of(const ModelGraph& graph) {
 ParameterDtypes parameter_dtypes(const ModelParameter& parameter,
                                  at::ScalarType stored,
                                  at::ScalarType seen) {
-  return {settled(parameter, stored), settled(parameter, seen)};
+  return {resolved(parameter, stored), resolved(parameter, seen)};
 }
 
 int64_t GroupLayout::num_elements() const {

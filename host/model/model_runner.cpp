@@ -11,8 +11,8 @@
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
-#include "host/model/parameter_flow.hpp"
 #include "host/model/row_source.hpp"
+#include "host/model/sharded_parameters.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/plugin_gradients.hpp"
 #include "host/tensor/field_match.hpp"
@@ -66,7 +66,7 @@ at::Tensor as_leaf(const at::Tensor& value, bool needs_grad) {
 // The parameters of a block are here while this is, in a forward.
 class FlowPass {
  public:
-  FlowPass(ParameterFlow* flow, uint32_t block) : flow_(flow), block_(block) {
+  FlowPass(ShardedParameters* flow, uint32_t block) : flow_(flow), block_(block) {
     if (flow_ != nullptr) {
       flow_->before_forward(block_);
     }
@@ -80,7 +80,7 @@ class FlowPass {
   FlowPass& operator=(const FlowPass&) = delete;
 
  private:
-  ParameterFlow* flow_;
+  ShardedParameters* flow_;
   uint32_t block_;
 };
 
@@ -123,7 +123,7 @@ ModelRunner::ModelRunner(ModelProxy& model,
                          ParameterStore& store,
                          const ExecBase& base,
                          RecomputeMode recompute,
-                         ParameterFlow* flow,
+                         ShardedParameters* flow,
                          RowSource* rows)
     : model_(model),
       store_(store),
@@ -394,7 +394,7 @@ void ModelRunner::forward_tail(int64_t begin, int64_t length) {
   if (!tape.aux.empty()) {
     model_.instance().identity().fail_result(
         "block '" + block.name +
-        "' adds an auxiliary loss, and can therefore not be run by pieces (train.loss_tile)");
+        "' adds an auxiliary loss, and can therefore not be run by pieces (train.loss_chunk)");
   }
   for (size_t i = 0; i < block.outputs.size(); ++i) {
     values_[block.outputs[i]] = at_border(block.outputs[i], tape.outputs[i]);

@@ -21,7 +21,7 @@
 namespace tenon {
 
 class ModelProxy;
-class ParameterFlow;
+class ShardedParameters;
 class RowSource;
 
 // Checks that a dataset's fields feed the model: names, dtypes, axes.
@@ -53,7 +53,7 @@ class ModelRunner {
               ParameterStore& store,
               const ExecBase& base,
               RecomputeMode recompute,
-              ParameterFlow* flow = nullptr,
+              ShardedParameters* flow = nullptr,
               RowSource* rows = nullptr);
   ~ModelRunner();
   ModelRunner(const ModelRunner&) = delete;
@@ -142,7 +142,7 @@ class ModelRunner {
   at::ScalarType compute_dtype_;
   std::optional<at::ScalarType> autocast_dtype_;
   RecomputeMode recompute_;
-  ParameterFlow* flow_;
+  ShardedParameters* flow_;
   RowSource* rows_;
   std::vector<std::vector<uint32_t>> lookups_;  // by block: values of tables that it reads first
   CallPlace place_;

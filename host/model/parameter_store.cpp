@@ -23,7 +23,7 @@ namespace tenon {
 namespace {
 
 // A dtype, or what the run makes of a class.
-at::ScalarType settled_dtype(uint32_t dtype, at::ScalarType of_class) {
+at::ScalarType resolved_dtype(uint32_t dtype, at::ScalarType of_class) {
   return dtype >= TENON_CLASS_FIRST ? of_class : static_cast<at::ScalarType>(dtype);
 }
 
@@ -107,7 +107,7 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
     const at::ScalarType of_class = layout.seen_dtype.value_or(layout.dtype);
     buffers_.push_back(at::zeros(
         buffer.shape,
-        at::TensorOptions().dtype(settled_dtype(buffer.dtype, of_class)).device(device_)));
+        at::TensorOptions().dtype(resolved_dtype(buffer.dtype, of_class)).device(device_)));
   }
 }
 
@@ -115,11 +115,32 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
 // and its backward is the host's affair and not an autograd error of the block.
 void ParameterStore::point_leaf(uint32_t p) {
   const Place& place = places_[p];
-  leaves_[p] = groups_[place.group].seen_view(place.entry).variable_data();
+  leaves_[p] = groups_[place.group].unsharded_view(place.entry).variable_data();
   leaves_[p].set_requires_grad(place.trainable);
 }
 
 void ParameterStore::initialise(ModelProxy& model, const tenon_exec& exec, uint64_t seed) {
+  draw_parameters(seed);
+  for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
+    const ModelBlock& block = graph_.blocks[b];
+    if (!block.has(TENON_BLOCK_MATERIALIZED)) {
+      continue;
+    }
+    seed_default_generator(random_bits(seed, stream_of(block.name), 0));
+    std::vector<at::Tensor> built = built_parameters(model, exec, b);
+    for (size_t i = 0; i < built.size(); ++i) {
+      adopt(block, block.parameters[i], std::move(built[i]));
+    }
+  }
+  for (const auto i : c10::irange(static_cast<uint32_t>(buffers_.size()))) {
+    at::Tensor made = at::zeros(buffers_[i].sizes(), buffers_[i].options().device(at::kCPU));
+    model.fill_buffer(exec, i, borrow_mutable(made));
+    buffers_[i].copy_(made);
+  }
+  publish();
+}
+
+void ParameterStore::draw_parameters(uint64_t seed) {
   for (const auto p : c10::irange(static_cast<uint32_t>(graph_.parameters.size()))) {
     const ModelParameter& parameter = graph_.parameters[p];
     if (parameter.same_as != kNoIndex || parameter.init == TENON_INIT_MODULE) {
@@ -136,67 +157,58 @@ void ParameterStore::initialise(ModelProxy& model, const tenon_exec& exec, uint6
               part.in_parameter,
               group.data().narrow(0, part.in_slice, part.length));
   }
-  for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
-    const ModelBlock& block = graph_.blocks[b];
-    if (!block.has(TENON_BLOCK_MATERIALIZED)) {
-      continue;
+}
+
+std::vector<at::Tensor> ParameterStore::built_parameters(ModelProxy& model,
+                                                         const tenon_exec& exec,
+                                                         uint32_t b) const {
+  std::vector<tenon_tensor*> handles(graph_.blocks[b].parameters.size(), nullptr);
+  std::vector<at::Tensor> built;
+  const auto take_all = [&] {
+    for (auto* handle : handles) {
+      built.push_back(handle != nullptr ? take_handle(handle) : at::Tensor());
     }
-    seed_default_generator(random_bits(seed, stream_of(block.name), 0));
-    std::vector<tenon_tensor*> handles(block.parameters.size(), nullptr);
-    std::vector<at::Tensor> built;
-    const auto take_all = [&] {
-      for (auto* handle : handles) {
-        built.push_back(handle != nullptr ? take_handle(handle) : at::Tensor());
-      }
-    };
-    try {
-      model.materialize(exec, b, handles);
-    } catch (...) {
-      take_all();
-      throw;
-    }
+  };
+  try {
+    model.materialize(exec, b, handles);
+  } catch (...) {
     take_all();
-    for (size_t i = 0; i < built.size(); ++i) {
-      const uint32_t p = block.parameters[i];
-      const ModelParameter& parameter = graph_.parameters[p];
-      if (!built[i].defined() || built[i].sizes() != at::IntArrayRef(parameter.shape)) {
-        throw Error(
-            "model.bad_graph",
-            "block '" + block.name + "' built parameter '" + parameter.name + "' as " +
-                (built[i].defined() ? shape_text(built[i].sizes()) : std::string("nothing")) +
-                ", but declared it as " + shape_text(parameter.shape));
-      }
-      if (parameter.same_as != kNoIndex || has_own_group(graph_, p)) {
-        throw Error(
-            "model.bad_graph",
-            "parameter '" + parameter.name + "' of block '" + block.name +
-                "' is shared with another block; parameters of modules cannot be: declare it in a "
-                "block without a module");
-      }
-      const Place& place = places_[p];
-      FlatGroup& group = groups_[place.group];
-      const FlatPart part = group.part(place.entry);
-      group.data()
-          .narrow(0, part.in_slice, part.length)
-          .copy_(built[i].detach().reshape(-1).narrow(0, part.in_parameter, part.length));
-      const at::ScalarType wanted = settled_dtype(parameter.dtype, built_dtype_);
-      if (built[i].scalar_type() != wanted) {
-        throw Error("model.bad_graph",
-                    "block '" + block.name + "' built parameter '" + parameter.name + "' as " +
-                        c10::toString(built[i].scalar_type()) + ", but declared it as " +
-                        c10::toString(wanted) + "; build it with the default dtype");
-      }
-      built[i].set_data(group.seen_view(place.entry).variable_data());
-      built[i].set_requires_grad(place.trainable);
-      leaves_[p] = built[i];
-    }
+    throw;
   }
-  for (const auto i : c10::irange(static_cast<uint32_t>(buffers_.size()))) {
-    at::Tensor made = at::zeros(buffers_[i].sizes(), buffers_[i].options().device(at::kCPU));
-    model.fill_buffer(exec, i, borrow_mutable(made));
-    buffers_[i].copy_(made);
+  take_all();
+  return built;
+}
+
+void ParameterStore::adopt(const ModelBlock& block, uint32_t p, at::Tensor built) {
+  const ModelParameter& parameter = graph_.parameters[p];
+  const std::string of_block = "block '" + block.name + "' built parameter '" + parameter.name;
+  if (!built.defined() || built.sizes() != at::IntArrayRef(parameter.shape)) {
+    throw Error("model.bad_graph",
+                of_block + "' as " +
+                    (built.defined() ? shape_text(built.sizes()) : std::string("nothing")) +
+                    ", but declared it as " + shape_text(parameter.shape));
   }
-  publish();
+  if (parameter.same_as != kNoIndex || has_own_group(graph_, p)) {
+    throw Error("model.bad_graph",
+                "parameter '" + parameter.name + "' of block '" + block.name +
+                    "' is shared with another block; parameters of modules cannot be: declare it "
+                    "in a block without a module");
+  }
+  const Place& place = places_[p];
+  FlatGroup& group = groups_[place.group];
+  const FlatPart part = group.part(place.entry);
+  group.data()
+      .narrow(0, part.in_slice, part.length)
+      .copy_(built.detach().reshape(-1).narrow(0, part.in_parameter, part.length));
+  const at::ScalarType wanted = resolved_dtype(parameter.dtype, built_dtype_);
+  if (built.scalar_type() != wanted) {
+    throw Error("model.bad_graph",
+                of_block + "' as " + c10::toString(built.scalar_type()) + ", but declared it as " +
+                    c10::toString(wanted) + "; build it with the default dtype");
+  }
+  built.set_data(group.unsharded_view(place.entry).variable_data());
+  built.set_requires_grad(place.trainable);
+  leaves_[p] = std::move(built);
 }
 
 void ParameterStore::snapshot(StateTree& tree, const std::string& prefix) const {
@@ -219,13 +231,13 @@ void ParameterStore::load(const StateTree& tree, const std::string& prefix) {
   each_part(groups_,
             prefix,
             [&tree](const std::string& name, const at::Tensor& values, const StatePart& part) {
-              if (!tree.is_left_out(name)) {
+              if (!tree.is_excluded(name)) {
                 tree.copy_tensor(name, values, part);
               }
             });
   for (size_t b = 0; b < buffers_.size(); ++b) {
     const std::string name = state_path(prefix, "buffers/" + graph_.buffers[b].name);
-    if (graph_.buffers[b].kind == TENON_BUFFER_STATE && !tree.is_left_out(name)) {
+    if (graph_.buffers[b].kind == TENON_BUFFER_STATE && !tree.is_excluded(name)) {
       tree.copy_tensor(name, buffers_[b]);
     }
   }

@@ -2,15 +2,15 @@
 //
 // The parameters of a model: flat groups by block and dtype, and the leaf tensors that blocks are
 // given. A parameter that several blocks use, or that is tied, is a group of its own, and so are
-// frozen ones. Each rank keeps a slice of those that are shared out; parameter_flow.hpp moves them.
-// Invariant: each leaf is a view of its group's whole for the whole run; on one rank, updates are
-// seen by the blocks without a copy, or after `publish` where blocks see a narrower dtype than is
-// stored. Threads: owned and driven by the train thread.
+// frozen ones. Each rank keeps a slice of those that are shared out; sharded_parameters.hpp moves
+// them. Invariant: each leaf is a view of its group's whole for the whole run; on one rank, updates
+// are seen by the blocks without a copy, or after `publish` where blocks see a narrower dtype than
+// is stored. Threads: owned and driven by the train thread.
 #pragma once
 
 #include "host/model/graph.hpp"
 #include "host/tensor/flat_group.hpp"
-#include "host/tensor/state_tree.hpp"
+#include "host/tensor/state/state_tree.hpp"
 
 #include <functional>
 #include <optional>
@@ -95,6 +95,15 @@ class ParameterStore final : public Stateful {
 
  private:
   void point_leaf(uint32_t p);
+  // Fills the parameters whose initializer the host computes.
+  void draw_parameters(uint64_t seed);
+  // The parameters that the module of block `b` builds; undefined ones for those that it did not.
+  std::vector<at::Tensor> built_parameters(ModelProxy& model,
+                                           const tenon_exec& exec,
+                                           uint32_t b) const;
+  // Copies what a module built for parameter `p` into its group, and points the module's tensor at
+  // the group.
+  void adopt(const ModelBlock& block, uint32_t p, at::Tensor built);
 
   const ModelGraph& graph_;
   at::Device device_;

@@ -26,8 +26,8 @@ class RowSource {
 
   // The rows for value `v` of the graph, pooled as it says. `ids` is undefined where they are a
   // column of the batch; on a rank without a part this is called with undefined `ids` too, and
-  // gives an undefined tensor. Shapes  ids [B] or [B, n], i64; gives [B, dim], [B, n, dim] or [B,
-  // length, dim], fp32
+  // gives an undefined tensor.
+  // Shapes   ids [B] or [B, n], i64; gives [B, dim], [B, n, dim] or [B, length, dim], fp32
   virtual at::Tensor rows(uint32_t v, const at::Tensor& ids) = 0;
 
   // The gradient of what `rows` gave for `v` in this microbatch: whole, once, undefined where there

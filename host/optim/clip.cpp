@@ -16,7 +16,7 @@ constexpr double kNormOffset = 1e-6;
 
 void scale_grads_by(std::vector<FlatGroup>& groups, double factor) {
   for (FlatGroup& group : groups) {
-    if (group.any_touched()) {
+    if (group.any_has_grad()) {
       scale_flat(group.grad(), factor);
     }
   }
@@ -31,10 +31,10 @@ double norm_of_norms(const std::vector<const at::Tensor*>& grads) {
   return norm;
 }
 
-std::vector<const at::Tensor*> touched_grads(const std::vector<FlatGroup>& groups, NormOf which) {
+std::vector<const at::Tensor*> has_grad_grads(const std::vector<FlatGroup>& groups, NormOf which) {
   std::vector<const at::Tensor*> grads;
   for (const FlatGroup& group : groups) {
-    if (group.any_touched() && (which == NormOf::kAll || group.sharing().is_counted)) {
+    if (group.any_has_grad() && (which == NormOf::kAll || group.sharing().is_counted)) {
       grads.push_back(&group.grad());
     }
   }
@@ -49,14 +49,14 @@ void scale_grads(std::vector<FlatGroup>& groups, const at::Tensor& factor) {
     return;
   }
   for (FlatGroup& group : groups) {
-    if (group.any_touched()) {
+    if (group.any_has_grad()) {
       group.grad().mul_(factor.to(group.dtype()));
     }
   }
 }
 
 double grad_norm(const std::vector<FlatGroup>& groups, NormOf which) {
-  const auto grads = touched_grads(groups, which);
+  const auto grads = has_grad_grads(groups, which);
   double sum = 0;
   for (const at::Tensor* const grad : grads) {
     sum += square_sum(*grad);
@@ -69,7 +69,7 @@ GradientNorms device_grad_norms(const std::vector<FlatGroup>& groups) {
   std::vector<double> weights;  // 0 for what other ranks count
   for (const FlatGroup& group : groups) {
     for (size_t e = 0; e < group.entries().size(); ++e) {
-      if (group.entries()[e].touched) {
+      if (group.entries()[e].has_grad) {
         grads.push_back(group.grad_view(e));
         weights.push_back(group.sharing().is_counted ? 1 : 0);
       }
@@ -88,7 +88,7 @@ GradientNorms device_grad_norms(const std::vector<FlatGroup>& groups) {
 
 void clip_grad_norm(std::vector<FlatGroup>& groups, double norm, double max_norm) {
   const double factor = max_norm / (norm + kNormOffset);
-  if (!(factor >= 1)) {  // NaN too: whoever clips what is not finite gets what the formula says
+  if (!(factor >= 1)) {  // NaN too: whoever clips non-finite values gets what the formula says
     scale_grads_by(groups, factor);
   }
 }
@@ -99,7 +99,7 @@ void clip_grad_norm(std::vector<FlatGroup>& groups, const at::Tensor& norm, doub
 
 void clip_grad_value(std::vector<FlatGroup>& groups, double limit) {
   for (FlatGroup& group : groups) {
-    if (group.any_touched()) {
+    if (group.any_has_grad()) {
       group.grad().clamp_(-limit, limit);
     }
   }

@@ -18,7 +18,7 @@ namespace tenon {
 void scale_grads(std::vector<FlatGroup>& groups, const at::Tensor& factor);
 
 // The Euclidean norm of the gradients that this rank counts (FlatSharing::is_counted), on one rank
-// that of all, of groups on the CPU; 0 where no parameter was touched. It is finite if and only if
+// that of all, of groups on the CPU; 0 if no parameter was touched. It is finite if and only if
 // these gradients are: it is added up in fp64.
 // With kAll that of all that this rank has, whoever counts it.
 enum class NormOf { kCounted, kAll };

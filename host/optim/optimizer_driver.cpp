@@ -21,7 +21,7 @@ constexpr uint32_t kStateVersion = 1;
 
 }  // namespace
 
-// Entries [first, last] of a flat group, with slots and a counter of their own.
+// Entries [first, last] of a flat group, with slots and their own counter.
 struct OptimizerDriver::Piece {
   size_t group = 0;
   size_t first_entry = 0;
@@ -30,9 +30,9 @@ struct OptimizerDriver::Piece {
   at::Tensor data;
   at::Tensor grad;
   at::Tensor step;    // a view of steps_
-  float updates = 0;  // carried over when counters are bound anew
+  float updates = 0;  // carried over when counters are bound again
   std::vector<at::Tensor> slots;
-  bool touched = false;
+  bool has_grad = false;
 
   // Pieces of one partition and dtype are one call: kernels of a GPU take no mixed lists.
   std::pair<uint32_t, at::ScalarType> call() const { return {partition, data.scalar_type()}; }
@@ -83,7 +83,7 @@ void OptimizerDriver::add_pieces(size_t group,
     piece.data = flat.data().narrow(0, range.begin, range.end - range.begin);
     piece.grad = flat.grad().narrow(0, range.begin, range.end - range.begin);
   } else {
-    TENON_ASSERT(flat.sharing().num_slices == 1, "whole parameters are not shared out");
+    TENON_ASSERT(flat.sharing().num_slices == 1, "whole parameters are not sharded");
     piece.data = flat.data_view(first_entry);
     piece.grad = flat.grad_view(first_entry);
   }
@@ -114,13 +114,13 @@ void OptimizerDriver::bind() {
 
 // Where the entries of a piece differ in whether they were touched, cuts it into pieces that do
 // not.
-void OptimizerDriver::cut_where_untouched() {
+void OptimizerDriver::cut_where_without_grad() {
   bool is_whole = true;
   for (Piece& piece : pieces_) {
     const auto& entries = groups_[piece.group].entries();
-    piece.touched = entries[piece.first_entry].touched;
+    piece.has_grad = entries[piece.first_entry].has_grad;
     for (size_t e = piece.first_entry; e < piece.last_entry; ++e) {
-      is_whole = is_whole && entries[e].touched == entries[e + 1].touched;
+      is_whole = is_whole && entries[e].has_grad == entries[e + 1].has_grad;
     }
   }
   if (is_whole) {
@@ -128,10 +128,10 @@ void OptimizerDriver::cut_where_untouched() {
   }
   cut([this](const Piece& piece, size_t e) {
     const auto& entries = groups_[piece.group].entries();
-    return entries[e + 1].touched != entries[e].touched;
+    return entries[e + 1].has_grad != entries[e].has_grad;
   });
   for (Piece& piece : pieces_) {
-    piece.touched = groups_[piece.group].entries()[piece.first_entry].touched;
+    piece.has_grad = groups_[piece.group].entries()[piece.first_entry].has_grad;
   }
 }
 
@@ -247,16 +247,16 @@ void OptimizerDriver::load(const StateTree& tree, const std::string& prefix) {
   const auto name_of = [this](const Piece& piece, size_t e) -> const std::string& {
     return groups_[piece.group].entries()[e].parameter.name;
   };
-  const auto is_left_out = [&](const Piece& piece, size_t e) {
-    return tree.is_left_out(state_path(prefix, "updates/" + name_of(piece, e)));
+  const auto is_excluded = [&](const Piece& piece, size_t e) {
+    return tree.is_excluded(state_path(prefix, "updates/" + name_of(piece, e)));
   };
   cut([&](const Piece& piece, size_t e) {
-    const bool stays = is_left_out(piece, e + 1);
-    return stays != is_left_out(piece, e) ||
+    const bool stays = is_excluded(piece, e + 1);
+    return stays != is_excluded(piece, e) ||
            (!stays && tree.get_int(state_path(prefix, "starts/" + name_of(piece, e + 1))) != 0);
   });
   for (Piece& piece : pieces_) {
-    if (is_left_out(piece, piece.first_entry)) {
+    if (is_excluded(piece, piece.first_entry)) {
       continue;
     }
     const int64_t updates =
@@ -274,9 +274,9 @@ void OptimizerDriver::load(const StateTree& tree, const std::string& prefix) {
 void OptimizerDriver::update(double factor, const CallPlace& place, const at::Tensor& found) {
   const at::AutoGradMode no_grad(false);
   const at::Tensor found_inf = found.defined() ? found.to(steps_.device()) : found;
-  cut_where_untouched();
+  cut_where_without_grad();
   const bool all =
-      std::all_of(pieces_.begin(), pieces_.end(), [](const Piece& p) { return p.touched; });
+      std::all_of(pieces_.begin(), pieces_.end(), [](const Piece& p) { return p.has_grad; });
   const auto advance = [&found_inf](at::Tensor& counters) {
     if (found_inf.defined()) {
       counters.add_(1 - found_inf);
@@ -288,7 +288,7 @@ void OptimizerDriver::update(double factor, const CallPlace& place, const at::Te
     advance(steps_);
   } else {
     for (Piece& piece : pieces_) {
-      if (piece.touched) {
+      if (piece.has_grad) {
         advance(piece.step);
       }
     }
@@ -304,7 +304,7 @@ void OptimizerDriver::update(double factor, const CallPlace& place, const at::Te
     slot_handles_.clear();
     step_handles_.clear();
     for (auto it = first; it != piece; ++it) {
-      if (it->touched) {
+      if (it->has_grad) {
         parameter_handles_.push_back(borrow_mutable(it->data));
         grad_handles_.push_back(borrow(it->grad));
         step_handles_.push_back(borrow(it->step));
@@ -316,7 +316,7 @@ void OptimizerDriver::update(double factor, const CallPlace& place, const at::Te
     const OptimizerProxy& optimizer = partitions_[i].optimizer;
     for (size_t s = 0; s < optimizer.info().slots.size(); ++s) {
       for (auto it = first; it != piece; ++it) {
-        if (it->touched) {
+        if (it->has_grad) {
           slot_handles_.push_back(borrow_mutable(it->slots[s]));
         }
       }

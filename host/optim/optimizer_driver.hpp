@@ -4,13 +4,14 @@
 // counters, and hands each optimizer the pieces of its partition. The formulas are the plugins'.
 // Invariants: a parameter that received no gradient in a step is not touched, and neither are its
 // slots and its counter; every element of a piece has had the same number of updates, so a piece is
-// cut, for good, where its parameters part ways. Threads: the train thread.
+// cut, for good, where its parameters part ways.
+// Threads: the train thread.
 #pragma once
 
 #include "host/plugin/optimizer_proxy.hpp"
 #include "host/tensor/exec_frame.hpp"
 #include "host/tensor/flat_group.hpp"
-#include "host/tensor/state_tree.hpp"
+#include "host/tensor/state/state_tree.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -24,7 +25,7 @@ struct OptimizedPartition {
   OptimizerProxy optimizer;
   double lr = 0;  // before schedule and factor
   std::string name = {};
-  std::string match = {};    // the pattern of parameter names that made it; "" where none did
+  std::string match = {};    // the pattern of parameter names that made it; "" if none did
   std::string options = {};  // the optimizer's, as JSON
 };
 
@@ -52,7 +53,7 @@ class OptimizerDriver final : public Stateful {
   // Bytes of all slots and counters.
   int64_t state_bytes() const;
 
-  // By parameter, so that it can be dealt out anew: slots/SLOT/NAME, what this rank has of it, or
+  // By parameter, so that it can be resharded: slots/SLOT/NAME, what this rank has of it, or
   // the scalar of its piece; updates/NAME; and starts/NAME, 1 where a piece begins. Waits for the
   // device, to read the counters.
   void snapshot(StateTree& tree, const std::string& prefix) const override;
@@ -63,7 +64,7 @@ class OptimizerDriver final : public Stateful {
   struct Piece;
 
   void add_pieces(size_t group, size_t first_entry, size_t last_entry, uint32_t partition);
-  void cut_where_untouched();
+  void cut_where_without_grad();
   // Cuts pieces behind each entry that ends a part; `starts_anew` says so of the next one.
   bool cut(const std::function<bool(const Piece& piece, size_t entry)>& ends_part);
   void bind();

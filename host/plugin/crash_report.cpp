@@ -35,7 +35,7 @@ const char* name_of(int signal) {
 }
 
 // On the thread that crashed, whose slot says what it was at. The handler has been taken away: the
-// instruction fails again when it returns, and an abort goes on.
+// instruction fails again when it returns, and an abort continues.
 void on_crash(int signal) {
   const CallSlot* const slot = current_call_slot;
   const LoadedComponent* const component =
@@ -62,9 +62,9 @@ void on_crash(int signal) {
   say(" crashed with ");
   say(name_of(signal));
   if (signal == SIGBUS) {
-    say("; a file that it maps into memory was cut, or the disk under it failed");
+    say("; a memory-mapped file was truncated, or its disk failed");
   }
-  say("; the process ends here\n");
+  say("; the process exits now\n");
 }
 
 // A fault comes again when the handler, which is there for one time, returns; a signal that another

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Last words of a process that a plugin's call ends by a signal while a run goes on: a file that it
+// Last words of a process that a plugin's call ends by a signal during a run: a file that it
 // maps was cut (SIGBUS), memory that is not its own, an abort. It says which call it was; the
 // signal then ends the process as it would have, with its status and its core dump. Not for
 // loading, where a child process crashes in the host's place (vet.hpp). Invariant: what runs in the

@@ -105,7 +105,7 @@ std::string hex(uint64_t value) {
   return "0x" + text;
 }
 
-// True where the structs of <elf.h> describe the file as they are.
+// True if the structs of <elf.h> describe the file as they are.
 bool is_readable(const Elf64_Ehdr& header) {
   return header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB;
 }
@@ -138,7 +138,7 @@ std::string split_notes(const std::string& bytes, uint64_t alignment, std::vecto
     const uint64_t content_at = up(name_at + header.n_namesz);
     const uint64_t end = content_at + header.n_descsz;
     if (name_at + header.n_namesz > bytes.size() || end > bytes.size()) {
-      return "a note of it claims to reach beyond its end";
+      return "one of its notes extends beyond the end of the file";
     }
     std::string owner = bytes.substr(name_at, header.n_namesz);
     owner.resize(std::min(owner.find('\0'), owner.size()));
@@ -194,7 +194,7 @@ class Reader {
       if (segment->p_type == PT_LOAD && !file_.holds(segment->p_offset, segment->p_filesz)) {
         complain("it has " + std::to_string(file_.size()) + " bytes, and its segment " +
                  std::to_string(i) + " is at " + hex(segment->p_offset) + " with " +
-                 std::to_string(segment->p_filesz) + "; the file has been cut");
+                 std::to_string(segment->p_filesz) + "; the file is truncated");
       }
       if (segment->p_type == PT_NOTE) {
         read_notes(segment->p_offset, segment->p_filesz, segment->p_align);
@@ -211,7 +211,7 @@ class Reader {
     for (uint64_t i = 0; i < header.e_shnum; ++i) {
       const auto section = in_table<Elf64_Shdr>(header.e_shoff, i);
       if (!section) {
-        complain("it ends within its section headers; the file has been cut");
+        complain("it ends within its section headers; the file is truncated");
         return;
       }
       if (section->sh_type == SHT_NOTE) {
@@ -235,7 +235,7 @@ class Reader {
     }
     const std::optional<std::string> bytes = file_.read(offset, size);
     if (!bytes) {
-      complain("its notes lie beyond its end; the file has been cut");
+      complain("its notes lie beyond its end; the file is truncated");
       return;
     }
     num_bytes_ += size;

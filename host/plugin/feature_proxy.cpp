@@ -26,7 +26,7 @@ tenon_column_type to_abi(const ColumnType& type) {
 
 ColumnType checked(const tenon_column_type& type, const ComponentIdentity& identity) {
   constexpr uint32_t kMostLevels = 8;
-  const std::string of = "infer gave an output ";
+  const std::string of = "infer returned an output ";
   if (!is_dtype(type.dtype)) {
     identity.fail_result(of + "of dtype " + std::to_string(type.dtype));
   }
@@ -128,7 +128,7 @@ const std::vector<ColumnType>& FeatureProxy::infer(std::span<const ColumnType> i
     return table_->infer(instance_.self(), given.data(), given.size(), made.data(), &num_made);
   });
   if (num_made == 0 || num_made > made.size()) {
-    instance_.identity().fail_result("infer gave " + std::to_string(num_made) +
+    instance_.identity().fail_result("infer returned " + std::to_string(num_made) +
                                      " outputs, expected 1 to " + std::to_string(made.size()));
   }
   for (std::size_t i = 0; i < num_made; ++i) {
@@ -159,7 +159,7 @@ void FeatureProxy::run(const tenon_exec& exec, std::span<FeatureCall> calls, int
       Column column = views[i].take(output);
       if (const auto why = why_not_column(column, feature.outputs_[output], samples)) {
         feature.instance_.identity().fail_result(
-            "run gave an output of " + std::to_string(samples) + " samples of which " + *why);
+            "run returned an output of " + std::to_string(samples) + " samples of which " + *why);
       }
       calls[i].outputs.push_back(std::move(column));
     }

@@ -41,7 +41,7 @@ class FeatureProxy {
   // Runs calls of instances of one type of one plugin, all after their infer(). `samples` is that
   // of all columns.
   //
-  // Errors   PluginError; plugin.bad_result where a column is not of the type inferred
+  // Errors   PluginError; plugin.bad_result if a column is not of the type inferred
   // Threads  [worker]
   static void run(const tenon_exec& exec, std::span<FeatureCall> calls, int64_t samples);
 

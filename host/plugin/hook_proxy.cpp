@@ -20,16 +20,15 @@ HookProxy::HookProxy(ComponentInstance instance)
   info.phase = TENON_PHASE_NORMAL;
   instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
   if ((info.events & ~TENON_ALL_EVENTS) != 0) {
-    identity.fail_result("describe asked for an event that this host does not have");
+    identity.fail_result("describe requested an event that this host does not have");
   }
   if (info.phase > TENON_PHASE_AFTER) {
-    identity.fail_result("describe gave phase " + std::to_string(info.phase) +
-                         ", which is none of TENON_PHASE_*");
+    identity.fail_result("describe returned phase " + std::to_string(info.phase) +
+                         ", expected one of TENON_PHASE_*");
   }
   info_ = {.events = info.events,
            .phase = info.phase,
            .priority = info.priority,
-           .reads = info.reads,
            .writes = info.writes,
            .rank_0_only = info.rank_0_only != 0,
            .full_parameters = info.full_parameters != 0};

@@ -16,7 +16,6 @@ struct HookInfo {
   uint64_t events = 0;  // TENON_EVENT_BIT of each
   uint32_t phase = TENON_PHASE_NORMAL;
   int32_t priority = 0;
-  uint32_t reads = 0;  // TENON_TOUCH_*
   uint32_t writes = 0;
   bool rank_0_only = false;
   bool full_parameters = false;

@@ -34,7 +34,7 @@ struct LoadedPlugin {
 
   PluginHost host;
   std::vector<LoadedComponent> components;
-  void (*shutdown)(void) = nullptr;  // null where the plugin has none, and once it has been called
+  void (*shutdown)(void) = nullptr;  // null if the plugin has none, and once it has been called
 };
 
 }  // namespace tenon

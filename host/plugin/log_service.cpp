@@ -19,7 +19,8 @@ LogLevel level_of(uint32_t level) noexcept {
       return LogLevel::kInfo;
     case TENON_LOG_WARN:
       return LogLevel::kWarning;
-    default:  // an unknown level is one that somebody added later, for something more urgent
+    case TENON_LOG_ERROR:
+    default:  // an unknown level comes from a later SDK, which adds only more urgent ones
       return LogLevel::kError;
   }
 }

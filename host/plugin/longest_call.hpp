@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which call into a plugin has been under way for longest, for those who tell what a run is doing.
-// It judges nothing: the watchdog does. Times are as exact as it is asked often.
+// It decides nothing: the watchdog does. Times are as exact as it is asked often.
 // Threads: any, but one at a time for one object.
 #pragma once
 
@@ -18,7 +18,7 @@ struct CallSlot;
 
 class LongestCall {
  public:
-  // None where no thread is in a plugin.
+  // None if no thread is in a plugin.
   std::optional<StuckCall> look();
 
  private:

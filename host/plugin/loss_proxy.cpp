@@ -21,8 +21,8 @@ LossProxy::LossProxy(ComponentInstance instance)
   info.struct_size = sizeof(info);
   instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
   if (info.additive_over > TENON_ADDITIVE_TOKENS) {
-    identity.fail_result("describe gave additive_over " + std::to_string(info.additive_over) +
-                         ", which is none of TENON_ADDITIVE_*");
+    identity.fail_result("describe returned additive_over " + std::to_string(info.additive_over) +
+                         ", expected one of TENON_ADDITIVE_*");
   }
   info_.additive_over = info.additive_over;
   info_.counts_from_batch = (info.flags & TENON_LOSS_COUNT_FROM_BATCH) != 0;

@@ -21,7 +21,7 @@ class LrSchedulerProxy {
   const ComponentInstance& instance() const noexcept { return instance_; }
   bool needs_total() const noexcept { return needs_total_; }
 
-  // The factor on the rate at `step` (from 0) of `total` (0 where it is not known).
+  // The factor on the rate at `step` (from 0) of `total` (0 if it is not known).
   //
   // Errors   PluginError; plugin.bad_result unless it is finite
   // Threads  [step]

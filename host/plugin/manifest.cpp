@@ -105,10 +105,10 @@ class Parser {
                           : key == "abi"     ? is_version(value, 2)
                                              : true;
     if (!is_legal) {
-      return "its " + std::string(key) + " is \"" + value + "\", and " +
-             (key == "id"        ? "a reverse domain in lower case is expected (com.example.focal)"
-              : key == "version" ? "MAJOR.MINOR.PATCH is expected"
-                                 : "MAJOR.MINOR is expected");
+      return "its " + std::string(key) + " is \"" + value + "\", expected " +
+             (key == "id"        ? "a reverse domain in lower case (com.example.focal)"
+              : key == "version" ? "MAJOR.MINOR.PATCH"
+                                 : "MAJOR.MINOR");
     }
     *field = std::move(value);
     return {};
@@ -182,7 +182,7 @@ ManifestFile read_manifest(const std::string& file) {
   } else if (elf.notes.size() > 1) {
     result.reading = ManifestReading::kBad;
     result.problem = "it has " + std::to_string(elf.notes.size()) +
-                     " manifests; TENON_MANIFEST belongs into one file of a plugin";
+                     " manifests; use TENON_MANIFEST in only one file of a plugin";
   } else {
     result.reading =
         elf.reading == ElfReading::kForeign ? ManifestReading::kForeign : ManifestReading::kOk;

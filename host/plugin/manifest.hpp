@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A plugin's manifest (tenon/manifest.h): what is known of it before any of its code runs. Whether
-// this host can use such a plugin is judged elsewhere (plugin_scan.hpp).
+// this host can use such a plugin is decided elsewhere (plugin_scan.hpp).
 
 #pragma once
 
@@ -21,7 +21,7 @@ struct ComponentName {
 struct Manifest {
   std::string id;
   std::string version;
-  std::string abi;    // "0.1"
+  std::string abi;    // "0.2"
   std::string lane;   // "stable", "torch", or whatever a later SDK has
   std::string torch;  // the fingerprint of the libtorch it was built with; "" in the stable lane
   std::vector<ComponentName> components;

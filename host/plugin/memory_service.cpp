@@ -16,7 +16,8 @@ constexpr std::size_t kAlignment = 64;
 tenon_status* allocate(const tenon_host* host, std::size_t bytes, void** out_own) {
   return guard(host, [&] {
     if (out_own == nullptr) {
-      throw StatusError(TENON_INVALID, "memory.null_argument", "allocate got a null out_own");
+      throw StatusError(
+          TENON_INVALID, "memory.null_argument", "allocate was called with a null out_own");
     }
     if (bytes == 0) {
       *out_own = nullptr;
@@ -30,7 +31,7 @@ tenon_status* allocate(const tenon_host* host, std::size_t bytes, void** out_own
     if (memory == nullptr) {
       throw StatusError(TENON_OUT_OF_MEMORY,
                         "memory.exhausted",
-                        "there is no room for " + std::to_string(bytes) + " bytes");
+                        "no memory is left for " + std::to_string(bytes) + " bytes");
     }
     *out_own = memory;
   });

@@ -27,7 +27,7 @@ MetricStateSpec copy_state(const tenon_metric_state_spec& state,
   const std::string name = state.name != nullptr ? state.name : "";
   const std::string of = "state \"" + name + "\"";
   if (!is_state_name(name)) {
-    identity.fail_result(of + ": a state's name is made of a-z, 0-9 and '_'");
+    identity.fail_result(of + ": a state name consists of a-z, 0-9 and '_'");
   }
   if (std::ranges::find(others, name, &MetricStateSpec::name) != others.end()) {
     identity.fail_result(of + " is declared twice");
@@ -37,18 +37,18 @@ MetricStateSpec copy_state(const tenon_metric_state_spec& state,
   }
   if (state.reduce > TENON_REDUCE_OWN) {
     identity.fail_result(of + " has reduce " + std::to_string(state.reduce) +
-                         ", which is none of TENON_REDUCE_*");
+                         ", expected one of TENON_REDUCE_*");
   }
   if (state.shape == nullptr && state.ndim > 0) {
     identity.fail_result(of + " has " + std::to_string(state.ndim) + " axes at a null pointer");
   }
   if (state.reduce == TENON_REDUCE_SUM && state.init != 0) {
-    identity.fail_result(of + " is reduced by SUM, so that it must start with 0");
+    identity.fail_result(of + " is reduced by SUM, so it must start with 0");
   }
   const std::span shape(state.shape, state.ndim);
   const bool grows = state.reduce == TENON_REDUCE_CONCAT;
   if (grows && (shape.empty() || shape.front() != 0)) {
-    identity.fail_result(of + " is reduced by CONCAT, so that its first size must be 0");
+    identity.fail_result(of + " is reduced by CONCAT, so its first size must be 0");
   }
   if (std::ranges::any_of(shape.subspan(grows ? 1 : 0), [](int64_t size) { return size < 1; })) {
     identity.fail_result(of + " has an axis without a size");
@@ -74,13 +74,13 @@ MetricProxy::MetricProxy(ComponentInstance instance)
   info.struct_size = sizeof(info);
   instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
   if ((info.periods & ~kAllPeriods) != 0) {
-    identity.fail_result("describe gave periods " + std::to_string(info.periods) +
-                         ", with bits that are none of TENON_PERIOD_*");
+    identity.fail_result("describe returned periods " + std::to_string(info.periods) +
+                         ", which has bits other than TENON_PERIOD_*");
   }
   info_.periods = info.periods;
   info_.ports = copy_ports(info.ports_ref, info.num_ports, identity);
   if (info.num_states > 0 && info.states_ref == nullptr) {
-    identity.fail_result("describe gave " + std::to_string(info.num_states) +
+    identity.fail_result("describe returned " + std::to_string(info.num_states) +
                          " states at a null pointer");
   }
   for (std::size_t i = 0; i < info.num_states; ++i) {
@@ -90,18 +90,18 @@ MetricProxy::MetricProxy(ComponentInstance instance)
       TENON_REQUIRE(tenon_metric, table_, merge, TENON_METRIC_ID, identity);
     }
   }
-  if (info.num_figures == 0 || info.figures_ref == nullptr) {
-    identity.fail_result("describe gave no figure");
+  if (info.num_metrics == 0 || info.metrics_ref == nullptr) {
+    identity.fail_result("describe returned no metric");
   }
-  for (std::size_t i = 0; i < info.num_figures; ++i) {
-    const char* const figure = info.figures_ref[i];
-    if (figure == nullptr || *figure == '\0') {
-      identity.fail_result("figure " + std::to_string(i) + " has no name");
+  for (std::size_t i = 0; i < info.num_metrics; ++i) {
+    const char* const metric = info.metrics_ref[i];
+    if (metric == nullptr || *metric == '\0') {
+      identity.fail_result("metric " + std::to_string(i) + " has no name");
     }
-    if (std::ranges::find(info_.figures, figure) != info_.figures.end()) {
-      identity.fail_result("figure \"" + std::string(figure) + "\" is declared twice");
+    if (std::ranges::find(info_.metrics, metric) != info_.metrics.end()) {
+      identity.fail_result("metric \"" + std::string(metric) + "\" is declared twice");
     }
-    info_.figures.emplace_back(figure);
+    info_.metrics.emplace_back(metric);
   }
 }
 

@@ -28,7 +28,7 @@ struct MetricInfo {
   uint32_t periods = 0;  // TENON_PERIOD_*
   std::vector<Port> ports;
   std::vector<MetricStateSpec> states;
-  std::vector<std::string> figures;
+  std::vector<std::string> metrics;
 };
 
 class MetricProxy {
@@ -40,7 +40,8 @@ class MetricProxy {
   const ComponentInstance& instance() const noexcept { return instance_; }
   const MetricInfo& info() const noexcept { return info_; }
 
-  // All below: arrays have info().states.size() entries. Errors PluginError. Threads [step].
+  // All below: arrays have info().states.size() entries. Errors PluginError.
+  // Threads [step].
 
   // Takes one microbatch. When it throws, handles that were put into `appended_own` already are the
   // caller's still.
@@ -61,13 +62,13 @@ class MetricProxy {
     instance_.call("merge", [&] { return table_->merge(instance_.self(), &exec, states, others); });
   }
 
-  // The figures, in the order of info().figures.
+  // The metrics, in the order of info().metrics.
   std::vector<double> compute(const tenon_exec& exec, const tenon_tensor* const* states) const {
-    std::vector<double> figures(info_.figures.size());
+    std::vector<double> metrics(info_.metrics.size());
     instance_.call("compute", [&] {
-      return table_->compute(instance_.self(), &exec, states, figures.data());
+      return table_->compute(instance_.self(), &exec, states, metrics.data());
     });
-    return figures;
+    return metrics;
   }
 
   // After the host has filled the states with their `init`.

@@ -41,7 +41,7 @@ class MetricSinkProxy {
     instance_.call("flush", [&] { return table_->flush(instance_.self()); });
   }
 
-  // The run goes on from `step`: what was written of later steps is dropped, and of `step` all but
+  // The run resumes from `step`: what was written of later steps is dropped, and of `step` all but
   // the first `records_of_step` records. A sink that cannot do so keeps what it has.
   //
   // Errors   PluginError

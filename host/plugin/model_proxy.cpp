@@ -31,7 +31,7 @@ void ModelProxy::materialize(const tenon_exec& exec,
   for (std::size_t i = 0; i < leaves_own.size(); ++i) {
     if (leaves_own[i] == nullptr) {
       instance_.identity().fail_result("materialize of block " + std::to_string(block) +
-                                       " gave no leaf for its parameter " + std::to_string(i));
+                                       " returned no leaf for its parameter " + std::to_string(i));
     }
   }
 }

@@ -16,7 +16,7 @@ namespace tenon {
 
 class ModelProxy {
  public:
-  // Errors   plugin.missing_interface if `describe` or `forward` is not there
+  // Errors   plugin.missing_interface if `describe` or `forward` is missing
   // Threads  [main]
   explicit ModelProxy(ComponentInstance instance);
 

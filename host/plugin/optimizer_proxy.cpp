@@ -20,7 +20,7 @@ SlotSpec copy_slot(const tenon_slot_spec& slot, const ComponentIdentity& identit
   }
   if (!is_dtype(slot.dtype) && slot.dtype != TENON_CLASS_PARAM) {
     identity.fail_result(of + " has dtype " + std::to_string(slot.dtype) +
-                         ", which is neither a dtype nor TENON_CLASS_PARAM");
+                         ", expected a dtype or TENON_CLASS_PARAM");
   }
   return {slot.name, slot.shape, slot.dtype, slot.init};
 }
@@ -38,11 +38,11 @@ OptimizerProxy::OptimizerProxy(ComponentInstance instance)
   info.struct_size = sizeof(info);
   instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
   if (info.needs > TENON_OPTIMIZER_NORM) {
-    identity.fail_result("describe gave needs " + std::to_string(info.needs) +
-                         ", which is none of TENON_OPTIMIZER_*");
+    identity.fail_result("describe returned needs " + std::to_string(info.needs) +
+                         ", expected one of TENON_OPTIMIZER_*");
   }
   if (info.slots_ref == nullptr && info.num_slots != 0) {
-    identity.fail_result("describe gave slots at a null pointer");
+    identity.fail_result("describe returned slots at a null pointer");
   }
   info_.needs = info.needs;
   for (std::size_t i = 0; i < info.num_slots; ++i) {

@@ -4,7 +4,7 @@
 
 #include "host/error/assert.hpp"
 #include "host/error/status.hpp"
-#include "host/plugin/instance.hpp"
+#include "host/plugin/component_identity.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -18,7 +18,7 @@
 
 struct tenon_options {
   nlohmann::ordered_json root;
-  std::map<std::string, const tenon::ComponentInstance*> nested;
+  tenon::NamedComponents nested;
   const tenon::ComponentIdentity* identity;
 
   // Texts made by get_json. A deque keeps them where they are.
@@ -43,7 +43,7 @@ using Json = nlohmann::ordered_json;
       code, id, place + " of " + component.kind + " \"" + component.type + "\" " + what);
 }
 
-// The next token of a JSON pointer, unescaped; none where an escape is wrong (RFC 6901).
+// The next token of a JSON pointer, unescaped; none if an escape is wrong (RFC 6901).
 std::optional<std::string> unescape(std::string_view token) {
   std::string result;
   for (std::size_t i = 0; i < token.size(); ++i) {
@@ -66,7 +66,7 @@ const Json* element_of_list(const Json& list, const std::string& token) {
   return is_index && index < list.size() ? &list[index] : nullptr;
 }
 
-// The value at `pointer`, or null where nothing is there.
+// The value at `pointer`, or null if nothing is there.
 const Json* find(const tenon_options& options, std::string_view pointer) {
   const Json* value = &options.root;
   std::string_view rest = pointer;
@@ -105,7 +105,7 @@ const Json* find(const tenon_options& options, std::string_view pointer) {
 const Json& get(const tenon_options& options, std::string_view pointer) {
   const Json* const value = find(options, pointer);
   if (value == nullptr) {
-    fail(options, pointer, TENON_NOT_FOUND, "options.not_found", "is not there");
+    fail(options, pointer, TENON_NOT_FOUND, "options.not_found", "does not exist");
   }
   return *value;
 }
@@ -140,7 +140,7 @@ uint32_t kind_of(const Json& value) {
        pointer,
        TENON_INVALID,
        "options.wrong_type",
-       std::string("is read as ") + wanted + ", and is " + found.type_name());
+       std::string("is read as ") + wanted + ", but is " + found.type_name());
 }
 
 // JSON Schema calls 3.0 an integer, and so does the recipe's validation.
@@ -168,7 +168,7 @@ const char* as_text(const tenon_options& options,
                     std::string_view pointer,
                     const std::string& text) {
   if (text.find('\0') != std::string::npos) {
-    fail(options, pointer, TENON_INVALID, "options.wrong_type", "has a NUL character in it");
+    fail(options, pointer, TENON_INVALID, "options.wrong_type", "contains a NUL character");
   }
   return text.c_str();
 }
@@ -178,8 +178,9 @@ template <class Out, class Read>
 tenon_status* getter(const tenon_options* options, const char* pointer, Out* out, Read&& read) {
   return guard(nullptr, [&] {
     if (options == nullptr || pointer == nullptr || out == nullptr) {
-      throw StatusError(
-          TENON_INVALID, "options.null_argument", "an options function got a null argument");
+      throw StatusError(TENON_INVALID,
+                        "options.null_argument",
+                        "an options function was called with a null argument");
     }
     *out = read(*options, std::string_view(pointer));
   });
@@ -217,7 +218,7 @@ tenon_status* get_int(const tenon_options* options, const char* pointer, int64_t
            where,
            TENON_INVALID,
            "options.wrong_type",
-           "is read as an integer of 64 bits, and is " + value.dump());
+           "is read as a 64-bit integer, but is " + value.dump());
     }
     return *number;
   });
@@ -267,7 +268,7 @@ tenon_status* get_key(const tenon_options* options,
            where,
            TENON_NOT_FOUND,
            "options.not_found",
-           "has " + std::to_string(value.size()) + " members, and number " + std::to_string(i) +
+           "has " + std::to_string(value.size()) + " members, but number " + std::to_string(i) +
                " is read");
     }
     const auto& members = value.get_ref<const Json::object_t&>();
@@ -288,13 +289,14 @@ tenon_status* get_component(const tenon_options* options,
                             tenon_component_ref* out) {
   return guard(nullptr, [&] {
     if (options == nullptr || pointer == nullptr || out == nullptr) {
-      throw StatusError(
-          TENON_INVALID, "options.null_argument", "an options function got a null argument");
+      throw StatusError(TENON_INVALID,
+                        "options.null_argument",
+                        "an options function was called with a null argument");
     }
     if (out->struct_size < sizeof(tenon_component_ref)) {
       throw StatusError(TENON_INVALID,
                         "options.small_struct",
-                        "the struct_size of the tenon_component_ref given to get_component is " +
+                        "get_component was called with a tenon_component_ref of struct_size " +
                             std::to_string(out->struct_size));
     }
     const Json& value = get(*options, pointer);
@@ -309,17 +311,16 @@ tenon_status* get_component(const tenon_options* options,
            "options.wrong_type",
            "is read as a component, but its schema lacks \"x-tenon-component\"");
     }
-    const tenon_component& descriptor = found->second->descriptor();
-    out->interface_id = descriptor.interface_id;
-    out->table = descriptor.table;
-    out->self = found->second->self();
+    out->interface_id = found->second.interface_id;
+    out->table = found->second.table;
+    out->self = found->second.self;
   });
 }
 
 }  // namespace
 
 Options::Options(const std::string& json,
-                 const std::map<std::string, const ComponentInstance*>& nested,
+                 const NamedComponents& nested,
                  const ComponentIdentity& identity) {
   auto options = std::make_unique<tenon_options>();
   options->root = Json::parse(json, nullptr, /*allow_exceptions=*/false);

@@ -16,14 +16,15 @@
 namespace tenon {
 
 class ComponentIdentity;
-class ComponentInstance;
+
+// The components that options name, by the option's JSON pointer ("/tokenizer").
+using NamedComponents = std::map<std::string, tenon_component_ref>;
 
 class Options {
  public:
-  // `json` is the text of an object; `identity` must live longer than this object. `nested` are the
-  // components that options name, by the option's JSON pointer.
+  // `json` is the text of an object; `identity` must live longer than this object.
   Options(const std::string& json,
-          const std::map<std::string, const ComponentInstance*>& nested,
+          const NamedComponents& nested,
           const ComponentIdentity& identity);
   Options(const Options&) = delete;
   Options& operator=(const Options&) = delete;

@@ -14,7 +14,7 @@
 
 namespace tenon {
 
-// The gradients of `outputs`, times `seeds`, by each of `wrt`; undefined where there is none. In
+// The gradients of `outputs`, times `seeds`, by each of `wrt`; undefined if there is none. In
 // sight of the watchdog, as "backward".
 //
 // Errors   plugin.failed, run.out_of_memory, naming the component

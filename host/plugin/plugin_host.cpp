@@ -2,14 +2,6 @@
 
 #include "host/plugin/plugin_host.hpp"
 
-#include <tenon/log.h>
-#include <tenon/memory.h>
-#include <tenon/options.h>
-
-#include "host/plugin/log_service.hpp"
-#include "host/plugin/memory_service.hpp"
-#include "host/plugin/options_service.hpp"
-
 #include <tenon_build.hpp>
 #include <utility>
 
@@ -42,12 +34,6 @@ const void* PluginHost::find_service(const char* id) const noexcept {
 
 const PluginContext& plugin_of(const tenon_host* host) noexcept {
   return static_cast<const PluginHost*>(host->impl)->context();
-}
-
-void add_plugin_services(ServiceTable& services) {
-  services[TENON_LOG_ID] = log_service();
-  services[TENON_MEMORY_ID] = memory_service();
-  services[TENON_OPTIONS_ID] = options_service();
 }
 
 }  // namespace tenon

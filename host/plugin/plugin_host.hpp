@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host as one plugin sees it: a tenon_host of its own, behind which stand the services that the
+// The host as one plugin sees it: its own tenon_host, behind which stand the services that the
 // composition root offers and the plugin's own name, for logs and errors.
 // Invariant: a PluginHost that a plugin was handed lives as long as the process.
 
@@ -22,9 +22,6 @@ struct PluginContext {
 
 // Service id ("tenon.tensor/1") to its table. Tables live as long as the process.
 using ServiceTable = std::map<std::string, const void*, std::less<>>;
-
-// Adds the services that need a plugin's name and nothing else: log, memory, options.
-void add_plugin_services(ServiceTable& services);
 
 class PluginHost {
  public:

@@ -19,7 +19,7 @@ struct PluginInfo {
   std::optional<Error> refusal;
   // What it printed before it died, and where that was; many lines. "" in most cases.
   std::string details;
-  // The file with the same bytes that is used instead; "" where there is none.
+  // The file with the same bytes that is used instead; "" if there is none.
   std::string same_as;
 
   bool is_usable() const noexcept { return !refusal && same_as.empty(); }

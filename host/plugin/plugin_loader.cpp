@@ -29,7 +29,7 @@ struct Entry {
 };
 
 // Never destroyed, and never emptied. Plugins hold pointers into their LoadedPlugin; and dlclose
-// does nothing where a library used thread_local or unique symbols, and elsewhere leaves deleters
+// does nothing if a library used thread_local or unique symbols, and elsewhere leaves deleters
 // and handlers that point into what is gone.
 std::vector<std::unique_ptr<Entry>>& all_loaded() {
   static auto* const entries = new std::vector<std::unique_ptr<Entry>>;
@@ -42,7 +42,7 @@ std::string fix_for(const std::string& problem) {
     return "link it with the library that has the symbol (-Wl,-z,defs finds this while building)";
   }
   if (problem.find("static TLS") != std::string::npos) {
-    return "build it and what it links without -ftls-model=initial-exec";
+    return "build it and its libraries without -ftls-model=initial-exec";
   }
   if (problem.find("cannot open shared object file") != std::string::npos) {
     return "install the library it needs, or add its folder to LD_LIBRARY_PATH";
@@ -71,7 +71,7 @@ std::map<std::string, std::set<std::string>> mapped_torch_libraries() {
         const std::filesystem::path file = info->dlpi_name != nullptr ? info->dlpi_name : "";
         const std::string base = file.filename().string();
         for (const std::string name : {"libc10", "libtorch_cpu"}) {
-          // "libc10-0a1b2c3d.so" is what tools make of a library that they bundle; libc10_cuda is
+          // "libc10-0a1b2c3d.so" is what tools make of a library that they ship; libc10_cuda is
           // another one.
           if (base.starts_with(name + ".") || base.starts_with(name + "-")) {
             std::error_code ignored;  // it is mapped, so it was there
@@ -93,10 +93,9 @@ void check_one_torch(const PluginInfo& plugin) {
       for (const std::string& file : files) {
         list += (list.empty() ? "" : " and ") + file;
       }
-      throw Error(
-          "plugin.torch_mismatch",
-          plugin.describe() + " brings a second " + name + " into the process (" + list +
-              "); build it without a library path of its own, and ship no libtorch with it");
+      throw Error("plugin.torch_mismatch",
+                  plugin.describe() + " loads a second " + name + " into the process (" + list +
+                      "); build it without its own library path, and do not ship libtorch with it");
     }
   }
 }
@@ -105,9 +104,9 @@ void load(const PluginInfo& plugin, Entry& entry) {
   open_library(plugin, entry);
   check_one_torch(plugin);
   if (!entry.file.has(TENON_ENTRY_SYMBOL)) {
-    throw Error("plugin.load_failed",
-                plugin.describe() + " does not export " TENON_ENTRY_SYMBOL
-                                    "; define it, with TENON_EXPORT");
+    throw Error(
+        "plugin.load_failed",
+        plugin.describe() + " does not export " TENON_ENTRY_SYMBOL "; define it with TENON_EXPORT");
   }
   run_entry(entry.file.get<tenon_status*(tenon_entry_args*)>(TENON_ENTRY_SYMBOL),
             plugin.manifest,
@@ -122,7 +121,7 @@ const LoadedPlugin& load_plugin(const PluginInfo& plugin, const ServiceTable& se
   if (unresolved) {
     throw Error("plugin.load_failed",
                 plugin.describe() + " cannot be loaded: " + unresolved.message() +
-                    "; it was there when its folder was read");
+                    "; it existed when its folder was read");
   }
   auto found = std::ranges::find(
       all_loaded(), path, [](const auto& entry) -> const std::string& { return entry->path; });

@@ -16,7 +16,7 @@ namespace tenon {
 // Loads a plugin, or returns it where the file is loaded already; `services` are then those of the
 // first time. A plugin that crashes takes the process with it: see vet.hpp.
 //
-// Errors   plugin.load_failed, plugin.torch_mismatch where it brings a libtorch of its own, and
+// Errors   plugin.load_failed, plugin.torch_mismatch if it brings its own libtorch, and
 //          those of run_entry (registration.hpp)
 // Owner    the result lives as long as the process
 const LoadedPlugin& load_plugin(const PluginInfo& plugin, const ServiceTable& services);

@@ -4,8 +4,8 @@
 
 #include <tenon/abi.h>
 
+#include "host/io/content_hash.hpp"
 #include "host/log/log.hpp"
-#include "host/plugin/content_hash.hpp"
 #include "host/plugin/kinds.hpp"
 
 #include <algorithm>
@@ -73,13 +73,13 @@ std::optional<Error> judge(const PluginInfo& plugin, const std::string& torch_fi
   const Manifest& manifest = plugin.manifest;
   if (manifest.abi != TENON_ABI_STRING) {
     return Error("plugin.abi_mismatch",
-                 plugin.describe() + " wants ABI " + manifest.abi +
+                 plugin.describe() + " requires ABI " + manifest.abi +
                      ", host has " TENON_ABI_STRING "; rebuild it with SDK " TENON_ABI_STRING);
   }
   if (manifest.lane != "stable" && manifest.lane != "torch") {
     return Error("plugin.bad_manifest",
                  plugin.describe() + " has the lane \"" + manifest.lane +
-                     "\" in its manifest, and \"stable\" and \"torch\" are known; rebuild it with "
+                     "\" in its manifest, expected \"stable\" or \"torch\"; rebuild it with "
                      "SDK " TENON_ABI_STRING);
   }
   if (manifest.lane == "torch" && manifest.torch != torch_fingerprint) {
@@ -123,8 +123,8 @@ PluginInfo to_info(const std::string& file,
       break;
     default:
       plugin.refusal = Error("plugin.bad_manifest",
-                             plugin.describe() + " cannot be understood: " + reading.problem +
-                                 "; build it again, or copy it again");
+                             plugin.describe() + " has an invalid manifest: " + reading.problem +
+                                 "; rebuild it, or copy it again");
   }
   return plugin;
 }
@@ -136,7 +136,7 @@ std::vector<std::string> list_folder(const PluginFolder& folder) {
   fs::directory_iterator entry(folder.path, problem);
   while (!problem && entry != fs::directory_iterator()) {
     const std::string name = entry->path().filename().string();
-    std::error_code ignored;  // what cannot be looked at is told when it is read
+    std::error_code ignored;  // what cannot be looked at is reported when it is read
     // Linkers and copying programs write into files that begin with a dot.
     if (name.front() != '.' && name.ends_with(".so") && !entry->is_directory(ignored)) {
       names.push_back(name);
@@ -149,8 +149,8 @@ std::vector<std::string> list_folder(const PluginFolder& folder) {
     throw Error("plugin.dir_unreadable",
                 "the plugin folder " + folder.path + " (from " + folder.origin +
                     ") cannot be read: " + problem.message() +
-                    (is_there ? "; name a folder that holds plugins and may be read"
-                              : "; build the plugins, or name the folder that holds them"));
+                    (is_there ? "; pass a readable folder with plugins"
+                              : "; build the plugins, or pass the folder that has them"));
   }
   std::ranges::sort(names);
   return names;
@@ -189,9 +189,8 @@ void refuse_duplicates(std::vector<PluginInfo>& plugins) {
               files[i]->file + " (" + files[i]->manifest.version + ")";
     }
     for (PluginInfo* const plugin : files) {
-      plugin->refusal =
-          Error("plugin.duplicate_id",
-                list + " all carry the id " + id + " and are not the same; keep one of them");
+      plugin->refusal = Error("plugin.duplicate_id",
+                              list + " have the same id " + id + " but differ; keep one of them");
     }
   }
 }
@@ -238,7 +237,7 @@ std::vector<PluginInfo> scan_plugins(std::span<const PluginFolder> folders,
     const std::vector<std::string> names = list_folder(folder);
     std::error_code ignored;  // of a folder that has just been read
     if (!seen.insert(fs::canonical(folder.path, ignored).string()).second) {
-      log_debug("the plugin folder " + folder.path + " is named twice");
+      log_debug("the plugin folder " + folder.path + " is given twice");
       continue;
     }
     for (const std::string& name : names) {

@@ -31,7 +31,7 @@ PluginInfo inspect_plugin(const std::string& file,
                           const std::string& torch_fingerprint = host_torch_fingerprint());
 
 // All *.so files of the folders (not of folders in them) that are plugins, or should be: folder by
-// folder, by name. Other libraries are passed over with a debug line. Files with one id and the
+// folder, by name. Other libraries are skipped with a debug line. Files with one id and the
 // same bytes are one plugin, the first; with other bytes all of them are refused.
 //
 // Errors   plugin.dir_unreadable

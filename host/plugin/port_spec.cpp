@@ -31,7 +31,8 @@ std::vector<Port> copy_ports(const tenon_port* ports,
                              std::size_t num_ports,
                              const ComponentIdentity& identity) {
   if (ports == nullptr && num_ports != 0) {
-    identity.fail_result("describe gave " + std::to_string(num_ports) + " ports at a null pointer");
+    identity.fail_result("describe returned " + std::to_string(num_ports) +
+                         " ports at a null pointer");
   }
   std::vector<Port> copies;
   for (std::size_t i = 0; i < num_ports; ++i) {

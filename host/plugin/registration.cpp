@@ -31,8 +31,10 @@ class Registration {
   // The `register_component` of tenon_entry_args.
   static tenon_status* add(void* registrar, const tenon_component* component) {
     if (registrar == nullptr) {
-      return make_status(
-          nullptr, TENON_INVALID, "plugin.null_argument", "register_component got no registrar");
+      return make_status(nullptr,
+                         TENON_INVALID,
+                         "plugin.null_argument",
+                         "register_component was called without a registrar");
     }
     auto& self = *static_cast<Registration*>(registrar);
     return guard(self.plugin_.host.abi(), [&] {
@@ -50,7 +52,7 @@ class Registration {
 
   const std::optional<Error>& problem() const { return problem_; }
 
-  // Throws where the manifest lists a component that was not registered.
+  // Throws if the manifest lists a component that was not registered.
   void check_complete() const {
     for (const ComponentName& name : manifest_.components) {
       if (!is_registered(name)) {
@@ -99,7 +101,7 @@ class Registration {
       if (!has_all[i]) {
         fail("plugin.missing_interface",
              "registers " + text + " without its \"" + kNames[i] +
-                 "\"; set that in its tenon_component");
+                 "\"; set it in its tenon_component");
       }
     }
     check_interface(*component, text);
@@ -184,9 +186,9 @@ void run_entry(PluginEntry entry, const Manifest& manifest, LoadedPlugin& plugin
   try {
     status_own = entry(&args);
   } catch (const std::exception& error) {
-    // The ABI forbids it, and where plugin and host share a C++ runtime it can still be told.
+    // The ABI forbids it, and where plugin and host share a C++ runtime it can still be reported.
     registration.fail("plugin.entry_failed",
-                      "lets an exception out of its entry (" + std::string(error.what()) +
+                      "throws an exception from its entry (" + std::string(error.what()) +
                           "); return a status instead");
   }
   const StatusText status = take(status_own);
@@ -196,15 +198,15 @@ void run_entry(PluginEntry entry, const Manifest& manifest, LoadedPlugin& plugin
     throw *registration.problem();
   }
   if (!status.ok()) {
-    registration.fail("plugin.entry_failed", "refuses to be loaded: " + text_of(status));
+    registration.fail("plugin.entry_failed", "refused to load: " + text_of(status));
   }
   if (args.out_abi_minor != TENON_ABI_MINOR) {
     registration.fail("plugin.abi_mismatch",
                       args.out_abi_minor == UINT32_MAX
-                          ? std::string("does not say which ABI it speaks; set out_abi_minor to "
+                          ? std::string("does not report its ABI; set out_abi_minor to "
                                         "TENON_ABI_MINOR in its entry")
-                          : "speaks ABI 0." + std::to_string(args.out_abi_minor) +
-                                " whatever its manifest says, host has " TENON_ABI_STRING
+                          : "reports ABI 0." + std::to_string(args.out_abi_minor) +
+                                " instead of the ABI in its manifest, host has " TENON_ABI_STRING
                                 "; rebuild it with SDK " TENON_ABI_STRING);
   }
   registration.check_complete();

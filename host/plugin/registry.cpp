@@ -124,8 +124,8 @@ FindResult PluginRegistry::find(std::string_view kind, std::string_view name) {
   }
   // The file was replaced after an earlier registry of this process had loaded it.
   throw Error("plugin.components_differ",
-              usable.front()->describe() + " was loaded before and did not have " +
-                  std::string(kind) + ":" + std::string(type) + " then; start again");
+              usable.front()->describe() + " was loaded earlier, without " + std::string(kind) +
+                  ":" + std::string(type) + "; start the run again");
 }
 
 const LoadedComponent& PluginRegistry::get(std::string_view kind, std::string_view name) {

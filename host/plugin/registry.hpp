@@ -31,11 +31,12 @@ enum class Vetting {
 
 struct PluginSetup {
   std::vector<PluginFolder> folders = {};
-  // What plugins may ask the host for. add_plugin_services() adds those of this folder.
+  // What plugins may ask the host for. add_plugin_services() (plugin_services.hpp) adds those of
+  // this folder.
   ServiceTable services = {};
   Vetting vetting = Vetting::kEarly;
   std::chrono::milliseconds vet_timeout = vet_timeout_from_environment();
-  std::string vet_cache_file = default_vet_cache_file();  // "": vets anew each time
+  std::string vet_cache_file = default_vet_cache_file();  // "": vets again each time
   std::string torch_fingerprint = host_torch_fingerprint();
 };
 
@@ -65,8 +66,8 @@ class PluginRegistry {
   PluginRegistry& operator=(const PluginRegistry&) = delete;
   ~PluginRegistry();
 
-  // Logs a warning line for each plugin that is refused, but for those whose reason stands in
-  // `told`: the text of an error that is told anyway.
+  // Logs a warning line for each plugin that is refused, except those whose reason stands in
+  // `told`: the text of an error that is reported anyway.
   void warn_of_refused(std::string_view told = {}) const;
 
   // Finds a component by kind and name, a name being a type or "plugin-id/type", and loads its

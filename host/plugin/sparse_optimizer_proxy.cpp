@@ -37,17 +37,17 @@ SparseOptimizerProxy::SparseOptimizerProxy(ComponentInstance instance)
   info.struct_size = sizeof(info);
   instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
   if (info.narrow > TENON_NARROW_MASTER) {
-    identity.fail_result("describe gave narrow " + std::to_string(info.narrow) +
-                         ", which is none of TENON_NARROW_*");
+    identity.fail_result("describe returned narrow " + std::to_string(info.narrow) +
+                         ", expected one of TENON_NARROW_*");
   }
   constexpr uint32_t kCpu = 1u << TENON_CPU;
   constexpr uint32_t kCuda = 1u << TENON_CUDA;
   if (info.devices == 0 || (info.devices & ~(kCpu | kCuda)) != 0) {
-    identity.fail_result("describe gave devices " + std::to_string(info.devices) +
-                         ", which is no set of TENON_CPU and TENON_CUDA");
+    identity.fail_result("describe returned devices " + std::to_string(info.devices) +
+                         ", expected a set of TENON_CPU and TENON_CUDA");
   }
   if (info.slots_ref == nullptr && info.num_slots != 0) {
-    identity.fail_result("describe gave slots at a null pointer");
+    identity.fail_result("describe returned slots at a null pointer");
   }
   info_.narrow = info.narrow;
   info_.runs_on_cpu = (info.devices & kCpu) != 0;

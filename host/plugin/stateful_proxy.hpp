@@ -16,7 +16,7 @@ namespace tenon {
 
 class StatefulProxy {
  public:
-  // None where the instance has no state.
+  // None if the instance has no state.
   //
   // Errors   plugin.missing_interface if it has, but not all of the functions
   static std::optional<StatefulProxy> of(const ComponentInstance& instance);
@@ -26,7 +26,8 @@ class StatefulProxy {
   // As the plugin sees the host.
   const tenon_host* host() const noexcept { return identity_->component().plugin->host.abi(); }
 
-  // Of the entries that snapshot() writes.  Threads [any]
+  // Of the entries that snapshot() writes.
+  // Threads [any]
   uint32_t version() const { return table_->version(self_); }
 
   // Errors   PluginError

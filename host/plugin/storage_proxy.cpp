@@ -36,14 +36,14 @@ StorageProxy::StorageProxy(ComponentInstance instance)
   TENON_REQUIRE(tenon_storage, table_, address, TENON_STORAGE_ID, identity);
 }
 
-tenon_storage_file* StorageProxy::create_file(const std::string& bundle,
+tenon_storage_file* StorageProxy::create_file(const std::string& checkpoint,
                                               const std::string& file) const {
   tenon_storage_file* made = nullptr;
   instance_.call("create_file", [&] {
-    return table_->create_file(instance_.self(), bundle.c_str(), file.c_str(), &made);
+    return table_->create_file(instance_.self(), checkpoint.c_str(), file.c_str(), &made);
   });
   if (made == nullptr) {
-    instance_.identity().fail_result("create_file gave no file");
+    instance_.identity().fail_result("create_file returned no file");
   }
   return made;
 }
@@ -54,30 +54,30 @@ std::vector<std::string> StorageProxy::list() const {
   return names;
 }
 
-std::vector<std::string> StorageProxy::list_files(const std::string& bundle) const {
+std::vector<std::string> StorageProxy::list_files(const std::string& checkpoint) const {
   std::vector<std::string> names;
   instance_.call("list_files", [&] {
-    return table_->list_files(instance_.self(), bundle.c_str(), add_name, &names);
+    return table_->list_files(instance_.self(), checkpoint.c_str(), add_name, &names);
   });
   return names;
 }
 
-uint64_t StorageProxy::file_size(const std::string& bundle, const std::string& file) const {
+uint64_t StorageProxy::file_size(const std::string& checkpoint, const std::string& file) const {
   uint64_t size = 0;
   instance_.call("file_size", [&] {
-    return table_->file_size(instance_.self(), bundle.c_str(), file.c_str(), &size);
+    return table_->file_size(instance_.self(), checkpoint.c_str(), file.c_str(), &size);
   });
   return size;
 }
 
-std::string StorageProxy::address(const std::string& bundle) const {
+std::string StorageProxy::address(const std::string& checkpoint) const {
   std::vector<std::string> names;
   instance_.call("address", [&] {
-    return table_->address(instance_.self(), bundle.c_str(), add_name, &names);
+    return table_->address(instance_.self(), checkpoint.c_str(), add_name, &names);
   });
   if (names.size() != 1) {
-    instance_.identity().fail_result("address gave " + std::to_string(names.size()) +
-                                     " names for a bundle, and not one");
+    instance_.identity().fail_result("address returned " + std::to_string(names.size()) +
+                                     " names for a checkpoint, expected one");
   }
   return names.front();
 }

@@ -16,7 +16,9 @@
 
 namespace tenon {
 
-// All calls: Errors  PluginError. Threads  [worker], those of the table
+// All calls:
+// Errors   PluginError.
+// Threads  [worker], those of the table
 class StorageProxy {
  public:
   // Errors   plugin.missing_interface
@@ -29,12 +31,12 @@ class StorageProxy {
   void connect(const std::string& place) const {
     instance_.call("connect", [&] { return table_->connect(instance_.self(), place.c_str()); });
   }
-  void open(const std::string& bundle, uint32_t is_first) const {
+  void open(const std::string& checkpoint, uint32_t is_first) const {
     instance_.call("open",
-                   [&] { return table_->open(instance_.self(), bundle.c_str(), is_first); });
+                   [&] { return table_->open(instance_.self(), checkpoint.c_str(), is_first); });
   }
   // Owner  the caller, who ends it by close()
-  tenon_storage_file* create_file(const std::string& bundle, const std::string& file) const;
+  tenon_storage_file* create_file(const std::string& checkpoint, const std::string& file) const;
   void write(tenon_storage_file* file, std::span<const std::byte> bytes) const {
     instance_.call(
         "write", [&] { return table_->write(instance_.self(), file, bytes.data(), bytes.size()); });
@@ -43,29 +45,29 @@ class StorageProxy {
   void close(tenon_storage_file* file_own, uint32_t keep) const {
     instance_.call("close", [&] { return table_->close(instance_.self(), file_own, keep); });
   }
-  void commit(const std::string& bundle) const {
-    instance_.call("commit", [&] { return table_->commit(instance_.self(), bundle.c_str()); });
+  void commit(const std::string& checkpoint) const {
+    instance_.call("commit", [&] { return table_->commit(instance_.self(), checkpoint.c_str()); });
   }
-  void abort(const std::string& bundle) const {
-    instance_.call("abort", [&] { return table_->abort(instance_.self(), bundle.c_str()); });
+  void abort(const std::string& checkpoint) const {
+    instance_.call("abort", [&] { return table_->abort(instance_.self(), checkpoint.c_str()); });
   }
   std::vector<std::string> list() const;
-  std::vector<std::string> list_files(const std::string& bundle) const;
-  uint64_t file_size(const std::string& bundle, const std::string& file) const;
-  void read(const std::string& bundle,
+  std::vector<std::string> list_files(const std::string& checkpoint) const;
+  uint64_t file_size(const std::string& checkpoint, const std::string& file) const;
+  void read(const std::string& checkpoint,
             const std::string& file,
             uint64_t offset,
             std::span<std::byte> out) const {
     instance_.call("read", [&] {
       return table_->read(
-          instance_.self(), bundle.c_str(), file.c_str(), offset, out.data(), out.size());
+          instance_.self(), checkpoint.c_str(), file.c_str(), offset, out.data(), out.size());
     });
   }
-  void remove(const std::string& bundle) const {
-    instance_.call("remove", [&] { return table_->remove(instance_.self(), bundle.c_str()); });
+  void remove(const std::string& checkpoint) const {
+    instance_.call("remove", [&] { return table_->remove(instance_.self(), checkpoint.c_str()); });
   }
   // Threads  [any]
-  std::string address(const std::string& bundle) const;
+  std::string address(const std::string& checkpoint) const;
 
  private:
   ComponentInstance instance_;

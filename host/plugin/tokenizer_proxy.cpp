@@ -21,12 +21,12 @@ TokenizerProxy::TokenizerProxy(ComponentInstance instance) : instance_(std::move
   info.bos = info.eos = info.pad = -1;
   instance_.call("describe", [&] { return table->describe(instance_.self(), &info); });
   if (info.vocab_size <= 0) {
-    identity.fail_result("describe gave vocab_size " + std::to_string(info.vocab_size));
+    identity.fail_result("describe returned vocab_size " + std::to_string(info.vocab_size));
   }
   for (const int64_t special : {info.bos, info.eos, info.pad}) {
     if (special < -1 || special >= info.vocab_size) {
-      identity.fail_result("describe gave the special id " + std::to_string(special) +
-                           ", and ids are in [0, " + std::to_string(info.vocab_size) + ")");
+      identity.fail_result("describe returned the special id " + std::to_string(special) +
+                           ", expected an id in [0, " + std::to_string(info.vocab_size) + ")");
     }
   }
   info_ = {info.vocab_size, info.bos, info.eos, info.pad, info.bytes_per_token};

@@ -4,6 +4,7 @@
 
 #include "host/log/log.hpp"
 #include "host/plugin/vet_child.hpp"
+#include "host/text/joined.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -112,7 +113,7 @@ class VetProcess {
     }
   }
 
-  // Has the child load a plugin. Gives its answer, or nothing where it died over it: see death().
+  // Has the child load a plugin. Gives its answer, or nothing if it died over it: see death().
   std::optional<std::string> ask(uint32_t index, std::chrono::milliseconds timeout) {
     drain();
     text_.clear();
@@ -206,11 +207,11 @@ class VetProcess {
 
   void end_by_force() {
     death_.is_hung = true;
-    kill(pid_, SIGKILL);  // by itself too: it may not have come as far as a group of its own
+    kill(pid_, SIGKILL);  // by itself too: it may not have come as far as its own group
     collect();
   }
 
-  // Takes the status of a child that has ended, or was told to by force.
+  // Takes the status of a child that has ended, or was killed.
   void collect() {
     kill(-pid_,
          SIGKILL);  // whatever the plugin has started. The number is the child's until waited
@@ -238,11 +239,10 @@ std::string trimmed(std::string_view text) {
   return std::string(text);
 }
 
-std::vector<std::string> lines_of(std::string_view text) {
+// The lines that are not blank, without the space around them.
+std::vector<std::string> trimmed_lines(std::string_view text) {
   std::vector<std::string> lines;
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  for (const std::string_view line : lines_of(text)) {
     if (std::string kept = trimmed(line); !kept.empty()) {
       lines.push_back(std::move(kept));
     }
@@ -262,12 +262,12 @@ Output split_output(const std::string& all) {
   if (mark == std::string::npos) {
     return {trimmed(all), {}};
   }
-  return {trimmed(all.substr(0, mark)), lines_of(all.substr(mark + kBacktraceMark.size()))};
+  return {trimmed(all.substr(0, mark)), trimmed_lines(all.substr(mark + kBacktraceMark.size()))};
 }
 
 // The last two lines that were printed, as one: a C++ runtime says in two what was thrown.
 std::string last_words(const std::string& text) {
-  const std::vector<std::string> lines = lines_of(text);
+  const std::vector<std::string> lines = trimmed_lines(text);
   std::string words;
   for (std::size_t i = lines.size() > 2 ? lines.size() - 2 : 0; i < lines.size(); ++i) {
     words += (words.empty() ? "" : " ") + lines[i];
@@ -322,29 +322,29 @@ Verdict verdict_on_death(const PluginInfo& plugin,
   std::string what;
   if (death.is_hung) {
     verdict.id = "plugin.hung";
-    what = "was not loaded within " + seconds(timeout) + " s";
+    what = "did not load within " + seconds(timeout) + " s";
   } else if (WIFSIGNALED(death.status)) {
     verdict.id = "plugin.crashed";
     const char* const name = sigabbrev_np(WTERMSIG(death.status));
     what = "crashed with " +
            (name != nullptr ? "SIG" + std::string(name)
                             : "signal " + std::to_string(WTERMSIG(death.status))) +
-           " while it was being loaded";
+           " while loading";
     if (const std::string frame = innermost_frame(plugin, output.frames); !frame.empty()) {
       what += ", in " + frame;
     }
   } else {
     verdict.id = "plugin.crashed";
     what = "ended the process with status " + std::to_string(WEXITSTATUS(death.status)) +
-           " while it was being loaded";
+           " while loading";
   }
   if (const std::string words = last_words(output.text); !words.empty()) {
     what += ", after printing \"" + words + "\"";
   }
-  verdict.message = plugin.describe() + " " + what +
-                    (death.is_hung ? "; mend it or remove it, or set TENON_VET_TIMEOUT_S higher "
-                                     "where it is merely slow"
-                                   : "; mend it or remove it");
+  verdict.message =
+      plugin.describe() + " " + what +
+      (death.is_hung ? "; fix or remove it, or raise TENON_VET_TIMEOUT_S if it only loads slowly"
+                     : "; fix or remove it");
   return verdict;
 }
 
@@ -372,7 +372,7 @@ std::chrono::milliseconds vet_timeout_from_environment() {
   if (problem != std::errc() || *end != '\0' || !(value > 0) || value > 86400) {
     throw Error("usage.bad_option",
                 "TENON_VET_TIMEOUT_S is \"" + std::string(text) +
-                    "\"; it is a number of seconds above 0, at most 86400");
+                    "\"; expected a number of seconds above 0 and at most 86400");
   }
   return std::chrono::milliseconds(std::max<long>(1, static_cast<long>(value * 1000)));
 }
@@ -402,7 +402,7 @@ std::vector<Verdict> vet_plugins(std::span<const PluginInfo* const> plugins,
       verdicts.push_back(verdict_on_death(*plugins[i], child->death(), child->output(), timeout));
     } else {
       log_debug(plugins[i]->file +
-                " ended the child that had loaded others before; once more, alone");
+                " ended the child process that had loaded other plugins; retrying alone");
     }
     child.reset();
   }

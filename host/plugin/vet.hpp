@@ -31,7 +31,7 @@ struct Verdict {
 std::chrono::milliseconds vet_timeout_from_environment();
 
 // A verdict for each of `plugins`, in their order. One child loads them all, one by one; where it
-// dies or hangs, a fresh one goes on.
+// dies or hangs, a fresh one continues.
 //
 // Errors   std::system_error if no process can be made
 std::vector<Verdict> vet_plugins(std::span<const PluginInfo* const> plugins,

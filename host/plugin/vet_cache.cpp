@@ -2,8 +2,8 @@
 
 #include "host/plugin/vet_cache.hpp"
 
+#include "host/io/content_hash.hpp"
 #include "host/log/log.hpp"
-#include "host/plugin/content_hash.hpp"
 #include "host/plugin/elf_notes.hpp"
 
 #include <nlohmann/json.hpp>

@@ -17,14 +17,14 @@
 
 namespace tenon {
 
-// ${XDG_CACHE_HOME:-~/.cache}/tenon/vetted.json, or "" where there is neither.
+// ${XDG_CACHE_HOME:-~/.cache}/tenon/vetted.json, or "" if there is neither.
 std::string default_vet_cache_file();
 
-// What tells this build of the host from others: the build id that the linker gave it, or else
+// Identifies this build of the host: the build id that the linker gave it, or else
 // size and time of its file.
 std::string host_build_id();
 
-// What tells one state of a file from another without reading it.
+// Identifies one state of a file without reading it.
 struct FileStamp {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -35,7 +35,7 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
-// Nothing where the file cannot be looked at.
+// Nothing if the file cannot be looked at.
 std::optional<FileStamp> file_stamp(const std::string& file);
 
 class VetCache {
@@ -44,7 +44,7 @@ class VetCache {
   // a verdict depends on.
   VetCache(std::string file, std::string host);
 
-  // The verdict on `plugin`, or nothing where it is not known: never seen, changed since, or found
+  // The verdict on `plugin`, or nothing if it is not known: never seen, changed since, or found
   // hung within less than `timeout`. A file that was touched and holds the same bytes is known.
   std::optional<Verdict> find(const std::string& plugin, std::chrono::milliseconds timeout);
 

@@ -117,7 +117,7 @@ void run_vet_child(int socket,
     if (n != static_cast<ssize_t>(sizeof(index)) || index >= plugins.size()) {
       _exit(0);  // the parent has closed its end: all is done. Nothing static is destroyed
     }
-    // An exception that is no Error ends the process here, and the parent is told which.
+    // An exception that is no Error ends the process here, and the parent receives it.
     const std::string answer = vet(*plugins[index], services);
     if (send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) {
       _exit(1);

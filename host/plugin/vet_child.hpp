@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The child's side of vetting: loads the plugins that it is told to, and answers with what it
+// The child's side of vetting: loads the requested plugins, and answers with what it
 // found. Its crashes are expected: it prints where they are, for the parent to read.
 
 #pragma once

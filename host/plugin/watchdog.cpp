@@ -3,6 +3,7 @@
 #include "host/plugin/watchdog.hpp"
 
 #include "host/plugin/call_watch.hpp"
+#include "host/text/seconds_text.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -13,13 +14,6 @@ namespace tenon {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
-
-// "1800 s", "0.2 s".
-std::string seconds_text(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.3g s", seconds);
-  return text;
-}
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 // is to be done about one that does not return is for whoever made this.
 // Invariants: a call is reported not before its limit, and at most a quarter of it later; time in
 // which the whole process stood still (suspended, or in a debugger) does not count.
-// Threads: one of its own; made and destroyed by one other.
+// Threads: its own thread; made and destroyed by one other.
 #pragma once
 
 #include "host/plugin/loaded_plugin.hpp"
@@ -21,7 +21,7 @@
 namespace tenon {
 
 struct WatchLimits {
-  std::optional<std::chrono::duration<double>> data;   // of a dataset's calls; none: for ever
+  std::optional<std::chrono::duration<double>> data;   // of a dataset's calls; none: forever
   std::optional<std::chrono::duration<double>> other;  // of all other calls
 };
 

@@ -45,7 +45,7 @@ void add_file(Collected& collected, const char* name, const char* text) {
                   .text = text_of(text, "the text of a layout's file")};
   auto& files = collected.description.files;
   if (file.name.empty() || file.name.front() == '.' || file.name.find('/') != std::string::npos) {
-    refuse("'" + file.name + "' is no name of a file beside the tensors");
+    refuse("'" + file.name + "' is not a valid file name next to the tensors");
   }
   if (std::ranges::find(files, file.name, &LayoutFile::name) != files.end()) {
     refuse("the file '" + file.name + "' is given twice");

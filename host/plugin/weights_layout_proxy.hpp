@@ -41,14 +41,15 @@ struct LayoutDifference {
 
 class WeightsLayoutProxy {
  public:
-  // None where the model has no layouts. The instance is borrowed.
+  // None if the model has no layouts. The instance is borrowed.
   //
   // Errors   plugin.missing_interface if it has, but not all of the functions
   static std::optional<WeightsLayoutProxy> of(const ComponentInstance& instance);
 
   // Errors   PluginError; plugin.bad_result for names that are missing, or are no file's
   LayoutDescription describe(const std::string& layout, uint32_t dtype) const;
-  // `config` is the text of a JSON object.  Errors  PluginError
+  // `config` is the text of a JSON object.
+  // Errors  PluginError
   std::vector<LayoutDifference> compare(const std::string& layout, const std::string& config) const;
 
  private:

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the recipe has to know of plugins: which types there are, and the schema of the options of
-// each. The plugin folder's registry is put behind it by whoever starts the program, since the
-// recipe is read without knowing how plugins are loaded.
+// What the recipe has to know of plugins: their types, and the schema of each type's options. An
+// interface, so that reading a recipe does not depend on loading plugins.
 
 #pragma once
 
@@ -22,17 +21,20 @@ class ComponentCatalog {
  public:
   virtual ~ComponentCatalog() = default;
 
-  // Who offers the component: none (unknown), one, or several (ambiguous). `name` is a type, or
-  // "plugin-id/type". Schemas may be left empty where several offer it.
+  // The plugins that offer the component: none (unknown), one, or several (ambiguous). `name` is a
+  // type, or "plugin-id/type". Schemas may be empty if several offer it.
   //
-  // Errors   plugin.*, where an offer is there but the plugin cannot be loaded
+  // Errors   plugin.*, if a plugin offers it but cannot be loaded
   virtual std::vector<CatalogEntry> find(const std::string& kind,
                                          const std::string& name) const = 0;
 
   // The types of a kind, each once, sorted.
   virtual std::vector<std::string> types_of(const std::string& kind) const = 0;
 
-  // Where plugins were looked for, as one text: "build/plugins, /opt/plugins".
+  // All kinds of component that the host knows.
+  virtual std::vector<std::string> kinds() const = 0;
+
+  // The folders that were searched for plugins, as one text: "build/plugins, /opt/plugins".
   virtual std::string searched() const = 0;
 
  protected:

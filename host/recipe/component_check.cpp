@@ -3,14 +3,14 @@
 #include "host/recipe/component_check.hpp"
 
 #include "host/error/utf8.hpp"
-#include "host/recipe/json_path.hpp"
-#include "host/recipe/json_source.hpp"
-#include "host/recipe/nearest_name.hpp"
-#include "host/recipe/schema_arbiter.hpp"
-#include "host/recipe/schema_check.hpp"
-#include "host/recipe/schema_defaults.hpp"
-#include "host/recipe/schema_visit.hpp"
-#include "host/recipe/schema_words.hpp"
+#include "host/json/json_path.hpp"
+#include "host/json/json_source.hpp"
+#include "host/json/schema_arbiter.hpp"
+#include "host/json/schema_check.hpp"
+#include "host/json/schema_defaults.hpp"
+#include "host/json/schema_visit.hpp"
+#include "host/json/schema_words.hpp"
+#include "host/text/nearest_name.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -23,22 +23,6 @@ namespace tenon {
 namespace {
 
 using nlohmann::json;
-
-// To tell "no such model" from "that is a loss".
-constexpr const char* kKinds[] = {"model",
-                                  "dataset",
-                                  "loss",
-                                  "metric",
-                                  "hook",
-                                  "sparse_optimizer",
-                                  "optimizer",
-                                  "lr_scheduler",
-                                  "tokenizer",
-                                  "feature",
-                                  "metric_sink",
-                                  "clipper",
-                                  "storage",
-                                  "parametrization"};
 
 std::string unqualified(const std::string& name) {
   return name.substr(name.rfind('/') + 1);
@@ -115,7 +99,7 @@ CheckedGroup ComponentChecker::check_group(const json& group,
   if (use.type.empty()) {
     return result;
   }
-  // Where the group has no type of its own, an unknown one has been reported for the optimizer.
+  // If the group has no own type, an unknown one has been reported for the optimizer.
   std::optional<CatalogEntry> entry;
   if (own_type != nullptr) {
     entry = look_up(base.kind, use.type, join_pointer(pointer, "type"));
@@ -129,7 +113,6 @@ CheckedGroup ComponentChecker::check_group(const json& group,
   kinds_[pointer] = base.kind;
   const bool is_same_type = !base.options.empty() && use.plugin_id == base.plugin_id &&
                             unqualified(use.type) == unqualified(base.type);
-
   json own = group;
   own.erase("match");
   own.erase("type");
@@ -146,7 +129,7 @@ CheckedGroup ComponentChecker::check_group(const json& group,
     return is_at_or_below(problem.pointer, base.pointer + "/options");
   });
   for (Problem& problem : found) {
-    // What the group inherits has been judged with the optimizer itself.
+    // Options that the group inherits were checked with the optimizer itself.
     const auto tokens = split_pointer(std::string_view(problem.pointer).substr(pointer.size()));
     const bool is_own = tokens && (tokens->empty() ? is_base_good : own.contains(tokens->front()));
     if (!is_same_type || is_own) {
@@ -193,21 +176,21 @@ void ComponentChecker::unknown_type(const std::string& kind,
                                     const std::string& pointer) {
   const std::vector<std::string> types = catalog_.types_of(kind);
   std::string hint = did_you_mean(unqualified(name), types);
-  for (const char* const other : kKinds) {
+  for (const std::string& other : catalog_.kinds()) {
     const std::vector<std::string> others = catalog_.types_of(other);
     if (hint.empty() && std::ranges::find(others, unqualified(name)) != others.end()) {
-      hint = "there is a " + std::string(other) + " of that name";
+      hint = "there is a " + other + " with that name";
     }
   }
   problems_.push_back({.id = "recipe.unknown_type",
                        .place = places_.at(pointer),
                        .pointer = pointer,
                        .what = "unknown type of " + kind,
-                       .expected = types.empty() ? "a plugin that offers one, but there is none"
+                       .expected = types.empty() ? "a plugin that offers one, but none does"
                                                  : "one of: " + name_list(types),
                        .found = brief_value(name),
                        .hint = std::move(hint),
-                       .note = "plugins were looked for in: " + catalog_.searched()});
+                       .note = "plugins were searched in: " + catalog_.searched()});
 }
 
 const ComponentChecker::OptionSchema& ComponentChecker::schema_of(const std::string& kind,
@@ -224,7 +207,7 @@ const ComponentChecker::OptionSchema& ComponentChecker::schema_of(const std::str
       } catch (const Error& error) {
         throw Error("plugin.bad_schema",
                     "the option schema of " + whose + " is not a JSON Schema: " + error.message() +
-                        "\nThis is an error of the plugin; tell its author");
+                        "\nThis is an error of the plugin; report it to its author");
       }
     }
     known = std::make_unique<OptionSchema>(std::move(schema), whose);
@@ -280,16 +263,15 @@ void ComponentChecker::check_refs() {
     std::string note;
     if (std::ranges::find(refs_, ref.target, &ComponentRef::pointer) != refs_.end()) {
       what = "refers to another reference";
-      note = "name the component itself";
+      note = "point to the component itself";
     } else if (target == kinds_.end()) {
-      what = "there is no component at this place";
-      note =
-          "a reference is the JSON pointer of a component in this recipe, as it is written there";
+      what = "there is no component at this pointer";
+      note = "use the JSON pointer of a component in this recipe, as the recipe writes it";
     } else if (target->second != ref.kind) {
       what = "refers to a " + target->second + " where a " + ref.kind + " is needed";
     } else if (comes_back(ref)) {
-      what = "the component that is referred to needs this one itself";
-      note = "neither could be created before the other";
+      what = "circular reference: the other component needs this one";
+      note = "break the cycle";
     } else {
       continue;
     }
@@ -310,8 +292,8 @@ void ComponentChecker::check_refs() {
   }
 }
 
-// To create a component is to create all inside it and all that these refer to. The way comes back
-// if it leads to a component that the reference lies in.
+// Creating a component creates all components inside it and all that they refer to. The reference
+// is circular if that leads to a component that contains the reference.
 bool ComponentChecker::comes_back(const ComponentRef& ref) const {
   std::vector<std::string> to_visit = {ref.target};
   std::set<std::string> visited;
@@ -354,12 +336,11 @@ void ComponentChecker::make_absolute(json& text, const std::string& pointer) {
       is_set ? std::filesystem::current_path(failure) : std::filesystem::absolute(folder_, failure);
   std::string absolute = (folder / path).lexically_normal().string();
   if (!is_utf8(absolute)) {
-    problems_.push_back(
-        {.id = "recipe.not_utf8",
-         .place = places_.at(pointer),
-         .pointer = pointer,
-         .what = "the folder that the path starts from has a name that is not UTF-8",
-         .found = brief_value(text)});
+    problems_.push_back({.id = "recipe.not_utf8",
+                         .place = places_.at(pointer),
+                         .pointer = pointer,
+                         .what = "the path's folder has a name that is not UTF-8",
+                         .found = brief_value(text)});
     return;
   }
   text = std::move(absolute);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The components that a recipe names: looked up in the catalog, their options checked against
-// their own schemas and completed, components inside options likewise, references resolved.
+// Checks the components that a recipe names: looks them up in the catalog, checks their options by
+// their own schemas, adds defaults, and resolves references.
 
 #pragma once
 
+#include "host/json/place.hpp"
+#include "host/json/problem.hpp"
 #include "host/recipe/component_catalog.hpp"
-#include "host/recipe/place.hpp"
-#include "host/recipe/problem.hpp"
 #include "host/recipe/recipe.hpp"
 
 #include <nlohmann/json_fwd.hpp>
@@ -21,14 +21,14 @@
 
 namespace tenon {
 
-// A reference inside options, by the pointers of the {"ref": ...} and of what it means.
+// A reference inside options: the pointers of the {"ref": ...} and of its target.
 struct ComponentRef {
   std::string kind;
   std::string pointer;
   std::string target;
 };
 
-// A group of the optimizer: {"match", "type"?, and options that differ}.
+// A group of the optimizer: {"match", optional "type", own options}.
 struct CheckedGroup {
   ComponentUse use;
   std::unique_ptr<nlohmann::json> frozen;  // the options to write beside match and type
@@ -56,20 +56,19 @@ class ComponentChecker {
   ComponentChecker& operator=(ComponentChecker&&) = delete;
 
   // The component {"type", "options", ...} at `pointer`. Completes `node`: its "options" get their
-  // defaults and absolute paths. What is malformed in the node itself has been reported by the
-  // host's schema and is passed over.
+  // defaults and absolute paths. Skips a malformed node, which the host's schema has reported.
   //
   // Errors   plugin.bad_schema; what the catalog throws
   ComponentUse check(const std::string& kind, nlohmann::json& node, const std::string& pointer);
 
-  // A group of the optimizer `base`, whose node is complete.
+  // A group of the optimizer `base`, whose `base_node` is complete.
   CheckedGroup check_group(const nlohmann::json& group,
                            const std::string& pointer,
                            const ComponentUse& base,
                            const nlohmann::json& base_node);
 
-  // Judges all references seen by check(): each must lead to a component of its kind that was seen
-  // too, and none may come back to itself. Call it last.
+  // Checks all references that check() found: each must lead to a component of its kind that
+  // check() found too, and none may be circular. Call it last.
   void check_refs();
 
   const std::vector<ComponentRef>& refs() const { return refs_; }

@@ -2,9 +2,11 @@
 
 #include "host/recipe/contradiction.hpp"
 
-#include "host/recipe/json_path.hpp"
+#include "host/json/json_path.hpp"
+#include "host/json/schema_words.hpp"
+#include "host/recipe/eval_sites.hpp"
 #include "host/recipe/recipe_schema.hpp"
-#include "host/recipe/schema_words.hpp"
+#include "host/text/format.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -22,7 +24,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxName = 100;
-// It is a part of the names of figures, which may have 100 characters.
+// Part of the names of metrics, which may have 100 characters.
 constexpr std::size_t kMaxEvalName = 40;
 constexpr std::size_t kMaxTableName = 100;
 
@@ -32,7 +34,7 @@ class Rules {
       : root_(root), places_(places), problems_(problems) {}
 
   void check_models() {
-    one_form("model", "models", "is short for one entry of \"models\" called \"main\"");
+    one_form("model", "models", "is short for one entry of \"models\" named \"main\"");
     const json* const models = object_at("/models");
     if (models != nullptr && models->empty()) {
       missing("/models", "model", "the model");
@@ -57,7 +59,7 @@ class Rules {
     check_unique_names("/losses", "loss", {}, type_name);
   }
 
-  // A metric's figures are called by its name, beside those that each run has.
+  // A metric's name prefixes its values, beside the built-in metrics.
   void check_metrics() {
     check_unique_names("/metrics",
                        "metric",
@@ -89,17 +91,16 @@ class Rules {
                    c == '_' || c == '-' || c == '.' || c == '*' || c == '?';
           });
       if (!is_good) {
-        add("recipe.bad_value", pointer, "not a name of a table", "");
-        problems_.back().expected = "letters, digits, '_', '-' and '.', at most " +
-                                    std::to_string(kMaxTableName) +
-                                    ", or a pattern with '*' and '?'";
+        add("recipe.bad_value", pointer, "invalid table name", "");
+        problems_.back().expected =
+            format("letters, digits, '_', '-' and '.', at most {}, or a pattern with '*' and '?'",
+                   kMaxTableName);
         problems_.back().found = brief_value(name);
       }
       if (is_pattern && find_at(root_, pointer + "/features") != nullptr) {
-        add("recipe.contradiction",
-            pointer + "/features",
-            "a pattern cannot take in other tables",
-            "it says what the tables have in common that it matches; give the shared table a name");
+        conflict(pointer + "/features",
+                 "a pattern cannot have \"features\"",
+                 "a pattern sets defaults for the tables it matches; give the shared table a name");
       }
     }
   }
@@ -124,35 +125,34 @@ class Rules {
                                   "with_window",
                                   "keep_best"}) {
       const std::string pointer = join_pointer("/eval", key);
-      const json* const wish = find_at(root_, pointer);
-      const bool is_asked = wish != nullptr && !places_.is_default(pointer) &&
-                            ((wish->is_boolean() && wish->get<bool>()) || wish->is_string() ||
-                             wish->is_object() || (wish->is_number() && wish->get<double>() > 0));
+      const json* const value = find_at(root_, pointer);
+      const bool is_asked =
+          value != nullptr && !places_.is_default(pointer) &&
+          ((value->is_boolean() && value->get<bool>()) || value->is_string() ||
+           value->is_object() || (value->is_number() && value->get<double>() > 0));
       if (is_asked) {
-        add("recipe.contradiction",
-            pointer,
-            "asks for an evaluation, but there is no dataset for it",
-            "name one in /data/eval, or remove the key");
+        conflict(pointer,
+                 "requests an evaluation, but data.eval is null",
+                 "set data.eval, or remove the key");
       }
     }
   }
 
-  // The best of what is never evaluated is nothing.
+  // There must be something to keep the best of.
   void check_keep_best() {
     const std::string pointer = "/eval/keep_best";
     if (object_at(pointer) == nullptr) {
       return;
     }
     check_best_metric(pointer);
-    if (!is_evaluated_on_the_way() && !has_hooks()) {
-      add("recipe.contradiction",
-          pointer,
-          "keeps the best of several evaluations, and there are none before the end",
-          "give one of eval.every_steps, eval.every_windows and eval.every_epochs");
+    if (!is_scheduled("/eval") && !has_hooks()) {
+      conflict(pointer,
+               "needs evaluations during the run, but none is scheduled",
+               "set one of eval.every_steps, eval.every_windows and eval.every_epochs");
     }
   }
 
-  // What is saved, and when; the best is asked for in the same way as in /eval.
+  // Something must be saved, and what is kept must exist.
   void check_checkpoint() {
     if (object_at("/checkpoint") == nullptr) {
       return;
@@ -160,38 +160,33 @@ class Rules {
     const auto count = [this](const char* key) {
       return integer_at(join_pointer("/checkpoint", key)).value_or(0);
     };
-    const auto is_on = [this](const char* key) {
-      const json* const value = find_at(root_, join_pointer("/checkpoint", key));
-      return value != nullptr && value->is_boolean() && value->get<bool>();
-    };
     const json* const minutes = find_at(root_, "/checkpoint/every_minutes");
-    const bool is_scheduled = count("every_steps") > 0 || count("every_windows") > 0 ||
-                              count("every_epochs") > 0 ||
-                              (minutes != nullptr && minutes->is_number());
+    const bool is_regular =
+        is_scheduled("/checkpoint") || (minutes != nullptr && minutes->is_number());
     check_exports();
     const json* const exports = find_at(root_, "/checkpoint/exports");
     const bool has_exports = exports != nullptr && exports->is_array() && !exports->empty();
-    if (!is_scheduled && !has_exports && !is_on("at_start") && !is_on("at_end") &&
-        !is_on("on_signal") && !has_hooks()) {
-      add("recipe.contradiction",
+    if (!is_regular && !has_exports && !is_true("/checkpoint/at_start") &&
+        !is_true("/checkpoint/at_end") && !is_true("/checkpoint/on_signal") && !has_hooks()) {
+      conflict(
           "/checkpoint",
-          "nothing in it ever saves a checkpoint",
-          "give one of every_steps, every_windows, every_epochs, every_minutes, at_start, at_end, "
-          "on_signal and exports, or remove the section");
+          "the section never saves a checkpoint",
+          "set one of every_steps, every_windows, every_epochs, every_minutes, at_start, at_end, "
+          "on_signal and exports, or set the section to null");
     }
     check_kept(count("every_steps"), count("keep_last"));
-    const bool goes_back = string_at("/checkpoint/on_spike") == "roll_back";
-    if (goes_back && !has_hooks() && string_at("/train/non_finite/policy") == "ignore") {
-      add("recipe.contradiction",
+    const bool rolls_back = string_at("/checkpoint/on_spike") == "roll_back";
+    if (rolls_back && !has_hooks() && string_at("/train/non_finite/policy") == "ignore") {
+      conflict(
           "/checkpoint/on_spike",
-          "goes back where an update is not finite, which /train/non_finite/policy ignores",
-          "give the policy \"skip\" or \"stop\", or a hook that sees spikes, such as spike_guard");
+          "rolls back on non-finite updates, but train.non_finite.policy is \"ignore\"",
+          "set the policy to \"skip\" or \"stop\", or add a hook that reports loss spikes, such as "
+          "spike_guard");
     }
-    if (goes_back && !is_scheduled && !is_on("at_start") && !has_hooks()) {
-      add("recipe.contradiction",
-          "/checkpoint/on_spike",
-          "goes back to a checkpoint, but none is saved before the end",
-          "give one of every_steps, every_windows, every_epochs, every_minutes and at_start");
+    if (rolls_back && !is_regular && !is_true("/checkpoint/at_start") && !has_hooks()) {
+      conflict("/checkpoint/on_spike",
+               "rolls back to a checkpoint, but none is saved before the end",
+               "set one of every_steps, every_windows, every_epochs, every_minutes and at_start");
     }
   }
 
@@ -220,16 +215,16 @@ class Rules {
     if (!has_horizon && !explains_missing_horizon()) {
       add("recipe.no_horizon",
           "/train",
-          "nothing says when training ends",
-          "give at least one of: steps, epochs, windows, tokens, minutes");
+          "no run length",
+          "set at least one of steps, epochs, windows, tokens and minutes");
     }
     const std::optional<std::int64_t> total = integer_at("/train/total_steps");
     if (steps && total && *steps != *total) {
-      add("recipe.contradiction",
+      conflict(
           "/train/total_steps",
-          "the schedule's length is " + std::to_string(*total) + ", but the horizon is " +
-              std::to_string(*steps) + " steps",
-          "the horizon in steps is the schedule's length; remove one of the two (steps is at " +
+          format("the schedule has {} steps, but the run has {}", *total, *steps),
+          "a run length in steps is the schedule's length too; remove one of the two (steps is "
+          "at " +
               places_.at("/train/steps").text() + ")");
     }
   }
@@ -241,22 +236,22 @@ class Rules {
     }
     const std::optional<std::int64_t> accumulation = integer_at("/train/gradient_accumulation");
     if (accumulation && !places_.is_default("/train/gradient_accumulation")) {
-      add("recipe.contradiction",
-          "/train/gradient_accumulation",
-          "given beside global_batch_size, from which it follows",
-          "remove one of the two (global_batch_size is at " +
-              places_.at("/train/global_batch_size").text() + ")");
+      conflict("/train/gradient_accumulation",
+               "conflicts with global_batch_size, which sets it",
+               "remove one of the two (global_batch_size is at " +
+                   places_.at("/train/global_batch_size").text() + ")");
     }
     const std::optional<std::int64_t> batch = integer_at("/data/batch_size");
     if (batch && *batch > 0 && *global > 0 && *global % *batch != 0) {
-      const std::string quotient = std::to_string(*global / *batch);
       add("recipe.indivisible",
           "/train/global_batch_size",
-          "a step of " + std::to_string(*global) + " samples cannot be made of microbatches of " +
-              std::to_string(*batch),
-          std::to_string(*global) + " = " + quotient + " * " + std::to_string(*batch) + " + " +
-              std::to_string(*global % *batch) + "; choose a multiple of data.batch_size (at " +
-              places_.at("/data/batch_size").text() + ")");
+          format("a step of {} samples does not divide into microbatches of {}", *global, *batch),
+          format("{} = {} * {} + {}; choose a multiple of data.batch_size (at {})",
+                 *global,
+                 *global / *batch,
+                 *batch,
+                 *global % *batch,
+                 places_.at("/data/batch_size").text()));
     }
   }
 
@@ -266,8 +261,8 @@ class Rules {
     if (metric && !metric->starts_with("eval/")) {
       add("recipe.bad_value",
           pointer + "/metric",
-          "not a figure of an evaluation of data.eval",
-          "the names of those begin with \"eval/\": \"eval/loss\"");
+          "not a metric of data.eval",
+          "use a name that starts with \"eval/\", such as \"eval/loss\"");
     }
   }
 
@@ -276,14 +271,14 @@ class Rules {
     return hooks != nullptr && hooks->is_array() && !hooks->empty();
   }
 
-  bool is_evaluated_on_the_way() const {
+  // By steps, windows or epochs.
+  bool is_scheduled(const std::string& pointer) const {
     return std::ranges::any_of(
-        std::initializer_list<const char*>{
-            "/eval/every_steps", "/eval/every_windows", "/eval/every_epochs"},
-        [this](const char* every) { return integer_at(every).value_or(0) > 0; });
+        std::initializer_list<const char*>{"/every_steps", "/every_windows", "/every_epochs"},
+        [&](const char* every) { return integer_at(pointer + every).value_or(0) > 0; });
   }
 
-  // Each is made at some time, and has a folder of its own.
+  // Each is made at some time, and has its own folder.
   void check_exports() {
     const json* const exports = find_at(root_, "/checkpoint/exports");
     if (exports == nullptr || !exports->is_array()) {
@@ -292,44 +287,36 @@ class Rules {
     std::set<std::string> formats;
     for (std::size_t i = 0; i < exports->size(); ++i) {
       const std::string pointer = join_pointer("/checkpoint/exports", i);
-      const auto every = [&](const char* key) {
-        return integer_at(join_pointer(pointer, key)).value_or(0) > 0;
-      };
-      const json* const at_end = find_at(root_, join_pointer(pointer, "at_end"));
-      const bool is_at_end = at_end != nullptr && at_end->is_boolean() && at_end->get<bool>();
-      if (!every("every_steps") && !every("every_windows") && !every("every_epochs") &&
-          !is_at_end) {
-        add("recipe.contradiction",
+      if (!is_scheduled(pointer) && !is_true(pointer + "/at_end")) {
+        conflict(
             pointer,
-            "nothing in it ever makes an export",
-            "give one of every_steps, every_windows, every_epochs and at_end, or remove it");
+            "the entry never makes an export",
+            "set one of every_steps, every_windows, every_epochs and at_end, or remove the entry");
       }
-      const auto format = string_at(join_pointer(pointer, "format"));
-      if (format && !formats.insert(*format).second) {
-        add("recipe.contradiction",
-            join_pointer(pointer, "format"),
-            "\"" + *format + "\" is there twice, and has one folder",
-            "give one export of that format all the times at which it is made");
+      const auto kind = string_at(join_pointer(pointer, "format"));
+      if (kind && !formats.insert(*kind).second) {
+        conflict(join_pointer(pointer, "format"),
+                 "duplicate format \"" + *kind + "\"",
+                 "merge the entries: a format has one folder and one schedule");
       }
     }
   }
 
-  // Rules that keep what would be kept anyway, or what is never there, have no effect.
+  // Rejects retention rules without effect.
   void check_kept(std::int64_t every_steps, std::int64_t keep_last) {
     const std::string by_step = "/checkpoint/keep_every_steps";
     const std::int64_t multiple = integer_at(by_step).value_or(0);
     if (multiple > 0 && every_steps <= 0) {
-      add("recipe.contradiction",
-          by_step,
-          "keeps checkpoints by their step, but none is saved by steps",
-          "give checkpoint.every_steps, of which it is a multiple");
+      conflict(by_step,
+               "keeps checkpoints by step, but checkpoint.every_steps is not set",
+               "set checkpoint.every_steps, and make this key a multiple of it");
     } else if (multiple > 0 && multiple % every_steps != 0) {
-      add("recipe.contradiction",
-          by_step,
-          "keeps the checkpoints of each " + std::to_string(multiple) +
-              "th step, but they are saved every " + std::to_string(every_steps) + " steps",
-          "choose a multiple of checkpoint.every_steps (at " +
-              places_.at("/checkpoint/every_steps").text() + ")");
+      conflict(by_step,
+               format("keeps one checkpoint every {} steps, but they are saved every {} steps",
+                      multiple,
+                      every_steps),
+               "choose a multiple of checkpoint.every_steps (at " +
+                   places_.at("/checkpoint/every_steps").text() + ")");
     }
     const std::string best = "/checkpoint/keep_best";
     const bool has_best = object_at(best) != nullptr;
@@ -337,24 +324,21 @@ class Rules {
       check_best_metric(best);
       const json* const eval = find_at(root_, "/data/eval");
       if (eval != nullptr && eval->is_null()) {
-        add("recipe.contradiction",
-            best,
-            "keeps the best by an evaluation, but there is no dataset for it",
-            "name one in /data/eval, or remove the key");
-      } else if (eval != nullptr && !is_evaluated_on_the_way() && !has_hooks()) {
-        add("recipe.contradiction",
-            best,
-            "keeps the best of several evaluations, and there are none before the end",
-            "give one of eval.every_steps, eval.every_windows and eval.every_epochs");
+        conflict(best,
+                 "ranks checkpoints by an evaluation, but data.eval is null",
+                 "set data.eval, or remove the key");
+      } else if (eval != nullptr && !is_scheduled("/eval") && !has_hooks()) {
+        conflict(best,
+                 "needs evaluations during the run, but none is scheduled",
+                 "set one of eval.every_steps, eval.every_windows and eval.every_epochs");
       }
     }
     if (keep_last == 0 && !places_.is_default("/checkpoint/keep_last")) {
       for (const std::string& pointer : {by_step, best}) {
         if (pointer == best ? has_best : multiple > 0) {
-          add("recipe.contradiction",
-              pointer,
-              "says what is kept beside the newest, but all are kept",
-              "give a checkpoint.keep_last above 0, or remove the key");
+          conflict(pointer,
+                   "has no effect: checkpoint.keep_last is 0, which keeps all checkpoints",
+                   "set checkpoint.keep_last above 0, or remove the key");
         }
       }
     }
@@ -372,21 +356,19 @@ class Rules {
         problems_.back().place = places_.written_at(pointer);
       }
       if (dataset.contains("when_one_ends")) {
-        add("recipe.contradiction",
-            join_pointer(pointer, "when_one_ends"),
-            "says what becomes of a mix, but there is one dataset",
-            "remove the key, or give \"mix\" in place of \"type\"");
+        conflict(join_pointer(pointer, "when_one_ends"),
+                 "applies to a mix, but there is one dataset",
+                 "remove the key, or use \"mix\" instead of \"type\"");
       }
       return;
     }
     for (const char* const key : {"type", "options"}) {
       const std::string at = join_pointer(pointer, key);
       if (dataset.contains(key) && !places_.is_default(at)) {
-        add("recipe.contradiction",
-            at,
-            std::string("both \"") + key + "\" and \"mix\"",
-            std::string("each entry of \"mix\" has its own; remove \"") + key +
-                "\" or \"mix\" (at " + places_.at(join_pointer(pointer, "mix")).text() + ")");
+        conflict(at,
+                 std::string("both \"") + key + "\" and \"mix\"",
+                 std::string("each entry of \"mix\" has its own; remove \"") + key +
+                     "\" or \"mix\" (at " + places_.at(join_pointer(pointer, "mix")).text() + ")");
       }
     }
     const json& mix = dataset["mix"];
@@ -397,7 +379,10 @@ class Rules {
              entry["weight"].get<double>() == 0;
     };
     if (mix.is_array() && !mix.empty() && std::ranges::all_of(mix, is_off)) {
-      add("recipe.bad_value", list, "all weights are 0", "give one source at least a weight");
+      add("recipe.bad_value",
+          list,
+          "all weights are 0",
+          "set the weight of at least one source above 0");
     }
   }
 
@@ -423,14 +408,14 @@ class Rules {
       if (taken.contains(name)) {
         add("recipe.duplicate_name",
             at,
-            "a " + kind + " called \"" + name + "\", as a figure is that each run has",
+            "a " + kind + " named \"" + name + "\" clashes with a built-in metric",
             "give it another \"name\"");
       } else if (!is_new) {
         add("recipe.duplicate_name",
             at,
-            "a second " + kind + " called \"" + name + "\"",
+            "a second " + kind + " named \"" + name + "\"",
             "the first is " + known->second + " at " + places_.at(known->second).text() +
-                "; give each a \"name\" of its own");
+                "; give each its own \"name\"");
       }
     }
   }
@@ -444,10 +429,9 @@ class Rules {
     for (const char* const every : {"every_steps", "every_windows", "every_epochs"}) {
       const std::string at = join_pointer(pointer, every);
       if (integer_at(at).value_or(0) > 0) {
-        add("recipe.contradiction",
-            at,
-            "loads the position of the data again while it is read",
-            "take \"data\" out of parts, or load it in an entry of its own, once");
+        conflict(at,
+                 "reloads the data position while the data is being read",
+                 "remove \"data\" from parts, or load it once, in a separate entry");
       }
     }
     if (parts->size() == 1) {
@@ -455,16 +439,15 @@ class Rules {
         const json* const given = find_at(load, join_pointer("", names));
         if (given != nullptr && given->is_array() && !given->empty() &&
             *given != json::array({"*"})) {
-          add("recipe.contradiction",
-              join_pointer(pointer, names),
-              "is about names, and the position of the data has none",
-              "remove it, or add to parts what it is about");
+          conflict(join_pointer(pointer, names),
+                   "has no effect: the data position has no names",
+                   "remove the key, or add \"parameters\" or \"tables\" to parts");
         }
       }
     }
   }
 
-  // What a '*' was there has a '*' to go to.
+  // Each '*' of one side needs a '*' on the other.
   void check_renames(const json& load, const std::string& pointer) {
     const json* const renames = find_at(load, "/rename");
     for (std::size_t i = 0; renames != nullptr && renames->is_array() && i < renames->size(); ++i) {
@@ -472,11 +455,10 @@ class Rules {
       const auto from = string_at(at + "/from");
       const auto to = string_at(at + "/to");
       if (from && to && std::ranges::count(*from, '*') != std::ranges::count(*to, '*')) {
-        add("recipe.contradiction",
-            at + "/to",
-            "another number of '*' than \"" + *from + "\" has",
-            "each '*' of \"from\" is any text, which stands in the '*' of \"to\" at the same "
-            "place");
+        conflict(at + "/to",
+                 "has a different number of '*' than \"" + *from + "\"",
+                 "each '*' of \"to\" stands for the text that the '*' of \"from\" at the same "
+                 "position matched");
       }
     }
   }
@@ -493,6 +475,11 @@ class Rules {
                : std::nullopt;
   }
 
+  bool is_true(const std::string& pointer) const {
+    const json* const value = find_at(root_, pointer);
+    return value != nullptr && value->is_boolean() && value->get<bool>();
+  }
+
   std::optional<std::string> string_at(const std::string& pointer) const {
     const json* const value = find_at(root_, pointer);
     return value != nullptr && value->is_string() ? std::optional(value->get<std::string>())
@@ -507,6 +494,10 @@ class Rules {
                          .note = std::move(note)});
   }
 
+  void conflict(const std::string& pointer, std::string what, std::string note) {
+    add("recipe.contradiction", pointer, std::move(what), std::move(note));
+  }
+
   void missing(const std::string& pointer, const std::string& kind, const std::string& meaning) {
     add("recipe.missing_key", pointer, "missing key", meaning);
     problems_.back().expected = "a " + kind + ": {\"type\": ..., \"options\": {...}}";
@@ -518,25 +509,28 @@ class Rules {
     add("recipe.not_available",
         pointer,
         "this release does not have " + what + " yet",
-        "keep one; nothing that is asked for is silently ignored");
+        "keep one; unsupported keys are never ignored silently");
     problems_.back().found = found;
   }
 
-  // A short form and a long one for the same thing: exactly one of them.
+  // Requires exactly one of a short and a long form.
   void one_form(const std::string& brief, const std::string& full, const std::string& relation) {
     const bool has_brief = root_.contains(brief);
     const bool has_full = root_.contains(full);
     if (has_brief && has_full) {
-      // The later one is the one that was added by mistake, often by a --set.
+      // Report the later one: it is usually the mistake, often made by a --set.
       const bool is_full_later =
           places_.at("/" + brief).sort_key() < places_.at("/" + full).sort_key();
       const std::string& later = is_full_later ? full : brief;
       const std::string& earlier = is_full_later ? brief : full;
-      add("recipe.contradiction",
-          "/" + later,
-          "both \"" + brief + "\" and \"" + full + "\"",
-          "\"" + brief + "\" " + relation + "; keep \"" + earlier + "\" (at " +
-              places_.at("/" + earlier).text() + ") or \"" + later + "\"");
+      conflict("/" + later,
+               "both \"" + brief + "\" and \"" + full + "\"",
+               format("\"{}\" {}; keep \"{}\" (at {}) or \"{}\"",
+                      brief,
+                      relation,
+                      earlier,
+                      places_.at("/" + earlier).text(),
+                      later));
     } else if (!has_brief && !has_full) {
       missing("/" + brief, brief, "the " + brief);
     }
@@ -552,7 +546,7 @@ class Rules {
                    c == '_' || c == '-';
           });
       if (!is_good) {
-        add("recipe.bad_value", join_pointer(pointer, name), "not a name", "");
+        add("recipe.bad_value", join_pointer(pointer, name), "invalid name", "");
         problems_.back().expected =
             "letters, digits, '_' and '-', at most " + std::to_string(max_size);
         problems_.back().found = brief_value(name);
@@ -560,7 +554,7 @@ class Rules {
     }
   }
 
-  // A misspelt horizon has been reported as what it is.
+  // A misspelled run length has been reported as an unknown key.
   bool explains_missing_horizon() const {
     constexpr std::array kHorizons = {
         "\"steps\"", "\"epochs\"", "\"windows\"", "\"tokens\"", "\"minutes\""};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What no schema can say: keys of the recipe that exclude, need or contradict each other.
+// Rules across keys, which a schema cannot state: keys that exclude, need or contradict each other.
 
 #pragma once
 
-#include "host/recipe/place.hpp"
-#include "host/recipe/problem.hpp"
+#include "host/json/place.hpp"
+#include "host/json/problem.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -14,14 +14,13 @@
 
 namespace tenon {
 
-// Adds what contradicts what in a recipe whose defaults are filled in. Values of the wrong type
-// are passed over: they have their problems in `problems` already, as do misspelt keys, and
-// nothing is reported that follows from those.
+// Adds the contradictions of a recipe that has its defaults. Skips values of a wrong type: these
+// and misspelled keys are in `problems` already, and their consequences are not reported.
 void check_contradictions(const nlohmann::json& root,
                           const PlaceMap& places,
                           std::vector<Problem>& problems);
 
-// The name of a loss that has none of its own: its type, without the plugin.
+// The name of a loss without a "name" key: its type, without the plugin.
 std::string default_name(const std::string& type);
 
 }  // namespace tenon

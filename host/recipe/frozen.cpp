@@ -2,13 +2,16 @@
 
 #include "host/recipe/frozen.hpp"
 
-#include "host/recipe/expand.hpp"
-#include "host/recipe/schema_words.hpp"
+#include "host/json/expand.hpp"
+#include "host/json/schema_words.hpp"
+#include "host/recipe/eval_sites.hpp"
+#include "host/recipe/recipe_key.hpp"
+#include "host/recipe/recipe_sections.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <iterator>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,121 +22,47 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxLine = 80;  // bytes of a list that stands on one line
 
-// Of all objects outside options; what is not listed comes behind, in the order of the alphabet.
-constexpr std::string_view kOrder[] = {"name",
-                                       "match",
-                                       "type",
-                                       "seed",
-                                       "deterministic",
-                                       "device",
-                                       "threads",
-                                       "plugins",
-                                       "models",
-                                       "batch_size",
-                                       "shuffle",
-                                       "loader_threads",
-                                       "prefetch",
-                                       "last",
-                                       "timeout_seconds",
-                                       "data",
-                                       "from",
-                                       "do",
-                                       "features",
-                                       "tables",
-                                       "losses",
-                                       "metrics",
-                                       "optimizer",
-                                       "lr_scheduler",
-                                       "hooks",
-                                       "options",
-                                       "weight",
-                                       "inputs",
-                                       "frozen",
-                                       "groups",
-                                       "steps",
-                                       "epochs",
-                                       "windows",
-                                       "steps_per_window",
-                                       "total_steps",
-                                       "global_batch_size",
-                                       "gradient_accumulation",
-                                       "normalize",
-                                       "loss_tile",
-                                       "clip_grad_norm",
-                                       "clip_grad_value",
-                                       "precision",
-                                       "non_finite",
-                                       "policy",
-                                       "max_in_a_row",
-                                       "recompute",
-                                       "log_every",
-                                       "exit_at_step",
-                                       "exit_after_steps",
-                                       "kill_switch",
-                                       "train",
-                                       "format",
-                                       "every_steps",
-                                       "every_windows",
-                                       "every_epochs",
-                                       "every_minutes",
-                                       "at_start",
-                                       "at_end",
-                                       "on_signal",
-                                       "grace_seconds",
-                                       "staging",
-                                       "retries",
-                                       "on_failure",
-                                       "keep_last",
-                                       "keep_every_steps",
-                                       "batches",
-                                       "next_window",
-                                       "with_window",
-                                       "keep_best",
-                                       "metric",
-                                       "mode",
-                                       "count",
-                                       "on_spike",
-                                       "max_roll_backs",
-                                       "exclude",
-                                       "exports",
-                                       "storage",
-                                       "eval",
-                                       "checkpoint",
-                                       "path",
-                                       "parts",
-                                       "exclude",
-                                       "rename",
-                                       "to",
-                                       "strict",
-                                       "layout",
-                                       "load",
-                                       "test",
-                                       "skip_windows",
-                                       "replicate",
-                                       "shard",
-                                       "stage",
-                                       "reshard_after_forward",
-                                       "unsharded",
-                                       "bucket_bytes",
-                                       "gradient_dtype",
-                                       "offload",
-                                       "start_timeout_seconds",
-                                       "interface",
-                                       "check_collectives",
-                                       "share_memory",
-                                       "check_replicas_every",
-                                       "parallel",
-                                       "sinks"};
+constexpr char kOptions[] = "options";
 
-enum class Order { kRecipe, kAlphabet };
+// For options, whose keys are in alphabetical order: no plugin can change that.
+const KeySchema kAlphabet = KeySchema();
 
-std::vector<std::string> ordered_keys(const json& object, Order order) {
-  std::vector<std::string> keys = keys_of(object);  // in the order of the alphabet
-  if (order == Order::kRecipe) {
-    std::ranges::stable_sort(
-        keys, {}, [](const std::string& key) { return std::ranges::find(kOrder, key) - kOrder; });
-  } else {  // a component inside options reads like any other
-    std::ranges::stable_partition(keys, [](const std::string& key) { return key == "type"; });
+// The schema of a key of an object, or of an object by name.
+const KeySchema& below(const KeySchema& schema, const std::string& key) {
+  const auto properties = schema.find("properties");
+  if (properties != schema.end() && properties->contains(key)) {
+    return key == kOptions ? kAlphabet : properties->at(key);
+  }
+  const auto others = schema.find("additionalProperties");
+  return others != schema.end() ? *others : kAlphabet;
+}
+
+const KeySchema& entries_of(const KeySchema& schema) {
+  const auto items = schema.find("items");
+  return items != schema.end() ? *items : kAlphabet;
+}
+
+// One dataset, or datasets by name.
+KeySchema by_form(const json& value, const KeySchema& dataset) {
+  return is_single_dataset(value) ? dataset : KeySchema{{"additionalProperties", dataset}};
+}
+
+// In the order of the schema; then all others, in alphabetical order.
+std::vector<std::string> ordered_keys(const json& object, const KeySchema& schema) {
+  std::vector<std::string> keys;
+  if (const auto properties = schema.find("properties"); properties != schema.end()) {
+    for (const auto& [key, described] : properties->items()) {
+      if (object.contains(key)) {
+        keys.push_back(key);
+      }
+    }
+  } else if (object.contains("type")) {  // a component inside options reads like any other
+    keys.emplace_back("type");
+  }
+  for (const std::string& key : keys_of(object)) {
+    if (std::ranges::find(keys, key) == keys.end()) {
+      keys.push_back(key);
+    }
   }
   return keys;
 }
@@ -143,16 +72,20 @@ std::string print_scalar(const json& value) {
                            : value.dump();
 }
 
-void print(const json& value, std::size_t indent, Order order, std::string& text) {
+void print(const json& value, std::size_t indent, const KeySchema& schema, std::string& text) {
+  if (const auto dataset = schema.find("x-tenon-one-or-named");
+      dataset != schema.end() && value.is_object()) {
+    print(value, indent, by_form(value, *dataset), text);
+    return;
+  }
   const std::string margin = "\n" + std::string(indent + 2, ' ');
   const std::string end = "\n" + std::string(indent, ' ');
   std::string_view comma;
   if (value.is_object() && !value.empty()) {
     text += '{';
-    for (const std::string& key : ordered_keys(value, order)) {
+    for (const std::string& key : ordered_keys(value, schema)) {
       text.append(comma).append(margin).append(json(key).dump()).append(": ");
-      // Inside options the alphabet is the order that no plugin can disturb.
-      print(value.at(key), indent + 2, key == "options" ? Order::kAlphabet : order, text);
+      print(value.at(key), indent + 2, below(schema, key), text);
       comma = ",";
     }
     text.append(end).append("}");
@@ -170,7 +103,7 @@ void print(const json& value, std::size_t indent, Order order, std::string& text
     text += '[';
     for (const json& entry : value) {
       text.append(comma).append(margin);
-      print(entry, indent + 2, order, text);
+      print(entry, indent + 2, entries_of(schema), text);
       comma = ",";
     }
     text.append(end).append("]");
@@ -183,7 +116,7 @@ void print(const json& value, std::size_t indent, Order order, std::string& text
 
 std::string print_recipe(const json& recipe) {
   std::string text;
-  print(recipe, 0, Order::kRecipe, text);
+  print(recipe, 0, ordered_recipe_schema(), text);
   return text + "\n";
 }
 

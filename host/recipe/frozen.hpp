@@ -10,10 +10,10 @@
 
 namespace tenon {
 
-// JSON text, indented by two, that ends in a line break. Keys stand in the order in which a
-// recipe is read (name, seed, models, data, ...), keys of options in that of the alphabet; short
-// lists of plain values stand on one line. "${" in strings is escaped, so that reading the text
-// gives the value again.
+// JSON text, indented by two spaces, that ends in a line break. Keys are in the order of the schema
+// (name, seed, models, data, ...), keys of options in alphabetical order. Short lists of plain
+// values are on one line. "${" in strings is escaped, so that reading the text gives the same
+// value.
 std::string print_recipe(const nlohmann::json& recipe);
 
 }  // namespace tenon

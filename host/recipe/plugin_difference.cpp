@@ -11,7 +11,7 @@
 namespace tenon {
 namespace {
 
-// What must be the same: "2" of "2.1.0", and "0.3" of "0.3.1".
+// The part of a version that must not change: "2" of "2.1.0", and "0.3" of "0.3.1".
 std::string_view lasting_part(std::string_view version) {
   const std::size_t dot = version.find('.');
   if (version.substr(0, dot) != "0" || dot == std::string_view::npos) {
@@ -36,17 +36,17 @@ std::vector<PluginChange> plugin_changes(std::span<const UsedPlugin> before,
     const auto [was, is] = sides;
     if (was == nullptr || is == nullptr) {
       changes.push_back(
-          {id, ChangeClass::kFree, id + (is != nullptr ? " is new" : " is not used any more")});
+          {id, ChangeClass::kFree, id + (is != nullptr ? " is new" : " is no longer used")});
     } else if (was->version != is->version) {
       const bool lasts = lasting_part(was->version) == lasting_part(is->version);
       changes.push_back({id,
                          lasts ? ChangeClass::kWarns : ChangeClass::kRefused,
-                         id + " is version " + is->version + ", and was " + was->version});
+                         id + ": version changed from " + was->version + " to " + is->version});
     } else if (was->hash != is->hash && !was->hash.empty() && !is->hash.empty()) {
-      changes.push_back({id,
-                         ChangeClass::kWarns,
-                         id + " " + is->version + " is another file than it was (" + is->hash +
-                             ", and was " + was->hash + ")"});
+      changes.push_back(
+          {id,
+           ChangeClass::kWarns,
+           id + " " + is->version + ": file changed (hash " + was->hash + " to " + is->hash + ")"});
     }
   }
   return changes;
@@ -60,10 +60,10 @@ void refuse_changes(std::span<const PluginChange> changes, const std::string& ch
     }
   }
   if (!refused.empty()) {
-    throw Error("resume.plugin_changed",
-                "the plugins are not those that can go on from " + checkpoint + ":\n" + refused +
-                    "use the plugins that it was saved with; its index.json names their versions "
-                    "and hashes");
+    throw Error(
+        "resume.plugin_changed",
+        "the plugins are incompatible with " + checkpoint + ":\n" + refused +
+            "use the plugins of the checkpoint; its index.json has their versions and hashes");
   }
 }
 

@@ -19,7 +19,7 @@ std::int64_t microbatches_per_step(const Recipe& recipe, std::int64_t num_ranks)
   if (global % together != 0) {
     throw Error("recipe.indivisible",
                 recipe.file + ": /train/global_batch_size: a step of " + std::to_string(global) +
-                    " samples cannot be made of microbatches of " +
+                    " samples does not divide into microbatches of " +
                     std::to_string(recipe.data.batch_size) + " on " + std::to_string(num_ranks) +
                     (num_ranks == 1 ? " rank" : " ranks") + ": " + std::to_string(global) + " = " +
                     std::to_string(global / together) + " * " + std::to_string(together) + " + " +

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last step of reading a recipe: from JSON that is known to be good to a Recipe and its frozen
-// text. Nothing here can fail.
+// The last step of reading a recipe: from checked JSON to a Recipe and its frozen text. Nothing
+// here can fail.
 
 #pragma once
 
@@ -18,13 +18,14 @@ namespace tenon {
 
 struct RecipeParts {
   std::string path;                          // of the recipe file
-  int compute_threads = 0;                   // where the recipe leaves it open; 0 is one a core
+  int compute_threads = 0;                   // if the recipe says nothing; 0: one per core
   std::map<std::string, ComponentUse> uses;  // the recipe's own components, by pointer
   std::vector<CheckedGroup> groups;          // of the optimizer, in order
   std::vector<ComponentRef> refs;            // inside options
 };
 
-// `root` has passed every check and has the defaults of its schemas. `needs` is left to the caller.
+// `root` has passed every check and has the defaults of its schemas. The caller adds the places of
+// `needs`.
 Recipe build_recipe(nlohmann::json root, const RecipeParts& parts);
 
 }  // namespace tenon

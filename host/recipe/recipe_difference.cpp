@@ -3,13 +3,15 @@
 #include "host/recipe/recipe_difference.hpp"
 
 #include "host/error/error.hpp"
-#include "host/recipe/json_path.hpp"
-#include "host/recipe/json_source.hpp"
+#include "host/json/json_path.hpp"
+#include "host/json/json_source.hpp"
+#include "host/recipe/old_names.hpp"
+#include "host/recipe/recipe_sections.hpp"
+#include "host/text/format.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -24,104 +26,20 @@ constexpr auto kFree = ChangeClass::kFree;
 constexpr auto kWarns = ChangeClass::kWarns;
 constexpr auto kRefused = ChangeClass::kRefused;
 
-constexpr std::string_view kFollows = "nothing that is saved depends on it";
-constexpr std::string_view kBits = "results differ in their last bits";
-constexpr std::string_view kOrder = "the order of the data is another one";
-constexpr std::string_view kShapes = "what was saved does not fit, or computes something else";
-constexpr std::string_view kObjective = "another function is trained on from here on";
-constexpr std::string_view kUpdates = "updates are others from here on";
-constexpr std::string_view kRows = "rows are treated otherwise from here on";
-constexpr std::string_view kBatch = "free where a step has as many samples as before";
-constexpr std::string_view kGathered = "what was gathered for it is part of what is saved";
-constexpr std::string_view kHorizon = "how long the run is";
+constexpr char kHorizon[] = "sets the run length only";
 
-constexpr auto kRules = std::to_array<ResumeRule>({
-    {"/name", kFree, kFollows},
-    {"/seed", kRefused, "random numbers and the order of the data are drawn from it"},
-    {"/deterministic", kWarns, kBits},
-    {"/device", kWarns, kBits},
-    {"/threads", kWarns, kBits},
-    {"/plugins", kFree, kFollows},
-    {"/models", kRefused, kShapes},
-    {"/data/batch_size", kWarns, kBatch},
-    {"/data/shuffle", kRefused, kOrder},
-    {"/data/loader_threads", kFree, kFollows},
-    {"/data/prefetch", kFree, kFollows},
-    {"/data/timeout_seconds", kFree, kFollows},
-    {"/data/last", kWarns, "the last step of an epoch is another one"},
-    {"/data/train", kRefused, kOrder},
-    {"/data/eval",
-     kWarns,
-     "figures do not compare with those before; refused beside eval.with_window"},
-    {"/data/test", kFree, "they are read when the run is done"},
-    {"/data/skip_windows", kWarns, "other windows are trained on from here on"},
-    {"/features", kRefused, "the model would see other columns"},
-    {"/tables", kRefused, kShapes},
-    {"/tables/*/optimizer/options", kWarns, kUpdates},
-    {"/tables/*/init", kWarns, "new rows begin otherwise from here on"},
-    {"/tables/*/admit", kWarns, kRows},
-    {"/tables/*/evict", kWarns, kRows},
-    {"/tables/*/bytes", kFree, kFollows},
-    {"/tables/*/missing", kWarns, kRows},
-    {"/tables/*/clip_row_norm", kWarns, kUpdates},
-    {"/tables/*/lr_factor", kWarns, kUpdates},
-    {"/losses", kRefused, kObjective},
-    {"/losses/*/weight", kWarns, kObjective},
-    {"/losses/*/options", kWarns, kObjective},
-    {"/metrics",
-     kRefused,
-     "what was gathered for it is part of what is saved; warns for a new name"},
-    {"/optimizer", kRefused, "what the optimizer keeps for each parameter does not fit"},
-    {"/optimizer/options", kWarns, kUpdates},
-    {"/optimizer/groups/*", kWarns, kUpdates},
-    {"/optimizer/groups/*/match", kRefused, "parameters would move between groups"},
-    {"/lr_scheduler", kWarns, "rates are others from here on"},
-    {"/hooks",
-     kWarns,
-     "what a hook has kept goes with it; one that keeps something must have been there"},
-    {"/train/steps", kFree, "how long the run is; warns with an lr_scheduler"},
-    {"/train/epochs", kFree, kHorizon},
-    {"/train/windows", kFree, kHorizon},
-    {"/train/tokens", kFree, kHorizon},
-    {"/train/minutes", kFree, kHorizon},
-    {"/train/steps_per_window", kWarns, "windows end elsewhere from here on"},
-    {"/train/total_steps", kFree, "how long the schedule is; warns with an lr_scheduler"},
-    {"/train/global_batch_size", kWarns, kBatch},
-    {"/train/gradient_accumulation", kWarns, kBatch},
-    {"/train/normalize", kWarns, kUpdates},
-    {"/train/loss_tile", kWarns, kBits},
-    {"/train/clip_grad_norm", kWarns, kUpdates},
-    {"/train/clip_grad_value", kWarns, kUpdates},
-    {"/train/precision",
-     kRefused,
-     "another dtype is saved; warns among fp32, bf16_autocast and bf16_params"},
-    {"/train/non_finite", kFree, kFollows},
-    {"/train/recompute", kFree, kFollows},
-    {"/train/log_every", kFree, kFollows},
-    {"/train/overfit_batch", kRefused, kOrder},
-    {"/train/exit_at_step", kFree, kHorizon},
-    {"/train/exit_after_steps", kFree, kHorizon},
-    {"/train/kill_switch", kFree, kHorizon},
-    {"/eval", kFree, kFollows},
-    {"/eval/with_window", kRefused, kGathered},
-    {"/eval/keep_best",
-     kRefused,
-     "the best so far is part of what is saved; warns where it comes or goes"},
-    {"/checkpoint", kFree, kFollows},
-    {"/load", kFree, "a run that goes on loads nothing anew; where it is repeated, from here on"},
-    {"/parallel", kFree, "how the run is shared out; results differ in their last bits"},
-    {"/parallel/gradient_dtype", kWarns, kUpdates},
-    {"/sinks", kFree, kFollows},
-});
+const std::vector<ResumeRule>& rules() {
+  static const std::vector<ResumeRule> all = recipe_resume_rules();
+  return all;
+}
 
-constexpr ResumeRule kUnknown = {"", kRefused, "this release does not know the key"};
-
-// Of those that hold, the one that names most.
+// The most specific rule that applies to the pointer.
 const ResumeRule& rule_of(const std::string& pointer) {
+  static const ResumeRule unknown = {"", kRefused, "this release does not know the key"};
   const auto tokens = split_pointer(pointer).value_or(std::vector<std::string>());
-  const ResumeRule* best = &kUnknown;
+  const ResumeRule* best = &unknown;
   std::size_t most = 0;
-  for (const ResumeRule& rule : kRules) {
+  for (const ResumeRule& rule : rules()) {
     const auto wanted = split_pointer(rule.key).value_or(std::vector<std::string>());
     const bool holds = wanted.size() <= tokens.size() &&
                        std::equal(wanted.begin(),
@@ -138,7 +56,7 @@ const ResumeRule& rule_of(const std::string& pointer) {
   return *best;
 }
 
-// At most so many bytes of a value stand in a message.
+// The value as JSON for a message, cut to at most 100 bytes.
 std::string brief(const json& value) {
   constexpr std::size_t kMost = 100;
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -161,7 +79,7 @@ bool is_place(const json& value) {
   return text.starts_with('/') || text.find("://") != std::string::npos;
 }
 
-// One place, or a list of them.
+// One path, or a list of paths.
 bool are_places(const json& value) {
   return is_place(value) ||
          (value.is_array() && !value.empty() && std::ranges::all_of(value, is_place));
@@ -212,8 +130,7 @@ class Difference {
   }
 
   std::string samples_text() const {
-    return "a step has " + std::to_string(samples_now_) + " samples, and had " +
-           std::to_string(samples_before_);
+    return format("a step has {} samples instead of {}", samples_now_, samples_before_);
   }
 
   void compare(const json& before, const json& now, const std::string& pointer) {
@@ -245,8 +162,8 @@ class Difference {
     }
   }
 
-  // What both begin and end with stays; of what is between them, entries of one place are compared
-  // where there are as many, and else were removed and added.
+  // Skips the entries that both lists have at their start and end. The rest is compared one by one
+  // if the lists are as long as each other; otherwise it counts as removed and added.
   void compare_lists(const json& before, const json& now, const std::string& pointer) {
     std::size_t first = 0;
     const std::size_t shorter = std::min(before.size(), now.size());
@@ -287,16 +204,16 @@ class Difference {
     RecipeChange change{.pointer = pointer,
                         .before = before != nullptr ? brief(*before) : "",
                         .now = now != nullptr ? brief(*now) : ""};
-    judge(before, now, change);
+    classify(before, now, change);
     changes_.push_back(std::move(change));
   }
 
-  void judge(const json* before, const json* now, RecipeChange& change) {
+  void classify(const json* before, const json* now, RecipeChange& change) {
     const std::string& at = change.pointer;
     const ResumeRule& rule = rule_of(at);
     change.change = rule.change;
     change.why = rule.why;
-    if (rule.why == kBatch) {
+    if (rule.why == resume::kBatch.why) {
       has_told_samples_ = true;
       const bool is_same = samples_before_ == samples_now_;
       change.change = is_same ? kFree : kWarns;
@@ -304,29 +221,30 @@ class Difference {
     } else if (at == "/train/steps" || at == "/train/total_steps") {
       const bool has_schedule = is_set(now_, "/lr_scheduler");
       change.change = has_schedule ? kWarns : kFree;
-      change.why = has_schedule ? "the schedule is as long as that: rates are others from here on"
+      change.why = has_schedule ? "it sets the schedule length too: later learning rates differ"
                                 : std::string(kHorizon);
     } else if (at == "/train/precision" && before != nullptr && now != nullptr) {
       const bool is_alike = keeps_fp32(*before) && keeps_fp32(*now);
       change.change = is_alike ? kWarns : kRefused;
-      change.why = is_alike ? "arithmetic is another one from here on" : "another dtype is saved";
+      change.why = is_alike ? "later arithmetic differs" : "the saved dtype changes";
     } else if (is_at_or_below(at, "/data/eval")) {
       const bool is_paired =
           is_set(before_, "/eval/with_window") || is_set(now_, "/eval/with_window");
       change.change = is_paired ? kRefused : kWarns;
-      change.why = is_paired ? "eval.with_window: where each set is at is part of what is saved"
-                             : "figures do not compare with those before";
+      change.why = is_paired
+                       ? "eval.with_window: the position of each set is part of the saved state"
+                       : "metrics do not compare with earlier ones";
     } else if (is_at_or_below(at, "/metrics") && is_other_metric(before, now, at)) {
       change.change = kWarns;
-      change.why = now != nullptr ? "it gathers from here on" : "its figures end here";
+      change.why = now != nullptr ? "the metric starts now" : "the metric ends";
     } else if (at == "/eval/keep_best" && (is_none(before) || is_none(now))) {
       change.change = kWarns;
-      change.why = is_none(before) ? "the best is looked for from here on"
-                                   : "the run ends with its last parameters";
+      change.why =
+          is_none(before) ? "the best counts from now on" : "the run ends with its last parameters";
     } else if (rule.change == kRefused && before != nullptr && now != nullptr &&
                are_places(*before) && are_places(*now)) {
       change.change = kWarns;
-      change.why = "another place: what is there must be the same";
+      change.why = "another path, whose content must be the same";
     } else if (is_at_or_below(at, "/optimizer/groups") && (before == nullptr || now == nullptr) &&
                split_pointer(at)->size() == 3) {
       change.change = kRefused;
@@ -334,7 +252,7 @@ class Difference {
     }
   }
 
-  // A whole entry that is new or gone, or that has another one's place: what is saved goes by name.
+  // Whether an entry was added, removed or replaced. The saved state belongs to its name.
   static bool is_other_metric(const json* before, const json* now, const std::string& pointer) {
     if (split_pointer(pointer)->size() != 2) {
       return false;
@@ -374,12 +292,14 @@ const char* change_class_name(ChangeClass change) {
 }
 
 std::span<const ResumeRule> resume_rules() {
-  return kRules;
+  return rules();
 }
 
 std::vector<RecipeChange> recipe_changes(const RecipeOfRanks& before, const RecipeOfRanks& now) {
-  const json was = parse_json(before.frozen, "the recipe of the checkpoint");
-  const json is = parse_json(now.frozen, "the recipe");
+  json was = parse_json(before.frozen, "the recipe of the checkpoint");
+  json is = parse_json(now.frozen, "the recipe");
+  replace_old_names(was);
+  replace_old_names(is);
   return Difference(was, before.num_ranks, is, now.num_ranks).find();
 }
 
@@ -409,11 +329,11 @@ void refuse_changes(std::span<const RecipeChange> changes, const std::string& ch
     return change.change == ChangeClass::kRefused;
   });
   if (!refused.empty()) {
-    throw Error("resume.recipe_changed",
-                "the recipe is not one that can go on from " + checkpoint + ":\n" +
-                    changes_text(refused) +
-                    "put the old values back (they stand in its recipe.json), or begin another run "
-                    "with --resume none and another --run-dir");
+    throw Error(
+        "resume.recipe_changed",
+        "the recipe is incompatible with " + checkpoint + ":\n" + changes_text(refused) +
+            "restore the old values (see its recipe.json), or start a new run with --resume none "
+            "and another --run-dir");
   }
 }
 

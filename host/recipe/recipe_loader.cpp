@@ -3,16 +3,20 @@
 #include "host/recipe/recipe_loader.hpp"
 
 #include "host/error/assert.hpp"
+#include "host/json/json_path.hpp"
+#include "host/json/json_source.hpp"
+#include "host/json/override.hpp"
+#include "host/json/schema_check.hpp"
+#include "host/json/schema_defaults.hpp"
+#include "host/json/schema_words.hpp"
 #include "host/recipe/component_check.hpp"
+#include "host/recipe/component_sites.hpp"
 #include "host/recipe/contradiction.hpp"
-#include "host/recipe/json_path.hpp"
-#include "host/recipe/json_source.hpp"
-#include "host/recipe/override.hpp"
+#include "host/recipe/eval_sites.hpp"
+#include "host/recipe/old_names.hpp"
 #include "host/recipe/recipe_build.hpp"
 #include "host/recipe/recipe_schema.hpp"
-#include "host/recipe/schema_check.hpp"
-#include "host/recipe/schema_defaults.hpp"
-#include "host/recipe/schema_words.hpp"
+#include "host/recipe/recipe_sections.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -38,76 +42,6 @@ struct RecipeDraft::Impl {
 namespace {
 
 using Draft = RecipeDraft::Impl;
-
-struct ComponentSite {
-  std::string kind;
-  std::string pointer;
-};
-
-// Where the recipe itself names components; those inside options are for their schemas to tell.
-std::vector<ComponentSite> component_sites(const json& root) {
-  std::vector<ComponentSite> sites;
-  const auto add = [&](const std::string& kind, const std::string& pointer) {
-    const json* const node = find_at(root, pointer);
-    if (node != nullptr && node->is_object()) {
-      sites.push_back({kind, pointer});
-    }
-  };
-  const auto add_each = [&](const std::string& kind, const std::string& pointer) {
-    const json* const nodes = find_at(root, pointer);
-    if (nodes != nullptr && nodes->is_object()) {
-      for (const std::string& key : keys_of(*nodes)) {
-        add(kind, join_pointer(pointer, key));
-      }
-    } else if (nodes != nullptr && nodes->is_array()) {
-      for (std::size_t i = 0; i < nodes->size(); ++i) {
-        add(kind, join_pointer(pointer, i));
-      }
-    }
-  };
-  add("model", "/model");
-  add_each("model", "/models");
-  for (const std::string& pointer : dataset_pointers(root)) {
-    const json* const node = find_at(root, pointer);
-    if (node->is_object() && node->contains("mix")) {
-      add_each("dataset", pointer + "/mix");
-    } else {
-      add("dataset", pointer);
-    }
-  }
-  if (const json* const features = find_at(root, "/features");
-      features != nullptr && features->is_array()) {
-    for (std::size_t i = 0; i < features->size(); ++i) {
-      add_each("feature", join_pointer("/features", i) + "/do");
-    }
-  }
-  add("loss", "/loss");
-  add_each("loss", "/losses");
-  add_each("metric", "/metrics");
-  if (const json* const tables = find_at(root, "/tables"); tables != nullptr) {
-    for (const std::string& name :
-         tables->is_object() ? keys_of(*tables) : std::vector<std::string>{}) {
-      add("sparse_optimizer", join_pointer("/tables", name) + "/optimizer");
-    }
-  }
-  add("optimizer", "/optimizer");
-  add("lr_scheduler", "/lr_scheduler");
-  add_each("hook", "/hooks");
-  add_each("metric_sink", "/sinks");
-  add("storage", "/checkpoint/storage");
-  if (const json* const loads = find_at(root, "/load"); loads != nullptr && loads->is_array()) {
-    for (std::size_t i = 0; i < loads->size(); ++i) {
-      const std::string from = join_pointer("/load", i) + "/from";
-      add("storage", from + "/storage");
-      const json* const sources = find_at(root, from);
-      for (std::size_t s = 0; sources != nullptr && sources->is_array() && s < sources->size();
-           ++s) {
-        add("storage", join_pointer(from, s) + "/storage");
-      }
-    }
-  }
-  return sites;
-}
 
 void add_nested_components(const json& value, const std::string& pointer, Draft& draft) {
   if (value.is_object() && value.contains("type") && value["type"].is_string()) {
@@ -152,22 +86,6 @@ void list_components(Draft& draft) {
   }
 }
 
-// "com.example.ctr >= 1.2"; the schema's pattern has judged the text.
-PluginNeed parse_need(const std::string& text, const Place& place, const std::string& pointer) {
-  const std::size_t relation = text.find_first_of("<>=");
-  const std::size_t id_end = text.find_first_of(" <>=");
-  PluginNeed need{.id = text.substr(0, id_end),
-                  .relation = "",
-                  .version = "",
-                  .place = place,
-                  .pointer = pointer};
-  if (relation != std::string::npos) {
-    need.relation = text.substr(relation, 2);
-    need.version = text.substr(text.find_first_not_of(' ', relation + 2));
-  }
-  return need;
-}
-
 void list_plugins(Draft& draft) {
   const json* const needs = find_at(draft.root, "/plugins/need");
   if (needs == nullptr || !needs->is_array()) {
@@ -178,8 +96,9 @@ void list_plugins(Draft& draft) {
     const bool is_good = std::ranges::none_of(
         draft.problems, [&pointer](const Problem& problem) { return problem.pointer == pointer; });
     if (is_good && (*needs)[i].is_string()) {
-      draft.plugins.push_back(
-          parse_need((*needs)[i].get<std::string>(), draft.places.at(pointer), pointer));
+      PluginNeed& need =
+          draft.plugins.emplace_back(parse_need((*needs)[i].get<std::string>(), pointer));
+      need.place = draft.places.at(pointer);
     }
   }
 }
@@ -218,6 +137,9 @@ RecipeDraft read_recipe(const RecipeRequest& request) {
           .what = "wrong type",
           .expected = "an object: {\"model\": ..., \"data\": ..., ...}",
           .found = std::string(type_word(draft.root)) + " " + brief_value(draft.root)}});
+  }
+  if (request.takes_old_names) {
+    replace_old_names(draft.root);
   }
   int number = 0;
   for (const std::string& set : request.sets) {
@@ -261,7 +183,7 @@ Recipe finish_recipe(RecipeDraft done, const ComponentCatalog& catalog) {
   }
   checker.check_refs();
   check_contradictions(draft.root, draft.places, draft.problems);
-  // Only the host's own paths are left; those inside options are behind "type": "object".
+  // Only the host's own paths: the schema stops at the options of components.
   checker.make_paths_absolute(draft.root, recipe_schema(), "");
   if (!draft.problems.empty()) {
     throw RecipeErrors(draft.request.path, std::move(draft.problems));

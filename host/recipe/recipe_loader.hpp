@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a recipe file, --set and the environment to a Recipe. In two phases, since what plugins to
-// load is written in the recipe, and how to check it is written in the plugins: read_recipe() does
-// what the host can alone, finish_recipe() the rest. Problems of both are reported together.
+// From a recipe file, --set and the environment to a Recipe, in two phases: the recipe names the
+// plugins to load, and the plugins say how to check it. read_recipe() does what needs no plugin,
+// finish_recipe() the rest. Problems of both are reported together.
 
 #pragma once
 
+#include "host/json/expand.hpp"
+#include "host/json/problem.hpp"
 #include "host/recipe/component_catalog.hpp"
-#include "host/recipe/expand.hpp"
-#include "host/recipe/problem.hpp"
 #include "host/recipe/recipe.hpp"
 
 #include <memory>
@@ -20,8 +20,9 @@ namespace tenon {
 struct RecipeRequest {
   std::string path;                    // shown in messages as it is given
   std::vector<std::string> sets = {};  // "train.steps=10", in the order of the command line
-  int compute_threads = 0;             // where the recipe leaves it open; 0 is one a core
+  int compute_threads = 0;             // if the recipe says nothing; 0: one per core
   EnvLookup environment = process_environment();
+  bool takes_old_names = false;  // for the recipe of a checkpoint, which an earlier release wrote
 };
 
 // A component that the recipe names.
@@ -31,7 +32,7 @@ struct NeededComponent {
   std::string pointer;
 };
 
-// A recipe after its first phase: read, overridden, expanded, and held against the host's schema.
+// A recipe after its first phase: read, overridden, expanded, and checked by the host's schema.
 class RecipeDraft {
  public:
   RecipeDraft(RecipeDraft&&) noexcept;
@@ -40,17 +41,17 @@ class RecipeDraft {
   RecipeDraft& operator=(const RecipeDraft&) = delete;
   ~RecipeDraft();
 
-  // What it names, as far as can be known without the schemas of components: inside options, every
-  // object with a "type" is taken for one.
+  // The components it names, as far as known without their schemas: inside options, every object
+  // with a "type" counts as one.
   const std::vector<NeededComponent>& components() const;
 
-  // "plugins.need", where it is well-formed.
+  // The well-formed entries of "plugins.need".
   const std::vector<PluginNeed>& plugins() const;
 
-  // What was found wrong so far; finish_recipe() throws these and its own.
+  // The problems so far; finish_recipe() throws these and its own.
   const std::vector<Problem>& problems() const;
 
-  // The recipe's name: of the run folder.
+  // The recipe file, as it was named.
   const std::string& file() const;
 
   struct Impl;
@@ -64,19 +65,19 @@ class RecipeDraft {
   std::unique_ptr<Impl> impl_;
 };
 
-// The first phase. It throws only for what leaves nothing to look at.
+// The first phase. Throws only if there is nothing left to check.
 //
 // Errors   recipe.unreadable, recipe.syntax, recipe.duplicate_key, recipe.too_deep, usage.bad_set
 RecipeDraft read_recipe(const RecipeRequest& request);
 
-// The second phase: options against the schemas of their components, defaults, references, and
-// what contradicts what.
+// The second phase: checks options by the schemas of their components, adds defaults, resolves
+// references, and finds contradictions.
 //
 // Errors   RecipeErrors with every problem of both phases; plugin.bad_schema; what the catalog
 //          throws
 Recipe finish_recipe(RecipeDraft draft, const ComponentCatalog& catalog);
 
-// Both phases, where the catalog is there already.
+// Both phases, if the catalog exists already.
 Recipe load_recipe(const RecipeRequest& request, const ComponentCatalog& catalog);
 
 }  // namespace tenon

@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's own part of the recipe as a JSON Schema: every key with its meaning and default. What
-// stands in the options of components is described by the components themselves.
-// Keys of parts that this release does not have are listed with x-tenon-unavailable, so that the
-// message can tell them from misspelt ones.
+// The host's own part of the recipe as a JSON Schema, derived from the keys that the sections bind
+// (recipe_sections.hpp). Components describe their own options.
+//
+// Keywords of Tenon's own, none of which --print-schema prints:
+//   x-tenon-slot            kind of the component that the object is
+//   x-tenon-path            the string is a path
+//   x-tenon-null            value that null stands for
+//   x-tenon-unavailable     this release lacks the part that the key asks for
+//   x-tenon-renamed         old names of keys, and their present ones
+//   x-tenon-renamed-values  the same of values
+//   x-tenon-resume          whether the key may change when a run resumes
+//   x-tenon-short-form      another way to write a key of the frozen recipe
+//   x-tenon-one-or-named    the schema of one dataset, or of each dataset by name
+//   x-tenon-printed         rules over several keys for --print-schema alone
 
 #pragma once
 
@@ -12,12 +22,11 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace tenon {
 
-// The schema of a whole recipe. "data.eval" is described as any object: it is one dataset or
-// several by name, see dataset_schema().
+// The schema of a whole recipe. It allows any object for "data.eval" and "data.test", which are one
+// dataset or several by name: check these with dataset_schema().
 //
 // Owner    lives as long as the program
 const nlohmann::json& recipe_schema();
@@ -27,30 +36,14 @@ const nlohmann::json& recipe_schema();
 // Owner    lives as long as the program
 const nlohmann::json& dataset_schema();
 
-// recipe_schema() as text, with keys in the order in which people read them.
+// recipe_schema() as text, with keys in the order in which the sections bind them.
 std::string recipe_schema_text();
 
-// `text` in the letters that the schema allows in names: for names that are derived from files and
-// types. Never empty.
+// Replaces characters that the schema forbids in names, for names that derive from files and types.
+// Never empty.
 std::string as_name(std::string_view text);
 
-// True where "data.eval", or "data.test", is one dataset and not an object of named ones.
-bool is_single_dataset(const nlohmann::json& eval);
-
-struct EvalSite {
-  std::string list;     // "eval" or "test"
-  std::string name;     // "" for the unnamed one
-  std::string pointer;  // "/data/eval" or "/data/eval/NAME"
-};
-
-// The datasets of "data.eval", in the order of their names, then those of "data.test"; none where
-// there is no such object.
-std::vector<EvalSite> eval_sites(const nlohmann::json& root);
-
-// Where a dataset or a mix stands: "/data/train", then those to evaluate on.
-std::vector<std::string> dataset_pointers(const nlohmann::json& root);
-
-// What entry `number` of a mix, from 0, is called that has no name of its own: "text-1".
+// The name of entry `number` of a mix, from 0, without a "name" key: "text-1".
 std::string mix_name(const std::string& type, std::size_t number);
 
 }  // namespace tenon

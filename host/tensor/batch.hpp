@@ -4,7 +4,8 @@
 // losses and hooks read it.
 // Invariants: `fields` has one entry for each of the schema's, in its order; it is undefined where
 // the dataset left the field out. The schema outlives its batches and is shared by all of a
-// dataset. Threads: owned by one thread at a time; it moves from a loader thread to the train
+// dataset.
+// Threads: owned by one thread at a time; it moves from a loader thread to the train
 // thread.
 
 #pragma once
@@ -43,9 +44,9 @@ class Batch {
   std::shared_ptr<const std::vector<FieldInfo>> schema;
   std::vector<at::Tensor> fields;
   int64_t samples = 0;
-  int64_t tokens = 0;  // that are not padding; 0 where that means nothing
+  int64_t tokens = 0;  // that are not padding; 0 if that means nothing
 
-  // The field of that name, or null where the schema has none or the dataset left it out.
+  // The field of that name, or null if the schema has none or the dataset left it out.
   const at::Tensor* find(std::string_view name) const noexcept;
 
   // Bytes of all fields.

@@ -28,7 +28,7 @@ bool is_list(const FieldInfo& field) {
 [[noreturn]] void refuse(const FieldInfo& field, const std::string& wanted) {
   throw Error("data.bad_column",
               "field \"" + field.name + "\" is " +
-                  describe(Described{.dtype = field.dtype, .axes = &field.axes}) + ", and " +
+                  describe(Described{.dtype = field.dtype, .axes = &field.axes}) + ", but " +
                   wanted);
 }
 
@@ -58,15 +58,14 @@ std::optional<std::string> why_not_offsets(const at::Tensor& offsets,
   }
   const auto fall = std::ranges::adjacent_find(values, std::ranges::greater());
   if (fall != values.end()) {
-    return "offsets of level " + std::to_string(level) + " run backwards, from " +
-           std::to_string(*fall) + " to " + std::to_string(*(fall + 1)) + ", at " +
-           (level == 0 ? "sample " : "entry ") + std::to_string(fall - values.begin()) +
-           " of the batch";
+    return "offsets of level " + std::to_string(level) + " decrease from " + std::to_string(*fall) +
+           " to " + std::to_string(*(fall + 1)) + ", at " + (level == 0 ? "sample " : "entry ") +
+           std::to_string(fall - values.begin()) + " of the batch";
   }
   if (values.back() != below) {
     return "offsets of level " + std::to_string(level) + " end with " +
            std::to_string(values.back()) + ", expected " + std::to_string(below) +
-           ", the number of what they cut";
+           ", the number of items that they divide";
   }
   return std::nullopt;
 }
@@ -77,9 +76,9 @@ std::string describe(const ColumnType& type) {
   std::string text = type.is_text ? "text" : dtype_name(type.dtype);
   const std::size_t lists = type.num_levels - (type.is_text ? 1 : 0);
   if (lists == 0) {
-    text += type.width == 0  ? ", one a sample"
-            : type.width < 0 ? ", equally many a sample"
-                             : ", " + std::to_string(type.width) + " a sample";
+    text += type.width == 0  ? ", one per sample"
+            : type.width < 0 ? ", a fixed number per sample"
+                             : ", " + std::to_string(type.width) + " per sample";
   } else {
     text += lists == 1 ? ", lists" : ", lists in " + std::to_string(lists) + " levels";
   }
@@ -124,8 +123,8 @@ std::optional<ColumnFields> find_column(const std::vector<FieldInfo>& schema,
   }
   if (found.offsets.empty()) {
     throw Error("data.bad_column",
-                "there is the field \"" + field.name + "\", but no \"" + level_name(name, 0) +
-                    "\" to say which values are whose");
+                "field \"" + field.name + "\" has no \"" + level_name(name, 0) +
+                    "\" to assign the values to samples");
   }
   found.type.num_levels = found.offsets.size();
   found.weights = find_field(schema, std::string(name) + ".weights");

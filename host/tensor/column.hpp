@@ -29,7 +29,7 @@ struct ColumnType {
   bool operator==(const ColumnType&) const = default;
 };
 
-// "i64, one a sample", "f32, 4 a sample", "text, lists with weights".
+// "i64, one per sample", "f32, 4 per sample", "text, lists with weights".
 std::string describe(const ColumnType& type);
 
 // Which fields a column consists of, by their index.
@@ -40,9 +40,9 @@ struct ColumnFields {
   std::optional<std::size_t> weights;
 };
 
-// The column of that name, or none where the schema has no such fields.
+// The column of that name, or none if the schema has no such fields.
 //
-// Errors   data.bad_column where it has some that make no column: offsets of another type or axes,
+// Errors   data.bad_column if it has some that make no column: offsets of another type or axes,
 //          values without offsets
 std::optional<ColumnFields> find_column(const std::vector<FieldInfo>& schema,
                                         std::string_view name);
@@ -56,7 +56,7 @@ std::vector<FieldInfo> fields_of_column(const std::string& name, const ColumnTyp
 struct Column {
   at::Tensor values;
   std::vector<at::Tensor> offsets;
-  at::Tensor weights;  // undefined where there are none
+  at::Tensor weights;  // undefined if there are none
 
   // In the order of fields_of_column().
   std::vector<at::Tensor> tensors() const;
@@ -64,7 +64,7 @@ struct Column {
 
 Column column_of(const Batch& batch, const ColumnFields& fields);
 
-// What is wrong with a column of so many samples, or none: a dtype, a shape, offsets that run
+// What is wrong with a column of `samples` samples, or none: a dtype, a shape, offsets that run
 // backwards (naming the sample) or do not end with the entries, another number of weights.
 std::optional<std::string> why_not_column(const Column& column,
                                           const ColumnType& type,

@@ -2,7 +2,8 @@
 //
 // Element types as the ABI numbers them (tensor.h), and the classes of them that a port may ask for
 // (ports.h): names, sizes, and which satisfies which. Needs no libtorch; handle.hpp maps to its
-// types. Threads: every function may be called from any thread.
+// types.
+// Threads: every function may be called from any thread.
 
 #pragma once
 

@@ -26,7 +26,7 @@ ExecFrame::ExecFrame(const tenon_host* host, const ExecBase& base) : run_seed_(b
 tenon_status* ExecFrame::sync(const tenon_exec* exec) {
   return torch_guard(exec != nullptr ? exec->host : nullptr, "sync: ", [exec] {
     if (exec == nullptr) {
-      throw Error("tensor.bad_argument", "sync was given a null argument");
+      throw Error("tensor.bad_argument", "sync was called with a null argument");
     }
     static_assert(std::is_standard_layout_v<Call> && offsetof(Call, exec) == 0);
     DeviceWait* const waiting = reinterpret_cast<const Call*>(exec)->waiting;
@@ -43,7 +43,7 @@ void ExecFrame::move_to(const CallPlace& place) {
 }
 
 uint64_t ExecFrame::seed_for(uint32_t salt) {
-  // Evaluation draws from streams of its own, so that how often one evaluates does not change
+  // Evaluation draws from its own streams, so that how often one evaluates does not change
   // training.
   const uint64_t stream = (call_.exec.step << 1) | call_.exec.is_train;
   const uint64_t data_rank = call_.exec.mesh == nullptr

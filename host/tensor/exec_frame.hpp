@@ -27,7 +27,7 @@ struct ExecBase {
   uint64_t seed = 0;  // of the run
   c10::Device device = c10::kCPU;
   void* stream = nullptr;         // of the device
-  DeviceWait* waiting = nullptr;  // null where there is nothing to wait for
+  DeviceWait* waiting = nullptr;  // null if there is nothing to wait for
   at::ScalarType compute_dtype = at::kFloat;
   std::optional<at::ScalarType> autocast_dtype = {};  // of operators inside blocks
   const tenon_mesh* mesh = nullptr;
@@ -48,8 +48,8 @@ class ExecFrame {
   ExecFrame(const tenon_host* host, const ExecBase& base);
 
   void move_to(const CallPlace& place);
-  // Seeds the call: `salt` tells apart the blocks (or other users of random numbers) of one place.
-  // Returns the seed, so that the default generator can be given the same.
+  // Seeds the call: `salt` distinguishes the blocks (or other users of random numbers) of one
+  // place. Returns the seed, so that the default generator can be given the same.
   uint64_t seed_for(uint32_t salt);
   void set_recompute(bool is_recompute) { call_.exec.is_recompute = is_recompute ? 1 : 0; }
 

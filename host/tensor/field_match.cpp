@@ -82,7 +82,7 @@ std::optional<std::string> mismatch(const Described& have, const Described& want
   if (fits) {
     return std::nullopt;
   }
-  return "wanted " + describe(want) + ", found " + describe(have);
+  return "expected " + describe(want) + ", found " + describe(have);
 }
 
 }  // namespace tenon

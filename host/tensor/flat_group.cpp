@@ -107,7 +107,7 @@ FlatGroup::FlatGroup(std::string name,
               : at::empty({numel_}, options.dtype(seen_dtype.value_or(dtype)));
   data_ = has_copy_ ? at::zeros({slice_numel()}, home_options) : slice_of(seen_);
   for (const auto& e : entries_) {
-    seen_views_.push_back(seen_.narrow(0, e.offset, e.numel).view(e.parameter.shape));
+    unsharded_views_.push_back(seen_.narrow(0, e.offset, e.numel).view(e.parameter.shape));
   }
   release_whole();
   if (!is_trainable()) {
@@ -195,21 +195,22 @@ std::vector<FlatRange> FlatGroup::ranges() const {
 
 // ---- whole parameters ----
 
-at::Tensor FlatGroup::seen_slice() const {
+at::Tensor FlatGroup::unsharded_slice() const {
   return seen_.narrow(0, sharing_.slice * slice_numel(), slice_numel());
 }
 
-at::Tensor FlatGroup::seen_view(size_t entry) const {
-  return seen_views_[entry];
+at::Tensor FlatGroup::unsharded_view(size_t entry) const {
+  return unsharded_views_[entry];
 }
 
 at::Tensor FlatGroup::slice_to_gather() const {
-  return sharing_.keeps_parameters ? seen_slice() : data_.to(seen_.device(), seen_.scalar_type());
+  return sharing_.keeps_parameters ? unsharded_slice()
+                                   : data_.to(seen_.device(), seen_.scalar_type());
 }
 
 void FlatGroup::publish() {
   if (has_copy_ && sharing_.keeps_parameters) {
-    seen_slice().copy_(data_);
+    unsharded_slice().copy_(data_);
   }
 }
 
@@ -239,12 +240,12 @@ void FlatGroup::add_grad(size_t entry, const at::Tensor& grad) {
     whole_grad_views_[entry].add_(grad);
   } else {
     copy_into(whole_grad_views_[entry], grad);
-    e.touched = true;
+    e.has_grad = true;
     e.held = FlatEntry::Held::kCurrent;
   }
 }
 
-void FlatGroup::settle_grads() {
+void FlatGroup::resolve_grads() {
   if (!is_trainable()) {
     return;
   }
@@ -290,7 +291,7 @@ void FlatGroup::add_to_slice(const at::Tensor& grad) {
   }
 }
 
-void FlatGroup::settle_slice() {
+void FlatGroup::resolve_slice() {
   if (is_trainable() && !sharing_.keeps_gradients && !has_sum_) {
     grad_.zero_();
     has_sum_ = true;
@@ -300,15 +301,15 @@ void FlatGroup::settle_slice() {
 void FlatGroup::clear_grads() {
   has_sum_ = false;
   for (auto& entry : entries_) {
-    entry.touched = false;
+    entry.has_grad = false;
     if (entry.held == FlatEntry::Held::kCurrent) {
       entry.held = FlatEntry::Held::kOld;
     }
   }
 }
 
-bool FlatGroup::any_touched() const {
-  return std::any_of(entries_.begin(), entries_.end(), [](const auto& e) { return e.touched; });
+bool FlatGroup::any_has_grad() const {
+  return std::any_of(entries_.begin(), entries_.end(), [](const auto& e) { return e.has_grad; });
 }
 
 }  // namespace tenon

@@ -28,7 +28,7 @@
 
 namespace tenon {
 
-// What a flat group is told of one parameter. All of a group are trainable, or none.
+// What a flat group receives about one parameter. All of a group are trainable, or none.
 struct FlatParameter {
   uint32_t id = 0;         // the model's number of the parameter
   uint32_t partition = 0;  // parameters of one partition are updated together
@@ -37,7 +37,7 @@ struct FlatParameter {
   std::string name = {};  // for the state tree
 };
 
-// How a group is shared out, and what of it this rank keeps.
+// How a group is sharded, and what of it this rank keeps.
 struct FlatSharing {
   int64_t num_slices = 1;
   int64_t slice = 0;            // this rank's
@@ -54,12 +54,12 @@ struct FlatEntry {
   FlatParameter parameter;
   int64_t offset = 0;  // in elements, from the start of the whole
   int64_t numel = 0;
-  bool touched = false;  // has received a gradient in this step
+  bool has_grad = false;  // has received a gradient in this step
   // What the whole gradient has in this place.
   enum class Held : uint8_t { kZero, kOld, kCurrent } held = Held::kZero;
 };
 
-// The part of a parameter that lies in this rank's slice; of length 0 where none does.
+// The part of a parameter that lies in this rank's slice; of length 0 if none does.
 struct FlatPart {
   int64_t in_parameter = 0;  // of its first element
   int64_t in_slice = 0;
@@ -123,16 +123,17 @@ class FlatGroup {
 
   // ---- the whole parameters ----
 
-  // As blocks see them. Shapes  [numel()]
+  // As blocks see them.
+  // Shapes  [numel()]
   at::Tensor& seen() { return seen_; }
   // This rank's place in it.
-  at::Tensor seen_slice() const;
+  at::Tensor unsharded_slice() const;
   // One entry, in its shape.
-  at::Tensor seen_view(size_t entry) const;
-  // True where blocks see another memory than `data`.
+  at::Tensor unsharded_view(size_t entry) const;
+  // True if blocks see another memory than `data`.
   bool has_copy() const { return has_copy_; }
-  // The slice as blocks see it, on their device. Where the whole is kept it is seen_slice(), as
-  // `publish` left it.
+  // The slice as blocks see it, on their device. Where the whole is kept it is unsharded_slice(),
+  // as `publish` left it.
   at::Tensor slice_to_gather() const;
   // Where the whole is kept: brings this rank's place in it up to date with `data`.
   void publish();
@@ -147,7 +148,7 @@ class FlatGroup {
 
   // Shapes  [numel()]; none in a frozen group
   at::Tensor& whole_grad() { return whole_grad_; }
-  // Lets the whole gradient, which must be kept, lie in `memory`, so that neighbours can be reduced
+  // Lets the whole gradient, which must be kept, lie in `memory`, so that neighbors can be reduced
   // at once. Before the first gradient.
   // Shapes  memory [numel()], zero
   void move_whole_grad(const at::Tensor& memory);
@@ -157,7 +158,7 @@ class FlatGroup {
   void add_grad(size_t entry, const at::Tensor& grad);
   // After the last gradient: zeroes the entries that received none. Until then the whole gradient
   // is not to be read.
-  void settle_grads();
+  void resolve_grads();
   // Others write to the whole gradient: zeroes may not be taken for granted any more.
   void expect_sums();
   // Where the whole gradient is not kept: frees it. Its values are to be in the slice by then.
@@ -166,11 +167,11 @@ class FlatGroup {
   // Shapes  grad [slice_numel()], on any device
   void add_to_slice(const at::Tensor& grad);
   // After the last gradient of a step: the slice is what it is, zero where it was given nothing.
-  void settle_slice();
+  void resolve_slice();
 
   // Forgets the gradients. A pass over memory is saved: the next ones overwrite them.
   void clear_grads();
-  bool any_touched() const;
+  bool any_has_grad() const;
 
  private:
   at::Tensor entry_view(const at::Tensor& slice, size_t entry) const;
@@ -188,7 +189,7 @@ class FlatGroup {
   at::Tensor grad_;
   at::Tensor seen_;
   at::Tensor whole_grad_;
-  std::vector<at::Tensor> seen_views_;
+  std::vector<at::Tensor> unsharded_views_;
   std::vector<at::Tensor> whole_grad_views_;
 };
 

@@ -2,7 +2,8 @@
 //
 // Passes over a flat buffer in CPU memory that a step makes each time: no operator is called and
 // nothing is allocated. They know no group and no gradient.
-// Invariant: results do not depend on the number of threads. Threads: as libtorch's operators, on
+// Invariant: results do not depend on the number of threads.
+// Threads: as libtorch's operators, on
 // the compute threads of the caller.
 #pragma once
 

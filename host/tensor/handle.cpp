@@ -69,7 +69,7 @@ uint32_t dtype_of(const at::Tensor& tensor) {
   if (!dtype) {
     throw Error("tensor.bad_argument",
                 std::string("a tensor of ") + c10::toString(tensor.scalar_type()) +
-                    " cannot cross to a plugin; convert it to one of the types of tenon/tensor.h");
+                    " cannot be passed to a plugin; convert it to a dtype of tenon/tensor.h");
   }
   return *dtype;
 }
@@ -78,7 +78,7 @@ at::Device to_torch(tenon_device device) {
   if (device.type != TENON_CPU && device.type != TENON_CUDA && device.type != TENON_META) {
     throw Error("tensor.bad_argument",
                 "device type " + std::to_string(device.type) +
-                    " is none of TENON_CPU, TENON_CUDA and TENON_META");
+                    " is not TENON_CPU, TENON_CUDA or TENON_META");
   }
   const int32_t highest =
       device.type == TENON_CUDA ? std::numeric_limits<c10::DeviceIndex>::max() : 0;

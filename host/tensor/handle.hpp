@@ -3,7 +3,8 @@
 // Tensor handles: a `tenon_tensor*` is an `at::Tensor*`, as libtorch's own C handle is. What is
 // here makes, reads and ends them on the host's side; plugins do the same through
 // tensor_service.hpp. Invariants: an owned handle lies on the heap and holds a defined tensor; a
-// borrowed one is the address of an at::Tensor of the host's, and is never released. Threads: every
+// borrowed one is the address of an at::Tensor of the host's, and is never released.
+// Threads: every
 // function may be called from any thread; one handle is one object, not locked.
 
 #pragma once
@@ -84,10 +85,11 @@ class HandleGuard {
   tenon_tensor* handle_ = nullptr;
 };
 
-// Element types. Nothing where the other side has no such type (complex, quantised, ...).
+// Element types. Nothing if the other side has no such type (complex, quantized, ...).
 std::optional<at::ScalarType> scalar_type_of(uint32_t dtype) noexcept;
 std::optional<uint32_t> dtype_of(at::ScalarType type) noexcept;
-// The same for a tensor.  Errors  tensor.bad_argument where the ABI has no such type
+// The same for a tensor.
+// Errors  tensor.bad_argument if the ABI has no such type
 uint32_t dtype_of(const at::Tensor& tensor);
 
 // Devices. The index -1 means the current one on both sides.

@@ -112,11 +112,11 @@ void fill_init(uint32_t kind,
                int64_t first,
                const at::Tensor& slice) {
   const auto refuse = [&](const std::string& why) {
-    throw Error("tensor.bad_argument", "cannot initialise '" + std::string(name) + "': " + why);
+    throw Error("tensor.bad_argument", "cannot initialize '" + std::string(name) + "': " + why);
   };
   if (!is_legal_init(kind, a, b)) {
-    refuse("initialiser " + std::to_string(kind) + " with a = " + std::to_string(a) +
-           " and b = " + std::to_string(b) + " makes no sense");
+    refuse("initializer " + std::to_string(kind) + " with a = " + std::to_string(a) +
+           " and b = " + std::to_string(b) + " is invalid");
   }
   if (first < 0 || !slice.is_contiguous()) {
     refuse("the slice is not contiguous, or starts before the parameter");

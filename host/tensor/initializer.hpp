@@ -2,7 +2,7 @@
 //
 // First values of parameters (TENON_INIT_* of model.h): each element is a function of (seed, name
 // of the parameter, its index), so that any slice, on any number of ranks, gets the same bits.
-// Modules that bring their own first values (TENON_INIT_MODULE) do not come here.
+// Modules that bring their own initial values (TENON_INIT_MODULE) do not come here.
 
 #pragma once
 

@@ -267,68 +267,29 @@ class Converter {
     }
     switch (plan_.takes) {
       case Takes::kTensor:
-        require(TENON_ANY_TENSOR);
-        if (any_.v.tensor == nullptr) {
-          refuse("is a null tensor");
-        }
-        return tensor_of(any_.v.tensor);
       case Takes::kTensors:
-        require(TENON_ANY_TENSORS);
-        return tensors();
       case Takes::kOptionalTensors:
-        require(TENON_ANY_TENSORS);
-        return optional_tensors();
-      case Takes::kInt:
-        require(TENON_ANY_INT);
-        return any_.v.i;
+        return tensors_argument();
       case Takes::kInts:
-        require(TENON_ANY_INTS);
-        return list_of<int64_t>(any_.v.ints);
-      case Takes::kFloat:
-        return number();
       case Takes::kFloats:
-        if (any_.tag == TENON_ANY_INTS) {
-          return list_of<double>(any_.v.ints);
-        }
-        require(TENON_ANY_DOUBLES);
-        return list_of<double>(any_.v.doubles);
-      case Takes::kBool:
-        require(TENON_ANY_BOOL);
-        return any_.v.b;
       case Takes::kBools:
-        require(TENON_ANY_BOOLS);
-        return list_of<bool>(any_.v.bools);
+      case Takes::kScalars:
+        return list_argument();
+      case Takes::kInt:
+      case Takes::kFloat:
+      case Takes::kBool:
+      case Takes::kScalar:
+        return number_argument();
+      case Takes::kDtype:
+      case Takes::kLayout:
+      case Takes::kMemoryFormat:
+        return enum_argument();
       case Takes::kString:
         require(TENON_ANY_STRING);
         if (any_.v.s == nullptr) {
           refuse("is a null string");
         }
         return std::string(any_.v.s);
-      case Takes::kScalar:
-        if (any_.tag == TENON_ANY_INT) {
-          return any_.v.i;
-        }
-        if (any_.tag == TENON_ANY_BOOL) {
-          return any_.v.b;
-        }
-        return number();
-      case Takes::kScalars:
-        if (any_.tag == TENON_ANY_INTS) {
-          return list_of<at::Scalar>(any_.v.ints);
-        }
-        require(TENON_ANY_DOUBLES);
-        return list_of<at::Scalar>(any_.v.doubles);
-      case Takes::kDtype:
-        if (any_.tag != TENON_ANY_DTYPE) {
-          require(TENON_ANY_INT);
-        }
-        return number_below(static_cast<int64_t>(at::ScalarType::Undefined));
-      case Takes::kLayout:
-        require(TENON_ANY_INT);
-        return number_below(static_cast<int64_t>(at::Layout::NumOptions));
-      case Takes::kMemoryFormat:
-        require(TENON_ANY_INT);
-        return number_below(static_cast<int64_t>(at::MemoryFormat::NumOptions));
       case Takes::kDevice:
         require(TENON_ANY_DEVICE);
         return to_torch(any_.v.device);
@@ -358,6 +319,66 @@ class Converter {
     if (any_.tag != tag) {
       refuse(std::string("takes ") + tag_name(tag) + ", not " + tag_name(any_.tag));
     }
+  }
+
+  c10::IValue tensors_argument() const {
+    if (plan_.takes == Takes::kTensor) {
+      require(TENON_ANY_TENSOR);
+      if (any_.v.tensor == nullptr) {
+        refuse("is a null tensor");
+      }
+      return tensor_of(any_.v.tensor);
+    }
+    require(TENON_ANY_TENSORS);
+    if (plan_.takes == Takes::kTensors) {
+      return tensors();
+    }
+    return optional_tensors();
+  }
+
+  c10::IValue list_argument() const {
+    switch (plan_.takes) {
+      case Takes::kInts:
+        require(TENON_ANY_INTS);
+        return list_of<int64_t>(any_.v.ints);
+      case Takes::kBools:
+        require(TENON_ANY_BOOLS);
+        return list_of<bool>(any_.v.bools);
+      case Takes::kFloats:
+        if (any_.tag == TENON_ANY_INTS) {
+          return list_of<double>(any_.v.ints);
+        }
+        require(TENON_ANY_DOUBLES);
+        return list_of<double>(any_.v.doubles);
+      default:
+        if (any_.tag == TENON_ANY_INTS) {
+          return list_of<at::Scalar>(any_.v.ints);
+        }
+        require(TENON_ANY_DOUBLES);
+        return list_of<at::Scalar>(any_.v.doubles);
+    }
+  }
+
+  c10::IValue number_argument() const {
+    if (plan_.takes == Takes::kFloat) {
+      return number();
+    }
+    if (plan_.takes != Takes::kScalar) {
+      require(plan_.takes == Takes::kInt ? TENON_ANY_INT : TENON_ANY_BOOL);
+    }
+    return any_.tag == TENON_ANY_INT    ? c10::IValue(any_.v.i)
+           : any_.tag == TENON_ANY_BOOL ? c10::IValue(any_.v.b)
+                                        : c10::IValue(number());
+  }
+
+  c10::IValue enum_argument() const {
+    if (plan_.takes != Takes::kDtype || any_.tag != TENON_ANY_DTYPE) {
+      require(TENON_ANY_INT);
+    }
+    const auto count = [](auto end) { return static_cast<int64_t>(end); };
+    return number_below(plan_.takes == Takes::kDtype    ? count(at::ScalarType::Undefined)
+                        : plan_.takes == Takes::kLayout ? count(at::Layout::NumOptions)
+                                                        : count(at::MemoryFormat::NumOptions));
   }
 
   double number() const {

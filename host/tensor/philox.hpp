@@ -3,7 +3,8 @@
 // Random numbers as pure functions of (seed, stream, index), and a keyed permutation of [0, n).
 // There is no state: the i-th number of a stream is the same on every rank and thread, in any
 // order. Not for secrets. Invariant: the numbers never change from one release to the next;
-// checkpoints and data orders depend on them. Tests hold golden values. Threads: every function may
+// checkpoints and data orders depend on them. Tests hold golden values.
+// Threads: every function may
 // be called from any thread.
 //
 // Source: Salmon, Moraes, Dror, Shaw, Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tensor's shape as messages show it. Threads: [any].
+// A tensor's shape as messages show it.
+// Threads: [any].
 
 #pragma once
 

@@ -4,7 +4,8 @@
 // kept for the next one. New memory would cost a page fault for every page of each copy, which
 // takes longer than copying it. It is the kernel's own, beside malloc's: copies leave no holes
 // there. Invariant: what is kept and what is in use are never more than the largest set of copies
-// that was in use at once. Threads: any.
+// that was in use at once.
+// Threads: any.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +16,7 @@ namespace tenon {
 
 // What makes memory fit for fast copies from a GPU, and takes that back before the memory goes.
 struct StagingPins {
-  // False where the memory cannot be pinned: it is used as it is.
+  // False if the memory cannot be pinned: it is used as it is.
   bool (*pin)(void* memory, size_t bytes) = nullptr;
   void (*unpin)(void* memory) = nullptr;
 };
@@ -25,7 +26,7 @@ struct StagingPins {
 // Threads  [main], before the first copy
 void use_staging_pins(const StagingPins& pins);
 
-// Makes memory ready for one copy of so many bytes, of a GPU's tensor or another: the copy need
+// Makes memory ready for one copy of `bytes` bytes, of a GPU's tensor or another: the copy need
 // not wait for the system then. Small ones need none.
 void prepare_staging(size_t bytes, bool is_of_gpu);
 

@@ -54,7 +54,7 @@ at::IntArrayRef shape_of(uint32_t ndim, const int64_t* shape) {
 at::TensorOptions options_of(uint32_t dtype, tenon_device device) {
   const std::optional<at::ScalarType> type = scalar_type_of(dtype);
   if (!type) {
-    refuse(std::to_string(dtype) + " is no dtype of tenon/tensor.h");
+    refuse(std::to_string(dtype) + " is not a dtype of tenon/tensor.h");
   }
   return at::TensorOptions().dtype(*type).device(to_torch(device));
 }
@@ -121,7 +121,7 @@ tenon_status* item(const tenon_host* host, const tenon_tensor* tensor, double* o
     const at::Tensor& t = defined(tensor);
     not_null(out, "out");
     if (t.numel() != 1) {
-      refuse("item wants a tensor of one element, this one has " + std::to_string(t.numel()));
+      refuse("item requires a tensor of one element, found " + std::to_string(t.numel()));
     }
     *out = t.item().toDouble();
   });

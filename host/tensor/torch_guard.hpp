@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `guard` for bodies that call libtorch: its exceptions are mostly complaints about arguments,
-// which a plugin should see as TENON_INVALID, not as bugs of the host. Threads: every function may
+// which a plugin should see as TENON_INVALID, not as bugs of the host.
+// Threads: every function may
 // be called from any thread.
 
 #pragma once
@@ -33,8 +34,8 @@ tenon_status* status_of_torch_exception(const tenon_host* host, const char* cont
 //   others         TENON_INTERNAL
 tenon_status* status_of_foreign_exception(const tenon_host* host) noexcept;
 
-// What was asked for in vain, of a text that says so: "could not allocate 64.0 GiB"; else the text
-// without its backtrace.
+// The failed request in a message of libtorch: "could not allocate 64.0 GiB"; else
+// the text without its backtrace.
 std::string out_of_memory_text(std::string_view what);
 
 // True of std::bad_alloc, and of what libtorch's allocators throw.
@@ -57,7 +58,7 @@ template <class Body>
   }
 }
 
-// `guard` for a body that may run a plugin's code without a guard of its own: nodes of autograd.
+// `guard` for a body that may run a plugin's code without its own guard: nodes of autograd.
 template <class Body>
 [[nodiscard]] tenon_status* foreign_guard(const tenon_host* host, Body&& body) noexcept {
   try {

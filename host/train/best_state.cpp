@@ -26,7 +26,7 @@ void BestState::consider(const MetricRecord& record, uint64_t step) {
   const double* const value = record.find(recipe_.metric);
   if (value == nullptr) {
     std::string names;
-    for (const auto& [name, figure] : record.values) {
+    for (const auto& [name, metric] : record.values) {
       names += (names.empty() ? "" : ", ") + name;
     }
     throw Error("train.no_best",

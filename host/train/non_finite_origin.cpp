@@ -40,8 +40,7 @@ bool are_finite(const std::vector<at::Tensor>& scalars) {
 }
 
 std::string holds(int64_t n) {
-  return " holds " + std::to_string(n) +
-         (n == 1 ? " value that is not finite" : " values that are not finite");
+  return " holds " + std::to_string(n) + (n == 1 ? " non-finite value" : " non-finite values");
 }
 
 std::string parameter_text(const ModelGraph& graph, uint32_t p) {
@@ -83,7 +82,7 @@ class Search {
         p = graph_.parameters[p].same_as == kNoIndex ? p : graph_.parameters[p].same_as;
         const auto& place = parameters_.place(p);
         const FlatGroup& group = parameters_.groups()[place.group];
-        if (!place.trainable || !group.entries()[place.entry].touched || !seen.insert(p).second) {
+        if (!place.trainable || !group.entries()[place.entry].has_grad || !seen.insert(p).second) {
           continue;
         }
         const int64_t n = num_not_finite(group.grad_view(place.entry));
@@ -160,7 +159,7 @@ class Search {
         }
       }
       std::string text = is_sum_finite ? "the count of loss '" : "the value of loss '";
-      text.append(losses_.name(l)).append("' is not finite, while what it reads is");
+      text.append(losses_.name(l)).append("' is non-finite, while its inputs are finite");
       return text;
     }
     return std::nullopt;
@@ -174,7 +173,7 @@ class Search {
   int64_t num_in_parameter(uint32_t p) const {
     const auto& place = parameters_.place(p);
     const FlatGroup& group = parameters_.groups()[place.group];
-    return num_not_finite(group.has_whole() ? group.seen_view(place.entry)
+    return num_not_finite(group.has_whole() ? group.unsharded_view(place.entry)
                                             : group.data_view(place.entry));
   }
 
@@ -242,11 +241,11 @@ NonFiniteOrigin non_finite_gradient(const ModelGraph& graph,
     }
   }
   if (!last.has_value()) {
-    return {OriginDistance::kUnknown, "a loss is not finite, while all gradients are"};
+    return {OriginDistance::kUnknown, "a loss is non-finite, while all gradients are finite"};
   }
   return {OriginDistance::kGradient,
           "the gradients of " + std::to_string(num_found) + " of " +
-              std::to_string(parameters.size()) + " parameters are not finite, that of " +
+              std::to_string(parameters.size()) + " parameters are non-finite, that of " +
               parameter_text(graph, *last) + " the first in the backward"};
 }
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "host/model/model_runner.hpp"
-#include "host/train/loss_set.hpp"
+#include "host/train/objective/loss_set.hpp"
 
 #include <cstdint>
 #include <string>

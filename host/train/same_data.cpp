@@ -33,22 +33,22 @@ std::string fields_text(const DataSourceInfo& info) {
 }
 
 // What is known of a source, a line each: "samples: 120".
-std::vector<std::string> facts_of(DataSource& source) {
+std::vector<std::string> metadata_of(DataSource& source) {
   const DataSourceInfo& info = source.info();
-  std::vector<std::string> facts = {
+  std::vector<std::string> metadata = {
       std::string("style: ") + (info.style == DatasetStyle::kMap ? "map" : "stream"),
       std::string("windows: ") + (info.has_windows ? "yes" : "no"),
       "fields: " + fields_text(info)};
   if (info.style == DatasetStyle::kStream) {
-    facts.push_back("shards: " + std::to_string(info.num_shards));
+    metadata.push_back("shards: " + std::to_string(info.num_shards));
   } else if (!info.has_windows) {
-    facts.push_back("samples: " + std::to_string(source.size(nullptr)));
+    metadata.push_back("samples: " + std::to_string(source.size(nullptr)));
   }
   for (const MixPartInfo& part : source.parts()) {
-    facts.push_back("samples of " + part.name + ": " +
-                    (part.size.has_value() ? std::to_string(*part.size) : "unknown"));
+    metadata.push_back("samples of " + part.name + ": " +
+                       (part.size.has_value() ? std::to_string(*part.size) : "unknown"));
   }
-  return facts;
+  return metadata;
 }
 
 [[noreturn]] void refuse(const DataSource& source,
@@ -72,7 +72,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 }
 
 // What a rank has of the next window, as numbers that travel.
-using WindowFacts = std::array<int64_t, 6>;
+using WindowMetadata = std::array<int64_t, 6>;
 constexpr size_t kAnswer = 0;
 constexpr size_t kNumber = 1;
 constexpr size_t kId = 2;
@@ -85,11 +85,11 @@ enum Answer : int64_t { kNone, kHas, kNotYet };
 // How long nobody looks for signals, or for what other ranks have to say.
 constexpr std::chrono::milliseconds kLongestPause{50};
 
-std::string window_text(const WindowFacts& facts) {
-  std::string text = "window number " + std::to_string(facts[kNumber]) + " with id " +
-                     std::to_string(static_cast<uint64_t>(facts[kId]));
-  if (facts[kSamples] >= 0) {
-    text += " and " + std::to_string(facts[kSamples]) + " samples";
+std::string window_text(const WindowMetadata& metadata) {
+  std::string text = "window number " + std::to_string(metadata[kNumber]) + " with id " +
+                     std::to_string(static_cast<uint64_t>(metadata[kId]));
+  if (metadata[kSamples] >= 0) {
+    text += " and " + std::to_string(metadata[kSamples]) + " samples";
   }
   return text;
 }
@@ -102,7 +102,7 @@ void check_same_sources(std::span<DataSource* const> sources, Collective& collec
   }
   for (DataSource* const source : sources) {
     std::string mine;
-    for (const std::string& fact : facts_of(*source)) {
+    for (const std::string& fact : metadata_of(*source)) {
       mine += fact + "\n";
     }
     const std::vector<std::string> all = collective.gather_texts(mine, "what a dataset has");
@@ -130,19 +130,19 @@ class WindowSearch {
     ask();
   }
 
-  WindowFacts facts() const {
-    WindowFacts facts{};
+  WindowMetadata metadata() const {
+    WindowMetadata metadata{};
     if (data_.has_window()) {
-      facts[kAnswer] = kHas;
-      facts[kNumber] = data_.window_number();
-      facts[kId] = data_.window().has_value() ? static_cast<int64_t>(data_.window()->id()) : 0;
-      facts[kSamples] = data_.loader().num_samples().value_or(-1);
+      metadata[kAnswer] = kHas;
+      metadata[kNumber] = data_.window_number();
+      metadata[kId] = data_.window().has_value() ? static_cast<int64_t>(data_.window()->id()) : 0;
+      metadata[kSamples] = data_.loader().num_samples().value_or(-1);
     } else if (data_.ask_again().has_value() && gives_up_ != nullptr) {
-      facts[kAnswer] = kNotYet;
-      facts[kAskAgain] = data_.ask_again()->count();
+      metadata[kAnswer] = kNotYet;
+      metadata[kAskAgain] = data_.ask_again()->count();
     }
-    facts[kGivesUp] = gives_up_ != nullptr && gives_up_() ? 1 : 0;
-    return facts;
+    metadata[kGivesUp] = gives_up_ != nullptr && gives_up_() ? 1 : 0;
+    return metadata;
   }
 
   // Asks once more where that is due after the pause.
@@ -173,18 +173,18 @@ NextWindow next_window_together(DataStream& data,
                                 const std::function<bool()>& gives_up) {
   const uint32_t num_ranks = collective.world_size();
   WindowSearch search(data, gives_up);
-  std::vector<WindowFacts> all(num_ranks);
+  std::vector<WindowMetadata> all(num_ranks);
   for (bool is_told = false;; is_told = true) {
-    all[0] = search.facts();
+    all[0] = search.metadata();
     if (num_ranks > 1) {
-      const WindowFacts mine = all[0];
+      const WindowMetadata mine = all[0];
       const auto gathering = collective.start_gather(std::as_bytes(std::span(mine)), "windows");
       const std::span<const std::byte> bytes = gathering->wait();
       std::memcpy(all.data(), bytes.data(), bytes.size());
     }
     const auto num_with = [&all](Answer answer) {
       return static_cast<uint32_t>(std::ranges::count_if(
-          all, [answer](const WindowFacts& facts) { return facts[kAnswer] == answer; }));
+          all, [answer](const WindowMetadata& metadata) { return metadata[kAnswer] == answer; }));
     };
     if (num_with(kNone) > 0) {
       if (num_with(kHas) > 0 && collective.rank() == 0 && !data.has_reached_limit()) {
@@ -192,22 +192,23 @@ NextWindow next_window_together(DataStream& data,
                     ": the epoch ends for all ranks where one has no more "
                     "windows; " +
                     std::to_string(num_with(kHas)) + " of " + std::to_string(num_ranks) +
-                    " ranks had another one, which is left out");
+                    " ranks had another one, which is skipped");
       }
       return NextWindow::kEnd;
     }
     if (num_with(kNotYet) == 0) {
       break;
     }
-    if (std::ranges::any_of(all, [](const WindowFacts& facts) { return facts[kGivesUp] != 0; })) {
+    if (std::ranges::any_of(
+            all, [](const WindowMetadata& metadata) { return metadata[kGivesUp] != 0; })) {
       if (data.has_window()) {
         data.take_back_window();
       }
       return NextWindow::kGivenUp;
     }
     int64_t pause = kLongestPause.count();
-    for (const WindowFacts& facts : all) {
-      pause = facts[kAnswer] == kNotYet ? std::min(pause, facts[kAskAgain]) : pause;
+    for (const WindowMetadata& metadata : all) {
+      pause = metadata[kAnswer] == kNotYet ? std::min(pause, metadata[kAskAgain]) : pause;
     }
     if (!is_told && collective.rank() == 0) {
       log_info("waiting for the next window of " + data.source().name());
@@ -215,8 +216,8 @@ NextWindow next_window_together(DataStream& data,
     search.pause(std::chrono::milliseconds(pause));
   }
   for (size_t rank = 1; rank < all.size(); ++rank) {
-    WindowFacts first = all.front();
-    WindowFacts other = all[rank];
+    WindowMetadata first = all.front();
+    WindowMetadata other = all[rank];
     first[kGivesUp] = other[kGivesUp] = 0;
     if (other != first) {
       refuse(data.source(), window_text(first), window_text(other), rank);

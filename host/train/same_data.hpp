@@ -8,7 +8,7 @@
 
 #include "host/data/data_source.hpp"
 #include "host/data/data_stream.hpp"
-#include "host/distributed/collective.hpp"
+#include "host/distributed/collectives/collective.hpp"
 
 #include <functional>
 #include <span>

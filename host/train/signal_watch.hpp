@@ -3,8 +3,8 @@
 // SIGTERM, SIGINT and SIGUSR1, as a question that the loop asks: the first one asks it to end in
 // order, the second one of either ends the process by that signal, or is left to the launcher to
 // act on. Invariant: handlers are those of before once the object is gone, unless a first signal
-// has come and the second is left to the launcher: then signals are ignored. Threads: [main];
-// `received` and `take_save_request` from any.
+// has come and the second is left to the launcher: then signals are ignored.
+// Threads  [main]; `received` and `take_save_request` from any
 #pragma once
 
 #include <csignal>

@@ -6,7 +6,7 @@
 // warning. Threads: the train thread alone.
 #pragma once
 
-#include "host/train/step_range.hpp"
+#include "host/train/run_state/step_range.hpp"
 
 #include <cstdint>
 #include <string>

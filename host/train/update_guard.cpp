@@ -24,31 +24,31 @@ constexpr size_t kMaxPending = 100;
 
 void UpdateGuard::record(uint64_t step, bool is_finite, const Origin& origin) {
   if (is_finite) {
-    count_.in_a_row = 0;
+    count_.consecutive = 0;
     return;
   }
   ++count_.steps;
-  ++count_.in_a_row;
-  count_.longest_row = std::max(count_.longest_row, count_.in_a_row);
+  ++count_.consecutive;
+  count_.longest_streak = std::max(count_.longest_streak, count_.consecutive);
   count_.last_step = step;
-  if (is_lenient() && count_.in_a_row > 1) {
+  if (is_exempt() && count_.consecutive > 1) {
     return;  // what follows from the first of a row says nothing new
   }
   count_.last_origin = origin();
-  const std::string what = "step " + std::to_string(step) + ": the update is not finite";
+  const std::string what = "step " + std::to_string(step) + ": the update is non-finite";
   if (failure_.has_value()) {
     return;
   }
   if (const auto reason = reason_to_end(step)) {
-    failed_since_ = step + 1 - count_.in_a_row;
+    failed_since_ = step + 1 - count_.consecutive;
     failure_.emplace("train.non_finite",
                      what + ": " + count_.last_origin + "; " + *reason +
-                         "; mend what is named, or lower the rate");
-  } else if (is_lenient()) {
-    log_warning(what + " and is made all the same: " + count_.last_origin);
+                         "; fix the named cause, or lower the learning rate");
+  } else if (is_exempt()) {
+    log_warning(what + " and is applied anyway: " + count_.last_origin);
   } else {
-    log_warning(what + " and is left out (" + std::to_string(count_.in_a_row) + " in a row, " +
-                std::to_string(count_.steps) + " in all): " + count_.last_origin);
+    log_warning(what + " and is skipped (" + std::to_string(count_.consecutive) + " consecutive, " +
+                std::to_string(count_.steps) + " in total): " + count_.last_origin);
   }
 }
 
@@ -64,9 +64,10 @@ std::optional<std::string> UpdateGuard::reason_to_end(uint64_t step) const {
   if (step <= kFirstSteps) {
     return "none may be skipped among the first " + std::to_string(kFirstSteps) + " steps";
   }
-  if (count_.in_a_row >= static_cast<uint64_t>(recipe_.max_in_a_row)) {
-    return "it is number " + std::to_string(count_.in_a_row) +
-           " in a row, and /train/non_finite/max_in_a_row allows no more";
+  if (count_.consecutive >= static_cast<uint64_t>(recipe_.max_consecutive)) {
+    return std::to_string(count_.consecutive) +
+           " consecutive updates were non-finite, and /train/non_finite/max_consecutive allows no "
+           "more";
   }
   return std::nullopt;
 }
@@ -75,7 +76,7 @@ void UpdateGuard::record_later(uint64_t step, at::Tensor found, Origin origin) {
   pending_.push_back({step, std::move(found), std::move(origin)});
 }
 
-size_t UpdateGuard::settle() {
+size_t UpdateGuard::sync() {
   if (pending_.empty()) {
     return 0;
   }
@@ -85,39 +86,39 @@ size_t UpdateGuard::settle() {
     found.push_back(pending.found);
   }
   const at::Tensor values = at::stack(found).cpu();  // waits once for all
-  const std::vector<Pending> settled = std::exchange(pending_, {});
+  const std::vector<Pending> heard = std::exchange(pending_, {});
   size_t num_found = 0;
-  for (size_t i = 0; i < settled.size(); ++i) {
+  for (size_t i = 0; i < heard.size(); ++i) {
     const bool is_finite = values[static_cast<int64_t>(i)].item<float>() == 0;
     num_found += is_finite ? 0 : 1;
-    record(settled[i].step, is_finite, settled[i].origin);
+    record(heard[i].step, is_finite, heard[i].origin);
   }
   return num_found;
 }
 
-bool UpdateGuard::is_settling_due() const {
-  return count_.in_a_row > 0 || pending_.size() >= kMaxPending;
+bool UpdateGuard::is_sync_due() const {
+  return count_.consecutive > 0 || pending_.size() >= kMaxPending;
 }
 
-std::optional<uint64_t> UpdateGuard::row_begin() const {
+std::optional<uint64_t> UpdateGuard::streak_begin() const {
   if (failure_.has_value()) {
     return failed_since_;
   }
-  if (is_lenient() || count_.in_a_row == 0) {
+  if (is_exempt() || count_.consecutive == 0) {
     return std::nullopt;
   }
-  return count_.last_step + 1 - count_.in_a_row;
+  return count_.last_step + 1 - count_.consecutive;
 }
 
 void UpdateGuard::snapshot(StateTree& tree, const std::string& prefix) const {
-  TENON_ASSERT(pending_.empty(), "settle() comes first");
+  TENON_ASSERT(pending_.empty(), "sync() comes first");
   tree.set_version(prefix, kStateVersion);
   const auto put = [&](const char* name, uint64_t value) {
     tree.put_int(state_path(prefix, name), static_cast<int64_t>(value));
   };
   put("steps", count_.steps);
-  put("in_a_row", count_.in_a_row);
-  put("longest_row", count_.longest_row);
+  put("in_a_row", count_.consecutive);
+  put("longest_row", count_.longest_streak);
   put("last_step", count_.last_step);
   tree.put_bytes(state_path(prefix, "last_origin"), count_.last_origin);
 }
@@ -127,8 +128,8 @@ void UpdateGuard::load(const StateTree& tree, const std::string& prefix) {
     return static_cast<uint64_t>(tree.get_int(state_path(prefix, name)));
   };
   count_ = {.steps = get("steps"),
-            .in_a_row = get("in_a_row"),
-            .longest_row = get("longest_row"),
+            .consecutive = get("in_a_row"),
+            .longest_streak = get("longest_row"),
             .last_step = get("last_step"),
             .last_origin = tree.get_bytes(state_path(prefix, "last_origin"))};
   failure_.reset();

@@ -8,8 +8,8 @@
 
 #include "host/error/error.hpp"
 #include "host/recipe/recipe.hpp"
-#include "host/tensor/state_tree.hpp"
-#include "host/train/outcome.hpp"
+#include "host/tensor/state/state_tree.hpp"
+#include "host/train/run_state/outcome.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -28,20 +28,20 @@ class UpdateGuard final : public Stateful {
   explicit UpdateGuard(const NonFiniteRecipe& recipe) : recipe_(recipe) {}
 
   // True where updates are made whether they are finite or not.
-  bool is_lenient() const { return recipe_.policy == NonFinitePolicy::kIgnore; }
+  bool is_exempt() const { return recipe_.policy == NonFinitePolicy::kIgnore; }
 
-  // Takes note of step `step`, whose update was made or not as is_lenient() says.
+  // Takes note of step `step`, whose update was made or not as is_exempt() says.
   void record(uint64_t step, bool is_finite, const Origin& origin);
 
-  // The same where the device does not tell yet: `found` is 1 where the update is not finite.
-  // Nothing waits until `settle`.
+  // The same where the device does not tell yet: `found` is 1 where the update is non-finite.
+  // Nothing waits until `sync`.
   // Shapes  found [] f32
   void record_later(uint64_t step, at::Tensor found, Origin origin);
   // Waits for what was recorded so, and takes note of it. Gives how many steps were not finite.
-  size_t settle();
+  size_t sync();
   // True where the next step is to be settled at once: the last one that is known was not finite,
   // or much has gathered.
-  bool is_settling_due() const;
+  bool is_sync_due() const;
 
   // The counters, where nothing is left to settle.
   void snapshot(StateTree& tree, const std::string& prefix) const override;
@@ -51,7 +51,7 @@ class UpdateGuard final : public Stateful {
   // The first of the steps up to the last one that is known whose updates were not finite, and left
   // out; none where the last one was finite, or nothing is left out. Once something ends the run,
   // the first step of the row that does.
-  std::optional<uint64_t> row_begin() const;
+  std::optional<uint64_t> streak_begin() const;
   // What ends the run, once something does.
   const std::optional<Error>& failure() const { return failure_; }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hashes of bytes to 64 bits, as others compute them, so that ids agree with theirs. Machines are
-// little-endian.
-// Source   FarmHash (Pike, Google, 2014; MIT licence), farmhashna::Hash64, which Fingerprint64 is;
+// 64-bit hashes of bytes, compatible with the original libraries, so that ids match. Assumes
+// little-endian machines.
+// Source   FarmHash (Pike, Google, 2014; MIT license), farmhashna::Hash64, which Fingerprint64 is;
 //          MurmurHash2, 64-bit version for 64-bit machines ("MurmurHash64A"), and
 //          MurmurHash3_x64_128 (Appleby, 2008 and 2011; public domain)
 #ifndef TENON_PLUGINS_FEATURES_BYTE_HASH_HPP
@@ -99,7 +99,7 @@ struct Pair {
   uint64_t second = 0;
 };
 
-// Of 32 bytes and two words.
+// Weak hash of 32 bytes and two seeds.
 inline Pair weak(const uint8_t* s, uint64_t a, uint64_t b) {
   const uint64_t w = load64(s);
   const uint64_t x = load64(s + 8);
@@ -195,7 +195,7 @@ inline uint64_t murmur3_hash(const uint8_t* s, size_t n) {
     b = (rotate_left(b ^ second(load64(s + 8)), 31) + a) * 5 + 0x38495ab5;
   }
   uint8_t rest[16] = {};
-  if (n > 0) {  // a word of zeros changes nothing
+  if (n > 0) {  // a word of zeros has no effect
     std::memcpy(rest, s, n);
     b ^= second(load64(rest + 8));
     a ^= first(load64(rest));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the feature plugins of this folder ask of their inputs, in words for people.
+// Input checks shared by the feature plugins of this folder, with readable messages.
 #ifndef TENON_PLUGINS_FEATURES_INPUTS_HPP
 #define TENON_PLUGINS_FEATURES_INPUTS_HPP
 
@@ -13,7 +13,7 @@
 namespace tenon_features {
 
 inline const tenon::ColumnType& one_input(const std::vector<tenon::ColumnType>& inputs) {
-  TENON_CHECK(inputs.size() == 1, "takes one column, and was given ", inputs.size());
+  TENON_CHECK(inputs.size() == 1, "requires one column, found ", inputs.size());
   return inputs.front();
 }
 
@@ -33,35 +33,36 @@ inline bool is_number(const tenon::ColumnType& type) {
   }
 }
 
-// One column of i64.
+// Requires one column of i64.
 inline const tenon::ColumnType& one_of_ids(const std::vector<tenon::ColumnType>& inputs) {
   const tenon::ColumnType& type = one_input(inputs);
-  TENON_CHECK(type.dtype == TENON_I64, "takes a column of i64: hash text, cast other integers");
+  TENON_CHECK(type.dtype == TENON_I64,
+              "requires a column of i64; hash text or cast other integers first");
   return type;
 }
 
-// One column of numbers.
+// Requires one column of numbers.
 inline const tenon::ColumnType& one_of_numbers(const std::vector<tenon::ColumnType>& inputs) {
   const tenon::ColumnType& type = one_input(inputs);
-  TENON_CHECK(is_number(type), "takes a column of numbers, and neither text nor half precision");
+  TENON_CHECK(is_number(type), "requires a column of integers, f32, f64 or bool");
   return type;
 }
 
-// A column of lists of numbers, in one level.
+// Requires one column of lists of numbers, with one level.
 inline const tenon::ColumnType& one_of_lists(const std::vector<tenon::ColumnType>& inputs) {
   const tenon::ColumnType& type = one_input(inputs);
-  TENON_CHECK(is_number(type), "takes lists of numbers: hash text first");
-  TENON_CHECK(type.num_levels == 1, "takes a column of lists, with one level");
+  TENON_CHECK(is_number(type), "requires lists of numbers; hash text first");
+  TENON_CHECK(type.num_levels == 1, "requires a column of lists with one level");
   return type;
 }
 
-// The same column with other values, of dtype `dtype`.
+// The same column with new values of dtype `dtype`.
 inline tenon::ColumnType with_dtype(tenon::ColumnType type, uint32_t dtype) {
   type.dtype = dtype;
   return type;
 }
 
-// body(const T*) with the values of a column of numbers.
+// Calls body(const T*) with the values of a numeric column.
 template <class Body>
 void visit_numbers(const tenon::Column& column, Body&& body) {
   switch (column.values().dtype()) {
@@ -82,11 +83,11 @@ void visit_numbers(const tenon::Column& column, Body&& body) {
     case TENON_BOOL:
       return body(column.data<bool>());
     default:
-      TENON_FAIL(TENON_INVALID, "bad_dtype", "the column is of no number");
+      TENON_FAIL(TENON_INVALID, "bad_dtype", "the column is not numeric");
   }
 }
 
-// The sample that value `i` belongs to, for messages.
+// Index of the sample that contains value `i`. For messages.
 inline int64_t sample_of(const tenon::Column& column, int64_t i) {
   for (size_t level = column.num_levels(); level-- > 0;) {
     const int64_t* const offsets = column.offsets(level);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Schedules that fall from 1 to a floor: the floor's option, and the shapes of the fall.
+// Decay schedules from 1 to a floor: shared options and decay shapes.
 #pragma once
 
 #include <tenon/cpp/options.hpp>
@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
-// To derive a schedule's options from.
+// Base of a decay schedule's options.
 struct FallOptions : tenon::WarmupOptions {
   double min_ratio = 0.0;
 };
@@ -19,10 +19,13 @@ template <class O>
 void bind_fall(tenon::OptionBinder<O>& binder) {
   tenon::bind_warmup(binder);
   tenon::bind_total(binder);
-  binder.field("min_ratio", &O::min_ratio).min(0).max(1).doc("factor at the end and after it");
+  binder.field("min_ratio", &O::min_ratio)
+      .min(0)
+      .max(1)
+      .doc("final factor, kept after the end of the schedule");
 }
 
-// Shapes: from 1 at progress 0 to 0 at progress 1.
+// Decay shapes: 1 at progress 0, 0 at progress 1.
 inline double fall_linearly(double progress) {
   return 1.0 - progress;
 }
@@ -34,7 +37,7 @@ inline double fall_by_square_root(double progress) {
   return 1.0 - std::sqrt(progress);
 }
 
-// The schedule that falls, from the end of its warmup to its end, in one shape.
+// Schedule that decays from the end of its warmup to its end, with one shape.
 template <double (*kShape)(double)>
 class FallingSchedule : public tenon::LrScheduler {
  public:

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The k samples of a group with the largest scores. Samples of one score share the places that they
-// have together, as if all orders of them were as likely: so no figure depends on an order that the
-// scores do not give.
+// The top k samples of a group by score. Tied samples share their positions, as the average over
+// all their orders. So no metric depends on the order of tied samples.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +16,10 @@ struct FirstKOptions : CollectOptions {
 
 template <class Options>
 void bind_k(tenon::OptionBinder<Options>& binder) {
-  binder.field("k", &Options::k).min(1).doc("how many of a group count, from the largest score");
+  binder.field("k", &Options::k).min(1).doc("number of top-scored samples per group");
 }
 
-// Calls use(samples of one score, place of the first of them from 0) for those that reach into the
-// first k.
+// Calls use(tied samples, position of the first one from 0) for each tie within the top k.
 template <class Use>
 void for_each_place(std::span<const Sample> ascending, int64_t k, Use&& use) {
   size_t end = ascending.size();
@@ -44,7 +42,7 @@ inline double num_positive(std::span<const Sample> samples) {
   return positive;
 }
 
-// How many of the first k are positive, on the mean over orders of equal scores.
+// Positives among the top k, averaged over the orders of ties.
 inline double hits_of_first(std::span<const Sample> ascending, int64_t k) {
   double hits = 0.0;
   for_each_place(ascending, k, [&](std::span<const Sample> equal, int64_t place) {

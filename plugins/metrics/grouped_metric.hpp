@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metrics that are a mean over groups of samples: of the areas of users, of the first k of a query.
+// Metrics averaged over groups of samples, for example per-user AUC or the top k of a query.
 #pragma once
 
 #include <tenon/cpp/plugin.hpp>
@@ -14,10 +14,10 @@
 
 class GroupedMetric : public tenon::TorchMetric {
  public:
-  // What a group counts with, and how much.
+  // Value and weight of a group.
   struct Part {
     double value = 0.0;
-    double weight = 0.0;  // 0: the group has none
+    double weight = 0.0;  // 0: the group is skipped
   };
 
   void update(const tenon::Exec&,
@@ -28,14 +28,14 @@ class GroupedMetric : public tenon::TorchMetric {
   }
 
   std::vector<double> compute(const tenon::Exec&, const tenon::TorchInputs& states) override {
-    const int64_t left_out = collector_.num_left_out(states);
-    if (left_out > 0 && !has_said_) {
-      has_said_ = true;
-      host().log_warn("of ",
-                      collector_.num_collected(states) + left_out,
-                      " samples the first ",
+    const int64_t num_ignored = collector_.num_ignored(states);
+    if (num_ignored > 0 && !has_warned_) {
+      has_warned_ = true;
+      host().log_warn("only the first ",
                       collector_.num_collected(states),
-                      " fill max_bytes; the figure is that of these");
+                      " of ",
+                      collector_.num_collected(states) + num_ignored,
+                      " samples fit in max_bytes; the others are ignored");
     }
     const SampleCollector::Sorted sorted = collector_.sorted(states);
     double sum = 0.0;
@@ -70,7 +70,7 @@ class GroupedMetric : public tenon::TorchMetric {
       info.optional_port("sample_weight", {}, TENON_CLASS_FLOAT);
     }
     collector_.describe(info);
-    info.figure(name_).periods(options_.periods());
+    info.metric(name_).periods(options_.periods());
   }
 
  private:
@@ -80,13 +80,13 @@ class GroupedMetric : public tenon::TorchMetric {
   CollectOptions options_;
   bool has_weights_;
   SampleCollector collector_;
-  bool has_said_ = false;
+  bool has_warned_ = false;
 };
 
 template <class Options>
 void bind_group_options(tenon::OptionBinder<Options>& binder) {
-  bind_max_bytes(binder,
-                 "memory for samples, of all ranks together; what comes when it is full is left "
-                 "out, and the log says so");
+  bind_max_bytes(
+      binder,
+      "memory for samples over all ranks, bytes; samples beyond it are ignored, with a warning");
   bind_label_options(binder);
 }

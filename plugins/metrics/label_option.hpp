@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What metrics over labels have in common: which labels count, since when in training, and how
-// logits of classes lie beside them.
+// Shared by metrics over labels: the ignored label, the training period, and the shape check of
+// class logits.
 #pragma once
 
 #include <tenon/torch/metric.hpp>
@@ -21,15 +21,14 @@ struct LabelOptions {
   int64_t ignore_index = -100;
   InTraining train = InTraining::kNever;
 
-  // As MetricInfo::periods takes them.
+  // In the form of MetricInfo::periods.
   uint32_t periods() const { return static_cast<uint32_t>(train); }
 };
 
-// Binds the members above for options that derive from LabelOptions.
+// Binds the members above, for options that derive from LabelOptions.
 template <class Options>
 void bind_label_options(tenon::OptionBinder<Options>& binder) {
-  binder.field("ignore_index", &Options::ignore_index)
-      .doc("labels of this value count for nothing");
+  binder.field("ignore_index", &Options::ignore_index).doc("label value to ignore");
   using InTraining = LabelOptions::InTraining;
   binder
       .choice("train",
@@ -38,10 +37,12 @@ void bind_label_options(tenon::OptionBinder<Options>& binder) {
                {"step", InTraining::kStep},
                {"window", InTraining::kWindow},
                {"run", InTraining::kRun}})
-      .doc("since when it counts in training: the last line of metrics, the window, the run");
+      .doc(
+          "start of the training metric: since the last record (step), window or run; never: "
+          "evaluation only");
 }
 
-// Errors  invalid, unless logits have the labels' axes and one more, for the classes
+// Errors   invalid unless logits have the labels' axes plus a last axis of classes
 inline void check_class_axes(const at::Tensor& logits, const at::Tensor& labels) {
   TENON_CHECK(logits.dim() == labels.dim() + 1 &&
                   logits.sizes().slice(0, static_cast<size_t>(labels.dim())) == labels.sizes(),
@@ -49,5 +50,5 @@ inline void check_class_axes(const at::Tensor& logits, const at::Tensor& labels)
               logits.sizes(),
               " and labels of shape ",
               labels.sizes(),
-              " do not fit; logits must have the labels' axes and one more, for the classes");
+              " do not match; logits must have the labels' axes plus a last axis of classes");
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples that a metric must see all together, up to a bound of memory: the states that hold them,
-// and what they are when the figure is made. What comes when the bound is reached is left out, and
-// counted.
+// Collects samples for metrics that need all of them at once, up to a memory limit: the states that
+// hold the samples, and their sorted form. Samples beyond the limit are ignored and counted.
 //
-// Invariant: what is collected does not depend on how the data is cut into batches, and what is
-// made of it not on the order of ranks or samples: samples are sorted by all that they are.
+// Invariant: the collected samples do not depend on the batch size. Results do not depend on the
+// order of ranks or samples, since samples are sorted by all their values.
 #pragma once
 
 #include <tenon/cpp/plugin.hpp>
@@ -46,7 +45,7 @@ class SampleCollector {
  public:
   enum class Groups { kNone, kOne };
 
-  // `max_bytes` is of all ranks together. The states are numbered from `first`.
+  // `max_bytes` is the limit over all ranks. State indices begin at `first`.
   SampleCollector(int64_t max_bytes, Groups groups, size_t first, const tenon_mesh* mesh)
       : has_groups_(groups == Groups::kOne), first_(first) {
     const int64_t ranks = mesh == nullptr ? 1 : std::max<int64_t>(1, mesh->world_size);
@@ -66,7 +65,7 @@ class SampleCollector {
   void take(tenon::TorchStates& states, const ScoredSamples& samples) {
     const int64_t n = samples.scores_N.numel();
     const int64_t taken = room(states[first_ + kCollected], n);
-    states[first_ + kLeftOut].add_(static_cast<double>(n - taken));
+    states[first_ + kExcluded].add_(static_cast<double>(n - taken));
     if (taken == 0) {
       return;
     }
@@ -83,11 +82,11 @@ class SampleCollector {
   int64_t num_collected(const tenon::TorchInputs& states) const {
     return static_cast<int64_t>(states[first_ + kCollected].item<double>());
   }
-  int64_t num_left_out(const tenon::TorchInputs& states) const {
-    return static_cast<int64_t>(states[first_ + kLeftOut].item<double>());
+  int64_t num_ignored(const tenon::TorchInputs& states) const {
+    return static_cast<int64_t>(states[first_ + kExcluded].item<double>());
   }
 
-  // Those with a weight, sorted by group, then by score; not sorted where a score is NaN.
+  // Samples with nonzero weight, sorted by group, then by score. Unsorted if a score is NaN.
   struct Sorted {
     std::vector<Sample> samples;
     bool is_number = true;
@@ -119,12 +118,12 @@ class SampleCollector {
   }
 
  private:
-  enum State : size_t { kSamples, kCollected, kLeftOut, kGroups };
+  enum State : size_t { kSamples, kCollected, kExcluded, kGroups };
 
   int64_t bytes_of_sample() const { return has_groups_ ? 32 : 24; }
 
-  // How many of n more samples there is room for. Reads the state only where it may be full, since
-  // that waits for a GPU.
+  // Number of the next n samples that fit. Reads the state only if it may be full, since reading
+  // waits for a GPU.
   int64_t room(const at::Tensor& collected, int64_t n) {
     most_ = most_ > limit_ ? most_ : most_ + n;
     if (most_ <= limit_) {
@@ -136,10 +135,10 @@ class SampleCollector {
   bool has_groups_;
   size_t first_;
   int64_t limit_ = 0;
-  int64_t most_ = 0;  // that any state of this instance may hold
+  int64_t most_ = 0;  // upper bound on the samples in any state of this instance
 };
 
-// Calls use(samples of one group, ascending by score) for each.
+// Calls use(samples of one group, ascending by score) for each group.
 template <class Use>
 void for_each_group(std::span<const Sample> sorted, Use&& use) {
   for (size_t begin = 0; begin < sorted.size();) {
@@ -152,8 +151,8 @@ void for_each_group(std::span<const Sample> sorted, Use&& use) {
   }
 }
 
-// The probability that a positive sample has a larger score than a negative one, half of it where
-// they are equal; NaN without one of each. A label above 0.5 is positive.
+// Area under the ROC curve: the probability that a positive sample scores higher than a negative
+// one; ties count half. NaN unless both classes occur. A label above 0.5 is positive.
 // Source  Hanley, McNeil, The Meaning and Use of the Area under a ROC Curve (Radiology 1982)
 inline double area_under_curve(std::span<const Sample> ascending) {
   double positive = 0.0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What metrics of scored samples take: a score and a label for each, a weight where samples have
-// one, and for some the number of the group (a user, a query) that they belong to.
+// Inputs of metrics over scored samples: score and label per sample, an optional weight, and for
+// some metrics a group id (user, query).
 //
 // Shapes: N labels.
 #pragma once
@@ -22,7 +22,7 @@ struct ScoreOptions : LabelOptions {
   Scores scores = Scores::kLogits;
 };
 
-// Binds `scores` for metrics that need probabilities; those that rank alone do without.
+// Binds `scores`, for metrics that need probabilities. Ranking metrics do not need it.
 template <class Options>
 void bind_scores(tenon::OptionBinder<Options>& binder) {
   using Scores = ScoreOptions::Scores;
@@ -30,24 +30,25 @@ void bind_scores(tenon::OptionBinder<Options>& binder) {
       .choice("scores",
               &Options::scores,
               {{"logits", Scores::kLogits}, {"probabilities", Scores::kProbabilities}})
-      .doc("what the input `logits` has; of logits the sigmoid is taken");
+      .doc("content of the input `logits`; logits are converted by sigmoid");
 }
 
-// fp64, flat; a label that is ignored has the weight 0 and the value 0.
+// fp64, flat; an ignored label has weight 0 and value 0.
 struct ScoredSamples {
   at::Tensor scores_N;
   at::Tensor labels_N;
   at::Tensor weights_N;
-  at::Tensor groups_N;  // i64; undefined where there are none
+  at::Tensor groups_N;  // i64; undefined without groups
 };
 
-// The ports that every such metric begins with, and optional weights or a group behind them.
+// Ports of these metrics, in this order: logits, labels, then optional weights or a group.
 struct ScorePorts {
   static constexpr size_t kLogits = 0;
   static constexpr size_t kLabels = 1;
 };
 
-// One number for each sample, as many as there are labels. Errors  invalid
+// One number per label, flattened.
+// Errors   invalid
 inline at::Tensor by_label(const at::Tensor& by_sample,
                            const at::Tensor& labels,
                            const char* what) {
@@ -58,16 +59,16 @@ inline at::Tensor by_label(const at::Tensor& by_sample,
               what,
               " of shape ",
               by_sample.sizes(),
-              " does not fit labels of shape ",
+              " does not match labels of shape ",
               labels.sizes(),
-              "; there must be one for each sample");
+              "; expected one per sample");
   std::vector<int64_t> ones(static_cast<size_t>(labels.dim()), 1);
   ones[0] = -1;
   return by_sample.reshape(ones).expand(labels.sizes()).reshape({-1});
 }
 
-// `weight` and `group` are numbers of ports, or -1. Waits for no device.
-// Errors  invalid, where shapes do not fit
+// `weight` and `group` are port indices, or -1. Does not wait for the device.
+// Errors   invalid if shapes do not match
 inline ScoredSamples scored_samples(const tenon::TorchInputs& inputs,
                                     int64_t ignore_index,
                                     int weight,
@@ -79,7 +80,7 @@ inline ScoredSamples scored_samples(const tenon::TorchInputs& inputs,
               scores.sizes(),
               " and labels of shape ",
               labels.sizes(),
-              " do not fit; there must be one score for each label");
+              " do not match; expected one score per label");
   ScoredSamples samples;
   const at::Tensor is_ignored = labels.reshape({-1}).eq(ignore_index);
   samples.scores_N = scores.reshape({-1}).to(at::kDouble);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The columns of a batch that a recommendation model reads: options that name them, the lookups and
-// inputs that they are in a graph, and all of them side by side as one matrix. Not for what a model
-// does with them.
+// Input columns of recommendation models: options that name them, their lookups and inputs in the
+// graph, and their concatenation into one matrix. How a model uses the columns is outside this
+// file.
 #pragma once
 
 #include <tenon/cpp/options.hpp>
@@ -19,24 +19,26 @@
 
 namespace tenon {
 
-/* A column with several ids a sample, of one table. */
+/* A column with a fixed number of ids per sample, from one table. */
 struct WideColumn {
   std::string name;
   int64_t size = 1;
   static void bind(OptionBinder<WideColumn>& b) {
-    b.field("name", &WideColumn::name).required().non_empty().doc("the field, i64 [B, size]");
-    b.field("size", &WideColumn::size).required().min(1).doc("ids of a sample");
+    b.field("name", &WideColumn::name).required().non_empty().doc("batch field, i64 [B, size]");
+    b.field("size", &WideColumn::size).required().min(1).doc("ids per sample");
   }
 };
 
-/* A column of numbers. */
+/* A dense column of numbers. */
 struct DenseColumn {
   std::string name;
   std::optional<int64_t> size;
   int64_t width() const { return size.value_or(1); }
   static void bind(OptionBinder<DenseColumn>& b) {
-    b.field("name", &DenseColumn::name).required().non_empty().doc("the field, floating point");
-    b.field("size", &DenseColumn::size).min(1).doc("it is [B, size]; null: [B]");
+    b.field("name", &DenseColumn::name).required().non_empty().doc("batch field, floating point");
+    b.field("size", &DenseColumn::size)
+        .min(1)
+        .doc("width, for a field of shape [B, size]; null: shape [B]");
   }
 };
 
@@ -52,10 +54,13 @@ template <class O>
 void bind_id_columns(OptionBinder<O>& b) {
   b.field("categorical", &O::categorical)
       .doc(
-          "columns with one id a sample, each with a table; \"c0..c25\" stands for c0, c1, to c25");
-  b.field("wide", &O::wide).doc("columns with several ids a sample, of one table");
+          "columns with one id per sample and a table each; \"c0..c25\" expands to c0, c1, ..., "
+          "c25");
+  b.field("wide", &O::wide).doc("columns with a fixed number of ids per sample and a table each");
   b.field("ragged", &O::ragged)
-      .doc("columns with any number of ids a sample, each with a table; `pooling` makes one row");
+      .doc(
+          "columns with any number of ids per sample and a table each; rows are pooled by "
+          "`pooling`");
   b.choice("pooling",
            &O::pooling,
            {{"sum", TENON_POOL_SUM},
@@ -63,10 +68,10 @@ void bind_id_columns(OptionBinder<O>& b) {
             {"weighted_sum", TENON_POOL_WEIGHTED_SUM},
             {"weighted_mean", TENON_POOL_WEIGHTED_MEAN},
             {"max", TENON_POOL_MAX}})
-      .doc("how the rows of a ragged column become one");
+      .doc("pooling of a ragged column's rows into one");
 }
 
-/* What the models have in common: columns, and the rows of tables. */
+/* Options shared by the models: columns and table rows. */
 struct ColumnOptions : IdColumns {
   std::vector<DenseColumn> dense;
   int64_t dim = 16;
@@ -76,24 +81,25 @@ struct ColumnOptions : IdColumns {
 template <class O>
 void bind_columns(OptionBinder<O>& b) {
   bind_id_columns(b);
-  b.field("dense", &O::dense).doc("columns of numbers");
-  b.field("dim", &O::dim).min(1).doc("width of a row of a table");
+  b.field("dense", &O::dense).doc("dense columns of numbers");
+  b.field("dim", &O::dim).min(1).doc("embedding dimension: width of a table row");
   b.field("init_std", &O::init_std)
       .min(0)
-      .doc("standard deviation of the first values of a row, unless the recipe's table says other");
+      .doc("standard deviation of initial row values; the recipe's `tables` can override it");
 }
 
-/* Dense layers of a model, beside its columns. */
+/* Dropout of a model's dense layers. */
 template <class O>
 void bind_dropout(OptionBinder<O>& b) {
   b.field("dropout", &O::dropout)
       .min(0)
       .exclusive_max(1)
-      .doc("part of each hidden layer that is dropped in training");
+      .doc("dropout probability of hidden layers in training");
 }
 
-/* "c0..c3" as c0, c1, c2, c3; any other name as it is.
- * Errors  columns.range: numbers that fall */
+/* Expands "c0..c3" to c0, c1, c2, c3. Any other name stays unchanged.
+ *
+ * Errors   columns.range for decreasing numbers */
 inline std::vector<std::string> expanded(const std::vector<std::string>& names) {
   const auto cut = [](const std::string& text) {
     size_t end = text.size();
@@ -113,7 +119,7 @@ inline std::vector<std::string> expanded(const std::vector<std::string>& names) 
       continue;
     }
     if (std::stol(first) > std::stol(last)) {
-      TENON_FAIL(TENON_INVALID, "columns.range", "the columns ", name, " go backwards");
+      TENON_FAIL(TENON_INVALID, "columns.range", "the column range ", name, " is decreasing");
     }
     for (int64_t i = std::stol(first); i <= std::stol(last); ++i) {
       out.push_back(stem + std::to_string(i));
@@ -122,17 +128,17 @@ inline std::vector<std::string> expanded(const std::vector<std::string>& names) 
   return out;
 }
 
-/* The lookups of columns, in the order categorical, wide, ragged. `num_rows` rows of a sample come
- * of them, where a wide column gives as many as it has ids. */
+/* Lookups of columns, in the order categorical, wide, ragged. They give `num_rows` rows per sample;
+ * a wide column gives one row per id. */
 struct ColumnLookups {
   std::vector<ValueId> values;
-  std::vector<int64_t> rows; /* of each */
+  std::vector<int64_t> rows; /* per lookup */
   int64_t num_rows = 0;
 };
 
-/* Declares them. Values are called `prefix` and the column; tables are called like the column, and
- * `suffix`.
- * Errors  columns.none: no column is named */
+/* Declares the lookups. Values are named `prefix` + column; tables are named column + `suffix`.
+ *
+ * Errors   columns.none if no column is set */
 inline ColumnLookups look_up_columns(TorchGraph& g,
                                      const IdColumns& columns,
                                      const std::string& prefix,
@@ -161,12 +167,12 @@ inline ColumnLookups look_up_columns(TorchGraph& g,
   if (out.values.empty()) {
     TENON_FAIL(TENON_INVALID,
                "columns.none",
-               "`categorical`, `wide` and `ragged` name no column; the model needs ids");
+               "`categorical`, `wide` and `ragged` are empty; set at least one id column");
   }
   return out;
 }
 
-/* Columns of numbers as inputs of the model, and how wide they are together. */
+/* Dense columns as model inputs, and their total width. */
 struct DenseInputs {
   std::vector<ValueId> values;
   int64_t width = 0;
@@ -185,8 +191,9 @@ inline DenseInputs add_dense(TorchGraph& g, const std::vector<DenseColumn>& colu
   return out;
 }
 
-/* Inputs `first` to `end` of a block side by side, [B, all their elements].
- * Shapes  each [B] or [B, ...] */
+/* Concatenates inputs `first` to `end` of a block to [B, all their elements].
+ *
+ * Shapes   each input [B] or [B, ...] */
 inline at::Tensor side_by_side(const BlockCall& call, size_t first, size_t end) {
   std::vector<at::Tensor> parts;
   parts.reserve(end - first);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dense layers over parameters that the host owns: a part of a larger model. The model `mlp` is one
-// of these alone, made of modules.
+// Dense layers over host-owned parameters, for use inside larger models. The model `mlp` builds its
+// layers from modules instead.
 #pragma once
 
 #include <tenon/torch/model.hpp>
@@ -17,17 +17,17 @@
 
 namespace tenon {
 
-/* What follows the last layer: nothing, or what follows each other one. */
+/* What follows the last layer: nothing, or activation and dropout as after the other layers. */
 enum class LastLayer { kPlain, kActivated };
 
 enum class Activation { kRelu, kPrelu };
 
-/* Layers with an activation and dropout after each but the last, unless that is `kActivated`. */
+/* Dense layers with activation and dropout after each one; after the last only if `kActivated`. */
 class DenseLayers {
  public:
-  /* Declares the parameters "NAME.0.weight" [out, in], "NAME.0.bias" [out], and so on, which begin
-   * as libtorch's do: uniform in +-1/sqrt(in). With PReLU "NAME.0.slope" [1] follows, which begins
-   * with 0.25. */
+  /* Declares the parameters "NAME.0.weight" [out, in], "NAME.0.bias" [out], ..., initialized as in
+   * libtorch: uniform in +-1/sqrt(in). With PReLU, "NAME.0.slope" [1] follows, initialized to 0.25.
+   */
   DenseLayers(TorchGraph& g,
               const std::string& name,
               int64_t in,
@@ -52,10 +52,10 @@ class DenseLayers {
   }
 
   const std::vector<ParameterId>& parameters() const { return parameters_; }
-  /* Of what comes out. */
+  /* Width of the output. */
   int64_t width() const { return width_; }
 
-  /* [..., in] to [..., width()]; `first` is the place of the layers' first parameter in the block.
+  /* Maps [..., in] to [..., width()]. `first` is the block's index of the layers' first parameter.
    */
   at::Tensor run(const BlockCall& call, at::Tensor x, size_t first = 0) const {
     size_t p = first;

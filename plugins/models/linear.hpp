@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Linear layers: libtorch's, but for fp32 on a CPU by oneDNN's products instead of the BLAS that
-// libtorch calls for them. On machines where that BLAS leaves half of the vector width unused, they
-// take half the time. Several weights with one input are one product.
+// Linear layers. In fp32 on a CPU they call oneDNN instead of the BLAS that libtorch uses. On
+// machines where that BLAS uses half of the vector width, this halves the time. Several weights
+// with one input become one product.
 //
-// Letters in names of tensors: M rows of the input, K width of the input, N width of the output.
+// Letters in tensor names: M input rows, K input width, N output width.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -21,15 +21,14 @@
 
 namespace tenon {
 
-/* libtorch's inner product by oneDNN: y = x w^T + b for x [M, K], w [N, K] of any strides, and b
- * [N] or nothing. */
+/* libtorch's oneDNN linear operator: y = x w^T + b for x [M, K], w [N, K] with any strides, and
+ * optional b [N]. */
 class OneDnn {
  public:
-  /* False where this libtorch is built without it, or it is switched off. */
+  /* False if this libtorch is built without oneDNN, or oneDNN is disabled. */
   static bool is_available() { return op().has_value() && at::globalContext().userEnabledMkldnn(); }
 
-  /* Whether it multiplies a tensor: fp32 on a CPU, with elements, and no autocast that would have a
-   * say. */
+  /* Whether oneDNN handles a tensor: fp32 on a CPU, not empty, and no active autocast. */
   static bool serves(const at::Tensor& x) {
     return x.device().is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0 &&
            !at::autocast::is_autocast_enabled(at::kCPU) && is_available();
@@ -64,8 +63,8 @@ class OneDnn {
   }
 };
 
-/* y = x [w0; w1; ...]^T + b, by oneDNN forward and backward. The weights are put together anew
- * in backward, so that no copy of them outlives a call. */
+/* y = x [w0; w1; ...]^T + b, by oneDNN forward and backward. Backward concatenates the weights
+ * again, so that no copy of them outlives a call. */
 class OneDnnLinear : public torch::autograd::Function<OneDnnLinear> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context,
@@ -89,7 +88,7 @@ class OneDnnLinear : public torch::autograd::Function<OneDnnLinear> {
     const at::Tensor x_MK = flat(saved[0]);
     const at::Tensor g_MN = flat(grads[0]);
     const at::TensorList weights = at::TensorList(saved).slice(1);
-    // In the order in which forward takes them: x, weights, bias.
+    // In the argument order of forward: x, weights, bias.
     const size_t bias = 1 + weights.size();
     torch::autograd::variable_list out(bias + 1);
     if (context->needs_input_grad(0)) {
@@ -99,7 +98,7 @@ class OneDnnLinear : public torch::autograd::Function<OneDnnLinear> {
       out[bias] = g_MN.sum(0);
     }
     if (context->needs_input_grad({{1, bias}})) {
-      // The first operand is copied in its own order: where one side is much shorter, that one.
+      // The operator copies its first operand, so the much shorter side goes first.
       const at::Tensor grad_NK = g_MN.size(1) >= 2 * x_MK.size(1)
                                      ? OneDnn::product(x_MK.t(), g_MN.t(), std::nullopt).t()
                                      : OneDnn::product(g_MN.t(), x_MK.t(), std::nullopt);
@@ -120,14 +119,15 @@ class OneDnnLinear : public torch::autograd::Function<OneDnnLinear> {
 };
 
 /* x [w0; w1; ...]^T.
- * Errors  those of oneDNN, unless it serves x */
+ * Errors   those of oneDNN, unless it handles x */
 inline at::Tensor joint_linear(const at::Tensor& x, at::TensorList weights) {
   return OneDnnLinear::apply(x, weights, std::optional<at::Tensor>());
 }
 
-/* at::linear, by oneDNN where that is faster: a call of it takes 11 us more than one of the BLAS,
- * and vectors gain nothing by it.
- * Shapes  x [..., K], weight [N, K], bias [N] or undefined */
+/* at::linear, by oneDNN if that is faster: a oneDNN call costs 11 us more than a BLAS call, and
+ * vectors gain nothing.
+ *
+ * Shapes   x [..., K], weight [N, K], bias [N] or undefined */
 inline at::Tensor linear_layer(const at::Tensor& x,
                                const at::Tensor& weight,
                                const at::Tensor& bias = {}) {

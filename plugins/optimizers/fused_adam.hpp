@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Adam and AdamW share: options, slots, and the call of libtorch's fused kernel, which takes
-// the step as already counted, as the host gives it. They differ in where the weight decay goes.
+// Shared by Adam and AdamW: options, optimizer state, and the call of libtorch's fused kernel. The
+// kernel expects the step already incremented, as the host passes it. The two differ in the weight
+// decay.
 //
 // Source: Kingma and Ba, Adam: A Method for Stochastic Optimization (ICLR 2015), algorithm 1;
 // amsgrad: Reddi, Kale, Kumar, On the Convergence of Adam and Beyond (ICLR 2018), algorithm 2.
@@ -15,15 +16,15 @@
 #include <optional>
 #include <vector>
 
-#include "rate_option.hpp"
+#include "lr_option.hpp"
 
-struct AdamOptions : RateOptions {
+struct AdamOptions : LrOptions {
   std::vector<double> betas = {0.9, 0.999};
   double eps = 1e-8;
   bool amsgrad = false;
 };
 
-// Binds all but `lr` and `weight_decay`.
+// Binds all options except `lr` and `weight_decay`.
 template <class O>
 void bind_adam(tenon::OptionBinder<O>& binder) {
   binder.field("betas", &O::betas)
@@ -31,10 +32,10 @@ void bind_adam(tenon::OptionBinder<O>& binder) {
       .exclusive_max(1)
       .min_items(2)
       .max_items(2)
-      .doc("how much of the running means of gradient and square is kept in a step");
-  binder.field("eps", &O::eps).min(0).doc("added to the root of the mean square");
+      .doc("decay factors of the running means of gradient and squared gradient");
+  binder.field("eps", &O::eps).min(0).doc("added to the square root of the mean square");
   binder.field("amsgrad", &O::amsgrad)
-      .doc("divide by the largest mean square so far instead of the present one");
+      .doc("divide by the largest mean square so far instead of the current one");
 }
 
 enum class Decay { kL2, kDecoupled };
@@ -53,7 +54,7 @@ class FusedAdam : public tenon::TorchOptimizer {
 
   void update(const tenon::Exec&, const tenon::TorchUpdate& update) override {
     if (update.lr.is_cpu()) {
-      // As a number, since a tensor would be read as fp32 by some versions of the kernel.
+      // Passed as a number: some versions of the kernel read a tensor as fp32.
       run(update, update.lr.item<double>());
     } else {
       run(update, update.lr.to(at::kFloat));

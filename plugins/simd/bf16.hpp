@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-// A bfloat16: the upper half of a float.
+// A bfloat16: the upper 16 bits of a float.
 struct Bf16 {
   uint16_t bits;
   operator float() const {

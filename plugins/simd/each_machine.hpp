@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compiles the file that SIMD_KERNELS names, a path from this folder, once for each width of vector
-// that x86 machines have: in namespace simd_basic, simd_avx2 and simd_avx512, each with its own
-// lanes.hpp before it. For one source file alone, which includes what the kernels need of other
-// headers first: what is included here is compiled for machines that not everyone has. No guard,
-// and no lambdas in kernels, since compilers forget the machine in them.
+// Compiles the file SIMD_KERNELS, a path relative to this folder, once per x86 vector width: in
+// namespaces simd_basic, simd_avx2 and simd_avx512, each after its own lanes.hpp. Include this from
+// one source file only, after all headers that the kernels need: headers included here would be
+// compiled for newer machines. No include guard. Kernels must not use lambdas, since compilers drop
+// the target attributes in them.
 #include "bf16.hpp"
 #include "machine.hpp"
 

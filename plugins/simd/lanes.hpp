@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Vectors of SIMD_LANES floats and what kernels do with them; only for each_machine.hpp, which
-// includes it in a namespace once for each machine.
+// Vectors of SIMD_LANES floats and their operations. Included only by each_machine.hpp, once per
+// instruction set, inside a namespace.
 //
 // Source of the exponential: Cody and Waite, Software Manual for the Elementary Functions (1980),
 // chapter 6 (reduction by log 2 in two parts); coefficients of the Cephes library, expf.
@@ -26,7 +26,7 @@ SIMD_INLINE Floats load(const Bf16* from) {
   return reinterpret_cast<Floats>(words << 16);
 }
 
-// Rounds to nearest, ties to even; a NaN stays one.
+// Rounds to nearest, ties to even; NaN stays NaN.
 SIMD_INLINE void store(Bf16* to, Floats x) {
   const Words bits = reinterpret_cast<Words>(x);
   const Words rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
@@ -36,14 +36,14 @@ SIMD_INLINE void store(Bf16* to, Floats x) {
 }
 
 SIMD_INLINE Floats splat(float x) {
-  return x - Floats{};  // not a sum: x + 0 is another number for -0, and so is computed
+  return x - Floats{};  // not a sum: the compiler must keep x + 0, which changes -0
 }
 SIMD_INLINE Floats larger(Floats a, Floats b) {
   return a > b ? a : b;
 }
 
-// Masked, though all lanes count: gcc 12 takes what its plain ones do not write for an oversight
-// (PR 105593).
+// Masked with all lanes set: gcc 12 warns about uninitialized values in the plain intrinsics (PR
+// 105593).
 #if TENON_SIMD_X86 && SIMD_LANES == 16
 inline constexpr __mmask16 kAllLanes = 0xFFFF;
 inline constexpr __mmask8 kAllPairs = 0xFF;
@@ -91,11 +91,11 @@ SIMD_INLINE void multiply(Words x, uint32_t y, Words& high, Words& low) {
 #endif
 }
 
-// exp(x) to two units in the last place; 0 below -87.3, where results would be subnormal.
+// exp(x) to two ulp; 0 below -87.3, where results would be subnormal.
 SIMD_INLINE Floats exp_of(Floats x) {
   constexpr float kLowest = -87.33654f;
   constexpr float kHighest = 88.72283f;
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   const Ints is_low = x < kLowest;
   const Ints is_high = x > kHighest;
   x = is_low ? splat(kLowest) : x;
@@ -119,7 +119,7 @@ SIMD_INLINE Floats exp_of(Floats x) {
   return is_low ? Floats{} : y;
 }
 
-// By halves, which costs a logarithm of the lanes' number.
+// Pairwise: log2(SIMD_LANES) additions.
 SIMD_INLINE float sum_of(Floats x) {
   float parts[kLanes];
   store(parts, x);
@@ -142,7 +142,7 @@ SIMD_INLINE float largest_of(Floats x) {
   return parts[0];
 }
 
-// The first `n` lanes from memory, `rest` in the others.
+// Loads the first `n` lanes; the others are `rest`.
 template <class T>
 SIMD_INLINE Floats load_part(const T* from, int64_t n, float rest) {
   T part[kLanes] = {};

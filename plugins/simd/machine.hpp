@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of the widths of vectors that kernels are compiled for this machine runs; see
-// each_machine.hpp. The choice is made once and never changes while a process runs.
+// Selects the widest compiled instruction set that this machine supports; see each_machine.hpp. The
+// choice is made once per process.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -24,7 +24,8 @@ inline Machine this_machine() {
 #endif
 }
 
-// What to call on this machine of a function that each_machine.hpp made: SIMD_CHOICE(f)(arguments).
+// Selects this machine's version of a function compiled by each_machine.hpp:
+// SIMD_CHOICE(f)(arguments).
 #if TENON_SIMD_X86
 #define SIMD_CHOICE(function)                                  \
   (this_machine() == Machine::kAvx512 ? &simd_avx512::function \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file that sinks add whole records to. Each record is one call of the system, so that a reader
-// sees whole ones and a run that is killed loses none. Invariant: the file ends with a whole
-// record; what a failed write has left of one is cut off again.
+// A file to which sinks append whole records. Each record is one system call, so readers see whole
+// records and a killed run loses none.
+// Invariant: the file ends with a whole record; a partial record of a failed write is truncated.
 #pragma once
 
 #include <tenon/cpp/guard.hpp>
@@ -17,7 +17,7 @@
 
 class GrowingFile {
  public:
-  // `sink` stands in the ids of errors: "jsonl" gives "jsonl.io".
+  // `sink` is the prefix of error ids: "jsonl" gives "jsonl.io".
   explicit GrowingFile(std::string sink) : error_id_(std::move(sink) + ".io") {}
   ~GrowingFile() {
     if (file_ >= 0) {
@@ -29,9 +29,9 @@ class GrowingFile {
 
   enum class IfThere { kAdd, kRefuse };
 
-  // Opens the file, which is made where there is none. False if it is there and that is refused.
+  // Opens the file, creating it if needed. False if it exists and existing files are not allowed.
   //
-  // Errors  TENON_IO where it cannot be opened
+  // Errors   TENON_IO if it cannot be opened
   bool open(const std::string& path, IfThere if_there) {
     path_ = path;
     const int exclusive = if_there == IfThere::kRefuse ? O_EXCL : 0;
@@ -47,7 +47,7 @@ class GrowingFile {
     return true;
   }
 
-  // Errors  TENON_IO where the record could not be written whole; nothing of it stays
+  // Errors   TENON_IO if the record could not be written completely; nothing of it remains
   void add(std::string_view record) {
     size_t done = 0;
     while (done < record.size()) {
@@ -57,8 +57,8 @@ class GrowingFile {
       }
       if (n < 0) {
         const int reason = errno;
-        // Half a record would spoil the next one too. If even this fails, the first reason is the
-        // one to tell.
+        // A partial record would corrupt the next one too. If truncating fails as well, report the
+        // first error.
         (void)!::ftruncate(file_, size_);
         errno = reason;
         fail("cannot write to");
@@ -68,15 +68,15 @@ class GrowingFile {
     size_ += static_cast<off_t>(record.size());
   }
 
-  // A line of the file: where it begins, and its text with its line break. One without is the half
-  // of a record that the machine's end has left.
+  // A line of the file: its offset and its text with line break. A line without a line break is a
+  // partial record left by a crash of the machine.
   struct Line {
     off_t begin;
     std::string_view text;
   };
 
-  // Tells `visit` of each line, from the last one on, until it says false. A line lives as long as
-  // that call. A `path` that is no file but a device, say, has none.
+  // Calls `visit` for each line, from the last one backwards, until it returns false. A line is
+  // valid during that call. A path that is not a regular file has no lines.
   //
   // Errors  TENON_IO
   template <class Visit>
@@ -92,10 +92,10 @@ class GrowingFile {
     if (in.fd < 0) {
       fail("cannot read");
     }
-    std::string tail;     // what is from `begin` on and was not visited yet
-    off_t begin = size_;  // of what was read
+    std::string tail;     // text from `begin` on that was not visited yet
+    off_t begin = size_;  // offset of `tail`
     while (begin > 0 || !tail.empty()) {
-      // Where the line before the last one ends.
+      // End of the line before the last one.
       const size_t end = tail.size() < 2 ? std::string::npos : tail.rfind('\n', tail.size() - 2);
       if (end == std::string::npos && begin > 0) {
         const auto block = static_cast<size_t>(begin < kBlock ? begin : kBlock);
@@ -113,12 +113,12 @@ class GrowingFile {
 
   off_t size() const { return size_; }
 
-  // What is behind the first `size` bytes is no longer there: all at once, also for a reader.
+  // Truncates the file to `size` bytes, atomically for readers.
   //
   // Errors  TENON_IO
   void cut_to(off_t size) {
     if (size != size_ && ::ftruncate(file_, size) != 0) {
-      fail("cannot cut");
+      fail("cannot truncate");
     }
     size_ = size;
   }
@@ -148,7 +148,7 @@ class GrowingFile {
         continue;
       }
       if (n <= 0) {
-        errno = n == 0 ? EIO : errno;  // it has become shorter meanwhile
+        errno = n == 0 ? EIO : errno;  // truncated meanwhile
         fail("cannot read");
       }
       done += static_cast<size_t>(n);
@@ -164,5 +164,5 @@ class GrowingFile {
   std::string error_id_;
   std::string path_;
   int file_ = -1;
-  off_t size_ = 0;  // up to the end of the last whole record
+  off_t size_ = 0;  // end of the last whole record
 };

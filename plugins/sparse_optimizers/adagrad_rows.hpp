@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What adagrad and rowwise_adagrad have in common: all but where the sums of squares are kept, and
-// the formula.
+// Shared by adagrad and rowwise_adagrad: everything except the formula and the layout of the sums
+// of squares.
 #pragma once
 
 #include "row_optimizer.hpp"
@@ -20,11 +20,13 @@ class AdagradRows : public RowOptimizer {
     bind_row_rate(binder);
     binder.field("lr_decay", &Options::lr_decay)
         .min(0)
-        .doc("in update n of the table, from 1, the rate is divided by 1 + (n - 1) lr_decay");
+        .doc(
+            "learning rate decay: the table's update n, from 1, divides lr by 1 + (n - 1) * "
+            "lr_decay");
     binder.field("initial_accumulator_value", &Options::initial_accumulator_value)
         .min(0)
-        .doc("what the sums of squares begin with");
-    binder.field("eps", &Options::eps).min(0).doc("added to the root of the sum of squares");
+        .doc("initial value of the sums of squares");
+    binder.field("eps", &Options::eps).min(0).doc("added to the square root of the sum of squares");
     bind_row_l2_decay(binder);
     bind_row_options(binder);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What adam and adamw have in common: all but the decay.
+// Shared by adam and adamw: everything except the weight decay.
 #pragma once
 
 #include <vector>
@@ -15,18 +15,19 @@ struct AdamRowOptions : RowOptions {
   bool correct_eps = false;
 };
 
-// Binds `lr`, `betas`, `eps` and `correct_eps`, which stand first.
+// Binds `lr`, `betas`, `eps` and `correct_eps`, which come first.
 template <class O>
 void bind_adam_rows(tenon::OptionBinder<O>& binder) {
   bind_row_rate(binder);
-  bind_row_betas(
-      binder, "how much of the running means of gradient and square is kept when a row is touched");
-  binder.field("eps", &O::eps).min(0).doc("added to the root of the mean square");
+  bind_row_betas(binder,
+                 "decay factors of the running means of gradient and squared gradient, applied "
+                 "when a row is updated");
+  binder.field("eps", &O::eps).min(0).doc("added to the square root of the mean square");
   binder.field("correct_eps", &O::correct_eps)
-      .doc("add eps to the root of the corrected mean square, as dense optimizers do");
+      .doc("add eps to the root of the bias-corrected mean square, as dense optimizers do");
 }
 
-// The settings without a decay.
+// The settings without weight decay.
 inline AdamSettings adam_settings(const AdamRowOptions& options) {
   return {.beta1 = options.betas[0],
           .beta2 = options.betas[1],

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The update of rows on a GPU: a group of threads for each row, a thread for each of its elements in
-// turn. The formulas and the rounding are those of CPUs (row_formulas.hpp, row_elements.hpp); rate,
-// step and found_inf are read on the device, so that nothing waits for it.
+// Updates rows on a GPU: a group of threads per row, each thread striding over elements. Formulas
+// and rounding are shared with the CPU (row_formulas.hpp, row_elements.hpp). Learning rate, step
+// and found_inf are read on the device, so the host does not wait.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -41,7 +41,7 @@ __global__ void update_rows_kernel(RowsCall call,
   if (call.found_inf != nullptr && *call.found_inf == 1.0f) {
     return;
   }
-  // The fp64 of a formula's making is slow on many GPUs: one thread of a block does it.
+  // Constructing a formula uses fp64, which is slow on many GPUs, so one thread per block does it.
   __shared__ alignas(Formula) unsigned char made[sizeof(Formula)];
   if (threadIdx.x == 0) {
     *reinterpret_cast<Formula*>(made) = Formula(settings, *call.lr, *call.step);
@@ -82,11 +82,9 @@ __global__ void update_rows_kernel(RowsCall call,
   }
 }
 
-// Queues an update. Returns what went wrong, or null.
+// Enqueues an update. Returns an error message, or null.
 template <class Formula>
-const char* launch(const RowsCall& call,
-                   const typename Formula::Settings& settings,
-                   void* stream) {
+const char* launch(const RowsCall& call, const typename Formula::Settings& settings, void* stream) {
   if (call.n == 0) {
     return nullptr;
   }
@@ -99,10 +97,9 @@ const char* launch(const RowsCall& call,
   const size_t rows_in_block = kThreads / group;
   size_t blocks = (call.n + rows_in_block - 1) / rows_in_block;
   blocks = blocks < kMostBlocks ? blocks : kMostBlocks;
-  update_rows_kernel<Formula><<<static_cast<unsigned>(blocks),
-                                kThreads,
-                                0,
-                                static_cast<cudaStream_t>(stream)>>>(call, settings, group);
+  update_rows_kernel<Formula>
+      <<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+          call, settings, group);
   const cudaError_t error = cudaGetLastError();
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }

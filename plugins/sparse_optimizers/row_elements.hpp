@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The update of one element of a row, and how narrow values are read and rounded. On CUDA a thread
-// does this; on a CPU row_kernels.hpp does the same by vectors, and tests hold the two against each
-// other. Included in a namespace, with ROW_INLINE defined, behind row_formulas.hpp where elements
-// are updated; so it has no guard.
+// Updates one element of a row, and reads and rounds narrow values. On CUDA, one thread runs this.
+// On a CPU, row_kernels.hpp does the same with vectors; tests compare the two. Included inside a
+// namespace, with ROW_INLINE defined, after row_formulas.hpp if elements are updated; so it has no
+// include guard.
 
 ROW_INLINE char* row_address(const RowsCall& call, int64_t row) {
   const auto r = static_cast<uint64_t>(row);
@@ -39,7 +39,7 @@ ROW_INLINE uint16_t float_to_bf16(float x) {
 ROW_INLINE float f16_to_float(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t magnitude = bits & 0x7FFFu;
-  // As an fp32 the pattern is 2^-112 of the number, a subnormal one too.
+  // Read as fp32, the bit pattern is 2^-112 of the number, subnormals included.
   return number_of(sign | (magnitude >= 0x7C00u
                                ? 0x7F800000u | (magnitude & 0x3FFu) << 13
                                : word_of(number_of(magnitude << 13) * 5.192296858534828e33f)));
@@ -76,7 +76,7 @@ ROW_INLINE uint16_t cut_to_f16(float x, uint32_t random_bits) {
   return static_cast<uint16_t>(sign | magnitude);
 }
 
-// The lowest 32 bits of number `index` of stream `id`, as tenon.random/1 has it.
+// The lowest 32 bits of number `index` of stream `id`, as in tenon.random/1.
 // Source: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011): Philox-4x32-10.
 ROW_INLINE uint32_t random_word(uint64_t seed, uint64_t id, uint64_t index) {
   uint32_t x0 = static_cast<uint32_t>(index / 2);
@@ -127,7 +127,7 @@ ROW_INLINE void write_element(const RowsCall& call, char* row, int64_t id, uint3
   reinterpret_cast<uint16_t*>(row + call.value_offset)[j] = bits;
 }
 
-// The gradient of element j of the i-th row: the sum, or the mean, with what a decay adds.
+// Gradient of element j of row i: sum or mean, plus weight decay.
 template <class Formula>
 ROW_INLINE float element_grad(
     const RowsCall& call, const Formula& formula, size_t i, uint32_t j, float value) {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The formulas of the sparse optimizers, for one element of a row, or for a vector of them: F is a
-// float or Floats. Included in a namespace that has `root_of(F)`, `scalar_root_of`,
-// `double_root_of` and `power_of`, with ROW_INLINE defined: once for each machine (row_kernels.hpp)
-// and once for single numbers (row_elements.hpp), which is what CUDA has. So it has no guard.
+// Formulas of the sparse optimizers, for one element of a row or a vector of elements: F is float
+// or Floats. Included inside a namespace that has `root_of(F)`, `scalar_root_of`, `double_root_of`
+// and `power_of`, with ROW_INLINE defined: once per instruction set (row_kernels.hpp) and once for
+// scalars (row_elements.hpp), as CUDA uses. So it has no include guard.
 //
-// A formula is made of its settings, the rate and the step, in fp64, for a whole update. It has
-//     Settings         what it is made of, with the rate and the step
-//     kNumSlots        slots of one number an element
-//     kHasRowSlot      one of one number a row, before the update of its elements
-//     whole_grad()     the gradient with what a decay adds to it
-//     next_scale()     where there is a row slot: advances it by the mean square of the gradients,
-//                      and gives the factor of the row
+// A formula is constructed in fp64 from settings, learning rate and step, once per update. Members:
+//     Settings         constructor argument, next to learning rate and step
+//     kNumSlots        state slots with one number per element
+//     kHasRowSlot      whether a state slot has one number per row, updated before the elements
+//     whole_grad()     the gradient plus weight decay
+//     next_scale()     with a row slot: advances it by the mean square of the gradients,
+//                      and returns the factor of the row
 //     next()           the new value; advances the slots
 
-// A decay that is added to the gradient, as the gradient of half its share of the value's square.
+// L2 weight decay, added to the gradient.
 struct L2Decay {
   float decay;
 
@@ -50,7 +50,7 @@ struct MomentumFormula : L2Decay {
   static constexpr bool kHasRowSlot = false;
   float rate;
   float kept;
-  float ahead;  // how much of the momentum that is to come counts already
+  float ahead;  // weight of the next momentum (Nesterov)
 
   ROW_INLINE MomentumFormula(const SgdSettings& settings, double lr, int64_t)
       : L2Decay(settings.weight_decay),
@@ -66,7 +66,7 @@ struct MomentumFormula : L2Decay {
   }
 };
 
-// The rate of both Adagrads, which falls with the updates of the table.
+// Learning rate of both Adagrads, which decays with the table's updates.
 struct AdagradRate : L2Decay {
   using Settings = AdagradSettings;
   float rate;
@@ -94,7 +94,7 @@ struct AdagradFormula : AdagradRate {
   }
 };
 
-// One sum of squares for a row, of the means over its elements. Source: Mudigere et al.,
+// One sum per row: of mean squared gradients over its elements. Source: Mudigere et al.,
 // Software-Hardware Co-design for Fast and Scalable Training of Deep Learning Recommendation Models
 // (ISCA 2022), section 4.1.4; after Gupta, Bengio, Weston, Training Highly Multiclass Classifiers
 // (JMLR 2014).
@@ -116,15 +116,15 @@ struct RowwiseAdagradFormula : AdagradRate {
 };
 
 // Source: Kingma and Ba, Adam: A Method for Stochastic Optimization (ICLR 2015), algorithm 1 in the
-// order of section 2's end, where eps is added to the root of the mean square as it is; with
-// `correct_eps` as in the algorithm itself. The decoupled decay: Loshchilov and Hutter, Decoupled
+// order of section 2's end, where eps is added to the root of the uncorrected mean square; with
+// `correct_eps`, as in the algorithm itself. The decoupled decay: Loshchilov and Hutter, Decoupled
 // Weight Decay Regularization (ICLR 2019), algorithm 2.
 struct AdamFormula : L2Decay {
   using Settings = AdamSettings;
   static constexpr int kNumSlots = 2;
   static constexpr bool kHasRowSlot = false;
   float step_size;
-  float share;  // of the value that goes: less is lost in it than in what stays
+  float share;  // fraction of the value to remove; more precise than the fraction to keep
   float beta1_rest;
   float beta2_rest;
   float eps;
@@ -148,8 +148,8 @@ struct AdamFormula : L2Decay {
   }
 };
 
-// FTRL-Proximal. A rate of 0 changes nothing. Source: McMahan et al., Ad Click Prediction: a View
-// from the Trenches (KDD 2013), algorithm 1; alpha is the rate.
+// FTRL-Proximal. A learning rate of 0 changes nothing. Source: McMahan et al., Ad Click Prediction:
+// a View from the Trenches (KDD 2013), algorithm 1; alpha is the learning rate.
 struct FtrlFormula {
   using Settings = FtrlSettings;
   static constexpr int kNumSlots = 2;  // z, n
@@ -181,7 +181,7 @@ struct FtrlFormula {
     const F root_before = root_of(slots[1]);
     slots[1] = slots[1] + square;
     const F root = root_of(slots[1]);
-    // The difference of the roots, without the cancellation that it suffers from.
+    // Difference of the roots, computed without cancellation.
     const F roots = root + root_before;
     const F rise = roots > zero ? square / roots : square;
     slots[0] = slots[0] + grad - rise * inverse_rate * value;
@@ -219,7 +219,7 @@ struct LionFormula {
     const F one = zero + 1.0f;
     const F mixed = slots[0] + (grad - slots[0]) * beta1_rest;
     slots[0] = slots[0] + (grad - slots[0]) * beta2_rest;
-    const F not_up = mixed < zero ? -one : mixed;  // 0 and what is no number stay what they are
+    const F not_up = mixed < zero ? -one : mixed;  // 0 and NaN stay unchanged
     const F sign = mixed > zero ? one : not_up;
     return value - (value * share + sign * rate);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The update of rows by vectors; only for each_machine.hpp. A narrow value is widened into a
-// buffer, updated there as one of fp32, and rounded back.
+// Vectorized update of rows; included only by each_machine.hpp. Narrow values are widened into a
+// buffer, updated there in fp32, and rounded back.
 
 #define ROW_INLINE SIMD_INLINE
 
@@ -21,10 +21,10 @@ SIMD_INLINE double power_of(double x, int64_t n) {
 #include "row_elements.hpp"
 #include "row_formulas.hpp"
 
-// Row addresses are random: without this, each row waits for its memory.
+// Row addresses are random: without prefetching, each row waits for memory.
 SIMD_INLINE void prefetch_row(const RowsCall& call, size_t i) {
   constexpr size_t kLine = 64;
-  constexpr size_t kMost = 1024;  // what comes behind that is asked for by the processor itself
+  constexpr size_t kMost = 1024;  // the hardware prefetcher handles the rest
   const char* const row = row_address(call, call.rows_R[i]);
   const size_t bytes = call.stride < kMost ? call.stride : kMost;
   for (size_t at = 0; at < bytes; at += kLine) {
@@ -33,7 +33,7 @@ SIMD_INLINE void prefetch_row(const RowsCall& call, size_t i) {
   __builtin_prefetch(row + bytes - 1, 1);
 }
 
-// The lowest 32 bits of numbers [first, first + n) of a stream, and of some behind them.
+// The lowest 32 bits of numbers [first, first + n) of a stream, and of a few after them.
 SIMD_INLINE void random_words(
     uint64_t seed, uint64_t id, uint64_t first, int64_t n, uint32_t* words) {
   const uint64_t skipped = first % 2;
@@ -63,7 +63,7 @@ SIMD_INLINE void random_words(
       key0 += 0x9E3779B9;
       key1 += 0xBB67AE85;
     }
-    // Numbers 2b and 2b + 1 are x0 and x2 of block b. One before the first goes nowhere.
+    // Numbers 2b and 2b + 1 are x0 and x2 of block b. A number before `first` is discarded.
     uint32_t pairs[2 * kLanes];
     for (int64_t lane = 0; lane < kLanes; ++lane) {
       pairs[2 * lane] = x0[lane];
@@ -89,7 +89,7 @@ SIMD_INLINE void widen_row(const RowsCall& call, const char* row, float* out) {
   }
 }
 
-// From fp32 back to narrow, to nearest where there is a master.
+// From fp32 back to narrow; to nearest if there is a master copy.
 SIMD_INLINE void round_row(
     const RowsCall& call, char* row, int64_t id, const float* from, uint32_t* words) {
   auto* const value = reinterpret_cast<uint16_t*>(row + call.value_offset);
@@ -114,16 +114,16 @@ SIMD_INLINE void round_row(
   }
 }
 
-// The fields of a row that an update changes.
+// The fields of a row that an update modifies.
 template <int kNumSlots>
 struct RowFields {
   float* value;
-  float* slots[kNumSlots + 1];  // one more, since there may be none
+  float* slots[kNumSlots + 1];  // one more, since an array cannot be empty
   const float* grad;
   float factor;  // of the gradient
 };
 
-// `n` elements from `at`, at most a vector: a whole one is no loop.
+// `n` elements from `at`, at most one vector. A full vector needs no loop.
 template <class Formula>
 SIMD_INLINE void update_whole(const Formula& formula,
                               const RowFields<Formula::kNumSlots>& row,
@@ -177,16 +177,16 @@ SIMD_INLINE float mean_square(const Formula& formula,
   return sum_of(sum) / static_cast<float>(dim);
 }
 
-// One update. `buffer` has room for dim numbers, `words` for dim and 2 * kLanes more.
+// One update. `buffer` holds dim numbers, `words` dim + 2 * kLanes.
 template <class Formula>
 void update_rows(const RowsCall& call,
                  const typename Formula::Settings& settings,
                  float* buffer,
                  uint32_t* words) {
-  // Rows asked for before they are updated: of small ones more, since all of them together take the
-  // processor's few places for what is under way.
-  const size_t wished = 3072 / (call.stride + 1);
-  const size_t ahead = wished < 8 ? 8 : wished > 24 ? 24 : wished;
+  // Rows to prefetch ahead: more if rows are small, since the processor limits the cache lines in
+  // flight.
+  const size_t wanted = 3072 / (call.stride + 1);
+  const size_t ahead = wanted < 8 ? 8 : wanted > 24 ? 24 : wanted;
   const Formula formula(settings, *call.lr, *call.step);
   const int64_t dim = call.dim;
   const int64_t whole = dim - dim % kLanes;

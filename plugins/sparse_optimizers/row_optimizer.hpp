@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every sparse optimizer here has in common: the options that say how gradients and narrow
-// values are taken, the checks of a call, and the choice of its kernel: CUDA's, or one of those
-// that simd/each_machine.hpp made, by the machine and by the width of rows.
+// Shared by the sparse optimizers: options for gradients and narrow values, the checks of a call,
+// and the choice of the kernel: CUDA, or one compiled by simd/each_machine.hpp, by machine and row
+// width.
 #pragma once
 
 #include <tenon/cpp/options.hpp>
@@ -14,65 +14,65 @@
 #include "../simd/machine.hpp"
 #include "row_settings.hpp"
 
-// To derive an optimizer's options from.
+// Base of an optimizer's options.
 struct RowOptions {
   enum class Occurrences { kSum, kMean };
   enum class Narrow { kRandom, kMaster };
 
-  double lr = 1e-2;  // the host's: it arrives with each update
+  double lr = 1e-2;  // owned by the host, which passes it to each update
   Occurrences occurrences = Occurrences::kSum;
   Narrow narrow = Narrow::kRandom;
 };
 
-// Binds `lr`, which stands first.
+// Binds `lr`, which comes first.
 template <class O>
 void bind_row_rate(tenon::OptionBinder<O>& binder) {
-  binder.field("lr", &O::lr).min(0).doc("the rate, which the schedule multiplies");
+  binder.field("lr", &O::lr).min(0).doc("learning rate, multiplied by the schedule");
 }
 
-// Binds `weight_decay` in its classical form.
+// Binds `weight_decay` as L2 regularization.
 template <class O>
 void bind_row_l2_decay(tenon::OptionBinder<O>& binder) {
   binder.field("weight_decay", &O::weight_decay)
       .min(0)
-      .doc("added to the gradient of a row that is touched, times its value");
+      .doc("L2 regularization: adds weight_decay * value to the gradient of updated rows");
 }
 
-// Binds `betas`, which means what `doc` says.
+// Binds `betas` with the description `doc`.
 template <class O>
 void bind_row_betas(tenon::OptionBinder<O>& binder, const char* doc) {
   binder.field("betas", &O::betas).min(0).exclusive_max(1).min_items(2).max_items(2).doc(doc);
 }
 
-// Binds the rest, which stands last.
+// Binds the remaining options, which come last.
 template <class O>
 void bind_row_options(tenon::OptionBinder<O>& binder) {
   binder
       .choice("occurrences",
               &O::occurrences,
               {{"sum", RowOptions::Occurrences::kSum}, {"mean", RowOptions::Occurrences::kMean}})
-      .doc("what becomes of the gradients of an id that a step has several times");
+      .doc("how gradients of an id that occurs several times in a step are combined");
   binder
       .choice("narrow",
               &O::narrow,
               {{"random", RowOptions::Narrow::kRandom}, {"master", RowOptions::Narrow::kMaster}})
       .doc(
-          "how values narrower than fp32 are kept: rounded at random, or with an fp32 master "
-          "beside them");
+          "rounding of values narrower than fp32: stochastic (random), or with an fp32 master "
+          "copy");
 }
 
 template <class Settings>
 using RowKernel = void (*)(const RowsCall&, const Settings&, float* buffer, uint32_t* words);
 
-// The kernels of one formula, for each machine.
+// The kernels of one formula, per instruction set.
 template <class Settings>
 struct RowKernels {
   RowKernel<Settings> basic;
   RowKernel<Settings> avx2;
   RowKernel<Settings> avx512;
 
-  // The widest vectors that rows of `dim` elements fill; so a table's kernel is the same in all its
-  // calls.
+  // The widest vectors that rows of `dim` elements fill, so all calls for a table use the same
+  // kernel.
   RowKernel<Settings> of(uint32_t dim) const {
     const Machine machine = this_machine();
     if (machine == Machine::kAvx512 && (dim % 16 == 0 || dim > 64)) {
@@ -85,7 +85,7 @@ struct RowKernels {
   }
 };
 
-// RowKernels of a formula, behind simd/each_machine.hpp.
+// RowKernels of a formula; use after simd/each_machine.hpp.
 #if TENON_SIMD_X86
 #define ROW_KERNELS(Formula)                                                                    \
   RowKernels<simd_basic::Formula::Settings> {                                                   \
@@ -112,7 +112,7 @@ class RowOptimizer : public tenon::AnySparseOptimizer {
 #endif
   }
 
-  // Runs one update. `on_cuda` returns what went wrong, or null; it is null where there is no CUDA.
+  // Runs one update. `on_cuda` returns an error message or null; the pointer is null without CUDA.
   template <class Settings>
   void run(const tenon::Exec& exec,
            const tenon_sparse_update_args& args,
@@ -125,7 +125,7 @@ class RowOptimizer : public tenon::AnySparseOptimizer {
       TENON_CHECK(problem == nullptr, "CUDA: ", problem);
       return;
     }
-    TENON_CHECK(exec.device().type == TENON_CPU, "this build updates rows on CPUs alone");
+    TENON_CHECK(exec.device().type == TENON_CPU, "this build supports row updates on CPUs only");
     if (call.n == 0 || (call.found_inf != nullptr && *call.found_inf == 1.0f)) {
       return;
     }
@@ -133,7 +133,7 @@ class RowOptimizer : public tenon::AnySparseOptimizer {
     std::vector<uint32_t> words;
     if (call.value != RowValue::kF32 && call.master_offset < 0) {
       buffer.resize(call.dim);
-      words.resize(call.dim + 2 * 16);  // a kernel draws pairs for up to 16 lanes
+      words.resize(call.dim + 2 * 16);  // kernels draw pairs for up to 16 lanes
     }
     kernels.of(call.dim)(call, settings, buffer.data(), words.data());
   }
@@ -184,7 +184,7 @@ class RowOptimizer : public tenon::AnySparseOptimizer {
   RowOptions common_;
 };
 
-// The update_rows_on_cuda of the plugin's own .cu file; null where CUDA's compiler was not there.
+// update_rows_on_cuda of the plugin's .cu file; null if built without CUDA's compiler.
 #ifdef ROWS_ON_CUDA
 #define ROW_CUDA_KERNEL(Settings)                                                                \
   const char* update_rows_on_cuda(const RowsCall& call, const Settings& settings, void* stream); \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an update of rows is told, in plain structs: an optimizer's settings, and where rows and
-// gradients are. For CPUs and for CUDA alike.
+// Plain structs that describe an update of rows: an optimizer's settings, and the locations of rows
+// and gradients. Shared by CPU and CUDA.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,10 @@ struct AdamSettings {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  bool correct_eps = false;      // eps is added to the root of the corrected mean square
-  double weight_decay = 0.0;     // through the means
-  double decoupled_decay = 0.0;  // of the value itself
-  bool decay_by_rate = true;     // the decoupled one is multiplied by the rate
+  bool correct_eps = false;      // add eps to the root of the bias-corrected mean square
+  double weight_decay = 0.0;     // L2, through the running means
+  double decoupled_decay = 0.0;  // decoupled, of the value itself
+  bool decay_by_rate = true;     // multiply the decoupled decay by lr
 };
 
 struct FtrlSettings {
@@ -45,8 +45,8 @@ constexpr int kMaxRowSlots = 2;
 
 enum class RowValue : uint32_t { kF32, kBf16, kF16 };
 
-// The arguments of one update (draft/sparse_optimizer.h says what they are); on a GPU all pointers
-// are to its memory. R rows, D elements of a row.
+// The arguments of one update, documented in draft/sparse_optimizer.h. On a GPU, all pointers are
+// device pointers. R rows, D elements per row.
 struct RowsCall {
   void* const* blocks = nullptr;
   size_t stride = 0;
@@ -60,7 +60,7 @@ struct RowsCall {
   const int64_t* rows_R = nullptr;
   const int64_t* ids_R = nullptr;
   const float* grads_RD = nullptr;
-  const int64_t* counts_R = nullptr;  // null where sums of gradients are wanted, not means
+  const int64_t* counts_R = nullptr;  // null: sum of gradients; else mean
   const int64_t* step = nullptr;
   const double* lr = nullptr;
   const float* found_inf = nullptr;

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes visits-train.csv and visits-eval.csv: made customers of a shop, for features.json.
+"""Writes visits-train.csv and visits-eval.csv: synthetic shop customers, for features.json.
 
     python recipes/data/visits.py
 
-`spent` and `pages` cover several powers of ten. Whether a customer comes back depends on their
-logarithms: those in the middle do, but for some chance.
+`spent` and `pages` span several orders of magnitude. Whether a customer comes back depends on their
+logarithms: customers in the middle range come back, with some noise.
 """
 
 import math

@@ -9,19 +9,19 @@
 #                  [LIBRARY_PATH <folder>]
 #                  [STABLE_TORCH])
 #
-# A plugin: one shared library <target>.so, in CMAKE_LIBRARY_OUTPUT_DIRECTORY or else in
-# <build>/plugins, that exports tenon_plugin_entry and nothing else. Its manifest, the note that the
-# host reads before it runs any code, is written from these arguments.
+# Builds a plugin: one shared library <target>.so that exports only tenon_plugin_entry, in
+# CMAKE_LIBRARY_OUTPUT_DIRECTORY if set, otherwise in <build>/plugins. Its manifest, an ELF note
+# that the host reads before it runs any code, is generated from these arguments.
 #
-#   LANE stable   C, or C++ with <tenon/cpp/...>. One binary across hosts and libtorch releases.
+#   LANE stable   C, or C++ with <tenon/cpp/...>. One binary fits all hosts and libtorch releases.
 #                 STABLE_TORCH adds libtorch's own stable ABI (<torch/csrc/stable/...>).
-#   LANE torch    libtorch's C++ ABI: runs only on a host with the very libtorch it was built with.
-#   COMPONENTS    every component that the entry registers, no more and no less: loss:focal
-#   LINK          libraries of your own. Static ones keep the plugin one file.
-#   LIBRARY_PATH  where shared ones among them are looked for when the plugin is loaded: they must be
-#                 libraries that neither the host nor libtorch has. Without it only the system is asked.
+#   LANE torch    libtorch's C++ ABI: runs only on a host with the same libtorch build.
+#   COMPONENTS    exactly the components that the entry point registers, for example loss:focal
+#   LINK          additional libraries. Static libraries keep the plugin in one file.
+#   LIBRARY_PATH  where the loader searches for shared libraries in LINK. They must be libraries
+#                 that neither the host nor libtorch has. Default: only the system's search path.
 #
-# Sources may be C11 or C++17 and newer. After linking, TenonCheckPlugin.cmake looks at the file.
+# Sources may be C11, or C++17 and newer. After linking, TenonCheckPlugin.cmake checks the file.
 
 set(_TENON_KINDS model dataset loss metric hook sparse_optimizer optimizer lr_scheduler tokenizer
     feature metric_sink clipper storage parametrization)
@@ -31,7 +31,7 @@ function(tenon_add_plugin target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "STABLE_TORCH" "ID;VERSION;LANE;LIBRARY_PATH"
                         "COMPONENTS;SOURCES;LINK")
   if(arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "tenon_add_plugin(${target}): unknown: ${arg_UNPARSED_ARGUMENTS}")
+    message(FATAL_ERROR "tenon_add_plugin(${target}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
   foreach(needed ID VERSION LANE COMPONENTS SOURCES)
     if(NOT arg_${needed})
@@ -60,7 +60,7 @@ function(tenon_add_plugin target)
   if(arg_LANE STREQUAL "torch")
     if(NOT TARGET tenon::sdk_torch)
       message(FATAL_ERROR "tenon_add_plugin(${target}): LANE torch needs libtorch, which was not "
-                          "found; set TENON_LIBTORCH to the folder that holds its `include` and `lib`")
+                          "found; set TENON_LIBTORCH to the directory that contains its `include` and `lib`")
     endif()
     get_target_property(fingerprint tenon::torch_cpu TENON_FINGERPRINT)
     string(REPLACE ";" "\\;" fingerprint "${fingerprint}")
@@ -68,7 +68,7 @@ function(tenon_add_plugin target)
   elseif(arg_LANE STREQUAL "stable")
     if(arg_STABLE_TORCH AND NOT TARGET tenon::sdk_torch)
       message(FATAL_ERROR "tenon_add_plugin(${target}): STABLE_TORCH needs libtorch, which was not "
-                          "found; set TENON_LIBTORCH to the folder that holds its `include` and `lib`")
+                          "found; set TENON_LIBTORCH to the directory that contains its `include` and `lib`")
     endif()
   else()
     message(FATAL_ERROR "tenon_add_plugin(${target}): LANE is `${arg_LANE}`; it must be stable or "
@@ -102,7 +102,8 @@ function(tenon_add_plugin target)
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     SKIP_BUILD_RPATH ON INSTALL_RPATH "" INSTALL_RPATH_USE_LINK_PATH OFF
     LINK_DEPENDS ${_TENON_PACKAGE_DIR}/tenon_plugin.map
-    TENON_PLUGIN_ID ${arg_ID})
+    TENON_PLUGIN_ID ${arg_ID}
+    TENON_PLUGIN_COMPONENTS "${arg_COMPONENTS}")
   if(arg_LIBRARY_PATH)
     set_target_properties(${target} PROPERTIES
       SKIP_BUILD_RPATH OFF BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${arg_LIBRARY_PATH}")
@@ -112,7 +113,7 @@ function(tenon_add_plugin target)
   else()
     target_link_libraries(${target} PRIVATE ${arg_LINK} tenon::sdk)
   endif()
-  # What a sanitizer calls in a plugin is defined in the executable where the compiler is clang.
+  # With clang, the executable defines the sanitizer functions that a plugin calls.
   if(NOT (CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND TENON_SANITIZE))
     target_link_options(${target} PRIVATE -Wl,-z,defs)
   endif()

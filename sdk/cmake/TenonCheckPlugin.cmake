@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Looks at a plugin that has just been linked, without running any of it, and fails the build where
-# the host would refuse the file or another plugin would suffer from it.
+# Checks a newly linked plugin without running it, and fails the build if the host would reject the
+# file, or if the file could break another plugin.
 #
-#   cmake -D PLUGIN=file -D LANE=stable|torch -D ID=id -D LIBRARY_PATH=folder -D NM=nm -D READELF=readelf
-#         -P TenonCheckPlugin.cmake
+#   cmake -D PLUGIN=file -D LANE=stable|torch -D ID=id -D LIBRARY_PATH=folder -D NM=nm
+#         -D READELF=readelf -P TenonCheckPlugin.cmake
 
 set(problems "")
 
@@ -32,7 +32,7 @@ string(REGEX MATCHALL "[Uw] (tenon_[^\n]*|_ZNK?5tenon[^\n]*)" host_symbols "${un
 if(host_symbols)
   list(JOIN host_symbols ", " host_symbols)
   string(REGEX REPLACE "[Uw] " "" host_symbols "${host_symbols}")
-  string(APPEND problems "\n  - it needs symbols of the host, which has none to give: ${host_symbols}")
+  string(APPEND problems "\n  - it needs symbols of the host, which exports none: ${host_symbols}")
 endif()
 if(LANE STREQUAL "stable")
   string(REGEX MATCHALL "U _Z[A-Z]*(NK?)?(2at|3c10|5torch|6caffe2)[^\n]*" torch_symbols "${undefined}")
@@ -49,19 +49,19 @@ if(READELF)
   execute_process(COMMAND ${READELF} -d ${PLUGIN} OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
   if(dynamic MATCHES "\\((RPATH|RUNPATH)\\)[^\n]*\\[([^\n]*)\\]" AND
      NOT CMAKE_MATCH_2 STREQUAL "${LIBRARY_PATH}")
-    string(APPEND problems "\n  - it has a library path of its own, ${CMAKE_MATCH_2}; the host decides "
-                           "which libraries are loaded; LIBRARY_PATH is for those that it does not have")
+    string(APPEND problems "\n  - it sets the library path ${CMAKE_MATCH_2}, but the host decides "
+                           "which libraries are loaded; use LIBRARY_PATH for libraries that the host lacks")
   endif()
   execute_process(COMMAND ${READELF} -p .note.tenon ${PLUGIN}
                   OUTPUT_VARIABLE note ERROR_VARIABLE note_error COMMAND_ERROR_IS_FATAL ANY)
   string(FIND "${note}" "id=${ID}" at)
   if(at EQUAL -1)
-    string(APPEND problems "\n  - its manifest note is missing or not its own; is TENON_MANIFEST used "
+    string(APPEND problems "\n  - its manifest note is missing or has another id; is TENON_MANIFEST used "
                            "twice?")
   endif()
 endif()
 
 if(problems)
-  file(REMOVE ${PLUGIN})  # or the next build would take it as done
-  message(FATAL_ERROR "${PLUGIN} is not a plugin that can be shipped:${problems}")
+  file(REMOVE ${PLUGIN})  # otherwise the next build would consider it finished
+  message(FATAL_ERROR "${PLUGIN} is not a valid plugin:${problems}")
 endif()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Lays the SDK out as an installation does. Not installed itself.
+# Lays out the SDK as an installation does. This file is not installed.
 
-# Copies source/from to stage/to where it differs, now and whenever it is edited: a build notices and
-# configures again first.
+# Copies changed files from source/from to stage/to. If a file is edited later, the next build
+# reconfigures first.
 function(_tenon_stage_tree source from stage to)
   file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${source}/${from} ${source}/${from}/*)
   file(GLOB_RECURSE staged RELATIVE ${stage}/${to} ${stage}/${to}/*)
@@ -12,7 +12,7 @@ function(_tenon_stage_tree source from stage to)
   endforeach()
   if(staged)
     list(REMOVE_ITEM staged ${files})
-    foreach(file IN LISTS staged)  # what has left the sources
+    foreach(file IN LISTS staged)  # removed from the sources
       file(REMOVE ${stage}/${to}/${file})
     endforeach()
   endif()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Finds libtorch and computes its fingerprint. Used by the host's own build and, installed, by the
-# builds of plugins: both must describe one libtorch by the same string.
+# Finds libtorch and computes its fingerprint. The host's build and, when installed, plugin builds
+# use this file, so that both describe a libtorch build by the same string.
 #
 #   tenon_find_torch([REQUIRED])
 #
-# looks in TENON_LIBTORCH (a variable of CMake, then of the environment), then in Torch_DIR,
-# CMAKE_PREFIX_PATH and TENON_TORCH_HINTS, for a folder that holds include/ATen/ATen.h and
-# lib/libtorch_cpu.so: a libtorch archive's, or `torch/` of an installed wheel. It defines
+# searches TENON_LIBTORCH (a CMake variable, then an environment variable), Torch_DIR,
+# CMAKE_PREFIX_PATH and TENON_TORCH_HINTS for a directory that contains include/ATen/ATen.h and
+# lib/libtorch_cpu.so: a libtorch archive, or `torch/` of an installed wheel. It defines
 #
 #   tenon::torch_cpu      headers, libtorch_cpu.so, libc10.so. Not `libtorch.so`, which needs all of
 #                         CUDA; not `libtorch_python.so`, which needs Python.
@@ -17,7 +17,8 @@
 
 set(TENON_TORCH_MINIMUM 2.11)
 
-# Sets `out` to the value that `file` has for `name`: a line `name = 'value'` or `name: ... = 'value'`.
+# Sets `out` to the value of `name` in `file`, from a line `name = 'value'` or
+# `name: ... = 'value'`.
 function(_tenon_read_python_value file name out)
   file(STRINGS "${file}" line LIMIT_COUNT 1 REGEX "^${name}(:[^=]*)?[ ]*=")
   if(line MATCHES "=[ ]*'([^']*)'")
@@ -66,8 +67,8 @@ function(_tenon_torch_fingerprint root out out_version)
   if(NOT cuda)
     set(cuda none)
   endif()
-  # libtorch has been built with the new ABI of libstdc++ alone since 2.7; an older habit may say
-  # otherwise in its own package file.
+  # Since 2.7, libtorch is built only with the new ABI of libstdc++, unless a custom build's package
+  # file states otherwise.
   set(cxx11abi 1)
   set(config "${root}/share/cmake/Torch/TorchConfig.cmake")
   if(EXISTS "${config}")
@@ -80,7 +81,7 @@ function(_tenon_torch_fingerprint root out out_version)
   set(${out_version} "${version}" PARENT_SCOPE)
 endfunction()
 
-# Sets TENON_TORCH_ROOT_CANDIDATE to the first folder that looks like a libtorch, or to nothing.
+# Sets TENON_TORCH_ROOT_CANDIDATE to the first directory that contains a libtorch, or to "".
 function(_tenon_locate_torch)
   set(explicit "${TENON_LIBTORCH}")
   if(NOT explicit)
@@ -89,7 +90,7 @@ function(_tenon_locate_torch)
   if(explicit)
     if(NOT EXISTS "${explicit}/include/ATen/ATen.h" OR NOT EXISTS "${explicit}/lib/libtorch_cpu.so")
       message(FATAL_ERROR "TENON_LIBTORCH is ${explicit}, which lacks include/ATen/ATen.h or "
-                          "lib/libtorch_cpu.so; name the folder that holds `include` and `lib`")
+                          "lib/libtorch_cpu.so; set it to the directory that contains `include` and `lib`")
     endif()
     set(candidates "${explicit}")
   else()
@@ -118,7 +119,7 @@ function(_tenon_locate_torch)
   set(TENON_TORCH_ROOT_CANDIDATE "" PARENT_SCOPE)
 endfunction()
 
-# A macro: what it sets belongs to the caller.
+# A macro, so that its variables are set in the caller's scope.
 macro(tenon_find_torch)
   if(TARGET tenon::torch_cpu)
     set(TENON_TORCH_FOUND TRUE)
@@ -130,8 +131,8 @@ macro(tenon_find_torch)
     if(TENON_TORCH_ROOT)
       _tenon_torch_fingerprint("${TENON_TORCH_ROOT}" TENON_TORCH_FINGERPRINT TENON_TORCH_VERSION)
       if(TENON_TORCH_VERSION VERSION_LESS TENON_TORCH_MINIMUM)
-        message(FATAL_ERROR "${TENON_TORCH_ROOT} holds libtorch ${TENON_TORCH_VERSION}; "
-                            "${TENON_TORCH_MINIMUM} or newer is needed")
+        message(FATAL_ERROR "${TENON_TORCH_ROOT} contains libtorch ${TENON_TORCH_VERSION} "
+                            "(expected ${TENON_TORCH_MINIMUM} or newer)")
       endif()
       set(TENON_TORCH_FOUND TRUE)
       add_library(tenon::c10 SHARED IMPORTED GLOBAL)
@@ -155,7 +156,7 @@ macro(tenon_find_torch)
         TENON_FINGERPRINT "${TENON_TORCH_FINGERPRINT}")
     elseif("${ARGN}" STREQUAL "REQUIRED")
       message(FATAL_ERROR "libtorch was not found; run `./dev deps`, or set TENON_LIBTORCH to a "
-                          "folder that holds its `include` and `lib`")
+                          "directory that contains its `include` and `lib`")
     endif()
   endif()
 endmacro()

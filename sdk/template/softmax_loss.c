@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Softmax cross-entropy in plain C: no libtorch, no C++, raw pointers, and a gradient of its own.
+ * Softmax cross-entropy in plain C, with raw pointers and a hand-written gradient; it uses neither
+ * libtorch nor C++.
  *
- *     sum over labels that are not -100 of  log(sum_v exp(logits[v])) - logits[label]
+ *     sum over labels other than -100 of  log(sum_v exp(logits[v])) - logits[label]
  *
- * Shapes: logits [..., V] f32, labels [...] i64. */
+ * Shapes   logits [..., V] f32, labels [...] i64 */
 #include <tenon/tenon.h>
 
 #include <math.h>
@@ -18,12 +19,12 @@ typedef struct Loss {
   const tenon_tensor_api* tensors;
 } Loss;
 
-/* What one call works on. */
+/* Inputs of one call, borrowed. */
 typedef struct Call {
-  const float* logits; /* [rows, V] */
-  const int64_t* labels;
+  const float* logits;   /* [rows, V] */
+  const int64_t* labels; /* [rows] */
   int64_t rows;
-  int64_t classes;
+  int64_t classes; /* V */
 } Call;
 
 static tenon_status* fail(const Loss* loss, uint32_t code, const char* message, int line) {
@@ -37,7 +38,7 @@ static tenon_status* read_labels(const Loss* loss, const tenon_tensor* labels, C
     return status;
   }
   if (info.dtype != TENON_I64 || info.device.type != TENON_CPU || !info.is_contiguous) {
-    return fail(loss, TENON_UNSUPPORTED, "labels must be i64 on the CPU, without gaps", __LINE__);
+    return fail(loss, TENON_UNSUPPORTED, "labels must be contiguous i64 on the CPU", __LINE__);
   }
   out->labels = info.data;
   out->rows = info.numel;
@@ -55,7 +56,7 @@ static tenon_status* read_inputs(const Loss* loss, const tenon_tensor* const* in
   }
   if (info.dtype != TENON_F32 || info.device.type != TENON_CPU || !info.is_contiguous ||
       info.ndim == 0) {
-    return fail(loss, TENON_UNSUPPORTED, "logits must be f32 on the CPU, without gaps", __LINE__);
+    return fail(loss, TENON_UNSUPPORTED, "logits must be contiguous f32 on the CPU", __LINE__);
   }
   out->logits = info.data;
   out->classes = info.shape_ref[info.ndim - 1];
@@ -65,13 +66,13 @@ static tenon_status* read_inputs(const Loss* loss, const tenon_tensor* const* in
   }
   for (int64_t i = 0; i < out->rows; ++i) {
     if (out->labels[i] != kIgnored && (out->labels[i] < 0 || out->labels[i] >= out->classes)) {
-      return fail(loss, TENON_INVALID, "a label is neither a class nor -100", __LINE__);
+      return fail(loss, TENON_INVALID, "a label is neither a class index nor -100", __LINE__);
     }
   }
   return NULL;
 }
 
-/* The logarithm of the sum of exponentials of a row, without overflow. */
+/* Computes the logarithm of the sum of exponentials of a row, without overflow. */
 static double log_sum_exp(const float* row, int64_t n) {
   double largest = row[0];
   for (int64_t v = 1; v < n; ++v) {
@@ -136,7 +137,7 @@ static tenon_status* compute(void* self,
   return loss->tensors->full(loss->host, TENON_F32, exec->device, 0, NULL, sum, out_sum_own);
 }
 
-/* Of each row: softmax(logits) minus one at the label, times grad_sum. */
+/* Computes, for each row, softmax(logits) minus 1 at the label, times grad_sum. */
 static tenon_status* backward(void* self,
                               const tenon_exec* exec,
                               const tenon_tensor* const* inputs,
@@ -189,7 +190,7 @@ static tenon_status* create(const tenon_host* host,
   const tenon_status_api* status = host->get_interface(host, TENON_STATUS_ID);
   if (loss == NULL) {
     return status->make(
-        host, TENON_OUT_OF_MEMORY, "softmax_loss.memory", "no memory", __FILE__, __LINE__);
+        host, TENON_OUT_OF_MEMORY, "softmax_loss.memory", "out of memory", __FILE__, __LINE__);
   }
   loss->host = host;
   loss->status = status;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Predicts the next token from the last one: torch::nn::Module's as a model of two blocks.
+// Predicts the next token from the previous one: a model of two blocks, built from
+// torch::nn::Module.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/torch/module.hpp>
 
@@ -14,15 +15,17 @@
 class TinyNet final : public tenon::ModuleModel {
  public:
   static constexpr const char* kType = "tiny_net";
-  static constexpr const char* kSummary = "Predicts the next token from the last one";
+  static constexpr const char* kSummary = "Predicts the next token from the previous one";
 
   struct Options {
     int64_t vocab_size = 256;
     int64_t width = 32;
   };
   static void bind(tenon::OptionBinder<Options>& b) {
-    b.field("vocab_size", &Options::vocab_size).min(1).doc("ids are in [0, vocab_size)");
-    b.field("width", &Options::width).min(1).doc("width of the hidden layer");
+    b.field("vocab_size", &Options::vocab_size)
+        .min(1)
+        .doc("vocabulary size; ids are in [0, vocab_size)");
+    b.field("width", &Options::width).min(1).doc("width of the hidden layer, in features");
   }
 
   explicit TinyNet(const Options& options) : o_(options) {}

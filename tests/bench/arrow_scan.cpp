@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrow's own reading of Parquet, without anything of Tenon: what the dataset `columnar` is held
-// against. It writes the file that both read.
+// Reads Parquet with Arrow alone: the baseline for the dataset `columnar`. It also writes the file
+// that both programs read.
 //
 // usage: arrow_scan write FILE ROWS            rows like those of a log: 26 ids, 13 numbers, a list
-//        arrow_scan read FILE THREADS ROUNDS   prints a line of JSON: rows/s of the fastest round,
-//        and
-//                                              seconds of the processor for a round, all threads
+//        arrow_scan read FILE THREADS ROUNDS   prints a line of JSON: rows/s of the fastest round
+//                                              and CPU seconds per round, all threads
 #include <algorithm>
 #include <arrow/api.h>
 #include <arrow/io/file.h>

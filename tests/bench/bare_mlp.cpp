@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The `mlp` workload as a loop over libtorch and nothing else: what the host's cost is measured
-// against. It does what a step of the host does: a batch from a thread that copies ahead, forward,
-// loss, backward, the norm of all gradients, a check that it is finite, clipping, fused AdamW.
+// The `mlp` workload as a loop over libtorch and nothing else: the baseline for the host's
+// overhead. It computes what a step of the host computes: a batch, forward, loss, backward, the
+// norm of all gradients, a check that the norm is finite, clipping, fused AdamW. It has one thread:
+// copying a batch takes less time than waking a thread that copies ahead.
 //
 // usage: bare_mlp WARMUP STEPS      (one compute thread; prints a line of JSON)
+//        bare_mlp libraries         (prints libtorch's version and math libraries as a line of
+//        JSON)
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/nn/modules/activation.h>
-#include <torch/nn/modules/container/sequential.h>
-#include <torch/nn/modules/linear.h>
+#include <ATen/Version.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
-#include <mutex>
-#include <thread>
-#include <utility>
+#include <cstring>
+#include <string>
 #include <vector>
 
 #include "tests/bench/random_table.hpp"
@@ -27,117 +27,116 @@
 
 namespace {
 
-struct Rows {
-  at::Tensor x_BD;
-  at::Tensor labels_B;
-};
+constexpr int64_t kBatch = 32;
+constexpr int64_t kHidden = 128;
 
-// Copies batches ahead of the step that wants them, on one thread.
-class Prefetch {
- public:
-  explicit Prefetch(int64_t batch_size) : batch_size_(batch_size), thread_([this] { run(); }) {}
-  ~Prefetch() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_over_ = true;
-    }
-    has_room_.notify_one();
-    thread_.join();
+// The parameters of 64-128-10 and their optimizer state.
+struct Network {
+  std::vector<at::Tensor> parameters;  // weight and bias of each layer
+  std::vector<at::Tensor> means;
+  std::vector<at::Tensor> squares;
+  std::vector<at::Tensor> counters;  // one tensor, shared by all parameters
+
+  Network() {
+    add_layer(RandomTable::kWidth, kHidden);
+    add_layer(kHidden, RandomTable::kClasses);
+    counters.assign(parameters.size(), at::zeros({}, at::kFloat));
   }
-  Prefetch(const Prefetch&) = delete;
-  Prefetch& operator=(const Prefetch&) = delete;
 
-  Rows next() {
-    std::unique_lock lock(mutex_);
-    has_rows_.wait(lock, [this] { return !queue_.empty(); });
-    Rows rows = std::move(queue_.front());
-    queue_.pop_front();
-    has_room_.notify_one();
-    return rows;
+  at::Tensor forward(const at::Tensor& x_BD) const {
+    const at::Tensor hidden_BD = at::relu(at::linear(x_BD, parameters[0], parameters[1]));
+    return at::linear(hidden_BD, parameters[2], parameters[3]);
   }
 
  private:
-  static constexpr size_t kDepth = 5;  // as many as the host reads ahead by default
-
-  void run() {
-    int64_t row = 0;
-    std::unique_lock lock(mutex_);
-    while (!is_over_) {
-      lock.unlock();
-      Rows rows{at::empty({batch_size_, RandomTable::kWidth}, at::kFloat),
-                at::empty({batch_size_}, at::kLong)};
-      table_.copy(row,
-                  batch_size_,
-                  rows.x_BD.mutable_data_ptr<float>(),
-                  rows.labels_B.mutable_data_ptr<int64_t>());
-      row = (row + batch_size_) % RandomTable::kRows;
-      lock.lock();
-      has_room_.wait(lock, [this] { return is_over_ || queue_.size() < kDepth; });
-      queue_.push_back(std::move(rows));
-      has_rows_.notify_one();
+  void add_layer(int64_t in, int64_t out) {
+    const double bound = 1 / std::sqrt(static_cast<double>(in));
+    for (const at::Tensor& parameter : {at::empty({out, in}), at::empty({out})}) {
+      parameters.push_back(parameter.uniform_(-bound, bound).set_requires_grad(true));
+      means.push_back(at::zeros_like(parameter));
+      squares.push_back(at::zeros_like(parameter));
     }
   }
-
-  const int64_t batch_size_;
-  RandomTable table_;
-  std::mutex mutex_;
-  std::condition_variable has_rows_;
-  std::condition_variable has_room_;
-  std::deque<Rows> queue_;
-  bool is_over_ = false;
-  std::thread thread_;
 };
 
-void train(uint64_t warmup, uint64_t steps) {
-  torch::manual_seed(1);
-  torch::nn::Sequential net(torch::nn::Linear(RandomTable::kWidth, 128),
-                            torch::nn::ReLU(),
-                            torch::nn::Linear(128, RandomTable::kClasses));
-  const std::vector<at::Tensor> parameters = net->parameters();
-  std::vector<at::Tensor> means;
-  std::vector<at::Tensor> squares;
-  std::vector<at::Tensor> counters;
-  for (const at::Tensor& parameter : parameters) {
-    means.push_back(at::zeros_like(parameter));
-    squares.push_back(at::zeros_like(parameter));
-    counters.push_back(at::zeros({}, at::kFloat));
+// Scales the gradients to a norm of at most 1. Returns false, and changes nothing, if the norm is
+// non-finite. Two loops instead of operators: their overhead would be larger than the work.
+bool clip(const std::vector<at::Tensor>& grads) {
+  double sum = 0;
+  for (const at::Tensor& grad : grads) {
+    const float* values = grad.const_data_ptr<float>();
+    float part[16] = {};
+    const int64_t n = grad.numel();
+    for (int64_t i = 0; i + 16 <= n; i += 16) {
+      for (int64_t j = 0; j < 16; ++j) {
+        part[j] += values[i + j] * values[i + j];
+      }
+    }
+    for (int64_t i = n - n % 16; i < n; ++i) {
+      sum += static_cast<double>(values[i]) * values[i];
+    }
+    for (const float value : part) {
+      sum += value;
+    }
   }
-  std::vector<at::Tensor> grads(parameters.size());
-  Prefetch prefetch(32);
+  const double norm = std::sqrt(sum);
+  if (!std::isfinite(norm)) {
+    return false;
+  }
+  if (norm > 1) {
+    const auto factor = static_cast<float>(1 / (norm + 1e-6));
+    for (const at::Tensor& grad : grads) {
+      auto* values = grad.mutable_data_ptr<float>();
+      const int64_t n = grad.numel();
+      for (int64_t i = 0; i < n; ++i) {
+        values[i] *= factor;
+      }
+    }
+  }
+  return true;
+}
+
+void update(const Network& net, const std::vector<at::Tensor>& grads) {
+  *net.counters[0].mutable_data_ptr<float>() += 1;
+  at::_fused_adamw_(net.parameters,
+                    grads,
+                    net.means,
+                    net.squares,
+                    {},
+                    net.counters,
+                    /*lr=*/1e-3,
+                    /*beta1=*/0.9,
+                    /*beta2=*/0.999,
+                    /*weight_decay=*/0.01,
+                    /*eps=*/1e-8,
+                    /*amsgrad=*/false,
+                    /*maximize=*/false,
+                    /*grad_scale=*/{},
+                    /*found_inf=*/{});
+}
+
+void train(uint64_t warmup, uint64_t steps) {
+  at::manual_seed(1);
+  const RandomTable table;
+  const Network net;
+  const at::Tensor x_BD = at::empty({kBatch, RandomTable::kWidth}, at::kFloat);
+  const at::Tensor labels_B = at::empty({kBatch}, at::kLong);
+  std::vector<at::Tensor> grads(net.parameters.size());
   Stopwatch watch(warmup, steps);
   double logged = 0;
+  int64_t row = 0;
   for (uint64_t step = 1; step <= warmup + steps; ++step) {
-    const Rows rows = prefetch.next();
-    at::Tensor loss = at::cross_entropy_loss(net->forward(rows.x_BD), rows.labels_B);
+    table.copy(row, kBatch, x_BD.mutable_data_ptr<float>(), labels_B.mutable_data_ptr<int64_t>());
+    row = (row + kBatch) % RandomTable::kRows;
+    const at::Tensor loss = at::cross_entropy_loss(net.forward(x_BD), labels_B);
     loss.backward();
     const at::NoGradGuard no_grad;
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      grads[i] = parameters[i].grad();
+    for (size_t i = 0; i < grads.size(); ++i) {
+      grads[i] = net.parameters[i].grad();
+      net.parameters[i].mutable_grad().reset();
     }
-    const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(grads)), 2);
-    const double value = norm.item<double>();
-    if (!std::isfinite(value)) {
-      continue;
-    }
-    at::_foreach_mul_(grads, std::min(1.0, 1.0 / (value + 1e-6)));
-    at::_foreach_add_(counters, 1);
-    at::_fused_adamw_(parameters,
-                      grads,
-                      means,
-                      squares,
-                      {},
-                      counters,
-                      /*lr=*/1e-3,
-                      /*beta1=*/0.9,
-                      /*beta2=*/0.999,
-                      /*weight_decay=*/0.01,
-                      /*eps=*/1e-8,
-                      /*amsgrad=*/false,
-                      /*maximize=*/false,
-                      /*grad_scale=*/{},
-                      /*found_inf=*/{});
-    for (const at::Tensor& parameter : parameters) {
-      parameter.mutable_grad().reset();
+    if (clip(grads)) {
+      update(net, grads);
     }
     if (step % 100 == 0) {
       logged += loss.item<double>();
@@ -148,11 +147,41 @@ void train(uint64_t warmup, uint64_t steps) {
   watch.write(stdout);
 }
 
+// The value of KEY in "KEY=value, ..." as libtorch prints its build settings.
+std::string setting(const std::string& text, const std::string& key) {
+  const size_t begin = text.find(key + "=");
+  if (begin == std::string::npos) {
+    return "unknown";
+  }
+  const size_t first = begin + key.size() + 1;
+  return text.substr(first, text.find_first_of(",\n", first) - first);
+}
+
+// Up to the first line break, without quotes, as text of JSON.
+std::string plain(std::string text) {
+  text = text.substr(0, text.find('\n'));
+  text.erase(std::remove(text.begin(), text.end(), '"'), text.end());
+  return text;
+}
+
+void print_libraries() {
+  const std::string blas = setting(at::show_config(), "BLAS_INFO");
+  std::printf("{\"libtorch\": \"%s\", \"blas\": \"%s\", \"onednn\": \"%s\", \"vectors\": \"%s\"}\n",
+              TORCH_VERSION,
+              plain(blas == "mkl" ? at::get_mkl_version() : blas).c_str(),
+              plain(at::get_mkldnn_version()).c_str(),
+              at::get_cpu_capability().c_str());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "libraries") == 0) {
+    print_libraries();
+    return 0;
+  }
   if (argc != 3) {
-    std::fprintf(stderr, "usage: bare_mlp WARMUP STEPS\n");
+    std::fprintf(stderr, "usage: bare_mlp WARMUP STEPS | libraries\n");
     return 2;
   }
   at::set_num_threads(1);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What it costs to go from the host into a plugin and back: a call of a function of a component's
-// table, the dispatch of an event to a hook, and an operator that a plugin calls by name against
-// the same operator called directly. The plugins are real ones, loaded as in a run. Not for what a
-// plugin then does: the schedule multiplies nothing, the hook counts.
+// Measures the cost of a call from the host into a plugin and back: a function of a component, an
+// event to a hook, and an operator called by name, minus the same operator called directly. The
+// plugins are loaded as in a run. They do almost nothing: the schedule returns a constant, and the
+// hook counts.
 //
 // usage: boundary BENCH_PLUGINS PLUGINS CALLS      (two plugin folders; prints a line of JSON)
 #include "host/error/status.hpp"
 #include "host/hook/hook_list.hpp"
 #include "host/plugin/lr_scheduler_proxy.hpp"
 #include "host/plugin/plugin_loader.hpp"
+#include "host/plugin/plugin_services.hpp"
 #include "host/plugin/registry.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/tensor_service.hpp"
@@ -31,14 +32,14 @@
 namespace tenon {
 namespace {
 
-// Of this thread: the loops wait for nothing, and what else the machine does is not theirs.
+// CPU time of this thread: the loops never wait, and other work on the machine does not count.
 double now_ns() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return 1e9 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec);
 }
 
-// Nanoseconds a call of `body`, which makes `calls` of them.
+// Nanoseconds per call of `body`, which makes `calls` calls.
 template <class Body>
 double ns_a_call(uint64_t calls, Body&& body) {
   const double begin = now_ns();
@@ -51,10 +52,10 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Hooks of this benchmark ask nothing of the run.
+// Hooks of this benchmark use no services of the run.
 class NoRun final : public RunView {
  public:
-  void wish(uint32_t, const std::string&) override {}
+  void request(uint32_t, const std::string&) override {}
   std::optional<double> metric(std::string_view) const override { return std::nullopt; }
   const at::Tensor* scalar(std::string_view) override { return nullptr; }
   void add_metric(const std::string&, double) override {}
@@ -142,7 +143,7 @@ void measure(const char* bench_plugins, const char* plugins, uint64_t calls) {
       op.push_back(of_op - of_direct);
     }
   }
-  std::fprintf(stderr, "checksum %g\n", total);  // so that no loop is left out
+  std::fprintf(stderr, "checksum %g\n", total);  // so that the compiler keeps all loops
   std::printf("{\"call_ns\": %.3f, \"dispatch_ns\": %.3f, \"call_op_ns\": %.3f}\n",
               median(call),
               median(dispatch),

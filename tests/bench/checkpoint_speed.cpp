@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints and nothing else, in tensors of 4 Mi floats in memory that was touched before:
-// writing and reading them as plain bytes of one file, and as a checkpoint, in turn on the same
-// disk. Saves are durable, loads find nothing in the cache. And a copy of the state in memory,
-// beside the snapshot's.
+// Measures checkpoints without training, in tensors of 4 Mi floats: writes and reads as plain bytes
+// of one file, and as a checkpoint, in turn on the same disk. Saves are durable, and loads start
+// with a cold cache. It also measures a copy of the state in memory and the copy of the snapshot.
 //
 // usage: checkpoint_speed disk FOLDER TENSORS ROUNDS
 //        checkpoint_speed copy BYTES ROUNDS THREADS
-// (prints a line of JSON with the seconds of each round; the folder is left as it was)
+// (prints a line of JSON with the seconds of each round; the folder stays unchanged)
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/checkpoint/checkpoint_writer.hpp"
-#include "host/checkpoint/durable_file.hpp"
 #include "host/checkpoint/local_storage.hpp"
 #include "host/error/error.hpp"
-#include "host/tensor/state_tree.hpp"
+#include "host/io/durable_file.hpp"
+#include "host/tensor/state/state_tree.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
@@ -45,9 +44,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kElements = int64_t{4} << 20;  // of a tensor
-constexpr size_t kPiece = size_t{8} << 20;       // of a plain write or read
-constexpr const char* kBundle = "state";
+constexpr int64_t kElements = int64_t{4} << 20;  // per tensor
+constexpr size_t kPiece = size_t{8} << 20;       // bytes per plain write or read
+constexpr const char* kCheckpoint = "state";
 
 template <class Call>
 double seconds(Call call) {
@@ -138,28 +137,28 @@ void save(LocalStorage& storage, const std::vector<at::Tensor>& state) {
     tree.put_tensor(name_of(i), state[i], StateTree::Copy::kNo);
   }
   const std::atomic<bool> give_up = false;
-  storage.open(kBundle, /*is_first=*/true);
+  storage.open(kCheckpoint, /*is_first=*/true);
   std::vector<RankShare> shares;
-  shares.push_back(write_share(tree, {}, storage, kBundle, give_up));
-  CheckpointFacts facts;
-  facts.run = "bench";
-  facts.kind = "full";
-  const CheckpointIndex index = merged(std::move(facts), std::move(shares));
+  shares.push_back(write_share(tree, {}, storage, kCheckpoint, give_up));
+  CheckpointMetadata metadata;
+  metadata.run = "bench";
+  metadata.kind = "full";
+  const CheckpointIndex index = merged(std::move(metadata), std::move(shares));
   for (const auto& [name, content] : index_files(index, "{}")) {
-    write_file(name, content, storage, kBundle);
+    write_file(name, content, storage, kCheckpoint);
   }
-  storage.commit(kBundle);
+  storage.commit(kCheckpoint);
 }
 
 void load(const std::shared_ptr<LocalStorage>& storage, const std::vector<at::Tensor>& room) {
-  const CheckpointReader reader(storage, kBundle);
+  const CheckpointReader reader(storage, kCheckpoint);
   const StateTree tree = reader.state(0, 1, nullptr);
   for (size_t i = 0; i < room.size(); ++i) {
     tree.copy_tensor(name_of(i), room[i]);
   }
 }
 
-// What was written is on the disk already.
+// Written data is already on the disk.
 void drop_from_cache(const fs::path& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (entry.is_regular_file()) {
@@ -169,9 +168,9 @@ void drop_from_cache(const fs::path& folder) {
   }
 }
 
-// Memory that the machine's host has not given yet would be waited for in the middle of a timing.
-// And what was removed is given up on the disk, too, before the next timing begins.
-void settle(const std::vector<at::Tensor>& state) {
+// Maps memory before a timing, so that a virtual machine does not wait for pages within the timing.
+// Also waits until the disk has freed removed files.
+void resolve(const std::vector<at::Tensor>& state) {
   ::sync();
   const size_t bytes = state.size() * state.front().nbytes();
   void* const pages =
@@ -203,37 +202,37 @@ nlohmann::json measure_disk(const fs::path& folder, int64_t num_tensors, int rou
     };
     both(
         [&] {
-          settle(state);
+          resolve(state);
           result["write_s"].push_back(seconds([&] { write_plain(plain, state); }));
         },
         [&] {
-          settle(state);
+          resolve(state);
           result["save_s"].push_back(seconds([&] { save(*storage, state); }));
         });
     both(
         [&] {
           drop_from_cache(own);
-          settle(state);
+          resolve(state);
           result["read_s"].push_back(seconds([&] { read_plain(plain, room); }));
           check_equal(state, room);
           std::memset(room.front().mutable_data_ptr(), 1, room.front().nbytes());
         },
         [&] {
           drop_from_cache(own);
-          settle(state);
+          resolve(state);
           result["load_s"].push_back(seconds([&] { load(storage, room); }));
           check_equal(state, room);
           std::memset(room.front().mutable_data_ptr(), 1, room.front().nbytes());
         });
     fs::remove(plain);
-    storage->remove(kBundle);
+    storage->remove(kCheckpoint);
   }
   fs::remove_all(own);
   result["bytes"] = num_tensors * kElements * int64_t{sizeof(float)};
   return result;
 }
 
-// A copy into memory that is there already, by one thread, and the snapshot's.
+// A copy into mapped memory by one thread, and the copy of the snapshot.
 nlohmann::json measure_copy(int64_t bytes, int rounds) {
   const std::vector<at::Tensor> state =
       make_state(std::max<int64_t>(1, bytes / (kElements * int64_t{sizeof(float)})));

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The dataset `columnar` read as a run reads it, through the plugin's boundary and the loader's
-// threads, without training: batches of 2048 rows of all columns of the file that arrow_scan wrote.
+// Reads the dataset `columnar` as a run does, through the C ABI and the loader threads, without
+// training: batches of 2048 rows with all columns of the file that arrow_scan wrote.
 //
 // usage: columnar_scan PLUGINS FILE THREADS ROUNDS   prints a line of JSON: rows/s of the fastest
-// round, and seconds of the processor for a round, all threads
+// round and CPU seconds per round, all threads
 #include "host/data/data_stream.hpp"
-#include "host/data/proxy_source.hpp"
+#include "host/data/dataset_proxy.hpp"
 #include "host/error/status.hpp"
 #include "host/plugin/plugin_loader.hpp"
+#include "host/plugin/plugin_services.hpp"
 #include "host/plugin/registry.hpp"
 #include "host/tensor/random_service.hpp"
 #include "host/tensor/tensor_service.hpp"
@@ -40,8 +41,8 @@ void scan(const char* plugins, const char* file, int threads, int rounds) {
   }
   const nlohmann::json options = {
       {"paths", {file}}, {"columns", columns}, {"shards", threads}, {"deal_by", "row_groups"}};
-  ProxySource source(DatasetProxy(ComponentInstance::create(registry.get("dataset", "columnar"),
-                                                            {.options_json = options.dump()})));
+  DatasetProxy source(ComponentInstance::create(registry.get("dataset", "columnar"),
+                                                {.options_json = options.dump()}));
   DataStream stream(source, {.batch_size = 2048, .num_threads = threads, .prefetch = 2 * threads});
   double best = 0;
   int64_t rows = 0;

@@ -1,89 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small language model: the host, with plain and with fused kernels, and four peers.
+"""A small language model: the host, with plain and with fused kernels, and six peers.
 
-A round runs each program once. Each ratio is taken within a round; a figure is its median over the
-rounds. "The fastest" is the peer against which the host's median ratio is worst.
+A round runs each program once. Ratios are taken within a round. Four peers are set up as their users do; goals count
+against the fastest of these, the peer with the lowest ratio. Two more peers compute the products of their linear layers
+with oneDNN, as the host does, so that a difference of the math library is not counted as one of the program.
 """
 import statistics
 
 import programs
-from table import Row, at_least, at_most
+from table import Group, Result, at_least, at_most, not_measured, ratios
 
 TOKENS_A_STEP = 16 * 128
-PEERS = {"bare": "bare PyTorch", "compile": "torch.compile, fused AdamW", "lightning": "Lightning",
+RECIPE = "lm.json"
+KERNELS = {"fused": "Tenon, fused kernels", "plain": "Tenon, plain kernels"}
+PEERS = {"bare": "PyTorch loop", "compile": "torch.compile, fused AdamW", "lightning": "Lightning",
          "hf": "Hugging Face Trainer"}
-KERNELS = {"plain": 1.05, "fused": 1.3}  # with the goals on tokens a second
+ONEDNN_PEERS = {"onednn": "PyTorch, oneDNN products", "compile-onednn": "torch.compile, fused AdamW, oneDNN products"}
+SPEED_GOALS = {"plain": 1.05, "fused": 1.3}  # tokens/s, Tenon / fastest peer
+MEMORY_GOAL = 0.6
+START_GOAL_S = 0.6
 
 
-def run_host(kernels, threads, warmup, steps):
-    return programs.host("lm.json", warmup, steps,
-                         [f"model.options.kernels={kernels}", f"threads.compute={threads}"])
+def sets_of(kernels, threads):
+    return [f"model.options.kernels={kernels}", f"threads.compute={threads}"]
 
 
-def run_peer(name, threads, warmup, steps):
-    # One for each number of threads: it is written into the code that is kept, and not into its key.
+def run_program(name, threads, warmup, steps):
+    if name in KERNELS:
+        return programs.host(RECIPE, warmup, steps, sets_of(name, threads))
+    # A cache for each number of threads: compiled code contains the number, but the key of the cache does not.
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(programs.FOLDER / f"inductor-{threads}")}
     return programs.peer("lm_peer.py", name, threads, warmup, steps, environment=cache)
 
 
-def speed_rows(threads, rounds):
-    rows = []
-    for kernels, goal in KERNELS.items():
-        what = f"**lm**, {threads} thread{'s' if threads > 1 else ''}, {kernels} kernels: tokens/s against the fastest peer"
-        ours = statistics.median(TOKENS_A_STEP / one[kernels]["step_s"] for one in rounds)
-        if not programs.has_peers():
-            rows.append(Row(what, f"at least {goal}", f"{ours:,.0f} tokens/s; {programs.NO_PEERS}", None))
+def threads_text(threads):
+    return f"{threads} thread{'s' if threads > 1 else ''}"
+
+
+def speed_groups(threads, rounds, names):
+    groups = [Group(f"tokens/s, {threads_text(threads)}", {
+        title: [TOKENS_A_STEP / one[name]["step_s"] for one in rounds] for name, title in names.items()}, 0)]
+    if "compile" in names:
+        groups.append(Group(f"tokens/s of Tenon / tokens/s of a peer, {threads_text(threads)}", {
+            f"{kernels} kernels / {names[name]}": ratios(rounds, lambda run: run["step_s"], name, kernels)
+            for kernels in KERNELS for name in ("compile", "onednn", "compile-onednn")}))
+    return groups
+
+
+def speed_goals(threads, rounds, has_peers):
+    goals = []
+    for kernels, goal in SPEED_GOALS.items():
+        what = f"tokens/s, {kernels} kernels / fastest peer, {threads_text(threads)}"
+        if not has_peers:
+            goals += not_measured("lm", [f"{what}, at least {goal}"])
             continue
-        ratios = {name: statistics.median(one[name]["step_s"] / one[kernels]["step_s"] for one in rounds)
-                  for name in PEERS}
-        fastest = min(ratios, key=ratios.get)
-        theirs = statistics.median(TOKENS_A_STEP / one[fastest]["step_s"] for one in rounds)
-        rows.append(at_least(what, goal, ratios[fastest],
-                             f" ({ours:,.0f} against {theirs:,.0f}, {PEERS[fastest]})"))
-    return rows
+        value = min(statistics.median(ratios(rounds, lambda run: run["step_s"], name, kernels)) for name in PEERS)
+        goals.append(at_least("lm", what, goal, value))
+    return goals
 
 
-def memory_row(raw):
-    what = "**lm**: peak memory against bare PyTorch, the worst of the above"
-    if not programs.has_peers():
-        return Row(what, "at most 0.6", programs.NO_PEERS, None)
-    ratios = {
-        (threads, kernels): statistics.median(
-            one[kernels]["peak_mib"] / one["bare"]["peak_mib"] for one in rounds)
-        for threads, rounds in raw.items() for kernels in KERNELS}
-    threads, kernels = max(ratios, key=ratios.get)
-    ours = statistics.median(one[kernels]["peak_mib"] for one in raw[threads])
-    theirs = statistics.median(one["bare"]["peak_mib"] for one in raw[threads])
-    return at_most(what, 0.6, max(ratios.values()), f" ({ours:.0f} against {theirs:.0f} MiB)")
+def footprint(raw, names):
+    """Startup and peak memory over all thread counts."""
+    rounds = [one for found in raw.values() for one in found]
+    names = {name: title for name, title in names.items() if name not in ONEDNN_PEERS}
+    result = Result([
+        Group("start of the process to the end of the first step, s",
+              {title: [one[name]["first_step_s"] for one in rounds] for name, title in names.items()}),
+        Group("peak memory of the process, MiB",
+              {title: [one[name]["peak_mib"] for one in rounds] for name, title in names.items()}, 0)])
+    start = max(statistics.median(one[kernels]["first_step_s"] for one in found)
+                for found in raw.values() for kernels in KERNELS)
+    result.goals.append(at_most("lm", "start to the first step", START_GOAL_S, start, " s"))
+    what = "peak memory / peak memory of the PyTorch loop"
+    if "bare" in names:
+        memory = max(statistics.median(ratios(found, lambda run: run["peak_mib"], kernels, "bare"))
+                     for found in raw.values() for kernels in KERNELS)
+        result.goals.append(at_most("lm", what, MEMORY_GOAL, memory))
+    else:
+        result.goals += not_measured("lm", [f"{what}, at most {MEMORY_GOAL}"])
+    return result
 
 
-def start_row(raw):
-    value = max(statistics.median(one[kernels]["first_step_s"] for one in rounds)
-                for rounds in raw.values() for kernels in KERNELS)
-    note = ""
-    if programs.has_peers():
-        theirs = {name: statistics.median(one[name]["first_step_s"] for rounds in raw.values() for one in rounds)
-                  for name in PEERS}
-        note = " (" + ", ".join(f"{PEERS[name]} {seconds:.1f}" for name, seconds in theirs.items()) + ")"
-    return Row("**lm**: start of the process to first step done, the worst of the above", "at most 0.6 s",
-               f"{value:.2f} s{note}", value <= 0.6)
+def warm_caches(threads, names):
+    """The host vets its plugins once, and torch.compile compiles once, which takes a minute."""
+    programs.say(f"lm, {threads_text(threads)}: filling caches")
+    for name in names:
+        if name in KERNELS or name.startswith("compile"):
+            run_program(name, threads, 1, 1)
 
 
 def measure(quick):
     num_rounds, warmup, steps = (1, 1, 3) if quick else (5, 5, 30)
-    raw = {}
+    peers = {**PEERS, **ONEDNN_PEERS} if programs.has_peers() else {}
+    names = {**KERNELS, **peers}
+    result, raw = Result(missing=[] if peers else [programs.NO_PEERS]), {}
     for threads in (2,) if quick else (1, 2):
-        programs.say(f"lm, {threads} threads: warming caches")
-        for kernels in KERNELS:  # plugins are vetted, once
-            run_host(kernels, threads, 1, 1)
-        if programs.has_peers() and not quick:  # and code compiled, which takes a minute
-            run_peer("compile", threads, 1, 1)
+        if not quick:
+            warm_caches(threads, names)
         raw[threads] = []
         for i in range(num_rounds):
-            programs.say(f"lm, {threads} threads: round {i + 1} of {num_rounds}")
-            one = {kernels: run_host(kernels, threads, warmup, steps) for kernels in KERNELS}
-            if programs.has_peers():
-                one.update({name: run_peer(name, threads, warmup, steps) for name in PEERS})
-            raw[threads].append(one)
-    rows = [row for threads, rounds in raw.items() for row in speed_rows(threads, rounds)]
-    return rows + [memory_row(raw), start_row(raw)], {"rounds": raw, "warmup": warmup, "steps": steps}
+            programs.say(f"lm, {threads_text(threads)}: round {i + 1} of {num_rounds}")
+            raw[threads].append({name: run_program(name, threads, warmup, steps)
+                                 for name in programs.in_turn(names, i)})
+        result.groups += speed_groups(threads, raw[threads], names)
+        result.goals += speed_goals(threads, raw[threads], bool(peers))
+    result.add("footprint", footprint(raw, names))
+    result.raw = {"rounds": raw, "warmup": warmup, "steps": steps}
+    return result

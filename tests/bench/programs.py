@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the host, a program of this folder, or a peer, and reads the line of JSON that it prints.
 
-Every program counts its own steps and its own memory: step_s, first_step_s (since it was started),
-peak_mib.
+Every program times its own steps and reads its own memory: step_s, first_step_s (since it was started),
+peak_mib. The host and the bare loop also report cpu_step_s, the CPU time of all threads, user and system.
 """
+import dataclasses
 import json
 import os
 import pathlib
@@ -13,15 +14,29 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("TENON_BUILD_DIR", ROOT / "build"))
-FOLDER = BUILD / "bench"
 PYTHON = ROOT / ".deps/peers/bin/python"
-LIMIT_S = 600  # of one program; the slowest is torch.compile with nothing cached, about a minute
-NO_PEERS = "skipped: `./dev deps --peers` brings the peers"
+LIMIT_S = 600  # of one program; the slowest is torch.compile with an empty cache, about a minute
+NO_PEERS = "The peers were skipped; install them with `./dev deps --peers`."
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkout:
+    """A checkout with its build. Its host runs its own recipes, as plugins and keys of two commits may differ."""
+    root: pathlib.Path
+    build: pathlib.Path
+
+    def command(self, recipe, run_dir):
+        return [self.build / "bin/host", "--recipe", self.root / "tests/bench/recipes" / recipe,
+                "--plugin-dir", self.build / "plugins", "--plugin-dir", self.build / "bench/plugins",
+                "--run-dir", run_dir, "--quiet"]
+
+
+OURS = Checkout(ROOT, pathlib.Path(os.environ.get("TENON_BUILD_DIR", ROOT / "build")))
+FOLDER = OURS.build / "bench"
 
 
 class Failed(Exception):
-    """A program that was to be measured did not end well."""
+    """A program under measurement failed."""
 
 
 def say(text):
@@ -30,6 +45,11 @@ def say(text):
 
 def has_peers():
     return PYTHON.exists()
+
+
+def in_turn(names, i):
+    """The order of round i: every second round runs backward, so that no program always follows the same one."""
+    return list(names) if i % 2 == 0 else list(names)[::-1]
 
 
 def run(command, environment=None):
@@ -41,6 +61,8 @@ def run(command, environment=None):
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     except subprocess.TimeoutExpired as late:
         raise Failed(f"{' '.join(words)}\nran for more than {LIMIT_S} s") from late
+    except OSError as error:
+        raise Failed(f"{' '.join(words)}\n{error}") from error
     if process.returncode != 0:
         raise Failed(f"{' '.join(words)}\n{process.stdout}{process.stderr}")
     return process.stdout
@@ -50,23 +72,22 @@ def last_line(text):
     return json.loads(text.splitlines()[-1])
 
 
-def host_run(recipe, warmup, steps, sets=(), arguments=(), environment=None):
-    """Trains a recipe of this folder whose first hook is the stopwatch; returns its figures and the run's summary."""
+def host_run(recipe, warmup, steps, sets=(), arguments=(), environment=None, checkout=OURS):
+    """Trains a recipe of the benchmarks whose first hook is the stopwatch; returns its values and the run's summary."""
     with tempfile.TemporaryDirectory() as folder:
-        figures = pathlib.Path(folder, "figures.json")
-        command = [BUILD / "bin/host", "--recipe", ROOT / "tests/bench/recipes" / recipe,
-                   "--plugin-dir", BUILD / "plugins", "--plugin-dir", BUILD / "bench/plugins",
-                   "--run-dir", pathlib.Path(folder, "run"), "--quiet", *arguments]
-        for value in (f"hooks.0.options.path={figures}", f"hooks.0.options.warmup={warmup}",
-                      f"hooks.0.options.steps={steps}", f"train.steps={warmup + steps}", *sets):
+        values = pathlib.Path(folder, "values.json")
+        command = [*checkout.command(recipe, pathlib.Path(folder, "run")), *arguments]
+        for value in (f"hooks.0.options.path={values}", f"hooks.0.options.warmup={warmup}",
+                      f"hooks.0.options.steps={steps}", f"train.steps={warmup + steps}",
+                      "checkpoint=null", *sets):
             command += ["--set", value]
         run(command, environment)
         summary = json.loads(pathlib.Path(folder, "run/summary.json").read_text())
-        return last_line(figures.read_text()), summary
+        return last_line(values.read_text()), summary
 
 
-def host(recipe, warmup, steps, sets=()):
-    return host_run(recipe, warmup, steps, sets)[0]
+def host(recipe, warmup, steps, sets=(), checkout=OURS):
+    return host_run(recipe, warmup, steps, sets, checkout=checkout)[0]
 
 
 def peer(program, *arguments, environment=None):

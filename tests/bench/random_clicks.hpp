@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The data of the `sparse` workload: samples of 26 ids, 63 bits of a hash, which follow power laws
-// over ten million each, of 13 normal numbers, and of a label. Nothing can be learned from them;
+// The data of the `sparse` workload: samples of 26 ids, 13 normal numbers and a label. An id is 63
+// bits of a hash; ids of a column follow a power law over ten million values. The data are random:
 // only the time of a step is measured.
 #ifndef TENON_TESTS_BENCH_RANDOM_CLICKS_HPP
 #define TENON_TESTS_BENCH_RANDOM_CLICKS_HPP

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The data of the `mlp` workload: 4096 rows of 64 normal numbers, and a label of ten for each.
-// Nothing can be learned from them; only the time of a step is measured.
+// The data of the `mlp` workload: 4096 rows of 64 normal numbers, each with one of ten labels. The
+// data are random: only the time of a step is measured.
 #ifndef TENON_TESTS_BENCH_RANDOM_TABLE_HPP
 #define TENON_TESTS_BENCH_RANDOM_TABLE_HPP
 
@@ -27,7 +27,7 @@ class RandomTable {
     }
   }
 
-  // Copies rows [first, first + n), going on at the table's start after its end.
+  // Copies rows [first, first + n); after the last row, it continues with the first.
   void copy(int64_t first, int64_t n, float* x, int64_t* labels) const {
     for (int64_t i = 0; i < n; ++i) {
       copy_row((first + i) % kRows, x + i * kWidth, labels + i);

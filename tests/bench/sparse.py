@@ -1,104 +1,120 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training on tables that grow, beside peers whose tables have a fixed size: 26 tables of dim 16, batches of 2048 samples
-whose real 64-bit ids follow power laws, dense layers 429-512-256-1. And tables alone: lookups against a plain gather,
-insertions, memory, and how even a growing table's steps are.
+"""A click model on tables that grow, and peers whose tables have a fixed size: 26 tables of dimension 16, batches of
+2,048 samples, 64-bit ids from power laws, dense layers 429-512-256-1. Also tables alone: lookups and a plain gather,
+inserts, memory of the index, and how even the steps of a growing table are.
 
-A round runs each program once, in turn, and a ratio is the median of those within the rounds, against the fastest peer of
-the round. Two passes over 97 batches; the second, in which all ids are known, is timed, as it suits the peers.
+A round runs each program once. Two passes over 97 batches; the second pass is timed. All ids are known then, which favors
+the fixed tables of the peers. Memory is not compared: the peers' memory follows from the table size chosen here.
 """
 import json
 import statistics
 
 import programs
-from table import Row, at_least, at_most
+from table import Group, Result, at_least, at_most, not_measured, ratios
 
 BATCH = 2048
-PEERS = {"embedding-bag": "PyTorch's EmbeddingBag with SparseAdam", "tbe": "FBGEMM", "torchrec": "TorchRec"}
+RECIPE = "sparse.json"
+PEERS = {"embedding-bag": "PyTorch EmbeddingBag, SparseAdam", "tbe": "FBGEMM", "torchrec": "TorchRec"}
+PARTS = {"tenon": "Tenon", "tbe": "FBGEMM"}
+SPEED_GOAL, START_GOAL, PART_GOAL = 1.1, 0.25, 1.0
+LOOKUP_GOALS = {16: 2.2, 64: 1.5}
+INSERT_GOAL, INDEX_GOAL, GROWTH_GOAL = 5, 24, 3
 
 
-def run_host(threads, batches):
-    return programs.host("sparse.json", batches, batches,
-                         [f"threads.compute={threads}", f"data.train.options.samples={batches * BATCH}"])
+def sets_of(threads, batches):
+    return [f"threads.compute={threads}", f"data.train.options.samples={batches * BATCH}"]
 
 
-def run_peer(name, threads, batches, *more):
+def run_program(name, threads, batches, *more):
+    if name == "tenon":
+        return programs.host(RECIPE, batches, batches, sets_of(threads, batches))
     return programs.peer("sparse_peer.py", name, threads, batches, *more, environment={"OMP_NUM_THREADS": str(threads)})
 
 
-def run_part(threads, batches):
-    return programs.last_line(programs.run([programs.FOLDER / "sparse_part", programs.BUILD / "plugins", threads, batches]))
+def run_part(name, threads, batches):
+    """Lookup, gradient and update, without the dense layers."""
+    if name == "tenon":
+        return programs.last_line(programs.run(
+            [programs.FOLDER / "sparse_part", programs.OURS.build / "plugins", threads, batches]))
+    return run_program(name, threads, batches, "--sparse-only")
 
 
-def training_rows(threads, num_rounds, batches):
+def least(one, value):
+    """The value of the best peer of a round."""
+    return min(one[name][value] for name in PEERS)
+
+
+def training_goals(threads_text, rounds, parts):
+    names = (("samples/s / fastest peer", f"at least {SPEED_GOAL}"),
+             ("start to the first step / best peer", f"at most {START_GOAL}"),
+             ("lookup, gradient and update / FBGEMM", f"at least {PART_GOAL}"))
+    if not programs.has_peers():
+        return not_measured("sparse", [f"{what}, {threads_text}, {goal}" for what, goal in names])
+    speed = statistics.median(least(one, "step_s") / one["tenon"]["step_s"] for one in rounds)
+    start = statistics.median(one["tenon"]["first_step_s"] / least(one, "first_step_s") for one in rounds)
+    part = statistics.median(ratios(parts, lambda run: run["step_s"], "tbe", "tenon"))
+    return [at_least("sparse", f"{names[0][0]}, {threads_text}", SPEED_GOAL, speed),
+            at_most("sparse", f"{names[1][0]}, {threads_text}", START_GOAL, start),
+            at_least("sparse", f"{names[2][0]}, {threads_text}", PART_GOAL, part)]
+
+
+def training(threads, num_rounds, batches):
+    peers = PEERS if programs.has_peers() else {}
+    names = {"tenon": "Tenon", **peers}
+    part_names = {name: title for name, title in PARTS.items() if name in names}
+    text = f"{threads} thread{'s' if threads > 1 else ''}"
     rounds, parts = [], []
     for i in range(num_rounds):
-        programs.say(f"sparse: {threads} threads, round {i + 1} of {num_rounds}")
-        one = {"host": run_host(threads, batches)}
-        if programs.has_peers():
-            for name in PEERS:
-                one[name] = run_peer(name, threads, batches)
-        rounds.append(one)
-        part = {"host": run_part(threads, batches)["step_s"]}
-        if programs.has_peers():
-            part["tbe"] = run_peer("tbe", threads, batches, "--sparse-only")["step_s"]
-        parts.append(part)
-    raw = {"rounds": rounds, "parts": parts}
-    thread_text = f"{threads} thread{'s' if threads > 1 else ''}"
-    speed = statistics.median(BATCH / one["host"]["step_s"] for one in rounds)
-    what = f"**sparse**: samples/s against the fastest peer, {thread_text}"
-    part_what = f"**sparse**: lookup, gradient and update alone against FBGEMM's, {thread_text}"
-    if not programs.has_peers():
-        part_ms = 1000 * statistics.median(part["host"] for part in parts)
-        return [Row(what, "at least 1.1", f"{speed:,.0f}; {programs.NO_PEERS}", None),
-                Row(part_what, "at least 1.0", f"{part_ms:.2f} ms; {programs.NO_PEERS}", None)], raw
-
-    def fastest(one):
-        return min(PEERS, key=lambda name: one[name]["step_s"])
-
-    def least(one, figure):
-        return min(one[name][figure] for name in PEERS)
-
-    theirs = statistics.median(BATCH / least(one, "step_s") for one in rounds)
-    names = ", ".join(sorted({PEERS[fastest(one)] for one in rounds}))
-    rows = [at_least(what, 1.1, statistics.median(least(one, "step_s") / one["host"]["step_s"] for one in rounds),
-                     f" ({speed:,.0f} against {theirs:,.0f}, {names})")]
-    for figure, title, goal, unit in (("peak_mib", "peak memory", 0.5, "MiB"),
-                                      ("first_step_s", "time to the first step", 0.25, "s")):
-        # The data are made before either's first step: by the host's plugin, and by NumPy.
-        ours, best = (statistics.median(value(one) for one in rounds)
-                      for value in (lambda one: one["host"][figure], lambda one: least(one, figure)))
-        rows.append(at_most(f"**sparse**: {title} against the least peer's, {thread_text}", goal,
-                            statistics.median(one["host"][figure] / least(one, figure) for one in rounds),
-                            f" ({ours:,.1f} against {best:,.1f} {unit})"))
-    ours, theirs = (1000 * statistics.median(part[name] for part in parts) for name in ("host", "tbe"))
-    rows.append(at_least(part_what, 1.0, statistics.median(part["tbe"] / part["host"] for part in parts),
-                         f" ({ours:.2f} against {theirs:.2f} ms)"))
-    return rows, raw
+        programs.say(f"sparse, {text}: round {i + 1} of {num_rounds}")
+        rounds.append({name: run_program(name, threads, batches) for name in programs.in_turn(names, i)})
+        parts.append({name: run_part(name, threads, batches) for name in programs.in_turn(part_names, i)})
+    groups = [Group(f"samples/s, {text}",
+                    {title: [BATCH / one[name]["step_s"] for one in rounds] for name, title in names.items()}, 0)]
+    if peers:
+        groups.append(Group(f"samples/s, Tenon / program, {text}", {
+            title: ratios(rounds, lambda run: run["step_s"], name, "tenon") for name, title in peers.items()}))
+    groups += [
+        Group(f"lookup, gradient and update alone, ms, {text}", {
+            title: [1000 * one[name]["step_s"] for one in parts] for name, title in part_names.items()}),
+        Group(f"start of the process to the end of the first step, s, {text}", {
+            title: [one[name]["first_step_s"] for one in rounds] for name, title in names.items()})]
+    return Result(groups, training_goals(text, rounds, parts), {"rounds": rounds, "parts": parts},
+                  [] if peers else [programs.NO_PEERS])
 
 
-def table_rows(num_rows):
-    programs.say("sparse: tables alone")
-    raw = json.loads(programs.run([programs.FOLDER / "tables", num_rows]))
-    rows = []
-    for dim, goal in ((16, 2.2), (64, 1.5)):
-        of = raw[f"dim{dim}"]
-        gather = min(of["table_gather_ns"], of["plain_gather_ns"])
-        rows.append(at_most(f"**sparse**: lookups of ids that are there, {num_rows:,} rows of {dim}, against a gather of "
-                            "the rows", goal, of["lookup_ratio"], f" ({of['lookup_ns']:.0f} against {gather:.0f} ns)"))
-    narrow = raw["dim16"]
-    rows.append(at_least("**sparse**: million ids inserted a second on one thread, rows of 16", 5, 1000 / narrow["insert_ns"]))
-    rows.append(at_most("**sparse**: bytes a row beside it", 24, narrow["bytes_beside"]))
-    growth = raw["growth"]
-    rows.append(at_most(f"**sparse**: 99.9th percentile of a step while a table grows to {num_rows:,} rows, in medians", 3,
-                        growth["p999_ratio"], f" ({growth['p999_us']:.0f} against {growth['median_us']:.0f} µs)"))
-    return rows, raw
+def tables(num_rows, num_rounds):
+    rounds = []
+    for i in range(num_rounds):
+        programs.say(f"sparse, tables alone: round {i + 1} of {num_rounds}")
+        rounds.append(json.loads(programs.run([programs.FOLDER / "tables", num_rows])))
+    result = Result(raw={"rounds": rounds, "rows": num_rows})
+    for dim, goal in LOOKUP_GOALS.items():
+        found = [one[f"dim{dim}"] for one in rounds]
+        ratio = [one["lookup_ratio"] for one in found]
+        result.groups += [
+            Group(f"a row of {dim} in a table of {num_rows:,} rows, ns", {
+                "lookup of a known id": [one["lookup_ns"] for one in found],
+                "plain gather of a row": [min(one["table_gather_ns"], one["plain_gather_ns"]) for one in found]}, 1),
+            Group(f"lookup / plain gather, rows of {dim}", {"Tenon": ratio})]
+        result.goals.append(at_most("sparse", f"lookup / gather, rows of {dim}", goal, statistics.median(ratio)))
+    inserts = [1000 / one["dim16"]["insert_ns"] for one in rounds]
+    index = [one["dim16"]["bytes_beside"] for one in rounds]
+    growth = [one["growth"]["p999_ratio"] for one in rounds]
+    result.groups += [
+        Group("inserts, million ids/s, rows of 16", {"Tenon": inserts}),
+        Group("index memory, bytes per row", {"Tenon": index}),
+        Group("99.9th percentile / median of a step while the table grows", {"Tenon": growth})]
+    result.goals += [
+        at_least("sparse", "inserts", INSERT_GOAL, statistics.median(inserts), " million ids/s"),
+        at_most("sparse", "index memory", INDEX_GOAL, statistics.median(index), " bytes per row"),
+        at_most("sparse", "99.9th percentile / median of a step while growing", GROWTH_GOAL, statistics.median(growth))]
+    return result
 
 
 def measure(quick):
     num_rounds, batches = (1, 3) if quick else (5, 97)
-    rows, raw = [], {}
+    result = Result()
     for threads in (1, 2):
-        found, raw[f"threads_{threads}"] = training_rows(threads, num_rounds, batches)
-        rows += found
-    found, raw["tables"] = table_rows(100_000 if quick else 10_000_000)
-    return rows + found, raw
+        result.add(f"threads_{threads}", training(threads, num_rounds, batches))
+    result.add("tables", tables(100_000, 1) if quick else tables(10_000_000, 3))
+    return result

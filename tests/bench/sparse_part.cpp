@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables' part of the `sparse` workload and nothing else: 26 tables, rows of 16, batches of
-// 2048; each step looks its ids up, gets a gradient of ones for what it read, and updates by
-// row-wise Adagrad, a plugin that is loaded as in a run. Two passes over the data, the second of
-// which is timed.
+// The embedding tables of the `sparse` workload without the dense layers: 26 tables, rows of 16,
+// batches of 2048. Each step looks up its ids, receives a gradient of ones, and updates the rows
+// with row-wise Adagrad, a plugin that is loaded as in a run. It makes two passes and times the
+// second.
 //
 // usage: sparse_part PLUGINS THREADS BATCHES      (a plugin folder; prints a line of JSON)
 #include <tenon/model.h>
@@ -11,6 +11,7 @@
 #include "host/embedding/table_set.hpp"
 #include "host/error/status.hpp"
 #include "host/plugin/plugin_loader.hpp"
+#include "host/plugin/plugin_services.hpp"
 #include "host/plugin/registry.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/parallel_service.hpp"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times the steps of one training process, and tells what it saw as a line of JSON that the harness
-// reads. Shared by the hook that times the host and by the bare loop, so that both are measured
-// alike.
+// Times the steps of one training process and prints the result as a line of JSON. Shared by the
+// hook that times the host and by the bare loop, so that both are measured in the same way.
 #ifndef TENON_TESTS_BENCH_STOPWATCH_HPP
 #define TENON_TESTS_BENCH_STOPWATCH_HPP
 
@@ -16,7 +15,7 @@ class Stopwatch {
  public:
   Stopwatch(uint64_t warmup, uint64_t steps) : warmup_(warmup), last_(warmup + steps) {}
 
-  // After each step, counted from 1, or from where a run was resumed.
+  // After each step. Steps count from 1; a resumed run continues the count.
   void tick(uint64_t step) {
     if (first_ == 0) {
       first_ = now();
@@ -31,8 +30,8 @@ class Stopwatch {
     }
   }
 
-  // One line. `first_step_s` counts from BENCH_STARTED_NS, a time of CLOCK_MONOTONIC that whoever
-  // starts the process puts into its environment.
+  // Prints one line. `first_step_s` counts from the environment variable BENCH_STARTED_NS, a time
+  // of CLOCK_MONOTONIC that the parent process sets.
   void write(std::FILE* file) const {
     const char* started = std::getenv("BENCH_STARTED_NS");
     const double start = started != nullptr ? std::strtod(started, nullptr) * 1e-9 : first_;
@@ -53,14 +52,14 @@ class Stopwatch {
   }
 
  private:
-  // Of all threads.
+  // User and system time of all threads.
   static double cpu_seconds() {
     timespec t{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
   }
 
-  // VmHWM: ru_maxrss would be inherited from whoever started the process.
+  // VmHWM: ru_maxrss would be inherited from the parent process.
   static double peak_mib() {
     double kib = 0;
     if (std::FILE* status = std::fopen("/proc/self/status", "r")) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a table of rows costs: lookups of ids that are there against a plain gather of as many rows,
-// insertions, memory, and how even steps are while the table grows from nothing. On one thread, in
-// processor time of that thread.
+// Measures an embedding table alone: lookups of known ids and a plain gather of as many rows,
+// inserts, memory, and how even steps are while an empty table grows. One thread, in CPU time of
+// that thread.
 //
-// usage: tables ROWS      (10000000 for figures; prints a line of JSON)
+// usage: tables ROWS      (10000000 in measurements; prints a line of JSON)
 #include <tenon/model.h>
 
 #include "host/embedding/table.hpp"
@@ -49,7 +49,7 @@ double quantile(std::vector<double> values, double q) {
   return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
 }
 
-// Ids as a hash of something makes them.
+// Ids as a hash function makes them.
 int64_t id_of(uint64_t number) {
   return static_cast<int64_t>(number * 0x9E3779B97F4A7C15 ^ number >> 7);
 }
@@ -63,14 +63,14 @@ TableSpec spec_of(uint32_t dim) {
   return spec;
 }
 
-// Memory that the machine has already: a virtual one may take milliseconds to give a page for the
-// first time, which is no table's doing. It is given back to the system bit by bit, just before a
-// table asks the system for it.
+// Memory that the system has already mapped. A virtual machine may take milliseconds to map a page
+// for the first time, which is not a cost of the table. Parts are freed just before a table needs
+// them.
 class TouchedMemory {
  public:
   explicit TouchedMemory(int64_t bytes) {
     for (int64_t i = 0; i < bytes / kPiece + 16; ++i) {
-      // One after the other, and none at the end of another: they are given back one by one.
+      // Separate blocks, so that each can be freed alone.
       void* raw =
           mmap(nullptr, 2 * kPiece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (raw == MAP_FAILED) {
@@ -84,7 +84,7 @@ class TouchedMemory {
   }
   ~TouchedMemory() { provide(INT64_MAX - 64 * kPiece); }
 
-  // Before something that has `bytes` in all may take some more.
+  // Call this before an object that has `bytes` in total may allocate more.
   void provide(int64_t bytes) {
     while (!pieces_.empty() && given_ * kPiece < bytes + 32 * kPiece) {
       munmap(pieces_.back(), 2 * kPiece);
@@ -128,9 +128,9 @@ struct Lookups {
   double find_ns;
   double lookup_ns;        // find and read
   double gather_ns;        // the faster of the next two
-  double table_gather_ns;  // rows of the table, where they lie
+  double table_gather_ns;  // rows of the table, in place
   double plain_gather_ns;  // rows of a tensor, by the operator
-  double index_bytes;      // of a row, beside what the row holds
+  double index_bytes;      // per row, in addition to the row itself
 };
 
 Lookups measure_lookups(uint32_t dim, int64_t num_rows) {
@@ -149,7 +149,7 @@ Lookups measure_lookups(uint32_t dim, int64_t num_rows) {
   std::vector<double> table_gather;
   std::vector<double> plain_gather;
   for (int round = 0; round < 42; ++round) {
-    // Other rows each time, and others for each measurement: nothing is in a cache by then.
+    // New random rows for each measurement, so that caches do not hold them.
     const auto draw = [&] {
       for (size_t i = 0; i < kBatch; ++i) {
         const uint64_t number = random() % static_cast<uint64_t>(num_rows);
@@ -170,7 +170,7 @@ Lookups measure_lookups(uint32_t dim, int64_t num_rows) {
            table->find(ids, rows);
            table->read(rows, values, width);
          }));
-    // Rows came in the order of their numbers.
+    // Rows were inserted in the order of their numbers.
     draw();
     std::copy_n(index.const_data_ptr<int64_t>(), kBatch, rows.begin());
     note(table_gather, seconds([&] { table->read(rows, values, width); }));
@@ -190,7 +190,7 @@ Lookups measure_lookups(uint32_t dim, int64_t num_rows) {
   return result;
 }
 
-// A step's time while a table grows: new ids and old ones, a read, a note of the update.
+// Seconds of each step while a table grows: new and known ids, a read, a record of the update.
 std::vector<double> measure_growth(int64_t num_rows) {
   Table table(spec_of(16));
   std::mt19937_64 random(2);

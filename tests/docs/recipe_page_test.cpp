@@ -90,7 +90,8 @@ TEST_CASE("the recipe's reference has each key of the schema, with its default",
     CHECK((row->second.type == "not yet") == is_unavailable(schema));
     const auto fallback = schema.find("default");
     if (fallback != schema.end()) {
-      CHECK(row->second.fallback == fallback->dump());
+      // As values: keys of an object may come in another order.
+      CHECK(std::decay_t<decltype(*fallback)>::parse(row->second.fallback) == *fallback);
     }
   }
   for (const auto& [key, row] : rows) {

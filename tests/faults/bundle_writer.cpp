@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process that storage_faults_test.cpp lets fail: `bundle_writer save|remove ROOT NAME` makes
-// or removes a bundle in local storage, and then opens the file ROOT.end: a last place to fail at.
-// Exit status 0, or 1 with the error on stderr.
+// The process that storage_faults_test.cpp lets fail: `checkpoint_writer save|remove ROOT NAME`
+// makes or removes a bundle in local storage, and then opens the file ROOT.end: a last place to
+// fail at. Exit status 0, or 1 with the error on stderr.
 #include "host/checkpoint/local_storage.hpp"
 #include "host/error/error.hpp"
 

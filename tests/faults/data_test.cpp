@@ -57,7 +57,7 @@ std::string resized(const std::filesystem::path& path, int size) {
 
 }  // namespace
 
-TEST_CASE("a data file that is missing, no file, empty or too short is told before the run",
+TEST_CASE("a data file that is missing, no file, empty or too short is reported before the run",
           "[faults]") {
   const ScratchFolder folder;
   const std::string text = "[plugin.failed] dataset \"text\" (plugin org.tenon.text ";
@@ -68,19 +68,19 @@ TEST_CASE("a data file that is missing, no file, empty or too short is told befo
   check_not_begun(HostRun(text_recipe(absent)), 4, says_absent);
   check_not_begun(HostRun(csv_recipe(absent)), 4, csv);
   check_not_begun(HostRun(csv_recipe(absent)), 4, says_absent);
-  check_not_begun(HostRun(csv_recipe(folder.path() / "no*.csv")), 4, "no file fits the pattern");
-  check_not_begun(HostRun(text_recipe(folder.path())), 4, "is not a file");
+  check_not_begun(HostRun(csv_recipe(folder.path() / "no*.csv")), 4, "no file matches the pattern");
+  check_not_begun(HostRun(text_recipe(folder.path())), 4, "is not a regular file");
   const auto empty = folder.write("empty", "");
   check_not_begun(HostRun(text_recipe(empty)), 4, "empty is empty");
   check_not_begun(HostRun(csv_recipe(empty)), 4, "empty is empty");
   const auto header = folder.write("header.csv", csv_text({}));
-  check_not_begun(HostRun(csv_recipe(header)), 4, "has no row to read");
+  check_not_begun(HostRun(csv_recipe(header)), 4, "has no rows to read");
   const auto eight = folder.write("short", "12345678");
   check_not_begun(HostRun(text_recipe(eight)), 4, "has 8 tokens");
   check_not_begun(HostRun(text_recipe(eight)), 4, "a sample needs 9");
 }
 
-TEST_CASE("a data file that is cut or grows while training ends the run, with the file's name",
+TEST_CASE("a data file that is truncated or grows during training ends the run with its name",
           "[faults]") {
   const ScratchFolder folder;
   for (const bool is_cut : {true, false}) {
@@ -103,7 +103,7 @@ TEST_CASE("a data file that is cut or grows while training ends the run, with th
   }
 }
 
-TEST_CASE("a file that a plugin maps and that is cut ends the process with the call's name",
+TEST_CASE("truncating a file that a plugin maps ends the process with the name of the call",
           "[faults]") {
 #ifdef __SANITIZE_ADDRESS__
   TENON_SKIP("the address sanitizer reports crashes in its own way, before anybody else");
@@ -122,7 +122,7 @@ TEST_CASE("a file that a plugin maps and that is cut ends the process with the c
   }
 }
 
-TEST_CASE("a label out of range is told with its value and its place", "[faults]") {
+TEST_CASE("a label out of range is reported with its value and position", "[faults]") {
   const ScratchFolder folder;
   struct Wrong {
     std::string label;
@@ -130,13 +130,13 @@ TEST_CASE("a label out of range is told with its value and its place", "[faults]
     std::string says;
   };
   const Wrong list[] = {
-      {"3", "{}", "label 3 at place 1 of labels [4] is not in [0, 3)"},
-      {"-1", "{}", "label -1 at place 1 of labels [4] is not in [0, 3)"},
-      {"1000000000000", "{}", "label 1000000000000 at place 1"},
-      {"3", R"({"train": {"precision": "bf16"}})", "label 3 at place 1"},
-      {"3", R"({"loss": {"options": {"label_smoothing": 0.1}}})", "label 3 at place 1"},
-      {"-100", R"({"loss": {"options": {"ignore_index": -1}}})", "label -100 at place 1"},
-      {"2", R"({"loss": {"type": "bce_with_logits"}})", "label 2 at place 1 of labels [4]"},
+      {"3", "{}", "label 3 at position 1 of labels [4] is neither in [0, 3)"},
+      {"-1", "{}", "label -1 at position 1 of labels [4] is neither in [0, 3)"},
+      {"1000000000000", "{}", "label 1000000000000 at position 1"},
+      {"3", R"({"train": {"precision": "bf16"}})", "label 3 at position 1"},
+      {"3", R"({"loss": {"options": {"label_smoothing": 0.1}}})", "label 3 at position 1"},
+      {"-100", R"({"loss": {"options": {"ignore_index": -1}}})", "label -100 at position 1"},
+      {"2", R"({"loss": {"type": "bce_with_logits"}})", "label 2 at position 1 of labels [4]"},
   };
   for (const Wrong& wrong : list) {
     const auto file = folder.write("t.csv", csv_text({"0", wrong.label, "1", "0"}));
@@ -151,8 +151,7 @@ TEST_CASE("a label out of range is told with its value and its place", "[faults]
   CHECK(HostRun(csv_recipe(ignored)).result().exit_code == 0);
 }
 
-TEST_CASE("a token that the vocabulary does not have is told with its value and its place",
-          "[faults]") {
+TEST_CASE("a token outside the vocabulary is reported with its value and position", "[faults]") {
   const ScratchFolder folder;
   const auto text = folder.write("data.txt", std::string(1000, 'a'));
   const HostRun run(text_recipe(text, R"({"model": {"options": {"vocab_size": 50}}})"));
@@ -160,10 +159,10 @@ TEST_CASE("a token that the vocabulary does not have is told with its value and 
   CHECK(run.result().exit_code == 5);
   CHECK_THAT(run.result().err, contains_text("block 'embed': model \"llama\""));
   CHECK_THAT(run.result().err,
-             contains_text("token 97 at place 0 of input_ids [4, 8] is not in [0, 50)"));
+             contains_text("token 97 at position 0 of input_ids [4, 8] is not in [0, 50)"));
 }
 
-TEST_CASE("data that does not fit the model or the loss is told before the run, with both",
+TEST_CASE("data that does not fit the model or the loss is reported before the run with both",
           "[faults]") {
   const ScratchFolder folder;
   const auto file = folder.write("t.csv", csv_text({"0", "1", "2", "0"}));
@@ -197,9 +196,9 @@ TEST_CASE("data that does not fit the model or the loss is told before the run, 
   CHECK_THAT(run.result().err, contains_text("dataset \"windows\""));
 }
 
-TEST_CASE("names that would make a figure's name too long are told before the run", "[faults]") {
+TEST_CASE("names that make a metric name too long are reported before the run", "[faults]") {
   const std::string long_name(90, 'n');
-  const std::string says = "[recipe.out_of_range] the figure 'eval/";
+  const std::string says = "[recipe.out_of_range] the metric name 'eval/";
   const std::string with_eval = R"("data": {"eval": {"some_name": {"type": "windows"}}})";
   check_not_begun(
       HostRun(small_recipe(R"({"loss": null, "losses": [{"type": "cross_entropy", "name": ")" +

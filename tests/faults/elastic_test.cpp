@@ -63,7 +63,7 @@ class Runs {
   }
 
   // The same samples in each step, to rounding.
-  void check_same_figures(const fs::path& run_dir) const {
+  void check_same_metrics(const fs::path& run_dir) const {
     const auto all = records_of(path("whole"));
     const auto records = records_of(run_dir);
     REQUIRE(records.size() == all.size());
@@ -86,7 +86,7 @@ class Runs {
 
 }  // namespace
 
-TEST_CASE("a rank that is not to be had any more is left out, and the others take the same steps",
+TEST_CASE("a rank that is lost for good is excluded, and the others take the same steps",
           "[faults][ranks]") {
   const Runs runs(recipe_of_twelve(lost_for_good(R"("slot": 1)", R"("how": "kill")")));
   const auto run =
@@ -94,18 +94,18 @@ TEST_CASE("a rank that is not to be had any more is left out, and the others tak
   Runs::wait_for(*run, 0);
   const std::string err = run->err();
   INFO(run->out() << err);
-  CHECK_THAT(err, contains_text("rank 1 was ended by signal 9 (SIGKILL)"));
-  CHECK_THAT(err, contains_text("all ranks are started again, the 1. time of 3"));
+  CHECK_THAT(err, contains_text("rank 1 was killed by signal 9 (SIGKILL)"));
+  CHECK_THAT(err, contains_text("restarting all ranks (attempt 1 of 3)"));
   CHECK_THAT(err,
-             contains_text("slot 1 is left out: its rank failed, and again before its first step. "
-                           "ranks go on, of slots 0 and 2"));
-  CHECK_THAT(err, contains_text("all ranks are started again, the 2. time of 3"));
-  CHECK_THAT(err, !contains_text("the 3. time"));
+             contains_text("slot 1 is excluded: its rank failed, and again before its first step. "
+                           "continuing with slots 0 and 2"));
+  CHECK_THAT(err, contains_text("restarting all ranks (attempt 2 of 3)"));
+  CHECK_THAT(err, !contains_text("attempt 3"));
   const nlohmann::json summary = summary_of(runs.path("fewer"));
   CHECK(summary["outcome"] == "done");
   CHECK(summary["world_size"] == 2);
   CHECK(summary["resumed"]["step"] >= 1);
-  runs.check_same_figures(runs.path("fewer"));
+  runs.check_same_metrics(runs.path("fewer"));
   CHECK(check_checkpoints(runs.path("fewer")).step == 12);
   // What each start left is kept.
   CHECK(fs::exists(runs.path("fewer") / "errors-1" / "rank-1.json"));
@@ -113,27 +113,26 @@ TEST_CASE("a rank that is not to be had any more is left out, and the others tak
   wait_until([&] { return run->processes().empty(); });
 }
 
-TEST_CASE("a rank whose plugin or device is gone after a restart is left out, too",
-          "[faults][ranks]") {
+TEST_CASE("a rank that lost its plugin or device after a restart is excluded", "[faults][ranks]") {
   const Runs runs(recipe_of_twelve(lost_for_good(R"("slot": 2)", R"("how": "create")")));
   SECTION("where fewer ranks may go on") {
     const auto run =
         runs.start("fewer", {"--launch", "3", "--max-restarts", "2", "--min-ranks", "1"});
     Runs::wait_for(*run, 0);
-    CHECK_THAT(run->err(), contains_text("slot 2 is left out"));
+    CHECK_THAT(run->err(), contains_text("slot 2 is excluded"));
     CHECK(summary_of(runs.path("fewer"))["world_size"] == 2);
-    runs.check_same_figures(runs.path("fewer"));
+    runs.check_same_metrics(runs.path("fewer"));
   }
   SECTION("else the run ends with that error, and what it has saved stays") {
     const auto run = runs.start("same", {"--launch", "3", "--max-restarts", "2"});
     Runs::wait_for(*run, 4);
     CHECK_THAT(run->err(), contains_text("rank 2: "));
-    CHECK_THAT(run->err(), !contains_text("left out"));
+    CHECK_THAT(run->err(), !contains_text("is excluded"));
     CHECK(check_checkpoints(runs.path("same")).step >= 1);
   }
 }
 
-TEST_CASE("one rank that is left goes on in the folder of the run, which nobody has named",
+TEST_CASE("the last remaining rank resumes in the run folder that no option names",
           "[faults][ranks]") {
   const std::string patch = lost_for_good(R"("slot": 0)", R"("how": "exit")");
   const Runs runs(recipe_of_twelve(patch));
@@ -146,7 +145,7 @@ TEST_CASE("one rank that is left goes on in the folder of the run, which nobody 
   const SubprocessResult result = run_subprocess(words, options);
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
-  CHECK_THAT(result.err, contains_text("1 rank goes on, of slot 1"));
+  CHECK_THAT(result.err, contains_text("continuing with slot 1"));
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(runs.path("runs"))) {
     found.push_back(entry.path());
@@ -154,11 +153,10 @@ TEST_CASE("one rank that is left goes on in the folder of the run, which nobody 
   REQUIRE(found.size() == 1);
   CHECK(summary_of(found[0])["world_size"] == 1);
   CHECK(summary_of(found[0])["resumed"]["step"] >= 1);
-  runs.check_same_figures(found[0]);
+  runs.check_same_metrics(found[0]);
 }
 
-TEST_CASE("that fewer ranks may go on is refused where they could not take the same steps",
-          "[faults][ranks]") {
+TEST_CASE("fewer ranks are rejected if they cannot take the same steps", "[faults][ranks]") {
   const ScratchFolder folder;
   const auto refused = [&](const std::string& patch, const std::string& min_ranks) {
     Words words = host_words(folder.write("recipe.json", recipe_of_twelve(patch)));
@@ -187,7 +185,7 @@ TEST_CASE("that fewer ranks may go on is refused where they could not take the s
                            "number of ranks below 4. 3: "));
 }
 
-TEST_CASE("a rank that stands still for less than the timeout is no lost one", "[faults][ranks]") {
+TEST_CASE("a rank that is stopped for less than the timeout is not lost", "[faults][ranks]") {
   const Runs runs(recipe_of_twelve(R"({"parallel": {"timeout_seconds": 30},
     "hooks": [{"type": "fail_at",
                "options": {"event": "before_step", "step": 4, "how": "stop", "rank": 1}}]})"));

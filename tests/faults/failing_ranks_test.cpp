@@ -49,14 +49,14 @@ TEST_CASE("a rank that is killed is told with its signal and where it was", "[fa
     CHECK(run.result().exit_code == 5);
     CHECK_THAT(run.result().err,
                contains_text("rank " + std::to_string(rank) +
-                             " was ended by signal 9 (SIGKILL); "
+                             " was killed by signal 9 (SIGKILL); "
                              "it was last seen in step 3, at after_loss, in hook \"fail_at\""));
     CHECK(run.record(rank)["written_by"] == "the launcher");
     CHECK(run.record(1 - rank)["written_by"] == "rank " + std::to_string(1 - rank));
   }
 }
 
-TEST_CASE("a rank that is killed takes no launcher to be found, not even where it keeps the store",
+TEST_CASE("a killed rank is found without a launcher, even if it hosts the store",
           "[faults][ranks]") {
   for (const uint32_t rank : {0U, 1U}) {
     const auto run =
@@ -66,7 +66,7 @@ TEST_CASE("a rank that is killed takes no launcher to be found, not even where i
     codes[rank] = 137;
     CHECK(run.exit_codes() == codes);
     CHECK_THAT(run.text(),
-               contains_text("its process has ended; it was last seen in step 3, "
+               contains_text("its process has exited; it was last seen in step 3, "
                              "at after_loss"));
     INFO(run.text());
     CHECK_THAT(run.text(), contains_text("of \"parameters of 'mlp'\""));
@@ -75,7 +75,7 @@ TEST_CASE("a rank that is killed takes no launcher to be found, not even where i
   }
 }
 
-TEST_CASE("a rank that stands still for longer than the timeout is lost, and is ended",
+TEST_CASE("a rank that is stopped for longer than the timeout is lost and is ended",
           "[faults][ranks]") {
   for (const uint32_t rank : {0U, 1U}) {
     const auto run = FailingRanks::launched(failing_recipe(at_step_3("stop", rank, 0.8)), 2);
@@ -84,7 +84,7 @@ TEST_CASE("a rank that stands still for longer than the timeout is lost, and is 
     CHECK_THAT(run.result().err,
                contains_text("rank " + std::to_string(rank) + " has not answered for"));
     CHECK_THAT(run.result().err,
-               contains_text("its process is there, but stopped (SIGSTOP, or a debugger); it was "
+               contains_text("its process exists, but is stopped (SIGSTOP or a debugger); it was "
                              "last seen in step 3, at after_loss"));
     CHECK(run.names_collective_of_each());
     CHECK(run.record(rank)["first_failure"]["kind"] == "silent");
@@ -100,11 +100,11 @@ TEST_CASE("where the rank that keeps the store stands still, the others end all 
   CHECK(run.exit_codes() == std::vector<int>{137, 5});
   CHECK(run.num_reports() == 1);
   CHECK_THAT(run.text(), contains_text("rank 0 "));
-  CHECK_THAT(run.text(), contains_text("its process is there, but stopped"));
+  CHECK_THAT(run.text(), contains_text("its process exists, but is stopped"));
   CHECK(run.record(1)["first_failure"]["rank"] == 0);
 }
 
-TEST_CASE("a rank that hangs in a plugin is told as slow, with the plugin, and is not waited for",
+TEST_CASE("a rank that hangs in a plugin is reported as slow, and nobody waits for it",
           "[faults][ranks]") {
   const auto run = FailingRanks::launched(failing_recipe(at_step_3("hang", 1)), 2);
   check_end(run, 2, 1);
@@ -114,7 +114,7 @@ TEST_CASE("a rank that hangs in a plugin is told as slow, with the plugin, and i
              contains_text("it is in step 3, at after_loss, in hook \"fail_at\""));
   CHECK(run.names_collective_of_each());
   CHECK(run.record(1)["first_failure"]["kind"] == "slow");
-  CHECK_THAT(run.record(1)["error"].get<std::string>(), contains_text("was not waited for"));
+  CHECK_THAT(run.record(1)["error"].get<std::string>(), contains_text("was interrupted"));
 }
 
 TEST_CASE("a rank whose call hangs for longer than it may is told by its watchdog",
@@ -132,11 +132,10 @@ TEST_CASE("a plugin that ends its process is told with the status", "[faults][ra
   const auto run = FailingRanks::launched(failing_recipe(at_step_3("exit", 0)), 2);
   check_end(run, 2, 0);
   CHECK(run.result().exit_code == 5);
-  CHECK_THAT(run.result().err, contains_text("rank 0 ended with status 1"));
+  CHECK_THAT(run.result().err, contains_text("rank 0 exited with status 1"));
 }
 
-TEST_CASE("a rank that is cut off from the others is lost for them, and ends too",
-          "[faults][ranks]") {
+TEST_CASE("a rank that is cut off is lost for the others and ends too", "[faults][ranks]") {
   FailingRank rank;
   rank.options.environment = {{"TENON_TEST_COLLECTIVES", "drop_after=400,rank=1"}};
   const auto run = FailingRanks::started(
@@ -164,7 +163,7 @@ TEST_CASE("an error before the first step ends all ranks with its own status", "
   CHECK(run.leftovers().empty());
 }
 
-TEST_CASE("a rank that has no memory is told, and ends all ranks", "[faults][ranks]") {
+TEST_CASE("a rank that runs out of memory is reported and ends all ranks", "[faults][ranks]") {
   FailingRank poor;
   poor.options.memory_limit = 1'100'000'000;
   const auto run =
@@ -179,7 +178,7 @@ TEST_CASE("a rank that has no memory is told, and ends all ranks", "[faults][ran
   CHECK(run.record(1)["error_id"] == "run.out_of_memory");
 }
 
-TEST_CASE("a port that is taken, and a master that does not answer, are told with the address",
+TEST_CASE("a port in use and a master that does not answer are reported with the address",
           "[faults][ranks]") {
   const int taken = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -210,7 +209,7 @@ TEST_CASE("a port that is taken, and a master that does not answer, are told wit
   CHECK_FALSE(std::filesystem::exists(alone.run_dir()));
 }
 
-TEST_CASE("three ranks of four tell who did not come", "[faults][ranks]") {
+TEST_CASE("three ranks of four report the rank that did not join", "[faults][ranks]") {
   FailingRank absent;
   absent.is_started = false;
   const auto run =
@@ -220,13 +219,13 @@ TEST_CASE("three ranks of four tell who did not come", "[faults][ranks]") {
   INFO(run.text());
   for (const size_t rank : {0U, 1U, 3U}) {
     CHECK(run.result(rank).exit_code == 5);
-    CHECK_THAT(run.result(rank).err, contains_text("rank 2 of 4 did not come"));
+    CHECK_THAT(run.result(rank).err, contains_text("rank 2 of 4 did not connect"));
   }
   CHECK(run.leftovers().empty());
   CHECK_FALSE(std::filesystem::exists(run.run_dir()));
 }
 
-TEST_CASE("what is wrong on one rank is told once, with its rank, before anything is made",
+TEST_CASE("an error of one rank is reported once, with its rank, before anything is created",
           "[faults][ranks]") {
   const std::string recipe = failing_recipe(R"({"event": "end", "step": 99})");
   const auto check_told_once = [](const FailingRanks& run, const std::vector<std::string>& texts) {
@@ -259,7 +258,7 @@ TEST_CASE("what is wrong on one rank is told once, with its rank, before anythin
     FailingRank other;
     other.arguments = {"--set", "optimizer.options.lr=0.2"};
     check_told_once(FailingRanks::started(recipe, {{}, other}),
-                    {"[distributed.differs] the ranks do not have the same run",
+                    {"[distributed.differs] the ranks were started differently",
                      "/options/lr: 0.1 on rank 0, 0.2 on rank 1"});
   }
   SECTION("a shorter file") {
@@ -287,7 +286,7 @@ TEST_CASE("what is wrong on one rank is told once, with its rank, before anythin
   }
 }
 
-TEST_CASE("a rank that may not open enough files says so, and how many it needs",
+TEST_CASE("a rank that cannot open enough files reports its limit and its need",
           "[faults][ranks]") {
   FailingRank limited;
   limited.open_files = 20;
@@ -297,8 +296,8 @@ TEST_CASE("a rank that may not open enough files says so, and how many it needs"
                             {{}, limited});
   INFO(run.text());
   CHECK(run.exit_codes() == std::vector<int>{5, 5});
-  CHECK_THAT(run.result(1).err, contains_text("[distributed.no_open_files] rank 1 may have 20"));
-  CHECK_THAT(run.result(0).err, contains_text("rank 1 of 2 did not come"));
+  CHECK_THAT(run.result(1).err, contains_text("files of at most 20 open, but needs"));
+  CHECK_THAT(run.result(0).err, contains_text("rank 1 of 2 did not connect"));
 }
 
 TEST_CASE("a signal to one rank ends all of them in order", "[faults][ranks]") {

@@ -66,7 +66,7 @@ std::string phase_of(const std::string& call) {
     return "no save yet";
   }
   if (has("/.gone-") || (call.starts_with("rename") && has("/COMMITTED.tmp"))) {
-    return "removing an old one";
+    return "removing an old checkpoint";
   }
   if (has("/latest")) {
     return "`latest`";
@@ -254,27 +254,27 @@ void write_table(std::ostream& out, const std::vector<Kill>& kills, size_t num_e
     ++count[kill.phase][kill.victim];
     ++count["all"][kill.victim];
   }
-  out << "| a save was at | rank 0 | rank 1 | launcher |\n|---|---|---|---|\n";
+  out << "| phase of the save | rank 0 | rank 1 | launcher |\n|---|---|---|---|\n";
   for (auto& [phase, victims] : count) {
     out << "| " << phase << " | " << victims["rank 0"] << " | " << victims["rank 1"] << " | "
         << victims["launcher"] << " |\n";
   }
   out << "\n"
-      << kills.size() << " kills, " << num_ended << " runs brought to their end.\n\n"
-      << "| | run | killed | a save was at | the call before it | newest checkpoint then, of step "
-         "| went on after step |\n|---|---|---|---|---|---|---|\n";
+      << kills.size() << " kills, " << num_ended << " completed runs.\n\n"
+      << "| | run: killed process | phase of the save: last call to the disk "
+         "| newest step / resumed step |\n|---|---|---|---|\n";
   for (size_t i = 0; i < kills.size(); ++i) {
     const Kill& kill = kills[i];
-    out << "| " << i + 1 << " | " << kill.run << " | " << kill.victim << " | " << kill.phase
-        << " | " << (kill.call.empty() ? "" : "`" + kill.call + "`") << " | "
-        << (kill.newest > 0 ? std::to_string(kill.newest) : "none") << " | " << kill.resumed
+    out << "| " << i + 1 << " | " << kill.run << ": " << kill.victim << " | " << kill.phase
+        << (kill.call.empty() ? "" : ": `" + kill.call + "`") << " | "
+        << (kill.newest > 0 ? std::to_string(kill.newest) : "none") << " / " << kill.resumed
         << " |\n";
   }
 }
 
 }  // namespace
 
-TEST_CASE("a run that is killed at any moment, again and again, is the run that never was",
+TEST_CASE("a run that is killed repeatedly equals the run that was never killed",
           "[faults][ranks]") {
   const uint32_t wanted = number_from("TENON_KILLS", 6);
   const uint32_t seed = number_from("TENON_KILLS_SEED", 1);
@@ -304,7 +304,7 @@ TEST_CASE("a run that is killed at any moment, again and again, is the run that 
   write_table(std::cout, kills, num_ended);
 }
 
-TEST_CASE("a run that was lost before its first checkpoint begins anew by the same command",
+TEST_CASE("a run that was lost before its first checkpoint starts over with the same command",
           "[faults]") {
   const std::string saves = R"({"checkpoint": {"every_steps": 5}})";
   const auto lost = [](const std::string& how) {

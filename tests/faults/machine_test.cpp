@@ -13,14 +13,14 @@
 
 namespace tenon {
 
-TEST_CASE("a run whose output nobody reads goes on to its end", "[faults]") {
+TEST_CASE("a run whose output nobody reads continues to its end", "[faults]") {
   const HostRun run(small_recipe(), {}, {.is_out_closed = true});
   INFO(run.result().err);
   CHECK(run.result().exit_code == 0);
   CHECK(run.summary()["steps"] == 6);
 }
 
-TEST_CASE("a disk that is full while figures are written costs the figures, not the run",
+TEST_CASE("a disk that fills while metrics are written costs the metrics, not the run",
           "[faults]") {
   // 12 KiB hold the recipe and the first lines, not those of 400 steps.
   const HostRun run(small_recipe(R"({"train": {"steps": 400}})"), {}, {.file_size_limit = 12288});
@@ -28,16 +28,16 @@ TEST_CASE("a disk that is full while figures are written costs the figures, not 
   CHECK(run.result().exit_code == 0);
   CHECK_THAT(run.result().err, contains_text("warning: [plugin.failed] metric_sink \"jsonl\""));
   CHECK_THAT(run.result().err, contains_text("metrics.jsonl: File too large"));
-  const std::string figures = run.file("metrics.jsonl");
-  REQUIRE_FALSE(figures.empty());
-  CHECK(figures.back() == '\n');  // no half a line
+  const std::string metrics = run.file("metrics.jsonl");
+  REQUIRE_FALSE(metrics.empty());
+  CHECK(metrics.back() == '\n');  // no half a line
   CHECK(run.summary()["steps"] == 400);
   const auto lost = run.summary()["lost_records"].get<int>();
-  CHECK(lost == 400 - static_cast<int>(std::ranges::count(figures, '\n')));
-  CHECK_THAT(run.last_line(), contains_text(std::to_string(lost) + " writes of figures failed"));
+  CHECK(lost == 400 - static_cast<int>(std::ranges::count(metrics, '\n')));
+  CHECK_THAT(run.last_line(), contains_text(std::to_string(lost) + " writes of metrics failed"));
 }
 
-TEST_CASE("a summary that cannot be written is a failed run", "[faults]") {
+TEST_CASE("a summary that cannot be written fails the run", "[faults]") {
   // The command line stands in the summary, and nowhere else.
   std::vector<std::string> arguments;
   for (int i = 0; i < 2000; ++i) {
@@ -53,7 +53,7 @@ TEST_CASE("a summary that cannot be written is a failed run", "[faults]") {
   CHECK(run.metrics().size() == 6);
 }
 
-TEST_CASE("a disk that is full from the beginning leaves no run folder", "[faults]") {
+TEST_CASE("a disk that is full at the start leaves no run folder", "[faults]") {
   const HostRun run(small_recipe(), {}, {.file_size_limit = 0});
   INFO(run.result().err);
   CHECK(run.result().exit_code == 2);
@@ -61,7 +61,7 @@ TEST_CASE("a disk that is full from the beginning leaves no run folder", "[fault
   CHECK_FALSE(std::filesystem::exists(run.run_dir()));
 }
 
-TEST_CASE("a run folder below a file is refused, for root too", "[faults]") {
+TEST_CASE("a run folder below a file is rejected, even for root", "[faults]") {
   const ScratchFolder folder;
   const auto file = folder.write("file", "precious");
   const HostRun run(small_recipe(), {"--run-dir", (file / "run").string()});
@@ -84,7 +84,7 @@ TEST_CASE("a model that asks for more memory than there is ends with 5, and is n
   CHECK_FALSE(std::filesystem::exists(run.run_dir()));
 }
 
-TEST_CASE("memory that runs out in the host has an id of its own, and ends with 5", "[faults]") {
+TEST_CASE("out of memory in the host has its own error id and ends with 5", "[faults]") {
 #ifdef __SANITIZE_ADDRESS__
   TENON_SKIP("the address sanitizer needs terabytes of addresses itself");
 #endif

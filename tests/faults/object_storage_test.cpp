@@ -72,8 +72,8 @@ class StoredRuns {
   std::vector<std::string> begun(const std::string& name) { return having(name, ""); }
 
   // Flips a bit of an object.
-  void spoil(const std::string& name, const std::string& bundle, const std::string& file) {
-    const std::string key = "kept/" + name + "/checkpoints/" + bundle + "/" + file;
+  void spoil(const std::string& name, const std::string& checkpoint, const std::string& file) {
+    const std::string key = "kept/" + name + "/checkpoints/" + checkpoint + "/" + file;
     const fs::path copy = folder_.path() / "object";
     server_.get(key, copy);
     std::string text = file_text(copy);
@@ -90,13 +90,13 @@ class StoredRuns {
  private:
   std::vector<std::string> having(const std::string& name, const std::string& file) {
     const std::string prefix = "kept/" + name + "/checkpoints/";
-    std::set<std::string> bundles;
+    std::set<std::string> checkpoints;
     for (const std::string& key : server_.keys(prefix)) {
       if (key.size() > prefix.size() && key.ends_with(file)) {
-        bundles.insert(key.substr(prefix.size(), key.find('/', prefix.size()) - prefix.size()));
+        checkpoints.insert(key.substr(prefix.size(), key.find('/', prefix.size()) - prefix.size()));
       }
     }
-    return {bundles.begin(), bundles.end()};
+    return {checkpoints.begin(), checkpoints.end()};
   }
 
   ScratchFolder folder_;
@@ -113,7 +113,7 @@ class StoredRuns {
   }                                                                          \
   static_cast<void>(0)
 
-TEST_CASE("a run whose checkpoints are in object storage is stopped, killed and gone on with",
+TEST_CASE("a run with checkpoints in object storage is stopped, killed and resumed",
           "[faults][ranks]") {
   TENON_NEED_S3();
   StoredRuns runs;
@@ -152,7 +152,7 @@ TEST_CASE("a run whose checkpoints are in object storage is stopped, killed and 
   CHECK(runs.begun("r") == runs.finished("r"));  // what the dead one began was cleared away
 }
 
-TEST_CASE("a damaged object is named, and the checkpoint before it is taken", "[faults]") {
+TEST_CASE("a corrupt object is named, and the previous checkpoint is used", "[faults]") {
   TENON_NEED_S3();
   StoredRuns runs;
   runs.run_whole();
@@ -175,11 +175,11 @@ TEST_CASE("a damaged object is named, and the checkpoint before it is taken", "[
 
   runs.spoil("r", checkpoints.back(), "rank-0-of-1.safetensors");
   const std::string told = "s3://runs/kept/r/checkpoints/" + checkpoints.back() +
-                           ": rank-0-of-1.safetensors is damaged: entry '";
+                           ": rank-0-of-1.safetensors is corrupt: entry '";
   const auto older = exported("older.pt", {"--run-dir", run_dir});
   INFO(older.out << older.err);
   CHECK(older.exit_code == 0);
-  CHECK_THAT(older.err, contains_text(told) && contains_text("the one before it is tried"));
+  CHECK_THAT(older.err, contains_text(told) && contains_text("trying the checkpoint before it"));
   CHECK_THAT(older.out, contains_text("from s3://runs/kept/r/checkpoints/" + checkpoints.front()));
   const auto named =
       exported("named.pt", {"--from", run_dir + "/checkpoints/" + checkpoints.front()});
@@ -203,13 +203,12 @@ TEST_CASE("a damaged object is named, and the checkpoint before it is taken", "[
   const auto end = runs.run("r");
   INFO(end.out << end.err);
   CHECK(end.code == 0);
-  CHECK_THAT(end.err, contains_text(told) && contains_text("the one before it is tried"));
+  CHECK_THAT(end.err, contains_text(told) && contains_text("trying the checkpoint before it"));
   CHECK(summary_of(runs.path("r"))["resumed"]["step"] == 4);
   runs.check_is_whole("r");
 }
 
-TEST_CASE("a server that is lost while a run goes on costs the checkpoints that it would keep",
-          "[faults]") {
+TEST_CASE("losing a server during a run costs only the checkpoints on it", "[faults]") {
   TENON_NEED_S3();
   StoredRuns runs(R"({"checkpoint": {"retries": 0}})");
   runs.run_whole();

@@ -88,8 +88,7 @@ const std::vector<Call>& calls() {
 
 }  // namespace
 
-TEST_CASE("a call that fails, throws, or throws what is no exception is told with its component",
-          "[faults]") {
+TEST_CASE("a call that fails or throws any object is reported with its component", "[faults]") {
   // Each throws what no handler but the last catches; the other two ways take turns.
   size_t turn = 0;
   for (const Call& call : calls()) {
@@ -118,8 +117,7 @@ TEST_CASE("a call that fails, throws, or throws what is no exception is told wit
   }
 }
 
-TEST_CASE("memory that a plugin does not get has the id of memory, and names the plugin",
-          "[faults]") {
+TEST_CASE("out of memory in a plugin has the memory error id and names the plugin", "[faults]") {
   for (const Call& call : calls()) {
     // What libtorch's allocator throws takes other ways in a model and a loss alone.
     const bool is_torch = call.kind == "model" || call.at == "backward";
@@ -141,7 +139,8 @@ TEST_CASE("memory that a plugin does not get has the id of memory, and names the
   }
 }
 
-TEST_CASE("a model's output of a wrong shape, dtype or device is told with its block", "[faults]") {
+TEST_CASE("a model output with a wrong shape, dtype or device is reported with its block",
+          "[faults]") {
   const std::string wrong[][2] = {
       {"dtype", "is Long, but the run computes in Float"},
       {"device", "is on meta, but the run is on cpu"},
@@ -160,8 +159,7 @@ TEST_CASE("a model's output of a wrong shape, dtype or device is told with its b
   CHECK_THAT(nothing.result().err, contains_text("is undefined"));
 }
 
-TEST_CASE("a model that reports nonsense sizes is refused before anything is allocated",
-          "[faults]") {
+TEST_CASE("a model that reports invalid sizes is rejected before any allocation", "[faults]") {
   const std::string wrong[][2] = {{"negative", "'weight' has a negative size"},
                                   {"overflow", "'weight' is larger than any memory"}};
   for (const auto& [how, says] : wrong) {
@@ -179,14 +177,14 @@ TEST_CASE("a model that reports nonsense sizes is refused before anything is all
   CHECK_THAT(large.result().err, contains_text("could not allocate 65536.0 GiB"));
 }
 
-TEST_CASE("a loss that gives no scalar, or one that cannot be summed, is told", "[faults]") {
+TEST_CASE("a loss that is not a scalar or cannot be summed is reported", "[faults]") {
   const std::string wrong[][3] = {
-      {"compute", "vector", "compute gave Float [3] on cpu; it must give a scalar of Float"},
-      {"compute", "dtype", "compute gave Long [] on cpu"},
-      {"compute", "device", "compute gave Float [] on meta"},
+      {"compute", "vector", "compute returned Float [3] on cpu; it must return a scalar of Float"},
+      {"compute", "dtype", "compute returned Long [] on cpu"},
+      {"compute", "device", "compute returned Float [] on meta"},
       {"compute", "nothing", "compute returned success and no tensor"},
-      {"count", "vector", "count gave Double [3] on cpu"},
-      {"count", "device", "count gave Double [] on meta"},
+      {"count", "vector", "count returned Double [3] on cpu"},
+      {"count", "device", "count returned Double [] on meta"},
       {"count", "nothing", "count returned success and no tensor"},
   };
   for (const auto& [at, how, says] : wrong) {
@@ -198,7 +196,7 @@ TEST_CASE("a loss that gives no scalar, or one that cannot be summed, is told", 
   }
 }
 
-TEST_CASE("a gradient by hand of a wrong shape, dtype or device is told", "[faults]") {
+TEST_CASE("a manual gradient with a wrong shape, dtype or device is reported", "[faults]") {
   const std::string wrong[][2] = {{"rows", "Float [1, 3] on cpu"},
                                   {"columns", "Float [4, 6] on cpu"},
                                   {"dtype", "Long [4, 3] on cpu"},
@@ -211,7 +209,7 @@ TEST_CASE("a gradient by hand of a wrong shape, dtype or device is told", "[faul
     CHECK(run.result().exit_code == 5);
     CHECK_THAT(run.result().err,
                contains_text("[plugin.bad_result] " + named("loss", "faulty_by_hand")));
-    CHECK_THAT(run.result().err, contains_text("backward gave the gradient " + says));
+    CHECK_THAT(run.result().err, contains_text("backward returned the gradient " + says));
     CHECK_THAT(run.result().err, contains_text("which is Float [4, 3] on cpu"));
   }
 }
@@ -229,17 +227,17 @@ TEST_CASE("a schedule whose factor is no number is told, if it can be before the
   CHECK_THAT(after.result().err, contains_text("the factor of step 3 is nan"));
 }
 
-TEST_CASE("a schedule whose phases do not fit the run is refused before it", "[faults]") {
+TEST_CASE("a schedule whose phases do not fit the run is rejected before the run", "[faults]") {
   const HostRun run(small_recipe(R"({"lr_scheduler": {"type": "wsd", "options":
     {"warmup_steps": 4, "decay_steps": 4}}})"));
   INFO(run.result().err);
   CHECK(run.result().exit_code == 4);
   CHECK_THAT(run.result().err,
-             contains_text("warmup_steps 4 and decay_steps 4 are more than the 6 steps"));
+             contains_text("warmup_steps 4 and decay_steps 4 exceed the 6 steps"));
   CHECK_FALSE(std::filesystem::exists(run.run_dir()));
 }
 
-TEST_CASE("a dataset that reports nonsense, or reads it, is told with what was wrong", "[faults]") {
+TEST_CASE("invalid sizes from a dataset are reported with the reason", "[faults]") {
   struct Wrong {
     Call call;
     std::string how;
@@ -247,8 +245,8 @@ TEST_CASE("a dataset that reports nonsense, or reads it, is told with what was w
     std::string says;
   };
   const Wrong list[] = {
-      {{"dataset", "describe"}, "nothing", 4, "describe gave no fields"},
-      {{"dataset", "size"}, "negative", 4, "size gave -7"},
+      {{"dataset", "describe"}, "nothing", 4, "describe returned no fields"},
+      {{"dataset", "size"}, "negative", 4, "size returned -7"},
       {{"dataset", "size"}, "zero", 3, "has no samples"},
       {{"dataset", "read", 3}, "nothing", 5, "the read did not set the batch's counts"},
       {{"dataset", "read", 3}, "rows", 5, "field \"x\" has shape [5, 4], expected [B, D=4]"},
@@ -263,7 +261,7 @@ TEST_CASE("a dataset that reports nonsense, or reads it, is told with what was w
   }
 }
 
-TEST_CASE("an error of a plugin in C is told, with whatever texts it has", "[faults]") {
+TEST_CASE("an error of a C plugin is reported with any combination of texts", "[faults]") {
   const std::string said[][2] = {
       {"0", "[plugin.failed] at after_forward: hook \"faulty_status\""},
       {"1", "[plugin.failed] at after_forward: hook \"faulty_status\""},
@@ -283,7 +281,7 @@ TEST_CASE("an error of a plugin in C is told, with whatever texts it has", "[fau
   }
 }
 
-TEST_CASE("a sink that fails in the middle costs its figures, which are counted", "[faults]") {
+TEST_CASE("a sink that fails during the run costs its metrics, which are counted", "[faults]") {
   for (const std::string how : {"error", "foreign", "bad_alloc"}) {
     const HostRun run(faulty({"metric_sink", "write", 2}, how));
     INFO(how << "\n" << run.result().err);
@@ -291,7 +289,7 @@ TEST_CASE("a sink that fails in the middle costs its figures, which are counted"
     CHECK_THAT(run.result().err, contains_text("warning: ["));
     CHECK_THAT(run.result().err, contains_text(named("metric_sink")));
     CHECK(run.summary()["lost_records"] == 4);
-    CHECK_THAT(run.last_line(), contains_text("4 writes of figures failed"));
+    CHECK_THAT(run.last_line(), contains_text("4 writes of metrics failed"));
   }
 }
 

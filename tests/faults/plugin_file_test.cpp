@@ -55,7 +55,7 @@ void add_from_zoo(const ScratchFolder& folder, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a plugin that cannot work costs one warning, and ends a run that needs it", "[faults]") {
+TEST_CASE("an unusable plugin causes a warning, and ends a run that needs it", "[faults]") {
   for (const Bad& bad : kBad) {
     const ScratchFolder folder;
     add_from_zoo(folder, bad.name);
@@ -75,7 +75,8 @@ TEST_CASE("a plugin that cannot work costs one warning, and ends a run that need
   }
 }
 
-TEST_CASE("texts, cut files and foreign libraries in a plugin folder do no harm", "[faults]") {
+TEST_CASE("text files, truncated files and foreign libraries in a plugin folder are harmless",
+          "[faults]") {
   const ScratchFolder folder;
   folder.write("README.md", "not a plugin\n");
   folder.write("text.so", "not a library\n");
@@ -95,12 +96,12 @@ TEST_CASE("texts, cut files and foreign libraries in a plugin folder do no harm"
   CHECK(count_of(run.result().err, "\n") == 2);
   CHECK_THAT(run.result().err, contains_text("[plugin.bad_manifest] "));
   CHECK_THAT(run.result().err, contains_text("/cut.so"));
-  CHECK_THAT(run.result().err, contains_text("the file has been cut"));
+  CHECK_THAT(run.result().err, contains_text("the file is truncated"));
   CHECK_THAT(run.result().err, contains_text("[plugin.load_failed] "));
   CHECK_THAT(run.result().err, contains_text("/dangling.so"));
 }
 
-TEST_CASE("a plugin folder that is not there, is a file, or is empty is told", "[faults]") {
+TEST_CASE("a plugin folder that is missing, empty or a file is reported", "[faults]") {
   const ScratchFolder folder;
   const auto file = folder.write("file", "x");
   for (const fs::path& bad : {folder.path() / "absent", file, file / "below"}) {

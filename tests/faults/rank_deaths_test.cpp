@@ -14,7 +14,7 @@
 
 namespace tenon {
 
-TEST_CASE("whichever rank is killed, in whichever event, the others end and name both",
+TEST_CASE("whichever rank is killed in whichever event, the others end and name both",
           "[faults][ranks]") {
   struct Death {
     std::string event;
@@ -69,7 +69,7 @@ TEST_CASE("whichever rank is killed, in whichever event, the others end and name
     CHECK(death.run->result().exit_code == 5);
     CHECK_THAT(death.run->result().err,
                contains_text("rank " + std::to_string(death.rank) +
-                             " was ended by signal 9 (SIGKILL); it was last seen "));
+                             " was killed by signal 9 (SIGKILL); it was last seen "));
     CHECK(death.run->record(death.rank)["doing"]["event"] == death.event);
   }
 }

@@ -172,7 +172,7 @@ NewestCheckpoint check_checkpoints(const fs::path& run_dir) {
     INFO(root.string() << "/" << name);
     const CheckpointReader reader(storage, name);
     CHECK_NOTHROW(reader.verify());
-    newest = {reader.index().facts.step, name};
+    newest = {reader.index().metadata.step, name};
   }
   if (fs::exists(root / "latest")) {
     const std::string latest = file_text(root / "latest");

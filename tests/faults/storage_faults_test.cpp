@@ -27,8 +27,8 @@ using Names = std::vector<std::string>;
 class FaultyFolder {
  public:
   FaultyFolder() {
-    save_bundle(storage, "older", 1);
-    save_bundle(storage, "old", 2);
+    save_checkpoint(storage, "older", 1);
+    save_checkpoint(storage, "old", 2);
   }
 
   SubprocessResult run(const std::string& what,
@@ -50,7 +50,9 @@ class FaultyFolder {
 
   std::string root() const { return (folder_.path() / "checkpoints").string(); }
 
-  bool has(const std::string& bundle) { return std::ranges::count(storage.list(), bundle) == 1; }
+  bool has(const std::string& checkpoint) {
+    return std::ranges::count(storage.list(), checkpoint) == 1;
+  }
 
   // All that must hold after any fault.
   void check_sound() {
@@ -60,7 +62,7 @@ class FaultyFolder {
         CHECK((read_file(storage, name, "a") == std::string(10u << 20, 'a')));
         CHECK((read_file(storage, name, "b") == std::string(2000, 'b')));
       } else {
-        check_bundle(storage, name, name == "old" ? 2 : 1);
+        check_checkpoint(storage, name, name == "old" ? 2 : 1);
       }
     }
     const std::string latest = file_text(root() + "/latest");
@@ -72,7 +74,7 @@ class FaultyFolder {
   // The next save clears away what is left, and leaves nothing else.
   void check_cleared() {
     Names expected = storage.list();
-    save_bundle(storage, "next", 3);
+    save_checkpoint(storage, "next", 3);
     expected.insert(expected.end(), {"latest", "next"});
     std::ranges::sort(expected);
     CHECK(names_in(root()) == expected);
@@ -91,7 +93,7 @@ const char* const kActions[] = {"EIO", "ENOSPC", "short", "crash", "power"};
 
 }  // namespace
 
-TEST_CASE("whichever call of a save fails, the old ones are sound, the new one whole or not there",
+TEST_CASE("whichever call of a save fails, old checkpoints are valid and the new one is atomic",
           "[faults]") {
   const Names calls = FaultyFolder().calls("save", "new");
   // Files opened, written in pieces, begun early and synced; folder made, synced, renamed; record.
@@ -142,7 +144,7 @@ TEST_CASE("whichever call of a save fails, the old ones are sound, the new one w
   CHECK(there > 0);
 }
 
-TEST_CASE("whichever call of a removal fails, all that is listed is whole", "[faults]") {
+TEST_CASE("whichever call of a removal fails, all listed checkpoints are complete", "[faults]") {
   for (const std::string name : {"old", "older"}) {
     const Names calls = FaultyFolder().calls("remove", name);
     REQUIRE(calls.size() > 5);
@@ -172,13 +174,13 @@ TEST_CASE("whichever call of a removal fails, all that is listed is whole", "[fa
   }
 }
 
-TEST_CASE("a disk that fills while a checkpoint is written costs that checkpoint alone",
+TEST_CASE("a disk that fills while a checkpoint is written costs only that checkpoint",
           "[faults]") {
   FaultyFolder folder;
   const SubprocessResult result = folder.run("save", "new", {{"TENON_FAULT_DO", "full:7000000"}});
   CHECK(result.exit_code == 1);
   CHECK_THAT(result.err, contains_text("[storage.io] cannot write " + folder.root()));
-  CHECK_THAT(result.err, contains_text("No space left on device; make room there"));
+  CHECK_THAT(result.err, contains_text("No space left on device; free disk space there"));
   CHECK(folder.storage.list() == Names{"older", "old"});
   folder.check_sound();
   folder.check_cleared();

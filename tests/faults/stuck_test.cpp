@@ -21,7 +21,7 @@ std::string hanging_hook(const std::string& event, int step) {
 
 }  // namespace
 
-TEST_CASE("a read that hangs in a loader thread is named, before the first step with 4",
+TEST_CASE("a hanging read in a loader thread is named, and before the first step ends with 4",
           "[faults][watchdog]") {
   const HostRun run(hanging_read(0));
   INFO(run.result().err);
@@ -45,7 +45,7 @@ TEST_CASE("a read that hangs in the middle of a run ends it with 5, and a summar
   CHECK_THAT(run.file("log.txt"), contains_text("[plugin.stuck]"));
 }
 
-TEST_CASE("a hook that hangs is named with its event, and nobody is called after it",
+TEST_CASE("a hanging hook is named with its event, and no further hook is called",
           "[faults][watchdog]") {
   const HostRun before(hanging_hook("start", 0));
   INFO(before.result().err);

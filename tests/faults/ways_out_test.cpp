@@ -189,7 +189,7 @@ class Ways {
 
 }  // namespace
 
-TEST_CASE("whoever is killed, nothing is left behind", "[faults][ranks]") {
+TEST_CASE("whichever process is killed, nothing is left behind", "[faults][ranks]") {
   const Ways ways;
   const std::string recipe = endless_recipe();
   const auto run_and_end = [&](const std::string& name, int code, const auto& end) {
@@ -206,7 +206,7 @@ TEST_CASE("whoever is killed, nothing is left behind", "[faults][ranks]") {
   run_and_end("stopped", 5, [](StartedRun& run) { ::kill(run.rank(1), SIGSTOP); });
 }
 
-TEST_CASE("signals that ask for an end leave nothing behind, the first and the second",
+TEST_CASE("signals that request an end leave nothing behind, the first and the second",
           "[faults][ranks]") {
   const Ways ways;
   for (const int signal : {SIGTERM, SIGINT}) {
@@ -245,8 +245,7 @@ TEST_CASE("signals that ask for an end leave nothing behind, the first and the s
   }
 }
 
-TEST_CASE("a disk that is full, and ranks that are started again, leave nothing behind",
-          "[faults][ranks]") {
+TEST_CASE("a full disk and restarted ranks leave nothing behind", "[faults][ranks]") {
   const Ways ways;
   const std::string stops =
       endless_recipe(R"({"checkpoint": {"on_failure": "stop", "retries": 0}})");

@@ -121,7 +121,7 @@ std::string number_of(size_t number) {
 
 }  // namespace
 
-TEST_CASE("whichever write, sync or rename of a save in a run fails, what is saved loads",
+TEST_CASE("whichever write, sync or rename of a save in a run fails, saved checkpoints load",
           "[faults]") {
   const std::string kKinds = "write,sync,rename";
   const Runs goes_on(saving_recipe());
@@ -196,7 +196,7 @@ TEST_CASE("whichever write, sync or rename of a save in a run fails, what is sav
   CHECK(num_stopped > 10);
 }
 
-TEST_CASE("a disk that fills while a run goes on costs what does not fit any more", "[faults]") {
+TEST_CASE("a disk that fills during a run costs only the data that does not fit", "[faults]") {
   const Runs runs(saving_recipe(R"({"checkpoint": {"keep_last": 0}})"));
   uint64_t bytes = 0;
   for (const auto& entry : fs::recursive_directory_iterator(runs.path("whole") / "checkpoints")) {
@@ -208,11 +208,11 @@ TEST_CASE("a disk that fills while a run goes on costs what does not fit any mor
   runs.check_is_whole("full");
   CHECK(summary_of(runs.path("full"))["checkpoints"]["committed"] == 1);
   CHECK(summary_of(runs.path("full"))["checkpoints"]["failed"] == 2);
-  CHECK_THAT(end.text, contains_text("No space left on device; make room there"));
+  CHECK_THAT(end.text, contains_text("No space left on device; free disk space there"));
   runs.check_goes_on("full");
 }
 
-TEST_CASE("a file system that fills while a run goes on costs what does not fit any more",
+TEST_CASE("a file system that fills during a run costs only the data that does not fit",
           "[faults]") {
   if (run_subprocess({"unshare", "-m", "true"}).exit_code != 0) {
     WARN("no file systems can be mounted here: the disk is filled by a library alone");
@@ -242,7 +242,7 @@ TEST_CASE("a file system that fills while a run goes on costs what does not fit 
   runs.check_goes_on("kept");
 }
 
-TEST_CASE("a run folder that is read-only from some moment on loses no checkpoint", "[faults]") {
+TEST_CASE("a run folder that becomes read-only loses no checkpoint", "[faults]") {
   const Runs goes_on(saving_recipe());
   const std::map<std::string, std::string> faults = {{"TENON_FAULT_DO", "EROFS"},
                                                      {"TENON_FAULT_NTH", "60+"}};
@@ -274,7 +274,7 @@ TEST_CASE("a run folder that is read-only from some moment on loses no checkpoin
   goes_on.check_goes_on("all");
 }
 
-TEST_CASE("a save that is due while the one before is being written waits for it", "[faults]") {
+TEST_CASE("a save that is due during another save waits for it", "[faults]") {
   for (const std::string staging : {"copy", "stream"}) {
     INFO(staging);
     const Runs runs(saving_recipe(R"({"checkpoint": {"every_steps": 1, "keep_last": 0,
@@ -291,7 +291,7 @@ TEST_CASE("a save that is due while the one before is being written waits for it
   }
 }
 
-TEST_CASE("where the grace time ends before a save does, nothing half is listed", "[faults]") {
+TEST_CASE("if the grace time ends before a save, no partial checkpoint is listed", "[faults]") {
   const Runs runs(saving_recipe(R"({"checkpoint": {"grace_seconds": 0.5}})"));
   const std::string hook =
       R"(hooks=[{"type": "signal_at", "options": {"signals": [{"event": "after_step", "step": 5}]}}])";
@@ -311,7 +311,7 @@ TEST_CASE("where the grace time ends before a save does, nothing half is listed"
   }
 }
 
-TEST_CASE("SIGUSR1 saves at once, and the run goes on", "[faults][ranks]") {
+TEST_CASE("SIGUSR1 saves at once, and the run continues", "[faults][ranks]") {
   for (const std::vector<std::string>& ranks :
        {std::vector<std::string>{}, std::vector<std::string>{"--launch", "2"}}) {
     const Runs runs(saving_recipe(R"({"checkpoint": {"every_steps": 0}, "hooks": [
@@ -337,7 +337,7 @@ TEST_CASE("SIGUSR1 saves at once, and the run goes on", "[faults][ranks]") {
   }
 }
 
-TEST_CASE("a clock that goes back does not change which checkpoint is the newest", "[faults]") {
+TEST_CASE("a clock that is set back does not change the newest checkpoint", "[faults]") {
   const Runs runs(saving_recipe(R"({"checkpoint": {"keep_last": 0}})"));
   // Each look at it is a day earlier.
   const std::map<std::string, std::string> back = {{"TENON_FAULT_CLOCK", "86400"}};
@@ -360,7 +360,7 @@ TEST_CASE("a clock that goes back does not change which checkpoint is the newest
   runs.check_is_whole("back");
 }
 
-TEST_CASE("a clock that jumps is not what a run goes by", "[faults][ranks]") {
+TEST_CASE("a clock that jumps does not affect the run", "[faults][ranks]") {
   // Saves by the clock are far away, and ranks wait for each other for a few seconds.
   const Runs runs(saving_recipe(R"({"checkpoint": {"keep_last": 0, "every_minutes": 1000}})"),
                   {"--launch", "2"});
@@ -387,7 +387,7 @@ TEST_CASE("a clock that jumps is not what a run goes by", "[faults][ranks]") {
   CHECK(names_in(runs.path("jumps") / "checkpoints").size() == 1 + 3 + 3);
 }
 
-TEST_CASE("ranks of which one is killed are started again, and go on from the newest checkpoint",
+TEST_CASE("after one rank is killed all ranks restart and resume from the newest checkpoint",
           "[faults][ranks]") {
   const Runs runs(saving_recipe(R"({"train": {"steps": 16}, "checkpoint": {"retries": 2}})"),
                   {"--launch", "2"});
@@ -410,7 +410,7 @@ TEST_CASE("ranks of which one is killed are started again, and go on from the ne
     const int code = run->wait();
     INFO(run->out() << run->err());
     CHECK(code == 0);
-    CHECK_THAT(run->err(), contains_text("all ranks are started again, the 1. time of 2"));
+    CHECK_THAT(run->err(), contains_text("restarting all ranks (attempt 1 of 2)"));
     CHECK_THAT(run->out(), contains_text("resumed from "));
     CHECK(summary_of(runs.path(name))["resumed"]["step"] >= 2);
     CHECK(summary_of(runs.path(name))["outcome"] == "done");
@@ -421,15 +421,14 @@ TEST_CASE("ranks of which one is killed are started again, and go on from the ne
   CHECK(names_in("/dev/shm") == shared_before);
 }
 
-TEST_CASE("ranks are started again as often as was allowed, and not for what stays wrong",
-          "[faults][ranks]") {
+TEST_CASE("ranks restart as often as allowed, and not after permanent errors", "[faults][ranks]") {
   const Runs runs(saving_recipe(), {"--launch", "2"});
   const std::string kill =
       R"(hooks=[{"type": "fail_at", "options": {"how": "kill", "event": "after_step", "step": 5, "rank": 1}}])";
   const End lost = runs.run("lost", {}, {"--max-restarts", "2", "--set", kill});
   INFO(lost.text);
   CHECK(lost.code == 5);
-  CHECK_THAT(lost.text, contains_text("the 2. time of 2"));
+  CHECK_THAT(lost.text, contains_text("attempt 2 of 2"));
   CHECK(check_checkpoints(runs.path("lost")).step >= 2);  // that of step 4 was being written
   CHECK(summary_of(runs.path("lost"))["outcome"] == "failed");
   runs.check_goes_on("lost");

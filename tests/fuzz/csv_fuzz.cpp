@@ -138,8 +138,8 @@ void check_pieces(const std::string& text, const CsvDialect& dialect) {
     for (std::size_t size = 0; size <= rest.size(); ++size) {
       const std::unique_ptr<char[]> bytes(new char[size]);
       std::copy_n(rest.data(), size, bytes.get());
-      const CsvScan found =
-          scan_csv_record({bytes.get(), size}, CsvTextEnd::kMayGoOn, dialect, piece, piece_problem);
+      const CsvScan found = scan_csv_record(
+          {bytes.get(), size}, CsvTextEnd::kMayContinue, dialect, piece, piece_problem);
       if (found == CsvScan::kNeedsMore) {
         continue;
       }
@@ -198,12 +198,12 @@ std::string judge_csv(const std::string& input) {
     std::vector<Values> first;
     table.index_rows([&](const CsvRow& row) {
       for (const CsvFieldReader& reader : readers) {
-        if (reader.leaves_out(row)) {
-          return CsvVerdict::kLeaveOut;
+        if (reader.skips(row)) {
+          return RowDecision::kSkip;
         }
       }
       first.push_back(read_values(table, readers, row));
-      return CsvVerdict::kKeep;
+      return RowDecision::kKeep;
     });
     // Every row once more, from the last to the first.
     std::vector<std::int64_t> numbers;

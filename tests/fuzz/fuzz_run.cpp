@@ -95,15 +95,15 @@ void on_tick(int) noexcept {
   std::exit(2);
 }
 
-struct Wishes {
+struct Requests {
   std::uint64_t num_cases = 10'000;
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> only;
   std::string input;
 };
 
-Wishes read_arguments(const std::string& name, int argc, char** argv) {
-  Wishes wishes;
+Requests read_arguments(const std::string& name, int argc, char** argv) {
+  Requests requests;
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
     if (i + 1 == argc) {
@@ -111,7 +111,7 @@ Wishes read_arguments(const std::string& name, int argc, char** argv) {
     }
     const std::string value = argv[++i];
     if (option == "--input") {
-      wishes.input = value;
+      requests.input = value;
       continue;
     }
     char* end = nullptr;
@@ -120,16 +120,16 @@ Wishes read_arguments(const std::string& name, int argc, char** argv) {
       usage(name, value + " is no number");
     }
     if (option == "--cases") {
-      wishes.num_cases = number;
+      requests.num_cases = number;
     } else if (option == "--seed") {
-      wishes.seed = number;
+      requests.seed = number;
     } else if (option == "--case") {
-      wishes.only = number;
+      requests.only = number;
     } else {
       usage(name, option + " is unknown");
     }
   }
-  return wishes;
+  return requests;
 }
 
 // Cases of one seed have little in common.
@@ -188,8 +188,8 @@ class Run {
     return outcome_;
   }
 
-  void print_summary(const Wishes& wishes) const {
-    std::cout << target_.name << ": " << wishes.num_cases << " cases of seed " << wishes.seed
+  void print_summary(const Requests& requests) const {
+    std::cout << target_.name << ": " << requests.num_cases << " cases of seed " << requests.seed
               << "; the slowest, " << slowest_label_ << ", took " << slowest_ * 1e3 << " ms\n";
     std::vector<std::pair<std::uint64_t, std::string>> sorted;
     for (const auto& [outcome, count] : counts_) {
@@ -224,41 +224,41 @@ class Run {
 }  // namespace
 
 int run_fuzz(int argc, char** argv, const FuzzTarget& target) {
-  const Wishes wishes = read_arguments(target.name, argc, argv);
+  const Requests requests = read_arguments(target.name, argc, argv);
   Run run(target, argv[0]);
-  if (!wishes.input.empty()) {
-    std::ifstream file(wishes.input, std::ios::binary);
+  if (!requests.input.empty()) {
+    std::ifstream file(requests.input, std::ios::binary);
     if (!file) {
-      usage(target.name, "cannot read " + wishes.input);
+      usage(target.name, "cannot read " + requests.input);
     }
     const std::string input{std::istreambuf_iterator<char>(file), {}};
-    if (!run.judge(input, "again", "--input " + wishes.input)) {
+    if (!run.judge(input, "again", "--input " + requests.input)) {
       return 1;
     }
     std::cout << run.outcome() << "\n";
     return 0;
   }
-  const std::uint64_t first = wishes.only.value_or(0);
-  const std::uint64_t last = wishes.only ? first + 1 : wishes.num_cases;
+  const std::uint64_t first = requests.only.value_or(0);
+  const std::uint64_t last = requests.only ? first + 1 : requests.num_cases;
   for (std::uint64_t i = first; i < last; ++i) {
-    Mutator mutator = mutator_of(wishes.seed, i);
+    Mutator mutator = mutator_of(requests.seed, i);
     const std::string input = target.make(mutator);
-    const std::string numbers = std::to_string(wishes.seed) + "-" + std::to_string(i);
+    const std::string numbers = std::to_string(requests.seed) + "-" + std::to_string(i);
     if (!run.judge(input,
                    numbers,
-                   "--seed " + std::to_string(wishes.seed) + " --case " + std::to_string(i))) {
+                   "--seed " + std::to_string(requests.seed) + " --case " + std::to_string(i))) {
       return 1;
     }
     if ((i + 1) % 100'000 == 0) {
       std::cout << target.name << ": " << i + 1 << " cases" << std::endl;
     }
   }
-  if (wishes.only) {
+  if (requests.only) {
     std::cout << run.outcome() << "\n";
     return 0;
   }
-  run.print_summary(wishes);
-  return run.accepted_enough(wishes.num_cases) ? 0 : 1;
+  run.print_summary(requests);
+  return run.accepted_enough(requests.num_cases) ? 0 : 1;
 }
 
 void check_fuzz_message(const std::string& id, const std::string& message) {

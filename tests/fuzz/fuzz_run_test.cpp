@@ -45,7 +45,7 @@ TEST_CASE("cases without a mistake are counted by what became of them", "[fuzz]"
         below_first_line(run_planted("", {"--cases", "500", "--seed", "3"}).out));
 }
 
-TEST_CASE("each kind of mistake is found, kept and found again", "[fuzz]") {
+TEST_CASE("each kind of bug is found, saved and found again", "[fuzz]") {
   const auto [mistake, sign] = GENERATE(table<std::string, std::string>({
       {"overrun", "heap-buffer-overflow"},
       {"overflow", "signed integer overflow"},

@@ -74,6 +74,14 @@ class ListedCatalog : public ComponentCatalog {
     return {types.begin(), types.end()};
   }
 
+  std::vector<std::string> kinds() const override {
+    std::set<std::string> kinds;
+    for (const auto& [name, entries] : offers_) {
+      kinds.insert(name.first);
+    }
+    return {kinds.begin(), kinds.end()};
+  }
+
   std::string searched() const override { return "build/plugins"; }
 
  private:

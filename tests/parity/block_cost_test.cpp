@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What models say that their blocks keep, against what an allocator counts when they run.
-#include "host/model/block_cost.hpp"
+#include "host/train/plan/block_cost.hpp"
 
 #include "host/device/block_cache.hpp"
 

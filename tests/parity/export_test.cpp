@@ -221,8 +221,9 @@ TEST_CASE("weights of another model are refused with each difference", "[parity]
       scratch.write("smaller.json", recipe_of({"", R"("num_hidden_layers": 1)"})).string();
   const SubprocessResult larger =
       run_host({"--recipe", smaller, "--import", "hf", golden_of(of).string(), "--run-dir", run});
-  CHECK_THAT(larger.err,
-             contains_text("'model.layers.1.input_layernorm.weight' [16] is nothing of the model"));
+  CHECK_THAT(
+      larger.err,
+      contains_text("'model.layers.1.input_layernorm.weight' [16] is not a tensor of the model"));
 
   const SubprocessResult nothing =
       run_host({"--recipe", recipe, "--import", "hf", scratch.path().string(), "--run-dir", run});

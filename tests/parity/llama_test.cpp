@@ -7,6 +7,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "tests/parity/model_rig.hpp"
@@ -33,6 +35,27 @@ at::Tensor logits_grad(const at::Tensor& logits, const at::Tensor& labels, at::T
 double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   REQUIRE(a.sizes() == b.sizes());
   return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+}
+
+// Compares each gradient with the reference's, in the 2-norm. A gradient that is zero in exact
+// arithmetic (queries and keys at one position) holds rounding errors only, and how large they are
+// depends on the machine's math library. So differences are measured relative to the gradient or to
+// a hundredth of all of them, whichever is larger.
+void check_gradients_agree(ModelRig& rig, ModelRig& reference) {
+  double squares = 0;
+  for (const ModelParameter& parameter : reference.graph().parameters) {
+    const double norm = reference.grad(parameter.name).norm().item<double>();
+    squares += norm * norm;
+  }
+  const double floor = 0.01 * std::sqrt(squares);
+  REQUIRE(floor > 0);
+  for (const ModelParameter& parameter : reference.graph().parameters) {
+    CAPTURE(parameter.name);
+    const at::Tensor expected = reference.grad(parameter.name).to(at::kDouble);
+    const at::Tensor found = rig.grad(parameter.name).to(at::kDouble);
+    const double scale = std::max(expected.norm().item<double>(), floor);
+    CHECK((found - expected).norm().item<double>() / scale < 1e-5);
+  }
 }
 
 std::string small_options(int64_t kv_heads, double dropout = 0.0) {
@@ -108,13 +131,7 @@ TEST_CASE("llama's kernels for fp32 agree with libtorch's operators in fp64", "[
       at::cos(at::arange(2 * num_positions * 50).to(at::kDouble)).view({2, -1, 50});
   fast.backward("logits", grad.to(at::kFloat));
   plain.backward("logits", grad);
-  for (const ModelParameter& parameter : plain.graph().parameters) {
-    CAPTURE(parameter.name);
-    const at::Tensor expected = plain.grad(parameter.name);
-    const double scale = expected.norm().item<double>() + 1e-6;
-    CHECK((fast.grad(parameter.name).to(at::kDouble) - expected).norm().item<double>() / scale <
-          1e-5);
-  }
+  check_gradients_agree(fast, plain);
 }
 
 TEST_CASE("llama's kernels for fp32 serve widths that are no whole vectors", "[parity]") {
@@ -134,12 +151,7 @@ TEST_CASE("llama's kernels for fp32 serve widths that are no whole vectors", "[p
   const at::Tensor grad = at::cos(at::arange(3 * 19 * 23).to(at::kDouble)).view({3, 19, 23});
   fast.backward("logits", grad.to(at::kFloat));
   plain.backward("logits", grad);
-  for (const ModelParameter& parameter : plain.graph().parameters) {
-    CAPTURE(parameter.name);
-    const at::Tensor expected = plain.grad(parameter.name);
-    const at::Tensor difference = fast.grad(parameter.name).to(at::kDouble) - expected;
-    CHECK(difference.norm().item<double>() < 1e-5 * expected.norm().item<double>());
-  }
+  check_gradients_agree(fast, plain);
 }
 
 TEST_CASE("llama's plain kernels agree with its fused ones, and are others", "[parity]") {
@@ -159,18 +171,15 @@ TEST_CASE("llama's plain kernels agree with its fused ones, and are others", "[p
     rig->forward({{"input_ids", ids}});
   }
   CHECK(at::equal(fused.output("logits"), by_default.output("logits")));
-  CHECK_FALSE(at::equal(fused.output("logits"), plain.output("logits")));
+  if (num_positions > 1) {  // at one position attention is the identity, so bits may agree
+    CHECK_FALSE(at::equal(fused.output("logits"), plain.output("logits")));
+  }
   CHECK(largest_difference(fused.output("logits"), plain.output("logits")) < 2e-5);
   const at::Tensor grad =
       at::cos(at::arange(2 * num_positions * 50).to(at::kFloat)).view({2, -1, 50});
   fused.backward("logits", grad);
   plain.backward("logits", grad);
-  for (const ModelParameter& parameter : plain.graph().parameters) {
-    CAPTURE(parameter.name);
-    const at::Tensor expected = plain.grad(parameter.name);
-    const double scale = expected.norm().item<double>() + 1e-6;
-    CHECK((fused.grad(parameter.name) - expected).norm().item<double>() / scale < 1e-5);
-  }
+  check_gradients_agree(fused, plain);
 }
 
 TEST_CASE("llama sees no later position", "[parity]") {

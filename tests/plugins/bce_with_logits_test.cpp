@@ -137,7 +137,7 @@ TEST_CASE("bce_with_logits names what does not fit", "[plugins]") {
   CHECK_THAT(error("{}", {at::zeros({2, 3}), at::zeros({3, 2}), {}}),
              tenon::contains_text("logits of shape [2, 3] and labels of shape [3, 2]"));
   CHECK_THAT(error("{}", {at::zeros({3}), at::zeros({1, 3}), {}}),
-             tenon::contains_text("do not fit"));
+             tenon::contains_text("do not match"));
   CHECK_THAT(error("{}", {at::zeros({2, 3}), at::zeros({2, 3}), at::ones({3})}),
              tenon::contains_text("sample_weight of shape [3]"));
   CHECK_THAT(error(R"({"pos_weight": [1, 2]})", {at::zeros({2, 3}), at::zeros({2, 3}), {}}),
@@ -146,7 +146,7 @@ TEST_CASE("bce_with_logits names what does not fit", "[plugins]") {
     at::Tensor labels = at::zeros({2, 3}, at::kDouble);
     labels[1][1] = bad;
     CHECK_THAT(error("{}", {at::zeros({2, 3}), labels, {}}),
-               tenon::contains_text("at place 4 of labels [2, 3] is not in [0, 1]"));
+               tenon::contains_text("at position 4 of labels [2, 3] is neither in [0, 1]"));
   }
   CHECK_FALSE(tenon::options_problem("loss", "bce_with_logits", R"({"pos_weight": [-1]})").empty());
 }

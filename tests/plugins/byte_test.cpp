@@ -59,7 +59,7 @@ TEST_CASE("the byte tokenizer refuses ids that are no bytes, and says where", "[
     const std::string error = tenon::error_of([&] {
       byte.check(table_of(byte).decode(byte.self(), ids.data(), ids.size(), append<char>, &out));
     });
-    CHECK_THAT(error, tenon::contains_text("id " + std::to_string(bad) + " at place 2"));
+    CHECK_THAT(error, tenon::contains_text("id " + std::to_string(bad) + " at position 2"));
   }
 }
 

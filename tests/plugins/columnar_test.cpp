@@ -2,8 +2,8 @@
 //
 // Shapes and formulas of the files are those of columnar/make_files.py.
 #include "host/data/data_stream.hpp"
+#include "host/data/dataset_proxy.hpp"
 #include "host/data/loader.hpp"
-#include "host/data/proxy_source.hpp"
 
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
@@ -31,14 +31,13 @@ std::string file(const std::string& name) {
   return (tenon::source_dir() / "tests/plugins/columnar" / name).string();
 }
 
-tenon::ProxySource open(const std::vector<std::string>& paths,
-                        const json& columns,
-                        json options = {}) {
+tenon::DatasetProxy open(const std::vector<std::string>& paths,
+                         const json& columns,
+                         json options = {}) {
   options = options.is_null() ? json::object() : options;
   options["paths"] = paths;
   options["columns"] = columns;
-  return tenon::ProxySource(
-      tenon::DatasetProxy(tenon::make_component("dataset", "columnar", options.dump())));
+  return tenon::DatasetProxy(tenon::make_component("dataset", "columnar", options.dump()));
 }
 
 std::string problem(const std::vector<std::string>& paths, const json& columns, json options = {}) {
@@ -70,7 +69,7 @@ std::vector<std::vector<T>> lists(const tenon::Batch& batch, const std::string& 
 }
 
 // All of the first window, or of the whole, as one batch.
-tenon::Batch read_all(tenon::ProxySource& source) {
+tenon::Batch read_all(tenon::DatasetProxy& source) {
   tenon::DataStream stream(source, {.batch_size = 100000});
   stream.begin_epoch(0);
   REQUIRE(stream.next_window());
@@ -83,7 +82,7 @@ std::string read_problem(const std::vector<std::string>& paths,
                          const json& columns,
                          json options = {}) {
   return tenon::error_of([&] {
-    tenon::ProxySource source = open(paths, columns, std::move(options));
+    tenon::DatasetProxy source = open(paths, columns, std::move(options));
     read_all(source);
   });
 }
@@ -442,7 +441,7 @@ TEST_CASE("a position of other files is refused", "[plugins]") {
   auto other = open({file("basic.orc")}, kIds);
   tenon::DataStream stream(other, {.batch_size = 4});
   const std::string wrong = tenon::error_of([&] { stream.load(state, "data"); });
-  CHECK(wrong.find("not those of the saved position") != std::string::npos);
+  CHECK(wrong.find("differ from those of the saved position") != std::string::npos);
 }
 
 namespace {
@@ -454,7 +453,7 @@ struct SeenWindow {
   bool operator==(const SeenWindow&) const = default;
 };
 
-std::vector<SeenWindow> windows_of(tenon::ProxySource& source) {
+std::vector<SeenWindow> windows_of(tenon::DatasetProxy& source) {
   tenon::DataStream stream(source, {.batch_size = 1000});
   stream.begin_epoch(0);
   std::vector<SeenWindow> out;
@@ -584,43 +583,44 @@ TEST_CASE("what is wrong with columnar files is said before they are read", "[pl
   };
   const auto one = [](json column) { return json::array({std::move(column)}); };
 
-  is_in("there is no column \"nobody\"; it has user_id, age",
+  is_in("no column \"nobody\"; the file has user_id, age",
         problem({good}, one({{"name", "nobody"}})));
-  is_in("user_id\" is string; give a `hash`",
+  is_in("user_id\" is string; set `hash`",
         problem({file("other_type.parquet")}, one({{"name", "user_id"}, {"type", "ids"}})));
-  is_in("would be text, and is ids in",
+  is_in("would be read as text, but as ids in",
         tenon::error_of([&] {
           open({file("small-0.parquet"), file("other_type.parquet")}, kIds);
         }) + problem({file("small-0.parquet"), file("other_type.parquet")},
                      one({{"name", "user_id"}})));
-  is_in("age\" is int32; a hash is for strings",
+  is_in("age\" is int32; `hash` requires strings",
         problem({good}, one({{"name", "age"}, {"hash", "farm"}})));
-  is_in("price\" is double; ids are whole numbers",
+  is_in("price\" is double; ids must be integers",
         problem({good}, one({{"name", "price"}, {"type", "ids"}})));
   is_in("weights \"age\" of the column \"clicks\" are int32",
         problem({good}, one({{"name", "clicks"}, {"weights", "age"}})));
-  is_in("give one of them",
+  is_in("set only one",
         problem({good}, one({{"name", "a"}, {"column", "age"}, {"columns", {"age"}}})));
-  is_in("two columns are called \"age\"", problem({good}, {{{"name", "age"}}, {{"name", "age"}}}));
-  is_in("which `where` names",
+  is_in("two columns are named \"age\"", problem({good}, {{{"name", "age"}}, {{"name", "age"}}}));
+  is_in("which `where` refers to",
         problem({good}, kIds, {{"where", one({{"column", "nobody"}, {"value", 1}})}}));
   is_in("compares it with a string",
         problem({good}, kIds, {{"where", one({{"column", "age"}, {"value", "x"}})}}));
   is_in("does not exist", problem({(folder.path() / "none.parquet").string()}, kIds));
-  is_in("no file is there", problem({(folder.path() / "*.parquet").string()}, kIds));
-  is_in("has no row to read", problem({file("empty.parquet")}, kIds));
-  is_in("does not end with .parquet", problem({folder.write("a.txt", "x").string()}, kIds));
-  is_in("cannot be read", problem({folder.write("b.parquet", "no parquet").string()}, kIds));
-  is_in("`share` is the parts",
+  is_in("no file matches `paths`", problem({(folder.path() / "*.parquet").string()}, kIds));
+  is_in("has no rows to read", problem({file("empty.parquet")}, kIds));
+  is_in("has an unknown extension (expected .parquet",
+        problem({folder.write("a.txt", "x").string()}, kIds));
+  is_in("cannot read", problem({folder.write("b.parquet", "no parquet").string()}, kIds));
+  is_in("`share` has from ",
         problem({good}, kIds, {{"share", {{"from", 2}, {"to", 2}, {"of", 3}}}}));
-  is_in("must be one byte", problem({good}, kIds, {{"csv", {{"separator", ";;"}}}}));
-  is_in("a `pattern` where it goes by time",
+  is_in("expected one byte", problem({good}, kIds, {{"csv", {{"separator", ";;"}}}}));
+  is_in("requires `pattern` if `by` is \"time\"",
         problem({good}, kIds, {{"windows", {{"by", "time"}}}}));
   is_in("has no time in its path",
         problem({good}, kIds, {{"windows", {{"by", "time"}, {"pattern", "dt=%Y-%m-%d"}}}}));
-  is_in("row 0: the column \"clicks\" has 0 entries, and `length` is 2",
+  is_in("row 0: the column \"clicks\" has 0 entries, but `length` is 2",
         read_problem({good}, one({{"name", "clicks"}, {"length", 2}})));
-  is_in("row group 0, row 0: the column \"clicks\" has offsets that run backwards",
+  is_in("row group 0, row 0: the column \"clicks\" has corrupt offsets",
         read_problem({file("bad_offsets.feather")}, one({{"name", "clicks"}})));
 
   std::ifstream in(good, std::ios::binary);
@@ -642,12 +642,11 @@ TEST_CASE("a file that goes or changes while windows are read is an error", "[pl
   std::filesystem::remove(folder.path() / "f1.parquet");
   REQUIRE(stream.next_window());
   const std::string gone = tenon::error_of([&] { stream.loader().next(); });
-  CHECK(gone.find("f1.parquet was there when its window was made, and is gone") !=
-        std::string::npos);
+  CHECK(gone.find("f1.parquet was removed after its window was listed") != std::string::npos);
   std::ofstream(folder.path() / "f2.parquet", std::ios::app) << "more";
   REQUIRE(stream.next_window());
   const std::string changed = tenon::error_of([&] { stream.loader().next(); });
-  CHECK(changed.find("f2.parquet has changed since its window was made") != std::string::npos);
+  CHECK(changed.find("f2.parquet changed after its window was listed") != std::string::npos);
 }
 
 TEST_CASE("a window without a row is an error, or passed over", "[plugins]") {
@@ -656,9 +655,9 @@ TEST_CASE("a window without a row is an error, or passed over", "[plugins]") {
   const json windows = {{"by", "files"}};
   auto strict = open(paths, kIds, {{"windows", windows}});
   const std::string wrong = tenon::error_of([&] { windows_of(strict); });
-  CHECK(wrong.find("the window empty.parquet: there is no row to read") != std::string::npos);
-  auto lenient = open(paths, kIds, {{"windows", windows}, {"empty_windows", "skip"}});
-  CHECK(labels_of(windows_of(lenient)) ==
+  CHECK(wrong.find("window empty.parquet: no rows left") != std::string::npos);
+  auto applies_non_finite = open(paths, kIds, {{"windows", windows}, {"empty_windows", "skip"}});
+  CHECK(labels_of(windows_of(applies_non_finite)) ==
         std::vector<std::string>{"small-0.parquet", "small-1.parquet"});
 }
 
@@ -740,7 +739,7 @@ TEST_CASE("files that come after their window are an error, files that go are no
     CHECK_FALSE(stream.next_window());
     place(2, root / "dt=2026-11-01/a.parquet");
     const std::string late = tenon::error_of([&] { stream.next_window(); });
-    CHECK(late.find("dt=2026-11-01/a.parquet has come after a window") != std::string::npos);
+    CHECK(late.find("dt=2026-11-01/a.parquet arrived after ") != std::string::npos);
   }
 }
 
@@ -778,8 +777,7 @@ TEST_CASE("a file that goes between its row groups is an error at the first that
   // The second was under way while the first was read.
   CHECK(values<int64_t>(*stream.loader().next(), "user_id") == std::vector<int64_t>{302, 303});
   const std::string gone = tenon::error_of([&] { stream.loader().next(); });
-  CHECK(gone.find("a.parquet was there when its window was made, and is gone") !=
-        std::string::npos);
+  CHECK(gone.find("a.parquet was removed after its window was listed") != std::string::npos);
 }
 
 TEST_CASE("a value of CSV that is no number is an error that names the file", "[plugins]") {
@@ -800,5 +798,5 @@ TEST_CASE("files beyond the first are looked at when they are read, where the re
   REQUIRE(stream.next_window());
   CHECK(stream.loader().next()->samples == 3);
   const std::string wrong = tenon::error_of([&] { stream.next_window(); });
-  CHECK(wrong.find("would be text, and is ids in") != std::string::npos);
+  CHECK(wrong.find("would be read as text, but as ids in") != std::string::npos);
 }

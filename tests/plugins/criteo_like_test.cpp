@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/data/batch_builder.hpp"
-#include "host/data/proxy_source.hpp"
+#include "host/data/dataset_proxy.hpp"
 
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
@@ -18,11 +18,11 @@
 namespace tenon {
 namespace {
 
-ProxySource clicks(const nlohmann::json& options) {
-  return ProxySource(DatasetProxy(make_component("dataset", "criteo_like", options.dump())));
+DatasetProxy clicks(const nlohmann::json& options) {
+  return DatasetProxy(make_component("dataset", "criteo_like", options.dump()));
 }
 
-Batch read(ProxySource& source,
+Batch read(DatasetProxy& source,
            const std::vector<int64_t>& indices,
            const Window* window = nullptr) {
   BatchBuilder builder(source, static_cast<int64_t>(indices.size()));
@@ -51,8 +51,8 @@ std::pair<double, double> quality(const at::Tensor& logits, const at::Tensor& la
 }  // namespace
 
 TEST_CASE("a made-up click depends on its number alone", "[plugins]") {
-  ProxySource one = clicks({{"samples", 1000}});
-  ProxySource later = clicks({{"samples", 10}, {"first", 500}});
+  DatasetProxy one = clicks({{"samples", 1000}});
+  DatasetProxy later = clicks({{"samples", 10}, {"first", 500}});
   const Batch a = read(one, {3, 507, 3, 999});
   const Batch b = read(later, {7});
   for (const std::string field : {"c0", "c25", "dense", "label", "truth"}) {
@@ -60,13 +60,13 @@ TEST_CASE("a made-up click depends on its number alone", "[plugins]") {
     CHECK(at::equal(a.find(field)->slice(0, 0, 1), a.find(field)->slice(0, 2, 3)));
     CHECK(at::equal(a.find(field)->slice(0, 1, 2), *b.find(field)));
   }
-  ProxySource other = clicks({{"samples", 1000}, {"seed", 2}});
+  DatasetProxy other = clicks({{"samples", 1000}, {"seed", 2}});
   CHECK_FALSE(at::equal(*read(other, {3}).find("dense"), a.find("dense")->slice(0, 0, 1)));
 }
 
 TEST_CASE("ids of made-up clicks are the same as columns and side by side", "[plugins]") {
-  ProxySource columns = clicks({{"categorical", 3}, {"dense", 2}});
-  ProxySource wide = clicks({{"categorical", 3}, {"dense", 2}, {"layout", "wide"}});
+  DatasetProxy columns = clicks({{"categorical", 3}, {"dense", 2}});
+  DatasetProxy wide = clicks({{"categorical", 3}, {"dense", 2}, {"layout", "wide"}});
   const Batch a = read(columns, {5, 6});
   const Batch b = read(wide, {5, 6});
   REQUIRE(b.find("categorical")->sizes() == at::IntArrayRef({2, 3}));
@@ -80,7 +80,7 @@ TEST_CASE("ids of made-up clicks are the same as columns and side by side", "[pl
 // Of a density r^-a on [1, n + 1) the share of the first id is (2^(1-a) - 1) / ((n+1)^(1-a) - 1).
 TEST_CASE("ids of made-up clicks follow their power laws", "[plugins]") {
   constexpr int64_t kSamples = 40000;
-  ProxySource source = clicks({{"categorical", 2}, {"num_ids", 1000}, {"exponents", {1.0, 1.5}}});
+  DatasetProxy source = clicks({{"categorical", 2}, {"num_ids", 1000}, {"exponents", {1.0, 1.5}}});
   const Batch batch = read(source, numbers_up_to(kSamples));
   const std::map<std::string, double> exponents = {{"c0", 1.0 + 1e-9}, {"c1", 1.5}};
   for (const auto& [column, a] : exponents) {
@@ -102,7 +102,7 @@ TEST_CASE("ids of made-up clicks follow their power laws", "[plugins]") {
 
 // The figures are those of the README.
 TEST_CASE("the truth of made-up clicks does as well as is said", "[plugins]") {
-  ProxySource source = clicks(nlohmann::json::object());
+  DatasetProxy source = clicks(nlohmann::json::object());
   const Batch batch = read(source, numbers_up_to(200000));
   const auto [loss, auc] = quality(*batch.find("truth"), *batch.find("label"));
   CHECK(loss == Approx(0.387).margin(0.003));
@@ -114,12 +114,12 @@ TEST_CASE("the truth of made-up clicks does as well as is said", "[plugins]") {
 
 TEST_CASE("windows of made-up clicks follow each other, and drift renames a share of the ids",
           "[plugins]") {
-  ProxySource source = clicks({{"samples", 40000},
-                               {"window_size", 10000},
-                               {"first", 20000},
-                               {"drift", 0.25},
-                               {"categorical", 1},
-                               {"num_ids", 500}});
+  DatasetProxy source = clicks({{"samples", 40000},
+                                {"window_size", 10000},
+                                {"first", 20000},
+                                {"drift", 0.25},
+                                {"categorical", 1},
+                                {"num_ids", 500}});
   std::vector<std::set<int64_t>> seen;
   for (auto window = source.next_window(); window; window = source.next_window()) {
     CHECK(window->label() == std::to_string(seen.size() + 2));

@@ -258,7 +258,7 @@ TEST_CASE("cross_entropy publishes what the z-loss adds to the mean", "[plugins]
     const double want = 0.01 * (z * z * w).sum().item<double>() / w.sum().item<double>();
     CHECK(book.mean("cross_entropy/z_loss") == Approx(want).epsilon(1e-3));
     {
-      const tenon::FigurePrefix prefix("eval/");
+      const tenon::MetricPrefix prefix("eval/");
       tenon::evaluate_loss(loss, {logits, labels, weights});
     }
     CHECK(book.mean("eval/cross_entropy/z_loss") == Approx(want).epsilon(1e-3));
@@ -361,7 +361,7 @@ TEST_CASE("cross_entropy names a label that is out of range, and where it stands
     });
     CHECK_THAT(error,
                tenon::contains_text("label " + std::to_string(bad) +
-                                    " at place 4 of labels [2, 3] is not in [0, 5)"));
+                                    " at position 4 of labels [2, 3] is neither in [0, 5)"));
   }
 }
 
@@ -373,7 +373,7 @@ TEST_CASE("cross_entropy names shapes that do not fit", "[plugins]") {
   };
   CHECK_THAT(error(at::zeros({2, 4}, at::kLong), {}),
              tenon::contains_text("logits of shape [2, 3, 5] and labels of shape [2, 4]"));
-  CHECK_THAT(error(at::zeros({2}, at::kLong), {}), tenon::contains_text("do not fit"));
+  CHECK_THAT(error(at::zeros({2}, at::kLong), {}), tenon::contains_text("do not match"));
   CHECK_THAT(error(at::zeros({2, 3}, at::kLong), at::ones({3})),
              tenon::contains_text("sample_weight of shape [3]"));
 }

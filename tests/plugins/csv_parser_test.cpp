@@ -81,7 +81,7 @@ TEST_CASE("another separator makes commas letters, and without quotes a quote is
 TEST_CASE("a record knows its bytes and its lines", "[plugins]") {
   CsvRecord record;
   CsvProblem problem;
-  REQUIRE(scan_csv_record("a,\"x\ny\n\"\r\nnext", CsvTextEnd::kMayGoOn, {}, record, problem) ==
+  REQUIRE(scan_csv_record("a,\"x\ny\n\"\r\nnext", CsvTextEnd::kMayContinue, {}, record, problem) ==
           CsvScan::kRecord);
   CHECK(record.size == 10);
   CHECK(record.num_line_breaks == 3);
@@ -91,7 +91,7 @@ TEST_CASE("a record knows its bytes and its lines", "[plugins]") {
 
 TEST_CASE("text that breaks the rules is refused at its byte", "[plugins]") {
   CsvProblem problem = problem_of("a,b\"c\n");
-  CHECK(std::string(problem.what) == "a quote in a field that does not begin with one");
+  CHECK(std::string(problem.what) == "a quote inside a field that does not begin with a quote");
   CHECK(problem.offset == 3);
   CHECK(problem.field == 1);
 
@@ -101,7 +101,7 @@ TEST_CASE("text that breaks the rules is refused at its byte", "[plugins]") {
   CHECK(problem.line_breaks == 1);
 
   problem = problem_of("\"a\nb\",\"c\nd\n");
-  CHECK(std::string(problem.what) == "a quote that is never closed");
+  CHECK(std::string(problem.what) == "unclosed quote");
   CHECK(problem.offset == 6);  // where it was opened, and the line of that
   CHECK(problem.line_breaks == 1);
 
@@ -131,7 +131,7 @@ TEST_CASE("a record that is read in pieces is the one that is read at once", "[p
       CsvRecord record;
       CsvProblem problem;
       const CsvScan part = scan_csv_record(
-          std::string_view(text).substr(0, length), CsvTextEnd::kMayGoOn, {}, record, problem);
+          std::string_view(text).substr(0, length), CsvTextEnd::kMayContinue, {}, record, problem);
       if (part == CsvScan::kRecord) {
         REQUIRE(at_once == CsvScan::kRecord);
         REQUIRE(record.size == whole.size);
@@ -164,7 +164,7 @@ TEST_CASE("whole numbers are read exactly, and nothing else is one", "[plugins]"
     CAPTURE(none);
     CHECK(number_of(none, value) == CsvNumber::kNone);
   }
-  CHECK(number_of("nan", value) == CsvNumber::kNotFinite);
+  CHECK(number_of("nan", value) == CsvNumber::kNonFinite);
 }
 
 TEST_CASE("a floating-point number is the nearest that its type has", "[plugins]") {
@@ -185,8 +185,8 @@ TEST_CASE("a floating-point number is the nearest that its type has", "[plugins]
   CHECK(number_of("1e39", narrow) == CsvNumber::kOutOfRange);
   CHECK(number_of("-1e309", wide) == CsvNumber::kOutOfRange);
   for (const char* const text : {"nan", "NaN", "-nan", "inf", "-Infinity", "nan(1)"}) {
-    CHECK(number_of(text, wide) == CsvNumber::kNotFinite);
-    CHECK(number_of(text, narrow) == CsvNumber::kNotFinite);
+    CHECK(number_of(text, wide) == CsvNumber::kNonFinite);
+    CHECK(number_of(text, narrow) == CsvNumber::kNonFinite);
   }
   for (const char* const none : {"", "-", "x", "1.2.3", "1e", "info", "0x1p3", "1 2", "1,5"}) {
     CAPTURE(none);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/hook_proxy.hpp"
 #include "host/plugin/stateful_proxy.hpp"
-#include "host/tensor/state_bridge.hpp"
+#include "host/tensor/state/state_bridge.hpp"
 
 #include <cmath>
 #include <string>
@@ -25,7 +25,7 @@ size_t stops_after(const tenon::HookProxy& hook,
   for (size_t i = 0; i < losses.size(); ++i) {
     run.metrics[metric] = losses[i];
     run.fire(hook, TENON_EVENT_AFTER_EVALUATE, i + 1);
-    if (!run.wishes.empty()) {
+    if (!run.requests.empty()) {
       return i + 1;
     }
   }
@@ -75,10 +75,9 @@ TEST_CASE("early_stop wishes for the end alone, with a reason", "[plugins]") {
   const auto hook = make_hook(R"({"patience": 2})");
   tenon::FakeRun run;
   CHECK(stops_after(hook, run, {2.5, 3, 3}) == 3);
-  REQUIRE(run.wishes.size() == 1);
-  CHECK(run.wishes[0].wishes == TENON_WISH_STOP);
-  CHECK(run.wishes[0].reason ==
-        "early_stop: eval/loss has not got better than 2.5 in 2 evaluations");
+  REQUIRE(run.requests.size() == 1);
+  CHECK(run.requests[0].requests == TENON_REQUEST_STOP);
+  CHECK(run.requests[0].reason == "early_stop: eval/loss did not improve on 2.5 in 2 evaluations");
 }
 
 TEST_CASE("early_stop looks when its figure is new, and at no other evaluation", "[plugins]") {

@@ -10,13 +10,13 @@ namespace tenon {
 
 FakeRun::FakeRun(std::string run_dir) : run_dir_(std::move(run_dir)), api_{} {
   api_.struct_size = sizeof api_;
-  api_.wish = [](tenon_run* run, uint32_t wishes, const char* reason) -> tenon_status* {
-    of(run).wishes.push_back({wishes, reason});
+  api_.request = [](tenon_run* run, uint32_t requests, const char* reason) -> tenon_status* {
+    of(run).requests.push_back({requests, reason});
     return nullptr;
   };
   api_.roll_back =
       [](tenon_run* run, uint64_t first_bad_step, const char* reason) -> tenon_status* {
-    of(run).wishes.push_back({TENON_WISH_ROLL_BACK, reason, first_bad_step});
+    of(run).requests.push_back({TENON_REQUEST_ROLL_BACK, reason, first_bad_step});
     return nullptr;
   };
   api_.get_scalar =

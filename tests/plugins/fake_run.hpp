@@ -17,8 +17,8 @@
 
 namespace tenon {
 
-struct MadeWish {
-  uint32_t wishes = 0;
+struct MadeRequest {
+  uint32_t requests = 0;
   std::string reason;
   uint64_t first_bad_step = 0;  // of what was asked for by roll_back
 };
@@ -40,7 +40,7 @@ class FakeRun {
   std::map<std::string, at::Tensor> scalars;  // served by get_scalar
   std::vector<LrGroup> lr_groups;
   // What hooks asked for, in order.
-  std::vector<MadeWish> wishes;
+  std::vector<MadeRequest> requests;
   // Of the events that are fired.
   std::string window_label;
   std::string message;

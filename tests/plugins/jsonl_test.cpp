@@ -22,10 +22,10 @@ tenon::MetricSinkProxy make_sink(const std::string& options = "{}") {
 
 void write(const tenon::MetricSinkProxy& sink,
            uint64_t step,
-           const std::vector<std::pair<const char*, double>>& figures) {
+           const std::vector<std::pair<const char*, double>>& metrics) {
   std::vector<const char*> names;
   std::vector<double> values;
-  for (const auto& [name, value] : figures) {
+  for (const auto& [name, value] : metrics) {
     names.push_back(name);
     values.push_back(value);
   }

@@ -20,7 +20,7 @@ void give_groups(tenon::FakeRun& run) {
       {"group0", 0.25, {{"/momentum", 0.75}}}};
 }
 
-using Figures = std::map<std::string, double>;
+using Metrics = std::map<std::string, double>;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ TEST_CASE("lr_monitor records the rate of each group at each step", "[plugins]")
   tenon::FakeRun run;
   give_groups(run);
   run.fire(hook, TENON_EVENT_AFTER_OPTIMIZER_STEP, 1);
-  CHECK(run.metrics == Figures{{"lr_monitor/default/lr", 0.5}, {"lr_monitor/group0/lr", 0.25}});
+  CHECK(run.metrics == Metrics{{"lr_monitor/default/lr", 0.5}, {"lr_monitor/group0/lr", 0.25}});
   run.lr_groups[1].rate = 0.125;
   run.fire(hook, TENON_EVENT_AFTER_OPTIMIZER_STEP, 2);
   CHECK(run.metrics["lr_monitor/group0/lr"] == 0.125);
@@ -48,7 +48,7 @@ TEST_CASE("lr_monitor records options of optimizers that have them", "[plugins]"
   tenon::FakeRun run;
   give_groups(run);
   run.fire(hook, TENON_EVENT_AFTER_OPTIMIZER_STEP, 1);
-  CHECK(run.metrics == Figures{{"lr_monitor/default/lr", 0.5},
+  CHECK(run.metrics == Metrics{{"lr_monitor/default/lr", 0.5},
                                {"lr_monitor/default/weight_decay", 0.1},
                                {"lr_monitor/default/betas.0", 0.9},
                                {"lr_monitor/default/betas.1", 0.99},

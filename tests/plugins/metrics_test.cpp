@@ -4,7 +4,7 @@
 // entropy.
 #include "host/plugin/metric_proxy.hpp"
 #include "host/tensor/handle.hpp"
-#include "host/train/metric_state.hpp"
+#include "host/train/objective/metric_state.hpp"
 
 #include <ATen/ATen.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 using Batches = std::vector<std::pair<at::Tensor, at::Tensor>>;  // logits and labels
 
-double figure(const std::string& type, const Batches& batches, const std::string& options = "{}") {
+double metric(const std::string& type, const Batches& batches, const std::string& options = "{}") {
   const tenon::MetricProxy metric(tenon::make_component("metric", type, options));
   const tenon_exec exec = tenon::make_exec(metric.instance());
   tenon::MetricState state(metric);
@@ -43,53 +43,53 @@ TEST_CASE("accuracy is the share of labels with the largest logit", "[plugins]")
   const at::Tensor labels = at::tensor({2, 0, 0, 1}, at::kLong);
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
     CAPTURE(dtype);
-    CHECK(figure("accuracy", {{four_logits(dtype), labels}}) == 0.5);
-    CHECK(figure("accuracy", {{four_logits(dtype), labels.to(at::kInt)}}) == 0.5);
+    CHECK(metric("accuracy", {{four_logits(dtype), labels}}) == 0.5);
+    CHECK(metric("accuracy", {{four_logits(dtype), labels.to(at::kInt)}}) == 0.5);
   }
-  CHECK(figure("accuracy", {{four_logits().reshape({2, 2, 3}), labels.reshape({2, 2})}}) == 0.5);
+  CHECK(metric("accuracy", {{four_logits().reshape({2, 2, 3}), labels.reshape({2, 2})}}) == 0.5);
 }
 
 TEST_CASE("accuracy of the top 2 takes the second too", "[plugins]") {
   const at::Tensor labels = at::tensor({2, 2, 0, 1}, at::kLong);
-  CHECK(figure("accuracy", {{four_logits(), labels}}) == 0.25);
-  CHECK(figure("accuracy", {{four_logits(), labels}}, R"({"top_k": 2})") == 0.75);
+  CHECK(metric("accuracy", {{four_logits(), labels}}) == 0.25);
+  CHECK(metric("accuracy", {{four_logits(), labels}}, R"({"top_k": 2})") == 0.75);
 }
 
 TEST_CASE("accuracy is over labels, not over batches, and leaves the ignored out", "[plugins]") {
   const at::Tensor logits = four_logits();
   const at::Tensor labels = at::tensor({2, 0, -100, 1}, at::kLong);
-  CHECK(figure("accuracy", {{logits, labels}}) == Approx(2.0 / 3).epsilon(1e-15));
-  CHECK(figure("accuracy",
+  CHECK(metric("accuracy", {{logits, labels}}) == Approx(2.0 / 3).epsilon(1e-15));
+  CHECK(metric("accuracy",
                {{logits.narrow(0, 0, 1), labels.narrow(0, 0, 1)},
                 {logits.narrow(0, 1, 3), labels.narrow(0, 1, 3)}}) ==
         Approx(2.0 / 3).epsilon(1e-15));
-  CHECK(figure("accuracy", {{logits, labels}}, R"({"ignore_index": 1})") ==
+  CHECK(metric("accuracy", {{logits, labels}}, R"({"ignore_index": 1})") ==
         Approx(2.0 / 3).epsilon(1e-15));
-  CHECK(std::isnan(figure("accuracy", {{logits, at::full({4}, -100, at::kLong)}})));
+  CHECK(std::isnan(metric("accuracy", {{logits, at::full({4}, -100, at::kLong)}})));
 }
 
 TEST_CASE("accuracy of one class against none is by the side of 0", "[plugins]") {
   const at::Tensor logits = at::tensor({0.5, -2.0, 3.0, -0.1, 0.0});
   const at::Tensor labels = at::tensor({1.0, 0.0, 0.0, 1.0, 0.0});
-  CHECK(figure("accuracy", {{logits, labels}}) == Approx(0.6).epsilon(1e-15));
+  CHECK(metric("accuracy", {{logits, labels}}) == Approx(0.6).epsilon(1e-15));
   CHECK_THAT(tenon::error_of([&] {
-               figure("accuracy", {{logits, labels}}, R"({"top_k": 2})");
+               metric("accuracy", {{logits, labels}}, R"({"top_k": 2})");
              }),
-             tenon::contains_text("top_k must be 1"));
+             tenon::contains_text("requires top_k 1"));
 }
 
 TEST_CASE("metrics name shapes that do not fit", "[plugins]") {
   const at::Tensor labels = at::zeros({3}, at::kLong);
   for (const char* type : {"accuracy", "perplexity"}) {
     CHECK_THAT(tenon::error_of([&] {
-                 figure(type, {{four_logits(), labels}});
+                 metric(type, {{four_logits(), labels}});
                }),
-               tenon::contains_text("logits of shape [4, 3] and labels of shape [3] do not fit"));
+               tenon::contains_text("logits of shape [4, 3] and labels of shape [3] do not match"));
   }
   CHECK_THAT(tenon::error_of([&] {
-               figure("accuracy", {{four_logits(), at::zeros({4}, at::kLong)}}, R"({"top_k": 3})");
+               metric("accuracy", {{four_logits(), at::zeros({4}, at::kLong)}}, R"({"top_k": 3})");
              }),
-             tenon::contains_text("top_k is 3, and the logits have 3 classes"));
+             tenon::contains_text("top_k is 3, but the logits have only 3 classes"));
 }
 
 TEST_CASE("perplexity is exp of the mean cross entropy", "[plugins]") {
@@ -99,13 +99,13 @@ TEST_CASE("perplexity is exp of the mean cross entropy", "[plugins]") {
   labels.index_put_({at::tensor({0, 3}), at::tensor({1, 4})}, -100);
   const double want = std::exp(
       at::cross_entropy_loss(logits.reshape({-1, 7}), labels.reshape({-1})).item<double>());
-  CHECK(figure("perplexity", {{logits, labels}}) == Approx(want).epsilon(1e-13));
-  CHECK(figure("perplexity", {{logits.to(at::kFloat), labels}}) == Approx(want).epsilon(1e-6));
-  CHECK(figure("perplexity", {{logits.to(at::kBFloat16), labels}}) == Approx(want).epsilon(3e-2));
-  CHECK(figure("perplexity",
+  CHECK(metric("perplexity", {{logits, labels}}) == Approx(want).epsilon(1e-13));
+  CHECK(metric("perplexity", {{logits.to(at::kFloat), labels}}) == Approx(want).epsilon(1e-6));
+  CHECK(metric("perplexity", {{logits.to(at::kBFloat16), labels}}) == Approx(want).epsilon(3e-2));
+  CHECK(metric("perplexity",
                {{logits.narrow(0, 0, 1), labels.narrow(0, 0, 1)},
                 {logits.narrow(0, 1, 5), labels.narrow(0, 1, 5)}}) == Approx(want).epsilon(1e-13));
-  CHECK(std::isnan(figure("perplexity", {{logits, at::full({6, 5}, -100, at::kLong)}})));
+  CHECK(std::isnan(metric("perplexity", {{logits, at::full({6, 5}, -100, at::kLong)}})));
 }
 
 TEST_CASE("metrics count in training only where they are told to", "[plugins]") {

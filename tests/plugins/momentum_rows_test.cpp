@@ -35,13 +35,13 @@ TEST_CASE("the sparse optimizer of the guide follows its formula, on touched row
   CHECK(optimizer.info().runs_on_cpu);
   RowRig rig(optimizer, {});
   rig.set_value(3, {1, 2, 3, 4});
-  const auto untouched = rig.row_bytes(2);
+  const auto without_grad = rig.row_bytes(2);
   rig.update({{3, {1, 0, -1, 2}}}, 0.25);
   rig.update({{6, {4, 4, 4, 4}}, {3, {1, 1, 1, 1}}}, 0.5);
   CHECK(rig.value(3) == std::vector<float>{0.0f, 1.5f, 3.0f, 2.5f});
   CHECK(rig.slot(0, 3) == std::vector<float>{1.5f, 1.0f, 0.5f, 2.0f});
   CHECK(rig.value(6) == std::vector<float>{-2, -2, -2, -2});
-  CHECK(rig.row_bytes(2) == untouched);
+  CHECK(rig.row_bytes(2) == without_grad);
   const auto before = rig.bytes();
   const float found_inf = 1;
   rig.update({{3, {1, 1, 1, 1}}}, 0.5, &found_inf);

@@ -2,7 +2,7 @@
 //
 // The ratings of MovieLens as samples: on files made here, and on the real ones in data/ml-100k.
 #include "host/data/batch_builder.hpp"
-#include "host/data/proxy_source.hpp"
+#include "host/data/dataset_proxy.hpp"
 
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
@@ -39,13 +39,12 @@ struct Ratings {
     return read(indices, window);
   }
 
-  static tenon::ProxySource make(const std::string& path, nlohmann::json options) {
+  static tenon::DatasetProxy make(const std::string& path, nlohmann::json options) {
     options["path"] = path;
-    return tenon::ProxySource(
-        tenon::DatasetProxy(tenon::make_component("dataset", "movielens", options.dump())));
+    return tenon::DatasetProxy(tenon::make_component("dataset", "movielens", options.dump()));
   }
 
-  tenon::ProxySource source;
+  tenon::DatasetProxy source;
 };
 
 std::string real() {
@@ -172,11 +171,11 @@ TEST_CASE("what is wrong with files of ratings is said with file and line", "[pl
   CHECK_THAT(error_with({{"item", std::string(kFilms) + "50\tE\t1990\n"}}),
              contains_text("ml-100k.item, line 6 has 3 columns"));
   CHECK_THAT(error_with({{"item", std::string(kFilms) + "10\tE\t1990\tWar\n"}}),
-             contains_text("line 6: id 10 was there before"));
+             contains_text("line 6: duplicate id 10"));
   CHECK_THAT(error_with({{"inter", std::string(kRatings) + "7\t10\tfive\t1\n"}}),
-             contains_text("[movielens.row]") && contains_text("line 8: \"five\" is no number"));
+             contains_text("[movielens.row]") && contains_text("line 8: \"five\" is not a number"));
   CHECK_THAT(error_with({{"inter", std::string(kRatings) + "8\t10\t5\t1\n"}}),
-             contains_text("line 8 is of user 8"));
+             contains_text("line 8 refers to user 8"));
   CHECK_THAT(error_with({{"inter", "user_id\titem_id\trating\ttimestamp\n"}}),
              contains_text("[movielens.empty]"));
   CHECK_THAT(error_with({}, {{"liked_from", 6}, {"keep", "liked"}}),

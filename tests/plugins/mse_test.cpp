@@ -43,5 +43,5 @@ TEST_CASE("mse does not mind a last axis of size 1, and any other difference", "
   CHECK_THAT(tenon::error_of([&] {
                tenon::call_loss(mse, {three, at::zeros({1})});
              }),
-             tenon::contains_text("do not fit"));
+             tenon::contains_text("do not match"));
 }

@@ -312,7 +312,7 @@ TEST_CASE("options of optimizers have limits", "[plugins]") {
   CHECK_FALSE(problem("adamw", R"({"lr": -1})").empty());
   CHECK_FALSE(problem("sgd", R"({"momentum": 1.0})").empty());
   CHECK_THAT(tenon::error_of([] { make_optimizer("sgd", R"({"nesterov": true})"); }),
-             tenon::contains_text("`nesterov` needs `momentum`"));
+             tenon::contains_text("`nesterov` requires `momentum`"));
   CHECK_THAT(tenon::error_of([] { make_optimizer("sgd", R"({"dampening": 0.5})"); }),
              tenon::contains_text("`dampening` is 0.5"));
 }

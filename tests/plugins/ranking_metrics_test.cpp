@@ -4,7 +4,7 @@
 // values, and says how.
 #include "host/plugin/metric_proxy.hpp"
 #include "host/tensor/handle.hpp"
-#include "host/train/metric_state.hpp"
+#include "host/train/objective/metric_state.hpp"
 
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
@@ -59,7 +59,7 @@ class Measured {
     state.update(exec(), inputs.data(), inputs.size(), at::kCPU);
   }
 
-  double figure(const std::vector<Samples>& batches) const {
+  double metric(const std::vector<Samples>& batches) const {
     tenon::MetricState state(metric_);
     for (const Samples& batch : batches) {
       update(state, batch);
@@ -71,10 +71,10 @@ class Measured {
   tenon::MetricProxy metric_;
 };
 
-double figure(const std::string& type,
+double metric(const std::string& type,
               const std::vector<Samples>& batches,
               const std::string& options = "{}") {
-  return Measured(type, options).figure(batches);
+  return Measured(type, options).metric(batches);
 }
 
 nlohmann::json golden() {
@@ -110,13 +110,13 @@ TEST_CASE("ranking metrics are scikit-learn's", "[plugins]") {
     const Samples samples = samples_of(all, c);
     const double want = c["figure"];
     const std::string options = c["options"].dump();
-    CHECK(figure(c["type"], {samples}, options) == Approx(want).epsilon(1e-12));
-    CHECK(figure(c["type"], {samples.part(0, 9), samples.part(9, samples.size())}, options) ==
+    CHECK(metric(c["type"], {samples}, options) == Approx(want).epsilon(1e-12));
+    CHECK(metric(c["type"], {samples.part(0, 9), samples.part(9, samples.size())}, options) ==
           Approx(want).epsilon(1e-12));
     Samples column = samples;
     column.scores = column.scores.unsqueeze(1);
     column.labels = column.labels.to(at::kInt);
-    CHECK(figure(c["type"], {column}, options) == Approx(want).epsilon(1e-12));
+    CHECK(metric(c["type"], {column}, options) == Approx(want).epsilon(1e-12));
   }
 }
 
@@ -151,14 +151,14 @@ TEST_CASE("a ranking metric of merged parts is that of the whole, in any order",
 
 TEST_CASE("equal scores count half, and share their places", "[plugins]") {
   Samples samples{at::zeros({4}), at::tensor({1, 0, 0, 1}), at::zeros({4}, at::kLong), {}};
-  CHECK(figure("auc", {samples}) == 0.5);
-  CHECK(figure("gauc", {samples}) == 0.5);
-  CHECK(figure("precision_at_k", {samples}, R"({"k": 1})") == 0.5);
-  CHECK(figure("recall_at_k", {samples}, R"({"k": 3})") == 0.75);
-  CHECK(figure("ndcg_at_k", {samples}, R"({"k": 1})") == 0.5);
+  CHECK(metric("auc", {samples}) == 0.5);
+  CHECK(metric("gauc", {samples}) == 0.5);
+  CHECK(metric("precision_at_k", {samples}, R"({"k": 1})") == 0.5);
+  CHECK(metric("recall_at_k", {samples}, R"({"k": 3})") == 0.75);
+  CHECK(metric("ndcg_at_k", {samples}, R"({"k": 1})") == 0.5);
   samples.scores = at::tensor({2.0, 1.0, 1.0, 1.0});
-  CHECK(figure("auc", {samples}) == 0.75);
-  CHECK(figure("precision_at_k", {samples}, R"({"k": 2})") == Approx((1 + 1.0 / 3) / 2));
+  CHECK(metric("auc", {samples}) == 0.75);
+  CHECK(metric("precision_at_k", {samples}, R"({"k": 2})") == Approx((1 + 1.0 / 3) / 2));
 }
 
 TEST_CASE("a ranking metric without what it needs is no number", "[plugins]") {
@@ -166,29 +166,29 @@ TEST_CASE("a ranking metric without what it needs is no number", "[plugins]") {
       at::zeros({0}), at::zeros({0}), at::zeros({0}, at::kLong), at::zeros({0}, at::kDouble)};
   for (const std::string& type : all_types()) {
     CAPTURE(type);
-    CHECK(std::isnan(figure(type, {none})));
+    CHECK(std::isnan(metric(type, {none})));
   }
   for (const double label : {0.0, 1.0}) {
     const Samples one_class{
         at::tensor({0.1, 0.2}), at::full({2}, label), at::zeros({2}, at::kLong), {}};
-    CHECK(std::isnan(figure("auc", {one_class})));
-    CHECK(std::isnan(figure("auc", {one_class}, R"({"max_bytes": 0})")));
-    CHECK(std::isnan(figure("gauc", {one_class})));
-    CHECK(std::isnan(figure("recall_at_k", {one_class})) == (label == 0.0));
-    CHECK(std::isnan(figure("ndcg_at_k", {one_class})) == (label == 0.0));
-    CHECK(std::isnan(figure("calibration", {one_class})) == (label == 0.0));
-    CHECK(figure("precision_at_k", {one_class}, R"({"k": 2})") == label);
+    CHECK(std::isnan(metric("auc", {one_class})));
+    CHECK(std::isnan(metric("auc", {one_class}, R"({"max_bytes": 0})")));
+    CHECK(std::isnan(metric("gauc", {one_class})));
+    CHECK(std::isnan(metric("recall_at_k", {one_class})) == (label == 0.0));
+    CHECK(std::isnan(metric("ndcg_at_k", {one_class})) == (label == 0.0));
+    CHECK(std::isnan(metric("calibration", {one_class})) == (label == 0.0));
+    CHECK(metric("precision_at_k", {one_class}, R"({"k": 2})") == label);
   }
   for (const std::string& type : all_types()) {
     CAPTURE(type);
     Samples spoiled{
         at::tensor({0.1, kNan, 0.3}), at::tensor({0, 1, 1}), at::zeros({3}, at::kLong), {}};
-    CHECK(std::isnan(figure(type, {spoiled})));
+    CHECK(std::isnan(metric(type, {spoiled})));
     // But what is ignored may be anything.
     spoiled.labels = at::tensor({0, -100, 1});
-    CHECK_FALSE(std::isnan(figure(type, {spoiled})));
+    CHECK_FALSE(std::isnan(metric(type, {spoiled})));
   }
-  CHECK(std::isnan(figure(
+  CHECK(std::isnan(metric(
       "auc", {{at::tensor({0.1, kNan}), at::tensor({0, 1}), {}, {}}}, R"({"max_bytes": 0})")));
 }
 
@@ -197,7 +197,7 @@ TEST_CASE("a user with one class counts for nothing in gauc", "[plugins]") {
                         at::tensor({1, 0, 1, 1, 0}),
                         at::tensor({1, 1, 2, 3, 3}, at::kLong),
                         {}};
-  CHECK(figure("gauc", {samples}) == 0.5);  // 1 of user 1, 0 of user 3
+  CHECK(metric("gauc", {samples}) == 0.5);  // 1 of user 1, 0 of user 3
 }
 
 TEST_CASE("weights and groups may be one for each sample of several labels", "[plugins]") {
@@ -205,8 +205,8 @@ TEST_CASE("weights and groups may be one for each sample of several labels", "[p
                         at::tensor({1, 0, 1, 0}).reshape({2, 2}),
                         at::tensor({1, 2}, at::kLong),
                         at::tensor({3.0, 1.0})};
-  CHECK(figure("gauc", {samples}) == 0.75);
-  CHECK(figure("auc", {samples}) ==
+  CHECK(metric("gauc", {samples}) == 0.75);
+  CHECK(metric("auc", {samples}) ==
         Approx((3.0 * 3 + 3 * 1 + 1 * 3 + 0) / 16));  // by pairs, 0.2 wins over 0.1
 }
 
@@ -217,17 +217,17 @@ TEST_CASE("auc falls back to thresholds when its memory is full", "[plugins]") {
       at::randn({500}, generator, at::kDouble).add(scores).gt(0).to(at::kLong);
   const Samples samples{scores, labels, {}, {}};
   const std::vector<Samples> batches = {samples.part(0, 300), samples.part(300, 500)};
-  const double exact = figure("auc", batches);
-  const double rough = figure("auc", batches, R"({"max_bytes": 0})");
+  const double exact = metric("auc", batches);
+  const double rough = metric("auc", batches, R"({"max_bytes": 0})");
   CHECK(rough == Approx(exact).margin(5e-3));
   CHECK(rough != exact);
   // 24 bytes a sample.
-  CHECK(figure("auc", batches, R"({"max_bytes": 12000})") == exact);
-  CHECK(figure("auc", batches, R"({"max_bytes": 11976})") == rough);
+  CHECK(metric("auc", batches, R"({"max_bytes": 12000})") == exact);
+  CHECK(metric("auc", batches, R"({"max_bytes": 11976})") == rough);
   // Each evaluation starts with all of its memory.
   const Measured measured("auc", R"({"max_bytes": 12000})");
   for (int i = 0; i < 3; ++i) {
-    CHECK(measured.figure(batches) == exact);
+    CHECK(measured.metric(batches) == exact);
   }
 }
 
@@ -241,14 +241,14 @@ TEST_CASE("metrics over groups keep to the first samples when their memory is fu
     const std::string whole = has_k ? R"({"k": 2})" : "{}";
     const std::string bound = has_k ? R"({"k": 2, "max_bytes": 640})" : R"({"max_bytes": 640})";
     // 32 bytes a sample: room for 20, in the second of four batches.
-    const double first = figure(type,
+    const double first = metric(type,
                                 {samples.part(0, 12),
                                  samples.part(12, 24),
                                  samples.part(24, 36),
                                  samples.part(36, samples.size())},
                                 bound);
-    CHECK(first == figure(type, {samples.part(0, 20)}, whole));
-    CHECK(first != figure(type, {samples}, whole));
+    CHECK(first == metric(type, {samples.part(0, 20)}, whole));
+    CHECK(first != metric(type, {samples}, whole));
   }
 }
 
@@ -257,16 +257,16 @@ TEST_CASE("ranking metrics name shapes that do not fit", "[plugins]") {
     CAPTURE(type);
     const Samples two_scores{
         at::zeros({3, 2}), at::zeros({3}, at::kLong), at::zeros({3}, at::kLong), {}};
-    CHECK_THAT(tenon::error_of([&] { figure(type, {two_scores}); }),
-               tenon::contains_text("logits of shape [3, 2] and labels of shape [3] do not fit"));
+    CHECK_THAT(tenon::error_of([&] { metric(type, {two_scores}); }),
+               tenon::contains_text("logits of shape [3, 2] and labels of shape [3] do not match"));
     const Samples few{
         at::zeros({3}), at::zeros({3}, at::kLong), at::zeros({2}, at::kLong), at::zeros({2})};
-    CHECK_THAT(tenon::error_of([&] { figure(type, {few}); }),
-               tenon::contains_text("of shape [2] does not fit labels of shape [3]"));
+    CHECK_THAT(tenon::error_of([&] { metric(type, {few}); }),
+               tenon::contains_text("of shape [2] does not match labels of shape [3]"));
   }
   CHECK_THAT(
       tenon::error_of([&] {
-        figure("ndcg_at_k", {{at::zeros({2}), at::tensor({1, -2}), at::zeros({2}, at::kLong), {}}});
+        metric("ndcg_at_k", {{at::zeros({2}), at::tensor({1, -2}), at::zeros({2}, at::kLong), {}}});
       }),
-      tenon::contains_text("gains cannot be negative"));
+      tenon::contains_text("is negative (expected labels of at least 0)"));
 }

@@ -122,12 +122,12 @@ TEST_CASE("runs in one bucket do not see each other, with or without a prefix",
   const auto one = connect(uri_in(shared_server(), ""), "one/checkpoints");
   const auto two = connect(uri_in(shared_server(), ""), "two/checkpoints");
   const auto third = connect(uri_in(shared_server(), "deep/er/"), "one/checkpoints");
-  save_bundle(*one, "step-1", 1);
+  save_checkpoint(*one, "step-1", 1);
   CHECK(two->list().empty());
   CHECK(third->list().empty());
-  save_bundle(*third, "step-1", 3);
-  check_bundle(*one, "step-1", 1);
-  check_bundle(*third, "step-1", 3);
+  save_checkpoint(*third, "step-1", 3);
+  check_checkpoint(*one, "step-1", 1);
+  check_checkpoint(*third, "step-1", 3);
   CHECK(one->address("step-1") == "s3://runs/one/checkpoints/step-1");
   CHECK(third->address("step-1") == "s3://runs/deep/er/one/checkpoints/step-1");
 }
@@ -155,11 +155,11 @@ TEST_CASE("objects of others below the same prefix are left alone", "[plugins][c
   const auto storage = connect(uri_in(server, "p"));
   CHECK(storage->list().empty());
   CHECK_THAT(error_of([&] { storage->open("step-1", true); }),
-             contains_text("is there, and is no checkpoint"));
+             contains_text("already exists and is not a checkpoint"));
   storage->remove("step-1");
   storage->abort("notes");
-  save_bundle(*storage, "step-2", 2);
-  check_bundle(*storage, "step-2", 2);
+  save_checkpoint(*storage, "step-2", 2);
+  check_checkpoint(*storage, "step-2", 2);
   CHECK_THAT(error_of([&] { storage->open("step-1", true); }), contains_text("[storage.exists]"));
 }
 
@@ -169,8 +169,9 @@ TEST_CASE("a bucket that is not there, a wrong URI and wrong keys are told",
   CHECK_THAT(error_of([] { connect("s3://absent" + shared_server().uri_options()); }),
              contains_text("[storage.not_found]"));
   CHECK_THAT(error_of([] { connect("s3://absent" + shared_server().uri_options()); }),
-             contains_text("there is no bucket s3://absent"));
-  CHECK_THAT(error_of([] { connect("runs/a"); }), contains_text("is no s3://BUCKET/PREFIX"));
+             contains_text("bucket does not exist: s3://absent"));
+  CHECK_THAT(error_of([] { connect("runs/a"); }),
+             contains_text("is not a valid s3://BUCKET/PREFIX"));
   CHECK_THAT(error_of([] { connect("s3://"); }), contains_text("s3://"));
   CHECK_THAT(error_of([] { connect("s3://runs?scheme=gopher"); }),
              contains_text("[plugin.failed]"));
@@ -198,8 +199,7 @@ TEST_CASE("a writer that is killed", "[.]") {
   at("end");
 }
 
-TEST_CASE("a writer that is killed in the middle leaves nothing that is listed",
-          "[plugins][checkpoint]") {
+TEST_CASE("a writer that is killed leaves nothing that is listed", "[plugins][checkpoint]") {
   TENON_NEED_S3();
   int number = 0;
   for (const std::string stop :
@@ -207,9 +207,9 @@ TEST_CASE("a writer that is killed in the middle leaves nothing that is listed",
     INFO(stop);
     const std::string uri = uri_in(shared_server(), "killed-" + std::to_string(++number));
     const auto storage = connect(uri);
-    save_bundle(*storage, "old", 1);
+    save_checkpoint(*storage, "old", 1);
     CHECK(KilledWriter(uri, stop).was_there());
-    check_bundle(*storage, "old", 1);
+    check_checkpoint(*storage, "old", 1);
     const Names listed = storage->list();
     if (stop == "end") {
       CHECK(listed == Names{"old", "new"});
@@ -219,10 +219,10 @@ TEST_CASE("a writer that is killed in the middle leaves nothing that is listed",
     // Killed behind the last close, it may just have got through.
     if (stop != "close of b" || listed.size() == 1) {
       CHECK(listed == Names{"old"});
-      save_bundle(*storage, "new", 5);
-      check_bundle(*storage, "new", 5);
+      save_checkpoint(*storage, "new", 5);
+      check_checkpoint(*storage, "new", 5);
     }
-    save_bundle(*storage, "next", 7);
+    save_checkpoint(*storage, "next", 7);
     CHECK(storage->list() == Names{"old", "new", "next"});
   }
 }
@@ -233,7 +233,7 @@ TEST_CASE("a server that is gone in the middle of a save is told in bounded time
   const ScratchFolder empty;
   S3Server server(empty.path(), "runs");
   const auto storage = connect(uri_in(server, "gone"), "run/checkpoints", kImpatient);
-  save_bundle(*storage, "old", 1);
+  save_checkpoint(*storage, "old", 1);
   storage->open("new", true);
   auto file = storage->create_file("new", "a");
   const std::string part = file_of(11 << 20);
@@ -263,7 +263,7 @@ TEST_CASE("a server that holds still is waited for, and given up in bounded time
   S3Server server(empty.path(), "runs");
   const std::string uri = uri_in(server, "held");
   const auto storage = connect(uri, "run/checkpoints", kImpatient);
-  save_bundle(*storage, "old", 1);
+  save_checkpoint(*storage, "old", 1);
   storage->open("new", true);
   server.hold();
   CHECK_THAT(error_of([&] { write_file(*storage, "new", "a", "text"); }),
@@ -298,7 +298,7 @@ TEST_CASE("a bundle in object storage is the same objects as a local one is file
   CHECK(storage->list() == Names{"step-7"});
   CHECK(storage->list_files("step-7") == Names{"a"});
   CHECK(read_file(*storage, "step-7", "a") == "content");
-  save_bundle(*storage, "step-8", 8);
+  save_checkpoint(*storage, "step-8", 8);
   CHECK(storage->list() == Names{"step-7", "step-8"});
 }
 
@@ -312,8 +312,8 @@ TEST_CASE("data and checkpoints may both be in object storage", "[plugins][check
   const nlohmann::json options = {{"paths", {"s3://runs/basic.parquet" + server.uri_options()}},
                                   {"columns", {{{"name", "labels"}, {"column", "flag"}}}}};
   const ComponentInstance data = make_component("dataset", "columnar", options.dump());
-  save_bundle(*storage, "step-1", 1);
-  check_bundle(*storage, "step-1", 1);
+  save_checkpoint(*storage, "step-1", 1);
+  check_checkpoint(*storage, "step-1", 1);
 }
 
 }  // namespace tenon

@@ -167,9 +167,9 @@ TEST_CASE("an update changes no byte but those of its rows", "[plugins]") {
         const std::vector<float> grad(dim, 0.5f);
         grown.rig.update({{17, grad}, {4, grad}}, 0.1);
         for (int64_t row = 0; row < Grown::kRows; ++row) {
-          const bool is_touched = row == 4 || row == 17;
+          const bool is_has_grad = row == 4 || row == 17;
           const auto after = grown.rig.row_bytes(row);
-          CHECK((after == before[static_cast<size_t>(row)]) == !is_touched);
+          CHECK((after == before[static_cast<size_t>(row)]) == !is_has_grad);
           // What lies around the fields of a row.
           CHECK(std::all_of(after.begin(), after.begin() + 4, [](auto c) { return c == 0xA5; }));
           CHECK(std::all_of(after.end() - 4, after.end(), [](auto c) { return c == 0xA5; }));
@@ -364,7 +364,7 @@ TEST_CASE("sparse optimizers say what a row keeps", "[plugins]") {
 
 TEST_CASE("sparse optimizers name what does not fit", "[plugins]") {
   CHECK_THAT(tenon::error_of([] { make_optimizer("sgd", R"({"nesterov": true})"); }),
-             tenon::contains_text("`nesterov` needs `momentum` above 0"));
+             tenon::contains_text("`nesterov` requires `momentum` above 0"));
   const auto optimizer = make_optimizer("adam");
   RowRig rig(optimizer, {});
   tenon_row_layout layout = rig.layout();
@@ -378,7 +378,7 @@ TEST_CASE("sparse optimizers name what does not fit", "[plugins]") {
   CHECK_THAT(error(), tenon::contains_text("values are f64; they must be f32, bf16 or f16"));
   layout.value_dtype = TENON_F32;
   layout.num_slots = 1;
-  CHECK_THAT(error(), tenon::contains_text("rows have 1 slots, declared were 2"));
+  CHECK_THAT(error(), tenon::contains_text("rows have 1 slots (expected 2"));
 }
 
 TEST_CASE("a rate of 0 leaves FTRL's rows as they are", "[plugins]") {

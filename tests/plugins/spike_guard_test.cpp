@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/hook_proxy.hpp"
 #include "host/plugin/stateful_proxy.hpp"
-#include "host/tensor/state_bridge.hpp"
+#include "host/tensor/state/state_bridge.hpp"
 
 #include <ATen/Functions.h>
 
@@ -38,15 +38,15 @@ void take_steps(const HookProxy& hook,
 }
 
 // The first bad steps that it wished to go back to before.
-std::vector<uint64_t> wishes_of(const std::string& options,
-                                const std::vector<std::optional<double>>& losses) {
+std::vector<uint64_t> requests_of(const std::string& options,
+                                  const std::vector<std::optional<double>>& losses) {
   const HookProxy hook = make_hook(options);
   FakeRun run;
   take_steps(hook, run, 1, losses);
   std::vector<uint64_t> steps;
-  for (const auto& wish : run.wishes) {
-    CHECK(wish.wishes == TENON_WISH_ROLL_BACK);
-    steps.push_back(wish.first_bad_step);
+  for (const auto& request : run.requests) {
+    CHECK(request.requests == TENON_REQUEST_ROLL_BACK);
+    steps.push_back(request.first_bad_step);
   }
   return steps;
 }
@@ -65,32 +65,33 @@ TEST_CASE("spike_guard asks for the ends of steps, on all ranks", "[plugins]") {
 }
 
 TEST_CASE("spike_guard sees a loss that is far above what was usual", "[plugins]") {
-  CHECK(wishes_of(kSmall, {2.0, 2.2, 1.8, 2.0, 2.1, 1.9}).empty());
-  CHECK(wishes_of(kSmall, {2.0, 2.2, 1.8, 2.0, 9.0, 2.0}) == Steps{5});
-  CHECK(wishes_of(kSmall, {2.0, 2.2, 1.8, 2.0, 0.1, 2.0}).empty());  // a fall is none
+  CHECK(requests_of(kSmall, {2.0, 2.2, 1.8, 2.0, 2.1, 1.9}).empty());
+  CHECK(requests_of(kSmall, {2.0, 2.2, 1.8, 2.0, 9.0, 2.0}) == Steps{5});
+  CHECK(requests_of(kSmall, {2.0, 2.2, 1.8, 2.0, 0.1, 2.0}).empty());  // a fall is none
   const double infinity = std::numeric_limits<double>::infinity();
-  CHECK(wishes_of(kSmall, {2.0, 2.2, 1.8, std::nan(""), 2.0, infinity}) == Steps{4, 6});
+  CHECK(requests_of(kSmall, {2.0, 2.2, 1.8, std::nan(""), 2.0, infinity}) == Steps{4, 6});
 }
 
 TEST_CASE("spike_guard judges no step before it knows what is usual", "[plugins]") {
-  CHECK(wishes_of(kSmall, {2.0, 9.0, 2.0, 9.0}).empty());
-  CHECK(wishes_of(R"({"window": 4, "warm_up": 5})", {2, 2.2, 1.8, 2, 9, 2}).empty());
-  CHECK(wishes_of(R"({"window": 4, "warm_up": 4})", {2, 2.2, 1.8, 2, 9, 2}) == Steps{5});
+  CHECK(requests_of(kSmall, {2.0, 9.0, 2.0, 9.0}).empty());
+  CHECK(requests_of(R"({"window": 4, "warm_up": 5})", {2, 2.2, 1.8, 2, 9, 2}).empty());
+  CHECK(requests_of(R"({"window": 4, "warm_up": 4})", {2, 2.2, 1.8, 2, 9, 2}) == Steps{5});
 }
 
 TEST_CASE("spike_guard takes a small rise of a steady loss for none", "[plugins]") {
-  CHECK(wishes_of(kSmall, {2, 2, 2, 2, 2.1}).empty());
-  CHECK(wishes_of(kSmall, {2, 2, 2, 2, 2.3}) == Steps{5});
-  CHECK(wishes_of(R"({"window": 4, "warm_up": 0, "min_rise": 0})", {2, 2, 2, 2, 2.1}) == Steps{5});
-  CHECK(wishes_of(R"({"window": 4, "warm_up": 0, "min_rise": 2})", {2, 2, 2, 2, 5}).empty());
+  CHECK(requests_of(kSmall, {2, 2, 2, 2, 2.1}).empty());
+  CHECK(requests_of(kSmall, {2, 2, 2, 2, 2.3}) == Steps{5});
+  CHECK(requests_of(R"({"window": 4, "warm_up": 0, "min_rise": 0})", {2, 2, 2, 2, 2.1}) ==
+        Steps{5});
+  CHECK(requests_of(R"({"window": 4, "warm_up": 0, "min_rise": 2})", {2, 2, 2, 2, 5}).empty());
 }
 
 TEST_CASE("spike_guard is patient, and names the first step of the row", "[plugins]") {
   const std::string patient = R"({"window": 4, "warm_up": 0, "factor": 3, "patience": 3})";
-  CHECK(wishes_of(patient, {2, 2.2, 1.8, 2, 9, 9, 2, 9, 9}).empty());
-  CHECK(wishes_of(patient, {2, 2.2, 1.8, 2, 9, 9, 9}) == Steps{5});
+  CHECK(requests_of(patient, {2, 2.2, 1.8, 2, 9, 9, 2, 9, 9}).empty());
+  CHECK(requests_of(patient, {2, 2.2, 1.8, 2, 9, 9, 9}) == Steps{5});
   // What was bad is not counted into what is usual.
-  CHECK(wishes_of(patient, {2, 2.2, 1.8, 2, 9, 9, 9, 9, 9, 9}) == Steps{5, 8});
+  CHECK(requests_of(patient, {2, 2.2, 1.8, 2, 9, 9, 9, 9, 9, 9}) == Steps{5, 8});
 }
 
 TEST_CASE("spike_guard passes over steps that came to nothing, and over ranks without samples",
@@ -101,12 +102,12 @@ TEST_CASE("spike_guard passes over steps that came to nothing, and over ranks wi
   run.scalars["applied"] = at::scalar_tensor(0.0, at::kDouble);
   run.scalars["loss"] = at::scalar_tensor(std::nan(""), at::kDouble);
   run.fire(hook, TENON_EVENT_AFTER_STEP, 6);
-  CHECK(run.wishes.empty());
+  CHECK(run.requests.empty());
   take_steps(hook, run, 7, {9});
-  REQUIRE(run.wishes.size() == 1);
-  CHECK(run.wishes[0].first_bad_step == 7);
-  CHECK(run.wishes[0].reason ==
-        "spike_guard: the loss of step 7 is 9, and was 2 with a deviation of 0");
+  REQUIRE(run.requests.size() == 1);
+  CHECK(run.requests[0].first_bad_step == 7);
+  CHECK(run.requests[0].reason ==
+        "spike_guard: the loss of step 7 is 9 (recent mean 2, standard deviation 0)");
 }
 
 TEST_CASE("spike_guard watches the norm of the gradients where it is told to", "[plugins]") {
@@ -119,8 +120,8 @@ TEST_CASE("spike_guard watches the norm of the gradients where it is told to", "
     run.fire(hook, TENON_EVENT_AFTER_STEP, 1 + run.metrics.size());
     run.metrics[std::to_string(norm)] = norm;
   }
-  REQUIRE(run.wishes.size() == 1);
-  CHECK(run.wishes[0].first_bad_step == 3);
+  REQUIRE(run.requests.size() == 1);
+  CHECK(run.requests[0].first_bad_step == 3);
 }
 
 TEST_CASE("spike_guard goes back to, and on from, its state", "[plugins]") {
@@ -142,8 +143,8 @@ TEST_CASE("spike_guard goes back to, and on from, its state", "[plugins]") {
   tenon::StateReader reader(tree, "hooks/0", nullptr);
   after->load(*reader.abi());
   take_steps(second, later, 6, {9});
-  REQUIRE(later.wishes.size() == 1);
-  CHECK(later.wishes[0].first_bad_step == 5);
+  REQUIRE(later.requests.size() == 1);
+  CHECK(later.requests[0].first_bad_step == 5);
 
   // Of other ranks it has nothing, and begins anew.
   tenon::StateTree empty;
@@ -151,5 +152,5 @@ TEST_CASE("spike_guard goes back to, and on from, its state", "[plugins]") {
   tenon::StateReader nothing(empty, "hooks/0", nullptr);
   after->load(*nothing.abi());
   take_steps(second, later, 1, {9, 9, 9});
-  CHECK(later.wishes.size() == 1);
+  CHECK(later.requests.size() == 1);
 }

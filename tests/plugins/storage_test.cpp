@@ -63,9 +63,9 @@ TEST_CASE("the storage of the guide keeps the contract", "[plugins][checkpoint]"
 TEST_CASE("two places of a storage in a plugin do not see each other", "[plugins][checkpoint]") {
   PluginStorage one(make_component("storage", "memory_storage"), "one/checkpoints");
   PluginStorage two(make_component("storage", "memory_storage"), "two/checkpoints");
-  save_bundle(one, "step-1", 1);
+  save_checkpoint(one, "step-1", 1);
   CHECK(two.list().empty());
-  check_bundle(one, "step-1", 1);
+  check_checkpoint(one, "step-1", 1);
 }
 
 TEST_CASE("what a storage in a plugin reports are errors of storages, with its words",
@@ -95,8 +95,8 @@ TEST_CASE("a storage in a plugin that lacks a function, a file or an address is 
   {
     PluginStorage storage = storage_of(table);
     CHECK_THAT(error_of([&] { storage.create_file("a", "b"); }),
-               contains_text("create_file gave no file"));
-    CHECK_THAT(error_of([&] { storage.address("a"); }), contains_text("gave 0 names"));
+               contains_text("create_file returned no file"));
+    CHECK_THAT(error_of([&] { storage.address("a"); }), contains_text("returned 0 names"));
   }
   table.remove = nullptr;
   CHECK_THAT(error_of([&] { storage_of(table); }), contains_text("[plugin.missing_interface]"));

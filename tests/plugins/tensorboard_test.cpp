@@ -31,10 +31,10 @@ constexpr double kTime = 1763719200.25;
 
 void write(const tenon::MetricSinkProxy& sink,
            uint64_t step,
-           const std::vector<std::pair<const char*, double>>& figures) {
+           const std::vector<std::pair<const char*, double>>& metrics) {
   std::vector<const char*> names;
   std::vector<double> values;
-  for (const auto& [name, value] : figures) {
+  for (const auto& [name, value] : metrics) {
     names.push_back(name);
     values.push_back(value);
   }
@@ -287,6 +287,6 @@ TEST_CASE("tensorboard says which folder or file it cannot use", "[plugins]") {
   folder.write("taken", "a file");
   CHECK_THAT(tenon::error_of(
                  [&] { make_sink(R"({"folder": "taken/logs"})").open(folder.path().string()); }),
-             tenon::contains_text("cannot make the folder " + folder.path().string()));
+             tenon::contains_text("cannot create the folder " + folder.path().string()));
   CHECK_FALSE(tenon::options_problem("metric_sink", "tensorboard", R"({"folder": ""})").empty());
 }

@@ -2,7 +2,7 @@
 //
 // The plugins that tests of the host lean on (tests/support/plugins).
 #include "host/data/batch_builder.hpp"
-#include "host/data/proxy_source.hpp"
+#include "host/data/dataset_proxy.hpp"
 #include "host/plugin/hook_proxy.hpp"
 #include "host/plugin/loss_proxy.hpp"
 
@@ -18,8 +18,8 @@
 
 namespace {
 
-tenon::ProxySource make_source(const std::string& type, const std::string& options) {
-  return tenon::ProxySource(tenon::DatasetProxy(tenon::make_component("dataset", type, options)));
+tenon::DatasetProxy make_source(const std::string& type, const std::string& options) {
+  return tenon::DatasetProxy(tenon::make_component("dataset", type, options));
 }
 
 std::vector<int64_t> ids_of(const tenon::Batch& batch) {
@@ -30,7 +30,7 @@ std::vector<int64_t> ids_of(const tenon::Batch& batch) {
   return {ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + ids.numel()};
 }
 
-std::vector<int64_t> read(tenon::ProxySource& source,
+std::vector<int64_t> read(tenon::DatasetProxy& source,
                           const tenon::Window* window,
                           const std::vector<int64_t>& indices) {
   tenon::BatchBuilder builder(source, static_cast<int64_t>(indices.size()));
@@ -44,7 +44,7 @@ struct Piece {
   std::string position;
 };
 
-Piece next(tenon::ProxySource& source, const tenon::Window* window, uint32_t shard, int64_t n) {
+Piece next(tenon::DatasetProxy& source, const tenon::Window* window, uint32_t shard, int64_t n) {
   tenon::BatchBuilder builder(source, n);
   const bool is_end = source.next(window, shard, n, builder.writer());
   const tenon::Batch batch = builder.finish();
@@ -141,10 +141,10 @@ TEST_CASE("wish_at makes the wishes of its recipe and no others", "[plugins]") {
     run.fire(hook, TENON_EVENT_BEFORE_STEP, step);
     run.fire(hook, TENON_EVENT_AFTER_STEP, step);
   }
-  REQUIRE(run.wishes.size() == 2);
-  CHECK(run.wishes[0].wishes == TENON_WISH_SKIP_UPDATE);
-  CHECK(run.wishes[1].wishes == TENON_WISH_STOP);
-  CHECK(run.wishes[1].reason == "wish_at: after_step of step 2");
+  REQUIRE(run.requests.size() == 2);
+  CHECK(run.requests[0].requests == TENON_REQUEST_SKIP_UPDATE);
+  CHECK(run.requests[1].requests == TENON_REQUEST_STOP);
+  CHECK(run.requests[1].reason == "wish_at: after_step of step 2");
 }
 
 TEST_CASE("fail_at fails at its event, in each of the ways", "[plugins]") {
@@ -179,5 +179,5 @@ TEST_CASE("a loss in plain C gives sum, count and gradient", "[plugins]") {
   CHECK_THAT(tenon::error_of([&] {
                tenon::call_loss(loss, {logits.to(at::kDouble), y});
              }),
-             tenon::contains_text("must be f32"));
+             tenon::contains_text("must be contiguous f32"));
 }

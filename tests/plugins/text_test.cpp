@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/data/batch_builder.hpp"
-#include "host/data/proxy_source.hpp"
+#include "host/data/dataset_proxy.hpp"
 
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ namespace {
 // A text dataset with the tokenizer that it was made with, which must live longer.
 struct TextSource {
   tenon::ComponentInstance tokenizer;
-  tenon::ProxySource source;
+  tenon::DatasetProxy source;
 
   int64_t size() { return source.size(nullptr); }
   tenon::Batch read(const std::vector<int64_t>& indices) {
@@ -35,7 +35,7 @@ TextSource open_text(const std::string& path,
   options["path"] = path;
   tenon::ComponentInstance made = tenon::make_component("tokenizer", tokenizer, tokenizer_options);
   auto text = tenon::make_component("dataset", "text", options.dump(), {{"/tokenizer", &made}});
-  return {std::move(made), tenon::ProxySource(tenon::DatasetProxy(std::move(text)))};
+  return {std::move(made), tenon::DatasetProxy(std::move(text))};
 }
 
 // "0123456789", and so on: the byte at place i is '0' + i % 10.
@@ -154,16 +154,17 @@ TEST_CASE("a text that cannot be used says why when it is opened", "[plugins]") 
   const std::string missing = (folder.path() / "missing.txt").string();
   CHECK_THAT(error_of_text(missing, {}), tenon::contains_text(missing + ": No such file"));
   CHECK_THAT(error_of_text(empty, {}), tenon::contains_text(empty + " is empty"));
-  CHECK_THAT(error_of_text(folder.path().string(), {}), tenon::contains_text("is not a file"));
+  CHECK_THAT(error_of_text(folder.path().string(), {}),
+             tenon::contains_text("is not a regular file"));
   CHECK_THAT(error_of_text(good, {{"sequence_length", 100}}),
-             tenon::contains_text("has 100 tokens between its shares 0 and 1, and a sample needs "
+             tenon::contains_text("has 100 tokens between fractions 0 and 1, but a sample needs "
                                   "101"));
   CHECK_THAT(error_of_text(good, {{"sequence_length", 10}, {"from", 0.9}}),
-             tenon::contains_text("has 10 tokens between its shares 0.9 and 1"));
+             tenon::contains_text("has 10 tokens between fractions 0.9 and 1"));
   CHECK_THAT(error_of_text(good, {{"from", 0.9}, {"to", 0.5}}),
-             tenon::contains_text("`from` is 0.9 and `to` is 0.5"));
+             tenon::contains_text("`from` (0.9) must be less than `to` (0.5)"));
   CHECK_THAT(error_of_text(good, {{"from", 0.5}, {"to", 0.5}}),
-             tenon::contains_text("nothing between them"));
+             tenon::contains_text("must be less than"));
 }
 
 TEST_CASE("options of text have limits, and the path must be given", "[plugins]") {
@@ -184,7 +185,7 @@ TEST_CASE("a sample of text that is not there is an error", "[plugins]") {
   TextSource text = open_text(file, {{"sequence_length", 10}});
   REQUIRE(text.size() == 9);
   CHECK_THAT(tenon::error_of([&] { text.read({9}); }),
-             tenon::contains_text("sample 9 was asked for, and there are 9"));
+             tenon::contains_text("sample 9 is out of range [0, 9)"));
   CHECK_THAT(tenon::error_of([&] { text.read({0, -1}); }), tenon::contains_text("sample -1"));
 }
 
@@ -197,7 +198,7 @@ TEST_CASE("a text that changes while it is read is an error that names file and 
   SECTION("it got shorter") {
     std::filesystem::resize_file(file, 85);
     CHECK_THAT(tenon::error_of([&] { text.read({8}); }),
-               tenon::contains_text(file + " ends at offset 85, and was 100 bytes"));
+               tenon::contains_text(file + " ends at offset 85 (expected 100 bytes"));
   }
   SECTION("it got longer") {
     std::filesystem::resize_file(file, 120);

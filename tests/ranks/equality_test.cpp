@@ -80,23 +80,23 @@ const Case kCases[] = {
     {4, "module", R"({"data": {"batch_size": 1}, "parallel": {"shard": 1, "replicate": -1}})"},
     {4, "tied", R"({"data": {"batch_size": 2}, "train": {"recompute": "blocks"},
                     "parallel": {"shard": 1, "replicate": -1, "offload": true}})"},
-    {2, "untied", R"({"data": {"batch_size": 2}, "train": {"loss_tile": 3},
+    {2, "untied", R"({"data": {"batch_size": 2}, "train": {"loss_chunk": 3},
                       "parallel": {"share_memory": false, "shard": 1, "replicate": -1, "bucket_bytes": 1}})"},
     // ZeRO 1.
     {2, "untied", R"({"data": {"batch_size": 2}, "train": {"recompute": "blocks"},
                       "parallel": {"stage": 1}})"},
     {4, "module", R"({"data": {"batch_size": 2}, "parallel": {"stage": 1, "offload": true}})"},
-    {4, "tied", R"({"data": {"batch_size": 1}, "train": {"loss_tile": 4},
+    {4, "tied", R"({"data": {"batch_size": 1}, "train": {"loss_chunk": 4},
                     "parallel": {"stage": 1, "unsharded": ["layers.1"]}})"},
     // ZeRO 2.
     {2, "tied", R"({"data": {"batch_size": 1}, "train": {"recompute": "blocks"},
                     "parallel": {"stage": 2, "offload": true}})"},
     {4, "module", R"({"data": {"batch_size": 1},
                       "parallel": {"stage": 2, "unsharded": ["embed", "rare"]}})"},
-    {4, "untied", R"({"data": {"batch_size": 2}, "train": {"loss_tile": 4},
+    {4, "untied", R"({"data": {"batch_size": 2}, "train": {"loss_chunk": 4},
                       "parallel": {"stage": 2}})"},
     // ZeRO 3.
-    {2, "tied", R"({"data": {"batch_size": 4}, "train": {"loss_tile": 4},
+    {2, "tied", R"({"data": {"batch_size": 4}, "train": {"loss_chunk": 4},
                     "parallel": {"stage": 3, "reshard_after_forward": true}})"},
     {4, "tied", R"({"data": {"batch_size": 1}, "train": {"recompute": "blocks"},
                     "parallel": {"stage": 3, "reshard_after_forward": false}})"},
@@ -113,7 +113,7 @@ const Case kCases[] = {
                     "parallel": {"replicate": 2, "shard": 2, "offload": true}})"},
     {4, "module", R"({"data": {"batch_size": 2},
                       "parallel": {"replicate": 2, "shard": 2, "stage": 2}})"},
-    {4, "tied", R"({"data": {"batch_size": 2}, "train": {"loss_tile": 3},
+    {4, "tied", R"({"data": {"batch_size": 2}, "train": {"loss_chunk": 3},
                     "parallel": {"replicate": 2, "shard": 2, "stage": 1, "bucket_bytes": 1000}})"},
     {4, "untied", R"({"data": {"batch_size": 1},
                       "parallel": {"replicate": 2, "shard": 2, "reshard_after_forward": false,
@@ -128,7 +128,7 @@ TEST_CASE("one rank is many ranks, to 1e-10 in fp64", "[ranks][multi-rank]") {
     const nlohmann::json recipe = recipe_of(one.model);
     const FinishedRun run = finished_run(merged(recipe, one.patch), one.num_ranks);
     CHECK(largest_difference(run.parameters, alone(recipe).parameters) <= 1e-10);
-    check_figures(run, alone(recipe), 1e-10);
+    check_metrics(run, alone(recipe), 1e-10);
   }
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("one rank is many ranks in fp32, to its rounding", "[ranks][multi-rank
     INFO(one.num_ranks << " ranks, " << one.patch);
     const FinishedRun run = finished_run(merged(recipe, one.patch), one.num_ranks);
     CHECK(norm_difference(run.parameters, alone(recipe).parameters) <= 1e-5);
-    check_figures(run, alone(recipe), 1e-5);
+    check_metrics(run, alone(recipe), 1e-5);
   }
 }
 
@@ -183,7 +183,7 @@ TEST_CASE("a hook that sees whole gradients rewrites them on any number of ranks
     INFO(one.num_ranks << " ranks, " << one.patch);
     const FinishedRun run = finished_run(merged(recipe, one.patch), one.num_ranks);
     CHECK(largest_difference(run.parameters, alone(recipe).parameters) <= 1e-10);
-    check_figures(run, alone(recipe), 1e-10);
+    check_metrics(run, alone(recipe), 1e-10);
   }
 }
 

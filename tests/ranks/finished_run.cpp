@@ -36,17 +36,17 @@ FinishedRun finished_run(const nlohmann::json& recipe, uint32_t num_ranks) {
   return finished;
 }
 
-void check_figures(const FinishedRun& found, const FinishedRun& want, double bound) {
+void check_metrics(const FinishedRun& found, const FinishedRun& want, double bound) {
   REQUIRE(found.metrics.size() == want.metrics.size());
   for (size_t i = 0; i < want.metrics.size(); ++i) {
     INFO("record " << i << ": " << found.metrics[i] << " for " << want.metrics[i]);
     REQUIRE(found.metrics[i].size() == want.metrics[i].size());
     for (const auto& [name, value] : want.metrics[i].items()) {
       REQUIRE(found.metrics[i].contains(name));
-      const double figure = value.get<double>();
-      const double difference = std::abs(found.metrics[i][name].get<double>() - figure);
+      const double metric = value.get<double>();
+      const double difference = std::abs(found.metrics[i][name].get<double>() - metric);
       CAPTURE(name);
-      CHECK(difference <= bound * std::max(1.0, std::abs(figure)));
+      CHECK(difference <= bound * std::max(1.0, std::abs(metric)));
     }
   }
 }

@@ -25,7 +25,7 @@ struct FinishedRun {
 FinishedRun finished_run(const nlohmann::json& recipe, uint32_t num_ranks);
 
 // Equal records, figures to `bound` (relative where they are above 1).
-void check_figures(const FinishedRun& found, const FinishedRun& want, double bound);
+void check_metrics(const FinishedRun& found, const FinishedRun& want, double bound);
 
 // The largest difference of two elements.
 double largest_difference(const NamedValues& found, const NamedValues& want);

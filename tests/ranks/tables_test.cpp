@@ -44,10 +44,10 @@ nlohmann::json base_recipe() {
 // Bytes depend on how many tables of how many ranks there are.
 FinishedRun without_bytes(FinishedRun run) {
   for (nlohmann::json& record : run.metrics) {
-    for (auto figure = record.begin(); figure != record.end();) {
-      const std::string& name = figure.key();
+    for (auto metric = record.begin(); metric != record.end();) {
+      const std::string& name = metric.key();
       const bool is_bytes = name.starts_with("tables/") && name.ends_with("bytes");
-      figure = is_bytes ? record.erase(figure) : std::next(figure);
+      metric = is_bytes ? record.erase(metric) : std::next(metric);
     }
   }
   return run;
@@ -67,7 +67,7 @@ TEST_CASE("rows that ranks share out are those of one rank", "[ranks][multi-rank
     INFO(num_ranks << " ranks, " << patch);
     const FinishedRun run = without_bytes(finished_run(merged(base_recipe(), patch), num_ranks));
     CHECK(norm_difference(run.parameters, alone.parameters) <= 1e-5);
-    check_figures(run, alone, 1e-5);
+    check_metrics(run, alone, 1e-5);
   }
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("accumulation updates rows once, on many ranks as on one", "[ranks][mu
   const FinishedRun run =
       without_bytes(finished_run(merged(recipe, R"({"data": {"batch_size": 1}})"), 2));
   CHECK(norm_difference(run.parameters, alone.parameters) <= 1e-5);
-  check_figures(run, alone, 1e-5);
+  check_metrics(run, alone, 1e-5);
 }
 
 TEST_CASE("a table that is too large for one rank trains on two", "[ranks][multi-rank]") {

@@ -135,9 +135,9 @@ TEST_CASE("test sets are evaluated on once and whole, by name", "[recipes]") {
     }
   }
   CHECK(num_tests == 1);
-  const auto figures = run.summary()["metrics"];
-  CHECK(figures.contains("test/near/loss"));
-  CHECK(figures["test/near/loss"] != figures["eval/loss"]);  // of which one batch was read
+  const auto metrics = run.summary()["metrics"];
+  CHECK(metrics.contains("test/near/loss"));
+  CHECK(metrics["test/near/loss"] != metrics["eval/loss"]);  // of which one batch was read
   CHECK_THAT(run.last_line(), contains_text("; test/near/loss "));
 }
 

@@ -99,7 +99,7 @@ TEST_CASE("a kill-switch file stops the run at the end of its step", "[recipes]"
   const auto file = folder.write("stop", "");
   const HostRun run(small_recipe(R"({"train": {"kill_switch": ")" + file.string() + R"("}})"));
   CHECK(run.result().exit_code == 75);
-  CHECK_THAT(run.last_line(), contains_text("the kill switch " + file.string() + " is there"));
+  CHECK_THAT(run.last_line(), contains_text("the kill switch " + file.string() + " exists"));
 }
 
 TEST_CASE("a hook's wish to stop ends the run as done, with its reason", "[recipes]") {

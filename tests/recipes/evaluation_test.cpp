@@ -42,11 +42,11 @@ TEST_CASE("named evaluation sets give the figures that each gives alone", "[reci
   for (const std::string name : {"a", "b"}) {
     const HostRun alone(with_eval(sets[name].dump(), R"("eval": {"every_steps": 3})"));
     REQUIRE(alone.result().exit_code == 0);
-    const std::string figure = "eval/" + name + "/loss";
+    const std::string metric = "eval/" + name + "/loss";
     std::vector<double> found;
     for (const auto& record : both.metrics()) {
-      if (record.contains(figure)) {
-        found.push_back(record[figure]);
+      if (record.contains(metric)) {
+        found.push_back(record[metric]);
       }
     }
     std::vector<double> want;
@@ -57,8 +57,8 @@ TEST_CASE("named evaluation sets give the figures that each gives alone", "[reci
     }
     CHECK(want.size() == 2);
     CHECK(found == want);
-    CHECK(both.summary()["metrics"][figure] == want.back());
-    CHECK_THAT(both.last_line(), contains_text("; " + figure + " "));
+    CHECK(both.summary()["metrics"][metric] == want.back());
+    CHECK_THAT(both.last_line(), contains_text("; " + metric + " "));
   }
   CHECK_FALSE(both.summary()["metrics"].contains("eval/loss"));
   CHECK_THAT(both.result().out, contains_text("eval/b"));
@@ -97,10 +97,10 @@ TEST_CASE("several losses have a figure each in each set", "[recipes]") {
     {"name": "x", "type": "cross_entropy"}, {"name": "y", "type": "cross_entropy", "weight": 0.5}])"));
   INFO(run.result().err);
   REQUIRE(run.result().exit_code == 0);
-  const auto figures = run.summary()["metrics"];
-  const double x = figures["eval/b/loss/x"];
-  CHECK(figures["eval/b/loss/y"] == x);
-  CHECK(figures["eval/b/loss"].get<double>() == Approx(1.5 * x));
+  const auto metrics = run.summary()["metrics"];
+  const double x = metrics["eval/b/loss/x"];
+  CHECK(metrics["eval/b/loss/y"] == x);
+  CHECK(metrics["eval/b/loss"].get<double>() == Approx(1.5 * x));
 }
 
 TEST_CASE("early_stop watches the figure of one set", "[recipes]") {
@@ -109,10 +109,10 @@ TEST_CASE("early_stop watches the figure of one set", "[recipes]") {
   const HostRun run(with_eval(kTwoSets, watch + R"("eval/b/loss"}}])"));
   CHECK(run.result().exit_code == 0);
   CHECK(run.summary()["steps"] == 2);
-  CHECK_THAT(run.last_line(), contains_text("early_stop: eval/b/loss has not got better"));
+  CHECK_THAT(run.last_line(), contains_text("early_stop: eval/b/loss did not improve on"));
   const HostRun wrong(with_eval(kTwoSets, watch + R"("eval/loss"}}])"));
   CHECK(wrong.result().exit_code == 5);
-  CHECK_THAT(wrong.result().err, contains_text("the evaluation has given no such figure"));
+  CHECK_THAT(wrong.result().err, contains_text("the evaluation did not report the metric"));
 }
 
 TEST_CASE("--eval-only evaluates the initial parameters and trains nothing", "[recipes]") {

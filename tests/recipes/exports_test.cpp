@@ -76,7 +76,7 @@ class Folders {
 };
 
 // The finished bundles of a folder, without what follows the step in their names.
-std::vector<std::string> bundles(const fs::path& folder) {
+std::vector<std::string> checkpoints(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (fs::exists(entry.path() / "COMMITTED")) {
@@ -88,7 +88,7 @@ std::vector<std::string> bundles(const fs::path& folder) {
 }
 
 std::vector<std::string> steps(const fs::path& folder) {
-  std::vector<std::string> names = bundles(folder);
+  std::vector<std::string> names = checkpoints(folder);
   for (std::string& name : names) {
     const size_t last = name.find("_epoch-");
     const size_t copy = name.find('_', last + 1);
@@ -97,8 +97,8 @@ std::vector<std::string> steps(const fs::path& folder) {
   return names;
 }
 
-fs::path bundle_of(const fs::path& folder, const std::string& step) {
-  for (const std::string& name : bundles(folder)) {
+fs::path checkpoint_of(const fs::path& folder, const std::string& step) {
+  for (const std::string& name : checkpoints(folder)) {
     if (name.starts_with(step + "_")) {
       return folder / name;
     }
@@ -160,7 +160,7 @@ TEST_CASE("exports are made by schedules of their own, while the run is the same
           std::vector<std::string>{"step-00000009", "step-00000012"});
     CHECK(steps(run / "exports" / "hf") ==
           std::vector<std::string>{"step-00000004", "step-00000008", "step-00000012"});
-    CHECK(bundles(run / "exports" / ".hf").empty());
+    CHECK(checkpoints(run / "exports" / ".hf").empty());
     CHECK(steps(run / "checkpoints").size() == 3);
     CHECK(folders.summary(name)["exports"]["committed"] == 7);
     CHECK(folders.summary(name)["exports"]["failed"] == 0);
@@ -169,16 +169,16 @@ TEST_CASE("exports are made by schedules of their own, while the run is the same
     // An export is what --export makes of the checkpoint of its step.
     for (const std::string step : {"step-00000008", "step-00000012"}) {
       const fs::path later = folders.path(name + "-" + step);
-      const fs::path checkpoint = bundle_of(run / "checkpoints", step);
+      const fs::path checkpoint = checkpoint_of(run / "checkpoints", step);
       const SubprocessResult exported =
           run_host({"--export", "hf", later.string(), "--from", checkpoint.string()});
       INFO(exported.err);
       REQUIRE(exported.exit_code == 0);
-      CHECK(contents(bundle_of(run / "exports" / "hf", step)) == contents(later));
+      CHECK(contents(checkpoint_of(run / "exports" / "hf", step)) == contents(later));
     }
-    const fs::path weights = bundle_of(run / "exports" / "weights", "step-00000012");
+    const fs::path weights = checkpoint_of(run / "exports" / "weights", "step-00000012");
     CHECK(state_dict(folders, weights) ==
-          state_dict(folders, bundle_of(run / "checkpoints", "step-00000012")));
+          state_dict(folders, checkpoint_of(run / "checkpoints", "step-00000012")));
     const SubprocessResult sound = look({"--verify", weights.string()});
     INFO(sound.err);
     CHECK(sound.exit_code == 0);
@@ -200,7 +200,8 @@ TEST_CASE("exports of tables have their rows, and nothing of their optimizers", 
                          kTable));
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
-  const fs::path weights = bundle_of(folders.path("run") / "exports" / "weights", "step-00000004");
+  const fs::path weights =
+      checkpoint_of(folders.path("run") / "exports" / "weights", "step-00000004");
   const auto tensors =
       nlohmann::json::parse(file_text(weights / "index.json"))["by_rank"][0]["tensors"];
   CHECK(tensors.contains("tables/sample_id/ids"));
@@ -219,7 +220,7 @@ TEST_CASE("a run that goes on makes the exports that it did not come to, and non
   REQUIRE(folders.run("run", recipe, 1, {"--set", "train.exit_at_step=8"}).exit_code == 75);
   REQUIRE(steps(hf) == std::vector<std::string>{"step-00000004", "step-00000008"});
   // As if it had died before the second one was whole, and after its shares were.
-  const fs::path second = bundle_of(hf, "step-00000008");
+  const fs::path second = checkpoint_of(hf, "step-00000008");
   const auto wanted = contents(second);
   fs::copy(second, folders.path("run") / "exports" / ".hf" / second.filename());
   fs::remove(second / "COMMITTED");
@@ -229,11 +230,11 @@ TEST_CASE("a run that goes on makes the exports that it did not come to, and non
   REQUIRE(result.exit_code == 0);
   CHECK(steps(hf) == std::vector<std::string>{"step-00000004", "step-00000008", "step-00000012"});
   CHECK(contents(second) == wanted);
-  CHECK(bundles(folders.path("run") / "exports" / ".hf").empty());
-  const auto all = bundles(hf);
+  CHECK(checkpoints(folders.path("run") / "exports" / ".hf").empty());
+  const auto all = checkpoints(hf);
   // A run that is done is not exported again.
   CHECK(folders.run("run", recipe).exit_code == 0);
-  CHECK(bundles(hf) == all);
+  CHECK(checkpoints(hf) == all);
 }
 
 TEST_CASE("at its end a run exports the parameters of its best evaluation", "[recipes]") {
@@ -250,11 +251,11 @@ TEST_CASE("at its end a run exports the parameters of its best evaluation", "[re
   REQUIRE(best < 6);
   const fs::path weights = folders.path("run") / "exports" / "weights";
   REQUIRE(steps(weights) == std::vector<std::string>{"step-00000006", "step-00000006_2"});
-  const fs::path checkpoints = folders.path("run") / "checkpoints";
-  CHECK(state_dict(folders, weights / bundles(weights)[0]) ==
-        state_dict(folders, bundle_of(checkpoints, "step-00000006")));
-  CHECK(state_dict(folders, weights / bundles(weights)[1]) ==
-        state_dict(folders, bundle_of(checkpoints, "step-0000000" + std::to_string(best))));
+  const fs::path saved = folders.path("run") / "checkpoints";
+  CHECK(state_dict(folders, weights / checkpoints(weights)[0]) ==
+        state_dict(folders, checkpoint_of(saved, "step-00000006")));
+  CHECK(state_dict(folders, weights / checkpoints(weights)[1]) ==
+        state_dict(folders, checkpoint_of(saved, "step-0000000" + std::to_string(best))));
 }
 
 TEST_CASE("an export that cannot be made is told, and ends the run where that is asked",
@@ -291,7 +292,8 @@ TEST_CASE("what cannot be exported, or gone on from, is refused", "[recipes]") {
   CHECK_FALSE(fs::exists(folders.path("mlp")));  // before anything was done
 
   REQUIRE(folders.run("lm", merged(kLanguage, kExports)).exit_code == 0);
-  const fs::path weights = bundle_of(folders.path("lm") / "exports" / "weights", "step-00000012");
+  const fs::path weights =
+      checkpoint_of(folders.path("lm") / "exports" / "weights", "step-00000012");
   const SubprocessResult resumed = folders.run("new", kLanguage, 1, {"--resume", weights.string()});
   INFO(resumed.err);
   CHECK(resumed.exit_code == 2);
@@ -312,10 +314,10 @@ TEST_CASE("what a checkpoint is without stays as it is at the start of a run",
     REQUIRE(folders.run(whole, recipe, num_ranks).exit_code == 0);
     REQUIRE(folders.run(parts, recipe, num_ranks, {"--set", "train.exit_at_step=5"}).exit_code ==
             75);
-    const fs::path checkpoint = bundle_of(folders.path(parts) / "checkpoints", "step-00000005");
+    const fs::path checkpoint = checkpoint_of(folders.path(parts) / "checkpoints", "step-00000005");
     const SubprocessResult inspected = look({"--inspect", checkpoint.string()});
     CHECK_THAT(inspected.out, !contains_text("values/model.layers.0."));
-    CHECK_THAT(inspected.out, contains_text("left out          model.layers.0."));
+    CHECK_THAT(inspected.out, contains_text("excluded          model.layers.0."));
     CHECK_THAT(inspected.out, contains_text("values/model.layers.1."));
     CHECK(look({"--verify", checkpoint.string()}).exit_code == 0);
     const SubprocessResult result = folders.run(parts, recipe, num_ranks);
@@ -326,9 +328,9 @@ TEST_CASE("what a checkpoint is without stays as it is at the start of a run",
     // Weights are without them too; what other programs read is whole.
     const fs::path exports = folders.path(parts) / "exports";
     const SubprocessResult weights =
-        look({"--inspect", bundle_of(exports / "weights", "step-00000008").string()});
+        look({"--inspect", checkpoint_of(exports / "weights", "step-00000008").string()});
     CHECK_THAT(weights.out, !contains_text("values/model.layers.0."));
-    CHECK_THAT(file_text(bundle_of(exports / "hf", "step-00000012") / "model.safetensors"),
+    CHECK_THAT(file_text(checkpoint_of(exports / "hf", "step-00000012") / "model.safetensors"),
                contains_text("model.layers.0."));
     const SubprocessResult exported = run_host(
         {"--export", "hf", folders.path("hf-" + parts).string(), "--from", checkpoint.string()});
@@ -349,8 +351,8 @@ TEST_CASE("trained parameters and tables may be left out, and begin anew with th
   REQUIRE(whole.exit_code == 0);
   const std::string without = merged(recipe, R"({"checkpoint": {"exclude": ["sample_*", "*"]}})");
   REQUIRE(folders.run("run", without, 1, {"--set", "train.exit_at_step=4"}).exit_code == 75);
-  const auto index = nlohmann::json::parse(
-      file_text(bundle_of(folders.path("run") / "checkpoints", "step-00000004") / "index.json"));
+  const auto index = nlohmann::json::parse(file_text(
+      checkpoint_of(folders.path("run") / "checkpoints", "step-00000004") / "index.json"));
   for (const auto* const entries : {&index["shared"], &index["by_rank"][0]}) {
     for (const char* const kind : {"tensors", "numbers"}) {
       for (const auto& [name, entry] : (*entries)[kind].items()) {

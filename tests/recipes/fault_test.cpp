@@ -62,11 +62,12 @@ TEST_CASE("a run folder that is not empty is left alone", "[recipes]") {
 }
 
 TEST_CASE("a wish that cannot be granted is an error, not silence", "[recipes]") {
-  for (const char* wish : {"checkpoint", "roll_back", "evaluate"}) {
+  for (const char* request : {"checkpoint", "roll_back", "evaluate"}) {
     const HostRun run(small_recipe(R"({"hooks": [{"type": "wish_at", "options":
       {"wishes": [{"event": "before_step", "step": 2, "wish": ")" +
-                                   std::string(wish) + R"("}]}}]})"));
-    INFO(wish);
+                                   std::string(request) + R"("}]}}]})"),
+                      {"--set", "checkpoint=null"});
+    INFO(request);
     CHECK(run.result().exit_code == 5);
     CHECK_THAT(run.result().err, contains_text("[hook.bad_wish]"));
   }

@@ -95,7 +95,7 @@ TEST_CASE("what a feature makes is held against what the model reads", "[recipes
   CHECK(wrong.result().exit_code == 3);
   CHECK_THAT(wrong.result().err, contains_text("feature \"x\", step 1 (mod): "));
   CHECK_THAT(wrong.result().err, contains_text("hash text"));
-  CHECK_THAT(wrong.result().err, contains_text("It was given: text, lists"));
+  CHECK_THAT(wrong.result().err, contains_text("Inputs: text, lists"));
 }
 
 TEST_CASE("a value that a feature refuses ends the run with the place of it", "[recipes]") {
@@ -124,7 +124,7 @@ TEST_CASE("a column that runs backwards ends the run with dataset, column and sa
       {"type": "pad", "options": {"length": 4}}, {"type": "cast", "options": {"dtype": "f32"}}]}]})"));
   CHECK(run.result().exit_code != 0);
   CHECK_THAT(run.result().err, contains_text("[data.bad_batch] dataset \"text_columns\""));
-  CHECK_THAT(run.result().err, contains_text("of column \"genres\", which a feature reads"));
+  CHECK_THAT(run.result().err, contains_text("column \"genres\", which a feature reads"));
   CHECK_THAT(run.result().err, contains_text("at sample 1 of the batch"));
 }
 

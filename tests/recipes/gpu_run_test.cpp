@@ -67,7 +67,8 @@ TEST_CASE("without a driver a GPU is refused before a run folder is made", "[rec
 TEST_CASE("a device that is none is a mistake of the command line or the recipe", "[recipes]") {
   const HostRun line(small_recipe(), {"--device", "tpu"});
   CHECK(line.result().exit_code == 2);
-  CHECK_THAT(line.result().err, contains_text("--device is \"tpu\""));
+  CHECK_THAT(line.result().err,
+             contains_text("--device: expected cpu, cuda, cuda:N or auto, found \"tpu\""));
   const HostRun recipe(small_recipe(R"({"device": "tpu"})"));
   CHECK(recipe.result().exit_code == 3);
   CHECK_THAT(recipe.result().err, contains_text("/device"));
@@ -127,8 +128,8 @@ TEST_CASE("an update that is not finite is left out without waiting", "[recipes]
   REQUIRE(on_cpu.result().exit_code == 0);
   REQUIRE(on_gpu.result().exit_code == 0);
   CHECK(on_gpu.summary()["updates"] == 19);
-  for (const char* figure : {"steps", "last_step", "longest_row"}) {
-    CHECK(on_gpu.summary()["non_finite"][figure] == on_cpu.summary()["non_finite"][figure]);
+  for (const char* metric : {"steps", "last_step", "longest_row"}) {
+    CHECK(on_gpu.summary()["non_finite"][metric] == on_cpu.summary()["non_finite"][metric]);
   }
   CHECK(without_memory(on_gpu.metrics()) == on_cpu.metrics());
   CHECK_THAT(on_gpu.result().err + on_gpu.result().out, contains_text("mlp.0.weight"));

@@ -55,7 +55,7 @@ std::string HostRun::last_line() const {
   std::istringstream lines(result_.out);
   std::string last;
   for (std::string line; std::getline(lines, line);) {
-    if (!line.empty()) {
+    if (!line.empty() && !line.starts_with("export: ") && !line.starts_with("next: ")) {
       last = line;
     }
   }
@@ -91,8 +91,8 @@ std::vector<nlohmann::json> metric_records(const std::string& text) {
 std::vector<nlohmann::json> records_of(const std::filesystem::path& run_dir) {
   std::vector<nlohmann::json> records = metric_records(file_text(run_dir / "metrics.jsonl"));
   for (nlohmann::json& record : records) {
-    for (auto figure = record.begin(); figure != record.end();) {
-      figure = figure.key().ends_with("/bytes") ? record.erase(figure) : std::next(figure);
+    for (auto metric = record.begin(); metric != record.end();) {
+      metric = metric.key().ends_with("/bytes") ? record.erase(metric) : std::next(metric);
     }
   }
   return records;

@@ -39,7 +39,7 @@ class HostRun {
   std::filesystem::path run_dir() const { return folder_.path() / "run"; }
   std::filesystem::path folder() const { return folder_.path(); }
 
-  // The last line that is not empty of what it printed.
+  // The last line it printed, without the commands that it suggests: how the run ended.
   std::string last_line() const;
   std::string file(const std::string& name) const;
   std::vector<nlohmann::json> metrics() const;

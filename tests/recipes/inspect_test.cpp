@@ -82,7 +82,7 @@ TEST_CASE("a checkpoint is verified, and one of which a bit has changed is named
   const SubprocessResult damaged = ask({"--verify", copy.string()});
   CHECK(damaged.exit_code == 5);
   CHECK_THAT(damaged.err, contains_text("[checkpoint.damaged]"));
-  CHECK_THAT(damaged.err, contains_text("rank-0-of-1.safetensors is damaged: entry '"));
+  CHECK_THAT(damaged.err, contains_text("rank-0-of-1.safetensors is corrupt: entry '"));
 }
 
 TEST_CASE("two checkpoints are compared entry by entry", "[recipes]") {
@@ -92,7 +92,7 @@ TEST_CASE("two checkpoints are compared entry by entry", "[recipes]") {
   CHECK_THAT(same.out, contains_text(" equal, 0 differ\n"));
   const SubprocessResult other = ask({"--diff", checkpoints().front(), checkpoints().back()});
   CHECK(other.exit_code == 1);
-  CHECK_THAT(other.out, contains_text("facts\n"));
+  CHECK_THAT(other.out, contains_text("metadata\n"));
   CHECK_THAT(other.out, contains_text("  step: 2 -> 4\n"));
   CHECK_THAT(other.out, contains_text("  run/step: 2 and 4\n"));
   CHECK_THAT(other.out, contains_text("elements differ, by at most "));
@@ -102,7 +102,7 @@ TEST_CASE("two checkpoints are compared entry by entry", "[recipes]") {
   const SubprocessResult runs =
       ask({"--diff", saved_run().run_dir().string(), longer.run_dir().string()});
   CHECK(runs.exit_code == 1);
-  CHECK_THAT(runs.out, contains_text("recipe, as if the second went on from the first\n"));
+  CHECK_THAT(runs.out, contains_text("recipe, as if the second resumed from the first\n"));
   CHECK_THAT(runs.out, contains_text("  refused  /seed: "));
   CHECK_THAT(runs.out, contains_text("/train/steps: 4 -> 5; "));
 }

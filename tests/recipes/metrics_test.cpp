@@ -33,6 +33,13 @@ void check_done(const HostRun& run) {
 
 }  // namespace
 
+TEST_CASE("the options of a metric may name a component", "[recipes]") {
+  const HostRun run(recipe_of(R"([{"type": "four_states", "inputs": {"x": "logits"},
+    "options": {"words": {"type": "byte"}}}])"));
+  check_done(run);
+  CHECK(run.metrics().back()["eval/four_states/number"] == 22 * 3);
+}
+
 TEST_CASE("figures of metrics are in the evaluation's record, line and summary", "[recipes]") {
   const HostRun run(recipe_of(R"([{"type": "accuracy"}, {"type": "perplexity"},
     {"name": "top2", "type": "accuracy", "options": {"top_k": 2}}])"));

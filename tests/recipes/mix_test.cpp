@@ -168,7 +168,7 @@ TEST_CASE("sources whose fields differ are named before anything begins", "[reci
   const HostRun windowed(mix_recipe(R"({"mix": [
     {"weight": 1, "type": "windows", "options": {"windows": [{"label": "u", "size": 5}]}}]})"));
   CHECK(windowed.result().exit_code == 3);
-  CHECK_THAT(windowed.result().err, contains_text("comes in windows"));
+  CHECK_THAT(windowed.result().err, contains_text("has windows"));
 
   const HostRun empty(mix_recipe(R"({"mix": [
     {"name": "none", "weight": 1, "type": "windows", "options": {"samples": 0}}]})"));

@@ -30,30 +30,30 @@ const std::vector<Place>& places() {
   static const std::vector<Place> all = {
       {"data",
        plant(R"("event": "after_data", "into": "batch", "name": "x")"),
-       "field 'x' of the batch holds 16 values that are not finite; block 'first' reads it"},
+       "field 'x' of the batch holds 16 non-finite values; block 'first' reads it"},
       {"parameter",
        plant(R"("event": "before_step", "into": "parameters", "name": "second.weight")"),
-       "parameter 'second.weight' of block 'second' holds 24 values that are not finite"},
+       "parameter 'second.weight' of block 'second' holds 24 non-finite values"},
       {"gradient",
        plant(R"("event": "after_backward", "into": "gradients", "name": "first.weight")"),
-       "the gradient of parameter 'first.weight' of block 'first' holds 32 values that are not "
-       "finite, while the forward is finite"},
+       "the gradient of parameter 'first.weight' of block 'first' holds 32 non-finite "
+       "values, while the forward is finite"},
       {"finished gradient",
        plant(R"("event": "before_optimizer_step", "into": "gradients", "name": "second.weight")"),
-       "the gradient of parameter 'second.weight' of block 'second' holds 24 values"},
+       "the gradient of parameter 'second.weight' of block 'second' holds 24 non-finite values"},
       {"output of a block",
        R"({"model": {"options": {"first_step": 12, "last_step": 12, "part": "output"}}})",
-       "output 'h' of block 'first' holds 32 values that are not finite, while its parameters and "
+       "output 'h' of block 'first' holds 32 non-finite values, while its parameters and "
        "what it reads are finite"},
       {"backward of a block",
        R"({"model": {"options": {"first_step": 12, "last_step": 12, "part": "gradient"}}})",
-       "the gradient of parameter 'first.weight' of block 'first' holds 32 values"},
+       "the gradient of parameter 'first.weight' of block 'first' holds 32 non-finite values"},
       {"value of a loss",
        R"({"loss": {"type": "wrong_loss", "options": {"first_step": 12, "last_step": 12, "part": "value"}}})",
-       "the value of loss 'wrong_loss' is not finite, while what it reads is"},
+       "the value of loss 'wrong_loss' is non-finite, while its inputs are finite"},
       {"count of a loss",
        R"({"loss": {"type": "wrong_loss", "options": {"first_step": 12, "last_step": 12, "part": "count"}}})",
-       "the count of loss 'wrong_loss' is not finite, while what it reads is"},
+       "the count of loss 'wrong_loss' is non-finite, while its inputs are finite"},
   };
   return all;
 }
@@ -97,10 +97,11 @@ TEST_CASE("`skip` leaves out the one update that is not finite, and says where i
     const HostRun run(recipe(place.patch, "skip").dump());
     INFO(place.name << "\n" << run.result().out << run.result().err);
     REQUIRE(run.result().exit_code == 0);
-    CHECK_THAT(run.result().err,
-               contains_text("step 12: the update is not finite and is left out (1 in a row, 1 in "
-                             "all): " +
-                             place.origin));
+    CHECK_THAT(
+        run.result().err,
+        contains_text("step 12: the update is non-finite and is skipped (1 consecutive, 1 in "
+                      "total): " +
+                      place.origin));
     const json summary = run.summary();
     CHECK(summary["steps"] == 15);
     CHECK(summary["updates"] == 14);
@@ -118,7 +119,7 @@ TEST_CASE("`skip` leaves out the one update that is not finite, and says where i
         CHECK(!value.is_null());
       }
     }
-    CHECK_THAT(run.result().out, contains_text("1 not finite"));
+    CHECK_THAT(run.result().out, contains_text("1 non-finite"));
     auto events = events_of(run, 12);  // and what follows before the next step: an epoch ends here
     REQUIRE(events.size() > 12);
     events.resize(12);
@@ -178,23 +179,24 @@ TEST_CASE("a step that is not finite leaves the model's buffers as they were", "
   const std::string spoilt = hash_of(places()[0]);
   CHECK(spoilt.size() == 16);
   CHECK(spoilt == hash_of(places()[2]));
-  const HostRun wished(recipe(R"({"hooks": [{"type": "wish_at", "options": {"wishes":
+  const HostRun requested(recipe(R"({"hooks": [{"type": "wish_at", "options": {"wishes":
     [{"event": "before_step", "step": 12, "wish": "skip_update"}]}}]})",
-                              "skip")
-                           .dump());
-  CHECK(spoilt != wished.summary()["parameters_hash"]);  // there the mean has moved on
+                                 "skip")
+                              .dump());
+  CHECK(spoilt != requested.summary()["parameters_hash"]);  // there the mean has moved on
 }
 
-TEST_CASE("a parameter that is not finite ends a run that skips, after max_in_a_row", "[recipes]") {
+TEST_CASE("a parameter that is not finite ends a run that skips, after max_consecutive",
+          "[recipes]") {
   json many = recipe(places()[1].patch, "skip");
   many["train"]["steps"] = 40;
-  many["train"]["non_finite"]["max_in_a_row"] = 4;
+  many["train"]["non_finite"]["max_consecutive"] = 4;
   const HostRun run(many.dump());
   INFO(run.result().out << run.result().err);
   CHECK(run.result().exit_code == 6);
   CHECK_THAT(run.result().err, contains_text("[train.non_finite]"));
   CHECK_THAT(run.result().err, contains_text("step 14"));
-  CHECK_THAT(run.result().err, contains_text("number 4 in a row"));
+  CHECK_THAT(run.result().err, contains_text("4 consecutive updates"));
   CHECK_THAT(run.result().err, contains_text(places()[1].origin));
   const json summary = run.summary();
   CHECK(summary["exit_code"] == 6);
@@ -213,7 +215,7 @@ TEST_CASE("`stop` ends with 6 at the first, before the update, wherever it arose
     CHECK(run.result().exit_code == 6);
     CHECK_THAT(
         run.result().err,
-        contains_text("[train.non_finite] step 12: the update is not finite: " + place.origin));
+        contains_text("[train.non_finite] step 12: the update is non-finite: " + place.origin));
     CHECK_THAT(run.last_line(), contains_text("failed: [train.non_finite]"));
     CHECK(run.summary()["steps"] == 12);
     CHECK(run.summary()["updates"] == 11);
@@ -228,9 +230,9 @@ TEST_CASE("`ignore` makes the update, says so once, and counts what follows", "[
     const HostRun run(recipe(place.patch, "ignore").dump());
     INFO(place.name << "\n" << run.result().out << run.result().err);
     CHECK(run.result().exit_code == 0);
-    const std::string text = "step 12: the update is not finite and is made all the same: ";
+    const std::string text = "step 12: the update is non-finite and is applied anyway: ";
     CHECK_THAT(run.result().err, contains_text(text + place.origin));
-    CHECK_THAT(run.result().err, !contains_text("step 13: the update is not finite"));
+    CHECK_THAT(run.result().err, !contains_text("step 13: the update is non-finite"));
     const json summary = run.summary();
     CHECK(summary["updates"] == 15);
     const bool is_lasting = place.name.find("loss") == std::string::npos || place.name[0] == 'c';

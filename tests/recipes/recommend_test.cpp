@@ -40,11 +40,11 @@ struct RecipeRun {
   nlohmann::json summary() const {
     return nlohmann::json::parse(file_text(folder.path() / "run/summary.json"));
   }
-  double figure(const std::string& name) const {
-    const nlohmann::json figures = summary()["metrics"];
-    CAPTURE(name, figures.dump());
-    REQUIRE(figures.contains(name));
-    return figures[name].get<double>();
+  double metric(const std::string& name) const {
+    const nlohmann::json metrics = summary()["metrics"];
+    CAPTURE(name, metrics.dump());
+    REQUIRE(metrics.contains(name));
+    return metrics[name].get<double>();
   }
   std::vector<nlohmann::json> records() const {
     return metric_records(file_text(folder.path() / "run/metrics.jsonl"));
@@ -58,8 +58,8 @@ struct RecipeRun {
 
 TEST_CASE("the movielens-deepfm recipe learns what users like", "[recipes]") {
   const RecipeRun run("movielens-deepfm.json", {"train.epochs=2"});
-  CHECK(run.figure("eval/auc") > 0.75);
-  CHECK(run.figure("test/auc") > 0.75);
+  CHECK(run.metric("eval/auc") > 0.75);
+  CHECK(run.metric("test/auc") > 0.75);
   CHECK(run.summary()["best"]["metric"] == "eval/auc");
 }
 
@@ -70,19 +70,19 @@ TEST_CASE("the movielens-stream recipe predicts each week before it learns from 
     num_weeks += record.contains("next/auc") ? 1 : 0;
   }
   CHECK(num_weeks == 6);
-  CHECK(run.figure("next/auc") > 0.6);
+  CHECK(run.metric("next/auc") > 0.6);
 }
 
 TEST_CASE("the movielens-din recipe learns from what users liked before", "[recipes]") {
   const RecipeRun run("movielens-din.json", {"train.epochs=2"});
-  CHECK(run.figure("test/auc") > 0.74);
+  CHECK(run.metric("test/auc") > 0.74);
 }
 
 TEST_CASE("the criteo-like recipe learns a part of a truth that is known", "[recipes]") {
   const RecipeRun run("criteo-like.json", {"train.steps=30"});
-  CHECK(run.figure("eval/truth") == Approx(0.886).margin(0.01));
-  CHECK(run.figure("eval/auc") > 0.6);
-  CHECK(run.figure("eval/auc") < run.figure("eval/truth"));
+  CHECK(run.metric("eval/truth") == Approx(0.886).margin(0.01));
+  CHECK(run.metric("eval/auc") > 0.6);
+  CHECK(run.metric("eval/auc") < run.metric("eval/truth"));
 }
 
 TEST_CASE("a model with several outputs has a loss for each, with its own count", "[recipes]") {

@@ -292,7 +292,7 @@ void check_close(const Runs& runs,
 
 }  // namespace
 
-TEST_CASE("a run that is stopped and started again is the run that never stopped", "[recipes]") {
+TEST_CASE("a run that is stopped and resumed equals the run that never stopped", "[recipes]") {
   struct Case {
     std::string what;
     std::string recipe;
@@ -340,7 +340,7 @@ TEST_CASE("a run that is stopped and started again is the run that never stopped
   }
 }
 
-TEST_CASE("a run goes on with other numbers of ranks", "[recipes][multi-rank]") {
+TEST_CASE("a run resumes on another number of ranks", "[recipes][multi-rank]") {
   struct Case {
     std::string what;
     std::string recipe;
@@ -367,10 +367,10 @@ TEST_CASE("a run goes on with other numbers of ranks", "[recipes][multi-rank]") 
     for (size_t i = 0; i < wanted.size(); ++i) {
       INFO(wanted[i] << " and " << found[i]);
       REQUIRE(found[i]["step"] == wanted[i]["step"]);
-      for (const char* const figure : {"loss", "eval/loss"}) {
-        if (wanted[i].contains(figure)) {
-          const auto loss = wanted[i][figure].get<double>();
-          CHECK(found[i][figure].get<double>() == Approx(loss).epsilon(is_fp64 ? 1e-10 : 1e-5));
+      for (const char* const metric : {"loss", "eval/loss"}) {
+        if (wanted[i].contains(metric)) {
+          const auto loss = wanted[i][metric].get<double>();
+          CHECK(found[i][metric].get<double>() == Approx(loss).epsilon(is_fp64 ? 1e-10 : 1e-5));
         }
       }
     }
@@ -378,7 +378,7 @@ TEST_CASE("a run goes on with other numbers of ranks", "[recipes][multi-rank]") 
   }
 }
 
-TEST_CASE("a damaged checkpoint is named, and passed over for the one before it", "[recipes]") {
+TEST_CASE("a corrupt checkpoint is named, and the previous one is used", "[recipes]") {
   struct Damage {
     std::string what;
     std::function<void(const fs::path& newest, const fs::path& before)> make;
@@ -399,10 +399,10 @@ TEST_CASE("a damaged checkpoint is named, and passed over for the one before it"
   const std::vector<Damage> damages = {
       {"a bit of a tensor",
        [&](const fs::path& newest, const fs::path&) { flip(newest / kShard, -3); },
-       kShard + " is damaged: entry '"},
+       kShard + " is corrupt: entry '"},
       {"a bit of a header",
        [&](const fs::path& newest, const fs::path&) { flip(newest / kShard, 20); },
-       kShard + " is damaged: its header"},
+       kShard + " is corrupt: its header"},
       {"a shard cut",
        [&](const fs::path& newest, const fs::path&) { fs::resize_file(newest / kShard, 700); },
        kShard + " has 700 bytes"},
@@ -423,7 +423,7 @@ TEST_CASE("a damaged checkpoint is named, and passed over for the one before it"
        kShard},
       {"a bit of the index",
        [&](const fs::path& newest, const fs::path&) { flip(newest / "index.json", 300); },
-       "index.json is not what SUMS.xxh128 says"},
+       "index.json does not match its checksum in SUMS.xxh128"},
       {"an index of another checkpoint",
        [&](const fs::path& newest, const fs::path& before) {
          replace(newest / "index.json", before / "index.json");
@@ -435,7 +435,7 @@ TEST_CASE("a damaged checkpoint is named, and passed over for the one before it"
          const std::string text(fs::file_size(newest / kShard), '?');
          std::ofstream(newest / kShard, std::ios::trunc) << text;
        },
-       kShard + " is damaged: "},  // its header, or what is read of it first
+       kShard + " is corrupt: "},  // its header, or what is read of it first
       {"a foreign folder",
        [&](const fs::path& newest, const fs::path&) {
          const std::string record = file_text(newest / "COMMITTED");
@@ -444,7 +444,7 @@ TEST_CASE("a damaged checkpoint is named, and passed over for the one before it"
          std::ofstream(newest / "notes.txt") << "mine";
          std::ofstream(newest / "COMMITTED") << record;
        },
-       "is no checkpoint, or a damaged one: it has no SUMS.xxh128"}};
+       "is not a checkpoint, or is corrupt: it has no SUMS.xxh128"}};
   const Runs runs(saved_recipe());
   runs.run_whole("whole", 2);
   runs.stop_after("stopped", 7, 2);
@@ -460,14 +460,14 @@ TEST_CASE("a damaged checkpoint is named, and passed over for the one before it"
     INFO(result.out << result.err);
     CHECK(result.exit_code == 0);
     CHECK_THAT(result.err, contains_text(newest.string()) && contains_text(damage.told));
-    CHECK_THAT(result.err, contains_text("the one before it is tried"));
+    CHECK_THAT(result.err, contains_text("trying the checkpoint before it"));
     CHECK(runs.summary(name)["resumed"]["step"] == 6);
     CHECK(runs.summary(name)["parameters_hash"] == runs.summary("whole")["parameters_hash"]);
     CHECK(runs.records(name) == runs.records("whole"));
   }
 }
 
-TEST_CASE("an export takes the newest checkpoint that is sound, and says which", "[recipes]") {
+TEST_CASE("an export uses the newest valid checkpoint and names it", "[recipes]") {
   const Runs runs(saved_recipe());
   runs.stop_after("run", 7);
   const fs::path newest = runs.newest("run");
@@ -508,7 +508,7 @@ TEST_CASE("an export takes the newest checkpoint that is sound, and says which",
     INFO(number << ": " << result.out << result.err);
     CHECK(result.exit_code == 0);
     CHECK_THAT(result.err, contains_text(newest.string() + ": " + damage.file));
-    CHECK_THAT(result.err, contains_text("the one before it is tried"));
+    CHECK_THAT(result.err, contains_text("trying the checkpoint before it"));
     CHECK_THAT(result.out, contains_text("from " + before.string() + "\n"));
     CHECK(file_text(runs.path(file)) == file_text(runs.path("older.pt")));
     const auto named = exported("named.pt", {"--from", newest.string()});
@@ -520,7 +520,7 @@ TEST_CASE("an export takes the newest checkpoint that is sound, and says which",
   }
 }
 
-TEST_CASE("where no checkpoint is sound the run does not begin anew by itself", "[recipes]") {
+TEST_CASE("a run without a valid checkpoint does not start over by itself", "[recipes]") {
   const Runs runs(saved_recipe(R"({"checkpoint": {"keep_last": 1}})"));
   REQUIRE(runs.run("run", 1, {"--set", "train.exit_at_step=7"}).exit_code == 75);
   const auto only = runs.newest("run");
@@ -571,7 +571,7 @@ TEST_CASE("one checkpoint that was named is gone on from, in a run of its own", 
   CHECK(runs.summary("second")["parameters_hash"] == runs.summary("first")["parameters_hash"]);
   const SubprocessResult none = runs.run("third", 1, {"--resume", runs.path("").string()});
   CHECK(none.exit_code != 0);
-  CHECK_THAT(none.err, contains_text("there is no finished checkpoint"));
+  CHECK_THAT(none.err, contains_text("no finished checkpoint"));
 }
 
 }  // namespace tenon

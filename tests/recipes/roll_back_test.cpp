@@ -38,8 +38,8 @@ class Runs {
     auto records = metric_records(file_text(path(name) / "metrics.jsonl"));
     for (json& record : records) {
       record.erase("roll_backs");
-      for (auto figure = record.begin(); figure != record.end();) {
-        figure = figure.key().ends_with("/bytes") ? record.erase(figure) : std::next(figure);
+      for (auto metric = record.begin(); metric != record.end();) {
+        metric = metric.key().ends_with("/bytes") ? record.erase(metric) : std::next(metric);
       }
     }
     return records;
@@ -111,7 +111,7 @@ void check_equal(const Runs& runs, const std::string& name, const std::string& w
 
 }  // namespace
 
-TEST_CASE("a run that went wrong is from then on the run that never had the data", "[recipes]") {
+TEST_CASE("a run that rolled back equals the run that never had the data", "[recipes]") {
   const std::vector<std::string> patches = {
       "{}",
       R"({"checkpoint": {"staging": "stream", "keep_last": 1}})",
@@ -126,9 +126,9 @@ TEST_CASE("a run that went wrong is from then on the run that never had the data
       INFO(back.out << back.err);
       REQUIRE(back.exit_code == 0);
       CHECK_THAT(back.err,
-                 contains_text("step 8: the update of step 8 is not finite: ") &&
-                     contains_text("the run goes back to") &&
-                     contains_text("after step 6, and leaves out the data since (1 of 3 times)"));
+                 contains_text("step 8: the update of step 8 is non-finite: ") &&
+                     contains_text("rolling back to") &&
+                     contains_text("after step 6, and skipping the data since (1 of 3 times)"));
       const SubprocessResult never = runs.run("never", without_windows(recipe, {6, 7}), num_ranks);
       INFO(never.out << never.err);
       REQUIRE(never.exit_code == 0);
@@ -139,7 +139,7 @@ TEST_CASE("a run that went wrong is from then on the run that never had the data
       CHECK(summary["roll_backs"][0]["to"] == 6);
       CHECK_THAT(summary["roll_backs"][0]["checkpoint"].get<std::string>(),
                  contains_text("step-00000006"));
-      CHECK_THAT(summary["roll_backs"][0]["why"].get<std::string>(), contains_text("not finite"));
+      CHECK_THAT(summary["roll_backs"][0]["why"].get<std::string>(), contains_text("non-finite"));
       CHECK(summary["windows"] == 14);  // of the data, which it has not gone back in
       CHECK(runs.summary("never")["roll_backs"].empty());
     }
@@ -224,7 +224,7 @@ TEST_CASE("what was gone back to stays, whatever else is kept", "[recipes]") {
   const Runs runs;
   // A row of three bad steps, each with a checkpoint of its own; one is kept.
   const json recipe = windows_recipe(R"({"train": {"steps": 17,
-      "non_finite": {"policy": "skip", "max_in_a_row": 3}},
+      "non_finite": {"policy": "skip", "max_consecutive": 3}},
     "data": {"train": {"options": {"spoilt_first": 88, "spoilt_last": 111}}},
     "checkpoint": {"every_steps": 1, "keep_last": 1}})");
   const SubprocessResult result = runs.run("back", recipe, 1, {"--set", "train.exit_at_step=14"});
@@ -248,9 +248,9 @@ TEST_CASE("what was gone back to stays, whatever else is kept", "[recipes]") {
 TEST_CASE("a policy that strikes keeps the last good checkpoint", "[recipes]") {
   const Runs runs;
   const json recipe = windows_recipe(R"({"train": {"steps": 17,
-      "non_finite": {"policy": "skip", "max_in_a_row": 3}},
+      "non_finite": {"policy": "skip", "max_consecutive": 3}},
     "data": {"train": {"options": {"spoilt_first": 88, "spoilt_last": 111}}},
-    "checkpoint": {"every_steps": 1, "keep_last": 1, "on_spike": "go_on"}})");
+    "checkpoint": {"every_steps": 1, "keep_last": 1, "on_spike": "continue"}})");
   const SubprocessResult result = runs.run("run", recipe);
   INFO(result.out << result.err);
   CHECK(result.exit_code == 6);
@@ -268,8 +268,8 @@ TEST_CASE("without a checkpoint of before, a run ends as it would have", "[recip
   INFO(result.out << result.err);
   CHECK(result.exit_code == 6);
   CHECK_THAT(result.err,
-             contains_text("[train.non_finite] step 8: the update is not finite") &&
-                 contains_text("the run cannot go back: there is no checkpoint of before step 8"));
+             contains_text("[train.non_finite] step 8: the update is non-finite") &&
+                 contains_text("the run cannot go back: there is no checkpoint before step 8"));
   CHECK(runs.summary("run")["roll_backs"].empty());
   CHECK(runs.summary("run")["error_id"] == "train.non_finite");
 }
@@ -284,7 +284,7 @@ TEST_CASE("a run may go back to before its first step", "[recipes]") {
   check_equal(runs, "back", "never");
 }
 
-TEST_CASE("a run goes back as often as it may, and then ends", "[recipes]") {
+TEST_CASE("a run rolls back at most max_roll_backs times and then ends", "[recipes]") {
   // The model itself is wrong at step 12, whatever the data.
   const Runs runs;
   json recipe = windows_recipe(R"({"data": {"train": {"options": {"spoilt_last": -1}}},
@@ -323,14 +323,14 @@ TEST_CASE("a good checkpoint that turns out to be damaged is passed over", "[rec
   INFO(back.out << back.err);
   REQUIRE(back.exit_code == 0);
   CHECK_THAT(back.err,
-             contains_text("the one before it is tried") && contains_text("after step 3"));
+             contains_text("trying the checkpoint before it") && contains_text("after step 3"));
   recipe.erase("hooks");
   REQUIRE(runs.run("never", without_windows(recipe, {3, 4, 5, 6, 7})).exit_code == 0);
   check_equal(runs, "back", "never");
 }
 
 TEST_CASE("a hook's wish takes the run back at the end of a step", "[recipes]") {
-  const auto wishes = [](const std::string& event, int step) {
+  const auto requests = [](const std::string& event, int step) {
     return R"({"data": {"train": {"options": {"spoilt_last": -1}}},
       "hooks": [{"type": "event_trace"}, {"type": "wish_at", "options": {"times": 1, "rank": 0,
         "wishes": [{"event": ")" +
@@ -349,7 +349,7 @@ TEST_CASE("a hook's wish takes the run back at the end of a step", "[recipes]") 
     for (const int num_ranks : {1, 2}) {
       INFO(one.event << " " << one.step << ", " << num_ranks << " ranks");
       const Runs runs;
-      const json recipe = windows_recipe(wishes(one.event, one.step));
+      const json recipe = windows_recipe(requests(one.event, one.step));
       const SubprocessResult back = runs.run("back", recipe, num_ranks);
       INFO(back.out << back.err);
       REQUIRE(back.exit_code == 0);
@@ -403,9 +403,9 @@ TEST_CASE("spike_guard sees a spike of the loss and leaves the data out", "[reci
   CHECK(none.exit_code == 5);
   CHECK_THAT(none.err,
              contains_text("[train.spike] spike_guard: the loss of step 8") &&
-                 contains_text("there is no checkpoint of before step 8"));
+                 contains_text("there is no checkpoint before step 8"));
   const SubprocessResult refused =
-      runs.run("refused", merged(recipe, R"({"checkpoint": {"on_spike": "go_on"}})"));
+      runs.run("refused", merged(recipe, R"({"checkpoint": {"on_spike": "continue"}})"));
   CHECK(refused.exit_code == 5);
   CHECK_THAT(refused.err, contains_text("[hook.bad_wish]") && contains_text("on_spike"));
 }

@@ -13,13 +13,13 @@
 #include "host/checkpoint/local_storage.hpp"
 #include "host/cli/checked_recipe.hpp"
 #include "host/cli/service_table.hpp"
-#include "host/distributed/rank_environment.hpp"
+#include "host/distributed/ranks/rank_environment.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/registry.hpp"
 #include "host/recipe/recipe_loader.hpp"
-#include "host/tensor/state_tree.hpp"
-#include "host/train/run_training.hpp"
+#include "host/tensor/state/state_tree.hpp"
+#include "host/train/run/run_training.hpp"
 #include "host/train/trainer.hpp"
 
 #include <ATen/Functions.h>
@@ -42,13 +42,13 @@ namespace {
 using nlohmann::json;
 
 struct Rest {
-  RestPoint point;
+  RunBoundary point;
   uint64_t step = 0;
   StateTree tree;
 };
 
-const char* name_of(RestPoint point) {
-  return point == RestPoint::kStep ? "step" : point == RestPoint::kWindow ? "window" : "epoch";
+const char* name_of(RunBoundary point) {
+  return point == RunBoundary::kStep ? "step" : point == RunBoundary::kWindow ? "window" : "epoch";
 }
 
 // Without the lines of figures that depend on the clock, or on how memory has grown.
@@ -147,15 +147,15 @@ StateTree through_files(const StateTree& tree, const std::string& root, const st
   return CheckpointReader(storage, name).state(0, 1, nullptr);
 }
 
-json figures_of(const Outcome& outcome) {
-  json figures = json::object();
+json metrics_of(const Outcome& outcome) {
+  json metrics = json::object();
   for (const auto& [name, value] : outcome.last_metrics) {
     if (name.ends_with("/bytes")) {
       continue;
     }
-    figures[name] = exact(value);
+    metrics[name] = exact(value);
   }
-  return figures;
+  return metrics;
 }
 
 int run(const std::vector<std::string>& words) {
@@ -177,7 +177,7 @@ int run(const std::vector<std::string>& words) {
     request.style = Progress::Style::kQuiet;
     request.ranks = ranks;
     request.start_from = start;
-    request.at_rest = [&rests](RestPoint point, Trainer& trainer) {
+    request.at_rest = [&rests](RunBoundary point, Trainer& trainer) {
       Rest rest{.point = point, .step = trainer.state().step, .tree = {}};
       trainer.snapshot(rest.tree);
       rests.push_back(std::move(rest));
@@ -239,7 +239,7 @@ int run(const std::vector<std::string>& words) {
                                {"code", static_cast<int>(outcome.code)},
                                {"reason", outcome.reason},
                                {"hash", outcome.parameters_hash},
-                               {"has_same_figures", figures_of(outcome) == figures_of(whole)},
+                               {"has_same_figures", metrics_of(outcome) == metrics_of(whole)},
                                {"differing", differing}});
   }
   std::ofstream(words[4] + "/found-" + std::to_string(ranks.rank) + ".json") << found.dump(1);

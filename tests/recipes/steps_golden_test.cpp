@@ -47,14 +47,14 @@ void check_case(const json& entry, const std::string& precision, double toleranc
   REQUIRE(run.result().exit_code == 0);
   const auto metrics = run.metrics();
   REQUIRE(metrics.size() == 100);
-  for (const auto& [figure, values] : entry["fp64"].items()) {
+  for (const auto& [metric, values] : entry["fp64"].items()) {
     double farthest = 0;
     for (size_t i = 0; i < metrics.size(); ++i) {
-      REQUIRE(metrics[i].contains(figure));
-      const double difference = metrics[i][figure].get<double>() - values[i].get<double>();
+      REQUIRE(metrics[i].contains(metric));
+      const double difference = metrics[i][metric].get<double>() - values[i].get<double>();
       farthest = std::max(farthest, std::abs(difference));
     }
-    INFO(figure);
+    INFO(metric);
     CHECK(farthest <= tolerance);
   }
   CHECK(metrics[99]["loss"] < metrics[0]["loss"]);

@@ -39,8 +39,8 @@ std::vector<nlohmann::json> records_with(const std::vector<nlohmann::json>& reco
   return found;
 }
 
-// The figures of an evaluation on one of the three windows, after training on so many of them.
-nlohmann::json figures_after(int num_windows, const std::string& window) {
+// The metrics of an evaluation on one of the three windows, after training on so many of them.
+nlohmann::json metrics_after(int num_windows, const std::string& window) {
   const std::string eval = R"({"metrics": [{"type": "accuracy"}],
     "data": {"eval": {"type": "windows", "options": {"windows": )" +
                            three_windows(window) + "}}}}";
@@ -99,7 +99,7 @@ TEST_CASE("a window that comes twice is read once", "[recipes]") {
   INFO(run.result().err);
   REQUIRE(run.result().exit_code == 0);
   CHECK(run.summary()["windows"] == 2);
-  CHECK_THAT(run.result().err, contains_text("the window a again (id 7) comes a second time"));
+  CHECK_THAT(run.result().err, contains_text("the window a again (id 7) appears a second time"));
 }
 
 TEST_CASE("progressive validation: each window is evaluated on before it is trained on",
@@ -118,7 +118,7 @@ TEST_CASE("progressive validation: each window is evaluated on before it is trai
   double samples = 0;
   for (size_t k = 0; k < 3; ++k) {
     INFO("window " << labels[k]);
-    const auto expected = figures_after(static_cast<int>(k), labels[k]);
+    const auto expected = metrics_after(static_cast<int>(k), labels[k]);
     CHECK(records[k]["window"] == labels[k]);
     CHECK(records[k]["next/loss"] == expected["eval/loss"]);
     CHECK(records[k]["next/accuracy"] == expected["eval/accuracy"]);
@@ -161,7 +161,7 @@ TEST_CASE("a window of evaluation goes along with each window of training", "[re
     const auto records = records_with(run.metrics(), "eval/loss/run");
     REQUIRE(records.size() == 3);
     for (size_t k = 0; k < 3; ++k) {
-      const auto expected = figures_after(static_cast<int>(k) + (when == "after" ? 1 : 0),
+      const auto expected = metrics_after(static_cast<int>(k) + (when == "after" ? 1 : 0),
                                           std::string(1, static_cast<char>('a' + k)));
       CHECK(records[k]["eval/loss"] == expected["eval/loss"]);
       CHECK(records[k]["eval/accuracy"] == expected["eval/accuracy"]);
@@ -195,7 +195,7 @@ TEST_CASE("the epoch ends where no window is left to evaluate on", "[recipes]") 
   INFO(run.result().err);
   REQUIRE(run.result().exit_code == 0);
   CHECK(run.summary()["windows"] == 2);
-  CHECK_THAT(run.result().err, contains_text("the epoch ends before window c, which is left out"));
+  CHECK_THAT(run.result().err, contains_text("the epoch ends before window c, which is skipped"));
 }
 
 TEST_CASE("windows are left out that the recipe names, and counted", "[recipes]") {
@@ -212,7 +212,7 @@ TEST_CASE("windows are left out that the recipe names, and counted", "[recipes]"
 
   const HostRun all(patched(recipe_of(three_windows()), R"({"data": {"skip_windows": ["*"]}})"));
   CHECK(all.result().exit_code == 3);
-  CHECK_THAT(all.result().err, contains_text("3 of its windows were left out, as asked"));
+  CHECK_THAT(all.result().err, contains_text("3 of its windows were skipped, as requested"));
 }
 
 TEST_CASE("an empty window is told and counted, and the last record of a window is labelled",

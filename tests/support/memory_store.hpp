@@ -4,7 +4,7 @@
 // has died.
 #pragma once
 
-#include "host/distributed/world.hpp"
+#include "host/distributed/ranks/store.hpp"
 #include "host/error/error.hpp"
 
 #include <atomic>

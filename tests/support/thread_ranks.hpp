@@ -4,8 +4,8 @@
 // what is done with them. Works are finished where they are waited for.
 #pragma once
 
-#include "host/distributed/collective.hpp"
-#include "host/distributed/group.hpp"
+#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 
 #include <ATen/Functions.h>
 

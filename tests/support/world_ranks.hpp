@@ -4,8 +4,8 @@
 // a rank throws is kept as text; checks are made on the main thread afterwards.
 #pragma once
 
-#include "host/distributed/rank_environment.hpp"
-#include "host/distributed/world.hpp"
+#include "host/distributed/collectives/world.hpp"
+#include "host/distributed/ranks/rank_environment.hpp"
 
 #include <cstdint>
 #include <cstdlib>

@@ -76,44 +76,37 @@ std::string place(const fs::path& file, int line) {
   return file.string() + ":" + std::to_string(line);
 }
 
-// The folder of a path "host/<folder>/..."; empty for a file directly in host/.
-std::string host_folder(const fs::path& path) {
-  auto part = path.begin();
-  if (part == path.end() || *part != "host") {
-    return "";
-  }
-  ++part;
-  return part == path.end() || std::next(part) == path.end() ? "" : part->string();
-}
-
-// layers.json with "+" (adds to the row above) and "all above" written out.
+// layers.json: the rooms of host/ ("data", "train/plan"), each with the rooms that it may include.
 std::map<std::string, Names> allowed_includes() {
   const auto rows =
       nlohmann::json::parse(read_file(tenon::source_dir() / "tests/tree/layers.json"));
   std::map<std::string, Names> allowed;
-  Names row_above;
-  Names all_above;
   for (const auto& row : rows) {
-    Names may_include;
-    for (const std::string word : row.at("may_include")) {
-      if (word == "+") {
-        may_include.insert(row_above.begin(), row_above.end());
-      } else if (word == "all above") {
-        may_include.insert(all_above.begin(), all_above.end());
-      } else if (word != "SDK") {
-        may_include.insert(word);
-      }
-    }
-    const std::string folder = row.at("folder");
-    allowed[folder] = may_include;
-    row_above = may_include;
-    all_above.insert(folder);
+    const Names may_include = row.at("may_include");
+    const bool is_new = allowed.emplace(row.at("folder"), may_include).second;
+    INFO(row.at("folder"));
+    CHECK(is_new);
   }
   return allowed;
 }
 
-// The folders along a ring of `graph`, first one repeated at the end; empty if there is none.
-std::vector<std::string> find_ring(const std::map<std::string, Names>& graph) {
+// The room of a path "host/<room>/...": the innermost folder that layers.json lists. Empty for a
+// file that lies in none.
+std::string room_of(const fs::path& path, const std::map<std::string, Names>& rooms) {
+  const std::string top = "host/";
+  fs::path folder = path.parent_path();
+  while (folder.string().rfind(top, 0) == 0) {
+    const std::string room = folder.string().substr(top.size());
+    if (rooms.count(room) != 0) {
+      return room;
+    }
+    folder = folder.parent_path();
+  }
+  return "";
+}
+
+// The nodes along a cycle of `graph`, the first one repeated at the end; empty if there is none.
+std::vector<std::string> find_cycle(const std::map<std::string, Names>& graph) {
   enum class Mark { kNew, kOpen, kDone };
   std::map<std::string, Mark> marks;
   std::vector<std::string> path;
@@ -155,7 +148,7 @@ std::string joined(const std::vector<std::string>& words, const std::string& glu
 
 }  // namespace
 
-TEST_CASE("the table of layers names only folders that it has, and has no ring", "[tree]") {
+TEST_CASE("the table of layers names only rooms that it has, and has no cycle", "[tree]") {
   const auto allowed = allowed_includes();
   for (const auto& [folder, may_include] : allowed) {
     for (const std::string& other : may_include) {
@@ -163,35 +156,61 @@ TEST_CASE("the table of layers names only folders that it has, and has no ring",
       CHECK(allowed.count(other) == 1);
     }
   }
-  CHECK(joined(find_ring(allowed), " -> ") == "");
+  CHECK(joined(find_cycle(allowed), " -> ") == "");
 }
 
-TEST_CASE("a ring of includes is found where there is one", "[tree]") {
-  CHECK(find_ring({{"a", {"b"}}, {"b", {"c"}}, {"c", {"b"}}}) ==
+TEST_CASE("a cycle of includes is found if there is one", "[tree]") {
+  CHECK(find_cycle({{"a", {"b"}}, {"b", {"c"}}, {"c", {"b"}}}) ==
         std::vector<std::string>{"b", "c", "b"});
-  CHECK(find_ring({{"a", {"b", "c"}}, {"b", {"c"}}, {"c", {}}}).empty());
+  CHECK(find_cycle({{"a", {"b", "c"}}, {"b", {"c"}}, {"c", {}}}).empty());
 }
 
-TEST_CASE("a folder of host/ includes only what its row allows", "[tree]") {
+TEST_CASE("a room of host/ includes exactly the rooms that its row lists", "[tree]") {
   const auto allowed = allowed_includes();
   std::map<std::string, Names> graph;
   for (const fs::path& file : files_under("host", kCode)) {
-    const std::string folder = host_folder(file);
+    const std::string room = room_of(file, allowed);
     CAPTURE(file.string());
-    REQUIRE(allowed.count(folder) == 1);
+    REQUIRE(room != "");
+    Names& used = graph[room];
     for (const Include& include : includes_of(read_file(tenon::source_dir() / file))) {
-      const std::string other = host_folder(include.name);
-      if (other.empty() || other == folder) {
+      const std::string other = room_of(include.name, allowed);
+      if (other.empty() || other == room) {
         continue;
       }
-      graph[folder].insert(other);
+      used.insert(other);
       INFO(place(file, include.line)
-           << " includes \"" << include.name << "\", but the row of " << folder
+           << " includes \"" << include.name << "\", but the row of " << room
            << " in tests/tree/layers.json does not list " << other);
-      CHECK(allowed.at(folder).count(other) == 1);
+      CHECK(allowed.at(room).count(other) == 1);
     }
   }
-  CHECK(joined(find_ring(graph), " -> ") == "");
+  for (const auto& [room, may_include] : allowed) {
+    INFO("host/" << room << " has no file; remove its row from tests/tree/layers.json");
+    CHECK(graph.count(room) == 1);
+    for (const std::string& other : may_include) {
+      INFO("no file of " << room << " includes " << other << "; remove it from the row");
+      CHECK(graph[room].count(other) == 1);
+    }
+  }
+  CHECK(joined(find_cycle(graph), " -> ") == "");
+}
+
+TEST_CASE("no files of host/ include each other in a cycle", "[tree]") {
+  // A header and its source file are one unit: what either of them includes, the unit depends on.
+  const auto unit_of = [](const fs::path& file) {
+    return (file.parent_path() / file.stem()).string();
+  };
+  std::map<std::string, Names> graph;
+  for (const fs::path& file : files_under("host", kCode)) {
+    const std::string unit = unit_of(file);
+    for (const Include& include : includes_of(read_file(tenon::source_dir() / file))) {
+      if (include.quoted && unit_of(include.name) != unit) {
+        graph[unit].insert(unit_of(include.name));
+      }
+    }
+  }
+  CHECK(joined(find_cycle(graph), " -> ") == "");
 }
 
 TEST_CASE("an include in quotes is host's own, from the root, and there", "[tree]") {
@@ -212,7 +231,7 @@ TEST_CASE("CUDA stays in device and embedding, NCCL in distributed", "[tree]") {
   static const std::regex kCuda(R"(^(cuda|cuda_runtime.*|cublas.*|(c10|ATen)/cuda/.*|cuda/.*)$)");
   static const std::regex kNccl(R"(^(nccl.*|.*ProcessGroupNCCL.*)$)");
   for (const fs::path& file : files_under("host", kCode)) {
-    const std::string folder = host_folder(file);
+    const std::string folder = std::next(file.begin())->string();
     for (const Include& include : includes_of(read_file(tenon::source_dir() / file))) {
       INFO(place(file, include.line) << " includes " << include.name);
       if (std::regex_match(include.name, kCuda)) {
@@ -220,6 +239,18 @@ TEST_CASE("CUDA stays in device and embedding, NCCL in distributed", "[tree]") {
       }
       if (std::regex_match(include.name, kNccl)) {
         CHECK(folder == "distributed");
+      }
+    }
+  }
+}
+
+TEST_CASE("Arrow stays in the Parquet module", "[tree]") {
+  static const std::regex kArrow("^(arrow|parquet)/.*");
+  for (const fs::path& file : files_under("host", kCode)) {
+    for (const Include& include : includes_of(read_file(tenon::source_dir() / file))) {
+      INFO(place(file, include.line) << " includes " << include.name);
+      if (std::regex_match(include.name, kArrow)) {
+        CHECK(file.parent_path() == "host/embedding/parquet");
       }
     }
   }

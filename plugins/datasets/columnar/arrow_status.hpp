@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrow's results as this plugin's errors.
+// Converts Arrow's results to this plugin's errors.
 #pragma once
 
 #include <tenon/cpp/guard.hpp>
@@ -12,9 +12,9 @@
 
 namespace tenon {
 
-// Throws what a call on a file returned: "FILE: WHAT: ...".
+// Throws if an Arrow call on a file failed. The message is "FILE: WHAT: REASON".
 //
-// Errors   columnar.read: TENON_IO for a file system, TENON_INVALID for what a file holds
+// Errors   columnar.read: TENON_IO for the file system, TENON_INVALID for the file's content
 inline void check_arrow(const arrow::Status& status,
                         const std::string& file,
                         const std::string& what) {

@@ -12,72 +12,6 @@
 namespace tenon {
 namespace {
 
-const char* name_of(ColumnType type) {
-  switch (type) {
-    case ColumnType::kIds:
-      return "ids";
-    case ColumnType::kF32:
-      return "f32";
-    case ColumnType::kF64:
-      return "f64";
-    case ColumnType::kText:
-      return "text";
-    case ColumnType::kAuto:
-      break;
-  }
-  return "auto";
-}
-
-uint32_t dtype_of(ColumnType type) {
-  return type == ColumnType::kIds   ? TENON_I64
-         : type == ColumnType::kF32 ? TENON_F32
-         : type == ColumnType::kF64 ? TENON_F64
-                                    : TENON_U8;
-}
-
-// "a, b, c and 12 more"
-std::string columns_text(const arrow::Schema& schema) {
-  constexpr int kMost = 12;
-  std::string text;
-  for (int i = 0; i < std::min(schema.num_fields(), kMost); ++i) {
-    text += (i > 0 ? ", " : "") + schema.field(i)->name();
-  }
-  return schema.num_fields() > kMost ? concat(text, " and ", schema.num_fields() - kMost, " more")
-                                     : text;
-}
-
-// The parts of "a..d", or an empty pair.
-std::pair<std::string, std::string> range_of(const std::string& name) {
-  const size_t dots = name.find("..");
-  if (dots == std::string::npos || dots == 0 || dots + 2 == name.size()) {
-    return {};
-  }
-  return {name.substr(0, dots), name.substr(dots + 2)};
-}
-
-int index_in(const arrow::Schema& schema, const std::string& file, const std::string& name) {
-  const std::vector<int> all = schema.GetAllFieldIndices(name);
-  if (all.empty()) {
-    TENON_FAIL(TENON_NOT_FOUND,
-               "columnar.no_column",
-               file,
-               ": there is no column ",
-               json_string(name),
-               "; it has ",
-               columns_text(schema));
-  }
-  if (all.size() > 1) {
-    TENON_FAIL(TENON_INVALID,
-               "columnar.no_column",
-               file,
-               ": ",
-               all.size(),
-               " columns are called ",
-               json_string(name));
-  }
-  return all.front();
-}
-
 template <class T>
 void take_values(const std::shared_ptr<arrow::Array>& leaf,
                  const ElementRanges& ranges,
@@ -100,7 +34,7 @@ void take_values(const std::shared_ptr<arrow::Array>& leaf,
   memory = std::move(values);
 }
 
-// The element that is number i of all ranges together.
+// Maps index i of the concatenated ranges to an element of the array.
 int64_t row_at(const ElementRanges& ranges, size_t i) {
   auto left = static_cast<int64_t>(i);
   for (const ElementRange& range : ranges) {
@@ -112,6 +46,42 @@ int64_t row_at(const ElementRanges& ranges, size_t i) {
   return -1;
 }
 
+struct SliceRanges {
+  ElementRange entries;  // of the outermost level
+  ElementRange values;   // of the data
+};
+
+SliceRanges ranges_of(const RowSlice& slice, bool is_nested) {
+  const auto within = [](const std::vector<int64_t>& offsets, const ElementRange& range) {
+    return ElementRange{offsets[static_cast<size_t>(range.begin)],
+                        offsets[static_cast<size_t>(range.end)]};
+  };
+  const ElementRange entries = within(slice.rows->offsets, {slice.begin, slice.end});
+  return {entries, is_nested ? within(slice.rows->inner_offsets, entries) : entries};
+}
+
+// Appends the ends of `range` after *last, shifted to continue from it. Returns the new last
+// offset.
+int64_t* append_offsets(const std::vector<int64_t>& from,
+                        const ElementRange& range,
+                        int64_t* last) {
+  const int64_t shift = *last - from[static_cast<size_t>(range.begin)];
+  for (int64_t i = range.begin + 1; i <= range.end; ++i) {
+    *++last = from[static_cast<size_t>(i)] + shift;
+  }
+  return last;
+}
+
+// Copies elements of `size` units of T each. Returns the end of the copy.
+template <class T>
+T* append(const T* from, const ElementRange& range, T* to, size_t size) {
+  const size_t count = static_cast<size_t>(range.end - range.begin) * size;
+  if (count > 0) {
+    std::memcpy(to, from + static_cast<size_t>(range.begin) * size, count * sizeof(T));
+  }
+  return to + count;
+}
+
 }  // namespace
 
 std::string RowPlace::of_row(int64_t row) const {
@@ -119,207 +89,38 @@ std::string RowPlace::of_row(int64_t row) const {
 }
 
 Column::Column(ColumnOptions options) : options_(std::move(options)) {
-  const auto fail = [&](const std::string& what) {
-    TENON_FAIL(
-        TENON_INVALID, "columnar.bad_column", "the column ", json_string(options_.name), " ", what);
-  };
-  if (!options_.columns.empty()) {
-    if (options_.column) {
-      fail("has both `column` and `columns`; give one of them");
-    }
-    if (options_.length || options_.weights) {
-      fail("has `columns`, which go with neither `length` nor `weights`");
-    }
-    if (options_.type == ColumnType::kText) {
-      fail("has `columns` of text; text is one column");
-    }
-  }
-  if (options_.hash != StringHash::kNone && options_.type != ColumnType::kIds &&
-      options_.type != ColumnType::kAuto) {
-    fail(concat("has a hash, which makes ids, and type ", name_of(options_.type)));
-  }
-  if (options_.weights && (options_.length || options_.type == ColumnType::kText)) {
-    fail("has weights, which go with ragged columns of numbers or ids alone");
-  }
+  check_column_options(options_);
 }
 
-std::vector<std::string> Column::named_sources() const {
-  std::vector<std::string> names = options_.columns;
-  if (names.empty()) {
-    names.push_back(options_.column.value_or(options_.name));
-  }
-  if (options_.weights) {
-    names.push_back(*options_.weights);
-  }
-  return names;
-}
-
-std::vector<std::string> Column::sources_in(const arrow::Schema& schema,
-                                            const std::string& file) const {
-  std::vector<std::string> sources;
-  for (const std::string& name : named_sources()) {
-    const auto [first, last] = range_of(name);
-    if (options_.columns.empty() || first.empty() || schema.GetFieldIndex(name) >= 0) {
-      index_in(schema, file, name);
-      sources.push_back(name);
-      continue;
-    }
-    const int begin = index_in(schema, file, first);
-    const int end = index_in(schema, file, last);
-    if (end < begin) {
-      TENON_FAIL(TENON_INVALID,
-                 "columnar.no_column",
-                 file,
-                 ": the column ",
-                 json_string(last),
-                 " comes before ",
-                 json_string(first));
-    }
-    for (int i = begin; i <= end; ++i) {
-      sources.push_back(schema.field(i)->name());
-    }
-  }
-  return sources;
-}
-
-Column::Form Column::form_in(const arrow::Schema& schema, const std::string& file) const {
-  const std::vector<std::string> sources = sources_in(schema, file);
-  const size_t num_values = sources.size() - (options_.weights ? 1 : 0);
-  Form form;
-  for (size_t i = 0; i < num_values; ++i) {
-    const std::shared_ptr<arrow::Field> field = schema.field(schema.GetFieldIndex(sources[i]));
-    const ArrayShape shape = shape_of(field->type());
-    const auto refuse = [&](const std::string& why) {
-      TENON_FAIL(TENON_INVALID,
-                 "columnar.wrong_type",
-                 file,
-                 ": the column ",
-                 json_string(sources[i]),
-                 " is ",
-                 field->type()->ToString(),
-                 "; ",
-                 why);
-    };
-    ColumnType type = options_.type;
-    const bool is_hashed = options_.hash != StringHash::kNone;
-    if (type == ColumnType::kAuto) {
-      type = is_hashed || holds_whole_numbers(*shape.leaf) ? ColumnType::kIds
-             : holds_numbers(*shape.leaf)                  ? ColumnType::kF32
-                                                           : ColumnType::kText;
-    }
-    if (type == ColumnType::kText && !holds_strings(*shape.leaf)) {
-      refuse("text is made of strings");
-    }
-    if (is_hashed && !holds_strings(*shape.leaf)) {
-      refuse("a hash is for strings");
-    }
-    if (type == ColumnType::kIds && !is_hashed && !holds_whole_numbers(*shape.leaf)) {
-      refuse(holds_strings(*shape.leaf) ? "give a `hash` that makes ids of strings"
-                                        : "ids are whole numbers or hashes of strings");
-    }
-    if ((type == ColumnType::kF32 || type == ColumnType::kF64) && !holds_numbers(*shape.leaf)) {
-      refuse(concat("it was to become ", name_of(type), ", which is made of numbers"));
-    }
-    if (shape.levels > 2 || (shape.levels == 2 && type == ColumnType::kText)) {
-      refuse("a batch has at most two levels of offsets, and text is one");
-    }
-    if (!options_.columns.empty() && shape.levels > 0) {
-      refuse("`columns` that are read side by side have one value a row");
-    }
-    if (options_.length && (shape.levels != 1 || type == ColumnType::kText || shape.is_map)) {
-      refuse("`length` is for lists of numbers or ids");
-    }
-    const int64_t width = options_.length ? *options_.length : shape.list_size.value_or(0);
-    if (options_.length && shape.list_size && *shape.list_size != *options_.length) {
-      refuse(concat("its lists do not have ", *options_.length, " entries"));
-    }
-    const bool is_fixed = width > 0 && type != ColumnType::kText && !options_.weights;
-    const Form here{.levels = is_fixed ? 0 : shape.levels + (type == ColumnType::kText ? 1 : 0),
-                    .list_levels = shape.levels,
-                    .width = !options_.columns.empty() ? static_cast<int64_t>(num_values)
-                             : is_fixed                ? width
-                                                       : 0,
-                    .type = type,
-                    .has_weights = shape.is_map || options_.weights.has_value(),
-                    .is_map = shape.is_map};
-    if (i > 0 && !(here == form)) {
-      refuse(concat("it would become ",
-                    name_of(here.type),
-                    ", and ",
-                    json_string(sources.front()),
-                    " beside it ",
-                    name_of(form.type),
-                    "; give a `type`"));
-    }
-    form = here;
-  }
-  if (form.is_map &&
-      (options_.weights || form.list_levels != 1 || form.type == ColumnType::kText)) {
-    TENON_FAIL(TENON_INVALID,
-               "columnar.wrong_type",
-               file,
-               ": the column ",
-               json_string(sources.front()),
-               " is a map: its keys must be ids or numbers, and its values are the weights");
-  }
-  if (form.has_weights) {
-    const std::string& name = sources.back();
-    const std::shared_ptr<arrow::DataType>& type = schema.field(schema.GetFieldIndex(name))->type();
-    const bool is_good = form.is_map
-                             ? holds_numbers(*static_cast<const arrow::MapType&>(*type).item_type())
-                             : form.levels == 1 && shape_of(type).levels == 1 &&
-                                   !shape_of(type).is_map && holds_numbers(*shape_of(type).leaf);
-    if (!is_good) {
-      TENON_FAIL(TENON_INVALID,
-                 "columnar.wrong_type",
-                 file,
-                 ": the weights ",
-                 json_string(name),
-                 " of the column ",
-                 json_string(options_.name),
-                 " are ",
-                 type->ToString(),
-                 "; weights are one number for each entry of a list");
-    }
-  }
-  return form;
-}
-
-void Column::settle(const arrow::Schema& schema, const std::string& file) {
-  sources_ = sources_in(schema, file);
-  form_ = form_in(schema, file);
-  settled_by_ = file;
+void Column::resolve(const arrow::Schema& schema, const std::string& file) {
+  sources_ = sources_in(options_, schema, file);
+  form_ = form_in(options_, sources_, schema, file);
+  resolved_by_ = file;
 }
 
 void Column::check(const arrow::Schema& schema, const std::string& file) const {
-  if (sources_in(schema, file) != sources_) {
+  if (sources_in(options_, schema, file) != sources_) {
     TENON_FAIL(TENON_INVALID,
                "columnar.no_column",
                file,
-               ": the columns of ",
+               ": the source columns of ",
                json_string(options_.name),
-               " are not those of ",
-               settled_by_);
+               " differ from those in ",
+               resolved_by_);
   }
-  const Form form = form_in(schema, file);
+  const ColumnForm form = form_in(options_, sources_, schema, file);
   if (!(form == form_)) {
-    const auto text = [](const Form& of) {
-      return concat(name_of(of.type),
-                    of.list_levels > 0 ? concat(" in ", of.list_levels, " level(s) of lists") : "",
-                    of.width > 0 ? concat(", ", of.width, " a row") : "",
-                    of.has_weights ? ", with weights" : "");
-    };
     TENON_FAIL(TENON_INVALID,
                "columnar.wrong_type",
                file,
                ": the column ",
                json_string(options_.name),
-               " would be ",
-               text(form),
-               ", and is ",
-               text(form_),
+               " would be read as ",
+               form.text(),
+               ", but as ",
+               form_.text(),
                " in ",
-               settled_by_);
+               resolved_by_);
   }
 }
 
@@ -342,12 +143,8 @@ std::shared_ptr<arrow::DataType> Column::type_in_text() const {
   return nullptr;
 }
 
-size_t Column::value_size() const {
-  return form_.type == ColumnType::kF32 ? 4 : form_.type == ColumnType::kText ? 1 : 8;
-}
-
 void Column::declare(DatasetInfo& info) {
-  const uint32_t dtype = dtype_of(form_.type);
+  const uint32_t dtype = form_.dtype();
   if (form_.levels == 0) {
     Axes axes = {"B"};
     if (form_.width > 0) {
@@ -371,7 +168,7 @@ void Column::declare(DatasetInfo& info) {
   }
 }
 
-bool Column::leaves_out(const arrow::RecordBatch& batch, int64_t row) const {
+bool Column::skips(const arrow::RecordBatch& batch, int64_t row) const {
   return skips_rows() &&
          std::any_of(sources_.begin(), sources_.end(), [&](const std::string& source) {
            return has_null(*batch.GetColumnByName(source), row);
@@ -384,7 +181,7 @@ void Column::fail_null(const RowPlace& place, int64_t row, const std::string& co
              place.of_row(row),
              "the column ",
              json_string(column),
-             " has a null; `missing` says what else may become of it");
+             " has a null; set `missing` to \"fill\" or \"skip_row\" to accept nulls");
 }
 
 void Column::fail_offsets(const RowPlace& place,
@@ -423,7 +220,7 @@ ColumnRows Column::read_side_by_side(const arrow::RecordBatch& batch,
           },
           [&](int64_t row) {
             fail_offsets(
-                place, row, sources_[j], "has offsets that run backwards or out of its data");
+                place, row, sources_[j], "has corrupt offsets (decreasing or out of range)");
           },
           memory,
           values);
@@ -474,7 +271,7 @@ void Column::read_values(const std::shared_ptr<arrow::Array>& leaf,
   out.memory = std::move(bytes);
 }
 
-// Entries and weights must be cut alike, row by row.
+// Each row must have as many weights as entries.
 void Column::read_weights(const arrow::RecordBatch& batch,
                           const arrow::Array& list,
                           const ElementRanges& rows,
@@ -489,7 +286,7 @@ void Column::read_weights(const arrow::RecordBatch& batch,
     }
   };
   const auto on_bad = [&](int64_t row) {
-    fail_offsets(place, row, name, "has offsets that run backwards or out of its data");
+    fail_offsets(place, row, name, "has corrupt offsets (decreasing or out of range)");
   };
   std::vector<int64_t> offsets = {0};
   const ElementRanges entries = open_lists(cut, rows, offsets, on_null, on_bad);
@@ -521,7 +318,7 @@ void Column::read_weights(const arrow::RecordBatch& batch,
       out.weights);
 }
 
-// Lists of one length of which some are null, and become as many times the substitute.
+// Lists of one length, some of them null. A null list becomes `length` copies of the fill value.
 ColumnRows Column::read_filled(const std::shared_ptr<arrow::Array>& list,
                                const ElementRanges& rows,
                                const RowPlace& place) const {
@@ -540,7 +337,7 @@ ColumnRows Column::read_filled(const std::shared_ptr<arrow::Array>& list,
           continue;
         }
         const OnBadOffset on_bad = [&](int64_t) {
-          fail_offsets(place, row, name, "has offsets that run backwards or out of its data");
+          fail_offsets(place, row, name, "has corrupt offsets (decreasing or out of range)");
         };
         std::vector<int64_t> offsets = {0};
         const ElementRanges of_row = open_lists(*list, {{row, row + 1}}, offsets, on_null, on_bad);
@@ -568,7 +365,7 @@ void Column::check_length(const RowPlace& place, int64_t row, int64_t length) co
                json_string(sources_.front()),
                " has ",
                length,
-               " entries, and `length` is ",
+               " entries, but `length` is ",
                form_.width);
   }
 }
@@ -580,7 +377,7 @@ ColumnRows Column::read(const std::shared_ptr<arrow::RecordBatch>& batch,
     return read_side_by_side(*batch, rows, place);
   }
   const std::string& name = sources_.front();
-  // The arrays from the outermost list to the values, to find the row of an element again.
+  // The arrays from the outermost list to the values. They map an element back to its row.
   std::vector<std::shared_ptr<arrow::Array>> levels = {batch->GetColumnByName(name)};
   const auto row_of = [&](int64_t element) {
     for (size_t level = levels.size() - 1; level > 0; --level) {
@@ -594,7 +391,7 @@ ColumnRows Column::read(const std::shared_ptr<arrow::RecordBatch>& batch,
     }
   };
   const auto on_bad = [&](int64_t element) {
-    fail_offsets(place, row_of(element), name, "has offsets that run backwards or out of its data");
+    fail_offsets(place, row_of(element), name, "has corrupt offsets (decreasing or out of range)");
   };
 
   if (form_.width > 0 && options_.missing == Missing::kFill && levels.front()->null_count() > 0) {
@@ -614,7 +411,7 @@ ColumnRows Column::read(const std::shared_ptr<arrow::RecordBatch>& batch,
     read_weights(*batch, *levels.front(), rows, place, out);
   }
   if (form_.width > 0) {
-    // All of one length, which the shape says.
+    // All lists have one length, given by the shape.
     for (size_t i = 1; i < out.offsets.size(); ++i) {
       const int64_t length = out.offsets[i] - out.offsets[i - 1];
       if (length != form_.width) {
@@ -629,71 +426,61 @@ ColumnRows Column::read(const std::shared_ptr<arrow::RecordBatch>& batch,
 void Column::write(const std::vector<RowSlice>& slices,
                    int64_t num_rows,
                    BatchWriter& writer) const {
-  const size_t value_bytes = value_size();
   if (form_.levels == 0) {
-    std::vector<int64_t> shape = {num_rows};
-    if (form_.width > 0) {
-      shape.push_back(form_.width);
-    }
-    char* out = writer.add<char>(field_, shape);
-    const size_t row_bytes = value_bytes * static_cast<size_t>(std::max<int64_t>(form_.width, 1));
-    for (const RowSlice& slice : slices) {
-      const size_t bytes = static_cast<size_t>(slice.end - slice.begin) * row_bytes;
-      std::memcpy(out, slice.rows->data + static_cast<size_t>(slice.begin) * row_bytes, bytes);
-      out += bytes;
-    }
-    return;
+    write_fixed(slices, num_rows, writer);
+  } else {
+    write_ragged(slices, num_rows, writer);
   }
-  uint32_t field = field_;
-  // Entries of the outermost level, then the values in them.
+}
+
+void Column::write_fixed(const std::vector<RowSlice>& slices,
+                         int64_t num_rows,
+                         BatchWriter& writer) const {
+  std::vector<int64_t> shape = {num_rows};
+  if (form_.width > 0) {
+    shape.push_back(form_.width);
+  }
+  char* out = writer.add<char>(field_, shape);
+  const size_t row_bytes =
+      form_.value_size() * static_cast<size_t>(std::max<int64_t>(form_.width, 1));
+  for (const RowSlice& slice : slices) {
+    const size_t bytes = static_cast<size_t>(slice.end - slice.begin) * row_bytes;
+    std::memcpy(out, slice.rows->data + static_cast<size_t>(slice.begin) * row_bytes, bytes);
+    out += bytes;
+  }
+}
+
+void Column::write_ragged(const std::vector<RowSlice>& slices,
+                          int64_t num_rows,
+                          BatchWriter& writer) const {
+  const bool is_nested = form_.levels == 2;
   int64_t num_entries = 0;
   int64_t num_values = 0;
   for (const RowSlice& slice : slices) {
-    const std::vector<int64_t>& offsets = slice.rows->offsets;
-    const int64_t begin = offsets[static_cast<size_t>(slice.begin)];
-    const int64_t end = offsets[static_cast<size_t>(slice.end)];
-    num_entries += end - begin;
-    num_values += form_.levels == 1 ? end - begin
-                                    : slice.rows->inner_offsets[static_cast<size_t>(end)] -
-                                          slice.rows->inner_offsets[static_cast<size_t>(begin)];
+    const SliceRanges ranges = ranges_of(slice, is_nested);
+    num_entries += ranges.entries.end - ranges.entries.begin;
+    num_values += ranges.values.end - ranges.values.begin;
   }
+  uint32_t field = field_;
   char* values = writer.add<char>(field++, {num_values});
-  int64_t* offsets = writer.add<int64_t>(field++, {num_rows + 1});
-  int64_t* inner = form_.levels == 2 ? writer.add<int64_t>(field++, {num_entries + 1}) : nullptr;
+  auto* offsets = writer.add<int64_t>(field++, {num_rows + 1});
+  int64_t* inner = is_nested ? writer.add<int64_t>(field++, {num_entries + 1}) : nullptr;
   float* weights = form_.has_weights ? writer.add<float>(field, {num_entries}) : nullptr;
-  const auto copy_offsets =
-      [](const std::vector<int64_t>& from, int64_t begin, int64_t end, int64_t& at, int64_t*& to) {
-        const int64_t shift = at - from[static_cast<size_t>(begin)];
-        for (int64_t i = begin + 1; i <= end; ++i) {
-          *to++ = from[static_cast<size_t>(i)] + shift;
-        }
-        at = from[static_cast<size_t>(end)] + shift;
-      };
-  int64_t entries_at = 0;
-  int64_t values_at = 0;
-  *offsets++ = 0;
-  if (inner != nullptr) {
-    *inner++ = 0;
+  *offsets = 0;
+  if (is_nested) {
+    *inner = 0;
   }
   for (const RowSlice& slice : slices) {
     const ColumnRows& rows = *slice.rows;
-    int64_t begin = rows.offsets[static_cast<size_t>(slice.begin)];
-    int64_t end = rows.offsets[static_cast<size_t>(slice.end)];
-    copy_offsets(rows.offsets, slice.begin, slice.end, entries_at, offsets);
-    if (weights != nullptr && end > begin) {
-      std::memcpy(weights, rows.weights + begin, static_cast<size_t>(end - begin) * sizeof(float));
-      weights += end - begin;
+    const auto [entries, of_values] = ranges_of(slice, is_nested);
+    offsets = append_offsets(rows.offsets, {slice.begin, slice.end}, offsets);
+    if (is_nested) {
+      inner = append_offsets(rows.inner_offsets, entries, inner);
     }
-    if (inner != nullptr) {
-      copy_offsets(rows.inner_offsets, begin, end, values_at, inner);
-      begin = rows.inner_offsets[static_cast<size_t>(begin)];
-      end = rows.inner_offsets[static_cast<size_t>(end)];
+    if (weights != nullptr) {
+      weights = append(rows.weights, entries, weights, 1);
     }
-    if (end > begin) {
-      const size_t bytes = static_cast<size_t>(end - begin) * value_bytes;
-      std::memcpy(values, rows.data + static_cast<size_t>(begin) * value_bytes, bytes);
-      values += bytes;
-    }
+    values = append(rows.data, of_values, values, form_.value_size());
   }
 }
 

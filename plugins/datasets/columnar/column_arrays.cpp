@@ -16,7 +16,7 @@ namespace {
 
 using arrow::Type;
 
-// Calls body(begin, end) with each list's place in its entries.
+// Calls body(begin, end) with the range of entries of each list.
 template <class List, class Body>
 void for_each_list(const List& list,
                    const ElementRanges& ranges,
@@ -57,11 +57,11 @@ void with_list(const arrow::Array& list, const Body& body) {
       body(static_cast<const arrow::MapArray&>(list));
       return;
     default:
-      TENON_FAIL(TENON_INTERNAL, "internal", list.type()->ToString(), " is taken for a list");
+      TENON_FAIL(TENON_INTERNAL, "internal", list.type()->ToString(), " is not a list");
   }
 }
 
-// Calls body(array) with the array as its class where it holds bytes.
+// Calls body(array) with the array cast to its binary or string class.
 template <class Body>
 void with_bytes(const arrow::Array& leaf, const Body& body) {
   switch (leaf.type_id()) {
@@ -74,7 +74,7 @@ void with_bytes(const arrow::Array& leaf, const Body& body) {
       body(static_cast<const arrow::LargeBinaryArray&>(leaf));
       return;
     default:
-      TENON_FAIL(TENON_INTERNAL, "internal", leaf.type()->ToString(), " is taken for a string");
+      TENON_FAIL(TENON_INTERNAL, "internal", leaf.type()->ToString(), " is not a string");
   }
 }
 
@@ -146,7 +146,7 @@ void copy_primitive(
   }
 }
 
-// Which of the dictionary's words element i is; none where either is null.
+// Dictionary index of element i; none if the element or its word is null.
 std::optional<int64_t> word_at(const arrow::DictionaryArray& leaf,
                                const arrow::Array& words,
                                int64_t i,
@@ -161,7 +161,7 @@ std::optional<int64_t> word_at(const arrow::DictionaryArray& leaf,
   return words.IsNull(word) ? std::nullopt : std::optional<int64_t>(word);
 }
 
-// A dictionary's words once, then a look-up for each element.
+// Converts each dictionary word once, then looks up each element.
 template <class T>
 void copy_dictionary(const arrow::DictionaryArray& leaf,
                      const ElementRanges& ranges,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a recipe says of the columns, and what it calls the choices. Nothing is read here.
+// Recipe options of a column. Nothing is read here.
 #pragma once
 
 #include <tenon/cpp/options.hpp>
@@ -32,15 +32,15 @@ struct ColumnOptions {
     binder.field("name", &ColumnOptions::name)
         .required()
         .non_empty()
-        .doc("its name in a batch; a ragged one is the fields NAME.values and NAME.offsets");
+        .doc("field name in the batch; ragged columns become NAME.values and NAME.offsets");
     binder.field("column", &ColumnOptions::column)
         .non_empty()
-        .doc("the column of the files; null: the one of its own name");
+        .doc("source column in the files; null: same as `name`");
     binder.field("columns", &ColumnOptions::columns)
         .non_empty()
         .doc(
-            "instead of `column`: columns that are read side by side as [B, n]; \"a..d\" is all "
-            "from a to d");
+            "instead of `column`: columns to read as one [B, n] field; \"a..d\" is the range from "
+            "a to d");
     binder
         .choice("type",
                 &ColumnOptions::type,
@@ -50,16 +50,16 @@ struct ColumnOptions {
                  {"f64", ColumnType::kF64},
                  {"text", ColumnType::kText}})
         .doc(
-            "what its values become; ids are i64. auto: ids of whole numbers and of what is "
-            "hashed, f32 of other numbers, text of strings");
+            "value type; ids are i64. auto: ids for integers and hashed strings, f32 for other "
+            "numbers, text for strings");
     binder.field("length", &ColumnOptions::length)
         .min(1)
-        .doc("of a column of lists: all have this many entries, and are read as [B, length]");
+        .doc(
+            "entries in every list, read as [B, length]; null: ragged. Lists of any other length "
+            "are errors");
     binder.field("weights", &ColumnOptions::weights)
         .non_empty()
-        .doc(
-            "of a column of lists: the column of lists that has the weight of each entry; a map "
-            "has its weights itself");
+        .doc("list column with one weight per entry; null: none. A map's values are its weights");
     binder
         .choice("hash",
                 &ColumnOptions::hash,
@@ -67,17 +67,15 @@ struct ColumnOptions {
                  {"farm", StringHash::kFarm},
                  {"murmur64", StringHash::kMurmur64},
                  {"murmur3", StringHash::kMurmur3}})
-        .doc("what makes ids of strings, as the feature `hash` does");
+        .doc("hash function from strings to ids; the same as in the feature `hash`");
     binder
         .choice(
             "missing",
             &ColumnOptions::missing,
             {{"error", Missing::kError}, {"fill", Missing::kFill}, {"skip_row", Missing::kSkipRow}})
-        .doc("what becomes of a null");
+        .doc("policy for nulls: fail, use `fill`, or skip the row");
     binder.field("fill", &ColumnOptions::fill)
-        .doc(
-            "the value instead of a null; instead of a list, or text, that is null comes an empty "
-            "one");
+        .doc("value that replaces a null; a null list or text becomes empty");
   }
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Columns of files in columnar formats as a stream: the rows of a window are dealt out to shards,
-// and each shard is read in an order of its own, which a seed fixes.
+// Streams columns of files in columnar formats. The rows of a window are assigned to shards. Each
+// shard is read in its own order, determined by a seed.
 //
-// Invariants: what a recipe asks of columns is held against each file that is there before the run
-// starts, and against each other one before it is read. Which shard has a row depends on files and
-// options alone.
-// Threads: shards are read by any number of threads at once, and share the open files' facts.
+// Invariants: before the run starts, the recipe's columns are checked against each existing file.
+// Every later file is checked before it is read. The shard of a row depends on files and options
+// only.
+// Threads: any number of threads read shards at once; the cache of open files is shared.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
 
@@ -35,11 +35,11 @@ enum class EmptyWindow { kError, kSkip };
 
 struct ShareOptions : tenon::RowShare {
   static void bind(tenon::OptionBinder<ShareOptions>& binder) {
-    binder.field("from", &ShareOptions::from).min(0).doc("the first part that is read");
-    binder.field("to", &ShareOptions::to).min(1).doc("the part after the last that is read");
+    binder.field("from", &ShareOptions::from).min(0).doc("first part to read");
+    binder.field("to", &ShareOptions::to).min(1).doc("end of the parts to read (exclusive)");
     binder.field("of", &ShareOptions::of)
         .min(1)
-        .doc("parts in all, of nearly equal numbers of rows");
+        .doc("number of parts, with nearly equal row counts");
   }
 };
 
@@ -49,11 +49,15 @@ struct CsvOptions {
   std::vector<std::string> missing_marks;
 
   static void bind(tenon::OptionBinder<CsvOptions>& binder) {
-    binder.field("separator", &CsvOptions::separator).non_empty().doc("the byte between columns");
+    binder.field("separator", &CsvOptions::separator).non_empty().doc("column separator, one byte");
     binder.field("header", &CsvOptions::header)
-        .doc("whether the first line has names; without, columns are \"f0\", \"f1\" and so on");
+        .doc(
+            "whether the first line has column names; if false, columns are named \"f0\", \"f1\", "
+            "...");
     binder.field("missing_marks", &CsvOptions::missing_marks)
-        .doc("texts that mean a null, beside those that Arrow knows: nothing, NA, NULL and so on");
+        .doc(
+            "additional texts read as null; Arrow already treats empty, NA, NULL and similar as "
+            "null");
   }
 };
 
@@ -68,15 +72,15 @@ struct ColumnarOptions {
   int64_t shards = 1;
   tenon::DealBy deal_by = tenon::DealBy::kRows;
   int64_t shuffle_groups = 0;
-  int64_t read_rows = 131072;  // as Arrow's own scan
+  int64_t read_rows = 131072;  // Arrow's default for scans
   Check check = Check::kAll;
   CsvOptions csv;
 };
 
-// A window, and its shards once one of them is to be read.
+// A window and its shards, which are computed when the first one is read.
 struct OpenWindow {
   tenon::DataWindow window;
-  std::vector<std::vector<tenon::RowSpan>> dealt;
+  std::vector<std::vector<tenon::RowSpan>> shard_spans;
   std::vector<std::unique_ptr<tenon::ShardReader>> shards;
 };
 
@@ -84,7 +88,7 @@ class Columnar : public tenon::StreamDataset {
  public:
   static constexpr const char* kType = "columnar";
   static constexpr const char* kSummary =
-      "columns of Parquet, ORC, Feather and CSV files, fixed and ragged, in windows";
+      "streams fixed and ragged columns of Parquet, ORC, Feather and CSV files, in windows";
   using Options = ColumnarOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("paths", &Options::paths)
@@ -101,29 +105,29 @@ class Columnar : public tenon::StreamDataset {
                  {"orc", tenon::FileFormat::kOrc},
                  {"feather", tenon::FileFormat::kFeather},
                  {"csv", tenon::FileFormat::kCsv}})
-        .doc("of the files; auto: by the ends of their names");
+        .doc("file format; auto: by file extension");
     binder.field("columns", &Options::columns)
         .required()
         .min_items(1)
-        .doc("the columns of a batch, and those of the files they are read from");
+        .doc("columns of a batch and their source columns in the files");
     binder.field("where", &Options::where)
         .doc(
-            "conditions that a row must fit, all of them; row groups whose statistics say that "
-            "none does are not read");
-    binder.field("windows", &Options::windows).doc("the pieces that the data comes in");
+            "conditions that every row must meet; row groups are skipped if their statistics "
+            "exclude all rows");
+    binder.field("windows", &Options::windows).doc("how the data is split into windows");
     binder
         .choice("empty_windows",
                 &Options::empty_windows,
                 {{"error", EmptyWindow::kError}, {"skip", EmptyWindow::kSkip}})
-        .doc("what becomes of a window without a row");
+        .doc("policy for windows without rows");
     binder.field("share", &Options::share)
-        .doc("the part of each window that is read: another dataset may have the rest");
+        .doc("part of each window to read; another dataset can read the rest");
     binder.field("shards", &Options::shards)
         .min(1)
         .max(65536)
         .doc(
-            "pieces of a window that are read at once, by loader threads and by ranks; at least "
-            "one a rank");
+            "pieces of a window, read in parallel by loader threads and ranks; at least one per "
+            "rank");
     binder
         .choice("deal_by",
                 &Options::deal_by,
@@ -131,22 +135,20 @@ class Columnar : public tenon::StreamDataset {
                  {"row_groups", tenon::DealBy::kRowGroups},
                  {"files", tenon::DealBy::kFiles}})
         .doc(
-            "how a window is dealt out to the shards: in equal numbers of rows, or by whole row "
-            "groups or files in turn");
+            "how rows are assigned to shards: equal row counts, or whole row groups or files "
+            "round-robin");
     binder.field("shuffle_groups", &Options::shuffle_groups)
         .min(0)
-        .doc(
-            "row groups that a shard holds at once and whose rows it mixes; 0: rows come as they "
-            "are");
+        .doc("row groups that a shard buffers and shuffles together; 0: no shuffling");
     binder.field("read_rows", &Options::read_rows)
         .min(1)
         .max(1 << 24)
-        .doc("rows that are made of a row group at a time");
+        .doc("rows decoded at a time from a row group");
     binder.choice("check", &Options::check, {{"all", Check::kAll}, {"first", Check::kFirst}})
         .doc(
-            "the files whose columns are looked at before the run: all that are there, or the "
-            "first alone");
-    binder.field("csv", &Options::csv).doc("how CSV files are read");
+            "files whose columns are checked before the run: all existing files, or the first "
+            "only");
+    binder.field("csv", &Options::csv).doc("CSV format options");
   }
 
   Columnar(const Options& options, const tenon::CreateContext& context)
@@ -160,7 +162,7 @@ class Columnar : public tenon::StreamDataset {
         if (other.name() == column.name) {
           TENON_FAIL(TENON_INVALID,
                      "columnar.bad_column",
-                     "two columns are called ",
+                     "two columns are named ",
                      tenon::json_string(column.name));
         }
       }
@@ -175,20 +177,20 @@ class Columnar : public tenon::StreamDataset {
     if (share.from >= share.to || share.to > share.of) {
       TENON_FAIL(TENON_INVALID,
                  "columnar.bad_share",
-                 "`share` is the parts from ",
+                 "`share` has from ",
                  share.from,
-                 " to before ",
+                 ", to ",
                  share.to,
-                 " of ",
+                 " and of ",
                  share.of,
-                 "; it must have at least one part, and not more than there are");
+                 "; expected from < to <= of");
     }
     if (options_.csv.separator.size() != 1) {
       TENON_FAIL(TENON_INVALID,
                  "columnar.bad_separator",
                  "`separator` is ",
                  tenon::json_string(options_.csv.separator),
-                 "; it must be one byte");
+                 "; expected one byte");
     }
     file_options_.format = options_.format;
     file_options_.separator = options_.csv.separator.front();
@@ -209,7 +211,7 @@ class Columnar : public tenon::StreamDataset {
       const std::shared_ptr<const tenon::SourceFile> first =
           tenon::open_file(files.front(), file_options_, filter_);
       for (tenon::Column& column : columns_) {
-        column.settle(*first->schema(), first->name());
+        column.resolve(*first->schema(), first->name());
       }
     }
     int64_t num_rows = 0;
@@ -223,7 +225,7 @@ class Columnar : public tenon::StreamDataset {
                  "columnar.empty",
                  files.front().name,
                  files.size() > 1 ? " and the other files have" : " has",
-                 " no row to read");
+                 " no rows to read");
     }
     for (tenon::Column& column : columns_) {
       column.declare(info);
@@ -268,9 +270,9 @@ class Columnar : public tenon::StreamDataset {
   void seek(const tenon_window* window, uint32_t shard, const std::string* position) override {
     OpenWindow& open = window_of(window);
     for (OpenWindow& other : open_windows_) {
-      if (&other != &open) {  // one window is read at a time: what was read ahead of others goes
+      if (&other != &open) {  // one window is read at a time: drop the read-ahead of others
         other.shards.clear();
-        other.dealt.clear();
+        other.shard_spans.clear();
       }
     }
     if (open.shards.empty()) {
@@ -279,16 +281,16 @@ class Columnar : public tenon::StreamDataset {
         fail_empty(open.window);
       }
       const auto num_shards = static_cast<size_t>(options_.shards);
-      open.dealt = tenon::deal_out(all, num_shards, options_.deal_by);
+      open.shard_spans = tenon::assign_to_shards(all, num_shards, options_.deal_by);
       open.shards.resize(num_shards);
     }
-    TENON_CHECK(shard < open.shards.size(), "there is no shard ", shard);
+    TENON_CHECK(shard < open.shards.size(), "no shard ", shard);
     std::unique_ptr<tenon::ShardReader>& reader = open.shards[shard];
     if (reader == nullptr) {
-      // Shards, windows and epochs have orders of their own.
+      // Each shard, window and epoch has its own order.
       const uint64_t stream =
           tenon::mix_numbers({epoch_, window == nullptr ? 0 : window->id, shard});
-      reader = std::make_unique<tenon::ShardReader>(rules_, open.dealt[shard], stream);
+      reader = std::make_unique<tenon::ShardReader>(rules_, open.shard_spans[shard], stream);
     }
     reader->seek(position);
   }
@@ -301,14 +303,14 @@ class Columnar : public tenon::StreamDataset {
     TENON_CHECK(shard < open.shards.size() && open.shards[shard] != nullptr,
                 "shard ",
                 shard,
-                " is read before seek()");
+                " was read before seek()");
     return open.shards[shard]->next(max_samples, writer);
   }
 
  private:
-  static constexpr size_t kMostWindows = 4;  // that may be read: the one trained on, and near it
+  static constexpr size_t kMostWindows = 4;  // kept open: the current window and its neighbors
 
-  // What a file says of itself, held against the columns; kept for all who ask.
+  // A file's metadata, checked against the columns and cached for all shards.
   std::shared_ptr<const tenon::SourceFile> open(const tenon::DataFile& file) {
     {
       const std::lock_guard lock(mutex_);
@@ -328,7 +330,7 @@ class Columnar : public tenon::StreamDataset {
     return opened;
   }
 
-  // A folder that is followed grows without end; what is known of its files must not.
+  // A followed folder can grow without limit; the cache must not.
   void forget_files() {
     if (!options_.windows.follow) {
       return;
@@ -359,7 +361,7 @@ class Columnar : public tenon::StreamDataset {
         std::find_if(open_windows_.begin(), open_windows_.end(), [&](const OpenWindow& open) {
           return open.window.id == window->id;
         });
-    TENON_CHECK(found != open_windows_.end(), "there is no open window ", window->id);
+    TENON_CHECK(found != open_windows_.end(), "no open window ", window->id);
     return *found;
   }
 
@@ -372,9 +374,9 @@ class Columnar : public tenon::StreamDataset {
     TENON_FAIL(TENON_INVALID,
                "columnar.empty_window",
                window.parts.empty() ? options_.paths.front() : window.parts.front().file.name,
-               window.label.empty() ? "" : tenon::concat(": the window ", window.label),
-               ": there is no row to read, once `where` and `share` are applied; `empty_windows` "
-               "may pass such windows over");
+               window.label.empty() ? "" : tenon::concat(": window ", window.label),
+               ": no rows left after `where` and `share`; set `empty_windows` to \"skip\" to skip "
+               "such windows");
   }
 
   Options options_;
@@ -385,7 +387,7 @@ class Columnar : public tenon::StreamDataset {
   tenon::WindowWalk walk_;
   std::deque<OpenWindow> open_windows_;
   uint64_t epoch_ = 0;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::map<std::string, std::shared_ptr<const tenon::SourceFile>> open_files_;
 };
 

@@ -27,13 +27,24 @@ std::string_view last_name(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-bool is_passed_over(std::string_view name) {
+bool is_skipped_name(std::string_view name) {
   return name.empty() || name.front() == '.' || name.front() == '_' || ends_with(name, ".tmp") ||
          ends_with(name, ".part");
 }
 
-// File systems other than that of this machine are in libraries of their own beside Arrow's, which
-// are loaded for those who ask for them.
+// True if the file, or a folder of the relative path `below`, has a skipped name.
+bool is_hidden(std::string_view below) {
+  while (!below.empty()) {
+    const size_t slash = std::min(below.find('/'), below.size());
+    if (is_skipped_name(below.substr(0, slash))) {
+      return true;
+    }
+    below.remove_prefix(std::min(slash + 1, below.size()));
+  }
+  return false;
+}
+
+// Remote file systems are in separate libraries next to Arrow's. They are loaded on first use.
 void load_file_system(const std::string& scheme) {
   static std::mutex mutex;
   static std::vector<std::string> loaded;
@@ -64,9 +75,9 @@ void load_file_system(const std::string& scheme) {
   }
 }
 
-// Threads of remote file systems must end before what they use does: before whatever is destroyed
-// at the process's end that was made by now, with the first file system of each scheme. Instances
-// of plugins are gone by then.
+// Threads of remote file systems must end before the objects they use are destroyed. So this
+// handler is registered after those objects were created, with the first file system of each
+// scheme. All plugin instances are destroyed by then.
 void end_file_systems_at_exit(const std::string& scheme) {
   static std::mutex mutex;
   static std::set<std::string> known;
@@ -103,7 +114,7 @@ FileList::FileList(const std::vector<std::string>& paths) {
       if (scheme != "file") {
         load_file_system(scheme);
       }
-      // A pattern may hold what a URI may not, so the file system is made from what comes before.
+      // A pattern may contain characters that a URI may not, so only the prefix is parsed as a URI.
       const size_t query = path.find('?', scheme_end);
       const size_t options = query != std::string::npos &&
                                      path.find('=', query) != std::string::npos &&
@@ -121,7 +132,7 @@ FileList::FileList(const std::vector<std::string>& paths) {
         TENON_FAIL(TENON_INVALID,
                    "columnar.bad_path",
                    plain,
-                   " cannot be used as a URI: ",
+                   " is not a valid URI: ",
                    made.status().message());
       }
       source.file_system = std::move(made).ValueUnsafe();
@@ -153,38 +164,38 @@ FileList::FileList(const std::vector<std::string>& paths) {
   }
 }
 
-void FileList::add_files(const Source& source, std::vector<DataFile>& out) const {
-  std::vector<arrow::fs::FileInfo> found;
+std::vector<arrow::fs::FileInfo> FileList::found(const Source& source, std::string& base) {
   const std::string shown = source.prefix + source.path;
   arrow::fs::FileSelector selector;
   selector.recursive = true;
   if (source.pattern.empty()) {
     const arrow::fs::FileInfo info =
-        value_of(source.file_system->GetFileInfo(source.path), shown, "it cannot be looked at");
+        value_of(source.file_system->GetFileInfo(source.path), shown, "cannot read file metadata");
     if (info.type() == arrow::fs::FileType::NotFound) {
       fail_missing(shown);
     }
     if (info.type() == arrow::fs::FileType::File) {
-      found.push_back(info);
-    } else {
-      selector.base_dir = source.path;
-      found =
-          value_of(source.file_system->GetFileInfo(selector), shown, "the folder cannot be listed");
+      return {info};
     }
-  } else {
-    selector.base_dir = source.root;
-    selector.allow_not_found = true;
-    const auto depth = std::count(source.pattern.begin(), source.pattern.end(), '/') -
-                       std::count(source.root.begin(), source.root.end(), '/');
-    selector.max_recursion = static_cast<int32_t>(std::max<int64_t>(depth - 1, 0));
-    selector.recursive = selector.max_recursion > 0;
-    found = value_of(source.file_system->GetFileInfo(selector),
-                     shown,
-                     "the folders of the pattern cannot be listed");
+    base = selector.base_dir = source.path;
+    return value_of(source.file_system->GetFileInfo(selector), shown, "cannot list the folder");
   }
-  const bool is_one_file = source.pattern.empty() && selector.base_dir.empty();
+  base = selector.base_dir = source.root;
+  selector.allow_not_found = true;
+  const auto depth = std::count(source.pattern.begin(), source.pattern.end(), '/') -
+                     std::count(source.root.begin(), source.root.end(), '/');
+  selector.max_recursion = static_cast<int32_t>(std::max<int64_t>(depth - 1, 0));
+  selector.recursive = selector.max_recursion > 0;
+  return value_of(
+      source.file_system->GetFileInfo(selector), shown, "cannot list the folders of the pattern");
+}
+
+void FileList::add_files(const Source& source, std::vector<DataFile>& out) {
+  std::string base;
+  const std::vector<arrow::fs::FileInfo> all = found(source, base);
+  const bool is_one_file = source.pattern.empty() && base.empty();
   std::vector<DataFile> files;
-  for (const arrow::fs::FileInfo& info : found) {
+  for (const arrow::fs::FileInfo& info : all) {
     if (info.type() != arrow::fs::FileType::File) {
       continue;
     }
@@ -192,17 +203,10 @@ void FileList::add_files(const Source& source, std::vector<DataFile>& out) const
         ::fnmatch(source.pattern.c_str(), info.path().c_str(), FNM_PATHNAME) != 0) {
       continue;
     }
-    // Folders that are passed over hide what is in them, but not those that were named.
+    // Skipped folders hide their contents. Folders named in the recipe are never skipped.
     std::string_view below = info.path();
-    const std::string& base = source.pattern.empty() ? selector.base_dir : source.root;
     below.remove_prefix(is_one_file ? 0 : std::min(below.size(), base.size() + 1));
-    bool is_hidden = false;
-    for (std::string_view rest = below; !is_one_file && !rest.empty();) {
-      const size_t slash = std::min(rest.find('/'), rest.size());
-      is_hidden = is_hidden || is_passed_over(rest.substr(0, slash));
-      rest.remove_prefix(std::min(slash + 1, rest.size()));
-    }
-    if (is_hidden) {
+    if (!is_one_file && is_hidden(below)) {
       continue;
     }
     DataFile file;
@@ -239,14 +243,14 @@ bool FileList::has_marker(const std::string& name) const {
   });
 }
 
-arrow::fs::FileInfo look_at(const DataFile& file) {
+arrow::fs::FileInfo stat_file(const DataFile& file) {
   arrow::fs::FileInfo info =
-      value_of(file.file_system->GetFileInfo(file.path), file.name, "it cannot be looked at");
+      value_of(file.file_system->GetFileInfo(file.path), file.name, "cannot read file metadata");
   if (info.type() == arrow::fs::FileType::NotFound) {
     TENON_FAIL(TENON_NOT_FOUND,
                "columnar.vanished",
                file.name,
-               " was there when its window was made, and is gone");
+               " was removed after its window was listed");
   }
   const int64_t changed = info.mtime() == arrow::fs::kNoTime
                               ? 0
@@ -255,11 +259,11 @@ arrow::fs::FileInfo look_at(const DataFile& file) {
     TENON_FAIL(TENON_IO,
                "columnar.changed",
                file.name,
-               " has changed since its window was made: it had ",
+               " changed after its window was listed (had ",
                file.size,
-               " bytes, and has ",
+               " bytes, now ",
                info.size(),
-               "; write a file under another name and rename it when it is whole");
+               "); write files under a temporary name and rename them when complete");
   }
   return info;
 }
@@ -291,7 +295,8 @@ FileFormat format_of(const DataFile& file) {
   TENON_FAIL(TENON_INVALID,
              "columnar.unknown_format",
              file.name,
-             " does not end with .parquet, .orc, .feather, .arrow, .csv or .tsv; give `format`");
+             " has an unknown extension (expected .parquet, .orc, .feather, .arrow, .csv or .tsv); "
+             "set `format`");
 }
 
 }  // namespace tenon

@@ -14,7 +14,7 @@ namespace {
 
 using Value = std::variant<int64_t, double, std::string>;
 
-// -1, 0 or 1; none where the two cannot be compared, as with NaN.
+// -1, 0 or 1; none if the values cannot be compared, as with NaN.
 std::optional<int> compare(const Value& a, const Value& b) {
   const auto order = [](const auto& x, const auto& y) -> std::optional<int> {
     return x < y    ? std::optional(-1)
@@ -109,7 +109,7 @@ void Condition::bind(OptionBinder<Condition>& binder) {
   binder.field("column", &Condition::column)
       .required()
       .non_empty()
-      .doc("a column of the files with one value a row, or a KEY of folders KEY=VALUE");
+      .doc("column with one value per row, or the KEY of KEY=VALUE folders");
   binder
       .choice("op",
               &Condition::op,
@@ -119,8 +119,8 @@ void Condition::bind(OptionBinder<Condition>& binder) {
                {"<=", Comparison::kLessEqual},
                {">", Comparison::kGreater},
                {">=", Comparison::kGreaterEqual}})
-      .doc("how it must compare with `value`");
-  binder.field("value", &Condition::value).required().doc("a number, or a string for strings");
+      .doc("comparison with `value`");
+  binder.field("value", &Condition::value).required().doc("number, or string for string columns");
 }
 
 std::vector<std::string> RowFilter::columns() const {
@@ -138,9 +138,9 @@ void RowFilter::check(const arrow::Schema& schema, const std::string& file) cons
       TENON_FAIL(TENON_NOT_FOUND,
                  "columnar.no_column",
                  file,
-                 ": there is no column ",
+                 ": no column ",
                  json_string(condition.column),
-                 ", which `where` names");
+                 ", which `where` refers to");
     }
     const bool is_text = std::holds_alternative<std::string>(condition.value.value);
     const ArrayShape shape = shape_of(field->type());
@@ -152,13 +152,13 @@ void RowFilter::check(const arrow::Schema& schema, const std::string& file) cons
                  json_string(condition.column),
                  " is ",
                  field->type()->ToString(),
-                 ", and `where` compares it with ",
+                 ", but `where` compares it with ",
                  is_text ? "a string" : "a number");
     }
   }
 }
 
-void RowFilter::judge(const arrow::RecordBatch& batch, std::vector<char>& keep) const {
+void RowFilter::apply(const arrow::RecordBatch& batch, std::vector<char>& keep) const {
   const int64_t n = batch.num_rows();
   for (const Condition& condition : conditions_) {
     const std::shared_ptr<arrow::Array> column = batch.GetColumnByName(condition.column);
@@ -170,11 +170,11 @@ void RowFilter::judge(const arrow::RecordBatch& batch, std::vector<char>& keep) 
                  "columnar.bad_offsets",
                  "the column ",
                  json_string(condition.column),
-                 " has wrong offsets at row ",
+                 " has corrupt offsets at row ",
                  row,
-                 " of what was read");
+                 " of the record batch");
     };
-    const auto judge_each = [&](const auto& value_at) {
+    const auto apply_to_rows = [&](const auto& value_at) {
       for (int64_t row = 0; row < n; ++row) {
         const auto i = static_cast<size_t>(row);
         keep[i] = keep[i] != 0 && is_null[i] == 0 && fits(value_at(i), condition) ? 1 : 0;
@@ -183,18 +183,18 @@ void RowFilter::judge(const arrow::RecordBatch& batch, std::vector<char>& keep) 
     if (std::holds_alternative<std::string>(condition.value.value)) {
       std::vector<int64_t> offsets = {0};
       const std::string bytes = copy_text(*column, all, offsets, on_null, on_bad);
-      judge_each([&](size_t i) {
+      apply_to_rows([&](size_t i) {
         return Value(bytes.substr(static_cast<size_t>(offsets[i]),
                                   static_cast<size_t>(offsets[i + 1] - offsets[i])));
       });
     } else if (is_within_i64(*column->type())) {
       std::vector<int64_t> values(static_cast<size_t>(n));
       copy_values<int64_t>(*column, all, StringHash::kNone, 0, on_null, on_bad, values.data());
-      judge_each([&](size_t i) { return Value(values[i]); });
+      apply_to_rows([&](size_t i) { return Value(values[i]); });
     } else {
       std::vector<double> values(static_cast<size_t>(n));
       copy_values<double>(*column, all, StringHash::kNone, 0, on_null, on_bad, values.data());
-      judge_each([&](size_t i) { return Value(values[i]); });
+      apply_to_rows([&](size_t i) { return Value(values[i]); });
     }
   }
 }
@@ -262,7 +262,7 @@ bool RowFilter::fits_partition(const std::string& key, const std::string& value)
       char* end = nullptr;
       found = static_cast<int64_t>(std::strtoll(value.c_str(), &end, 10));
       if (*end != '\0') {
-        return true;  // judged, and refused, when the file is opened
+        return true;  // checked, and rejected, when the file is opened
       }
     }
     if (!fits(found, condition)) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows that a recipe leaves out: conditions on columns, judged by the statistics of a row group
-// where that is enough, and by the values themselves where it is not.
-// Invariant: a row group is passed over only if none of its rows fits.
-// Threads: a value; const functions from any.
+// Filters rows by conditions on columns. Row group statistics decide if they suffice; otherwise the
+// values decide.
+// Invariant: a row group is skipped only if none of its rows matches.
+// Threads: a value; const functions from any thread.
 #pragma once
 
 #include <tenon/cpp/options.hpp>
@@ -22,7 +22,7 @@ class RowGroupMetaData;
 
 namespace tenon {
 
-// A number or a string in a recipe.
+// A number or string in a recipe.
 struct ConditionValue {
   std::variant<int64_t, double, std::string> value = int64_t{0};
 };
@@ -44,17 +44,17 @@ class RowFilter {
   bool is_empty() const { return conditions_.empty(); }
   std::vector<std::string> columns() const;
 
-  // That each column is there and of a type that its value can be compared with.
+  // Checks that each column exists and that its type is comparable with the condition's value.
   //
   // Errors   columnar.no_column, columnar.wrong_type
   void check(const arrow::Schema& schema, const std::string& file) const;
 
-  // Clears keep[i] of the rows that do not fit; a null fits nothing.
-  void judge(const arrow::RecordBatch& batch, std::vector<char>& keep) const;
+  // Clears keep[i] for rows that do not match. A null never matches.
+  void apply(const arrow::RecordBatch& batch, std::vector<char>& keep) const;
 
-  // False if the statistics of a row group of a Parquet file say that no row fits.
+  // False if the statistics of a Parquet row group exclude all its rows.
   bool may_fit(const parquet::RowGroupMetaData& group) const;
-  // False if the value of a partition does not fit.
+  // False if the value of a partition folder does not match.
   bool fits_partition(const std::string& key, const std::string& value) const;
 
  private:

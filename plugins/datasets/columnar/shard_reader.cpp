@@ -9,9 +9,10 @@ namespace tenon {
 namespace {
 
 constexpr uint64_t kPositionVersion = 1;
-constexpr size_t kPositionNumbers = 4;  // version, fingerprint, number of span or buffer, row in it
+constexpr size_t kPositionNumbers =
+    4;  // version, fingerprint, index of the span or buffer, row in it
 
-// FNV-1a, whose values are the same everywhere.
+// FNV-1a: the same values on every machine.
 class Fingerprint {
  public:
   void add(const std::string& text) {
@@ -52,7 +53,7 @@ ShardReader::ShardReader(const ShardRules& rules, std::vector<RowSpan> spans, ui
     sources.insert(column);
   }
   sources_.assign(sources.begin(), sources.end());
-  // Names without folders, so that files may be moved between stop and resume.
+  // Names without folders, so that files may be moved before the run resumes.
   Fingerprint fingerprint;
   for (const RowSpan& span : spans_) {
     fingerprint.add(span.file.name.substr(span.file.name.rfind('/') + 1));
@@ -103,14 +104,15 @@ void ShardReader::seek(const std::string* position) {
                "columnar.bad_position",
                "the saved position has version ",
                numbers[0],
-               ", this plugin knows ",
-               kPositionVersion);
+               " (expected ",
+               kPositionVersion,
+               ")");
   }
   if (numbers[1] != fingerprint_) {
     TENON_FAIL(TENON_INVALID,
                "columnar.changed",
-               "the files, row groups or options of this shard are not those of the saved "
-               "position; resume with the data as it was");
+               "the files, row groups or options of this shard differ from those of the saved "
+               "position; restore the original data to resume");
   }
   if (rules_.shuffle_groups > 0) {
     buffer_ = numbers[2];
@@ -130,7 +132,7 @@ ShardReader::OpenSpan ShardReader::open_span(uint64_t number, int64_t from) cons
   return open;
 }
 
-// Makes it the span that is read, and sets out to fetch `next`, which is read after it.
+// Makes it the current span and starts prefetching `next`, which is read after it.
 void ShardReader::begin_span(uint64_t number, int64_t from, std::optional<uint64_t> next) {
   const bool is_fetched = from == 0 && ahead_.reader != nullptr && ahead_.number == number;
   reading_ = is_fetched ? std::move(ahead_) : open_span(number, from);
@@ -139,7 +141,7 @@ void ShardReader::begin_span(uint64_t number, int64_t from, std::optional<uint64
     try {
       ahead_ = open_span(*next, 0);
     } catch (const Error&) {
-      // It is opened again when its rows are due, and the rows before it come first.
+      // The span is reopened when its rows are due; earlier rows come first.
     }
   }
 }
@@ -155,14 +157,14 @@ ShardReader::Piece ShardReader::make_piece(const std::shared_ptr<arrow::RecordBa
   };
   if (!rules_.filter->is_empty()) {
     keep_all();
-    rules_.filter->judge(*batch, keep);
+    rules_.filter->apply(*batch, keep);
   }
   for (const Column& column : *rules_.columns) {
     if (column.skips_rows()) {
       keep_all();
       for (int64_t row = 0; row < n; ++row) {
         char& kept = keep[static_cast<size_t>(row)];
-        kept = kept != 0 && !column.leaves_out(*batch, row) ? 1 : 0;
+        kept = kept != 0 && !column.skips(*batch, row) ? 1 : 0;
       }
     }
   }
@@ -192,7 +194,7 @@ ShardReader::Piece ShardReader::make_piece(const std::shared_ptr<arrow::RecordBa
   return piece;
 }
 
-// One more piece of the shard in order; false at its end. A piece may have no rows.
+// Reads the next piece of the shard; false at its end. A piece may have no rows.
 bool ShardReader::read_piece() {
   while (span_ < spans_.size()) {
     const RowSpan& span = spans_[span_];
@@ -212,8 +214,9 @@ bool ShardReader::read_piece() {
                    span.group,
                    " ends after row ",
                    span.first + span_row_,
-                   ", and was to have ",
-                   span.first + span.count);
+                   " (expected row ",
+                   span.first + span.count,
+                   ")");
       }
       reading_ = {};
       ++span_;
@@ -290,7 +293,7 @@ bool ShardReader::next_in_order(int64_t max_rows, BatchWriter& writer) {
   return pieces_.empty() && (!has_more || is_at_end);
 }
 
-// Reads a buffer whole; false where there is none of this number.
+// Reads a whole buffer; false if no buffer has this index.
 bool ShardReader::load_buffer(uint64_t number) {
   buffer_pieces_.clear();
   first_of_piece_.assign(1, 0);
@@ -318,8 +321,9 @@ bool ShardReader::load_buffer(uint64_t number) {
                    span.group,
                    " ends after row ",
                    span.first + row,
-                   ", and was to have ",
-                   span.first + span.count);
+                   " (expected row ",
+                   span.first + span.count,
+                   ")");
       }
       if (batch->num_rows() > span.count - row) {
         batch = batch->Slice(0, span.count - row);
@@ -338,7 +342,7 @@ bool ShardReader::load_buffer(uint64_t number) {
 
 bool ShardReader::next_shuffled(int64_t max_rows, BatchWriter& writer) {
   std::vector<std::pair<const Piece*, ElementRange>> parts;
-  // A batch may need rows of two buffers, of which the first must live until it is written.
+  // A batch may need rows of two buffers. The first must live until the batch is written.
   std::vector<std::vector<Piece>> kept;
   int64_t num_rows = 0;
   bool has_more = true;
@@ -360,7 +364,7 @@ bool ShardReader::next_shuffled(int64_t max_rows, BatchWriter& writer) {
       parts.emplace_back(&buffer_pieces_[p], ElementRange{at, at + 1});
     }
     if (buffer_row_ >= size) {
-      kept.push_back(std::move(buffer_pieces_));  // its rows stay where they are
+      kept.push_back(std::move(buffer_pieces_));  // keeps its rows in place
       buffer_pieces_.clear();
       has_buffer_ = false;
       buffer_row_ = 0;

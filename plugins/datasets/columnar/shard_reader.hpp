@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of one shard, batch by batch, in an order that a seed fixes; and the exact position,
-// from which it goes on with the very next row. Which rows a shard has is window_walk.hpp's.
+// Reads the rows of one shard, batch by batch, in an order determined by a seed. Its position is
+// exact: reading resumes at the very next row. window_walk.hpp decides which rows a shard has.
 //
-// Without shuffling the shard's spans are read one after the other, in pieces. With it, the spans
-// are put into an order of their own, so many at a time are read whole, and their rows are put into
-// an order. Invariants: the order depends on spans, seed and options alone, not on when batches are
-// asked for or how large they are; a position holds a few numbers, whatever was read. Threads: one
-// at a time.
+// Without shuffling, the shard's spans are read one after another, in pieces. With shuffling, the
+// spans are permuted, `shuffle_groups` of them at a time are read whole, and their rows are
+// permuted.
+// Invariants: the order depends on spans, seed and options only, not on when or in which sizes
+// batches are requested. A position is a few numbers, however much was read.
+// Threads: one at a time.
 #pragma once
 
 #include <tenon/cpp/dataset.hpp>
@@ -35,42 +36,43 @@ struct RowSpan {
   int64_t count = 0;
 };
 
-// One number of several, the same everywhere.
+// Combines several numbers into one, the same on every machine.
 uint64_t mix_numbers(std::initializer_list<uint64_t> numbers);
 
-// What all shards of a dataset share.
+// Settings shared by all shards of a dataset.
 struct ShardRules {
   const std::vector<Column>* columns = nullptr;
   const RowFilter* filter = nullptr;
-  std::function<std::shared_ptr<const SourceFile>(const DataFile&)> open;  // of any thread
-  int64_t batch_rows = 0;      // rows that are read at a time
-  int64_t shuffle_groups = 0;  // spans whose rows are mixed; 0: no shuffling
+  std::function<std::shared_ptr<const SourceFile>(const DataFile&)> open;  // from any thread
+  int64_t batch_rows = 0;                                                  // rows decoded at a time
+  int64_t shuffle_groups = 0;  // spans shuffled together; 0: no shuffling
   const tenon_random_api* random = nullptr;
   uint64_t seed = 0;
 };
 
 class ShardReader {
  public:
-  // `stream` tells its order from that of other shards, windows and epochs. `rules` is borrowed.
+  // `stream` distinguishes its order from those of other shards, windows and epochs. `rules` is
+  // borrowed.
   ShardReader(const ShardRules& rules, std::vector<RowSpan> spans, uint64_t stream);
 
-  // Goes to a position that next() gave, or to the start.
+  // Seeks to a position returned by next(), or to the start.
   //
-  // Errors   columnar.bad_position; columnar.changed if the shard has other rows now
+  // Errors   columnar.bad_position; columnar.changed if the shard's rows have changed
   void seek(const std::string* position);
 
-  // Reads up to `max_rows`, and leaves the position after them. True at the shard's end.
+  // Reads up to `max_rows` and returns the position after them. True at the shard's end.
   bool next(int64_t max_rows, BatchWriter& writer);
 
  private:
-  // Rows that were read together, as columns.
+  // Rows read together, as columns.
   struct Piece {
     std::vector<ColumnRows> columns;
     int64_t num_rows = 0;
-    int64_t used = 0;           // handed out already; without shuffling
-    uint64_t span = 0;          // without shuffling: where they come from
-    std::vector<int64_t> rows;  // of the span, each; without shuffling, where some were left out
-    int64_t first_row = 0;      // of the span, where none was
+    int64_t used = 0;           // rows already returned; without shuffling
+    uint64_t span = 0;          // without shuffling: the span of the rows
+    std::vector<int64_t> rows;  // row numbers in the span, if some were skipped
+    int64_t first_row = 0;      // first row number in the span, if none was skipped
     int64_t row_of(int64_t i) const {
       return rows.empty() ? first_row + i : rows[static_cast<size_t>(i)];
     }
@@ -99,20 +101,20 @@ class ShardReader {
   std::vector<RowSpan> spans_;
   std::vector<std::string> sources_;
   uint64_t stream_;
-  uint64_t fingerprint_;  // of the spans
+  uint64_t fingerprint_;  // hash of the spans
   OpenSpan reading_;
-  OpenSpan ahead_;  // whose bytes are on their way while the other is decoded
+  OpenSpan ahead_;  // prefetched while the current span is decoded
 
-  // Without shuffling: the span that is read, what of it is still to come, and rows read ahead.
+  // Without shuffling: the current span, its reader, and rows read ahead.
   uint64_t span_ = 0;
-  int64_t span_row_ = 0;  // of the span: the next that the reader gives
+  int64_t span_row_ = 0;  // next row of the span that the reader returns
   std::deque<Piece> pieces_;
 
-  // With it: the buffer, and how many of its rows have been handed out.
+  // With shuffling: the buffer and the number of its rows already returned.
   uint64_t buffer_ = 0;
   bool has_buffer_ = false;
   std::vector<Piece> buffer_pieces_;
-  std::vector<int64_t> first_of_piece_;  // and the number of all rows at the end
+  std::vector<int64_t> first_of_piece_;  // ends with the total number of rows
   int64_t buffer_row_ = 0;
 };
 

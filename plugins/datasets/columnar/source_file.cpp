@@ -25,9 +25,9 @@
 namespace tenon {
 namespace {
 
-constexpr const char* kUnreadable = "it cannot be read";
+constexpr const char* kUnreadable = "cannot read";
 
-// Parquet's own classes throw.
+// Parquet's own classes throw exceptions.
 template <class Body>
 auto guarded(const std::string& file, const Body& body) {
   try {
@@ -38,7 +38,7 @@ auto guarded(const std::string& file, const Body& body) {
 }
 
 std::shared_ptr<arrow::io::RandomAccessFile> open_random(const DataFile& file) {
-  return value_of(file.file_system->OpenInputFile(look_at(file)), file.name, "it cannot be opened");
+  return value_of(file.file_system->OpenInputFile(stat_file(file)), file.name, "cannot open");
 }
 
 std::shared_ptr<arrow::Scalar> partition_scalar(const std::string& value) {
@@ -57,7 +57,7 @@ class ParquetFile final : public SourceFile {
     guarded(name(), [&] {
       const auto reader = open(nullptr);
       metadata_ = reader->parquet_reader()->metadata();
-      check_arrow(reader->GetSchema(&schema_), name(), "its columns cannot be read");
+      check_arrow(reader->GetSchema(&schema_), name(), "cannot read the schema");
       for (int i = 0; i < metadata_->num_row_groups(); ++i) {
         const auto group = metadata_->RowGroup(i);
         if (filter.is_empty() || filter.may_fit(*group)) {
@@ -92,7 +92,7 @@ class ParquetFile final : public SourceFile {
       }
       std::shared_ptr<arrow::RecordBatchReader> batches =
           value_of(reader->GetRecordBatchReader({group}, leaves), name(), kUnreadable);
-      // The batches come out of the file's reader, which must live as long.
+      // The file's reader produces the batches, so it must outlive them.
       return {batches.get(), [batches, reader](arrow::RecordBatchReader*) {}};
     });
   }
@@ -117,7 +117,7 @@ class OrcFile final : public SourceFile {
  public:
   explicit OrcFile(DataFile file) : SourceFile(std::move(file)) {
     const auto reader = open();
-    schema_ = value_of(reader->ReadSchema(), name(), "its columns cannot be read");
+    schema_ = value_of(reader->ReadSchema(), name(), "cannot read the schema");
     for (int64_t i = 0; i < reader->NumberOfStripes(); ++i) {
       groups_.push_back({static_cast<int>(i), reader->GetStripeInformation(i).num_rows});
     }
@@ -147,7 +147,7 @@ class FeatherFile final : public SourceFile {
   explicit FeatherFile(DataFile file) : SourceFile(std::move(file)) {
     auto reader = open({});
     schema_ = reader->schema();
-    // Of each batch the rows of one column say how many it has.
+    // The length of one column gives the number of rows of a batch.
     if (schema_->num_fields() > 0) {
       reader = open({schema_->field(0)->name()});
     }
@@ -216,7 +216,7 @@ class CsvFile final : public SourceFile {
  private:
   std::shared_ptr<arrow::io::InputStream> open_stream() const {
     auto stream =
-        value_of(file_.file_system->OpenInputStream(look_at(file_)), name(), "it cannot be opened");
+        value_of(file_.file_system->OpenInputStream(stat_file(file_)), name(), "cannot open");
     const size_t dot = file_.path.rfind('.');
     const std::string ending = dot == std::string::npos ? "" : file_.path.substr(dot + 1);
     const auto compression = ending == "gz"    ? arrow::Compression::GZIP
@@ -307,7 +307,7 @@ std::shared_ptr<arrow::RecordBatch> GroupReader::next(RowPlace& place) {
     guarded(file_.name(), [&] {
       check_arrow(reader_->ReadNext(&batch),
                   file_.name(),
-                  concat("row group ", group_, " cannot be read after its row ", at_));
+                  concat("cannot read row group ", group_, " after row ", at_));
     });
     if (batch == nullptr) {
       return nullptr;

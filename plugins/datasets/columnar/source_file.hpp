@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is in a file of any of the formats: its columns, its row groups, and batches of arrays of
-// one. A row group is that of Parquet, a stripe of ORC, a record batch of Feather, and a CSV file
-// as a whole. Invariants: a file is open only while something of it is read; what is read is of the
-// very file that was listed, or an error. Threads: opened by one; any may read at once.
+// Content of a file in any supported format: its columns, its row groups, and the record batches of
+// a row group. "Row group" means a Parquet row group, an ORC stripe, a Feather record batch, or a
+// whole CSV file.
+// Invariants: a file is open only while it is being read. Reading a file that changed since it was
+// listed is an error.
+// Threads: opened by one thread; any number of threads read at once.
 #pragma once
 
 #include <arrow/csv/options.h>
@@ -27,7 +29,7 @@ struct FileOptions {
   char separator = ',';
   bool header = true;
   std::vector<std::string> missing_marks;
-  // Of a file without types: what columns are to be.
+  // For files without types (CSV): the types to parse the columns with.
   std::unordered_map<std::string, std::shared_ptr<arrow::DataType>> text_types;
 };
 
@@ -44,22 +46,23 @@ class SourceFile {
 
   const std::string& name() const { return file_.name; }
   const DataFile& file() const { return file_; }
-  // Columns, and the folders KEY=VALUE in its path: i64 where the value is a number, text where it
-  // is not.
+  // Columns of the file plus the KEY=VALUE folders of its path: i64 if all values are integers,
+  // else text.
   const std::shared_ptr<arrow::Schema>& schema() const { return schema_; }
-  // Those of which a row may fit the filter.
+  // Row groups that may contain a matching row.
   const std::vector<RowGroup>& groups() const { return groups_; }
   int64_t num_rows() const;
 
-  // The rows of a group from `first_row` on, these columns of them, in batches of at most about
-  // `batch_rows`.
+  // Reads the given columns of a row group from `first_row` on, in batches of about `batch_rows`
+  // rows at most.
   //
-  // Errors   columnar.vanished, columnar.changed, columnar.read; the reader columnar.read
+  // Errors   columnar.vanished, columnar.changed, columnar.read; from the returned reader:
+  //          columnar.read
   std::unique_ptr<GroupReader> read(int group,
                                     const std::vector<std::string>& columns,
                                     int64_t first_row,
                                     int64_t batch_rows) const;
-  // Whether read() sets out to fetch a group's bytes, on a thread of Arrow's, and does not wait.
+  // Whether read() prefetches a group's bytes on an Arrow thread, without waiting.
   virtual bool fetches_ahead() const { return false; }
 
  protected:
@@ -71,7 +74,7 @@ class SourceFile {
   DataFile file_;
   std::shared_ptr<arrow::Schema> schema_;
   std::vector<RowGroup> groups_;
-  std::set<std::string> is_own_column_;  // not of a folder
+  std::set<std::string> is_own_column_;  // false for KEY=VALUE folders
 
   friend std::shared_ptr<const SourceFile> open_file(const DataFile& file,
                                                      const FileOptions& options,
@@ -86,7 +89,7 @@ class GroupReader {
               std::vector<std::string> columns,
               int64_t first_row);
 
-  // The next rows with their place, or null at the group's end.
+  // The next rows and their origin, or null at the end of the group.
   //
   // Errors   columnar.read, naming file and row group
   std::shared_ptr<arrow::RecordBatch> next(RowPlace& place);
@@ -100,10 +103,10 @@ class GroupReader {
   int64_t at_ = 0;
 };
 
-// Reads what the file says of itself: columns and row groups.
+// Reads the file's metadata: columns and row groups.
 //
-// Errors   columnar.read for a file that is none of its format, or is cut short;
-//          columnar.unknown_format; columnar.vanished, columnar.changed; what `filter` throws
+// Errors   columnar.read for an invalid or truncated file; columnar.unknown_format;
+//          columnar.vanished, columnar.changed; errors of `filter`
 std::shared_ptr<const SourceFile> open_file(const DataFile& file,
                                             const FileOptions& options,
                                             const RowFilter& filter);

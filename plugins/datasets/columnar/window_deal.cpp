@@ -6,12 +6,12 @@
 namespace tenon {
 namespace {
 
-// floor(n * part / parts), of which the product may not fit.
+// floor(n * part / parts), computed without overflow of the product.
 int64_t share_of(int64_t n, int64_t part, int64_t parts) {
   return static_cast<int64_t>(static_cast<__int128>(n) * part / parts);
 }
 
-// Rows [begin, end) of all that the spans have, cut out of them.
+// Cuts rows [begin, end) out of the concatenated spans.
 std::vector<RowSpan> cut(const std::vector<RowSpan>& spans, int64_t begin, int64_t end) {
   std::vector<RowSpan> out;
   int64_t at = 0;
@@ -63,9 +63,9 @@ int64_t num_rows_of(const std::vector<RowSpan>& spans) {
   return rows;
 }
 
-std::vector<std::vector<RowSpan>> deal_out(const std::vector<RowSpan>& spans,
-                                           size_t num_shards,
-                                           DealBy by) {
+std::vector<std::vector<RowSpan>> assign_to_shards(const std::vector<RowSpan>& spans,
+                                                   size_t num_shards,
+                                                   DealBy by) {
   std::vector<std::vector<RowSpan>> shards(num_shards);
   if (by == DealBy::kRows) {
     const int64_t rows = num_rows_of(spans);

@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-// FNV-1a, whose values are the same everywhere.
+// FNV-1a: the same values on every machine.
 uint64_t id_of(const std::string& text) {
   uint64_t hash = 14695981039346656037ULL;
   for (const char c : text) {
@@ -20,12 +20,12 @@ uint64_t id_of(const std::string& text) {
 
 struct TimeOfPath {
   std::array<int, 5> parts = {1970, 1, 1, 0, 0};  // year, month, day, hour, minute
-  int finest = -1;                                // the last of them that the pattern has
+  int finest = -1;                                // index of the finest part in the pattern
 };
 
 constexpr std::array<char, 5> kTimeLetters = {'Y', 'm', 'd', 'H', 'M'};
 
-// Reads `pattern` at text[at]; none where it does not fit.
+// Matches `pattern` at text[at]; none if it does not match.
 std::optional<TimeOfPath> match_at(const std::string& text, size_t at, const std::string& pattern) {
   TimeOfPath out;
   for (size_t p = 0; p < pattern.size(); ++p) {
@@ -76,7 +76,7 @@ bool is_time(const TimeOfPath& time) {
          !(month == 2 && day == 29 && !is_leap) && hour <= 23 && minute <= 59;
 }
 
-// "2026-11-20/07:30", as far as the pattern goes.
+// "2026-11-20/07:30", down to the finest part of the pattern.
 std::string label_of(const TimeOfPath& time) {
   const auto& [year, month, day, hour, minute] = time.parts;
   char text[80];
@@ -104,14 +104,14 @@ std::string label_of(const TimeOfPath& time) {
 void FollowOptions::bind(OptionBinder<FollowOptions>& binder) {
   binder.field("poll_seconds", &FollowOptions::poll_seconds)
       .exclusive_min(0)
-      .doc("how often the folder is looked at");
+      .doc("polling interval of the folder, seconds");
   binder.field("max_wait", &FollowOptions::max_wait)
       .min(0)
-      .doc("seconds without a new window after which the data ends; 0: it waits for ever");
+      .doc("seconds to wait for a new window before the data ends; 0: wait forever");
   binder.field("end_marker", &FollowOptions::end_marker)
-      .doc("a file of this name in the folder says that nothing more will come");
+      .doc("name of the file in the folder that marks the end of the data");
   binder.field("window_marker", &FollowOptions::window_marker)
-      .doc("by time: a file of this name beside its files says that a window is whole");
+      .doc("by time: name of the file, next to the data files, that marks a window as complete");
 }
 
 void WindowOptions::bind(OptionBinder<WindowOptions>& binder) {
@@ -122,16 +122,22 @@ void WindowOptions::bind(OptionBinder<WindowOptions>& binder) {
                {"files", WindowKind::kFiles},
                {"rows", WindowKind::kRows},
                {"time", WindowKind::kTime}})
-      .doc("what a window is: nothing, so many files, so many rows, or the files of one time");
-  binder.field("count", &WindowOptions::count).min(1).doc("files, or rows, of a window");
+      .doc(
+          "how windows are formed: none, every `count` files, every `count` rows, or all files of "
+          "one time");
+  binder.field("count", &WindowOptions::count).min(1).doc("files or rows per window");
   binder.field("pattern", &WindowOptions::pattern)
-      .doc("by time: what its path has, with %Y, %m, %d, %H and %M: \"dt=%Y-%m-%d/hr=%H\"");
+      .doc(
+          "by time: time pattern in the path, with %Y, %m, %d, %H and %M, for example "
+          "\"dt=%Y-%m-%d/hr=%H\"");
   binder.field("skip_before", &WindowOptions::skip_before)
-      .doc("windows whose label sorts before this one are passed over: \"2026-11-20\"");
+      .doc("skip windows whose label sorts before this one, for example \"2026-11-20\"");
   binder.field("skip_after", &WindowOptions::skip_after)
-      .doc("windows whose label sorts after this one are passed over");
+      .doc("skip windows whose label sorts after this one");
   binder.field("follow", &WindowOptions::follow)
-      .doc("go on with the windows of files that come while the run goes on");
+      .doc(
+          "keep reading new files that arrive during the run; null: only files present at the "
+          "start");
 }
 
 WindowWalk::WindowWalk(WindowOptions options, const std::vector<std::string>& paths, Open open)
@@ -140,18 +146,19 @@ WindowWalk::WindowWalk(WindowOptions options, const std::vector<std::string>& pa
     TENON_FAIL(TENON_INVALID, "columnar.bad_windows", "`windows` ", what);
   };
   if ((options_.by == WindowKind::kTime) != !options_.pattern.empty()) {
-    fail("has a `pattern` where it goes by time, and only there");
+    fail("requires `pattern` if `by` is \"time\", and allows it only then");
   }
   if (options_.by == WindowKind::kTime && options_.pattern.find("%Y") == std::string::npos) {
-    fail("has a `pattern` without %Y");
+    fail("has a `pattern` without %Y; add it");
   }
   if (options_.by == WindowKind::kNone &&
       (options_.follow || !options_.skip_before.empty() || !options_.skip_after.empty())) {
-    fail("says `by` none, and so nothing can be followed or skipped");
+    fail(
+        "has `by` \"none\", which cannot be combined with `follow`, `skip_before` or `skip_after`");
   }
   if (options_.count != 1 &&
       (options_.by == WindowKind::kNone || options_.by == WindowKind::kTime)) {
-    fail("has a `count`, which is of files or rows");
+    fail("has a `count`, which requires `by` \"files\" or \"rows\"");
   }
 }
 
@@ -161,7 +168,7 @@ WindowWalk::Entry WindowWalk::entry_of(const DataFile& file) const {
   if (options_.by != WindowKind::kTime) {
     return entry;
   }
-  // The last place that fits: dates in folders above may mean something else.
+  // Takes the last match: dates in parent folders may mean something else.
   for (size_t at = file.path.size(); at-- > 0;) {
     const std::optional<TimeOfPath> time = match_at(file.path, at, options_.pattern);
     if (time && is_time(*time)) {
@@ -175,7 +182,7 @@ WindowWalk::Entry WindowWalk::entry_of(const DataFile& file) const {
   TENON_FAIL(TENON_INVALID,
              "columnar.no_time",
              file.name,
-             " has no time in its path that fits the pattern ",
+             " has no time in its path that matches the pattern ",
              json_string(options_.pattern));
 }
 
@@ -189,7 +196,7 @@ void WindowWalk::add_new(const std::vector<DataFile>& files) {
       return std::tie(a.time, a.file.path) < std::tie(b.time, b.file.path);
     });
   }
-  // Windows that have been given must be made of the same files again.
+  // Windows that were already returned must consist of the same files again.
   const size_t num_given = next_ + (next_row_ > 0 ? 1 : 0);
   for (size_t i = 0; i < num_given; ++i) {
     const std::string& known = entries_[i].file.path;
@@ -202,11 +209,11 @@ void WindowWalk::add_new(const std::vector<DataFile>& files) {
         TENON_FAIL(TENON_INVALID,
                    "columnar.out_of_order",
                    found[i].file.name,
-                   " has come after a window that it belongs to, or that comes after it: ",
+                   " arrived after ",
                    entries_[i].file.name,
-                   " was given already; files must come in the order of their windows");
+                   " was read; files must arrive in window order");
       }
-      // Files of windows that are over may be taken away.
+      // Files of finished windows may be deleted.
       found.insert(found.begin() + static_cast<std::ptrdiff_t>(i), entries_[i]);
     }
   }
@@ -215,15 +222,15 @@ void WindowWalk::add_new(const std::vector<DataFile>& files) {
     TENON_FAIL(TENON_INVALID,
                "columnar.out_of_order",
                found[num_given].file.name,
-               " has come after its window, ",
+               " arrived after its window, ",
                found[num_given].time_label,
-               ", was given; files must come in the order of their windows");
+               ", was read; files must arrive in window order");
   }
   entries_ = std::move(found);
 }
 
 void WindowWalk::list() {
-  // What was written before the marker must be in the listing.
+  // Check the marker first, so that the listing has every file written before it.
   const bool has_end = !options_.follow || files_.has_marker(options_.follow->end_marker);
   add_new(files_.list());
   is_last_listing_ = has_end;
@@ -235,11 +242,12 @@ const std::vector<DataFile>& WindowWalk::start() {
     at_start_.push_back(entry.file);
   }
   if (at_start_.empty()) {
-    TENON_FAIL(
-        TENON_NOT_FOUND,
-        "columnar.no_file",
-        "no file is there that `paths` names",
-        options_.follow ? "; one is needed to know the columns, also of a folder that grows" : "");
+    TENON_FAIL(TENON_NOT_FOUND,
+               "columnar.no_file",
+               "no file matches `paths`",
+               options_.follow
+                   ? "; a followed folder needs at least one file to determine the columns"
+                   : "");
   }
   return at_start_;
 }
@@ -261,7 +269,7 @@ bool WindowWalk::take_files(DataWindow& out) {
   for (size_t i = next_; i < end; ++i) {
     out.parts.push_back({entries_[i].file});
   }
-  // Known by its first file, so that it stays the same wherever the folder is moved.
+  // Identified by its first file, so that the id survives moving the folder.
   out.label = out.parts.front().file.below;
   const auto num_before = std::count_if(entries_.begin(),
                                         entries_.begin() + static_cast<std::ptrdiff_t>(next_),

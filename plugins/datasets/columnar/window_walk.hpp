@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The windows of a dataset, one after the other: which files, or rows of files, each has. It opens
-// files where it has to count rows, and reads none.
+// Enumerates the windows of a dataset and the files, or rows of files, of each one. Opens files to
+// count rows, and reads no rows.
 //
-// A folder that is followed is listed again when its windows run out. A window is there once it is
-// whole: so many files or rows; of a time, once files of a later time have come, or the marker of
-// its folder has. After the end marker, or max_wait seconds without a window, what is there is the
-// last. Invariant: the same files give the same windows, in one listing or many: windows that were
-// given never change, and files that would have changed them are an error. Threads: owned by one.
+// A followed folder is listed again when its windows run out. A window is available once it is
+// complete. By files or rows: after `count` of them. By time: once files of a later time, or the
+// marker file, have arrived. After the end marker, or `max_wait` seconds without a window, the
+// remaining files form the last window.
+// Invariant: the same files give the same windows, in one listing or many. Returned windows never
+// change; files that would change them are errors.
+// Threads: owned by one thread.
 #pragma once
 
 #include <tenon/cpp/options.hpp>
@@ -47,7 +49,7 @@ struct WindowOptions {
   static void bind(OptionBinder<WindowOptions>& binder);
 };
 
-// Rows [first, first + count) of a file, of all its row groups together; all where count is -1.
+// Rows [first, first + count) of a file, across all its row groups. count -1: all rows.
 struct WindowPart {
   DataFile file;
   int64_t first = 0;
@@ -65,19 +67,19 @@ class WindowWalk {
  public:
   using Open = std::function<std::shared_ptr<const SourceFile>(const DataFile&)>;
 
-  // Errors   columnar.bad_windows for options that are legal alone but not together
+  // Errors   columnar.bad_windows for options that contradict each other
   WindowWalk(WindowOptions options, const std::vector<std::string>& paths, Open open);
 
   bool has_windows() const { return options_.by != WindowKind::kNone; }
-  // The files that are there when the run starts, in the order of their windows.
+  // The files that exist when the run starts, in window order.
   //
-  // Errors   as FileList; columnar.no_file where there is none; columnar.no_time
+  // Errors   as FileList; columnar.no_file if no file exists; columnar.no_time
   const std::vector<DataFile>& start();
 
   enum class Next { kWindow, kEnd, kNotYet };
-  // The next window; the whole, once, where there are none. kNotYet: ask again after poll_seconds.
+  // The next window. Without windows: all data, once. kNotYet: call again after poll_seconds.
   //
-  // Errors   columnar.out_of_order, columnar.no_time; as FileList; what opening a file throws
+  // Errors   columnar.out_of_order, columnar.no_time; as FileList; errors of opening a file
   Next next(DataWindow& out);
   // Starts over.
   void reset();
@@ -102,12 +104,12 @@ class WindowWalk {
   WindowOptions options_;
   FileList files_;
   Open open_;
-  std::vector<Entry> entries_;  // in the order of windows
+  std::vector<Entry> entries_;  // in window order
   std::vector<DataFile> at_start_;
-  size_t next_ = 0;               // the first entry that no window has wholly
-  int64_t next_row_ = 0;          // of it, with kRows
-  int64_t num_windows_ = 0;       // of this epoch
-  bool is_last_listing_ = false;  // nothing will come any more
+  size_t next_ = 0;               // first entry not fully part of a window
+  int64_t next_row_ = 0;          // row within that entry, with kRows
+  int64_t num_windows_ = 0;       // returned in this epoch
+  bool is_last_listing_ = false;  // no more files will arrive
   std::optional<std::chrono::steady_clock::time_point> waits_since_;
 };
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Made-up clicks in the form of Criteo's: columns of ids that follow power laws, numbers, and a
-// label that is drawn from a logistic model, so that it is known how well any model can do.
+// Synthetic clicks in the shape of the Criteo dataset: id columns with power-law distributions,
+// dense features, and labels drawn from a logistic model. The model is known, so the best possible
+// metric values are known too.
 //
 //     logit = bias + id_scale sum_f u(id_f) + pair_scale sum_k v(id_2k) v(id_2k+1)
 //             + number_scale <w, x>
 //
-// u and v of an id are uniform in [-1, 1) and w is normal, all three by hash; x is normal. Ranks of
-// ids are drawn by the inverse of the power law's distribution, of density r^-a on [1, n + 1).
+// u and v of an id are uniform in [-1, 1), w and x are normal. u, v and w are hashes. Ids are drawn
+// by rank, through the inverse CDF of a power law with density r^-a on [1, n + 1).
 //
-// Invariant: a sample is a pure function of seed, its number and the options that shape it,
-// whatever was read before. Threads: reads share nothing that changes.
+// Invariant: a sample is a pure function of seed, sample index and options.
+// Threads: reads share no mutable state.
 //
 // Source: Steele, Lea, Flood, Fast Splittable Pseudorandom Number Generators (2014), for the hash;
 // Box, Muller (1958), for normal numbers.
@@ -47,7 +48,7 @@ struct CriteoOptions {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// SplitMix64's output function: neighbours become unrelated.
+// SplitMix64's output function: decorrelates neighboring inputs.
 uint64_t mix(uint64_t z) {
   z += 0x9E3779B97F4A7C15ULL;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
@@ -70,51 +71,53 @@ double normal(uint64_t bits) {
 class CriteoLike : public tenon::MapDataset {
  public:
   static constexpr const char* kType = "criteo_like";
-  static constexpr const char* kSummary = "made-up clicks with ids, numbers and a known truth";
+  static constexpr const char* kSummary =
+      "synthetic clicks with power-law ids and known true logits";
   using Options = CriteoOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("samples", &Options::samples).min(1).max(kMost).doc("how many there are");
+    binder.field("samples", &Options::samples).min(1).max(kMost).doc("number of samples");
     binder.field("first", &Options::first)
         .min(0)
         .max(kMost)
-        .doc("the number of the first one: another range of the same truth, to evaluate on");
-    binder.field("seed", &Options::seed).min(0).doc("of samples and truth");
-    binder.field("categorical", &Options::categorical).min(1).max(4096).doc("columns of ids");
-    binder.field("dense", &Options::dense).min(0).max(4096).doc("numbers of a sample");
+        .doc("index of the first sample; another range gives evaluation data from the same model");
+    binder.field("seed", &Options::seed).min(0).doc("random seed of samples and true model");
+    binder.field("categorical", &Options::categorical).min(1).max(4096).doc("number of id columns");
+    binder.field("dense", &Options::dense).min(0).max(4096).doc("number of dense features");
     binder.field("num_ids", &Options::num_ids)
         .min(1)
         .max(1099511627776.0)
-        .doc("ids that a column can have at one time");
+        .doc("distinct ids per column at any one time");
     binder.field("exponents", &Options::exponents)
         .min(0)
         .min_items(2)
-        .doc("of the power laws of the first column and the last; those between lie evenly");
+        .doc("power-law exponents of the first and last column; evenly spaced between");
     binder
         .choice(
             "layout", &Options::layout, {{"columns", Layout::kColumns}, {"wide", Layout::kWide}})
         .doc("columns: fields c0, c1, ... [B]; wide: one field `categorical` [B, columns]");
-    binder.field("bias", &Options::bias).doc("of the truth, as are the three that follow");
-    binder.field("id_scale", &Options::id_scale).doc("what an id adds at most");
+    binder.field("bias", &Options::bias).doc("bias of the true logit");
+    binder.field("id_scale", &Options::id_scale)
+        .doc("largest contribution of one id to the true logit");
     binder.field("pair_scale", &Options::pair_scale)
-        .doc("what columns 2k and 2k + 1 add at most by their product");
+        .doc("largest contribution of the product of columns 2k and 2k + 1");
     binder.field("number_scale", &Options::number_scale)
-        .doc("standard deviation of the weight of a number");
+        .doc("standard deviation of the weights of dense features");
     binder.field("window_size", &Options::window_size)
         .min(1)
-        .doc("samples of a window; null: no windows");
+        .doc("samples per window; null: no windows");
     binder.field("drift", &Options::drift)
         .min(0)
         .max(1)
-        .doc("share of its ids that each window replaces by ones that were never seen");
+        .doc("fraction of ids that each window replaces with unseen ones; requires `window_size`");
   }
 
   explicit CriteoLike(Options options) : o_(std::move(options)) {
     TENON_CHECK(o_.exponents.size() == 2,
                 "`exponents` has ",
                 o_.exponents.size(),
-                " numbers; give that of the first column and that of the last");
+                " numbers (expected 2: one for the first column and one for the last)");
     if (o_.drift > 0 && !o_.window_size) {
-      fail_windows("`drift` needs `window_size`");
+      fail_windows("`drift` requires `window_size`");
     }
     if (o_.window_size && (o_.first % *o_.window_size != 0 || o_.samples % *o_.window_size != 0)) {
       fail_windows("`first` and `samples` must be multiples of `window_size`");
@@ -124,7 +127,7 @@ class CriteoLike : public tenon::MapDataset {
                                ? 0.0
                                : static_cast<double>(f) / static_cast<double>(o_.categorical - 1);
       const double a = o_.exponents[0] + share * (o_.exponents[1] - o_.exponents[0]);
-      // At 1 the integral is a logarithm: as near to it as makes no difference.
+      // At exponent 1 the integral is a logarithm; a value close to 1 gives the same result.
       const double power = std::abs(1.0 - a) < 1e-9 ? 1e-9 : 1.0 - a;
       laws_.push_back({std::pow(static_cast<double>(o_.num_ids) + 1.0, power) - 1.0, 1.0 / power});
     }
@@ -196,11 +199,12 @@ class CriteoLike : public tenon::MapDataset {
       TENON_CHECK(0 <= indices[b] && indices[b] < num_samples,
                   "sample ",
                   indices[b],
-                  " was asked for, and there are ",
-                  num_samples);
+                  " is out of range [0, ",
+                  num_samples,
+                  ")");
       const auto sample = static_cast<uint64_t>(first + indices[b]);
       double logit = o_.bias;
-      double other = 0.0;  // of a pair
+      double other = 0.0;  // v of the even column of a pair
       for (size_t f = 0; f < num_columns; ++f) {
         const uint64_t id = id_of(sample, f);
         columns[f][b * step] = static_cast<int64_t>(id);
@@ -225,7 +229,7 @@ class CriteoLike : public tenon::MapDataset {
 
  private:
   static constexpr double kMost = 1e15;
-  // What a number is drawn for, so that no two draws are one.
+  // Purpose of a random draw; keeps draws independent.
   enum Purpose : uint64_t { kRank = 1, kNumber, kLabel, kWeight, kName, kPhase };
   static constexpr uint64_t kTraits = 0x7261697473000000ULL;
 
@@ -242,8 +246,8 @@ class CriteoLike : public tenon::MapDataset {
     return mix(mix(mix(static_cast<uint64_t>(o_.seed) ^ (purpose << 56)) ^ a) + b);
   }
 
-  // 63 bits. An id is its rank's name, which changes now and then where there is drift: each window
-  // is the time of `drift` of all ranks.
+  // 63-bit id of a rank. With drift, ids of ranks change over time: each window renames a fraction
+  // `drift` of all ranks.
   uint64_t id_of(uint64_t sample, size_t column) const {
     const PowerLaw& law = laws_[column];
     const double u = unit(draw(kRank, sample, column));
@@ -259,8 +263,8 @@ class CriteoLike : public tenon::MapDataset {
   }
 
   Options o_;
-  std::vector<PowerLaw> laws_;   // of each column
-  std::vector<double> weights_;  // of each number
+  std::vector<PowerLaw> laws_;   // per column
+  std::vector<double> weights_;  // per dense feature
   uint32_t dense_field_ = 0;
   uint32_t label_field_ = 0;
   uint32_t truth_field_ = 0;

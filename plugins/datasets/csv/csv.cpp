@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of CSV files as samples: fields of numbers, each from one column or from several side by
-// side.
+// Reads rows of CSV files as samples. Each field is numeric, from one column or from several
+// columns.
 //
-// Invariants: a sample is a row; rows are numbered in the order of files and lines. All files are
-// gone through when the dataset is described, so that what is wrong with them is known before a
-// step. Threads: reads share tables that no longer change.
+// Invariants: a sample is a row; rows are numbered in order of files and lines. `describe` scans
+// all files, so data errors are reported before the first step.
+// Threads: reads share immutable tables.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
 
@@ -38,18 +38,18 @@ struct CsvOptions {
   Check check = Check::kValues;
 };
 
-// A file with the readers of the fields, which know its columns.
+// A file and its field readers, which hold column indices of this file.
 struct Part {
   explicit Part(const std::string& path, const tenon::CsvFormat& format) : table(path, format) {}
 
   tenon::CsvTable table;
   std::vector<tenon::CsvFieldReader> fields;
-  int64_t first_row = 0;   // its number among the rows of all files
-  uint64_t window_id = 0;  // where files are windows
+  int64_t first_row = 0;   // index of its first row among all files
+  uint64_t window_id = 0;  // if each file is a window
   std::string label;
 };
 
-// The files that a name stands for: itself, or those that fit it as a pattern, in order of names.
+// Expands a name: the file itself, or the matches of a pattern in name order.
 void add_files(const std::string& name, std::vector<std::string>& out) {
   std::error_code ignored;
   if (name.find_first_of("*?[") == std::string::npos || std::filesystem::exists(name, ignored)) {
@@ -61,16 +61,16 @@ void add_files(const std::string& name, std::vector<std::string>& out) {
   std::vector<std::string> names(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
   if (result == GLOB_NOMATCH) {
-    TENON_FAIL(TENON_NOT_FOUND, "csv.open", "no file fits the pattern ", name);
+    TENON_FAIL(TENON_NOT_FOUND, "csv.open", "no file matches the pattern ", name);
   }
   if (result != 0) {
-    TENON_FAIL(TENON_IO, "csv.open", "the folders of the pattern ", name, " cannot be read");
+    TENON_FAIL(TENON_IO, "csv.open", "cannot read the folders of the pattern ", name);
   }
   std::sort(names.begin(), names.end());
   out.insert(out.end(), names.begin(), names.end());
 }
 
-// FNV-1a, whose values are the same everywhere.
+// FNV-1a: the same values on every machine.
 uint64_t id_of(const std::string& text) {
   uint64_t hash = 14695981039346656037ULL;
   for (const char c : text) {
@@ -82,7 +82,7 @@ uint64_t id_of(const std::string& text) {
 class Csv : public tenon::MapDataset {
  public:
   static constexpr const char* kType = "csv";
-  static constexpr const char* kSummary = "rows of CSV files, as fields of numbers";
+  static constexpr const char* kSummary = "rows of CSV files as numeric fields";
   using Options = CsvOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("files", &Options::files)
@@ -90,23 +90,25 @@ class Csv : public tenon::MapDataset {
         .non_empty()
         .min_items(1)
         .path()
-        .doc("the files, or patterns of names with *, ? and [...], in order of their names");
+        .doc("files, or patterns with *, ? and [...], expanded in name order");
     binder.field("fields", &Options::fields)
         .required()
         .min_items(1)
-        .doc("the fields of a batch, and the columns they are read from");
-    binder.field("separator", &Options::separator).non_empty().doc("the byte between columns");
+        .doc("fields of a batch and their source columns");
+    binder.field("separator", &Options::separator).non_empty().doc("column separator, one byte");
     binder.field("header", &Options::header)
-        .doc("whether the first line has names; without, columns are \"0\", \"1\" and so on");
+        .doc(
+            "whether the first line has column names; if false, columns are named \"0\", \"1\", "
+            "...");
     binder.field("quotes", &Options::quotes)
-        .doc("whether \" encloses fields, as RFC 4180 has it; false makes it a letter");
+        .doc("whether \" quotes fields, as in RFC 4180; if false, \" is an ordinary character");
     binder.field("missing_marks", &Options::missing_marks)
-        .doc("texts that mean a missing value, beside an empty one");
+        .doc("texts, in addition to the empty one, that mean a missing value");
     binder
         .choice("windows", &Options::windows, {{"none", Windows::kNone}, {"file", Windows::kFile}})
-        .doc("whether each file is a window of the run");
+        .doc("how windows are formed: none, or one per file");
     binder.choice("check", &Options::check, {{"values", Check::kValues}, {"rows", Check::kRows}})
-        .doc("what is checked before training: each value used, or rows and quotes alone");
+        .doc("check before training: all values used, or only row lengths and quotes");
   }
 
   explicit Csv(Options options) : options_(std::move(options)) {
@@ -116,7 +118,7 @@ class Csv : public tenon::MapDataset {
                  "csv.bad_separator",
                  "`separator` is ",
                  tenon::json_string(separator),
-                 "; it must be one byte, and neither a quote nor a line break");
+                 "; expected one byte other than a quote or line break");
     }
     for (size_t i = 0; i < options_.fields.size(); ++i) {
       check_csv_field(options_.fields[i]);
@@ -124,7 +126,7 @@ class Csv : public tenon::MapDataset {
         if (options_.fields[before].name == options_.fields[i].name) {
           TENON_FAIL(TENON_INVALID,
                      "csv.bad_field",
-                     "two fields are called ",
+                     "two fields are named ",
                      tenon::json_string(options_.fields[i].name));
         }
       }
@@ -144,7 +146,7 @@ class Csv : public tenon::MapDataset {
                  "csv.empty",
                  files.front(),
                  files.size() > 1 ? " and the other files have" : " has",
-                 " no row to read: nothing comes after the header, or each row was left out for a "
+                 " no rows to read: the file ends after the header, or every row was skipped for a "
                  "missing value");
     }
     for (size_t f = 0; f < options_.fields.size(); ++f) {
@@ -191,7 +193,7 @@ class Csv : public tenon::MapDataset {
       }
       data.push_back(writer.add<char>(static_cast<uint32_t>(f), shape));
     }
-    // Row by row in the batch's order, as many at once as come from one file.
+    // In batch order; consecutive rows from the same file are read together.
     std::vector<int64_t> rows;
     for (size_t b = 0; b < n;) {
       const size_t p = window != nullptr ? part_of(*window) : part_at(indices[b]);
@@ -205,8 +207,9 @@ class Csv : public tenon::MapDataset {
       TENON_CHECK(b > begin,
                   "row ",
                   indices[b],
-                  " was asked for, and there are ",
-                  window != nullptr ? part.table.num_rows() : num_rows_);
+                  " is out of range [0, ",
+                  window != nullptr ? part.table.num_rows() : num_rows_,
+                  ")");
       part.table.read_rows(rows, [&](size_t i, const tenon::CsvRow& row) {
         for (size_t f = 0; f < part.fields.size(); ++f) {
           const size_t bytes = static_cast<size_t>(widths_[f]) * size_of(options_.fields[f].dtype);
@@ -245,20 +248,20 @@ class Csv : public tenon::MapDataset {
                    tenon::json_string(options_.fields[f].name),
                    " has ",
                    width,
-                   " columns here, and ",
+                   " columns here, but ",
                    first_width,
                    " in ",
                    parts_.front()->table.path());
       }
     }
-    std::vector<double> values;  // of any dtype: none is larger
+    std::vector<double> values;  // large enough for any dtype
     for (const tenon::CsvFieldReader& field : part.fields) {
       values.resize(std::max(values.size(), field.width()));
     }
     part.table.index_rows([&](const tenon::CsvRow& row) {
       for (const tenon::CsvFieldReader& field : part.fields) {
-        if (field.leaves_out(row)) {
-          return tenon::CsvVerdict::kLeaveOut;
+        if (field.skips(row)) {
+          return tenon::RowDecision::kSkip;
         }
       }
       if (options_.check == Check::kValues) {
@@ -266,13 +269,13 @@ class Csv : public tenon::MapDataset {
           field.read(part.table, row, values.data());
         }
       }
-      return tenon::CsvVerdict::kKeep;
+      return tenon::RowDecision::kKeep;
     });
     part.first_row = num_rows_;
     num_rows_ += part.table.num_rows();
   }
 
-  // A window is known by its file's name, so that it stays the same wherever the files are moved.
+  // A window is identified by its file name, so that its id survives moving the files.
   void name_windows() {
     std::map<std::string, int> times;
     for (const std::unique_ptr<Part>& part : parts_) {
@@ -282,7 +285,8 @@ class Csv : public tenon::MapDataset {
     }
   }
 
-  // The number of the file that has this row; of several that begin there, the last has rows.
+  // Index of the file with this row. If several files begin at this row, only the last one has
+  // rows.
   size_t part_at(int64_t row) const {
     const auto after =
         std::upper_bound(parts_.begin(), parts_.end(), row, [](int64_t wanted, const auto& part) {
@@ -295,13 +299,13 @@ class Csv : public tenon::MapDataset {
     const auto found = std::find_if(parts_.begin(), parts_.end(), [&](const auto& part) {
       return part->window_id == window.id;
     });
-    TENON_CHECK(found != parts_.end(), "there is no window ", window.id);
+    TENON_CHECK(found != parts_.end(), "no window ", window.id);
     return static_cast<size_t>(found - parts_.begin());
   }
 
   Options options_;
-  std::vector<std::unique_ptr<Part>> parts_;  // by pointer: the readers of a part refer to it
-  std::vector<int64_t> widths_;               // of each field
+  std::vector<std::unique_ptr<Part>> parts_;  // pointers, since the readers of a part refer to it
+  std::vector<int64_t> widths_;               // per field
   int64_t num_rows_ = 0;
   size_t next_window_ = 0;
 };

@@ -14,7 +14,7 @@ constexpr std::string_view kRangeMark = "..";
 const char* words_for(CsvDtype dtype) {
   switch (dtype) {
     case CsvDtype::kI64:
-      return "a whole number (i64)";
+      return "an integer (i64)";
     case CsvDtype::kF32:
       return "a number (f32)";
     case CsvDtype::kF64:
@@ -23,13 +23,13 @@ const char* words_for(CsvDtype dtype) {
   return "a number (f64)";
 }
 
-// A text of the file for a message: short, and without what would break the line.
+// A text of the file for messages: shortened, and safe to print on one line.
 std::string shown(const CsvField& field) {
   std::string text = csv_field_text(field);
   if (text.size() > kLongestText) {
     text.resize(kLongestText);
     while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0x80) != 0) {
-      text.pop_back();  // not half a letter of several bytes
+      text.pop_back();  // do not cut a multi-byte character
     }
     text += "...";
   }
@@ -57,9 +57,9 @@ std::optional<size_t> find_column(const CsvTable& table, const std::string& name
     TENON_FAIL(TENON_INVALID,
                "csv.no_column",
                table.path(),
-               ": two columns are called ",
+               ": two columns are named ",
                json_string(name),
-               "; only a name that stands for one can be used");
+               "; a column name must be unique to be used");
   }
   return static_cast<size_t>(found - columns.begin());
 }
@@ -67,20 +67,20 @@ std::optional<size_t> find_column(const CsvTable& table, const std::string& name
 [[noreturn]] void fail_no_column(const CsvTable& table,
                                  const std::string& field,
                                  const std::string& name) {
-  TENON_FAIL(TENON_NOT_FOUND,
-             "csv.no_column",
-             table.path(),
-             ": there is no column ",
-             json_string(name),
-             ", which the field ",
-             json_string(field),
-             " reads; there are ",
-             column_list(table.columns()),
-             "; a file without a header needs `header` to be false, and its columns are \"0\", "
-             "\"1\" and so on");
+  TENON_FAIL(
+      TENON_NOT_FOUND,
+      "csv.no_column",
+      table.path(),
+      ": no column ",
+      json_string(name),
+      ", which the field ",
+      json_string(field),
+      " reads; the file has ",
+      column_list(table.columns()),
+      "; for a file without a header, set `header` to false and name columns \"0\", \"1\", ...");
 }
 
-// Adds the columns that a name stands for: "a" is one, "a..d" all from a to d, in the file's order.
+// Adds the columns of a name: "a" is one column, "a..d" is the range from a to d in file order.
 void add_columns(const CsvTable& table,
                  const std::string& field,
                  const std::string& name,
@@ -110,7 +110,7 @@ void add_columns(const CsvTable& table,
                json_string(field),
                " reads the columns ",
                json_string(name),
-               ", and in the file ",
+               ", but in the file ",
                json_string(names[0]),
                " comes after ",
                json_string(names[1]));
@@ -123,28 +123,31 @@ void add_columns(const CsvTable& table,
 }  // namespace
 
 void CsvFieldOptions::bind(OptionBinder<CsvFieldOptions>& binder) {
-  binder.field("name", &CsvFieldOptions::name).required().non_empty().doc("the field of the batch");
+  binder.field("name", &CsvFieldOptions::name)
+      .required()
+      .non_empty()
+      .doc("field name in the batch");
   binder.field("column", &CsvFieldOptions::column)
       .non_empty()
-      .doc("the column it is read from, as [B]; null: the one of its own name");
+      .doc("source column, read as [B]; null: same as `name`");
   binder.field("columns", &CsvFieldOptions::columns)
       .non_empty()
-      .doc("instead of `column`: columns that are read as [B, n]; \"a..d\" is all from a to d");
+      .doc("instead of `column`: columns to read as [B, n]; \"a..d\" is the range from a to d");
   binder
       .choice("dtype",
               &CsvFieldOptions::dtype,
               {{"i64", CsvDtype::kI64}, {"f32", CsvDtype::kF32}, {"f64", CsvDtype::kF64}})
-      .doc("type of its values");
+      .doc("value type");
   binder
       .choice("missing",
               &CsvFieldOptions::missing,
               {{"error", CsvMissing::kError},
                {"fill", CsvMissing::kFill},
                {"skip_row", CsvMissing::kSkipRow}})
-      .doc("what becomes of a value that is missing");
-  binder.field("fill", &CsvFieldOptions::fill).doc("the value instead of a missing one");
-  binder.field("min", &CsvFieldOptions::min).doc("the least value that is allowed");
-  binder.field("max", &CsvFieldOptions::max).doc("the largest value that is allowed");
+      .doc("policy for missing values: fail, use `fill`, or skip the row");
+  binder.field("fill", &CsvFieldOptions::fill).doc("value that replaces a missing one");
+  binder.field("min", &CsvFieldOptions::min).doc("smallest allowed value; null: no limit");
+  binder.field("max", &CsvFieldOptions::max).doc("largest allowed value; null: no limit");
 }
 
 void check_csv_field(const CsvFieldOptions& options) {
@@ -154,7 +157,7 @@ void check_csv_field(const CsvFieldOptions& options) {
                "csv.bad_field",
                "the field ",
                name,
-               " has both `column` and `columns`; keep one of them");
+               " has both `column` and `columns`; set only one");
   }
   if (options.missing == CsvMissing::kFill && options.dtype == CsvDtype::kI64 &&
       (options.fill != std::floor(options.fill) || std::fabs(options.fill) > 9007199254740992.0)) {
@@ -162,7 +165,7 @@ void check_csv_field(const CsvFieldOptions& options) {
                "csv.bad_field",
                "the field ",
                name,
-               " is of whole numbers, and its `fill` is ",
+               " has dtype i64, but `fill` is ",
                options.fill);
   }
   if (options.min && options.max && *options.min > *options.max) {
@@ -170,9 +173,9 @@ void check_csv_field(const CsvFieldOptions& options) {
                "csv.bad_field",
                "the field ",
                name,
-               " has a `min` of ",
+               " has `min` ",
                *options.min,
-               " and a `max` of ",
+               ", which is above `max` ",
                *options.max);
   }
 }
@@ -194,7 +197,7 @@ CsvFieldReader::CsvFieldReader(const CsvFieldOptions& options,
   }
 }
 
-bool CsvFieldReader::leaves_out(const CsvRow& row) const {
+bool CsvFieldReader::skips(const CsvRow& row) const {
   return options_.missing == CsvMissing::kSkipRow &&
          std::any_of(columns_.begin(), columns_.end(), [&](size_t column) {
            return is_missing(row.fields[column].text);
@@ -223,7 +226,7 @@ void CsvFieldReader::read_as(const CsvTable& table, const CsvRow& row, T* out) c
     const std::string_view text = row.fields[column].text;
     T value{};
     const CsvNumber result = parse_csv_number(text, value);
-    // A mark may be a number itself ("-999").
+    // A missing mark may itself be a number ("-999").
     if ((result != CsvNumber::kGood || !marks_.empty()) && is_missing(text)) {
       if (options_.missing != CsvMissing::kFill) {
         fail_missing(table, row, column);
@@ -248,11 +251,11 @@ void CsvFieldReader::fail_missing(const CsvTable& table, const CsvRow& row, size
              table.place_of(row.offset),
              "column ",
              json_string(table.columns()[column]),
-             ": there is no value (",
+             ": missing value (",
              shown(row.fields[column]),
-             "); `missing` of the field ",
+             "); set `missing` of the field ",
              json_string(options_.name),
-             " may fill it in or leave such rows out");
+             " to \"fill\" or \"skip_row\" to accept missing values");
 }
 
 void CsvFieldReader::fail_value(const CsvTable& table,
@@ -264,11 +267,11 @@ void CsvFieldReader::fail_value(const CsvTable& table,
   if (problem == CsvNumber::kOutOfRange) {
     what = " is too large for ";
   } else if (problem == CsvNumber::kFraction) {
-    hint = "; is the field's `dtype` the right one?";
-  } else if (problem == CsvNumber::kNotFinite) {
-    hint = "; name it in `missing_marks` if it means a missing value";
+    hint = "; check the field's `dtype`";
+  } else if (problem == CsvNumber::kNonFinite) {
+    hint = "; add it to `missing_marks` if it means a missing value";
   } else if (table.is_unnamed_start(row.offset)) {
-    hint = "; a first row with names needs `header` to be true";
+    hint = "; if the first row has names, set `header` to true";
   }
   TENON_FAIL(TENON_INVALID,
              problem == CsvNumber::kOutOfRange ? "csv.out_of_range" : "csv.value",
@@ -296,7 +299,7 @@ void CsvFieldReader::fail_range(const CsvTable& table, const CsvRow& row, size_t
              shown(row.fields[column]),
              " is out of range; the field ",
              json_string(options_.name),
-             " takes ",
+             " allows ",
              limits);
 }
 

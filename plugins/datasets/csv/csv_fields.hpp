@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the texts of a row to numbers: which columns make up a field of the batch, what stands for a
-// value that is missing, and what a value may be.
-// Threads: made by one; const functions from any.
+// Converts the texts of a row to numbers: the columns of a batch field, missing values and value
+// limits.
+// Threads: built by one thread; const functions from any thread.
 #pragma once
 
 #include <tenon/cpp/options.hpp>
@@ -33,7 +33,7 @@ struct CsvFieldOptions {
   static void bind(OptionBinder<CsvFieldOptions>& binder);
 };
 
-// A field of the batch, as one file has it.
+// A batch field, bound to the columns of one file.
 class CsvFieldReader {
  public:
   // `options` and `marks` (texts that mean a missing value) are borrowed.
@@ -43,13 +43,13 @@ class CsvFieldReader {
                  const std::vector<std::string>& marks,
                  const CsvTable& table);
 
-  // How many columns it is made of.
+  // Number of source columns.
   size_t width() const { return columns_.size(); }
 
-  // True if a value is missing where that leaves the row out.
-  bool leaves_out(const CsvRow& row) const;
+  // True if the row is skipped because of a missing value.
+  bool skips(const CsvRow& row) const;
 
-  // Writes the width() values of a row to `out`, which is of the field's dtype.
+  // Writes the width() values of a row to `out`, an array of the field's dtype.
   //
   // Errors   csv.missing, csv.value, csv.out_of_range; all name file, line and column
   void read(const CsvTable& table, const CsvRow& row, void* out) const;

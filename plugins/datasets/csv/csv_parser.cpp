@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-// The scanner's place in the text, and what it has found so far.
+// The scanner's position in the text and the fields found so far.
 class RecordScan {
  public:
   RecordScan(std::string_view text, CsvTextEnd end, const CsvDialect& dialect, CsvRecord& record)
@@ -59,7 +59,7 @@ class RecordScan {
     }
   }
 
-  // Up to a separator, a line break or the end of the text.
+  // Scans to a separator, a line break or the end of the text.
   CsvScan plain_field() {
     const size_t first = at_;
     const char separator = dialect_.separator;
@@ -69,7 +69,7 @@ class RecordScan {
         break;
       }
       if (c == '"' && dialect_.has_quotes) {
-        return bad("a quote in a field that does not begin with one");
+        return bad("a quote inside a field that does not begin with a quote");
       }
       if (c == '\0') {
         return bad(kZeroByte);
@@ -101,7 +101,7 @@ class RecordScan {
         }
         at_ = opening;
         record_.num_line_breaks = breaks_before;
-        return bad("a quote that is never closed");
+        return bad("unclosed quote");
       }
       if (at_ + 1 == text_.size() && !is_last_) {
         return CsvScan::kNeedsMore;  // the next byte may be the second of two quotes
@@ -127,7 +127,7 @@ class RecordScan {
   }
 
   CsvScan end_record(size_t line_break_size) {
-    // A line without a byte is no record of one empty field, or every file would end in one.
+    // An empty line is not a record with one empty field; else every file would end with one.
     if (record_.fields.size() == 1 && record_.fields.front().text.empty() &&
         !record_.fields.front().is_quoted) {
       record_.fields.clear();
@@ -142,7 +142,7 @@ class RecordScan {
     return CsvScan::kBad;
   }
 
-  static constexpr const char* kZeroByte = "a zero byte: is the file UTF-16, or no text?";
+  static constexpr const char* kZeroByte = "a zero byte; the file may be UTF-16 or binary";
 
   std::string_view text_;
   bool is_last_;
@@ -152,13 +152,13 @@ class RecordScan {
   const char* what_ = "";
 };
 
-// "nan", "inf" and "infinity" in any case, which from_chars reads as numbers.
+// "nan", "inf" and "infinity" in any case; from_chars parses them as numbers.
 bool has_letter_first(std::string_view digits) {
   const char c = digits.front();
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// Without blanks and a plus sign, which from_chars does not take; empty where no number can follow.
+// Strips blanks and a plus sign, which from_chars rejects. Empty if no number can follow.
 std::string_view number_text(std::string_view text) {
   text = trim_csv_blanks(text);
   if (!text.empty() && text.front() == '+') {
@@ -170,7 +170,7 @@ std::string_view number_text(std::string_view text) {
   return text;
 }
 
-// `text` is a number_text.
+// `text` is a result of number_text.
 template <typename Float>
 CsvNumber parse_float(std::string_view text, Float& out) {
   const std::string_view digits = !text.empty() && text.front() == '-' ? text.substr(1) : text;
@@ -184,10 +184,11 @@ CsvNumber parse_float(std::string_view text, Float& out) {
     return CsvNumber::kNone;
   }
   if (has_letter_first(digits)) {
-    return CsvNumber::kNotFinite;
+    return CsvNumber::kNonFinite;
   }
   if (error == std::errc::result_out_of_range) {
-    // Too large, or too small? A wider type tells; what is outside of it too is called too large.
+    // A wider type tells overflow from underflow. A number outside that type too counts as
+    // overflow.
     long double wide = 0;
     if (std::from_chars(text.data(), last, wide).ec != std::errc() ||
         std::fabs(wide) > static_cast<long double>(std::numeric_limits<Float>::min())) {

@@ -12,12 +12,12 @@ constexpr size_t kChunk = size_t{1} << 20;
 constexpr size_t kLongestRecord = size_t{1} << 26;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// The records of a file one after the other, read in chunks.
+// Iterates over the records of a file, reading in chunks.
 class RecordReader {
  public:
   RecordReader(const StableFile& file, int64_t offset) : file_(file), offset_(offset) {}
 
-  // False at the file's end. The record's fields are valid until the next call.
+  // False at end of file. The record's fields are valid until the next call.
   bool next(const CsvDialect& dialect) {
     while (true) {
       const std::string_view rest = std::string_view(buffer_).substr(used_);
@@ -27,7 +27,7 @@ class RecordReader {
         return false;
       }
       scan = scan_csv_record(
-          rest, is_last ? CsvTextEnd::kIsLast : CsvTextEnd::kMayGoOn, dialect, record, problem);
+          rest, is_last ? CsvTextEnd::kIsLast : CsvTextEnd::kMayContinue, dialect, record, problem);
       if (scan != CsvScan::kNeedsMore) {
         record_offset = offset_;
         if (scan == CsvScan::kRecord) {
@@ -42,7 +42,7 @@ class RecordReader {
                    file_.path(),
                    ": the row at offset ",
                    offset_,
-                   " has more than 64 MiB; is a quote left open there?");
+                   " exceeds 64 MiB; check for an unclosed quote");
       }
       buffer_.erase(0, used_);
       used_ = 0;
@@ -63,7 +63,7 @@ class RecordReader {
 
  private:
   const StableFile& file_;
-  int64_t offset_;  // of what follows the last record
+  int64_t offset_;  // end of the last record
   std::string buffer_;
   size_t used_ = 0;
 };
@@ -81,7 +81,7 @@ CsvTable::CsvTable(const std::string& path, const CsvFormat& format)
   RecordReader reader(file_, first);
   do {
     if (!reader.next(format_.dialect)) {
-      TENON_FAIL(TENON_INVALID, "csv.empty", path, " has no line with anything in it");
+      TENON_FAIL(TENON_INVALID, "csv.empty", path, " has only blank lines");
     }
     if (reader.scan == CsvScan::kBad) {
       fail_syntax(reader.problem, reader.record_offset);
@@ -94,7 +94,7 @@ CsvTable::CsvTable(const std::string& path, const CsvFormat& format)
   first_row_ = format_.has_header ? reader.offset() : reader.record_offset;
 }
 
-void CsvTable::index_rows(const std::function<CsvVerdict(const CsvRow&)>& judge) {
+void CsvTable::index_rows(const std::function<RowDecision(const CsvRow&)>& check_row) {
   RecordReader reader(file_, first_row_);
   while (reader.next(format_.dialect)) {
     if (reader.scan == CsvScan::kBad) {
@@ -105,7 +105,7 @@ void CsvTable::index_rows(const std::function<CsvVerdict(const CsvRow&)>& judge)
     }
     const CsvRow row{reader.record.fields, reader.record_offset};
     check_width(row);
-    if (judge(row) == CsvVerdict::kKeep) {
+    if (check_row(row) == RowDecision::kKeep) {
       offsets_.push_back(row.offset);
       sizes_.push_back(static_cast<uint32_t>(reader.record.size));
     }
@@ -122,7 +122,7 @@ void CsvTable::read_rows(const std::vector<int64_t>& numbers,
     total += sizes_[static_cast<size_t>(number)];
   }
   std::string text(total, '\0');
-  // Rows that lie one behind the other are one read.
+  // Adjacent rows are read with one call.
   size_t done = 0;
   int64_t offset = 0;
   for (size_t i = 0; i < numbers.size();) {
@@ -154,7 +154,7 @@ void CsvTable::read_rows(const std::vector<int64_t>& numbers,
       fail_syntax(problem, offsets_[number]);
     }
     const CsvRow row{record.fields, offsets_[number]};
-    check_width(row);  // what has a file system that tells no change may differ all the same
+    check_width(row);  // a file system without modification times hides changes
     take(i, row);
   }
 }
@@ -205,12 +205,10 @@ void CsvTable::check_width(const CsvRow& row) const {
              place_of(row.offset),
              "the row has ",
              row.fields.size(),
-             row.fields.size() == 1 ? " field, and " : " fields, and ",
-             format_.has_header ? "the header " : "the first row ",
+             row.fields.size() == 1 ? " field, but " : " fields, but ",
+             format_.has_header ? "the header has " : "the first row has ",
              columns_.size(),
-             row.fields.size() == 1 && columns_.size() > 1
-                 ? "; is `separator` the one that the file has?"
-                 : "");
+             row.fields.size() == 1 && columns_.size() > 1 ? "; check `separator`" : "");
 }
 
 }  // namespace tenon

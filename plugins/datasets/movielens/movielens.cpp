@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ratings of MovieLens-100k as samples: ids of user and film and what is known of both, with
-// "did the user like it" as the label.
+// MovieLens-100k ratings as samples: ids and features of user and film, with "did the user like it"
+// as the label.
 //
-// Invariants: a sample is a pure function of its number and the options. A sample's history has
-// nothing of its own time or later, and nothing of the validation or test part, so that it cannot
-// tell a label that is to be predicted. Threads: reads share what no longer changes.
+// Invariants: a sample is a pure function of its index and the options. Histories contain only
+// earlier ratings, and none of the validation or test part, so they leak no labels.
+// Threads: reads share immutable state.
 //
 // Source: Harper, Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5 (2015).
 #include <tenon/cpp/dataset.hpp>
@@ -38,19 +38,19 @@ struct MovielensOptions {
 };
 
 constexpr int64_t kSecondsPerDay = 86400;
-constexpr size_t kMaxGenres = 6;  // of a film; none has more
+constexpr size_t kMaxGenres = 6;  // per film in the dataset
 
 class Movielens : public tenon::MapDataset {
  public:
   static constexpr const char* kType = "movielens";
-  static constexpr const char* kSummary = "ratings of MovieLens-100k, with users and films";
+  static constexpr const char* kSummary = "MovieLens-100k ratings with user and film features";
   using Options = MovielensOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("path", &Options::path)
         .required()
         .non_empty()
         .path()
-        .doc("the folder with ml-100k.inter, ml-100k.user and ml-100k.item");
+        .doc("folder with ml-100k.inter, ml-100k.user and ml-100k.item");
     binder
         .choice("split",
                 &Options::split,
@@ -58,32 +58,31 @@ class Movielens : public tenon::MapDataset {
                  {"train", Split::kTrain},
                  {"valid", Split::kValid},
                  {"test", Split::kTest}})
-        .doc("the part to use, at random: 80%, 10%, 10%");
+        .doc("random part of the ratings: train 80%, valid 10%, test 10%, or all");
     binder.field("split_seed", &Options::split_seed)
         .min(0)
         .max(4294967295.0)
         .doc("seed of the split");
-    binder.field("liked_from", &Options::liked_from).doc("the least rating whose label is 1");
+    binder.field("liked_from", &Options::liked_from).doc("smallest rating with label 1");
     binder.choice("keep", &Options::keep, {{"all", Keep::kAll}, {"liked", Keep::kLiked}})
-        .doc("which samples there are: all, or those with label 1");
+        .doc("samples to keep: all, or only those with label 1");
     binder.field("history", &Options::history)
         .min(0)
         .max(100000)
-        .doc("films in `history` at most; 0: there is no such column");
+        .doc("maximum length of `history`; 0: no such field");
     binder.field("windows", &Options::windows)
         .min(1)
-        .doc("cuts the samples, in the order of time, into this many windows of equal size");
+        .doc("number of windows of equal size, in time order; null: no windows");
     binder.field("window_days", &Options::window_days)
         .min(1)
-        .doc("cuts them into windows of this many days; those without a sample are left out");
+        .doc("length of a window, days; empty windows are skipped; null: no windows");
   }
 
   explicit Movielens(Options options) : options_(std::move(options)) {
     if (options_.windows && options_.window_days) {
-      TENON_FAIL(
-          TENON_INVALID,
-          "movielens.windows",
-          "`windows` and `window_days` are both given; one of them says how windows are cut");
+      TENON_FAIL(TENON_INVALID,
+                 "movielens.windows",
+                 "both `windows` and `window_days` are set; set only one");
     }
   }
 
@@ -149,8 +148,9 @@ class Movielens : public tenon::MapDataset {
       TENON_CHECK(0 <= indices[b] && indices[b] < num_samples,
                   "rating ",
                   indices[b],
-                  " was asked for, and there are ",
-                  num_samples);
+                  " is out of range [0, ",
+                  num_samples,
+                  ")");
       const tenon::MovielensRating& rating =
           data_.ratings[samples_[static_cast<size_t>(first + indices[b])]];
       const tenon::MovielensUser& user = data_.users[rating.user];
@@ -180,7 +180,7 @@ class Movielens : public tenon::MapDataset {
   }
 
  private:
-  // In the order that `describe` declares them.
+  // In the order of declaration in `describe`.
   enum Field : uint32_t {
     kUserId,
     kItemId,
@@ -199,7 +199,7 @@ class Movielens : public tenon::MapDataset {
   struct Piece {
     uint64_t id = 0;
     std::string label;
-    int64_t first = 0;  // among the samples
+    int64_t first = 0;  // index of its first sample
     int64_t size = 0;
   };
   struct Liked {
@@ -223,7 +223,7 @@ class Movielens : public tenon::MapDataset {
     return static_cast<double>(rating.rating) >= options_.liked_from;
   }
 
-  // Which ratings are samples, and what users have liked that a history may tell of.
+  // Selects the ratings that are samples, and the liked films that histories may contain.
   void choose_samples() {
     const std::vector<tenon::MovielensRating>& ratings = data_.ratings;
     const std::vector<uint32_t> order = tenon::movielens_order(
@@ -245,7 +245,7 @@ class Movielens : public tenon::MapDataset {
       TENON_FAIL(TENON_INVALID,
                  "movielens.empty",
                  options_.path,
-                 " has no rating that `split`, `keep` and `liked_from` leave");
+                 " has no ratings left after `split`, `keep` and `liked_from`");
     }
     liked_.resize(data_.users.size());
     const size_t known_end = options_.split == Split::kAll ? ratings.size() : train_end;
@@ -262,7 +262,7 @@ class Movielens : public tenon::MapDataset {
     }
   }
 
-  // The latest first, so that whoever takes the first n of them has the latest.
+  // Most recent first, so that a prefix has the most recent films.
   void add_history(const tenon::MovielensRating& rating, std::vector<int64_t>& out) const {
     const std::vector<Liked>& liked = liked_[rating.user];
     const auto now = std::lower_bound(
@@ -291,9 +291,9 @@ class Movielens : public tenon::MapDataset {
                    "movielens.windows",
                    "`windows` is ",
                    count,
-                   ", and there are ",
+                   ", but only ",
                    num_samples,
-                   " samples; a window needs one");
+                   " samples are left; each window needs at least one");
       }
       for (int64_t i = 0; i < count; ++i) {
         add_piece(static_cast<uint64_t>(i), num_samples * i / count, num_samples * (i + 1) / count);
@@ -313,7 +313,7 @@ class Movielens : public tenon::MapDataset {
     }
   }
 
-  // The time of a window's first sample, in UTC.
+  // Time of a window's first sample, UTC.
   std::string label_of(int64_t time) const {
     const std::time_t seconds = time;
     std::tm parts{};
@@ -326,14 +326,14 @@ class Movielens : public tenon::MapDataset {
   const Piece& piece_of(const tenon_window& window) const {
     const auto found = std::find_if(
         pieces_.begin(), pieces_.end(), [&](const Piece& piece) { return piece.id == window.id; });
-    TENON_CHECK(found != pieces_.end(), "there is no window ", window.id);
+    TENON_CHECK(found != pieces_.end(), "no window ", window.id);
     return *found;
   }
 
   Options options_;
   tenon::MovielensRatings data_;
-  std::vector<uint32_t> samples_;          // places in data_.ratings
-  std::vector<std::vector<Liked>> liked_;  // of each user, in the order of time
+  std::vector<uint32_t> samples_;          // indices into data_.ratings
+  std::vector<std::vector<Liked>> liked_;  // per user, in time order
   std::vector<Piece> pieces_;
   size_t next_window_ = 0;
 };

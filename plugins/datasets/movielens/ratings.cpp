@@ -29,7 +29,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-// One file: a header of "name:type" and lines of as many columns, between tabs.
+// One tab-separated file: a header of "name:type" fields and rows with as many columns.
 class TabFile {
  public:
   TabFile(std::string path, const std::vector<std::string>& columns) : path_(std::move(path)) {
@@ -50,7 +50,7 @@ class TabFile {
                    path_,
                    " has no column \"",
                    column,
-                   "\"; its first line must name it, as in ml-100k of RecBole");
+                   "\" in its first line (expected RecBole's ml-100k format)");
       }
       places.push_back(static_cast<size_t>(found - header.begin()));
     }
@@ -68,7 +68,7 @@ class TabFile {
                    i + 1,
                    " has ",
                    fields.size(),
-                   " columns, and the header has ",
+                   " columns, but the header has ",
                    header.size());
       }
       std::vector<std::string_view> row;
@@ -81,7 +81,7 @@ class TabFile {
 
   struct Row {
     size_t line = 0;
-    std::vector<std::string_view> fields;  // in the order that was asked for
+    std::vector<std::string_view> fields;  // in the requested order
   };
   const std::vector<Row>& rows() const { return rows_; }
   const std::string& path() const { return path_; }
@@ -100,7 +100,7 @@ class TabFile {
                  row.line,
                  ": \"",
                  std::string(text),
-                 "\" is no number");
+                 "\" is not a number");
     }
     return value;
   }
@@ -115,7 +115,7 @@ class TabFile {
   std::vector<Row> rows_;
 };
 
-// The place of each value among all values of a column, in the order of bytes.
+// Maps each value of a column to its index in byte order.
 std::map<std::string_view, int64_t> places_of(const std::set<std::string_view>& values) {
   std::map<std::string_view, int64_t> places;
   for (const std::string_view value : values) {
@@ -137,14 +137,8 @@ using PlaceById = std::unordered_map<int64_t, uint32_t>;
 int64_t new_id(const TabFile& file, const TabFile::Row& row, PlaceById& places) {
   const auto id = file.number<int64_t>(row, 0);
   if (!places.emplace(id, static_cast<uint32_t>(places.size())).second) {
-    TENON_FAIL(TENON_INVALID,
-               "movielens.row",
-               file.path(),
-               ", line ",
-               row.line,
-               ": id ",
-               id,
-               " was there before");
+    TENON_FAIL(
+        TENON_INVALID, "movielens.row", file.path(), ", line ", row.line, ": duplicate id ", id);
   }
   return id;
 }
@@ -161,16 +155,16 @@ uint32_t place_of(const TabFile& file,
                file.path(),
                ", line ",
                row.line,
-               " is of ",
+               " refers to ",
                what,
                " ",
                id,
-               ", which its file does not have");
+               ", which is missing from its file");
   }
   return found->second;
 }
 
-// A year that is not known is written in several ways, none of which is a number.
+// Unknown years have several spellings, none of them a number.
 int64_t year_of(std::string_view text) {
   int64_t year = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), year);

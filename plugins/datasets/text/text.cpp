@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pieces of a text file as samples for a language model.
+// Token sequences of a text file as samples for a language model.
 //
-// Where a token is a fixed number of bytes the file is read sample by sample, by `pread`: a mapping
-// would end the process by SIGBUS if the file got shorter. Any other tokenizer's ids are made once
-// and kept. Invariant: the labels of a sample are the tokens from its second on, and one more.
-// Threads: reads share a file descriptor or a vector, and change nothing.
+// If every token has a fixed number of bytes, samples are read from the file by `pread`. A memory
+// mapping would raise SIGBUS if the file were truncated. With any other tokenizer, the file is
+// tokenized once and the ids stay in memory.
+// Invariant: labels are the input tokens shifted by one.
+// Threads: reads share an immutable file descriptor or vector.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/stable_file.hpp>
@@ -30,38 +31,41 @@ struct TextOptions {
 class Text : public tenon::MapDataset {
  public:
   static constexpr const char* kType = "text";
-  static constexpr const char* kSummary = "pieces of a text file, with the next token as label";
+  static constexpr const char* kSummary = "token sequences of a text file, with next-token labels";
   using Options = TextOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("path", &Options::path).required().non_empty().path().doc("the text file");
+    binder.field("path", &Options::path).required().non_empty().path().doc("text file");
     binder.field("tokenizer", &Options::tokenizer)
         .component("tokenizer", R"({"type": "byte"})")
-        .doc("what makes tokens of the bytes");
+        .doc("tokenizer of the text");
     binder.field("sequence_length", &Options::sequence_length)
         .min(1)
         .max(kMaxLength)
-        .doc("tokens in a sample");
+        .doc("tokens per sample");
     binder.field("stride", &Options::stride)
         .min(1)
         .max(kMaxLength)
         .doc(
-            "tokens from the start of a sample to that of the next; null: sequence_length, without "
+            "tokens between the starts of consecutive samples; null: sequence_length, without "
             "overlap");
     binder.field("from", &Options::from)
         .min(0)
         .max(1)
-        .doc("where the part to use begins, as a share of its tokens");
-    binder.field("to", &Options::to).min(0).max(1).doc("where the part to use ends, as a share");
+        .doc("start of the part to use, as a fraction of all tokens");
+    binder.field("to", &Options::to)
+        .min(0)
+        .max(1)
+        .doc("end of the part to use, as a fraction of all tokens");
   }
 
   Text(const Options& options, const tenon::CreateContext& context)
       : options_(options), tokenizer_(context.host, options.tokenizer) {
     TENON_CHECK(options_.from < options_.to,
-                "`from` is ",
+                "`from` (",
                 options_.from,
-                " and `to` is ",
+                ") must be less than `to` (",
                 options_.to,
-                ": there is nothing between them; `from` must be the smaller one");
+                ")");
     length_ = options_.sequence_length;
     stride_ = options_.stride.value_or(length_);
   }
@@ -90,13 +94,13 @@ class Text : public tenon::MapDataset {
                  file_->path(),
                  " has ",
                  in_part,
-                 " tokens between its shares ",
+                 " tokens between fractions ",
                  options_.from,
                  " and ",
                  options_.to,
-                 ", and a sample needs ",
+                 ", but a sample needs ",
                  length_ + 1,
-                 " (`sequence_length` and one more)");
+                 " (`sequence_length` + 1)");
     }
     num_samples_ = (in_part - 1 - length_) / stride_ + 1;
     input_ids_ = info.field("input_ids", {"B", tenon::Axis("T", length_)}, TENON_I64);
@@ -129,10 +133,10 @@ class Text : public tenon::MapDataset {
   }
 
  private:
-  // Longest sample and stride. Products of a few of them must stay within 63 bits.
+  // Maximum of sequence_length and stride. Keeps their products within 63 bits.
   static constexpr int64_t kMaxLength = int64_t{1} << 30;
 
-  // The token at which a share of the file begins or ends; the same in two parts that meet there.
+  // The token at a fraction of the file. Adjacent parts get the same boundary.
   static int64_t share(double part, int64_t num_tokens) {
     return static_cast<int64_t>(part * static_cast<double>(num_tokens));
   }
@@ -141,13 +145,14 @@ class Text : public tenon::MapDataset {
     TENON_CHECK(0 <= index && index < num_samples_,
                 "sample ",
                 index,
-                " was asked for, and there are ",
-                num_samples_);
+                " is out of range [0, ",
+                num_samples_,
+                ")");
     return static_cast<size_t>(first_token_ + index * stride_);
   }
 
-  // The ids of several samples, `length_` + 1 of each, one after the other. As tokens are whole
-  // bytes, text that is put together from pieces has the ids of the pieces.
+  // Concatenated ids of several samples, `length_` + 1 each. Tokens are whole bytes, so
+  // concatenated text has the concatenated ids.
   std::vector<int32_t> read_from_file(const int64_t* indices, size_t n) const {
     const size_t sample_bytes = (static_cast<size_t>(length_) + 1) * bytes_per_token_;
     std::string text(n * sample_bytes, '\0');
@@ -161,11 +166,11 @@ class Text : public tenon::MapDataset {
     if (ids.size() != text.size() / bytes_per_token_) {
       TENON_FAIL(TENON_INTERNAL,
                  "text.tokenizer",
-                 "the tokenizer said that ",
+                 "the tokenizer declared ",
                  bytes_per_token_,
-                 " bytes are a token, and made ",
+                 " bytes per token but returned ",
                  ids.size(),
-                 " tokens of ",
+                 " tokens for ",
                  text.size(),
                  " bytes");
     }
@@ -177,7 +182,7 @@ class Text : public tenon::MapDataset {
   int64_t length_ = 0;
   int64_t stride_ = 0;
   std::optional<tenon::StableFile> file_;
-  std::vector<int32_t> ids_;  // of the whole file; empty where samples are read from it
+  std::vector<int32_t> ids_;  // of the whole file; empty if samples are read from the file
   size_t bytes_per_token_ = 0;
   int64_t first_token_ = 0;
   int64_t num_samples_ = 0;

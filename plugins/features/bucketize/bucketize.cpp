@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The number of boundaries that a value has reached.
+// Maps each value to the number of boundaries at or below it.
 #include <tenon/cpp/plugin.hpp>
 
 #include <algorithm>
@@ -19,28 +19,28 @@ struct BucketizeOptions {
 class Bucketize : public tenon::Feature {
  public:
   static constexpr const char* kType = "bucketize";
-  static constexpr const char* kSummary = "numbers of the intervals that numbers lie in";
+  static constexpr const char* kSummary = "maps numbers to bucket indices";
   using Options = BucketizeOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("boundaries", &Options::boundaries)
         .required()
         .min_items(1)
-        .doc("rising; a value gets the number of those that are not above it");
+        .doc("increasing boundaries; a value becomes the number of boundaries at or below it");
   }
 
   explicit Bucketize(const Options& options) : boundaries_(options.boundaries) {
     TENON_CHECK(
         std::adjacent_find(boundaries_.begin(), boundaries_.end(), std::greater_equal<>()) ==
             boundaries_.end(),
-        "`boundaries` must rise");
+        "`boundaries` must be strictly increasing");
   }
 
   std::vector<tenon::ColumnType> infer(const std::vector<tenon::ColumnType>& inputs) override {
     return {tenon_features::with_dtype(tenon_features::one_of_numbers(inputs), TENON_I64)};
   }
 
-  // Few boundaries are counted without a branch, so that the loop over them is made of vectors; NaN
-  // has reached none either way.
+  // A few boundaries are counted without a branch, so that the compiler vectorizes the loop. NaN
+  // gets bucket 0 either way.
   void run(const tenon::Exec&, const tenon::FeatureColumns& columns) const override {
     constexpr size_t kFew = 32;
     const tenon::Column in = columns.input(0);

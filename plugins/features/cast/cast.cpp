@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers of another type.
+// Converts numbers to another type.
 #include <tenon/cpp/plugin.hpp>
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct CastOptions {
 class Cast : public tenon::Feature {
  public:
   static constexpr const char* kType = "cast";
-  static constexpr const char* kSummary = "numbers of another type";
+  static constexpr const char* kSummary = "converts numbers to another type";
   using Options = CastOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("dtype", &Options::dtype)
         .required()
         .choices({"i64", "f32", "f64"})
-        .doc("type of the values; to i64 fractions are cut off");
+        .doc("target type; conversion to i64 truncates fractions");
   }
 
   explicit Cast(const Options& options)
@@ -63,12 +63,12 @@ class Cast : public tenon::Feature {
         if constexpr (std::is_floating_point_v<Value> && std::is_integral_v<Out>) {
           constexpr double kEnd = 9223372036854775808.0;  // 2^63
           const auto value = static_cast<double>(values[i]);
-          TENON_CHECK(value >= -kEnd && value < kEnd,  // and is a number
+          TENON_CHECK(value >= -kEnd && value < kEnd,  // false for NaN
                       "sample ",
                       tenon_features::sample_of(in, i),
                       " of the batch has the value ",
                       value,
-                      ", which is no i64");
+                      ", which does not fit i64");
         }
         made[i] = static_cast<Out>(values[i]);
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values moved into an interval.
+// Clamps values to an interval.
 #include <tenon/cpp/plugin.hpp>
 
 #include <algorithm>
@@ -22,22 +22,22 @@ struct ClipOptions {
 class Clip : public tenon::Feature {
  public:
   static constexpr const char* kType = "clip";
-  static constexpr const char* kSummary = "numbers moved into an interval";
+  static constexpr const char* kSummary = "clamps numbers to an interval";
   using Options = ClipOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("min", &Options::min).doc("what smaller values become; null: they stay");
-    binder.field("max", &Options::max).doc("what larger values become; null: they stay");
+    binder.field("min", &Options::min).doc("lower bound; null: none");
+    binder.field("max", &Options::max).doc("upper bound; null: none");
   }
 
   explicit Clip(const Options& options) : min_(options.min), max_(options.max) {
-    TENON_CHECK(min_ || max_, "give `min`, `max` or both");
-    TENON_CHECK(!min_ || !max_ || *min_ <= *max_, "`min` is above `max`");
+    TENON_CHECK(min_ || max_, "`min` and `max` are both null; set at least one");
+    TENON_CHECK(!min_ || !max_ || *min_ <= *max_, "`min` must not exceed `max`");
   }
 
   std::vector<tenon::ColumnType> infer(const std::vector<tenon::ColumnType>& inputs) override {
     const tenon::ColumnType& type = tenon_features::one_of_numbers(inputs);
     TENON_CHECK(type.dtype == TENON_F32 || type.dtype == TENON_F64 || type.dtype == TENON_I64,
-                "takes a column of f32, f64 or i64; cast others first");
+                "requires a column of f32, f64 or i64; cast others first");
     if (type.dtype == TENON_I64) {
       check_whole(min_, "min");
       check_whole(max_, "max");
@@ -63,15 +63,15 @@ class Clip : public tenon::Feature {
 
  private:
   static void check_whole(const std::optional<double>& bound, const char* name) {
-    constexpr double kMost = 9007199254740992.0;  // whole numbers up to it are exact
+    constexpr double kMost = 9007199254740992.0;  // integers up to 2^53 are exact
     TENON_CHECK(!bound || (*bound >= -kMost && *bound <= kMost &&
                            *bound == static_cast<double>(static_cast<int64_t>(*bound))),
                 "`",
                 name,
-                "` must be a whole number for a column of i64");
+                "` must be an integer of at most 2^53 for a column of i64");
   }
 
-  // Comparisons that a number which is none fails leave it as it is.
+  // NaN fails all comparisons and stays unchanged.
   template <class T>
   void write(const tenon::Column& in, tenon::ColumnOut& out) const {
     using Limits = std::numeric_limits<T>;

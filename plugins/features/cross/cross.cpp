@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ids of pairs: each id of one column with each id of another, sample by sample.
+// Cross feature: per sample, one id for each pair of ids of two columns.
 #include <tenon/cpp/plugin.hpp>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Entry {
   float weight;
 };
 
-// The ids of samples of a column, with their weights.
+// The ids of a column per sample, with their weights.
 class Rows {
  public:
   explicit Rows(const tenon::Column& column)
@@ -28,7 +28,7 @@ class Rows {
         width_(column.num_levels() == 0 && column.values().ndim() == 2 ? column.values().size(1)
                                                                        : 1) {}
 
-  // The sample's ids, sorted and each once; of equal ones the first one's weight.
+  // The sample's distinct ids, sorted. Duplicates keep the first weight.
   void read(int64_t sample, std::vector<Entry>& out) const {
     out.clear();
     const int64_t begin = offsets_ != nullptr ? offsets_[sample] : sample * width_;
@@ -56,15 +56,15 @@ class Rows {
 class Cross : public tenon::Feature {
  public:
   static constexpr const char* kType = "cross";
-  static constexpr const char* kSummary = "ids of the pairs of two columns' ids";
+  static constexpr const char* kSummary = "crosses two id columns: one id per pair";
 
   std::vector<tenon::ColumnType> infer(const std::vector<tenon::ColumnType>& inputs) override {
-    TENON_CHECK(inputs.size() == 2, "takes two columns, and was given ", inputs.size());
+    TENON_CHECK(inputs.size() == 2, "requires two columns, found ", inputs.size());
     bool is_single = true;
     tenon::ColumnType made;
     for (const tenon::ColumnType& type : inputs) {
       TENON_CHECK(type.dtype == TENON_I64 && type.num_levels <= 1,
-                  "takes columns of i64 in one level of lists, or without: hash text first");
+                  "requires i64 columns with at most one level of lists; hash text first");
       is_single = is_single && type.num_levels == 0 && type.width == 0;
       made.has_weights = made.has_weights || type.has_weights;
     }

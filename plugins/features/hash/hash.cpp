@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ids of texts, or of the eight bytes of integers. All instances of a batch are one call.
+// Hashes texts, or the eight bytes of integers, to ids. One call processes a whole batch.
 #include <tenon/cpp/plugin.hpp>
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct HashOptions {
 class Hash : public tenon::FusedFeature<Hash> {
  public:
   static constexpr const char* kType = "hash";
-  static constexpr const char* kSummary = "64-bit hashes of texts or integers";
+  static constexpr const char* kSummary = "64-bit hashes of texts or integers, as ids";
   using Options = HashOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("function", &Options::function)
         .choices({"farm", "murmur64", "murmur3"})
         .doc(
-            "farm: Fingerprint64 of FarmHash; murmur64: MurmurHash64A; murmur3: the first half of "
-            "MurmurHash3_x64_128. The last two have the seed 0");
+            "hash function. farm: Fingerprint64 of FarmHash; murmur64: MurmurHash64A, seed 0; "
+            "murmur3: first half of MurmurHash3_x64_128, seed 0");
   }
 
   explicit Hash(const Options& options) : function_(options.function) {}
@@ -34,7 +34,7 @@ class Hash : public tenon::FusedFeature<Hash> {
   std::vector<tenon::ColumnType> infer(const std::vector<tenon::ColumnType>& inputs) override {
     tenon::ColumnType type = tenon_features::one_input(inputs);
     TENON_CHECK(type.is_text || type.dtype == TENON_I64,
-                "takes a column of text or of i64; cast other integers first");
+                "requires a column of text or i64; cast other integers first");
     type.num_levels -= type.is_text ? 1 : 0;
     type.dtype = TENON_I64;
     type.is_text = false;
@@ -66,8 +66,8 @@ class Hash : public tenon::FusedFeature<Hash> {
  private:
   static bool is_text(const tenon::Column& in) { return in.values().dtype() == TENON_U8; }
 
-  // The length of an integer is known when the loop is compiled, so that little is left of the
-  // hash.
+  // The length of an integer is a compile-time constant, so the compiler removes most of the hash
+  // code.
   template <uint64_t (*function)(const uint8_t*, size_t)>
   static void run_one(const tenon::Column& in, tenon::ColumnOut& out) {
     if (!is_text(in)) {

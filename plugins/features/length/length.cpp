@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many entries each list has.
+// The number of entries of each list.
 #include <tenon/cpp/plugin.hpp>
 
 #include <algorithm>
@@ -22,13 +22,13 @@ struct LengthOptions {
 class Length : public tenon::Feature {
  public:
   static constexpr const char* kType = "length";
-  static constexpr const char* kSummary = "numbers of entries of lists";
+  static constexpr const char* kSummary = "lengths of lists";
   using Options = LengthOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("dtype", &Options::dtype).choices({"i64", "f32"}).doc("type of the numbers");
+    binder.field("dtype", &Options::dtype).choices({"i64", "f32"}).doc("type of the lengths");
     binder.field("max", &Options::max)
         .min(0)
-        .doc("what larger numbers become, as of lists that are cut for the model; null: they stay");
+        .doc("upper bound of the lengths, for lists truncated elsewhere; null: none");
   }
 
   explicit Length(const Options& options)
@@ -37,7 +37,7 @@ class Length : public tenon::Feature {
 
   std::vector<tenon::ColumnType> infer(const std::vector<tenon::ColumnType>& inputs) override {
     const tenon::ColumnType& type = tenon_features::one_input(inputs);
-    TENON_CHECK(type.num_lists() == 1, "takes a column of lists, with one level");
+    TENON_CHECK(type.num_lists() == 1, "requires a column of lists with one level");
     tenon::ColumnType made;
     made.dtype = is_real_ ? TENON_F32 : TENON_I64;
     return {made};

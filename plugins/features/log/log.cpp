@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logarithms of dense values.
+// Natural logarithms of dense values.
 #include <tenon/cpp/plugin.hpp>
 
 #include <cmath>
@@ -20,22 +20,24 @@ struct LogOptions {
 class Log : public tenon::Feature {
  public:
   static constexpr const char* kType = "log";
-  static constexpr const char* kSummary = "logarithms of numbers";
+  static constexpr const char* kSummary = "natural logarithms of numbers";
   using Options = LogOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("offset", &Options::offset)
         .min(0)
-        .doc("added first, so that 0 has a logarithm: log(x + offset)");
+        .doc("added before taking the logarithm: log(x + offset)");
     binder.field("below", &Options::below)
         .choices({"error", "clip", "signed"})
-        .doc("values below 0: refused, taken as 0, or sign(x) log(|x| + offset) - log(offset)");
+        .doc(
+            "policy for values below 0: fail, treat as 0, or sign(x) * log((|x| + offset) / "
+            "offset)");
   }
 
   explicit Log(const Options& options)
       : offset_(options.offset),
         is_error_(options.below == "error"),
         is_signed_(options.below == "signed") {
-    TENON_CHECK(offset_ > 0 || !is_signed_, "`below` \"signed\" needs an `offset` above 0");
+    TENON_CHECK(offset_ > 0 || !is_signed_, "`below` \"signed\" requires `offset` above 0");
   }
 
   std::vector<tenon::ColumnType> infer(const std::vector<tenon::ColumnType>& inputs) override {
@@ -66,7 +68,7 @@ class Log : public tenon::Feature {
                     tenon_features::sample_of(in, i),
                     " of the batch has the value ",
                     value,
-                    ", which has no logarithm here; set `below`, or an `offset`");
+                    ", which has no logarithm; set `below` or `offset`");
         made[i] = static_cast<Out>(log_of(value));
       }
     });

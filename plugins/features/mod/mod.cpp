@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Remainders of ids that are taken as unsigned.
+// Remainders of ids, treated as unsigned.
 #include <tenon/cpp/plugin.hpp>
 
 #include <cstdint>
@@ -17,10 +17,13 @@ struct ModOptions {
 class Mod : public tenon::Feature {
  public:
   static constexpr const char* kType = "mod";
-  static constexpr const char* kSummary = "remainders of ids, taken as unsigned";
+  static constexpr const char* kSummary = "ids modulo the number of buckets, as unsigned";
   using Options = ModOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("buckets", &Options::buckets).required().min(1).doc("what ids are divided by");
+    binder.field("buckets", &Options::buckets)
+        .required()
+        .min(1)
+        .doc("divisor; results are in [0, buckets)");
   }
 
   explicit Mod(const Options& options) : buckets_(static_cast<uint64_t>(options.buckets)) {}

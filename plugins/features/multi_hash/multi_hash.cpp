@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several small ids of one large id, each by a factor and a prime of its own: tables of these share
-// rows, but two ids rarely share all.
+// Maps one large id to several small ids, each with its own factor and prime. Two ids may share a
+// row in some of the tables, but rarely in all.
 #include <tenon/cpp/plugin.hpp>
 
 #include <array>
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kNumHashes = 4;
 constexpr std::array<uint64_t, kNumHashes> kFactors = {1, 3, 5, 7};
 constexpr std::array<int64_t, kNumHashes> kPrimesPerBucket = {29, 47, 67, 83};
-constexpr int64_t kMostBuckets = int64_t{1} << 32;  // primes below are found in milliseconds
+constexpr int64_t kMostBuckets = int64_t{1} << 32;  // smaller primes are found in milliseconds
 
 bool is_prime(int64_t number) {
   if (number < 4) {
@@ -46,7 +46,7 @@ struct MultiHashOptions {
 class MultiHash : public tenon::Feature {
  public:
   static constexpr const char* kType = "multi_hash";
-  static constexpr const char* kSummary = "four small ids of each id";
+  static constexpr const char* kSummary = "four small hashed ids per id";
   using Options = MultiHashOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("buckets", &Options::buckets)
@@ -55,12 +55,12 @@ class MultiHash : public tenon::Feature {
         .max(static_cast<double>(kMostBuckets))
         .min_items(1)
         .max_items(kNumHashes)
-        .doc("ids of each of the four outputs; one number stands for four");
+        .doc("bucket counts of the four outputs; a single number applies to all");
   }
 
   explicit MultiHash(const Options& options) {
     TENON_CHECK(options.buckets.size() == 1 || options.buckets.size() == kNumHashes,
-                "`buckets` has one number or four, and not ",
+                "`buckets` must have 1 or 4 numbers, found ",
                 options.buckets.size());
     for (size_t i = 0; i < kNumHashes; ++i) {
       buckets_[i] = options.buckets[options.buckets.size() == 1 ? 0 : i];
@@ -72,7 +72,7 @@ class MultiHash : public tenon::Feature {
     return std::vector<tenon::ColumnType>(kNumHashes, tenon_features::one_of_ids(inputs));
   }
 
-  // The product wraps around; its remainder is made positive before it is put into a bucket.
+  // The product wraps around. The remainder is made non-negative before bucketing.
   void run(const tenon::Exec&, const tenon::FeatureColumns& columns) const override {
     const tenon::Column in = columns.input(0);
     const auto* const ids = in.data<int64_t>();

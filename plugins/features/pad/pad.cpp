@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists as rows of one width: longer ones are cut, shorter ones are filled.
+// Converts lists to rows of a fixed width: truncates longer lists and pads shorter ones.
 #include <tenon/cpp/plugin.hpp>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct PadOptions {
   std::string side = "tail";
 };
 
-// Whether a column of integers may have the value; of i64, those that an f64 has without rounding.
+// Whether an integer column can hold the value. For i64: values exactly representable in f64.
 bool is_small_and_whole(uint32_t dtype, double value) {
   const bool is_unsigned = dtype == TENON_U8 || dtype == TENON_BOOL;
   const double most = dtype == TENON_BOOL  ? 1
@@ -36,17 +36,17 @@ bool is_small_and_whole(uint32_t dtype, double value) {
 class Pad : public tenon::Feature {
  public:
   static constexpr const char* kType = "pad";
-  static constexpr const char* kSummary = "lists as rows of one width";
+  static constexpr const char* kSummary = "pads or truncates lists to a fixed width";
   using Options = PadOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("length", &Options::length).required().min(1).doc("entries of each sample");
-    binder.field("value", &Options::value).doc("what shorter lists are filled with");
+    binder.field("length", &Options::length).required().min(1).doc("entries per sample");
+    binder.field("value", &Options::value).doc("padding value");
     binder.field("keep", &Options::keep)
         .choices({"head", "tail"})
-        .doc("which entries of a longer list are kept: the first, or the last");
+        .doc("entries of longer lists to keep: the first (head) or last (tail)");
     binder.field("side", &Options::side)
         .choices({"head", "tail"})
-        .doc("where shorter lists are filled: before their entries, or behind them");
+        .doc("padding position: before (head) or after (tail) the entries");
   }
 
   explicit Pad(const Options& options) : options_(options) {}
@@ -57,9 +57,10 @@ class Pad : public tenon::Feature {
     TENON_CHECK(is_real || is_small_and_whole(type.dtype, options_.value),
                 "`value` is ",
                 options_.value,
-                ", which is no ",
+                ", which does not fit ",
                 tenon::dtype_name(type.dtype));
-    TENON_CHECK(!type.has_weights, "takes lists without weights, which rows do not have");
+    TENON_CHECK(!type.has_weights,
+                "requires lists without weights; padded rows cannot have weights");
     tenon::ColumnType made;
     made.dtype = type.dtype;
     made.width = options_.length;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Columns side by side.
+// Concatenates columns along the last axis.
 #include <tenon/cpp/plugin.hpp>
 
 #include <algorithm>
@@ -15,17 +15,18 @@ namespace {
 class Stack : public tenon::Feature {
  public:
   static constexpr const char* kType = "stack";
-  static constexpr const char* kSummary = "columns side by side";
+  static constexpr const char* kSummary = "concatenates columns along the last axis";
 
   std::vector<tenon::ColumnType> infer(const std::vector<tenon::ColumnType>& inputs) override {
-    TENON_CHECK(!inputs.empty(), "takes at least one column");
+    TENON_CHECK(!inputs.empty(), "requires at least one column");
     tenon::ColumnType made;
     made.dtype = inputs.front().dtype;
     for (const tenon::ColumnType& type : inputs) {
-      TENON_CHECK(tenon_features::is_number(type) && type.num_levels == 0 && type.width >= 0,
-                  "takes columns of numbers with as many entries in each sample: pad lists first");
+      TENON_CHECK(
+          tenon_features::is_number(type) && type.num_levels == 0 && type.width >= 0,
+          "requires numeric columns with a fixed number of entries per sample; pad lists first");
       TENON_CHECK(type.dtype == made.dtype,
-                  "takes columns of one type, and was given ",
+                  "requires columns of one type, found ",
                   tenon::dtype_name(made.dtype),
                   " and ",
                   tenon::dtype_name(type.dtype),

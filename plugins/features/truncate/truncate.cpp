@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists cut to a length.
+// Truncates lists to a maximum length.
 #include <tenon/cpp/plugin.hpp>
 
 #include <algorithm>
@@ -22,15 +22,15 @@ struct TruncateOptions {
 class Truncate : public tenon::Feature {
  public:
   static constexpr const char* kType = "truncate";
-  static constexpr const char* kSummary = "the first or last entries of lists";
+  static constexpr const char* kSummary = "truncates lists to their first or last entries";
   using Options = TruncateOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("length", &Options::length).required().min(0).doc("entries that a list may have");
+    binder.field("length", &Options::length).required().min(0).doc("maximum entries per list");
     binder.field("keep", &Options::keep)
         .choices({"head", "tail"})
-        .doc("which entries of a longer list are kept: the first, or the last");
+        .doc("entries of longer lists to keep: the first (head) or last (tail)");
     binder.field("check_length", &Options::check_length)
-        .doc("refuse longer lists instead, with an error that names the sample");
+        .doc("fail on longer lists instead of truncating them");
   }
 
   explicit Truncate(const Options& options) : options_(options) {}
@@ -53,7 +53,7 @@ class Truncate : public tenon::Feature {
                   i,
                   " of the batch has ",
                   length,
-                  " entries, and `length` allows ",
+                  " entries, but `length` is ",
                   options_.length);
       longest = std::max(longest, length);
       total += std::min(length, options_.length);

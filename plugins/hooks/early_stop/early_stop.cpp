@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Wishes for the end of the run when a figure of the evaluation has stopped getting better.
+// Requests the end of the run when an evaluation metric stops improving.
 #include <tenon/cpp/hook.hpp>
 #include <tenon/cpp/plugin.hpp>
 
@@ -22,24 +22,24 @@ struct EarlyStopOptions {
 class EarlyStop : public tenon::Hook, public tenon::Stateful {
  public:
   static constexpr const char* kType = "early_stop";
-  static constexpr const char* kSummary =
-      "ends the run when an evaluation has stopped getting better";
+  static constexpr const char* kSummary = "stops the run when an evaluation metric stops improving";
   using Options = EarlyStopOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("metric", &Options::metric).non_empty().doc("the figure to watch");
+    binder.field("metric", &Options::metric).non_empty().doc("metric to watch");
     binder.choice("mode", &Options::mode, {{"min", Mode::kMin}, {"max", Mode::kMax}})
-        .doc("whether smaller or larger is better");
+        .doc("whether a smaller or a larger value is better");
     binder.field("patience", &Options::patience)
         .min(1)
-        .doc("evaluations in a row without progress after which the run ends");
+        .doc("consecutive evaluations without improvement before the run stops");
     binder.field("min_delta", &Options::min_delta)
         .min(0)
-        .doc("how much better than the best so far is progress");
+        .doc("minimum change from the best value that counts as an improvement");
   }
 
   explicit EarlyStop(const Options& options) : options_(options) {}
 
-  // On rank 0 alone, which has the figures of all; a wish of one rank counts for all.
+  // Runs on rank 0 only, which has the metrics of all ranks. A request from one rank applies to
+  // all.
   void describe(tenon_hook_info& info) override {
     info.events = tenon::events({TENON_EVENT_AFTER_EVALUATE});
     info.rank_0_only = 1;
@@ -53,9 +53,9 @@ class EarlyStop : public tenon::Hook, public tenon::Stateful {
     if (!value) {
       TENON_FAIL(TENON_NOT_FOUND,
                  "early_stop.no_metric",
-                 "the option `metric` is \"",
+                 "the evaluation did not report the metric \"",
                  options_.metric,
-                 "\", and the evaluation has given no such figure");
+                 "\" of option `metric`; check its name");
     }
     if (is_progress(*value)) {
       has_best_ = true;
@@ -65,7 +65,7 @@ class EarlyStop : public tenon::Hook, public tenon::Stateful {
     }
     ++num_without_progress_;
     if (num_without_progress_ >= options_.patience) {
-      event.wish(TENON_WISH_STOP, reason());
+      event.request(TENON_REQUEST_STOP, reason());
     }
   }
 
@@ -82,8 +82,8 @@ class EarlyStop : public tenon::Hook, public tenon::Stateful {
   }
 
  private:
-  // Whether an evaluation has given the figure anew: `family` is "" for one on data.eval, else how
-  // all names of its figures begin.
+  // Whether an evaluation updates the metric. `family` is the prefix of the evaluation's metric
+  // names; "" for data.eval.
   bool is_about(const std::string& family) const {
     if (!family.empty()) {
       return options_.metric.starts_with(family);
@@ -91,7 +91,7 @@ class EarlyStop : public tenon::Hook, public tenon::Stateful {
     return !options_.metric.starts_with("next/") && !options_.metric.starts_with("test/");
   }
 
-  // False for NaN, which is no better than anything.
+  // False for NaN.
   bool is_progress(double value) const {
     if (!has_best_) {
       return !std::isnan(value);
@@ -108,7 +108,7 @@ class EarlyStop : public tenon::Hook, public tenon::Stateful {
       return tenon::concat("early_stop: ", options_.metric, " was NaN in ", times);
     }
     return tenon::concat(
-        "early_stop: ", options_.metric, " has not got better than ", best_, " in ", times);
+        "early_stop: ", options_.metric, " did not improve on ", best_, " in ", times);
   }
 
   Options options_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a line of JSON for each event. Nothing of time or machine is in it, so that the traces of
-// two equal runs are equal files.
+// Writes one line of JSON per event. The output does not depend on time or machine, so equal runs
+// give equal files.
 #include <tenon/cpp/hook.hpp>
 #include <tenon/cpp/plugin.hpp>
 
@@ -30,15 +30,15 @@ std::vector<std::string> all_event_names() {
 class EventTrace : public tenon::Hook {
  public:
   static constexpr const char* kType = "event_trace";
-  static constexpr const char* kSummary = "writes each event of the run as a line of JSON";
+  static constexpr const char* kSummary = "writes each event of the run as one line of JSON";
   using Options = EventTraceOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("path", &Options::path)
         .non_empty()
-        .doc("file to add to; a relative one is in the run folder");
+        .doc("file to append to; relative to the run folder");
     binder.field("events", &Options::events)
         .choices(all_event_names())
-        .doc("the events to write; empty: all");
+        .doc("events to write; empty: all");
   }
 
   explicit EventTrace(const Options& options) : path_(options.path) {
@@ -73,7 +73,7 @@ class EventTrace : public tenon::Hook {
   }
 
  private:
-  // At these the file is brought up to date, whether or not they are written themselves.
+  // Events that flush the file, whether or not they are written.
   static constexpr uint64_t kLastEvents =
       TENON_EVENT_BIT(TENON_EVENT_ON_ERROR) | TENON_EVENT_BIT(TENON_EVENT_END);
   static constexpr size_t kBufferBytes = 65536;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Puts the rate of each group of parameters into the run's figures, and numbers of the options of
-// its optimizer where they are asked for. The event is the one before the line of metrics is
-// written, so that a line has the rates of its own step.
+// Adds the learning rate of each parameter group to the run's metrics, and numeric optimizer
+// options on request. It runs just before the metrics are written, so each record has the rates of
+// its own step.
 #include <tenon/cpp/hook.hpp>
 #include <tenon/cpp/plugin.hpp>
 
@@ -21,17 +21,17 @@ struct LrMonitorOptions {
 class LrMonitor : public tenon::Hook {
  public:
   static constexpr const char* kType = "lr_monitor";
-  static constexpr const char* kSummary = "records the learning rate of each group of parameters";
+  static constexpr const char* kSummary = "logs the learning rate of each parameter group";
   using Options = LrMonitorOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("also", &Options::also)
         .non_empty()
-        .doc("options of the optimizers to record beside the rate: weight_decay, betas, momentum");
+        .doc("numeric optimizer options to log too, for example weight_decay, betas, momentum");
   }
 
   explicit LrMonitor(Options options) : options_(std::move(options)) {}
 
-  // On rank 0 alone: rates are the same on all.
+  // Runs on rank 0 only: learning rates are equal on all ranks.
   void describe(tenon_hook_info& info) override {
     info.events = tenon::events({TENON_EVENT_AFTER_OPTIMIZER_STEP});
     info.reads = TENON_TOUCH_LR;
@@ -53,8 +53,8 @@ class LrMonitor : public tenon::Hook {
   }
 
  private:
-  // Options do not change in a run: they are looked up once. Not each optimizer has each of them,
-  // but one that none has would be without effect.
+  // Options are constant during a run, so they are looked up once. An optimizer may lack an option,
+  // but an option that no optimizer has is an error.
   void find_options(const tenon::Event& event) {
     const size_t num_groups = event.num_lr_groups();
     for (const std::string& option : options_.also) {
@@ -67,14 +67,13 @@ class LrMonitor : public tenon::Hook {
                    "lr_monitor.no_option",
                    "`also` has \"",
                    option,
-                   "\", which is no number and no list of numbers among the options of any "
-                   "optimizer of this run");
+                   "\", but no optimizer of this run has a numeric option of this name");
       }
     }
     is_known_ = true;
   }
 
-  // A number, or a list of them: "betas.0", "betas.1".
+  // Adds a number, or each entry of a list: "betas.0", "betas.1".
   void add_option(const tenon::Event& event, size_t group, const std::string& option) {
     const std::string name = "lr_monitor/" + event.lr_group(group).name + "/" + option;
     if (const std::optional<double> value = event.lr_group_option(group, "/" + option)) {
@@ -93,7 +92,7 @@ class LrMonitor : public tenon::Hook {
 
   Options options_;
   bool is_known_ = false;
-  std::vector<std::pair<std::string, double>> constants_;  // figures of options, with their values
+  std::vector<std::pair<std::string, double>> constants_;  // metric names and values of options
 };
 
 }  // namespace

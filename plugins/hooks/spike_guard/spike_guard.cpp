@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Wishes that the run goes back to an earlier checkpoint when the loss, or the norm of the
-// gradients, rises far above what it was in the steps before.
+// Requests a roll-back to an earlier checkpoint on a loss spike: the loss, or the gradient norm,
+// rises far above its values in recent steps.
 #include <tenon/cpp/hook.hpp>
 #include <tenon/cpp/plugin.hpp>
 
@@ -28,34 +28,38 @@ struct SpikeGuardOptions {
 class SpikeGuard : public tenon::Hook, public tenon::Stateful {
  public:
   static constexpr const char* kType = "spike_guard";
-  static constexpr const char* kSummary = "goes back to an earlier checkpoint when the loss rises";
+  static constexpr const char* kSummary = "rolls back to an earlier checkpoint on a loss spike";
   using Options = SpikeGuardOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder
         .choice(
             "watch", &Options::watch, {{"loss", Watched::kLoss}, {"grad_norm", Watched::kGradNorm}})
-        .doc("the figure of a step to watch");
+        .doc("step metric to watch");
     binder.field("window", &Options::window)
         .min(2)
         .max(kMaxWindow)
-        .doc("so many good steps before say what is usual: their mean and standard deviation");
+        .doc("number of preceding good steps that give the mean and standard deviation");
     binder.field("factor", &Options::factor)
         .min(0)
-        .doc("a step is bad whose figure is so many standard deviations above the mean");
+        .doc(
+            "a step is bad if it exceeds the mean by this many standard deviations and by "
+            "`min_rise`");
     binder.field("min_rise", &Options::min_rise)
         .min(0)
-        .doc("and above it by so much of the mean at least");
+        .doc("minimum rise of a bad step above the mean, as a fraction of the mean");
     binder.field("warm_up", &Options::warm_up)
         .min(0)
-        .doc("the first steps of the run, which are not judged");
+        .doc("initial steps of the run that are not checked");
     binder.field("patience", &Options::patience)
         .min(1)
-        .doc("bad steps in a row after which the run goes back to before the first of them");
+        .doc(
+            "consecutive bad steps before rolling back to a checkpoint taken before the first one");
   }
 
   explicit SpikeGuard(const Options& options) : options_(options) {}
 
-  // On all ranks: each has seen the losses of its own samples, and a wish of one counts for all.
+  // Runs on all ranks: each rank sees the loss of its own samples. A request from one rank applies
+  // to all.
   void describe(tenon_hook_info& info) override {
     info.events = tenon::events({TENON_EVENT_AFTER_STEP});
     info.reads = TENON_TOUCH_LOSS;
@@ -63,13 +67,13 @@ class SpikeGuard : public tenon::Hook, public tenon::Stateful {
 
   void on_event(const tenon::Event& event) override {
     if (event.scalar("applied").item() == 0) {
-      return;  // nothing came of this step
+      return;  // the update was skipped
     }
-    const tenon::TensorRef figure = event.find_scalar(name());
-    if (!figure) {
+    const tenon::TensorRef metric = event.find_scalar(name());
+    if (!metric) {
       return;
     }
-    const double value = figure.item();
+    const double value = metric.item();
     if (!is_bad(value, event.step())) {
       num_bad_ = 0;
       recent_.push_back(value);
@@ -112,25 +116,25 @@ class SpikeGuard : public tenon::Hook, public tenon::Stateful {
       if (error.code() != TENON_NOT_FOUND) {
         throw;
       }
-      // Ranks have changed, and with them the shares of a step: what is usual is gathered anew.
+      // The number of ranks changed, and with it each rank's samples. Collect the statistics again.
     }
-    while (recent_.size() > static_cast<size_t>(options_.window)) {  // it has been made smaller
+    while (recent_.size() > static_cast<size_t>(options_.window)) {  // `window` was reduced
       recent_.pop_front();
     }
   }
 
  private:
-  static constexpr int64_t kMaxWindow = 100'000;  // what a state may hold in bytes
+  static constexpr int64_t kMaxWindow = 100'000;  // limit on the size of the saved state
 
-  struct Usual {
+  struct Statistics {
     double mean = 0;
     double deviation = 0;
   };
 
   const char* name() const { return options_.watch == Watched::kLoss ? "loss" : "grad_norm"; }
 
-  Usual usual() const {
-    Usual result;
+  Statistics statistics() const {
+    Statistics result;
     const auto n = static_cast<double>(recent_.size());
     for (const double value : recent_) {
       result.mean += value / n;
@@ -151,22 +155,22 @@ class SpikeGuard : public tenon::Hook, public tenon::Stateful {
         recent_.size() < static_cast<size_t>(options_.window)) {
       return false;
     }
-    const auto [mean, deviation] = usual();
+    const auto [mean, deviation] = statistics();
     return value - mean > std::max(options_.factor * deviation, options_.min_rise * std::abs(mean));
   }
 
   std::string reason(double value, uint64_t step) const {
     std::string text = tenon::concat("spike_guard: the ", name(), " of step ", step, " is ", value);
     if (!recent_.empty()) {
-      const auto [mean, deviation] = usual();
-      text += tenon::concat(", and was ", mean, " with a deviation of ", deviation);
+      const auto [mean, deviation] = statistics();
+      text += tenon::concat(" (recent mean ", mean, ", standard deviation ", deviation, ")");
     }
     return text;
   }
 
   Options options_;
-  std::deque<double> recent_;  // of good steps, the last ones
-  int64_t num_bad_ = 0;        // in a row, up to the last step
+  std::deque<double> recent_;  // metric of the last good steps
+  int64_t num_bad_ = 0;        // current streak of bad steps
   uint64_t first_bad_step_ = 0;
 };
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Binary cross entropy between logits and wanted probabilities, summed over the labels that are not
-// ignored. Of a logit x with label y and positive weight p, with s = sigmoid(x):
+// Binary cross entropy between logits and target probabilities, summed over the labels that are not
+// ignored. For a logit x with label y and positive weight p, with s = sigmoid(x):
 //
 //     loss = -p y log(s) - (1 - y) log(1 - s)
 //
-// The operator of libtorch computes it from log(s), so that it stays exact where s rounds to 0
-// or 1.
+// libtorch computes it from log(s), so the loss stays exact if s rounds to 0 or 1.
 //
 // Source: Bishop, Pattern Recognition and Machine Learning (2006), section 4.3.2.
 #include <tenon/cpp/plugin.hpp>
@@ -34,10 +33,9 @@ class BceWithLogits : public tenon::TorchLoss {
     binder.field("pos_weight", &Options::pos_weight)
         .min(0)
         .doc(
-            "weight of the positive part: one for all, or one for each place of the last axis; "
-            "empty: 1");
-    binder.field("ignore_index", &Options::ignore_index)
-        .doc("labels of this value count for nothing");
+            "weight of positive labels: one number, or one per position of the last axis; empty: "
+            "1");
+    binder.field("ignore_index", &Options::ignore_index).doc("label value to ignore");
   }
 
   explicit BceWithLogits(const Options& options) : options_(options) {}
@@ -66,7 +64,7 @@ class BceWithLogits : public tenon::TorchLoss {
                 logits.sizes(),
                 " and labels of shape ",
                 labels.sizes(),
-                " do not fit; they must be equal but for a last axis of size 1");
+                " do not match; they must be equal except for a last axis of size 1");
     const at::Tensor weights = weights_of(inputs, labels, sum_dtype).reshape(logits.sizes());
     const at::Tensor wanted = labels.to(sum_dtype)
                                   .masked_fill(labels.eq(options_.ignore_index), 0.0)
@@ -88,7 +86,7 @@ class BceWithLogits : public tenon::TorchLoss {
                       longer.slice(0, shorter.size()) == shorter);
   }
 
-  // What each label weighs: 0 where it is ignored, else what its sample does; of the labels' shape.
+  // Weight of each label, in the labels' shape: 0 if ignored, else the sample's weight.
   at::Tensor weights_of(const tenon::TorchInputs& inputs,
                         const at::Tensor& labels,
                         at::ScalarType dtype) const {
@@ -100,9 +98,9 @@ class BceWithLogits : public tenon::TorchLoss {
     TENON_CHECK(by_sample.dim() == 1 && labels.dim() >= 1 && by_sample.size(0) == labels.size(0),
                 "sample_weight of shape ",
                 by_sample.sizes(),
-                " does not fit labels of shape ",
+                " does not match labels of shape ",
                 labels.sizes(),
-                "; there must be one weight for each sample");
+                "; expected one weight per sample");
     std::vector<int64_t> ones(static_cast<size_t>(labels.dim()), 1);
     ones[0] = -1;
     return weights * by_sample.to(dtype).reshape(ones);
@@ -116,14 +114,14 @@ class BceWithLogits : public tenon::TorchLoss {
     TENON_CHECK(num_weights == 1 || (logits.dim() >= 1 && logits.size(-1) == num_weights),
                 "the option `pos_weight` has ",
                 num_weights,
-                " weights, and logits of shape ",
+                " weights, but logits of shape ",
                 logits.sizes(),
-                " another number of places in the last axis; give one weight, or one for each");
+                " have a different last axis; expected 1 weight or one per position");
     return at::tensor(options_.pos_weight, at::TensorOptions(at::kDouble))
         .to(logits.device(), dtype, /*non_blocking=*/true);
   }
 
-  // A label out of range, with its value and place. NaN is out of range too.
+  // Finds a label out of range, with value and position. NaN is out of range too.
   void check_labels(const at::Tensor& labels) const {
     const at::Tensor is_legal =
         labels.ge(0).logical_and(labels.le(1)).logical_or(labels.eq(options_.ignore_index));
@@ -135,11 +133,11 @@ class BceWithLogits : public tenon::TorchLoss {
                "bce_with_logits.label",
                "label ",
                labels.reshape({-1})[place].item<double>(),
-               " at place ",
+               " at position ",
                place,
                " of labels ",
                labels.sizes(),
-               " is not in [0, 1], and is not ignore_index (",
+               " is neither in [0, 1] nor ignore_index (",
                options_.ignore_index,
                ")");
   }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Cross entropy between logits and integer labels, summed over the labels that are not ignored,
-// with label smoothing and z-loss where asked for. Of a row x with label y, of V classes, with s
-// the smoothing, c the coefficient of the z-loss and z = log(sum(exp(x))):
+// with optional label smoothing and z-loss. For a row x of V logits with label y, smoothing s,
+// z-loss coefficient c and z = log(sum(exp(x))):
 //
 //     loss = z - (1 - s) x[y] - s mean(x) + c z^2
 //     gradient by x = (1 + 2 c z) softmax(x) - (1 - s) onehot(y) - s / V
 //
-// On a CPU, in fp32, fp64 and bf16, rows.hpp does both in one pass each; elsewhere operators do. Of
-// the logits nothing is kept between the two but two numbers a row: the gradient reads them again.
+// On a CPU, in fp32, fp64 and bf16, rows.hpp computes each in one pass; otherwise libtorch
+// operators do. Between forward and backward only two numbers per row are kept: backward reads the
+// logits again.
 //
 // Source: Bishop, Pattern Recognition and Machine Learning (2006), section 4.3.4; smoothing:
 // Szegedy et al., Rethinking the Inception Architecture for Computer Vision (CVPR 2016), section 7;
@@ -33,7 +34,7 @@ namespace {
 
 using CrossEntropyOptions = RowOptions;
 
-// Of the labels, [N] f64; nothing where each weighs 1.
+// Weights of the labels, [N] f64; undefined if all are 1.
 using Weights = std::optional<at::Tensor>;
 
 std::optional<RowType> row_type(at::ScalarType dtype) {
@@ -49,7 +50,7 @@ std::optional<RowType> row_type(at::ScalarType dtype) {
   }
 }
 
-// Dense logits on a CPU with their labels, all of whom must outlive it.
+// Dense CPU logits and their labels; borrowed.
 LogitRows rows_of(const at::Tensor& logits_NV,
                   const at::Tensor& labels_N,
                   const Weights& weights_N) {
@@ -60,14 +61,14 @@ LogitRows rows_of(const at::Tensor& logits_NV,
           .weights = weights_N ? weights_N->const_data_ptr<double>() : nullptr};
 }
 
-// Rows that one task takes: some hundred microseconds of work. By the shape alone, since sums are
-// put together by tasks and must not depend on the number of threads.
+// Rows per task: some hundred microseconds of work. Depends on the shape only: partial sums are per
+// task, and must not depend on the number of threads.
 int64_t rows_a_task(int64_t num_classes) {
   constexpr int64_t kElements = int64_t{1} << 16;
   return std::max<int64_t>(1, kElements / std::max<int64_t>(1, num_classes));
 }
 
-// `stats_N2` is written: RowStats by row.
+// Writes RowStats per row to `stats_N2`.
 RowSums sum_on_cpu(const at::Tensor& logits_NV,
                    const at::Tensor& labels_N,
                    const Weights& weights_N,
@@ -98,7 +99,7 @@ at::Tensor empty_stats(const at::Tensor& logits_NV) {
   return at::empty({logits_NV.size(0), 2}, at::dtype(at::kDouble));
 }
 
-// What the gradient is computed with, and what sums are given in.
+// Dtype of the gradient computation and of the sums.
 at::ScalarType sum_dtype(const at::Tensor& logits_NV) {
   return logits_NV.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
@@ -109,15 +110,14 @@ class CrossEntropy : public tenon::HandWrittenTorchLoss {
   static constexpr const char* kSummary = "softmax cross entropy of integer labels, in nats";
   using Options = CrossEntropyOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("ignore_index", &Options::ignore_index)
-        .doc("labels of this value count for nothing");
+    binder.field("ignore_index", &Options::ignore_index).doc("label value to ignore");
     binder.field("label_smoothing", &Options::label_smoothing)
         .min(0)
         .max(1)
-        .doc("share of a label's weight that all classes have in equal parts");
+        .doc("label smoothing: fraction of the weight spread evenly over all classes");
     binder.field("z_loss", &Options::z_loss)
         .min(0)
-        .doc("coefficient of the mean square of log(sum(exp(logits))), which is added to the loss");
+        .doc("z-loss coefficient: adds this times the mean square of log(sum(exp(logits)))");
   }
 
   explicit CrossEntropy(const Options& options) : options_(options) {}
@@ -170,7 +170,7 @@ class CrossEntropy : public tenon::HandWrittenTorchLoss {
   enum Port : size_t { kLogits, kLabels, kSampleWeight };
   static constexpr const char* kZLoss = "cross_entropy/z_loss";
 
-  // The inputs, one row a label.
+  // The inputs with one row per label.
   struct Rows {
     at::Tensor logits_NV;  // dense
     at::Tensor labels_N;   // int64
@@ -205,10 +205,10 @@ class CrossEntropy : public tenon::HandWrittenTorchLoss {
                 logits.sizes(),
                 " and labels of shape ",
                 labels.sizes(),
-                " do not fit; logits must have the labels' axes and one more, for the classes");
+                " do not match; logits must have the labels' axes plus a last axis of classes");
   }
 
-  // A label out of range, with its value and place.
+  // Finds a label out of range, with value and position.
   void check_labels(const at::Tensor& labels,
                     const at::Tensor& labels_N,
                     int64_t num_classes) const {
@@ -219,29 +219,29 @@ class CrossEntropy : public tenon::HandWrittenTorchLoss {
                    "cross_entropy.label",
                    "label ",
                    values[i],
-                   " at place ",
+                   " at position ",
                    i,
                    " of labels ",
                    labels.sizes(),
-                   " is not in [0, ",
+                   " is neither in [0, ",
                    num_classes,
-                   "), which the logits have classes for, and is not ignore_index (",
+                   "), the classes of the logits, nor ignore_index (",
                    options_.ignore_index,
                    ")");
       }
     }
   }
 
-  // Each label weighs what its sample does: [N] f64.
+  // Sample weights repeated per label: [N] f64.
   static at::Tensor weights_of_labels(const tenon::TorchInputs& inputs) {
     const at::Tensor& labels = inputs[kLabels];
     const at::Tensor& weights = inputs[kSampleWeight];
     TENON_CHECK(weights.dim() == 1 && labels.dim() >= 1 && weights.size(0) == labels.size(0),
                 "sample_weight of shape ",
                 weights.sizes(),
-                " does not fit labels of shape ",
+                " does not match labels of shape ",
                 labels.sizes(),
-                "; there must be one weight for each sample");
+                "; expected one weight per sample");
     std::vector<int64_t> ones(static_cast<size_t>(labels.dim()), 1);
     ones[0] = -1;
     return weights.to(at::kDouble).reshape(ones).expand(labels.sizes()).reshape({-1}).contiguous();
@@ -261,7 +261,7 @@ class CrossEntropy : public tenon::HandWrittenTorchLoss {
     return grad_NV;
   }
 
-  // 1 or the weight, and 0 where the label is ignored.
+  // 1 or the weight; 0 if the label is ignored.
   at::Tensor counted(const Rows& in) const {
     const at::Tensor is_counted_N = in.labels_N.ne(options_.ignore_index);
     return in.weights_N ? is_counted_N * *in.weights_N : is_counted_N.to(at::kDouble);
@@ -295,18 +295,18 @@ class CrossEntropy : public tenon::HandWrittenTorchLoss {
     if (options_.label_smoothing > 0.0) {
       grad_NV.sub_(options_.label_smoothing / static_cast<double>(in.logits_NV.size(1)));
     }
-    // An ignored label may be no class; what it adds is multiplied with 0 below.
+    // An ignored label may be outside the classes; its term is multiplied by 0 below.
     const at::Tensor class_N = in.labels_N.masked_fill(in.labels_N.eq(options_.ignore_index), 0);
     const at::Tensor row_N = at::arange(class_N.size(0), class_N.options());
     const at::Tensor at_class_N = grad_NV.gather(1, class_N.unsqueeze(1)).squeeze(1);
-    // Not scatter_: libtorch holds it to be nondeterministic on a GPU, though each row has one
-    // place.
+    // Not scatter_: libtorch treats it as nondeterministic on a GPU, although each row has one
+    // index.
     grad_NV.index_put_({row_N, class_N}, at_class_N - (1.0 - options_.label_smoothing));
     grad_NV.mul_((counted(in) * grad_sum).to(dtype).unsqueeze(1));
     return grad_NV.to(in.logits_NV.scalar_type());
   }
 
-  at::Tensor stats_N2_;  // from compute to backward, where rows.hpp does them
+  at::Tensor stats_N2_;  // kept from compute to backward if rows.hpp runs both
   Options options_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two passes of rows.hpp over one row; only for each_machine.hpp.
+// The two passes of rows.hpp over one row; included only by each_machine.hpp.
 
 template <class T>
 RowStats stats_of_row(const T* x, int64_t n) {
@@ -53,7 +53,7 @@ void gradient_of_row(const T* x, int64_t n, int64_t label, const RowSlopes& s, T
     const Floats last = load_part(x + whole, n - whole, m);
     store_part(gradient + whole, exp_of(last - m) * slope - spread, n - whole);
   }
-  // Anew in the lanes of the label, so that what is rounded to T is rounded once.
+  // Recomputes the label's element, so that the result is rounded to T once.
   const int64_t first = label - label % kLanes;
   const int64_t num = n - first < kLanes ? n - first : kLanes;
   Floats lanes = exp_of(load_part(x + first, num, m) - m) * slope - spread;

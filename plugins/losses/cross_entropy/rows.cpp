@@ -9,7 +9,7 @@
 
 namespace {
 
-// Of a row: gradient = exp(x - largest) * slope - spread, and at_label less at the label.
+// Per row: gradient = exp(x - largest) * slope - spread, minus at_label at the label.
 struct RowSlopes {
   double largest = 0.0;
   double slope = 0.0;
@@ -31,7 +31,7 @@ struct RowMath {
 
 namespace {
 
-// fp64 is for exactness: one element after the other.
+// fp64 is for exactness: scalar code.
 RowStats stats_of_doubles(const double* x, int64_t n) {
   const double largest = *std::max_element(x, x + n);
   double sum = 0;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the loss needs of rows of logits on a CPU, without ATen. In fp64 for logits of fp64, in fp32
-// for others; sums over rows are fp64.
-// Invariant: rows are worked on alone, so that no result depends on how they are dealt to threads.
+// CPU kernels of the loss over rows of logits, without ATen. Computes in fp64 for fp64 logits and
+// in fp32 for others; sums over rows are fp64.
+// Invariant: rows are independent, so no result depends on how rows are assigned to threads.
 #pragma once
 
 #include <cstdint>
 
 enum class RowType { kFloat, kDouble, kBFloat16 };
 
-// Rows of `num_classes` elements, dense.
+// Dense rows of `num_classes` elements.
 struct LogitRows {
   const void* logits = nullptr;
   RowType type = RowType::kFloat;
   int64_t num_classes = 0;
   const int64_t* labels = nullptr;
-  const double* weights = nullptr;  // of labels; null: each is 1
+  const double* weights = nullptr;  // per label; null: all 1
 };
 
 struct RowOptions {
@@ -24,25 +24,26 @@ struct RowOptions {
   double z_loss = 0.0;
 };
 
-// What a backward needs to know of a row x besides x.
+// Per-row values that backward needs in addition to the row x.
 struct RowStats {
   double largest = 0.0;  // m = max(x)
   double sum = 0.0;      // sum(exp(x - m))
 };
 
-// Over rows: the loss, what of it is z-loss, and the labels counted, by weight.
+// Sums over rows: the loss, its z-loss part, and the weighted label count.
 struct RowSums {
   double loss = 0.0;
   double z_loss = 0.0;
   double count = 0.0;
 };
 
-// Sums over rows [begin, end). `stats` is by row; those of ignored labels stay as they are.
+// Sums over rows [begin, end). `stats` has one entry per row; entries of ignored labels are not
+// written.
 RowSums sum_rows(
     const LogitRows& rows, const RowOptions& options, int64_t begin, int64_t end, RowStats* stats);
 
-// Writes the gradient of the sum, times `seed`, by the logits of rows [begin, end) to `gradient`,
-// of the logits' type.
+// Writes `seed` times the gradient of the sum with respect to the logits of rows [begin, end) to
+// `gradient`, in the logits' type.
 void write_row_gradients(const LogitRows& rows,
                          const RowOptions& options,
                          const RowStats* stats,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cross entropy of pairs, with the items of the other samples of the microbatch as wrong answers.
-// Of query i, with scores s_ij = <q_i, v_j> / temperature - log_q_j:
+// Cross entropy of (query, item) pairs, with the other items of the microbatch as negatives. For
+// query i, with scores s_ij = <q_i, v_j> / temperature - log_q_j:
 //
 //     loss_i = -s_ii + log sum_j exp(s_ij)
 //
-// Letters in names of tensors: B samples, D width of a query and an item.
+// Letters in tensor names: B samples, D width of a query and an item.
 //
 // Source: Yi et al., Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations
 // (2019), section 3.
@@ -27,14 +27,15 @@ struct InBatchSoftmaxOptions {
 class InBatchSoftmax : public tenon::TorchLoss {
  public:
   static constexpr const char* kType = "in_batch_softmax";
-  static constexpr const char* kSummary = "each query finds its item among those of its batch";
+  static constexpr const char* kSummary =
+      "softmax over the items of the microbatch, with in-batch negatives";
   using Options = InBatchSoftmaxOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("temperature", &Options::temperature)
         .exclusive_min(0)
-        .doc("what scores are divided by");
+        .doc("divisor of the scores");
     binder.field("log_q_from_batch", &Options::log_q_from_batch)
-        .doc("whether `log_q` is counted from the `item_ids` of the microbatch");
+        .doc("estimate `log_q` from item frequencies in the microbatch");
   }
 
   explicit InBatchSoftmax(const Options& options) : options_(options) {}
@@ -65,7 +66,7 @@ class InBatchSoftmax : public tenon::TorchLoss {
                 queries_BD.sizes(),
                 " and items of shape ",
                 items_BD.sizes(),
-                " do not fit; they must be equal");
+                " do not match; they must be equal");
     const at::ScalarType dtype = queries_BD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     at::Tensor scores_BB =
         at::matmul(queries_BD.to(dtype), items_BD.to(dtype).t()) * (1.0 / options_.temperature);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The squared error, summed over elements and counted by them.
+// Squared error, summed over elements; the count is the number of elements.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/torch/loss.hpp>
 
@@ -13,7 +13,7 @@ namespace {
 class Mse : public tenon::TorchLoss {
  public:
   static constexpr const char* kType = "mse";
-  static constexpr const char* kSummary = "squared error, the mean over elements";
+  static constexpr const char* kSummary = "mean squared error over elements";
 
   void describe(tenon::LossInfo& info) override {
     info.port("logits", {}, TENON_CLASS_FLOAT)
@@ -40,7 +40,7 @@ class Mse : public tenon::TorchLoss {
                 inputs[kLogits].sizes(),
                 " and targets of shape ",
                 inputs[kTargets].sizes(),
-                " do not fit; they must be equal but for a last axis of size 1");
+                " do not match; they must be equal except for a last axis of size 1");
     const at::ScalarType sum_dtype =
         prediction.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     return at::mse_loss(prediction.to(sum_dtype), targets.to(sum_dtype), at::Reduction::Sum);

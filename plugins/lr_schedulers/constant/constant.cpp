@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The schedule that stays: factor 1 after the warmup.
+// Constant schedule: factor 1 after the warmup.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/warmup.hpp>
 
@@ -9,7 +9,7 @@ namespace {
 class Constant : public tenon::LrScheduler {
  public:
   static constexpr const char* kType = "constant";
-  static constexpr const char* kSummary = "the full rate, after an optional warmup";
+  static constexpr const char* kSummary = "constant learning rate after an optional warmup";
   using Options = tenon::WarmupOptions;
   static void bind(tenon::OptionBinder<Options>& binder) { tenon::bind_warmup(binder); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The schedule that falls with the inverse square root of the step, and needs no end.
+// Inverse square root decay. Needs no run length.
 //
 // Source: Vaswani et al., Attention Is All You Need (NeurIPS 2017), equation 3, scaled to 1 at the
 // end of the warmup.
@@ -19,16 +19,15 @@ struct InverseSqrtOptions : tenon::WarmupOptions {
 class InverseSqrt : public tenon::LrScheduler {
  public:
   static constexpr const char* kType = "inverse_sqrt";
-  static constexpr const char* kSummary =
-      "falls with the inverse square root of the step, after an optional warmup";
+  static constexpr const char* kSummary = "inverse square root decay after an optional warmup";
   using Options = InverseSqrtOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     tenon::bind_warmup(binder);
     binder.field("timescale", &Options::timescale)
         .min(1)
         .doc(
-            "steps after which, from the warmup's end, the rate has fallen to 1 / sqrt(2); null: "
-            "warmup_steps, or 10000 where that is 0");
+            "steps after the warmup until the factor is 1 / sqrt(2); null: warmup_steps, or 10000 "
+            "if that is 0");
   }
 
   explicit InverseSqrt(const Options& options)

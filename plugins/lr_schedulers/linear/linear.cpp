@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The schedule that falls on a straight line from 1 to `min_ratio`.
+// Linear decay from 1 to `min_ratio`.
 #include <tenon/cpp/plugin.hpp>
 
 #include "../falling.hpp"
@@ -10,7 +10,7 @@ namespace {
 class Linear : public FallingSchedule<fall_linearly> {
  public:
   static constexpr const char* kType = "linear";
-  static constexpr const char* kSummary = "falls linearly to min_ratio, after an optional warmup";
+  static constexpr const char* kSummary = "linear decay to min_ratio after an optional warmup";
   using FallingSchedule::FallingSchedule;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rise and one fall over the whole run; step for step PyTorch's OneCycleLR, which reaches its
-// end in the last step. It schedules the rate alone, and no momentum.
+// One-cycle schedule, equal at every step to PyTorch's OneCycleLR, which reaches its final value in
+// the last step. Schedules only the learning rate, not the momentum.
 //
 // Source: Smith and Topin, Super-Convergence: Very Fast Training of Neural Networks Using Large
 // Learning Rates (2018), section 3, in the form that PyTorch documents.
@@ -31,26 +31,26 @@ class OneCycle : public tenon::LrScheduler {
  public:
   static constexpr const char* kType = "one_cycle";
   static constexpr const char* kSummary =
-      "one rise to the full rate and one fall far below the start";
+      "one cycle: warm up to the full learning rate, then decay far below the start";
   using Options = OneCycleOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     tenon::bind_total(binder);
     binder.field("rise", &Options::rise)
         .exclusive_min(0)
         .exclusive_max(1)
-        .doc("share of the steps in which the rate rises");
+        .doc("fraction of the steps in which the learning rate rises");
     binder
         .choice(
             "anneal", &Options::anneal, {{"cosine", Anneal::kCosine}, {"linear", Anneal::kLinear}})
-        .doc("the way between two rates: half a cosine, or a line");
+        .doc("interpolation between learning rates: cosine or linear");
     binder.field("div_factor", &Options::div_factor)
         .min(1)
-        .doc("the first rate is the full one over this");
+        .doc("ratio of the full learning rate to the first one");
     binder.field("final_div_factor", &Options::final_div_factor)
         .min(1)
-        .doc("the last rate is the first one over this");
+        .doc("ratio of the first learning rate to the last one");
     binder.field("three_phase", &Options::three_phase)
-        .doc("fall as long as it rose, to the first rate, and only then to the last one");
+        .doc("decay to the first learning rate in as many steps as the rise, then to the last one");
   }
 
   explicit OneCycle(const Options& options) : options_(options) {}
@@ -62,16 +62,12 @@ class OneCycle : public tenon::LrScheduler {
     const auto at = static_cast<double>(step);
     const double first = 1.0 / options_.div_factor;
     const double last = first / options_.final_div_factor;
-    // The steps in which the phases end, fractions of a step included.
+    // End steps of the phases, possibly fractional.
     const double top = options_.rise * total - 1.0;
     const double end = total - 1.0;
     if (options_.three_phase) {
       const double back = 2.0 * options_.rise * total - 2.0;
-      TENON_CHECK(
-          back < end,
-          "`three_phase` needs time for its third phase: `rise` must be below one half, and "
-          "is ",
-          options_.rise);
+      TENON_CHECK(back < end, "`three_phase` requires `rise` below 0.5, found ", options_.rise);
       return at <= top    ? between(first, 1.0, at, 0.0, top)
              : at <= back ? between(1.0, first, at, top, back)
                           : between(first, last, at, back, end);
@@ -80,7 +76,7 @@ class OneCycle : public tenon::LrScheduler {
   }
 
  private:
-  // On the way from one rate, in step `begin`, to another, in step `end`, where it stays.
+  // Interpolates between two factors from step `begin` to step `end`, then stays constant.
   double between(double from, double to, double at, double begin, double end) const {
     if (at >= end) {
       return to;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The schedule of stairs: the rate is multiplied by `gamma` at certain steps.
+// Step decay: multiplies the learning rate by `gamma` at given steps.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/warmup.hpp>
 
@@ -22,30 +22,31 @@ struct StepOptions : tenon::WarmupOptions {
 class Step : public tenon::LrScheduler {
  public:
   static constexpr const char* kType = "step";
-  static constexpr const char* kSummary = "multiplies the rate by gamma at certain steps";
+  static constexpr const char* kSummary = "multiplies the learning rate by gamma at given steps";
   using Options = StepOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     tenon::bind_warmup(binder);
     binder.field("milestones", &Options::milestones)
         .min(1)
-        .doc("steps, counted from 0 and rising, from which on the rate is multiplied once more");
+        .doc("increasing steps, counted from 0, at which the learning rate is multiplied by gamma");
     binder.field("every", &Options::every)
         .min(1)
-        .doc("instead of milestones: steps, from the warmup's end, between two multiplications");
-    binder.field("gamma", &Options::gamma).exclusive_min(0).doc("what the rate is multiplied by");
+        .doc(
+            "instead of milestones: multiply every N steps after the warmup; null: use milestones");
+    binder.field("gamma", &Options::gamma).exclusive_min(0).doc("factor per multiplication");
   }
 
   explicit Step(const Options& options) : options_(options) {
     const auto& milestones = options.milestones;
     TENON_CHECK(milestones.empty() == options.every.has_value(),
-                "give either `milestones` or `every`, and not both");
+                "set exactly one of `milestones` and `every`");
     TENON_CHECK(std::adjacent_find(milestones.begin(), milestones.end(), std::greater_equal<>()) ==
                     milestones.end(),
-                "`milestones` must rise");
+                "`milestones` must be strictly increasing");
     TENON_CHECK(milestones.empty() || milestones.front() >= options.warmup_steps,
                 "the first of `milestones` is ",
                 milestones.empty() ? 0 : milestones.front(),
-                ", before the end of the warmup, ",
+                ", which is before the end of the warmup at step ",
                 options.warmup_steps);
   }
 

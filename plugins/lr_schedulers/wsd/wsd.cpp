@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Warmup, stable, decay: the full rate for most of the run, and a fall in its last part.
+// Warmup, stable, decay: the full learning rate for most of the run, then a decay at the end.
 //
 // Source: Hu et al., MiniCPM: Unveiling the Potential of Small Language Models with Scalable
 // Training Strategies (COLM 2024), section 4; the square root: Haegele et al., Scaling Laws and
@@ -26,18 +26,18 @@ class Wsd : public tenon::LrScheduler {
  public:
   static constexpr const char* kType = "wsd";
   static constexpr const char* kSummary =
-      "warmup, the full rate, and a fall to min_ratio in the last steps";
+      "warmup, constant learning rate, and decay to min_ratio in the last steps";
   using Options = WsdOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     bind_fall(binder);
     binder.field("decay_steps", &Options::decay_steps)
         .min(1)
-        .doc("steps of the fall, which are the last ones; null: a tenth of all, rounded up");
+        .doc("length of the final decay, steps; null: a tenth of all steps, rounded up");
     binder
         .choice("shape",
                 &Options::shape,
                 {{"linear", Shape::kLinear}, {"cosine", Shape::kCosine}, {"sqrt", Shape::kSqrt}})
-        .doc("with p from 0 to 1 in the fall: 1 - p, (1 + cos(pi p)) / 2, or 1 - sqrt(p)");
+        .doc("decay shape for progress p in [0, 1]: 1 - p, (1 + cos(pi p)) / 2, or 1 - sqrt(p)");
   }
 
   explicit Wsd(const Options& options) : options_(options) {}
@@ -54,7 +54,7 @@ class Wsd : public tenon::LrScheduler {
                 warmup,
                 " and decay_steps ",
                 decay,
-                " are more than the ",
+                " exceed the ",
                 total,
                 " steps of the schedule");
     if (const auto rising = tenon::warmup_factor(options_, step)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The share of labels that are predicted: among the `top_k` classes with the largest logits, or,
-// for logits of the labels' own shape, on the right side of 0.
+// Fraction of labels predicted correctly: among the `top_k` classes with the largest logits. If
+// logits have the labels' shape: by the sign of the logit.
 //
 // Shapes: N labels, C classes.
 #include <tenon/cpp/plugin.hpp>
@@ -24,13 +24,12 @@ struct AccuracyOptions : LabelOptions {
 class Accuracy : public tenon::TorchMetric {
  public:
   static constexpr const char* kType = "accuracy";
-  static constexpr const char* kSummary =
-      "share of labels among the classes with the largest logits";
+  static constexpr const char* kSummary = "fraction of labels among the top-k predicted classes";
   using Options = AccuracyOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("top_k", &Options::top_k)
         .min(1)
-        .doc("a label counts as predicted if it is among so many classes; fewer than there are");
+        .doc("number of top classes that may contain the label; less than the number of classes");
     bind_label_options(binder);
   }
 
@@ -41,7 +40,7 @@ class Accuracy : public tenon::TorchMetric {
         .port("labels", {}, TENON_CLASS_ANY)
         .sum("correct")
         .sum("labels")
-        .figure("accuracy")
+        .metric("accuracy")
         .periods(options_.periods());
   }
 
@@ -68,7 +67,7 @@ class Accuracy : public tenon::TorchMetric {
     TENON_CHECK(options_.top_k == 1,
                 "logits of shape ",
                 logits.sizes(),
-                ", which is the labels' own, mean one class against none: top_k must be 1");
+                ", equal to the labels' shape, mean binary classification, which requires top_k 1");
     return logits.gt(0).eq(labels.gt(0.5));
   }
 
@@ -78,9 +77,9 @@ class Accuracy : public tenon::TorchMetric {
     TENON_CHECK(options_.top_k < num_classes,
                 "top_k is ",
                 options_.top_k,
-                ", and the logits have ",
+                ", but the logits have only ",
                 num_classes,
-                " classes: each label would count as predicted");
+                " classes; top_k must be less than that");
     if (options_.top_k == 1) {
       return logits.argmax(-1).eq(labels);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The area under the ROC curve: exact, from all samples, as long as these fit into a bound; else,
-// or where that is wanted, from counts between thresholds, which are kept beside them.
+// Area under the ROC curve. Exact, from all samples, while they fit in `max_bytes`. Otherwise
+// computed from histogram counts between thresholds, which are kept in parallel.
 // Source: Hanley, McNeil, The Meaning and Use of the Area under a ROC Curve (Radiology 1982).
 //
 // Shapes: N labels, T thresholds.
@@ -25,17 +25,17 @@ struct AucOptions : CollectOptions {
 class Auc : public tenon::TorchMetric {
  public:
   static constexpr const char* kType = "auc";
-  static constexpr const char* kSummary = "area under the ROC curve, exact or by thresholds";
+  static constexpr const char* kSummary = "area under the ROC curve, exact or from thresholds";
   using Options = AucOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     bind_scores(binder);
     bind_max_bytes(binder,
-                   "memory for samples, of all ranks together; beyond it the figure is that of the "
-                   "thresholds, and the log says so. 0: thresholds alone");
+                   "memory for samples over all ranks, bytes; if exceeded, uses thresholds and "
+                   "logs a warning. 0: thresholds only");
     binder.field("thresholds", &Options::thresholds)
         .min(2)
         .max(1000000)
-        .doc("between which samples are counted by their probability, evenly from 0 to 1");
+        .doc("number of probability thresholds, evenly spaced in [0, 1]");
     bind_label_options(binder);
   }
 
@@ -52,7 +52,7 @@ class Auc : public tenon::TorchMetric {
         .sum("negative", {options_.thresholds})
         .sum("no_numbers");
     collector_.describe(info);
-    info.figure("auc").periods(options_.periods());
+    info.metric("auc").periods(options_.periods());
   }
 
   void update(const tenon::Exec&,
@@ -62,7 +62,7 @@ class Auc : public tenon::TorchMetric {
     const at::Tensor is_nan_N = samples.scores_N.isnan().logical_and(samples.weights_N.ne(0.0));
     const at::Tensor thresholds_T = at::arange(options_.thresholds, samples.scores_N.options())
                                         .div_(static_cast<double>(options_.thresholds - 1));
-    // Interval t begins with threshold t; what lies outside of [0, 1] counts with its end.
+    // Interval t begins at threshold t. Values outside [0, 1] count in the first or last interval.
     const at::Tensor interval_N =
         at::bucketize(probabilities_of(samples.scores_N, options_.scores).nan_to_num(0.0),
                       thresholds_T,
@@ -81,16 +81,16 @@ class Auc : public tenon::TorchMetric {
     if (states[kNoNumbers].item<double>() > 0) {
       return {std::numeric_limits<double>::quiet_NaN()};
     }
-    const int64_t left_out = collector_.num_left_out(states);
-    if (left_out == 0) {
+    const int64_t num_ignored = collector_.num_ignored(states);
+    if (num_ignored == 0) {
       return {area_under_curve(collector_.sorted(states).samples)};
     }
-    if (options_.max_bytes > 0 && !has_said_) {
-      has_said_ = true;
-      host().log_warn(collector_.num_collected(states) + left_out,
-                      " samples do not fit into max_bytes, ",
+    if (options_.max_bytes > 0 && !has_warned_) {
+      has_warned_ = true;
+      host().log_warn(collector_.num_collected(states) + num_ignored,
+                      " samples exceed max_bytes (",
                       options_.max_bytes,
-                      "; the figure is that of ",
+                      "); auc is computed from ",
                       options_.thresholds,
                       " thresholds");
     }
@@ -100,7 +100,7 @@ class Auc : public tenon::TorchMetric {
  private:
   enum State : size_t { kPositive, kNegative, kNoNumbers, kFirstOfSamples };
 
-  // All samples between two thresholds count as if they had one score.
+  // Samples between two thresholds count as tied.
   double area_of_counts(const tenon::TorchInputs& states) const {
     const at::Tensor positive_T = states[kPositive].to(at::kCPU).contiguous();
     const at::Tensor negative_T = states[kNegative].to(at::kCPU).contiguous();
@@ -115,7 +115,7 @@ class Auc : public tenon::TorchMetric {
 
   Options options_;
   SampleCollector collector_;
-  bool has_said_ = false;
+  bool has_warned_ = false;
 };
 
 }  // namespace

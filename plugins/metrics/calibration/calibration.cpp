@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a model predicts on the mean over what labels are on the mean: 1 where it is calibrated as a
-// whole, 2 where it predicts twice as many clicks as there are.
+// Ratio of mean prediction to mean label: 1 if the model is calibrated overall, 2 if it predicts
+// twice as many clicks as observed.
 // Source: He et al., Practical Lessons from Predicting Clicks on Ads at Facebook (ADKDD 2014),
 // section 2.1.
 //
@@ -23,7 +23,7 @@ using CalibrationOptions = ScoreOptions;
 class Calibration : public tenon::TorchMetric {
  public:
   static constexpr const char* kType = "calibration";
-  static constexpr const char* kSummary = "mean prediction over mean label";
+  static constexpr const char* kSummary = "ratio of mean prediction to mean label";
   using Options = CalibrationOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     bind_scores(binder);
@@ -38,7 +38,7 @@ class Calibration : public tenon::TorchMetric {
         .optional_port("sample_weight", {}, TENON_CLASS_FLOAT)
         .sum("predicted")
         .sum("labels")
-        .figure("calibration")
+        .metric("calibration")
         .periods(options_.periods());
   }
 
@@ -48,7 +48,7 @@ class Calibration : public tenon::TorchMetric {
     const ScoredSamples samples = scored_samples(inputs, options_.ignore_index, 2, -1);
     const at::Tensor predicted_N =
         probabilities_of(samples.scores_N, options_.scores) * samples.weights_N;
-    // What is ignored may be no number.
+    // Ignored values may be NaN.
     states[0].add_(predicted_N.masked_fill(samples.weights_N.eq(0.0), 0.0).sum(at::kDouble));
     states[1].add_((samples.labels_N * samples.weights_N).sum(at::kDouble));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Grouped AUC: the mean over users of each one's area under the ROC curve, weighted by how many
-// samples they have.
+// Grouped AUC: the mean over users of the per-user area under the ROC curve, weighted by the user's
+// number of samples.
 // Source: Zhou et al., Deep Interest Network for Click-Through Rate Prediction (KDD 2018), section
 // 6.3, after Zhu et al., Optimized Cost per Click in Taobao Display Advertising (KDD 2017).
 #include <tenon/cpp/plugin.hpp>
@@ -18,7 +18,8 @@ using GaucOptions = CollectOptions;
 class Gauc : public GroupedMetric {
  public:
   static constexpr const char* kType = "gauc";
-  static constexpr const char* kSummary = "mean over users of the area under the ROC curve";
+  static constexpr const char* kSummary =
+      "mean over users of the per-user area under the ROC curve";
   using Options = GaucOptions;
   static void bind(tenon::OptionBinder<Options>& binder) { bind_group_options(binder); }
 
@@ -31,7 +32,7 @@ class Gauc : public GroupedMetric {
   Part of_group(std::span<const Sample> ascending) const override {
     const double area = area_under_curve(ascending);
     if (std::isnan(area)) {
-      return {};  // all of one class: there is nothing to rank
+      return {};  // one class only: nothing to rank
     }
     double weight = 0.0;
     for (const Sample& sample : ascending) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The mean binary cross entropy of labels, in nats: what bce_with_logits minimises, over an
-// evaluation, and of probabilities too.
+// Mean binary cross entropy of labels, in nats: the quantity that bce_with_logits minimizes. Also
+// accepts probabilities.
 // Source: Bishop, Pattern Recognition and Machine Learning (2006), section 4.3.2.
 //
 // Shapes: N labels.
@@ -37,7 +37,7 @@ class Logloss : public tenon::TorchMetric {
         .optional_port("sample_weight", {}, TENON_CLASS_FLOAT)
         .sum("nats")
         .sum("weight")
-        .figure("logloss")
+        .metric("logloss")
         .periods(options_.periods());
   }
 
@@ -46,7 +46,7 @@ class Logloss : public tenon::TorchMetric {
               tenon::TorchStates& states) override {
     const ScoredSamples samples = scored_samples(inputs, options_.ignore_index, 2, -1);
     const at::Tensor nats_N = nats_of(samples.scores_N, samples.labels_N);
-    // What is ignored may be infinite.
+    // Ignored values may be infinite.
     states[0].add_(
         (nats_N * samples.weights_N).masked_fill(samples.weights_N.eq(0.0), 0.0).sum(at::kDouble));
     states[1].add_(samples.weights_N.sum(at::kDouble));
@@ -61,10 +61,10 @@ class Logloss : public tenon::TorchMetric {
  private:
   at::Tensor nats_of(const at::Tensor& scores_N, const at::Tensor& labels_N) const {
     if (options_.scores == ScoreOptions::Scores::kLogits) {
-      // log(1 + exp(x)) - x y, without an exponential that overflows.
+      // log(1 + exp(x)) - x y, computed without overflow.
       return scores_N.clamp_min(0.0) - scores_N * labels_N + scores_N.abs().neg().exp().log1p();
     }
-    // A probability of 0 or 1 that is wrong costs some 36 nats, not infinitely many.
+    // Clamped: a wrong probability of 0 or 1 costs about 36 nats instead of infinity.
     constexpr double kLeast = std::numeric_limits<double>::epsilon();
     const at::Tensor p_N = scores_N.clamp(kLeast, 1.0 - kLeast);
     return -(labels_N * p_N.log() + (1.0 - labels_N) * p_N.neg().log1p());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Normalised discounted cumulative gain of the first k of a group, the mean over groups.
+// Normalized discounted cumulative gain of the top k of a group, averaged over groups.
 // Source: Järvelin, Kekäläinen, Cumulated Gain-Based Evaluation of IR Techniques (TOIS 2002), with
-// the discount 1 / log2(place + 1); equal scores: McSherry, Najork, Computing Information Retrieval
-// Performance Measures Efficiently in the Presence of Tied Scores (ECIR 2008).
+// the discount 1 / log2(position + 1); tied scores: McSherry, Najork, Computing Information
+// Retrieval Performance Measures Efficiently in the Presence of Tied Scores (ECIR 2008).
 #include <tenon/cpp/plugin.hpp>
 
 #include <algorithm>
@@ -27,7 +27,8 @@ struct NdcgOptions : FirstKOptions {
 class NdcgAtK : public GroupedMetric {
  public:
   static constexpr const char* kType = "ndcg_at_k";
-  static constexpr const char* kSummary = "discounted gain of the first k, against the best order";
+  static constexpr const char* kSummary =
+      "normalized discounted cumulative gain of the top k, averaged over groups";
   using Options = NdcgOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     bind_k(binder);
@@ -35,7 +36,7 @@ class NdcgAtK : public GroupedMetric {
         .choice("gain",
                 &Options::gain,
                 {{"label", Options::Gain::kLabel}, {"power", Options::Gain::kPower}})
-        .doc("what a sample is worth: its label, or 2 to its power, less 1");
+        .doc("gain of a sample: its label, or 2^label - 1 (power)");
     bind_group_options(binder);
   }
 
@@ -50,7 +51,10 @@ class NdcgAtK : public GroupedMetric {
   static double discount(int64_t place) { return 1.0 / std::log2(static_cast<double>(place) + 2); }
 
   double gain_of(const Sample& sample) const {
-    TENON_CHECK(sample.label >= 0.0, "a label is ", sample.label, "; gains cannot be negative");
+    TENON_CHECK(sample.label >= 0.0,
+                "label ",
+                sample.label,
+                " is negative (expected labels of at least 0)");
     return gain_ == Options::Gain::kLabel ? sample.label : std::exp2(sample.label) - 1.0;
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Perplexity: exp of the mean negative log likelihood of the labels under a softmax of the logits.
+// Perplexity: exp of the mean negative log likelihood of the labels under the softmax of the
+// logits.
 // Source: Jurafsky and Martin, Speech and Language Processing (3rd ed. draft), section 3.3.
 //
 // Shapes: N labels, V classes.
@@ -34,7 +35,7 @@ class Perplexity : public tenon::TorchMetric {
         .port("labels", {}, TENON_CLASS_INTEGER)
         .sum("nats")
         .sum("labels")
-        .figure("perplexity")
+        .metric("perplexity")
         .periods(options_.periods());
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The share of the first k of a group that are positive, the mean over groups.
+// Fraction of positives among the top k of a group, averaged over groups.
 // Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval (2008), section 8.4.
 #include <tenon/cpp/plugin.hpp>
 
@@ -17,7 +17,8 @@ using PrecisionAtKOptions = FirstKOptions;
 class PrecisionAtK : public GroupedMetric {
  public:
   static constexpr const char* kType = "precision_at_k";
-  static constexpr const char* kSummary = "share of the first k that are positive, over groups";
+  static constexpr const char* kSummary =
+      "fraction of positives in the top k, averaged over groups";
   using Options = PrecisionAtKOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     bind_k(binder);

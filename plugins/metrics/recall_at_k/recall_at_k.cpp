@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The share of the positive samples of a group that are among its first k, the mean over groups.
+// Fraction of a group's positives that are in its top k, averaged over groups.
 // Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval (2008), section 8.4.
 #include <tenon/cpp/plugin.hpp>
 
@@ -18,7 +18,7 @@ class RecallAtK : public GroupedMetric {
  public:
   static constexpr const char* kType = "recall_at_k";
   static constexpr const char* kSummary =
-      "share of the positive that are among the first k, over groups";
+      "fraction of the positives that are in the top k, averaged over groups";
   using Options = RecallAtKOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     bind_k(binder);

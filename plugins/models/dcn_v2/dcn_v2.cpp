@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DCN-V2: layers that cross all features x0 (rows and numbers side by side) with those of the layer
-// before, x_{l+1} = x0 * (W_l x_l + b_l) + x_l, beside or below dense layers.
+// DCN-V2: cross layers x_{l+1} = x0 * (W_l x_l + b_l) + x_l over all features x0 (rows and numbers
+// concatenated), in parallel with dense layers or stacked below them.
 //
-// Letters in names of tensors: B samples, W width of all features, R rank.
+// Letters in tensor names: B samples, W width of all features, R rank.
 //
 // Source: Wang et al., DCN V2: Improved Deep & Cross Network and Practical Lessons for Web-scale
 // Learning to Rank Systems (2021), sections 3.2, 3.4 (both structures) and 4.2 (low rank).
@@ -40,18 +40,18 @@ struct DcnOptions : tenon::ColumnOptions {
 class DcnV2 final : public tenon::TorchModel {
  public:
   static constexpr const char* kType = "dcn_v2";
-  static constexpr const char* kSummary = "cross layers and dense layers over id columns";
+  static constexpr const char* kSummary = "DCN-V2: cross layers and dense layers over id columns";
   using Options = DcnOptions;
   static void bind(tenon::OptionBinder<Options>& b) {
     tenon::bind_columns(b);
     b.field("cross_layers", &Options::cross_layers).min(1).doc("number of cross layers");
     b.field("rank", &Options::rank)
         .min(1)
-        .doc("a cross layer's matrix is a product of this rank; null: it is whole");
+        .doc("rank of the cross layers' low-rank matrices; null: full rank");
     b.choice("structure",
              &Options::structure,
              {{"parallel", Structure::kParallel}, {"stacked", Structure::kStacked}})
-        .doc("dense layers beside the cross layers, or over them");
+        .doc("dense layers in parallel with the cross layers, or stacked on top");
     b.field("hidden", &Options::hidden).min_items(1).min(1).doc("widths of the dense layers");
     tenon::bind_dropout(b);
   }
@@ -70,26 +70,12 @@ class DcnV2 final : public tenon::TorchModel {
       return tenon::side_by_side(b, 0, b.num_inputs());
     });
 
-    std::vector<tenon::ParameterId> matrices;
-    const auto add = [&](const std::string& name, int64_t out, int64_t in) {
-      const double bound = 1.0 / std::sqrt(static_cast<double>(in));
-      matrices.push_back(g.parameter(name, {out, in}, tenon::Init::uniform(-bound, bound)));
-    };
-    for (int64_t l = 0; l < o_.cross_layers; ++l) {
-      const std::string layer = "cross." + std::to_string(l);
-      if (o_.rank) {
-        add(layer + ".down.weight", *o_.rank, width);
-        add(layer + ".up.weight", width, *o_.rank);
-      } else {
-        add(layer + ".weight", width, width);
-      }
-      matrices.push_back(
-          g.parameter(layer + ".bias", {width}, tenon::Init::zeros(), TENON_PARAM_NO_DECAY));
-    }
     const auto crossed = g.value("crossed", {"B", width});
-    g.block("cross", {features}, {crossed}, matrices, [this](const tenon::BlockCall& b) {
-      return cross(b);
-    });
+    g.block("cross",
+            {features},
+            {crossed},
+            cross_parameters(g, width),
+            [this](const tenon::BlockCall& b) { return cross(b); });
 
     const bool is_parallel = o_.structure == Structure::kParallel;
     deep_ = std::make_unique<tenon::DenseLayers>(
@@ -121,6 +107,26 @@ class DcnV2 final : public tenon::TorchModel {
   }
 
  private:
+  std::vector<tenon::ParameterId> cross_parameters(tenon::TorchGraph& g, int64_t width) const {
+    std::vector<tenon::ParameterId> matrices;
+    const auto add = [&](const std::string& name, int64_t out, int64_t in) {
+      const double bound = 1.0 / std::sqrt(static_cast<double>(in));
+      matrices.push_back(g.parameter(name, {out, in}, tenon::Init::uniform(-bound, bound)));
+    };
+    for (int64_t l = 0; l < o_.cross_layers; ++l) {
+      const std::string layer = "cross." + std::to_string(l);
+      if (o_.rank) {
+        add(layer + ".down.weight", *o_.rank, width);
+        add(layer + ".up.weight", width, *o_.rank);
+      } else {
+        add(layer + ".weight", width, width);
+      }
+      matrices.push_back(
+          g.parameter(layer + ".bias", {width}, tenon::Init::zeros(), TENON_PARAM_NO_DECAY));
+    }
+    return matrices;
+  }
+
   at::Tensor cross(const tenon::BlockCall& b) const {
     const at::Tensor& first_BW = b.input(0);
     at::Tensor x_BW = first_BW;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DeepFM: a factorization machine and dense layers over the same rows of tables. Of the rows v_i of
-// a sample's ids, and their weights w_i:
+// DeepFM: a factorization machine and dense layers over the same embedding rows. For the rows v_i
+// of a sample's ids and their weights w_i:
 //
 //     logit = b + sum_i w_i + sum_{i<j} <v_i, v_j> + mlp(v_1, v_2, ..., numbers)
 //
-// The sum over pairs is had from sums over rows, ((sum v)^2 - sum v^2) / 2 by element.
+// The sum over pairs is computed from sums over rows: ((sum v)^2 - sum v^2) / 2 per element.
 //
-// Letters in names of tensors: B samples, N rows of a sample, D width of a row, W width of all rows
-// and numbers together, K outputs.
+// Letters in tensor names: B samples, N rows per sample, D width of a row, W total width of rows
+// and numbers, K outputs.
 //
 // Source: Guo et al., DeepFM: A Factorization-Machine based Neural Network for CTR Prediction
 // (2017); Rendle, Factorization Machines (2010), lemma 3.1.
@@ -39,19 +39,19 @@ struct DeepFmOptions : tenon::ColumnOptions {
 class DeepFm final : public tenon::TorchModel {
  public:
   static constexpr const char* kType = "deepfm";
-  static constexpr const char* kSummary = "factorization machine and dense layers over id columns";
+  static constexpr const char* kSummary =
+      "DeepFM: factorization machine and dense layers over id columns";
   using Options = DeepFmOptions;
   static void bind(tenon::OptionBinder<Options>& b) {
     tenon::bind_columns(b);
     b.field("hidden", &Options::hidden).min(1).doc("widths of the hidden layers, in order");
     tenon::bind_dropout(b);
     b.field("first_order", &Options::first_order)
-        .doc("whether each id has a weight of its own, in a table of width 1 called COLUMN.linear");
+        .doc("add a first-order weight per id, in a table COLUMN.linear of width 1");
     b.field("outputs", &Options::outputs)
         .non_empty()
         .min_items(1)
-        .doc(
-            "names of what is predicted: each has its own last layer and bias, all else is shared");
+        .doc("output names, for several targets; each has its own last layer and bias");
   }
 
   explicit DeepFm(const Options& options) : o_(options) {}
@@ -108,7 +108,7 @@ class DeepFm final : public tenon::TorchModel {
   }
 
  private:
-  // What the pairs' sum and its gradient read of the rows: sums run over the rows of a sample.
+  // Rows as read by the sum over pairs and its gradient; sums run over the rows of a sample.
   std::vector<at::Tensor> interact(const tenon::BlockCall& b) const {
     const at::Tensor x_BW = tenon::side_by_side(b, 0, b.num_inputs());
     const at::Tensor v_BND = rows_of(x_BW);
@@ -153,8 +153,8 @@ class DeepFm final : public tenon::TorchModel {
 
   Options o_;
   int64_t num_rows_ = 0;
-  std::vector<int64_t> rows_of_lookup_;  // of a sample
-  size_t first_wide_ = 0;                // of the lookups
+  std::vector<int64_t> rows_of_lookup_;  // rows per sample
+  size_t first_wide_ = 0;                // index of the first wide lookup
   std::unique_ptr<tenon::DenseLayers> mlp_;
 };
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DIN: how much each film, article or product of a user's history says about one that is offered is
-// found by a small network over both rows; the history's rows are summed with these weights, and
-// dense layers over the sum, the offered one's row and all else predict.
+// DIN: a small attention network weighs each item of a user's history by its relevance to a
+// candidate item. The weighted sum of the history rows, the candidate's row and all other features
+// feed dense layers.
 //
-// Letters in names of tensors: B samples, T places of the history, D width of a row.
+// Letters in tensor names: B samples, T history positions, D width of a row.
 //
 // Source: Zhou et al., Deep Interest Network for Click-Through Rate Prediction (2018), sections 4.3
-// and 5.3 (PReLU); the network reads h, q, h - q and h * q, as the authors' program has it.
+// and 5.3 (PReLU); the network reads h, q, h - q and h * q, as in the authors' code.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/torch/model.hpp>
 
@@ -41,31 +41,32 @@ struct DinOptions : tenon::ColumnOptions {
 class Din final : public tenon::TorchModel {
  public:
   static constexpr const char* kType = "din";
-  static constexpr const char* kSummary = "attention of an offered item over a user's history";
+  static constexpr const char* kSummary =
+      "DIN: attention of a candidate item over a user's history";
   using Options = DinOptions;
   static void bind(tenon::OptionBinder<Options>& b) {
     b.field("item", &Options::item)
         .required()
         .non_empty()
-        .doc("the column of the item that is offered, one id a sample");
+        .doc("column of the candidate item, one id per sample");
     b.field("history", &Options::history)
         .non_empty()
-        .doc("the ragged column of items before it; they are rows of the same table");
+        .doc("ragged column of past items, looked up in the same table");
     b.field("history_length", &Options::history_length)
         .min(1)
         .max(100000)
-        .doc("how many of them are read, from the first");
+        .doc("maximum history items to read, from the first");
     tenon::bind_columns(b);
     b.field("attention", &Options::attention)
         .min(1)
-        .doc("widths of the hidden layers that weigh an item of the history");
+        .doc("widths of the attention network's hidden layers");
     b.field("softmax", &Options::softmax)
-        .doc("whether weights are made to sum to 1; the paper's are not");
-    b.field("hidden", &Options::hidden).min(1).doc("widths of the hidden layers over all");
+        .doc("normalize attention weights by softmax; the paper does not");
+    b.field("hidden", &Options::hidden).min(1).doc("widths of the hidden layers on top");
     b.choice("activation",
              &Options::activation,
              {{"prelu", tenon::Activation::kPrelu}, {"relu", tenon::Activation::kRelu}})
-        .doc("after each hidden layer");
+        .doc("activation after each hidden layer");
     tenon::bind_dropout(b);
   }
 
@@ -128,7 +129,7 @@ class Din final : public tenon::TorchModel {
     return widths;
   }
 
-  // The history's rows summed by weight; zeros where there is no history.
+  // Weighted sum of the history rows; zeros if the history is empty.
   at::Tensor attend(const tenon::BlockCall& b) const {
     const at::Tensor& item_BD = b.input(0);
     const at::Tensor& history_BTD = b.input(1);
@@ -141,7 +142,7 @@ class Din final : public tenon::TorchModel {
     const at::Tensor is_item_BT =
         at::arange(o_.history_length, ends.options()).unsqueeze(0).lt(lengths_B.unsqueeze(1));
     if (o_.softmax) {
-      // An empty history's row is all masked: its softmax would be no number.
+      // An empty history is fully masked; its softmax would be NaN.
       const double scale = 1.0 / std::sqrt(static_cast<double>(o_.dim));
       weights_BT = at::softmax(
           (weights_BT * scale)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DLRM: numbers become one more row by dense layers, the products of all pairs of rows are
-// features, and dense layers over them and the numbers' row predict.
+// DLRM: the bottom layers turn dense features into one more row. Dot products of all pairs of rows,
+// with that row, feed the top layers.
 //
-// Letters in names of tensors: B samples, N rows of a sample and the numbers' one, D width of a
-// row, P pairs of rows.
+// Letters in tensor names: B samples, N rows per sample including the dense one, D width of a row,
+// P pairs of rows.
 //
 // Source: Naumov et al., Deep Learning Recommendation Model for Personalization and Recommendation
 // Systems (2019), section 2.
@@ -34,14 +34,15 @@ struct DlrmOptions : tenon::ColumnOptions {
 class Dlrm final : public tenon::TorchModel {
  public:
   static constexpr const char* kType = "dlrm";
-  static constexpr const char* kSummary = "products of pairs of rows, between two sets of layers";
+  static constexpr const char* kSummary =
+      "DLRM: dot products of row pairs between bottom and top layers";
   using Options = DlrmOptions;
   static void bind(tenon::OptionBinder<Options>& b) {
     tenon::bind_columns(b);
     b.field("bottom", &Options::bottom)
         .min(1)
-        .doc("widths of the layers over numbers, before one of width `dim`");
-    b.field("top", &Options::top).min(1).doc("widths of the hidden layers over products");
+        .doc("widths of the layers over dense features; a layer of width `dim` follows");
+    b.field("top", &Options::top).min(1).doc("widths of the hidden layers over the dot products");
     tenon::bind_dropout(b);
   }
 
@@ -76,7 +77,7 @@ class Dlrm final : public tenon::TorchModel {
       TENON_FAIL(
           TENON_INVALID,
           "dlrm.one_row",
-          "a sample has one row and no numbers, so that there is no pair to take a product of");
+          "a sample has a single row and no dense features, so there are no pairs; add a column");
     }
     const auto pairs = g.constant("pairs", {num_pairs}, TENON_I64, [num_rows](at::Tensor& out) {
       out.copy_(pair_places(num_rows));
@@ -102,7 +103,7 @@ class Dlrm final : public tenon::TorchModel {
   }
 
  private:
-  // Places of the products below the diagonal, in a matrix of all: row by row.
+  // Flat indices of the entries below the diagonal of the product matrix, row by row.
   static at::Tensor pair_places(int64_t num_rows) {
     const at::Tensor pairs = at::tril_indices(num_rows, num_rows, -1);
     return pairs[0] * num_rows + pairs[1];

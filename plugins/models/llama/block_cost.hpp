@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the blocks cost: operations, bytes that autograd keeps of a forward, and the most that a
-// backward holds beside. It mirrors, tensor by tensor, what llama.cpp and cpu/ do; a test holds it
-// against what an allocator counts.
-// Letters as in llama.cpp; `kept` is what autograd saves beside a block's inputs, outputs,
-// parameters and buffers.
+// Costs of the blocks: operations, bytes that autograd saves in forward, and peak additional bytes
+// in backward. Mirrors llama.cpp and cpu/ tensor by tensor; a test compares it with an allocator's
+// counts. Letters as in llama.cpp. `kept` excludes a block's inputs, outputs, parameters and
+// buffers.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-// Sizes of a layer and of what it is run on.
+// Sizes of a layer and of its input.
 struct LayerSizes {
   double B = 0;      // samples
   double T = 0;      // positions
@@ -19,26 +18,26 @@ struct LayerSizes {
   double K = 0;      // key and value heads
   double E = 0;      // width of a head
   double F = 0;      // width of the feed-forward layer
-  double table = 0;  // positions that the rotary table has
-  double bytes = 4;  // of an element of activations and parameters, as blocks are given them
+  double table = 0;  // positions in the rotary table
+  double bytes = 4;  // per element of activations and parameters
   bool on_cpu = true;
-  bool fused = false;    // by the kernels of cpu/; attention too, unless there is dropout
-  bool narrows = false;  // autocast: products take narrow copies of what they are given
+  bool fused = false;    // uses the kernels of cpu/; attention too, unless with dropout
+  bool narrows = false;  // autocast: products take narrow copies of their operands
   bool drops = false;    // dropout
 
   double rows() const { return B * T; }
   double kv() const { return K * E; }
-  // Of an element that products and attention work on.
+  // Bytes per element in products and attention.
   double narrow() const { return narrows ? 2 : bytes; }
 };
 
-struct BlockFigures {
+struct BlockCost {
   double flops = 0;
   double kept = 0;
   double working = 0;
 };
 
-// The most of a sum that grows and shrinks.
+// Peak of a running sum.
 class PeakOf {
  public:
   PeakOf& add(double bytes) {
@@ -57,35 +56,35 @@ class PeakOf {
   double most_ = 0;
 };
 
-// The backward of the product of [rows, in] by a weight [out, in], but for what it frees.
-// `joined`: several weights were one.
+// Backward of the product of [rows, in] with a weight [out, in], without its frees. `joined`:
+// several weights were concatenated.
 inline void product_backward(
     PeakOf& peak, const LayerSizes& s, double in, double out, bool joined = false) {
   const double weight = in * out * s.bytes;
   peak.add(joined ? weight : 0).add(s.rows() * in * s.bytes).free(joined ? weight : 0).add(weight);
 }
 
-// Of a fused norm's backward: gradients of its weight, a row each piece.
+// Backward of a fused norm: partial weight gradients, one row per piece.
 inline double norm_pieces(const LayerSizes& s) {
   constexpr double kRowsAPiece = 128;
   return (s.rows() / kRowsAPiece + 1) * s.D * s.bytes;
 }
 
-// What a norm keeps beside what it was given and what it made.
+// Saved by a norm, in addition to its input and output.
 inline double norm_keeps(const LayerSizes& s) {
   const double x = s.rows() * s.D;
   const double scales = s.rows() * std::max(s.bytes, 4.0);
   if (s.fused || !s.on_cpu) {
     return scales;
   }
-  return s.bytes < 4 ? 2 * x * 4 + scales : x * s.bytes + scales;  // normalised; wide before it
+  return s.bytes < 4 ? 2 * x * 4 + scales : x * s.bytes + scales;  // normalized; widened input
 }
-// Whether it keeps what it was given: not where it has made it wide first.
+// Whether a norm saves its input: not if it widens the input first.
 inline bool norm_keeps_input(const LayerSizes& s) {
   return s.fused || !s.on_cpu || s.bytes >= 4;
 }
 
-// What `n` products keep of the same input, and of their weights.
+// Saved by `n` products of the same input: input and weights.
 inline double inputs_kept(const LayerSizes& s, double n, double width) {
   return s.narrows ? n * s.rows() * width * 2 : s.rows() * width * s.bytes;
 }
@@ -98,40 +97,40 @@ inline double products_of_layer(const LayerSizes& s) {
 }
 
 inline double layer_flops(const LayerSizes& s) {
-  // Scores and their product with values; a causal mask leaves half of each.
+  // Scores and their product with values; a causal mask halves both.
   const double attention = s.H * s.E * s.T;
   return 2 * s.rows() * (products_of_layer(s) + attention);
 }
 
-// Queries, keys and values as attention keeps them, with the sums of its rows.
+// Queries, keys and values saved by attention, and its row sums.
 inline double attention_keeps(const LayerSizes& s) {
   const double M = s.rows();
   if (s.fused && !s.drops) {
-    const double table = s.T < s.table ? s.T * s.E * s.bytes : 0;  // a dense copy of a part
+    const double table = s.T < s.table ? s.T * s.E * s.bytes : 0;  // dense copy of the used part
     return M * (s.D + 2 * s.kv()) * s.bytes + M * s.H * s.bytes + table;
   }
   const double e = s.narrow();
-  const double kv = s.on_cpu ? s.D : s.kv();  // repeated on a CPU
+  const double kv = s.on_cpu ? s.D : s.kv();  // keys and values are repeated on a CPU
   const double tables = e == 4 ? 0 : 2 * s.T * s.E * e;
-  // With dropout all scores are there: as they are, the mask, and what it leaves.
+  // With dropout all scores are saved: raw, the mask, and masked.
   const double scores = s.drops ? 3 * s.B * s.H * s.T * s.T * e : M * s.H * 4;
   return M * (s.D + 2 * kv) * e + tables + scores;
 }
 
-inline BlockFigures layer_block(const LayerSizes& s) {
+inline BlockCost layer_block(const LayerSizes& s) {
   const double M = s.rows();
   const double e = s.narrow();
   const double x = M * s.D * s.bytes;
   const double fed = M * s.F * e;
   const double num_fed = s.fused ? 3 : 4;  // gate, up, their product; silu of gate
   const double attention = attention_keeps(s);
-  BlockFigures f;
+  BlockCost f;
   f.flops = layer_flops(s);
   f.kept = 2 * norm_keeps(s) + inputs_kept(s, 3, s.D) + attention + M * s.D * e +
            (norm_keeps_input(s) ? x : 0) + inputs_kept(s, 2, s.D) + num_fed * fed +
            weights_kept(s, products_of_layer(s)) + (s.drops ? 2 * M * s.D * e : 0);
 
-  // The backward, in its order: what comes is added, what autograd lets go of is freed.
+  // Backward in execution order: allocations are added, autograd's releases are freed.
   PeakOf peak;
   product_backward(peak, s, s.F, s.D);  // down
   peak.free(fed + weights_kept(s, s.D * s.F));
@@ -159,14 +158,14 @@ inline BlockFigures layer_block(const LayerSizes& s) {
   return f;
 }
 
-inline BlockFigures embed_block(const LayerSizes& s, double vocabulary) {
-  // Rows are looked up; backward fills a gradient as large as the table.
+inline BlockCost embed_block(const LayerSizes& s, double vocabulary) {
+  // Embedding lookup; backward allocates a gradient as large as the table.
   return {.flops = 0, .kept = 0, .working = vocabulary * s.D * s.bytes};
 }
 
-inline BlockFigures head_block(const LayerSizes& s, double vocabulary) {
-  const double logits = s.narrows ? s.rows() * vocabulary * 2 : 0;  // before they are made wide
-  BlockFigures f;
+inline BlockCost head_block(const LayerSizes& s, double vocabulary) {
+  const double logits = s.narrows ? s.rows() * vocabulary * 2 : 0;  // before widening
+  BlockCost f;
   f.flops = 2 * s.rows() * s.D * vocabulary;
   f.kept = norm_keeps(s) + inputs_kept(s, 1, s.D) + weights_kept(s, s.D * vocabulary) + logits;
   PeakOf peak;

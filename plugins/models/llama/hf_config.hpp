@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The config.json of Hugging Face's LlamaForCausalLM: written from the model's options, and held
-// against them. Only keys that change what is computed are compared.
+// The config.json of Hugging Face's LlamaForCausalLM: written from the model's options, and
+// compared with them. Compares only keys that affect the computation.
 // Threads: any.
 #ifndef TENON_LLAMA_HF_CONFIG_HPP
 #define TENON_LLAMA_HF_CONFIG_HPP
@@ -35,8 +35,7 @@ struct HfConfig {
   int64_t original_max_position_embeddings = 0;
 };
 
-// So that it is read back as the same number; with a point or an exponent, as a reader may ask of
-// what is no whole number.
+// Round-trips exactly. Always has a point or an exponent, since some readers require it for floats.
 inline std::string number_text(double value) {
   std::ostringstream out;
   for (int digits = 6; digits <= std::numeric_limits<double>::max_digits10; ++digits) {
@@ -51,7 +50,7 @@ inline std::string number_text(double value) {
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 
-// The rotary keys as an object's members: of "rope_parameters" and of "rope_scaling".
+// The rotary keys as JSON members, for "rope_parameters" and "rope_scaling".
 inline std::string rope_members(const HfConfig& c, const std::string& indent) {
   std::string text = indent + "\"rope_type\": \"" + c.rope_type + "\"";
   if (c.rope_type != "default") {
@@ -72,7 +71,8 @@ inline std::string hf_config_text(const HfConfig& c, uint32_t dtype) {
                            : dtype == TENON_F64 ? "float64"
                                                 : "float32";
   const auto flag = [](bool value) { return value ? "true" : "false"; };
-  // Both the old keys of the rotary positions and the newer object, so that all releases read it.
+  // Writes both the old rotary keys and the newer object, so that all transformers releases read
+  // it.
   const std::string scaling =
       c.rope_type == "default" ? std::string("null") : "{\n" + rope_members(c, "    ") + "\n  }";
   return tenon::concat("{\n  \"architectures\": [\"LlamaForCausalLM\"],\n",
@@ -118,7 +118,7 @@ inline std::string hf_config_text(const HfConfig& c, uint32_t dtype) {
                        "\"\n}\n");
 }
 
-// Reads a config.json key by key: what is not there, or null, has the default of LlamaConfig.
+// Reads a config.json key by key. Missing or null keys have LlamaConfig's defaults.
 class HfConfigReader {
  public:
   HfConfigReader(const tenon::OptionReader& config, tenon::LayoutDifferences& differences)
@@ -190,7 +190,7 @@ inline void compare_hf_config(const HfConfig& here,
   r.compare("attention_bias", false, r.flag("/attention_bias", false));
   r.compare("mlp_bias", false, r.flag("/mlp_bias", false));
 
-  // Newer releases have one object, older ones a key and an object of what scales.
+  // Newer releases have one object; older ones have a theta key and a scaling object.
   const std::string rope = r.has("/rope_parameters") ? "/rope_parameters" : "/rope_scaling";
   const double theta = r.number(rope + "/rope_theta", r.number("/rope_theta", 10000.0));
   r.compare("rope_theta", here.rope_theta, theta);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Llama decoder as a graph of blocks: an embedding, one block a layer, a head. Names of
-// parameters and options are those of Hugging Face's LlamaForCausalLM, so that its configurations
-// and weights fit. It shifts no labels and has no cache: it is for training.
+// The Llama decoder as a graph of blocks: an embedding, one block per layer, a head. Parameter and
+// option names match Hugging Face's LlamaForCausalLM, so its configurations and weights load
+// directly. For training only: no label shift, no KV cache.
 //
-// Letters in names of tensors: B samples, T positions, D width, H query heads, K key and value
-// heads, E width of a head, F width of the feed-forward layer, V vocabulary.
+// Letters in tensor names: B samples, T positions, D width, H query heads, K key and value heads, E
+// width of a head, F width of the feed-forward layer, V vocabulary.
 //
 // Source: Touvron et al., LLaMA: Open and Efficient Foundation Language Models (2023), section 2.2.
 #include <tenon/cpp/plugin.hpp>
@@ -30,7 +30,7 @@
 
 namespace {
 
-// The first id that the table has no row for. libtorch says neither which nor where.
+// Reports the first id without an embedding row. libtorch reports neither id nor position.
 [[noreturn]] void fail_token(const at::Tensor& ids_BT, int64_t num_rows) {
   const at::Tensor flat = ids_BT.reshape({-1});
   const int64_t place =
@@ -39,13 +39,13 @@ namespace {
              "llama.token",
              "token ",
              flat[place].item<int64_t>(),
-             " at place ",
+             " at position ",
              place,
              " of input_ids ",
              ids_BT.sizes(),
              " is not in [0, ",
              num_rows,
-             "); `vocab_size` must be that of the tokenizer, or more");
+             "); set `vocab_size` to at least the tokenizer's");
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
   enum class Kernels { kPlain, kFused };
   enum class RopeType { kLinear, kLlama3 };
 
-  // How positions past those of pretraining are reached: slower rotary frequencies.
+  // Extends the context beyond the pretraining length with lower rotary frequencies.
   struct RopeScaling {
     RopeType rope_type = RopeType::kLlama3;
     double factor = 8.0;
@@ -71,17 +71,17 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
       b.choice("rope_type",
                &RopeScaling::rope_type,
                {{"linear", RopeType::kLinear}, {"llama3", RopeType::kLlama3}})
-          .doc("linear: all frequencies over factor; llama3: the slow ones alone");
-      b.field("factor", &RopeScaling::factor).min(1).doc("what slow frequencies are divided by");
+          .doc("linear: divide all frequencies by factor; llama3: divide only low frequencies");
+      b.field("factor", &RopeScaling::factor).min(1).doc("divisor of the scaled frequencies");
       b.field("low_freq_factor", &RopeScaling::low_freq_factor)
           .exclusive_min(0)
-          .doc("llama3: waves longer than the original length over this are slowed wholly");
+          .doc("llama3: wavelengths above original length / this are scaled fully");
       b.field("high_freq_factor", &RopeScaling::high_freq_factor)
           .exclusive_min(0)
-          .doc("llama3: waves shorter than the original length over this stay as they are");
+          .doc("llama3: wavelengths below original length / this are not scaled");
       b.field("original_max_position_embeddings", &RopeScaling::original_max_position_embeddings)
           .min(1)
-          .doc("llama3: the length of pretraining");
+          .doc("llama3: sequence length of pretraining");
     }
   };
 
@@ -102,37 +102,44 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     Kernels kernels = Kernels::kFused;
   };
   static void bind(tenon::OptionBinder<Options>& b) {
-    b.field("vocab_size", &Options::vocab_size).min(1).doc("ids are in [0, vocab_size)");
-    b.field("hidden_size", &Options::hidden_size).min(1).doc("width of the model");
+    b.field("vocab_size", &Options::vocab_size)
+        .min(1)
+        .doc("vocabulary size; ids are in [0, vocab_size)");
+    b.field("hidden_size", &Options::hidden_size).min(1).doc("hidden dimension of the model");
     b.field("intermediate_size", &Options::intermediate_size)
         .min(1)
-        .doc("width of the feed-forward layers");
+        .doc("hidden dimension of the feed-forward layers");
     b.field("num_hidden_layers", &Options::num_hidden_layers).min(1).doc("number of layers");
     b.field("num_attention_heads", &Options::num_attention_heads)
         .min(1)
-        .doc("number of query heads; hidden_size over it must be a whole, even number");
+        .doc("number of query heads; hidden_size / num_attention_heads must be an even integer");
     b.field("num_key_value_heads", &Options::num_key_value_heads)
         .min(1)
-        .doc("number of key and value heads, a divisor of the query heads; null: as many as those");
+        .doc(
+            "number of key and value heads, a divisor of num_attention_heads; null: "
+            "num_attention_heads");
     b.field("max_position_embeddings", &Options::max_position_embeddings)
         .min(1)
-        .doc("longest sequence; it costs a small table");
-    b.field("rms_norm_eps", &Options::rms_norm_eps).min(0).doc("added to the mean square");
+        .doc("maximum sequence length; sets the size of the rotary table");
+    b.field("rms_norm_eps", &Options::rms_norm_eps)
+        .min(0)
+        .doc("added to the mean square for numerical stability");
     b.field("rope_theta", &Options::rope_theta)
         .exclusive_min(0)
         .doc("base of the rotary frequencies");
     b.field("rope_scaling", &Options::rope_scaling)
-        .doc("for sequences longer than those of pretraining; null: none");
-    b.field("tie_word_embeddings", &Options::tie_word_embeddings).doc("the head is the embedding");
+        .doc("rotary scaling for sequences longer than in pretraining; null: none");
+    b.field("tie_word_embeddings", &Options::tie_word_embeddings)
+        .doc("share weights between embedding and output head");
     b.field("initializer_range", &Options::initializer_range)
         .min(0)
-        .doc("standard deviation of the first values of matrices");
+        .doc("standard deviation of initial matrix values");
     b.field("dropout", &Options::dropout)
         .min(0)
         .exclusive_max(1)
-        .doc("of the attention's weights and of what each layer adds, in training");
+        .doc("dropout probability of attention weights and residual branches, in training");
     b.choice("kernels", &Options::kernels, {{"plain", Kernels::kPlain}, {"fused", Kernels::kFused}})
-        .doc("plain: libtorch's operators; fused: own kernels in fp32 on a CPU, plain elsewhere");
+        .doc("plain: libtorch operators; fused: custom kernels in fp32 on a CPU, plain elsewhere");
   }
 
   explicit Llama(const Options& options) : o_(options) {
@@ -143,7 +150,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
                 o_.hidden_size,
                 " over num_attention_heads ",
                 o_.num_attention_heads,
-                " must be a whole, even number");
+                " must be an even integer");
     TENON_CHECK(o_.num_attention_heads % num_kv_heads_ == 0,
                 "num_key_value_heads ",
                 num_kv_heads_,
@@ -151,19 +158,14 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
                 o_.num_attention_heads);
     TENON_CHECK(!o_.rope_scaling.has_value() ||
                     o_.rope_scaling->low_freq_factor < o_.rope_scaling->high_freq_factor,
-                "rope_scaling: low_freq_factor must be below high_freq_factor");
+                "rope_scaling: low_freq_factor must be less than high_freq_factor");
   }
   void describe(tenon::TorchGraph& g) override {
     const int64_t width = o_.hidden_size;
-    const auto matrix = tenon::Init::normal(0.0, o_.initializer_range);
     const auto weight = [&](const std::string& name, int64_t out, int64_t in, int32_t split_axis) {
-      parameters_.push_back(name + ".weight");
-      return g.parameter(name + ".weight", {out, in}, matrix, 0, split_axis);
+      return add_weight(g, name, out, in, split_axis);
     };
-    const auto norm = [&](const std::string& name) {
-      parameters_.push_back(name + ".weight");
-      return g.parameter(name + ".weight", {width}, tenon::Init::ones(), TENON_PARAM_NO_DECAY);
-    };
+    const auto norm = [&](const std::string& name) { return add_norm(g, name); };
     const auto hidden = [&](int64_t i) {
       return g.value("hidden." + std::to_string(i), {"B", "T", width});
     };
@@ -188,7 +190,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
       const std::string name = "model." + layer;
       const int64_t kv_width = num_kv_heads_ * head_size_;
       const auto next = hidden(i + 1);
-      // The order that `run_layer` reads them in.
+      // In the order in which `run_layer` reads them.
       const std::vector<tenon::ParameterId> parameters = {
           norm(name + ".input_layernorm"),
           weight(name + ".self_attn.q_proj", width, width, 0),
@@ -215,7 +217,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
      }).flags(TENON_BLOCK_TOKENWISE);
   }
 
-  // Names of parameters are those of the layout "hf" already.
+  // Parameter names already match the layout "hf".
   const void* extension(const char* id) override {
     return tenon::WeightsLayoutCalls<Llama>::find(id);
   }
@@ -238,26 +240,26 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     compare_hf_config(hf_config(), config, differences);
   }
 
-  // What block_cost.hpp says of a block, in the order of `describe`: embedding, layers, head.
+  // Cost of a block by block_cost.hpp, in the order of `describe`: embedding, layers, head.
   void on_infer(tenon_infer_args& args) override {
     const auto last = static_cast<uint32_t>(o_.num_hidden_layers) + 1;
     TENON_CHECK(args.block <= last && args.num_inputs == 1 && args.num_outputs == 1 &&
                     args.input_ndims[0] == (args.block == 0 ? 2U : 3U) && args.exec != nullptr,
-                "infer was asked for block ",
+                "infer: block ",
                 args.block,
                 " of ",
                 last + 1,
-                " with other inputs than it has");
+                " called with unexpected inputs");
     const int64_t* const shape = args.input_shapes[0];
     const LayerSizes s = sizes(shape[0], shape[1], *args.exec);
     const bool is_head = args.block == last;
     const auto vocabulary = static_cast<double>(o_.vocab_size);
-    const BlockFigures figures = args.block == 0 ? embed_block(s, vocabulary)
-                                 : is_head       ? head_block(s, vocabulary)
-                                                 : layer_block(s);
-    args.out_flops = figures.flops;
-    args.out_saved_bytes = figures.kept;
-    args.out_working_bytes = figures.working;
+    const BlockCost cost = args.block == 0 ? embed_block(s, vocabulary)
+                           : is_head       ? head_block(s, vocabulary)
+                                           : layer_block(s);
+    args.out_flops = cost.flops;
+    args.out_saved_bytes = cost.kept;
+    args.out_working_bytes = cost.working;
     args.out_ndims[0] = 3;
     args.out_shapes[0][0] = shape[0];
     args.out_shapes[0][1] = shape[1];
@@ -265,13 +267,25 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
   }
 
  private:
+  tenon::ParameterId add_weight(
+      tenon::TorchGraph& g, const std::string& name, int64_t out, int64_t in, int32_t split_axis) {
+    parameters_.push_back(name + ".weight");
+    const auto matrix = tenon::Init::normal(0.0, o_.initializer_range);
+    return g.parameter(name + ".weight", {out, in}, matrix, 0, split_axis);
+  }
+  tenon::ParameterId add_norm(tenon::TorchGraph& g, const std::string& name) {
+    parameters_.push_back(name + ".weight");
+    return g.parameter(
+        name + ".weight", {o_.hidden_size}, tenon::Init::ones(), TENON_PARAM_NO_DECAY);
+  }
+
   static void check_layout(const std::string& layout) {
     if (layout != "hf") {
       TENON_FAIL(TENON_UNSUPPORTED,
                  "llama.layout",
-                 "there is no layout \"",
+                 "unknown layout \"",
                  layout,
-                 "\" of llama's weights; there is \"hf\"");
+                 "\" of llama's weights (available: \"hf\")");
     }
   }
 
@@ -337,10 +351,10 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     table.select(0, 1).copy_(angles.sin());
   }
 
-  // Frequencies slowed as `rope_scaling` says; between the two wavelengths of llama3 the two ends
-  // are mixed.
-  // Source  Dubey et al., The Llama 3 Herd of Models (2024), section 3.4.2; the form is that of the
-  //         released models
+  // Frequencies scaled by `rope_scaling`. Between the two wavelengths of llama3, the scaled and
+  // unscaled values are interpolated.
+  // Source   Dubey et al., The Llama 3 Herd of Models (2024), section 3.4.2; in the form of the
+  //          released models
   at::Tensor scaled(const at::Tensor& frequencies) const {
     if (!o_.rope_scaling.has_value()) {
       return frequencies;
@@ -350,7 +364,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
       return frequencies / scaling.factor;
     }
     constexpr double kTurn = 6.283185307179586;
-    // Waves in the length of pretraining.
+    // Number of wavelengths within the pretraining length.
     const at::Tensor waves =
         frequencies * (static_cast<double>(scaling.original_max_position_embeddings) / kTurn);
     const at::Tensor kept =
@@ -359,8 +373,8 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     return (1.0 - kept) * frequencies / scaling.factor + kept * frequencies;
   }
 
-  // Each of the next five but `linear` computes one thing in one of two ways: by what libtorch has,
-  // or, for fp32 on a CPU and unless the option says plain, by the faster kernels of cpu/.
+  // Each of the next five, except `linear`, has two implementations: libtorch operators, or the
+  // faster kernels of cpu/ for fp32 on a CPU, unless `kernels` is plain.
 
   bool is_fused(const at::Tensor& x) const {
     return o_.kernels == Kernels::kFused && tenon::OneDnn::serves(x);
@@ -373,7 +387,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     return at::rms_norm(x_BTD, {x_BTD.size(-1)}, weight, o_.rms_norm_eps);
   }
 
-  // h = x + delta, and its norm.
+  // h = x + delta, and norm(h).
   std::pair<at::Tensor, at::Tensor> add_and_norm(const at::Tensor& x_BTD,
                                                  const at::Tensor& delta_BTD,
                                                  const at::Tensor& weight) const {
@@ -392,7 +406,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     return at::silu(tenon::linear_layer(x, gate)) * tenon::linear_layer(x, up);
   }
 
-  // Causal attention without the product after it: [B, T, D] to [B, T, H E]. `table` is [2, T,
+  // Causal attention without the output projection: [B, T, D] to [B, T, H E]. `table` is [2, T,
   // E/2].
   at::Tensor attend(const at::Tensor& x_BTD,
                     const at::Tensor& query,
@@ -412,8 +426,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     const at::Tensor q_BHTE = rotate(heads(query, num_heads), table).transpose(1, 2);
     at::Tensor k_BKTE = rotate(heads(key, num_kv_heads_), table).transpose(1, 2);
     at::Tensor v_BKTE = heads(value, num_kv_heads_).transpose(1, 2);
-    // On a CPU, the kernel for grouped queries is the slow one; repeated keys are small beside its
-    // cost.
+    // On a CPU, libtorch's grouped-query kernel is slow; repeating the keys costs much less.
     const int64_t group = num_heads / num_kv_heads_;
     const bool repeat = group > 1 && x_BTD.device().is_cpu();
     if (repeat) {
@@ -431,7 +444,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     return y_BHTE.transpose(1, 2).reshape({x_BTD.size(0), num_positions, num_heads * head_size_});
   }
 
-  // Turns pairs (a, b) of [B, T, H, E], where b is half a head after a, by the angle of their
+  // Rotates pairs (a, b) of [B, T, H, E], with b half a head after a, by the angle of their
   // position.
   static at::Tensor rotate(const at::Tensor& x_BTHE, const at::Tensor& table) {
     const at::Tensor turn = table.to(x_BTHE.scalar_type()).unsqueeze(2);  // [2, T, 1, E/2]
@@ -447,7 +460,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     TENON_CHECK(num_positions <= o_.max_position_embeddings,
                 "a sequence has ",
                 num_positions,
-                " positions; max_position_embeddings is ",
+                " positions, but max_position_embeddings is ",
                 o_.max_position_embeddings);
     const double dropout = b.is_train() ? o_.dropout : 0.0;
     const auto drop = [&](const at::Tensor& x) {
@@ -467,7 +480,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
   }
 
   Options o_;
-  std::vector<std::string> parameters_;  // names, tied ones left out
+  std::vector<std::string> parameters_;  // names, without tied ones
   int64_t num_kv_heads_ = 0;
   int64_t head_size_ = 0;
 };

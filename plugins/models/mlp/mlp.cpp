@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A multilayer perceptron: a torch::nn::Sequential as a model plugin. It is one block, as its
-// layers are too small to be worth running as units of their own.
+// A multilayer perceptron: a torch::nn::Sequential as a model plugin. It is a single block, since
+// its layers are too small to run as separate units.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/torch/module.hpp>
 
@@ -19,7 +19,7 @@
 
 namespace {
 
-// torch::nn::Linear by the faster of the products that libtorch has.
+// torch::nn::Linear with the faster of libtorch's matrix products.
 struct LinearLayerImpl : torch::nn::LinearImpl {
   using torch::nn::LinearImpl::LinearImpl;
   at::Tensor forward(const at::Tensor& x) { return tenon::linear_layer(x, weight, bias); }
@@ -31,7 +31,7 @@ TORCH_MODULE(LinearLayer);
 class Mlp final : public tenon::ModuleModel {
  public:
   static constexpr const char* kType = "mlp";
-  static constexpr const char* kSummary = "Multilayer perceptron over one dense field";
+  static constexpr const char* kSummary = "multilayer perceptron over one dense field";
 
   struct Options {
     std::string input = "x";
@@ -43,18 +43,18 @@ class Mlp final : public tenon::ModuleModel {
     bool bias = true;
   };
   static void bind(tenon::OptionBinder<Options>& b) {
-    b.field("input", &Options::input).doc("name of the field, [B, in_features]").non_empty();
+    b.field("input", &Options::input).doc("name of the input field, [B, in_features]").non_empty();
     b.field("in_features", &Options::in_features).min(1).required().doc("width of the input");
     b.field("hidden", &Options::hidden).min(1).doc("widths of the hidden layers, in order");
     b.field("out_features", &Options::out_features).min(1).required().doc("width of `logits`");
     b.field("activation", &Options::activation)
         .choices({"relu", "gelu", "silu", "tanh"})
-        .doc("after each hidden layer");
+        .doc("activation after each hidden layer");
     b.field("dropout", &Options::dropout)
         .min(0)
         .exclusive_max(1)
-        .doc("part of each hidden layer that is dropped in training");
-    b.field("bias", &Options::bias).doc("whether layers have one");
+        .doc("dropout probability of hidden layers in training");
+    b.field("bias", &Options::bias).doc("whether layers have a bias");
   }
 
   explicit Mlp(const Options& options) : options_(options) {}
@@ -66,14 +66,14 @@ class Mlp final : public tenon::ModuleModel {
         "mlp", {x}, {logits}, [o = options_] { return build(o); }, run);
   }
 
-  // Autograd keeps of each hidden layer what the next one reads, what its activation's gradient is
-  // computed from, where that is another tensor, and what dropout multiplied with.
+  // Per hidden layer, autograd saves the next layer's input, the tensor that the activation's
+  // gradient needs if it is a different one, and the dropout mask.
   void on_infer(tenon_infer_args& args) override {
     TENON_CHECK(args.block == 0 && args.num_inputs == 1 && args.num_outputs == 1 &&
                     args.input_ndims[0] == 2 && args.exec != nullptr,
-                "infer was asked for block ",
+                "infer: block ",
                 args.block,
-                " of 1, with other inputs than it has");
+                " of 1 called with unexpected inputs");
     const auto samples = static_cast<double>(args.input_shapes[0][0]);
     const auto bytes = static_cast<double>(
         c10::elementSize(static_cast<at::ScalarType>(args.exec->compute_dtype)));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two towers: dense layers over what is known of who asks, and over what is known of what may be
-// given, end in vectors of one width whose product is the score. Vectors of items can be kept and
-// searched. The score is not made here: the loss `in_batch_softmax` has all products of a batch.
+// Two towers: separate dense layers map query features and item features to vectors of the same
+// width. Their dot product is the score, computed by the loss `in_batch_softmax` for all pairs of a
+// batch. Item vectors can be precomputed and searched.
 //
 // Source: Yi et al., Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations
 // (2019), section 3.
@@ -25,7 +25,7 @@ struct Tower : tenon::IdColumns {
   std::vector<tenon::DenseColumn> dense;
   static void bind(tenon::OptionBinder<Tower>& b) {
     tenon::bind_id_columns(b);
-    b.field("dense", &Tower::dense).doc("columns of numbers");
+    b.field("dense", &Tower::dense).doc("dense columns of numbers");
   }
 };
 
@@ -45,20 +45,19 @@ struct TwoTowerOptions {
 class TwoTower final : public tenon::TorchModel {
  public:
   static constexpr const char* kType = "two_tower";
-  static constexpr const char* kSummary = "a vector of who asks and one of what may be given";
+  static constexpr const char* kSummary =
+      "two towers: a query vector and an item vector per sample";
   using Options = TwoTowerOptions;
   static void bind(tenon::OptionBinder<Options>& b) {
-    b.field("query", &Options::query).doc("columns of who asks");
-    b.field("item", &Options::item).doc("columns of what may be given");
-    b.field("dim", &Options::dim).min(1).doc("width of a row of a table");
-    b.field("init_std", &Options::init_std)
-        .min(0)
-        .doc("standard deviation of the first values of a row");
+    b.field("query", &Options::query).doc("columns of the query tower");
+    b.field("item", &Options::item).doc("columns of the item tower");
+    b.field("dim", &Options::dim).min(1).doc("embedding dimension: width of a table row");
+    b.field("init_std", &Options::init_std).min(0).doc("standard deviation of initial row values");
     b.field("hidden", &Options::hidden).min(1).doc("widths of the hidden layers of each tower");
-    b.field("width", &Options::width).min(1).doc("width of the vectors");
+    b.field("width", &Options::width).min(1).doc("width of the output vectors");
     tenon::bind_dropout(b);
     b.field("normalize", &Options::normalize)
-        .doc("whether vectors have length 1, so that a product is a cosine");
+        .doc("normalize output vectors to length 1, so that scores are cosines");
   }
 
   explicit TwoTower(const Options& options) : o_(options) {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adagrad on libtorch's fused kernel: each element has a rate of its own, which falls with the
-// squares of its gradients.
+// Adagrad on libtorch's fused kernel: a learning rate per element, which decreases with its sum of
+// squared gradients.
 //
 // Source: Duchi, Hazan, Singer, Adaptive Subgradient Methods for Online Learning and Stochastic
 // Optimization (JMLR 2011), in the form that PyTorch documents for its Adagrad.
@@ -10,11 +10,11 @@
 
 #include <ATen/ATen.h>
 
-#include "../rate_option.hpp"
+#include "../lr_option.hpp"
 
 namespace {
 
-struct AdagradOptions : RateOptions {
+struct AdagradOptions : LrOptions {
   AdagradOptions() { lr = 1e-2; }
 
   double lr_decay = 0.0;
@@ -26,17 +26,17 @@ class Adagrad : public tenon::TorchOptimizer {
  public:
   static constexpr const char* kType = "adagrad";
   static constexpr const char* kSummary =
-      "a rate for each element, by its sum of squared gradients";
+      "Adagrad: per-element learning rates from sums of squared gradients";
   using Options = AdagradOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    bind_rate(binder);
+    bind_lr(binder);
     binder.field("lr_decay", &Options::lr_decay)
         .min(0)
-        .doc("in update n, from 1, the rate is divided by 1 + (n - 1) lr_decay");
+        .doc("learning rate decay: update n, from 1, divides lr by 1 + (n - 1) * lr_decay");
     binder.field("initial_accumulator_value", &Options::initial_accumulator_value)
         .min(0)
-        .doc("what the sums of squares begin with");
-    binder.field("eps", &Options::eps).min(0).doc("added to the root of the sum of squares");
+        .doc("initial value of the sums of squares");
+    binder.field("eps", &Options::eps).min(0).doc("added to the square root of the sum of squares");
     bind_l2_decay(binder);
   }
 

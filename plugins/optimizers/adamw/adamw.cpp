@@ -18,13 +18,13 @@ class AdamW : public FusedAdam<Decay::kDecoupled> {
   static constexpr const char* kSummary = "Adam with decoupled weight decay";
   using Options = AdamWOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    bind_rate(binder);
+    bind_lr(binder);
     bind_adam(binder);
     binder.field("weight_decay", &Options::weight_decay)
         .min(0)
         .doc(
-            "share of a parameter that a step takes away, times the rate; parameters that a model "
-            "flags as without decay (norms, biases) have none");
+            "decoupled weight decay, multiplied by lr; not applied to parameters that the model "
+            "exempts (norms, biases)");
   }
 
   using FusedAdam::FusedAdam;

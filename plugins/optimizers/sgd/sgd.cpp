@@ -2,12 +2,13 @@
 //
 // Stochastic gradient descent with momentum.
 //
-// In the first update of a parameter the running sum becomes the gradient itself, undamped. The
-// buffer starts as zeros, so that without dampening this is what the usual formula gives, and
-// libtorch's fused kernel serves, but for bf16 and fp16 on a CPU; with dampening the step decides,
-// parameter by parameter and without asking the device for it. Source: Sutskever et al., On the
-// importance of initialization and momentum in deep learning (ICML 2013), in the form that PyTorch
-// documents for its SGD.
+// A parameter's first update sets the running sum to the gradient itself, undampened. The buffer
+// starts as zeros, so without dampening the usual formula gives the same, and libtorch's fused
+// kernel is used, except for bf16 and fp16 on a CPU. With dampening, the step decides per
+// parameter, without waiting for the device.
+//
+// Source: Sutskever et al., On the importance of initialization and momentum in deep learning (ICML
+// 2013), in the form that PyTorch documents for its SGD.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/torch/optimizer.hpp>
 
@@ -15,11 +16,11 @@
 
 #include <cstddef>
 
-#include "../rate_option.hpp"
+#include "../lr_option.hpp"
 
 namespace {
 
-struct SgdOptions : RateOptions {
+struct SgdOptions : LrOptions {
   SgdOptions() { lr = 1e-2; }
 
   double momentum = 0.0;
@@ -30,33 +31,35 @@ struct SgdOptions : RateOptions {
 class Sgd : public tenon::TorchOptimizer {
  public:
   static constexpr const char* kType = "sgd";
-  static constexpr const char* kSummary = "stochastic gradient descent, with momentum where wanted";
+  static constexpr const char* kSummary = "stochastic gradient descent with optional momentum";
   using Options = SgdOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    bind_rate(binder);
+    bind_lr(binder);
     binder.field("momentum", &Options::momentum)
         .min(0)
         .exclusive_max(1)
-        .doc("how much of the running sum of gradients is kept in a step");
+        .doc("decay factor of the running sum of gradients; 0: no momentum");
     binder.field("dampening", &Options::dampening)
         .min(0)
         .max(1)
-        .doc("how much of a gradient does not enter the running sum; the first one enters whole");
+        .doc(
+            "fraction of each gradient excluded from the running sum, except for the first "
+            "gradient");
     binder.field("nesterov", &Options::nesterov)
-        .doc("look ahead by one momentum step; needs momentum above 0 and dampening 0");
+        .doc("Nesterov momentum; requires momentum above 0 and dampening 0");
     bind_l2_decay(binder);
   }
 
   explicit Sgd(const Options& options) : options_(options) {
     TENON_CHECK(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
-                "`nesterov` needs `momentum` above 0 and `dampening` 0; they are ",
+                "`nesterov` requires `momentum` above 0 and `dampening` 0, found ",
                 options.momentum,
                 " and ",
                 options.dampening);
     TENON_CHECK(options.dampening == 0 || options.momentum > 0,
                 "`dampening` is ",
                 options.dampening,
-                ", and without `momentum` it does nothing");
+                " but `momentum` is 0; set `momentum` or remove `dampening`");
   }
 
   void describe(tenon::OptimizerInfo& info) override {
@@ -92,12 +95,12 @@ class Sgd : public tenon::TorchOptimizer {
                     update.found_inf);
   }
 
-  // libtorch's fused kernel leaves most elements of narrow CPU tensors as they were.
+  // libtorch's fused kernel leaves most elements of narrow CPU tensors unchanged.
   static bool is_narrow_on_cpu(const tenon::TorchUpdate& update) {
     return update.parameters[0].is_cpu() && update.parameters[0].element_size() < 4;
   }
 
-  // Computes in fp32 where parameters are narrower, and rounds once at the end.
+  // Computes in fp32 if parameters are narrower, and rounds once at the end.
   void update_plain(const tenon::TorchUpdate& update) const {
     for (size_t i = 0; i < update.parameters.size(); ++i) {
       at::Tensor stored = update.parameters[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes the figures of a run to a file of JSON lines, a line a record.
+// Writes the metrics of a run to a JSON lines file, one line per record.
 #include <tenon/cpp/metric_sink.hpp>
 #include <tenon/cpp/plugin.hpp>
 
@@ -20,7 +20,7 @@ struct JsonlOptions {
   std::string path = "metrics.jsonl";
 };
 
-// The shortest text that reads back as the same number. JSON has no NaN and no infinities: null.
+// The shortest text that round-trips. JSON has no NaN or infinity; they become null.
 std::string number(double value) {
   if (!std::isfinite(value)) {
     return "null";
@@ -30,7 +30,7 @@ std::string number(double value) {
   return error == std::errc() ? std::string(text, end) : "null";
 }
 
-// Of a line that write() has made.
+// Parses a line written by write().
 std::optional<uint64_t> step_of(std::string_view line) {
   constexpr std::string_view kStart = "{\"step\":";
   if (line.substr(0, kStart.size()) != kStart) {
@@ -46,12 +46,12 @@ std::optional<uint64_t> step_of(std::string_view line) {
 class Jsonl : public tenon::MetricSink {
  public:
   static constexpr const char* kType = "jsonl";
-  static constexpr const char* kSummary = "writes each record of figures as a line of JSON";
+  static constexpr const char* kSummary = "writes metrics as JSON lines, one per record";
   using Options = JsonlOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("path", &Options::path)
         .non_empty()
-        .doc("file to add to; a relative one is in the run folder");
+        .doc("file to append to; relative to the run folder");
   }
 
   explicit Jsonl(const Options& options) : path_(options.path) {}
@@ -79,18 +79,18 @@ class Jsonl : public tenon::MetricSink {
     file_.add(line_);
   }
 
-  // From the end on, up to the first line that stays: what another run has written before this one
-  // is not touched, and a long file costs no more than a short one.
+  // Scans backwards to the first line to keep. Lines of earlier runs in the same file stay
+  // unchanged, and a long file costs no more than a short one.
   void resume(uint64_t step, uint64_t records_of_step) override {
     off_t keep = file_.size();
-    std::vector<off_t> of_step;    // where the lines of `step` begin, the last one first
-    uint64_t behind = UINT64_MAX;  // the step of the line behind
+    std::vector<off_t> of_step;    // offsets of the lines of `step`, the last one first
+    uint64_t behind = UINT64_MAX;  // step of the line after the current one
     file_.visit_lines_from_end([&](const GrowingFile::Line& line) {
       if (line.text.back() != '\n') {
         keep = line.begin;
         return true;
       }
-      // Steps never fall within a run: where they do, another one begins.
+      // Steps never decrease within a run. A decrease marks the start of another run.
       const std::optional<uint64_t> at = step_of(line.text);
       if (!at.has_value() || *at < step || *at > behind) {
         return false;
@@ -109,7 +109,7 @@ class Jsonl : public tenon::MetricSink {
     file_.cut_to(keep);
   }
 
-  // Lines go to the file system as they are written.
+  // Lines reach the file system as they are written.
   void flush() override {}
 
  private:

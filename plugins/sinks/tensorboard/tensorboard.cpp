@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes the figures of a run as an event file of TensorBoard: a TFRecord file of `Event` messages
-// in protobuf's wire format, one message a record of figures. The messages are small and fixed, so
-// they are put together here without a protobuf library.
+// Writes the metrics of a run as a TensorBoard event file: a TFRecord file of `Event` messages in
+// protobuf's wire format, one message per record. The messages are small and fixed, so no protobuf
+// library is needed.
 //
 // Source: TensorFlow's tensorflow/core/util/event.proto and tensorflow/core/framework/summary.proto
 // (fields), tensorflow/core/lib/io/record_writer.h (framing); TensorBoard's
-// event_processing/event_accumulator.py (what a start of a session makes it forget); the checksum
-// is CRC-32C of RFC 3720, appendix B.4, masked as record_writer.h masks it.
+// event_processing/event_accumulator.py (which data a session start discards); the checksum is
+// CRC-32C of RFC 3720, appendix B.4, masked as record_writer.h masks it.
 #include <tenon/cpp/metric_sink.hpp>
 #include <tenon/cpp/plugin.hpp>
 
@@ -53,7 +53,7 @@ uint32_t masked_crc(std::string_view bytes) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8;
 }
 
-// A number as its bytes, the lowest first.
+// A number as little-endian bytes.
 template <class T>
 void put_fixed(std::string& out, T value) {
   for (size_t i = 0; i < sizeof(T); ++i) {
@@ -120,7 +120,7 @@ enum SessionStatus : uint32_t { kStart = 1 };
 enum SummaryField : uint32_t { kValue = 1 };
 enum ValueField : uint32_t { kTag = 1, kSimpleValue = 2 };
 
-// Each event file opens with it.
+// The first event of each file.
 std::string version_event(double unix_seconds) {
   std::string event;
   put_double(event, kWallTime, unix_seconds);
@@ -128,8 +128,8 @@ std::string version_event(double unix_seconds) {
   return event;
 }
 
-// TensorBoard forgets what it has read of this step and of later ones: a session that starts at a
-// step goes on from before it.
+// Makes TensorBoard discard the data of this step and later ones: a session start at a step means
+// that the run resumed before it.
 std::string start_event(double unix_seconds, uint64_t step) {
   std::string session;
   put_key(session, kStatus, kVarint);
@@ -165,7 +165,7 @@ double unix_seconds_now() {
 
 constexpr char kFileStart[] = "events.out.tfevents.";
 
-// The latest second in the names of the event files of a folder; 0 where there are none.
+// The latest time in the names of a folder's event files, Unix seconds; 0 if there are none.
 long long latest_second(const std::filesystem::path& folder) {
   long long latest = 0;
   std::error_code error;
@@ -180,8 +180,8 @@ long long latest_second(const std::filesystem::path& folder) {
   return latest;
 }
 
-// What TensorBoard takes for an event file has "tfevents" in its name; it reads the files of a
-// folder in the order of their names, so the time comes first.
+// TensorBoard recognizes event files by "tfevents" in the name and reads a folder's files in name
+// order, so the time comes first.
 std::string file_name(long long unix_seconds, int number) {
   char host[256] = {};
   if (::gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') {
@@ -199,15 +199,12 @@ struct TensorboardOptions {
 class Tensorboard : public tenon::MetricSink {
  public:
   static constexpr const char* kType = "tensorboard";
-  static constexpr const char* kSummary =
-      "writes figures as scalars into an event file that TensorBoard reads";
+  static constexpr const char* kSummary = "writes metrics as scalars to a TensorBoard event file";
   using Options = TensorboardOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("folder", &Options::folder)
         .non_empty()
-        .doc(
-            "folder of the event file, made where it is missing; a relative one is in the run "
-            "folder");
+        .doc("folder of the event file, created if missing; relative to the run folder");
   }
 
   explicit Tensorboard(const Options& options) : folder_(options.folder) {}
@@ -220,13 +217,13 @@ class Tensorboard : public tenon::MetricSink {
     if (error) {
       TENON_FAIL(TENON_IO,
                  "tensorboard.io",
-                 "cannot make the folder ",
+                 "cannot create the folder ",
                  folder.string(),
                  ": ",
                  error.message());
     }
     const double now = unix_seconds_now();
-    // Behind the files of the run so far, also where the clock was set back, or in the same second.
+    // Sorts after the run's existing files, even if the clock was set back or in the same second.
     const long long second = std::max(static_cast<long long>(now), latest_second(folder) + 1);
     int number = 0;
     while (
@@ -240,14 +237,14 @@ class Tensorboard : public tenon::MetricSink {
     file_.add(framed(scalars_event(record)));
   }
 
-  // Event files are never changed: TensorBoard is told what to forget. It cannot be told of a part
-  // of a step's records; the points that come again lie on those that it has.
+  // Event files are append-only, so a session start tells TensorBoard which steps to discard. It
+  // cannot discard part of a step's records; repeated points overwrite equal ones.
   void resume(uint64_t step, uint64_t records_of_step) override {
     const bool keeps_some = records_of_step > 0;
     file_.add(framed(start_event(unix_seconds_now(), keeps_some ? step + 1 : step)));
   }
 
-  // Records go to the file system as they are written.
+  // Records reach the file system as they are written.
   void flush() override {}
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adagrad on the rows that a step touches.
+// Adagrad on the rows with a gradient in the step.
 #include <tenon/cpp/plugin.hpp>
 
 #include "../adagrad_rows.hpp"
@@ -16,7 +16,7 @@ class Adagrad : public AdagradRows {
  public:
   static constexpr const char* kType = "adagrad";
   static constexpr const char* kSummary =
-      "a rate for each element of a row, by its sum of squared gradients";
+      "Adagrad on rows: per-element learning rates from sums of squared gradients";
 
   explicit Adagrad(const Options& options) : AdagradRows(options) {}
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adam on the rows that a step touches: what PyTorch has as SparseAdam, with weight decay as L2
-// regularisation where wanted.
+// Adam on the rows with a gradient in the step, as PyTorch's SparseAdam, with optional weight decay
+// as L2 regularization.
 #include <tenon/cpp/plugin.hpp>
 
 #include "../adam_rows.hpp"
@@ -20,7 +20,7 @@ struct AdamOptions : AdamRowOptions {
 class Adam : public AdamRows {
  public:
   static constexpr const char* kType = "adam";
-  static constexpr const char* kSummary = "Adam on touched rows";
+  static constexpr const char* kSummary = "Adam on the rows with a gradient in the step";
   using Options = AdamOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     bind_adam_rows(binder);

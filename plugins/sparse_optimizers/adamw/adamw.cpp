@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adam with decoupled weight decay, on the rows that a step touches.
+// Adam with decoupled weight decay, on the rows with a gradient in the step.
 #include <tenon/cpp/plugin.hpp>
 
 #include "../adam_rows.hpp"
@@ -20,15 +20,16 @@ struct AdamWOptions : AdamRowOptions {
 class AdamW : public AdamRows {
  public:
   static constexpr const char* kType = "adamw";
-  static constexpr const char* kSummary = "Adam on touched rows, with decoupled weight decay";
+  static constexpr const char* kSummary =
+      "Adam with decoupled weight decay on the rows with a gradient in the step";
   using Options = AdamWOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     bind_adam_rows(binder);
     binder.field("weight_decay", &Options::weight_decay)
         .min(0)
-        .doc("share of a row that each step which touches it takes away");
+        .doc("decoupled weight decay: fraction of a row removed by each of its updates");
     binder.field("decay_by_rate", &Options::decay_by_rate)
-        .doc("that share is multiplied by the rate; without, it is taken whole");
+        .doc("multiply weight_decay by lr; if false, apply it unscaled");
     bind_row_options(binder);
   }
 

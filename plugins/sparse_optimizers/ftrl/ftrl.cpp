@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FTRL-Proximal on the rows that a step touches: its l1 makes weights exactly 0.
+// FTRL-Proximal on the rows with a gradient in the step. Its l1 makes weights exactly 0.
 #include <tenon/cpp/plugin.hpp>
 
 #include "../row_optimizer.hpp"
@@ -22,19 +22,20 @@ struct FtrlOptions : RowOptions {
 class Ftrl : public RowOptimizer {
  public:
   static constexpr const char* kType = "ftrl";
-  static constexpr const char* kSummary =
-      "FTRL-Proximal on touched rows: weights that are exactly 0";
+  static constexpr const char* kSummary = "FTRL-Proximal on rows: l1 makes weights exactly 0";
   using Options = FtrlOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     bind_row_rate(binder);
-    binder.field("l1", &Options::l1).min(0).doc("weights that it outweighs are 0");
-    binder.field("l2", &Options::l2).min(0).doc("pulls weights towards 0");
+    binder.field("l1", &Options::l1)
+        .min(0)
+        .doc("L1 regularization; small weights become exactly 0");
+    binder.field("l2", &Options::l2).min(0).doc("L2 regularization; shrinks weights");
     binder.field("beta", &Options::beta)
         .min(0)
-        .doc("added to the root of the sum of squares, which divides the rate");
+        .doc("added to the square root of the sum of squares that divides the learning rate");
     binder.field("initial_accumulator_value", &Options::initial_accumulator_value)
         .min(0)
-        .doc("what the sums of squares begin with");
+        .doc("initial value of the sums of squares");
     bind_row_options(binder);
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lion on the rows that a step touches.
+// Lion on the rows with a gradient in the step.
 #include <tenon/cpp/plugin.hpp>
 
 #include <vector>
@@ -24,15 +24,17 @@ struct LionOptions : RowOptions {
 class Lion : public RowOptimizer {
  public:
   static constexpr const char* kType = "lion";
-  static constexpr const char* kSummary = "the sign of a mixed momentum, on touched rows";
+  static constexpr const char* kSummary = "Lion on rows: sign of interpolated momentum";
   using Options = LionOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     bind_row_rate(binder);
-    bind_row_betas(binder,
-                   "how much of the momentum counts in the direction, and how much of it is kept");
+    bind_row_betas(
+        binder, "weight of the momentum in the update direction, and decay factor of the momentum");
     binder.field("weight_decay", &Options::weight_decay)
         .min(0)
-        .doc("share of a row that each step which touches it takes away, times the rate");
+        .doc(
+            "decoupled weight decay: fraction of a row, multiplied by lr, removed by each of its "
+            "updates");
     bind_row_options(binder);
   }
 

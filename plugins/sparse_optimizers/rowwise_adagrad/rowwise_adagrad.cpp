@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adagrad with one sum of squares for a row.
+// Adagrad with one sum of squares per row.
 #include <tenon/cpp/plugin.hpp>
 
 #include "../adagrad_rows.hpp"
@@ -16,7 +16,7 @@ class RowwiseAdagrad : public AdagradRows {
  public:
   static constexpr const char* kType = "rowwise_adagrad";
   static constexpr const char* kSummary =
-      "a rate for each row, by its sum of mean squared gradients";
+      "row-wise Adagrad: one learning rate per row, from mean squared gradients";
 
   explicit RowwiseAdagrad(const Options& options) : AdagradRows(options) {}
 

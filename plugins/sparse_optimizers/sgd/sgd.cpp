@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradient descent on the rows that a step touches, with momentum where wanted: a row's momentum
-// falls in the steps that touch it.
+// Gradient descent on the rows with a gradient in the step, with optional momentum. A row's
+// momentum decays only in its own updates.
 #include <tenon/cpp/plugin.hpp>
 
 #include "../row_optimizer.hpp"
@@ -23,16 +23,18 @@ class Sgd : public RowOptimizer {
  public:
   static constexpr const char* kType = "sgd";
   static constexpr const char* kSummary =
-      "gradient descent on touched rows, with momentum where wanted";
+      "SGD on the rows with a gradient in the step, with optional momentum";
   using Options = SgdOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     bind_row_rate(binder);
     binder.field("momentum", &Options::momentum)
         .min(0)
         .exclusive_max(1)
-        .doc("how much of the running sum of gradients is kept in a step that touches the row");
+        .doc(
+            "decay factor of a row's running sum of gradients, applied in its updates; 0: no "
+            "momentum");
     binder.field("nesterov", &Options::nesterov)
-        .doc("look ahead by one momentum step; needs momentum above 0");
+        .doc("Nesterov momentum; requires momentum above 0");
     bind_row_l2_decay(binder);
     bind_row_options(binder);
   }
@@ -40,7 +42,7 @@ class Sgd : public RowOptimizer {
   explicit Sgd(const Options& options)
       : RowOptimizer(options), settings_{options.momentum, options.nesterov, options.weight_decay} {
     TENON_CHECK(!options.nesterov || options.momentum > 0,
-                "`nesterov` needs `momentum` above 0, and it is 0");
+                "`nesterov` requires `momentum` above 0, found 0");
   }
 
   void describe(tenon::SparseOptimizerInfo& info) override {

@@ -29,8 +29,7 @@ T value_of(arrow::Result<T> result, const std::string& key, const char* what) {
   return std::move(result).ValueUnsafe();
 }
 
-// What the network or a busy server refused is worth another try, after 0.1, 0.2, 0.4 seconds, and
-// so on, up to 5.
+// Retries network errors and busy servers after 0.1, 0.2, 0.4 seconds and so on, up to 5.
 class BoundedRetry final : public fs::S3RetryStrategy {
  public:
   explicit BoundedRetry(int64_t attempts) : attempts_(attempts) {}
@@ -46,9 +45,9 @@ class BoundedRetry final : public fs::S3RetryStrategy {
   int64_t attempts_;
 };
 
-// Arrow's S3 must be ended before the libraries it is made of are, and before its own list of
-// clients, which is made with the first one: so this is said when there is one. Instances of
-// plugins are gone when it is done.
+// Arrow's S3 must be finalized before its libraries, and before its list of clients, which is
+// created with the first client. So this handler is registered after the first client exists. All
+// plugin instances are destroyed before it runs.
 void end_s3_at_exit() {
   static std::once_flag once;
   std::call_once(once, [] { std::atexit([] { fs::EnsureFinalized(); }); });
@@ -80,17 +79,17 @@ ObjectWriter::ObjectWriter(const ObjectStore& store,
 
 ObjectWriter::~ObjectWriter() {
   if (stream_ != nullptr) {
-    // What is not aborted would be completed by the stream's end. Parts that cannot be taken back
-    // now are no object either.
+    // Without an abort, destroying the stream would complete the upload. Parts that cannot be
+    // aborted are not an object either.
     static_cast<void>(stream_->Abort());
   }
 }
 
 void ObjectWriter::write(const void* data, size_t size) {
-  TENON_CHECK(stream_ != nullptr, "s3://", key_, " was closed");
+  TENON_CHECK(stream_ != nullptr, "s3://", key_, " is already closed");
   const auto* bytes = static_cast<const char*>(data);
   while (size > 0) {
-    // Sending goes on beside us; so much may wait for it in memory, and no more.
+    // Uploads run in the background; this limits the bytes buffered in memory.
     const uint64_t room = store_.upload_bytes() - (size_ - waited_for_);
     const auto piece = static_cast<size_t>(std::min<uint64_t>(size, room));
     check(stream_->Write(bytes, static_cast<int64_t>(piece)), key_, "cannot be written");
@@ -105,7 +104,7 @@ void ObjectWriter::write(const void* data, size_t size) {
 }
 
 void ObjectWriter::close() {
-  TENON_CHECK(stream_ != nullptr, "s3://", key_, " was closed");
+  TENON_CHECK(stream_ != nullptr, "s3://", key_, " is already closed");
   check(stream_->Close(), key_, "cannot be written");
   stream_ = nullptr;
   const std::optional<uint64_t> size = store_.size_of(key_);
@@ -114,38 +113,38 @@ void ObjectWriter::close() {
                "s3.failed",
                "s3://",
                key_,
-               size ? " has " + std::to_string(*size) + " bytes" : " is not there",
+               size ? " has " + std::to_string(*size) + " bytes" : " does not exist",
                " after ",
                size_,
-               " were written; a server that does not know checksums behind the data needs "
+               " bytes were written; if the server does not support trailing checksums, set "
                "AWS_REQUEST_CHECKSUM_CALCULATION=when_required in the environment");
   }
 }
 
 ObjectStore::ObjectStore(const ObjectStoreOptions& options)
     : upload_bytes_(static_cast<uint64_t>(options.upload_bytes)) {
-  check(fs::EnsureS3Initialized(), "", "cannot be begun with");
+  check(fs::EnsureS3Initialized(), "", "cannot be initialized");
   arrow::Result<fs::S3Options> parsed = fs::S3Options::FromUri(options.uri, &root_);
   if (!parsed.ok()) {
     TENON_FAIL(TENON_INVALID,
                "s3.bad_uri",
                "\"",
                options.uri,
-               "\" is no s3://BUCKET/PREFIX: ",
+               "\" is not a valid s3://BUCKET/PREFIX: ",
                parsed.status().message());
   }
   while (!root_.empty() && root_.back() == '/') {
     root_.pop_back();
   }
   if (root_.empty()) {
-    TENON_FAIL(TENON_INVALID, "s3.bad_uri", "\"", options.uri, "\" names no bucket");
+    TENON_FAIL(TENON_INVALID, "s3.bad_uri", "\"", options.uri, "\" has no bucket name");
   }
   fs::S3Options made = std::move(parsed).ValueUnsafe();
   made.retry_strategy = std::make_shared<BoundedRetry>(options.attempts);
   made.connect_timeout = options.connect_timeout_seconds;
   made.request_timeout = options.timeout_seconds;
   made.background_writes = true;
-  made.allow_delayed_open = true;  // a small object is one request
+  made.allow_delayed_open = true;  // small objects need one request only
   file_system_ = value_of(fs::S3FileSystem::Make(made), root_, "cannot be reached");
   end_s3_at_exit();
 }
@@ -157,12 +156,12 @@ void ObjectStore::check_bucket() const {
   const fs::FileInfo info =
       value_of(file_system_->GetFileInfo(bucket), bucket, "cannot be reached");
   if (info.type() == fs::FileType::NotFound) {
-    TENON_FAIL(TENON_NOT_FOUND, "s3.no_bucket", "there is no bucket s3://", bucket);
+    TENON_FAIL(TENON_NOT_FOUND, "s3.no_bucket", "bucket does not exist: s3://", bucket);
   }
 }
 
 std::optional<uint64_t> ObjectStore::size_of(const std::string& key) const {
-  const fs::FileInfo info = value_of(file_system_->GetFileInfo(key), key, "cannot be looked for");
+  const fs::FileInfo info = value_of(file_system_->GetFileInfo(key), key, "cannot be queried");
   if (info.type() != fs::FileType::File) {
     return std::nullopt;
   }
@@ -183,20 +182,20 @@ std::unique_ptr<ObjectWriter> ObjectStore::open(const std::string& key) const {
 void ObjectStore::read(const std::string& key, uint64_t offset, void* out, size_t size) const {
   const std::optional<uint64_t> all = size_of(key);
   if (!all) {
-    TENON_FAIL(TENON_NOT_FOUND, "s3.no_object", "there is no s3://", key);
+    TENON_FAIL(TENON_NOT_FOUND, "s3.no_object", "object does not exist: s3://", key);
   }
   if (offset > *all || size > *all - offset) {
     TENON_FAIL(TENON_IO,
                "s3.short",
                "s3://",
                key,
-               " ends at byte ",
-               *all,
-               ", and ",
+               " is too short: cannot read ",
                size,
-               " from byte ",
+               " bytes at offset ",
                offset,
-               " were to be read");
+               ", the object has ",
+               *all,
+               " bytes");
   }
   fs::FileInfo info(key, fs::FileType::File);
   info.set_size(static_cast<int64_t>(*all));
@@ -206,8 +205,12 @@ void ObjectStore::read(const std::string& key, uint64_t offset, void* out, size_
                key,
                "cannot be read");
   if (static_cast<size_t>(n) != size) {
-    TENON_FAIL(
-        TENON_IO, "s3.short", "s3://", key, " ended at byte ", offset + static_cast<uint64_t>(n));
+    TENON_FAIL(TENON_IO,
+               "s3.short",
+               "s3://",
+               key,
+               " is too short: it ended at byte ",
+               offset + static_cast<uint64_t>(n));
   }
 }
 
@@ -227,7 +230,7 @@ void ObjectStore::remove(const std::string& key) const {
 
 void ObjectStore::remove_folder(const std::string& folder) const {
   const fs::FileInfo info =
-      value_of(file_system_->GetFileInfo(folder), folder, "cannot be looked for");
+      value_of(file_system_->GetFileInfo(folder), folder, "cannot be queried");
   if (info.type() == fs::FileType::Directory) {
     check(file_system_->DeleteDir(folder), folder, "cannot be removed");
   }

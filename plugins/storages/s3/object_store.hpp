@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Objects of a bucket, by Arrow's file system for S3: put, read, listed, deleted. What they mean is
-// not known here. Invariants: an object is there wholly or not at all; a request is tried again
-// with waits that grow, and gives up in bounded time. All functions: Errors  TENON_IO, "s3.failed",
-// with the address and what the server or the network said. Threads  any, different objects at
-// once.
+// Puts, reads, lists and deletes objects of a bucket, by Arrow's S3 file system. Does not know
+// their meaning.
+// Invariants: objects are written atomically. Requests are retried with exponential backoff and
+// fail in bounded time.
+// Errors   all functions: TENON_IO, "s3.failed", with the address and the reason from server or
+//          network
+// Threads  any, for different objects
 #pragma once
 
 #include <cstddef>
@@ -34,8 +36,9 @@ struct ObjectStoreOptions {
 
 class ObjectStore;
 
-// An object that comes in pieces. Parts are sent while more is written. Until close() returned
-// there is no such object; destroyed before, or after an error, there will be none.
+// Writes an object in pieces. Parts are uploaded while more data is written. The object exists once
+// close() has returned. If the writer is destroyed earlier, or after an error, no object is
+// created.
 class ObjectWriter {
  public:
   ObjectWriter(const ObjectStore& store,
@@ -51,14 +54,14 @@ class ObjectWriter {
  private:
   const ObjectStore& store_;
   std::string key_;
-  std::shared_ptr<arrow::io::OutputStream> stream_;  // null: it is over
+  std::shared_ptr<arrow::io::OutputStream> stream_;  // null: closed
   uint64_t size_ = 0;
-  uint64_t waited_for_ = 0;  // bytes that were certainly sent
+  uint64_t waited_for_ = 0;  // bytes known to be uploaded
 };
 
 class ObjectStore {
  public:
-  // Reaches for nothing.
+  // Makes no request.
   //
   // Errors   TENON_INVALID, "s3.bad_uri"
   // Threads  [main]
@@ -67,26 +70,27 @@ class ObjectStore {
   ObjectStore(const ObjectStore&) = delete;
   ObjectStore& operator=(const ObjectStore&) = delete;
 
-  // Errors  TENON_NOT_FOUND if there is no such bucket
+  // Errors   TENON_NOT_FOUND if the bucket does not exist
   void check_bucket() const;
 
-  // Keys are below this, which ends without '/': what the URI named, "BUCKET" or "BUCKET/PREFIX".
+  // Root of all keys, without a trailing '/': "BUCKET" or "BUCKET/PREFIX" of the URI.
   const std::string& root() const { return root_; }
   uint64_t upload_bytes() const { return upload_bytes_; }
 
-  // The size of an object; none where there is none.
+  // Size of an object, bytes; none if it does not exist.
   std::optional<uint64_t> size_of(const std::string& key) const;
-  // Makes or replaces a small object.
+  // Creates or replaces a small object.
   void put(const std::string& key, std::string_view content) const;
   std::unique_ptr<ObjectWriter> open(const std::string& key) const;
-  // Reads exactly `size` bytes.  Errors  TENON_NOT_FOUND; TENON_IO where the object ends sooner
+  // Reads exactly `size` bytes.
+  // Errors   TENON_NOT_FOUND; TENON_IO if the object is too short
   void read(const std::string& key, uint64_t offset, void* out, size_t size) const;
-  // The last parts of the names of objects, or of folders, right below a folder. Sorted.
+  // Base names of the objects, or folders, directly below a folder. Sorted.
   std::vector<std::string> objects_in(const std::string& folder) const;
   std::vector<std::string> folders_in(const std::string& folder) const;
-  // Of an object that is not there too.
+  // Deletes an object; succeeds if it does not exist.
   void remove(const std::string& key) const;
-  // A folder with all that is in it.
+  // Deletes a folder and its contents.
   void remove_folder(const std::string& folder) const;
 
  private:

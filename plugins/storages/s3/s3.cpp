@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints in S3, or in what speaks as it does. A bundle is the objects below
-// PREFIX/PLACE/NAME/: its files, and COMMITTED, a small object that is written last and deleted
-// first, with a number that bundles are listed in the order of. COMMITTED.tmp marks one that is
-// being written or removed, so that what a dead process left is told from what others keep there.
+// Checkpoints in S3 or S3-compatible object storage. A checkpoint directory is the objects below
+// PREFIX/PLACE/NAME/: its files, and COMMITTED. COMMITTED is a small object, written last and
+// deleted first, with a sequence number that defines the listing order. COMMITTED.tmp marks a
+// checkpoint that is being written or removed. It distinguishes leftovers of a killed process from
+// unrelated objects.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/storage.hpp>
 
@@ -43,28 +44,28 @@ class S3File : public tenon::StorageFile {
 class S3Storage : public tenon::Storage {
  public:
   static constexpr const char* kType = "s3";
-  static constexpr const char* kSummary = "checkpoints in object storage that speaks as S3 does";
+  static constexpr const char* kSummary = "checkpoints in S3 or S3-compatible object storage";
   using Options = ObjectStoreOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("uri", &Options::uri)
         .required()
         .non_empty()
         .doc(
-            "s3://BUCKET/PREFIX, with ?region=..., &endpoint_override=HOST:PORT and "
-            "&scheme=http where they are needed");
+            "s3://BUCKET/PREFIX, optionally with ?region=..., &endpoint_override=HOST:PORT and "
+            "&scheme=http");
     binder.field("attempts", &Options::attempts)
         .min(1)
         .max(100)
-        .doc("how often a request is made that fails for the network or a busy server");
+        .doc("maximum attempts per request on network errors or a busy server");
     binder.field("connect_timeout_seconds", &Options::connect_timeout_seconds)
         .exclusive_min(0)
-        .doc("how long one attempt waits for a connection");
+        .doc("connection timeout of one attempt, seconds");
     binder.field("timeout_seconds", &Options::timeout_seconds)
         .exclusive_min(0)
-        .doc("how long an attempt goes on while nothing comes or goes");
+        .doc("timeout of one attempt without any data transfer, seconds");
     binder.field("upload_bytes", &Options::upload_bytes)
         .min(int64_t{10} << 20)
-        .doc("how much of each file may wait in memory to be sent");
+        .doc("upload buffer per file, bytes");
   }
 
   explicit S3Storage(const Options& options) : store_(options) {}
@@ -74,13 +75,13 @@ class S3Storage : public tenon::Storage {
     place_ = store_.root() + "/" + place;
   }
 
-  void open(const std::string& bundle, bool is_first) override {
-    if (has(bundle, kCommitted)) {
-      TENON_FAIL(TENON_INVALID, "s3.exists", address(bundle), " is there already");
+  void open(const std::string& checkpoint, bool is_first) override {
+    if (has(checkpoint, kCommitted)) {
+      TENON_FAIL(TENON_INVALID, "s3.exists", address(checkpoint), " already exists");
     }
     if (!is_first) {
-      if (!has(bundle, kNotYet)) {
-        TENON_FAIL(TENON_IO, "s3.failed", address(bundle), " was not opened by the first rank");
+      if (!has(checkpoint, kNotYet)) {
+        TENON_FAIL(TENON_IO, "s3.failed", address(checkpoint), " was not opened by rank 0");
       }
       return;
     }
@@ -89,42 +90,46 @@ class S3Storage : public tenon::Storage {
         clear(name);
       }
     }
-    if (!store_.objects_in(folder(bundle)).empty()) {
-      TENON_FAIL(TENON_INVALID, "s3.exists", address(bundle), " is there, and is no checkpoint");
+    if (!store_.objects_in(folder(checkpoint)).empty()) {
+      TENON_FAIL(TENON_INVALID,
+                 "s3.exists",
+                 address(checkpoint),
+                 " already exists and is not a checkpoint");
     }
-    store_.put(key(bundle, kNotYet), "");
+    store_.put(key(checkpoint, kNotYet), "");
   }
 
-  std::unique_ptr<tenon::StorageFile> create_file(const std::string& bundle,
+  std::unique_ptr<tenon::StorageFile> create_file(const std::string& checkpoint,
                                                   const std::string& file) override {
-    if (has(bundle, file)) {
-      TENON_FAIL(TENON_INVALID, "s3.exists", address(bundle), "/", file, " is there already");
+    if (has(checkpoint, file)) {
+      TENON_FAIL(TENON_INVALID, "s3.exists", address(checkpoint), "/", file, " already exists");
     }
-    return std::make_unique<S3File>(store_.open(key(bundle, file)));
+    return std::make_unique<S3File>(store_.open(key(checkpoint, file)));
   }
 
-  void commit(const std::string& bundle) override {
-    if (!has(bundle, kCommitted)) {  // else an earlier try got through, and its answer did not
-      if (!has(bundle, kNotYet)) {
-        TENON_FAIL(TENON_NOT_FOUND, "s3.not_open", address(bundle), " is not open");
+  void commit(const std::string& checkpoint) override {
+    if (!has(checkpoint,
+             kCommitted)) {  // else an earlier attempt succeeded, but its response was lost
+      if (!has(checkpoint, kNotYet)) {
+        TENON_FAIL(TENON_NOT_FOUND, "s3.not_open", address(checkpoint), " is not open");
       }
       uint64_t last = 0;
       for (const auto& [sequence, name] : committed()) {
         last = std::max(last, sequence);
       }
-      store_.put(key(bundle, kCommitted), std::to_string(last + 1) + "\n");
+      store_.put(key(checkpoint, kCommitted), std::to_string(last + 1) + "\n");
     }
     try {
-      store_.remove(key(bundle, kNotYet));
+      store_.remove(key(checkpoint, kNotYet));
     } catch (const tenon::Error& error) {
-      // It is committed all the same, and the mark means nothing beside the record.
+      // It is committed anyway: COMMITTED takes precedence over the mark.
       host().log_warn(error.what());
     }
   }
 
-  void abort(const std::string& bundle) override {
-    if (!has(bundle, kCommitted)) {
-      clear(bundle);
+  void abort(const std::string& checkpoint) override {
+    if (!has(checkpoint, kCommitted)) {
+      clear(checkpoint);
     }
   }
 
@@ -136,9 +141,9 @@ class S3Storage : public tenon::Storage {
     return names;
   }
 
-  std::vector<std::string> list_files(const std::string& bundle) override {
-    check_committed(bundle);
-    std::vector<std::string> names = store_.objects_in(folder(bundle));
+  std::vector<std::string> list_files(const std::string& checkpoint) override {
+    check_committed(checkpoint);
+    std::vector<std::string> names = store_.objects_in(folder(checkpoint));
     names.erase(std::remove_if(
                     names.begin(),
                     names.end(),
@@ -147,48 +152,55 @@ class S3Storage : public tenon::Storage {
     return names;
   }
 
-  uint64_t file_size(const std::string& bundle, const std::string& file) override {
-    check_committed(bundle);
-    const auto size = store_.size_of(key(bundle, file));
+  uint64_t file_size(const std::string& checkpoint, const std::string& file) override {
+    check_committed(checkpoint);
+    const auto size = store_.size_of(key(checkpoint, file));
     if (!size) {
-      TENON_FAIL(TENON_NOT_FOUND, "s3.no_object", "there is no ", address(bundle), "/", file);
+      TENON_FAIL(TENON_NOT_FOUND,
+                 "s3.no_object",
+                 "object does not exist: ",
+                 address(checkpoint),
+                 "/",
+                 file);
     }
     return *size;
   }
 
-  void read(const std::string& bundle,
+  void read(const std::string& checkpoint,
             const std::string& file,
             uint64_t offset,
             void* out,
             size_t size) override {
-    check_committed(bundle);
-    store_.read(key(bundle, file), offset, out, size);
+    check_committed(checkpoint);
+    store_.read(key(checkpoint, file), offset, out, size);
   }
 
-  void remove(const std::string& bundle) override {
-    if (has(bundle, kCommitted)) {
-      store_.put(key(bundle, kNotYet), "");  // for whoever finds it without its record
-      store_.remove(key(bundle, kCommitted));
+  void remove(const std::string& checkpoint) override {
+    if (has(checkpoint, kCommitted)) {
+      store_.put(key(checkpoint, kNotYet), "");  // marks it until COMMITTED exists
+      store_.remove(key(checkpoint, kCommitted));
     }
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      known_.erase(bundle);
+      known_.erase(checkpoint);
     }
-    clear(bundle);
+    clear(checkpoint);
   }
 
-  std::string address(const std::string& bundle) override { return "s3://" + folder(bundle); }
+  std::string address(const std::string& checkpoint) override {
+    return "s3://" + folder(checkpoint);
+  }
 
  private:
-  std::string folder(const std::string& bundle) const { return place_ + "/" + bundle; }
-  std::string key(const std::string& bundle, const std::string& file) const {
-    return folder(bundle) + "/" + file;
+  std::string folder(const std::string& checkpoint) const { return place_ + "/" + checkpoint; }
+  std::string key(const std::string& checkpoint, const std::string& file) const {
+    return folder(checkpoint) + "/" + file;
   }
-  bool has(const std::string& bundle, const std::string& file) const {
-    return store_.size_of(key(bundle, file)).has_value();
+  bool has(const std::string& checkpoint, const std::string& file) const {
+    return store_.size_of(key(checkpoint, file)).has_value();
   }
 
-  // With the place in the order of commits, sorted by it.
+  // With sequence numbers, sorted by them.
   std::vector<std::pair<uint64_t, std::string>> committed() const {
     std::vector<std::pair<uint64_t, std::string>> found;
     for (const std::string& name : store_.folders_in(place_)) {
@@ -198,7 +210,7 @@ class S3Storage : public tenon::Storage {
       }
       std::string text(std::min<uint64_t>(*size, 32), '\0');
       store_.read(key(name, kCommitted), 0, text.data(), text.size());
-      uint64_t sequence = 0;  // one that cannot be read does not make a bundle vanish
+      uint64_t sequence = 0;  // an unreadable record does not hide the checkpoint
       std::from_chars(text.data(), text.data() + text.size(), sequence);
       found.emplace_back(sequence, name);
     }
@@ -206,38 +218,40 @@ class S3Storage : public tenon::Storage {
     return found;
   }
 
-  // A record that was seen is not looked for again before each of many reads.
-  void check_committed(const std::string& bundle) {
+  // Caches known records, so that reads do not query them again.
+  void check_committed(const std::string& checkpoint) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (known_.count(bundle) != 0) {
+      if (known_.count(checkpoint) != 0) {
         return;
       }
     }
-    if (!has(bundle, kCommitted)) {
-      TENON_FAIL(TENON_NOT_FOUND, "s3.no_bundle", "there is no ", address(bundle));
+    if (!has(checkpoint, kCommitted)) {
+      TENON_FAIL(
+          TENON_NOT_FOUND, "s3.no_bundle", "checkpoint does not exist: ", address(checkpoint));
     }
     const std::lock_guard<std::mutex> lock(mutex_);
-    known_.insert(bundle);
+    known_.insert(checkpoint);
   }
 
-  // Deletes a bundle that has no record: the mark goes last, so that the rest can still be told.
-  void clear(const std::string& bundle) const {
-    if (!has(bundle, kNotYet)) {
+  // Deletes a checkpoint without COMMITTED. The mark goes last, so that leftovers stay
+  // recognizable.
+  void clear(const std::string& checkpoint) const {
+    if (!has(checkpoint, kNotYet)) {
       return;
     }
-    for (const std::string& file : store_.objects_in(folder(bundle))) {
+    for (const std::string& file : store_.objects_in(folder(checkpoint))) {
       if (file != kNotYet) {
-        store_.remove(key(bundle, file));
+        store_.remove(key(checkpoint, file));
       }
     }
-    store_.remove_folder(folder(bundle));
+    store_.remove_folder(folder(checkpoint));
   }
 
   ObjectStore store_;
   std::string place_;
   std::mutex mutex_;
-  std::set<std::string> known_;  // committed bundles
+  std::set<std::string> known_;  // committed checkpoints
 };
 
 }  // namespace

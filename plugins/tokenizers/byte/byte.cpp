@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tokenizer without a vocabulary: each byte is a token, and its value is the id.
+// Tokenizer without a vocabulary: each byte is a token, and its value is the id.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/tokenizer.hpp>
 
@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr size_t kPiece = 4096;  // ids or bytes handed over at once
+constexpr size_t kPiece = 4096;  // ids or bytes per call
 
 class ByteTokenizer : public tenon::Tokenizer {
  public:
@@ -39,8 +39,12 @@ class ByteTokenizer : public tenon::Tokenizer {
       const size_t size = std::min(kPiece, n - begin);
       for (size_t i = 0; i < size; ++i) {
         const int32_t id = ids[begin + i];
-        TENON_CHECK(
-            0 <= id && id < 256, "id ", id, " at place ", begin + i, " is no byte (0 to 255)");
+        TENON_CHECK(0 <= id && id < 256,
+                    "id ",
+                    id,
+                    " at position ",
+                    begin + i,
+                    " is out of range (expected 0 to 255)");
         bytes[i] = static_cast<char>(id);
       }
       sink(bytes.data(), size);

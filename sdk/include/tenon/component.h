@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A component: something a recipe can name by kind and type. A plugin registers one descriptor for
- * each; the host creates any number of instances of it. What an instance can do is the table of its
- * kind (model.h, dataset.h, ...); what it can do beyond that is asked for by id. */
+ * Defines a component: anything that a recipe can name by kind and type. A plugin registers one
+ * descriptor per component, and the host creates any number of instances of it.
+ *
+ * The functions of an instance are in the table of its kind (model.h, dataset.h, ...). Optional
+ * abilities are looked up by id with `get_extension`. */
 #ifndef TENON_COMPONENT_H
 #define TENON_COMPONENT_H
 
@@ -13,36 +15,51 @@
 
 TENON_C_BEGIN
 
+/* Arguments of `create`. All pointers are borrowed until `create` returns, unless stated otherwise.
+ */
 typedef struct tenon_create_args {
   size_t struct_size;
+  /* The validated options, with defaults filled in (options.h). Never null. */
   const tenon_options* options;
-  const char* place;      /* JSON pointer of the component in the recipe, "/hooks/0" */
-  uint64_t seed;          /* derived from the run's seed and `place` */
-  const tenon_mesh* mesh; /* where this rank stands; valid as long as the run */
+  const char* place;      /* JSON pointer of the component in the recipe, for example "/hooks/0" */
+  uint64_t seed;          /* derived from the run's seed and `place`; equal on all ranks */
+  const tenon_mesh* mesh; /* position of this rank; valid for the whole run */
 } tenon_create_args;
 TENON_SEAL(tenon_create_args, mesh);
 
+/* Describes a component. The descriptor, its strings and its table live as long as the process. */
 typedef struct tenon_component {
   size_t struct_size;
-  const char* kind;           /* "loss" */
-  const char* type;           /* "cross_entropy": lower case, digits, '_' */
-  const char* interface_id;   /* "tenon.loss/1": what `table` points to */
-  const void* table;          /* lives as long as the process, as do all strings here */
-  const char* summary;        /* one line for --list-plugins */
-  const char* options_schema; /* JSON Schema (draft 7) of an object; every optional key has a
-                                 default. "{}" of properties means that there are no options */
+  const char* kind;         /* one of the kinds of this ABI, for example "loss" */
+  const char* type;         /* name in recipes, for example "cross_entropy": [a-z0-9_] */
+  const char* interface_id; /* interface that `table` implements, for example "tenon.loss/1" */
+  const void* table;        /* function table of the kind; the type follows from interface_id */
+  const char* summary;      /* one line for --list-plugins */
+  /* JSON Schema (draft 7) of an object. Every optional key has a default. An empty "properties"
+   * means that the component has no options. */
+  const char* options_schema;
 
   /* Creates an instance.
-   * Errors   TENON_INVALID for options that are legal alone but not together, TENON_IO, ...
+   *
+   * Errors   TENON_INVALID for options that are valid individually but not together; TENON_IO and
+   *          others as they apply. On an error, `destroy` is not called
    * Threads  [main]
-   * Owner    the plugin; the host calls `destroy` exactly once. On error nothing is to be destroyed
+   * Owner    the instance belongs to the plugin; the host calls `destroy` exactly once
    * Since    0.1 */
   tenon_status* (*create)(const tenon_host* host, const tenon_create_args* args, void** out_self);
-  /* Threads [main], never while another call on the instance is under way */
+  /* Destroys an instance.
+   *
+   * Threads  [main], never while another call on the instance is running
+   * Owner    takes `self`
+   * Since    0.1 */
   void (*destroy)(void* self);
 
-  /* An optional ability of an instance, as a table of functions that take `self`
-   * ("tenon.stateful/1"), or null. The pointer itself may be null. Threads [any] */
+  /* Returns the table of an optional ability ("tenon.stateful/1"), whose functions take `self`, or
+   * null if the instance lacks it. The function pointer itself may be null.
+   *
+   * Threads  [any]
+   * Owner    the table lives at least as long as the instance
+   * Since    0.1 */
   const void* (*get_extension)(void* self, const char* id);
 } tenon_component;
 TENON_SEAL(tenon_component, get_extension);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A dataset: a schema of fields, and batches of them.
+ * Defines a dataset: a schema of fields, and batches of samples. There are two styles:
  *
- *   map style     samples are numbered; the host draws the order, deals it out to ranks, resumes in
- * O(1). stream style  the dataset yields in its own order, from S shards with a cursor each; it
- * saves and restores each shard's position.
+ *     map style     Samples are numbered. The host draws the order, assigns samples to ranks,
+ *                   and resumes in O(1).
+ *     stream style  The dataset chooses the order. It has S shards with one cursor each, and
+ *                   saves and restores the position of each shard.
  *
- * Either may come in windows: bounded pieces that are read, trained on and finished as a unit. A
- * map-style dataset with windows numbers samples within each window.
+ * A dataset of either style may have windows: bounded parts of the data that are read and trained
+ * on as a unit. A map-style dataset with windows numbers samples within each window.
  *
- * The dataset aligns labels: `labels[t]` is the target of position t, -100 is ignored. No model or
- * loss shifts them. */
+ * The dataset aligns labels: `labels[t]` is the target of position t, and -100 is ignored. No model
+ * or loss shifts labels. */
 #ifndef TENON_DATASET_H
 #define TENON_DATASET_H
 
@@ -21,122 +22,183 @@ TENON_C_BEGIN
 
 #define TENON_DATASET_ID "tenon.dataset/1"
 
+/* Style of a dataset. */
 enum { TENON_DATASET_MAP = 0, TENON_DATASET_STREAM = 1 };
 
+/* Flags of a field. */
 enum {
-  TENON_FIELD_HOST_ONLY = 1u << 0, /* never moved to a device */
-  TENON_FIELD_TEXT = 1u << 1       /* u8: the innermost offsets cut it into strings */
+  TENON_FIELD_HOST_ONLY = 1u << 0, /* never copied to a device */
+  TENON_FIELD_TEXT = 1u << 1       /* u8 text: the innermost offsets split it into strings */
 };
 
-/* A column X with one entry, or n, a sample is the field "X", [B] or [B, n]. A ragged column X has
- * any number of entries a sample: the fields "X.values" [entries], "X.offsets" i64 [B + 1], which
- * starts with 0, does not fall and ends with the number of entries, and where entries have weights
- * "X.weights" f32 [entries]. With two levels "X.offsets" cuts the pieces that "X.offsets.1" cuts
- * the values into. The axes of these have no name, and size -1. Ids are i64. */
+/* Declares a field. A column X with the same number of entries in each sample is one field "X", [B]
+ * or [B, n]. A ragged column X has any number of entries per sample, in several fields: "X.values"
+ * [entries], "X.offsets" i64 [B + 1] and, if entries have weights, "X.weights" f32 [entries].
+ * Offsets start at 0, never decrease, and end with the number of entries. With two levels,
+ * "X.offsets" splits the pieces, and "X.offsets.1" splits the values into pieces. The axes of
+ * ragged fields have no name and size -1. Ids are i64. */
 typedef struct tenon_field_spec {
   size_t struct_size;
-  const char* name;       /* "input_ids", or a part of a ragged column: see above */
-  const tenon_axis* axes; /* the first is "B" for fields that hold one entry a sample */
+  const char* name; /* for example "input_ids"; or a part of a ragged column */
+  /* [num_axes] the first axis is "B" in fields with one entry per sample. */
+  const tenon_axis* axes;
   size_t num_axes;
-  uint32_t dtype; /* a dtype, no class */
-  uint32_t flags;
-  double pad; /* value for padding */
+  uint32_t dtype; /* a dtype, not a class */
+  uint32_t flags; /* TENON_FIELD_* */
+  double pad;     /* padding value */
 } tenon_field_spec;
 TENON_SEAL(tenon_field_spec, pad);
 
+/* Result of `describe`. */
 typedef struct tenon_dataset_info {
-  size_t struct_size; /* set by the host, who also zeroes the rest */
-  uint32_t style;
-  uint32_t has_windows; /* 0: the whole is one window an epoch */
-  uint32_t
-      num_shards; /* stream style: fixed by the recipe, whatever the number of ranks; at least 1 */
+  size_t struct_size;   /* set by the host, which also zeroes the other fields */
+  uint32_t style;       /* TENON_DATASET_* */
+  uint32_t has_windows; /* 0: each epoch is one window */
+  /* Stream style: number of shards, at least 1. It depends on the options and never on the number
+   * of ranks. Map style: ignored. */
+  uint32_t num_shards;
   uint32_t reserved;
-  const tenon_field_spec* fields_ref; /* lives as long as the instance */
+  const tenon_field_spec* fields_ref; /* [num_fields] lives as long as the instance */
   size_t num_fields;
 } tenon_dataset_info;
 TENON_SEAL(tenon_dataset_info, num_fields);
 
+/* Result of `next_window`. */
 typedef struct tenon_window {
-  size_t struct_size;    /* set by the host, who also zeroes the rest */
-  uint64_t id;           /* equal for the same window in another run */
-  const char* label_ref; /* for people, "2026-11-20/07"; lives until the next call of next_window */
-  int64_t size;          /* samples; -1 unknown (streams) */
-  uint32_t skip;         /* 1: counted, not trained on */
-  uint32_t wait_ms;      /* not 0: this is no window. There is none yet, and there may be one: the
-                            host asks again in so many milliseconds */
+  size_t struct_size; /* set by the host, which also zeroes the other fields */
+  uint64_t id;        /* the same for the same window in every run */
+  /* Shown to users, "2026-11-20/07"; may be null; lives until the next call of next_window. */
+  const char* label_ref;
+  int64_t size;  /* number of samples; -1: unknown, for streams only */
+  uint32_t skip; /* 1: counted, but not trained on */
+  /* Milliseconds, 0 for a window. Any other value: there is no window yet, the other fields are
+   * ignored, and the host asks again after this time. */
+  uint32_t wait_ms;
 } tenon_window;
 TENON_SEAL(tenon_window, wait_ms);
 
-/* Where a read puts its batch. Memory is the host's (pinned where there is a GPU). */
+/* Receives the batch of one read. The host owns the memory, which is pinned if there is a GPU. The
+ * tags below hold for every function.
+ *
+ * Errors   TENON_INVALID for a field or shape that contradicts the schema, a field written twice,
+ *          or a null argument
+ * Threads  those of the read, and only during it
+ * Since    0.1 */
 typedef struct tenon_batch_writer tenon_batch_writer;
 struct tenon_batch_writer {
   size_t struct_size;
   void* impl;
-  /* Makes field number `field` a contiguous tensor of `shape` and gives its memory to be filled
-   * before the read returns. Each field is written once. Errors TENON_INVALID if field or shape
-   * contradicts the schema  Threads as the read */
+  /* Allocates field number `field` as a contiguous tensor of `shape`. Fill *out_data before the
+   * read returns. Each field is written once.
+   *
+   * Shapes   shape [ndim]
+   * Owner    the memory belongs to the host */
   tenon_status* (*add)(tenon_batch_writer* writer,
                        uint32_t field,
                        uint32_t ndim,
                        const int64_t* shape,
                        void** out_data);
-  /* The same from a tensor on the CPU, which is borrowed: the host takes a reference. */
+  /* Sets a field from a CPU tensor of the declared dtype, without a copy if it is contiguous.
+   *
+   * Owner    `tensor` is borrowed; the host takes a reference */
   tenon_status* (*add_tensor)(tenon_batch_writer* writer,
                               uint32_t field,
                               const tenon_tensor* tensor);
-  /* Number of samples (required) and of tokens that are not padding (0 where that means nothing).
-   */
+  /* Sets the number of samples, and of tokens that are not padding (0 if tokens have no meaning).
+   * Required, once per batch. Map style: `samples` equals the number of indices. Stream style: at
+   * most `max_samples`.
+   *
+   * Errors   TENON_INVALID for a negative or contradictory number, or a second call */
   tenon_status* (*set_counts)(tenon_batch_writer* writer, int64_t samples, int64_t tokens);
-  /* Stream style: the shard's position after this batch, at most 1 MiB; copied. */
+  /* Sets the shard's position after this batch, from which a resumed run continues. Stream style
+   * only.
+   *
+   * Errors   TENON_INVALID for more than 1 MiB
+   * Owner    `data` is copied */
   tenon_status* (*set_position)(tenon_batch_writer* writer, const void* data, size_t size);
 };
 TENON_SEAL(tenon_batch_writer, set_position);
 
+/* Interface TENON_DATASET_ID. Map style requires `size` and `read`; stream style requires `next`,
+ * `seek` and `reset`; windows require `next_window` and `reset`. All others may be null. */
 typedef struct tenon_dataset {
   size_t struct_size;
 
-  /* Says what there is.  Errors TENON_IO, TENON_INVALID for data that cannot be read
-   * Threads [main], once, before any other call  Since 0.1 */
+  /* Describes style, windows, shards and fields.
+   *
+   * Errors   TENON_IO, TENON_NOT_FOUND or TENON_INVALID for data that cannot be read
+   * Threads  [main], once, before any other call
+   * Owner    `out` is borrowed; the arrays it refers to belong to the instance
+   * Since    0.1 */
   tenon_status* (*describe)(void* self, tenon_dataset_info* out);
 
-  /* Map style: number of samples in the window (`window` is null where there are none).
-   * Threads [main]  Since 0.1 */
+  /* Map style: returns the number of samples in the window. `window` is null if the dataset has no
+   * windows.
+   *
+   * Errors   TENON_IO for data that cannot be read
+   * Threads  [main]
+   * Since    0.1 */
   tenon_status* (*size)(void* self, const tenon_window* window, int64_t* out);
   /* Map style: reads the samples `indices`, each in [0, size), in this order, as one batch.
-   * Errors   TENON_IO names file and offset
-   * Threads  [worker]: several at once
+   *
+   * Shapes   indices [n]
+   * Errors   TENON_IO, with file and offset
+   * Threads  [worker]: several reads run concurrently
+   * Owner    all arguments are borrowed until return
    * Since    0.1 */
   tenon_status* (*read)(void* self,
                         const tenon_window* window,
                         const int64_t* indices,
                         size_t n,
                         tenon_batch_writer* writer);
-  /* Map style, optional (null): lengths in tokens of samples [first, first + n), for packing.
-   * Threads [worker]  Since 0.1 */
+  /* Reserved: ignored by this host. Map style, optional (null): returns the lengths in tokens of
+   * samples [first, first + n), for packing.
+   *
+   * Shapes   out [n]
+   * Errors   TENON_IO, with file and offset
+   * Threads  [worker]
+   * Since    0.1 */
   tenon_status* (*lengths)(
       void* self, const tenon_window* window, int64_t first, size_t n, int32_t* out);
 
-  /* Stream style: reads up to `max_samples` from a shard, and its position after them. At the
-   * shard's end (of the window, or of the whole) it writes what is left, maybe nothing, and sets
-   * *out_end. Threads  [worker]: different shards at once, one shard never Since    0.1 */
+  /* Stream style: reads up to `max_samples` samples from a shard, and sets the position after them.
+   * At the end of the shard (of the window, or of the epoch), it writes the remaining samples,
+   * possibly none, and sets *out_end to true.
+   *
+   * Errors   TENON_IO, with file and offset
+   * Threads  [worker]: different shards concurrently, one shard never
+   * Owner    all arguments are borrowed until return
+   * Since    0.1 */
   tenon_status* (*next)(void* self,
                         const tenon_window* window,
                         uint32_t shard,
                         int64_t max_samples,
                         tenon_batch_writer* writer,
                         bool* out_end);
-  /* Stream style: puts a shard at a position that `set_position` gave; null data means the start of
-   * the window or epoch. Threads [main], while no read is under way  Since 0.1 */
+  /* Stream style: moves a shard to a position that `set_position` reported. Null `data` means the
+   * start of the window or epoch.
+   *
+   * Errors   TENON_INVALID for a position it cannot read, TENON_IO
+   * Threads  [main], while no read is running
+   * Owner    `data` is borrowed until return
+   * Since    0.1 */
   tenon_status* (*seek)(
       void* self, const tenon_window* window, uint32_t shard, const void* data, size_t size);
 
-  /* With windows: the next one, or *out_has = false when the epoch has no more. A dataset that
-   * follows a growing source does not wait for it here: with *out_has = true and `wait_ms` set it
-   * says that there is no window yet. The host then stays open for signals, and asks again.
-   * Threads [main], while no read is under way  Since 0.1 */
+  /* Returns the next window, or *out_has = false at the end of the epoch. A dataset that follows a
+   * growing source must not block until new data arrives. It returns *out_has = true with `wait_ms`
+   * set instead; the host keeps handling signals, and calls again.
+   *
+   * Errors   TENON_IO
+   * Threads  [main], while no read is running
+   * Owner    `label_ref` lives until the next call
+   * Since    0.1 */
   tenon_status* (*next_window)(void* self, tenon_window* out, bool* out_has);
-  /* A new epoch: windows and streams start over. `epoch` counts from 0.
-   * Threads [main], while no read is under way  Since 0.1 */
+  /* Starts an epoch: windows and streams start over. `epoch` counts from 0.
+   *
+   * Errors   TENON_IO
+   * Threads  [main], while no read is running
+   * Since    0.1 */
   tenon_status* (*reset)(void* self, uint64_t epoch);
 } tenon_dataset;
 

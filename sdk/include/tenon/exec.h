@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first argument after `self` of every call that computes: where, when and for what the call
- * runs. All it points to is valid until the call returns. Results need be ready in stream order
- * only. */
+ * Describes where and for what a call runs. It is the first argument after `self` of every function
+ * that computes. The struct and everything it points to is valid until the call returns. Results
+ * only have to be ready in stream order. */
 #ifndef TENON_EXEC_H
 #define TENON_EXEC_H
 
@@ -10,46 +10,53 @@
 
 TENON_C_BEGIN
 
-/* Dimensions of the mesh of ranks. Data-parallel = replicate x shard. */
+/* Dimensions of the mesh of ranks. The number of data-parallel ranks is replicate x shard. */
 enum {
   TENON_MESH_REPLICATE = 0,
   TENON_MESH_SHARD = 1,
-  TENON_MESH_TENSOR = 2,
-  TENON_MESH_CONTEXT = 3,
-  TENON_MESH_PIPELINE = 4,
-  TENON_MESH_EXPERT = 5,
-  TENON_MESH_DIMS = 8 /* room for two more */
+  TENON_MESH_TENSOR = 2,   /* Reserved: ignored by this host; size 1 */
+  TENON_MESH_CONTEXT = 3,  /* Reserved: ignored by this host; size 1 */
+  TENON_MESH_PIPELINE = 4, /* Reserved: ignored by this host; size 1 */
+  TENON_MESH_EXPERT = 5,   /* Reserved: ignored by this host; size 1 */
+  TENON_MESH_DIMS = 8      /* capacity, including two spare dimensions */
 };
 
+/* Position of this rank in the mesh. */
 typedef struct tenon_mesh {
   size_t struct_size;
-  uint32_t rank;
-  uint32_t world_size;
-  uint32_t coordinate[TENON_MESH_DIMS];
-  uint32_t size[TENON_MESH_DIMS]; /* 1 where a dimension is not used */
+  uint32_t rank;                        /* in [0, world_size) */
+  uint32_t world_size;                  /* number of ranks, at least 1 */
+  uint32_t coordinate[TENON_MESH_DIMS]; /* position along each dimension, in [0, size) */
+  uint32_t size[TENON_MESH_DIMS];       /* 1 for an unused dimension */
 } tenon_mesh;
 TENON_SEAL(tenon_mesh, size);
 
 typedef struct tenon_exec tenon_exec;
 
+/* Context of a call. */
 struct tenon_exec {
   size_t struct_size;
-  const tenon_host* host;
-  tenon_device device;
-  void* stream; /* cudaStream_t; null on a CPU. The default stream is never used */
-  uint64_t
-      seed; /* of this call: run, step, microbatch, block and data rank; equal in a recompute */
-  uint64_t step;          /* from 1; 0 before the first */
-  uint32_t microbatch;    /* from 0 */
-  uint32_t is_train;      /* 0 in evaluation */
-  uint32_t is_recompute;  /* forward is run again for backward: no side effects */
-  uint32_t compute_dtype; /* of floating-point activations */
-  const tenon_mesh* mesh;
-  const tenon_tensor_api* tensors;
-  const tenon_op_api* ops;
+  const tenon_host* host; /* the plugin's host handle */
+  tenon_device device;    /* where tensor arguments are and results must be */
+  void* stream; /* cudaStream_t to queue work on; null on a CPU. It is never the default stream */
+  /* Seed of this call, derived from run seed, step, microbatch, block and data-parallel rank. A
+   * recompute gets the same seed. */
+  uint64_t seed;
+  uint64_t step;          /* training step, from 1; 0 before the first */
+  uint32_t microbatch;    /* index within the step, from 0 */
+  uint32_t is_train;      /* 0 in an evaluation */
+  uint32_t is_recompute;  /* 1: forward runs again for backward and must have no side effects */
+  uint32_t compute_dtype; /* dtype of floating-point activations, TENON_F32 etc. */
+  const tenon_mesh* mesh; /* position of this rank; never null; valid for the whole run */
+  const tenon_tensor_api* tensors; /* tensor service */
+  const tenon_op_api* ops;         /* operator service */
 
-  /* Waits for the device. The run report counts it by plugin: use it only where data must be read.
-   * Threads as the call that got this exec */
+  /* Waits until the device has finished the work queued so far. The run report counts the waits of
+   * each plugin, so call it only to read data.
+   *
+   * Errors   TENON_INVALID if `exec` is null; TENON_INTERNAL if the device failed
+   * Threads  the thread of the call that received this exec
+   * Since    0.1 */
   tenon_status* (*sync)(const tenon_exec* exec);
 };
 TENON_SEAL(tenon_exec, sync);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A hook: called at the events of a run that it asked for. It sees the run through `tenon_run`, and
- * may wish for things that all ranks then do together.
+ * Defines a hook, which the host calls at the events of a run that the hook subscribes to. It
+ * observes the run through `tenon_run`, and may request actions that all ranks then take together.
  *
- * Order of hooks at one event: phase, then priority (higher first), then place in the recipe; at
- * `end` and `on_error` the reverse. */
+ * At one event, hooks run by phase, then by priority (higher first), then by position in the
+ * recipe. At `end` and `on_error`, the order is reversed. */
 #ifndef TENON_HOOK_H
 #define TENON_HOOK_H
 
@@ -14,13 +14,13 @@ TENON_C_BEGIN
 
 #define TENON_HOOK_ID "tenon.hook/1"
 
-/* Events, in the order in which a run reaches them. `evaluation` events have is_train = 0. */
+/* Events, in the order in which a run reaches them. Events of an evaluation have is_train = 0. */
 enum {
   TENON_EVENT_BEFORE_INIT = 0,
   TENON_EVENT_AFTER_INIT = 1,
   TENON_EVENT_START = 2,
-  TENON_EVENT_AFTER_LOAD =
-      3, /* only where something was loaded; again wherever the run goes back */
+  /* Only if weights or a checkpoint were loaded; again after each rollback. */
+  TENON_EVENT_AFTER_LOAD = 3,
   TENON_EVENT_WINDOW_MODE = 4,
   TENON_EVENT_BEFORE_EPOCH = 5,
   TENON_EVENT_BEFORE_WINDOW = 6,
@@ -50,139 +50,185 @@ enum {
 #define TENON_EVENT_BIT(event) (UINT64_C(1) << (event))
 #define TENON_ALL_EVENTS (TENON_EVENT_BIT(TENON_NUM_EVENTS) - 1)
 
+/* Phase of a hook; NORMAL is the default. */
 enum { TENON_PHASE_BEFORE = 0, TENON_PHASE_NORMAL = 1, TENON_PHASE_AFTER = 2 };
 
-/* What a hook reads or writes, beyond wishes and figures. Two hooks that write one thing at one
- * event need different phases or priorities, or the recipe is refused. */
+/* Objects that a hook writes, apart from requests and metrics. Two hooks that write the same object
+ * at the same event need different phases or priorities; otherwise the host rejects the recipe. */
 enum {
-  TENON_TOUCH_BATCH = 1u << 0,
-  TENON_TOUCH_PARAMETERS = 1u << 1,
-  TENON_TOUCH_GRADIENTS = 1u << 2,
-  TENON_TOUCH_LR = 1u << 3,
-  TENON_TOUCH_LOSS = 1u << 4
+  TENON_TOUCH_BATCH = 1u << 0,      /* fields of the batch */
+  TENON_TOUCH_PARAMETERS = 1u << 1, /* values of parameters */
+  TENON_TOUCH_GRADIENTS = 1u << 2,  /* gradients of parameters */
+  TENON_TOUCH_LR = 1u << 3,         /* the learning rate; used only to order hooks */
+  TENON_TOUCH_LOSS = 1u << 4        /* the loss; used only to order hooks */
 };
 
-/* Wishes. Those of any rank count for all. Made before the first before_forward of a step they act
- * at its end; later ones act a step later; between steps, at once, but for ROLL_BACK, which acts at
- * the end of the next step. */
+/* Requests. A request of any rank counts for all ranks. A request made before the first
+ * before_forward of a step takes effect at the end of that step. A later request takes effect at
+ * the end of the next step. Between steps it takes effect at once, except ROLL_BACK, which waits
+ * for the end of the next step. */
 enum {
-  TENON_WISH_SKIP_UPDATE = 1u << 0, /* this step's update is not applied */
-  TENON_WISH_EVALUATE = 1u << 1,
-  TENON_WISH_CHECKPOINT = 1u << 2,
-  TENON_WISH_STOP = 1u << 3, /* the run ends in order, as done (exit 0) */
-  TENON_WISH_ROLL_BACK =
-      1u << 4 /* the run goes back to the newest checkpoint that was taken before this step, and
-                 leaves out the data since. The recipe must allow it (checkpoint.on_spike) */
+  TENON_REQUEST_SKIP_UPDATE = 1u << 0, /* does not apply the update of this step */
+  TENON_REQUEST_EVALUATE = 1u << 1, /* runs an evaluation; refused if the recipe has no data.eval */
+  TENON_REQUEST_CHECKPOINT = 1u << 2, /* saves a checkpoint; refused if the run saves none */
+  TENON_REQUEST_STOP = 1u << 3,       /* ends the run successfully (exit code 0) */
+  /* Returns to the newest checkpoint taken before this step and skips the data since. The recipe
+   * must allow it (checkpoint.on_spike). */
+  TENON_REQUEST_ROLL_BACK = 1u << 4
 };
 
+/* Result of `describe`. */
 typedef struct tenon_hook_info {
-  size_t struct_size; /* set by the host, who also zeroes the rest */
-  uint64_t events;    /* TENON_EVENT_BIT of each */
-  uint32_t phase;
-  int32_t priority;
-  uint32_t reads; /* TENON_TOUCH_* */
-  uint32_t writes;
-  uint32_t
-      rank_0_only; /* is called on rank 0 alone; with several ranks, only if it writes nothing */
-  uint32_t full_parameters; /* parameters are gathered whole for it, on all ranks */
+  /* Set by the host, which also zeroes the other fields, except phase = TENON_PHASE_NORMAL. */
+  size_t struct_size;
+  uint64_t events;  /* TENON_EVENT_BIT of each event to be called at */
+  uint32_t phase;   /* TENON_PHASE_* */
+  int32_t priority; /* higher runs first */
+  uint32_t reads;   /* Reserved: ignored by this host. TENON_TOUCH_* */
+  uint32_t writes;  /* TENON_TOUCH_* */
+  /* 1: called only on rank 0. With several ranks, such a hook must not write anything. */
+  uint32_t rank_0_only;
+  uint32_t full_parameters; /* 1: the host gathers whole parameters for it, on all ranks */
 } tenon_hook_info;
 TENON_SEAL(tenon_hook_info, full_parameters);
 
+/* The running training, valid during an event. Opaque. */
 typedef struct tenon_run tenon_run;
 
-/* One parameter as a hook sees it. Tensors are borrowed until the call returns. */
+/* One parameter. Tensors are borrowed until the event returns. */
 typedef struct tenon_parameter_view {
-  size_t struct_size; /* set by the caller */
-  const char* name_ref;
-  const tenon_tensor* value_ref; /* the local slice, or the whole where asked for */
-  const tenon_tensor* grad_ref;  /* null where there is none at this event */
-  int64_t offset;                /* of the slice in the whole, in elements */
-  int64_t numel;                 /* of the whole */
+  size_t struct_size;   /* set by the caller */
+  const char* name_ref; /* lives as long as the run */
+  /* The local shard, or the whole parameter if full_parameters is set. */
+  const tenon_tensor* value_ref;
+  const tenon_tensor* grad_ref; /* null if there is no gradient at this event */
+  int64_t offset;               /* position of the shard in the parameter, in elements */
+  int64_t numel;                /* number of elements of the whole parameter */
 } tenon_parameter_view;
 TENON_SEAL(tenon_parameter_view, numel);
 
-/* Parameters with one rate: what the recipe's optimizer has for them, or one of its groups, and of
- * either the parameters that take no weight decay apart. */
+/* Parameters that share a learning rate: the recipe's optimizer or one of its groups. In each,
+ * parameters without weight decay form a separate group. */
 typedef struct tenon_lr_group {
   size_t struct_size; /* set by the caller */
-  const char*
-      name_ref; /* "default", or "group0", ... by place in the recipe's groups; with
-                   ".no_decay" behind it where decay is left out. Lives as long as the run */
-  const char*
-      match_ref;    /* the pattern of the recipe's group; "" for parameters that none matches */
+  /* "default", or "group0" and so on by position in the recipe, plus ".no_decay" for parameters
+   * without weight decay. Lives as long as the run. */
+  const char* name_ref;
+  /* The pattern of the recipe's group; "" for parameters that no pattern matches. Lives as long as
+   * the run. */
+  const char* match_ref;
   double base_rate; /* the option "lr" */
-  double rate;      /* that of this step's update: base_rate times schedule and factor. Before
-                       the update, what it would be by now; before the first step, that of the
-                       first */
+  /* Learning rate of this step's update: base_rate times schedule and factor. Before the update,
+   * the rate it would use now; before the first step, the rate of the first step. */
+  double rate;
 } tenon_lr_group;
 TENON_SEAL(tenon_lr_group, rate);
 
-/* The run, seen from an event. All: Threads as the event, and only while it lasts. Since 0.1. */
+/* Gives a hook access to the run. The tags below hold for every function.
+ *
+ * Errors   TENON_INVALID for a null argument or an index out of range
+ * Threads  those of the event, and only during it
+ * Since    0.1 */
 typedef struct tenon_run_api {
   size_t struct_size;
-  /* Adds wishes. `reason` goes into the log and, for STOP, into the last line of the run. */
-  tenon_status* (*wish)(tenon_run* run, uint32_t wishes, const char* reason);
-  /* The last recorded value of a figure: "loss" (of the last log line), "eval/loss", "lr", ...
-   * Errors TENON_NOT_FOUND if there is none yet. */
+  /* Makes requests, TENON_REQUEST_*. `reason` is logged; for STOP it also appears in the last line
+   * of the run. It may be null.
+   *
+   * Errors   TENON_INVALID for an unknown request, or one that the recipe does not allow */
+  tenon_status* (*request)(tenon_run* run, uint32_t requests, const char* reason);
+  /* Returns the last recorded value of a metric. Names: "loss" (of the last log line), "lr",
+   * "grad_norm", "loss_scale", "step_seconds", "samples_per_second", "tokens_per_second",
+   * "data_wait_seconds", "eval/loss", and those of the recipe's metrics and of plugins.
+   *
+   * Errors   TENON_NOT_FOUND if there is no value yet */
   tenon_status* (*get_metric)(tenon_run* run, const char* name, double* out);
-  /* A scalar of the step under way that may still be on the device: "loss" (mean so far, over what
-   * this rank has seen), "grad_norm", "applied" (1 or 0), which all ranks share.  Borrowed.
-   * Errors TENON_NOT_FOUND if there is none: before the first loss of a step, or where this rank
-   * had no sample in it */
+  /* Returns a scalar of the current step that may still be on the device: "loss" (mean so far, over
+   * the samples of this rank), "grad_norm", or "applied" (1 or 0). All ranks have the same
+   * "grad_norm" and "applied".
+   *
+   * Errors   TENON_NOT_FOUND before the first loss of a step, or if this rank had no sample in it
+   * Owner    *out_ref is borrowed until the event returns */
   tenon_status* (*get_scalar)(tenon_run* run, const char* name, const tenon_tensor** out_ref);
-  /* Adds a figure to the next record: of several ranks that do, the first one's. */
+  /* Adds a metric to the next record. If several ranks add it, the lowest rank's value is recorded.
+   *
+   * Errors   TENON_INVALID for an invalid name (metrics.h) */
   tenon_status* (*add_metric)(tenon_run* run, const char* name, double value);
-  /* A field of the batch, or null. Writers change it in place (and declare TENON_TOUCH_BATCH). */
+  /* Returns a field of the batch, or null if there is no such field or no batch at this event. A
+   * hook that changes the field in place declares TENON_TOUCH_BATCH.
+   *
+   * Owner    *out_ref is borrowed until the event returns */
   tenon_status* (*get_field)(tenon_run* run, const char* name, tenon_tensor** out_ref);
-  /* A factor on the rate of every group, on top of the schedule; it stays until set again. All
-   * ranks must set the same one. */
+  /* Sets a factor on the learning rate of every group, on top of the schedule. It stays in effect
+   * until it is set again. All ranks must set the same factor. */
   tenon_status* (*set_lr_factor)(tenon_run* run, double factor);
+  /* Returns the number of parameters. */
   tenon_status* (*get_num_parameters)(tenon_run* run, size_t* out);
+  /* Returns parameter i, in [0, number of parameters).
+   *
+   * Owner    `out` is filled with borrowed pointers */
   tenon_status* (*get_parameter)(tenon_run* run, size_t i, tenon_parameter_view* out);
-  /* Where this run keeps its files: the run folder. */
+  /* Returns the run directory, which contains the run's files. Never null.
+   *
+   * Owner    lives as long as the run */
   const char* (*run_dir)(tenon_run* run);
-  /* The groups of parameters by rate. An early host of 0.1 has none of these three: TENON_HAS. */
+  /* Returns the number of learning-rate groups. Early 0.1 hosts lack the next three functions: test
+   * with TENON_HAS. */
   tenon_status* (*get_num_lr_groups)(tenon_run* run, size_t* out);
+  /* Returns learning-rate group i. */
   tenon_status* (*get_lr_group)(tenon_run* run, size_t i, tenon_lr_group* out);
-  /* A number of the options that the group's optimizer was created with: "/weight_decay",
-   * "/betas/0". Errors TENON_NOT_FOUND if there is no number at this JSON pointer. */
+  /* Reads a number from the options of the group's optimizer, by JSON pointer: "/weight_decay",
+   * "/betas/0".
+   *
+   * Errors   TENON_NOT_FOUND if there is no number at the pointer */
   tenon_status* (*get_lr_group_option)(tenon_run* run, size_t i, const char* pointer, double* out);
-  /* Wishes for TENON_WISH_ROLL_BACK, to before a step that is over, at which the run went wrong as
-   * it seems now. An early host of 0.1 has it not: TENON_HAS.  Errors TENON_INVALID for a step that
-   * is still to come, and where the recipe does not allow it */
+  /* Requests TENON_REQUEST_ROLL_BACK to a checkpoint before `first_bad_step`, a finished step at
+   * which the run turned bad. Early 0.1 hosts lack this function: test with TENON_HAS.
+   *
+   * Errors   TENON_INVALID for a step that is not finished, or if the recipe does not allow it */
   tenon_status* (*roll_back)(tenon_run* run, uint64_t first_bad_step, const char* reason);
 } tenon_run_api;
 TENON_SEAL(tenon_run_api, roll_back);
-TENON_SLOT(tenon_run_api, wish, 0);
+TENON_SLOT(tenon_run_api, request, 0);
 TENON_SLOT(tenon_run_api, run_dir, 8);
 TENON_SLOT(tenon_run_api, get_lr_group_option, 11);
 TENON_SLOT(tenon_run_api, roll_back, 12);
 
+/* One event. All pointers are borrowed until `on_event` returns. */
 typedef struct tenon_event {
   size_t struct_size;
-  uint32_t id;
-  uint32_t is_train;
-  uint64_t step;  /* the step under way or last finished, from 1; 0 before the first */
-  uint64_t epoch; /* from 0 */
-  uint64_t
-      window; /* of the epoch, from 0, skipped ones not counted; 0 at events outside of windows */
-  uint64_t microbatch; /* from 0: of the step, or of the evaluation; 0 at events that have none */
-  const char* window_label; /* "" where there are no windows */
-  const char* message;      /* on_error: the error; end: the outcome; after_load: why the run has
-                               gone back, "" where it goes on; before_ and after_evaluate: ""
-                               where data.eval is evaluated on, else what all names of its figures
-                               begin with, "next/" or "test/"; "" at all others */
-  tenon_run* run;
-  const tenon_run_api* api;
+  uint32_t id;       /* TENON_EVENT_* */
+  uint32_t is_train; /* 0 during an evaluation */
+  uint64_t step;     /* current or last finished step, from 1; 0 before the first */
+  uint64_t epoch;    /* from 0; in an evaluation, that of the training */
+  /* Index in the epoch, from 0, not counting skipped windows; 0 at events outside of windows. */
+  uint64_t window;
+  uint64_t microbatch;      /* index in the step or evaluation, from 0; 0 at other events */
+  const char* window_label; /* "" if the dataset has no windows */
+  /* Depends on the event, "" at all others. on_error: the error. end: the outcome. after_load: the
+   * reason of a rollback, "" for a resume. before_evaluate and after_evaluate: the prefix of the
+   * metric names, "next/" or "test/"; "" if the evaluation uses data.eval. */
+  const char* message;
+  tenon_run* run;           /* first argument of the functions in `api` */
+  const tenon_run_api* api; /* never null */
 } tenon_event;
 TENON_SEAL(tenon_event, api);
 
+/* Interface TENON_HOOK_ID. */
 typedef struct tenon_hook {
   size_t struct_size;
-  /* Threads [main], once, before any other call  Since 0.1 */
+  /* Describes events, order and access of the hook.
+   *
+   * Errors   any error ends the run before the first step
+   * Threads  [main], once, before any other call
+   * Owner    `out` is borrowed until return
+   * Since    0.1 */
   tenon_status* (*describe)(void* self, tenon_hook_info* out);
-  /* Called at each event asked for. An error ends the run, with on_error and end for all hooks.
-   * Threads [step]  Owner the event is borrowed  Since 0.1 */
+  /* Handles an event that the hook subscribed to.
+   *
+   * Errors   any error ends the run, with on_error and end for all hooks
+   * Threads  [step]
+   * Owner    the event is borrowed until return
+   * Since    0.1 */
   tenon_status* (*on_event)(void* self, const tenon_event* event);
 } tenon_hook;
 TENON_SEAL(tenon_hook, on_event);

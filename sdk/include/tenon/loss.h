@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A loss: from outputs and batch to a differentiable sum, and the number of items it sums over. It
- * never divides: the host divides all sums of a step by all counts, over microbatches and ranks, so
- * that accumulation, more ranks and one big batch mean the same. */
+ * Defines a loss: it maps outputs and batch to a differentiable sum and to the number of items in
+ * the sum. A loss never divides. The host divides the sums of a step by the counts, over all
+ * microbatches and ranks. The result is then the same with accumulation, with more ranks, or with
+ * one large batch, up to floating-point rounding. */
 #ifndef TENON_LOSS_H
 #define TENON_LOSS_H
 
@@ -13,47 +14,59 @@ TENON_C_BEGIN
 
 #define TENON_LOSS_ID "tenon.loss/1"
 
-/* Along which axis the sum of parts is the sum of the whole. The host then may compute it in parts.
- */
+/* Additivity: the axis along which the sum over parts equals the sum over the whole. The host may
+ * then compute the loss in chunks. */
 enum { TENON_ADDITIVE_NONE = 0, TENON_ADDITIVE_SAMPLES = 1, TENON_ADDITIVE_TOKENS = 2 };
 
+/* Flags of a loss. */
 enum {
-  /* `count` needs batch fields alone, so that the host may ask before the forward (model outputs
-   * are then null). Required of each where a recipe has several losses. */
+  /* `count` uses only batch fields, so the host may call it before the forward; model outputs are
+   * then null. Required of each loss if a recipe has several. */
   TENON_LOSS_COUNT_FROM_BATCH = 1u << 0
 };
 
+/* Result of `describe`. */
 typedef struct tenon_loss_info {
-  size_t struct_size; /* set by the host, who also zeroes the rest */
-  uint32_t additive_over;
-  uint32_t flags;
-  const tenon_port* ports_ref; /* lives as long as the instance */
+  size_t struct_size;          /* set by the host, which also zeroes the other fields */
+  uint32_t additive_over;      /* TENON_ADDITIVE_* */
+  uint32_t flags;              /* TENON_LOSS_* */
+  const tenon_port* ports_ref; /* [num_ports] lives as long as the instance */
   size_t num_ports;
 } tenon_loss_info;
 TENON_SEAL(tenon_loss_info, num_ports);
 
+/* Interface TENON_LOSS_ID. */
 typedef struct tenon_loss {
   size_t struct_size;
 
-  /* Threads [main], once, before any other call  Since 0.1 */
+  /* Describes inputs and properties of the loss.
+   *
+   * Errors   any error ends the run before the first step
+   * Threads  [main], once, before any other call
+   * Owner    `out` is borrowed; its array belongs to the instance
+   * Since    0.1 */
   tenon_status* (*describe)(void* self, tenon_loss_info* out);
 
   /* Counts the items of one microbatch.
    *
-   * Shapes   inputs in the order of the ports, null where optional and absent; out [] f64 on exec's
-   * device Threads  [step] Owner    inputs are borrowed; the host releases *out_count_own Since 0.1
-   */
+   * Shapes   inputs [num_inputs], in the order of the ports; null if optional and absent.
+   *          *out_count_own: f64 scalar on exec's device
+   * Errors   TENON_INVALID if shapes do not match
+   * Threads  [step]
+   * Owner    inputs are borrowed; the host releases *out_count_own
+   * Since    0.1 */
   tenon_status* (*count)(void* self,
                          const tenon_exec* exec,
                          const tenon_tensor* const* inputs,
                          size_t num_inputs,
                          tenon_tensor** out_count_own);
 
-  /* Sums the loss of one microbatch.
+  /* Sums the loss of one microbatch. Autograd records the call, unless `backward` is set.
    *
-   * Shapes   inputs as above; sum [] f32 (f64 under precision fp64), on exec's device
-   * Errors   TENON_INVALID if shapes do not fit each other
-   * Threads  [step]; recorded by autograd, unless `backward` is there
+   * Shapes   inputs as for `count`; *out_sum_own: scalar on exec's device, f32 (f64 in precision
+   *          fp64)
+   * Errors   TENON_INVALID if shapes do not match
+   * Threads  [step]
    * Owner    inputs are borrowed; the host releases *out_sum_own
    * Since    0.1 */
   tenon_status* (*compute)(void* self,
@@ -62,9 +75,14 @@ typedef struct tenon_loss {
                            size_t num_inputs,
                            tenon_tensor** out_sum_own);
 
-  /* Hand-written gradient of the sum by each input, times the scalar `grad_sum`; null where there
-   * is none. The pointer is null where autograd does it. Threads [step], after `compute` with the
-   * same inputs  Since 0.1 */
+  /* Computes the gradient of the sum with respect to each input, times the scalar `grad_sum`; null
+   * for an input without gradient. If this pointer is null, autograd computes the gradients.
+   *
+   * Shapes   grad_inputs_own [num_inputs], each gradient has the shape of its input
+   * Errors   TENON_INVALID if shapes do not match
+   * Threads  [step], after `compute` with the same inputs
+   * Owner    inputs are borrowed; the host releases the handles in grad_inputs_own
+   * Since    0.1 */
   tenon_status* (*backward)(void* self,
                             const tenon_exec* exec,
                             const tenon_tensor* const* inputs,

@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The manifest: what the host learns of a plugin without running any of its code. It is an ELF note
- * (section ".note.tenon", owner "tenon", type 1) whose text is "key=value" lines:
+ * Embeds the manifest: everything the host learns about a plugin without running its code. The
+ * manifest is an ELF note (section ".note.tenon", owner "tenon", type 1) whose text consists of
+ * "key=value" lines:
  *
- *     id=com.example.focal          reverse domain; the plugin's identity, whatever its file is
- * called version=1.2.0                 MAJOR.MINOR.PATCH abi=0.1                       of the
- * headers it was built with lane=stable | torch           torch: uses libtorch's C++ ABI, and then
- *     torch=version=...;git=...     the build it was compiled against, compared as a string
- *     component=loss:focal          one line for each component it registers, no more and no less
+ *     id=com.example.focal       identity of the plugin: a reverse domain name, not the file name
+ *     version=1.2.0              MAJOR.MINOR.PATCH
+ *     abi=0.2                    ABI version of the headers that the plugin was built with
+ *     lane=stable                or "torch": the plugin uses libtorch's C++ ABI
+ *     torch=version=...;git=...  lane torch: the libtorch build, compared as a string
+ *     component=loss:focal       one line for each component that the plugin registers
  *
- * `tenon_add_plugin()` writes it. Without CMake, put one TENON_MANIFEST(...) into one file of the
- * plugin:
+ * `tenon_add_plugin()` writes the manifest. Without CMake, put one TENON_MANIFEST(...) into one
+ * source file of the plugin:
  *
  *     TENON_MANIFEST("id=com.example.focal\nversion=1.2.0\nabi=" TENON_ABI_STRING "\n"
  *                    "lane=stable\ncomponent=loss:focal\n");
  *
- * `readelf -p .note.tenon FILE` shows it.
- * Rationale: a note survives strip and --gc-sections and needs no step after linking. */
+ * `readelf -p .note.tenon FILE` prints it. A note survives strip and --gc-sections and needs no
+ * step after linking. */
 #ifndef TENON_MANIFEST_H
 #define TENON_MANIFEST_H
 
 #include "abi.h"
 
+/* Section, owner and type of the ELF note. */
 #define TENON_MANIFEST_SECTION ".note.tenon"
 #define TENON_MANIFEST_OWNER "tenon"
 #define TENON_MANIFEST_TYPE 1u
 
+/* Defines the note. `text` is a string literal; use it once per plugin, at file scope. */
 #define TENON_MANIFEST(text)                                                                   \
   static const struct {                                                                        \
     uint32_t namesz, descsz, type;                                                             \

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Figures that a component wants in the run's record. A name has at most 100 of [A-Za-z0-9_/.-];
- * a component's own figures start with its type ("router/entropy"). The same name given again
- * within a step adds to it. In an evaluation the host puts "eval/" before the name. Lines for
- * people go to log.h. */
+ * Records metrics of a component in the run's metric records. Write messages for people to the log
+ * (log.h).
+ *
+ * A name has 1 to 100 characters of [A-Za-z0-9_/.-]. A component's metrics start with its type
+ * ("router/entropy"). Values recorded under the same name accumulate. During an evaluation the host
+ * puts "eval/" before the name. Outside of a run, recorded values are discarded. */
 #ifndef TENON_METRICS_H
 #define TENON_METRICS_H
 
@@ -13,13 +15,25 @@ TENON_C_BEGIN
 
 #define TENON_METRICS_ID "tenon.metrics/1"
 
+/* Service TENON_METRICS_ID. */
 typedef struct tenon_metrics_api {
   size_t struct_size;
-  /* Adds (sum, weight): the record shows sum / weight over the steps since the last record.
-   * Errors TENON_INVALID for an illegal name  Threads [step]  Since 0.1 */
+  /* Adds (sum, weight) to a metric. The record shows total sum / total weight over the steps since
+   * the last record.
+   *
+   * Errors   TENON_INVALID if the name is null or invalid
+   * Threads  [step]
+   * Owner    `name` is copied
+   * Since    0.1 */
   tenon_status* (*add)(const tenon_host* host, const char* name, double sum, double weight);
-  /* The same with scalars that may still be under way on a device: they are read when a record is
-   * written, not now. Borrowed; the host takes references. */
+  /* Does the same with scalar tensors of any device. The host reads them when it writes a record,
+   * so the call does not wait for the device.
+   *
+   * Shapes   sum and weight: one element each
+   * Errors   TENON_INVALID if the name is null or invalid, or a tensor is null or no scalar
+   * Threads  [step]
+   * Owner    tensors are borrowed; the host takes references
+   * Since    0.1 */
   tenon_status* (*add_tensor)(const tenon_host* host,
                               const char* name,
                               const tenon_tensor* sum,

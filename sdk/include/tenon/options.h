@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A component's options, as its recipe gives them: already validated against the component's
- * schema, with every default filled in. Values are found by JSON pointer ("/lr", "/betas/0"; "" is
- * the whole). Options live until `create` returns; copy what is needed later. */
+ * Gives a component read access to its options from the recipe. The options are already validated
+ * against the component's schema, and every default is filled in.
+ *
+ * Values are addressed by JSON pointer ("/lr", "/betas/0"); "" addresses the whole object. Options
+ * live until `create` returns: copy the values you need later. */
 #ifndef TENON_OPTIONS_H
 #define TENON_OPTIONS_H
 
@@ -13,8 +15,9 @@ TENON_C_BEGIN
 
 typedef struct tenon_options tenon_options;
 
+/* Type of an option's value, as returned by `kind`. */
 enum {
-  TENON_OPTION_ABSENT = 0,
+  TENON_OPTION_ABSENT = 0, /* there is no value at this pointer */
   TENON_OPTION_NULL = 1,
   TENON_OPTION_BOOL = 2,
   TENON_OPTION_INT = 3,
@@ -24,43 +27,57 @@ enum {
   TENON_OPTION_OBJECT = 7
 };
 
-/* A component that the host made because an option named it (schema key "x-tenon-component"). The
- * host keeps it alive longer than the component that asked for it. */
+/* A component that the host created because an option names it (schema key "x-tenon-component"). It
+ * outlives the component whose option it is. */
 typedef struct tenon_component_ref {
+  /* set by the caller */
   size_t struct_size;
-  const char* interface_id; /* "tenon.tokenizer/1": what `table` points to */
-  const void* table;
-  void* self;
+  /* Interface that `table` implements, for example "tenon.tokenizer/1". */
+  const char* interface_id;
+  const void* table; /* function table of the nested component */
+  void* self;        /* first argument of its functions */
 } tenon_component_ref;
 TENON_SEAL(tenon_component_ref, self);
 
 #define TENON_OPTIONS_ID "tenon.options/1"
 
-/* All: Threads [any]; Errors TENON_NOT_FOUND if nothing is there, TENON_INVALID if it has another
- * type; the message names component and pointer. Strings are borrowed from the options. Since 0.1.
- */
+/* Service TENON_OPTIONS_ID. The tags below hold for every function. Error messages name the
+ * component and the pointer.
+ *
+ * Errors   TENON_NOT_FOUND if there is no value at `pointer`, TENON_INVALID if it has another type
+ * Threads  [any]
+ * Owner    strings are borrowed from the options
+ * Since    0.1 */
 typedef struct tenon_options_api {
   size_t struct_size;
+  /* Returns the type of a value, TENON_OPTION_*. It does not fail: an absent value gives
+   * TENON_OPTION_ABSENT. */
   uint32_t (*kind)(const tenon_options* options, const char* pointer);
+  /* Reads a boolean. */
   tenon_status* (*get_bool)(const tenon_options* options, const char* pointer, bool* out);
+  /* Reads an integer. A number that does not fit into 64 bits or has a fraction is TENON_INVALID.
+   */
   tenon_status* (*get_int)(const tenon_options* options, const char* pointer, int64_t* out);
-  tenon_status* (*get_double)(const tenon_options* options,
-                              const char* pointer,
-                              double* out); /* ints too */
+  /* Reads a number, integers included. */
+  tenon_status* (*get_double)(const tenon_options* options, const char* pointer, double* out);
+  /* Reads a string. */
   tenon_status* (*get_string)(const tenon_options* options,
                               const char* pointer,
                               const char** out_ref);
-  /* Number of elements of a list, of members of an object. */
+  /* Counts the elements of a list or the members of an object. */
   tenon_status* (*get_count)(const tenon_options* options, const char* pointer, size_t* out);
-  /* Name of the i-th member of an object, in the order of the recipe. */
+  /* Reads the name of the i-th member of an object, from 0, in recipe order. TENON_NOT_FOUND if
+   * there are not that many. */
   tenon_status* (*get_key)(const tenon_options* options,
                            const char* pointer,
                            size_t i,
                            const char** out_ref);
-  /* The value as JSON text. */
+  /* Reads a value of any type as JSON text. */
   tenon_status* (*get_json)(const tenon_options* options,
                             const char* pointer,
                             const char** out_ref);
+  /* Reads a nested component. TENON_NOT_FOUND if the option is null, TENON_INVALID if its schema
+   * lacks "x-tenon-component" or `out->struct_size` is too small. */
   tenon_status* (*get_component)(const tenon_options* options,
                                  const char* pointer,
                                  tenon_component_ref* out);

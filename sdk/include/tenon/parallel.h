@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loops over the host's compute threads. A plugin starts no threads of its own for computing: the
- * number of threads is the recipe's, and part of what makes a run repeatable. */
+ * Runs loops on the host's compute threads. Plugins start no compute threads themselves: the
+ * recipe sets the number of threads, and reproducibility depends on it. */
 #ifndef TENON_PARALLEL_H
 #define TENON_PARALLEL_H
 
@@ -11,17 +11,27 @@ TENON_C_BEGIN
 
 #define TENON_PARALLEL_ID "tenon.parallel/1"
 
+/* Service TENON_PARALLEL_ID. */
 typedef struct tenon_parallel_api {
   size_t struct_size;
-  /* Calls body(context, begin, end) for disjoint pieces of [0, n) of at least `grain`, at once, and
-   * returns when all are done. Pieces depend on n, grain and the thread count alone. Nested calls
-   * run in line. Errors   the status of the piece with the lowest begin that failed Threads [step],
-   * [worker] Owner    `context` is the caller's Since    0.1 */
+  /* Splits [0, n) into disjoint ranges of at least `grain` elements, and calls body(context, begin,
+   * end) for the ranges in parallel. It returns when all calls have returned. The ranges depend
+   * only on n, grain and the number of threads. Nested calls run serially. If n is smaller than
+   * `grain`, there is one range; if n is 0, `body` is not called.
+   *
+   * Errors   the status of the failed range with the lowest begin; TENON_INVALID if `body` is null
+   * Threads  [step], [worker]
+   * Owner    `context` belongs to the caller
+   * Since    0.1 */
   tenon_status* (*run)(const tenon_host* host,
                        size_t n,
                        size_t grain,
                        tenon_status* (*body)(void* context, size_t begin, size_t end),
                        void* context);
+  /* Returns the number of compute threads, at least 1.
+   *
+   * Threads  [any]
+   * Since    0.1 */
   uint32_t (*num_threads)(const tenon_host* host);
 } tenon_parallel_api;
 

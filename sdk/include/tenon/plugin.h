@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one symbol a plugin exports. Everything else travels through tables of function pointers.
+ * Declares the one symbol that a plugin exports. Everything else passes through tables of function
+ * pointers.
  *
- * The host reads the manifest (manifest.h), refuses what cannot work, loads the library (in a child
- * process the first time it sees the file), and calls the entry once. The library is never
- * unloaded. */
+ * The host reads the manifest (manifest.h) and rejects incompatible plugins. It then loads the
+ * library, in a child process the first time it sees the file, and calls the entry point once. The
+ * library is never unloaded. */
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H
 
@@ -13,32 +14,48 @@
 
 TENON_C_BEGIN
 
+/* Arguments of the entry point. The host fills all fields except those named `out_...`. */
 typedef struct tenon_entry_args {
   size_t struct_size;
-  /* What the host speaks: every minor from abi_minor_min to abi_minor_max of abi_major. */
+  /* The ABI versions that the host supports: minors abi_minor_min to abi_minor_max of abi_major. */
   uint32_t abi_major;
   uint32_t abi_minor_min;
   uint32_t abi_minor_max;
-  uint32_t out_abi_minor; /* the plugin's choice: TENON_ABI_MINOR of its headers. The host checks */
+  /* The minor version that the plugin uses: TENON_ABI_MINOR of its headers. The host verifies it.
+   */
+  uint32_t out_abi_minor;
   const tenon_host* host; /* lives as long as the process */
 
-  /* Registers a component. `component` and all it points to live as long as the process.
-   * Errors   TENON_INVALID: a field is missing, the type is taken, the schema is no JSON Schema
-   * Threads  [load]  Since 0.1 */
+  /* First argument of register_component. */
   void* registrar;
+  /* Registers a component.
+   *
+   * Errors   TENON_INVALID if a field is missing, the type is already registered, or
+   *          `options_schema` is not a valid JSON Schema
+   * Threads  [load]
+   * Owner    `component` and everything it points to must live as long as the process
+   * Since    0.1 */
   tenon_status* (*register_component)(void* registrar, const tenon_component* component);
 
-  /* May be set by the plugin: called once before the process ends, after all instances are
-   * destroyed. Rationale: static destructors of libraries that are never unloaded run too late to
-   * be safe. Threads [main] */
+  /* Optional, set by the plugin; null if there is nothing to clean up. The host calls it once
+   * before the process ends, after all instances are destroyed. Use it instead of static
+   * destructors, which run too late in a library that is never unloaded.
+   *
+   * Threads  [main]
+   * Since    0.1 */
   void (*out_shutdown)(void);
 } tenon_entry_args;
 TENON_SEAL(tenon_entry_args, out_shutdown);
 
 #define TENON_ENTRY_SYMBOL "tenon_plugin_entry"
 
-/* Registers the plugin's components, the same ones that its manifest lists. It starts no thread,
- * opens no file, prints nothing and changes no process-wide state. Threads [load]  Since 0.1 */
+/* Registers the plugin's components: exactly those that its manifest lists. The entry point starts
+ * no thread, opens no file, prints nothing and changes no process-wide state.
+ *
+ * Errors   those of register_component, passed on; any error rejects the plugin
+ * Threads  [load]
+ * Owner    `args` is borrowed until return
+ * Since    0.1 */
 TENON_EXPORT tenon_status* tenon_plugin_entry(tenon_entry_args* args);
 
 TENON_C_END

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a call says when it fails. A null `tenon_status*` is success; anything else is an object of
- * the host that carries code, id, message and the place in the plugin's source. There is no "last
- * error": a status is returned, looked at, and released exactly once. */
+ * Reports why a call failed. A null `tenon_status*` means success. Any other value is a host object
+ * that carries a code, an id, a message and the source location in the plugin.
+ *
+ * There is no "last error": the caller inspects a returned status and releases it exactly once. */
 #ifndef TENON_STATUS_H
 #define TENON_STATUS_H
 
@@ -11,26 +12,31 @@
 TENON_C_BEGIN
 
 typedef struct tenon_host tenon_host;
+/* A failure, owned by its holder. Opaque; the host allocates it. */
 typedef struct tenon_status tenon_status;
 
-/* The caller's choice of reaction depends on the code; the text is for people. */
+/* Classifies a failure. Callers react to the code; the message is for people. */
 enum {
-  TENON_OK = 0,          /* never inside a status object */
-  TENON_INVALID = 1,     /* an argument, option or shape is wrong */
-  TENON_UNSUPPORTED = 2, /* legal, but this component does not do it */
-  TENON_NOT_FOUND = 3,   /* a file, field, name that should be there is not */
-  TENON_IO = 4,          /* reading or writing failed */
-  TENON_OUT_OF_MEMORY = 5,
-  TENON_INTERNAL = 6 /* a bug, or an exception nobody expected */
+  TENON_OK = 0,            /* never stored in a status */
+  TENON_INVALID = 1,       /* an argument, option or shape is invalid */
+  TENON_UNSUPPORTED = 2,   /* valid, but this component does not support it */
+  TENON_NOT_FOUND = 3,     /* a required file, field or name does not exist */
+  TENON_IO = 4,            /* reading or writing failed */
+  TENON_OUT_OF_MEMORY = 5, /* an allocation failed */
+  TENON_INTERNAL = 6       /* a bug or an unexpected exception */
 };
 
 #define TENON_STATUS_ID "tenon.status/1"
 
+/* Service TENON_STATUS_ID: creates, reads and releases statuses. */
 typedef struct tenon_status_api {
   size_t struct_size;
 
-  /* Makes a status. It never fails: without memory it returns a status that says so.
+  /* Creates a status. `code` is one of TENON_INVALID to TENON_INTERNAL, and `id` is a short stable
+   * name such as "loss.bad_shape". `file` and `line` (from 1) locate the failure in the plugin.
+   * Null strings read as "".
    *
+   * Errors   none: if memory runs out, the result is a status that reports TENON_OUT_OF_MEMORY
    * Threads  [any]
    * Owner    strings are copied; the caller returns the status or releases it
    * Since    0.1 */
@@ -40,11 +46,18 @@ typedef struct tenon_status_api {
                         const char* message,
                         const char* file,
                         int32_t line);
-  /* Releases a status. Null is allowed. Threads [any] */
+  /* Releases a status. Null is allowed.
+   *
+   * Threads  [any]
+   * Owner    takes the status
+   * Since    0.1 */
   void (*release)(tenon_status* status_own);
 
-  /* Readers. Strings live as long as the status; a null status reads as TENON_OK and "".
-   * Threads [any] */
+  /* The readers below return the parts of a status. A null status reads as TENON_OK, "" and line 0.
+   *
+   * Threads  [any]
+   * Owner    strings live as long as the status
+   * Since    0.1 */
   uint32_t (*code)(const tenon_status* status);
   const char* (*id)(const tenon_status* status);
   const char* (*message)(const tenon_status* status);

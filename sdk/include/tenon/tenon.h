@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All of the ABI that is not a draft. Start reading at abi.h, then plugin.h, then the kind you
- * write. */
+ * Includes every header of the ABI except drafts. Start with abi.h, then plugin.h, then the header
+ * of the kind you implement. */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 

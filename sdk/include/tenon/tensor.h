@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensors as opaque handles. A handle has the representation of libtorch's own C handle, a
- * heap-allocated `at::Tensor`: a plugin of the torch lane reads through it with a cast
- * (tenon/torch/tensor.hpp), any other uses the functions here, `call_op` (op.h) and DLPack. Handles
- * are made and released by this service alone, in every lane. */
+ * Provides tensors as opaque handles. A handle has the representation of libtorch's own C handle: a
+ * heap-allocated `at::Tensor`. Plugins of the torch lane access the tensor through a cast
+ * (tenon/torch/tensor.hpp). All others use the functions here, `call` of op.h, and DLPack. In every
+ * lane, only this service creates and releases handles. */
 #ifndef TENON_TENSOR_H
 #define TENON_TENSOR_H
 
@@ -12,10 +12,12 @@
 
 TENON_C_BEGIN
 
+/* A handle of a tensor. Opaque. */
 typedef struct tenon_tensor tenon_tensor;
-struct DLManagedTensorVersioned; /* of <dlpack/dlpack.h>, which this header does not include */
+/* Declared in <dlpack/dlpack.h>, which this header does not include. */
+struct DLManagedTensorVersioned;
 
-/* Numbers are those of libtorch's ScalarType, which are stable. */
+/* Dtypes. The numbers are those of libtorch's ScalarType, which are stable. */
 enum {
   TENON_U8 = 0,
   TENON_I8 = 1,
@@ -31,49 +33,63 @@ enum {
   TENON_F8_E4M3 = 24
 };
 
-/* Numbers are those of libtorch's DeviceType. */
+/* Device types. The numbers are those of libtorch's DeviceType. Meta tensors have a shape but no
+ * data. */
 enum { TENON_CPU = 0, TENON_CUDA = 1, TENON_META = 14 };
 
+/* A device. */
 typedef struct tenon_device {
-  int32_t type;
-  int32_t index; /* -1: the current one */
+  int32_t type;  /* TENON_CPU, TENON_CUDA or TENON_META */
+  int32_t index; /* -1: the current device */
 } tenon_device;
 
-/* A view of a tensor's metadata. Pointers are borrowed from the tensor. */
+/* A view of a tensor's metadata. Pointers are borrowed from the tensor and valid until its shape
+ * changes or its last handle is released. */
 typedef struct tenon_tensor_info {
-  size_t struct_size; /* set by the caller */
-  uint32_t dtype;
-  uint32_t ndim;
-  tenon_device device;
+  size_t struct_size;         /* set by the caller */
+  uint32_t dtype;             /* TENON_U8 to TENON_F8_E4M3 */
+  uint32_t ndim;              /* 0 for a scalar */
+  tenon_device device;        /* where the data is */
   const int64_t* shape_ref;   /* [ndim] */
-  const int64_t* strides_ref; /* [ndim], in elements */
-  int64_t numel;
-  void* data; /* of the first element; null for empty and meta tensors. In device memory if device
-                 is */
-  uint32_t is_contiguous; /* row-major without gaps */
-  uint32_t requires_grad;
+  const int64_t* strides_ref; /* [ndim], in elements, not bytes */
+  int64_t numel;              /* number of elements */
+  /* The first element, in device memory if `device` is not the CPU; null for empty and meta
+   * tensors. */
+  void* data;
+  uint32_t is_contiguous; /* 1: row-major without gaps */
+  uint32_t requires_grad; /* 1: autograd records operations on it */
 } tenon_tensor_info;
 TENON_SEAL(tenon_tensor_info, requires_grad);
 
 #define TENON_TENSOR_ID "tenon.tensor/1"
 
-/* All: Threads [any]. Since 0.1. */
+/* Service TENON_TENSOR_ID. The tags below hold for every function.
+ *
+ * Errors   TENON_INVALID for a null argument, also where a comment does not list it
+ * Threads  [any]
+ * Owner    arguments are borrowed; the caller releases *out_own
+ * Since    0.1 */
 typedef struct tenon_tensor_api {
   size_t struct_size;
 
-  /* Fills *out.  Errors TENON_INVALID on null. */
+  /* Fills *out.
+   *
+   * Errors   TENON_INVALID if an argument is null, the handle holds no tensor, or
+   *          `out->struct_size` is too small */
   tenon_status* (*info)(const tenon_tensor* tensor, tenon_tensor_info* out);
 
-  /* A new contiguous tensor with undefined content.
-   * Errors  TENON_INVALID for a negative size or an unknown dtype; TENON_OUT_OF_MEMORY
-   * Owner   the caller releases *out_own */
+  /* Creates a contiguous tensor with undefined content. `shape` may be null if ndim is 0.
+   *
+   * Errors   TENON_INVALID for a negative size or an unknown dtype; TENON_OUT_OF_MEMORY */
   tenon_status* (*empty)(const tenon_host* host,
                          uint32_t dtype,
                          tenon_device device,
                          uint32_t ndim,
                          const int64_t* shape,
                          tenon_tensor** out_own);
-  /* The same, filled with `value`. ndim 0 makes a scalar. */
+  /* Creates a contiguous tensor filled with `value`. With ndim 0 it creates a scalar.
+   *
+   * Errors   as for `empty` */
   tenon_status* (*full)(const tenon_host* host,
                         uint32_t dtype,
                         tenon_device device,
@@ -82,22 +98,31 @@ typedef struct tenon_tensor_api {
                         double value,
                         tenon_tensor** out_own);
 
-  /* Another handle of the same tensor (same storage, same autograd history). */
+  /* Creates another handle of the same tensor, with the same storage and autograd history. */
   tenon_status* (*retain)(const tenon_host* host,
                           const tenon_tensor* tensor,
                           tenon_tensor** out_own);
-  /* Null is allowed. */
+  /* Releases a handle. Null is allowed. */
   void (*release)(tenon_tensor* tensor_own);
 
-  /* Reads the one element of a tensor. Waits for the device when the tensor is not on the CPU. */
+  /* Reads the only element of a tensor. If the tensor is not on the CPU, the call waits for the
+   * device.
+   *
+   * Errors   TENON_INVALID if the tensor does not have exactly one element */
   tenon_status* (*item)(const tenon_host* host, const tenon_tensor* tensor, double* out);
 
-  /* DLPack 1.x. `from_dlpack` takes the struct over on success and calls its deleter when the last
-   * user is gone; `to_dlpack` hands out one whose deleter the caller must call. Data is shared, not
-   * copied. */
+  /* Wraps a DLPack 1.x tensor, sharing its data. On success the host owns the struct and calls its
+   * deleter when the last user has released the tensor.
+   *
+   * Errors   TENON_INVALID for another major version, an unsupported dtype, a device other than CPU
+   *          and CUDA, or an invalid shape; the struct then still belongs to the caller
+   * Owner    takes `managed_own` on success */
   tenon_status* (*from_dlpack)(const tenon_host* host,
                                struct DLManagedTensorVersioned* managed_own,
                                tenon_tensor** out_own);
+  /* Exports a tensor as DLPack 1.x, sharing its data, without autograd history.
+   *
+   * Owner    the caller, who calls the struct's deleter */
   tenon_status* (*to_dlpack)(const tenon_host* host,
                              const tenon_tensor* tensor,
                              struct DLManagedTensorVersioned** out_own);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tokenizer: text to ids and back. The host makes it for components whose options name one. */
+ * Defines a tokenizer, which converts text to token ids and back. The host creates one for each
+ * component whose options name it. */
 #ifndef TENON_TOKENIZER_H
 #define TENON_TOKENIZER_H
 
@@ -10,30 +11,46 @@ TENON_C_BEGIN
 
 #define TENON_TOKENIZER_ID "tenon.tokenizer/1"
 
+/* Result of `describe`. */
 typedef struct tenon_tokenizer_info {
-  size_t struct_size; /* set by the host, who also zeroes the rest */
+  size_t struct_size; /* set by the host, which also zeroes the other fields */
   int64_t vocab_size; /* ids are in [0, vocab_size) */
-  int64_t bos;        /* special ids, or -1 */
+  int64_t bos;        /* ids of the special tokens; -1 if the vocabulary lacks one */
   int64_t eos;
   int64_t pad;
-  uint32_t bytes_per_token; /* k > 0: every k bytes are one token, so that text can be read from its
-                               middle; else 0 */
+  /* K > 0: every k bytes are one token, so reading can start anywhere; 0: variable. */
+  uint32_t bytes_per_token;
   uint32_t reserved;
 } tenon_tokenizer_info;
 TENON_SEAL(tenon_tokenizer_info, reserved);
 
-/* Receives ids or bytes, in one call or many. */
+/* Receives ids or bytes, in one or several calls. An error stops the caller and is passed on. The
+ * data is borrowed until the sink returns. */
 typedef tenon_status* (*tenon_ids_sink)(void* context, const int32_t* ids, size_t n);
 typedef tenon_status* (*tenon_bytes_sink)(void* context, const char* bytes, size_t n);
 
+/* Interface TENON_TOKENIZER_ID. */
 typedef struct tenon_tokenizer {
   size_t struct_size;
-  /* Threads [any]  Since 0.1 */
+  /* Describes the vocabulary. The result does not change during the instance's life.
+   *
+   * Threads  [any]
+   * Since    0.1 */
   tenon_status* (*describe)(void* self, tenon_tokenizer_info* out);
-  /* Errors TENON_INVALID for text it cannot encode, with the byte offset; what the sink returned
-   * Threads [any], also at once  Since 0.1 */
+  /* Encodes `n` bytes of text and passes the ids to `sink`, in order.
+   *
+   * Errors   TENON_INVALID for text it cannot encode, with the byte offset; errors of the sink
+   * Threads  [any], also concurrently
+   * Owner    `bytes` is borrowed until return; `context` is passed through
+   * Since    0.1 */
   tenon_status* (*encode)(
       void* self, const char* bytes, size_t n, tenon_ids_sink sink, void* context);
+  /* Decodes `n` ids and passes the bytes to `sink`, in order.
+   *
+   * Errors   TENON_INVALID for an id outside of the vocabulary; errors of the sink
+   * Threads  [any], also concurrently
+   * Owner    `ids` is borrowed until return; `context` is passed through
+   * Since    0.1 */
   tenon_status* (*decode)(
       void* self, const int32_t* ids, size_t n, tenon_bytes_sink sink, void* context);
 } tenon_tokenizer;

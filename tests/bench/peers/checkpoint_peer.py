@@ -66,7 +66,7 @@ elif peer == "dcp":
         dcp.load(room, storage_reader=dcp.FileSystemReader(folder / "state"), no_dist=True)
         return room
 else:
-    sys.exit(f"no peer is called {peer}")
+    sys.exit(f"unknown peer {peer}")
 
 os.sync()
 begin = time.perf_counter()
@@ -81,5 +81,5 @@ loaded = load()
 touched = sum(float(tensor.view(-1)[::1024].sum()) for tensor in loaded.values())  # a float of each page
 load_s = time.perf_counter() - begin
 if not all(torch.equal(loaded[name], tensor) for name, tensor in state.items()):
-    sys.exit("what was loaded is not what was saved")
+    sys.exit("the loaded tensors differ from the saved tensors")
 print(json.dumps({"save_s": save_s, "load_s": load_s, "touched": touched}))

@@ -5,8 +5,7 @@
 usage: gpu_peer.py eager|compile WARMUP STEPS [cpu]     (prints a line of JSON)
 
 Both as their users set them up: fused AdamW, pinned batches that are copied without waiting; compile
-with torch.compile over the whole model. "cpu" and a model of one small layer show that the program runs
-where there is no GPU. Times are CLOCK_MONOTONIC, as is BENCH_STARTED_NS.
+with torch.compile over the whole model. "cpu" runs a model of one small layer without a GPU, as a test. Times are CLOCK_MONOTONIC, as is BENCH_STARTED_NS.
 """
 import json
 import os
@@ -36,7 +35,7 @@ def tick(step, loss):  # from 1; waits, as the host does at these steps
 
 
 if peer not in ("eager", "compile"):
-    sys.exit(f"no peer is called {peer}")
+    sys.exit(f"unknown peer {peer}")
 model = llama.Model(SHAPE).to(device)
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
 loss_of = torch.compile(model) if peer == "compile" else model

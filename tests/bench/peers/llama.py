@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of the `lm` and `gpu` workloads as PyTorch users write it, and the data of both."""
+"""The model of the `lm`, `ranks` and `gpu` workloads as PyTorch users write it, and their data."""
 import dataclasses
 import pathlib
 
@@ -24,13 +24,13 @@ class Shape:
 
 
 class Block(nn.Module):
-    def __init__(self, shape):
+    def __init__(self, shape, linear):
         super().__init__()
         self.heads = shape.heads
         self.norm1, self.norm2 = nn.RMSNorm(shape.dim, eps=1e-5), nn.RMSNorm(shape.dim, eps=1e-5)
-        self.q, self.k, self.v, self.o = (nn.Linear(shape.dim, shape.dim, bias=False) for _ in range(4))
-        self.gate, self.up = nn.Linear(shape.dim, shape.hidden, bias=False), nn.Linear(shape.dim, shape.hidden, bias=False)
-        self.down = nn.Linear(shape.hidden, shape.dim, bias=False)
+        self.q, self.k, self.v, self.o = (linear(shape.dim, shape.dim, bias=False) for _ in range(4))
+        self.gate, self.up = linear(shape.dim, shape.hidden, bias=False), linear(shape.dim, shape.hidden, bias=False)
+        self.down = linear(shape.hidden, shape.dim, bias=False)
 
     def forward(self, x_BTD, cos_TD, sin_TD):
         B, T, D = x_BTD.shape
@@ -48,11 +48,13 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, shape):
+    """`linear` is the class of all linear layers."""
+
+    def __init__(self, shape, linear=nn.Linear):
         super().__init__()
         self.embedding = nn.Embedding(shape.vocab, shape.dim)
-        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
-        self.norm, self.head = nn.RMSNorm(shape.dim, eps=1e-5), nn.Linear(shape.dim, shape.vocab, bias=False)
+        self.blocks = nn.ModuleList(Block(shape, linear) for _ in range(shape.layers))
+        self.norm, self.head = nn.RMSNorm(shape.dim, eps=1e-5), linear(shape.dim, shape.vocab, bias=False)
         width = shape.dim // shape.heads
         angles = torch.outer(torch.arange(shape.seq).float(), 1e4 ** (-torch.arange(0, width, 2).float() / width))
         angles = torch.cat([angles, angles], -1)
@@ -70,7 +72,7 @@ class Model(nn.Module):
 
 
 def batches(shape, device=torch.device("cpu"), seed=0):
-    """Windows of the text without end, as (ids, labels); to a GPU they are copied without waiting."""
+    """An endless stream of windows of the text, as (ids, labels). Copies to a GPU are asynchronous."""
     generator = torch.Generator().manual_seed(seed)
     offsets = torch.arange(shape.seq + 1)
     while True:

@@ -2,11 +2,13 @@
 """The `lm` workload in Python: a llama of 0.9 M parameters on the bytes of data/kjv.txt, 16 windows
 of 128 a step, AdamW 3e-4, clipped at 1.0, fp32.
 
-usage: lm_peer.py bare|compile|lightning|hf THREADS WARMUP STEPS     (prints a line of JSON)
+usage: lm_peer.py bare|compile|onednn|compile-onednn|lightning|hf THREADS WARMUP STEPS
+(prints a line of JSON)
 
-Each peer is set up as its users do: bare and lightning with torch.optim.AdamW as it comes, compile
-with the fused one, hf with its own model and its own choice of AdamW. Times are CLOCK_MONOTONIC, as
-is BENCH_STARTED_NS.
+Each peer is set up as its users do: bare and lightning with the default torch.optim.AdamW, compile
+with fused AdamW, hf with its own model and its own choice of AdamW. onednn is bare, and
+compile-onednn is compile, with the linear layers of onednn.py. Times are CLOCK_MONOTONIC, as is
+BENCH_STARTED_NS.
 """
 import json
 import os
@@ -21,6 +23,7 @@ import torch
 from torch import nn
 
 import llama
+import onednn
 
 SHAPE = llama.Shape(dim=128, layers=4, heads=4, hidden=352, seq=128, batch=16)
 
@@ -39,10 +42,11 @@ def adamw(parameters, fused=None):
     return torch.optim.AdamW(parameters, lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=fused)
 
 
-if peer in ("bare", "compile"):
-    model = llama.Model(SHAPE)
-    optimizer = adamw(model.parameters(), fused=True if peer == "compile" else None)
-    loss_of = torch.compile(model) if peer == "compile" else model
+if peer in ("bare", "compile", "onednn", "compile-onednn"):
+    is_compiled = peer.startswith("compile")
+    model = llama.Model(SHAPE, onednn.Linear if peer.endswith("onednn") else nn.Linear)
+    optimizer = adamw(model.parameters(), fused=True if is_compiled else None)
+    loss_of = torch.compile(model) if is_compiled else model
     for step, (ids, labels) in enumerate(llama.batches(SHAPE), 1):
         loss_of(ids, labels).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -83,7 +87,7 @@ elif peer == "hf":
                               TrainingArguments)
 
     class Windows(torch.utils.data.Dataset):
-        """Labels are the ids: the model shifts them, and so predicts one position less."""
+        """Labels are the ids: the model shifts them, and predicts one position less."""
 
         def __init__(self):
             self.first = torch.randint(0, len(llama.TEXT) - SHAPE.seq, ((warmup + steps) * SHAPE.batch,)).tolist()
@@ -116,9 +120,9 @@ elif peer == "hf":
                 dataloader_pin_memory=False),
             train_dataset=Windows(), callbacks=[Clock()]).train()
 else:
-    sys.exit(f"no peer is called {peer}")
+    sys.exit(f"unknown peer {peer}")
 
-# VmHWM: ru_maxrss would be inherited from whoever started the process.
+# VmHWM: ru_maxrss would be inherited from the parent process.
 status = pathlib.Path("/proc/self/status").read_text()
 peak_kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
 print(json.dumps({

@@ -107,5 +107,5 @@ elif peer == "hf":
                 logging_nan_inf_filter=False, dataloader_pin_memory=False),
             train_dataset=Rows(), callbacks=[Clock()]).train()
 else:
-    sys.exit(f"no peer is called {peer}")
+    sys.exit(f"unknown peer {peer}")
 print(json.dumps({"step_s": (times[warmup + steps] - times[warmup]) / steps}))

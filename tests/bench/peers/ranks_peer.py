@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `ranks` workload in Python: the llama of the `lm` workload on the ranks that torchrun started, one thread each, 8
-windows of 128 bytes a rank and step, fused AdamW, clipped at 1.0, fp32, over Gloo.
+windows of 128 bytes per rank and step, fused AdamW, clipped at 1.0, fp32, over Gloo.
 
 usage: torchrun --nproc-per-node N ranks_peer.py ddp|fsdp2 WARMUP STEPS        (rank 0 prints a line of JSON)
+       ranks_peer.py alone WARMUP STEPS                                        (prints a line of JSON)
 
-ddp is DistributedDataParallel; fsdp2 is fully_shard of each layer and of the whole.
+ddp is DistributedDataParallel; fsdp2 is fully_shard of each layer and of the whole model; alone is the same training in
+one process without communication.
 """
 import json
 import os
@@ -27,19 +29,24 @@ SHAPE = llama.Shape(dim=128, layers=4, heads=4, hidden=352, seq=128, batch=8)
 peer, warmup, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 torch.set_num_threads(1)
 torch.manual_seed(1)
-dist.init_process_group("gloo")
+rank = 0
+if peer != "alone":
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
 model = llama.Model(SHAPE)
-if peer == "ddp":
+if peer == "alone":
+    trained = model
+elif peer == "ddp":
     trained = DistributedDataParallel(model, gradient_as_bucket_view=True)
 elif peer == "fsdp2":
     for block in model.blocks:
         fully_shard(block)
     trained = fully_shard(model)
 else:
-    sys.exit(f"no peer is called {peer}")
+    sys.exit(f"unknown peer {peer}")
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
 times = {}
-for step, (ids, labels) in enumerate(llama.batches(SHAPE, seed=dist.get_rank()), 1):
+for step, (ids, labels) in enumerate(llama.batches(SHAPE, seed=rank), 1):
     trained(ids, labels).backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
@@ -49,8 +56,9 @@ for step, (ids, labels) in enumerate(llama.batches(SHAPE, seed=dist.get_rank()),
     if step == warmup + steps:
         times[step] = time.monotonic()
         break
-if dist.get_rank() == 0:
+if rank == 0:
     print(json.dumps({"step_s": (times[warmup + steps] - times[warmup]) / steps}))
-dist.barrier()
+if peer != "alone":
+    dist.barrier()
 sys.stdout.flush()
-os._exit(0)  # some threads of DDP are not joined on the way out (torch 2.11.0)
+os._exit(0)  # DDP does not join all its threads at exit (torch 2.11.0)

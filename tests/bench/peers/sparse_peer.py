@@ -8,8 +8,8 @@ embedding-bag  26 EmbeddingBags of a million rows, sparse gradients, SparseAdam
 tbe            FBGEMM's fused tables of a million rows, row-wise Adagrad
 torchrec       TorchRec's DistributedModelParallel over these, on one rank
 
-Their tables have a fixed number of rows: ids are taken modulo a million. --sparse-only leaves the dense part out: rows are
-read, get a gradient of ones, and are updated.
+Their tables have a fixed number of rows: ids are taken modulo a million. --sparse-only skips the dense part: rows are read,
+receive a gradient of ones, and are updated.
 """
 import json
 import logging
@@ -119,14 +119,14 @@ def torchrec_parallel():
 
 PEERS = {"embedding-bag": embedding_bags, "tbe": tbe, "torchrec": torchrec_parallel}
 if peer not in PEERS:
-    sys.exit(f"no peer is called {peer}")
+    sys.exit(f"unknown peer {peer}")
 ids, numbers, labels = clicks(batches * BATCH)
 look_up, row_optimizer = PEERS[peer]()
 top = Top()
 optimizer = torch.optim.AdamW(top.parameters(), lr=1e-3)
 started = int(os.environ.get("BENCH_STARTED_NS", time.monotonic_ns()))
 first_step_s = None
-for turn in range(2):
+for _ in range(2):
     begin = time.monotonic()
     for first in range(0, batches * BATCH, BATCH):
         some = slice(first, first + BATCH)

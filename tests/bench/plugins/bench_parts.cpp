@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the benchmarks need of plugins: datasets in memory, a hook on all events that times the
-// steps, one that times what lies between them, and one that calls an operator by name, many times.
+// Components of the benchmarks: datasets in memory, a hook on all events that times the steps, a
+// hook that times the pauses between steps, and a hook that calls an operator by name many times.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/hook.hpp>
 #include <tenon/cpp/op.hpp>
@@ -31,7 +31,7 @@ class InMemory : public tenon::MapDataset {
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("samples", &Options::samples)
         .min(1)
-        .doc("how many there are; more than there are rows repeat them");
+        .doc("number of samples; rows repeat if there are fewer");
   }
 
   explicit InMemory(const Options& options) : samples_(options.samples) {}
@@ -79,7 +79,7 @@ class ClicksInMemory : public tenon::MapDataset {
   static constexpr const char* kSummary = "samples of 26 ids, 13 numbers and a label";
   using Options = ClicksOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("samples", &Options::samples).min(1).doc("how many there are");
+    binder.field("samples", &Options::samples).min(1).doc("number of samples");
   }
 
   explicit ClicksInMemory(const Options& options) : clicks_(options.samples) {}
@@ -140,11 +140,11 @@ class StopwatchHook : public tenon::Hook {
   static constexpr const char* kSummary = "subscribes to every event and times the steps";
   using Options = StopwatchOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("warmup", &Options::warmup).min(1).doc("steps before those that are timed");
+    binder.field("warmup", &Options::warmup).min(1).doc("steps before the timed steps");
     binder.field("steps", &Options::steps).min(1).doc("steps to time");
-    binder.field("path", &Options::path).doc("where to write the figures; empty: nowhere");
+    binder.field("path", &Options::path).doc("output file; empty: none");
     binder.field("wait", &Options::wait)
-        .doc("read the loss of the steps at which time is taken, so that a GPU has come as far");
+        .doc("read the loss at timed steps, so that the GPU has finished them");
   }
 
   explicit StopwatchHook(const Options& options)
@@ -189,15 +189,15 @@ struct PausesOptions {
   std::string path;
 };
 
-// What lies between steps, from the end of one to the beginning of the next.
+// Times each pause from the end of a step to the start of the next step.
 class PausesHook : public tenon::Hook {
  public:
   static constexpr const char* kType = "bench_pauses";
   static constexpr const char* kSummary =
-      "times what lies between steps, with checkpoints or without";
+      "times the pauses between steps, with and without checkpoints";
   using Options = PausesOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("path", &Options::path).doc("where to write the seconds; empty: nowhere");
+    binder.field("path", &Options::path).doc("output file for the seconds; empty: none");
   }
 
   explicit PausesHook(const Options& options) : path_(options.path) {}

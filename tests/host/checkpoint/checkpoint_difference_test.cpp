@@ -92,7 +92,7 @@ class Checkpoints {
  private:
   ScratchFolder folder_;
   std::string root_;
-  std::shared_ptr<BundleStorage> storage_;
+  std::shared_ptr<CheckpointStore> storage_;
 };
 
 // "name: what" of each difference, with "; ".
@@ -114,7 +114,7 @@ std::string told_of(const StateTree& by, const std::string& without = "") {
 
 std::string address_of(const std::string& path) {
   const NamedCheckpoint named = find_checkpoint(path);
-  return named.storage->address(named.bundle);
+  return named.storage->address(named.checkpoint);
 }
 
 }  // namespace
@@ -150,11 +150,11 @@ TEST_CASE("elements that differ are counted, and how far they are apart", "[chec
   CHECK(with([](at::Tensor& w) { w.narrow(0, 3, 2) += 0.25; }) ==
         "parameters/values/w: 2 of 24 elements differ, by at most 0.25");
   CHECK(with([](at::Tensor& w) { w.narrow(0, 0, 1).fill_(-0.0); }) ==
-        "parameters/values/w: equal numbers of other bits");
+        "parameters/values/w: equal values, different bits");
   CHECK(with([](at::Tensor& w) {
           w.narrow(0, 7, 1).fill_(std::numeric_limits<double>::quiet_NaN());
           w.narrow(0, 8, 1) += 2;
-        }) == "parameters/values/w: 2 of 24 elements differ, by at most 2, where they are numbers");
+        }) == "parameters/values/w: 2 of 24 elements differ, by at most 2, ignoring NaN");
 }
 
 TEST_CASE("entries of another type, shape or value, and those of one alone, are told",
@@ -167,7 +167,7 @@ TEST_CASE("entries of another type, shape or value, and those of one alone, are 
   CHECK(told_of(factor) == "run/factor: 0.5 and 0.10000000000000001");
   StateTree text;
   text.put_bytes("text", "abd");
-  CHECK(told_of(text) == "text: other bytes, 3 of them");
+  CHECK(told_of(text) == "text: the bytes differ (3 bytes)");
   StateTree longer;
   longer.put_bytes("text", "abcd");
   CHECK(told_of(longer) == "text: U8 [3] and U8 [4]");
@@ -213,7 +213,8 @@ TEST_CASE("a checkpoint is named by its folder, or that of its run", "[checkpoin
     }
     return std::string("none");
   };
-  CHECK_THAT(refusal(run + "/checkpoints/three"), contains_text("three is not there; name a run"));
+  CHECK_THAT(refusal(run + "/checkpoints/three"),
+             contains_text("three does not exist; pass a run"));
   CHECK_THAT(refusal(checkpoints.folder().string()), contains_text("no finished checkpoint at"));
   std::filesystem::remove(run + "/checkpoints/one/COMMITTED");
   CHECK_THAT(refusal(run + "/checkpoints/one"), contains_text("no finished checkpoint at"));

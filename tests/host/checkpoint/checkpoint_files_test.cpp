@@ -3,10 +3,10 @@
 
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/checkpoint/checkpoint_writer.hpp"
-#include "host/checkpoint/checksum.hpp"
 #include "host/checkpoint/local_storage.hpp"
 #include "host/checkpoint/safetensors.hpp"
 #include "host/error/error.hpp"
+#include "host/io/checksum.hpp"
 
 #include <ATen/Functions.h>
 
@@ -91,15 +91,15 @@ class Saved {
       shares.push_back(
           share_of(share_text(write_share(state_of(rank), place, storage(), "a", false))));
     }
-    CheckpointFacts facts;
-    facts.step = 12;
-    facts.figures["loss"] = 0.1;
-    for (const auto& [name, content] : index_files(merged(facts, shares), "{}\n")) {
+    CheckpointMetadata metadata;
+    metadata.step = 12;
+    metadata.metrics["loss"] = 0.1;
+    for (const auto& [name, content] : index_files(merged(metadata, shares), "{}\n")) {
       write_file(name, content, storage(), "a");
     }
     storage().commit("a");
   }
-  BundleStorage& storage() { return *storage_; }
+  CheckpointStore& storage() { return *storage_; }
   CheckpointReader reader() { return {storage_, "a"}; }
   fs::path path(const std::string& file) const { return folder_.path() / "a" / file; }
 
@@ -115,7 +115,8 @@ class Saved {
 
  private:
   ScratchFolder folder_;
-  std::shared_ptr<BundleStorage> storage_ = std::make_shared<LocalStorage>(folder_.path().string());
+  std::shared_ptr<CheckpointStore> storage_ =
+      std::make_shared<LocalStorage>(folder_.path().string());
 };
 
 }  // namespace
@@ -124,8 +125,8 @@ TEST_CASE("each rank is given its state again, to the bit", "[checkpoint]") {
   Saved saved;
   const CheckpointReader reader = saved.reader();
   CHECK(reader.recipe() == "{}\n");
-  CHECK(reader.index().facts.step == 12);
-  CHECK(reader.index().facts.figures.at("loss") == 0.1);
+  CHECK(reader.index().metadata.step == 12);
+  CHECK(reader.index().metadata.metrics.at("loss") == 0.1);
   for (uint32_t rank = 0; rank < 2; ++rank) {
     INFO("rank " << rank);
     const StateTree state = reader.state(rank, 2, nullptr);
@@ -181,28 +182,29 @@ TEST_CASE("whatever is spoilt in a checkpoint is found and named", "[checkpoint]
   SECTION("a bit of a tensor") {
     saved.spoil("rank-0-of-2.safetensors", -3);
     CHECK_THAT(message_of(read_all, "checkpoint.damaged"),
-               contains_text("rank-0-of-2.safetensors is damaged: entry '") &&
-                   contains_text("was written with"));
+               contains_text("rank-0-of-2.safetensors is corrupt: entry '") &&
+                   contains_text(", expected "));
   }
   SECTION("a bit of the index") {
     saved.spoil("index.json", 97);
     CHECK_THAT(message_of(read_all, "checkpoint.damaged"),
-               contains_text("index.json is not what SUMS.xxh128 says"));
+               contains_text("index.json does not match its checksum in SUMS.xxh128"));
   }
   SECTION("the recipe, and the sums themselves") {
     saved.spoil("recipe.json", 0);
-    CHECK_THAT(message_of(read_all, "checkpoint.damaged"), contains_text("recipe.json is not"));
+    CHECK_THAT(message_of(read_all, "checkpoint.damaged"),
+               contains_text("recipe.json does not match its checksum"));
     saved.spoil("recipe.json", 0);
     saved.spoil("SUMS.xxh128", 5);
     message_of(read_all, "checkpoint.damaged");
     saved.spoil("SUMS.xxh128", 5);
     std::ofstream(saved.path("SUMS.xxh128"), std::ios::app) << "\n";
-    CHECK_THAT(message_of(read_all, "checkpoint.damaged"), contains_text("SUMS.xxh128 is damaged"));
+    CHECK_THAT(message_of(read_all, "checkpoint.damaged"), contains_text("SUMS.xxh128 is corrupt"));
   }
   SECTION("a shard that was cut") {
     fs::resize_file(saved.path("rank-1-of-2.safetensors"), 100);
     CHECK_THAT(message_of(read_all, "checkpoint.damaged"),
-               contains_text("rank-1-of-2.safetensors has 100 bytes, and was written with"));
+               contains_text("rank-1-of-2.safetensors has 100 bytes, expected"));
   }
   SECTION("a shard that is missing") {
     fs::remove(saved.path("rank-1-of-2.safetensors"));
@@ -224,7 +226,8 @@ TEST_CASE("whatever is spoilt in a checkpoint is found and named", "[checkpoint]
     std::ofstream(saved.path("index.json")) << foreign;
     std::ofstream(saved.path("SUMS.xxh128")) << xxh128_text(foreign) << "  index.json\n"
                                              << xxh128_text("{}\n") << "  recipe.json\n";
-    CHECK_THAT(message_of(read_all, "checkpoint.foreign"), contains_text("of another program"));
+    CHECK_THAT(message_of(read_all, "checkpoint.foreign"),
+               contains_text("another program wrote index.json"));
   }
   SECTION("an index of a release to come") {
     const std::string newer = R"({"format": "tenon.checkpoint", "version": 9})";
@@ -240,7 +243,7 @@ TEST_CASE("whatever is spoilt in a checkpoint is found and named", "[checkpoint]
   }
 }
 
-TEST_CASE("wherever in a checkpoint a bit has flipped, the file is named", "[checkpoint]") {
+TEST_CASE("a flipped bit anywhere in a checkpoint is reported with its file", "[checkpoint]") {
   Saved saved;
   for (const std::string file : {"rank-0-of-2.safetensors",
                                  "rank-1-of-2.safetensors",
@@ -267,7 +270,7 @@ TEST_CASE("the header of each file is looked at by one of the ranks that go on",
   const CheckpointReader reader = saved.reader();
   CHECK_NOTHROW(reader.state(0, 2, nullptr));
   CHECK_THAT(message_of([&] { reader.state(1, 2, nullptr); }, "checkpoint.damaged"),
-             contains_text("rank-1-of-2.safetensors is damaged: its header"));
+             contains_text("rank-1-of-2.safetensors is corrupt: its header"));
   message_of([&] { reader.state(0, 1, nullptr); }, "checkpoint.damaged");
 }
 
@@ -277,13 +280,13 @@ TEST_CASE("shares that are not all there make no checkpoint", "[checkpoint]") {
   storage.open("a", true);
   const RankShare one = write_share(state_of(0), {.rank = 0, .world_size = 2}, storage, "a", false);
   CHECK_THAT(message_of([&] { merged({}, {one}); }, "checkpoint.incomplete"),
-             contains_text("'parameters/values/w' lacks its elements from 7 on"));
+             contains_text("'parameters/values/w' lacks the elements from 7 on"));
   CHECK_THAT(message_of(
                  [&] {
                    merged({}, {one, one});
                  },
                  "checkpoint.incomplete"),
-             contains_text("has twice its elements from 0 on"));
+             contains_text("has duplicate elements from 0 on"));
   message_of([&] { share_of("{}"); }, "checkpoint.damaged");
 }
 
@@ -342,20 +345,20 @@ TEST_CASE("safetensors headers are read as strictly as they are written", "[chec
     file = was;
     return message;
   };
-  CHECK_THAT(broken("[2,3]", "[2,4]"), contains_text("a shape and a place that do not fit"));
-  CHECK_THAT(broken("\"F32\"", "\"X32\""), contains_text("is not known here"));
+  CHECK_THAT(broken("[2,3]", "[2,4]"), contains_text("a shape that does not match its byte range"));
+  CHECK_THAT(broken("\"F32\"", "\"X32\""), contains_text("is not supported"));
   CHECK_THAT(broken("[0,24]", "[1,25]"), contains_text("there is a gap"));
   CHECK_THAT(broken("{", "["), contains_text("its header cannot be read"));
   CHECK_THAT(message_of([&] { read_safetensors_header(file.size() + 1, read, "f"); },
                         "checkpoint.damaged"),
-             contains_text("and the file at"));
+             contains_text("but the file ends at"));
   CHECK_THAT(message_of([&] { read_safetensors_header(3, read, "f"); }, "checkpoint.damaged"),
              contains_text("it has 3 bytes"));
   const uint64_t huge = uint64_t{1} << 60;
   std::memcpy(file.data(), &huge, 8);
   CHECK_THAT(
       message_of([&] { read_safetensors_header(file.size(), read, "f"); }, "checkpoint.damaged"),
-      contains_text("its header is said to have"));
+      contains_text("its header claims to have"));
 }
 
 }  // namespace tenon

@@ -33,9 +33,9 @@ struct Trouble {
   std::atomic<bool> stands_still = false;
 };
 
-class TroubledFile final : public BundleFile {
+class TroubledFile final : public CheckpointFile {
  public:
-  TroubledFile(std::unique_ptr<BundleFile> file, Trouble& trouble)
+  TroubledFile(std::unique_ptr<CheckpointFile> file, Trouble& trouble)
       : file_(std::move(file)), trouble_(trouble) {}
   void write(std::span<const std::byte> bytes) override {
     while (trouble_.stands_still) {
@@ -50,38 +50,44 @@ class TroubledFile final : public BundleFile {
   void close() override { file_->close(); }
 
  private:
-  std::unique_ptr<BundleFile> file_;
+  std::unique_ptr<CheckpointFile> file_;
   Trouble& trouble_;
 };
 
-class TroubledStorage final : public BundleStorage {
+class TroubledStorage final : public CheckpointStore {
  public:
   TroubledStorage(const std::string& root, Trouble& trouble) : storage_(root), trouble_(trouble) {}
 
-  void open(const std::string& bundle, bool is_first) override { storage_.open(bundle, is_first); }
-  std::unique_ptr<BundleFile> create_file(const std::string& bundle,
-                                          const std::string& file) override {
-    auto made = storage_.create_file(bundle, file);
+  void open(const std::string& checkpoint, bool is_first) override {
+    storage_.open(checkpoint, is_first);
+  }
+  std::unique_ptr<CheckpointFile> create_file(const std::string& checkpoint,
+                                              const std::string& file) override {
+    auto made = storage_.create_file(checkpoint, file);
     if (!file.ends_with(".safetensors")) {
       return made;
     }
     return std::make_unique<TroubledFile>(std::move(made), trouble_);
   }
-  void commit(const std::string& bundle) override { storage_.commit(bundle); }
-  void abort(const std::string& bundle) override { storage_.abort(bundle); }
+  void commit(const std::string& checkpoint) override { storage_.commit(checkpoint); }
+  void abort(const std::string& checkpoint) override { storage_.abort(checkpoint); }
   Names list() override { return storage_.list(); }
-  Names list_files(const std::string& bundle) override { return storage_.list_files(bundle); }
-  uint64_t file_size(const std::string& bundle, const std::string& file) override {
-    return storage_.file_size(bundle, file);
+  Names list_files(const std::string& checkpoint) override {
+    return storage_.list_files(checkpoint);
   }
-  void read(const std::string& bundle,
+  uint64_t file_size(const std::string& checkpoint, const std::string& file) override {
+    return storage_.file_size(checkpoint, file);
+  }
+  void read(const std::string& checkpoint,
             const std::string& file,
             uint64_t offset,
             std::span<std::byte> out) override {
-    storage_.read(bundle, file, offset, out);
+    storage_.read(checkpoint, file, offset, out);
   }
-  void remove(const std::string& bundle) override { storage_.remove(bundle); }
-  std::string address(const std::string& bundle) const override { return storage_.address(bundle); }
+  void remove(const std::string& checkpoint) override { storage_.remove(checkpoint); }
+  std::string address(const std::string& checkpoint) const override {
+    return storage_.address(checkpoint);
+  }
 
  private:
   LocalStorage storage_;
@@ -111,12 +117,12 @@ class Saving {
                without_pauses(std::move(options))) {}
 
   void begin(const std::string& name, double value) {
-    CheckpointFacts facts;
-    facts.step = static_cast<uint64_t>(value);
-    saver_.begin(name, state_of(rank_, value), std::move(facts), "{}\n");
+    CheckpointMetadata metadata;
+    metadata.step = static_cast<uint64_t>(value);
+    saver_.begin(name, state_of(rank_, value), std::move(metadata), "{}\n");
   }
   CheckpointSaver& saver() { return saver_; }
-  std::shared_ptr<BundleStorage> storage() { return storage_; }
+  std::shared_ptr<CheckpointStore> storage() { return storage_; }
 
  private:
   static CheckpointSaver::Options without_pauses(CheckpointSaver::Options options) {
@@ -143,8 +149,11 @@ void on_ranks(uint32_t size, const std::function<void(ThreadCollective&)>& body)
   }
 }
 
-double own_value(const std::string& root, const std::string& bundle, uint32_t rank, uint32_t size) {
-  const CheckpointReader reader(std::make_shared<LocalStorage>(root), bundle);
+double own_value(const std::string& root,
+                 const std::string& checkpoint,
+                 uint32_t rank,
+                 uint32_t size) {
+  const CheckpointReader reader(std::make_shared<LocalStorage>(root), checkpoint);
   reader.verify();
   const StateTree state = reader.state(rank, size, nullptr);
   return state.get_tensor("own")[7].item<double>();
@@ -231,7 +240,7 @@ TEST_CASE("a write that fails is tried again, and told to all ranks when it was 
   });
   CHECK(num_told == 2);
   REQUIRE(results.size() == 4);
-  CHECK(results[2].bundle == "failed");
+  CHECK(results[2].checkpoint == "failed");
   REQUIRE(results[2].error.has_value());
   CHECK_THAT(results[2].error->message(), contains_text("asked to fail"));
   CHECK(LocalStorage(root).list() == Names{"before", "tried", "after"});

@@ -40,8 +40,8 @@ TEST_CASE("a local bundle is a folder with its files and COMMITTED, and latest n
           "[checkpoint]") {
   const ScratchFolder folder;
   LocalStorage storage(folder.path().string());
-  save_bundle(storage, "step-1", 1);
-  save_bundle(storage, "step-2", 2);
+  save_checkpoint(storage, "step-1", 1);
+  save_checkpoint(storage, "step-2", 2);
   CHECK(names_in(folder.path()) == Names{"latest", "step-1", "step-2"});
   CHECK(names_in(folder.path() / "step-2") == Names{"COMMITTED", "a", "b"});
   CHECK(file_text(folder.path() / "latest") == "step-2\n");
@@ -57,13 +57,13 @@ TEST_CASE("what dead processes have left of local bundles goes with the next ope
           "[checkpoint]") {
   const ScratchFolder folder;
   LocalStorage storage(folder.path().string());
-  save_bundle(storage, "step-1", 1);
+  save_checkpoint(storage, "step-1", 1);
   folder.write(".open-step-2/a", "begun");
   folder.write(".gone-step-3/a", "half removed");
   folder.write("step-4/a", "renamed, not committed");
   folder.write("step-4/COMMITTED.tmp", "2\n");
   CHECK(storage.list() == Names{"step-1"});
-  save_bundle(storage, "step-5", 5);
+  save_checkpoint(storage, "step-5", 5);
   CHECK(names_in(folder.path()) == Names{"latest", "step-1", "step-5"});
 }
 
@@ -75,10 +75,11 @@ TEST_CASE("folders and files beside local bundles are left alone", "[checkpoint]
   folder.write("readme", "mine");
   CHECK(storage.list().empty());
   CHECK_THAT(message_of([&] { storage.open("step-1", true); }), contains_text("[storage.exists]"));
-  CHECK_THAT(message_of([&] { storage.open("step-1", true); }), contains_text("is no checkpoint"));
+  CHECK_THAT(message_of([&] { storage.open("step-1", true); }),
+             contains_text("is not a checkpoint"));
   storage.remove("step-1");
   storage.abort("step-1");
-  save_bundle(storage, "step-2", 2);
+  save_checkpoint(storage, "step-2", 2);
   CHECK(names_in(folder.path()) == Names{"latest", "notes", "readme", "step-1", "step-2"});
   CHECK(file_text(folder.path() / "step-1/a.txt") == "mine");
 }
@@ -100,7 +101,7 @@ TEST_CASE("a folder that machines do not share is told on the second rank", "[ch
   const ScratchFolder folder;
   LocalStorage storage(folder.path().string());
   CHECK_THAT(message_of([&] { storage.open("step-1", false); }),
-             contains_text("where all machines see it"));
+             contains_text("on storage that all machines share"));
 }
 
 TEST_CASE("errors of the disk name the path and the system's reason", "[checkpoint]") {
@@ -108,14 +109,14 @@ TEST_CASE("errors of the disk name the path and the system's reason", "[checkpoi
   const fs::path file = folder.write("file", "no folder");
   LocalStorage storage((file / "checkpoints").string());
   CHECK_THAT(message_of([&] { storage.open("step-1", true); }),
-             contains_text("[storage.io] cannot make the folder " + file.string() +
+             contains_text("[storage.io] cannot create the folder " + file.string() +
                            "/checkpoints: Not a directory"));
   if (geteuid() != 0) {
     fs::permissions(folder.path(), fs::perms::owner_read | fs::perms::owner_exec);
     LocalStorage closed((folder.path() / "checkpoints").string());
     const std::string message = message_of([&] { closed.open("step-1", true); });
     fs::permissions(folder.path(), fs::perms::owner_all);
-    CHECK_THAT(message, contains_text("Permission denied; see that it may be written to"));
+    CHECK_THAT(message, contains_text("Permission denied; check that it is writable"));
   }
 }
 

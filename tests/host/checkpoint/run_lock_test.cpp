@@ -132,7 +132,7 @@ TEST_CASE("a holder without a name, or with a wild one, is told as such", "[chec
   const std::string folder = scratch.path().string();
   const auto lock = RunLock::take(folder);
   std::ofstream(folder + "/.lock", std::ios::trunc).close();
-  CHECK_THAT(refusal(folder), contains_text("in use by a process that has just begun;"));
+  CHECK_THAT(refusal(folder), contains_text("in use by a process that has just started;"));
   std::ofstream(folder + "/.lock") << "a\x1b[31m" << std::string(1000, 'x');
   const std::string said = refusal(folder);
   CHECK_THAT(said, contains_text("in use by a?[31mxxx"));

@@ -42,37 +42,39 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 }  // namespace
 
-void write_file(BundleStorage& storage,
-                const std::string& bundle,
+void write_file(CheckpointStore& storage,
+                const std::string& checkpoint,
                 const std::string& file,
                 const std::string& text) {
-  const auto out = storage.create_file(bundle, file);
+  const auto out = storage.create_file(checkpoint, file);
   out->write(bytes_of(text));
   out->close();
 }
 
-void save_bundle(BundleStorage& storage, const std::string& bundle, int seed) {
-  storage.open(bundle, true);
-  write_file(storage, bundle, "a", content(seed, 1000));
-  write_file(storage, bundle, "b", content(seed + 1, 100'000));
-  storage.commit(bundle);
+void save_checkpoint(CheckpointStore& storage, const std::string& checkpoint, int seed) {
+  storage.open(checkpoint, true);
+  write_file(storage, checkpoint, "a", content(seed, 1000));
+  write_file(storage, checkpoint, "b", content(seed + 1, 100'000));
+  storage.commit(checkpoint);
 }
 
-void check_bundle(BundleStorage& storage, const std::string& bundle, int seed) {
+void check_checkpoint(CheckpointStore& storage, const std::string& checkpoint, int seed) {
   const Names listed = storage.list();
-  CHECK(std::ranges::count(listed, bundle) == 1);
-  CHECK(storage.list_files(bundle) == Names{"a", "b"});
-  CHECK((read_file(storage, bundle, "a") == content(seed, 1000)));
-  CHECK((read_file(storage, bundle, "b") == content(seed + 1, 100'000)));
+  CHECK(std::ranges::count(listed, checkpoint) == 1);
+  CHECK(storage.list_files(checkpoint) == Names{"a", "b"});
+  CHECK((read_file(storage, checkpoint, "a") == content(seed, 1000)));
+  CHECK((read_file(storage, checkpoint, "b") == content(seed + 1, 100'000)));
 }
 
-std::string read_file(BundleStorage& storage, const std::string& bundle, const std::string& file) {
-  std::string text(storage.file_size(bundle, file), '\0');
-  storage.read(bundle, file, 0, std::as_writable_bytes(std::span(text)));
+std::string read_file(CheckpointStore& storage,
+                      const std::string& checkpoint,
+                      const std::string& file) {
+  std::string text(storage.file_size(checkpoint, file), '\0');
+  storage.read(checkpoint, file, 0, std::as_writable_bytes(std::span(text)));
   return text;
 }
 
-void check_storage_contract(const std::function<std::unique_ptr<BundleStorage>()>& connect) {
+void check_storage_contract(const std::function<std::unique_ptr<CheckpointStore>()>& connect) {
   const auto storage = connect();
   CHECK(storage->list().empty());
 
@@ -116,7 +118,7 @@ void check_storage_contract(const std::function<std::unique_ptr<BundleStorage>()
   }
 
   SECTION("any part of a file can be read, by several threads; what lies beyond its end cannot") {
-    save_bundle(*storage, "step-1", 5);
+    save_checkpoint(*storage, "step-1", 5);
     const std::string expected = content(6, 100'000);
     std::vector<std::string> parts(4, std::string(25'000, '\0'));
     std::vector<std::thread> threads;
@@ -138,37 +140,37 @@ void check_storage_contract(const std::function<std::unique_ptr<BundleStorage>()
   }
 
   SECTION("bundles are listed in the order of their commits, whatever their names") {
-    save_bundle(*storage, "z", 1);
-    save_bundle(*connect(), "a", 2);
-    save_bundle(*storage, "m", 3);
+    save_checkpoint(*storage, "z", 1);
+    save_checkpoint(*connect(), "a", 2);
+    save_checkpoint(*storage, "m", 3);
     CHECK(storage->list() == Names{"z", "a", "m"});
     CHECK(connect()->list() == Names{"z", "a", "m"});
     storage->remove("m");
-    save_bundle(*connect(), "b", 4);
+    save_checkpoint(*connect(), "b", 4);
     CHECK(storage->list() == Names{"z", "a", "b"});
   }
 
   SECTION("a committed bundle is not written over; once removed its name is free") {
-    save_bundle(*storage, "step-1", 1);
+    save_checkpoint(*storage, "step-1", 1);
     CHECK(id_of([&] { storage->open("step-1", true); }) == "storage.exists");
     CHECK(id_of([&] { connect()->open("step-1", false); }) == "storage.exists");
-    check_bundle(*storage, "step-1", 1);
+    check_checkpoint(*storage, "step-1", 1);
     storage->remove("step-1");
     CHECK(storage->list().empty());
     CHECK(id_of([&] { storage->list_files("step-1"); }) == "storage.not_found");
-    save_bundle(*storage, "step-1", 9);
-    check_bundle(*connect(), "step-1", 9);
+    save_checkpoint(*storage, "step-1", 9);
+    check_checkpoint(*connect(), "step-1", 9);
   }
 
   SECTION("a bundle that was given up leaves nothing, and its name is free") {
-    save_bundle(*storage, "step-1", 1);
+    save_checkpoint(*storage, "step-1", 1);
     storage->open("step-2", true);
     write_file(*storage, "step-2", "other", "text");
     storage->abort("step-2");
     CHECK(connect()->list() == Names{"step-1"});
     CHECK(id_of([&] { storage->commit("step-2"); }) == "storage.not_found");
-    save_bundle(*storage, "step-2", 2);
-    check_bundle(*storage, "step-2", 2);
+    save_checkpoint(*storage, "step-2", 2);
+    check_checkpoint(*storage, "step-2", 2);
   }
 
   SECTION("a file that was not closed is in no bundle") {
@@ -188,12 +190,12 @@ void check_storage_contract(const std::function<std::unique_ptr<BundleStorage>()
       write_file(*dead, "step-1", "other", "text");
     }
     CHECK(storage->list().empty());
-    save_bundle(*storage, "step-1", 3);
-    check_bundle(*storage, "step-1", 3);
+    save_checkpoint(*storage, "step-1", 3);
+    check_checkpoint(*storage, "step-1", 3);
   }
 
   SECTION("removing and giving up what is not there is no error") {
-    save_bundle(*storage, "step-1", 1);
+    save_checkpoint(*storage, "step-1", 1);
     storage->remove("step-2");
     storage->abort("step-2");
     storage->remove("step-1");
@@ -213,7 +215,7 @@ void check_storage_contract(const std::function<std::unique_ptr<BundleStorage>()
       CHECK(id_of([&] { storage->list_files(name); }) == "storage.bad_name");
       CHECK(id_of([&] { storage->remove(name); }) == "storage.bad_name");
     }
-    save_bundle(*storage, "step-1", 1);
+    save_checkpoint(*storage, "step-1", 1);
     std::byte byte{};
     CHECK(id_of([&] {
             storage->read("step-1", "../step-1/a", 0, {&byte, 1});

@@ -15,7 +15,7 @@ namespace tenon {
 namespace {
 
 // One file in memory, whose reads fail from a byte on.
-class OneFile final : public BundleStorage {
+class OneFile final : public CheckpointStore {
  public:
   explicit OneFile(size_t bytes) : content_(bytes) {
     uint32_t random = 1;
@@ -38,7 +38,7 @@ class OneFile final : public BundleStorage {
   }
 
   void open(const std::string&, bool) override {}
-  std::unique_ptr<BundleFile> create_file(const std::string&, const std::string&) override {
+  std::unique_ptr<CheckpointFile> create_file(const std::string&, const std::string&) override {
     return nullptr;
   }
   void commit(const std::string&) override {}
@@ -47,7 +47,7 @@ class OneFile final : public BundleStorage {
   std::vector<std::string> list_files(const std::string&) override { return {}; }
   uint64_t file_size(const std::string&, const std::string&) override { return content_.size(); }
   void remove(const std::string&) override {}
-  std::string address(const std::string& bundle) const override { return bundle; }
+  std::string address(const std::string& checkpoint) const override { return checkpoint; }
 
  private:
   std::vector<std::byte> content_;

@@ -127,7 +127,7 @@ TEST_CASE("a folder that has no whole weights is refused", "[checkpoint]") {
   CHECK_THAT(failure_of(path), contains_text("has the tensor 'narrow'"));
   scratch.write("out/model.safetensors.index.json",
                 R"({"weight_map": {"a": "../model.safetensors"}})");
-  CHECK_THAT(failure_of(path), contains_text("not beside it"));
+  CHECK_THAT(failure_of(path), contains_text("not in the same folder"));
 
   scratch.write("out/model.safetensors.index.json", text);
   REQUIRE(failure_of(path).empty());

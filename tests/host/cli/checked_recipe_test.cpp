@@ -61,7 +61,7 @@ class Checking {
 };
 
 // How a report begins where a plugin is missing: the line of "need" is above all others.
-constexpr char kMissing[] = "r.json:2: /plugins/need/0: a plugin that is needed is not there";
+constexpr char kMissing[] = "r.json:2: /plugins/need/0: a required plugin is missing";
 constexpr char kOther[] = "r.json:2: /plugins/need/0: a plugin that is needed is there in another";
 
 }  // namespace
@@ -72,7 +72,7 @@ TEST_CASE("a plugin that is needed and missing is reported with all other proble
   CHECK_THAT(report,
              contains_text("[recipe.plugin_missing]\n    expected org.tenon.zoo.god_c in /"));
   CHECK_THAT(report, contains_text("did you mean \"org.tenon.zoo.good_c\"?"));
-  CHECK_THAT(report, contains_text("/plugins/need/1: a plugin that is needed is not there"));
+  CHECK_THAT(report, contains_text("/plugins/need/1: a required plugin is missing"));
   CHECK_THAT(report, contains_text("r.json:3: /model/type: "));
   CHECK_THAT(report, contains_text("5 errors in r.json; nothing was started"));
 }

@@ -2,10 +2,10 @@
 #include "host/cli/editor_schema.hpp"
 
 #include "host/error/error.hpp"
-#include "host/recipe/place.hpp"
-#include "host/recipe/problem.hpp"
+#include "host/json/place.hpp"
+#include "host/json/problem.hpp"
+#include "host/json/schema_arbiter.hpp"
 #include "host/recipe/recipe_schema.hpp"
-#include "host/recipe/schema_arbiter.hpp"
 
 #include <nlohmann/json.hpp>
 

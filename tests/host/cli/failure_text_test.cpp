@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/failure_text.hpp"
 
-#include "host/recipe/problem.hpp"
+#include "host/json/problem.hpp"
 
 #include "tests/support/catch.hpp"
 

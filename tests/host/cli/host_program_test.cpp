@@ -137,7 +137,7 @@ TEST_CASE("an error is explained on stdout, an unknown one ends with status 2", 
   const SubprocessResult known = desk.host({"--explain", "recipe.syntax"});
   CHECK(known.exit_code == 0);
   CHECK(known.err.empty());
-  CHECK(known.out.starts_with("recipe.syntax\n\nThe recipe is not JSON."));
+  CHECK(known.out.starts_with("recipe.syntax\n\nThe recipe is not valid JSON."));
   const SubprocessResult unknown = desk.host({"--explain", "recipe.sintax"});
   CHECK(unknown.exit_code == 2);
   CHECK(unknown.out.empty());
@@ -198,7 +198,7 @@ TEST_CASE("TENON_PLUGIN_PATH names plugin folders too", "[cli]") {
   CHECK_THAT(result.err, contains_text("nowhere (from TENON_PLUGIN_PATH)"));
 }
 
-TEST_CASE("a recipe that is missing or is no JSON ends with status 3", "[cli]") {
+TEST_CASE("a missing or malformed recipe ends with status 3", "[cli]") {
   const Desk desk;
   const SubprocessResult missing = desk.host(with_plugins({"--recipe", "absent.json"}));
   CHECK(missing.exit_code == 3);
@@ -212,7 +212,7 @@ TEST_CASE("a recipe that is missing or is no JSON ends with status 3", "[cli]") 
   CHECK(broken.out.empty());
 }
 
-TEST_CASE("all mistakes of a recipe are told at once, and nothing is started", "[cli]") {
+TEST_CASE("all recipe errors are reported at once, and nothing starts", "[cli]") {
   const Desk desk;
   desk.write("r.json", small_recipe());
   const SubprocessResult result = desk.host(with_plugins({"--recipe",
@@ -349,8 +349,14 @@ TEST_CASE("a recipe is validated, and quietly where that is asked", "[cli]") {
 TEST_CASE("a run trains, tells its outcome last and leaves its files", "[cli]") {
   const Desk desk;
   desk.write("r.json", small_recipe());
-  const SubprocessResult result =
-      desk.host(with_plugins({"--recipe", "r.json", "--run-dir", "out", "--set", "train.steps=2"}));
+  const SubprocessResult result = desk.host(with_plugins({"--recipe",
+                                                          "r.json",
+                                                          "--run-dir",
+                                                          "out",
+                                                          "--set",
+                                                          "train.steps=2",
+                                                          "--set",
+                                                          "checkpoint=null"}));
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
   const std::string last = result.out.substr(result.out.rfind('\n', result.out.size() - 2) + 1);
@@ -364,7 +370,7 @@ TEST_CASE("a run trains, tells its outcome last and leaves its files", "[cli]") 
   CHECK(summary["exit_code"] == 0);
   CHECK_THAT(summary["command_line"].get<std::string>(),
              contains_text("host --recipe r.json --run-dir out --set train.steps=2"));
-  // A run folder that holds something is not written into.
+  // A run folder without a checkpoint is not written into.
   CHECK(desk.host(with_plugins({"--recipe", "r.json", "--run-dir", "out"})).exit_code == 2);
 }
 

@@ -97,8 +97,8 @@ TEST_CASE("a plan that does not fit says what is largest and what would fit", "[
   const SubprocessResult result = plan("64", replicated);
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out, contains_text("WARNING: does not fit: each rank has 80.0 GiB"));
-  CHECK_THAT(result.out, contains_text("The most is of optimizer state"));
-  CHECK_THAT(result.out, contains_text("the fastest that fits: replicate "));
+  CHECK_THAT(result.out, contains_text("The largest part is optimizer state"));
+  CHECK_THAT(result.out, contains_text("the fastest configuration that fits: replicate "));
   CHECK_THAT(result.out, contains_text("--set parallel.shard="));
 
   const nlohmann::json json = plan_json("64", replicated);
@@ -124,7 +124,7 @@ TEST_CASE("a plan that does not fit says what is largest and what would fit", "[
   CHECK(again["fits"] == true);
 
   const SubprocessResult none = plan("2", {"--memory", "1GiB"});
-  CHECK_THAT(none.out, contains_text("none fits on 2 ranks"));
+  CHECK_THAT(none.out, contains_text("no configuration fits on 2 ranks"));
 }
 
 TEST_CASE("ranks that are no product of the mesh are refused, and so is what is no number",

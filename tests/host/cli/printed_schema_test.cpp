@@ -5,9 +5,9 @@
 #include "host/cli/checked_recipe.hpp"
 #include "host/cli/service_table.hpp"
 #include "host/error/error.hpp"
-#include "host/recipe/place.hpp"
-#include "host/recipe/problem.hpp"
-#include "host/recipe/schema_arbiter.hpp"
+#include "host/json/place.hpp"
+#include "host/json/problem.hpp"
+#include "host/json/schema_arbiter.hpp"
 
 #include <nlohmann/json.hpp>
 

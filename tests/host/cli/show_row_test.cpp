@@ -4,6 +4,7 @@
 
 #include <tenon/model.h>
 
+#include "host/embedding/row_folder.hpp"
 #include "host/embedding/table.hpp"
 #include "host/error/error.hpp"
 

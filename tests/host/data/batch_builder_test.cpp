@@ -5,7 +5,7 @@
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/tensor/handle.hpp"
-#include "host/tensor/state_tree.hpp"
+#include "host/tensor/state/state_tree.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -150,14 +150,14 @@ TEST_CASE("a shape that contradicts the schema is refused at once and at the end
         "field \"y\" has shape [2, 5, 3], expected [B, T, 3] where T is 4, as in field \"x\"");
   CHECK(refused(2, {1}) == "field \"z\" has shape [1], expected []");
   CHECK(refused(0, {2, 4}) == "field \"x\" is written twice");
-  CHECK_THAT(refused(3, {2}), contains_text("no field number 3: the schema has 3 fields"));
-  CHECK_THAT(refused(UINT32_MAX, {2}), contains_text("no field number 4294967295"));
+  CHECK_THAT(refused(3, {2}), contains_text("no field has the number 3: the schema has 3 fields"));
+  CHECK_THAT(refused(UINT32_MAX, {2}), contains_text("no field has the number 4294967295"));
 }
 
 TEST_CASE("a shape that no memory can hold is refused", "[data]") {
   Read read(2);
   CHECK_THAT(read.add(0, {2, std::numeric_limits<int64_t>::max()}),
-             contains_text("larger than any memory"));
+             contains_text("exceeds any memory"));
 }
 
 TEST_CASE("a tensor of another dtype or device is refused", "[data]") {
@@ -194,8 +194,8 @@ TEST_CASE("a field that is left out is named", "[data]") {
 TEST_CASE("counts are set once and are those that were asked for", "[data]") {
   CHECK(Read(3).set_counts(2, 0) == "the batch has 2 samples, expected 3");
   CHECK(Read(3).set_counts(4, 0) == "the batch has 4 samples, expected 3");
-  CHECK_THAT(Read(3).set_counts(-1, 0), contains_text("not negative"));
-  CHECK_THAT(Read(3).set_counts(3, -1), contains_text("not negative"));
+  CHECK_THAT(Read(3).set_counts(-1, 0), contains_text("expected non-negative numbers"));
+  CHECK_THAT(Read(3).set_counts(3, -1), contains_text("expected non-negative numbers"));
   CHECK(Read(3, DatasetStyle::kStream).set_counts(2, 0) == "");
   CHECK(Read(3, DatasetStyle::kStream).set_counts(4, 0) ==
         "the batch has 4 samples, expected at most 3");
@@ -219,9 +219,9 @@ TEST_CASE("a stream's samples are held against axis B", "[data]") {
 }
 
 TEST_CASE("a stream may write nothing", "[data]") {
-  Read untouched(8, DatasetStyle::kStream);
-  CHECK(untouched.finish() == "");
-  CHECK(untouched.batch.samples == 0);
+  Read without_grad(8, DatasetStyle::kStream);
+  CHECK(without_grad.finish() == "");
+  CHECK(without_grad.batch.samples == 0);
 
   Read counted(8, DatasetStyle::kStream);
   CHECK(counted.set_counts(0, 0) == "");
@@ -247,7 +247,7 @@ TEST_CASE("a position is kept for streams and refused in map style", "[data]") {
   CHECK(Read(8, DatasetStyle::kStream).set_position(large.data(), large.size() - 1) == "");
   CHECK_THAT(Read(8, DatasetStyle::kStream).set_position(large.data(), large.size()),
              contains_text("1048577 bytes, expected at most 1048576"));
-  CHECK_THAT(Read(8).set_position("a", 1), contains_text("for stream-style datasets"));
+  CHECK_THAT(Read(8).set_position("a", 1), contains_text("only stream-style datasets support"));
 }
 
 }  // namespace

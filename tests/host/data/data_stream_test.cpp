@@ -312,7 +312,7 @@ TEST_CASE("windows are left out by label, pattern or id", "[data]") {
   CHECK(stream.window_label() == "2026-11-19/23");
   CHECK_FALSE(stream.next_window());
   CHECK(stream.num_skipped() == 3);
-  CHECK(stream.left_out().unmatched() == std::vector<std::string>{"\"x\""});
+  CHECK(stream.excluded().unmatched() == std::vector<std::string>{"\"x\""});
 }
 
 TEST_CASE("a window that is not there yet is asked for again", "[data]") {
@@ -415,8 +415,9 @@ TEST_CASE("data that is not what it was is refused on resume", "[data]") {
   CHECK_THROWS_WITH(
       resume(*ab(), *with_windows({make_window(1, "a", 4), make_window(3, "c", 4)})),
       contains_text("[data.changed]") &&
-          contains_text("window number 1 of epoch 0, b (id 2), which the checkpoint was taken in, "
-                        "is not there any more"));
+          contains_text(
+              "window number 1 of epoch 0, b (id 2), in which the checkpoint was taken, no "
+              "longer exists"));
   CHECK_THROWS_WITH(resume(*ab(), *with_windows({make_window(1, "a", 4), pending_window(1)})),
                     contains_text("[data.changed]"));
 

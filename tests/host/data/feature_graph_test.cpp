@@ -257,7 +257,7 @@ TEST_CASE("features that cannot be made are refused by name", "[data]") {
     CHECK(
         refusal(features, {field("user_id"), field("age", TENON_F32)}) ==
         "[data.bad_feature] dataset \"fake\", feature \"user\": it reads \"usr\", which is neither "
-        "a column of the dataset (user_id, age) nor a feature that stands before it (none)");
+        "a column of the dataset (user_id, age) nor an earlier feature (none)");
   }
   {
     FakeFeatures features;
@@ -266,13 +266,13 @@ TEST_CASE("features that cannot be made are refused by name", "[data]") {
         refusal(features, {field("age", TENON_F32)}),
         contains_text("[data.bad_feature] dataset \"fake\", feature \"age2\", step 1 (plus): "));
     CHECK_THAT(refusal(features, {field("age", TENON_F32)}),
-               contains_text("takes i64\nIt was given: f32, one a sample"));
+               contains_text("takes i64\nInputs: f32, one per sample"));
   }
   {
     FakeFeatures features;
     features.add("x", {"x"}, {"plus 1"});
     CHECK_THAT(refusal(features, {field("x")}),
-               contains_text("the dataset has a column of that name"));
+               contains_text("the dataset already has a column of that name"));
   }
   {
     FakeFeatures features;
@@ -283,9 +283,8 @@ TEST_CASE("features that cannot be made are refused by name", "[data]") {
   {
     FakeFeatures features;
     features.add("a", {"x"}, {"plus 1"});
-    CHECK_THAT(
-        refusal(features, {{.name = "x.values", .dtype = TENON_I64, .axes = {{}}}}),
-        contains_text("[data.bad_column] dataset \"fake\", feature \"a\": there is the field"));
+    CHECK_THAT(refusal(features, {{.name = "x.values", .dtype = TENON_I64, .axes = {{}}}}),
+               contains_text("[data.bad_column] dataset \"fake\", feature \"a\": field"));
   }
 }
 
@@ -319,8 +318,8 @@ TEST_CASE("columns that run backwards are told before a feature sees them", "[da
     FAIL("no error was thrown");
   } catch (const Error& error) {
     CHECK(std::string(error.what()) ==
-          "[data.bad_batch] dataset \"fake\": of column \"l\", which a feature reads, offsets of "
-          "level 0 run backwards, from 3 to 1, at sample 1 of the batch");
+          "[data.bad_batch] dataset \"fake\": column \"l\", which a feature reads: offsets of "
+          "level 0 decrease from 3 to 1, at sample 1 of the batch");
   }
   CHECK(features.plus.num_calls == 0);
 }

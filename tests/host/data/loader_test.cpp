@@ -417,14 +417,14 @@ TEST_CASE("a stream that gives nothing and does not end is an error, not a hang"
   Liar source(Liar::Lie::kNothingAndNoEnd);
   Loader loader(source, std::nullopt, 0, {.num_threads = 1});
   CHECK_THROWS_WITH(loader.next(),
-                    contains_text("[data.bad_batch] dataset \"fake\": a read of shard 0 gave no "
-                                  "sample"));
+                    contains_text("[data.bad_batch] dataset \"fake\": a read of shard 0 returned "
+                                  "no sample"));
 }
 
 TEST_CASE("a stream that leaves no position is an error", "[data]") {
   Liar source(Liar::Lie::kNoPosition);
   Loader loader(source, std::nullopt, 0, {});
-  CHECK_THROWS_WITH(loader.next(), contains_text("left no position"));
+  CHECK_THROWS_WITH(loader.next(), contains_text("set no position"));
 }
 
 }  // namespace

@@ -459,9 +459,9 @@ TEST_CASE("sources that cannot be mixed are refused before anything is read", "[
 
   FakeMap windows(10);
   windows.set_windows({make_window(1, "a", 10)});
-  CHECK_THROWS_WITH(mix(1, windows), contains_text("comes in windows"));
+  CHECK_THROWS_WITH(mix(1, windows), contains_text("has windows"));
   FakeStream stream({5}, End::kWithLast);
-  CHECK_THROWS_WITH(mix(1, stream), contains_text("is a stream, which cannot begin anew"));
+  CHECK_THROWS_WITH(mix(1, stream), contains_text("is a stream, which cannot restart"));
   CHECK_NOTHROW(mix(1, stream, WhenOneEnds::kStop));
 }
 

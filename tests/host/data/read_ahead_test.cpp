@@ -156,8 +156,8 @@ TEST_CASE("the destructor returns while reads are waiting to be taken or made", 
   }
   CHECK(full.num_begun == 8);
 
-  NumberPlan untouched(1000);
-  { ReadAhead reads(untouched, {.num_threads = 4, .depth = 4}); }
+  NumberPlan without_grad(1000);
+  { ReadAhead reads(without_grad, {.num_threads = 4, .depth = 4}); }
 
   NumberPlan slow(1000);
   slow.close();

@@ -58,14 +58,14 @@ TEST_CASE("the CPU is always there, and needs no driver", "[device]") {
 
 TEST_CASE("names of no device are refused", "[device]") {
   for (const char* const name : {"", "tpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:999"}) {
-    CHECK_THAT(refusal(name, fake_places()), contains_text("names no device"));
+    CHECK_THAT(refusal(name, fake_places()), contains_text("is not a device"));
   }
 }
 
 TEST_CASE("a machine without a driver has no GPU, and auto takes its CPU", "[device]") {
   const GpuPlaces places{.module = fake_places().module, .driver = "libnodriver.so.1"};
-  CHECK_THAT(refusal("cuda", places), contains_text("there is no NVIDIA driver"));
-  CHECK_THAT(refusal("cuda:1", places), contains_text("use the CPU: --device cpu"));
+  CHECK_THAT(refusal("cuda", places), contains_text("no NVIDIA driver found"));
+  CHECK_THAT(refusal("cuda:1", places), contains_text("pass --device cpu"));
   const ComputeDevice device = open_device("auto", places);
   CHECK(device.gpu == nullptr);
   CHECK(device.torch == at::Device(at::kCPU));
@@ -76,10 +76,10 @@ TEST_CASE("a library that is no driver is told from one", "[device]") {
   const GpuDriver driver = ask_gpu_driver("libm.so.6");
   CHECK_FALSE(driver.is_there);
   CHECK(driver.num_gpus == 0);
-  CHECK_THAT(driver.problem, contains_text("is no CUDA driver"));
+  CHECK_THAT(driver.problem, contains_text("is not a CUDA driver"));
 }
 
-TEST_CASE("a driver that fails or sees no GPU says so", "[device]") {
+TEST_CASE("a driver that fails or detects no GPU says so", "[device]") {
   {
     const Variable broken("FAKE_CUDA_INIT", "999");
     CHECK_THAT(refusal("cuda", fake_places()), contains_text("the fake driver is out of order"));
@@ -90,7 +90,7 @@ TEST_CASE("a driver that fails or sees no GPU says so", "[device]") {
     CHECK_THAT(refusal("cuda", fake_places()), contains_text("CUDA_VISIBLE_DEVICES"));
   }
   const Variable none("FAKE_CUDA_GPUS", "0");
-  CHECK_THAT(refusal("cuda", fake_places()), contains_text("sees no GPU"));
+  CHECK_THAT(refusal("cuda", fake_places()), contains_text("detects no GPU"));
 }
 
 TEST_CASE("a GPU beyond the last is refused by number", "[device]") {
@@ -116,7 +116,7 @@ TEST_CASE("without a module a GPU is refused, and auto says why it is left unuse
   CHECK_THAT(refusal("cuda", places), contains_text("this build has no CUDA module"));
   const ComputeDevice device = open_device("auto", places);
   CHECK(device.gpu == nullptr);
-  CHECK_THAT(device.warning, contains_text("a GPU is there, but the run is on the CPU"));
+  CHECK_THAT(device.warning, contains_text("a GPU exists, but the run uses the CPU"));
 }
 
 TEST_CASE("a module that cannot be loaded, or is of another build, is refused", "[device]") {
@@ -125,9 +125,9 @@ TEST_CASE("a module that cannot be loaded, or is of another build, is refused", 
   places.module = folder.write("tenon_cuda.so", "no library");
   CHECK_THAT(refusal("cuda", places), contains_text("cannot be loaded"));
   places.module = fake_gpu() / "lib/foreign.so";
-  CHECK_THAT(refusal("cuda", places), contains_text("is of another build: it has 0.0.7"));
+  CHECK_THAT(refusal("cuda", places), contains_text("belongs to another build: it has 0.0.7"));
   places.module = fake_gpu() / "driver/libcuda.so.1";
-  CHECK_THAT(refusal("cuda", places), contains_text("it has nothing of the host's"));
+  CHECK_THAT(refusal("cuda", places), contains_text("it has no build id"));
 }
 
 TEST_CASE("what keeps the module from opening a GPU is told", "[device]") {

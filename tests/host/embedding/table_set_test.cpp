@@ -314,34 +314,6 @@ TEST_CASE("ids that contradict themselves are refused", "[embedding]") {
              Catch::Contains("3 weights for 2 entries"));
 }
 
-TEST_CASE("columns are held against lookups before there is data", "[embedding]") {
-  const auto check = [](const LookupUse& use, const std::vector<FieldInfo>& fields) {
-    try {
-      TableSet::check_fields({use}, fields, "dataset \"d\"");
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
-  const FieldInfo fixed = field("a", TENON_I64, 1);
-  const FieldInfo values = field("a.values", TENON_I64, 1);
-  const FieldInfo offsets = field("a.offsets", TENON_I64, 1);
-  CHECK(check(lookup("a"), {fixed}).empty());
-  CHECK(check(lookup("a", TENON_POOL_SUM), {values, offsets}).empty());
-  CHECK_THAT(check(lookup("b"), {fixed, values}),
-             Catch::Contains("[table.column_missing]") && Catch::Contains("a, a.values"));
-  CHECK_THAT(
-      check(lookup("a"), {values, offsets}),
-      Catch::Contains("[table.column_mismatch]") && Catch::Contains("ragged, without a pooling"));
-  CHECK_THAT(check(lookup("a"), {field("a", TENON_F32, 1)}), Catch::Contains("are not i64"));
-  CHECK_THAT(check(lookup("a"), {field("a", TENON_I64, 3)}), Catch::Contains("3 axes"));
-  CHECK_THAT(check(lookup("a", TENON_POOL_WEIGHTED_MEAN), {values, offsets}),
-             Catch::Contains("no weights"));
-  CHECK_THAT(
-      check(lookup("a", TENON_POOL_SUM), {values, offsets, field("a.offsets.1", TENON_I64, 1)}),
-      Catch::Contains("lists of lists"));
-}
-
 TEST_CASE("an optimizer of fp32 alone is not given narrow values", "[embedding]") {
   TestOptimizer test;
   TableUse use = use_of(test, "t");

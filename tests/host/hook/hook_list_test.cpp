@@ -17,7 +17,7 @@ namespace {
 
 class NoRun final : public RunView {
  public:
-  void wish(uint32_t wishes, const std::string&) override { wished |= wishes; }
+  void request(uint32_t requests, const std::string&) override { requested |= requests; }
   std::optional<double> metric(std::string_view name) const override {
     return name == "known" ? std::optional(2.5) : std::nullopt;
   }
@@ -43,7 +43,7 @@ class NoRun final : public RunView {
   std::string dir = "somewhere";
   std::string group = "group0";
   std::string match = "*.bias";
-  uint32_t wished = 0;
+  uint32_t requested = 0;
 };
 
 std::vector<std::string> calls;
@@ -62,7 +62,7 @@ struct TestHook {
   static tenon_status* on_event(void* self, const tenon_event* event) {
     auto& hook = *static_cast<TestHook*>(self);
     calls.push_back(hook.name);
-    return event->api->wish(event->run, hook.fails ? 0 : TENON_WISH_EVALUATE, "because");
+    return event->api->request(event->run, hook.fails ? 0 : TENON_REQUEST_EVALUATE, "because");
   }
   HookProxy proxy() {
     static const tenon_hook table = {sizeof(tenon_hook), &describe, &on_event};
@@ -101,7 +101,7 @@ TEST_CASE("hooks are called by phase, priority and place, at the end in reverse"
   calls.clear();
   list.fire(TENON_EVENT_START);
   CHECK(calls == std::vector<std::string>{"d", "c", "a", "e", "b"});
-  CHECK(run.wished == TENON_WISH_EVALUATE);
+  CHECK(run.requested == TENON_REQUEST_EVALUATE);
   calls.clear();
   CHECK(list.fire_in_reverse(TENON_EVENT_END, "done"));
   CHECK(calls == std::vector<std::string>{"b", "e", "a", "c", "d"});

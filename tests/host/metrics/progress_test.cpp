@@ -31,7 +31,7 @@ TEST_CASE("a progress line tells step, loss, rate, speed and what is left", "[me
   state.grad_norm.reset();
   state.non_finite_steps = 2;
   CHECK(progress_text(state) ==
-        "step 100  loss 2.0500  lr 0.002  20,480 tokens/s  2 not finite  10 s");
+        "step 100  loss 2.0500  lr 0.002  20,480 tokens/s  2 non-finite  10 s");
   state.non_finite_steps = 0;
   state.tokens_per_second = 0;
   state.samples_per_second = 160;

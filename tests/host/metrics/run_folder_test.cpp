@@ -58,7 +58,7 @@ TEST_CASE("ranks keep their logs in the folder that rank 0 has made", "[metrics]
     said = error.what();
   }
   CHECK_THAT(said, contains_text("[run.dir_unwritable]"));
-  CHECK_THAT(said, contains_text("where all ranks of the run see it"));
+  CHECK_THAT(said, contains_text("use a folder that all ranks share"));
 }
 
 TEST_CASE("a run that is started again begins anew in its folder, beside its logs", "[metrics]") {

@@ -266,11 +266,13 @@ TEST_CASE("parameters without a gradient stay untouched", "[model]") {
   rig.runner.forward(rig.batch({at::ones({2, 4}, at::kDouble)}), kTrain);
   rig.runner.add_grad(1, at::ones({2, 2}, at::kDouble));
   rig.runner.backward(1);
-  const auto touched = [&](uint32_t p) {
-    return rig.store.groups()[rig.store.place(p).group].entries()[rig.store.place(p).entry].touched;
+  const auto has_grad = [&](uint32_t p) {
+    return rig.store.groups()[rig.store.place(p).group]
+        .entries()[rig.store.place(p).entry]
+        .has_grad;
   };
-  CHECK(touched(0));
-  CHECK_FALSE(touched(1));
+  CHECK(has_grad(0));
+  CHECK_FALSE(has_grad(1));
 }
 
 TEST_CASE("leaves of a module are pointed at the host's memory", "[model]") {
@@ -449,6 +451,31 @@ TEST_CASE("a graph that contradicts itself is refused with names", "[model]") {
   TestModel listless = skip_model();
   listless.has_null_inputs = true;
   CHECK_THAT(message_of(listless), contains_text("the list of inputs of block 'block0' is null"));
+}
+
+TEST_CASE("a graph that asks for what no release has yet is refused", "[model]") {
+  const auto id_of = [](TestModel test) -> std::string {
+    ModelProxy proxy(made_instance("model", TENON_MODEL_ID, test.table(), &test));
+    try {
+      describe_model(proxy);
+    } catch (const Error& error) {
+      return error.id();
+    }
+    return "";
+  };
+  CHECK(id_of(skip_model()).empty());
+  TestModel collective = skip_model();
+  collective.blocks[0].flags = TENON_BLOCK_COLLECTIVE;
+  CHECK(id_of(collective) == "model.not_available");
+  TestModel expert = skip_model();
+  expert.parameter_flags = {TENON_PARAM_EXPERT};
+  CHECK(id_of(expert) == "model.not_available");
+  TestModel carried = skip_model();
+  carried.lookups[1] = [](tenon_value_spec& spec) { spec.source_kind = TENON_SOURCE_CARRY; };
+  CHECK(id_of(carried) == "model.not_available");
+  TestModel unknown = skip_model();
+  unknown.lookups[1] = [](tenon_value_spec& spec) { spec.source_kind = 77; };
+  CHECK(id_of(unknown) == "model.bad_graph");
 }
 
 }  // namespace tenon

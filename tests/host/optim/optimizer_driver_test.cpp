@@ -88,8 +88,8 @@ TEST_CASE("a parameter without a gradient is not touched, and keeps a counter of
   TestOptimizer test;
   auto groups = three_parameters();
   OptimizerDriver driver(one(test, 1), groups, ExecBase{});
-  const auto step = [&](std::vector<size_t> touched) {
-    for (const size_t e : touched) {
+  const auto step = [&](std::vector<size_t> has_grad) {
+    for (const size_t e : has_grad) {
       groups[0].add_grad(e, at::ones({16}));
     }
     driver.update(1, {1, 0, true});
@@ -107,8 +107,8 @@ TEST_CASE("a parameter without a gradient is not touched, and keeps a counter of
 TEST_CASE("slots, counters and cuts are gone on with from a state", "[optim]") {
   const auto step = [](OptimizerDriver& driver,
                        std::vector<FlatGroup>& groups,
-                       const std::vector<size_t>& touched) {
-    for (const size_t e : touched) {
+                       const std::vector<size_t>& has_grad) {
+    for (const size_t e : has_grad) {
       groups[0].add_grad(e, at::ones({16}));
     }
     driver.update(1, {1, 0, true});

@@ -103,7 +103,7 @@ TEST_CASE("files that are no libraries are told from broken ones", "[plugin]") {
 
   const ElfNotes cut = read_elf_notes(zoo.write("e.so", good.substr(0, good.size() / 2)));
   CHECK(cut.reading == ElfReading::kBroken);
-  CHECK_THAT(cut.problem, contains_text("the file has been cut"));
+  CHECK_THAT(cut.problem, contains_text("the file is truncated"));
 
   CHECK(read_elf_notes(zoo.path_of("missing")).reading == ElfReading::kUnreadable);
   CHECK(read_elf_notes(zoo.path()).problem == "it is not a regular file");

@@ -57,7 +57,7 @@ inline std::string fake_name(const std::string& kind) {
 // The message that names a function which a table lacks.
 inline std::string missing_function(const std::string& kind, const std::string& function) {
   return "[plugin.missing_interface] " + fake_name(kind) + " offers tenon." + kind +
-         "/1 without its function \"" + function + "\"; set that in the table it registers";
+         "/1 without its function \"" + function + "\"; set it in the registered table";
 }
 
 }  // namespace tenon

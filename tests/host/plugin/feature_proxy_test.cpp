@@ -131,7 +131,7 @@ TEST_CASE("a feature that makes what it did not infer is refused", "[plugin]") {
     FAIL_CHECK("it was taken");
   };
   made_level = at::tensor({0, 3, 1}, at::kLong);
-  refused("run backwards, from 3 to 1, at sample 1");
+  refused("decrease from 3 to 1, at sample 1");
   made_level = at::Tensor();
   refused("absent");
   made_level = at::tensor({0, 1, 3}, at::kLong);

@@ -44,7 +44,6 @@ TEST_CASE("a hook says what it wants and is called", "[plugin]") {
   CHECK_FALSE(hook.wants(TENON_EVENT_END));
   CHECK(hook.info().phase == TENON_PHASE_AFTER);
   CHECK(hook.info().priority == -3);
-  CHECK(hook.info().reads == TENON_TOUCH_LOSS);
   CHECK(hook.info().writes == TENON_TOUCH_LR);
   CHECK(hook.info().rank_0_only);
   CHECK_FALSE(hook.info().full_parameters);
@@ -72,7 +71,7 @@ TEST_CASE("a hook that lacks a function or asks for what is not there is refused
   CHECK_THAT(proxy_error<HookProxy>(fake), contains_text("an event that this host does not have"));
   info.events = TENON_ALL_EVENTS;
   info.phase = 3;
-  CHECK_THAT(proxy_error<HookProxy>(fake), contains_text("describe gave phase 3"));
+  CHECK_THAT(proxy_error<HookProxy>(fake), contains_text("describe returned phase 3"));
   bad.on_event = nullptr;
   CHECK(proxy_error<HookProxy>(fake) == missing_function("hook", "on_event"));
   bad.describe = nullptr;

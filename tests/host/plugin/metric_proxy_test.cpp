@@ -11,11 +11,11 @@ namespace {
 // What the fake describes; tests change it.
 tenon_metric_state_spec state;
 tenon_metric_info info;
-const char* figures[] = {"accuracy", "error"};
+const char* metrics[] = {"accuracy", "error"};
 
 void describe_well() {
   state = {sizeof(state), "correct", nullptr, 0, TENON_F64, TENON_REDUCE_SUM, 0};
-  info = {sizeof(info), TENON_PERIOD_RUN, 0, nullptr, 0, &state, 1, figures, 2};
+  info = {sizeof(info), TENON_PERIOD_RUN, 0, nullptr, 0, &state, 1, metrics, 2};
 }
 
 tenon_metric table() {
@@ -55,7 +55,7 @@ TEST_CASE("a metric says what it keeps and what figures it gives", "[plugin]") {
   REQUIRE(metric.info().states.size() == 1);
   CHECK(metric.info().states[0].name == "correct");
   CHECK(metric.info().states[0].dtype == TENON_F64);
-  CHECK((metric.info().figures == std::vector<std::string>{"accuracy", "error"}));
+  CHECK((metric.info().metrics == std::vector<std::string>{"accuracy", "error"}));
   CHECK((metric.compute(tenon_exec{}, nullptr) == std::vector<double>{0.25, 0.75}));
 }
 
@@ -82,19 +82,19 @@ TEST_CASE("a metric that describes itself wrongly is refused", "[plugin]") {
     describe_well();
   };
   info.periods = 8;
-  refused("describe gave periods 8");
+  refused("describe returned periods 8");
   info.states_ref = nullptr;
   refused("1 states at a null pointer");
-  info.num_figures = 0;
-  refused("describe gave no figure");
+  info.num_metrics = 0;
+  refused("describe returned no metric");
   const char* const twice[] = {"a", "a"};
-  info.figures_ref = twice;
-  refused("figure \"a\" is declared twice");
+  info.metrics_ref = twice;
+  refused("metric \"a\" is declared twice");
   const char* const unnamed[] = {"a", nullptr};
-  info.figures_ref = unnamed;
-  refused("figure 1 has no name");
+  info.metrics_ref = unnamed;
+  refused("metric 1 has no name");
   state.name = "Correct";
-  refused("state \"Correct\": a state's name is made of a-z, 0-9 and '_'");
+  refused("state \"Correct\": a state name consists of a-z, 0-9 and '_'");
   const tenon_metric_state_spec both[] = {state, state};
   info.states_ref = both;
   info.num_states = 2;
@@ -104,7 +104,7 @@ TEST_CASE("a metric that describes itself wrongly is refused", "[plugin]") {
   state.reduce = 9;
   refused("has reduce 9");
   state.init = 1;
-  refused("is reduced by SUM, so that it must start with 0");
+  refused("is reduced by SUM, so it must start with 0");
   state.ndim = 1;
   refused("has 1 axes at a null pointer");
   const int64_t sizes[] = {0};
@@ -112,6 +112,6 @@ TEST_CASE("a metric that describes itself wrongly is refused", "[plugin]") {
   state.ndim = 1;
   refused("has an axis without a size");
   state.reduce = TENON_REDUCE_CONCAT;
-  refused("is reduced by CONCAT, so that its first size must be 0");
+  refused("is reduced by CONCAT, so its first size must be 0");
   CHECK(proxy_error<MetricProxy>(fake).empty());
 }

@@ -101,5 +101,5 @@ TEST_CASE("a leaf that a model leaves out is told", "[plugin]") {
   const ModelProxy model(fake.make());
   std::array<tenon_tensor*, 2> leaves{};
   CHECK_THROWS_WITH(model.materialize(tenon_exec{}, 3, leaves),
-                    contains_text("materialize of block 3 gave no leaf for its parameter 1"));
+                    contains_text("materialize of block 3 returned no leaf for its parameter 1"));
 }

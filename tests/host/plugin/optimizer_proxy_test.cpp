@@ -56,7 +56,8 @@ TEST_CASE("an optimizer that lacks a function or makes no sense is refused", "[p
   slots[1].name = "exp_avg";
   CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("\"exp_avg\" is declared twice"));
   slots[1].dtype = TENON_CLASS_ANY;
-  CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("neither a dtype nor"));
+  CHECK_THAT(proxy_error<OptimizerProxy>(fake),
+             contains_text("expected a dtype or TENON_CLASS_PARAM"));
   slots[0].shape = 2;
   CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("the unknown shape 2"));
   slots[0].name = "";
@@ -64,7 +65,7 @@ TEST_CASE("an optimizer that lacks a function or makes no sense is refused", "[p
   info.slots_ref = nullptr;
   CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("slots at a null pointer"));
   info.needs = 3;
-  CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("describe gave needs 3"));
+  CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("describe returned needs 3"));
   bad.update = nullptr;
   CHECK(proxy_error<OptimizerProxy>(fake) == missing_function("optimizer", "update"));
   bad.describe = nullptr;

@@ -110,7 +110,7 @@ TEST_CASE_METHOD(Fixture, "the kind of every value is told", "[plugin]") {
 TEST_CASE_METHOD(Fixture, "what is not there is not found, by component and pointer", "[plugin]") {
   const Options options(kJson, {}, identity);
   CHECK(problem(api->get_int, options, "/missing", TENON_NOT_FOUND) ==
-        "option \"/missing\" of loss \"fake\" is not there");
+        "option \"/missing\" of loss \"fake\" does not exist");
   for (const char* const pointer :
        {"/betas/2", "/betas/01", "/betas/-", "/betas/x", "/betas/", "/lr/x", "/groups/0/", "/"}) {
     CAPTURE(pointer);
@@ -123,7 +123,7 @@ TEST_CASE_METHOD(Fixture, "what is not there is not found, by component and poin
 TEST_CASE_METHOD(Fixture, "a value of another type is told from a missing one", "[plugin]") {
   const Options options(kJson, {}, identity);
   CHECK(problem(api->get_int, options, "/name", TENON_INVALID) ==
-        "option \"/name\" of loss \"fake\" is read as an integer, and is string");
+        "option \"/name\" of loss \"fake\" is read as an integer, but is string");
   problem(api->get_bool, options, "/steps", TENON_INVALID);
   problem(api->get_double, options, "/nothing", TENON_INVALID);
   problem(api->get_string, options, "/flag", TENON_INVALID);
@@ -149,7 +149,7 @@ TEST_CASE_METHOD(Fixture, "a component that options name is handed over", "[plug
   FakeComponent tokenizer("tokenizer", TENON_TOKENIZER_ID, &table);
   const ComponentInstance instance = tokenizer.make();
   const Options options(R"({"tokenizer": {"type": "fake"}, "other": null, "plain": {}})",
-                        {{"/tokenizer", &instance}},
+                        {{"/tokenizer", instance.reference()}},
                         identity);
   tenon_component_ref reference{};
   reference.struct_size = sizeof(reference);

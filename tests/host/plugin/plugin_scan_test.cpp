@@ -76,10 +76,10 @@ TEST_CASE("a path list is split at colons", "[plugin]") {
 }
 
 TEST_CASE("a plugin that cannot work is refused before it is loaded", "[plugin]") {
-  CHECK(
-      refusal_of("wrong_abi") ==
-      "[plugin.abi_mismatch] wrong_abi.so (org.tenon.zoo.wrong.abi 1.0.0) wants ABI 0.9, host has "
-      "0.1; rebuild it with SDK 0.1");
+  CHECK(refusal_of("wrong_abi") ==
+        "[plugin.abi_mismatch] wrong_abi.so (org.tenon.zoo.wrong.abi 1.0.0) requires ABI 0.9, host "
+        "has "
+        "0.2; rebuild it with SDK 0.2");
   const std::string torch = refusal_of("wrong_torch");
   CHECK_THAT(torch, contains_text("[plugin.torch_mismatch] wrong_torch.so"));
   CHECK_THAT(torch, contains_text("version 1.13.1, here 2."));
@@ -92,8 +92,9 @@ TEST_CASE("a plugin that cannot work is refused before it is loaded", "[plugin]"
                     "the lane \"python\""));
   CHECK_THAT(refusal_of("wrong_kind"),
              contains_text("\"looss:zoo\" in its manifest; kinds are model,"));
-  CHECK_THAT(refusal_of("wrong_manifest"),
-             contains_text("[plugin.bad_manifest] wrong_manifest.so cannot be understood: its id"));
+  CHECK_THAT(
+      refusal_of("wrong_manifest"),
+      contains_text("[plugin.bad_manifest] wrong_manifest.so has an invalid manifest: its id"));
 }
 
 TEST_CASE("of two fingerprints the keys that differ are told", "[plugin]") {
@@ -115,7 +116,7 @@ TEST_CASE("a cut file is refused with where it ends", "[plugin]") {
   const std::vector<PluginInfo> plugins = scan(zoo);
   REQUIRE(plugins.size() == 1);
   CHECK(plugins[0].refusal->id() == "plugin.bad_manifest");
-  CHECK_THAT(plugins[0].refusal->message(), contains_text("the file has been cut"));
+  CHECK_THAT(plugins[0].refusal->message(), contains_text("the file is truncated"));
 }
 
 TEST_CASE("a dangling link is refused, not passed over", "[plugin]") {
@@ -151,14 +152,13 @@ TEST_CASE("different files with one id are all refused", "[plugin]") {
   REQUIRE(plugins[1].refusal);
   REQUIRE(plugins[2].refusal);
   CHECK(plugins[1].refusal->id() == "plugin.duplicate_id");
-  CHECK(plugins[1].refusal->message() == zoo.path_of("same_id_1") + " (1.0.0) and " +
-                                             zoo.path_of("same_id_2") +
-                                             " (1.1.0) all carry the id org.tenon.zoo.same_id and "
-                                             "are not the same; keep one of them");
+  CHECK(plugins[1].refusal->message() ==
+        zoo.path_of("same_id_1") + " (1.0.0) and " + zoo.path_of("same_id_2") +
+            " (1.1.0) have the same id org.tenon.zoo.same_id but differ; keep one of them");
   CHECK(plugins[2].refusal->message() == plugins[1].refusal->message());
 }
 
-TEST_CASE("a folder that is named twice is read once", "[plugin]") {
+TEST_CASE("a folder that is given twice is read once", "[plugin]") {
   ZooFolder zoo;
   zoo.add("good_c");
   const PluginFolder folders[] = {{zoo.path(), "--plugin-dir"}, {zoo.path() + "/.", "other"}};

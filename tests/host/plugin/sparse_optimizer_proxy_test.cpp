@@ -70,11 +70,11 @@ TEST_CASE("a sparse optimizer that lacks a function or makes no sense is refused
   info.slots_ref = nullptr;
   CHECK_THAT(error(), contains_text("slots at a null pointer"));
   info.devices = 8;
-  CHECK_THAT(error(), contains_text("describe gave devices 8"));
+  CHECK_THAT(error(), contains_text("describe returned devices 8"));
   info.devices = 0;
-  CHECK_THAT(error(), contains_text("describe gave devices 0"));
+  CHECK_THAT(error(), contains_text("describe returned devices 0"));
   info.narrow = 3;
-  CHECK_THAT(error(), contains_text("describe gave narrow 3"));
+  CHECK_THAT(error(), contains_text("describe returned narrow 3"));
   bad.update = nullptr;
   CHECK(error() == missing_function("sparse_optimizer", "update"));
   bad.describe = nullptr;

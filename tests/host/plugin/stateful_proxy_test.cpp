@@ -2,7 +2,7 @@
 #include "host/plugin/stateful_proxy.hpp"
 
 #include "host/plugin/hook_proxy.hpp"
-#include "host/tensor/state_bridge.hpp"
+#include "host/tensor/state/state_bridge.hpp"
 
 #include "tests/host/plugin/fake_component.hpp"
 #include "tests/host/plugin/zoo_folder.hpp"
@@ -66,6 +66,6 @@ TEST_CASE("a state without all of its functions is refused by name", "[plugin]")
   const ComponentInstance instance = fake.make();
   CHECK_THROWS_WITH(StatefulProxy::of(instance),
                     "[plugin.missing_interface] " + fake_name("hook") +
-                        " offers tenon.stateful/1 without its function \"snapshot\"; set that in "
-                        "the table it registers");
+                        " offers tenon.stateful/1 without its function \"snapshot\"; set it in the "
+                        "registered table");
 }

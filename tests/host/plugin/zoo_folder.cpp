@@ -2,6 +2,7 @@
 #include "tests/host/plugin/zoo_folder.hpp"
 
 #include "host/error/status.hpp"
+#include "host/plugin/plugin_services.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/tensor_service.hpp"
 

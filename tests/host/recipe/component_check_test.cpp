@@ -30,14 +30,14 @@ TEST_CASE("a type that nobody offers is an error with the nearest and the folder
         "--set #1: /model/type: unknown type of model [recipe.unknown_type]\n"
         "    expected one of: llama, mlp\n"
         "    found: \"lama\"; did you mean \"llama\"?\n"
-        "    plugins were looked for in: build/plugins, /opt/plugins\n"
+        "    plugins were searched in: build/plugins, /opt/plugins\n"
         "1 error in recipe.json; nothing was started");
   CHECK_THAT(report({"model.type=org.other/llama"}), contains_text("did you mean \"llama\"?"));
 }
 
 TEST_CASE("a type of another kind is recognised", "[recipe]") {
   CHECK_THAT(report({"model.type=cross_entropy"}),
-             contains_text("found: \"cross_entropy\"; there is a loss of that name"));
+             contains_text("found: \"cross_entropy\"; there is a loss with that name"));
 }
 
 TEST_CASE("a kind without any plugin says so", "[recipe]") {
@@ -49,6 +49,7 @@ TEST_CASE("a kind without any plugin says so", "[recipe]") {
       return {};
     }
     std::vector<std::string> types_of(const std::string&) const override { return {}; }
+    std::vector<std::string> kinds() const override { return {}; }
     std::string searched() const override { return "nowhere"; }
   };
   try {
@@ -57,7 +58,7 @@ TEST_CASE("a kind without any plugin says so", "[recipe]") {
   } catch (const RecipeErrors& errors) {
     CHECK(errors.problems().size() == 5);  // model, dataset, loss, optimizer, and the default sink
     CHECK_THAT(errors.report(),
-               contains_text("expected a plugin that offers one, but there is none\n"));
+               contains_text("expected a plugin that offers one, but none does\n"));
     CHECK_THAT(errors.report(),
                contains_text("default: /sinks/0/type: unknown type of metric_sink"));
   }
@@ -154,12 +155,11 @@ TEST_CASE("a reference that leads elsewhere is an error", "[recipe]") {
          target + "\"}}}"});
   };
   CHECK(refer("/data/tran") ==
-        "--set #1: /data/eval/options/tokenizer/ref: there is no component at this place "
+        "--set #1: /data/eval/options/tokenizer/ref: there is no component at this pointer "
         "[recipe.bad_ref]\n"
         "    expected one of: /data/train/options/tokenizer\n"
         "    found: \"/data/tran\"\n"
-        "    a reference is the JSON pointer of a component in this recipe, as it is written "
-        "there\n"
+        "    use the JSON pointer of a component in this recipe, as the recipe writes it\n"
         "1 error in recipe.json; nothing was started");
   CHECK_THAT(refer("/model"), contains_text("refers to a model where a tokenizer is needed"));
   CHECK_THAT(refer("/data/eval/options/tokenizer"), contains_text("refers to another reference"));
@@ -169,14 +169,14 @@ TEST_CASE("references that need each other are an error", "[recipe]") {
   const std::string text = report(
       {R"(data.train.options.tokenizer={"type": "bpe", "options": {"fallback": {"ref": "/data/train/options/tokenizer"}}})"});
   CHECK_THAT(text,
-             contains_text("/data/train/options/tokenizer/options/fallback/ref: the "
-                           "component that is referred to needs this one itself "
+             contains_text("/data/train/options/tokenizer/options/fallback/ref: circular "
+                           "reference: the other component needs this one "
                            "[recipe.bad_ref]"));
   const std::string both = report(
       {R"(data.train.options.tokenizer={"type": "bpe", "options": {"fallback": {"ref": "/data/eval/options/tokenizer"}}})",
        R"(data.eval={"type": "text", "options": {"path": "e", "tokenizer": {"type": "bpe", "options": {"fallback": {"ref": "/data/train/options/tokenizer"}}}}})"});
   CHECK_THAT(both, contains_text("2 errors"));
-  CHECK_THAT(both, contains_text("neither could be created before the other"));
+  CHECK_THAT(both, contains_text("break the cycle"));
 }
 
 TEST_CASE("paths are relative to the recipe, those of --set to the current folder", "[recipe]") {

@@ -17,7 +17,7 @@ std::string report(const std::vector<std::string>& sets) {
 TEST_CASE("the short and the long form of the model exclude each other", "[recipe]") {
   CHECK(report({"models.main.type=llama"}) ==
         "--set #1: /models: both \"model\" and \"models\" [recipe.contradiction]\n"
-        "    \"model\" is short for one entry of \"models\" called \"main\"; keep \"model\" (at "
+        "    \"model\" is short for one entry of \"models\" named \"main\"; keep \"model\" (at "
         "recipe.json:2) or \"models\"\n"
         "1 error in recipe.json; nothing was started");
 }
@@ -57,16 +57,16 @@ TEST_CASE("several models are not there yet, several evaluation sets are", "[rec
 TEST_CASE("names that become file names have plain letters", "[recipe]") {
   CHECK_THAT(report({"data.eval={\"../x\": {\"type\": \"numbers\"}}"}),
              contains_text(
-                 "/data/eval/..~1x: not a name [recipe.bad_value]\n"
+                 "/data/eval/..~1x: invalid name [recipe.bad_value]\n"
                  "    expected letters, digits, '_' and '-', at most 40\n    found: \"../x\"\n"));
 }
 
-TEST_CASE("names of evaluation sets leave room for those of their figures", "[recipe]") {
+TEST_CASE("names of evaluation sets leave room for those of their metrics", "[recipe]") {
   const auto with_name = [](std::size_t size) {
     return report({"data.eval={\"" + std::string(size, 'x') + "\": {\"type\": \"numbers\"}}"});
   };
   CHECK(with_name(40) == "no error");
-  CHECK_THAT(with_name(41), contains_text("not a name [recipe.bad_value]"));
+  CHECK_THAT(with_name(41), contains_text("invalid name [recipe.bad_value]"));
 }
 
 TEST_CASE("two losses of one name are an error", "[recipe]") {
@@ -80,27 +80,26 @@ TEST_CASE("two losses of one name are an error", "[recipe]") {
     ],
     "optimizer": {"type": "adamw"}, "train": {"steps": 1}})");
   CHECK_THAT(text,
-             contains_text("recipe.json:6: /losses/1/name: a second loss called "
+             contains_text("recipe.json:6: /losses/1/name: a second loss named "
                            "\"cross_entropy\" [recipe.duplicate_name]\n    the first is "
-                           "/losses/0 at recipe.json:5; give each a \"name\" of its own"));
+                           "/losses/0 at recipe.json:5; give each its own \"name\""));
   CHECK_THAT(text, contains_text("recipe.json:7: /losses/2: a second loss"));
   CHECK(default_name("org.tenon/cross_entropy") == "cross_entropy");
 }
 
-TEST_CASE("two metrics of one name, and one with the name of a figure of each run, are errors",
+TEST_CASE("two metrics of one name, and one with the name of a built-in metric, are errors",
           "[recipe]") {
   CHECK_THAT(report({"metrics=[{\"type\": \"a\", \"name\": \"m\"}, {\"type\": \"m\"}]"}),
-             contains_text("/metrics/1: a second metric called \"m\" [recipe.duplicate_name]"));
-  CHECK_THAT(
-      report({"metrics=[{\"type\": \"a\", \"name\": \"loss\"}]"}),
-      contains_text("/metrics/0/name: a metric called \"loss\", as a figure is that each run "
-                    "has [recipe.duplicate_name]"));
+             contains_text("/metrics/1: a second metric named \"m\" [recipe.duplicate_name]"));
+  CHECK_THAT(report({"metrics=[{\"type\": \"a\", \"name\": \"loss\"}]"}),
+             contains_text("/metrics/0/name: a metric named \"loss\" clashes with a built-in "
+                           "metric [recipe.duplicate_name]"));
 }
 
-TEST_CASE("training needs a horizon", "[recipe]") {
+TEST_CASE("training needs a run length", "[recipe]") {
   CHECK(report({"train.steps=null"}) ==
-        "recipe.json:9: /train: nothing says when training ends [recipe.no_horizon]\n"
-        "    give at least one of: steps, epochs, windows, tokens, minutes\n"
+        "recipe.json:9: /train: no run length [recipe.no_horizon]\n"
+        "    set at least one of steps, epochs, windows, tokens and minutes\n"
         "1 error in recipe.json; nothing was started");
   CHECK(report({"train.steps=null", "train.epochs=2"}) == "no error");
   CHECK(report({"train.steps=null", "train.windows=2"}) == "no error");
@@ -110,7 +109,7 @@ TEST_CASE("training needs a horizon", "[recipe]") {
   CHECK(report({"train.windows=2"}) == "no error");
 }
 
-TEST_CASE("a misspelt horizon is one error, not two", "[recipe]") {
+TEST_CASE("a misspelt run length is one error, not two", "[recipe]") {
   const std::string misspelt = report({"train={\"stpes\": 3}"});
   CHECK_THAT(misspelt, contains_text("did you mean \"steps\"?"));
   CHECK_THAT(misspelt, contains_text("1 error in"));
@@ -119,36 +118,37 @@ TEST_CASE("a misspelt horizon is one error, not two", "[recipe]") {
   CHECK_THAT(minutes, contains_text("1 error in"));
 }
 
-TEST_CASE("a schedule's length beside a horizon in steps must agree", "[recipe]") {
+TEST_CASE("a schedule's length and a run length in steps must agree", "[recipe]") {
   CHECK_THAT(report({"train.total_steps=7"}),
-             contains_text("--set #1: /train/total_steps: the schedule's length is 7, but the "
-                           "horizon is 3 steps [recipe.contradiction]"));
+             contains_text("--set #1: /train/total_steps: the schedule has 7 steps, but the "
+                           "run has 3 [recipe.contradiction]"));
   CHECK(report({"train.total_steps=3"}) == "no error");
   CHECK(report({"train.steps=null", "train.epochs=1", "train.total_steps=7"}) == "no error");
 }
 
 TEST_CASE("accumulation follows from the global batch", "[recipe]") {
   CHECK_THAT(report({"train.global_batch_size=8", "train.gradient_accumulation=2"}),
-             contains_text("--set #2: /train/gradient_accumulation: given beside "
-                           "global_batch_size, from which it follows [recipe.contradiction]\n    "
+             contains_text("--set #2: /train/gradient_accumulation: conflicts with "
+                           "global_batch_size, which sets it [recipe.contradiction]\n    "
                            "remove one of the two (global_batch_size is at --set #1)"));
   CHECK(report({"train.global_batch_size=8", "train.gradient_accumulation=null"}) == "no error");
 }
 
 TEST_CASE("a global batch that the microbatch does not divide is shown with the sum", "[recipe]") {
-  CHECK(report({"train.global_batch_size=10"}) ==
-        "--set #1: /train/global_batch_size: a step of 10 samples cannot be made of microbatches "
-        "of 4 [recipe.indivisible]\n"
-        "    10 = 2 * 4 + 2; choose a multiple of data.batch_size (at recipe.json:4)\n"
-        "1 error in recipe.json; nothing was started");
+  CHECK(
+      report({"train.global_batch_size=10"}) ==
+      "--set #1: /train/global_batch_size: a step of 10 samples does not divide into microbatches "
+      "of 4 [recipe.indivisible]\n"
+      "    10 = 2 * 4 + 2; choose a multiple of data.batch_size (at recipe.json:4)\n"
+      "1 error in recipe.json; nothing was started");
 }
 
 TEST_CASE("an evaluation needs a dataset", "[recipe]") {
-  for (const char* const wish :
+  for (const char* const key :
        {"every_steps=5", "every_windows=1", "every_epochs=1", "at_start=true", "at_end=true"}) {
-    INFO(wish);
-    CHECK_THAT(report({"eval." + std::string(wish)}),
-               contains_text("asks for an evaluation, but there is no dataset for it "
+    INFO(key);
+    CHECK_THAT(report({"eval." + std::string(key)}),
+               contains_text("requests an evaluation, but data.eval is null "
                              "[recipe.contradiction]"));
   }
   CHECK(report({"eval.every_steps=0", "eval.every_epochs=null", "eval.at_end=false"}) ==
@@ -166,7 +166,7 @@ TEST_CASE("a dataset is one or a mix, never both and never neither", "[recipe]")
   CHECK_THAT(report({R"(data.train={"options": {}, "mix": )" + mix + "}"}),
              contains_text("/data/train/options: both \"options\" and \"mix\""));
   CHECK_THAT(report({R"(data.train={"type": "numbers", "when_one_ends": "stop"})"}),
-             contains_text("/data/train/when_one_ends: says what becomes of a mix"));
+             contains_text("/data/train/when_one_ends: applies to a mix"));
   CHECK_THAT(report({R"(data.eval={"a": {"mix": )" + mix + R"(, "type": "numbers"}})"}),
              contains_text("/data/eval/a/type: both \"type\" and \"mix\""));
 }
@@ -191,7 +191,7 @@ TEST_CASE("weights and names of a mix make sense", "[recipe]") {
              contains_text("/data/train/mix/0/name: not of the form asked for"));
   CHECK_THAT(mix(R"({"weight": 1, "type": "numbers", "name": "a"},
                     {"weight": 1, "type": "numbers", "name": "a"})"),
-             contains_text("/data/train/mix/1/name: a second source called \"a\" "
+             contains_text("/data/train/mix/1/name: a second source named \"a\" "
                            "[recipe.duplicate_name]"));
   CHECK_THAT(mix(R"({"weight": 1, "mix": []})"),
              contains_text("/data/train/mix/0/mix: unknown key [recipe.unknown_key]"));
@@ -204,16 +204,16 @@ TEST_CASE("the best evaluation is one of several, and of data.eval", "[recipe]")
   const std::string eval = "data.eval={\"type\": \"numbers\"}";
   const std::string best = "eval.keep_best={\"metric\": \"eval/loss\", \"mode\": \"min\"}";
   CHECK_THAT(report({eval, best}),
-             contains_text("/eval/keep_best: keeps the best of several evaluations, and there are "
-                           "none before the end [recipe.contradiction]"));
+             contains_text("/eval/keep_best: needs evaluations during the run, but none is "
+                           "scheduled [recipe.contradiction]"));
   CHECK_THAT(report({best, "eval.every_steps=1"}),
-             contains_text("/eval/keep_best: asks for an evaluation, but there is no dataset"));
+             contains_text("/eval/keep_best: requests an evaluation, but data.eval is null"));
   CHECK_THAT(
       report(
           {eval, "eval.every_steps=1", "eval.keep_best={\"metric\": \"loss\", \"mode\": \"min\"}"}),
-      contains_text("/eval/keep_best/metric: not a figure of an evaluation of data.eval"));
+      contains_text("/eval/keep_best/metric: not a metric of data.eval"));
   CHECK_THAT(report({"eval.with_window=after"}),
-             contains_text("/eval/with_window: asks for an evaluation, but there is no dataset"));
+             contains_text("/eval/with_window: requests an evaluation, but data.eval is null"));
 }
 
 TEST_CASE("a section of checkpoints saves some", "[recipe]") {
@@ -221,16 +221,16 @@ TEST_CASE("a section of checkpoints saves some", "[recipe]") {
   CHECK(report({"checkpoint=null"}) == "no error");
   CHECK(report({"checkpoint={\"at_end\": false}"}) == "no error");  // on a signal
   CHECK_THAT(report({"checkpoint={\"at_end\": false, \"on_signal\": false}"}),
-             contains_text("--set #1: /checkpoint: nothing in it ever saves a checkpoint "
-                           "[recipe.contradiction]\n    give one of every_steps, "));
-  for (const char* const wish : {"every_steps=1",
-                                 "every_windows=1",
-                                 "every_epochs=1",
-                                 "every_minutes=0.5",
-                                 "at_start=true"}) {
-    INFO(wish);
+             contains_text("--set #1: /checkpoint: the section never saves a checkpoint "
+                           "[recipe.contradiction]\n    set one of every_steps, "));
+  for (const char* const key : {"every_steps=1",
+                                "every_windows=1",
+                                "every_epochs=1",
+                                "every_minutes=0.5",
+                                "at_start=true"}) {
+    INFO(key);
     CHECK(report({"checkpoint={\"at_end\": false, \"on_signal\": false}",
-                  "checkpoint." + std::string(wish)}) == "no error");
+                  "checkpoint." + std::string(key)}) == "no error");
   }
 }
 
@@ -239,26 +239,26 @@ TEST_CASE("each export is made at some time, and has a folder of its own", "[rec
                 "checkpoint.exports=[{\"format\": \"weights\", \"every_steps\": 2}]"}) ==
         "no error");
   CHECK_THAT(report({"checkpoint.exports=[{\"format\": \"weights\"}]"}),
-             contains_text("--set #1: /checkpoint/exports/0: nothing in it ever makes an export"));
+             contains_text("--set #1: /checkpoint/exports/0: the entry never makes an export"));
   CHECK_THAT(report({"checkpoint.exports=[{\"format\": \"hf\", \"at_end\": true}, "
                      "{\"format\": \"hf\", \"every_steps\": 2}]"}),
-             contains_text("--set #1: /checkpoint/exports/1/format: \"hf\" is there twice"));
+             contains_text("--set #1: /checkpoint/exports/1/format: duplicate format \"hf\""));
 }
 
 TEST_CASE("checkpoints that are kept for their step are saved by steps", "[recipe]") {
   CHECK_THAT(report({"checkpoint.keep_every_steps=100"}),
-             contains_text("/checkpoint/keep_every_steps: keeps checkpoints by their step, but "
-                           "none is saved by steps [recipe.contradiction]"));
+             contains_text("/checkpoint/keep_every_steps: keeps checkpoints by step, but "
+                           "checkpoint.every_steps is not set [recipe.contradiction]"));
   CHECK_THAT(report({"checkpoint.every_steps=30", "checkpoint.keep_every_steps=100"}),
-             contains_text("--set #2: /checkpoint/keep_every_steps: keeps the checkpoints of each "
-                           "100th step, but they are saved every 30 steps [recipe.contradiction]\n"
+             contains_text("--set #2: /checkpoint/keep_every_steps: keeps one checkpoint every "
+                           "100 steps, but they are saved every 30 steps [recipe.contradiction]\n"
                            "    choose a multiple of checkpoint.every_steps (at --set #1)"));
   CHECK(report({"checkpoint.every_steps=25", "checkpoint.keep_every_steps=100"}) == "no error");
   CHECK_THAT(report({"checkpoint.every_steps=25",
                      "checkpoint.keep_every_steps=100",
                      "checkpoint.keep_last=0"}),
-             contains_text("/checkpoint/keep_every_steps: says what is kept beside the newest, but "
-                           "all are kept [recipe.contradiction]"));
+             contains_text("/checkpoint/keep_every_steps: has no effect: checkpoint.keep_last is "
+                           "0, which keeps all checkpoints [recipe.contradiction]"));
 }
 
 TEST_CASE("the best checkpoints are those of evaluations on the way", "[recipe]") {
@@ -267,28 +267,28 @@ TEST_CASE("the best checkpoints are those of evaluations on the way", "[recipe]"
   const std::string best = "checkpoint.keep_best={\"metric\": \"eval/loss\", \"mode\": \"min\"}";
   CHECK(report({eval, often, best}) == "no error");
   CHECK_THAT(report({best}),
-             contains_text("/checkpoint/keep_best: keeps the best by an evaluation, but there is "
-                           "no dataset for it [recipe.contradiction]"));
+             contains_text("/checkpoint/keep_best: ranks checkpoints by an evaluation, but "
+                           "data.eval is null [recipe.contradiction]"));
   CHECK_THAT(report({eval, best}),
-             contains_text("/checkpoint/keep_best: keeps the best of several evaluations, and "
-                           "there are none before the end [recipe.contradiction]"));
+             contains_text("/checkpoint/keep_best: needs evaluations during the run, but "
+                           "none is scheduled [recipe.contradiction]"));
   CHECK_THAT(report({eval, often, best, "checkpoint.keep_best.metric=loss"}),
-             contains_text("/checkpoint/keep_best/metric: not a figure of an evaluation of "
+             contains_text("/checkpoint/keep_best/metric: not a metric of "
                            "data.eval [recipe.bad_value]"));
   CHECK_THAT(report({eval, often, best, "checkpoint.keep_last=0"}),
-             contains_text("/checkpoint/keep_best: says what is kept beside the newest, but all"));
+             contains_text("/checkpoint/keep_best: has no effect: checkpoint.keep_last is 0"));
 }
 
 TEST_CASE("who goes back to a checkpoint has saved one", "[recipe]") {
-  const std::string text = "goes back to a checkpoint, but none is saved before the end";
+  const std::string text = "rolls back to a checkpoint, but none is saved before the end";
   CHECK_THAT(report({"checkpoint.on_spike=roll_back"}), contains_text(text));
   CHECK_THAT(report({"checkpoint.on_spike=roll_back", "checkpoint.every_minutes=5"}),
              !contains_text(text));
   const std::string back = "checkpoint={\"every_steps\": 5, \"on_spike\": \"roll_back\"}";
   CHECK(report({back}) == "no error");
   CHECK_THAT(report({back, "train.non_finite.policy=ignore"}),
-             contains_text("/checkpoint/on_spike: goes back where an update is not finite, which "
-                           "/train/non_finite/policy ignores [recipe.contradiction]"));
+             contains_text("/checkpoint/on_spike: rolls back on non-finite updates, but "
+                           "train.non_finite.policy is \"ignore\" [recipe.contradiction]"));
 }
 
 }  // namespace tenon

@@ -118,6 +118,14 @@ std::vector<std::string> FakeCatalog::types_of(const std::string& kind) const {
   return types;
 }
 
+std::vector<std::string> FakeCatalog::kinds() const {
+  std::vector<std::string> names;
+  for (const auto& [kind, types] : offers_) {
+    names.push_back(kind);
+  }
+  return names;
+}
+
 Recipe load_text(const ScratchFolder& folder,
                  const std::string& text,
                  const std::vector<std::string>& sets) {

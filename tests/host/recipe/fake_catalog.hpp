@@ -24,6 +24,7 @@ class FakeCatalog : public ComponentCatalog {
 
   std::vector<CatalogEntry> find(const std::string& kind, const std::string& name) const override;
   std::vector<std::string> types_of(const std::string& kind) const override;
+  std::vector<std::string> kinds() const override;
   std::string searched() const override { return "build/plugins, /opt/plugins"; }
 
   void add(const std::string& kind, const std::string& type, const CatalogEntry& entry);

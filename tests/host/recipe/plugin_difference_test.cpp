@@ -23,15 +23,15 @@ std::string change(const Plugins& before, const Plugins& now) {
 TEST_CASE("other bytes of one version of a plugin warn", "[recipe]") {
   CHECK(change({{"org.x", "1.0.0", "aa"}}, {{"org.x", "1.0.0", "aa"}}).empty());
   CHECK(change({{"org.x", "1.0.0", "aa"}}, {{"org.x", "1.0.0", "bb"}}) ==
-        "warns: org.x 1.0.0 is another file than it was (bb, and was aa)");
+        "warns: org.x 1.0.0: file changed (hash aa to bb)");
   CHECK(change({{"org.x", "1.0.0", ""}}, {{"org.x", "1.0.0", "bb"}}).empty());  // nobody knows
 }
 
 TEST_CASE("another version of a plugin warns, and another major one is refused", "[recipe]") {
   CHECK(change({{"org.x", "1.2.0", "aa"}}, {{"org.x", "1.3.0", "bb"}}) ==
-        "warns: org.x is version 1.3.0, and was 1.2.0");
+        "warns: org.x: version changed from 1.2.0 to 1.3.0");
   CHECK(change({{"org.x", "1.2.0", "aa"}}, {{"org.x", "2.0.0", "bb"}}) ==
-        "refused: org.x is version 2.0.0, and was 1.2.0");
+        "refused: org.x: version changed from 1.2.0 to 2.0.0");
   // Below 1.0 the minor version is what breaks.
   CHECK(change({{"org.x", "0.1.0", ""}}, {{"org.x", "0.1.5", ""}}).starts_with("warns"));
   CHECK(change({{"org.x", "0.1.0", ""}}, {{"org.x", "0.2.0", ""}}).starts_with("refused"));
@@ -41,7 +41,7 @@ TEST_CASE("another version of a plugin warns, and another major one is refused",
 
 TEST_CASE("plugins may come and go", "[recipe]") {
   CHECK(change({}, {{"org.x", "1.0.0", "aa"}}) == "free: org.x is new");
-  CHECK(change({{"org.x", "1.0.0", "aa"}}, {}) == "free: org.x is not used any more");
+  CHECK(change({{"org.x", "1.0.0", "aa"}}, {}) == "free: org.x is no longer used");
 }
 
 TEST_CASE("a run does not go on with plugins that are refused", "[recipe]") {
@@ -56,7 +56,7 @@ TEST_CASE("a run does not go on with plugins that are refused", "[recipe]") {
     CHECK(error.id() == "resume.plugin_changed");
     CHECK(error.exit_code() == ExitCode::kPlugin);
     CHECK_THAT(error.message(),
-               contains_text("runs/a:\nrefused  org.b is version 2.0.0, and was 1.0.0\nuse"));
+               contains_text("runs/a:\nrefused  org.b: version changed from 1.0.0 to 2.0.0\nuse"));
   }
 }
 

@@ -2,7 +2,7 @@
 #include "host/recipe/recipe_difference.hpp"
 
 #include "host/error/error.hpp"
-#include "host/recipe/json_path.hpp"
+#include "host/json/json_path.hpp"
 #include "host/recipe/recipe_schema.hpp"
 
 #include <nlohmann/json.hpp>
@@ -182,7 +182,7 @@ TEST_CASE("batches may be cut otherwise where a step has as many samples", "[rec
   const auto found = changes(R"({"data": {"batch_size": 8}})");
   REQUIRE(found.size() == 1);
   CHECK(found[0].change == ChangeClass::kWarns);
-  CHECK(found[0].why == "a step has 16 samples, and had 8");
+  CHECK(found[0].why == "a step has 16 samples instead of 8");
   CHECK(outline(R"({"train": {"global_batch_size": 8, "gradient_accumulation": null}})") ==
         "free /train/global_batch_size, free /train/gradient_accumulation");
 }
@@ -193,7 +193,7 @@ TEST_CASE("ranks alone may change what a step has", "[recipe]") {
   REQUIRE(found.size() == 1);
   CHECK(found[0].pointer.empty());
   CHECK(found[0].change == ChangeClass::kWarns);
-  CHECK(changes_text(found) == "warns    1 rank -> 2 ranks; a step has 16 samples, and had 8\n");
+  CHECK(changes_text(found) == "warns    1 rank -> 2 ranks; a step has 16 samples instead of 8\n");
   const std::string fixed =
       recipe_with(R"({"train": {"global_batch_size": 8, "gradient_accumulation": null}})");
   CHECK(recipe_changes({fixed, 1}, {fixed, 2}).empty());
@@ -225,11 +225,11 @@ TEST_CASE("differences are printed a line each, those that are refused first", "
   const auto found = changes(
       R"({"name": "b", "seed": 2, "device": "cuda", "hooks": [{"type": "trace", "options": {}}]})");
   CHECK(changes_text(found) ==
-        "refused  /seed: 1 -> 2; random numbers and the order of the data are drawn from it\n"
-        "warns    /device: \"cpu\" -> \"cuda\"; results differ in their last bits\n"
+        "refused  /seed: 1 -> 2; random numbers and the order of the data depend on it\n"
+        "warns    /device: \"cpu\" -> \"cuda\"; results differ in the last bits\n"
         "warns    /hooks/0: {\"options\":{\"patience\":3},\"type\":\"early_stop\"} -> (nothing); "
-        "what a hook has kept goes with it; one that keeps something must have been there\n"
-        "free     /name: \"a\" -> \"b\"; nothing that is saved depends on it\n");
+        "the state of a removed hook is lost; a new hook with state may refuse\n"
+        "free     /name: \"a\" -> \"b\"; the saved state does not depend on it\n");
 }
 
 TEST_CASE("long values are cut between characters", "[recipe]") {
@@ -253,7 +253,7 @@ TEST_CASE("a run does not go on where a change is refused", "[recipe]") {
     CHECK(error.id() == "resume.recipe_changed");
     CHECK(error.exit_code() == ExitCode::kRecipe);
     CHECK_THAT(error.message(),
-               contains_text("go on from runs/a/checkpoints/step-5:\nrefused  /seed"));
+               contains_text("incompatible with runs/a/checkpoints/step-5:\nrefused  /seed"));
     CHECK_THAT(error.message(), !contains_text("/name"));
   }
 }

@@ -90,7 +90,7 @@ TEST_CASE("a small recipe gets every default", "[recipe]") {
   CHECK_FALSE(recipe.train.exit_at_step);
   CHECK_FALSE(recipe.train.exit_after_steps);
   CHECK(recipe.train.kill_switch.empty());
-  CHECK(recipe.eval.every_steps == 0);
+  CHECK(recipe.eval.every.steps == 0);
   CHECK_FALSE(recipe.eval.at_start);
   CHECK_FALSE(recipe.eval.at_end);  // there is nothing to evaluate on
   CHECK_FALSE(recipe.eval.batches);
@@ -156,9 +156,9 @@ TEST_CASE("a whole recipe is read key by key", "[recipe]") {
   CHECK(recipe.train.exit_at_step == 100);
   CHECK(recipe.train.exit_after_steps == 50);
   CHECK(recipe.train.kill_switch == (folder.path() / "stop").string());
-  CHECK(recipe.eval.every_steps == 100);
-  CHECK(recipe.eval.every_windows == 0);
-  CHECK(recipe.eval.every_epochs == 1);
+  CHECK(recipe.eval.every.steps == 100);
+  CHECK(recipe.eval.every.windows == 0);
+  CHECK(recipe.eval.every.epochs == 1);
   CHECK(recipe.eval.at_start);
   CHECK_FALSE(recipe.eval.at_end);
   CHECK(recipe.eval.batches == 20);
@@ -227,6 +227,52 @@ TEST_CASE("the frozen recipe is in the long form and has every default", "[recip
   CHECK(frozen["train"]["gradient_accumulation"] == 1);
   CHECK(frozen["data"]["train"]["options"]["path"] == (folder.path() / "kjv.txt").string());
   CHECK(frozen_recipe(load_text(folder, kSmallRecipe)).find("{\n  \"name\": \"recipe\",\n") == 0);
+}
+
+TEST_CASE("the frozen recipe has its keys in the order in which the sections bind them",
+          "[recipe]") {
+  using nlohmann::ordered_json;
+  const ScratchFolder folder;
+  const ordered_json frozen = ordered_json::parse(
+      frozen_recipe(load_text(folder,
+                              kSmallRecipe,
+                              {"checkpoint={\"every_steps\": 1}",
+                               R"(load=[{"from": "/runs/a"}])",
+                               R"(tables={"user": {"evict": {"max_rows": 1}, "dim": 8}})"})));
+  const auto keys = [&frozen](const std::string& pointer) {
+    std::string text;
+    for (const auto& [key, value] : frozen.at(ordered_json::json_pointer(pointer)).items()) {
+      text += key + " ";
+    }
+    return text;
+  };
+  CHECK(keys("") ==
+        "name seed deterministic device threads plugins models data features tables losses metrics "
+        "optimizer lr_scheduler hooks train eval checkpoint load parallel sinks ");
+  CHECK(keys("/plugins") == "need timeout_seconds ");
+  CHECK(keys("/data") ==
+        "batch_size shuffle loader_threads prefetch last timeout_seconds train eval test "
+        "skip_windows ");
+  CHECK(keys("/tables/user") == "dim evict ");
+  CHECK(keys("/tables/user/evict") == "unseen_steps min_count max_rows policy ");
+  CHECK(keys("/train").starts_with("steps epochs windows tokens minutes steps_per_window "));
+  CHECK(keys("/load/0") ==
+        "from parts match exclude rename strict layout every_steps every_windows every_epochs ");
+  CHECK(keys("/losses/0") == "name type options weight inputs ");
+}
+
+TEST_CASE("null where 0 is meant is frozen as 0", "[recipe]") {
+  const ScratchFolder folder;
+  const Recipe recipe = load_text(folder,
+                                  kSmallRecipe,
+                                  {"parallel.check_replicas_every=null",
+                                   "train.log_every=null",
+                                   "checkpoint={\"keep_every_steps\": null}"});
+  CHECK(recipe.parallel.check_replicas_every == 0);
+  const json frozen = json::parse(frozen_recipe(recipe));
+  CHECK(frozen["parallel"]["check_replicas_every"] == 0);
+  CHECK(frozen["train"]["log_every"] == 0);
+  CHECK(frozen["checkpoint"]["keep_every_steps"] == 0);
 }
 
 TEST_CASE("a mix is read with its names, weights and options", "[recipe]") {
@@ -311,7 +357,7 @@ TEST_CASE("all errors of a recipe are reported at once, in the order of reading"
         R"(recipe.json:2: /model/type: unknown type of model [recipe.unknown_type]
     expected one of: llama, mlp
     found: "lama"; did you mean "llama"?
-    plugins were looked for in: build/plugins, /opt/plugins
+    plugins were searched in: build/plugins, /opt/plugins
 recipe.json:4: /data/batch_size: wrong type [recipe.wrong_type]
     expected integer from 1 to 1000000000
     found: string "4"
@@ -328,7 +374,7 @@ recipe.json:8: /optimizer/options/lr: out of range [recipe.out_of_range]
     expected number above 0
     found: -1
 recipe.json:9: /train/stpes: unknown key [recipe.unknown_key]
-    expected one of: clip_grad_norm, clip_grad_value, epochs, exit_after_steps, exit_at_step, global_batch_size, gradient_accumulation, kill_switch, log_every, loss_tile, minutes, non_finite, ... (21 in all)
+    expected one of: clip_grad_norm, clip_grad_value, epochs, exit_after_steps, exit_at_step, global_batch_size, gradient_accumulation, kill_switch, log_every, loss_chunk, minutes, non_finite, ... (21 in all)
     found: "stpes"; did you mean "steps"?
 recipe.json:10: /checkpoint/exports/0/format: not an allowed value [recipe.bad_value]
     expected one of: "weights", "hf"
@@ -339,13 +385,19 @@ recipe.json:10: /checkpoint/exports/0/format: not an allowed value [recipe.bad_v
 9 errors in recipe.json; nothing was started)");
 }
 
-TEST_CASE("checkpoints are asked for by a section, and have defaults then", "[recipe]") {
+TEST_CASE("a section asks for checkpoints, null for none, and without it one is saved",
+          "[recipe]") {
   const ScratchFolder folder;
-  CHECK_FALSE(load_text(folder, kSmallRecipe, {}).checkpoint);
+  const Recipe absent = load_text(folder, kSmallRecipe, {});
+  REQUIRE(absent.checkpoint);  // saves once, at the end, without a copy of the state
+  CHECK(absent.checkpoint->at_end);
+  CHECK(absent.checkpoint->on_signal);
+  CHECK(absent.checkpoint->keep_last == 1);
+  CHECK(absent.checkpoint->staging == CheckpointStaging::kStream);
   CHECK_FALSE(load_text(folder, kSmallRecipe, {"checkpoint=null"}).checkpoint);
   const Recipe brief = load_text(folder, kSmallRecipe, {"checkpoint={}"});
   REQUIRE(brief.checkpoint);
-  CHECK(brief.checkpoint->every_steps == 0);
+  CHECK(brief.checkpoint->every.steps == 0);
   CHECK_FALSE(brief.checkpoint->every_minutes);
   CHECK_FALSE(brief.checkpoint->at_start);
   CHECK(brief.checkpoint->at_end);
@@ -373,9 +425,9 @@ TEST_CASE("checkpoints are asked for by a section, and have defaults then", "[re
       "storage": {"type": "s3", "options": {"uri": "s3://runs"}}})"});
   REQUIRE(full.checkpoint);
   const CheckpointRecipe& asked = *full.checkpoint;
-  CHECK(asked.every_steps == 5);
-  CHECK(asked.every_windows == 2);
-  CHECK(asked.every_epochs == 0);
+  CHECK(asked.every.steps == 5);
+  CHECK(asked.every.windows == 2);
+  CHECK(asked.every.epochs == 0);
   CHECK(asked.every_minutes == 1.5);
   CHECK(asked.at_start);
   CHECK_FALSE(asked.at_end);
@@ -393,13 +445,13 @@ TEST_CASE("checkpoints are asked for by a section, and have defaults then", "[re
   CHECK(asked.exclude == std::vector<std::string>{"embed.*", "users"});
   REQUIRE(asked.exports.size() == 2);
   CHECK(asked.exports[0].format == ExportFormat::kHf);
-  CHECK(asked.exports[0].every_steps == 0);
+  CHECK(asked.exports[0].every.steps == 0);
   CHECK(asked.exports[0].at_end);
   CHECK(asked.exports[0].keep_last == 3);
   CHECK(asked.exports[1].format == ExportFormat::kWeights);
-  CHECK(asked.exports[1].every_steps == 7);
-  CHECK(asked.exports[1].every_windows == 2);
-  CHECK(asked.exports[1].every_epochs == 1);
+  CHECK(asked.exports[1].every.steps == 7);
+  CHECK(asked.exports[1].every.windows == 2);
+  CHECK(asked.exports[1].every.epochs == 1);
   CHECK_FALSE(asked.exports[1].at_end);
   CHECK(asked.exports[1].keep_last == 0);
   REQUIRE(asked.storage);
@@ -456,7 +508,7 @@ TEST_CASE("what a run begins with is a list of loads, each with its sources", "[
   CHECK(first.rename.empty());
   CHECK(first.is_strict);
   CHECK(first.layout == LoadLayout::kAuto);
-  CHECK(first.every_steps == 0);
+  CHECK(first.every.steps == 0);
 
   const std::string written = R"("load": [
       {"from": {"path": "mine/checkpoints", "storage": {"type": "s3", "options": {"uri": "s3://runs"}}}},
@@ -479,9 +531,9 @@ TEST_CASE("what a run begins with is a list of loads, each with its sources", "[
   CHECK(second.rename[0].to == "model.*");
   CHECK_FALSE(second.is_strict);
   CHECK(second.layout == LoadLayout::kHf);
-  CHECK(full.load[2].every_steps == 5);
-  CHECK(full.load[2].every_windows == 0);
-  CHECK(full.load[2].every_epochs == 2);
+  CHECK(full.load[2].every.steps == 5);
+  CHECK(full.load[2].every.windows == 0);
+  CHECK(full.load[2].every.epochs == 2);
   const std::string frozen = folder.write("again.json", frozen_recipe(full)).string();
   CHECK(frozen_recipe(load_recipe({.path = frozen}, FakeCatalog())) == frozen_recipe(full));
 }
@@ -501,16 +553,16 @@ TEST_CASE("mistakes in what is loaded are told with their places", "[recipe]") {
            {R"(load=[{"from": "a", "parts": []}])", "/load/0/parts"},
            {R"(load=[{"from": "a", "every_step": 1}])", "/load/0/every_step: unknown key"},
            {R"(load=[{"from": "a", "parts": ["data"], "every_steps": 2}])",
-            "/load/0/every_steps: loads the position of the data again"},
+            "/load/0/every_steps: reloads the data position"},
            {R"(load=[{"from": "a", "parts": ["data"], "match": ["x"]}])",
-            "/load/0/match: is about names"},
+            "/load/0/match: has no effect"},
            {R"(load=[{"from": "a", "rename": [{"from": "a.*", "to": "b"}]}])",
-            "/load/0/rename/0/to: another number of '*'"}}) {
+            "/load/0/rename/0/to: has a different number of '*'"}}) {
     INFO(set);
     CHECK_THAT(report_of(kSmallRecipe, {set}), contains_text("--set #1: " + what));
   }
   CHECK_THAT(report_of(kSmallRecipe, {"model.load=[\"x\"]"}),
-             contains_text("the recipe's section \"load\" says what a run begins with"));
+             contains_text("use the recipe's section \"load\" to initialize"));
 }
 
 TEST_CASE("features are read with their steps, in order", "[recipe]") {
@@ -560,7 +612,7 @@ TEST_CASE("mistakes in features are told with their places", "[recipe]") {
   CHECK_THAT(
       report(R"([{"name": "u", "from": "id", "do": [{"type": "hash"}]},
                         {"name": "u", "from": "age", "do": [{"type": "hash"}]}])"),
-      contains_text("/features/1/name: a second feature called \"u\" [recipe.duplicate_name]"));
+      contains_text("/features/1/name: a second feature named \"u\" [recipe.duplicate_name]"));
 }
 
 TEST_CASE("a recipe that is no object is an error", "[recipe]") {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/recipe/recipe_schema.hpp"
 
-#include "host/recipe/json_path.hpp"
-#include "host/recipe/schema_arbiter.hpp"
+#include "host/json/json_path.hpp"
+#include "host/json/schema_arbiter.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -58,16 +58,6 @@ TEST_CASE("the schema is one to others too", "[recipe]") {
   CHECK(problems.empty());
   arbiter.check(json::object(), "", PlaceMap(), problems);
   CHECK(problems.size() == 1);
-}
-
-TEST_CASE("one dataset to evaluate on is told from several by name", "[recipe]") {
-  CHECK(is_single_dataset(json::parse(R"({"type": "text"})")));
-  CHECK(is_single_dataset(json::parse(R"({"type": "text", "options": {}})")));
-  CHECK(is_single_dataset(json::parse(R"({"options": {}})")));
-  CHECK(is_single_dataset(json::parse(R"({"mix": []})")));
-  CHECK(is_single_dataset(json::object()));
-  CHECK_FALSE(is_single_dataset(json::parse(R"({"kjv": {"type": "text"}})")));
-  CHECK_FALSE(is_single_dataset(json::parse(R"({"a": {}, "b": {}})")));
 }
 
 TEST_CASE("names are derived in the letters of names", "[recipe]") {

@@ -28,9 +28,10 @@ TEST_CASE("an indivisible global batch is an error with the arithmetic", "[recip
     FAIL("no error");
   } catch (const Error& error) {
     CHECK(error.id() == "recipe.indivisible");
-    CHECK(error.message() ==
-          "a.json: /train/global_batch_size: a step of 24 samples cannot be made of microbatches "
-          "of 4 on 4 ranks: 24 = 1 * 16 + 8; choose a multiple of 16");
+    CHECK(
+        error.message() ==
+        "a.json: /train/global_batch_size: a step of 24 samples does not divide into microbatches "
+        "of 4 on 4 ranks: 24 = 1 * 16 + 8; choose a multiple of 16");
   }
 }
 

@@ -64,7 +64,7 @@ TEST_CASE("fields make columns by their names", "[tensor]") {
   CHECK(column_names(fields) == std::vector<std::string>{"user", "dense", "genres", "title"});
   CHECK(describe(genres.type) == "i64, lists with weights");
   CHECK(describe(find_column(fields, "title")->type) == "text, lists");
-  CHECK(describe(find_column(fields, "dense")->type) == "f32, 3 a sample");
+  CHECK(describe(find_column(fields, "dense")->type) == "f32, 3 per sample");
 }
 
 TEST_CASE("the fields of a column make the same column again", "[tensor]") {
@@ -98,7 +98,7 @@ TEST_CASE("columns that contradict themselves are told, with the sample", "[tens
   CHECK(why({ints({1, 2, 3}), {ints({0, 1, 3})}, {}}, lists).empty());
   CHECK(why({ints({}), {ints({0, 0, 0})}, {}}, lists).empty());
   CHECK(why({ints({1, 2, 3}), {ints({0, 4, 3})}, {}}, lists) ==
-        "offsets of level 0 run backwards, from 4 to 3, at sample 1 of the batch");
+        "offsets of level 0 decrease from 4 to 3, at sample 1 of the batch");
   CHECK_THAT(why({ints({1, 2, 3}), {ints({0, 1, 2})}, {}}, lists),
              contains_text("end with 2, expected 3"));
   CHECK_THAT(why({ints({1, 2, 3}), {ints({1, 1, 3})}, {}}, lists),

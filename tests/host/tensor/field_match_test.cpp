@@ -38,7 +38,7 @@ TEST_CASE("a mismatch says both sides in words", "[tensor]") {
   const std::vector<Axis> want = {{"B", -1}, {"T", 128}};
   const auto text = mismatch({TENON_I32, &have}, {TENON_CLASS_INTEGER, &want});
   REQUIRE(text.has_value());
-  CHECK(*text == "wanted any integer [B, 128], found i32 [B]");
+  CHECK(*text == "expected any integer [B, 128], found i32 [B]");
 }
 
 }  // namespace tenon

@@ -40,16 +40,16 @@ TEST_CASE("parameters lie by partition on 64-byte boundaries", "[tensor]") {
 
 TEST_CASE("gradients add up, gaps stay zero, and clearing forgets what was touched", "[tensor]") {
   FlatGroup group = make_group();
-  CHECK_FALSE(group.any_touched());
+  CHECK_FALSE(group.any_has_grad());
   group.add_grad(0, at::ones({2, 5}));
   group.add_grad(0, at::ones({2, 5}));
-  CHECK(group.entries()[0].touched);
-  CHECK_FALSE(group.entries()[1].touched);
+  CHECK(group.entries()[0].has_grad);
+  CHECK_FALSE(group.entries()[1].has_grad);
   CHECK(at::equal(group.grad_view(0), at::full({2, 5}, 2.0)));
   CHECK(group.grad().sum().item<float>() == 20);
   group.clear_grads();
-  CHECK_FALSE(group.any_touched());
-  group.settle_grads();
+  CHECK_FALSE(group.any_has_grad());
+  group.resolve_grads();
   CHECK(group.grad().abs().sum().item<float>() == 0);
 }
 
@@ -57,13 +57,13 @@ TEST_CASE("a gradient of an earlier step is overwritten, or gone where none came
   FlatGroup group = make_group();
   group.add_grad(0, at::full({2, 5}, 3.0));
   group.add_grad(2, at::full({3}, 3.0));
-  group.settle_grads();
+  group.resolve_grads();
   group.clear_grads();
   group.clear_grads();  // of a step without any gradient
   group.add_grad(2, at::ones({3}));
-  group.settle_grads();
+  group.resolve_grads();
   CHECK(at::equal(group.grad_view(2), at::ones({3})));
-  CHECK_FALSE(group.entries()[0].touched);
+  CHECK_FALSE(group.entries()[0].has_grad);
   CHECK(group.grad().sum().item<float>() == 3);
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("what blocks see is a rounded copy where it is narrower than what is s
                   at::kBFloat16);
   REQUIRE(group.has_copy());
   CHECK(group.entries()[1].offset * 2 % 64 == 0);  // also in the narrow buffer
-  const at::Tensor seen = group.seen_view(0);
+  const at::Tensor seen = group.unsharded_view(0);
   CHECK(seen.scalar_type() == at::kBFloat16);
   group.data_view(0).fill_(1.001);
   CHECK(seen[0].item<float>() == 0);
@@ -108,7 +108,7 @@ TEST_CASE("what blocks see is a rounded copy where it is narrower than what is s
 
   FlatGroup same("block", at::kFloat, at::kCPU, {{.id = 0, .shape = {3}}}, at::kFloat);
   CHECK_FALSE(same.has_copy());
-  CHECK(same.seen_view(0).is_alias_of(same.data()));
+  CHECK(same.unsharded_view(0).is_alias_of(same.data()));
 }
 
 TEST_CASE("a frozen group has no gradients and no ranges", "[tensor]") {
@@ -160,13 +160,13 @@ TEST_CASE("a whole that is not kept has memory only while it is needed, under vi
       {{.id = 0, .shape = {20}}, {.id = 1, .shape = {20}}},
       at::kBFloat16,
       {.num_slices = 2, .slice = 1, .keeps_gradients = false, .keeps_parameters = false});
-  const at::Tensor view = group.seen_view(1).variable_data();
+  const at::Tensor view = group.unsharded_view(1).variable_data();
   CHECK_FALSE(group.has_whole());
   CHECK(view.storage().nbytes() == 0);
   group.data().fill_(1.001);
   CHECK(group.slice_to_gather().scalar_type() == at::kBFloat16);
   group.acquire_whole();
-  group.seen_slice().copy_(group.slice_to_gather());
+  group.unsharded_slice().copy_(group.slice_to_gather());
   CHECK(view[19].item<float>() == 1);  // rounded
   group.release_whole();
   CHECK(view.storage().nbytes() == 0);
@@ -174,18 +174,18 @@ TEST_CASE("a whole that is not kept has memory only while it is needed, under vi
   CHECK(group.whole_grad().storage().nbytes() == 0);
   group.add_grad(1, at::ones({20}));
   group.add_grad(1, at::ones({20}));
-  group.settle_grads();
+  group.resolve_grads();
   CHECK(group.whole_grad().sum().item<float>() == 40);  // zero in gaps and elsewhere
   group.add_to_slice(group.whole_grad().narrow(0, 32, 32));
   group.release_grads();
   CHECK(group.whole_grad().storage().nbytes() == 0);
   group.add_grad(0, at::ones({20}));  // of the next microbatch
-  group.settle_grads();
+  group.resolve_grads();
   CHECK(group.whole_grad().sum().item<float>() == 20);
   group.add_to_slice(group.whole_grad().narrow(0, 32, 32));
   CHECK(group.grad().sum().item<float>() == 40);
   group.clear_grads();
-  group.settle_slice();  // of a step without gradients
+  group.resolve_slice();  // of a step without gradients
   CHECK(group.grad().abs().sum().item<float>() == 0);
 }
 

@@ -41,7 +41,7 @@ TEST_CASE("a sum of squares has the same bits with any number of threads", "[ten
   at::set_num_threads(threads);
 }
 
-TEST_CASE("one value that is not finite is seen wherever it lies", "[tensor]") {
+TEST_CASE("one non-finite value is seen wherever it lies", "[tensor]") {
   for (const int64_t at : {0, 31, 40'000, 70'000, 99'999}) {
     for (const double value : {std::numeric_limits<double>::infinity(),
                                -std::numeric_limits<double>::infinity(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stream-style dataset: each shard counts its samples from 0, and its position is that count as
-// text. `sample_id` is 1000000 times the shard, plus the count. With windows, a shard counts on
-// through those of an epoch.
+// A stream-style dataset. Each shard counts its samples from 0; its position is the count as text.
+// `sample_id` is 1000000 * shard + count. With windows, the count continues through all windows of
+// an epoch.
 #include <tenon/cpp/plugin.hpp>
 
 #include <algorithm>
@@ -26,15 +26,15 @@ struct CounterStreamOptions {
 class CounterStream : public tenon::StreamDataset {
  public:
   static constexpr const char* kType = "counter_stream";
-  static constexpr const char* kSummary = "for tests: shards that count";
+  static constexpr const char* kSummary = "test plugin: shards of counted samples";
   using Options = CounterStreamOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("shard_sizes", &Options::shard_sizes)
         .min(0)
         .max(kShardStride)
         .min_items(1)
-        .doc("samples of each shard, in an epoch or in each window");
-    binder.field("windows", &Options::windows).min(0).doc("windows an epoch; 0: none");
+        .doc("samples per shard, in an epoch or in each window");
+    binder.field("windows", &Options::windows).min(0).doc("windows per epoch; 0: none");
     binder.field("dim", &Options::dim).min(1).doc("size of x");
     binder.field("num_classes", &Options::num_classes).min(1).doc("number of labels");
   }
@@ -56,7 +56,7 @@ class CounterStream : public tenon::StreamDataset {
             uint32_t shard,
             int64_t max_samples,
             tenon::BatchWriter& writer) override {
-    TENON_CHECK(shard < cursors_.size(), "there is no shard ", shard);
+    TENON_CHECK(shard < cursors_.size(), "no shard ", shard);
     int64_t& cursor = cursors_[shard];
     const int64_t end = start_of(window, shard) + options_.shard_sizes[shard];
     const int64_t n = std::min(max_samples, end - cursor);
@@ -75,7 +75,7 @@ class CounterStream : public tenon::StreamDataset {
   }
 
   void seek(const tenon_window* window, uint32_t shard, const std::string* position) override {
-    TENON_CHECK(shard < cursors_.size(), "there is no shard ", shard);
+    TENON_CHECK(shard < cursors_.size(), "no shard ", shard);
     cursors_[shard] = position == nullptr ? start_of(window, shard) : std::stoll(*position);
   }
 
@@ -101,7 +101,7 @@ class CounterStream : public tenon::StreamDataset {
 
   Options options_;
   SampleFields fields_;
-  std::vector<int64_t> cursors_;  // samples that each shard has given in this epoch
+  std::vector<int64_t> cursors_;  // samples read from each shard in this epoch
   int64_t next_window_ = 0;
 };
 

@@ -193,7 +193,7 @@ class Metric : public tenon::TorchMetric {
     fault_.at("describe");
     info.port("logits", {}, TENON_CLASS_FLOAT)
         .sum("rows")
-        .figure("rows")
+        .metric("rows")
         .periods(TENON_PERIOD_STEP);
   }
   void update(const tenon::Exec&,

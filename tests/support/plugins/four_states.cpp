@@ -15,6 +15,7 @@ namespace {
 struct FourStatesOptions {
   bool wrong_rows = false;
   bool train = false;
+  tenon::ComponentOption words;
 };
 
 class FourStates : public tenon::Metric {
@@ -25,6 +26,9 @@ class FourStates : public tenon::Metric {
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("wrong_rows", &Options::wrong_rows).doc("append rows that were not declared");
     binder.field("train", &Options::train).doc("count in training, over each period");
+    binder.field("words", &Options::words)
+        .component("tokenizer", "null")
+        .doc("not used: a component inside the options of a metric");
   }
 
   explicit FourStates(const Options& options) : options_(options) {}
@@ -35,12 +39,12 @@ class FourStates : public tenon::Metric {
         .state("largest", {}, TENON_I64, TENON_REDUCE_MAX, -1e15)
         .state("all", {0}, TENON_F64, TENON_REDUCE_CONCAT)
         .state("ends", {3}, TENON_F64, TENON_REDUCE_OWN)
-        .figure("total")
-        .figure("largest")
-        .figure("number")
-        .figure("second")
-        .figure("first")
-        .figure("last")
+        .metric("total")
+        .metric("largest")
+        .metric("number")
+        .metric("second")
+        .metric("first")
+        .metric("last")
         .periods(options_.train ? TENON_PERIOD_STEP | TENON_PERIOD_WINDOW | TENON_PERIOD_RUN : 0);
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bundles in the memory of this process: the example of docs/plugin-guide/storage.md.
+// Stores checkpoints in the memory of this process: the example of docs/plugin-guide/storage.md.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/storage.hpp>
 
@@ -18,7 +18,7 @@ namespace {
 
 using Files = std::map<std::string, std::string>;
 
-// What all instances of a place see, as ranks see one folder.
+// State shared by all instances of a place, as ranks share one folder.
 struct Place {
   std::mutex mutex;
   std::map<std::string, Files> open;
@@ -28,20 +28,20 @@ struct Place {
 
 class MemoryFile : public tenon::StorageFile {
  public:
-  MemoryFile(Place& place, std::string bundle, std::string name)
-      : place_(place), bundle_(std::move(bundle)), name_(std::move(name)) {}
+  MemoryFile(Place& place, std::string checkpoint, std::string name)
+      : place_(place), checkpoint_(std::move(checkpoint)), name_(std::move(name)) {}
 
   void write(const void* data, size_t size) override {
     content_.append(static_cast<const char*>(data), size);
   }
   void close() override {
     const std::lock_guard<std::mutex> lock(place_.mutex);
-    place_.open[bundle_][name_] = std::move(content_);
+    place_.open[checkpoint_][name_] = std::move(content_);
   }
 
  private:
   Place& place_;
-  std::string bundle_;
+  std::string checkpoint_;
   std::string name_;
   std::string content_;
 };
@@ -49,43 +49,44 @@ class MemoryFile : public tenon::StorageFile {
 class MemoryStorage : public tenon::Storage {
  public:
   static constexpr const char* kType = "memory_storage";
-  static constexpr const char* kSummary = "checkpoints in memory, gone with the process";
+  static constexpr const char* kSummary = "checkpoints in process memory, lost at exit";
 
   void connect(const std::string& place) override {
     static std::map<std::string, Place> places;
     place_ = &places[place];
   }
 
-  void open(const std::string& bundle, bool is_first) override {
+  void open(const std::string& checkpoint, bool is_first) override {
     const std::lock_guard<std::mutex> lock(place_->mutex);
-    TENON_CHECK(place_->committed.count(bundle) == 0, address(bundle), " is there already");
+    TENON_CHECK(place_->committed.count(checkpoint) == 0, address(checkpoint), " already exists");
     if (is_first) {
       place_->open.clear();
-      place_->open[bundle];
+      place_->open[checkpoint];
     }
   }
 
-  std::unique_ptr<tenon::StorageFile> create_file(const std::string& bundle,
+  std::unique_ptr<tenon::StorageFile> create_file(const std::string& checkpoint,
                                                   const std::string& file) override {
     const std::lock_guard<std::mutex> lock(place_->mutex);
-    TENON_CHECK(place_->open[bundle].count(file) == 0, address(bundle), " has a file ", file);
-    return std::make_unique<MemoryFile>(*place_, bundle, file);
+    TENON_CHECK(
+        place_->open[checkpoint].count(file) == 0, address(checkpoint), " has a file ", file);
+    return std::make_unique<MemoryFile>(*place_, checkpoint, file);
   }
 
-  void commit(const std::string& bundle) override {
+  void commit(const std::string& checkpoint) override {
     const std::lock_guard<std::mutex> lock(place_->mutex);
-    const auto open = place_->open.find(bundle);
+    const auto open = place_->open.find(checkpoint);
     if (open == place_->open.end()) {
-      TENON_FAIL(TENON_NOT_FOUND, "memory_storage.not_open", address(bundle), " is not open");
+      TENON_FAIL(TENON_NOT_FOUND, "memory_storage.not_open", address(checkpoint), " is not open");
     }
-    place_->committed[bundle] = std::move(open->second);
+    place_->committed[checkpoint] = std::move(open->second);
     place_->open.erase(open);
-    place_->order.push_back(bundle);
+    place_->order.push_back(checkpoint);
   }
 
-  void abort(const std::string& bundle) override {
+  void abort(const std::string& checkpoint) override {
     const std::lock_guard<std::mutex> lock(place_->mutex);
-    place_->open.erase(bundle);
+    place_->open.erase(checkpoint);
   }
 
   std::vector<std::string> list() override {
@@ -93,31 +94,31 @@ class MemoryStorage : public tenon::Storage {
     return place_->order;
   }
 
-  std::vector<std::string> list_files(const std::string& bundle) override {
+  std::vector<std::string> list_files(const std::string& checkpoint) override {
     const std::lock_guard<std::mutex> lock(place_->mutex);
     std::vector<std::string> names;
-    for (const auto& file : files(bundle)) {
+    for (const auto& file : files(checkpoint)) {
       names.push_back(file.first);
     }
     return names;
   }
 
-  uint64_t file_size(const std::string& bundle, const std::string& file) override {
+  uint64_t file_size(const std::string& checkpoint, const std::string& file) override {
     const std::lock_guard<std::mutex> lock(place_->mutex);
-    return content(bundle, file).size();
+    return content(checkpoint, file).size();
   }
 
-  void read(const std::string& bundle,
+  void read(const std::string& checkpoint,
             const std::string& file,
             uint64_t offset,
             void* out,
             size_t size) override {
     const std::lock_guard<std::mutex> lock(place_->mutex);
-    const std::string& text = content(bundle, file);
+    const std::string& text = content(checkpoint, file);
     if (offset > text.size() || size > text.size() - offset) {
       TENON_FAIL(TENON_IO,
                  "memory_storage.short",
-                 address(bundle),
+                 address(checkpoint),
                  "/",
                  file,
                  " ends at byte ",
@@ -126,29 +127,33 @@ class MemoryStorage : public tenon::Storage {
     std::memcpy(out, text.data() + offset, size);
   }
 
-  void remove(const std::string& bundle) override {
+  void remove(const std::string& checkpoint) override {
     const std::lock_guard<std::mutex> lock(place_->mutex);
     std::vector<std::string>& order = place_->order;
-    order.erase(std::remove(order.begin(), order.end(), bundle), order.end());
-    place_->committed.erase(bundle);
-    place_->open.erase(bundle);
+    order.erase(std::remove(order.begin(), order.end(), checkpoint), order.end());
+    place_->committed.erase(checkpoint);
+    place_->open.erase(checkpoint);
   }
 
-  std::string address(const std::string& bundle) override { return "memory:/" + bundle; }
+  std::string address(const std::string& checkpoint) override { return "memory:/" + checkpoint; }
 
  private:
-  const Files& files(const std::string& bundle) {
-    const auto found = place_->committed.find(bundle);
+  const Files& files(const std::string& checkpoint) {
+    const auto found = place_->committed.find(checkpoint);
     if (found == place_->committed.end()) {
-      TENON_FAIL(TENON_NOT_FOUND, "memory_storage.absent", "there is no ", address(bundle));
+      TENON_FAIL(TENON_NOT_FOUND,
+                 "memory_storage.absent",
+                 "checkpoint does not exist: ",
+                 address(checkpoint));
     }
     return found->second;
   }
-  const std::string& content(const std::string& bundle, const std::string& file) {
-    const Files& all = files(bundle);
+  const std::string& content(const std::string& checkpoint, const std::string& file) {
+    const Files& all = files(checkpoint);
     const auto found = all.find(file);
     if (found == all.end()) {
-      TENON_FAIL(TENON_NOT_FOUND, "memory_storage.absent", address(bundle), " has no file ", file);
+      TENON_FAIL(
+          TENON_NOT_FOUND, "memory_storage.absent", address(checkpoint), " has no file ", file);
     }
     return found->second;
   }

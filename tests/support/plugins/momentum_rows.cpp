@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradient descent with momentum on the rows that a step touches: the example of
+// Gradient descent with momentum on the rows with a gradient in the step: the example of
 // docs/plugin-guide/sparse-optimizer.md.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/sparse_optimizer.hpp>
@@ -12,7 +12,7 @@
 namespace {
 
 struct MomentumOptions {
-  double lr = 0.01;  // the host's: it arrives with each update
+  double lr = 0.01;  // owned by the host, which passes it to each update
   double momentum = 0.9;
   bool keep_master = false;
 };
@@ -20,15 +20,16 @@ struct MomentumOptions {
 class MomentumRows : public tenon::SparseOptimizer {
  public:
   static constexpr const char* kType = "momentum_rows";
-  static constexpr const char* kSummary = "gradient descent with momentum, of touched rows";
+  static constexpr const char* kSummary = "gradient descent with momentum on table rows";
   using Options = MomentumOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("lr", &Options::lr).min(0).doc("the rate, which the schedule multiplies");
+    binder.field("lr", &Options::lr).min(0).doc("learning rate, multiplied by the schedule");
     binder.field("momentum", &Options::momentum)
         .min(0)
         .exclusive_max(1)
-        .doc("kept of the last one");
-    binder.field("keep_master", &Options::keep_master).doc("fp32 masters for narrow values");
+        .doc("decay factor of the momentum");
+    binder.field("keep_master", &Options::keep_master)
+        .doc("keep fp32 master copies of narrow values");
   }
 
   explicit MomentumRows(const Options& options) : options_(options) {}

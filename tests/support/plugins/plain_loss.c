@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A loss in plain C: half the squared error between `logits` and `y`, times an option `scale`, with
- * a gradient of its own. No libtorch, no C++, no wrapper; `tenon_add_plugin()` writes the manifest.
+ * its own backward. No libtorch, no C++, no wrapper; `tenon_add_plugin()` writes the manifest.
  */
 #include <tenon/tenon.h>
 
@@ -14,7 +14,7 @@ typedef struct PlainLoss {
   double scale;
 } PlainLoss;
 
-static const tenon_host* library_host; /* for calls that have no instance to ask */
+static const tenon_host* library_host; /* for calls without an instance */
 
 static tenon_status* fail(const PlainLoss* loss, uint32_t code, const char* message, int line) {
   return loss->status->make(loss->host, code, "plain_loss", message, __FILE__, line);
@@ -26,7 +26,7 @@ static tenon_status* null_argument(int line) {
       library_host, TENON_INVALID, "plain_loss", "an argument is null", __FILE__, line);
 }
 
-/* The data of an input, which must be f32 on the CPU, without gaps. */
+/* Data pointer of an input, which must be contiguous f32 on the CPU. */
 static tenon_status* data_of(const PlainLoss* loss,
                              const tenon_tensor* tensor,
                              const float** out,
@@ -37,7 +37,7 @@ static tenon_status* data_of(const PlainLoss* loss,
     return status;
   }
   if (info.dtype != TENON_F32 || info.device.type != TENON_CPU || !info.is_contiguous) {
-    return fail(loss, TENON_UNSUPPORTED, "inputs must be f32 on the CPU, without gaps", __LINE__);
+    return fail(loss, TENON_UNSUPPORTED, "inputs must be contiguous f32 on the CPU", __LINE__);
   }
   *out = info.data;
   *out_numel = info.numel;
@@ -51,7 +51,7 @@ static tenon_status* both_inputs(const PlainLoss* loss,
                                  const float** targets,
                                  int64_t* n) {
   if (inputs == NULL || num_inputs != 2 || inputs[0] == NULL || inputs[1] == NULL) {
-    return fail(loss, TENON_INVALID, "there must be two inputs", __LINE__);
+    return fail(loss, TENON_INVALID, "expected two inputs", __LINE__);
   }
   int64_t num_targets = 0;
   tenon_status* status = data_of(loss, inputs[0], logits, n);
@@ -88,7 +88,7 @@ static tenon_status* count(void* self,
     return null_argument(__LINE__);
   }
   if (inputs == NULL || num_inputs != 2 || inputs[1] == NULL) {
-    return fail(loss, TENON_INVALID, "y is absent", __LINE__);
+    return fail(loss, TENON_INVALID, "input y is missing", __LINE__);
   }
   tenon_tensor_info info = {.struct_size = sizeof info};
   tenon_status* status = loss->tensors->info(inputs[1], &info);
@@ -164,7 +164,7 @@ static tenon_status* backward(void* self,
     out[i] = (float)(factor * loss->scale * ((double)logits[i] - (double)targets[i]));
   }
   grad_inputs_own[0] = grad;
-  grad_inputs_own[1] = NULL; /* data has no gradient */
+  grad_inputs_own[1] = NULL; /* targets have no gradient */
   return NULL;
 }
 
@@ -181,7 +181,7 @@ static tenon_status* create(const tenon_host* host,
                     .status = host->get_interface(host, TENON_STATUS_ID),
                     .tensors = host->get_interface(host, TENON_TENSOR_ID)};
   if (options == NULL || loss.tensors == NULL) {
-    return fail(&loss, TENON_UNSUPPORTED, "the host lacks options or tensors", __LINE__);
+    return fail(&loss, TENON_UNSUPPORTED, "the host has no options or tensor service", __LINE__);
   }
   tenon_status* status = options->get_double(args->options, "/scale", &loss.scale);
   if (status != NULL) {
@@ -189,7 +189,7 @@ static tenon_status* create(const tenon_host* host,
   }
   PlainLoss* made = malloc(sizeof *made);
   if (made == NULL) {
-    return fail(&loss, TENON_OUT_OF_MEMORY, "no memory for the loss", __LINE__);
+    return fail(&loss, TENON_OUT_OF_MEMORY, "out of memory", __LINE__);
   }
   *made = loss;
   *out_self = made;
@@ -206,11 +206,11 @@ static const tenon_component component = {
     .type = "plain_loss",
     .interface_id = TENON_LOSS_ID,
     .table = &table,
-    .summary = "for tests: half the squared error, in plain C",
+    .summary = "test plugin: half the squared error, in plain C",
     .options_schema =
         "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": "
         "{\"scale\": {\"type\": \"number\", \"default\": 1.0, "
-        "\"description\": \"factor on the loss\"}}}",
+        "\"description\": \"factor of the loss\"}}}",
     .create = create,
     .destroy = destroy,
     .get_extension = NULL};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A map-style dataset whose windows the recipe lists; without a list, one without windows.
-// Samples are numbered through all windows of an epoch, skipped ones included: `sample_id`.
+// A map-style dataset with the windows listed in the recipe, or without windows. `sample_id` counts
+// samples across all windows of an epoch, including skipped ones.
 #include <tenon/cpp/plugin.hpp>
 
 #include <csignal>
@@ -24,13 +24,16 @@ struct WindowOptions {
   int64_t comes_at = 0;
   std::optional<int64_t> id;
   static void bind(tenon::OptionBinder<WindowOptions>& binder) {
-    binder.field("label", &WindowOptions::label).doc("for people");
-    binder.field("size", &WindowOptions::size).min(0).required().doc("samples");
-    binder.field("skip", &WindowOptions::skip).doc("counted, not trained on");
+    binder.field("label", &WindowOptions::label).doc("label of the window");
+    binder.field("size", &WindowOptions::size).min(0).required().doc("number of samples");
+    binder.field("skip", &WindowOptions::skip)
+        .doc("skip the window: count its samples without training");
     binder.field("comes_at", &WindowOptions::comes_at)
         .min(0)
-        .doc("how often it is asked for in vain before it is there");
-    binder.field("id", &WindowOptions::id).min(0).doc("its id; its place in the list if absent");
+        .doc("number of failed requests before the window is available");
+    binder.field("id", &WindowOptions::id)
+        .min(0)
+        .doc("id of the window; null: its index in the list");
   }
 };
 
@@ -54,29 +57,33 @@ struct WindowsOptions {
 class Windows : public tenon::MapDataset {
  public:
   static constexpr const char* kType = "windows";
-  static constexpr const char* kSummary = "for tests: windows as the recipe lists them";
+  static constexpr const char* kSummary = "test plugin: windows as listed in the recipe";
   using Options = WindowsOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("windows", &Options::windows).doc("empty: a dataset without windows");
-    binder.field("samples", &Options::samples).min(0).doc("samples, where there are no windows");
+    binder.field("samples", &Options::samples).min(0).doc("number of samples without windows");
     binder.field("dim", &Options::dim).min(1).doc("size of x");
     binder.field("num_classes", &Options::num_classes).min(1).doc("number of labels");
-    binder.field("tokens_per_sample", &Options::tokens_per_sample).min(0).doc("what each counts");
+    binder.field("tokens_per_sample", &Options::tokens_per_sample)
+        .min(0)
+        .doc("token count of each sample");
     binder.field("fail_at_sample", &Options::fail_at_sample)
         .doc("the read that has this sample_id fails");
     binder.field("hang_at_sample", &Options::hang_at_sample)
         .doc("the read that has this sample_id never returns");
     binder.field("shorter_on_rank", &Options::shorter_on_rank)
-        .doc("this rank lacks one sample, or one of the last window");
+        .doc("on this rank, the dataset or its last window is one sample shorter");
     binder.field("late_on_rank", &Options::late_on_rank)
-        .doc("windows have to be waited for on this rank alone");
-    binder.field("wait_ms", &Options::wait_ms).min(1).doc("after how long to ask again");
+        .doc("windows are delayed on this rank only");
+    binder.field("wait_ms", &Options::wait_ms).min(1).doc("retry interval, ms");
     binder.field("terminate_when_asked", &Options::terminate_when_asked)
         .min(0)
-        .doc("sends its process SIGTERM when it is asked in vain so often; 0: never");
-    binder.field("spoilt_first", &Options::spoilt_first).doc("the first sample_id that is spoilt");
-    binder.field("spoilt_last", &Options::spoilt_last).doc("the last one; none before the first");
-    binder.field("spoilt_by", &Options::spoilt_by).doc("what x is multiplied by; NaN if absent");
+        .doc("raise SIGTERM at this failed request; 0: never");
+    binder.field("spoilt_first", &Options::spoilt_first).doc("first corrupted sample_id");
+    binder.field("spoilt_last", &Options::spoilt_last)
+        .doc("last corrupted sample_id; below spoilt_first: none");
+    binder.field("spoilt_by", &Options::spoilt_by)
+        .doc("factor of x in corrupted samples; null: NaN");
   }
 
   Windows(const Options& options, const tenon::CreateContext& context)
@@ -107,7 +114,7 @@ class Windows : public tenon::MapDataset {
 
   int64_t size(const tenon_window* window) override {
     if (options_.windows.empty()) {
-      TENON_CHECK(window == nullptr, "there are no windows, and one was given");
+      TENON_CHECK(window == nullptr, "window passed to a dataset without windows");
       return options_.samples;
     }
     return of(window).size;
@@ -121,7 +128,7 @@ class Windows : public tenon::MapDataset {
     const int64_t num_samples = size(window);
     std::vector<int64_t> ids;
     for (size_t b = 0; b < n; ++b) {
-      TENON_CHECK(0 <= indices[b] && indices[b] < num_samples, "there is no sample ", indices[b]);
+      TENON_CHECK(0 <= indices[b] && indices[b] < num_samples, "no sample ", indices[b]);
       ids.push_back(first + indices[b]);
       if (options_.fail_at_sample == ids.back()) {
         TENON_FAIL(TENON_IO, "windows.asked_to_fail", "sample ", ids.back(), " cannot be read");
@@ -162,9 +169,9 @@ class Windows : public tenon::MapDataset {
     return id ? static_cast<uint64_t>(*id) : place;
   }
 
-  // The first one of that id.
+  // Index of the first window with this id.
   size_t place_of(const tenon_window* window) const {
-    TENON_CHECK(window != nullptr, "no window was given");
+    TENON_CHECK(window != nullptr, "window is null");
     size_t place = 0;
     while (place < options_.windows.size() && id_of(place) != window->id) {
       ++place;
@@ -181,7 +188,7 @@ class Windows : public tenon::MapDataset {
   SampleFields fields_;
   std::vector<int64_t> first_ids_;  // sample_id of each window's first sample
   size_t next_ = 0;
-  int64_t num_asked_ = 0;  // in vain, for the next one
+  int64_t num_asked_ = 0;  // failed requests for the next window
 };
 
 }  // namespace

@@ -21,50 +21,50 @@ std::vector<std::string> all_event_names() {
   return names;
 }
 
-enum class Wish : uint32_t {
-  kSkipUpdate = TENON_WISH_SKIP_UPDATE,
-  kEvaluate = TENON_WISH_EVALUATE,
-  kCheckpoint = TENON_WISH_CHECKPOINT,
-  kStop = TENON_WISH_STOP,
-  kRollBack = TENON_WISH_ROLL_BACK
+enum class Request : uint32_t {
+  kSkipUpdate = TENON_REQUEST_SKIP_UPDATE,
+  kEvaluate = TENON_REQUEST_EVALUATE,
+  kCheckpoint = TENON_REQUEST_CHECKPOINT,
+  kStop = TENON_REQUEST_STOP,
+  kRollBack = TENON_REQUEST_ROLL_BACK
 };
 
-struct WishOptions {
+struct RequestOptions {
   std::string event;
   uint64_t step = 0;
-  Wish wish = Wish::kStop;
-  static void bind(tenon::OptionBinder<WishOptions>& binder) {
-    binder.field("event", &WishOptions::event)
+  Request request = Request::kStop;
+  static void bind(tenon::OptionBinder<RequestOptions>& binder) {
+    binder.field("event", &RequestOptions::event)
         .choices(all_event_names())
         .required()
         .doc("name of the event");
-    binder.field("step", &WishOptions::step).min(0).required().doc("step of the event");
+    binder.field("step", &RequestOptions::step).min(0).required().doc("step of the event");
     binder
         .choice("wish",
-                &WishOptions::wish,
-                {{"skip_update", Wish::kSkipUpdate},
-                 {"evaluate", Wish::kEvaluate},
-                 {"checkpoint", Wish::kCheckpoint},
-                 {"stop", Wish::kStop},
-                 {"roll_back", Wish::kRollBack}})
+                &RequestOptions::request,
+                {{"skip_update", Request::kSkipUpdate},
+                 {"evaluate", Request::kEvaluate},
+                 {"checkpoint", Request::kCheckpoint},
+                 {"stop", Request::kStop},
+                 {"roll_back", Request::kRollBack}})
         .required()
         .doc("what to ask for");
   }
 };
 
-struct WishAtOptions {
-  std::vector<WishOptions> wishes;
+struct RequestAtOptions {
+  std::vector<RequestOptions> requests;
   std::optional<int64_t> rank;
   int64_t times = 0;
 };
 
-class WishAt : public tenon::Hook {
+class RequestAt : public tenon::Hook {
  public:
   static constexpr const char* kType = "wish_at";
   static constexpr const char* kSummary = "for tests: makes the wishes that the recipe lists";
-  using Options = WishAtOptions;
+  using Options = RequestAtOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("wishes", &Options::wishes)
+    binder.field("wishes", &Options::requests)
         .min_items(1)
         .required()
         .doc("what to ask for, and when");
@@ -72,34 +72,35 @@ class WishAt : public tenon::Hook {
     binder.field("times", &Options::times).min(0).doc("how many wishes at most; 0: all");
   }
 
-  WishAt(const Options& options, const tenon::CreateContext& context)
-      : wishes_(is_chosen_rank(options.rank, context) ? options.wishes
-                                                      : std::vector<WishOptions>()),
+  RequestAt(const Options& options, const tenon::CreateContext& context)
+      : requests_(is_chosen_rank(options.rank, context) ? options.requests
+                                                        : std::vector<RequestOptions>()),
         times_(options.times) {}
 
   void describe(tenon_hook_info& info) override {
-    for (const WishOptions& wish : wishes_) {
-      info.events |= TENON_EVENT_BIT(tenon::event_of(wish.event));
+    for (const RequestOptions& request : requests_) {
+      info.events |= TENON_EVENT_BIT(tenon::event_of(request.event));
     }
   }
 
   void on_event(const tenon::Event& event) override {
-    for (const WishOptions& wish : wishes_) {
-      const bool is_asked = times_ == 0 || num_wishes_ < times_;
-      if (is_asked && event.id() == tenon::event_of(wish.event) && event.step() == wish.step) {
-        ++num_wishes_;
-        event.wish(static_cast<uint32_t>(wish.wish),
-                   tenon::concat("wish_at: ", wish.event, " of step ", wish.step));
+    for (const RequestOptions& request : requests_) {
+      const bool is_asked = times_ == 0 || num_requests_ < times_;
+      if (is_asked && event.id() == tenon::event_of(request.event) &&
+          event.step() == request.step) {
+        ++num_requests_;
+        event.request(static_cast<uint32_t>(request.request),
+                      tenon::concat("wish_at: ", request.event, " of step ", request.step));
       }
     }
   }
 
  private:
-  std::vector<WishOptions> wishes_;
+  std::vector<RequestOptions> requests_;
   int64_t times_;
-  int64_t num_wishes_ = 0;
+  int64_t num_requests_ = 0;
 };
 
 }  // namespace
 
-TENON_PLUGIN(WishAt)
+TENON_PLUGIN(RequestAt)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rotary positions and causal attention in fp32 on a CPU, from the joined outputs of the query, key
-// and value products, [B, T, (H + 2 K) E]. Backward computes the weights again: of them one number
-// a query is kept.
+// Rotary positions and causal attention in fp32 on a CPU, from the concatenated query, key and
+// value projections, [B, T, (H + 2 K) E]. Backward recomputes the weights; forward saves one number
+// per query.
 //
-// Source: Su et al., RoFormer (2021), equation 34, with halves instead of pairs as Hugging Face has
-// it; Vaswani et al., Attention Is All You Need (2017), equation 1; Dao et al., FlashAttention
-// (2022), algorithm 4, for the backward.
+// Source: Su et al., RoFormer (2021), equation 34, with halves instead of pairs, as in Hugging
+// Face's code; Vaswani et al., Attention Is All You Need (2017), equation 1; Dao et al.,
+// FlashAttention (2022), algorithm 4, for the backward.
 #pragma once
 
 #include <ATen/ATen.h>

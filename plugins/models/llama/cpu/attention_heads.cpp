@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-// Queries in a block: enough for products to run at speed, few enough that not much of what is
-// computed lies in the future.
+// Queries per block: enough for fast products, few enough to waste little work on masked positions.
 inline constexpr int64_t kAttentionRows = 32;
 
 #define SIMD_KERNELS "../models/llama/cpu/attention_kernels.hpp"

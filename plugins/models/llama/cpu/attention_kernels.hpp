@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// attention_heads.hpp for one machine; only for each_machine.hpp. Rows of scratch matrices are
-// padded with zeros to whole vectors, and their number to whole tiles.
+// Implements attention_heads.hpp for one instruction set; included only by each_machine.hpp. Rows
+// of scratch matrices are zero-padded to whole vectors, and their number to whole tiles.
 
-// Of a product's result, a tile of so many rows and vectors is kept in registers.
+// Size of the result tile that a product keeps in registers: rows and vectors.
 inline constexpr int64_t kTileRows = kLanes == 16 ? 8 : 4;
 inline constexpr int64_t kTileVectors = 2;
 
@@ -80,8 +80,8 @@ inline void product(const float* a,
   }
 }
 
-// Turns a head by its position: (a, b) -> (a cos - b sin, b cos + a sin), times `scale`. `sign` -1
-// turns it back.
+// Rotates a head by its position: (a, b) -> (a cos - b sin, b cos + a sin), times `scale`. `sign`
+// -1 inverts the rotation.
 SIMD_INLINE void rotate_head(const float* __restrict in,
                              float* __restrict out,
                              const float* __restrict cos,
@@ -98,7 +98,7 @@ SIMD_INLINE void rotate_head(const float* __restrict in,
   }
 }
 
-// A head is too short for memcpy to pay.
+// A loop: a head is too short for memcpy to be faster.
 SIMD_INLINE void copy_row(const float* from, float* to, int64_t n) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
@@ -128,7 +128,7 @@ inline void transpose(const float* from, float* to, int64_t rows, int64_t from_r
   }
 }
 
-// Where things are in the memory of the tensors and in scratch, for one group of heads.
+// Locations in the tensors and in scratch memory, for one group of heads.
 struct Group {
   Group(const AttentionInput& input, int64_t index, float* scratch)
       : in(input),
@@ -161,7 +161,7 @@ struct Group {
   }
   const float* cos(int64_t t) const { return in.table + t * half; }
   const float* sin(int64_t t) const { return in.table + (s.T + t) * half; }
-  // Offsets in qkv, in y and in sums.
+  // Offsets in qkv, y and sums.
   int64_t at_q(int64_t t, int64_t h) const { return (b * s.T + t) * row + h * s.E; }
   int64_t at_k(int64_t t) const { return at_q(t, s.H + head); }
   int64_t at_v(int64_t t) const { return at_q(t, s.H + s.K + head); }
@@ -171,19 +171,19 @@ struct Group {
   const AttentionInput& in;
   const AttentionSizes& s;
   int64_t b;
-  int64_t head;    // of keys and values
-  int64_t shared;  // query heads a key head
+  int64_t head;    // index of the key and value head
+  int64_t shared;  // query heads per key head
   int64_t half;
   int64_t row;
   int64_t width;   // E, padded
   int64_t length;  // T, padded
-  float scale;     // of scores, which queries carry
+  float scale;     // of scores; applied to queries
   float* q;
   float* out;
   float* scores;
   float* k;
   float* k_turned;
-  float* v;  // or turned, in backward
+  float* v;  // transposed in backward
   float* grad_out;
   float* grad_scores;
   float* grad_k;
@@ -196,7 +196,7 @@ struct Block {
   int64_t first;   // position of its first row
   int64_t rows;    // without padding
   int64_t padded;  // whole tiles
-  int64_t keys;    // that it sees, padded to whole vectors
+  int64_t keys;    // visible keys, padded to whole vectors
 };
 
 inline Block block_at(const Group& g, int64_t h, int64_t first) {
@@ -222,7 +222,7 @@ inline void take_values(const Group& g, float* to) {
   }
 }
 
-// Scores of a block's queries; those in a row's future are not meant to be read.
+// Scores of a block's queries. Scores of masked positions are undefined.
 inline void make_scores(const Group& g, const Block& block) {
   for (int64_t r = 0; r < block.rows; ++r) {
     const int64_t t = block.first + r;
@@ -247,8 +247,8 @@ inline void make_scores(const Group& g, const Block& block) {
           false);
 }
 
-// Makes weights, without their common factor, of the scores of a row that sees `seen` keys. Returns
-// the largest score and the sum of the weights.
+// Converts the scores of a row with `seen` visible keys to unnormalized weights. Returns the
+// largest score and the sum of the weights.
 struct RowWeights {
   float largest;
   float sum;
@@ -308,9 +308,8 @@ inline void run_forward(
   }
 }
 
-// Of a row: weights from scores and their sum, and the gradient by the scores from that by the
-// weights: dscore = weight * (dweight - sum(weight * dweight)). Of a row that sees one key it is
-// zero to the bit.
+// Per row: recomputes weights from scores and their sum, then the gradient of the scores: dscore =
+// weight * (dweight - sum(weight * dweight)). It is exactly zero for a row with one visible key.
 inline void weigh_row_backward(
     float* scores, float* grad_scores, int64_t seen, int64_t keys, float sum) {
   const int64_t end = (seen + kLanes - 1) / kLanes * kLanes;
@@ -329,6 +328,77 @@ inline void weigh_row_backward(
   std::fill(grad_scores + end, grad_scores + keys, 0.0f);
 }
 
+// Adds the block's part of the gradients of keys and values, and writes that of its queries.
+inline void run_block_backward(
+    const Group& g, const Block& block, const float* sums, const float* grad_y, float* grad_qkv) {
+  make_scores(g, block);
+  for (int64_t r = 0; r < block.rows; ++r) {
+    const float* const from = grad_y + g.at_y(block.first + r, block.h);
+    copy_row(from, g.grad_out + r * g.width, g.s.E);
+  }
+  product(g.grad_out,
+          g.width,
+          1,
+          g.v,
+          g.length,
+          g.grad_scores,
+          g.length,
+          block.padded,
+          block.keys,
+          g.s.E,
+          false);
+  for (int64_t r = 0; r < block.rows; ++r) {
+    weigh_row_backward(g.scores + r * g.length,
+                       g.grad_scores + r * g.length,
+                       block.first + r + 1,
+                       block.keys,
+                       sums[g.at_sum(block.first + r, block.h)]);
+  }
+  product(g.scores,
+          1,
+          g.length,
+          g.grad_out,
+          g.width,
+          g.grad_v,
+          g.width,
+          block.keys,
+          g.width,
+          block.rows,
+          true);
+  product(g.grad_scores,
+          1,
+          g.length,
+          g.q,
+          g.width,
+          g.grad_k,
+          g.width,
+          block.keys,
+          g.width,
+          block.rows,
+          true);
+  product(g.grad_scores,
+          g.length,
+          1,
+          g.k,
+          g.width,
+          g.out,
+          g.width,
+          block.padded,
+          g.width,
+          block.keys,
+          false);
+  for (int64_t r = 0; r < block.rows; ++r) {
+    const int64_t t = block.first + r;
+    rotate_head(g.out + r * g.width,
+                grad_qkv + g.at_q(t, block.h),
+                g.cos(t),
+                g.sin(t),
+                g.half,
+                g.scale,
+                -1.0f);
+  }
+}
+
 inline void run_backward(const AttentionInput& in,
                          int64_t index,
                          const float* sums,
@@ -343,73 +413,7 @@ inline void run_backward(const AttentionInput& in,
   std::fill(g.grad_v, g.grad_v + g.length * g.width, 0.0f);
   for (int64_t h = g.head * g.shared; h < (g.head + 1) * g.shared; ++h) {
     for (int64_t first = 0; first < g.s.T; first += kAttentionRows) {
-      const Block block = block_at(g, h, first);
-      make_scores(g, block);
-      for (int64_t r = 0; r < block.rows; ++r) {
-        const float* const from = grad_y + g.at_y(first + r, h);
-        copy_row(from, g.grad_out + r * g.width, g.s.E);
-      }
-      product(g.grad_out,
-              g.width,
-              1,
-              g.v,
-              g.length,
-              g.grad_scores,
-              g.length,
-              block.padded,
-              block.keys,
-              g.s.E,
-              false);
-      for (int64_t r = 0; r < block.rows; ++r) {
-        weigh_row_backward(g.scores + r * g.length,
-                           g.grad_scores + r * g.length,
-                           first + r + 1,
-                           block.keys,
-                           sums[g.at_sum(first + r, h)]);
-      }
-      product(g.scores,
-              1,
-              g.length,
-              g.grad_out,
-              g.width,
-              g.grad_v,
-              g.width,
-              block.keys,
-              g.width,
-              block.rows,
-              true);
-      product(g.grad_scores,
-              1,
-              g.length,
-              g.q,
-              g.width,
-              g.grad_k,
-              g.width,
-              block.keys,
-              g.width,
-              block.rows,
-              true);
-      product(g.grad_scores,
-              g.length,
-              1,
-              g.k,
-              g.width,
-              g.out,
-              g.width,
-              block.padded,
-              g.width,
-              block.keys,
-              false);
-      for (int64_t r = 0; r < block.rows; ++r) {
-        const int64_t t = first + r;
-        rotate_head(g.out + r * g.width,
-                    grad_qkv + g.at_q(t, h),
-                    g.cos(t),
-                    g.sin(t),
-                    g.half,
-                    g.scale,
-                    -1.0f);
-      }
+      run_block_backward(g, block_at(g, h, first), sums, grad_y, grad_qkv);
     }
   }
   for (int64_t t = 0; t < g.s.T; ++t) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RMSNorm over the last axis in one pass forward and one backward, alone or with the residual that
-// is added before it. Invariant: rows are summed into the weight's gradient in pieces that depend
-// on the shape alone, so that the result does not depend on the number of threads.
+// RMSNorm over the last axis, in one forward and one backward pass, optionally fused with the
+// preceding residual addition.
+// Invariant: the weight's gradient is summed in pieces that depend on the shape only, so the result
+// does not depend on the number of threads.
 //
 // Source: Zhang and Sennrich, Root Mean Square Layer Normalization (2019), equation 4.
 #pragma once
@@ -16,10 +17,10 @@
 
 #include "row_math.hpp"
 
-// Rows of one task.
+// Rows per task.
 inline constexpr int64_t kNormPiece = 128;
 
-// Writes h = x + delta, unless delta is undefined, y and scales.
+// Writes y, scales and, unless delta is undefined, h = x + delta.
 inline void cpu_norm(const at::Tensor& x,
                      const at::Tensor& delta,
                      const at::Tensor& w,
@@ -113,7 +114,7 @@ class CpuRmsNorm : public torch::autograd::Function<CpuRmsNorm> {
   }
 };
 
-// h = x + delta, and y = the norm of h; returns both.
+// Returns h = x + delta and y = norm(h).
 class CpuAddRmsNorm : public torch::autograd::Function<CpuAddRmsNorm> {
  public:
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,

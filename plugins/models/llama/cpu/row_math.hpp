@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes over rows of numbers in a layer, in fp32 without ATen: RMSNorm, with the residual
-// before it, and SwiGLU. Invariant: rows are worked on alone, but for sums over the rows of one
-// call, in their order.
+// Row-wise operations of a layer, in fp32 without ATen: RMSNorm with the preceding residual, and
+// SwiGLU.
+// Invariant: rows are independent, except for sums over the rows of one call, in row order.
 //
 // Source: Zhang and Sennrich, Root Mean Square Layer Normalization (2019), equation 4; Shazeer, GLU
 // Variants Improve Transformer (2020).
@@ -10,8 +10,8 @@
 
 #include <cstdint>
 
-// h = x + delta (h = x where delta is null, and `h` is not written), y = h * r * w with
-// r = 1 / sqrt(mean(h^2) + eps), for `rows` rows of `width`; r goes to `scales`.
+// h = x + delta, y = h * r * w with r = 1 / sqrt(mean(h^2) + eps), for `rows` rows of `width`.
+// Stores r in `scales`. If delta is null, h = x and `h` is not written.
 struct NormRows {
   const float* x = nullptr;
   const float* delta = nullptr;
@@ -22,8 +22,7 @@ struct NormRows {
 };
 void norm_rows(const NormRows& at, int64_t rows, int64_t width, float eps);
 
-// From gradients by y and, where it is not null, by h: dh = grad_h + the gradient through y;
-// dw is added to.
+// From the gradients of y and, unless null, of h: dh = grad_h + the gradient through y. Adds to dw.
 struct NormGradRows {
   const float* h = nullptr;
   const float* w = nullptr;
@@ -35,9 +34,9 @@ struct NormGradRows {
 };
 void norm_grad_rows(const NormGradRows& at, int64_t rows, int64_t width);
 
-// y = silu(gate) * up; a row of `gate_up` is `width` gates and as many ups.
+// y = silu(gate) * up; a row of `gate_up` has `width` gates, then `width` ups.
 void swiglu_rows(const float* gate_up, float* y, int64_t rows, int64_t width);
 
-// The gradient by gate_up, side by side as those are.
+// The gradient of gate_up, in the same layout.
 void swiglu_grad_rows(
     const float* gate_up, const float* grad_y, float* grad_gate_up, int64_t rows, int64_t width);

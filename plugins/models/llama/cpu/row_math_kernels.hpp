@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// row_math.hpp for one machine; only for each_machine.hpp.
+// Implements row_math.hpp for one instruction set; included only by each_machine.hpp.
 
 inline void norm(const NormRows& at, int64_t rows, int64_t width, float eps) {
   const int64_t whole = width - width % kLanes;

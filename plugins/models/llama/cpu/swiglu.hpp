@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// silu(gate) * up of two halves that lie side by side, with a backward that writes both gradients
-// into one tensor, as the product before it wants them; each in one pass.
+// silu(gate) * up of two adjacent halves. Backward writes both gradients into one tensor, the
+// layout that the preceding product needs. Each direction is one pass.
 //
 // Source: Shazeer, GLU Variants Improve Transformer (2020).
 #pragma once

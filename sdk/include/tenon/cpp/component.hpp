@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all components share: how one is created from its options, destroyed, and asked for more
-// than its kind. Each kind has a file of its own (loss.hpp, hook.hpp, ...) with a class to derive
-// from; plugin.hpp registers them.
+// Base class of all components, and the code that creates, destroys and extends them. Each kind has
+// its own header (loss.hpp, hook.hpp, ...) with a class to derive from; plugin.hpp registers the
+// classes.
 //
-// A component is a class with
+// A component is a class with these members:
+//
 //     static constexpr const char* kType = "focal";
 //     static constexpr const char* kSummary = "Focal loss for unbalanced classes";
-//     struct Options { ... };                                        // may be left out
-//     static void bind(tenon::OptionBinder<Options>&);               // with it
-//     Focal(const Options&, const tenon::CreateContext&);            // or without either argument
+//     struct Options { ... };                                        // optional
+//     static void bind(tenon::OptionBinder<Options>&);               // required with Options
+//     Focal(const Options&, const tenon::CreateContext&);            // either argument is optional
 #ifndef TENON_CPP_COMPONENT_HPP
 #define TENON_CPP_COMPONENT_HPP
 
@@ -26,16 +27,20 @@
 
 namespace tenon {
 
-/* What an instance is told when it is created. */
+/* Arguments of a component's constructor. */
 struct CreateContext {
+  /* The plugin's host, with its services. */
   Host host;
-  std::string place;                      /* JSON pointer of the component in the recipe */
-  uint64_t seed = 0;                      /* derived from the run's seed and `place` */
-  const tenon_mesh* mesh = nullptr;       /* where this rank stands; valid as long as the run */
-  const tenon_options* options = nullptr; /* as given; valid until the constructor returns */
+  std::string place; /* JSON pointer of the component in the recipe, for example "/hooks/0" */
+  uint64_t seed = 0; /* derived from the run's seed and `place`; equal on all ranks */
+  const tenon_mesh* mesh = nullptr; /* position of this rank; valid for the whole run */
+  /* The options of the recipe; valid until the constructor returns. */
+  const tenon_options* options = nullptr;
 };
 
-/* The root of all kinds.  Owner the host destroys it */
+/* Base class of every kind.
+ *
+ * Owner    the host destroys the instance, on [main], while no other call on it is running */
 class Component {
  public:
   Component() = default;
@@ -43,45 +48,53 @@ class Component {
   Component& operator=(const Component&) = delete;
   virtual ~Component() = default;
 
-  /* The host; of no use in a constructor, which has it in its CreateContext. */
+  /* Returns the host. In a constructor, use CreateContext::host instead. */
   const Host& host() const { return host_; }
 
-  /* A table for an ability beyond those the wrapper knows, or null.  Threads [any] */
+  /* Returns the table of an ability that the wrapper does not know, or null.
+   *
+   * Errors   an exception counts as null
+   * Threads  [any]
+   * Owner    the table lives at least as long as the instance */
   virtual const void* extension(const char* /*id*/) { return nullptr; }
 
-  /* For the wrapper alone. */
+  /* Sets the host. For the wrapper only. */
   void attach(const Host& host) { host_ = host; }
 
  private:
   Host host_;
 };
 
-/* The instance behind `self` of a call, as its kind K. */
+/* Returns the instance behind `self` of a call, as its kind K.
+ *
+ * Errors   TENON_INVALID if `self` is null */
 template <class K>
 K& instance(void* self) {
   TENON_CHECK(self != nullptr, "self is null");
   return *static_cast<K*>(self);
 }
 
-/* The host of an instance, for a guard around a call on it; that of the library when `self` is
+/* Returns the host of an instance, for a guard around a call on it; the library's host if `self` is
  * null. */
 template <class K>
 const tenon_host* host_of(void* self) noexcept {
   return self == nullptr ? PluginHost::get() : static_cast<K*>(self)->host().get();
 }
 
-/* One call on an instance: body(K&) inside a guard. */
+/* Runs one call on an instance: body(K&), inside a guard. */
 template <class K, class Body>
 tenon_status* call_on(void* self, Body&& body) noexcept {
   return guard(host_of<K>(self), [&] { body(instance<K>(self)); });
 }
 
-/* ---- creation, for any class of any kind ---- */
+/* ---- creation, for a class of any kind ---- */
 
+/* Options of a component that has none. */
 struct NoOptions {
   static void bind(OptionBinder<NoOptions>&) {}
 };
 
+/* The options struct of a component: T::Options, or NoOptions. */
 template <class T, class = void>
 struct OptionsOf {
   using Type = NoOptions;
@@ -91,6 +104,7 @@ struct OptionsOf<T, std::void_t<typename T::Options>> {
   using Type = typename T::Options;
 };
 
+/* Whether T has a `bind` function. */
 template <class T, class = void>
 struct HasBind : std::false_type {};
 template <class T>
@@ -99,7 +113,7 @@ struct HasBind<
     std::void_t<decltype(T::bind(std::declval<OptionBinder<typename OptionsOf<T>::Type>&>()))>>
     : std::true_type {};
 
-/* The binder of a component's options: `T::bind`, or the options' own. */
+/* Returns the binder of a component's options: from `T::bind`, or from the options' own `bind`. */
 template <class T>
 OptionBinder<typename OptionsOf<T>::Type> binder_of() {
   OptionBinder<typename OptionsOf<T>::Type> binder;
@@ -111,6 +125,7 @@ OptionBinder<typename OptionsOf<T>::Type> binder_of() {
   return binder;
 }
 
+/* Creates an instance with the constructor arguments that T takes. */
 template <class T>
 std::unique_ptr<T> construct(const typename OptionsOf<T>::Type& options,
                              const CreateContext& context) {
@@ -126,8 +141,8 @@ std::unique_ptr<T> construct(const typename OptionsOf<T>::Type& options,
   }
 }
 
-/* The functions of `tenon_component` for class T, whose kind is `T::Kind`. The `self` of all its
- * tables is a `Kind*`. */
+/* The functions of `tenon_component` for class T of kind `T::Kind`. The `self` of all its tables is
+ * a `Kind*`. */
 template <class T>
 struct ComponentCalls {
   using Kind = typename T::Kind;
@@ -168,7 +183,7 @@ struct ComponentCalls {
     try {
       return static_cast<Kind*>(self)->extension(id);
     } catch (...) {
-      return nullptr;  // an ability that cannot be asked for is not there
+      return nullptr;  // an ability whose lookup fails does not exist
     }
   }
 };

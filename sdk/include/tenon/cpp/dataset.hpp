@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Datasets: one class for those whose samples are numbered (MapDataset), one for streams
-// (StreamDataset).
+// Datasets: MapDataset for numbered samples, StreamDataset for streams. <tenon/dataset.h> defines
+// the contract.
 #ifndef TENON_CPP_DATASET_HPP
 #define TENON_CPP_DATASET_HPP
 
@@ -21,10 +21,11 @@
 
 namespace tenon {
 
-/* What a dataset says of itself. Fields are numbered in the order of `field`. */
+/* Describes a dataset. Fields are numbered in the order of the calls to `field`, from 0. */
 class DatasetInfo {
  public:
-  /* `dtype` is a dtype, no class; `flags` TENON_FIELD_*. Returns the field's number. */
+  /* Declares a field and returns its number. `dtype` is a dtype, not a class; `pad` is the padding
+   * value; `flags` is TENON_FIELD_*. All arguments are copied. */
   uint32_t field(
       std::string name, Axes axes, uint32_t dtype, double pad = 0.0, uint32_t flags = 0) {
     names_.push_back(std::move(name));
@@ -38,16 +39,18 @@ class DatasetInfo {
                        pad});
     return static_cast<uint32_t>(fields_.size() - 1);
   }
-  /* The dataset comes in windows (`next_window`). */
+  /* Declares that the dataset has windows (`next_window`). */
   DatasetInfo& windows() {
     has_windows_ = 1;
     return *this;
   }
-  /* Streams: number of shards, fixed by the recipe; 1 unless said. */
+  /* Sets the number of shards of a stream, at least 1; the default is 1. It must not depend on the
+   * number of ranks. */
   DatasetInfo& shards(uint32_t n) {
     num_shards_ = n;
     return *this;
   }
+  /* Fills the ABI struct. For the wrapper only. */
   void write(uint32_t style, tenon_dataset_info& out) const {
     out.style = style;
     out.has_windows = has_windows_;
@@ -64,12 +67,17 @@ class DatasetInfo {
   uint32_t num_shards_ = 1;
 };
 
-/* Where a read puts its batch: each field once, then the counts.  Threads as the read */
+/* Receives the batch of one read: each field once, and the counts once.
+ *
+ * Errors   TENON_INVALID for a field or shape that contradicts the schema, or a field written twice
+ * Threads  those of the read, and only during it */
 class BatchWriter {
  public:
   BatchWriter(const Host& host, tenon_batch_writer* writer) : host_(host), writer_(writer) {}
-  /* Memory of field number `field`, contiguous and of `shape`, to be filled before the read
-   * returns. Errors  TENON_INVALID if field or shape contradicts the schema */
+  /* Allocates field number `field`, contiguous, of shape `shape`, and returns its memory. Fill it
+   * before the read returns. T must match the field's dtype.
+   *
+   * Owner    the memory belongs to the host */
   template <class T>
   T* add(uint32_t field, const std::vector<int64_t>& shape) {
     void* data = nullptr;
@@ -77,15 +85,18 @@ class BatchWriter {
         writer_->add(writer_, field, static_cast<uint32_t>(shape.size()), shape.data(), &data));
     return static_cast<T*>(data);
   }
-  /* The same from a tensor on the CPU, which is borrowed. */
+  /* Sets a field from a CPU tensor of the declared dtype.
+   *
+   * Owner    `tensor` is borrowed; the host takes a reference */
   void add_tensor(uint32_t field, const tenon_tensor* tensor) {
     host_.check(writer_->add_tensor(writer_, field, tensor));
   }
-  /* `tokens`: those that are not padding; 0 where that means nothing. */
+  /* Sets the number of samples, and of tokens that are not padding (0 if tokens have no meaning).
+   * Map style: `samples` equals the number of indices. Stream style: at most `max_samples`. */
   void set_counts(int64_t samples, int64_t tokens) {
     host_.check(writer_->set_counts(writer_, samples, tokens));
   }
-  /* Streams: the shard's position after this batch, at most 1 MiB. */
+  /* Sets the shard's position after this batch, at most 1 MiB; copied. Streams only. */
   void set_position(const std::string& position) {
     host_.check(writer_->set_position(writer_, position.data(), position.size()));
   }
@@ -95,31 +106,41 @@ class BatchWriter {
   tenon_batch_writer* writer_;
 };
 
-/* What `next_window` returns. */
+/* Result of `next_window`. */
 struct Window {
-  uint64_t id = 0;   /* equal for the same window in another run */
-  std::string label; /* for people */
-  int64_t size = -1; /* samples; -1 unknown */
-  bool skip = false; /* counted, not trained on */
-  /* Not 0: there is no window yet; ask again in so many milliseconds. Return true. */
+  uint64_t id = 0;   /* the same for the same window in every run */
+  std::string label; /* shown to users */
+  int64_t size = -1; /* number of samples; -1: unknown, for streams only */
+  bool skip = false; /* counted, but not trained on */
+  /* Milliseconds; 0 for a window. Any other value: there is no window yet, and the host asks again
+   * after this time; `next_window` then returns true. */
   uint32_t wait_ms = 0;
 };
 
-/* What the table calls; derive from MapDataset or StreamDataset instead. */
+/* Base of both styles, called through the ABI table. Derive from MapDataset or StreamDataset. */
 class AnyDataset : public Component {
  public:
   using Kind = AnyDataset;
   static constexpr const char* kKind = "dataset";
   static constexpr const char* kInterfaceId = TENON_DATASET_ID;
 
-  /* Threads [main], once */
+  /* Describes windows, shards and fields.
+   *
+   * Errors   TENON_IO, TENON_NOT_FOUND or TENON_INVALID for data that cannot be read
+   * Threads  [main], once, before any other call */
   virtual void describe(DatasetInfo& info) = 0;
-  /* With windows: fills the next one, or returns false when the epoch has no more. Where more may
-   * come, it sets `wait_ms` and returns true; it never waits itself.  Threads [main] */
+  /* Fills the next window and returns true, or returns false at the end of the epoch. It must not
+   * block until new data arrives: it sets `wait_ms` and returns true instead.
+   *
+   * Errors   TENON_IO; by default TENON_UNSUPPORTED
+   * Threads  [main], while no read is running */
   virtual bool next_window(Window& /*out*/) {
     TENON_FAIL(TENON_UNSUPPORTED, "no_windows", "this dataset has no windows");
   }
-  /* A new epoch, from 0: windows and streams start over.  Threads [main] */
+  /* Starts an epoch, counted from 0: windows and streams start over.
+   *
+   * Errors   TENON_IO
+   * Threads  [main], while no read is running */
   virtual void reset(uint64_t /*epoch*/) {}
 
  protected:
@@ -157,29 +178,43 @@ class AnyDataset : public Component {
   std::string window_label_;
 };
 
-/* Samples are numbered; the host draws the order. `window` is null where there are none. */
+/* A dataset with numbered samples; the host draws the order. In all calls, `window` is null if the
+ * dataset has no windows; it is borrowed until return. */
 class MapDataset : public AnyDataset {
  public:
-  /* Number of samples.  Threads [main] */
+  /* Returns the number of samples.
+   *
+   * Errors   TENON_IO for data that cannot be read
+   * Threads  [main] */
   virtual int64_t size(const tenon_window* window) = 0;
-  /* Reads samples `indices[0 .. n)`, in this order, as one batch.  Threads [worker]: several at
-   * once */
+  /* Reads samples `indices[0 .. n)`, each in [0, size), in this order, as one batch.
+   *
+   * Errors   TENON_IO, with file and offset
+   * Threads  [worker]: several reads run concurrently
+   * Owner    all arguments are borrowed until return */
   virtual void read(const tenon_window* window,
                     const int64_t* indices,
                     size_t n,
                     BatchWriter& writer) = 0;
-  /* Optional: lengths in tokens of samples [first, first + n), for packing.  Threads [worker] */
+  /* Reserved: ignored by this host. Optional: returns the lengths in tokens of samples [first,
+   * first + n), for packing.
+   *
+   * Shapes   out [n]
+   * Errors   TENON_IO, with file and offset
+   * Threads  [worker] */
   virtual void lengths(const tenon_window* /*window*/,
                        int64_t /*first*/,
                        size_t /*n*/,
                        int32_t* /*out*/) {
     TENON_FAIL(
-        TENON_UNSUPPORTED, "no_lengths", "this dataset does not know the lengths of samples");
+        TENON_UNSUPPORTED, "no_lengths", "this dataset does not provide the lengths of samples");
   }
 
+  /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
-    // A class that overrides `lengths` has it, so that the host sees a null pointer in all others.
+    // Only a class that overrides `lengths` provides it; for all others the host sees a null
+    // pointer.
     constexpr bool kHasLengths =
         !std::is_same_v<decltype(&T::lengths), decltype(&MapDataset::lengths)>;
     static const tenon_dataset calls{sizeof(tenon_dataset),
@@ -222,19 +257,29 @@ class MapDataset : public AnyDataset {
   }
 };
 
-/* The dataset yields in its own order, from shards with a cursor each. */
+/* A dataset that chooses its own order, with one cursor per shard. In all calls, `window` is null
+ * if the dataset has no windows; it is borrowed until return. */
 class StreamDataset : public AnyDataset {
  public:
-  /* Reads up to `max_samples` from a shard, and sets its position after them. Returns true at the
-   * shard's end. Threads [worker]: different shards at once, one shard never */
+  /* Reads up to `max_samples` samples from a shard, and sets the position after them. Returns true
+   * at the end of the shard.
+   *
+   * Errors   TENON_IO, with file and offset
+   * Threads  [worker]: different shards concurrently, one shard never
+   * Owner    all arguments are borrowed until return */
   virtual bool next(const tenon_window* window,
                     uint32_t shard,
                     int64_t max_samples,
                     BatchWriter& writer) = 0;
-  /* Puts a shard at a position that `set_position` gave; null means the start of window or epoch.
-   * Threads [main], while no read is under way */
+  /* Moves a shard to a position that `set_position` reported. Null means the start of the window or
+   * epoch.
+   *
+   * Errors   TENON_INVALID for a position it cannot read, TENON_IO
+   * Threads  [main], while no read is running
+   * Owner    `position` is borrowed until return */
   virtual void seek(const tenon_window* window, uint32_t shard, const std::string* position) = 0;
 
+  /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
     static const tenon_dataset calls{sizeof(tenon_dataset),

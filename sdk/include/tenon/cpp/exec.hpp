@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where, when and for what a computing call runs: `tenon_exec` with C++ manners. Borrowed until the
-// call returns.
+// Context of a computing call: a C++ view of `tenon_exec`.
 #ifndef TENON_CPP_EXEC_HPP
 #define TENON_CPP_EXEC_HPP
 
@@ -12,7 +11,10 @@
 
 namespace tenon {
 
-/* Threads as the call that got it */
+/* Describes where and for what a call runs; see tenon_exec.
+ *
+ * Threads  the thread of the call that received it
+ * Owner    borrowed until that call returns */
 class Exec {
  public:
   Exec(const Host& host, const tenon_exec* exec) : host_(&host), exec_(exec) {
@@ -21,17 +23,24 @@ class Exec {
   const tenon_exec* get() const { return exec_; }
   const Host& host() const { return *host_; }
   tenon_device device() const { return exec_->device; }
-  /* Of this call; equal in a recompute. */
+  /* Seed of this call; a recompute gets the same seed. */
   uint64_t seed() const { return exec_->seed; }
-  /* From 1; 0 before the first. */
+  /* Training step, from 1; 0 before the first. */
   uint64_t step() const { return exec_->step; }
+  /* Index within the step, from 0. */
   uint32_t microbatch() const { return exec_->microbatch; }
+  /* False in an evaluation. */
   bool is_train() const { return exec_->is_train != 0; }
+  /* True if forward runs again for backward; it must then have no side effects. */
   bool is_recompute() const { return exec_->is_recompute != 0; }
   /* Dtype of floating-point activations. */
   uint32_t compute_dtype() const { return exec_->compute_dtype; }
+  /* Position of this rank; valid for the whole run. */
   const tenon_mesh& mesh() const { return *exec_->mesh; }
-  /* Waits for the device; the run report counts it. */
+  /* Waits until the device has finished the work queued so far. The run report counts the waits of
+   * each plugin.
+   *
+   * Errors   TENON_INTERNAL if the device failed */
   void sync() const { host_->check(exec_->sync(exec_)); }
 
  private:

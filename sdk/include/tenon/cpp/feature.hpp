@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Feature transforms: one class for those that work instance by instance (Feature), one for those
-// that take all instances of a batch in one call (FusedFeature).
+// Feature transforms: Feature runs instance by instance, FusedFeature runs all instances of a batch
+// in one call. <tenon/feature.h> defines the contract.
 #ifndef TENON_CPP_FEATURE_HPP
 #define TENON_CPP_FEATURE_HPP
 
@@ -19,42 +19,58 @@
 
 namespace tenon {
 
-/* What is known of a column before there is data: see tenon_column_type. */
+/* Static type of a column; see tenon_column_type. */
 struct ColumnType {
+  /* Dtype of the values; TENON_U8 for text. */
   uint32_t dtype = TENON_I64;
+  /* Levels of offsets: 0 for a fixed number of entries per sample, 1 for lists, 2 for lists of
+   * lists; one more for text. */
   uint32_t num_levels = 0;
+  /* Values are bytes of text. */
   bool is_text = false;
+  /* Each entry has a weight. */
   bool has_weights = false;
+  /* Without levels: 0 for values [B], n for [B, n], -1 for [B, any]. Otherwise 0. */
   int64_t width = 0;
 
-  /* Levels of lists: those of offsets, without the one that cuts text into strings. */
+  /* Number of list levels: the levels of offsets without the one that splits text into strings. */
   uint32_t num_lists() const { return num_levels - (is_text ? 1 : 0); }
 };
 
-/* A borrowed column of a call; see tenon_column. */
+/* A column of a call, on the CPU; see tenon_column. All tensors are contiguous.
+ *
+ * Threads  those of the call, and only during it
+ * Owner    borrowed until the call returns */
 class Column {
  public:
   Column(const Host& host, const tenon_column& column) : host_(host), column_(&column) {}
 
+  /* [entries]; without levels [B] or [B, n]. */
   TensorRef values() const { return {host_, column_->values}; }
-  /* The values as one run of elements, whatever their shape. */
+  /* Returns the values as one array, whatever their shape.
+   *
+   * Errors   TENON_INVALID if T is not the dtype of the values */
   template <class T>
   const T* data() const {
     return values().data<T>();
   }
   int64_t num_values() const { return values().numel(); }
   size_t num_levels() const { return column_->num_levels; }
+  /* Returns the offsets of a level, i64; TENON_INVALID if there is no such level. */
   TensorRef level(size_t level) const {
     TENON_CHECK(level < column_->num_levels, "the column has no level ", level);
     return {host_, column_->offsets[level]};
   }
-  /* offsets(l)[i] to offsets(l)[i + 1]: the pieces or values below piece i of level l. */
+  /* Returns the offsets of level l: offsets(l)[i] to offsets(l)[i + 1] are the pieces or values
+   * below piece i. */
   const int64_t* offsets(size_t level) const { return this->level(level).data<int64_t>(); }
-  /* Pieces that level l cuts into. */
+  /* Returns the number of pieces of level l. */
   int64_t num_pieces(size_t level) const { return this->level(level).numel() - 1; }
+  /* False if all weights are 1. */
   bool has_weights() const { return column_->weights != nullptr; }
+  /* f32 [entries], or absent. */
   TensorRef weights() const { return {host_, column_->weights}; }
-  /* The samples, B. */
+  /* Returns the number of samples, B. */
   int64_t num_samples() const { return column_->num_levels > 0 ? num_pieces(0) : values().size(0); }
 
  private:
@@ -62,12 +78,18 @@ class Column {
   const tenon_column* column_;
 };
 
-/* Where a call puts a column: values, each level of offsets, and weights where there are some. */
+/* Receives one output column: values, offsets of each level, and weights if `infer` declared them.
+ *
+ * Errors   TENON_INVALID if a part is set twice, or a level does not exist
+ * Threads  those of the call, and only during it */
 class ColumnOut {
  public:
   ColumnOut(const Host& host, tenon_column_out& out) : host_(host), out_(&out) {}
 
-  /* Memory for values of `shape`, to be filled. */
+  /* Allocates values of shape `shape` and returns their memory, to be filled before the call
+   * returns. T must match the dtype that `infer` returned.
+   *
+   * Owner    the memory belongs to the host */
   template <class T>
   T* values(const std::vector<int64_t>& shape) {
     Tensor made = Tensor::empty(host_, DtypeOf<T>::kValue, {TENON_CPU, 0}, shape);
@@ -75,7 +97,11 @@ class ColumnOut {
     put(out_->values_own, std::move(made));
     return data;
   }
-  /* Memory for offsets of level `level` that cut into `num_pieces`: one more than these. */
+  /* Allocates the offsets of a level and returns their memory: num_pieces + 1 elements, to be
+   * filled before the call returns. The first is 0, they never decrease, and the last is the number
+   * of pieces or values below.
+   *
+   * Owner    the memory belongs to the host */
   int64_t* offsets(size_t level, int64_t num_pieces) {
     TENON_CHECK(level < out_->num_levels, "the output has no level ", level);
     Tensor made = Tensor::empty(host_, TENON_I64, {TENON_CPU, 0}, {num_pieces + 1});
@@ -83,13 +109,15 @@ class ColumnOut {
     put(out_->offsets_own[level], std::move(made));
     return data;
   }
+  /* Allocates the weights, one per entry, and returns their memory, to be filled before the call
+   * returns. */
   float* weights(int64_t num_entries) {
     Tensor made = Tensor::empty(host_, TENON_F32, {TENON_CPU, 0}, {num_entries});
     auto* const data = made.ref().mutable_data<float>();
     put(out_->weights_own, std::move(made));
     return data;
   }
-  /* Hands on what an input has, without a copy. */
+  /* Passes on a part of an input, without a copy. */
   void share_values(const Column& from) { share(out_->values_own, from.values()); }
   void share_offsets(size_t level, const Column& from) {
     TENON_CHECK(level < out_->num_levels, "the output has no level ", level);
@@ -100,7 +128,7 @@ class ColumnOut {
       share(out_->weights_own, from.weights());
     }
   }
-  /* All levels that the output has, and the weights. */
+  /* Passes on all levels of the output, and the weights if there are any. */
   void share_lists(const Column& from) {
     for (size_t level = 0; level < out_->num_levels; ++level) {
       share_offsets(level, from);
@@ -113,7 +141,7 @@ class ColumnOut {
     put(slot, Tensor::retain(host_, from.handle()));
   }
   static void put(tenon_tensor*& slot, Tensor made) {
-    TENON_CHECK(slot == nullptr, "a part of an output is given twice");
+    TENON_CHECK(slot == nullptr, "a part of an output is set twice");
     slot = made.release();
   }
 
@@ -121,7 +149,11 @@ class ColumnOut {
   tenon_column_out* out_;
 };
 
-/* The columns of one call. */
+/* The input and output columns of one call.
+ *
+ * Errors   TENON_INVALID for an index out of range
+ * Threads  those of the call, and only during it
+ * Owner    borrowed until the call returns */
 class FeatureColumns {
  public:
   FeatureColumns(const Host& host, const tenon_feature_call& call) : host_(host), call_(&call) {}
@@ -137,7 +169,9 @@ class FeatureColumns {
     return {host_, element(call_->outputs, i)};
   }
 
-  /* Element i of an array of the host's, whose structs may be longer than those known here. */
+  /* Returns element i of an array of structs from the host, which may be longer than the structs in
+   * this header. */
+  /* Returns the ABI table of class T. */
   template <class T>
   static T& element(T* array, size_t i) {
     using Bytes = std::conditional_t<std::is_const_v<T>, const char, char>;
@@ -149,15 +183,17 @@ class FeatureColumns {
   const tenon_feature_call* call_;
 };
 
-/* What the table calls; derive from Feature or FusedFeature instead. */
+/* Base of both classes, called through the ABI table. Derive from Feature or FusedFeature. */
 class AnyFeature : public Component {
  public:
   using Kind = AnyFeature;
   static constexpr const char* kKind = "feature";
   static constexpr const char* kInterfaceId = TENON_FEATURE_ID;
 
-  /* The types of the outputs from those of the inputs; throws where it does not take these, saying
-   * which it does.  Threads [main], once, before it is run */
+  /* Infers the output types from the input types. All inputs and outputs are in recipe order.
+   *
+   * Errors   TENON_INVALID for inputs that it does not accept, stating what it accepts
+   * Threads  [main], once, before `run` */
   virtual std::vector<ColumnType> infer(const std::vector<ColumnType>& inputs) = 0;
 
  protected:
@@ -178,10 +214,11 @@ class AnyFeature : public Component {
       }
       const std::vector<ColumnType> made = feature.infer(given);
       TENON_CHECK(made.size() <= *io_num_outputs,
-                  "there is room for ",
+                  "infer returned ",
+                  made.size(),
+                  " outputs (expected at most ",
                   *io_num_outputs,
-                  " outputs, wanted are ",
-                  made.size());
+                  ")");
       for (size_t i = 0; i < made.size(); ++i) {
         tenon_column_type& type = FeatureColumns::element(outputs, i);
         type.dtype = made[i].dtype;
@@ -199,9 +236,15 @@ class AnyFeature : public Component {
   }
 };
 
+/* A transform that runs instance by instance. */
 class Feature : public AnyFeature {
  public:
-  /* Fills the outputs that `infer` has told of.  Threads [worker]: several at once */
+  /* Fills all outputs that `infer` declared. A pure function of the inputs.
+   *
+   * Shapes   all columns of a call have the same B, which may be 0
+   * Errors   TENON_INVALID for values it cannot process, naming the first one and its sample
+   * Threads  [worker]: several calls concurrently, also for one instance
+   * Owner    inputs are borrowed; the host releases the outputs */
   virtual void run(const Exec& exec, const FeatureColumns& columns) const = 0;
 
   template <class T>
@@ -225,15 +268,21 @@ class Feature : public AnyFeature {
   }
 };
 
-/* One call of T, which derives from FusedFeature<T>. */
+/* One call of an instance of T, which derives from FusedFeature<T>. */
 template <class T>
 struct FusedCall {
   const T& feature;
   FeatureColumns columns;
 };
 
-/* T has, in place of `run`,
- *     static void run_all(const Exec&, const std::vector<FusedCall<T>>&);  // Threads [worker] */
+/* A transform that runs all instances in one call. Instead of `run`, T has
+ *
+ *     static void run_all(const Exec&, const std::vector<FusedCall<T>>&);
+ *
+ * which fills the outputs of all calls.
+ *
+ * Errors   TENON_INVALID, as for Feature::run; the host then repeats the calls one by one
+ * Threads  [worker]: several calls concurrently, also for one instance */
 template <class T>
 class FusedFeature : public AnyFeature {
  public:

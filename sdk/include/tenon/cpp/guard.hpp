@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two turns at the boundary: an exception becomes a status on the way out, a status becomes an
-// exception on the way in. No other file of the wrapper catches or releases either.
+// Converts errors at the boundary: exceptions become statuses on the way out, statuses become
+// exceptions on the way in. No other file of the wrapper catches exceptions or releases statuses.
 //
-// Everything is caught inside the plugin, so that it does not matter whether host and plugin share
-// a C++ runtime: an exception that leaves one for the other ends the process.
+// All exceptions are caught inside the plugin, so host and plugin need not share a C++ runtime. An
+// exception that crosses the boundary ends the process.
 #ifndef TENON_CPP_GUARD_HPP
 #define TENON_CPP_GUARD_HPP
 
@@ -25,11 +25,11 @@
 
 namespace tenon {
 
-/* What a plugin throws, and what a failed call of the host becomes. */
+/* An error: thrown by plugins, and by the wrapper if a call to the host fails. */
 class Error : public std::exception {
  public:
-  /* `code` is a TENON_* code of status.h, `id` a stable name for the mistake ("focal.bad_gamma").
-   * `file` lives as long as the process; null where there is none. */
+  /* `code` is a TENON_* code of status.h. `id` is a stable name of the error ("focal.bad_gamma").
+   * `file` and `line` locate it in the source; "" and 0 if unknown. */
   Error(uint32_t code, std::string id, std::string message, std::string file = {}, int32_t line = 0)
       : code_(code),
         id_(std::move(id)),
@@ -51,9 +51,9 @@ class Error : public std::exception {
   int32_t line_;
 };
 
-/* The host that loaded this library; null before the entry was called. It serves calls that have no
- * instance to ask, as those with a null `self`. One for each library: hidden, so that two plugins
- * never share it. */
+/* The host that loaded this library; null before the entry point was called. It serves calls that
+ * have no instance, for example with a null `self`. The symbol is hidden, so that two plugins never
+ * share it. */
 struct TENON_HIDDEN PluginHost {
   static const tenon_host*& get() noexcept {
     static const tenon_host* host = nullptr;
@@ -61,8 +61,9 @@ struct TENON_HIDDEN PluginHost {
   }
 };
 
-/* The status service; null if the host has none, which no host of this ABI lacks.
- * Threads [any] */
+/* Returns the status service; null only without a host.
+ *
+ * Threads  [any] */
 inline const tenon_status_api* status_api(const tenon_host* host) noexcept {
   if (host == nullptr || host->get_interface == nullptr) {
     return nullptr;
@@ -70,7 +71,8 @@ inline const tenon_status_api* status_api(const tenon_host* host) noexcept {
   return static_cast<const tenon_status_api*>(host->get_interface(host, TENON_STATUS_ID));
 }
 
-/* Makes a status; null only if there is no host to make it.
+/* Creates a status; null only if there is no host.
+ *
  * Threads  [any]
  * Owner    the caller, who returns it */
 inline tenon_status* make_status(const tenon_host* host,
@@ -86,17 +88,22 @@ inline tenon_status* make_status(const tenon_host* host,
   return api == nullptr ? nullptr : api->make(host, code, id, message, file, line);
 }
 
-/* True of the text of a libtorch error that says there was no memory. Its CPU allocator throws
- * what it throws for each other mistake, so that the text is all there is to go by.
- * Threads [any] */
+/* Returns true if the message of a libtorch error reports an allocation failure. The CPU allocator
+ * of libtorch throws the same type as for other errors, so only the message tells them apart.
+ *
+ * Threads  [any] */
 inline bool says_out_of_memory(std::string_view what) noexcept {
   return what.find("DefaultCPUAllocator: not enough memory") != std::string_view::npos ||
          what.find("DefaultCPUAllocator: can't allocate memory") != std::string_view::npos;
 }
 
-/* Runs `body`, which returns nothing or a status, and turns what it throws into a status. Every
- * function that the host may call is one guard. Threads  [any] Owner    the caller of the guarded
- * function gets the status */
+/* Runs `body`, which returns nothing or a status, and converts exceptions to a status. Every
+ * function that the host may call is one guard.
+ *
+ * Errors   Error gives its code, std::bad_alloc TENON_OUT_OF_MEMORY, any other exception
+ *          TENON_INTERNAL
+ * Threads  [any]
+ * Owner    the caller of the guarded function receives the status */
 template <class Body>
 tenon_status* guard(const tenon_host* host, Body&& body) noexcept {
   try {
@@ -119,7 +126,8 @@ tenon_status* guard(const tenon_host* host, Body&& body) noexcept {
   }
 }
 
-/* Throws what `status_own` says, and releases it; does nothing on success.
+/* Throws an Error with the contents of `status_own` and releases it; does nothing if it is null.
+ *
  * Threads  [any]
  * Owner    takes the status */
 inline void check(const tenon_host* host, tenon_status* status_own) {
@@ -140,6 +148,7 @@ inline void check(const tenon_host* host, tenon_status* status_own) {
               api->line(status_own));
 }
 
+/* Throws an Error. Use TENON_CHECK or TENON_FAIL. */
 [[noreturn]] inline void fail_at(
     uint32_t code, const char* id, const std::string& message, const char* file, int32_t line) {
   throw Error(code, id, message, file, line);
@@ -147,9 +156,8 @@ inline void check(const tenon_host* host, tenon_status* status_own) {
 
 }  // namespace tenon
 
-/* Throws TENON_INVALID with the place in the source unless `condition` holds. What follows the
- * condition is put together into the message: TENON_CHECK(n > 0, "n is ", n, "; it must be
- * positive"). */
+/* Throws TENON_INVALID with the source location if `condition` is false. The remaining arguments
+ * form the message: TENON_CHECK(n > 0, "n is ", n, " (expected a positive number)"). */
 #define TENON_CHECK(condition, ...)                                                    \
   do {                                                                                 \
     if (!(condition)) {                                                                \
@@ -158,7 +166,8 @@ inline void check(const tenon_host* host, tenon_status* status_own) {
     }                                                                                  \
   } while (false)
 
-/* Throws with a code of status.h: TENON_FAIL(TENON_IO, "text.read", "cannot read ", path). */
+/* Throws an error with a code of status.h: TENON_FAIL(TENON_IO, "text.read", "cannot read ", path).
+ */
 #define TENON_FAIL(code, id, ...) \
   ::tenon::fail_at(code, id, ::tenon::concat(__VA_ARGS__), __FILE__, __LINE__)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hooks: a class to derive from, and an event with C++ manners.
+// Hooks: a base class, and a C++ view of events. <tenon/hook.h> defines the contract.
 #ifndef TENON_CPP_HOOK_HPP
 #define TENON_CPP_HOOK_HPP
 
@@ -17,7 +17,7 @@
 
 namespace tenon {
 
-/* "before_step"; "event 99" for a number without a name. */
+/* Returns the name of an event, for example "before_step"; "event 99" for an unknown number. */
 inline std::string event_name(uint32_t event) {
   constexpr const char* kNames[TENON_NUM_EVENTS] = {"before_init",
                                                     "after_init",
@@ -50,7 +50,7 @@ inline std::string event_name(uint32_t event) {
   return event < TENON_NUM_EVENTS ? kNames[event] : "event " + std::to_string(event);
 }
 
-/* The number of an event's name, or TENON_NUM_EVENTS. */
+/* Returns the number of the event with this name, or TENON_NUM_EVENTS. */
 inline uint32_t event_of(std::string_view name) {
   uint32_t event = 0;
   while (event < TENON_NUM_EVENTS && event_name(event) != name) {
@@ -59,7 +59,7 @@ inline uint32_t event_of(std::string_view name) {
   return event;
 }
 
-/* A mask of events: events({TENON_EVENT_START, TENON_EVENT_END}). */
+/* Returns a mask of events: events({TENON_EVENT_START, TENON_EVENT_END}). */
 inline uint64_t events(std::initializer_list<uint32_t> list) {
   uint64_t mask = 0;
   for (const uint32_t event : list) {
@@ -68,24 +68,32 @@ inline uint64_t events(std::initializer_list<uint32_t> list) {
   return mask;
 }
 
-/* A parameter at an event. Tensors are borrowed until the event ends. */
+/* A parameter at an event. Tensors are borrowed until the event returns. */
 struct ParameterView {
   std::string name;
-  TensorRef value;    /* the local slice, or the whole where asked for */
-  TensorRef grad;     /* absent where there is none at this event */
-  int64_t offset = 0; /* of the slice in the whole, in elements */
-  int64_t numel = 0;  /* of the whole */
+  TensorRef value;    /* the local shard, or the whole parameter if full_parameters is set */
+  TensorRef grad;     /* absent if there is no gradient at this event */
+  int64_t offset = 0; /* position of the shard in the parameter, in elements */
+  int64_t numel = 0;  /* number of elements of the whole parameter */
 };
 
-/* Parameters with one rate, see tenon_lr_group. */
+/* Parameters that share a learning rate; see tenon_lr_group. */
 struct LrGroup {
+  /* "default" or "group0" and so on, plus ".no_decay" without weight decay. */
   std::string name;
+  /* Pattern of the recipe's group; "" for parameters that no pattern matches. */
   std::string match;
+  /* The option "lr". */
   double base_rate = 0;
+  /* Learning rate of this step's update: base_rate times schedule and factor. */
   double rate = 0;
 };
 
-/* An event, and through it the run. Borrowed: valid while `on_event` runs, on its thread. */
+/* An event, and access to the run. The tags below hold for every function.
+ *
+ * Errors   TENON_INVALID for an index out of range
+ * Threads  those of the event, and only during it
+ * Owner    borrowed until `on_event` returns */
 class Event {
  public:
   Event(const Host& host, const tenon_event* event) : host_(&host), event_(event) {}
@@ -94,66 +102,85 @@ class Event {
   /* TENON_EVENT_* */
   uint32_t id() const { return event_->id; }
   std::string name() const { return event_name(event_->id); }
+  /* False during an evaluation. */
   bool is_train() const { return event_->is_train != 0; }
-  /* The step under way or last finished, from 1; 0 before the first. */
+  /* Current or last finished step, from 1; 0 before the first. */
   uint64_t step() const { return event_->step; }
-  /* From 0, as are window and microbatch. */
+  /* Indices of epoch, window and microbatch, from 0; see tenon_event. */
   uint64_t epoch() const { return event_->epoch; }
   uint64_t window() const { return event_->window; }
   uint64_t microbatch() const { return event_->microbatch; }
+  /* "" if the dataset has no windows. */
   std::string window_label() const { return event_->window_label; }
-  /* The error at on_error, the outcome at end, ...: see tenon_event. */
+  /* Depends on the event, see tenon_event: the error at on_error, the outcome at end. */
   std::string message() const { return event_->message; }
 
-  /* Asks for TENON_WISH_*; the reason goes into the log. */
-  void wish(uint32_t wishes, const std::string& reason) const {
-    host_->check(api().wish(run(), wishes, reason.c_str()));
+  /* Makes requests, TENON_REQUEST_*; the reason is logged.
+   *
+   * Errors   TENON_INVALID for an unknown request, or one that the recipe does not allow */
+  void request(uint32_t requests, const std::string& reason) const {
+    host_->check(api().request(run(), requests, reason.c_str()));
   }
-  /* Asks for a checkpoint of before `first_bad_step`, and for other data. */
+  /* Requests a rollback to a checkpoint before `first_bad_step`; the data since is skipped.
+   *
+   * Errors   TENON_INVALID for a step that is not finished, or if the recipe does not allow it;
+   *          TENON_UNSUPPORTED on an early 0.1 host */
   void roll_back(uint64_t first_bad_step, const std::string& reason) const {
     if (!TENON_HAS(tenon_run_api, event_->api, roll_back)) {
-      TENON_FAIL(TENON_UNSUPPORTED,
-                 "service_missing",
-                 "this hook asks to go back to an earlier checkpoint, which the host does not do; "
-                 "use a newer host");
+      TENON_FAIL(
+          TENON_UNSUPPORTED,
+          "service_missing",
+          "this hook requests a rollback, which the host does not support; use a newer host");
     }
     host_->check(api().roll_back(run(), first_bad_step, reason.c_str()));
   }
-  /* The last recorded value of a figure ("eval/loss"), if there is one yet. */
+  /* Returns the last recorded value of a metric, or nothing if there is none yet. Names: "loss",
+   * "lr", "grad_norm", "loss_scale", "step_seconds", "samples_per_second", "tokens_per_second",
+   * "data_wait_seconds", "eval/loss", and those of the recipe's metrics and of plugins. */
   std::optional<double> find_metric(const std::string& name) const {
     double out = 0;
     return found(api().get_metric(run(), name.c_str(), &out)) ? std::optional<double>(out)
                                                               : std::nullopt;
   }
-  /* A scalar of the step under way that may still be on the device: "loss", "grad_norm", "applied".
+  /* Returns a scalar of the current step that may still be on the device: "loss", "grad_norm" or
+   * "applied".
+   *
+   * Errors   TENON_NOT_FOUND before the first loss of a step, or if this rank had no sample in it
    */
   TensorRef scalar(const std::string& name) const {
     const tenon_tensor* out = nullptr;
     host_->check(api().get_scalar(run(), name.c_str(), &out));
     return {*host_, out};
   }
-  /* The same, absent where there is none: a rank that had no sample in a step has seen no loss. */
+  /* Returns the same scalar, or an absent one instead of TENON_NOT_FOUND. */
   TensorRef find_scalar(const std::string& name) const {
     const tenon_tensor* out = nullptr;
     return found(api().get_scalar(run(), name.c_str(), &out)) ? TensorRef(*host_, out)
                                                               : TensorRef();
   }
+  /* Adds a metric to the next record. If several ranks add it, the lowest rank's value is recorded.
+   *
+   * Errors   TENON_INVALID for an invalid name (metrics.h) */
   void add_metric(const std::string& name, double value) const {
     host_->check(api().add_metric(run(), name.c_str(), value));
   }
-  /* A field of the batch, or absent. */
+  /* Returns a field of the batch, or an absent tensor if there is none. A hook that changes the
+   * field in place declares TENON_TOUCH_BATCH. */
   TensorRef field(const std::string& name) const {
     tenon_tensor* out = nullptr;
     host_->check(api().get_field(run(), name.c_str(), &out));
     return {*host_, out};
   }
-  /* A factor on the rate of every group, until set again. */
+  /* Sets a factor on the learning rate of every group, until it is set again. All ranks must set
+   * the same factor. */
   void set_lr_factor(double factor) const { host_->check(api().set_lr_factor(run(), factor)); }
+  /* Returns the number of parameters. */
   size_t num_parameters() const {
     size_t out = 0;
     host_->check(api().get_num_parameters(run(), &out));
     return out;
   }
+  /* Returns parameter i, in [0, num_parameters()). */
   ParameterView parameter(size_t i) const {
     tenon_parameter_view view{};
     view.struct_size = sizeof(view);
@@ -164,21 +191,24 @@ class Event {
             view.offset,
             view.numel};
   }
-  /* Where the run keeps its files. */
+  /* Returns the run directory. */
   std::string run_dir() const { return api().run_dir(run()); }
+  /* Returns the number of learning-rate groups; TENON_UNSUPPORTED on an early 0.1 host, as the next
+   * two functions. */
   size_t num_lr_groups() const {
     size_t out = 0;
     host_->check(lr_api().get_num_lr_groups(run(), &out));
     return out;
   }
+  /* Returns learning-rate group i. */
   LrGroup lr_group(size_t i) const {
     tenon_lr_group group{};
     group.struct_size = sizeof(group);
     host_->check(lr_api().get_lr_group(run(), i, &group));
     return {group.name_ref, group.match_ref, group.base_rate, group.rate};
   }
-  /* A number of the options that the group's optimizer was created with ("/betas/0"), if there is
-   * one. */
+  /* Reads a number from the options of the group's optimizer ("/betas/0"), or nothing if there is
+   * none. */
   std::optional<double> lr_group_option(size_t i, const std::string& pointer) const {
     double out = 0;
     return found(lr_api().get_lr_group_option(run(), i, pointer.c_str(), &out))
@@ -187,7 +217,7 @@ class Event {
   }
 
  private:
-  /* False for TENON_NOT_FOUND; other errors are thrown. */
+  /* Returns false for TENON_NOT_FOUND, and throws other errors. */
   bool found(tenon_status* status) const {
     if (status != nullptr) {
       const tenon_status_api* statuses = status_api(host_->get());
@@ -203,8 +233,8 @@ class Event {
     if (!TENON_HAS(tenon_run_api, event_->api, get_lr_group_option)) {
       TENON_FAIL(TENON_UNSUPPORTED,
                  "service_missing",
-                 "this hook asks for the rates of groups of parameters, which the host does not "
-                 "tell; use a newer host");
+                 "this hook reads learning-rate groups, which the host does not provide; use a "
+                 "newer host");
     }
     return *event_->api;
   }
@@ -215,18 +245,27 @@ class Event {
   const tenon_event* event_;
 };
 
+/* Base class of hooks. */
 class Hook : public Component {
  public:
   using Kind = Hook;
   static constexpr const char* kKind = "hook";
   static constexpr const char* kInterfaceId = TENON_HOOK_ID;
 
-  /* Sets info.events, and phase, priority, reads, writes, rank_0_only, full_parameters where they
-   * are not normal, 0, 0, 0, 0, 0.  Threads [main], once */
+  /* Sets info.events, and, if they differ from the defaults, phase (NORMAL), priority, writes,
+   * rank_0_only and full_parameters (0). `reads` is reserved.
+   *
+   * Errors   any exception ends the run before the first step
+   * Threads  [main], once, before any other call */
   virtual void describe(tenon_hook_info& info) = 0;
-  /* An exception ends the run.  Threads [step] */
+  /* Handles an event that the hook subscribed to.
+   *
+   * Errors   any exception ends the run, with on_error and end for all hooks
+   * Threads  [step]
+   * Owner    the event is borrowed until return */
   virtual void on_event(const Event& event) = 0;
 
+  /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
     static const tenon_hook calls{sizeof(tenon_hook), call_describe, call_on_event};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Losses without libtorch. Those with it derive from TorchLoss (tenon/torch/loss.hpp).
+// Losses without libtorch. For losses on at::Tensor, derive from TorchLoss (tenon/torch/loss.hpp).
+// <tenon/loss.h> defines the contract.
 #ifndef TENON_CPP_LOSS_HPP
 #define TENON_CPP_LOSS_HPP
 
@@ -18,30 +19,32 @@
 
 namespace tenon {
 
-/* What a loss says of itself; the calls chain. */
+/* Describes a loss; the calls chain. */
 class LossInfo {
  public:
-  /* An input, which `count` and `compute` get in the order of these calls. `dtype` is a dtype or a
-   * class. */
+  /* Declares an input. `count` and `compute` receive inputs in declaration order. `dtype` is a
+   * dtype or a class; empty `axes` mean any shape. */
   LossInfo& port(std::string name, Axes axes, uint32_t dtype) {
     ports_.add(std::move(name), std::move(axes), dtype, 0);
     return *this;
   }
-  /* The same, absent where the batch does not have it. */
+  /* Declares an input that is absent if nothing provides it. */
   LossInfo& optional_port(std::string name, Axes axes, uint32_t dtype) {
     ports_.add(std::move(name), std::move(axes), dtype, TENON_PORT_OPTIONAL);
     return *this;
   }
-  /* TENON_ADDITIVE_*: along which axis parts may be summed. */
+  /* Sets the axis along which the sum over parts equals the sum over the whole, TENON_ADDITIVE_*.
+   */
   LossInfo& additive_over(uint32_t axis) {
     additive_over_ = axis;
     return *this;
   }
-  /* `count` reads batch fields alone; model outputs are then absent from it. */
+  /* Declares that `count` uses only batch fields; model outputs are then absent from its inputs. */
   LossInfo& count_from_batch() {
     flags_ |= TENON_LOSS_COUNT_FROM_BATCH;
     return *this;
   }
+  /* Fills the ABI struct. For the wrapper only. */
   void write(tenon_loss_info& out) const {
     out.additive_over = additive_over_;
     out.flags = flags_;
@@ -55,22 +58,28 @@ class LossInfo {
   uint32_t flags_ = 0;
 };
 
-/* What the table calls; derive from Loss or TorchLoss instead. */
+/* Base of all losses, called through the ABI table. Derive from Loss or TorchLoss. */
 class AnyLoss : public Component {
  public:
   using Kind = AnyLoss;
   static constexpr const char* kKind = "loss";
   static constexpr const char* kInterfaceId = TENON_LOSS_ID;
 
-  /* Threads [main], once */
+  /* Describes inputs and properties of the loss.
+   *
+   * Errors   any exception ends the run before the first step
+   * Threads  [main], once, before any other call */
   virtual void describe(LossInfo& info) = 0;
 
+  /* Adapters from ABI handles to `count`, `compute` and `backward` of the derived class, which
+   * states Errors, Threads and Owner. For the wrapper only. */
   virtual tenon_tensor* call_count(const Exec&, const TensorList&) = 0;
   virtual tenon_tensor* call_compute(const Exec&, const TensorList&) = 0;
   virtual void call_backward(const Exec&, const TensorList&, const tenon_tensor*, tenon_tensor**) {
-    TENON_FAIL(TENON_UNSUPPORTED, "no_backward", "this loss has no backward of its own");
+    TENON_FAIL(TENON_UNSUPPORTED, "no_backward", "this loss does not override backward");
   }
 
+  /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
     static const tenon_loss calls{sizeof(tenon_loss),
@@ -131,16 +140,26 @@ class AnyLoss : public Component {
   std::unique_ptr<LossInfo> info_;
 };
 
-/* A loss made of operators (op.hpp): autograd records `compute`. */
+/* A loss built from operators (op.hpp). Autograd records `compute`. */
 class Loss : public AnyLoss {
  public:
   static constexpr bool kHandWritten = false;
 
-  /* Number of items: a scalar f64 on exec's device. Inputs are absent where optional, and outputs
-   * of models where `count_from_batch` was said.  Threads [step] */
+  /* Counts the items of one microbatch: returns an f64 scalar on exec's device.
+   *
+   * Shapes   inputs in the order of the ports; absent if optional and not provided. With
+   *          `count_from_batch`, model outputs are absent
+   * Errors   TENON_INVALID if shapes do not match
+   * Threads  [step]
+   * Owner    inputs are borrowed until return */
   virtual Tensor count(const Exec& exec, const TensorList& inputs) = 0;
-  /* The sum over the items: a scalar f32 (f64 under precision fp64) on exec's device.  Threads
-   * [step] */
+  /* Sums the loss of one microbatch: returns a scalar on exec's device, f32 (f64 in precision
+   * fp64).
+   *
+   * Shapes   inputs in the order of the ports; absent if optional and not provided
+   * Errors   TENON_INVALID if shapes do not match
+   * Threads  [step]
+   * Owner    inputs are borrowed until return */
   virtual Tensor compute(const Exec& exec, const TensorList& inputs) = 0;
 
  private:
@@ -152,13 +171,19 @@ class Loss : public AnyLoss {
   }
 };
 
-/* A loss with its own gradient: `compute` may do with the data what it likes. */
+/* A loss with a hand-written gradient. Autograd does not record `compute`, which may access data
+ * directly. */
 class HandWrittenLoss : public Loss {
  public:
   static constexpr bool kHandWritten = true;
 
-  /* Gradient of the sum by each input, times `grad_sum`: one entry an input, absent (a default
-   * Tensor) where there is none.  Threads [step], after `compute` with the same inputs */
+  /* Returns the gradient of the sum with respect to each input, times the scalar `grad_sum`.
+   *
+   * Shapes   one entry per input, of the input's shape; a default Tensor for an input without
+   *          gradient
+   * Errors   TENON_INVALID if shapes do not match
+   * Threads  [step], after `compute` with the same inputs
+   * Owner    inputs are borrowed until return */
   virtual std::vector<Tensor> backward(const Exec& exec,
                                        const TensorList& inputs,
                                        const TensorRef& grad_sum) = 0;
@@ -170,11 +195,11 @@ class HandWrittenLoss : public Loss {
                      tenon_tensor** grad_inputs_own) override {
     std::vector<Tensor> grads = backward(exec, inputs, TensorRef(exec.host(), grad_sum));
     TENON_CHECK(grads.size() == inputs.size(),
-                "backward gave ",
+                "backward returned ",
                 grads.size(),
-                " gradients for ",
+                " gradients (expected one per input, ",
                 inputs.size(),
-                " inputs");
+                ")");
     for (size_t i = 0; i < grads.size(); ++i) {
       grad_inputs_own[i] = grads[i].release();
     }

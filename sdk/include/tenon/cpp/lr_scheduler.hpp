@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Learning-rate schedules.
+// Learning-rate schedules. <tenon/lr_scheduler.h> defines the contract.
 #ifndef TENON_CPP_LR_SCHEDULER_HPP
 #define TENON_CPP_LR_SCHEDULER_HPP
 
@@ -11,18 +11,28 @@
 
 namespace tenon {
 
+/* Base class of learning-rate schedules. */
 class LrScheduler : public Component {
  public:
   using Kind = LrScheduler;
   static constexpr const char* kKind = "lr_scheduler";
   static constexpr const char* kInterfaceId = TENON_LR_SCHEDULER_ID;
 
-  /* True if `factor` needs the run's length.  Threads [main] */
+  /* Returns true if `factor` needs the length of the run. The host then rejects a recipe that does
+   * not specify it.
+   *
+   * Errors   none: an exception ends the process
+   * Threads  [main] */
   virtual bool needs_total() const { return false; }
-  /* The factor on each group's rate at step `step`, which counts from 0, of `total` (0: not known).
-   * A pure function of its arguments.  Threads [step] */
+  /* Computes the factor on each group's learning rate. A pure function of its arguments.
+   *
+   * Units    step counts from 0, skipped updates included; total is the run's number of steps, 0 if
+   *          unknown
+   * Errors   any exception ends the run
+   * Threads  [step] */
   virtual double factor(uint64_t step, uint64_t total) = 0;
 
+  /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
     static const tenon_lr_scheduler calls{sizeof(tenon_lr_scheduler), on_needs_total, on_factor};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metrics without libtorch. Those with it derive from TorchMetric (tenon/torch/metric.hpp). The
-// host owns what a metric has gathered: `update` changes the states it is given, `compute` reads
-// them.
+// Metrics without libtorch. For metrics on at::Tensor, derive from TorchMetric
+// (tenon/torch/metric.hpp). The host owns the state of a metric: `update` changes the state tensors
+// it receives, `compute` reads them. <tenon/metric.h> defines the contract.
 #ifndef TENON_CPP_METRIC_HPP
 #define TENON_CPP_METRIC_HPP
 
@@ -23,25 +23,27 @@
 
 namespace tenon {
 
-/* What a metric says of itself; the calls chain. */
+/* Describes a metric; the calls chain. */
 class MetricInfo {
  public:
-  /* An input, which `update` gets in the order of these calls. `dtype` is a dtype or a class. */
+  /* Declares an input. `update` receives inputs in declaration order. `dtype` is a dtype or a
+   * class; empty `axes` mean any shape. */
   MetricInfo& port(std::string name, Axes axes, uint32_t dtype) {
     ports_.add(std::move(name), std::move(axes), dtype, 0);
     return *this;
   }
-  /* The same, absent where the batch does not have it. */
+  /* Declares an input that is absent if nothing provides it. */
   MetricInfo& optional_port(std::string name, Axes axes, uint32_t dtype) {
     ports_.add(std::move(name), std::move(axes), dtype, TENON_PORT_OPTIONAL);
     return *this;
   }
-  /* A sum in fp64, which starts at 0: states are numbered in the order of these calls and those of
-   * `state`. */
+  /* Declares a state that is summed, in fp64, initially 0. States are numbered in the order of the
+   * calls to `sum` and `state`, from 0. */
   MetricInfo& sum(std::string name, std::vector<int64_t> shape = {}) {
     return state(std::move(name), std::move(shape), TENON_F64, TENON_REDUCE_SUM);
   }
-  /* Any other state. `reduce` is TENON_REDUCE_*; one of CONCAT has 0 as its first size. */
+  /* Declares any other state. `reduce` is TENON_REDUCE_*; the first size of a CONCAT state is 0;
+   * `init` is the initial value of every element. */
   MetricInfo& state(std::string name,
                     std::vector<int64_t> shape,
                     uint32_t dtype,
@@ -58,28 +60,31 @@ class MetricInfo {
                        init});
     return *this;
   }
-  /* A figure, which `compute` gives in the order of these calls: letters, digits and "_/.-". */
-  MetricInfo& figure(std::string name) {
+  /* Declares a value of the metric. `compute` returns values in declaration order. Names use
+   * letters, digits and "_/.-". */
+  MetricInfo& metric(std::string name) {
     names_.push_back(std::move(name));
-    figures_.push_back(names_.back().c_str());
+    metrics_.push_back(names_.back().c_str());
     return *this;
   }
-  /* TENON_PERIOD_*: since when it is to count in training; not there unless said. */
+  /* Sets the periods over which the metric is reported in training, TENON_PERIOD_*; the default is
+   * none. */
   MetricInfo& periods(uint32_t periods) {
     periods_ = periods;
     return *this;
   }
 
   size_t num_states() const { return states_.size(); }
-  size_t num_figures() const { return figures_.size(); }
+  size_t num_metrics() const { return metrics_.size(); }
+  /* Fills the ABI struct. For the wrapper only. */
   void write(tenon_metric_info& out) const {
     out.periods = periods_;
     out.ports_ref = ports_.data();
     out.num_ports = ports_.size();
     out.states_ref = states_.data();
     out.num_states = states_.size();
-    out.figures_ref = figures_.data();
-    out.num_figures = figures_.size();
+    out.metrics_ref = metrics_.data();
+    out.num_metrics = metrics_.size();
   }
 
  private:
@@ -87,20 +92,25 @@ class MetricInfo {
   std::deque<std::string> names_;
   std::deque<std::vector<int64_t>> shapes_;
   std::vector<tenon_metric_state_spec> states_;
-  std::vector<const char*> figures_;
+  std::vector<const char*> metrics_;
   uint32_t periods_ = 0;
 };
 
-/* What the table calls; derive from Metric or TorchMetric instead. */
+/* Base of all metrics, called through the ABI table. Derive from Metric or TorchMetric. */
 class AnyMetric : public Component {
  public:
   using Kind = AnyMetric;
   static constexpr const char* kKind = "metric";
   static constexpr const char* kInterfaceId = TENON_METRIC_ID;
 
-  /* Threads [main], once */
+  /* Describes inputs, states and values of the metric.
+   *
+   * Errors   any exception ends the run before the first step
+   * Threads  [main], once, before any other call */
   virtual void describe(MetricInfo& info) = 0;
 
+  /* Adapters from ABI handles to `update`, `merge`, `compute` and `reset` of the derived class,
+   * which states Errors, Threads and Owner. For the wrapper only. */
   virtual void call_update(const Exec&,
                            const TensorList&,
                            tenon_tensor* const* states,
@@ -111,6 +121,7 @@ class AnyMetric : public Component {
   virtual std::vector<double> call_compute(const Exec&, const TensorList& states) = 0;
   virtual void call_reset(const Exec&, tenon_tensor* const* states) = 0;
 
+  /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
     static const tenon_metric calls{
@@ -124,7 +135,7 @@ class AnyMetric : public Component {
   [[noreturn]] static void fail_without_merge() {
     TENON_FAIL(TENON_UNSUPPORTED,
                "no_merge",
-               "a state is declared TENON_REDUCE_OWN, but the metric has no merge of its own");
+               "a state is declared TENON_REDUCE_OWN, but the metric does not override merge");
   }
 
  private:
@@ -166,15 +177,16 @@ class AnyMetric : public Component {
                                   double* out) noexcept {
     return call_on<AnyMetric>(self, [&](AnyMetric& metric) {
       TENON_CHECK(states != nullptr && out != nullptr, "an argument of compute is null");
-      const std::vector<double> figures = metric.call_compute(
+      const std::vector<double> metrics = metric.call_compute(
           Exec(metric.host(), exec), TensorList(metric.host(), states, metric.num_states()));
-      const size_t num_figures = metric.info_ == nullptr ? 0 : metric.info_->num_figures();
-      TENON_CHECK(figures.size() == num_figures,
-                  "compute gave ",
-                  figures.size(),
-                  " figures, declared are ",
-                  num_figures);
-      std::copy(figures.begin(), figures.end(), out);
+      const size_t num_metrics = metric.info_ == nullptr ? 0 : metric.info_->num_metrics();
+      TENON_CHECK(metrics.size() == num_metrics,
+                  "compute returned ",
+                  metrics.size(),
+                  " values (expected ",
+                  num_metrics,
+                  ", as declared)");
+      std::copy(metrics.begin(), metrics.end(), out);
     });
   }
   static tenon_status* on_reset(void* self,
@@ -189,7 +201,11 @@ class AnyMetric : public Component {
   std::unique_ptr<MetricInfo> info_;
 };
 
-/* The states of a call, borrowed, in the order that `describe` gave. */
+/* The states of a call, in declaration order.
+ *
+ * Errors   TENON_INVALID for an index out of range
+ * Threads  those of the call, and only during it
+ * Owner    borrowed until the call returns */
 class MetricStates {
  public:
   MetricStates(const Host& host,
@@ -198,17 +214,20 @@ class MetricStates {
                tenon_tensor** appended_own = nullptr)
       : host_(&host), handles_(handles), size_(size), appended_own_(appended_own) {}
   size_t size() const { return size_; }
-  /* To be changed in place (`mutable_data`); absent for a state of CONCAT. */
+  /* Returns state i, to be changed in place (`mutable_data`); absent for a CONCAT state. */
   TensorRef operator[](size_t i) const {
-    TENON_CHECK(i < size_, "there are ", size_, " states, asked for was number ", i);
+    TENON_CHECK(
+        i < size_, "state index ", i, " is out of range (the metric has ", size_, " states)");
     return {*host_, handles_[i]};
   }
-  /* New rows of a state of CONCAT; once a call of `update`. */
+  /* Appends rows to CONCAT state i; at most once per `update`.
+   *
+   * Errors   TENON_INVALID for any other state or call */
   void append(size_t i, Tensor rows) {
     TENON_CHECK(appended_own_ != nullptr && i < size_ && appended_own_[i] == nullptr,
-                "state number ",
+                "cannot append rows to state ",
                 i,
-                " cannot be appended to here");
+                ": not a CONCAT state, already appended, or not in update");
     appended_own_[i] = rows.release();
   }
 
@@ -219,19 +238,38 @@ class MetricStates {
   tenon_tensor** appended_own_;
 };
 
+/* A metric without libtorch. */
 class Metric : public AnyMetric {
  public:
-  /* Takes one microbatch into the states; not recorded by autograd.  Threads [step] */
+  /* Adds one microbatch to the states. Autograd never records it. It must not wait for the device.
+   *
+   * Shapes   inputs in the order of the ports; absent if optional and not provided
+   * Errors   TENON_INVALID if shapes do not match
+   * Threads  [step]
+   * Owner    inputs and states are borrowed until return */
   virtual void update(const Exec& exec, const TensorList& inputs, MetricStates& states) = 0;
-  /* The figures of these states, in the order of `describe`; NaN where there is no data.
-   * Threads [step], on rank 0 alone */
+  /* Computes the metric's values from the merged states, in declaration order. It may wait for the
+   * device.
+   *
+   * Units    natural units, for example 0.97 for 97%; NaN if there is no data
+   * Errors   any exception ends the run
+   * Threads  [step], on rank 0 only
+   * Owner    states are borrowed until return */
   virtual std::vector<double> compute(const Exec& exec, const TensorList& states) = 0;
-  /* Merges what comes next into `states`: those of TENON_REDUCE_OWN, the others are absent.
-   * Threads [step] */
+  /* Merges the states of the next rank or data range into `states`, in place. Only TENON_REDUCE_OWN
+   * states are present. The operation must be associative; `states` is the left operand.
+   *
+   * Errors   any exception ends the run; by default TENON_UNSUPPORTED
+   * Threads  [step]
+   * Owner    all arguments are borrowed until return */
   virtual void merge(const Exec& /*exec*/, MetricStates& /*states*/, const TensorList& /*others*/) {
     fail_without_merge();
   }
-  /* Changes states at their start, where their `init` does not say it all.  Threads [step] */
+  /* Resets states that need more than their `init` value, which they already hold.
+   *
+   * Errors   any exception ends the run
+   * Threads  [step]
+   * Owner    states are borrowed until return */
   virtual void reset(const Exec& /*exec*/, MetricStates& /*states*/) {}
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metric sinks: where the figures of a run go.
+// Metric sinks: destinations for a run's metrics. <tenon/metric_sink.h> defines the contract.
 #ifndef TENON_CPP_METRIC_SINK_HPP
 #define TENON_CPP_METRIC_SINK_HPP
 
@@ -14,17 +14,20 @@
 
 namespace tenon {
 
-/* One record, borrowed. */
+/* One record. Borrowed until `write` returns. */
 class MetricRecord {
  public:
   explicit MetricRecord(const tenon_metric_record* record) : record_(record) {}
+  /* From 1; 0 before the first step. */
   uint64_t step() const { return record_->step; }
+  /* Time of the record, in seconds since 1970 UTC. */
   double unix_seconds() const { return record_->unix_seconds; }
   size_t size() const { return record_->count; }
+  /* Name of value i, for example "eval/loss"; i < size(). */
   std::string_view name(size_t i) const { return record_->names[i]; }
   /* May be NaN or infinite. */
   double value(size_t i) const { return record_->values[i]; }
-  /* Of the training window that the record is from; "" where there is none. */
+  /* Label of the record's training window; "" if the dataset has no windows. */
   std::string_view window_label() const {
     const bool has_label =
         TENON_HAS(tenon_metric_record, record_, window_label) && record_->window_label != nullptr;
@@ -35,25 +38,41 @@ class MetricRecord {
   const tenon_metric_record* record_;
 };
 
+/* Base class of metric sinks. Only rank 0 has sinks. */
 class MetricSink : public Component {
  public:
   using Kind = MetricSink;
   static constexpr const char* kKind = "metric_sink";
   static constexpr const char* kInterfaceId = TENON_METRIC_SINK_ID;
 
-  /* `run_dir` exists.  Threads [main], once, first */
+  /* Opens the sink. `run_dir` is the run directory, which exists.
+   *
+   * Errors   any exception ends the run before the first step
+   * Threads  [main], once, before any other call */
   virtual void open(const std::string& run_dir) = 0;
-  /* Threads [step] */
+  /* Writes one record.
+   *
+   * Errors   an exception is logged and counted; the run continues
+   * Threads  [step]
+   * Owner    the record is borrowed until return */
   virtual void write(const MetricRecord& record) = 0;
-  /* All that was written reaches the file system.  Threads [step] */
+  /* Flushes: everything written so far reaches the file system.
+   *
+   * Errors   an exception is logged and counted; the run continues
+   * Threads  [step] */
   virtual void flush() = 0;
-  /* The run goes on from what was saved at `step`, or back to it: drops the records of later steps,
-   * and of `step` itself all but the first `records_of_step`.  Threads [step], after open */
+  /* Prepares for a resumed or rolled-back run, which repeats the steps after `step`. Drops the
+   * records of later steps, and of `step` itself all but the first `records_of_step`. By default
+   * nothing is dropped.
+   *
+   * Errors   any exception ends the run
+   * Threads  [step], after `open`, between two writes */
   virtual void resume(uint64_t step, uint64_t records_of_step) {
     (void)step;
     (void)records_of_step;
   }
 
+  /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
     static const tenon_metric_sink calls{

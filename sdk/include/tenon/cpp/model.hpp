@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Models: what all of them share, and `Graph`, in which a model declares its values, parameters,
-// buffers and blocks. Models on libtorch derive from TorchModel or ModuleModel (tenon/torch/); one
-// without derives from Model.
+// Models: the base class of all of them, and `Graph`, in which a model declares values, parameters,
+// buffers and blocks. Models on libtorch derive from TorchModel or ModuleModel (tenon/torch/); a
+// model without libtorch derives from Model. <tenon/model.h> defines the contract.
 #ifndef TENON_CPP_MODEL_HPP
 #define TENON_CPP_MODEL_HPP
 
@@ -21,7 +21,7 @@
 
 namespace tenon {
 
-/* Numbers that a Graph gives out, one type a thing so that they are not mixed up. */
+/* Indices that a Graph returns, with one type each so that they are not confused. */
 struct ValueId {
   uint32_t index = TENON_NO_INDEX;
 };
@@ -32,7 +32,7 @@ struct BufferId {
   uint32_t index = TENON_NO_INDEX;
 };
 
-/* How the host makes a parameter's first values. */
+/* Initialization of a parameter; the host draws the values. */
 struct Init {
   uint32_t kind = TENON_INIT_ZEROS;
   double a = 0.0;
@@ -41,18 +41,20 @@ struct Init {
   static Init ones() { return {TENON_INIT_ONES, 0, 0}; }
   static Init constant(double value) { return {TENON_INIT_CONSTANT, value, 0}; }
   static Init normal(double mean, double deviation) { return {TENON_INIT_NORMAL, mean, deviation}; }
-  /* In [low, high). */
+  /* Uniform in [low, high). */
   static Init uniform(double low, double high) { return {TENON_INIT_UNIFORM, low, high}; }
-  /* Cut at two standard deviations. */
+  /* Normal, truncated at two standard deviations. */
   static Init trunc_normal(double mean, double deviation) {
     return {TENON_INIT_TRUNC_NORMAL, mean, deviation};
   }
+  /* The value that `on_materialize` returns. */
   static Init module() { return {TENON_INIT_MODULE, 0, 0}; }
 };
 
-/* One block as `Graph::add_block` takes it. */
+/* Declares a block, see `Graph::add_block`. Lists are in the order in which `forward` receives
+ * them. */
 struct BlockSpec {
-  std::string name;
+  std::string name; /* unique in the model */
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::vector<ParameterId> parameters;
@@ -60,35 +62,39 @@ struct BlockSpec {
   uint32_t flags = 0; /* TENON_BLOCK_* */
 };
 
-/* What is looked up in a table, and how; model.h says it. */
+/* Describes a lookup in a table; see "Tables" in model.h. */
 struct Lookup {
-  std::string table = {}; /* empty: called like the column of ids */
-  uint32_t pooling = TENON_POOL_NONE;
-  uint32_t length = 0; /* of TENON_POOL_FIRST_N */
-  Init init = Init::zeros();
-  uint32_t dtype = TENON_CLASS_COMPUTE;
+  std::string table = {};               /* name in recipes; empty: the name of the id column */
+  uint32_t pooling = TENON_POOL_NONE;   /* TENON_POOL_* */
+  uint32_t length = 0;                  /* rows per sample for TENON_POOL_FIRST_N; otherwise 0 */
+  Init init = Init::zeros();            /* initial value of new rows; not module() */
+  uint32_t dtype = TENON_CLASS_COMPUTE; /* of the value; a floating-point dtype or class */
 };
 
-/* Declares a model to the host. All is copied; errors are the builder's, which name block and
- * value. Threads [main], within `describe` */
+/* Declares a model to the host. The tags below hold for every function.
+ *
+ * Errors   TENON_INVALID for a duplicate name, an index out of range, or a block that reads a value
+ *          of a later block; the message names block and value
+ * Threads  [main], during `on_describe`
+ * Owner    all arguments are copied */
 class Graph {
  public:
   Graph(const Host& host, tenon_model_builder* builder) : host_(host), builder_(builder) {
     TENON_CHECK(builder != nullptr, "the builder is null");
   }
 
-  /* A field of the batch; `field` is its name there, `name` unless said. `dtype` is a dtype or a
-   * class. */
+  /* Declares a value that is field `field` of the batch; by default, the field has the name of the
+   * value. `dtype` is a dtype or a class; empty `axes` mean any shape. */
   ValueId input(const std::string& name, Axes axes, uint32_t dtype, const std::string& field = {}) {
     const std::string source = field.empty() ? name : field;
     return add_value(name, std::move(axes), dtype, TENON_SOURCE_BATCH, source.c_str());
   }
-  /* What a block puts out. */
+  /* Declares a value that a block outputs. */
   ValueId value(const std::string& name, Axes axes, uint32_t dtype = TENON_CLASS_COMPUTE) {
     return add_value(name, std::move(axes), dtype, TENON_SOURCE_BLOCK, nullptr);
   }
-  /* Rows of a table for the ids in a column of the batch, or in a value that an earlier block
-   * makes. The last axis is the size of a row. */
+  /* Declares a value of table rows for the ids in column `column` of the batch, or in value `ids`
+   * of an earlier block. The last axis is the row size. */
   ValueId lookup(const std::string& name, Axes axes, const std::string& column, const Lookup& of) {
     tenon_value_spec spec{};
     spec.source = column.c_str();
@@ -100,13 +106,14 @@ class Graph {
     spec.ids = ids.index;
     return add_lookup(name, std::move(axes), spec, of);
   }
-  /* Value `source` of the microbatch before, detached; zeros at first. */
+  /* Refused by this host: declares value `source` of the previous microbatch, detached; zeros at
+   * first. */
   ValueId carry(const std::string& name, Axes axes, uint32_t dtype, const std::string& source) {
     return add_value(name, std::move(axes), dtype, TENON_SOURCE_CARRY, source.c_str());
   }
 
-  /* A parameter. `flags` are TENON_PARAM_*; `split_axis` is one that tensor-parallel ranks may
-   * split, -1 none; `dtype` is one that must be kept, or TENON_CLASS_PARAM. */
+  /* Declares a parameter. `flags` is TENON_PARAM_*. `split_axis` is reserved: ignored by this host.
+   * `dtype` is a dtype that must be kept, or TENON_CLASS_PARAM. */
   ParameterId parameter(const std::string& name,
                         const std::vector<int64_t>& shape,
                         Init init,
@@ -126,7 +133,7 @@ class Graph {
                                     nullptr};
     return add_parameter(spec);
   }
-  /* Another name for an earlier parameter. */
+  /* Declares another name for an earlier parameter. */
   ParameterId tied_parameter(const std::string& name, const std::string& tied_to) {
     tenon_parameter_spec spec{};
     spec.struct_size = sizeof(spec);
@@ -137,7 +144,7 @@ class Graph {
     return add_parameter(spec);
   }
 
-  /* `kind` is TENON_BUFFER_*. */
+  /* Declares a buffer. `kind` is TENON_BUFFER_*; `on_fill_buffer` sets its initial value. */
   BufferId buffer(const std::string& name,
                   const std::vector<int64_t>& shape,
                   uint32_t dtype,
@@ -149,7 +156,8 @@ class Graph {
     return out;
   }
 
-  /* Adds a block and returns its number, by which `forward` is called. */
+  /* Adds a block and returns its index, which `on_forward` receives. Add blocks in the order in
+   * which they run. */
   uint32_t add_block(const BlockSpec& block) {
     const std::vector<uint32_t> inputs = indices(block.inputs);
     const std::vector<uint32_t> outputs = indices(block.outputs);
@@ -227,40 +235,69 @@ class Graph {
   tenon_model_builder* builder_;
 };
 
-/* What the table calls, in the ABI's own terms; TorchModel and ModuleModel put at::Tensor over it.
- * A model without libtorch derives from this. */
+/* Base class of models, in terms of the ABI. TorchModel and ModuleModel add at::Tensor on top. */
 class Model : public Component {
  public:
   using Kind = Model;
   static constexpr const char* kKind = "model";
   static constexpr const char* kInterfaceId = TENON_MODEL_ID;
 
-  /* Threads [main], once */
+  /* Declares values, parameters, buffers and blocks.
+   *
+   * Errors   those of the graph, passed on
+   * Threads  [main], once, before any other call */
   virtual void on_describe(Graph& graph) = 0;
-  /* Runs block args.block: fills args.outputs_own.  Threads [step] */
+  /* Runs block args.block and stores new handles in args.outputs_own. It modifies neither inputs
+   * nor parameters.
+   *
+   * Shapes   as declared; a block must accept every size of the axes left open
+   * Errors   TENON_INVALID for shapes it cannot process
+   * Threads  [step]
+   * Owner    inputs are borrowed; the host releases the outputs */
   virtual void on_forward(const Exec& exec, tenon_forward_args& args) = 0;
-  /* For blocks flagged TENON_BLOCK_HAND_WRITTEN.  Threads [step] */
+  /* Computes the gradients of a TENON_BLOCK_HAND_WRITTEN block.
+   *
+   * Shapes   each gradient has the shape of its input or parameter
+   * Errors   TENON_INVALID for shapes it cannot process; by default TENON_UNSUPPORTED
+   * Threads  [step]
+   * Owner    arguments are borrowed; the host releases the gradients */
   virtual void on_backward(const Exec& /*exec*/, const tenon_backward_args& args) {
     TENON_FAIL(
-        TENON_UNSUPPORTED, "no_backward", "block ", args.block, " has no backward of its own");
+        TENON_UNSUPPORTED, "no_backward", "block ", args.block, " does not override on_backward");
   }
-  /* For blocks flagged TENON_BLOCK_MATERIALIZED.  Threads [main] */
+  /* Creates the leaves of a TENON_BLOCK_MATERIALIZED block with their initial values, in the order
+   * of its parameters. Draw random numbers from torch's default generator.
+   *
+   * Shapes   leaves_own [num_leaves], each of the declared shape
+   * Errors   any exception ends the run; by default TENON_UNSUPPORTED
+   * Threads  [main], once per block
+   * Owner    the host releases the handles; the instance keeps the tensors */
   virtual void on_materialize(const Exec& /*exec*/,
                               uint32_t block,
                               tenon_tensor** /*leaves_own*/,
                               size_t /*num_leaves*/) {
     TENON_FAIL(TENON_UNSUPPORTED, "no_materialize", "block ", block, " is not materialized");
   }
-  /* Threads [main] */
+  /* Writes the initial value of a buffer into `tensor`.
+   *
+   * Shapes   tensor: the declared shape and dtype, contiguous, on the CPU, filled with zeros
+   * Errors   any exception ends the run; by default TENON_UNSUPPORTED
+   * Threads  [main], once per buffer
+   * Owner    `tensor` is borrowed until return */
   virtual void on_fill_buffer(const Exec& /*exec*/, uint32_t buffer, tenon_tensor* /*tensor*/) {
     TENON_FAIL(TENON_UNSUPPORTED, "no_buffer", "there is no buffer ", buffer);
   }
-  /* Shapes and cost without running. Override it, publicly, where a block touches data pointers:
-   * the host otherwise runs the block on meta tensors.  Threads [any] */
+  /* Infers shapes and cost of a block without running it. Override it, publicly, if a block
+   * accesses data pointers; otherwise the host runs the block on meta tensors.
+   *
+   * Errors   TENON_INVALID for shapes it cannot process; by default TENON_UNSUPPORTED
+   * Threads  [any]
+   * Owner    `args` is borrowed until return */
   virtual void on_infer(tenon_infer_args& args) {
-    TENON_FAIL(TENON_UNSUPPORTED, "no_infer", "block ", args.block, " cannot tell its shapes");
+    TENON_FAIL(TENON_UNSUPPORTED, "no_infer", "block ", args.block, " has no shape inference");
   }
 
+  /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
     constexpr bool kHasInfer = !std::is_same_v<decltype(&T::on_infer), decltype(&Model::on_infer)>;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any operator of libtorch by name, without libtorch:
+// Calls any operator of libtorch by name, without libtorch:
 //
 //     Tensor y = call_op(exec.host(), "aten::matmul", {a, b});
 //
-// An `Op` that is kept saves the look-up.
+// Keep an `Op` to avoid repeated lookups.
 #ifndef TENON_CPP_OP_HPP
 #define TENON_CPP_OP_HPP
 
@@ -21,8 +21,8 @@
 
 namespace tenon {
 
-/* One argument of an operator. It borrows what it is made from until the call returns: fine for
- * temporaries within the call's own expression. */
+/* One argument of an operator. It borrows the object it is built from until the call returns, which
+ * includes temporaries in the call expression. */
 class Arg {
  public:
   Arg() : any_{TENON_ANY_NONE, 0, 0, {}} {}
@@ -30,7 +30,7 @@ class Arg {
   Arg(std::nullptr_t) : Arg() {}
   Arg(const tenon_tensor* tensor) {
     any_ = {tensor == nullptr ? uint32_t{TENON_ANY_NONE} : uint32_t{TENON_ANY_TENSOR}, 0, 0, {}};
-    // Arguments are borrowed; whether an operator writes to one is a matter of its schema.
+    // Arguments are borrowed; the operator's schema determines whether it writes to one.
     any_.v.tensor = const_cast<tenon_tensor*>(tensor);
   }
   Arg(const TensorRef& tensor) : Arg(tensor.handle()) {}
@@ -62,14 +62,14 @@ class Arg {
   }
   // NOLINTEND(google-explicit-constructor)
 
-  /* A dtype of tensor.h, for operators that take one. */
+  /* An argument of type dtype, TENON_F32 etc. */
   static Arg dtype(uint32_t value) {
     Arg out;
     out.any_.tag = TENON_ANY_DTYPE;
     out.any_.v.i = value;
     return out;
   }
-  /* Whatever the schema has as default. */
+  /* The default of the schema. */
   static Arg by_default() {
     Arg out;
     out.any_.tag = TENON_ANY_DEFAULT;
@@ -82,17 +82,24 @@ class Arg {
   tenon_any any_;
 };
 
-/* An operator that was looked up. */
+/* An operator, looked up once. */
 class Op {
  public:
-  /* Errors TENON_NOT_FOUND */
+  /* Looks up an operator, for example "aten::add.Tensor".
+   *
+   * Errors   TENON_NOT_FOUND, with the most similar names
+   * Threads  [any] */
   Op(const Host& host, const char* name) : host_(host), name_(name) {
     host.check(host.ops().find(host.get(), name, &op_));
   }
 
-  /* Calls it and returns its tensors, in order.
-   * Errors   TENON_INVALID: what the operator itself says
-   * Threads  [step], [worker] */
+  /* Calls the operator and returns its tensor results, in order; a result that is no tensor gives
+   * an absent Tensor.
+   *
+   * Errors   TENON_INVALID for more than `max_results` results, an argument of the wrong type, or
+   *          an error of the operator itself
+   * Threads  [step], [worker]
+   * Owner    arguments are borrowed; the caller owns the results */
   std::vector<Tensor> call(std::initializer_list<Arg> args, size_t max_results = 16) const {
     std::vector<tenon_any> results(max_results);
     results.resize(call_into(args, results.data(), results.size()));
@@ -104,21 +111,24 @@ class Op {
     return out;
   }
 
-  /* The same for an operator with one result, which is a tensor. */
+  /* Calls an operator whose only result is a tensor.
+   *
+   * Errors   TENON_INVALID, also if there is not exactly one tensor result
+   * Threads  [step], [worker] */
   Tensor operator()(std::initializer_list<Arg> args) const {
     tenon_any results[4];
     const size_t num = call_into(args, results, 4);
     Tensor out = num > 0 ? tensor_of(results[0]) : Tensor();
     for (size_t i = 1; i < num; ++i) {
-      tensor_of(results[i]);  // released
+      tensor_of(results[i]);  // released here
     }
     TENON_CHECK(num == 1 && out, "operator ", name_, " does not return one tensor");
     return out;
   }
 
  private:
-  /* Returns how many of `results` were filled. Few arguments cost no allocation: a call is small
-   * enough for that to be seen. */
+  /* Returns the number of `results` that were filled. Few arguments need no allocation, which would
+   * be measurable in small calls. */
   size_t call_into(std::initializer_list<Arg> args, tenon_any* results, size_t num) const {
     constexpr size_t kFew = 16;
     tenon_any few[kFew];
@@ -136,7 +146,7 @@ class Op {
     return num;
   }
 
-  /* The tensor of a result, absent where it is something else. */
+  /* The tensor of a result; absent if the result is no tensor. */
   Tensor tensor_of(const tenon_any& result) const {
     return {host_, result.tag == TENON_ANY_TENSOR ? result.v.tensor : nullptr};
   }
@@ -146,7 +156,7 @@ class Op {
   const tenon_op* op_ = nullptr;
 };
 
-/* Calls an operator that returns one tensor. See Op. */
+/* Calls an operator that returns one tensor; see Op. */
 inline Tensor call_op(const Host& host, const char* name, std::initializer_list<Arg> args) {
   return Op(host, name)(args);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dense optimizers without libtorch. Those with it derive from TorchOptimizer
-// (tenon/torch/optimizer.hpp). The options must have a number "lr"; the rate to apply arrives with
-// each update.
+// Dense optimizers without libtorch. For optimizers on at::Tensor, derive from TorchOptimizer
+// (tenon/torch/optimizer.hpp). The options must include a number "lr"; each update receives the
+// scheduled learning rate. <tenon/optimizer.h> defines the contract.
 #ifndef TENON_CPP_OPTIMIZER_HPP
 #define TENON_CPP_OPTIMIZER_HPP
 
@@ -22,23 +22,25 @@
 
 namespace tenon {
 
-/* What an optimizer says of itself; the calls chain. */
+/* Describes an optimizer; the calls chain. */
 class OptimizerInfo {
  public:
-  /* TENON_OPTIMIZER_*: what one call needs to see; element-wise unless said. */
+  /* Sets the granularity of an update, TENON_OPTIMIZER_*; the default is element-wise. */
   OptimizerInfo& needs(uint32_t what) {
     needs_ = what;
     return *this;
   }
-  /* A slot of one number an element. `dtype` is a dtype or TENON_CLASS_PARAM. */
+  /* Declares a slot with one value per element. `dtype` is a dtype or TENON_CLASS_PARAM; `init` is
+   * its initial value. Slots are numbered in declaration order, from 0. */
   OptimizerInfo& slot(std::string name, uint32_t dtype = TENON_CLASS_PARAM, double init = 0.0) {
     return add(std::move(name), TENON_SLOT_LIKE_PARAMETER, dtype, init);
   }
-  /* A slot of one number a piece. */
+  /* Declares a slot with one value per piece. */
   OptimizerInfo& scalar_slot(std::string name, uint32_t dtype = TENON_F32, double init = 0.0) {
     return add(std::move(name), TENON_SLOT_SCALAR, dtype, init);
   }
   size_t num_slots() const { return slots_.size(); }
+  /* Fills the ABI struct. For the wrapper only. */
   void write(tenon_optimizer_info& out) const {
     out.needs = needs_;
     out.slots_ref = slots_.data();
@@ -57,18 +59,24 @@ class OptimizerInfo {
   std::vector<tenon_slot_spec> slots_;
 };
 
-/* What the table calls; derive from Optimizer or TorchOptimizer instead. */
+/* Base of all optimizers, called through the ABI table. Derive from Optimizer or TorchOptimizer. */
 class AnyOptimizer : public Component {
  public:
   using Kind = AnyOptimizer;
   static constexpr const char* kKind = "optimizer";
   static constexpr const char* kInterfaceId = TENON_OPTIMIZER_ID;
 
-  /* Threads [main], once */
+  /* Describes granularity and optimizer state.
+   *
+   * Errors   any exception ends the run before the first step
+   * Threads  [main], once, before any other call */
   virtual void describe(OptimizerInfo& info) = 0;
 
+  /* Adapter from the ABI struct to `update` of the derived class, which states Errors, Threads and
+   * Owner. For the wrapper only. */
   virtual void call_update(const Exec&, const tenon_update_args&) = 0;
 
+  /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
     static const tenon_optimizer calls{sizeof(tenon_optimizer), on_describe, on_update};
@@ -99,30 +107,36 @@ class AnyOptimizer : public Component {
   std::unique_ptr<OptimizerInfo> info_;
 };
 
-/* One update of several pieces, borrowed. Tensors of a piece have one shape; `parameter` and `slot`
- * are changed in place (`mutable_data`). */
+/* One update of several pieces of parameters. All tensors of a piece have one shape. `parameter`
+ * and `slot` are updated in place (`mutable_data`).
+ *
+ * Errors   TENON_INVALID for an index out of range
+ * Threads  those of the call, and only during it
+ * Owner    borrowed until `update` returns */
 class Update {
  public:
   Update(const Host& host, const tenon_update_args* args, size_t num_slots)
       : host_(&host), args_(args), num_slots_(num_slots) {}
   size_t num_pieces() const { return args_->num_pieces; }
   TensorRef parameter(size_t i) const { return ref(args_->parameters, i, num_pieces()); }
+  /* Gradient of piece i, normalized and clipped. */
   TensorRef grad(size_t i) const { return ref(args_->grads, i, num_pieces()); }
-  /* Slot number `s` (in the order of `describe`) of piece `i`. */
+  /* Slot `s`, in declaration order, of piece `i`. */
   TensorRef slot(size_t s, size_t i) const {
     return ref(args_->slots, s * num_pieces() + i, num_slots_ * num_pieces());
   }
-  /* Updates applied to the piece, this one included, from 1: a scalar f32. */
+  /* Number of updates of the piece, including this one, from 1: f32 scalar. */
   TensorRef step(size_t i) const { return ref(args_->steps, i, num_pieces()); }
-  /* A scalar f64. */
+  /* Scheduled learning rate: f64 scalar. */
   TensorRef lr() const { return {*host_, args_->lr}; }
-  /* A scalar f32, or absent. Where it is 1 nothing may change. */
+  /* f32 scalar, or absent. If it is 1, change nothing, including slots. */
   TensorRef found_inf() const { return {*host_, args_->found_inf}; }
 
  private:
   template <class Handles>
   TensorRef ref(Handles handles, size_t i, size_t n) const {
-    TENON_CHECK(i < n, "the update has ", n, " such tensors, asked for was number ", i);
+    TENON_CHECK(
+        i < n, "tensor index ", i, " is out of range (the update has ", n, " such tensors)");
     return {*host_, handles[i]};
   }
 
@@ -131,9 +145,15 @@ class Update {
   size_t num_slots_;
 };
 
+/* An optimizer without libtorch. */
 class Optimizer : public AnyOptimizer {
  public:
-  /* Applies the update; not recorded by autograd.  Threads [step] */
+  /* Applies one update. Autograd does not record it.
+   *
+   * Shapes   as in Update, on exec's device
+   * Errors   any exception ends the run
+   * Threads  [step]
+   * Owner    all tensors are borrowed until return */
   virtual void update(const Exec& exec, const Update& update) = 0;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options bound to a struct, and the JSON Schema that follows from it:
+// Binds options to a struct, and derives their JSON Schema:
 //
 //     struct Options {
 //       double gamma = 2.0;
@@ -8,14 +8,14 @@
 //     };
 //     static void bind(tenon::OptionBinder<Options>& b) {
 //       b.field("gamma", &Options::gamma).min(0).doc("focusing exponent");
-//       b.field("alpha", &Options::alpha).doc("weight of each class; empty: all one");
+//       b.field("alpha", &Options::alpha).doc("weight of each class; empty: all 1");
 //     }
 //
-// A field may be bool, an integer, a floating-point number, std::string, an enum (with `choice`),
-// std::optional, std::vector, a struct with a `bind` of its own, or a ComponentOption. Its default
-// is what a default-constructed struct holds. The host judges a recipe by the schema before
-// anything is created, and hands over options with all defaults filled in; what the schema cannot
-// say is for the component's constructor to refuse.
+// A field is a bool, an integer, a floating-point number, std::string, an enum (with `choice`),
+// std::optional, std::vector, a struct with its own `bind`, or a ComponentOption. Its default is
+// its value in a default-constructed struct. The host validates a recipe against the schema before
+// it creates anything, and passes options with all defaults filled in. Constraints that the schema
+// cannot express are checked by the component's constructor.
 #ifndef TENON_CPP_OPTIONS_HPP
 #define TENON_CPP_OPTIONS_HPP
 
@@ -40,7 +40,7 @@ namespace tenon {
 
 /* ---- JSON text ---- */
 
-/* A string as JSON, with quotes. Bytes above 0x7f are passed on as they are: strings are UTF-8. */
+/* Returns a string as JSON, with quotes. Bytes above 0x7f are copied, because strings are UTF-8. */
 inline std::string json_string(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -74,10 +74,11 @@ inline std::string json_string(const std::string& text) {
   return out + "\"";
 }
 
-/* A number as JSON: the shortest text that reads back as the same double.
- * Errors  TENON_INVALID for NaN and infinities, which JSON does not have */
+/* Returns a number as JSON: the shortest text that reads back as the same double.
+ *
+ * Errors   TENON_INVALID for NaN and infinity, which JSON does not have */
 inline std::string json_number(double value) {
-  TENON_CHECK(std::isfinite(value), "a default or limit of an option is not finite");
+  TENON_CHECK(std::isfinite(value), "a default or limit of an option is non-finite");
   char buffer[32];
   for (int digits = 15; digits <= 17; ++digits) {
     std::snprintf(buffer, sizeof(buffer), "%.*g", digits, value);
@@ -87,36 +88,36 @@ inline std::string json_number(double value) {
   }
   std::string out = buffer;
   for (char& c : out) {
-    c = c == ',' ? '.' : c;  // a locale may have a comma
+    c = c == ',' ? '.' : c;  // some locales use a comma
   }
   return out.find_first_of(".e") == std::string::npos ? out + ".0" : out;
 }
 
 /* ---- one field ---- */
 
-/* A component that the recipe names inside the options; the host makes it and keeps it alive longer
- * than the one that asked. `ref.table` is null where the option is null. */
+/* A component that the recipe names inside the options. The host creates it, and it outlives the
+ * component whose option it is. `ref.table` is null if the option is null. */
 struct ComponentOption {
   tenon_component_ref ref{sizeof(tenon_component_ref), nullptr, nullptr, nullptr};
   explicit operator bool() const { return ref.table != nullptr; }
 };
 
-/* What a binder knows of a field beyond its type. The calls chain. */
+/* Properties of a field beyond its type; the calls chain. */
 class OptionField {
  public:
   explicit OptionField(std::string name) : name_(std::move(name)) {}
 
-  /* Limits of a number; of each element of a list. */
+  /* Limits of a number, or of each element of a list. */
   OptionField& min(double value) { return keyword("minimum", value); }
   OptionField& max(double value) { return keyword("maximum", value); }
   OptionField& exclusive_min(double value) { return keyword("exclusiveMinimum", value); }
   OptionField& exclusive_max(double value) { return keyword("exclusiveMaximum", value); }
-  /* The strings that are allowed; for each element of a list. */
+  /* The permitted strings, or the permitted elements of a list. */
   OptionField& choices(std::vector<std::string> values) {
     choices_ = std::move(values);
     return *this;
   }
-  /* Length of a list. */
+  /* Limits of the length of a list. */
   OptionField& min_items(size_t n) {
     list_keywords_.emplace_back("minItems", std::to_string(n));
     return *this;
@@ -125,27 +126,28 @@ class OptionField {
     list_keywords_.emplace_back("maxItems", std::to_string(n));
     return *this;
   }
+  /* Rejects the empty string. */
   OptionField& non_empty() {
     item_keywords_.emplace_back("minLength", "1");
     return *this;
   }
-  /* One line for people. */
+  /* A one-line description, shown to users. */
   OptionField& doc(std::string text) {
     doc_ = std::move(text);
     return *this;
   }
-  /* The recipe must give it; there is no default. */
+  /* Makes the option required; it then has no default. */
   OptionField& required() {
     required_ = true;
     return *this;
   }
-  /* A file or folder: the host resolves it against the folder of the recipe. */
+  /* Marks a path: the host resolves it relative to the recipe's directory. */
   OptionField& path() {
     item_keywords_.emplace_back("x-tenon-path", "true");
     return *this;
   }
-  /* For a ComponentOption: its kind, and what is taken where the recipe says nothing, as JSON
-   * (R"({"type": "byte"})"; "null" for none; without it the option is required). */
+  /* For a ComponentOption: its kind, and its default as JSON (R"({"type": "byte"})", or "null" for
+   * none). Without a default, the option is required. */
   OptionField& component(std::string kind, std::string default_json = {}) {
     component_ = std::move(kind);
     component_default_ = std::move(default_json);
@@ -160,13 +162,13 @@ class OptionField {
   const std::string& component_kind() const { return component_; }
   const std::string& component_default() const { return component_default_; }
 
-  /* `, "minimum": 0` and so on, to stand inside the schema of an element or of a list. */
+  /* `, "minimum": 0` and so on, for the schema of an element or of a list. */
   std::string item_keywords() const { return join(item_keywords_); }
   std::string list_keywords() const { return join(list_keywords_); }
 
  private:
   OptionField& keyword(const char* name, double value) {
-    // 0 rather than 0.0, so that the limit of an integer reads like one.
+    // 0 rather than 0.0, so that the limit of an integer looks like one.
     const bool is_whole = std::abs(value) < 1e15 && value == std::floor(value);
     item_keywords_.emplace_back(
         name, is_whole ? std::to_string(static_cast<int64_t>(value)) : json_number(value));
@@ -196,12 +198,16 @@ class OptionBinder;
 
 /* ---- reading ---- */
 
-/* The options of one instance, read by JSON pointer.  Threads [any], until `create` returns */
+/* Reads the options of one instance by JSON pointer.
+ *
+ * Errors   TENON_NOT_FOUND if there is no value at `pointer`, TENON_INVALID if it has another type
+ * Threads  [any], until `create` returns */
 class OptionReader {
  public:
   OptionReader(const Host& host, const tenon_options* options)
       : host_(host), options_(options), api_(&host.require<tenon_options_api>(TENON_OPTIONS_ID)) {}
 
+  /* Type of a value, TENON_OPTION_*; TENON_OPTION_ABSENT if there is none. */
   uint32_t kind(const std::string& pointer) const { return api_->kind(options_, pointer.c_str()); }
   bool get_bool(const std::string& pointer) const { return get<bool>(api_->get_bool, pointer); }
   int64_t get_int(const std::string& pointer) const { return get<int64_t>(api_->get_int, pointer); }
@@ -242,7 +248,7 @@ class OptionReader {
 
 template <class T, class = void>
 struct OptionType {
-  // A struct with fields of its own.
+  // A struct with its own fields.
   static std::string schema(const OptionField&) { return OptionBinder<T>::of().schema_body(); }
   static std::string json(const OptionField&, const T& value) {
     return OptionBinder<T>::of().json(value);
@@ -253,10 +259,10 @@ struct OptionType {
   }
 };
 
-/* Whether null is a value too. */
+/* Whether null is a valid value. */
 enum class Nullable { kNo, kYes };
 
-/* Shared by the types that have one JSON type name and always a default. */
+/* Common base of types with one JSON type name that always have a default. */
 struct ScalarOption {
   static bool has_default(const OptionField&) { return true; }
   static std::string schema_of(const char* type, const OptionField& f, Nullable nullable) {
@@ -390,7 +396,8 @@ struct OptionType<std::vector<T>> {
 template <>
 struct OptionType<ComponentOption> {
   static std::string schema(const OptionField& f) {
-    TENON_CHECK(!f.component_kind().empty(), "option ", f.name(), " names a component of no kind");
+    TENON_CHECK(
+        !f.component_kind().empty(), "option ", f.name(), " names a component without a kind");
     const bool may_be_null = f.component_default() == "null";
     return "\"x-tenon-component\": " + json_string(f.component_kind()) +
            ", \"type\": " + (may_be_null ? "[\"object\", \"null\"]" : "\"object\"");
@@ -416,15 +423,14 @@ struct OptionType<ComponentOption> {
 template <class O>
 class OptionBinder {
  public:
-  /* The fields that `O::bind` declares. */
+  /* Returns a binder with the fields that `O::bind` declares. */
   static OptionBinder of() {
     OptionBinder binder;
     O::bind(binder);
     return binder;
   }
 
-  /* Binds a field of O, or of a struct that O derives from. The reference is valid until the next
-   * call. */
+  /* Binds a field of O, or of a base class of O. The reference is valid until the next call. */
   template <class T, class Owner>
   OptionField& field(std::string name, T Owner::*member) {
     Entry entry{std::make_unique<OptionField>(std::move(name)), {}, {}, {}, {}};
@@ -472,19 +478,19 @@ class OptionBinder {
         }
       }
       TENON_FAIL(
-          TENON_INVALID, "invalid", "option ", p, ": \"", given, "\" is none of its choices");
+          TENON_INVALID, "invalid", "option ", p, ": \"", given, "\" is not one of its choices");
     };
     return add(std::move(entry));
   }
 
-  /* The whole schema, as registered with the component. */
+  /* Returns the complete schema, as registered with the component. */
   std::string schema() const {
     std::string out = "{";
     out += schema_body();
     return out += "}";
   }
 
-  /* The same without the braces. */
+  /* Returns the schema without the enclosing braces. */
   std::string schema_body() const {
     const O defaults{};
     std::string properties;
@@ -509,7 +515,7 @@ class OptionBinder {
     return out + ", \"additionalProperties\": false";
   }
 
-  /* A struct as JSON. */
+  /* Returns a struct as JSON. */
   std::string json(const O& value) const {
     std::string out = "{";
     for (const Entry& e : entries_) {
@@ -519,6 +525,7 @@ class OptionBinder {
     return out += "}";
   }
 
+  /* True if any field has no default. */
   bool has_required() const {
     for (const Entry& e : entries_) {
       if (is_required(e)) {
@@ -528,9 +535,11 @@ class OptionBinder {
     return false;
   }
 
-  /* Fills `out`, whose other fields keep their defaults. `prefix` is "" at the root.
-   * Errors  TENON_NOT_FOUND for a required field that is absent, TENON_INVALID for a value that
-   * does not fit */
+  /* Reads the options into `out`; fields that are not bound keep their defaults. `prefix` is "" at
+   * the root.
+   *
+   * Errors   TENON_NOT_FOUND for a missing required field, TENON_INVALID for a value that does not
+   *          fit */
   void read(const OptionReader& r, const std::string& prefix, O& out) const {
     for (const Entry& e : entries_) {
       const std::string pointer = prefix + "/" + escaped(e.field->name());
@@ -562,7 +571,7 @@ class OptionBinder {
     return e.field->is_required() || !e.has_default(*e.field);
   }
 
-  // As a JSON pointer wants it.
+  // Escapes a name for a JSON pointer.
   static std::string escaped(const std::string& name) {
     std::string out;
     for (const char c : name) {

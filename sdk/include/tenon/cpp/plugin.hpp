@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one symbol of a plugin, from a list of classes:
+// Defines the entry point of a plugin, from a list of classes:
 //
 //     TENON_PLUGIN(Focal, LabelSmoothing)
 #ifndef TENON_CPP_PLUGIN_HPP
@@ -13,7 +13,9 @@
 
 namespace tenon {
 
-/* The descriptor of a class, which lives as long as the process.  Threads [load] */
+/* Returns the descriptor of a class, which lives as long as the process.
+ *
+ * Threads  [load] */
 template <class T>
 const tenon_component& descriptor_of() {
   static const std::string schema = binder_of<T>().schema();
@@ -30,9 +32,12 @@ const tenon_component& descriptor_of() {
   return descriptor;
 }
 
-/* Agrees on the ABI's version and registers the classes. Without a host there is nobody to tell:
- * the host finds nothing registered. Errors   TENON_UNSUPPORTED if the host does not speak this
- * library's ABI Threads  [load] */
+/* Checks the ABI version and registers the classes. If there is no host to report an error to, it
+ * registers nothing.
+ *
+ * Errors   TENON_UNSUPPORTED if the host does not support the ABI version of this library; errors
+ *          of the registration
+ * Threads  [load] */
 template <class... Classes>
 tenon_status* register_plugin(tenon_entry_args* args) noexcept {
   if (!TENON_HAS(tenon_entry_args, args, register_component) || status_api(args->host) == nullptr) {
@@ -44,9 +49,9 @@ tenon_status* register_plugin(tenon_entry_args* args) noexcept {
         args->abi_minor_max < TENON_ABI_MINOR) {
       TENON_FAIL(TENON_UNSUPPORTED,
                  "abi_mismatch",
-                 "the plugin speaks ABI ",
+                 "the plugin uses ABI ",
                  TENON_ABI_STRING,
-                 ", the host ",
+                 ", the host supports ",
                  args->abi_major,
                  ".",
                  args->abi_minor_min,
@@ -64,7 +69,7 @@ tenon_status* register_plugin(tenon_entry_args* args) noexcept {
 }  // namespace tenon
 
 // NOLINTBEGIN(bugprone-macro-parentheses): it is a definition, not an expression
-/* Defines the entry. Once a plugin, outside of any namespace. */
+/* Defines the entry point. Use it once per plugin, outside of any namespace. */
 #define TENON_PLUGIN(...)                                                            \
   extern "C" TENON_EXPORT tenon_status* tenon_plugin_entry(tenon_entry_args* args) { \
     return ::tenon::register_plugin<__VA_ARGS__>(args);                              \

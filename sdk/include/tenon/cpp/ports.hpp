@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Named axes and ports as values that own their strings, so that a component writes
-// `info.port("logits", {"B", "C"}, TENON_CLASS_COMPUTE)` and the wrapper keeps the memory that the
-// ABI borrows.
+// Axes and ports as values that own their strings. A component writes `info.port("logits", {"B",
+// "C"}, TENON_CLASS_COMPUTE)`, and the wrapper owns the memory that the ABI borrows.
 #ifndef TENON_CPP_PORTS_HPP
 #define TENON_CPP_PORTS_HPP
 
@@ -16,7 +15,7 @@
 
 namespace tenon {
 
-/* One axis: a name ("B"), a size (64), or both. */
+/* One axis: a name ("B"), a size (64), or both. Size -1 is known only at run time. */
 struct Axis {
   // NOLINTBEGIN(google-explicit-constructor): a list of axes reads as {"B", "T", 64}
   Axis(const char* axis_name) : name(axis_name) {}
@@ -30,7 +29,7 @@ struct Axis {
 };
 using Axes = std::vector<Axis>;
 
-/* Axes in the ABI's form. Neither copied nor moved, as `data` points into it. */
+/* Axes in the form of the ABI. It cannot be copied or moved, because `data` points into it. */
 class AxesStorage {
  public:
   explicit AxesStorage(Axes axes) : axes_(std::move(axes)) {
@@ -50,11 +49,11 @@ class AxesStorage {
   std::vector<tenon_axis> raw_;
 };
 
-/* The ports that a component declares; lives as long as the instance. */
+/* The ports that a component declares. It must live as long as the instance. */
 class PortList {
  public:
-  /* Adds a port. `dtype` is a dtype or a class of ports.h.
-   * Owner  all is copied */
+  /* Adds a port. `dtype` is a dtype or a class of ports.h; `flags` is TENON_PORT_*; empty `axes`
+   * mean any shape. All arguments are copied. */
   void add(std::string name, Axes axes, uint32_t dtype, uint32_t flags) {
     names_.push_back(std::move(name));
     axes_.emplace_back(std::move(axes));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The services of the host, found once and called by name. A service that this host lacks is an
-// error when it is used, not before: a plugin that never logs runs on a host without a log.
+// Services of the host, looked up once and called by name. A missing service is an error only when
+// it is used: a plugin that never logs runs on a host without a log.
 #ifndef TENON_CPP_SERVICES_HPP
 #define TENON_CPP_SERVICES_HPP
 
@@ -22,8 +22,10 @@
 
 namespace tenon {
 
-/* A borrowed host and its services. A value of a few pointers: copy it freely.
- * Threads [any], but for what a service itself asks for */
+/* The host and its services. It consists of a few pointers and may be copied freely.
+ *
+ * Threads  [any]; individual services may restrict it
+ * Owner    the host is borrowed and lives as long as the process */
 class Host {
  public:
   Host() = default;
@@ -39,7 +41,8 @@ class Host {
 
   const tenon_host* get() const noexcept { return host_; }
 
-  /* A service by id, or null. */
+  /* Returns a service by id, or null. Api must be the struct that belongs to the id, which is not
+   * checked. */
   template <class Api>
   const Api* find(const char* id) const noexcept {
     if (host_ == nullptr || host_->get_interface == nullptr) {
@@ -48,12 +51,17 @@ class Host {
     return static_cast<const Api*>(host_->get_interface(host_, id));
   }
 
-  /* A service by id.  Errors TENON_UNSUPPORTED if the host does not have it */
+  /* Returns a service by id. Api must be the struct that belongs to the id, which is not checked.
+   *
+   * Errors   TENON_UNSUPPORTED if the host lacks the service */
   template <class Api>
   const Api& require(const char* id) const {
     return need(find<Api>(id), id);
   }
 
+  /* The standard services.
+   *
+   * Errors   TENON_UNSUPPORTED if the host lacks the service */
   const tenon_tensor_api& tensors() const { return need(tensors_, TENON_TENSOR_ID); }
   const tenon_op_api& ops() const { return need(ops_, TENON_OP_ID); }
   const tenon_random_api& random() const { return need(random_, TENON_RANDOM_ID); }
@@ -61,10 +69,13 @@ class Host {
   const tenon_metrics_api& metrics() const { return need(metrics_, TENON_METRICS_ID); }
   const tenon_memory_api& memory() const { return need(memory_, TENON_MEMORY_ID); }
 
-  /* Throws what a call of the host returned.  Owner takes the status */
+  /* Throws if a call to the host failed.
+   *
+   * Errors   those of the status
+   * Owner    takes the status */
   void check(tenon_status* status_own) const { tenon::check(host_, status_own); }
 
-  /* One line for people, put together from the parts. Without a log service it goes nowhere. */
+  /* Logs one line, concatenated from the parts. Without a log service, nothing happens. */
   template <class... Parts>
   void log_debug(const Parts&... parts) const {
     log(TENON_LOG_DEBUG, concat(parts...));
@@ -82,7 +93,10 @@ class Host {
     log(TENON_LOG_ERROR, concat(parts...));
   }
 
-  /* A figure of the next record: sum / weight over the steps since the last one.  Threads [step] */
+  /* Adds a metric to the next record: sum / weight over the steps since the last record.
+   *
+   * Errors   TENON_INVALID for an invalid name (metrics.h)
+   * Threads  [step] */
   void add_metric(const std::string& name, double sum, double weight = 1.0) const {
     check(metrics().add(host_, name.c_str(), sum, weight));
   }
@@ -118,8 +132,11 @@ class Host {
   const tenon_memory_api* memory_ = nullptr;
 };
 
-/* Calls body(begin, end) for disjoint pieces of [0, n) on the host's compute threads. What a body
- * throws arrives here, that of the lowest piece if several do. Threads  [step], [worker] */
+/* Calls body(begin, end) for disjoint ranges of [0, n), of at least `grain` elements, on the host's
+ * compute threads. It returns when all calls have returned.
+ *
+ * Errors   the exception of the failed range with the lowest begin
+ * Threads  [step], [worker] */
 template <class Body>
 void parallel_for(const Host& host, size_t n, size_t grain, Body&& body) {
   struct Call {
@@ -138,20 +155,23 @@ void parallel_for(const Host& host, size_t n, size_t grain, Body&& body) {
 }
 
 /* One stream of random numbers: pure functions of seed, name and index.
- * Threads [any] */
+ *
+ * Errors   TENON_UNSUPPORTED in the constructor if the host lacks the service
+ * Threads  [any] */
 class RandomStream {
  public:
   RandomStream(const Host& host, uint64_t seed, const char* name)
       : host_(host), api_(&host.random()), seed_(seed), stream_(api_->stream_of(name)) {}
 
+  /* 64 uniform bits: number `index` of the stream. */
   uint64_t bits(uint64_t index) const { return api_->bits(seed_, stream_, index); }
-  /* Element i of a permutation of [0, n). */
+  /* Element i of a permutation of [0, n), for i < n. */
   uint64_t permute(uint64_t n, uint64_t i) const { return api_->permute(seed_, stream_, n, i); }
-  /* Numbers first ... first + n - 1, uniform in [0, 1). */
+  /* Numbers first to first + n - 1, uniform in [0, 1). */
   void fill_uniform(uint64_t first, size_t n, double* out) const {
     host_.check(api_->fill_uniform(seed_, stream_, first, n, out));
   }
-  /* The same, standard normal. */
+  /* Numbers first to first + n - 1 of the standard normal distribution. */
   void fill_normal(uint64_t first, size_t n, double* out) const {
     host_.check(api_->fill_normal(seed_, stream_, first, n, out));
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizers of the rows of tables. The options must have a number "lr"; the rate to apply arrives
-// with each update. Kernels that need more speed than SparseRow has, or a GPU, derive from
-// AnySparseOptimizer.
+// Optimizers for the rows of embedding tables. The options must include a number "lr"; each update
+// receives the scheduled learning rate. Derive from AnySparseOptimizer to run on a GPU, or if
+// SparseRow is too slow. <tenon/draft/sparse_optimizer.h> defines the contract.
 #ifndef TENON_CPP_SPARSE_OPTIMIZER_HPP
 #define TENON_CPP_SPARSE_OPTIMIZER_HPP
 
@@ -22,24 +22,25 @@
 
 namespace tenon {
 
-/* What a sparse optimizer says of itself; the calls chain. */
+/* Describes a sparse optimizer; the calls chain. */
 class SparseOptimizerInfo {
  public:
-  /* TENON_NARROW_*: what it does where values are narrower than fp32; refused unless said. */
+  /* Sets the support for values narrower than fp32, TENON_NARROW_*; the default is none. */
   SparseOptimizerInfo& narrow(uint32_t what) {
     narrow_ = what;
     return *this;
   }
-  /* TENON_CPU or TENON_CUDA, where it runs too; on a CPU unless said. */
+  /* Adds a device type, TENON_CPU or TENON_CUDA. The CPU is always included. */
   SparseOptimizerInfo& device(uint32_t type) {
     devices_ |= 1u << type;
     return *this;
   }
-  /* A slot of one number for each of the value. */
+  /* Declares a slot with one value per element of the row. Slots are numbered in declaration order,
+   * from 0. */
   SparseOptimizerInfo& slot(std::string name, uint32_t dtype = TENON_F32, double init = 0.0) {
     return add(std::move(name), TENON_ROW_SLOT_LIKE_VALUE, dtype, init);
   }
-  /* A slot of one number a row. */
+  /* Declares a slot with one value per row. */
   SparseOptimizerInfo& scalar_slot(std::string name,
                                    uint32_t dtype = TENON_F32,
                                    double init = 0.0) {
@@ -47,6 +48,7 @@ class SparseOptimizerInfo {
   }
   uint32_t narrow() const { return narrow_; }
   size_t num_slots() const { return slots_.size(); }
+  /* Fills the ABI struct. For the wrapper only. */
   void write(tenon_sparse_optimizer_info& out) const {
     out.narrow = narrow_;
     out.devices = devices_;
@@ -67,20 +69,27 @@ class SparseOptimizerInfo {
   std::vector<tenon_row_slot_spec> slots_;
 };
 
-/* What the table calls. */
+/* Base of all sparse optimizers, called through the ABI table. */
 class AnySparseOptimizer : public Component {
  public:
   using Kind = AnySparseOptimizer;
   static constexpr const char* kKind = "sparse_optimizer";
   static constexpr const char* kInterfaceId = TENON_SPARSE_OPTIMIZER_ID;
 
-  /* Threads [main], once */
+  /* Describes row state, narrow dtypes and devices.
+   *
+   * Errors   any exception ends the run before the first step
+   * Threads  [main], once, before any other call */
   virtual void describe(SparseOptimizerInfo& info) = 0;
 
-  /* The update as it comes; found_inf is still to be looked at.
-   * Threads [worker], several at once */
+  /* Applies an update in terms of the ABI. The implementation must check found_inf.
+   *
+   * Errors   TENON_UNSUPPORTED for a value dtype that it did not declare
+   * Threads  [worker]: several calls concurrently, on disjoint rows
+   * Owner    all arguments are borrowed until return; on a device, until the queued work is done */
   virtual void call_update(const Exec&, const tenon_sparse_update_args&) = 0;
 
+  /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
     static const tenon_sparse_optimizer calls{
@@ -109,8 +118,9 @@ class AnySparseOptimizer : public Component {
       TENON_CHECK(args->layout->num_slots == optimizer.info_->num_slots(),
                   "rows have ",
                   args->layout->num_slots,
-                  " slots, declared were ",
-                  optimizer.info_->num_slots());
+                  " slots (expected ",
+                  optimizer.info_->num_slots(),
+                  ", as declared)");
       optimizer.call_update(Exec(optimizer.host(), exec), *args);
     });
   }
@@ -118,25 +128,36 @@ class AnySparseOptimizer : public Component {
   std::unique_ptr<SparseOptimizerInfo> info_;
 };
 
-/* One row of an update in CPU memory, borrowed. */
+/* One row of an update, in CPU memory.
+ *
+ * Owner    borrowed until `update` returns */
 class SparseRow {
  public:
   SparseRow(const Host& host, const tenon_sparse_update_args& args, uint32_t narrow, size_t i)
       : host_(&host), args_(&args), layout_(args.layout), narrow_(narrow), i_(i) {}
 
   int64_t id() const { return args_->ids[i_]; }
-  /* How often the id was seen in the step. */
+  /* Occurrences of the id in the step, over all ranks. */
   int64_t count() const { return args_->counts[i_]; }
-  /* [dim], the sum over those. */
+  /* [dim] Sum of the gradients over these occurrences. */
   const float* grad() const { return args_->grads + i_ * layout_->dim; }
-  /* Slot number `s`, in the order of `describe`: [dim], or one number. */
+  /* Slot `s`, in declaration order: [dim], or one value. T must match its dtype.
+   *
+   * Errors   TENON_INVALID if there is no such slot */
   template <class T = float>
   T* slot(size_t s) const {
-    TENON_CHECK(s < layout_->num_slots, "a row has ", layout_->num_slots, " slots, not ", s + 1);
+    TENON_CHECK(s < layout_->num_slots,
+                "slot index ",
+                s,
+                " is out of range (a row has ",
+                layout_->num_slots,
+                " slots)");
     return static_cast<T*>(field(layout_->slot_offsets[s]));
   }
 
-  /* The value, or the master of a narrow one. Shapes  out [dim] */
+  /* Reads the value of the row, or its fp32 master if there is one.
+   *
+   * Shapes   out [dim] */
   void read_value(float* out) const {
     const size_t dim = layout_->dim;
     if (layout_->value_dtype == TENON_F32) {
@@ -151,8 +172,10 @@ class SparseRow {
     }
   }
 
-  /* Writes it back. A narrow value is rounded: to nearest from its master, else at random.
-   * Shapes  value [dim] */
+  /* Writes the value of the row. A narrow value is rounded: to nearest from its master, otherwise
+   * stochastically.
+   *
+   * Shapes   value [dim] */
   void write_value(const float* value) const {
     const size_t dim = layout_->dim;
     if (layout_->value_dtype == TENON_F32) {
@@ -177,7 +200,7 @@ class SparseRow {
     }
   }
 
-  /* Numbers from the bits of narrow ones, and bits to nearest, ties to even. */
+  /* Conversions between fp32 and the bits of narrow values; to nearest, ties to even. */
   static float of_bf16(uint16_t bits) { return of_word(static_cast<uint32_t>(bits) << 16); }
   static float of_f16(uint16_t bits) {
     const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
@@ -185,7 +208,7 @@ class SparseRow {
     if (magnitude >= 0x7C00u) {  // infinity and NaN
       return of_word(sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);
     }
-    // 2^112 times the number that has these bits as an fp32: it is right for subnormal ones too.
+    // 2^112 times the fp32 number with these bits, which is correct for subnormal numbers, too.
     const float value = of_word(magnitude << 13) * 5.192296858534828e33f;
     return sign != 0 ? -value : value;
   }
@@ -202,7 +225,7 @@ class SparseRow {
     if (word > 0x7F800000u) {
       return static_cast<uint16_t>(sign | 0x7E00u);
     }
-    if (word >= 0x477FF000u) {  // 65520, halfway from the largest to 2^16
+    if (word >= 0x477FF000u) {  // 65520, halfway between the largest number and 2^16
       return static_cast<uint16_t>(sign | 0x7C00u);
     }
     if (word < 0x38800000u) {  // below 2^-14: adding 0.5 rounds to a multiple of 2^-24
@@ -231,18 +254,23 @@ class SparseRow {
   size_t i_;
 };
 
-/* One update of rows in CPU memory, borrowed. */
+/* One update of rows in CPU memory.
+ *
+ * Errors   TENON_INVALID for an index out of range
+ * Owner    borrowed until `update` returns */
 class SparseUpdate {
  public:
   SparseUpdate(const Host& host, const tenon_sparse_update_args& args, uint32_t narrow)
       : host_(&host), args_(&args), narrow_(narrow) {}
   size_t num_rows() const { return args_->n; }
   size_t dim() const { return args_->layout->dim; }
-  /* Updates applied to the table, this one included, from 1. */
+  /* Number of updates of the table, including this one, from 1. */
   int64_t step() const { return *args_->step; }
+  /* Scheduled learning rate. */
   double lr() const { return *args_->lr; }
   SparseRow row(size_t i) const {
-    TENON_CHECK(i < num_rows(), "the update has ", num_rows(), " rows, asked for was number ", i);
+    TENON_CHECK(
+        i < num_rows(), "row index ", i, " is out of range (the update has ", num_rows(), " rows)");
     return {*host_, *args_, narrow_, i};
   }
 
@@ -252,11 +280,14 @@ class SparseUpdate {
   uint32_t narrow_;
 };
 
-/* One that runs on a CPU. */
+/* A sparse optimizer that runs on a CPU. */
 class SparseOptimizer : public AnySparseOptimizer {
  public:
-  /* Applies the update; not called for one whose gradients were not finite.
-   * Threads [worker], several at once, on disjoint rows */
+  /* Applies one update; not called for an update with non-finite gradients.
+   *
+   * Errors   any exception ends the run
+   * Threads  [worker]: several calls concurrently, on disjoint rows
+   * Owner    the update is borrowed until return */
   virtual void update(const Exec& exec, const SparseUpdate& update) = 0;
 
  private:

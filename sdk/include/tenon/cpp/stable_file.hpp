@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file that is read while a run goes on, and must stay as it was when it was opened: for datasets
-// that read samples by their place in a file. It reads by `pread`, since a mapping of a file that
-// gets shorter ends the process by SIGBUS.
+// A file that is read during a run and must not change after it was opened, for datasets that read
+// samples by file position. It uses `pread`, because a memory-mapped file that is truncated ends
+// the process with SIGBUS.
 #ifndef TENON_CPP_STABLE_FILE_HPP
 #define TENON_CPP_STABLE_FILE_HPP
 
@@ -20,13 +20,15 @@
 
 namespace tenon {
 
-/* Errors of all calls have ids that begin with the name given: "text.open".
- * Threads  any number at once, but for construction and destruction */
+/* A file opened for reading. Error ids start with the given name: "text.open".
+ *
+ * Threads  [any], also concurrently, except construction and destruction */
 class StableFile {
  public:
-  /* Opens a file to read.
-   * Errors  NAME.open: TENON_NOT_FOUND, TENON_IO; NAME.no_file: TENON_INVALID for what is no
-   * regular file */
+  /* Opens a file.
+   *
+   * Errors   NAME.open: TENON_NOT_FOUND or TENON_IO; NAME.no_file: TENON_INVALID if it is no
+   *          regular file */
   StableFile(std::string path, std::string name) : path_(std::move(path)), name_(std::move(name)) {
     descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor_ < 0) {
@@ -41,9 +43,9 @@ class StableFile {
     try {
       opened_ = status();
       if (!S_ISREG(opened_.st_mode)) {
-        TENON_FAIL(TENON_INVALID, id(".no_file").c_str(), path_, " is not a file");
+        TENON_FAIL(TENON_INVALID, id(".no_file").c_str(), path_, " is not a regular file");
       }
-    } catch (...) {  // the destructor of an object that was never made does not run
+    } catch (...) {  // a failed constructor does not run the destructor
       ::close(descriptor_);
       throw;
     }
@@ -53,11 +55,13 @@ class StableFile {
   StableFile& operator=(const StableFile&) = delete;
 
   const std::string& path() const { return path_; }
-  /* Bytes, when it was opened. */
+  /* Size in bytes when the file was opened. */
   int64_t size() const { return opened_.st_size; }
 
-  /* Reads exactly `n` bytes.
-   * Errors  NAME.read, NAME.short: TENON_IO, naming file and offset */
+  /* Reads exactly `n` bytes from `offset`.
+   *
+   * Errors   NAME.read, NAME.short: TENON_IO, with file and offset
+   * Owner    `out` belongs to the caller and holds at least n bytes */
   void read(int64_t offset, size_t n, char* out) const {
     while (n > 0) {
       const ssize_t got = ::pread(descriptor_, out, n, offset);
@@ -81,9 +85,9 @@ class StableFile {
                    path_,
                    " ends at offset ",
                    offset,
-                   ", and was ",
+                   " (expected ",
                    size(),
-                   " bytes long when the run opened it; do not change it while a run reads it");
+                   " bytes, as when the run opened it); do not change it while a run reads it");
       }
       out += got;
       offset += got;
@@ -91,9 +95,10 @@ class StableFile {
     }
   }
 
-  /* To be called after a read, and before what was read is used.
-   * Errors  NAME.changed: TENON_IO if the file was written to since it was opened; `offset` is
-   * where the caller has just read */
+  /* Checks that the file has not changed since it was opened. Call it after a read and before using
+   * the data; `offset` is the position of that read.
+   *
+   * Errors   NAME.changed: TENON_IO if the file was modified */
   void check_unchanged(int64_t offset) const {
     const struct stat now = status();
     const bool same = now.st_size == opened_.st_size &&

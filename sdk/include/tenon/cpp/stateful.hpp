@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A component that derives from Stateful, beside its kind, has its state saved in checkpoints and
-// given back on resume. What it does not put is lost.
+// Saves and restores component state. A component derives from Stateful in addition to its kind.
+// State that it does not save is lost on resume. <tenon/state.h> defines the contract.
 #ifndef TENON_CPP_STATEFUL_HPP
 #define TENON_CPP_STATEFUL_HPP
 
@@ -14,7 +14,10 @@
 
 namespace tenon {
 
-/* Where `snapshot` puts entries; names are "a/b/c" of [a-z0-9_.-].  Threads as `snapshot` */
+/* Receives the entries of a snapshot. Names are paths "a/b/c" whose parts use [a-z0-9_.-].
+ *
+ * Errors   TENON_INVALID for an invalid or duplicate name, an unknown scope or unknown flags
+ * Threads  those of `snapshot`, and only during it */
 class StateWriter {
  public:
   StateWriter(const Host& host, tenon_state_writer* writer) : host_(host), writer_(writer) {}
@@ -24,13 +27,15 @@ class StateWriter {
   void put_double(const char* name, double value, uint32_t scope = TENON_STATE_REPLICATED) {
     host_.check(writer_->put_double(writer_, name, value, scope));
   }
-  /* At most 1 MiB; copied. */
+  /* Saves at most 1 MiB; copied. */
   void put_bytes(const char* name,
                  const std::string& bytes,
                  uint32_t scope = TENON_STATE_REPLICATED) {
     host_.check(writer_->put_bytes(writer_, name, bytes.data(), bytes.size(), scope));
   }
-  /* `flags`: TENON_STATE_COPY where the tensor is later changed in place. */
+  /* Saves a tensor. Set TENON_STATE_COPY in `flags` if the tensor is changed in place later.
+   *
+   * Owner    the host takes a reference */
   void put_tensor(const char* name,
                   const tenon_tensor* tensor,
                   uint32_t scope = TENON_STATE_REPLICATED,
@@ -43,11 +48,14 @@ class StateWriter {
   tenon_state_writer* writer_;
 };
 
-/* What `load` reads from.  Errors TENON_NOT_FOUND, TENON_INVALID for another type */
+/* Gives access to the entries of a checkpoint.
+ *
+ * Errors   TENON_NOT_FOUND if there is no such entry, TENON_INVALID if it has another type
+ * Threads  those of `load`, and only during it */
 class StateReader {
  public:
   StateReader(const Host& host, tenon_state_reader* reader) : host_(host), reader_(reader) {}
-  /* That the writer's `state_version` gave. */
+  /* The `state_version` of the component that saved the entries. */
   uint32_t version() const { return reader_->version; }
   int64_t get_int(const char* name) const {
     int64_t out = 0;
@@ -77,19 +85,31 @@ class StateReader {
   tenon_state_reader* reader_;
 };
 
-/* To derive from beside a kind. */
+/* Base class of components with state; derive from it in addition to a kind. */
 class Stateful {
  public:
   virtual ~Stateful() = default;
-  /* Of the entries that `snapshot` writes. */
+  /* Returns the version of the entries that `snapshot` writes.
+   *
+   * Errors   none: an exception ends the process
+   * Threads  [any] */
   virtual uint32_t state_version() const { return 1; }
-  /* Cheap, no I/O.  Threads [step], between steps */
+  /* Saves the state. It must be cheap and do no I/O.
+   *
+   * Errors   any exception makes the checkpoint fail
+   * Threads  [step], between steps
+   * Owner    `writer` is borrowed until return */
   virtual void snapshot(StateWriter& writer) = 0;
-  /* May throw for a version it cannot read; the instance is then destroyed.  Threads [main] */
+  /* Restores the state.
+   *
+   * Errors   TENON_UNSUPPORTED for a version it cannot read. After an exception the host destroys
+   *          the instance
+   * Threads  [main]
+   * Owner    `reader` is borrowed until return */
   virtual void load(const StateReader& reader) = 0;
 };
 
-/* The table "tenon.stateful/1" of a class. `self` is what the kind's tables get. */
+/* The table "tenon.stateful/1" of a class. `self` is that of the kind's tables. */
 template <class T>
 struct StatefulCalls {
   static T& of(void* self) {

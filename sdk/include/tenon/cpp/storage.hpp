@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Storage of checkpoints: bundles of files, each there wholly or not at all (tenon/draft/storage.h
-// has the contract).
+// Storages for checkpoints: checkpoint directories ("checkpoints") of files, each committed
+// atomically. <tenon/draft/storage.h> defines the contract.
 #ifndef TENON_CPP_STORAGE_HPP
 #define TENON_CPP_STORAGE_HPP
 
@@ -16,8 +16,9 @@
 
 namespace tenon {
 
-/* A file of an open bundle. Destroyed without `close`, or after one that failed, it leaves nothing.
- * Threads [worker]: different files at once */
+/* A file of an open checkpoint. If it is destroyed without a successful `close`, it is discarded.
+ *
+ * Threads  [worker]: different files concurrently, one file never */
 class StorageFile {
  public:
   StorageFile() = default;
@@ -25,49 +26,100 @@ class StorageFile {
   StorageFile& operator=(const StorageFile&) = delete;
   virtual ~StorageFile() = default;
 
-  /* Appends.  Errors TENON_IO */
+  /* Appends.
+   *
+   * Errors   TENON_IO
+   * Threads  [worker]
+   * Owner    `data` is borrowed until return */
   virtual void write(const void* data, size_t size) = 0;
-  /* The last call: what was written is where `commit` needs it.  Errors TENON_IO */
+  /* Closes the file: its content is ready for `commit`. It is the last call.
+   *
+   * Errors   TENON_IO
+   * Threads  [worker] */
   virtual void close() = 0;
 };
 
-/* All but `connect`: Threads [worker]. Errors TENON_IO with the reason and the full address. Names
- * of bundles and files were checked by the host. */
+/* Base class of storages. The host has validated the names of checkpoints and files. The tags below
+ * hold for every function, if it does not state others.
+ *
+ * Errors   TENON_IO, with the reason and the full address
+ * Threads  [worker]
+ * Owner    all arguments are borrowed until return */
 class Storage : public Component {
  public:
   using Kind = Storage;
   static constexpr const char* kKind = "storage";
   static constexpr const char* kInterfaceId = TENON_STORAGE_ID;
 
-  /* `place` tells runs apart, and what they keep: "mlp-7/checkpoints".  Threads [main], once, first
-   */
+  /* Connects to the location in the options. `place` separates runs and purposes:
+   * "mlp-7/checkpoints". It writes nothing.
+   *
+   * Errors   TENON_NOT_FOUND, TENON_IO
+   * Threads  [main], once, before any other call */
   virtual void connect(const std::string& place) = 0;
 
-  /* Errors TENON_INVALID if a committed bundle has that name */
-  virtual void open(const std::string& bundle, bool is_first) = 0;
-  /* Errors TENON_INVALID if the open bundle has that file */
-  virtual std::unique_ptr<StorageFile> create_file(const std::string& bundle,
+  /* Opens a checkpoint for writing. `is_first` is true on the one rank that calls before all
+   * others; that call deletes leftovers.
+   *
+   * Errors   TENON_INVALID if a committed checkpoint has that name; TENON_IO
+   * Threads  [worker] */
+  virtual void open(const std::string& checkpoint, bool is_first) = 0;
+  /* Creates a file in an open checkpoint.
+   *
+   * Errors   TENON_INVALID if the checkpoint has that file; TENON_IO
+   * Threads  [worker]
+   * Owner    the host destroys the file */
+  virtual std::unique_ptr<StorageFile> create_file(const std::string& checkpoint,
                                                    const std::string& file) = 0;
-  /* Errors TENON_NOT_FOUND if no such bundle is open */
-  virtual void commit(const std::string& bundle) = 0;
-  virtual void abort(const std::string& bundle) = 0;
+  /* Commits the checkpoint atomically, on one rank, after the last `close` of every rank.
+   *
+   * Errors   TENON_NOT_FOUND if no such checkpoint is open. After an error the checkpoint is not visible,
+   *          and `commit` may be retried
+   * Threads  [worker] */
+  virtual void commit(const std::string& checkpoint) = 0;
+  /* Discards an open checkpoint. It is no error if the checkpoint does not exist.
+   *
+   * Errors   TENON_IO
+   * Threads  [worker] */
+  virtual void abort(const std::string& checkpoint) = 0;
 
-  /* In the order of commits. */
+  /* Returns the committed checkpoints, in commit order.
+   *
+   * Errors   TENON_IO
+   * Threads  [worker] */
   virtual std::vector<std::string> list() = 0;
-  /* Sorted.  Errors TENON_NOT_FOUND */
-  virtual std::vector<std::string> list_files(const std::string& bundle) = 0;
-  /* In bytes.  Errors TENON_NOT_FOUND */
-  virtual uint64_t file_size(const std::string& bundle, const std::string& file) = 0;
-  /* Exactly `size` bytes.  Errors TENON_NOT_FOUND; TENON_IO where the file ends sooner */
-  virtual void read(const std::string& bundle,
+  /* Returns the files of a committed checkpoint, sorted by name.
+   *
+   * Errors   TENON_NOT_FOUND if there is no such checkpoint; TENON_IO
+   * Threads  [worker] */
+  virtual std::vector<std::string> list_files(const std::string& checkpoint) = 0;
+  /* Returns the size of a file, in bytes.
+   *
+   * Errors   TENON_NOT_FOUND if there is no such file; TENON_IO
+   * Threads  [worker] */
+  virtual uint64_t file_size(const std::string& checkpoint, const std::string& file) = 0;
+  /* Reads exactly `size` bytes from `offset`, both in bytes.
+   *
+   * Errors   TENON_NOT_FOUND if there is no such file; TENON_IO if the file is shorter
+   * Threads  [worker]: several reads concurrently, also of one file */
+  virtual void read(const std::string& checkpoint,
                     const std::string& file,
                     uint64_t offset,
                     void* out,
                     size_t size) = 0;
-  virtual void remove(const std::string& bundle) = 0;
-  /* Threads [any] */
-  virtual std::string address(const std::string& bundle) = 0;
+  /* Removes a committed checkpoint, or the leftovers of one that was never committed. It is no
+   * error if the checkpoint does not exist.
+   *
+   * Errors   TENON_IO
+   * Threads  [worker], while nobody reads it */
+  virtual void remove(const std::string& checkpoint) = 0;
+  /* Returns the address of the checkpoint in messages. The checkpoint need not exist.
+   *
+   * Errors   TENON_IO
+   * Threads  [any] */
+  virtual std::string address(const std::string& checkpoint) = 0;
 
+  /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
     static const tenon_storage calls{sizeof(tenon_storage),
@@ -91,18 +143,18 @@ class Storage : public Component {
   static tenon_status* on_connect(void* self, const char* place) noexcept {
     return call_on<Storage>(self, [&](Storage& storage) { storage.connect(text(place)); });
   }
-  static tenon_status* on_open(void* self, const char* bundle, uint32_t is_first) noexcept {
-    return call_on<Storage>(self,
-                            [&](Storage& storage) { storage.open(text(bundle), is_first != 0); });
+  static tenon_status* on_open(void* self, const char* checkpoint, uint32_t is_first) noexcept {
+    return call_on<Storage>(
+        self, [&](Storage& storage) { storage.open(text(checkpoint), is_first != 0); });
   }
   static tenon_status* on_create_file(void* self,
-                                      const char* bundle,
+                                      const char* checkpoint,
                                       const char* file,
                                       tenon_storage_file** out_own) noexcept {
     return call_on<Storage>(self, [&](Storage& storage) {
       TENON_CHECK(out_own != nullptr, "out_own is null");
       *out_own = reinterpret_cast<tenon_storage_file*>(
-          storage.create_file(text(bundle), text(file)).release());
+          storage.create_file(text(checkpoint), text(file)).release());
     });
   }
   static tenon_status* on_write(void* self,
@@ -124,53 +176,53 @@ class Storage : public Component {
       }
     });
   }
-  static tenon_status* on_commit(void* self, const char* bundle) noexcept {
-    return call_on<Storage>(self, [&](Storage& storage) { storage.commit(text(bundle)); });
+  static tenon_status* on_commit(void* self, const char* checkpoint) noexcept {
+    return call_on<Storage>(self, [&](Storage& storage) { storage.commit(text(checkpoint)); });
   }
-  static tenon_status* on_abort(void* self, const char* bundle) noexcept {
-    return call_on<Storage>(self, [&](Storage& storage) { storage.abort(text(bundle)); });
+  static tenon_status* on_abort(void* self, const char* checkpoint) noexcept {
+    return call_on<Storage>(self, [&](Storage& storage) { storage.abort(text(checkpoint)); });
   }
   static tenon_status* on_list(void* self, tenon_names_sink sink, void* context) noexcept {
     return call_on<Storage>(
         self, [&](Storage& storage) { hand_over(storage, storage.list(), sink, context); });
   }
   static tenon_status* on_list_files(void* self,
-                                     const char* bundle,
+                                     const char* checkpoint,
                                      tenon_names_sink sink,
                                      void* context) noexcept {
     return call_on<Storage>(self, [&](Storage& storage) {
-      hand_over(storage, storage.list_files(text(bundle)), sink, context);
+      hand_over(storage, storage.list_files(text(checkpoint)), sink, context);
     });
   }
   static tenon_status* on_file_size(void* self,
-                                    const char* bundle,
+                                    const char* checkpoint,
                                     const char* file,
                                     uint64_t* out) noexcept {
     return call_on<Storage>(self, [&](Storage& storage) {
       TENON_CHECK(out != nullptr, "out is null");
-      *out = storage.file_size(text(bundle), text(file));
+      *out = storage.file_size(text(checkpoint), text(file));
     });
   }
   static tenon_status* on_read(void* self,
-                               const char* bundle,
+                               const char* checkpoint,
                                const char* file,
                                uint64_t offset,
                                void* out,
                                size_t size) noexcept {
     return call_on<Storage>(self, [&](Storage& storage) {
       TENON_CHECK(out != nullptr || size == 0, "out is null");
-      storage.read(text(bundle), text(file), offset, out, size);
+      storage.read(text(checkpoint), text(file), offset, out, size);
     });
   }
-  static tenon_status* on_remove(void* self, const char* bundle) noexcept {
-    return call_on<Storage>(self, [&](Storage& storage) { storage.remove(text(bundle)); });
+  static tenon_status* on_remove(void* self, const char* checkpoint) noexcept {
+    return call_on<Storage>(self, [&](Storage& storage) { storage.remove(text(checkpoint)); });
   }
   static tenon_status* on_address(void* self,
-                                  const char* bundle,
+                                  const char* checkpoint,
                                   tenon_names_sink sink,
                                   void* context) noexcept {
     return call_on<Storage>(self, [&](Storage& storage) {
-      hand_over(storage, {storage.address(text(bundle))}, sink, context);
+      hand_over(storage, {storage.address(text(checkpoint))}, sink, context);
     });
   }
 

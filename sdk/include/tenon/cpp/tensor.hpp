@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors without libtorch: a borrowed one with its metadata, and one that is owned. Data is
-// reached by pointer, on the CPU alone; anything else is an operator (op.hpp).
+// Tensors without libtorch: TensorRef borrows, Tensor owns. Data is accessible by pointer on the
+// CPU only; use operators (op.hpp) for everything else.
 #ifndef TENON_CPP_TENSOR_HPP
 #define TENON_CPP_TENSOR_HPP
 
@@ -17,7 +17,7 @@
 
 namespace tenon {
 
-/* The dtype of a C++ type; no value for types that no tensor has. */
+/* The dtype of a C++ type; undefined for types without a dtype. */
 template <class T>
 struct DtypeOf;
 template <>
@@ -53,7 +53,7 @@ struct DtypeOf<bool> {
   static constexpr uint32_t kValue = TENON_BOOL;
 };
 
-/* "f32"; "dtype 99" for a number without a name. */
+/* Returns the name of a dtype, for example "f32"; "dtype 99" for an unknown number. */
 inline std::string dtype_name(uint32_t dtype) {
   switch (dtype) {
     case TENON_U8:
@@ -85,7 +85,7 @@ inline std::string dtype_name(uint32_t dtype) {
   }
 }
 
-/* Sizes that belong to someone else. */
+/* Sizes or strides, borrowed from a tensor. */
 class Shape {
  public:
   Shape(const int64_t* data, size_t size) : data_(data), size_(size) {}
@@ -95,7 +95,7 @@ class Shape {
   const int64_t* end() const { return data_ + size_; }
   int64_t operator[](size_t i) const { return data_[i]; }
   std::vector<int64_t> to_vector() const { return {begin(), end()}; }
-  /* "[2, 3]" */
+  /* Formatted as "[2, 3]". */
   std::string text() const {
     std::string out = "[";
     for (size_t i = 0; i < size_; ++i) {
@@ -109,8 +109,11 @@ class Shape {
   size_t size_;
 };
 
-/* A tensor of someone else's; may be null (an optional input that is absent). Valid as long as the
- * handle. Threads [any] */
+/* A borrowed tensor with its metadata; absent (null) for an optional input that is not provided. An
+ * absent tensor has no axes and no elements.
+ *
+ * Threads  [any]
+ * Owner    valid as long as the handle */
 class TensorRef {
  public:
   TensorRef() = default;
@@ -129,13 +132,15 @@ class TensorRef {
   size_t ndim() const { return info_.ndim; }
   int64_t numel() const { return info_.numel; }
   Shape shape() const { return {info_.shape_ref, info_.ndim}; }
+  /* In elements, not bytes; borrowed, as `shape`, from the tensor. */
   Shape strides() const { return {info_.strides_ref, info_.ndim}; }
   tenon_device device() const { return info_.device; }
   bool is_contiguous() const { return info_.is_contiguous != 0; }
   bool requires_grad() const { return info_.requires_grad != 0; }
 
-  /* Size of axis `axis`; negative ones count from the end.  Errors TENON_INVALID if there is none
-   */
+  /* Size of an axis; negative axes count from the end.
+   *
+   * Errors   TENON_INVALID if there is no such axis */
   int64_t size(int64_t axis) const {
     const auto n = static_cast<int64_t>(info_.ndim);
     const int64_t i = axis < 0 ? axis + n : axis;
@@ -143,22 +148,28 @@ class TensorRef {
     return info_.shape_ref[i];
   }
 
-  /* The elements in row-major order.
-   * Errors  TENON_INVALID if the tensor is absent, of another dtype, not contiguous or not on the
-   * CPU */
+  /* Returns the elements in row-major order.
+   *
+   * Errors   TENON_INVALID if the tensor is absent, has another dtype, or is not contiguous on the
+   *          CPU */
   template <class T>
   const T* data() const {
     check_data(DtypeOf<T>::kValue);
     return static_cast<const T*>(info_.data);
   }
-  /* The same, to be written: only where the call says that a tensor is changed in place. */
+  /* Returns the elements for writing. Use it only if the call's contract says that the tensor is
+   * updated in place.
+   *
+   * Errors   as for `data` */
   template <class T>
   T* mutable_data() const {
     check_data(DtypeOf<T>::kValue);
     return static_cast<T*>(info_.data);
   }
 
-  /* The one element. Waits for the device.  Errors TENON_INVALID unless there is exactly one */
+  /* Reads the only element. It waits for the device.
+   *
+   * Errors   TENON_INVALID if the tensor is absent or does not have exactly one element */
   double item() const {
     TENON_CHECK(handle_ != nullptr, "the tensor is absent");
     double out = 0;
@@ -172,8 +183,9 @@ class TensorRef {
     TENON_CHECK(info_.dtype == dtype,
                 "the tensor is ",
                 dtype_name(info_.dtype),
-                ", wanted is ",
-                dtype_name(dtype));
+                " (expected ",
+                dtype_name(dtype),
+                ")");
     TENON_CHECK(info_.device.type == TENON_CPU, "the tensor is not on the CPU");
     TENON_CHECK(info_.is_contiguous != 0,
                 "the tensor of shape ",
@@ -187,12 +199,13 @@ class TensorRef {
   tenon_tensor_info info_{};
 };
 
-/* A tensor handle that is owned here. Its host must outlive it: use that of the component or of
- * `exec`. Threads [any] */
+/* An owned tensor handle. The host must outlive it: use the component's or exec's.
+ *
+ * Threads  [any] */
 class Tensor {
  public:
   Tensor() = default;
-  /* Takes the handle over. */
+  /* Takes ownership of the handle. */
   Tensor(const Host& host, tenon_tensor* handle_own) : host_(host), handle_(handle_own) {}
   Tensor(Tensor&& other) noexcept
       : host_(other.host_), handle_(std::exchange(other.handle_, nullptr)) {}
@@ -208,7 +221,9 @@ class Tensor {
   Tensor& operator=(const Tensor&) = delete;
   ~Tensor() { reset(); }
 
-  /* A contiguous tensor with undefined content.  Errors TENON_INVALID, TENON_OUT_OF_MEMORY */
+  /* Creates a contiguous tensor with undefined content.
+   *
+   * Errors   TENON_INVALID for a negative size or an unknown dtype, TENON_OUT_OF_MEMORY */
   static Tensor empty(const Host& host,
                       uint32_t dtype,
                       tenon_device device,
@@ -218,7 +233,9 @@ class Tensor {
         host.get(), dtype, device, static_cast<uint32_t>(shape.size()), shape.data(), &handle));
     return {host, handle};
   }
-  /* The same, filled. */
+  /* Creates a contiguous tensor filled with `value`.
+   *
+   * Errors   as for `empty` */
   static Tensor full(const Host& host,
                      uint32_t dtype,
                      tenon_device device,
@@ -234,11 +251,11 @@ class Tensor {
                                    &handle));
     return {host, handle};
   }
-  /* A tensor without axes. */
+  /* Creates a tensor without axes. */
   static Tensor scalar(const Host& host, uint32_t dtype, tenon_device device, double value) {
     return full(host, dtype, device, {}, value);
   }
-  /* Another handle of a borrowed tensor. */
+  /* Creates another handle of a borrowed tensor. */
   static Tensor retain(const Host& host, const tenon_tensor* tensor) {
     tenon_tensor* handle = nullptr;
     host.check(host.tensors().retain(host.get(), tensor, &handle));
@@ -247,11 +264,11 @@ class Tensor {
 
   explicit operator bool() const { return handle_ != nullptr; }
   const tenon_tensor* handle() const { return handle_; }
-  /* Metadata and data; valid as long as this. */
+  /* Returns metadata and data; valid as long as this object. */
   TensorRef ref() const { return {host_, handle_}; }
   const Host& host() const { return host_; }
 
-  /* Gives the handle up, to be passed on as an `_own`. */
+  /* Releases ownership and returns the handle, to pass it on as an `_own`. */
   [[nodiscard]] tenon_tensor* release() { return std::exchange(handle_, nullptr); }
   void reset() noexcept {
     if (handle_ != nullptr) {
@@ -264,7 +281,10 @@ class Tensor {
   tenon_tensor* handle_ = nullptr;
 };
 
-/* Borrowed inputs of a call, in the order that `describe` gave. */
+/* Borrowed input tensors of a call, in declaration order.
+ *
+ * Errors   TENON_INVALID for an index out of range
+ * Owner    borrowed until the call returns */
 class TensorList {
  public:
   TensorList(const Host& host, const tenon_tensor* const* handles, size_t size)
@@ -274,7 +294,8 @@ class TensorList {
   /* False for an optional input that is absent. */
   bool has(size_t i) const { return i < size_ && handles_[i] != nullptr; }
   const tenon_tensor* handle(size_t i) const {
-    TENON_CHECK(i < size_, "there are ", size_, " tensors, asked for was number ", i);
+    TENON_CHECK(
+        i < size_, "tensor index ", i, " is out of range (the call has ", size_, " tensors)");
     return handles_[i];
   }
   TensorRef operator[](size_t i) const { return {*host_, handle(i)}; }

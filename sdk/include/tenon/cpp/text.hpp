@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Puts values together into one line of text, for messages and logs. Not a formatter: no widths, no
+// Concatenates values to one line of text, for messages and logs. It has no formatting of width or
 // precision.
 #ifndef TENON_CPP_TEXT_HPP
 #define TENON_CPP_TEXT_HPP
@@ -10,7 +10,8 @@
 
 namespace tenon {
 
-/* Writes the parts one after the other, as `operator<<` does.
+/* Concatenates the parts as `operator<<` writes them.
+ *
  * Threads  [any] */
 template <class... Parts>
 std::string concat(const Parts&... parts) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tokenizers, from both sides: a class to derive from, and the one that an option named
-// (TokenizerRef).
+// Tokenizers, from both sides: a base class, and TokenizerRef for a component whose options name
+// one. <tenon/tokenizer.h> defines the contract.
 #ifndef TENON_CPP_TOKENIZER_HPP
 #define TENON_CPP_TOKENIZER_HPP
 
@@ -17,7 +17,10 @@
 
 namespace tenon {
 
-/* Receives what an encode or decode makes, in one call or many. */
+/* Receives the result of an encode or decode, in one or several calls.
+ *
+ * Errors   those of the receiver, passed on
+ * Owner    data is borrowed until the call returns */
 template <class T, class Function>
 class Sink {
  public:
@@ -33,16 +36,30 @@ class Sink {
 using IdsSink = Sink<int32_t, tenon_ids_sink>;
 using BytesSink = Sink<char, tenon_bytes_sink>;
 
-/* Threads: all calls [any], also at once */
+/* Base class of tokenizers. All functions may be called concurrently. */
 class Tokenizer : public Component {
  public:
   using Kind = Tokenizer;
   static constexpr const char* kKind = "tokenizer";
   static constexpr const char* kInterfaceId = TENON_TOKENIZER_ID;
 
-  /* Sets vocab_size, and bos, eos, pad and bytes_per_token where they are not -1, -1, -1 and 0. */
+  /* Sets vocab_size, and, if they differ from the defaults, bos, eos, pad (-1) and bytes_per_token
+   * (0).
+   *
+   * Errors   any exception ends the run before the first step
+   * Threads  [any] */
   virtual void describe(tenon_tokenizer_info& info) const = 0;
+  /* Encodes text and passes the ids to `sink`, in order.
+   *
+   * Errors   TENON_INVALID for text it cannot encode, with the byte offset; errors of the sink
+   * Threads  [any]
+   * Owner    all arguments are borrowed until return */
   virtual void encode(std::string_view bytes, const IdsSink& sink) const = 0;
+  /* Decodes `n` ids and passes the bytes to `sink`, in order.
+   *
+   * Errors   TENON_INVALID for an id outside of the vocabulary; errors of the sink
+   * Threads  [any]
+   * Owner    all arguments are borrowed until return */
   virtual void decode(const int32_t* ids, size_t n, const BytesSink& sink) const = 0;
 
   template <class T>
@@ -75,16 +92,20 @@ class Tokenizer : public Component {
   }
 };
 
-/* A tokenizer that the host made for an option. It lives longer than the component that asked.
- * Threads [any] */
+/* A tokenizer that the host created for an option. It outlives the component whose option it is.
+ *
+ * Errors   those of the tokenizer
+ * Threads  [any] */
 class TokenizerRef {
  public:
-  /* Errors  TENON_INVALID if the option is null or of another interface */
+  /* Takes the tokenizer from an option.
+   *
+   * Errors   TENON_INVALID if the option is null or names another interface */
   TokenizerRef(const Host& host, const ComponentOption& option)
       : host_(host), self_(option.ref.self) {
     TENON_CHECK(option && option.ref.interface_id != nullptr &&
                     std::strcmp(option.ref.interface_id, TENON_TOKENIZER_ID) == 0,
-                "the option holds no tokenizer");
+                "the option does not name a tokenizer");
     table_ = static_cast<const tenon_tokenizer*>(option.ref.table);
   }
   tenon_tokenizer_info describe() const {
@@ -105,6 +126,7 @@ class TokenizerRef {
   }
 
  private:
+  /* Returns the ABI table of class T. */
   template <class T>
   static void* collect(std::vector<T>& out) {
     return &out;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model that derives from WeightsLayout, beside its kind, has its weights exported to the files
-// of another program, and imported from them. It returns WeightsLayoutCalls<T>::find(id) from its
-// `extension`.
+// Lets the host export a model's weights to the files of another program, and import them. A model
+// derives from WeightsLayout in addition to its kind, and returns WeightsLayoutCalls<T>::find(id)
+// from `extension`. <tenon/draft/weights_layout.h> defines the contract.
 #ifndef TENON_CPP_WEIGHTS_LAYOUT_HPP
 #define TENON_CPP_WEIGHTS_LAYOUT_HPP
 
@@ -16,11 +16,15 @@
 
 namespace tenon {
 
-/* Where `describe_layout` puts what it says. */
+/* Receives a layout from `describe_layout`.
+ *
+ * Errors   TENON_INVALID for a parameter that does not exist, or a row range or file that is given
+ *          twice
+ * Threads  those of `describe_layout`, and only during it */
 class LayoutBuilder {
  public:
   LayoutBuilder(const Host& host, tenon_layout_builder* builder) : host_(host), builder_(builder) {}
-  /* The file's tensor `name` is the parameter, or begins with it at row `first`. `flags` are
+  /* Maps tensor `name` of the files to a parameter, which starts at row `first` of it. `flags` is
    * TENON_LAYOUT_*. */
   void tensor(const std::string& name,
               const std::string& parameter,
@@ -30,7 +34,7 @@ class LayoutBuilder {
         sizeof(tenon_layout_tensor), name.c_str(), parameter.c_str(), flags, 0, first};
     host_.check(builder_->add_tensor(builder_, &spec));
   }
-  /* A text file beside the tensors. */
+  /* Adds a text file next to the tensors. */
   void file(const std::string& name, const std::string& text) {
     host_.check(builder_->add_file(builder_, name.c_str(), text.c_str()));
   }
@@ -40,11 +44,14 @@ class LayoutBuilder {
   tenon_layout_builder* builder_;
 };
 
-/* Where `compare_layout` says what differs. */
+/* Receives differences from `compare_layout`.
+ *
+ * Threads  those of `compare_layout`, and only during it */
 class LayoutDifferences {
  public:
   LayoutDifferences(const Host& host, tenon_layout_differences* differences)
       : host_(host), differences_(differences) {}
+  /* Adds a difference: an option of the model, its value here, and its value in the files. */
   void add(const std::string& option, const std::string& here, const std::string& there) {
     host_.check(differences_->add(differences_, option.c_str(), here.c_str(), there.c_str()));
   }
@@ -54,20 +61,32 @@ class LayoutDifferences {
   tenon_layout_differences* differences_;
 };
 
-/* To derive from beside a kind; weights_layout.h says what the functions are to do. */
+/* Base class of models with weight layouts; derive from it in addition to a kind. */
 class WeightsLayout {
  public:
   virtual ~WeightsLayout() = default;
-  /* Throws TENON_UNSUPPORTED for a layout that is not known.  Threads [main] */
+  /* Describes the tensors of all parameters in the named layout, and the files next to them.
+   * `dtype` is the dtype of most written tensors.
+   *
+   * Errors   TENON_UNSUPPORTED, with the reason, for a layout that the model does not have or that
+   *          cannot express its options
+   * Threads  [main], after `on_describe`
+   * Owner    all arguments are borrowed until return */
   virtual void describe_layout(const std::string& layout,
                                uint32_t dtype,
                                LayoutBuilder& builder) = 0;
+  /* Reports where the description next to other weights contradicts the function that this model
+   * computes.
+   *
+   * Errors   TENON_UNSUPPORTED, as for `describe_layout`
+   * Threads  [main]
+   * Owner    all arguments are borrowed until return */
   virtual void compare_layout(const std::string& layout,
                               const OptionReader& config,
                               LayoutDifferences& differences) = 0;
 };
 
-/* The table of a class. `self` is what the kind's tables get. */
+/* The ABI table of a class. `self` is that of the kind's tables. */
 template <class T>
 struct WeightsLayoutCalls {
   static T& of(void* self) {
@@ -100,7 +119,7 @@ struct WeightsLayoutCalls {
       instance.compare_layout(layout, OptionReader(instance.host(), config), differences);
     });
   }
-  /* The table, where it is asked for; else null. */
+  /* Returns the table if `id` is TENON_WEIGHTS_LAYOUT_ID, otherwise null. */
   static const void* find(const char* id) {
     static const tenon_weights_layout calls{sizeof(tenon_weights_layout), describe, compare};
     return std::strcmp(id, TENON_WEIGHTS_LAYOUT_ID) == 0 ? &calls : nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Losses on at::Tensor.
+// Losses on at::Tensor. <tenon/loss.h> defines the contract.
 #ifndef TENON_TORCH_LOSS_HPP
 #define TENON_TORCH_LOSS_HPP
 
@@ -11,15 +11,26 @@
 
 namespace tenon {
 
+/* A loss on at::Tensor, differentiated by autograd. */
 class TorchLoss : public AnyLoss {
  public:
   static constexpr bool kHandWritten = false;
 
-  /* Number of items: a scalar f64 on exec's device. Inputs are absent where optional, and outputs
-   * of models where `count_from_batch` was said.  Threads [step] */
+  /* Counts the items of one microbatch: returns an f64 scalar on exec's device.
+   *
+   * Shapes   inputs in the order of the ports; absent if optional and not provided. With
+   *          `count_from_batch`, model outputs are absent
+   * Errors   TENON_INVALID if shapes do not match
+   * Threads  [step]
+   * Owner    inputs are borrowed until return */
   virtual at::Tensor count(const Exec& exec, const TorchInputs& inputs) = 0;
-  /* The sum over the items: a scalar f32 (f64 under precision fp64) on exec's device; recorded by
-   * autograd.  Threads [step] */
+  /* Sums the loss of one microbatch: returns a scalar on exec's device, f32 (f64 in precision
+   * fp64). Autograd records the call.
+   *
+   * Shapes   inputs in the order of the ports; absent if optional and not provided
+   * Errors   TENON_INVALID if shapes do not match
+   * Threads  [step]
+   * Owner    inputs are borrowed until return */
   virtual at::Tensor compute(const Exec& exec, const TorchInputs& inputs) = 0;
 
  private:
@@ -36,13 +47,17 @@ class TorchLoss : public AnyLoss {
   }
 };
 
-/* A loss with its own gradient: autograd records nothing. */
+/* A loss with a hand-written gradient. Autograd records nothing. */
 class HandWrittenTorchLoss : public TorchLoss {
  public:
   static constexpr bool kHandWritten = true;
 
-  /* Gradient of the sum by each input, times the scalar `grad_sum`; undefined where there is none.
-   * Threads [step], after `compute` with the same inputs */
+  /* Returns the gradient of the sum with respect to each input, times the scalar `grad_sum`.
+   *
+   * Shapes   one entry per input, of the input's shape; undefined for an input without gradient
+   * Errors   TENON_INVALID if shapes do not match
+   * Threads  [step], after `compute` with the same inputs
+   * Owner    inputs are borrowed until return */
   virtual std::vector<at::Tensor> backward(const Exec& exec,
                                            const TorchInputs& inputs,
                                            const at::Tensor& grad_sum) = 0;
@@ -55,11 +70,11 @@ class HandWrittenTorchLoss : public TorchLoss {
     call_torch([&] {
       const std::vector<at::Tensor> grads = backward(exec, torch_inputs(inputs), unwrap(grad_sum));
       TENON_CHECK(grads.size() == inputs.size(),
-                  "backward gave ",
+                  "backward returned ",
                   grads.size(),
-                  " gradients for ",
+                  " gradients (expected one per input, ",
                   inputs.size(),
-                  " inputs");
+                  ")");
       for (size_t i = 0; i < grads.size(); ++i) {
         grad_inputs_own[i] = wrap(exec.host(), grads[i]);
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metrics on at::Tensor.
+// Metrics on at::Tensor. <tenon/metric.h> defines the contract.
 #ifndef TENON_TORCH_METRIC_HPP
 #define TENON_TORCH_METRIC_HPP
 
@@ -12,8 +12,12 @@
 
 namespace tenon {
 
-/* The states of a call, borrowed, in the order that `describe` gave. They are changed by in-place
- * operators (`add_`, `copy_`), never replaced. */
+/* The states of a call, in declaration order. Change them with in-place operators (`add_`,
+ * `copy_`); never replace them.
+ *
+ * Errors   TENON_INVALID for an index out of range
+ * Threads  those of the call, and only during it
+ * Owner    borrowed until the call returns */
 class TorchStates {
  public:
   TorchStates(const Host& host,
@@ -23,15 +27,18 @@ class TorchStates {
       : host_(&host), handles_(handles), size_(size), appended_own_(appended_own) {}
   size_t size() const { return size_; }
   const at::Tensor& operator[](size_t i) const {
-    TENON_CHECK(i < size_, "there are ", size_, " states, asked for was number ", i);
+    TENON_CHECK(
+        i < size_, "state index ", i, " is out of range (the metric has ", size_, " states)");
     return unwrap(handles_[i]);
   }
-  /* New rows of a state of CONCAT; once a call of `update`. */
+  /* Appends rows to CONCAT state i; at most once per `update`.
+   *
+   * Errors   TENON_INVALID for any other state or call */
   void append(size_t i, const at::Tensor& rows) {
     TENON_CHECK(appended_own_ != nullptr && i < size_ && appended_own_[i] == nullptr,
-                "state number ",
+                "cannot append rows to state ",
                 i,
-                " cannot be appended to here");
+                ": not a CONCAT state, already appended, or not in update");
     appended_own_[i] = wrap(*host_, rows);
   }
 
@@ -42,20 +49,38 @@ class TorchStates {
   tenon_tensor** appended_own_;
 };
 
+/* A metric on at::Tensor. */
 class TorchMetric : public AnyMetric {
  public:
-  /* Takes one microbatch into the states; not recorded by autograd, and it must not wait for the
-   * device.  Threads [step] */
+  /* Adds one microbatch to the states. Autograd never records it. It must not wait for the device.
+   *
+   * Shapes   inputs in the order of the ports; absent if optional and not provided
+   * Errors   TENON_INVALID if shapes do not match
+   * Threads  [step]
+   * Owner    inputs and states are borrowed until return */
   virtual void update(const Exec& exec, const TorchInputs& inputs, TorchStates& states) = 0;
-  /* The figures of these states, in the order of `describe`; NaN where there is no data.
-   * Threads [step], on rank 0 alone */
+  /* Computes the metric's values from the merged states, in declaration order. It may wait for the
+   * device.
+   *
+   * Units    natural units, for example 0.97 for 97%; NaN if there is no data
+   * Errors   any exception ends the run
+   * Threads  [step], on rank 0 only
+   * Owner    states are borrowed until return */
   virtual std::vector<double> compute(const Exec& exec, const TorchInputs& states) = 0;
-  /* Merges what comes next into `states`: those of TENON_REDUCE_OWN, the others are absent.
-   * Threads [step] */
+  /* Merges the states of the next rank or data range into `states`, in place. Only TENON_REDUCE_OWN
+   * states are present. The operation must be associative; `states` is the left operand.
+   *
+   * Errors   any exception ends the run; by default TENON_UNSUPPORTED
+   * Threads  [step]
+   * Owner    all arguments are borrowed until return */
   virtual void merge(const Exec& /*exec*/, TorchStates& /*states*/, const TorchInputs& /*others*/) {
     fail_without_merge();
   }
-  /* Changes states at their start, where their `init` does not say it all.  Threads [step] */
+  /* Resets states that need more than their `init` value, which they already hold.
+   *
+   * Errors   any exception ends the run
+   * Threads  [step]
+   * Owner    states are borrowed until return */
   virtual void reset(const Exec& /*exec*/, TorchStates& /*states*/) {}
 
  private:

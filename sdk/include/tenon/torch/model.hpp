@@ -9,8 +9,8 @@
 //               [](const tenon::BlockCall& b) { return at::linear(b.input(0), b.parameter(0)); });
 //     }
 //
-// The host owns the parameters, and runs each block under its own autograd graph; see
-// <tenon/model.h> for what a block may do. For torch::nn::Module's there is module.hpp.
+// The host owns the parameters and runs each block under a separate autograd graph; <tenon/model.h>
+// defines the contract. For torch::nn::Module, see module.hpp.
 #ifndef TENON_TORCH_MODEL_HPP
 #define TENON_TORCH_MODEL_HPP
 
@@ -27,7 +27,11 @@
 
 namespace tenon {
 
-/* One forward of a block; borrowed until it returns. */
+/* One forward of a block.
+ *
+ * Errors   TENON_INVALID for an index out of range
+ * Threads  those of the forward, and only during it
+ * Owner    borrowed until the forward returns */
 class BlockCall {
  public:
   BlockCall(const Exec& exec, tenon_forward_args& args) : exec_(&exec), args_(&args) {}
@@ -35,18 +39,20 @@ class BlockCall {
   const Exec& exec() const { return *exec_; }
   bool is_train() const { return exec_->is_train(); }
   size_t num_inputs() const { return args_->num_inputs; }
-  /* In the order of the block's lists. */
+  /* Inputs, parameters and buffers, in the order of the block's lists. They must not be modified.
+   */
   const at::Tensor& input(size_t i) const { return pick(args_->inputs, args_->num_inputs, i); }
   const at::Tensor& parameter(size_t i) const {
     return pick(args_->parameters, args_->num_parameters, i);
   }
   const at::Tensor& buffer(size_t i) const { return pick(args_->buffers, args_->num_buffers, i); }
 
-  /* Keeps a tensor for the block's own backward, in the order of the calls. */
+  /* Keeps a tensor for the block's own backward, in call order. Only for hand-written blocks. */
   void save(const at::Tensor& tensor) const {
     exec_->host().check(args_->save(args_, borrow(tensor)));
   }
-  /* The next value of a TENON_BUFFER_STATE buffer; takes effect in training alone. */
+  /* Sets the next value of a TENON_BUFFER_STATE buffer; ignored in an evaluation and in a
+   * recompute. */
   void set_next_buffer(size_t i, const at::Tensor& value) const {
     TENON_CHECK(i < args_->num_buffers, "the block has ", args_->num_buffers, " buffers");
     if (exec_->is_train() && !exec_->is_recompute() && args_->next_buffers_own != nullptr) {
@@ -54,7 +60,13 @@ class BlockCall {
       args_->next_buffers_own[i] = wrap(exec_->host(), value);
     }
   }
-  /* An auxiliary loss: `weight` times sum / count, both scalars. */
+  /* Adds an auxiliary loss: weight * sum / count, where `sum` has a gradient. Call it in every
+   * forward, in the same order, also in a recompute. A recompute uses only its gradient and does
+   * not count it twice.
+   *
+   * Shapes   sum and count: one element each
+   * Errors   TENON_INVALID if a tensor is no scalar
+   * Owner    the host takes references; `name` is copied */
   void add_loss(const char* name,
                 const at::Tensor& sum,
                 const at::Tensor& count,
@@ -64,7 +76,7 @@ class BlockCall {
 
  private:
   static const at::Tensor& pick(const tenon_tensor* const* handles, size_t n, size_t i) {
-    TENON_CHECK(i < n, "the block has ", n, " of these, asked for was number ", i);
+    TENON_CHECK(i < n, "index ", i, " is out of range (the block has ", n, " of these)");
     return unwrap(handles[i]);
   }
 
@@ -72,14 +84,18 @@ class BlockCall {
   tenon_forward_args* args_;
 };
 
-/* One backward of a hand-written block; borrowed until it returns. */
+/* One backward of a hand-written block.
+ *
+ * Errors   TENON_INVALID for an index out of range
+ * Threads  those of the backward, and only during it
+ * Owner    borrowed until the backward returns */
 class BlockGradients {
  public:
   BlockGradients(const Exec& exec, const tenon_backward_args& args) : exec_(&exec), args_(&args) {}
 
   const Exec& exec() const { return *exec_; }
   size_t num_saved() const { return args_->num_saved; }
-  /* What `save` kept, in its order. */
+  /* Tensor i that the forward saved, in call order. */
   const at::Tensor& saved(size_t i) const {
     TENON_CHECK(i < args_->num_saved, "forward saved ", args_->num_saved, " tensors");
     return unwrap(args_->saved[i]);
@@ -88,7 +104,7 @@ class BlockGradients {
     TENON_CHECK(i < args_->num_parameters, "the block has ", args_->num_parameters, " parameters");
     return unwrap(args_->parameters[i]);
   }
-  /* False if nobody asked for a gradient through this output: it counts as zero. */
+  /* False if no gradient flows through this output: it counts as zero. */
   bool has_grad_output(size_t i) const {
     return i < args_->num_outputs && args_->grad_outputs[i] != nullptr;
   }
@@ -102,7 +118,8 @@ class BlockGradients {
   bool wants_grad_parameter(size_t i) const {
     return i < args_->num_parameters && args_->want_grad_parameters[i];
   }
-  /* Results; those not wanted, or undefined, are left out. */
+  /* Set the gradients. A gradient that is not wanted, or undefined, is ignored. An omitted gradient
+   * means that there is none. */
   void set_grad_input(size_t i, const at::Tensor& grad) const {
     if (wants_grad_input(i)) {
       set(args_->grad_inputs_own, i, grad);
@@ -125,17 +142,20 @@ class BlockGradients {
   const tenon_backward_args* args_;
 };
 
-/* Puts the outputs of a block where the host expects them. */
+/* Stores the outputs of a block in the arguments of its forward.
+ *
+ * Errors   TENON_INVALID for a wrong number of outputs or an undefined output */
 inline void hand_over(const Exec& exec,
                       tenon_forward_args& args,
                       const std::vector<at::Tensor>& outputs) {
   TENON_CHECK(outputs.size() == args.num_outputs,
               "block ",
               args.block,
-              " made ",
+              " returned ",
               outputs.size(),
-              " outputs and declares ",
-              args.num_outputs);
+              " outputs (expected ",
+              args.num_outputs,
+              ", as declared)");
   for (size_t i = 0; i < outputs.size(); ++i) {
     TENON_CHECK(outputs[i].defined(), "output ", i, " of block ", args.block, " is undefined");
     args.outputs_own[i] = wrap(exec.host(), outputs[i]);
@@ -146,7 +166,8 @@ using BlockForward = std::function<std::vector<at::Tensor>(const BlockCall&)>;
 using BlockBackward = std::function<void(const BlockGradients&)>;
 using BufferFill = std::function<void(at::Tensor&)>;
 
-/* A Graph whose blocks and buffers come with the functions that run and fill them. */
+/* A Graph whose blocks and buffers come with the functions that compute them. Errors, threads and
+ * ownership are those of Graph. */
 class TorchGraph {
  public:
   explicit TorchGraph(Graph& graph) : graph_(&graph) {}
@@ -168,18 +189,18 @@ class TorchGraph {
   ParameterId tied_parameter(const std::string& name, const std::string& tied_to) {
     return graph_->tied_parameter(name, tied_to);
   }
-  /* For what is not here: lookups, carries. */
+  /* Returns the underlying graph, for lookups. */
   Graph& graph() { return *graph_; }
 
-  /* A buffer that is made once and never written: `fill` writes it, on a CPU. */
+  /* Declares a buffer that is never written; `fill` sets its value once, on the CPU. */
   BufferId constant(const std::string& name,
                     const std::vector<int64_t>& shape,
                     uint32_t dtype,
                     BufferFill fill) {
     return add_buffer(name, shape, dtype, TENON_BUFFER_CONSTANT, std::move(fill));
   }
-  /* A buffer that is saved, and whose next value a forward in training gives (`set_next_buffer`).
-   */
+  /* Declares a buffer that is saved; a training forward sets its next value (`set_next_buffer`).
+   * `fill` sets its initial value, on the CPU. */
   BufferId state(const std::string& name,
                  const std::vector<int64_t>& shape,
                  uint32_t dtype,
@@ -187,7 +208,7 @@ class TorchGraph {
     return add_buffer(name, shape, dtype, TENON_BUFFER_STATE, std::move(fill));
   }
 
-  /* What may be added to a block after `block`. Valid until the next one is added. */
+  /* Adds properties to a block. It is valid until the next block is added. */
   class BlockHandle {
    public:
     BlockHandle(TorchGraph& graph, size_t block) : graph_(&graph), block_(block) {}
@@ -195,12 +216,12 @@ class TorchGraph {
       graph_->blocks_[block_].spec.buffers = std::move(ids);
       return *this;
     }
-    /* TENON_BLOCK_* */
+    /* Sets flags, TENON_BLOCK_*. */
     BlockHandle& flags(uint32_t flags) {
       graph_->blocks_[block_].spec.flags |= flags;
       return *this;
     }
-    /* A gradient of its own: autograd does not record the forward. */
+    /* Sets a hand-written gradient: autograd does not record the forward. */
     BlockHandle& backward(BlockBackward function) {
       graph_->blocks_[block_].spec.flags |= TENON_BLOCK_HAND_WRITTEN;
       graph_->blocks_[block_].backward = std::move(function);
@@ -212,9 +233,9 @@ class TorchGraph {
     size_t block_;
   };
 
-  /* A block, in the order they run. `forward` takes a `const BlockCall&` and returns an at::Tensor,
-   * or a std::vector of them in the order of `outputs`. It runs once for each microbatch or more
-   * often, and keeps nothing. */
+  /* Declares a block; blocks run in declaration order. `forward` takes a `const BlockCall&` and
+   * returns an at::Tensor, or a std::vector of them in the order of `outputs`. It may run several
+   * times per microbatch and must keep nothing. */
   template <class Forward>
   BlockHandle block(const std::string& name,
                     std::vector<ValueId> inputs,
@@ -262,11 +283,15 @@ class TorchGraph {
   std::vector<BufferFill> fills_;
 };
 
-/* A model of functional blocks.  Threads of the functions given to the graph: [step]; of fills:
- * [main] */
+/* A model of functional blocks.
+ *
+ * Threads  functions passed to the graph: [step]; fills: [main] */
 class TorchModel : public Model {
  public:
-  /* Declares the model.  Threads [main], once */
+  /* Declares the model.
+   *
+   * Errors   those of the graph, passed on
+   * Threads  [main], once, before any other call */
   virtual void describe(TorchGraph& graph) = 0;
 
   void on_describe(Graph& graph) final {
@@ -291,7 +316,7 @@ class TorchModel : public Model {
   void on_backward(const Exec& exec, const tenon_backward_args& args) final {
     call_torch([&] {
       const TorchGraph::Block& b = block(args.block);
-      TENON_CHECK(b.backward, "block ", b.spec.name, " has no backward of its own");
+      TENON_CHECK(b.backward, "block ", b.spec.name, " has no hand-written backward");
       b.backward(BlockGradients(exec, args));
     });
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Models made of ordinary torch::nn::Module's, one a block:
+// Models built from torch::nn::Module, with one module per block:
 //
 //     void describe(tenon::ModuleGraph& g) override {
 //       const auto x = g.input("x", {"B", 64}, TENON_CLASS_COMPUTE);
@@ -9,12 +9,13 @@
 //                [](torch::nn::Linear& m, const at::Tensor& x) { return m->forward(x); });
 //     }
 //
-// Parameters are the module's own leaves, named BLOCK.NAME; the host takes over their memory.
-// Buffers of the module (running statistics, tables) are saved state of the run, and change as in
-// plain training. Modules are built for `describe` once, one at a time, to read names and shapes,
-// and then for good when the host asks.
+// Parameters are the module's own leaves, named BLOCK.NAME, in memory that the host owns. Buffers
+// of the module (running statistics, tables) are saved, and change as in plain training. Modules
+// are built twice: once during `describe`, one at a time, to read names and shapes, and once for
+// the run.
 //
-// Not for modules that share parameters over blocks (a tied head): write those with TorchModel.
+// Modules that share parameters between blocks (a tied head) are not supported; use TorchModel for
+// those.
 #ifndef TENON_TORCH_MODULE_HPP
 #define TENON_TORCH_MODULE_HPP
 
@@ -35,15 +36,24 @@
 
 namespace tenon {
 
-/* A module that was built, and how it is run. */
+/* A module and the function that runs it. */
 class LiveModule {
  public:
   virtual ~LiveModule() = default;
+  /* Returns the module, which lives as long as this object.
+   *
+   * Errors   none
+   * Threads  [step] */
   virtual torch::nn::Module& module() = 0;
+  /* Runs the forward of the block.
+   *
+   * Errors   TENON_INVALID if the number of inputs does not match the function; exceptions of the
+   *          function
+   * Threads  [step] */
   virtual std::vector<at::Tensor> run(const BlockCall& call) = 0;
 };
 
-/* A LiveModule of a holder (torch::nn::Linear) or of a std::shared_ptr of a module. */
+/* A LiveModule for a holder (torch::nn::Linear) or a std::shared_ptr to a module. */
 template <class Holder, class Forward>
 class LiveModuleOf final : public LiveModule {
  public:
@@ -51,7 +61,7 @@ class LiveModuleOf final : public LiveModule {
       : holder_(std::move(holder)), forward_(std::move(forward)) {}
   torch::nn::Module& module() override { return *holder_; }
   std::vector<at::Tensor> run(const BlockCall& call) override {
-    // One input a parameter of `forward`, up to what is common; more inputs come as a BlockCall.
+    // Up to three inputs are passed as separate arguments; with more, `forward` takes a BlockCall.
     if constexpr (std::is_invocable_v<Forward&, Holder&, const BlockCall&>) {
       return pack(forward_(holder_, call));
     } else if constexpr (std::is_invocable_v<Forward&, Holder&, const at::Tensor&>) {
@@ -74,7 +84,7 @@ class LiveModuleOf final : public LiveModule {
     TENON_CHECK(call.num_inputs() == n,
                 "the block has ",
                 call.num_inputs(),
-                " inputs, its function takes ",
+                " inputs, but its function takes ",
                 n);
   }
   static std::vector<at::Tensor> pack(at::Tensor output) { return {std::move(output)}; }
@@ -84,7 +94,7 @@ class LiveModuleOf final : public LiveModule {
   Forward forward_;
 };
 
-/* A Graph whose blocks are modules. */
+/* A Graph whose blocks are modules. Errors, threads and ownership are those of Graph. */
 class ModuleGraph {
  public:
   using Factory = std::function<std::unique_ptr<LiveModule>()>;
@@ -104,9 +114,9 @@ class ModuleGraph {
   }
   Graph& graph() { return *graph_; }
 
-  /* A block. `factory` builds its module, with first values drawn from torch's default generator;
-   * `forward` takes the module and one at::Tensor an input (up to three), or the module and a
-   * `const BlockCall&`, and returns an at::Tensor or a std::vector of them. `flags` are
+  /* Declares a block. `factory` builds its module, with initial values from torch's default
+   * generator. `forward` takes the module and one at::Tensor per input (up to three), or the module
+   * and a `const BlockCall&`. It returns an at::Tensor or a std::vector of them. `flags` is
    * TENON_BLOCK_*. */
   template <class Build, class Forward>
   void module(const std::string& name,
@@ -132,11 +142,17 @@ class ModuleGraph {
 /* A model of modules. */
 class ModuleModel : public Model {
  public:
-  /* Declares the model.  Threads [main], once */
+  /* Declares the model.
+   *
+   * Errors   those of the graph, passed on
+   * Threads  [main], once, before any other call */
   virtual void describe(ModuleGraph& graph) = 0;
 
-  /* TENON_PARAM_* of a parameter: what has at most one axis (biases, norms) does not decay, what
-   * requires no gradient is frozen.  Threads [main], within `describe` */
+  /* Returns the TENON_PARAM_* flags of a parameter. By default, parameters with at most one axis
+   * (biases, norms) have no weight decay, and parameters that require no gradient are frozen.
+   *
+   * Errors   any exception ends the run before the first step
+   * Threads  [main], during `describe` */
   virtual uint32_t parameter_flags(const std::string& /*name*/, const at::Tensor& parameter) const {
     return (parameter.dim() <= 1 ? uint32_t{TENON_PARAM_NO_DECAY} : 0) |
            (parameter.requires_grad() ? 0 : uint32_t{TENON_PARAM_FROZEN});
@@ -164,10 +180,11 @@ class ModuleModel : public Model {
       TENON_CHECK(leaves.size() == num_leaves,
                   "block ",
                   b.name,
-                  " was built with ",
+                  " has ",
                   leaves.size(),
-                  " parameters and described with ",
-                  num_leaves);
+                  " parameters (expected ",
+                  num_leaves,
+                  ", as described)");
       for (size_t i = 0; i < leaves.size(); ++i) {
         leaves_own[i] = wrap(exec.host(), leaves[i].second);
       }
@@ -178,7 +195,7 @@ class ModuleModel : public Model {
     call_torch([&] {
       Block& b = at_index(args.block);
       if (!b.live) {
-        // A block without parameters is not asked to materialize.
+        // The host does not materialize a block without parameters.
         b.live = b.factory();
         b.buffers = buffers_of(b.live->module());
       }
@@ -189,8 +206,8 @@ class ModuleModel : public Model {
       const BlockCall call(exec, args);
       put_buffers(b, call);
       hand_over(exec, args, b.live->run(call));
-      // What a module writes to its buffers does not show in their versions (batch_norm's kernels),
-      // so all go back.
+      // Some kernels (batch_norm) write to buffers without increasing their version, so all buffers
+      // are returned.
       for (size_t i = 0; i < b.buffers.size() && exec.is_train(); ++i) {
         call.set_next_buffer(i, b.buffers[i].second.detach());
       }
@@ -214,7 +231,7 @@ class ModuleModel : public Model {
     Leaves buffers;  // of `live`; the same tensors as the module's members
   };
 
-  // Each tensor once: a module that registers one twice has it under its first name.
+  // Lists each tensor once; a module that registers a tensor twice has it under its first name.
   static Leaves leaves_of(const torch::nn::Module& module) {
     return distinct(module.named_parameters(/*recurse=*/true));
   }
@@ -236,8 +253,8 @@ class ModuleModel : public Model {
     return out;
   }
 
-  // Builds the module to read its names and shapes, and leaves torch's generator as it was:
-  // describing a model must not change what is drawn later.
+  // Builds the module to read names and shapes, then restores torch's generator: describing a model
+  // must not change later random numbers.
   void add_block(Graph& graph, ModuleGraph::Block block) {
     at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
     at::Tensor state;
@@ -258,7 +275,7 @@ class ModuleModel : public Model {
                   "parameter ",
                   prefix,
                   name,
-                  " is not of a floating-point type");
+                  " does not have a floating-point dtype");
       const bool is_plain = tensor.dtype() == at::get_default_dtype();
       block.spec.parameters.push_back(
           graph.parameter(prefix + name,
@@ -287,8 +304,8 @@ class ModuleModel : public Model {
     blocks_[index] = std::move(live);
   }
 
-  // Points the module's buffers at copies of what the host holds, so that whatever the module
-  // writes is seen by the host only where it asks for it.
+  // Points the module's buffers at copies of the host's values, so that writes of the module reach
+  // the host only through set_next_buffer.
   static void put_buffers(Block& b, const BlockCall& call) {
     for (size_t i = 0; i < b.buffers.size(); ++i) {
       b.buffers[i].second.set_data(call.buffer(i).detach().clone());

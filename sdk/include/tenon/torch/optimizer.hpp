@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Dense optimizers on at::Tensor, in the form that libtorch's fused kernels take.
+// <tenon/optimizer.h> defines the contract.
 #ifndef TENON_TORCH_OPTIMIZER_HPP
 #define TENON_TORCH_OPTIMIZER_HPP
 
@@ -14,17 +15,23 @@ namespace tenon {
 
 /* One update of n pieces; see tenon_update_args. */
 struct TorchUpdate {
-  std::vector<at::Tensor> parameters;         /* [n], changed in place */
-  std::vector<at::Tensor> grads;              /* [n] */
-  std::vector<std::vector<at::Tensor>> slots; /* [num_slots][n], changed in place */
-  std::vector<at::Tensor> steps;              /* [n] scalars f32, this update included */
-  at::Tensor lr;                              /* scalar f64 */
-  std::optional<at::Tensor> found_inf;        /* scalar f32; where it is 1 nothing may change */
+  std::vector<at::Tensor> parameters;         /* [n], updated in place */
+  std::vector<at::Tensor> grads;              /* [n], normalized and clipped */
+  std::vector<std::vector<at::Tensor>> slots; /* [num_slots][n], updated in place */
+  std::vector<at::Tensor> steps;       /* [n] f32 scalars: number of updates, including this one */
+  at::Tensor lr;                       /* f64 scalar: the scheduled learning rate */
+  std::optional<at::Tensor> found_inf; /* f32 scalar; if it is 1, change nothing */
 };
 
+/* An optimizer on at::Tensor. */
 class TorchOptimizer : public AnyOptimizer {
  public:
-  /* Applies the update; not recorded by autograd.  Threads [step] */
+  /* Applies one update. Autograd does not record it.
+   *
+   * Shapes   as in TorchUpdate, on exec's device
+   * Errors   any exception ends the run
+   * Threads  [step]
+   * Owner    all tensors are borrowed until return */
   virtual void update(const Exec& exec, const TorchUpdate& update) = 0;
 
  private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// at::Tensor at the boundary. A handle is a heap-allocated at::Tensor of the host's: it is read by
-// a cast, and made and released by the host's tensor service alone, never by new and delete here.
+// at::Tensor at the boundary. A handle is a heap-allocated at::Tensor of the host. Plugins read it
+// through a cast. Only the host's tensor service creates and releases handles; never use new or
+// delete.
 #ifndef TENON_TORCH_TENSOR_HPP
 #define TENON_TORCH_TENSOR_HPP
 
@@ -20,24 +21,29 @@
 
 namespace tenon {
 
-/* The tensor behind a handle that is not null. Borrowed as the handle is. */
+/* Returns the tensor behind a handle; borrowed, as the handle.
+ *
+ * Errors   TENON_INVALID if the handle is null */
 inline const at::Tensor& unwrap(const tenon_tensor* handle) {
   TENON_CHECK(handle != nullptr, "the tensor is absent");
   return *reinterpret_cast<const at::Tensor*>(handle);
 }
-/* The same, to be changed in place where a call says so. */
+/* Returns the tensor for in-place changes, if the call's contract permits them.
+ *
+ * Errors   TENON_INVALID if the handle is null */
 inline at::Tensor& unwrap_mutable(tenon_tensor* handle) {
   TENON_CHECK(handle != nullptr, "the tensor is absent");
   return *reinterpret_cast<at::Tensor*>(handle);
 }
 
-/* A tensor as a handle to be read during a call; valid as long as `tensor` itself. */
+/* Returns a borrowed handle of a tensor; valid as long as `tensor` itself. */
 inline const tenon_tensor* borrow(const at::Tensor& tensor) {
   return reinterpret_cast<const tenon_tensor*>(&tensor);
 }
 
-/* A new handle of a tensor, with its autograd history; null for an undefined one.
- * Owner  the caller, who hands it to the host as an `_own` */
+/* Creates a handle of a tensor, with its autograd history; null for an undefined tensor.
+ *
+ * Owner    the caller, who passes it to the host as an `_own` */
 inline tenon_tensor* wrap(const Host& host, const at::Tensor& tensor) {
   if (!tensor.defined()) {
     return nullptr;
@@ -47,8 +53,11 @@ inline tenon_tensor* wrap(const Host& host, const at::Tensor& tensor) {
   return out;
 }
 
-/* A figure of the next record from scalars that may still be computed on a device: sum / weight
- * over the steps since the last one.  Threads [step] */
+/* Adds a metric to the next record from scalars that may still be computed on a device: sum /
+ * weight over the steps since the last record.
+ *
+ * Errors   TENON_INVALID for an invalid name (metrics.h), or a tensor that is no scalar
+ * Threads  [step] */
 inline void add_metric(const Host& host,
                        const char* name,
                        const at::Tensor& sum,
@@ -56,7 +65,7 @@ inline void add_metric(const Host& host,
   host.check(host.metrics().add_tensor(host.get(), name, borrow(sum), borrow(weight)));
 }
 
-/* Numbers are libtorch's own. */
+/* Conversions of dtypes and devices, whose numbers are those of libtorch. */
 inline at::ScalarType scalar_type(uint32_t dtype) {
   return static_cast<at::ScalarType>(dtype);
 }
@@ -67,9 +76,10 @@ inline at::Device device_of(tenon_device device) {
   return {static_cast<at::DeviceType>(device.type), static_cast<at::DeviceIndex>(device.index)};
 }
 
-/* Runs `body`; what libtorch throws becomes an Error without its C++ backtrace.
- * Errors  TENON_OUT_OF_MEMORY, TENON_INVALID (libtorch does not say whose fault a failed check is)
- */
+/* Runs `body` and converts exceptions of libtorch to an Error, without the C++ backtrace.
+ *
+ * Errors   TENON_OUT_OF_MEMORY; otherwise TENON_INVALID, because libtorch does not report who
+ *          caused a failed check */
 template <class Body>
 auto call_torch(Body&& body) {
   try {
@@ -85,15 +95,18 @@ auto call_torch(Body&& body) {
   }
 }
 
-/* Borrowed tensors of a call, in the order that `describe` gave. */
+/* Borrowed input tensors of a call, in declaration order.
+ *
+ * Errors   TENON_INVALID for an absent tensor or an index out of range
+ * Owner    borrowed until the call returns */
 class TorchInputs {
  public:
   TorchInputs(const tenon_tensor* const* handles, size_t size) : handles_(handles), size_(size) {}
   size_t size() const { return size_; }
-  /* False for an optional one that is absent. */
+  /* False for an optional input that is absent. */
   bool has(size_t i) const { return i < size_ && handles_[i] != nullptr; }
   const at::Tensor& operator[](size_t i) const {
-    TENON_CHECK(has(i), "tensor number ", i, " of ", size_, " is absent");
+    TENON_CHECK(has(i), "tensor ", i, " of ", size_, " is absent");
     return *reinterpret_cast<const at::Tensor*>(handles_[i]);
   }
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An action of the program: the option that selects it, its options, and its implementation. Each
+// file of actions/ defines one action; all_actions() lists them.
+#pragma once
+
+#include "host/cli/command_line.hpp"
+#include "host/cli/given_options.hpp"
+#include "host/cli/option.hpp"
+#include "host/distributed/ranks/rank_environment.hpp"
+#include "host/error/exit_code.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+enum class Processes {
+  kOne,     // the action runs in one process
+  kOfRanks  // its process may be one of several ranks, or may start them
+};
+
+// The process that runs an action.
+struct Invocation {
+  std::vector<std::string> words;  // of the command line, the program's name first
+  RankEnvironment ranks = {};
+};
+
+struct Action {
+  Option option;  // selects the action; its name is "" for training, the default
+  std::span<const Option> options;
+  Processes processes = Processes::kOne;
+  // Reads the values of `options` into the line.  Errors  usage.*
+  void (*read)(const GivenOptions& given, CommandLine& line) = nullptr;
+  ExitCode (*run)(const CommandLine& line, const Invocation& invocation) = nullptr;
+
+  // Returns the option with that name, of the action itself or of its table; null if none exists.
+  const Option* find_option(std::string_view name) const;
+};
+
+// In the order of the help.
+extern const Action kTrainAction;
+extern const Action kEvaluateAction;
+extern const Action kValidateAction;
+extern const Action kPrintRecipeAction;
+extern const Action kPlanAction;
+extern const Action kPrintSchemaAction;
+extern const Action kListPluginsAction;
+extern const Action kDescribeAction;
+extern const Action kExplainAction;
+extern const Action kInspectAction;
+extern const Action kVerifyAction;
+extern const Action kCompareCheckpointsAction;
+extern const Action kCompareTracesAction;
+extern const Action kShowRowAction;
+extern const Action kExportAction;
+extern const Action kPrintVersionAction;
+extern const Action kPrintHelpAction;
+
+// Training first.
+std::span<const Action* const> all_actions();
+
+// Each option of all actions once, by its name.
+std::vector<Option> all_options();
+
+}  // namespace tenon

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --diff: compares two checkpoints.
+#include "host/cli/action.hpp"
+#include "host/cli/inspect_checkpoint.hpp"
+#include "host/cli/print_output.hpp"
+
+namespace tenon {
+namespace {
+
+void read(const GivenOptions& given, CommandLine& line) {
+  line.checkpoints = given.values_of("diff");
+}
+
+ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+  const CheckpointComparison result =
+      compared_checkpoints(line.checkpoints.front(), line.checkpoints.back());
+  print_output(result.text);
+  return result.is_equal ? ExitCode::kDone : ExitCode::kDifferent;
+}
+
+}  // namespace
+
+const Action kCompareCheckpointsAction = {
+    .option = {"diff",
+               "A B",
+               "compare two checkpoints: metadata, recipes, plugins and each entry of\n"
+               "the state"},
+    .options = {},
+    .read = read,
+    .run = run};
+
+}  // namespace tenon

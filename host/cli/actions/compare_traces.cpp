@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --trace-diff: compares two traces of events.
+#include "host/cli/action.hpp"
+#include "host/cli/print_output.hpp"
+#include "host/cli/trace_diff.hpp"
+
+namespace tenon {
+namespace {
+
+void read(const GivenOptions& given, CommandLine& line) {
+  line.traces = given.values_of("trace-diff");
+}
+
+ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+  const TraceComparison result = compare_traces(line.traces.front(), line.traces.back());
+  print_output(result.text);
+  return result.is_equal ? ExitCode::kDone : ExitCode::kDifferent;
+}
+
+}  // namespace
+
+const Action kCompareTracesAction = {
+    .option = {"trace-diff",
+               "A B",
+               "compare two files of the hook event_trace and print the first\n"
+               "difference"},
+    .options = {},
+    .read = read,
+    .run = run};
+
+}  // namespace tenon

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --eval-only: evaluates without training.
+#include "host/cli/action.hpp"
+#include "host/cli/launch_options.hpp"
+#include "host/cli/recipe_options.hpp"
+#include "host/cli/run_options.hpp"
+#include "host/cli/used_recipe.hpp"
+
+#include <array>
+
+namespace tenon {
+namespace {
+
+constexpr std::array kOptions = {kRecipeOption,
+                                 kPluginDirOption,
+                                 kSetOption,
+                                 kDeviceOption,
+                                 kRunDirOption,
+                                 kResumeOption,
+                                 kLaunchOption,
+                                 kBindOption,
+                                 kQuietOption,
+                                 kLogLevelOption,
+                                 kImportTablesOption,
+                                 kNoVetCacheOption};
+
+void read(const GivenOptions& given, CommandLine& line) {
+  read_run_options(given, line);
+  read_launch_options(given, line);
+  read_recipe_options(given, line);
+}
+
+}  // namespace
+
+const Action kEvaluateAction = {
+    .option = {"eval-only",
+               "",
+               "evaluate the recipe's evaluation and test sets once and stop; uses the\n"
+               "initial parameters unless --resume names a checkpoint"},
+    .options = kOptions,
+    .processes = Processes::kOfRanks,
+    .read = read,
+    .run = run_recipe};
+
+}  // namespace tenon

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --explain: prints what an error means.
+#include "host/cli/action.hpp"
+#include "host/cli/explain_error.hpp"
+#include "host/cli/print_output.hpp"
+
+namespace tenon {
+namespace {
+
+void read(const GivenOptions& given, CommandLine& line) {
+  line.explain_id = given.value_of("explain");
+}
+
+ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+  print_output(explain_error(line.explain_id));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+const Action kExplainAction = {
+    .option = {"explain",
+               "ERROR-ID",
+               "print what an error means and how to fix it; \"all\" lists the ids"},
+    .options = {},
+    .read = read,
+    .run = run};
+
+}  // namespace tenon

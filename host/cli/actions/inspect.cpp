@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --inspect: prints the contents of a checkpoint.
+#include "host/cli/action.hpp"
+#include "host/cli/inspect_checkpoint.hpp"
+#include "host/cli/print_output.hpp"
+
+#include <array>
+
+namespace tenon {
+namespace {
+
+constexpr std::array kOptions = {Option{"json", "", "print the index as JSON"}};
+
+void read(const GivenOptions& given, CommandLine& line) {
+  line.checkpoints = given.values_of("inspect");
+  line.is_json = given.has("json");
+}
+
+ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+  const InspectForm form = line.is_json ? InspectForm::kJson : InspectForm::kText;
+  print_output(inspected_text(line.checkpoints.front(), form));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+const Action kInspectAction = {
+    .option = {"inspect",
+               "CHECKPOINT",
+               "print the contents of a checkpoint; a run folder stands for its\n"
+               "newest checkpoint"},
+    .options = kOptions,
+    .read = read,
+    .run = run};
+
+}  // namespace tenon

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --list-plugins: prints the contents of the plugin folders.
+#include "host/cli/action.hpp"
+#include "host/cli/plugin_list.hpp"
+#include "host/cli/print_output.hpp"
+#include "host/cli/recipe_options.hpp"
+#include "host/cli/used_plugins.hpp"
+
+#include <array>
+
+namespace tenon {
+namespace {
+
+constexpr std::array kOptions = {
+    kPluginDirOption, kLogLevelOption, Option{"json", "", "print JSON"}};
+
+ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+  const std::vector<PluginFolder> folders = plugin_folders_of(line);
+  const std::vector<PluginInfo> plugins = scan_plugins(folders);
+  print_output(line.is_json ? plugin_list_json(plugins) : plugin_table(plugins, folders));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+const Action kListPluginsAction = {
+    .option = {"list-plugins", "", "print the contents of the plugin folders; loads no plugin"},
+    .options = kOptions,
+    .read = read_plugin_options,
+    .run = run};
+
+}  // namespace tenon

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --help: prints all options of all actions.
+#include "host/cli/action.hpp"
+#include "host/cli/help_text.hpp"
+#include "host/cli/print_output.hpp"
+
+namespace tenon {
+namespace {
+
+ExitCode run(const CommandLine& /*line*/, const Invocation& invocation) {
+  print_output(help_text(invocation.words.front()));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+const Action kPrintHelpAction = {
+    .option = {"help", "", "print this text"}, .options = {}, .run = run};
+
+}  // namespace tenon

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --print-recipe: prints a recipe with all its defaults.
+#include "host/cli/action.hpp"
+#include "host/cli/print_output.hpp"
+#include "host/cli/recipe_options.hpp"
+#include "host/cli/used_recipe.hpp"
+#include "host/recipe/recipe_loader.hpp"
+
+#include <array>
+
+namespace tenon {
+namespace {
+
+constexpr std::array kOptions = {
+    kRecipeOption, kPluginDirOption, kSetOption, kDeviceOption, kLogLevelOption, kNoVetCacheOption};
+
+ExitCode run(const CommandLine& line, const Invocation& invocation) {
+  print_output(frozen_recipe(use_recipe(line, invocation).recipe));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+const Action kPrintRecipeAction = {
+    .option = {"print-recipe", "", "check the recipe and print it with all its defaults"},
+    .options = kOptions,
+    .read = read_recipe_options,
+    .run = run};
+
+}  // namespace tenon

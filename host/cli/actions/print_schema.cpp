@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --print-schema: prints the JSON Schema of recipes, for editors.
+#include "host/cli/action.hpp"
+#include "host/cli/editor_schema.hpp"
+#include "host/cli/print_output.hpp"
+#include "host/cli/recipe_options.hpp"
+#include "host/cli/used_plugins.hpp"
+
+#include <array>
+
+namespace tenon {
+namespace {
+
+constexpr std::array kOptions = {kPluginDirOption, kLogLevelOption, kNoVetCacheOption};
+
+ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+  PluginRegistry registry(plugin_setup(line, Vetting::kEarly));
+  registry.warn_of_refused();
+  print_output(editor_schema_text(offered_components(registry)));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+const Action kPrintSchemaAction = {
+    .option = {"print-schema",
+               "",
+               "print a JSON Schema of recipes with these plugins, for editors"},
+    .options = kOptions,
+    .read = read_plugin_options,
+    .run = run};
+
+}  // namespace tenon

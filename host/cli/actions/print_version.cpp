@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --version: prints the versions of the program and of what it is built with.
+#include "host/cli/action.hpp"
+#include "host/cli/print_output.hpp"
+#include "host/cli/version_text.hpp"
+
+namespace tenon {
+namespace {
+
+ExitCode run(const CommandLine& /*line*/, const Invocation& /*invocation*/) {
+  print_output(version_text() + "\n");
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+const Action kPrintVersionAction = {
+    .option = {"version", "", "print the versions of Tenon, its ABI and libtorch"},
+    .options = {},
+    .run = run};
+
+}  // namespace tenon

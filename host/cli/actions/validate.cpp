@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --validate: checks a recipe without running it.
+#include "host/cli/action.hpp"
+#include "host/cli/launch_options.hpp"
+#include "host/cli/print_output.hpp"
+#include "host/cli/recipe_options.hpp"
+#include "host/cli/used_plugins.hpp"
+#include "host/cli/used_recipe.hpp"
+#include "host/device/gpu_places.hpp"
+
+#include <array>
+
+namespace tenon {
+namespace {
+
+constexpr std::array kOptions = {kRecipeOption,
+                                 kPluginDirOption,
+                                 kSetOption,
+                                 kDeviceOption,
+                                 kLaunchOption,
+                                 kQuietOption,
+                                 kLogLevelOption,
+                                 kNoVetCacheOption};
+
+void read(const GivenOptions& given, CommandLine& line) {
+  read_launch_options(given, line);
+  read_recipe_options(given, line);
+}
+
+ExitCode run(const CommandLine& line, const Invocation& invocation) {
+  const UsedRecipe used = use_recipe(line, invocation);
+  if (line.num_ranks > 0) {
+    check_number_of_ranks(used.recipe, line.num_ranks);
+  }
+  check_training(used.recipe, *used.plugins, gpu_places_of(own_program()), invocation.ranks);
+  print_output(line.is_quiet ? "" : line.recipe + " is valid\n");
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+const Action kValidateAction = {
+    .option = {"validate", "", "check the recipe and the options of all its components"},
+    .options = kOptions,
+    .processes = Processes::kOfRanks,
+    .read = read,
+    .run = run};
+
+}  // namespace tenon

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --verify: reads a whole checkpoint and compares its checksums.
+#include "host/cli/action.hpp"
+#include "host/cli/inspect_checkpoint.hpp"
+#include "host/cli/print_output.hpp"
+
+namespace tenon {
+namespace {
+
+void read(const GivenOptions& given, CommandLine& line) {
+  line.checkpoints = given.values_of("verify");
+}
+
+ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+  print_output(verified_text(line.checkpoints.front()));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+const Action kVerifyAction = {
+    .option = {"verify", "CHECKPOINT", "read a whole checkpoint and verify its checksums"},
+    .options = {},
+    .read = read,
+    .run = run};
+
+}  // namespace tenon

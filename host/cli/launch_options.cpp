@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/cli/launch_options.hpp"
+
+#include "host/cli/usage_error.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string_view>
+
+namespace tenon {
+namespace {
+
+// More than anyone starts on one machine; a larger number is a typing error.
+constexpr std::int64_t kMaxRanks = 1024;
+constexpr std::int64_t kMostRestarts = 1000;
+
+std::uint32_t read_count(std::string_view option,
+                         const GivenOptions& given,
+                         std::int64_t least,
+                         std::int64_t most,
+                         const std::string& noun) {
+  return static_cast<std::uint32_t>(
+      read_whole(option,
+                 given.value_of(option),
+                 least,
+                 most,
+                 noun + " from " + std::to_string(least) + " to " + std::to_string(most)));
+}
+
+Binding read_binding(const std::string& text) {
+  const std::map<std::string, Binding> bindings = {
+      {"none", Binding::kNone}, {"cores", Binding::kCores}, {"numa", Binding::kNuma}};
+  const auto found = bindings.find(text);
+  if (found == bindings.end()) {
+    fail_word("bind", text, {"none", "cores", "numa"});
+  }
+  return found->second;
+}
+
+}  // namespace
+
+void read_launch_options(const GivenOptions& given, CommandLine& line) {
+  if (given.has("launch")) {
+    line.num_ranks = read_count("launch", given, 1, kMaxRanks, "a number of ranks");
+  }
+  if (given.has("bind")) {
+    if (!given.has("launch")) {
+      fail_usage("--bind has no effect without --launch; other launchers bind their ranks");
+    }
+    line.binding = read_binding(given.value_of("bind"));
+  }
+}
+
+void read_restart_options(const GivenOptions& given, CommandLine& line) {
+  if (given.has("max-restarts")) {
+    if (!given.has("launch")) {
+      fail_usage(
+          "--max-restarts has no effect without --launch; other launchers restart their ranks");
+    }
+    line.max_restarts = read_count("max-restarts", given, 0, kMostRestarts, "a number");
+  }
+  if (given.has("min-ranks")) {
+    if (line.max_restarts < 2) {
+      fail_usage(
+          "--min-ranks has no effect without --max-restarts of 2 or more: a rank is excluded when "
+          "it fails the second time");
+    }
+    if (line.num_ranks < 2) {
+      fail_usage("--min-ranks has no effect with --launch 1, whose rank cannot be excluded");
+    }
+    line.min_ranks =
+        read_count("min-ranks", given, 1, std::int64_t{line.num_ranks} - 1, "a number of ranks");
+  }
+}
+
+std::vector<std::string> arguments_of_rank(const std::vector<std::string>& arguments) {
+  const auto is_of_launcher = [](std::string_view name) {
+    constexpr Option kOptions[] = {kLaunchOption, kBindOption, kMaxRestartsOption, kMinRanksOption};
+    return std::ranges::any_of(kOptions, [name](const Option& option) {
+      return name.starts_with("--") && name.substr(2) == option.name;
+    });
+  };
+  std::vector<std::string> kept;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view argument = arguments[i];
+    if (is_of_launcher(argument)) {
+      ++i;  // and its value
+    } else if (!is_of_launcher(argument.substr(0, argument.find('=')))) {
+      kept.push_back(arguments[i]);
+    }
+  }
+  return kept;
+}
+
+}  // namespace tenon

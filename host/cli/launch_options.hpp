@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of the launcher: how many ranks to start, where they run, and when to restart them.
+// Threads: any.
+#pragma once
+
+#include "host/cli/command_line.hpp"
+#include "host/cli/given_options.hpp"
+#include "host/cli/option.hpp"
+
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+inline constexpr Option kLaunchOption{
+    "launch", "N", "start N ranks on this machine, one process each, and train on them"};
+inline constexpr Option kBindOption{
+    "bind",
+    "HOW",
+    "with --launch, the processors of a rank: numa (default) for its share of\n"
+    "the NUMA nodes, cores for exclusive cores, or none for no binding"};
+inline constexpr Option kMaxRestartsOption{
+    "max-restarts",
+    "K",
+    "with --launch: after the loss of a rank, restart all ranks from the\n"
+    "newest checkpoint, at most K times; default 0"};
+inline constexpr Option kMinRanksOption{
+    "min-ranks",
+    "M",
+    "with --max-restarts: exclude a rank that fails again before its first\n"
+    "step, if at least M ranks remain; default: exclude none"};
+
+// Reads --launch and --bind.
+void read_launch_options(const GivenOptions& given, CommandLine& line);
+
+// Reads --max-restarts and --min-ranks. Call read_launch_options() first.
+void read_restart_options(const GivenOptions& given, CommandLine& line);
+
+// The arguments of each rank: those of the launcher without the options above.
+std::vector<std::string> arguments_of_rank(const std::vector<std::string>& arguments);
+
+}  // namespace tenon

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --list-plugins: the contents of the plugin folders, read from the manifests.
+
+#pragma once
+
+#include "host/plugin/plugin_info.hpp"
+#include "host/plugin/plugin_scan.hpp"
+
+#include <span>
+#include <string>
+
+namespace tenon {
+
+// A table, followed by the reason for each rejected plugin.
+std::string plugin_table(std::span<const PluginInfo> plugins,
+                         std::span<const PluginFolder> folders);
+
+// A JSON array with an object for each plugin. Later releases only add keys. All keys are present:
+// id, version, abi, lane, torch, components ([{kind, type}]), file, state ("found", "copy",
+// "refused"), same_as (of a copy: the file that is used instead, else null), error ({id, message}
+// of a refused one, else null).
+std::string plugin_list_json(std::span<const PluginInfo> plugins);
+
+}  // namespace tenon

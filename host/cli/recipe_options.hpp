@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options that several actions share: the recipe, its values, and the plugins.
+// Threads: any.
+#pragma once
+
+#include "host/cli/command_line.hpp"
+#include "host/cli/given_options.hpp"
+#include "host/cli/option.hpp"
+
+namespace tenon {
+
+inline constexpr Option kRecipeOption{"recipe", "FILE", "recipe: JSON with comments"};
+inline constexpr Option kPluginDirOption{
+    "plugin-dir",
+    "DIR",
+    "plugin folder; repeat the option for more folders. Default: those of\n"
+    "TENON_PLUGIN_PATH, else the folder \"plugins\" of this installation",
+    Repeat::kYes};
+inline constexpr Option kSetOption{"set",
+                                   "PATH=VALUE",
+                                   "override a value of the recipe, as in train.steps=10 or\n"
+                                   "hooks.0.type=early_stop; repeat the option for more values",
+                                   Repeat::kYes};
+inline constexpr Option kDeviceOption{
+    "device",
+    "DEVICE",
+    "cpu, cuda, cuda:N, or auto for a GPU if the machine has one;\n"
+    "overrides the recipe's device"};
+inline constexpr Option kQuietOption{"quiet", "", "print only warnings and errors"};
+inline constexpr Option kLogLevelOption{
+    "log-level", "LEVEL", "lowest level to log: debug, info, warning or error; default info"};
+inline constexpr Option kNoVetCacheOption{
+    "no-vet-cache", "", "check each plugin in a child process again; ignore cached results"};
+
+// Reads --plugin-dir, --log-level, --no-vet-cache, --quiet and --json.
+void read_plugin_options(const GivenOptions& given, CommandLine& line);
+
+// Reads the same, --recipe, --set and --device.
+//
+// Errors   usage.missing_recipe if --recipe is missing
+void read_recipe_options(const GivenOptions& given, CommandLine& line);
+
+}  // namespace tenon

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A command as a line for a shell.
+// Threads: any.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace tenon {
+
+// Joins the words with spaces, quoted so that a POSIX shell reads the same words.
+std::string shell_text(std::span<const std::string> words);
+
+}  // namespace tenon

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/cli/used_recipe.hpp"
+
+#include "host/cli/checked_recipe.hpp"
+#include "host/cli/launched_run.hpp"
+#include "host/cli/shell_text.hpp"
+#include "host/cli/used_plugins.hpp"
+#include "host/device/gpu_places.hpp"
+#include "host/distributed/failures/early_failure.hpp"
+#include "host/distributed/ranks/topology.hpp"
+#include "host/embedding/parquet_module.hpp"
+#include "host/recipe/recipe_loader.hpp"
+
+#include <cerrno>  // program_invocation_name
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+// The plugin folders of a command line, for a shell.
+std::string plugin_options(const CommandLine& line) {
+  std::vector<std::string> words;
+  for (const std::string& folder : line.plugin_dirs) {
+    words.insert(words.end(), {"--plugin-dir", folder});
+  }
+  return shell_text(words);
+}
+
+// Compute threads if the recipe names no number; 0 for one thread a processor.
+int compute_threads_for(const RankEnvironment& ranks) {
+  if (ranks.threads > 0 || ranks.launcher.empty()) {
+    return static_cast<int>(ranks.threads);
+  }
+  return share_of_threads(static_cast<int>(allowed_processors().size()),
+                          num_online_processors(),
+                          ranks.local_world_size);
+}
+
+// The command as the user gave it: the launcher starts a rank without --launch.
+std::string command_text(std::vector<std::string> words, const RankEnvironment& ranks) {
+  if (ranks.launcher == "launch") {
+    words.insert(words.begin() + 1, {"--launch", std::to_string(ranks.world_size)});
+  }
+  return shell_text(words);
+}
+
+// True if other processes wait for this one.
+bool is_one_of_several(const CommandLine& line, const RankEnvironment& ranks) {
+  const bool trains = line.action == &kTrainAction || line.action == &kEvaluateAction;
+  return trains && line.num_ranks == 0 && ranks.world_size > 1;
+}
+
+}  // namespace
+
+UsedRecipe use_recipe(const CommandLine& line, const Invocation& invocation) {
+  const RankEnvironment& ranks = invocation.ranks;
+  try {
+    RecipeDraft draft = read_recipe(
+        {.path = line.recipe, .sets = line.sets, .compute_threads = compute_threads_for(ranks)});
+    auto plugins = std::make_unique<PluginRegistry>(plugin_setup(line, Vetting::kEarly));
+    Recipe recipe =
+        warning_of_refused(*plugins, [&] { return check_recipe(std::move(draft), *plugins); });
+    return {std::move(plugins), std::move(recipe)};
+  } catch (const Error& error) {
+    if (is_one_of_several(line, ranks)) {
+      fail_with_others(ranks, error);
+    }
+    throw;
+  }
+}
+
+ExitCode run_recipe(const CommandLine& line, const Invocation& invocation) {
+  if (!line.tables.export_to.empty()) {
+    load_parquet_module();  // an error at the end of a run would lose its rows
+  }
+  const UsedRecipe used = use_recipe(line, invocation);
+  const RankEnvironment& ranks = invocation.ranks;
+  if (line.num_ranks > 0) {
+    check_number_of_ranks(used.recipe, line.num_ranks);
+    return run_launched(line, used.recipe, invocation.words);
+  }
+  const auto style =
+      line.is_quiet || ranks.rank > 0 ? Progress::Style::kQuiet : Progress::Style::kAuto;
+  const RunRequest request{.run_dir = line.run_dir,
+                           .style = style,
+                           .resume = line.resume,
+                           .command_line = command_text(invocation.words, ranks),
+                           .program = shell_text(std::vector<std::string>{program_invocation_name}),
+                           .plugin_options = plugin_options(line),
+                           .profile = line.profile,
+                           .is_eval_only = line.action == &kEvaluateAction,
+                           .gpu = gpu_places_of(own_program()),
+                           .tables = line.tables,
+                           .ranks = ranks,
+                           .weights = line.weights_import};
+  return run_training(used.recipe, *used.plugins, request).code;
+}
+
+}  // namespace tenon

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/data/dataset_proxy.hpp"
+
+#include "host/plugin/interface_table.hpp"
+#include "host/plugin/port_spec.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+FieldInfo copy_field(const tenon_field_spec& field, const ComponentIdentity& identity) {
+  if (field.name == nullptr || *field.name == '\0') {
+    identity.fail_result("a field has no name");
+  }
+  const std::string of = "field \"" + std::string(field.name) + "\"";
+  if (!is_dtype(field.dtype)) {
+    identity.fail_result(of + " has dtype " + std::to_string(field.dtype) +
+                         ", expected an exact dtype");
+  }
+  return {.name = field.name,
+          .dtype = field.dtype,
+          .flags = field.flags,
+          .axes = copy_axes(field.axes, field.num_axes, of, identity),
+          .pad = field.pad};
+}
+
+// The fields of `describe`, in its order.
+BatchSchema schema_of(const tenon_dataset_info& info, const ComponentIdentity& identity) {
+  if (info.fields_ref == nullptr || info.num_fields == 0) {
+    identity.fail_result("describe returned no fields");
+  }
+  std::vector<FieldInfo> fields;
+  for (std::size_t i = 0; i < info.num_fields; ++i) {
+    FieldInfo field = copy_field(element_of(info.fields_ref, i, "field", identity), identity);
+    if (find_field(fields, field.name).has_value()) {
+      identity.fail_result("field \"" + field.name + "\" is declared twice");
+    }
+    fields.push_back(std::move(field));
+  }
+  return std::make_shared<const std::vector<FieldInfo>>(std::move(fields));
+}
+
+const tenon_window* abi_of(const Window* window) {
+  return window != nullptr ? window->abi() : nullptr;
+}
+
+}  // namespace
+
+DatasetProxy::DatasetProxy(ComponentInstance instance)
+    : instance_(std::move(instance)),
+      name_(instance_.identity().describe()),
+      table_(table_of<tenon_dataset>(instance_, TENON_DATASET_ID)) {
+  const ComponentIdentity& identity = instance_.identity();
+  TENON_REQUIRE(tenon_dataset, table_, describe, TENON_DATASET_ID, identity);
+  tenon_dataset_info info{};
+  info.struct_size = sizeof(info);
+  instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
+
+  if (info.style != TENON_DATASET_MAP && info.style != TENON_DATASET_STREAM) {
+    identity.fail_result("describe returned style " + std::to_string(info.style) +
+                         ", expected one of TENON_DATASET_*");
+  }
+  info_.style = info.style == TENON_DATASET_MAP ? DatasetStyle::kMap : DatasetStyle::kStream;
+  info_.has_windows = info.has_windows != 0;
+  if (info_.style == DatasetStyle::kMap) {
+    TENON_REQUIRE(tenon_dataset, table_, size, TENON_DATASET_ID, identity);
+    TENON_REQUIRE(tenon_dataset, table_, read, TENON_DATASET_ID, identity);
+  } else {
+    TENON_REQUIRE(tenon_dataset, table_, next, TENON_DATASET_ID, identity);
+    TENON_REQUIRE(tenon_dataset, table_, seek, TENON_DATASET_ID, identity);
+    if (info.num_shards == 0) {
+      identity.fail_result("describe returned no shards; a stream needs at least one");
+    }
+    info_.num_shards = info.num_shards;
+  }
+  if (info_.has_windows) {
+    TENON_REQUIRE(tenon_dataset, table_, next_window, TENON_DATASET_ID, identity);
+  }
+  if (info_.has_windows || info_.style == DatasetStyle::kStream) {
+    TENON_REQUIRE(tenon_dataset, table_, reset, TENON_DATASET_ID, identity);
+  }
+  has_reset_ = TENON_HAS(tenon_dataset, table_, reset);
+  info_.schema = schema_of(info, identity);
+}
+
+int64_t DatasetProxy::size(const Window* window) {
+  int64_t size = 0;
+  instance_.call("size", [&] { return table_->size(instance_.self(), abi_of(window), &size); });
+  if (size < 0) {
+    instance_.identity().fail_result("size returned " + std::to_string(size));
+  }
+  return size;
+}
+
+void DatasetProxy::read(const Window* window,
+                        std::span<const int64_t> indices,
+                        tenon_batch_writer& writer) {
+  instance_.call("read", [&] {
+    return table_->read(instance_.self(), abi_of(window), indices.data(), indices.size(), &writer);
+  });
+}
+
+bool DatasetProxy::next(const Window* window,
+                        uint32_t shard,
+                        int64_t max_samples,
+                        tenon_batch_writer& writer) {
+  bool is_end = false;
+  instance_.call("next", [&] {
+    return table_->next(instance_.self(), abi_of(window), shard, max_samples, &writer, &is_end);
+  });
+  return is_end;
+}
+
+void DatasetProxy::seek(const Window* window,
+                        uint32_t shard,
+                        const std::optional<std::string>& position) {
+  const auto bytes = position ? std::as_bytes(std::span(*position)) : std::span<const std::byte>();
+  instance_.call("seek", [&] {
+    return table_->seek(instance_.self(), abi_of(window), shard, bytes.data(), bytes.size());
+  });
+}
+
+std::optional<Window> DatasetProxy::next_window() {
+  tenon_window window{};
+  window.struct_size = sizeof(window);
+  bool has_window = false;
+  instance_.call("next_window",
+                 [&] { return table_->next_window(instance_.self(), &window, &has_window); });
+  if (!has_window) {
+    return std::nullopt;
+  }
+  if (window.wait_ms != 0) {
+    window.size = 0;
+    return Window(window);
+  }
+  if (window.size < -1 || (window.size == -1 && info_.style == DatasetStyle::kMap)) {
+    instance_.identity().fail_result("next_window returned the size " +
+                                     std::to_string(window.size));
+  }
+  return Window(window);
+}
+
+void DatasetProxy::reset(uint64_t epoch) {
+  if (has_reset_) {
+    instance_.call("reset", [&] { return table_->reset(instance_.self(), epoch); });
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A plugin's dataset as a DataSource: the only caller of its functions (dataset.h has the
+// contract). Threads: as DataSource says.
+#pragma once
+
+#include <tenon/dataset.h>
+
+#include "host/data/data_source.hpp"
+#include "host/plugin/instance.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace tenon {
+
+// All functions: Errors  PluginError; plugin.bad_result
+class DatasetProxy final : public DataSource {
+ public:
+  // Errors   plugin.missing_interface, plugin.bad_result, PluginError of `describe`
+  // Threads  [main]
+  explicit DatasetProxy(ComponentInstance instance);
+
+  const ComponentInstance& instance() const noexcept { return instance_; }
+
+  const std::string& name() const override { return name_; }
+  const DataSourceInfo& info() const override { return info_; }
+  int64_t size(const Window* window) override;
+  void read(const Window* window,
+            std::span<const int64_t> indices,
+            tenon_batch_writer& writer) override;
+  bool next(const Window* window,
+            uint32_t shard,
+            int64_t max_samples,
+            tenon_batch_writer& writer) override;
+  void seek(const Window* window,
+            uint32_t shard,
+            const std::optional<std::string>& position) override;
+  std::optional<Window> next_window() override;
+  // A map-style dataset without windows may have no such function.
+  void reset(uint64_t epoch) override;
+
+ private:
+  ComponentInstance instance_;
+  std::string name_;
+  const tenon_dataset* table_;
+  DataSourceInfo info_;
+  bool has_reset_ = false;
+};
+
+}  // namespace tenon

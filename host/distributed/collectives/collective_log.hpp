@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collectives of a world, from the call that begins one to its end: who waits for it, how long
+// it may take, what it sent, and whether all of them have been given up. It moves nothing itself.
+// Invariants: a collective ends once, well or badly, and stays so; the last kNumKept of all groups
+// are kept, oldest first; after `abort`, every wait throws.
+// Threads: any, for all functions.
+#pragma once
+
+#include "host/distributed/collectives/collective_record.hpp"
+#include "host/distributed/collectives/traffic.hpp"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tenon {
+
+enum class CollectiveKind {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kAllToAll,
+  kControl
+};
+
+// "all_reduce", ...
+std::string_view name_of(CollectiveKind kind);
+
+// What is begun: a CollectiveRecord's fields, as far as the caller knows them.
+struct CollectiveStart {
+  CollectiveKind kind = CollectiveKind::kControl;
+  std::string_view group;
+  std::string_view what;
+  uint64_t number = 0;
+  int64_t bytes = 0;       // of the whole tensor
+  int64_t bytes_sent = 0;  // by this rank
+};
+
+class CollectiveLog {
+ public:
+  static constexpr size_t kNumKept = 64;
+
+  // One collective. Shared by the log, by whoever waits and by the engine that ends it.
+  class Entry {
+   private:
+    friend class CollectiveLog;
+    CollectiveRecord record;
+    std::chrono::steady_clock::time_point began;
+    std::chrono::milliseconds limit{};
+    std::string failure;
+  };
+  using EntryPtr = std::shared_ptr<Entry>;
+
+  explicit CollectiveLog(uint32_t rank) : rank_(rank) {}
+
+  // Errors  distributed.failed after `abort`
+  EntryPtr begin(const CollectiveStart& start);
+  void end(Entry& entry);
+  // `why` is the engine's message.
+  void fail(Entry& entry, std::string_view why);
+  // True if `wait` would return or throw at once.
+  bool is_ended(const Entry& entry);
+  // Errors  distributed.failed if it failed, is canceled, or its time is up
+  void wait(Entry& entry);
+
+  // "all_reduce 3 of group "shard" (gradients of block 2)".
+  static std::string describe(const Entry& entry);
+  // True if each rank has as many elements as it likes.
+  static bool has_own_counts(const Entry& entry);
+  // When its time is up.
+  static std::chrono::steady_clock::time_point deadline(const Entry& entry) {
+    return entry.began + entry.limit;
+  }
+
+  void set_limit(std::chrono::milliseconds limit) { limit_ms_ = limit.count(); }
+  std::chrono::milliseconds limit() const { return std::chrono::milliseconds(limit_ms_); }
+
+  // The first reason is kept.
+  void abort(const std::string& reason);
+
+  Traffic traffic() const;
+  std::vector<CollectiveRecord> last() const;
+
+ private:
+  [[noreturn]] void raise(const Entry& entry, const std::string& why) const;
+
+  const uint32_t rank_;
+  std::atomic<int64_t> limit_ms_ = 0;
+  std::array<std::atomic<int64_t>, 6> sent_{};
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<EntryPtr> last_;
+  bool is_aborted_ = false;
+  std::string reason_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/distributed/collectives/peer_group.hpp"
+
+#include "host/distributed/collectives/rank_sum.hpp"
+#include "host/distributed/collectives/task_thread.hpp"
+#include "host/error/error.hpp"
+#include "host/error/status.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+using EntryPtr = CollectiveLog::EntryPtr;
+
+// Up to here, waiting once is worth more than adding up half as much.
+constexpr int64_t kWholeBytes = int64_t{16} << 20;
+
+class PeerWork final : public Work {
+ public:
+  PeerWork(CollectiveLog& log, EntryPtr entry) : log_(log), entry_(std::move(entry)) {}
+  bool is_done() override { return log_.is_ended(*entry_); }
+  void wait() override { log_.wait(*entry_); }
+
+ private:
+  CollectiveLog& log_;
+  EntryPtr entry_;
+};
+
+// The equal parts of a tensor, by rank; the last ones may be shorter.
+class Parts {
+ public:
+  Parts(const at::Tensor& whole, uint32_t n)
+      : whole_(whole.view({whole.numel()})), length_((whole.numel() + n - 1) / n) {}
+
+  at::Tensor of(uint32_t rank) const {
+    const int64_t begin = std::min<int64_t>(rank * length_, whole_.numel());
+    return whole_.narrow(0, begin, std::min(length_, whole_.numel() - begin));
+  }
+
+ private:
+  at::Tensor whole_;
+  int64_t length_;
+};
+
+class PeerGroup final : public Group {
+ public:
+  PeerGroup(CollectiveLog& log,
+            std::unique_ptr<PeerExchange> exchange,
+            std::unique_ptr<CollectiveCheck> check,
+            std::string name)
+      : log_(log),
+        exchange_(std::move(exchange)),
+        check_(std::move(check)),
+        name_(std::move(name)) {}
+
+  ~PeerGroup() override {
+    // The threads below end with what they are at, which nobody will wait for any more.
+    if (!first_.is_idle() || !second_.is_idle()) {
+      exchange_->backend().abort();
+    }
+  }
+  PeerGroup(const PeerGroup&) = delete;
+  PeerGroup& operator=(const PeerGroup&) = delete;
+
+  uint32_t rank() const override { return exchange_->rank(); }
+  uint32_t size() const override { return exchange_->size(); }
+
+  std::unique_ptr<Work> all_reduce(at::Tensor& whole, std::string_view what) override {
+    return size() == 2 && static_cast<int64_t>(whole.nbytes()) <= kWholeBytes
+               ? all_reduce_of_two(whole, what)
+               : all_reduce_by_parts(whole, what);
+  }
+
+  std::unique_ptr<Work> all_gather(at::Tensor& whole,
+                                   const at::Tensor& part,
+                                   std::string_view what) override {
+    const Parts parts(whole, size());
+    std::vector<PeerTensor> receive;
+    std::vector<PeerTensor> send;
+    for (const uint32_t peer : others()) {
+      receive.push_back({peer, parts.of(peer)});
+      send.push_back({peer, part});
+    }
+    return begin(CollectiveKind::kAllGather,
+                 what,
+                 whole,
+                 receive,
+                 send,
+                 [part, own = parts.of(rank())](const EntryPtr&) {
+                   if (own.const_data_ptr() != part.const_data_ptr()) {
+                     std::memcpy(own.mutable_data_ptr(), part.const_data_ptr(), part.nbytes());
+                   }
+                 });
+  }
+
+  std::unique_ptr<Work> reduce_scatter(at::Tensor& part,
+                                       const at::Tensor& whole,
+                                       std::string_view what) override {
+    const Parts parts(whole, size());
+    const std::vector<at::Tensor> pieces = pieces_beside(parts.of(rank()));
+    std::vector<PeerTensor> receive;
+    std::vector<PeerTensor> send;
+    for (const uint32_t peer : others()) {
+      receive.push_back({peer, pieces[peer]});
+      send.push_back({peer, parts.of(peer)});
+    }
+    return begin(CollectiveKind::kReduceScatter,
+                 what,
+                 whole,
+                 receive,
+                 send,
+                 [part, pieces](const EntryPtr&) { sum_of_ranks(part, pieces); });
+  }
+
+  // A binomial tree: whoever has it gives it to the rank 2^i further, 2^i falling.
+  std::unique_ptr<Work> broadcast(at::Tensor& whole,
+                                  uint32_t root,
+                                  std::string_view what) override {
+    const uint32_t place = (rank() + size() - root) % size();
+    const auto rank_at = [this, root](uint32_t at) { return (at + root) % size(); };
+    std::vector<PeerTensor> receive;
+    std::vector<PeerTensor> send;
+    const uint32_t step_from_parent = place == 0 ? std::bit_ceil(size()) : place & (0U - place);
+    if (place != 0) {
+      receive.push_back({rank_at(place - step_from_parent), whole});
+    }
+    for (uint32_t step = step_from_parent / 2; step > 0; step /= 2) {
+      if (place + step < size()) {
+        send.push_back({rank_at(place + step), whole});
+      }
+    }
+    if (place == 0) {
+      return begin(CollectiveKind::kBroadcast, what, whole, {}, send, {});
+    }
+    return begin(CollectiveKind::kBroadcast, what, whole, receive, {}, {}, Then{{}, send, 0});
+  }
+
+  std::unique_ptr<Work> all_to_all(at::Tensor& received,
+                                   std::span<const int64_t> receive_counts,
+                                   const at::Tensor& sent,
+                                   std::span<const int64_t> send_counts,
+                                   std::string_view what) override {
+    const std::vector<at::Tensor> places = pieces_of(received, receive_counts);
+    const std::vector<at::Tensor> pieces = pieces_of(sent, send_counts);
+    std::vector<PeerTensor> receive;
+    std::vector<PeerTensor> send;
+    for (const uint32_t peer : others()) {
+      receive.push_back({peer, places[peer]});
+      send.push_back({peer, pieces[peer]});
+    }
+    return begin(CollectiveKind::kAllToAll,
+                 what,
+                 received,
+                 receive,
+                 send,
+                 [to = places[rank()], from = pieces[rank()]](const EntryPtr&) {
+                   if (from.nbytes() > 0 && to.const_data_ptr() != from.const_data_ptr()) {
+                     std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
+                   }
+                 });
+  }
+
+ private:
+  // A second exchange, begun when the first and what follows it are done.
+  struct Then {
+    std::vector<PeerTensor> receive;
+    std::vector<PeerTensor> send;
+    uint64_t act = 1;  // 0 if what is sent now is received in the first
+  };
+  using Follow = std::function<void(const EntryPtr&)>;
+
+  // The other ranks of the group, the next one first, so that not all talk to one at a time.
+  std::vector<uint32_t> others() const {
+    std::vector<uint32_t> ranks;
+    for (uint32_t i = 1; i < size(); ++i) {
+      ranks.push_back((rank() + i) % size());
+    }
+    return ranks;
+  }
+
+  // What is whose of `whole`, by rank.
+  static std::vector<at::Tensor> pieces_of(const at::Tensor& whole,
+                                           std::span<const int64_t> counts) {
+    std::vector<at::Tensor> pieces;
+    int64_t begin = 0;
+    for (const int64_t count : counts) {
+      pieces.push_back(whole.narrow(0, begin, count));
+      begin += count;
+    }
+    return pieces;
+  }
+
+  // `own` at this rank's place, and room for what the others send of it, by rank.
+  std::vector<at::Tensor> pieces_beside(const at::Tensor& own) const {
+    const at::Tensor room = at::empty({size() - 1, own.numel()}, own.options());
+    std::vector<at::Tensor> pieces(size());
+    int64_t next = 0;
+    for (uint32_t peer = 0; peer < size(); ++peer) {
+      pieces[peer] = peer == rank() ? own : room.select(0, next++);
+    }
+    return pieces;
+  }
+
+  // Two ranks send as much in one exchange of the whole as in two of its halves, and wait once; but
+  // both add up all of it.
+  std::unique_ptr<Work> all_reduce_of_two(at::Tensor& whole, std::string_view what) {
+    const std::vector<at::Tensor> pieces = pieces_beside(whole.view({whole.numel()}));
+    const uint32_t peer = 1 - rank();
+    return begin(CollectiveKind::kAllReduce,
+                 what,
+                 whole,
+                 {{peer, pieces[peer]}},
+                 {{peer, whole}},
+                 [pieces, own = pieces[rank()]](const EntryPtr&) { sum_of_ranks(own, pieces); });
+  }
+
+  // Each rank adds up one part and gives its sum to all.
+  std::unique_ptr<Work> all_reduce_by_parts(at::Tensor& whole, std::string_view what) {
+    const Parts parts(whole, size());
+    const at::Tensor own = parts.of(rank());
+    const std::vector<at::Tensor> pieces = pieces_beside(own);
+    std::vector<PeerTensor> receive;
+    std::vector<PeerTensor> send;
+    Then then;
+    for (const uint32_t peer : others()) {
+      receive.push_back({peer, pieces[peer]});
+      send.push_back({peer, parts.of(peer)});
+      then.receive.push_back({peer, parts.of(peer)});
+      then.send.push_back({peer, own});
+    }
+    return begin(
+        CollectiveKind::kAllReduce,
+        what,
+        whole,
+        receive,
+        send,
+        [own, pieces](const EntryPtr&) { sum_of_ranks(own, pieces); },
+        std::move(then));
+  }
+
+  std::unique_ptr<Work> begin(CollectiveKind kind,
+                              std::string_view what,
+                              const at::Tensor& whole,
+                              const std::vector<PeerTensor>& receive,
+                              const std::vector<PeerTensor>& send,
+                              Follow follow,
+                              std::optional<Then> then = {}) {
+    const uint64_t number = ++num_begun_;
+    int64_t bytes_sent = 0;
+    for (const auto& list : {send, then ? then->send : std::vector<PeerTensor>()}) {
+      for (const PeerTensor& one : list) {
+        bytes_sent += static_cast<int64_t>(one.tensor.nbytes());
+      }
+    }
+    const EntryPtr entry = log_.begin({.kind = kind,
+                                       .group = name_,
+                                       .what = what,
+                                       .number = number,
+                                       .bytes = static_cast<int64_t>(whole.nbytes()),
+                                       .bytes_sent = bytes_sent});
+    compare_before(log_, *entry, check_.get(), whole);
+    run(entry, [&] {
+      // The collective's two exchanges have their own tags.
+      StartedExchange started = exchange_->start(2 * number, receive, send);
+      first_.push([this, entry, number, started, follow = std::move(follow), then]() mutable {
+        run(entry, [&] {
+          started.wait(log_.deadline(*entry));
+          if (follow) {
+            follow(entry);
+          }
+          if (!then) {
+            log_.end(*entry);
+            return;
+          }
+          StartedExchange next =
+              exchange_->start(2 * number + then->act, then->receive, then->send);
+          // On another thread, so that the first exchanges of later collectives are not held up.
+          second_.push([this, entry, next]() mutable {
+            run(entry, [&] {
+              next.wait(log_.deadline(*entry));
+              log_.end(*entry);
+            });
+          });
+        });
+      });
+    });
+    return std::make_unique<PeerWork>(log_, entry);
+  }
+
+  // What is thrown is this collective's failure, told to whoever waits for it.
+  template <class Body>
+  void run(const EntryPtr& entry, Body&& body) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      log_.fail(*entry, what_without_backtrace(error.what()));
+    }
+  }
+
+  CollectiveLog& log_;
+  const std::unique_ptr<PeerExchange> exchange_;
+  const std::unique_ptr<CollectiveCheck> check_;
+  const std::string name_;
+  uint64_t num_begun_ = 0;
+  TaskThread second_;  // outlives the first, which gives it work
+  TaskThread first_;
+};
+
+class PeerCollective final : public Collective {
+ public:
+  PeerCollective(CollectiveLog& log,
+                 std::unique_ptr<PeerExchange> exchange,
+                 std::unique_ptr<CollectiveCheck> check)
+      : log_(log), exchange_(std::move(exchange)), check_(std::move(check)) {}
+
+  uint32_t rank() const override { return exchange_->rank(); }
+  uint32_t world_size() const override { return exchange_->size(); }
+
+  std::unique_ptr<Gathering> start_gather(std::span<const std::byte> mine,
+                                          std::string_view what) override {
+    const auto length = static_cast<int64_t>(mine.size());
+    const at::Tensor whole = at::empty({world_size() * length}, at::kByte);
+    const at::Tensor own = whole.narrow(0, rank() * length, length);
+    const uint64_t number = ++num_begun_;
+    const EntryPtr entry = log_.begin({.kind = CollectiveKind::kControl,
+                                       .group = "control",
+                                       .what = what,
+                                       .number = number,
+                                       .bytes = whole.numel(),
+                                       .bytes_sent = whole.numel() - length});
+    compare_before(log_, *entry, check_.get(), whole);
+    StartedExchange started;
+    try {
+      if (!mine.empty()) {
+        std::memcpy(own.mutable_data_ptr(), mine.data(), mine.size());
+      }
+      std::vector<PeerTensor> receive;
+      std::vector<PeerTensor> send;
+      for (uint32_t i = 1; i < world_size(); ++i) {
+        const uint32_t peer = (rank() + i) % world_size();
+        receive.push_back({peer, whole.narrow(0, peer * length, length)});
+        send.push_back({peer, own});
+      }
+      started = exchange_->start(number, receive, send);
+    } catch (const std::exception& error) {
+      log_.fail(*entry, what_without_backtrace(error.what()));
+    }
+    return std::make_unique<UnderWay>(log_, entry, std::move(started), whole);
+  }
+
+ private:
+  class UnderWay final : public Gathering {
+   public:
+    UnderWay(CollectiveLog& log, EntryPtr entry, StartedExchange started, at::Tensor whole)
+        : log_(log),
+          entry_(std::move(entry)),
+          started_(std::move(started)),
+          whole_(std::move(whole)) {}
+
+    std::span<const std::byte> wait() override {
+      try {
+        started_.wait(log_.deadline(*entry_));
+        log_.end(*entry_);
+      } catch (const std::exception& error) {
+        log_.fail(*entry_, what_without_backtrace(error.what()));
+      }
+      log_.wait(*entry_);
+      return {static_cast<const std::byte*>(whole_.const_data_ptr()), whole_.nbytes()};
+    }
+
+   private:
+    CollectiveLog& log_;
+    EntryPtr entry_;
+    StartedExchange started_;
+    at::Tensor whole_;
+  };
+
+  CollectiveLog& log_;
+  const std::unique_ptr<PeerExchange> exchange_;
+  const std::unique_ptr<CollectiveCheck> check_;
+  uint64_t num_begun_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> make_peer_group(CollectiveLog& log,
+                                       std::unique_ptr<PeerExchange> exchange,
+                                       std::unique_ptr<CollectiveCheck> check,
+                                       std::string name) {
+  return std::make_unique<PeerGroup>(log, std::move(exchange), std::move(check), std::move(name));
+}
+
+std::unique_ptr<Collective> make_peer_collective(CollectiveLog& log,
+                                                 std::unique_ptr<PeerExchange> exchange,
+                                                 std::unique_ptr<CollectiveCheck> check) {
+  return std::make_unique<PeerCollective>(log, std::move(exchange), std::move(check));
+}
+
+}  // namespace tenon

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/distributed/collectives/shared_ring.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <string>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// Between two of them the other side sees what has come so far.
+constexpr uint64_t kPiece = 128 << 10;
+
+[[noreturn]] void fail(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+// All that stands before the rings' bytes.
+uint64_t head_bytes(uint32_t num_ranks) {
+  return sizeof(Bell) + num_ranks * sizeof(RingEnds);
+}
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
+
+}  // namespace
+
+void Bell::ring() {
+  rings.fetch_add(1);
+  if (num_sleepers.load() != 0) {
+    syscall(SYS_futex, &rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  }
+}
+
+bool Bell::sleep(uint32_t seen, std::chrono::nanoseconds limit) {
+  const timespec time{.tv_sec = limit.count() / 1'000'000'000,
+                      .tv_nsec = limit.count() % 1'000'000'000};
+  num_sleepers.fetch_add(1);
+  const long status = syscall(SYS_futex, &rings, FUTEX_WAIT, seen, &time, nullptr, 0);
+  const bool is_late = status != 0 && errno == ETIMEDOUT;
+  num_sleepers.fetch_sub(1);
+  return !is_late;
+}
+
+uint64_t Ring::write(const std::byte* from, uint64_t bytes) {
+  uint64_t at = ends->written.load(std::memory_order_relaxed);
+  const uint64_t total = std::min(bytes, room());
+  for (uint64_t done = 0; done < total;) {
+    const uint64_t place = at % capacity;
+    const uint64_t count = std::min({total - done, capacity - place, kPiece});
+    std::memcpy(memory + place, from + done, count);
+    done += count;
+    at += count;
+    ends->written.store(at);
+  }
+  return total;
+}
+
+uint64_t Ring::room() const {
+  return capacity - (ends->written.load(std::memory_order_relaxed) - ends->read.load());
+}
+
+bool Ring::want_more_than(uint64_t room) {
+  ends->is_room_wanted.store(1);
+  return this->room() == room;
+}
+
+uint64_t Ring::read(std::byte* to, uint64_t bytes) {
+  uint64_t at = ends->read.load(std::memory_order_relaxed);
+  const uint64_t total = std::min(bytes, num_unread());
+  for (uint64_t done = 0; done < total;) {
+    const uint64_t place = at % capacity;
+    const uint64_t count = std::min({total - done, capacity - place, kPiece});
+    std::memcpy(to + done, memory + place, count);
+    done += count;
+    at += count;
+    ends->read.store(at);
+  }
+  return total;
+}
+
+uint64_t Ring::peek(std::byte* to, uint64_t bytes) const {
+  const uint64_t total = std::min(bytes, num_unread());
+  const uint64_t place = ends->read.load(std::memory_order_relaxed) % capacity;
+  const uint64_t before_end = std::min(total, capacity - place);
+  std::memcpy(to, memory + place, before_end);
+  std::memcpy(to + before_end, memory, total - before_end);
+  return total;
+}
+
+uint64_t Ring::num_unread() const {
+  return ends->written.load() - ends->read.load(std::memory_order_relaxed);
+}
+
+bool Ring::take_request_for_room() {
+  return ends->is_room_wanted.load() != 0 && ends->is_room_wanted.exchange(0) != 0;
+}
+
+SharedInbox SharedInbox::make(uint32_t num_ranks, uint64_t ring_bytes) {
+  SharedInbox inbox;
+  inbox.file_ = ::memfd_create("tenon ranks", MFD_CLOEXEC);
+  if (inbox.file_ < 0) {
+    fail("cannot create shared memory");
+  }
+  const auto bytes = static_cast<off_t>(head_bytes(num_ranks) + num_ranks * ring_bytes);
+  if (::ftruncate(inbox.file_, bytes) != 0) {
+    fail("cannot allocate shared memory");
+  }
+  inbox.map(inbox.file_, num_ranks, ring_bytes);
+  return inbox;
+}
+
+SharedInbox SharedInbox::open(pid_t pid, int file, uint32_t num_ranks, uint64_t ring_bytes) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(file);
+  const int opened = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (opened < 0) {
+    fail("cannot open shared memory of another rank");
+  }
+  SharedInbox inbox;
+  inbox.file_ = opened;
+  inbox.map(opened, num_ranks, ring_bytes);
+  inbox.forget_file();
+  return inbox;
+}
+
+SharedInbox::SharedInbox(SharedInbox&& other) noexcept {
+  *this = std::move(other);
+}
+
+SharedInbox& SharedInbox::operator=(SharedInbox&& other) noexcept {
+  std::swap(file_, other.file_);
+  std::swap(memory_, other.memory_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(num_ranks_, other.num_ranks_);
+  std::swap(ring_bytes_, other.ring_bytes_);
+  return *this;
+}
+
+SharedInbox::~SharedInbox() {
+  forget_file();
+  if (memory_ != nullptr) {
+    ::munmap(memory_, bytes_);
+  }
+}
+
+void SharedInbox::forget_file() {
+  if (file_ >= 0) {
+    ::close(std::exchange(file_, -1));
+  }
+}
+
+void SharedInbox::map(int file, uint32_t num_ranks, uint64_t ring_bytes) {
+  num_ranks_ = num_ranks;
+  ring_bytes_ = ring_bytes;
+  bytes_ = head_bytes(num_ranks) + num_ranks * ring_bytes;
+  void* const memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) {
+    fail("cannot map shared memory");
+  }
+  memory_ = static_cast<std::byte*>(memory);
+}
+
+Bell& SharedInbox::bell() const {
+  return *reinterpret_cast<Bell*>(memory_);
+}
+
+Ring SharedInbox::ring_of(uint32_t writer) const {
+  return {.ends = reinterpret_cast<RingEnds*>(memory_ + sizeof(Bell)) + writer,
+          .memory = memory_ + head_bytes(num_ranks_) + writer * ring_bytes_,
+          .capacity = ring_bytes_};
+}
+
+}  // namespace tenon

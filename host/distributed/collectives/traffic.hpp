@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counts the bytes that a rank sends.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon {
+
+// Bytes that this rank has sent to others, by kind of collective. Payload alone: what engines and
+// networks add is not in it.
+struct Traffic {
+  int64_t all_reduce = 0;
+  int64_t all_gather = 0;
+  int64_t reduce_scatter = 0;
+  int64_t broadcast = 0;
+  int64_t all_to_all = 0;
+  int64_t control = 0;  // of the small collectives
+  int64_t total() const {
+    return all_reduce + all_gather + reduce_scatter + broadcast + all_to_all + control;
+  }
+};
+
+}  // namespace tenon

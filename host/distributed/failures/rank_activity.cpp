@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/distributed/failures/rank_activity.hpp"
+
+#include "host/text/seconds_text.hpp"
+
+namespace tenon {
+
+std::string RankActivity::place() const {
+  if (step == 0) {
+    return event.empty() ? "before the first step" : "before the first step, at " + event;
+  }
+  return "in step " + std::to_string(step) + (event.empty() ? "" : ", at " + event);
+}
+
+std::string RankActivity::text() const {
+  return call.empty() ? place() : place() + ", in " + call + " for " + seconds_text(call_seconds);
+}
+
+}  // namespace tenon

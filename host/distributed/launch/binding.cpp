@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/distributed/launch/binding.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+namespace tenon {
+namespace {
+
+using Cores = std::span<const Core>;
+
+std::vector<Cores> by_node(const std::vector<Core>& cores) {
+  std::vector<Cores> nodes;
+  for (size_t begin = 0; begin < cores.size();) {
+    size_t end = begin;
+    while (end < cores.size() && cores[end].node == cores[begin].node) {
+      ++end;
+    }
+    nodes.push_back(Cores(cores).subspan(begin, end - begin));
+    begin = end;
+  }
+  return nodes;
+}
+
+// Part `index` of `count` that are as equal as can be, the larger ones first; if there are more
+// parts than items, several parts are the same item.
+template <class Item>
+std::span<const Item> part_of(std::span<const Item> items, size_t index, size_t count) {
+  if (count > items.size()) {
+    return items.subspan(index * items.size() / count, 1);
+  }
+  const size_t least = items.size() / count;
+  const size_t longer = items.size() % count;
+  const size_t begin = index * least + std::min(index, longer);
+  return items.subspan(begin, least + (index < longer ? 1 : 0));
+}
+
+// How many ranks each node gets: one rank after the other goes where most cores are for it.
+std::vector<size_t> ranks_by_node(const std::vector<Cores>& nodes, uint32_t num_ranks) {
+  std::vector<size_t> counts(nodes.size(), 0);
+  for (uint32_t rank = 0; rank < num_ranks; ++rank) {
+    size_t best = 0;
+    for (size_t i = 1; i < nodes.size(); ++i) {
+      // More cores a rank, compared without division.
+      if (nodes[i].size() * (counts[best] + 1) > nodes[best].size() * (counts[i] + 1)) {
+        best = i;
+      }
+    }
+    ++counts[best];
+  }
+  return counts;
+}
+
+int num_processors(Cores cores) {
+  size_t count = 0;
+  for (const Core& core : cores) {
+    count += core.processors.size();
+  }
+  return static_cast<int>(count);
+}
+
+Processors processors_of(Cores cores) {
+  Processors processors;
+  for (const Core& core : cores) {
+    processors.insert(processors.end(), core.processors.begin(), core.processors.end());
+  }
+  std::ranges::sort(processors);
+  return processors;
+}
+
+}  // namespace
+
+std::vector<RankProcessors> deal_processors(const std::vector<Core>& cores,
+                                            uint32_t num_ranks,
+                                            Binding binding) {
+  std::vector<RankProcessors> dealt(num_ranks);
+  // Of as many ranks as share `cores`, the threads of one.
+  int threads = std::max(1, num_processors(cores) / static_cast<int>(num_ranks));
+  const auto give = [&](uint32_t rank, Cores own, size_t sharers) {
+    dealt[rank].processors = processors_of(own);
+    threads = std::min(threads, std::max(1, num_processors(own) / static_cast<int>(sharers)));
+  };
+  const std::vector<Cores> nodes = by_node(cores);
+  if (binding != Binding::kNone && !nodes.empty() && num_ranks <= nodes.size()) {
+    for (uint32_t rank = 0; rank < num_ranks; ++rank) {
+      const auto own = part_of(std::span<const Cores>(nodes), rank, num_ranks);
+      give(rank, Cores(own.front().data(), own.back().data() + own.back().size()), 1);
+    }
+  } else if (binding != Binding::kNone && !nodes.empty()) {
+    const std::vector<size_t> counts = ranks_by_node(nodes, num_ranks);
+    uint32_t rank = 0;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      for (size_t j = 0; j < counts[i]; ++j, ++rank) {
+        if (binding == Binding::kNuma) {
+          give(rank, nodes[i], counts[i]);
+        } else {
+          give(rank, part_of(nodes[i], j, counts[i]), 1);
+        }
+      }
+    }
+  }
+  for (RankProcessors& rank : dealt) {
+    rank.threads = threads;
+  }
+  return dealt;
+}
+
+int share_of_threads(int num_allowed, int num_online, uint32_t num_local_ranks) {
+  const int share = num_online / static_cast<int>(std::max(1U, num_local_ranks));
+  return std::max(1, num_allowed > 0 ? std::min(num_allowed, share) : share);
+}
+
+}  // namespace tenon

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/distributed/launch/launch.hpp"
+
+#include "host/distributed/launch/rank_output.hpp"
+#include "host/distributed/launch/rank_process.hpp"
+#include "host/distributed/ranks/store_server.hpp"
+#include "host/error/error.hpp"
+#include "host/error/exit_code.hpp"
+#include "host/log/log.hpp"
+#include "host/text/format.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <random>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kShownLines = 10;
+
+// What a handler leaves word of.
+struct SignalNote {
+  int signal = 0;
+  bool is_from_terminal = false;  // the kernel has sent it to all ranks too
+};
+
+// A handler has no arguments of ours: this is where it writes.
+volatile std::sig_atomic_t note_pipe = -1;
+
+void on_signal(int signal, siginfo_t* info, void*) {
+  const int error = errno;
+  const SignalNote note{signal, info != nullptr && info->si_code == SI_KERNEL};
+  [[maybe_unused]] const ssize_t written = ::write(note_pipe, &note, sizeof(note));
+  errno = error;
+}
+
+// While it lives, signals come as notes. One at a time.
+class Signals {
+ public:
+  Signals() {
+    if (::pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+      throw Error(
+          "distributed.launch_failed",
+          std::string("cannot start a rank: pipe: ") + std::strerror(errno) + "; raise ulimit -n");
+    }
+    note_pipe = ends_[1];
+    struct sigaction action {};
+    action.sa_sigaction = &on_signal;
+    action.sa_flags = SA_RESTART | SA_SIGINFO;
+    ::sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < kSignals.size(); ++i) {
+      ::sigaction(kSignals[i], &action, &old_[i]);
+    }
+  }
+  ~Signals() {
+    for (size_t i = 0; i < kSignals.size(); ++i) {
+      ::sigaction(kSignals[i], &old_[i], nullptr);
+    }
+    note_pipe = -1;
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  int pipe() const { return ends_[0]; }
+
+  std::vector<SignalNote> read() {
+    std::vector<SignalNote> notes;
+    SignalNote note;
+    while (::read(ends_[0], &note, sizeof(note)) == static_cast<ssize_t>(sizeof(note))) {
+      notes.push_back(note);
+    }
+    return notes;
+  }
+
+ private:
+  static constexpr std::array kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGCHLD};
+  std::array<int, 2> ends_{};
+  std::array<struct sigaction, kSignals.size()> old_{};
+};
+
+bool is_failure(const EndedRank& end) {
+  return end.signal != 0 || (end.code != static_cast<int>(ExitCode::kDone) &&
+                             end.code != static_cast<int>(ExitCode::kStopped));
+}
+
+// What ended the run is reported once: rank 0 has the terminal, and says itself what all found
+// wrong.
+void tell(const EndedRank& end) {
+  log_error(Error("distributed.rank_ended", rank_end_text(end)).what());
+}
+
+bool is_before_first_step(int code) {
+  return code == static_cast<int>(ExitCode::kUsage) ||
+         code == static_cast<int>(ExitCode::kRecipe) || code == static_cast<int>(ExitCode::kPlugin);
+}
+
+class Launcher {
+ public:
+  explicit Launcher(const LaunchRequest& request) : request_(request) {}
+
+  ~Launcher() {
+    kill_all(SIGKILL);
+    for (const Rank& rank : ranks_) {
+      while (!rank.end.has_value() && ::waitpid(rank.process.pid, nullptr, 0) < 0 &&
+             errno == EINTR) {
+      }
+    }
+  }
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+
+  LaunchOutcome run() {
+    start();
+    while (num_left() > 0) {
+      wait();
+      for (const SignalNote& note : signals_.read()) {
+        take(note);
+      }
+      reap();
+      end_late_ones();
+    }
+    if (first_failure_.has_value() && !is_told_ && !is_told_by_first_rank()) {
+      tell(*first_failure_);
+    }
+    return outcome();
+  }
+
+ private:
+  struct Rank {
+    RankProcess process;
+    RankOutput output;
+    std::optional<EndedRank> end;
+  };
+
+  void start() {
+    RankEnvironment environment;
+    environment.world_size = static_cast<uint32_t>(request_.ranks.size());
+    environment.local_world_size = environment.world_size;
+    environment.master_addr = StoreServer::kAddress;
+    environment.master_port = request_.master_port;
+    environment.run_id = request_.run_id;
+    environment.restart = request_.restart;
+    for (uint32_t rank = 0; rank < environment.world_size; ++rank) {
+      environment.rank = rank;
+      environment.local_rank = rank;
+      environment.slot = request_.slots.empty() ? rank : request_.slots[rank];
+      environment.threads = static_cast<uint32_t>(request_.ranks[rank].threads);
+      const RankProcess process =
+          start_rank({.program = request_.program,
+                      .words = request_.words,
+                      .variables = launch_variables(environment),
+                      .processors = request_.ranks[rank].processors,
+                      .terminal = rank == 0 ? RankTerminal::kShared : RankTerminal::kPipe});
+      ranks_.push_back({process, RankOutput(process.output), std::nullopt});
+    }
+  }
+
+  size_t num_left() const {
+    return static_cast<size_t>(
+        std::ranges::count_if(ranks_, [](const Rank& rank) { return !rank.end.has_value(); }));
+  }
+
+  // Until something happens, or the time of the late ones has come.
+  void wait() {
+    std::vector<pollfd> polled = {{signals_.pipe(), POLLIN, 0}};
+    for (const Rank& rank : ranks_) {
+      polled.push_back({rank.output.pipe(), POLLIN, 0});  // poll() passes over what is below 0
+    }
+    int timeout_ms = -1;
+    if (deadline_.has_value()) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
+      timeout_ms = static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1 << 30));
+    }
+    ::poll(polled.data(), polled.size(), timeout_ms);
+    for (Rank& rank : ranks_) {
+      rank.output.read_available();
+    }
+  }
+
+  void take(const SignalNote& note) {
+    if (note.signal == SIGCHLD) {
+      return;  // it has ended the waiting, which was all that it is for
+    }
+    if (note.signal == SIGUSR1) {
+      ask_for_checkpoint();
+      return;
+    }
+    const auto now = Clock::now();
+    if (!asked_.has_value()) {
+      asked_ = now;
+      if (!note.is_from_terminal) {
+        kill_all(note.signal);
+      }
+    } else if (now - *asked_ > request_.times.one_request) {
+      ending_signal_ = note.signal;
+      kill_all(SIGKILL);
+    }
+  }
+
+  void reap() {
+    for (uint32_t i = 0; i < ranks_.size(); ++i) {
+      Rank& rank = ranks_[i];
+      int status = 0;
+      if (rank.end.has_value() || ::waitpid(rank.process.pid, &status, WNOHANG) <= 0) {
+        continue;
+      }
+      rank.output.read_available();
+      EndedRank end;
+      end.rank = i;
+      end.pid = rank.process.pid;
+      end.status = status;
+      end.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+      end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+      end.was_ended = end.signal != 0 && (asked_.has_value() || is_ending_);
+      end.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+      end.log_file = rank.output.log_file();
+      end.last_lines = rank.output.last_lines(kShownLines);
+      rank.end = end;
+      note_end(end);
+    }
+  }
+
+  void note_end(const EndedRank& end) {
+    const EndVerdict verdict = request_.on_end ? request_.on_end(end) : EndVerdict();
+    is_told_ = is_told_ || verdict.has_failed;
+    if (verdict.lost.has_value() && !ranks_[*verdict.lost].end.has_value()) {
+      ::kill(ranks_[*verdict.lost].process.pid, SIGKILL);
+    }
+    if (is_failure(end) && !first_failure_.has_value()) {
+      first_failure_ = end;
+      // By nobody else, and at once: the others may continue for a while.
+      if (end.signal != 0 && !is_told_ && !end.was_ended) {
+        tell(end);
+      }
+      is_told_ = is_told_ || end.signal != 0;
+    }
+    const std::chrono::milliseconds patience =
+        verdict.has_failed || is_before_first_step(end.code) || end.was_ended
+            ? request_.times.short_patience
+            : request_.patience;
+    if (!is_ending_) {
+      deadline_ = std::min(deadline_.value_or(Clock::time_point::max()), Clock::now() + patience);
+    }
+  }
+
+  bool is_told_by_first_rank() const {
+    const EndedRank& first = *ranks_.front().end;
+    return first_failure_->rank == 0 || (first.code == first_failure_->code &&
+                                         first.code != static_cast<int>(ExitCode::kFailed));
+  }
+
+  void end_late_ones() {
+    if (num_left() == 0 || !deadline_.has_value() || Clock::now() < *deadline_) {
+      return;
+    }
+    for (const Rank& rank : ranks_) {
+      if (!rank.end.has_value() && !is_ending_) {
+        log_warning(format("terminating rank {}: another rank exited", &rank - ranks_.data()));
+      }
+    }
+    kill_all(is_ending_ ? SIGKILL : SIGTERM);
+    is_ending_ = true;
+    deadline_ = Clock::now() + request_.times.to_end;
+  }
+
+  // One rank's request is all ranks'; of several, that hear of it in different steps, each would be
+  // one.
+  void ask_for_checkpoint() {
+    const auto rank = std::ranges::find_if(
+        ranks_, [](const Rank& candidate) { return !candidate.end.has_value(); });
+    if (rank != ranks_.end()) {
+      ::kill(rank->process.pid, SIGUSR1);
+    }
+  }
+
+  void kill_all(int signal) {
+    for (const Rank& rank : ranks_) {
+      if (!rank.end.has_value()) {
+        ::kill(rank.process.pid, signal);
+      }
+    }
+  }
+
+  LaunchOutcome outcome() const {
+    LaunchOutcome outcome;
+    outcome.signal = ending_signal_;
+    outcome.was_asked = asked_.has_value();
+    outcome.first_failure = first_failure_;
+    if (first_failure_.has_value() && first_failure_->signal != 0) {
+      // Whom a request to stop meets before it can listen has stopped on request.
+      const bool is_on_request = first_failure_->was_ended && asked_.has_value();
+      outcome.code = static_cast<int>(is_on_request ? ExitCode::kStopped : ExitCode::kFailed);
+    } else if (first_failure_.has_value()) {
+      outcome.code = first_failure_->code;
+    } else {
+      for (const Rank& rank : ranks_) {  // done, or stopped on request
+        outcome.code = std::max(outcome.code, rank.end->code);
+      }
+    }
+    return outcome;
+  }
+
+  const LaunchRequest& request_;
+  Signals signals_;
+  const Clock::time_point began_ = Clock::now();
+  std::vector<Rank> ranks_;
+  std::optional<EndedRank> first_failure_;
+  bool is_told_ = false;
+  std::optional<Clock::time_point> asked_;     // to end, by a signal
+  std::optional<Clock::time_point> deadline_;  // of those that are left, when one has ended
+  bool is_ending_ = false;                     // they were asked to end, since it has passed
+  int ending_signal_ = 0;                      // a second one
+};
+
+}  // namespace
+
+std::string new_run_id() {
+  std::random_device random;
+  char text[17];
+  std::snprintf(text, sizeof(text), "%08x%08x", random(), random());
+  return text;
+}
+
+LaunchOutcome launch_ranks(const LaunchRequest& request) {
+  return Launcher(request).run();
+}
+
+std::string rank_end_text(const EndedRank& end) {
+  char seconds[32];
+  std::snprintf(seconds, sizeof(seconds), "%.1f", end.seconds);
+  std::string text = "rank " + std::to_string(end.rank) + " (process " + std::to_string(end.pid) +
+                     ") ended " + seconds + " s after its start, ";
+  const char* const name = end.signal != 0 ? ::sigabbrev_np(end.signal) : nullptr;
+  text += end.signal == 0 ? "with exit status " + std::to_string(end.code)
+                          : "by signal " + std::to_string(end.signal) +
+                                (name != nullptr ? std::string(" (SIG") + name + ")" : "");
+  if (end.signal == SIGKILL && !end.was_ended) {
+    text += ", which the system also sends when memory runs out";
+  }
+  text += end.log_file.empty() ? "" : "; log: " + end.log_file;
+  if (!end.last_lines.empty()) {
+    text += "; last output:";
+    for (const std::string& line : end.last_lines) {
+      text += "\n  " + line;
+    }
+  }
+  return text;
+}
+
+}  // namespace tenon

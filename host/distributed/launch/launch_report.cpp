@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/distributed/launch/launch_report.hpp"
+
+#include "host/error/error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+constexpr const char* kName = "the launcher";
+
+// Such an end has been told among the ranks, before the first step.
+bool is_agreed(const RankFailure& end) {
+  return end.exit_code == static_cast<int>(ExitCode::kUsage) ||
+         end.exit_code == static_cast<int>(ExitCode::kRecipe) ||
+         end.exit_code == static_cast<int>(ExitCode::kPlugin);
+}
+
+}  // namespace
+
+LaunchReport::LaunchReport(std::unique_ptr<Store> store, uint32_t num_ranks)
+    : store_(std::move(store)), run_(*store_), num_ranks_(num_ranks) {
+  run_.claim_report(kName);
+}
+
+EndVerdict LaunchReport::note_end(const EndedRank& end) {
+  ended_[end.rank] = end;
+  try {
+    if (!first_.has_value()) {
+      first_ = run_.first();
+    }
+    const std::optional<RankFailure> failure = failure_of_process(end.rank, end.status);
+    const bool is_own_doing = end.was_ended || !failure.has_value() || is_agreed(*failure);
+    if (!first_.has_value() && !is_own_doing) {
+      RankFailure declared = *failure;
+      if (const std::optional<RankStatus> status = run_.status(end.rank)) {
+        declared.activity = status->activity;
+      }
+      first_ = run_.declare(declared);
+    }
+  } catch (const Error&) {  // the store is this process's own: it has no descriptors left, or so
+    return {};
+  }
+  EndVerdict verdict;
+  verdict.has_failed = first_.has_value();
+  // It stands still: nobody waits for it any more.
+  if (first_.has_value() && first_->kind == RankFailure::Kind::kSilent) {
+    verdict.lost = first_->rank;
+  }
+  return verdict;
+}
+
+std::optional<LaunchReport::Failed> LaunchReport::collect() {
+  if (!first_.has_value()) {
+    return std::nullopt;
+  }
+  Failed failed;
+  failed.first = *first_;
+  try {
+    failed.ranks = run_.ranks(num_ranks_);
+    failed.folder = run_.folder();
+    for (const KnownRank& known : failed.ranks) {
+      if (run_.has_record(known.rank)) {
+        continue;
+      }
+      RankRecord record = record_of_lost(known, num_ranks_, failed.first, kName);
+      if (const auto end = ended_.find(known.rank); end != ended_.end()) {
+        record.error = rank_end_text(end->second);
+      }
+      failed.lost.push_back(std::move(record));
+    }
+  } catch (const Error&) {  // what was seen here is reported in any case
+  }
+  const auto end = ended_.find(failed.first.rank);
+  if (failed.first.kind == RankFailure::Kind::kDied && end != ended_.end()) {
+    failed.last_words = rank_end_text(end->second);
+  }
+  return failed;
+}
+
+std::optional<uint32_t> LaunchReport::failed_early() {
+  try {
+    return run_.early_failure();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace tenon

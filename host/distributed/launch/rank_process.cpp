@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/distributed/launch/rank_process.hpp"
+
+#include "host/error/error.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+[[noreturn]] void fail(const std::string& what, int error) {
+  throw Error("distributed.launch_failed",
+              "cannot start a rank: " + what + ": " + std::strerror(error) +
+                  "; start fewer ranks, or raise ulimit -n and ulimit -u");
+}
+
+// Two ends that the program does not inherit.
+class Pipe {
+ public:
+  Pipe() {
+    if (::pipe2(ends_.data(), O_CLOEXEC) != 0) {
+      fail("pipe", errno);
+    }
+  }
+  ~Pipe() {
+    close_end(0);
+    close_end(1);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+
+  int read_end() const { return ends_[0]; }
+  int write_end() const { return ends_[1]; }
+  void close_write_end() { close_end(1); }
+  int take_read_end() {
+    const int end = ends_[0];
+    ends_[0] = -1;
+    return end;
+  }
+
+ private:
+  void close_end(size_t i) {
+    if (ends_[i] >= 0) {
+      ::close(ends_[i]);
+      ends_[i] = -1;
+    }
+  }
+  std::array<int, 2> ends_ = {-1, -1};
+};
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (std::string& text : texts) {
+    result.push_back(text.data());
+  }
+  result.push_back(nullptr);
+  return result;
+}
+
+std::vector<std::string> variables_with(const Environment& more) {
+  Environment all = environment_variables();
+  for (const auto& [name, value] : more) {
+    all[name] = value;
+  }
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : all) {
+    texts.push_back(std::string(name).append("=").append(value));
+  }
+  return texts;
+}
+
+// All that the child needs, made before it: between fork and exec nothing may allocate.
+struct ChildPlan {
+  const char* program;
+  char** words;
+  char** variables;
+  const cpu_set_t* processors;  // null: as they are
+  size_t processors_size;
+  int output;  // -1: as it is
+  int failure;
+  pid_t parent;
+  sigset_t signals;  // that were blocked before
+};
+
+[[noreturn]] void become_rank(const ChildPlan& plan) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != plan.parent) {  // it ended before the line above
+    ::_exit(127);
+  }
+  // Handlers are the launcher's: from here on a signal is for the rank.
+  for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) {
+    ::signal(signal, SIG_DFL);
+  }
+  if (plan.processors != nullptr) {
+    // A processor that has gone offline since is no reason not to train.
+    ::sched_setaffinity(0, plan.processors_size, plan.processors);
+  }
+  if (plan.output >= 0) {
+    const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ::dup2(nothing, STDIN_FILENO);
+    ::dup2(plan.output, STDOUT_FILENO);
+    ::dup2(plan.output, STDERR_FILENO);
+  }
+  ::sigprocmask(SIG_SETMASK, &plan.signals, nullptr);
+  ::execve(plan.program, plan.words, plan.variables);
+  const int error = errno;
+  [[maybe_unused]] const ssize_t told = ::write(plan.failure, &error, sizeof(error));
+  ::_exit(127);
+}
+
+// Of processors, for the system call.
+struct ProcessorSet {
+  std::vector<cpu_set_t> sets;
+
+  explicit ProcessorSet(const Processors& processors) {
+    if (processors.empty()) {
+      return;
+    }
+    sets.resize(static_cast<size_t>(processors.back()) / CPU_SETSIZE + 1);
+    std::memset(sets.data(), 0, size());
+    for (const int processor : processors) {
+      CPU_SET_S(static_cast<size_t>(processor), size(), sets.data());
+    }
+  }
+  size_t size() const { return sets.size() * sizeof(cpu_set_t); }
+};
+
+}  // namespace
+
+RankProcess start_rank(const RankStart& start) {
+  std::vector<std::string> words = start.words;
+  std::vector<std::string> variables = variables_with(start.variables);
+  std::vector<char*> word_pointers = pointers(words);
+  std::vector<char*> variable_pointers = pointers(variables);
+  const ProcessorSet processors(start.processors);
+  Pipe output;
+  Pipe failure;
+  ChildPlan plan{};
+  plan.program = start.program.c_str();
+  plan.words = word_pointers.data();
+  plan.variables = variable_pointers.data();
+  plan.processors = processors.sets.empty() ? nullptr : processors.sets.data();
+  plan.processors_size = processors.size();
+  plan.output = start.terminal == RankTerminal::kPipe ? output.write_end() : -1;
+  plan.failure = failure.write_end();
+  plan.parent = ::getpid();
+  // A signal that comes between fork and exec waits for the program.
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &plan.signals);
+  const pid_t pid = ::fork();
+  const int fork_error = errno;
+  if (pid == 0) {
+    become_rank(plan);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &plan.signals, nullptr);
+  if (pid < 0) {
+    fail("fork", fork_error);
+  }
+  failure.close_write_end();
+  int error = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(failure.read_end(), &error, sizeof(error));
+  } while (count < 0 && errno == EINTR);
+  if (count > 0) {
+    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    fail(start.program, error);
+  }
+  RankProcess rank{.pid = pid};
+  if (start.terminal == RankTerminal::kPipe) {
+    rank.output = output.take_read_end();
+    ::fcntl(rank.output, F_SETFL, O_NONBLOCK);
+  }
+  return rank;
+}
+
+void die_with_agent(const RankEnvironment& environment) {
+  if (environment.launcher == "torchrun") {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  }
+}
+
+}  // namespace tenon

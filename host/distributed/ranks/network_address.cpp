@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/distributed/ranks/network_address.hpp"
+
+#include "host/error/error.hpp"
+#include "host/text/format.hpp"
+#include "host/text/joined.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ifaddrs.h>
+#include <memory>
+#include <net/if.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// The local end of a datagram socket that points at `to`; "" if no network leads there.
+std::string local_end(const addrinfo& to) {
+  const int socket = ::socket(to.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) {
+    return "";
+  }
+  sockaddr_storage here{};
+  socklen_t length = sizeof(here);
+  char text[NI_MAXHOST] = "";
+  if (connect(socket, to.ai_addr, to.ai_addrlen) != 0 ||
+      getsockname(socket, reinterpret_cast<sockaddr*>(&here), &length) != 0 ||
+      getnameinfo(reinterpret_cast<sockaddr*>(&here),
+                  length,
+                  text,
+                  sizeof(text),
+                  nullptr,
+                  0,
+                  NI_NUMERICHOST) != 0) {
+    text[0] = '\0';
+  }
+  close(socket);
+  return text;
+}
+
+int milliseconds_until(std::chrono::steady_clock::time_point end) {
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1'000'000));
+}
+
+// Whether a connection to `to` can be made; it is closed at once.
+bool can_connect(const addrinfo& to, std::chrono::steady_clock::time_point end) {
+  const int socket = ::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (socket < 0) {
+    return false;
+  }
+  int problem = connect(socket, to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
+  if (problem == EINPROGRESS) {
+    pollfd ready{.fd = socket, .events = POLLOUT, .revents = 0};
+    socklen_t length = sizeof(problem);
+    if (poll(&ready, 1, milliseconds_until(end)) != 1 ||
+        getsockopt(socket, SOL_SOCKET, SO_ERROR, &problem, &length) != 0) {
+      problem = ETIMEDOUT;
+    }
+  }
+  close(socket);
+  return problem == 0;
+}
+
+AddressList addresses_of(const std::string& host, uint16_t port, int type) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = type;
+  addrinfo* found = nullptr;
+  const int problem = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (problem != 0) {
+    throw Error("distributed.unreachable",
+                "cannot resolve the address of the master, \"" + host +
+                    "\": " + gai_strerror(problem) + "; check MASTER_ADDR");
+  }
+  return {found, &freeaddrinfo};
+}
+
+}  // namespace
+
+std::vector<std::string> network_interfaces() {
+  std::vector<std::string> names;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) {
+    return names;
+  }
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    const bool has_address = one->ifa_addr != nullptr && (one->ifa_addr->sa_family == AF_INET ||
+                                                          one->ifa_addr->sa_family == AF_INET6);
+    if (has_address && (one->ifa_flags & IFF_UP) != 0 &&
+        std::ranges::find(names, one->ifa_name) == names.end()) {
+      names.emplace_back(one->ifa_name);
+    }
+  }
+  freeifaddrs(list);
+  return names;
+}
+
+void check_network_interface(const std::string& name) {
+  const std::vector<std::string> names = network_interfaces();
+  if (std::ranges::find(names, name) != names.end()) {
+    return;
+  }
+
+  throw Error("distributed.no_interface",
+              format("parallel.interface \"{}\" not found (available: {}); use an available "
+                     "interface, or omit the key to use the interface that reaches the master",
+                     name,
+                     names.empty() ? "none is up" : joined(names)));
+}
+
+std::string local_address_towards(const std::string& host, uint16_t port) {
+  const AddressList list = addresses_of(host, port, SOCK_DGRAM);
+  // All ranks must end up with one family, so version 4 goes first wherever there is one.
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const addrinfo* one = list.get(); one != nullptr; one = one->ai_next) {
+      if (one->ai_family == family) {
+        const std::string address = local_end(*one);
+        if (!address.empty()) {
+          return address;
+        }
+      }
+    }
+  }
+  throw Error("distributed.unreachable",
+              "no network interface of this machine reaches the master, \"" + host +
+                  "\"; check MASTER_ADDR");
+}
+
+bool wait_for_listener(const std::string& host,
+                       uint16_t port,
+                       std::chrono::steady_clock::time_point end) {
+  const AddressList list = addresses_of(host, port, SOCK_STREAM);
+  for (;;) {
+    for (const addrinfo* one = list.get(); one != nullptr; one = one->ai_next) {
+      if (can_connect(*one, end)) {
+        return true;
+      }
+    }
+    if (milliseconds_until(end) == 0) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+}  // namespace tenon

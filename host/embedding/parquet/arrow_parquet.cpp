@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Parquet module: build/lib/tenon_parquet.so, the only code of the host that uses Apache Arrow.
+// It writes the plainest form of the format: version 1.0, no compression, no dictionaries, no
+// nulls. It reads whatever Arrow decodes, except nulls and lists of several lengths. Invariant: at
+// most one row group of one column is in memory.
+#include <tenon/tensor.h>
+
+#include "host/embedding/parquet_module.hpp"
+
+#include <algorithm>
+#include <arrow/io/file.h>
+#include <cstdint>
+#include <optional>
+#include <parquet/column_reader.h>
+#include <parquet/column_writer.h>
+#include <parquet/exception.h>
+#include <parquet/file_reader.h>
+#include <parquet/file_writer.h>
+#include <parquet/metadata.h>
+#include <parquet/properties.h>
+#include <parquet/schema.h>
+#include <parquet/types.h>
+#include <span>
+#include <stdexcept>
+#include <tenon_build.hpp>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+constexpr int64_t kNumbersAtOnce = 65'536;
+
+parquet::Type::type physical_type(uint32_t dtype) {
+  switch (dtype) {
+    case TENON_I32:
+      return parquet::Type::INT32;
+    case TENON_I64:
+      return parquet::Type::INT64;
+    case TENON_F64:
+      return parquet::Type::DOUBLE;
+    default:
+      return parquet::Type::FLOAT;
+  }
+}
+
+std::optional<uint32_t> dtype_of(parquet::Type::type type) {
+  switch (type) {
+    case parquet::Type::INT32:
+      return TENON_I32;
+    case parquet::Type::INT64:
+      return TENON_I64;
+    case parquet::Type::FLOAT:
+      return TENON_F32;
+    case parquet::Type::DOUBLE:
+      return TENON_F64;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Calls `body` with a value of the Parquet type for the dtype.
+template <class Body>
+auto with_type(uint32_t dtype, Body body) {
+  switch (dtype) {
+    case TENON_I32:
+      return body(parquet::Int32Type{});
+    case TENON_I64:
+      return body(parquet::Int64Type{});
+    case TENON_F64:
+      return body(parquet::DoubleType{});
+    default:
+      return body(parquet::FloatType{});
+  }
+}
+
+// A required number, or the three levels of a required list.
+parquet::schema::NodePtr node_of(const ParquetColumn& column) {
+  using parquet::Repetition;
+  using parquet::schema::GroupNode;
+  using parquet::schema::PrimitiveNode;
+  const parquet::Type::type type = physical_type(column.dtype);
+  if (column.width == 0) {
+    return PrimitiveNode::Make(column.name, Repetition::REQUIRED, type);
+  }
+  const auto element = PrimitiveNode::Make("element", Repetition::REQUIRED, type);
+  const auto list = GroupNode::Make("list", Repetition::REPEATED, {element});
+  return GroupNode::Make(column.name, Repetition::REQUIRED, {list}, parquet::ConvertedType::LIST);
+}
+
+class Writer final : public ParquetWriter {
+ public:
+  Writer(const std::string& file, const std::vector<ParquetColumn>& columns) : columns_(columns) {
+    parquet::schema::NodeVector nodes;
+    for (const ParquetColumn& column : columns) {
+      nodes.push_back(node_of(column));
+    }
+    const auto root =
+        parquet::schema::GroupNode::Make("rows", parquet::Repetition::REQUIRED, nodes);
+    const auto properties = parquet::WriterProperties::Builder()
+                                .version(parquet::ParquetVersion::PARQUET_1_0)
+                                ->data_page_version(parquet::ParquetDataPageVersion::V1)
+                                ->disable_dictionary()
+                                ->disable_statistics()
+                                ->created_by("tenon")
+                                ->build();
+    PARQUET_ASSIGN_OR_THROW(out_, arrow::io::FileOutputStream::Open(file));
+    writer_ = parquet::ParquetFileWriter::Open(
+        out_, std::static_pointer_cast<parquet::schema::GroupNode>(root), properties);
+  }
+
+  void add_group(size_t rows, const std::vector<std::string>& numbers) override {
+    parquet::RowGroupWriter* const group = writer_->AppendRowGroup();
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      with_type(columns_[c].dtype, [&]<class Type>(Type) {
+        auto* const writer = static_cast<parquet::TypedColumnWriter<Type>*>(group->NextColumn());
+        write(*writer,
+              columns_[c].width,
+              reinterpret_cast<const typename Type::c_type*>(numbers[c].data()),
+              rows * columns_[c].numbers());
+        writer->Close();
+      });
+    }
+    group->Close();
+  }
+
+  void finish() override {
+    writer_->Close();
+    PARQUET_THROW_NOT_OK(out_->Close());
+  }
+
+ private:
+  // In pieces that begin with a row, since each number of a list needs two levels beside it.
+  template <class ColumnWriter, class Number>
+  void write(ColumnWriter& writer, size_t width, const Number* numbers, size_t count) {
+    if (width == 0) {
+      writer.WriteBatch(static_cast<int64_t>(count), nullptr, nullptr, numbers);
+      return;
+    }
+    const size_t most = std::max<size_t>(kNumbersAtOnce / width, 1) * width;
+    const std::vector<int16_t> is_defined(std::min(most, count), 1);
+    std::vector<int16_t> repetition(is_defined.size(), 1);
+    for (size_t i = 0; i < repetition.size(); i += width) {
+      repetition[i] = 0;  // begins a list
+    }
+    for (size_t begin = 0; begin < count; begin += most) {
+      const auto n = static_cast<int64_t>(std::min(most, count - begin));
+      writer.WriteBatch(n, is_defined.data(), repetition.data(), numbers + begin);
+    }
+  }
+
+  std::vector<ParquetColumn> columns_;
+  std::shared_ptr<arrow::io::FileOutputStream> out_;
+  std::unique_ptr<parquet::ParquetFileWriter> writer_;
+};
+
+class Reader final : public ParquetReader {
+ public:
+  explicit Reader(const std::string& file)
+      : reader_(parquet::ParquetFileReader::OpenFile(file, /*memory_map=*/false)),
+        metadata_(reader_->metadata()) {
+    for (int leaf = 0; leaf < metadata_->num_columns(); ++leaf) {
+      add_leaf(leaf);
+    }
+  }
+
+  const std::vector<ParquetColumn>& columns() const override { return columns_; }
+  size_t num_groups() const override { return static_cast<size_t>(metadata_->num_row_groups()); }
+  size_t rows_of(size_t group) const override {
+    return static_cast<size_t>(
+        std::max<int64_t>(metadata_->RowGroup(static_cast<int>(group))->num_rows(), 0));
+  }
+
+  std::string numbers(size_t group, size_t column) override {
+    const auto reader = reader_->RowGroup(static_cast<int>(group))->Column(leaves_[column]);
+    return with_type(columns_[column].dtype, [&]<class Type>(Type) {
+      return read(static_cast<parquet::TypedColumnReader<Type>&>(*reader),
+                  columns_[column],
+                  rows_of(group));
+    });
+  }
+
+ private:
+  // Takes a column of the outermost level that has numbers, or lists of them.
+  void add_leaf(int leaf) {
+    const parquet::ColumnDescriptor* const column = metadata_->schema()->Column(leaf);
+    const std::vector<std::string> path = column->path()->ToDotVector();
+    const std::optional<uint32_t> dtype = dtype_of(column->physical_type());
+    const parquet::schema::Node* const root = metadata_->schema()->GetColumnRoot(leaf);
+    const bool is_number = path.size() == 1 && column->max_repetition_level() == 0;
+    const bool is_list = path.size() == 3 && column->max_repetition_level() == 1 &&
+                         root->converted_type() == parquet::ConvertedType::LIST;
+    if (!dtype.has_value() || (!is_number && !is_list)) {
+      return;
+    }
+    columns_.push_back({path.front(), *dtype, is_list ? width_of(leaf) : 0});
+    leaves_.push_back(leaf);
+  }
+
+  // The numbers of a list, as the sizes of the row groups have it; 1 if the file has no rows.
+  size_t width_of(int leaf) const {
+    int64_t width = 1;
+    for (int group = 0; group < metadata_->num_row_groups(); ++group) {
+      const auto of_group = metadata_->RowGroup(group);
+      if (of_group->num_rows() > 0) {
+        width = std::max(width, of_group->ColumnChunk(leaf)->num_values() / of_group->num_rows());
+      }
+    }
+    return static_cast<size_t>(width);
+  }
+
+  // Grows with what is there, not with what a damaged file announces.
+  template <class ColumnReader>
+  static std::string read(ColumnReader& reader, const ParquetColumn& column, size_t rows) {
+    using Number = typename ColumnReader::T;
+    const parquet::ColumnDescriptor* const descriptor = reader.descr();
+    std::vector<Number> some(kNumbersAtOnce);
+    std::vector<int16_t> definition(kNumbersAtOnce);
+    std::vector<int16_t> repetition(kNumbersAtOnce);
+    std::string numbers;
+    size_t count = 0;
+    while (reader.HasNext()) {
+      int64_t num_values = 0;
+      const int64_t num_levels = reader.ReadBatch(
+          kNumbersAtOnce, definition.data(), repetition.data(), some.data(), &num_values);
+      if (num_levels == 0 && num_values == 0) {
+        break;
+      }
+      if (descriptor->max_definition_level() > 0) {
+        check_no_nulls(std::span(definition).first(static_cast<size_t>(num_levels)),
+                       descriptor->max_definition_level(),
+                       column);
+      }
+      if (column.width > 0) {
+        check_lists(std::span(repetition).first(static_cast<size_t>(num_levels)), count, column);
+      }
+      numbers.append(reinterpret_cast<const char*>(some.data()),
+                     static_cast<size_t>(num_values) * sizeof(Number));
+      count += static_cast<size_t>(num_values);
+      if (count > rows * column.numbers()) {
+        break;
+      }
+    }
+    if (count != rows * column.numbers()) {
+      throw std::runtime_error("column '" + column.name + "' has " + std::to_string(count) +
+                               " numbers in a group of " + std::to_string(rows) +
+                               " rows; each row needs " + std::to_string(column.numbers()));
+    }
+    return numbers;
+  }
+
+  static void check_no_nulls(std::span<const int16_t> levels,
+                             int16_t most,
+                             const ParquetColumn& column) {
+    if (std::ranges::any_of(levels, [most](int16_t level) { return level != most; })) {
+      throw std::runtime_error("column '" + column.name +
+                               "' has nulls or empty lists; write the file without them");
+    }
+  }
+
+  // `count` numbers came before.
+  static void check_lists(std::span<const int16_t> levels,
+                          size_t count,
+                          const ParquetColumn& column) {
+    for (size_t i = 0; i < levels.size(); ++i) {
+      const bool begins_row = (count + i) % column.width == 0;
+      if ((levels[i] == 0) != begins_row) {
+        throw std::runtime_error("column '" + column.name +
+                                 "' has lists of several lengths; write lists of one length");
+      }
+    }
+  }
+
+  std::unique_ptr<parquet::ParquetFileReader> reader_;
+  std::shared_ptr<parquet::FileMetaData> metadata_;
+  std::vector<ParquetColumn> columns_;
+  std::vector<int> leaves_;  // of Parquet, of each column
+};
+
+std::unique_ptr<ParquetWriter> create(const std::string& file,
+                                      const std::vector<ParquetColumn>& columns) {
+  return std::make_unique<Writer>(file, columns);
+}
+
+std::unique_ptr<ParquetReader> open(const std::string& file) {
+  return std::make_unique<Reader>(file);
+}
+
+}  // namespace
+}  // namespace tenon
+
+extern "C" __attribute__((visibility("default")))
+const tenon::ParquetModule tenon_parquet_module = {
+    tenon::kParquetModuleBuild, &tenon::create, &tenon::open};

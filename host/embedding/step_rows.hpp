@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The distinct ids of a step in one table, with their rows, values and gradients.
+// Threads: one at a time.
+#pragma once
+
+#include "host/embedding/distinct_ids.hpp"
+#include "host/embedding/pooling.hpp"
+#include "host/embedding/row_exchange.hpp"
+#include "host/embedding/table.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tenon {
+
+// All vectors are by position: the number of an id among the distinct ones.
+struct StepRows {
+  DistinctIds ids;
+  std::vector<int64_t> rows;     // of the table
+  std::vector<uint8_t> has_row;  // 1 where that is one
+  std::vector<float> values;     // [ids, dim]
+  std::vector<float> grads;      // [ids, dim], as far as there are any
+  std::vector<int64_t> used;     // entries that gave a gradient
+  // Positions to look up: their ids are new, or had no row so far. And how often each was seen
+  // since the last time.
+  std::vector<uint32_t> pending;
+  std::vector<int64_t> seen;
+
+  void add(const LookupIds& lookup, std::vector<uint32_t>& positions) {
+    const auto n = static_cast<size_t>(lookup.num_entries());
+    const auto* const entries = lookup.ids.const_data_ptr<int64_t>();
+    positions.resize(n);
+    for (size_t e = 0; e < n; ++e) {
+      const uint32_t position = ids.add(entries[e]);
+      positions[e] = position;
+      if (position == rows.size()) {
+        make_place();
+      }
+      if (has_row[position] == 0 && seen[position]++ == 0) {
+        pending.push_back(position);
+      }
+    }
+  }
+
+  // The same for ids that another rank has counted.
+  void add(const RowExchange::Asked& asked, std::vector<uint32_t>& positions) {
+    positions.resize(asked.ids.size());
+    for (size_t i = 0; i < asked.ids.size(); ++i) {
+      const uint32_t position = ids.add(asked.ids[i]);
+      positions[i] = position;
+      if (position == rows.size()) {
+        make_place();
+      }
+      if (has_row[position] == 0) {
+        if (seen[position] == 0) {
+          pending.push_back(position);
+        }
+        seen[position] += asked.counts[i];
+      }
+    }
+  }
+
+  void make_place() {
+    rows.push_back(kNoRow);
+    has_row.push_back(0);
+    used.push_back(0);
+    seen.push_back(0);
+  }
+
+  void clear() {
+    ids.clear();
+    rows.clear();
+    has_row.clear();
+    values.clear();
+    grads.clear();
+    used.clear();
+    pending.clear();
+    seen.clear();
+  }
+};
+
+}  // namespace tenon

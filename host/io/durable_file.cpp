@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/io/durable_file.hpp"
+
+#include "host/error/error.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+// So much is handed over before the disk is asked to start: large enough for its best speed.
+constexpr uint64_t kWritebackBytes = 8ull << 20;
+// One call never writes more than about 2 GiB; smaller ones let the disk begin in between.
+constexpr size_t kWriteBytes = 8ull << 20;
+
+std::string_view advice(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free disk space there";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "check that it is writable";
+    case EIO:
+      return "check the system log for disk faults";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit of open files";
+    default:
+      return "check the disk and the folder";
+  }
+}
+
+// Opens, and again where a signal came between.
+OpenFile open_file(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EINTR);
+  return OpenFile(fd);
+}
+
+int sync_descriptor(int fd) {
+  while (::fsync(fd) != 0) {
+    if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+std::string folder_of(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+}  // namespace
+
+OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
+  if (this != &other) {
+    close();
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+void OpenFile::close() noexcept {
+  if (fd_ >= 0) {
+    ::close(release());
+  }
+}
+
+int OpenFile::release() noexcept {
+  return std::exchange(fd_, -1);
+}
+
+DurableFile DurableFile::create(const std::string& path) {
+  OpenFile file = open_file(path, O_WRONLY | O_CREAT | O_EXCL);
+  if (!file.is_open()) {
+    if (errno == EEXIST) {
+      throw Error("storage.exists",
+                  path + " already exists; committed files are never overwritten");
+    }
+    throw_disk_error("create", path, errno);
+  }
+  return {std::move(file), path};
+}
+
+DurableFile::DurableFile(OpenFile file, std::string path)
+    : file_(std::move(file)), path_(std::move(path)) {}
+
+void DurableFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(file_.get(), bytes.data(), std::min(bytes.size(), kWriteBytes));
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n <= 0) {
+      throw_disk_error("write", path_, n == 0 ? EIO : errno);
+    }
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    size_ += static_cast<uint64_t>(n);
+    if (size_ - started_ >= kWritebackBytes) {
+      start_writeback();
+    }
+  }
+}
+
+void DurableFile::start_writeback() {
+  if (can_start_ && ::sync_file_range(file_.get(),
+                                      static_cast<off64_t>(started_),
+                                      static_cast<off64_t>(size_ - started_),
+                                      SYNC_FILE_RANGE_WRITE) != 0) {
+    // Some file systems cannot. A real failure is reported here: the later sync may not see it
+    // again.
+    if (errno == EIO || errno == ENOSPC || errno == EDQUOT) {
+      throw_disk_error("write", path_, errno);
+    }
+    can_start_ = errno == EINTR;
+  }
+  started_ = size_;
+}
+
+void DurableFile::sync() {
+  if (const int error = sync_descriptor(file_.get()); error != 0) {
+    throw_disk_error("sync", path_, error);
+  }
+}
+
+void throw_disk_error(std::string_view action, const std::string& path, int error) {
+  throw Error("storage.io",
+              "cannot " + std::string(action) + " " + path + ": " + std::strerror(error) + "; " +
+                  std::string(advice(error)));
+}
+
+void sync_folder(const std::string& path) {
+  const OpenFile folder = open_file(path, O_RDONLY | O_DIRECTORY);
+  if (!folder.is_open()) {
+    throw_disk_error("open the folder", path, errno);
+  }
+  // EINVAL: a file system whose folders need no sync, or know none.
+  if (const int error = sync_descriptor(folder.get()); error != 0 && error != EINVAL) {
+    throw_disk_error("sync the folder", path, error);
+  }
+}
+
+void rename_path(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) {
+    throw_disk_error("rename " + from + " to", to, errno);
+  }
+}
+
+void replace_file(const std::string& path, std::string_view text) {
+  const std::string temporary = path + ".tmp";
+  if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) {
+    throw_disk_error("remove", temporary, errno);
+  }
+  {
+    DurableFile file = DurableFile::create(temporary);
+    file.write(std::as_bytes(std::span(text)));
+    file.sync();
+  }
+  rename_path(temporary, path);
+  sync_folder(folder_of(path));
+}
+
+void make_folders(const std::string& path) {
+  if (::mkdir(path.c_str(), 0777) == 0) {
+    sync_folder(folder_of(path));
+    return;
+  }
+  if (errno == ENOENT && folder_of(path) != path) {
+    make_folders(folder_of(path));
+    make_folders(path);
+  } else if (errno != EEXIST || !fs::is_directory(path)) {
+    throw_disk_error("create the folder", path, errno);
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/json/json_source.hpp"
+
+#include "host/error/error.hpp"
+#include "host/json/json_path.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;
+
+// A forward iterator that tells how far the parser has come. The parser reads one character at a
+// time and at most one ahead.
+class CountingIterator {
+ public:
+  using iterator_category = std::forward_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator() = default;
+  CountingIterator(const char* at, std::size_t* num_read) : at_(at), num_read_(num_read) {}
+
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    ++at_;
+    ++*num_read_;
+    return *this;
+  }
+  CountingIterator operator++(int) {
+    CountingIterator before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
+
+ private:
+  const char* at_ = nullptr;
+  std::size_t* num_read_ = nullptr;
+};
+
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : text_(text) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\n') {
+        starts_.push_back(i + 1);
+      }
+    }
+  }
+
+  int line_of(std::size_t offset) const {
+    return static_cast<int>(std::ranges::upper_bound(starts_, offset) - starts_.begin());
+  }
+
+  int column_of(std::size_t offset) const {
+    return static_cast<int>(offset - start_of(offset)) + 1;
+  }
+
+  // The line of `offset` with a mark under it, cut to what a terminal shows.
+  std::string excerpt(std::size_t offset) const {
+    constexpr std::size_t kAround = 40;
+    const std::size_t start = start_of(offset);
+    const std::size_t end = std::min(text_.find('\n', start), text_.size());
+    const std::size_t from = offset > start + kAround ? offset - kAround : start;
+    const std::size_t to = std::min(end, offset + kAround);
+    std::string shown;
+    for (const char c : text_.substr(from, to - from)) {
+      const auto byte = static_cast<unsigned char>(c);
+      shown += c == '\t' ? ' ' : byte < 0x20 || byte >= 0x7f ? '?' : c;
+    }
+    const std::string margin = "    " + std::to_string(line_of(offset)) + " | ";
+    return margin + shown + "\n" + std::string(margin.size() - 2, ' ') + "| " +
+           std::string(offset - from, ' ') + "^";
+  }
+
+ private:
+  std::size_t start_of(std::size_t offset) const {
+    return starts_[static_cast<std::size_t>(line_of(offset)) - 1];
+  }
+
+  std::string_view text_;
+  std::vector<std::size_t> starts_ = {0};
+};
+
+// Where the comma is, if the bracket at `offset` follows one (comments and blanks between them).
+std::optional<std::size_t> comma_before(std::string_view text, std::size_t offset) {
+  if (offset >= text.size() || (text[offset] != '}' && text[offset] != ']')) {
+    return std::nullopt;
+  }
+  std::optional<std::size_t> last;  // the last character that means something
+  std::size_t i = 0;
+  while (i < offset) {
+    if (text[i] == '"') {
+      last = i++;
+      while (i < offset && text[i] != '"') {
+        i += text[i] == '\\' ? 2 : 1;
+      }
+      ++i;
+    } else if (text.substr(i, 2) == "//") {
+      i = std::min(text.find('\n', i), text.size());
+    } else if (text.substr(i, 2) == "/*") {
+      i = std::min(text.find("*/", i + 2), text.size()) + 2;
+    } else {
+      if (std::strchr(" \t\r\n", text[i]) == nullptr) {
+        last = i;
+      }
+      ++i;
+    }
+  }
+  return last && text[*last] == ',' ? last : std::nullopt;
+}
+
+// The part of the parser's message that helps: "while parsing object - unexpected ...".
+std::string cleaned(std::string message) {
+  constexpr std::string_view kStart = "syntax error ";
+  const std::size_t start = message.find(kStart);
+  if (start != std::string::npos) {
+    message.erase(0, start + kStart.size());
+  } else {  // "[json.exception.out_of_range.406] number overflow parsing '1e999'"
+    message.erase(0, message.find("] ") == std::string::npos ? 0 : message.find("] ") + 2);
+  }
+  // What was read last can be the whole file; the excerpt shows it better.
+  const std::size_t read = message.find("; last read: '");
+  if (read != std::string::npos) {
+    const std::size_t expected = message.rfind("'; expected ");
+    message.erase(read, expected == std::string::npos ? expected : expected + 1 - read);
+  }
+  if (message.starts_with("- ")) {
+    message.erase(0, 2);
+  }
+  for (const std::string_view bracket : {"'}'", "']'"}) {
+    const std::string end = "; expected " + std::string(bracket);
+    if (message.ends_with(end)) {
+      message.replace(
+          message.size() - end.size(), end.size(), "; expected ',' or " + std::string(bracket));
+    }
+  }
+  return message;
+}
+
+// Builds the value and notes places. Throws out of the parser, which holds no state that matters.
+class Builder : public nlohmann::json_sax<json> {
+ public:
+  Builder(std::string_view text, const std::string& file, const std::size_t& num_read)
+      : text_(text), lines_(text), file_(file), num_read_(num_read) {}
+
+  json take() && { return std::move(root_); }
+  const PlaceMap& places() const { return places_; }
+
+  bool null() override { return add(nullptr) != nullptr; }
+  bool boolean(bool value) override { return add(value) != nullptr; }
+  bool number_integer(number_integer_t value) override { return add(value) != nullptr; }
+  bool number_unsigned(number_unsigned_t value) override { return add(value) != nullptr; }
+  bool number_float(number_float_t value, const string_t&) override {
+    return add(value) != nullptr;
+  }
+  bool string(string_t& value) override { return add(std::move(value)) != nullptr; }
+  bool binary(binary_t&) override { return false; }  // JSON text has none
+
+  bool start_object(std::size_t) override { return open(json::object()); }
+  bool start_array(std::size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    const std::string pointer = join_pointer(open_.back().pointer, name);
+    const int line = lines_.line_of(offset());
+    if (open_.back().value->contains(name)) {
+      fail("recipe.duplicate_key",
+           offset(),
+           pointer + " stands twice, first in line " + std::to_string(places_.at(pointer).number) +
+               "; remove one of them");
+    }
+    key_ = name;
+    key_line_ = line;
+    return true;
+  }
+
+  bool parse_error(std::size_t position,
+                   const std::string&,
+                   const json::exception& failure) override {
+    // The parser counts the end of the text as a character too.
+    const std::size_t at = std::min(position == 0 ? 0 : position - 1, text_.size());
+    if (const auto comma = comma_before(text_, at)) {
+      fail("recipe.syntax",
+           *comma,
+           std::string("trailing comma: JSON has no comma before '") + text_[at] + "'; remove it");
+    }
+    fail("recipe.syntax",
+         at,
+         "not JSON: " + (text_.empty() ? "it is empty" : cleaned(failure.what())));
+  }
+
+ private:
+  struct Open {
+    json* value;  // stable: nothing is added to its parent while it is open
+    std::string pointer;
+  };
+
+  std::size_t offset() const { return num_read_ == 0 ? 0 : num_read_ - 1; }
+
+  [[noreturn]] void fail(const char* id, std::size_t offset, const std::string& message) const {
+    throw Error(id,
+                file_ + ":" + std::to_string(lines_.line_of(offset)) + ":" +
+                    std::to_string(lines_.column_of(offset)) + ": " + message + "\n" +
+                    lines_.excerpt(offset));
+  }
+
+  json* add(json value) {
+    int line = lines_.line_of(offset());
+    json* added = nullptr;
+    if (open_.empty()) {
+      pointer_.clear();
+      root_ = std::move(value);
+      added = &root_;
+    } else if (open_.back().value->is_array()) {
+      json& list = *open_.back().value;
+      pointer_ = join_pointer(open_.back().pointer, list.size());
+      list.push_back(std::move(value));
+      added = &list.back();
+    } else {
+      line = key_line_;
+      pointer_ = join_pointer(open_.back().pointer, key_);
+      added = &((*open_.back().value)[key_] = std::move(value));
+    }
+    places_.set_shallow(pointer_,
+                        Place{.origin = PlaceOrigin::kFile, .file = file_, .number = line});
+    return added;
+  }
+
+  bool open(json container) {
+    if (open_.size() == kMaxJsonDepth) {
+      fail("recipe.too_deep",
+           offset(),
+           "nested more than " + std::to_string(kMaxJsonDepth) + " levels deep");
+    }
+    json* const added = add(std::move(container));
+    open_.push_back({added, pointer_});
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  std::string_view text_;
+  Lines lines_;
+  const std::string& file_;
+  const std::size_t& num_read_;
+  json root_;
+  PlaceMap places_;
+  std::vector<Open> open_;
+  std::string pointer_;  // of the value added last
+  std::string key_;
+  int key_line_ = 0;
+};
+
+}  // namespace
+
+json parse_json(std::string_view text, const std::string& file, PlaceMap& places) {
+  std::size_t num_read = 0;
+  Builder builder(text, file, num_read);
+  json::sax_parse(CountingIterator(text.data(), &num_read),
+                  CountingIterator(text.data() + text.size(), &num_read),
+                  &builder,
+                  nlohmann::detail::input_format_t::json,
+                  /*strict=*/true,
+                  /*ignore_comments=*/true);
+  places = builder.places();
+  return std::move(builder).take();
+}
+
+json parse_json(std::string_view text, const std::string& name) {
+  PlaceMap places;
+  return parse_json(text, name, places);
+}
+
+std::string read_recipe_text(const std::string& path) {
+  const auto unreadable = [&path](const std::string& why) {
+    return Error("recipe.unreadable", "cannot read the recipe " + path + ": " + why);
+  };
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw unreadable(std::strerror(errno != 0 ? errno : EIO));
+  }
+  std::string text;
+  std::vector<char> block(1 << 16);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > kMaxFileBytes) {
+      throw unreadable("it is larger than 64 MiB");
+    }
+  }
+  if (file.bad()) {  // a folder opens, but does not read
+    throw unreadable(std::strerror(errno != 0 ? errno : EIO));
+  }
+  return text;
+}
+
+}  // namespace tenon

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/json/problem.hpp"
+
+#include "host/error/assert.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// Beyond this many nobody reads on, and a terminal scrolls the first ones away.
+constexpr std::size_t kMaxRendered = 50;
+
+std::vector<Problem> sorted(std::vector<Problem> problems) {
+  std::ranges::stable_sort(
+      problems, {}, [](const Problem& problem) { return problem.place.sort_key(); });
+  return problems;
+}
+
+std::string id_of(const std::vector<Problem>& problems) {
+  TENON_ASSERT(!problems.empty(), "an error without a problem");
+  return problems.size() == 1 ? problems.front().id : "recipe.invalid";
+}
+
+std::string report_of(const std::vector<Problem>& problems, std::string_view recipe) {
+  std::string report;
+  for (std::size_t i = 0; i < std::min(problems.size(), kMaxRendered); ++i) {
+    report += render(problems[i]) + "\n";
+  }
+  if (problems.size() > kMaxRendered) {
+    report += "... and " + std::to_string(problems.size() - kMaxRendered) + " more\n";
+  }
+  report += std::to_string(problems.size()) + (problems.size() == 1 ? " error" : " errors") +
+            " in " + std::string(recipe) + "; nothing was started";
+  return report;
+}
+
+}  // namespace
+
+std::string render(const Problem& problem) {
+  constexpr std::string_view kIndent = "\n    ";
+  std::string text = problem.place.text() + ": ";
+  if (!problem.pointer.empty()) {
+    text += problem.pointer + ": ";
+  }
+  text += problem.what + " [" + problem.id + "]";
+  if (!problem.expected.empty()) {
+    text.append(kIndent).append("expected ").append(problem.expected);
+  }
+  if (!problem.found.empty()) {
+    text.append(kIndent).append("found: ").append(problem.found);
+    text += problem.hint.empty() ? "" : "; " + problem.hint;
+  } else if (!problem.hint.empty()) {
+    text.append(kIndent).append(problem.hint);
+  }
+  if (!problem.note.empty()) {
+    text.append(kIndent).append(problem.note);
+  }
+  return text;
+}
+
+RecipeErrors::RecipeErrors(const std::string& recipe, std::vector<Problem> problems)
+    : RecipeErrors(sorted(std::move(problems)), std::string_view(recipe)) {}
+
+RecipeErrors::RecipeErrors(std::vector<Problem> problems, std::string_view recipe)
+    : Error(id_of(problems), report_of(problems, recipe)), problems_(std::move(problems)) {}
+
+}  // namespace tenon

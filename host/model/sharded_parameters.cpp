@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Source: what is shared out in stages 1 to 3 is that of Rajbhandari et al., ZeRO: Memory
+// Optimizations Toward Training Trillion Parameter Models (2020); gathering by block that of Zhao
+// et al., PyTorch FSDP (2023).
+#include "host/model/sharded_parameters.hpp"
+
+#include <tenon/model.h>
+
+#include "host/error/error.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/irange.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// Collectives know no bool and no mixed lists: what is only copied travels as bytes.
+at::Tensor as_bytes(const at::Tensor& tensor) {
+  return tensor.view({-1}).view(at::kByte);
+}
+
+}  // namespace
+
+FlatSharing sharing_of(const Mesh& mesh, int stage, bool is_forced) {
+  const int64_t num_slices = mesh.size(MeshDim::kShard);
+  const bool is_sliced = num_slices > 1 || is_forced;
+  return {.num_slices = num_slices,
+          .slice = mesh.coordinate(MeshDim::kShard),
+          .keeps_gradients = !is_sliced || stage < 2,
+          .keeps_parameters = !is_sliced || stage < 3,
+          .is_counted = mesh.coordinate(MeshDim::kReplicate) == 0};
+}
+
+FlatSharing unsharded_of(const Mesh& mesh) {
+  return {.is_counted = mesh.rank() == 0};
+}
+
+ShardedParameters::ShardedParameters(ParameterStore& store,
+                                     const FlowGroups& groups,
+                                     const FlowOptions& options)
+    : store_(store), groups_(groups), options_(options), ways_(store.groups().size()) {
+  const ModelGraph& graph = store.graph();
+  const size_t num_blocks = graph.blocks.size();
+  const GradientPaths paths = gradient_paths(store);
+  using FirstAndLast = std::optional<std::pair<uint32_t, uint32_t>>;  // blocks
+  std::vector<FirstAndLast> in_forward(ways_.size());
+  // Of those that a backward passes through, as it comes to them: the last block is its first.
+  std::vector<FirstAndLast> in_backward(ways_.size());
+  for (const auto b : c10::irange(static_cast<uint32_t>(num_blocks))) {
+    for (const uint32_t p : graph.blocks[b].parameters) {
+      const size_t g = store.place(p).group;
+      in_forward[g] = {in_forward[g].has_value() ? in_forward[g]->first : b, b};
+      if (paths.blocks[b]) {
+        in_backward[g] = {b, in_backward[g].has_value() ? in_backward[g]->second : b};
+      }
+    }
+  }
+  enter_forward_.resize(num_blocks);
+  leave_forward_.resize(num_blocks);
+  enter_backward_.resize(num_blocks);
+  leave_backward_.resize(num_blocks);
+  for (size_t g = 0; g < ways_.size(); ++g) {
+    Way& way = ways_[g];
+    const auto [first_user, last_user] = in_forward[g].value_or(std::pair(0, 0));
+    const bool is_last = last_user + 1 == num_blocks;
+    way.is_kept_for_backward =
+        in_backward[g].has_value() && !options.reshard_after_forward.value_or(!is_last);
+    enter_forward_[first_user].push_back(g);
+    leave_forward_[last_user].push_back(g);
+    if (in_backward[g].has_value()) {
+      enter_backward_[in_backward[g]->first].push_back(g);
+      leave_backward_[in_backward[g]->second].push_back(g);
+    }
+    const FlatSharing& sharing = store.groups()[g].sharing();
+    is_replicated_ =
+        is_replicated_ && (sharing.num_slices == 1 || !store.groups()[g].is_trainable());
+    is_idle_ = is_idle_ && sharing.num_slices == 1 && sharing.keeps_gradients &&
+               sharing.keeps_parameters && groups.all->size() == 1;
+  }
+  lay_out_buckets();
+}
+
+// Gradients that are whole on each rank are added up over ranks in buckets: neighbours in the order
+// in which backward finishes them, side by side in memory.
+void ShardedParameters::lay_out_buckets() {
+  std::vector<FlatGroup>& groups = store_.groups();
+  std::map<at::ScalarType, std::vector<size_t>> by_dtype;
+  for (size_t b = leave_backward_.size(); b-- > 0;) {
+    for (const size_t g : leave_backward_[b]) {
+      const FlatSharing& sharing = groups[g].sharing();
+      const bool is_whole = sharing.num_slices == 1 && sharing.keeps_gradients;
+      if (groups[g].is_trainable() && is_whole && groups_.all->size() > 1) {
+        by_dtype[groups[g].dtype()].push_back(g);
+      }
+    }
+  }
+  for (const auto& [dtype, members] : by_dtype) {
+    int64_t total = 0;
+    for (const size_t g : members) {
+      total += groups[g].numel();
+    }
+    const at::Tensor arena =
+        at::zeros({total}, at::TensorOptions().dtype(dtype).device(store_.device()));
+    const auto element_bytes = static_cast<int64_t>(arena.element_size());
+    int64_t begin = 0;  // of the bucket
+    int64_t end = 0;
+    size_t num_groups = 0;
+    for (size_t i = 0; i < members.size(); ++i) {
+      FlatGroup& group = groups[members[i]];
+      group.move_whole_grad(arena.narrow(0, end, group.numel()));
+      end += group.numel();
+      ++num_groups;
+      ways_[members[i]].bucket = buckets_.size();
+      const bool is_full = (end - begin) * element_bytes >= options_.bucket_bytes;
+      if (is_full || i + 1 == members.size()) {
+        buckets_.push_back({.memory = arena.narrow(0, begin, end - begin),
+                            .what = "gradients of '" + name(members[i + 1 - num_groups]) +
+                                    (num_groups > 1 ? "' to '" + name(members[i]) + "'" : "'"),
+                            .num_groups = num_groups});
+        begin = end;
+        num_groups = 0;
+      }
+    }
+  }
+}
+
+// ---- parameters ----
+
+void ShardedParameters::synchronise() {
+  if (groups_.all->size() == 1) {
+    return;
+  }
+  for (FlatGroup& group : store_.groups()) {
+    Group& replicas = group.sharing().num_slices > 1 ? *groups_.replicate : *groups_.all;
+    if (replicas.size() > 1) {
+      at::Tensor values = group.data().to(store_.device());
+      at::Tensor bytes = as_bytes(values);
+      replicas.broadcast(bytes, 0, "parameters of '" + group.name() + "'")->wait();
+      if (!values.is_same(group.data())) {
+        group.data().copy_(values);
+      }
+    }
+  }
+  for (size_t b = 0; b < store_.buffers().size(); ++b) {
+    if (store_.buffer(b).numel() > 0) {
+      at::Tensor bytes = as_bytes(store_.buffer(b));
+      groups_.all->broadcast(bytes, 0, "buffer '" + store_.graph().buffers[b].name + "'")->wait();
+    }
+  }
+  publish();
+}
+
+void ShardedParameters::synchronise_buffers() {
+  if (groups_.all->size() == 1) {
+    return;
+  }
+  std::vector<std::unique_ptr<Work>> works;
+  for (size_t b = 0; b < store_.buffers().size(); ++b) {
+    if (store_.graph().buffers[b].kind == TENON_BUFFER_STATE && store_.buffer(b).numel() > 0) {
+      at::Tensor bytes = as_bytes(store_.buffer(b));
+      works.push_back(
+          groups_.all->broadcast(bytes, 0, "buffer '" + store_.graph().buffers[b].name + "'"));
+    }
+  }
+  for (const auto& work : works) {
+    work->wait();
+  }
+}
+
+void ShardedParameters::start_gather(size_t g) {
+  FlatGroup& group = store_.groups()[g];
+  Way& way = ways_[g];
+  if (group.sharing().keeps_parameters || group.has_whole()) {
+    return;
+  }
+  group.acquire_whole();
+  way.gathered_from = group.slice_to_gather();
+  way.gather = groups_.gather->all_gather(
+      group.seen(), way.gathered_from, "parameters of '" + name(g) + "'");
+}
+
+void ShardedParameters::finish_gather(size_t g) {
+  Way& way = ways_[g];
+  if (way.gather != nullptr) {
+    std::exchange(way.gather, nullptr)->wait();
+    way.gathered_from.reset();
+  }
+}
+
+void ShardedParameters::begin_forward(bool is_train) {
+  is_train_ = is_train;
+}
+
+void ShardedParameters::before_forward(uint32_t block) {
+  if (is_idle_) {
+    return;
+  }
+  for (const size_t g : enter_forward_[block]) {
+    start_gather(g);
+  }
+  if (block + 1 < enter_forward_.size()) {
+    for (const size_t g : enter_forward_[block + 1]) {
+      start_gather(g);
+    }
+  }
+  for (const size_t g : enter_forward_[block]) {
+    finish_gather(g);
+  }
+}
+
+void ShardedParameters::after_forward(uint32_t block) {
+  if (is_idle_) {
+    return;
+  }
+  for (const size_t g : leave_forward_[block]) {
+    if (!is_train_ || !ways_[g].is_kept_for_backward) {
+      store_.groups()[g].release_whole();
+    }
+  }
+}
+
+void ShardedParameters::begin_backward(bool ends_step) {
+  ends_step_ = ends_step;
+}
+
+void ShardedParameters::before_backward(uint32_t block) {
+  if (is_idle_) {
+    return;
+  }
+  for (const size_t g : enter_backward_[block]) {
+    start_gather(g);
+  }
+  if (block > 0) {
+    for (const size_t g : enter_backward_[block - 1]) {
+      start_gather(g);
+    }
+  }
+  for (const size_t g : enter_backward_[block]) {
+    finish_gather(g);
+    // What the last microbatch left is on its way in the memory that this one writes to.
+    while (std::ranges::any_of(reductions_, [g](const Reduction& r) { return r.group == g; })) {
+      finish_reduction();
+    }
+  }
+}
+
+void ShardedParameters::after_backward(uint32_t block) {
+  if (is_idle_) {
+    return;
+  }
+  for (const size_t g : leave_backward_[block]) {
+    FlatGroup& group = store_.groups()[g];
+    group.release_whole();
+    if (group.is_trainable() && (ends_step_ || !group.sharing().keeps_gradients)) {
+      start_reduction(g);
+    }
+  }
+}
+
+void ShardedParameters::end_pass() {
+  if (is_idle_) {
+    return;
+  }
+  for (size_t g = 0; g < ways_.size(); ++g) {
+    if (!store_.groups()[g].sharing().keeps_parameters) {
+      finish_gather(g);
+      store_.groups()[g].release_whole();
+    }
+  }
+}
+
+void ShardedParameters::resolve() {
+  for (size_t g = 0; g < ways_.size(); ++g) {
+    finish_gather(g);
+  }
+}
+
+void ShardedParameters::publish() {
+  const at::AutoGradMode no_grad(false);
+  resolve();
+  store_.publish();
+  if (is_idle_) {
+    return;
+  }
+  for (const std::vector<size_t>& entering : enter_forward_) {
+    for (const size_t g : entering) {
+      FlatGroup& group = store_.groups()[g];
+      if (group.sharing().num_slices > 1 && group.sharing().keeps_parameters) {
+        ways_[g].gathered_from = group.slice_to_gather();
+        ways_[g].gather = groups_.gather->all_gather(
+            group.seen(), ways_[g].gathered_from, "parameters of '" + name(g) + "'");
+      }
+    }
+  }
+}
+
+at::Tensor ShardedParameters::gather_slices(const FlatGroup& group,
+                                            const at::Tensor& slice,
+                                            const char* what) {
+  if (group.sharing().num_slices == 1) {
+    return slice;
+  }
+  const at::Tensor here = slice.to(store_.device());
+  at::Tensor whole = at::empty({group.numel()}, here.options());
+  groups_.gather->all_gather(whole, here, what + (" of '" + group.name() + "'"))->wait();
+  return whole;
+}
+
+at::Tensor ShardedParameters::gather_stored(FlatGroup& group) {
+  return gather_slices(group, group.data(), "stored parameters");
+}
+
+at::Tensor ShardedParameters::gather_gradient(FlatGroup& group) {
+  return gather_slices(group, group.grad(), "final gradients");
+}
+
+void ShardedParameters::check_replicas(Collective& control, const Mesh& mesh) {
+  const std::vector<std::string> hashes =
+      control.gather_texts(store_.hash_of_slices(), "hash of parameters");
+  const uint32_t num_slices = mesh.size(MeshDim::kShard);
+  for (uint32_t rank = num_slices; rank < hashes.size(); ++rank) {
+    const uint32_t first = rank % num_slices;
+    if (hashes[rank] != hashes[first]) {
+      throw Error("distributed.replicas_differ",
+                  "ranks " + std::to_string(first) + " and " + std::to_string(rank) +
+                      " keep the same parameters, and they differ: " + hashes[first] + " and " +
+                      hashes[rank] +
+                      ". A hook that changes parameters on one rank alone does that, and so does "
+                      "memory that fails");
+    }
+  }
+}
+
+// ---- gradients ----
+
+at::Tensor ShardedParameters::on_wire(const at::Tensor& gradient) const {
+  const bool is_narrowed = options_.wire_dtype.has_value() && gradient.scalar_type() == at::kFloat;
+  return is_narrowed ? gradient.to(*options_.wire_dtype) : gradient;
+}
+
+void ShardedParameters::start_reduction(size_t g) {
+  const at::AutoGradMode no_grad(false);
+  FlatGroup& group = store_.groups()[g];
+  group.resolve_grads();
+  group.expect_sums();
+  if (ways_[g].bucket.has_value()) {
+    Bucket& bucket = buckets_[*ways_[g].bucket];
+    if (++bucket.num_ready == bucket.num_groups) {
+      bucket.num_ready = 0;
+      start_sum(*groups_.all, bucket.memory, bucket.what);
+    }
+    return;
+  }
+  const bool is_kept = group.sharing().keeps_gradients;
+  if (is_kept && group.sharing().num_slices == 1) {
+    return;  // one rank has it all
+  }
+  // Gradients that are freed when they have been reduced are freed soon.
+  while (!reductions_.empty() &&
+         (reductions_.front().work->is_done() || (!is_kept && reductions_.size() > 1))) {
+    finish_reduction();
+  }
+  Reduction reduction;
+  reduction.group = g;
+  reduction.ends_step = ends_step_;
+  reduction.sent = on_wire(group.whole_grad());
+  reduction.part =
+      is_kept ? group.grad() : at::empty({group.slice_numel()}, group.whole_grad().options());
+  reduction.work = groups_.reduce->reduce_scatter(
+      reduction.part, reduction.sent, "gradients of '" + group.name() + "'");
+  reductions_.push_back(std::move(reduction));
+}
+
+void ShardedParameters::finish_reduction() {
+  Reduction reduction = std::move(reductions_.front());
+  reductions_.pop_front();
+  reduction.work->wait();
+  FlatGroup& group = store_.groups()[reduction.group];
+  group.release_grads();
+  const std::string what = "gradients of slices of '" + group.name() + "'";
+  const bool has_replicas = groups_.replicate->size() > 1;
+  if (group.sharing().keeps_gradients) {
+    if (has_replicas) {
+      start_sum(*groups_.replicate, group.grad(), what);
+    }
+    return;
+  }
+  const bool is_at_home = group.grad().device() == store_.device();
+  if (has_replicas && !is_at_home) {  // while it is on the device, each microbatch anew
+    start_sum(*groups_.replicate, reduction.part, what);
+    finish_sums();
+  }
+  group.add_to_slice(reduction.part);
+  if (has_replicas && is_at_home && reduction.ends_step) {
+    start_sum(*groups_.replicate, group.grad(), what);
+  }
+}
+
+void ShardedParameters::start_sum(Group& among, const at::Tensor& target, const std::string& what) {
+  Sum sum;
+  sum.target = target;
+  sum.sent = on_wire(target);
+  sum.work = among.all_reduce(sum.sent, what);
+  sums_.push_back(std::move(sum));
+}
+
+void ShardedParameters::finish_sums() {
+  for (; !sums_.empty(); sums_.pop_front()) {
+    Sum& sum = sums_.front();
+    sum.work->wait();
+    if (!sum.sent.is_same(sum.target)) {
+      sum.target.copy_(sum.sent);
+    }
+  }
+}
+
+void ShardedParameters::finish_gradients() {
+  const at::AutoGradMode no_grad(false);
+  while (!reductions_.empty()) {
+    finish_reduction();
+  }
+  finish_sums();
+  for (FlatGroup& group : store_.groups()) {
+    if (is_idle_) {
+      group.resolve_grads();
+    } else {
+      group.resolve_slice();
+    }
+  }
+}
+
+std::vector<uint8_t> ShardedParameters::has_grad() const {
+  std::vector<uint8_t> has_grad;
+  for (const FlatGroup& group : store_.groups()) {
+    for (const FlatEntry& entry : group.entries()) {
+      has_grad.push_back(entry.has_grad ? 1 : 0);
+    }
+  }
+  return has_grad;
+}
+
+void ShardedParameters::set_has_grad(const std::vector<uint8_t>& has_grad) {
+  size_t i = 0;
+  for (FlatGroup& group : store_.groups()) {
+    for (FlatEntry& entry : group.entries()) {
+      entry.has_grad = has_grad[i++] != 0;
+    }
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/plugin/component_identity.hpp"
+
+#include "host/error/catalogue.hpp"
+#include "host/tensor/torch_guard.hpp"
+
+namespace tenon {
+namespace {
+
+// The name of a source file is enough to find it; the folders are those of the author's machine.
+std::string_view base_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace
+
+std::string ComponentIdentity::describe() const {
+  const PluginContext& plugin = component_->plugin->host.context();
+  return component_->kind + " \"" + component_->type + "\" (plugin " + plugin.id + " " +
+         plugin.version + ", " + plugin.file + ")";
+}
+
+void ComponentIdentity::fail(tenon_status* status_own, std::string_view function) const {
+  const StatusText status = take(status_own);
+  const bool is_out_of_memory = status.code == TENON_OUT_OF_MEMORY;
+  std::string text = describe() + ": ";
+  if (status.message.empty()) {
+    text.append(function).append(" failed without a message");
+  } else if (is_out_of_memory) {
+    text += out_of_memory_text(status.message);
+  } else {
+    // What nobody expected does not say where it came from.
+    if (status.code == TENON_INTERNAL) {
+      text.append(function).append(" failed: ");
+    }
+    text += what_without_backtrace(status.message);
+  }
+  const bool is_ours = find_error(status.id) != nullptr;
+  if (!is_out_of_memory && !is_ours && !status.id.empty()) {
+    text += " [" + status.id + "]";
+  }
+  if (!status.file.empty()) {
+    text += " at " + std::string(base_name(status.file)) + ":" + std::to_string(status.line);
+  }
+  // One id for whoever watches runs, whichever allocator it was that had nothing left.
+  if (is_out_of_memory) {
+    text += "; reduce /data/batch_size, /data/prefetch or the model";
+  }
+  throw PluginError(status.code,
+                    is_out_of_memory ? "run.out_of_memory"
+                    : is_ours        ? status.id
+                                     : "plugin.failed",
+                    std::move(text),
+                    status.id);
+}
+
+void ComponentIdentity::fail_result(std::string_view what) const {
+  throw Error("plugin.bad_result", describe() + ": " + std::string(what));
+}
+
+void ComponentIdentity::fail_missing(std::string_view interface_id,
+                                     std::string_view function) const {
+  const std::string interface(interface_id);
+  throw Error("plugin.missing_interface",
+              function.empty()
+                  ? describe() + " does not offer " + interface
+                  : describe() + " offers " + interface + " without its function \"" +
+                        std::string(function) + "\"; set it in the registered table");
+}
+
+}  // namespace tenon

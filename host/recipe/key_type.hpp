@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How each type of a key is described, how its default is written and how it is read. Sections are
+// such a type too (section.hpp).
+#pragma once
+
+#include "host/json/json_path.hpp"
+#include "host/recipe/component_use.hpp"
+#include "host/recipe/recipe_key.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace tenon {
+
+// A value of a recipe that is complete and checked, and its place.
+struct KeyValue {
+  const nlohmann::json& value;
+  const std::string& pointer;
+  const std::map<std::string, ComponentUse>& components;  // of the recipe, by pointer
+};
+
+// schema(key): the JSON Schema, without the key's doc and default.
+// json(key, value): a default, or no_preset().
+// read(key, at, out): from a value that the schema allows. Null leaves `out` as it is.
+// visit(value, f): calls `f` for each component in it.
+template <class T>
+struct KeyType;
+
+struct PlainKeyType {
+  template <class T>
+  static void visit(const T&, const ComponentVisit&) {}
+};
+
+template <>
+struct KeyType<bool> : PlainKeyType {
+  static KeySchema schema(const RecipeKey&) { return {{"type", "boolean"}}; }
+  static KeySchema json(const RecipeKey&, bool value) { return value; }
+  static void read(const RecipeKey&, const KeyValue& at, bool& out) { out = at.value.get<bool>(); }
+};
+
+template <std::integral T>
+struct KeyType<T> : PlainKeyType {
+  static KeySchema schema(const RecipeKey& key) {
+    return with_keywords({{"type", "integer"}}, key.item_keywords());
+  }
+  static KeySchema json(const RecipeKey&, T value) { return value; }
+  static void read(const RecipeKey&, const KeyValue& at, T& out) {
+    if (!at.value.is_null()) {
+      out = at.value.get<T>();
+    }
+  }
+};
+
+template <>
+struct KeyType<double> : PlainKeyType {
+  static KeySchema schema(const RecipeKey& key) {
+    return with_keywords({{"type", "number"}}, key.item_keywords());
+  }
+  static KeySchema json(const RecipeKey&, double value) {  // 60 rather than 60.0
+    return value == std::floor(value) ? KeySchema(static_cast<std::int64_t>(value))
+                                      : KeySchema(value);
+  }
+  static void read(const RecipeKey&, const KeyValue& at, double& out) {
+    out = at.value.get<double>();
+  }
+};
+
+template <>
+struct KeyType<std::string> : PlainKeyType {
+  static KeySchema schema(const RecipeKey& key) {
+    // A list of choices says that they are strings.
+    return key.item_keywords().contains("enum")
+               ? key.item_keywords()
+               : with_keywords({{"type", "string"}}, key.item_keywords());
+  }
+  static KeySchema json(const RecipeKey& key, const std::string& value) {
+    return key.is_nullable() && value.empty() ? KeySchema(nullptr) : KeySchema(value);
+  }
+  static void read(const RecipeKey&, const KeyValue& at, std::string& out) {
+    if (!at.value.is_null()) {
+      out = at.value.get<std::string>();
+    }
+  }
+};
+
+template <>
+struct KeyType<std::variant<std::string, std::uint64_t>> : PlainKeyType {
+  using Value = std::variant<std::string, std::uint64_t>;
+  static KeySchema schema(const RecipeKey& key) {
+    return with_keywords({{"type", {"string", "integer"}}}, key.item_keywords());
+  }
+  static KeySchema json(const RecipeKey&, const Value& value) {
+    return std::visit([](const auto& one) { return KeySchema(one); }, value);
+  }
+  static void read(const RecipeKey&, const KeyValue& at, Value& out) {
+    if (at.value.is_string()) {
+      out = at.value.get<std::string>();
+    } else {
+      out = at.value.get<std::uint64_t>();
+    }
+  }
+};
+
+template <>
+struct KeyType<InputMap> : PlainKeyType {
+  static KeySchema schema(const RecipeKey& key) {
+    return {{"type", "object"},
+            {"additionalProperties", with_keywords({{"type", "string"}}, key.item_keywords())}};
+  }
+  static KeySchema json(const RecipeKey&, const InputMap&) { return KeySchema::object(); }
+  static void read(const RecipeKey&, const KeyValue& at, InputMap& out) {
+    out = at.value.get<InputMap>();
+  }
+};
+
+// The component that stands at the place, if one does.
+inline void read_use(const KeyValue& at, ComponentUse& out) {
+  const auto found = at.components.find(at.pointer);
+  if (found != at.components.end()) {
+    out = found->second;
+  }
+}
+
+inline void visit_use(const ComponentUse& use, const ComponentVisit& f) {
+  if (!use.kind.empty()) {
+    f(use);
+  }
+}
+
+template <>
+struct KeyType<ComponentUse> {
+  static KeySchema schema(const RecipeKey& key) {
+    SectionSchema made({.doc = "", .slot = key.kind(), .printed = ""});
+    RecipeKey type("type");
+    type.doc(kTypeDoc).required();
+    made.add(type, {{"type", "string"}, {"minLength", 1}}, no_preset());
+    RecipeKey options("options");
+    options.doc(kOptionsDoc);
+    made.add(options, {{"type", "object"}}, KeySchema::object());
+    return made.take();
+  }
+  static KeySchema json(const RecipeKey&, const ComponentUse&) { return no_preset(); }
+  static void read(const RecipeKey&, const KeyValue& at, ComponentUse& out) { read_use(at, out); }
+  static void visit(const ComponentUse& use, const ComponentVisit& f) { visit_use(use, f); }
+};
+
+template <class T>
+struct KeyType<std::optional<T>> {
+  static KeySchema schema(const RecipeKey& key) {
+    KeySchema schema = KeyType<T>::schema(key);
+    if (key.is_optional()) {
+      make_nullable(schema);
+    }
+    return schema;
+  }
+  static KeySchema json(const RecipeKey& key, const std::optional<T>& value) {
+    return value ? KeyType<T>::json(key, *value) : KeySchema(nullptr);
+  }
+  static void read(const RecipeKey& key, const KeyValue& at, std::optional<T>& out) {
+    out.reset();
+    if (!at.value.is_null()) {
+      KeyType<T>::read(key, at, out.emplace());
+    }
+  }
+  static void visit(const std::optional<T>& value, const ComponentVisit& f) {
+    if (value) {
+      KeyType<T>::visit(*value, f);
+    }
+  }
+};
+
+template <class T>
+struct KeyType<std::vector<T>> {
+  static KeySchema schema(const RecipeKey& key) {
+    return list_schema(key, KeyType<T>::schema(key));
+  }
+  static KeySchema json(const RecipeKey& key, const std::vector<T>& values) {
+    KeySchema list = KeySchema::array();
+    for (const T& value : values) {
+      list.push_back(KeyType<T>::json(key, value));
+    }
+    return list;
+  }
+  static void read(const RecipeKey& key, const KeyValue& at, std::vector<T>& out) {
+    out.clear();
+    if (!at.value.is_array()) {
+      KeyType<T>::read(key, at, out.emplace_back());
+    }
+    for (std::size_t i = 0; at.value.is_array() && i < at.value.size(); ++i) {
+      const std::string pointer = join_pointer(at.pointer, i);
+      KeyType<T>::read(key, {at.value[i], pointer, at.components}, out.emplace_back());
+    }
+  }
+  static void visit(const std::vector<T>& values, const ComponentVisit& f) {
+    for (const T& value : values) {
+      KeyType<T>::visit(value, f);
+    }
+  }
+};
+
+// "8GiB", "1.5 GB", or a number of bytes.
+KeySchema size_schema();
+std::int64_t bytes_of(const nlohmann::json& size);
+
+// ---- of members ----
+
+// The values of a choice: those of an optional, or the type itself.
+template <class T>
+struct ChosenTypeOf {
+  using type = T;
+};
+template <class T>
+struct ChosenTypeOf<std::optional<T>> {
+  using type = T;
+};
+template <class T>
+using ChosenType = typename ChosenTypeOf<T>::type;
+
+// The entries of a list, or the type itself.
+template <class T>
+struct EntryTypeOf {
+  using type = T;
+};
+template <class T>
+struct EntryTypeOf<std::vector<T>> {
+  using type = T;
+};
+template <class T>
+using EntryType = typename EntryTypeOf<T>::type;
+
+template <class T>
+inline constexpr bool is_list = !std::is_same_v<T, EntryType<T>>;
+
+template <class T>
+EntryType<T>& entry_to_fill(T& member) {
+  if constexpr (is_list<T>) {
+    return member.emplace_back();
+  } else {
+    return member;
+  }
+}
+
+inline bool has_text(const nlohmann::json& list, const char* text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+}  // namespace tenon

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The section "load" of a recipe.
+#pragma once
+
+#include "host/recipe/component_use.hpp"
+#include "host/recipe/schedule.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+// A place that a load may read from.
+struct LoadSource {
+  std::string path;                     // absolute; with a storage, as the storage names it
+  std::optional<ComponentUse> storage;  // none: local files
+
+  template <class Section>
+  static void bind(Section& s) {
+    s.text_form(&LoadSource::path);
+    s.key("path", &LoadSource::path)
+        .non_empty()
+        .required()
+        .doc("path in the storage: RUN, RUN/checkpoints or RUN/checkpoints/NAME");
+    s.key("storage", &LoadSource::storage)
+        .component("storage")
+        .required()
+        .doc("storage that holds the path");
+  }
+};
+
+// A name in the source and the name in this run; the text of each '*' is carried over.
+struct LoadRename {
+  std::string from;
+  std::string to;
+
+  template <class Section>
+  static void bind(Section& s) {
+    s.key("from", &LoadRename::from)
+        .non_empty()
+        .required()
+        .doc("name in the source; '*' matches any text");
+    s.key("to", &LoadRename::to)
+        .non_empty()
+        .required()
+        .doc("name in this run; each '*' becomes the text that it matched");
+  }
+};
+
+// The names of tensors in files that are no checkpoint: by the layout "hf" if the model's plugin
+// knows it, or as asked.
+enum class LoadLayout { kAuto, kOwn, kHf };
+
+// What to initialize from another run.
+struct LoadRecipe {
+  std::string pointer;           // "/load/0"
+  std::vector<LoadSource> from;  // the first that exists and is valid
+  bool has_parameters = true;
+  bool has_tables = true;
+  bool has_optimizer = false;
+  bool has_data = false;
+  std::vector<std::string> match = {"*"};  // patterns of names in this run
+  std::vector<std::string> exclude;        // the same, of names to skip
+  std::vector<LoadRename> rename;          // the first that fits
+  bool is_strict = true;
+  LoadLayout layout = LoadLayout::kAuto;
+  Schedule every = {};  // never: at the start only
+
+  template <class Section>
+  static void bind(Section& s) {
+    s.place(&LoadRecipe::pointer);
+    s.key("from", &LoadRecipe::from)
+        .or_one()
+        .min_items(1)
+        .required()
+        .doc(
+            "run folder, checkpoint, safetensors file or folder, or storage path; of a list, the "
+            "first valid one");
+    s.flags("parts",
+            {{"parameters", &LoadRecipe::has_parameters},
+             {"tables", &LoadRecipe::has_tables},
+             {"optimizer", &LoadRecipe::has_optimizer},
+             {"data", &LoadRecipe::has_data}})
+        .min_items(1)
+        .doc("state to load: parameters, table rows, optimizer state, data position");
+    s.key("match", &LoadRecipe::match)
+        .non_empty()
+        .min_items(1)
+        .doc(
+            "name patterns of parameters and tables to load; '*' matches any text, '?' any "
+            "character");
+    s.key("exclude", &LoadRecipe::exclude)
+        .non_empty()
+        .doc("name patterns of parameters and tables to skip");
+    s.key("rename", &LoadRecipe::rename)
+        .doc("names in the source that differ in this run; the first that matches a name wins");
+    s.key("strict", &LoadRecipe::is_strict)
+        .doc(
+            "fail on missing, unexpected or misshaped tensors; if false, load what fits and log "
+            "the rest");
+    s.choice("layout",
+             &LoadRecipe::layout,
+             {{nullptr, LoadLayout::kAuto}, {"own", LoadLayout::kOwn}, {"hf", LoadLayout::kHf}})
+        .doc(
+            "tensor names in safetensors files: the model's own, or Hugging Face's; null: hf if "
+            "the model's plugin knows it");
+    s.schedule(&LoadRecipe::every,
+               {.steps = "reload every N steps; 0 or null: load only at the start",
+                .windows = "reload every N windows; 0 or null: load only at the start",
+                .epochs = "reload every N epochs; 0 or null: load only at the start"});
+  }
+};
+
+}  // namespace tenon

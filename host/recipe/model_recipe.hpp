@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sections "model", "loss", "metrics" and "optimizer" of a recipe.
+#pragma once
+
+#include "host/recipe/component_use.hpp"
+#include "host/recipe/resume_rule.hpp"
+
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+inline constexpr char kComponentNamePattern[] = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$";
+inline constexpr char kComponentNameDoc[] =
+    "name, in letters, digits, '_', '.' and '-'; the type if absent";
+inline constexpr char kInputsDoc[] =
+    "MODEL.OUTPUT or batch field for each input whose own name does not match";
+
+struct ModelUse {
+  std::string name = "main";
+  InputMap inputs;
+  std::vector<std::string> frozen;  // patterns of names of parameters
+  ComponentUse use;
+
+  template <class Section>
+  static void bind(Section& s) {
+    s.doc("the model");
+    s.component("model", &ModelUse::use);
+    s.key("inputs", &ModelUse::inputs).non_empty().doc(kInputsDoc);
+    s.not_yet("load",
+              "loading by model",
+              "[[], null]",
+              "use the recipe's section \"load\" to initialize from other runs");
+    s.key("frozen", &ModelUse::frozen)
+        .non_empty()
+        .doc("name patterns of parameters to freeze; '*' matches any text, '?' any character");
+    s.not_yet("optimizer", "models without an optimizer", "[true, null]");
+  }
+};
+
+struct LossUse {
+  std::string name;
+  double weight = 1.0;
+  InputMap inputs;
+  ComponentUse use;
+
+  template <class Section>
+  static void bind(Section& s) {
+    s.doc("a loss");
+    s.key("name", &LossUse::name)
+        .max_length(100)
+        .pattern(kComponentNamePattern)
+        .absent()
+        .doc(kComponentNameDoc);
+    s.component("loss", &LossUse::use);
+    s.key("weight", &LossUse::weight)
+        .preset("1.0")
+        .doc("factor of the loss in the sum of all losses")
+        .resume(resume::kObjective);
+    s.key("inputs", &LossUse::inputs).non_empty().doc(kInputsDoc);
+  }
+};
+
+struct MetricUse {
+  std::string name;
+  InputMap inputs;
+  ComponentUse use;
+
+  template <class Section>
+  static void bind(Section& s) {
+    s.doc("a metric");
+    s.key("name", &MetricUse::name)
+        .max_length(100)
+        .pattern(kComponentNamePattern)
+        .absent()
+        .doc(kComponentNameDoc);
+    s.component("metric", &MetricUse::use);
+    s.key("inputs", &MetricUse::inputs).non_empty().doc(kInputsDoc);
+  }
+};
+
+// Parameters whose name matches a pattern. `use.options` are complete: the optimizer's own (if the
+// type is the same), then the defaults of the type, under the options of the group.
+struct OptimizerGroup {
+  std::string match;
+  ComponentUse use;
+
+  template <class Section>
+  static void bind(Section& s) {
+    s.key("match", &OptimizerGroup::match)
+        .non_empty()
+        .required()
+        .doc("pattern of parameter names; '*' matches any text, '?' any character")
+        .resume(ChangeClass::kRefused, "parameters would move between groups");
+    s.inherited(&OptimizerGroup::use);
+  }
+};
+
+struct OptimizerRecipe {
+  ComponentUse use;
+  std::vector<OptimizerGroup> groups;  // the first that matches wins
+
+  template <class Section>
+  static void bind(Section& s) {
+    s.component("optimizer", &OptimizerRecipe::use);
+    s.key("groups", &OptimizerRecipe::groups)
+        .doc("parameters with own options; the first group that matches a name wins")
+        .resume_below("/*", resume::kUpdates);
+  }
+};
+
+}  // namespace tenon

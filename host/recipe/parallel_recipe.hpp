@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The section "parallel" of a recipe.
+#pragma once
+
+#include "host/recipe/resume_rule.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+enum class GradientDtype { kStored, kBf16 };
+
+struct ParallelRecipe {
+  std::int64_t replicate = 1;  // -1: all ranks that shard leaves
+  std::int64_t shard = -1;
+  int stage = 3;                              // of ZeRO
+  std::optional<bool> reshard_after_forward;  // none: all blocks except the last
+  std::vector<std::string> unsharded;         // patterns of names of blocks
+  std::int64_t bucket_bytes = 26214400;
+  GradientDtype gradient_dtype = GradientDtype::kStored;  // between ranks
+  bool offload = false;
+  double start_timeout_seconds = 300;
+  double timeout_seconds = 100;
+  std::string interface;  // "" for the one that reaches the first rank
+  bool check_collectives = false;
+  bool share_memory = true;
+  std::int64_t check_replicas_every = 0;  // 0 is never
+
+  template <class Section>
+  static void bind(Section& s) {
+    s.key("replicate", &ParallelRecipe::replicate)
+        .min(-1)
+        .max(1000000)
+        .doc(
+            "ranks, or groups of ranks, that each hold the whole model; -1: all that shard leaves");
+    s.key("shard", &ParallelRecipe::shard)
+        .min(-1)
+        .max(1000000)
+        .doc("ranks that hold one model together; -1: all that replicate leaves");
+    s.not_yet("tensor", "tensor parallelism", "[1]");
+    s.not_yet("context", "context parallelism", "[1]");
+    s.not_yet("pipeline", "pipeline parallelism", "[1]");
+    s.not_yet("expert", "expert parallelism", "[1]");
+    s.key("stage", &ParallelRecipe::stage)
+        .min(1)
+        .max(3)
+        .doc("ZeRO stage: 1 shards optimizer state, 2 also gradients, 3 also parameters");
+    s.key("reshard_after_forward", &ParallelRecipe::reshard_after_forward)
+        .doc(
+            "stage 3: free a block's parameters between forward and backward; null: all blocks "
+            "except the last");
+    s.key("unsharded", &ParallelRecipe::unsharded)
+        .non_empty()
+        .doc("name patterns of blocks whose parameters each rank keeps whole");
+    s.key("bucket_bytes", &ParallelRecipe::bucket_bytes)
+        .min(1)
+        .doc("replicated models: gradients to reduce together, in bytes");
+    s.choice("gradient_dtype",
+             &ParallelRecipe::gradient_dtype,
+             {{"stored", GradientDtype::kStored}, {"bf16", GradientDtype::kBf16}})
+        .doc("dtype in which ranks exchange gradients: as stored, or bf16 for fewer bytes")
+        .resume(resume::kUpdates);
+    s.key("offload", &ParallelRecipe::offload)
+        .doc(
+            "keep parameters, gradients and optimizer state in host memory, except those of the "
+            "running block");
+    s.key("start_timeout_seconds", &ParallelRecipe::start_timeout_seconds)
+        .above(0)
+        .doc("longest wait for another rank until the first step is done, in seconds");
+    s.key("timeout_seconds", &ParallelRecipe::timeout_seconds)
+        .above(0)
+        .doc("longest wait for another rank after the first step, in seconds");
+    s.key("interface", &ParallelRecipe::interface)
+        .or_null()
+        .non_empty()
+        .doc("network interface between ranks; null: the one that reaches the first rank");
+    s.key("check_collectives", &ParallelRecipe::check_collectives)
+        .doc("compare each collective between ranks before it starts, to debug plugins");
+    s.key("share_memory", &ParallelRecipe::share_memory)
+        .doc(
+            "exchange CPU tensors between ranks of one machine through shared memory; if false, "
+            "through the network");
+    s.key("check_replicas_every", &ParallelRecipe::check_replicas_every)
+        .every()
+        .doc("steps between comparisons of replicas, by hash; 0 or null: never");
+  }
+};
+
+}  // namespace tenon

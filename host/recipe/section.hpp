@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A section of the recipe: a struct whose `bind` states each key once, with its type, default,
+// meaning, limits and resume rule. The JSON Schema, the reader, the key order of frozen recipes,
+// the resume rules and the reference follow from it:
+//
+//     struct EvalRecipe {
+//       bool at_start = false;
+//
+//       template <class Section>
+//       static void bind(Section& s) {
+//         s.key("at_start", &EvalRecipe::at_start)
+//             .doc("evaluate before the first step")
+//             .resume(resume::kFree);
+//       }
+//     };
+//
+// The default is the member's. `bind` is a template, so the headers of sections need no JSON.
+#pragma once
+
+#include "host/json/json_path.hpp"
+#include "host/recipe/component_use.hpp"
+#include "host/recipe/key_type.hpp"
+#include "host/recipe/recipe_key.hpp"
+#include "host/recipe/schedule.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+
+template <class S>
+class Section {
+ public:
+  // The keys that `S::bind` states.
+  static const Section& of() {
+    static const Section section = [] {
+      Section made;
+      S::bind(made);
+      return made;
+    }();
+    return section;
+  }
+
+  // ---- what bind() calls; each reference is valid until the next call ----
+
+  template <class T>
+  RecipeKey& key(const char* name, T S::*member) {
+    return add(name,
+               {.schema = [](const RecipeKey& key) { return KeyType<T>::schema(key); },
+                .preset = [member](const RecipeKey& key,
+                                   const S& s) { return KeyType<T>::json(key, s.*member); },
+                .read = [member](const RecipeKey& key,
+                                 const KeyValue& at,
+                                 S& s) { KeyType<T>::read(key, at, s.*member); },
+                .visit = [member](const S& s,
+                                  const ComponentVisit& f) { KeyType<T>::visit(s.*member, f); }});
+  }
+
+  // A member by the names of its values; a null name is JSON's null.
+  template <class M>
+  RecipeKey& choice(const char* name,
+                    M S::*member,
+                    std::initializer_list<std::pair<const char*, ChosenType<M>>> values) {
+    const std::vector<std::pair<const char*, ChosenType<M>>> table(values);
+    RecipeKey& key = add(name,
+                         {.schema = [](const RecipeKey& at) { return choice_schema(at); },
+                          .preset =
+                              [member, table](const RecipeKey&, const S& s) {
+                                for (const auto& [text, value] : table) {
+                                  if (M(value) == s.*member) {
+                                    return text_or_null(text);
+                                  }
+                                }
+                                return no_preset();
+                              },
+                          .read =
+                              [member, table](const RecipeKey&, const KeyValue& at, S& s) {
+                                for (const auto& [text, value] : table) {
+                                  if (at.value == text_or_null(text)) {
+                                    s.*member = value;
+                                  }
+                                }
+                              },
+                          .visit = {}});
+    KeySchema names = KeySchema::array();
+    for (const auto& [text, value] : table) {
+      names.push_back(text_or_null(text));
+    }
+    return key.choices(std::move(names));
+  }
+
+  // A list of names, each of which sets a member.
+  RecipeKey& flags(const char* name,
+                   std::initializer_list<std::pair<const char*, bool S::*>> members) {
+    const std::vector<std::pair<const char*, bool S::*>> table(members);
+    RecipeKey& key =
+        add(name,
+            {.schema = [](const RecipeKey& at) { return list_schema(at, choice_schema(at)); },
+             .preset =
+                 [table](const RecipeKey&, const S& s) {
+                   KeySchema set = KeySchema::array();
+                   for (const auto& [text, member] : table) {
+                     if (s.*member) {
+                       set.push_back(text);
+                     }
+                   }
+                   return set;
+                 },
+             .read =
+                 [table](const RecipeKey&, const KeyValue& at, S& s) {
+                   for (const auto& [text, member] : table) {
+                     s.*member = has_text(at.value, text);
+                   }
+                 },
+             .visit = {}});
+    KeySchema names = KeySchema::array();
+    for (const auto& [text, member] : table) {
+      names.push_back(text);
+    }
+    return key.choices(std::move(names));
+  }
+
+  // The keys every_steps, every_windows and every_epochs.
+  struct ScheduleDocs {
+    const char* steps;
+    const char* windows;
+    const char* epochs;
+  };
+  void schedule(Schedule S::*member, const ScheduleDocs& docs) {
+    const auto every = [&](const char* name, std::int64_t Schedule::*part, const char* doc) {
+      add(name,
+          {.schema = [](const RecipeKey& key) { return KeyType<std::int64_t>::schema(key); },
+           .preset = [member, part](const RecipeKey&,
+                                    const S& s) { return KeySchema((s.*member).*part); },
+           .read =
+               [member, part](const RecipeKey& key, const KeyValue& at, S& s) {
+                 KeyType<std::int64_t>::read(key, at, (s.*member).*part);
+               },
+           .visit = {}})
+          .every()
+          .doc(doc);
+    };
+    every("every_steps", &Schedule::steps, docs.steps);
+    every("every_windows", &Schedule::windows, docs.windows);
+    every("every_epochs", &Schedule::epochs, docs.epochs);
+  }
+
+  // The keys "type" and "options": the object is a component of the kind. Returns "type".
+  RecipeKey& component(const char* kind, ComponentUse S::*member) {
+    slot_ = kind;
+    add_part("type", kTypeDoc, member).non_empty().required();
+    add("options",
+        {.schema =
+             [](const RecipeKey&) {
+               return KeySchema{{"type", "object"}};
+             },
+         .preset = [](const RecipeKey&, const S&) { return KeySchema::object(); },
+         .read = {},
+         .visit = {}})
+        .doc(kOptionsDoc);
+    return entries_[entries_.size() - 2].key;
+  }
+
+  // The key "type" of an object that inherits the rest from a component.
+  RecipeKey& inherited(ComponentUse S::*member) {
+    is_open_ = true;
+    return add_part("type", kTypeDoc, member).non_empty().absent();
+  }
+
+  // An object whose keys are members of S too.
+  template <class Bind>
+  RecipeKey& object(const char* name, Bind bind) {
+    auto inner = std::make_shared<Section>();
+    bind(*inner);
+    return add(name,
+               {.schema = [inner](const RecipeKey&) { return inner->schema(); },
+                .preset = [](const RecipeKey&, const S&) { return KeySchema::object(); },
+                .read = [inner](const RecipeKey&, const KeyValue& at, S& s) { inner->read(at, s); },
+                .visit = {}});
+  }
+
+  // An object by name. Into a list each value gets its name; else there is one.
+  template <class T>
+  RecipeKey& named(const char* name, T S::*member) {
+    using Value = EntryType<T>;
+    return add(
+        name,
+        {.schema =
+             [](const RecipeKey&) {
+               return KeySchema{{"type", "object"},
+                                {"additionalProperties", Section<Value>::of().schema()}};
+             },
+         .preset = [](const RecipeKey&, const S&) { return KeySchema::object(); },
+         .read =
+             [member](const RecipeKey&, const KeyValue& at, S& s) {
+               for (const auto& [text, value] : at.value.items()) {
+                 Value& one = entry_to_fill(s.*member);
+                 one.name = text;
+                 const std::string pointer = join_pointer(at.pointer, text);
+                 Section<Value>::of().read({value, pointer, at.components}, one);
+               }
+             },
+         .visit = is_list<T>
+                      ? [member](const S& s,
+                                 const ComponentVisit& f) { KeyType<T>::visit(s.*member, f); }
+                      : Visit{}});
+  }
+
+  // One entry of a list that has a key of its own.
+  template <class T>
+  RecipeKey& single(const char* name, std::vector<T> S::*member) {
+    return add(name,
+               {.schema = [](const RecipeKey&) { return Section<T>::of().schema(); },
+                .preset = [](const RecipeKey&, const S&) { return no_preset(); },
+                .read = [member](const RecipeKey&,
+                                 const KeyValue& at,
+                                 S& s) { Section<T>::of().read(at, (s.*member).emplace_back()); },
+                .visit = {}});
+  }
+
+  // A number of bytes, or a size such as "8GiB".
+  RecipeKey& size(const char* name, std::optional<std::int64_t> S::*member) {
+    return add(name,
+               {.schema = [](const RecipeKey&) { return size_schema(); },
+                .preset = [](const RecipeKey&, const S&) { return no_preset(); },
+                .read = [member](const RecipeKey&,
+                                 const KeyValue& at,
+                                 S& s) { s.*member = bytes_of(at.value); },
+                .visit = {}});
+  }
+
+  // A key that nothing reads: for editors.
+  RecipeKey& unread(const char* name) {
+    return add(name,
+               {.schema = [](const RecipeKey& key) { return KeyType<std::string>::schema(key); },
+                .preset = [](const RecipeKey&, const S&) { return no_preset(); },
+                .read = {},
+                .visit = {}})
+        .absent();
+  }
+
+  // A key of a part that this release lacks. `unless` are the values under which it does nothing,
+  // as JSON; `instead` says what to do, "" for the usual.
+  void not_yet(const char* name, const char* what, const char* unless, const char* instead = "") {
+    add(name, {.schema = {}, .preset = {}, .read = {}, .visit = {}}).not_yet(what, unless, instead);
+  }
+
+  // What the objects are; a key's own doc goes before it.
+  Section& doc(const char* text) {
+    doc_ = text;
+    return *this;
+  }
+  // A string in place of the object, for this member.
+  Section& text_form(std::string S::*member) {
+    text_form_ = member;
+    return *this;
+  }
+  // The member that gets the object's place: "/load/0".
+  void place(std::string S::*member) {
+    add("", {.schema = {}, .preset = {}, .read = {}, .visit = {}});
+    entries_.back().take = [member](const KeyValue& object, S& s) { s.*member = object.pointer; };
+  }
+  // Rules over several keys for --print-schema alone, as JSON. The host checks them itself and
+  // reports them in better words (contradiction.cpp).
+  Section& printed(const char* json_text) {
+    printed_ = json_text;
+    return *this;
+  }
+
+  // ---- what follows from it ----
+
+  KeySchema schema() const {
+    SectionSchema made({.doc = doc_,
+                        .slot = slot_,
+                        .printed = printed_,
+                        .is_open = is_open_,
+                        .has_text_form = text_form_ != nullptr});
+    const S presets{};
+    for (const Entry& entry : entries_) {
+      if (entry.key.is_unavailable()) {
+        made.add_unavailable(entry.key);
+      } else if (!entry.key.name().empty()) {
+        made.add(entry.key, entry.schema(entry.key), entry.preset(entry.key, presets));
+      }
+    }
+    return made.take();
+  }
+
+  // Fills `out` from an object that is complete and checked.
+  void read(const KeyValue& from, S& out) const {
+    if (text_form_ != nullptr && from.value.is_string()) {
+      out.*text_form_ = from.value.template get<std::string>();
+      return;
+    }
+    for (const Entry& entry : entries_) {
+      if (entry.take) {
+        entry.take(from, out);
+        continue;
+      }
+      const auto found = from.value.find(entry.key.name());
+      if (found != from.value.end() && entry.read) {
+        const std::string pointer = join_pointer(from.pointer, entry.key.name());
+        entry.read(entry.key, {*found, pointer, from.components}, out);
+      }
+    }
+  }
+
+  // Calls `f` for each component of the section, in the order of its keys.
+  void visit(const S& section, const ComponentVisit& f) const {
+    for (const Entry& entry : entries_) {
+      if (entry.visit) {
+        entry.visit(section, f);
+      }
+    }
+  }
+
+ private:
+  using Visit = std::function<void(const S&, const ComponentVisit&)>;
+  struct Uses {
+    std::function<KeySchema(const RecipeKey&)> schema;
+    std::function<KeySchema(const RecipeKey&, const S&)> preset;
+    std::function<void(const RecipeKey&, const KeyValue&, S&)> read;
+    Visit visit;
+  };
+  struct Entry : Uses {
+    RecipeKey key;
+    std::function<void(const KeyValue&, S&)> take = {};  // from the whole object
+  };
+
+  RecipeKey& add(const char* name, Uses uses) {
+    entries_.push_back({std::move(uses), RecipeKey(name)});
+    return entries_.back().key;
+  }
+
+  // A key of a component's own, beside which the component itself is taken.
+  RecipeKey& add_part(const char* name, const char* doc, ComponentUse S::*member) {
+    add(name,
+        {.schema = [](const RecipeKey& key) { return KeyType<std::string>::schema(key); },
+         .preset = [](const RecipeKey&, const S&) { return no_preset(); },
+         .read = {},
+         .visit = [member](const S& s, const ComponentVisit& f) { visit_use(s.*member, f); }});
+    entries_.back().take = [member](const KeyValue& object, S& s) { read_use(object, s.*member); };
+    return entries_.back().key.doc(doc);
+  }
+
+  std::vector<Entry> entries_;
+  const char* doc_ = "";
+  const char* slot_ = "";
+  const char* printed_ = "";
+  std::string S::*text_form_ = nullptr;
+  bool is_open_ = false;
+};
+
+// ---- a section as a key of another ----
+
+template <class T>
+requires requires(Section<T>& s) {
+  T::bind(s);
+}
+struct KeyType<T> {
+  static KeySchema schema(const RecipeKey&) { return Section<T>::of().schema(); }
+  static KeySchema json(const RecipeKey&, const T&) {
+    return has_required(Section<T>::of().schema()) ? no_preset() : KeySchema::object();
+  }
+  static void read(const RecipeKey&, const KeyValue& at, T& out) { Section<T>::of().read(at, out); }
+  static void visit(const T& value, const ComponentVisit& f) { Section<T>::of().visit(value, f); }
+};
+
+}  // namespace tenon

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sizes of memory and files for people: "640 B", "1.5 KiB", "12.0 MiB", "1.25 GiB".
+// Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tenon {
+
+std::string byte_size(uint64_t bytes);
+
+}  // namespace tenon

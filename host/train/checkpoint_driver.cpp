@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/checkpoint_driver.hpp"
+
+#include "host/error/error.hpp"
+#include "host/train/rank_decisions.hpp"
+
+#include <algorithm>
+
+namespace tenon {
+
+void CheckpointDriver::save_if_due(RunBoundary boundary) {
+  if (!is_on()) {
+    return;
+  }
+  const Checkpointing& checkpoints = *parts_.checkpoints;
+  const StopConditions& stop = parts_.stop;
+  prepare();
+  const bool is_requested = parts_.requests.take_checkpoint();
+  const bool is_cut = stop.code() == ExitCode::kStopped && stop.is_interrupted_run();
+  const bool ends =
+      stop.is_over() && (is_cut ? checkpoints.recipe().on_signal : checkpoints.recipe().at_end);
+  const bool is_due = checkpoints.is_due(boundary, parts_.state) || is_requested || ends;
+  save_forms(boundary,
+             {.is_full = is_due && !checkpoints.is_saved(parts_.state),
+              .exports = checkpoints.exports_due(boundary, parts_.state)});
+}
+
+void CheckpointDriver::save(RunBoundary boundary) {
+  if (is_on()) {
+    save_forms(boundary, {.is_full = true, .exports = {}});
+  }
+}
+
+void CheckpointDriver::export_missed(const std::string& at) {
+  if (!is_on()) {
+    return;
+  }
+  for (const RunBoundary boundary :
+       {RunBoundary::kStep, RunBoundary::kWindow, RunBoundary::kEpoch}) {
+    if (at == boundary_name(boundary)) {
+      save_forms(boundary,
+                 {.exports = parts_.checkpoints->exports_missing(boundary, parts_.state)});
+    }
+  }
+}
+
+void CheckpointDriver::export_at_end(bool is_changed) {
+  if (!is_on()) {
+    return;
+  }
+  const uint64_t first_step = parts_.stop.first_step();
+  const bool has_moved = parts_.state.step != first_step || first_step == 0;
+  save_forms(RunBoundary::kStep,
+             {.exports = parts_.checkpoints->exports_at_end(parts_.state, has_moved, is_changed)});
+}
+
+void CheckpointDriver::save_initial() {
+  if (parts_.stop.is_over() || !is_on()) {
+    return;
+  }
+  save(RunBoundary::kStart);
+  if (finish_all().has_value()) {
+    stop_for_failure();
+  }
+  parts_.stop.end(ExitCode::kDone, "saved the initial parameters");
+}
+
+// Once, after the first step: the optimizer's state exists then.
+void CheckpointDriver::prepare() {
+  if (is_prepared_ || parts_.state.step == 0 ||
+      parts_.checkpoints->recipe().staging == CheckpointStaging::kStream) {
+    return;
+  }
+  is_prepared_ = true;
+  StateTree tree(StateTree::Copies::kNone);
+  for (const auto& [name, part] : parts_.prepared) {
+    part->snapshot(tree, name);
+  }
+  parts_.checkpoints->prepare(tree);
+}
+
+// Exports take parts of the same copy of the state. Without a checkpoint beside them, they are no
+// event for hooks.
+void CheckpointDriver::save_forms(RunBoundary boundary, const SaveForms& forms) {
+  if (!forms.is_full && forms.exports.empty()) {
+    return;
+  }
+  finish();
+  if (forms.is_full) {
+    parts_.events.fire(TENON_EVENT_BEFORE_CHECKPOINT);
+  }
+  StateTree tree = parts_.checkpoints->tree_for(forms);
+  if (forms.is_full) {
+    parts_.whole.snapshot(tree);
+  } else {
+    parts_.whole.snapshot_weights(tree);
+  }
+  Evaluated evaluated = parts_.evaluated();
+  if (const auto loss = parts_.metrics.last("loss")) {
+    evaluated.metrics["loss"] = *loss;
+  }
+  parts_.checkpoints->save(
+      boundary, parts_.state, evaluated.step, std::move(evaluated.metrics), forms, std::move(tree));
+  report();
+  if (forms.is_full) {
+    parts_.events.fire(TENON_EVENT_AFTER_CHECKPOINT);
+    parts_.requests.sync();
+  }
+}
+
+void CheckpointDriver::vote(Agreement& votes) {
+  if (parts_.signals != nullptr && parts_.signals->take_save_request()) {
+    votes.vote(Vote::kCheckpoint);
+  }
+  if (!is_on()) {
+    return;
+  }
+  const Checkpointing& checkpoints = *parts_.checkpoints;
+  if (checkpoints.is_writing()) {
+    votes.vote(Vote::kSaving);
+  }
+  if (parts_.collective.rank() == 0 && checkpoints.is_clock_due()) {
+    votes.vote(Vote::kCheckpoint);
+  }
+  if (checkpoints.failure().has_value()) {
+    votes.vote(Vote::kSaveFailed);
+  }
+}
+
+void CheckpointDriver::sync(const Decision& decision) {
+  parts_.requests.act_on(decision);
+  if (!is_on()) {
+    return;
+  }
+  if (!decision.has(Vote::kSaving)) {
+    parts_.checkpoints->conclude();
+  }
+  report();
+  if (decision.has(Vote::kSaveFailed)) {
+    stop_for_failure();
+  }
+}
+
+void CheckpointDriver::report() {
+  for (const std::string& line : parts_.checkpoints->take_lines()) {
+    parts_.progress.say(line);
+  }
+}
+
+// For all saves together, once a signal has come; none without a signal.
+std::optional<std::chrono::duration<double>> CheckpointDriver::grace_left() {
+  using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
+  if (!parts_.stop.is_interrupted_run()) {
+    return std::nullopt;
+  }
+  if (!grace_until_.has_value()) {
+    grace_until_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                      Seconds(parts_.checkpoints->recipe().grace_seconds));
+  }
+  return std::max<Seconds>(*grace_until_ - Clock::now(), Seconds(0));
+}
+
+void CheckpointDriver::finish() {
+  if (!is_on()) {
+    return;
+  }
+  const auto failure = parts_.checkpoints->finish([this] { return grace_left(); });
+  report();
+  if (failure.has_value() && parts_.checkpoints->recipe().on_failure == OnSaveFailure::kStop) {
+    stop_for_failure();
+  }
+}
+
+std::optional<Error> CheckpointDriver::finish_all() {
+  if (!is_on()) {
+    return std::nullopt;
+  }
+  auto failure =
+      parts_.checkpoints->finish([] { return std::optional<std::chrono::duration<double>>(); });
+  report();
+  return failure;
+}
+
+void CheckpointDriver::add_counts(Outcome& outcome) const {
+  if (is_on()) {
+    outcome.saves = parts_.checkpoints->count();
+    outcome.exports = parts_.checkpoints->export_count();
+  }
+}
+
+void CheckpointDriver::stop_for_failure() {
+  const auto& failure = parts_.checkpoints->failure();
+  const std::string reason =
+      first_text(parts_.collective, failure.has_value() ? failure->message() : "");
+  throw Error("checkpoint.failed", reason.empty() ? "a checkpoint could not be saved" : reason);
+}
+
+}  // namespace tenon

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/components/run_dataset.hpp"
+
+#include "host/metrics/progress.hpp"
+#include "host/tensor/op_service.hpp"
+#include "host/tensor/philox.hpp"
+#include "host/tensor/tensor_service.hpp"
+#include "host/text/counted.hpp"
+
+#include <cstdio>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+WhenOneEnds when_of(WhenSourceEnds when) {
+  switch (when) {
+    case WhenSourceEnds::kRepeat:
+      return WhenOneEnds::kRepeat;
+    case WhenSourceEnds::kStop:
+      return WhenOneEnds::kStop;
+    case WhenSourceEnds::kContinue:
+      return WhenOneEnds::kContinue;
+  }
+  return WhenOneEnds::kRepeat;
+}
+
+std::string size_text(DataSource& source) {
+  const DataSourceInfo& info = source.info();
+  if (info.has_windows) {
+    return "in windows";
+  }
+  return info.style == DatasetStyle::kMap ? grouped_digits(source.size(nullptr)) + " samples"
+                                          : "a stream";
+}
+
+std::string percent_text(double share) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4g%% of the mix", 100 * share);
+  return text;
+}
+
+// What a step is, so that equal ones are one.
+std::string identity_of(const ComponentUse& use) {
+  return use.plugin_id + "/" + use.type.substr(use.type.rfind('/') + 1) + " " + use.options;
+}
+
+}  // namespace
+
+// The first source of a mix has the seed that one dataset has, so that a mix of one is that
+// dataset.
+RunDataset::RunDataset(ComponentFactory& factory,
+                       const DatasetUse& use,
+                       const std::string& role,
+                       uint64_t seed,
+                       bool shuffle)
+    : use_(use) {
+  if (use.mix.empty()) {
+    datasets_.emplace_back(factory.create(use.use, role));
+    add_features(factory);
+    return;
+  }
+  std::vector<MixPart> parts;
+  for (std::size_t i = 0; i < use.mix.size(); ++i) {
+    const std::string own = i == 0 ? role : role + "/mix/" + std::to_string(i);
+    datasets_.emplace_back(factory.create(use.mix[i].use, own));
+    parts.push_back({use.mix[i].name, use.mix[i].weight, &datasets_.back()});
+  }
+  mix_.emplace(std::move(parts),
+               MixOptions{.when = when_of(use.when_one_ends), .seed = seed, .shuffle = shuffle});
+  add_features(factory);
+}
+
+// Each dataset has its own instances, since its columns may be of other types. Equal steps have
+// equal seeds, wherever they stand: they are computed once.
+void RunDataset::add_features(ComponentFactory& factory) {
+  const Recipe& recipe = factory.recipe();
+  if (recipe.features.empty()) {
+    return;
+  }
+  std::vector<FeatureDefinition> definitions;
+  for (const FeatureUse& feature : recipe.features) {
+    FeatureDefinition& definition = definitions.emplace_back(
+        FeatureDefinition{.name = feature.name, .from = feature.from, .steps = {}});
+    for (const ComponentUse& step : feature.steps) {
+      definition.steps.push_back({.type = step.type, .identity = identity_of(step)});
+    }
+  }
+  const ExecBase exec{.seed = mix_seeds(recipe.seed, stream_of("features")),
+                      .mesh = &factory.mesh(),
+                      .tensors = tensor_service(),
+                      .ops = op_service()};
+  const DataSource& source = without_features();
+  features_.emplace(definitions,
+                    *source.info().schema,
+                    source.name(),
+                    exec,
+                    [&](std::size_t feature, std::size_t step) {
+                      const ComponentUse& use = recipe.features[feature].steps[step];
+                      return FeatureProxy(factory.create(use, "features:" + identity_of(use)));
+                    });
+  with_features_.emplace(without_features(), *features_);
+}
+
+std::vector<ReportedComponent> RunDataset::reported_features() const {
+  std::vector<ReportedComponent> lines;
+  if (features_) {
+    for (const ComponentInstance* const instance : features_->types()) {
+      const PluginContext& plugin = instance->plugin();
+      lines.push_back({"feature", instance->type(), plugin.id + " " + plugin.version, ""});
+    }
+    lines.front().detail = counted(features_->num_steps(), "step") + " in " +
+                           counted(features_->num_calls(), "call") + " a batch";
+  }
+  return lines;
+}
+
+std::vector<ReportedComponent> RunDataset::reported(const std::string& role) {
+  double sum = 0;
+  for (const MixEntry& entry : use_.mix) {
+    sum += entry.weight;
+  }
+  std::vector<ReportedComponent> lines;
+  for (std::size_t i = 0; i < datasets_.size(); ++i) {
+    const ComponentInstance& instance = datasets_[i].instance();
+    const PluginContext& plugin = instance.plugin();
+    ReportedComponent line{
+        role, instance.type(), plugin.id + " " + plugin.version, size_text(datasets_[i])};
+    if (!use_.mix.empty()) {
+      line.role += "/" + use_.mix[i].name;
+      line.detail += ", " + percent_text(use_.mix[i].weight / sum);
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+}  // namespace tenon

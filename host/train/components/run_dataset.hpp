@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A dataset of the recipe, or a mix of several, as the run reads it: with the recipe's features,
+// which are computed of what a mix has put together.
+// Threads: [main] makes it; the source is used as DataSource says.
+#pragma once
+
+#include "host/data/dataset_proxy.hpp"
+#include "host/data/feature_source.hpp"
+#include "host/data/mix_source.hpp"
+#include "host/recipe/recipe.hpp"
+#include "host/train/components/component_factory.hpp"
+#include "host/train/components/reported_component.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+class RunDataset {
+ public:
+  // `role` is that of one dataset and of the first of a mix: "data/train". `seed` and `shuffle` are
+  // those that the loader gets.
+  //
+  // Errors   what the datasets return; data.bad_mix; what FeatureGraph throws
+  RunDataset(ComponentFactory& factory,
+             const DatasetUse& use,
+             const std::string& role,
+             uint64_t seed,
+             bool shuffle);
+  RunDataset(const RunDataset&) = delete;
+  RunDataset& operator=(const RunDataset&) = delete;
+
+  DataSource& source() {
+    return with_features_ ? static_cast<DataSource&>(*with_features_) : without_features();
+  }
+
+  // For the report: one line, or one for each source of a mix, called ROLE/NAME.
+  std::vector<ReportedComponent> reported(const std::string& role);
+  // The same for features: one line a type.
+  std::vector<ReportedComponent> reported_features() const;
+
+ private:
+  DataSource& without_features() {
+    return mix_ ? static_cast<DataSource&>(*mix_) : datasets_.front();
+  }
+  void add_features(ComponentFactory& factory);
+
+  const DatasetUse& use_;
+  std::deque<DatasetProxy> datasets_;  // a mix borrows them
+  std::optional<MixSource> mix_;
+  std::optional<FeatureGraph> features_;
+  std::optional<FeatureSource> with_features_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The losses of an evaluation: sums and counts over its batches, over all ranks, and over all
+// evaluations of a series.
+// Threads: the train thread.
+#pragma once
+
+#include "host/distributed/collectives/collective.hpp"
+#include "host/train/objective/loss_set.hpp"
+#include "host/train/state_fields.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+
+// Of one evaluation, on this rank.
+struct EvaluationSums {
+  explicit EvaluationSums(size_t num_losses);
+  // Adds a batch.
+  void add(const std::vector<at::Tensor>& of_sums, const std::vector<at::Tensor>& of_counts);
+
+  std::vector<at::Tensor> sums;    // by loss, [] f64
+  std::vector<at::Tensor> counts;  // by loss, [] f64
+  uint64_t microbatch = 0;         // the number of the next batch
+};
+
+class EvaluationLosses final : public WithStateFields<EvaluationLosses> {
+ public:
+  using Metrics = std::vector<std::pair<std::string, double>>;
+
+  explicit EvaluationLosses(const LossSet& losses) : losses_(losses) {}
+
+  // The mean losses of an evaluation over all ranks, by name: "loss", and "loss/NAME" if there are
+  // several. With a series, they come again over all of its evaluations, as NAME/run. None if some
+  // loss has counted nothing.
+  // A collective call.
+  std::optional<Metrics> close(const EvaluationSums& sums,
+                               Collective& collective,
+                               const std::string& series);
+
+  template <class Self, class Fields>
+  static void describe(Self& self, Fields& f) {
+    f.list("series", self.series_, [](auto& fields, auto& series) {
+      fields.field("name", series.name);
+      fields.list("", series.losses, [](auto& of_loss, auto& loss) {
+        of_loss.field("sum", loss.sum);
+        of_loss.field("count", loss.count);
+      });
+    });
+  }
+
+ private:
+  struct Loss {
+    double sum = 0;
+    double count = 0;
+  };
+  struct Series {
+    std::string name;
+    std::vector<Loss> losses;
+  };
+  Series& series(const std::string& name);
+  void add_means(const std::vector<Loss>& of, const std::string& suffix, Metrics& to) const;
+
+  const LossSet& losses_;
+  std::vector<Series> series_;  // by name
+};
+
+}  // namespace tenon

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/finite_check.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+at::Tensor sum_of(const at::Tensor& so_far, const at::Tensor& more) {
+  return so_far.defined() ? so_far + more : more;
+}
+
+at::Tensor unless_found(const at::Tensor& found, const at::Tensor& value) {
+  return found.defined() ? at::where(found.eq(1), at::zeros_like(value), value) : value;
+}
+
+}  // namespace
+
+FiniteCheck::FiniteCheck(Parts parts, const NonFiniteRecipe& recipe)
+    : parts_(parts), guard_(recipe) {}
+
+void FiniteCheck::begin_step() {
+  are_metrics_finite_ = true;
+  metrics_ = at::Tensor();
+}
+
+bool FiniteCheck::check_metric(const at::Tensor& sum, const at::Tensor& count) {
+  if (parts_.is_on_cpu) {
+    const bool is_finite = std::isfinite(sum.item<double>()) && std::isfinite(count.item<double>());
+    are_metrics_finite_ = are_metrics_finite_ && is_finite;
+    return is_finite;
+  }
+  // A finite value times 0 is 0; any other is NaN.
+  metrics_ = sum_of(metrics_, (sum.to(at::kDouble) + count.to(sum.device())) * 0.0);
+  return true;
+}
+
+void FiniteCheck::fail_tables() {
+  are_metrics_finite_ = false;
+  if (!parts_.is_on_cpu) {
+    metrics_ =
+        sum_of(metrics_,
+               at::full({},
+                        std::numeric_limits<double>::quiet_NaN(),
+                        at::TensorOptions().dtype(at::kDouble).device(parts_.parameters.device())));
+  }
+}
+
+void FiniteCheck::check_gradients() {
+  if (parts_.is_on_cpu) {
+    share_norm();
+    is_finite_ = std::isfinite(*norm_) && are_metrics_finite_;
+    return;
+  }
+  is_finite_ = true;
+  device_norms_ = device_grad_norms(parts_.parameters.groups());
+  if (!is_alone()) {
+    share_device_check();
+  }
+  const at::Tensor& norm = device_norms_.all;
+  found_ = at::isfinite(metrics_.defined() ? norm + metrics_ : norm).logical_not().to(at::kFloat);
+  found_inf_ = guard_.is_exempt() ? at::Tensor() : found_;
+  if (parts_.loss_scale != nullptr) {
+    exempt_overflow(norm);
+  }
+}
+
+// Each rank has the norm of some gradients. If all ranks have the same gradients, none needs to ask
+// the others.
+void FiniteCheck::share_norm() {
+  const auto& groups = parts_.parameters.groups();
+  if (is_alone() || (parts_.flow.is_replicated() && !parts_.are_gradients_rewritten)) {
+    norm_ = grad_norm(groups, NormOf::kAll);
+    return;
+  }
+  const double mine = grad_norm(groups);
+  const auto gathering =
+      parts_.collective.start_gather(std::as_bytes(std::span(&mine, 1)), "norm of the gradients");
+  const std::span<const std::byte> all = gathering->wait();
+  norm_ = 0;
+  for (uint32_t rank = 0; rank < parts_.collective.world_size(); ++rank) {
+    double of_rank = 0;
+    std::memcpy(&of_rank, all.data() + rank * sizeof(of_rank), sizeof(of_rank));
+    norm_ = std::hypot(*norm_, of_rank);
+  }
+}
+
+// The same without waiting for the device.
+void FiniteCheck::share_device_check() {
+  const at::Tensor own = device_norms_.all.to(parts_.parameters.device());
+  const at::Tensor mine = at::stack({own, metrics_.defined() ? metrics_ : at::zeros_like(own)});
+  at::Tensor all = at::empty({2 * parts_.norms->size()}, mine.options());
+  parts_.norms->all_gather(all, mine, "norm of the gradients")->wait();
+  const at::Tensor of_ranks = all.view({-1, 2});
+  device_norms_.all = at::linalg_vector_norm(of_ranks.select(1, 0), 2);
+  metrics_ = of_ranks.select(1, 1).sum();
+}
+
+// Gradients that overflow under a loss scale skip the update whatever the policy, and lower the
+// scale: that is how it finds its place. It is nothing to report, unless the losses were non-finite
+// already, or the scale is too low to be the cause.
+void FiniteCheck::exempt_overflow(const at::Tensor& norm) {
+  overflow_ = at::isfinite(norm).logical_not().to(at::kFloat);
+  at::Tensor exempt = overflow_ * (parts_.loss_scale->scale() > 1);
+  if (metrics_.defined()) {
+    exempt = exempt * at::isfinite(metrics_);
+  }
+  found_inf_ = guard_.is_exempt() ? overflow_ : found_;
+  found_ = found_ * (1 - exempt);
+}
+
+void FiniteCheck::check_gradients_again() {
+  const std::optional<double> norm = norm_;
+  const at::Tensor device_norm = device_norms_.all;
+  check_gradients();
+  norm_ = norm;
+  device_norms_.all = device_norm;
+}
+
+void FiniteCheck::record(const FindOrigin& find_origin) {
+  const uint64_t step = parts_.state.step;
+  const auto origin = [&] { return origin_among_ranks(find_origin()); };
+  if (parts_.is_on_cpu) {
+    guard_.record(step, is_finite_, origin);
+  } else if (guard_.is_sync_due()) {  // waiting for the device is worth knowing where it began
+    sync();
+    is_finite_ = found_.item<float>() == 0;
+    guard_.record(step, is_finite_, origin);
+  } else {
+    guard_.record_later(step, found_, later_origin());
+  }
+}
+
+// From what is left of a step that is over: the norms of its gradients.
+UpdateGuard::Origin FiniteCheck::later_origin() {
+  std::vector<uint32_t> parameters;
+  for (const FlatGroup& group : parts_.parameters.groups()) {
+    for (const FlatEntry& entry : group.entries()) {
+      if (entry.has_grad) {
+        parameters.push_back(entry.parameter.id);
+      }
+    }
+  }
+  return [this, parameters = std::move(parameters), norms = device_norms_.by_entry] {
+    return origin_among_ranks(non_finite_gradient(parts_.parameters.graph(), parameters, norms));
+  };
+}
+
+// Of the rank that is nearest to the cause: gradients are spoilt on all.
+std::string FiniteCheck::origin_among_ranks(const NonFiniteOrigin& mine) {
+  if (is_alone()) {
+    return mine.text;
+  }
+  const auto all = parts_.collective.gather_texts(
+      std::to_string(static_cast<int>(mine.distance)) + mine.text, "where it arose");
+  const auto nearest =
+      std::ranges::min_element(all, {}, [](const std::string& text) { return text.front(); });
+  return "rank " + std::to_string(nearest - all.begin()) + ": " + nearest->substr(1);
+}
+
+void FiniteCheck::update_loss_scale(bool is_applied) {
+  if (parts_.loss_scale == nullptr) {
+    return;
+  }
+  parts_.loss_scale->update(overflow_);
+  if (is_applied) {  // but skipped by the device: only the loss scale counts these
+    const at::Tensor skipped = (found_inf_ * (1 - found_)).to(at::kDouble);
+    scaler_skips_ = sum_of(scaler_skips_, skipped);
+  }
+}
+
+bool FiniteCheck::is_found_on_device() const {
+  return found_inf_.defined() && found_inf_.item<float>() != 0;
+}
+
+// The losses of a step that only the loss scale has skipped are as good as any.
+at::Tensor FiniteCheck::bad_losses() const {
+  return guard_.is_exempt() || parts_.is_on_cpu ? at::Tensor() : found_;
+}
+
+at::Tensor FiniteCheck::norm() const {
+  return norm_.has_value() ? at::scalar_tensor(*norm_, at::kDouble) : device_norms_.all;
+}
+
+void FiniteCheck::clip_norm(double max_norm) {
+  auto& groups = parts_.parameters.groups();
+  if (parts_.is_on_cpu) {
+    clip_grad_norm(groups, *norm_, max_norm);
+  } else {
+    clip_grad_norm(groups, device_norms_.all, max_norm);
+  }
+}
+
+void FiniteCheck::record_norm(MetricBook& metrics) const {
+  if (parts_.collective.rank() != 0) {
+    return;
+  }
+  if (parts_.is_on_cpu) {
+    metrics.add("grad_norm", *norm_, 1);
+  } else {
+    metrics.add_tensor("grad_norm",
+                       unless_found(found_inf_, device_norms_.all),
+                       unless_found(found_inf_, at::ones_like(device_norms_.all)));
+  }
+}
+
+at::Tensor FiniteCheck::applied(bool is_applied) const {
+  const at::Tensor applied =
+      is_applied
+          ? at::scalar_tensor(
+                1.0, at::TensorOptions().dtype(at::kDouble).device(parts_.parameters.device()))
+          : at::scalar_tensor(0.0, at::kDouble);
+  return found_inf_.defined() ? (1 - found_inf_) * applied : applied;
+}
+
+void FiniteCheck::sync() {
+  const size_t num_found = guard_.sync();
+  if (num_found > 0 && !guard_.is_exempt()) {
+    parts_.state.updates -= num_found;
+    has_late_skips_ = true;
+  }
+}
+
+void FiniteCheck::sync_loss_scale(MetricBook& metrics) {
+  if (parts_.loss_scale == nullptr) {
+    return;
+  }
+  const at::Tensor skips =
+      scaler_skips_.defined() ? scaler_skips_ : at::scalar_tensor(0.0, at::kDouble);
+  const at::Tensor scale = parts_.loss_scale->scale().to(at::kDouble);
+  const at::Tensor values = at::stack({scale, skips.to(scale.device())}).to(at::kCPU);
+  scaler_skips_.reset();
+  metrics.set("loss_scale", values[0].item<double>());
+  const auto num_skips = static_cast<uint64_t>(values[1].item<double>());
+  parts_.state.updates -= num_skips;
+  has_late_skips_ = has_late_skips_ || num_skips > 0;
+}
+
+}  // namespace tenon

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/forward_pass.hpp"
+
+#include "host/error/error.hpp"
+#include "host/train/objective/chunked_loss.hpp"
+
+namespace tenon {
+
+void ForwardPass::run_model(const Batch& batch, const CallPlace& place) {
+  const auto extent =
+      is_chunked(place) ? ModelRunner::Extent::kAllButTail : ModelRunner::Extent::kWhole;
+  events_.fire(TENON_EVENT_BEFORE_FORWARD);
+  if (batch.samples > 0) {
+    model_.forward(batch, place, extent);
+  } else {
+    model_.forward_idle(place, extent);
+  }
+  events_.fire(TENON_EVENT_AFTER_FORWARD);
+}
+
+void ForwardPass::run_losses(Microbatch& microbatch,
+                             const CallPlace& place,
+                             const std::function<void()>& on_losses) {
+  const Batch& batch = microbatch.batch;
+  events_.fire(TENON_EVENT_BEFORE_LOSS);
+  if (batch.samples > 0) {
+    if (microbatch.counts.empty()) {
+      count(microbatch, place);
+    }
+    microbatch.sums = is_chunked(place) ? chunked_sums(model_,
+                                                       losses_,
+                                                       batch,
+                                                       place,
+                                                       *chunk_,
+                                                       place.is_train ? &microbatch.seeds : nullptr)
+                                        : losses_.compute(model_, batch, place);
+    on_losses();
+  }
+  events_.fire(TENON_EVENT_AFTER_LOSS);
+}
+
+void ForwardPass::count(Microbatch& microbatch, const CallPlace& place) {
+  if (is_chunked(place)) {  // the outputs never exist as a whole
+    microbatch.counts = losses_.count(microbatch.batch, place);
+    return;
+  }
+  microbatch.counts = losses_.count(model_, microbatch.batch, place);
+  if (place.is_train && !model_.aux_losses().empty()) {
+    throw Error("loss.late_count",
+                "the model adds the auxiliary loss '" + model_.aux_losses().front().name +
+                    "', but the main loss is counted after the forward: the two cannot be weighed "
+                    "against each other");
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/hook_view.hpp"
+
+#include "host/train/components/optimizer_groups.hpp"
+
+namespace tenon {
+
+void HookView::request(uint32_t requests, const std::string& reason) {
+  parts_.requests.request(requests, reason);
+}
+
+void HookView::roll_back(uint64_t first_bad_step, const std::string& reason) {
+  parts_.requests.request_roll_back(first_bad_step, reason);
+}
+
+std::optional<double> HookView::metric(std::string_view name) const {
+  return parts_.metrics.last(name);
+}
+
+const at::Tensor* HookView::scalar(std::string_view name) {
+  if (name == "loss") {
+    loss_ = step_.microbatches != nullptr ? mean_loss(*step_.microbatches, parts_.losses)
+                                          : at::Tensor();
+    return &loss_;
+  }
+  if (name == "grad_norm") {
+    grad_norm_ = parts_.finite_check.norm();
+    return &grad_norm_;
+  }
+  if (name == "applied") {
+    applied_ = parts_.finite_check.applied(step_.is_applied);
+    return &applied_;
+  }
+  return nullptr;
+}
+
+void HookView::add_metric(const std::string& name, double value) {
+  parts_.metrics.set(name, value);
+}
+
+at::Tensor* HookView::field(std::string_view name) {
+  return step_.batch != nullptr ? const_cast<at::Tensor*>(step_.batch->find(name)) : nullptr;
+}
+
+void HookView::set_lr_factor(double factor) {
+  rate_.set_hook_factor(factor);
+}
+
+size_t HookView::num_parameters() const {
+  return parts_.parameters.graph().parameters.size();
+}
+
+ParameterView HookView::parameter(size_t i) {
+  const auto& place = parts_.parameters.place(static_cast<uint32_t>(i));
+  const FlatGroup& group = parts_.parameters.groups()[place.group];
+  const FlatEntry& entry = group.entries()[place.entry];
+  const bool is_whole = !whole_.values.empty();
+  const auto whole_view = [&entry](const at::Tensor& whole) {
+    return whole.narrow(0, entry.offset, entry.numel).view(entry.parameter.shape);
+  };
+  parameter_values_ = {is_whole ? whole_view(whole_.values[place.group])
+                                : group.data_view(place.entry)};
+  const bool has_grad = is_whole ? whole_.grads[place.group].defined()
+                                 : step_.are_gradients_final || parts_.flow.is_idle();
+  if (place.trainable && entry.has_grad && has_grad) {
+    parameter_values_.push_back(is_whole ? whole_view(whole_.grads[place.group])
+                                         : group.grad_view(place.entry));
+  }
+  ParameterView view;
+  view.name = &parts_.parameters.graph().parameters[i].name;
+  view.value = parameter_values_.data();
+  view.grad = parameter_values_.size() > 1 ? &parameter_values_[1] : nullptr;
+  view.offset = is_whole ? 0 : group.part(place.entry).in_parameter;
+  view.numel = entry.numel;
+  return view;
+}
+
+const std::string& HookView::run_dir() const {
+  return parts_.run_dir;
+}
+
+size_t HookView::num_lr_groups() const {
+  return parts_.optimizer.partitions().size();
+}
+
+LrGroupView HookView::lr_group(size_t i) {
+  const OptimizedPartition& partition = parts_.optimizer.partitions()[i];
+  return {.name = &partition.name,
+          .match = &partition.match,
+          .base_rate = partition.lr,
+          .rate = partition.lr * step_.lr_factor.value_or(lr_factor())};
+}
+
+std::optional<double> HookView::lr_group_option(size_t i, const std::string& pointer) const {
+  return number_option(parts_.optimizer.partitions()[i].options, pointer);
+}
+
+}  // namespace tenon

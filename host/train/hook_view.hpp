@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What hooks see of a run, and where their requests go. It shows what the loop has put there; it
+// changes nothing of the run but the factor on learning rates and metrics.
+// Threads: the train thread, while an event is being fired.
+#pragma once
+
+#include "host/hook/run_view.hpp"
+#include "host/metrics/metric_book.hpp"
+#include "host/model/sharded_parameters.hpp"
+#include "host/optim/optimizer_driver.hpp"
+#include "host/train/finite_check.hpp"
+#include "host/train/learning_rate.hpp"
+#include "host/train/loop_requests.hpp"
+#include "host/train/microbatch.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+// What the step under way shows. Everything is borrowed.
+struct StepValues {
+  Batch* batch = nullptr;                                 // null outside of a microbatch
+  const std::vector<Microbatch>* microbatches = nullptr;  // null outside of a step
+  std::optional<double> lr_factor;                        // once the update is made, or skipped
+  bool is_applied = true;
+  bool are_gradients_final = false;
+};
+
+// Groups of parameters as a whole, if this rank has only a slice of them. By group; a gradient that
+// does not exist is undefined.
+struct WholeGroups {
+  std::vector<at::Tensor> values;
+  std::vector<at::Tensor> grads;
+};
+
+class HookView final : public RunView {
+ public:
+  // All are borrowed.
+  struct Parts {
+    const RunState& state;
+    const std::string& run_dir;
+    const LossSet& losses;
+    const ParameterStore& parameters;
+    const ShardedParameters& flow;
+    const OptimizerDriver& optimizer;
+    const FiniteCheck& finite_check;
+    MetricBook& metrics;
+    LoopRequests& requests;
+  };
+  HookView(Parts parts, const LrSchedulerProxy* scheduler, uint64_t total_steps)
+      : parts_(parts), rate_(scheduler, total_steps) {}
+
+  // ---- what the loop puts there ----
+
+  StepValues& step() { return step_; }
+  void show_whole(WholeGroups groups) { whole_ = std::move(groups); }
+  const WholeGroups& whole() const { return whole_; }
+  LearningRate& learning_rate() { return rate_; }
+  // Of the step under way.
+  double lr_factor() const { return rate_.factor(parts_.state.step); }
+
+  // ---- what hooks see ----
+
+  void request(uint32_t requests, const std::string& reason) override;
+  std::optional<double> metric(std::string_view name) const override;
+  const at::Tensor* scalar(std::string_view name) override;
+  void add_metric(const std::string& name, double value) override;
+  at::Tensor* field(std::string_view name) override;
+  void set_lr_factor(double factor) override;
+  size_t num_parameters() const override;
+  ParameterView parameter(size_t i) override;
+  const std::string& run_dir() const override;
+  size_t num_lr_groups() const override;
+  LrGroupView lr_group(size_t i) override;
+  std::optional<double> lr_group_option(size_t i, const std::string& pointer) const override;
+  void roll_back(uint64_t first_bad_step, const std::string& reason) override;
+
+ private:
+  Parts parts_;
+  LearningRate rate_;
+  StepValues step_;
+  WholeGroups whole_;
+  // What scalar() and parameter() lend.
+  at::Tensor loss_;
+  at::Tensor grad_norm_;
+  at::Tensor applied_;
+  std::vector<at::Tensor> parameter_values_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/loop_events.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+
+LoopEvents::LoopEvents(std::vector<HookProxy> hooks,
+                       uint32_t rank,
+                       HookView& view,
+                       ParameterStore& parameters,
+                       ShardedParameters& flow,
+                       PublishedState& published)
+    : view_(view),
+      parameters_(parameters),
+      flow_(flow),
+      published_(published),
+      hooks_(std::move(hooks), rank, view) {
+  for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
+    if (any_writes(hooks_.hooks(), event, TENON_TOUCH_PARAMETERS)) {
+      parameter_writes_ |= TENON_EVENT_BIT(event);
+    }
+    const auto asks_for_whole = [event](const HookProxy& hook) {
+      return hook.info().full_parameters && (hook.info().events & TENON_EVENT_BIT(event)) != 0;
+    };
+    if (!flow_.is_idle() && std::ranges::any_of(hooks_.hooks(), asks_for_whole)) {
+      whole_parameters_ |= TENON_EVENT_BIT(event);
+    }
+  }
+  rewrites_gradients_ =
+      any_writes(hooks_.hooks(), TENON_EVENT_BEFORE_OPTIMIZER_STEP, TENON_TOUCH_GRADIENTS);
+}
+
+void LoopEvents::fire_in_reverse(uint32_t event, const std::string& message) {
+  published_.set_event(event);
+  hooks_.fire_in_reverse(event, message);
+}
+
+void LoopEvents::fire_with_parameters(uint32_t event) {
+  const bool is_whole = (whole_parameters_ & TENON_EVENT_BIT(event)) != 0;
+  const bool is_written = (parameter_writes_ & TENON_EVENT_BIT(event)) != 0;
+  const bool are_grads_written = rewrites_gradients_ && event == TENON_EVENT_BEFORE_OPTIMIZER_STEP;
+  auto& groups = parameters_.groups();
+  flow_.resolve();
+  if (is_whole) {
+    WholeGroups whole;
+    for (FlatGroup& group : groups) {
+      whole.values.push_back(flow_.gather_stored(group));
+      whole.grads.push_back(view_.step().are_gradients_final && group.any_has_grad()
+                                ? flow_.gather_gradient(group)
+                                : at::Tensor());
+    }
+    view_.show_whole(std::move(whole));
+  }
+  hooks_.fire(event);
+  const WholeGroups& whole = view_.whole();
+  for (size_t g = 0; is_whole && g < groups.size(); ++g) {
+    const int64_t begin = groups[g].sharing().slice * groups[g].slice_numel();
+    if (is_written) {
+      groups[g].data().copy_(whole.values[g].narrow(0, begin, groups[g].slice_numel()));
+    }
+    if (are_grads_written && whole.grads[g].defined()) {
+      groups[g].grad().copy_(whole.grads[g].narrow(0, begin, groups[g].slice_numel()));
+    }
+  }
+  view_.show_whole({});
+  if (is_written) {
+    flow_.publish();
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/objective/input_binding.hpp"
+
+#include "host/error/error.hpp"
+#include "host/tensor/dtype.hpp"
+#include "host/tensor/field_match.hpp"
+#include "host/tensor/handle.hpp"
+#include "host/text/joined.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// An input in the dtype that its port names: a model may compute in another one. Gradients find the
+// way back by themselves (ModelRunner::add_grad).
+at::Tensor as_wanted(const Port& port, const at::Tensor& input, at::ScalarType compute_dtype) {
+  if (!input.defined() || !input.is_floating_point()) {
+    return input;
+  }
+  if (port.dtype == TENON_CLASS_COMPUTE) {
+    return input.to(compute_dtype);
+  }
+  return is_floating_dtype(port.dtype) ? input.to(static_cast<at::ScalarType>(port.dtype)) : input;
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  return names.empty() ? "nothing" : joined(names);
+}
+
+template <class T>
+std::vector<std::string> names_of(const std::vector<T>& entries) {
+  std::vector<std::string> names;
+  names.reserve(entries.size());
+  for (const T& entry : entries) {
+    names.push_back(entry.name);
+  }
+  return names;
+}
+
+Described described(const Port& port) {
+  return {port.dtype, port.axes.has_value() ? &*port.axes : nullptr};
+}
+
+}  // namespace
+
+InputBinding::InputBinding(PortOwner owner,
+                           const std::vector<Port>& ports,
+                           const std::map<std::string, std::string>& inputs,
+                           const ModelGraph& graph,
+                           const std::string& model_name)
+    : owner_(std::move(owner)), output_names_(graph.output_names()) {
+  for (const auto& [name, target] : inputs) {
+    if (std::ranges::find(ports, name, &Port::name) == ports.end()) {
+      fail_unknown(owner_.name + " has no input '" + name + "'; its inputs are " +
+                   list_of(names_of(ports)));
+    }
+  }
+  for (const Port& port : ports) {
+    Binding binding{port, std::nullopt, port.name, false};
+    const auto mapped = inputs.find(port.name);
+    if (mapped != inputs.end()) {
+      binding.is_mapped = true;
+      binding.field = mapped->second;
+      const std::string prefix = model_name + ".";
+      if (mapped->second.starts_with(prefix)) {
+        binding.value = graph.find_output(mapped->second.substr(prefix.size()));
+        if (!binding.value.has_value()) {
+          fail_unknown(owner_.name + " wants '" + mapped->second + "', but the outputs of model '" +
+                       model_name + "' are " + list_of(output_names_));
+        }
+      }
+    }
+    if (!binding.value.has_value()) {
+      binding.value = graph.find_output(binding.field);
+    }
+    if (binding.value.has_value()) {
+      const ModelValue& value = graph.values[*binding.value];
+      const Described have{value.dtype, value.axes.has_value() ? &*value.axes : nullptr};
+      if (const auto difference = mismatch(have, described(port))) {
+        fail_mismatch("input '" + port.name + "' of " + owner_.name + " and the model's output '" +
+                      value.name + "' differ: " + *difference);
+      }
+    }
+    bindings_.push_back(std::move(binding));
+  }
+}
+
+void InputBinding::check_fields(const std::vector<FieldInfo>& fields,
+                                const std::string& dataset) const {
+  for (const Binding& binding : bindings_) {
+    if (binding.value.has_value()) {
+      continue;
+    }
+    const auto at = find_field(fields, binding.field);
+    if (!at.has_value()) {
+      if (binding.port.is_optional() && !binding.is_mapped) {
+        continue;
+      }
+      fail_unknown(owner_.name + " reads '" + binding.field +
+                   "', which is neither an output of the model (" + list_of(output_names_) +
+                   ") nor a field of " + dataset + " (" + list_of(names_of(fields)) +
+                   "); map it with \"inputs\"");
+    }
+    const FieldInfo& field = fields[*at];
+    if (const auto difference = mismatch({field.dtype, &field.axes}, described(binding.port))) {
+      fail_mismatch("input '" + binding.port.name + "' of " + owner_.name + " and the field '" +
+                    field.name + "' of " + dataset + " differ: " + *difference);
+    }
+  }
+}
+
+void InputBinding::gather(const ModelRunner* runner,
+                          const Batch& batch,
+                          Outputs outputs,
+                          at::ScalarType compute_dtype) {
+  inputs_.clear();
+  for (const Binding& binding : bindings_) {
+    at::Tensor input;
+    if (binding.value.has_value()) {
+      if (outputs != Outputs::kAbsent) {
+        input = as_wanted(binding.port, runner->value(*binding.value).detach(), compute_dtype);
+        if (outputs == Outputs::kLeaves && runner->needs_grad(*binding.value) &&
+            input.is_floating_point()) {
+          input.set_requires_grad(true);
+        }
+      }
+    } else if (const at::Tensor* field = batch.find(binding.field)) {
+      input = as_wanted(binding.port, *field, compute_dtype);
+    }
+    inputs_.push_back(std::move(input));
+  }
+  handles_.clear();
+  for (const at::Tensor& input : inputs_) {
+    handles_.push_back(input.defined() ? borrow(input) : nullptr);
+  }
+}
+
+std::vector<uint32_t> InputBinding::values() const {
+  std::vector<uint32_t> values;
+  for (const Binding& binding : bindings_) {
+    if (binding.value.has_value()) {
+      values.push_back(*binding.value);
+    }
+  }
+  return values;
+}
+
+std::vector<std::string> InputBinding::fields() const {
+  std::vector<std::string> names;
+  for (const Binding& binding : bindings_) {
+    if (!binding.value.has_value()) {
+      names.push_back(binding.field);
+    }
+  }
+  return names;
+}
+
+void InputBinding::clear() {
+  inputs_.clear();
+  handles_.clear();
+}
+
+void InputBinding::fail_unknown(const std::string& message) const {
+  if (owner_.kind == PortOwner::Kind::kMetric) {
+    throw Error("metric.unknown_input", message);
+  }
+  throw Error("loss.unknown_input", message);
+}
+
+void InputBinding::fail_mismatch(const std::string& message) const {
+  if (owner_.kind == PortOwner::Kind::kMetric) {
+    throw Error("metric.input_mismatch", message);
+  }
+  throw Error("loss.input_mismatch", message);
+}
+
+}  // namespace tenon

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/objective/loss_set.hpp"
+
+#include "host/error/assert.hpp"
+#include "host/error/error.hpp"
+#include "host/plugin/plugin_gradients.hpp"
+#include "host/tensor/handle.hpp"
+#include "host/tensor/shape_text.hpp"
+#include "host/tensor/trace_span.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+namespace tenon {
+
+struct LossSet::Entry {
+  NamedLoss loss;
+  ExecFrame frame;
+  InputBinding binding;
+  at::Tensor sum;  // of the call under way
+};
+
+namespace {
+
+std::string loss_text(const NamedLoss& loss) {
+  return "loss '" + loss.name + "' (" + loss.proxy.instance().type() + ")";
+}
+
+std::string text_of(const at::Tensor& tensor) {
+  return std::string(c10::toString(tensor.scalar_type())) + " " + shape_text(tensor.sizes()) +
+         " on " + tensor.device().str();
+}
+
+}  // namespace
+
+LossSet::LossSet(std::vector<NamedLoss> losses,
+                 const ModelGraph& graph,
+                 const std::string& model_name,
+                 const ExecBase& base)
+    : compute_dtype_(base.compute_dtype) {
+  for (NamedLoss& loss : losses) {
+    InputBinding binding({PortOwner::Kind::kLoss, loss_text(loss)},
+                         loss.proxy.info().ports,
+                         loss.inputs,
+                         graph,
+                         model_name);
+    ExecFrame frame(loss.proxy.instance().host(), base);
+    entries_.push_back({std::move(loss), frame, std::move(binding), {}});
+  }
+}
+
+LossSet::~LossSet() = default;
+
+void LossSet::check_fields(const std::vector<FieldInfo>& fields, const std::string& dataset) const {
+  for (const Entry& entry : entries_) {
+    entry.binding.check_fields(fields, dataset);
+  }
+}
+
+size_t LossSet::size() const {
+  return entries_.size();
+}
+const std::string& LossSet::name(size_t i) const {
+  return entries_[i].loss.name;
+}
+double LossSet::weight(size_t i) const {
+  return entries_[i].loss.weight;
+}
+std::vector<std::string> LossSet::fields_read(size_t i) const {
+  return entries_[i].binding.fields();
+}
+
+std::string LossSet::text(size_t i) const {
+  return loss_text(entries_[i].loss);
+}
+
+std::vector<uint32_t> LossSet::values_read(size_t i) const {
+  return entries_[i].binding.values();
+}
+
+bool LossSet::is_additive_over_tokens(size_t i) const {
+  return entries_[i].loss.proxy.info().additive_over == TENON_ADDITIVE_TOKENS;
+}
+
+void LossSet::check_additive(int64_t num_parts) const {
+  for (size_t i = 0; num_parts > 1 && i < entries_.size(); ++i) {
+    if (entries_[i].loss.proxy.info().additive_over != TENON_ADDITIVE_NONE) {
+      continue;
+    }
+    throw Error("loss.not_additive",
+                text(i) +
+                    " compares the samples of a microbatch with each other, so its sum over the " +
+                    std::to_string(num_parts) +
+                    " microbatches of a step, over all ranks, differs from the loss of one large "
+                    "batch, which \"normalize\": \"items\" requires; set /train/normalize to "
+                    "\"microbatch\", or use one microbatch per step. A loss that is a sum over "
+                    "samples must declare additive_over");
+  }
+}
+
+bool LossSet::count_from_batch() const {
+  return std::all_of(entries_.begin(), entries_.end(), [](const Entry& e) {
+    return e.loss.proxy.info().counts_from_batch;
+  });
+}
+
+at::Tensor LossSet::count_one(Entry& entry, const CallPlace& place) {
+  const at::AutoGradMode no_grad(false);
+  entry.frame.move_to(place);
+  at::Tensor count = take_handle(
+      entry.loss.proxy.count(entry.frame.exec(), entry.binding.handles(), entry.binding.size()));
+  if (count.numel() != 1 || count.is_complex() || count.is_meta()) {
+    entry.loss.proxy.instance().identity().fail_result("count returned " + text_of(count) +
+                                                       "; it must return a real scalar");
+  }
+  return count.reshape({}).to(at::kDouble);
+}
+
+std::vector<at::Tensor> LossSet::count(const Batch& batch, const CallPlace& place) {
+  std::vector<at::Tensor> counts;
+  for (Entry& entry : entries_) {
+    entry.binding.gather(nullptr, batch, InputBinding::Outputs::kAbsent, compute_dtype_);
+    counts.push_back(count_one(entry, place));
+  }
+  return counts;
+}
+
+std::vector<at::Tensor> LossSet::count(const ModelRunner& runner,
+                                       const Batch& batch,
+                                       const CallPlace& place) {
+  std::vector<at::Tensor> counts;
+  for (Entry& entry : entries_) {
+    entry.binding.gather(&runner, batch, InputBinding::Outputs::kDetached, compute_dtype_);
+    counts.push_back(count_one(entry, place));
+  }
+  return counts;
+}
+
+std::vector<at::Tensor> LossSet::compute(const ModelRunner& runner,
+                                         const Batch& batch,
+                                         const CallPlace& place) {
+  std::vector<at::Tensor> sums;
+  for (Entry& entry : entries_) {
+    const TraceSpan span("compute of loss", entry.loss.name);
+    const LossProxy& proxy = entry.loss.proxy;
+    entry.binding.gather(
+        &runner,
+        batch,
+        place.is_train ? InputBinding::Outputs::kLeaves : InputBinding::Outputs::kDetached,
+        compute_dtype_);
+    entry.frame.move_to(place);
+    const at::AutoGradMode mode(place.is_train && !proxy.has_backward());
+    entry.sum = take_handle(
+        proxy.compute(entry.frame.exec(), entry.binding.handles(), entry.binding.size()));
+    const at::ScalarType least = compute_dtype_ == at::kDouble ? at::kDouble : at::kFloat;
+    if (entry.sum.numel() != 1 || !entry.sum.is_floating_point() || entry.sum.is_meta() ||
+        c10::elementSize(entry.sum.scalar_type()) < c10::elementSize(least)) {
+      proxy.instance().identity().fail_result(
+          "compute returned " + text_of(entry.sum) + "; it must return a scalar of " +
+          c10::toString(least) + ", whatever the dtype of its inputs");
+    }
+    sums.push_back(entry.sum.detach().reshape({}));
+    if (!place.is_train) {
+      entry.binding.clear();
+      entry.sum.reset();
+    }
+  }
+  return sums;
+}
+
+void LossSet::backward(ModelRunner& runner, const std::vector<at::Tensor>& seeds) {
+  const at::AutoGradMode no_grad(false);
+  for (size_t i = entries_.size(); i-- > 0;) {
+    Entry& entry = entries_[i];
+    const TraceSpan span("backward of loss", entry.loss.name);
+    const LossProxy& proxy = entry.loss.proxy;
+    std::vector<size_t> wanted;
+    std::vector<at::Tensor> leaves;
+    for (size_t k = 0; k < entry.binding.size(); ++k) {
+      if (entry.binding.input(k).defined() && entry.binding.input(k).requires_grad()) {
+        wanted.push_back(k);
+        leaves.push_back(entry.binding.input(k));
+      }
+    }
+    const at::Tensor seed =
+        seeds[i].to(entry.sum.device(), entry.sum.scalar_type()).view_as(entry.sum);
+    std::vector<at::Tensor> grads(wanted.size());
+    if (proxy.has_backward()) {
+      std::vector<tenon_tensor*> handles(entry.binding.size(), nullptr);
+      std::vector<HandleGuard> guards;
+      const auto take_all = [&] {
+        for (tenon_tensor* handle : handles) {
+          guards.emplace_back(handle);
+        }
+      };
+      try {
+        proxy.backward(entry.frame.exec(),
+                       entry.binding.handles(),
+                       entry.binding.size(),
+                       borrow(seed),
+                       handles.data());
+      } catch (...) {
+        take_all();
+        throw;
+      }
+      take_all();
+      for (size_t k = 0; k < wanted.size(); ++k) {
+        grads[k] = guards[wanted[k]].take();
+        if (grads[k].defined() &&
+            (grads[k].sizes() != leaves[k].sizes() || grads[k].device() != leaves[k].device() ||
+             !grads[k].is_floating_point())) {
+          proxy.instance().identity().fail_result(
+              "backward returned the gradient " + text_of(grads[k]) + " for input number " +
+              std::to_string(wanted[k]) + ", which is " + text_of(leaves[k]));
+        }
+      }
+    } else if (!leaves.empty() && entry.sum.requires_grad()) {
+      try {
+        grads = plugin_gradients(proxy.instance().identity(), {entry.sum}, leaves, {seed});
+      } catch (const Error& error) {
+        throw error.with_context("backward of " + loss_text(entry.loss));
+      }
+    }
+    for (size_t k = wanted.size(); k-- > 0;) {
+      if (grads[k].defined()) {
+        runner.add_grad(*entry.binding.value(wanted[k]), std::move(grads[k]));
+      }
+    }
+    entry.binding.clear();
+    entry.sum.reset();
+  }
+}
+
+}  // namespace tenon

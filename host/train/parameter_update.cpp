@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/parameter_update.hpp"
+
+#include "host/log/log.hpp"
+#include "host/optim/clip.hpp"
+#include "host/tensor/trace_span.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+ParameterUpdate::ParameterUpdate(Parts parts)
+    : parts_(parts),
+      has_state_buffers_(std::ranges::any_of(
+          parts.parameters.graph().buffers,
+          [](const ModelBuffer& buffer) { return buffer.kind == TENON_BUFFER_STATE; })) {}
+
+void ParameterUpdate::keep_buffers() {
+  if (has_state_buffers_) {
+    parts_.flow.synchronise_buffers();
+    parts_.parameters.keep_buffers();
+  }
+}
+
+void ParameterUpdate::run(bool is_wanted,
+                          const at::Tensor& scale,
+                          const FiniteCheck::FindOrigin& find_origin,
+                          const std::function<void()>& on_final) {
+  FiniteCheck& check = parts_.finite_check;
+  StepValues& step = parts_.view.step();
+  {
+    const TraceSpan span("finish gradients");
+    finish_gradients(scale);
+    check.check_gradients();
+    if (!parts_.events.rewrites_gradients()) {
+      check.record(find_origin);  // unclipped gradients say where it came from
+    }
+    clip();
+  }
+  step.is_applied = is_wanted && !check.is_skipped();
+  parts_.events.fire(TENON_EVENT_BEFORE_OPTIMIZER_STEP);
+  if (parts_.events.rewrites_gradients()) {
+    check.check_gradients_again();
+    check.record(find_origin);
+    step.is_applied = is_wanted && !check.is_skipped();
+  }
+  on_final();
+  const double factor = parts_.view.lr_factor();
+  step.lr_factor = factor;
+  if (step.is_applied) {
+    apply(factor);
+  }
+  check.update_loss_scale(step.is_applied);
+  if (has_state_buffers_ && (check.is_skipped() || check.found_inf().defined())) {
+    parts_.parameters.restore_buffers(check.found_inf());
+  }
+  parts_.events.fire(TENON_EVENT_AFTER_OPTIMIZER_STEP);
+  for (FlatGroup& group : parts_.parameters.groups()) {
+    group.clear_grads();
+  }
+  if (parts_.tables != nullptr) {
+    parts_.tables->end_step(parts_.state.step);
+  }
+  step.are_gradients_final = false;
+}
+
+void ParameterUpdate::finish_gradients(const at::Tensor& scale) {
+  auto& groups = parts_.parameters.groups();
+  if (parts_.tables != nullptr) {
+    finish_table_gradients(scale);
+  }
+  share_has_grad();
+  if (scale.defined()) {
+    scale_grads(groups, scale);
+  }
+  if (parts_.loss_scale != nullptr) {
+    scale_grads(groups, parts_.loss_scale->inverse());
+  }
+}
+
+// Before ranks agree: if a table's gradients are non-finite on one rank, the step is so for all.
+void ParameterUpdate::finish_table_gradients(const at::Tensor& scale) {
+  double factor = scale.defined() ? scale.item<double>() : 1;
+  if (parts_.loss_scale != nullptr) {
+    factor *= parts_.loss_scale->inverse().item<double>();
+  }
+  parts_.tables->finish_gradients(factor);
+  if (!parts_.tables->non_finite().empty()) {
+    parts_.finite_check.fail_tables();
+  }
+}
+
+// A parameter with a gradient on one rank has one on all, and losses that are non-finite on one
+// rank are so for all: that travels beside the last gradients.
+void ParameterUpdate::share_has_grad() {
+  if (is_alone()) {
+    parts_.flow.finish_gradients();
+  } else {
+    std::vector<uint8_t> has_grad = parts_.flow.has_grad();
+    has_grad.push_back(parts_.finite_check.are_metrics_finite() ? 0 : 1);
+    const auto gathering =
+        parts_.collective.start_gather(std::as_bytes(std::span(has_grad)), "touched parameters");
+    parts_.flow.finish_gradients();
+    const std::span<const std::byte> all = gathering->wait();
+    for (size_t i = 0; i < all.size(); ++i) {
+      has_grad[i % has_grad.size()] |= static_cast<uint8_t>(all[i]);
+    }
+    parts_.finite_check.set_metrics_finite(has_grad.back() == 0);
+    has_grad.pop_back();
+    parts_.flow.set_has_grad(has_grad);
+  }
+  parts_.view.step().are_gradients_final = true;
+  if (parts_.state.step == 1) {
+    report_unused();
+  }
+}
+
+void ParameterUpdate::report_unused() const {
+  constexpr size_t kMostNames = 10;
+  std::string names;
+  size_t num_unused = 0;
+  for (const FlatGroup& group : parts_.parameters.groups()) {
+    for (const FlatEntry& entry : group.entries()) {
+      if (entry.parameter.trainable && !entry.has_grad) {
+        const std::string& name = parts_.parameters.graph().parameters[entry.parameter.id].name;
+        names += ++num_unused > kMostNames ? "" : (names.empty() ? "'" : ", '") + name + "'";
+      }
+    }
+  }
+  if (num_unused > 0 && parts_.collective.rank() == 0) {
+    log_info(std::to_string(num_unused) + (num_unused == 1 ? " parameter" : " parameters") +
+             " received no gradient in step 1 and will not be updated: " + names +
+             (num_unused > kMostNames ? ", ..." : ""));
+  }
+}
+
+void ParameterUpdate::clip() {
+  if (parts_.finite_check.is_skipped()) {
+    return;
+  }
+  if (parts_.train.clip_grad_norm.has_value()) {
+    parts_.finite_check.clip_norm(*parts_.train.clip_grad_norm);
+  }
+  if (parts_.train.clip_grad_value.has_value()) {
+    clip_grad_value(parts_.parameters.groups(), *parts_.train.clip_grad_value);
+  }
+}
+
+void ParameterUpdate::apply(double factor) {
+  const CallPlace place{parts_.state.step, 0, true};
+  parts_.optimizer.update(factor, place, parts_.finite_check.found_inf());
+  // Tables lie on the CPU, and must know what a device has found.
+  if (parts_.tables != nullptr && !parts_.finite_check.is_found_on_device()) {
+    parts_.tables->update(factor, place);
+  }
+  parts_.flow.publish();
+  ++parts_.state.updates;
+  check_replicas();
+}
+
+void ParameterUpdate::check_replicas() {
+  const int64_t every = parts_.check_replicas_every;
+  if (every > 0 && parts_.state.step % static_cast<uint64_t>(every) == 0 && !is_alone()) {
+    parts_.flow.check_replicas(parts_.collective, parts_.mesh);
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The end of a step: gradients become final on all ranks, are checked and clipped, and the
+// optimizer updates parameters and tables, or the update is skipped.
+// Invariant: a skipped update changes no parameter, no optimizer state and no buffer.
+// Threads: the train thread; every rank calls the same functions.
+#pragma once
+
+#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/ranks/mesh.hpp"
+#include "host/embedding/table_set.hpp"
+#include "host/model/sharded_parameters.hpp"
+#include "host/optim/loss_scale.hpp"
+#include "host/optim/optimizer_driver.hpp"
+#include "host/recipe/recipe.hpp"
+#include "host/train/finite_check.hpp"
+#include "host/train/hook_view.hpp"
+#include "host/train/loop_events.hpp"
+#include "host/train/run_state/run_state.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+namespace tenon {
+
+class ParameterUpdate {
+ public:
+  // All are borrowed.
+  struct Parts {
+    const TrainRecipe& train;
+    int64_t check_replicas_every = 0;  // steps; 0 is never
+    RunState& state;
+    ParameterStore& parameters;
+    ShardedParameters& flow;
+    OptimizerDriver& optimizer;
+    TableSet* tables = nullptr;
+    const LossScale* loss_scale = nullptr;
+    Collective& collective;
+    const Mesh& mesh;
+    FiniteCheck& finite_check;
+    LoopEvents& events;
+    HookView& view;
+  };
+  explicit ParameterUpdate(Parts parts);
+
+  // Before the first forward of a step: a skipped update brings buffers back.
+  void keep_buffers();
+  // Fires before_optimizer_step and after_optimizer_step. `scale` multiplies all gradients, where
+  // defined; `on_final` is called once they will not change any more.
+  // Shapes  scale [] f64
+  void run(bool is_wanted,
+           const at::Tensor& scale,
+           const FiniteCheck::FindOrigin& find_origin,
+           const std::function<void()>& on_final);
+
+ private:
+  bool is_alone() const { return parts_.collective.world_size() == 1; }
+  void finish_gradients(const at::Tensor& scale);
+  void finish_table_gradients(const at::Tensor& scale);
+  void share_has_grad();
+  void report_unused() const;
+  void clip();
+  void apply(double factor);
+  void check_replicas();
+
+  Parts parts_;
+  bool has_state_buffers_;
+};
+
+}  // namespace tenon

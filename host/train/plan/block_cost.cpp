@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/plan/block_cost.hpp"
+
+#include <tenon/model.h>
+
+#include "host/device/autocast_guard.hpp"
+#include "host/error/error.hpp"
+#include "host/error/status.hpp"
+#include "host/model/group_layout.hpp"
+#include "host/plugin/model_proxy.hpp"
+#include "host/plugin/plugin_gradients.hpp"
+#include "host/tensor/handle.hpp"
+#include "host/train/plan/flop_count.hpp"
+#include "host/train/plan/meta_memory.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+int64_t numel_of(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+int64_t bytes_of(const Shape& shape, at::ScalarType dtype) {
+  return numel_of(shape) * static_cast<int64_t>(c10::elementSize(dtype));
+}
+
+at::Tensor meta_tensor(const Shape& shape, at::ScalarType dtype) {
+  return at::empty(shape, at::TensorOptions().dtype(dtype).device(at::kMeta));
+}
+
+// ---- one block on meta tensors ----
+
+struct Measured {
+  std::vector<at::Tensor> outputs;
+  BlockCost cost;
+};
+
+// The host's side of a forward.
+struct MetaCall {
+  tenon_forward_args args{};
+  std::vector<at::Tensor> saved;
+
+  static tenon_status* save(tenon_forward_args* args, const tenon_tensor* tensor) {
+    return guard(nullptr, [&] {
+      if (args == nullptr || tensor == nullptr) {
+        throw Error("plugin.bad_result", "save was called with a null argument");
+      }
+      static_cast<MetaCall*>(args->impl)->saved.push_back(tensor_of(tensor));
+    });
+  }
+  static tenon_status* add_loss(
+      tenon_forward_args*, const char*, const tenon_tensor*, const tenon_tensor*, double) {
+    return nullptr;
+  }
+};
+
+class Planner {
+ public:
+  Planner(ModelProxy& model, const ModelGraph& graph, const CostQuestion& question)
+      : model_(model),
+        graph_(graph),
+        question_(question),
+        frame_(model.instance().host(), question.base),
+        shapes_(graph.values.size()),
+        dtypes_(graph.values.size(), at::kFloat),
+        needs_grad_(graph.values.size(), false) {
+    frame_.move_to({.step = 1, .microbatch = 0, .is_train = true});
+    for (const PlannedField& field : question.fields) {
+      for (uint32_t v = 0; v < graph.values.size(); ++v) {
+        const ModelValue& value = graph.values[v];
+        if (value.source_kind != TENON_SOURCE_BATCH || value.source != field.name) {
+          continue;
+        }
+        shapes_[v] = field.shape;
+        dtypes_[v] = value.dtype == TENON_CLASS_COMPUTE && c10::isFloatingType(field.dtype)
+                         ? question.base.compute_dtype
+                         : field.dtype;
+        learn_axes(value, field.shape);
+      }
+    }
+    sizes_["B"] = question.num_samples;
+    for (uint32_t v = 0; v < graph.values.size(); ++v) {
+      if (graph.values[v].lookup.has_value()) {
+        shapes_[v] = declared_shape(v);
+        dtypes_[v] = declared_dtype(v);
+        needs_grad_[v] = true;
+      }
+    }
+  }
+
+  std::vector<BlockCost> costs() {
+    std::vector<BlockCost> result;
+    for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
+      result.push_back(cost(b));
+    }
+    return result;
+  }
+
+ private:
+  void learn_axes(const ModelValue& value, const Shape& shape) {
+    for (size_t d = 0; value.axes.has_value() && d < value.axes->size() && d < shape.size(); ++d) {
+      if (!(*value.axes)[d].name.empty()) {
+        sizes_[(*value.axes)[d].name] = shape[d];
+      }
+    }
+  }
+
+  // As it is declared, where all its sizes are known by now.
+  std::optional<Shape> declared_shape(uint32_t v) const {
+    const ModelValue& value = graph_.values[v];
+    if (!value.axes.has_value()) {
+      return std::nullopt;
+    }
+    Shape shape;
+    for (const Axis& axis : *value.axes) {
+      const auto known = sizes_.find(axis.name);
+      if (axis.size < 0 && known == sizes_.end()) {
+        return std::nullopt;
+      }
+      shape.push_back(axis.size >= 0 ? axis.size : known->second);
+    }
+    return shape;
+  }
+
+  at::ScalarType declared_dtype(uint32_t v) const {
+    const uint32_t dtype = graph_.values[v].dtype;
+    return dtype < TENON_CLASS_FIRST ? static_cast<at::ScalarType>(dtype)
+                                     : question_.base.compute_dtype;
+  }
+
+  const Shape& shape_of(uint32_t v) const {
+    if (!shapes_[v].has_value()) {
+      throw Error("model.unknown_shape",
+                  "the size of the value '" + graph_.values[v].name +
+                      "' is unknown without running the model; declare its axes, or implement "
+                      "`infer` in the plugin");
+    }
+    return *shapes_[v];
+  }
+
+  bool is_trainable(uint32_t p) const {
+    const uint32_t same_as = graph_.parameters[p].same_as;
+    return question_.is_trainable(same_as == kNoIndex ? p : same_as);
+  }
+
+  bool grad_flows(const ModelBlock& block) const {
+    return std::ranges::any_of(block.parameters, [&](uint32_t p) { return is_trainable(p); }) ||
+           std::ranges::any_of(block.inputs, [&](uint32_t v) { return needs_grad_[v]; });
+  }
+
+  BlockCost cost(uint32_t b) {
+    const ModelBlock& block = graph_.blocks[b];
+    for (const uint32_t v : block.inputs) {
+      shape_of(v);
+    }
+    for (const uint32_t v : block.outputs) {
+      needs_grad_[v] = grad_flows(block);
+      shapes_[v] = declared_shape(v);
+      dtypes_[v] = declared_dtype(v);
+    }
+    BlockCost cost;
+    if (!model_.has_infer() || !declares(b, cost)) {
+      try {
+        cost = measured(b);
+      } catch (const std::exception& failure) {
+        cost = guessed(b, failure.what());
+      }
+    }
+    cost.bytes_of_output.clear();
+    cost.output_bytes = 0;
+    for (const uint32_t v : block.outputs) {
+      cost.bytes_of_output.push_back(bytes_of(shape_of(v), dtypes_[v]));
+      cost.output_bytes += cost.bytes_of_output.back();
+      learn_axes(graph_.values[v], shape_of(v));
+    }
+    return cost;
+  }
+
+  // ---- what the model says ----
+
+  // False if the model leaves this block to be measured.
+  bool declares(uint32_t b, BlockCost& cost) {
+    const ModelBlock& block = graph_.blocks[b];
+    std::vector<const int64_t*> shapes;
+    std::vector<size_t> ndims;
+    for (const uint32_t v : block.inputs) {
+      shapes.push_back(shape_of(v).data());
+      ndims.push_back(shape_of(v).size());
+    }
+    // An own array of them: the ABI gives room for eight axes each.
+    const auto out_shapes = std::make_unique<int64_t[][8]>(block.outputs.size() + 1);
+    std::vector<size_t> out_ndims(block.outputs.size(), 0);
+    tenon_infer_args args{};
+    args.struct_size = sizeof(args);
+    args.block = b;
+    args.input_shapes = shapes.data();
+    args.input_ndims = ndims.data();
+    args.num_inputs = shapes.size();
+    args.out_shapes = out_shapes.get();
+    args.out_ndims = out_ndims.data();
+    args.num_outputs = block.outputs.size();
+    args.exec = &frame_.exec();
+    try {
+      const AutocastGuard autocast(question_.base.device, question_.base.autocast_dtype);
+      model_.infer(args);
+    } catch (PluginError& error) {
+      if (error.code() == TENON_UNSUPPORTED) {
+        return false;
+      }
+      throw error.with_context("block '" + block.name + "'");
+    }
+    const bool is_sound = args.out_flops >= 0 && args.out_saved_bytes >= 0 &&
+                          args.out_working_bytes >= 0 && args.out_saved_bytes < 9e18 &&
+                          args.out_working_bytes < 9e18 &&
+                          std::ranges::all_of(out_ndims, [](size_t n) { return n <= 8; });
+    if (!is_sound) {
+      model_.instance().identity().fail_result("infer returned for block '" + block.name +
+                                               "' an impossible cost or number of axes");
+    }
+    for (size_t i = 0; i < block.outputs.size(); ++i) {
+      const Shape shape(out_shapes[i], out_shapes[i] + out_ndims[i]);
+      auto& known = shapes_[block.outputs[i]];
+      if (known.has_value() && *known != shape) {
+        model_.instance().identity().fail_result("infer returned for '" +
+                                                 graph_.values[block.outputs[i]].name +
+                                                 "' another shape than declared");
+      }
+      known = shape;
+    }
+    cost.source = BlockCost::Source::kDeclared;
+    cost.forward_flops = args.out_flops;
+    cost.backward_flops = grad_flows(block) ? 2 * args.out_flops : 0;
+    cost.saved_bytes = static_cast<int64_t>(args.out_saved_bytes);
+    cost.working_bytes = static_cast<int64_t>(args.out_working_bytes);
+    return true;
+  }
+
+  // ---- what meta tensors say ----
+
+  at::Tensor parameter(uint32_t p) const {
+    const uint32_t same_as = graph_.parameters[p].same_as;
+    const ModelParameter& parameter = graph_.parameters[same_as == kNoIndex ? p : same_as];
+    at::Tensor leaf = meta_tensor(
+        parameter.shape, parameter_dtypes(parameter, question_.stored, question_.seen).seen);
+    leaf.set_requires_grad(is_trainable(p));
+    return leaf;
+  }
+
+  // The leaves of a module, without their memory.
+  std::vector<at::Tensor> materialized(uint32_t b) {
+    const ModelBlock& block = graph_.blocks[b];
+    std::vector<tenon_tensor*> handles(block.parameters.size(), nullptr);
+    std::vector<at::Tensor> leaves;
+    const auto take_all = [&] {
+      for (tenon_tensor* handle : handles) {
+        leaves.push_back(handle != nullptr ? take_handle(handle) : at::Tensor());
+      }
+    };
+    try {
+      model_.materialize(frame_.exec(), b, handles);
+    } catch (...) {
+      take_all();
+      throw;
+    }
+    take_all();
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      // The module has its own handles on this leaf: it is the leaf that must change.
+      leaves[i].unsafeGetTensorImpl()->shallow_copy_from(
+          meta_tensor(leaves[i].sizes().vec(),
+                      parameter_dtypes(
+                          graph_.parameters[block.parameters[i]], question_.stored, question_.seen)
+                          .seen)
+              .getIntrusivePtr());
+      leaves[i].set_requires_grad(is_trainable(block.parameters[i]));
+    }
+    return leaves;
+  }
+
+  static int64_t storage_bytes(const std::vector<at::Tensor>& tensors,
+                               std::set<const void*>& counted) {
+    int64_t bytes = 0;
+    for (const at::Tensor& tensor : tensors) {
+      if (tensor.defined() && counted.insert(tensor.storage().unsafeGetStorageImpl()).second) {
+        bytes += static_cast<int64_t>(tensor.storage().nbytes());
+      }
+    }
+    return bytes;
+  }
+
+  BlockCost measured(uint32_t b) {
+    const ModelBlock& block = graph_.blocks[b];
+    const bool by_hand = block.has(TENON_BLOCK_HAND_WRITTEN);
+    const bool flows = grad_flows(block);
+    MetaMemory memory;
+    FlopCount flops;
+    BlockCost cost;
+    cost.source = BlockCost::Source::kMeasured;
+
+    const std::vector<at::Tensor> inputs = inputs_of(block);
+    const std::vector<at::Tensor> parameters = parameters_of(b);
+    const std::vector<at::Tensor> buffers = buffers_of(block);
+    std::set<const void*> counted;
+    storage_bytes(inputs, counted);
+    storage_bytes(parameters, counted);
+    storage_bytes(buffers, counted);
+
+    flops.take();
+    const int64_t before = memory.live();
+    MetaCall call;
+    std::vector<at::Tensor> outputs =
+        forward(b, inputs, parameters, buffers, flows && !by_hand, call);
+    cost.forward_flops = flops.take();
+    note_outputs(block, outputs);
+    cost.saved_bytes = memory.live() - before - storage_bytes(outputs, counted);
+    if (!flows) {
+      return cost;
+    }
+    if (by_hand) {
+      cost.working_bytes = gradient_bytes(block, inputs, parameters);
+      cost.backward_flops = 2 * cost.forward_flops;
+      return cost;
+    }
+    measure_backward(inputs, parameters, outputs, memory, cost);
+    cost.backward_flops = flops.take();
+    return cost;
+  }
+
+  std::vector<at::Tensor> inputs_of(const ModelBlock& block) {
+    std::vector<at::Tensor> inputs;
+    for (const uint32_t v : block.inputs) {
+      at::Tensor input = meta_tensor(shape_of(v), dtypes_[v]);
+      input.set_requires_grad(needs_grad_[v] && c10::isFloatingType(dtypes_[v]));
+      inputs.push_back(std::move(input));
+    }
+    return inputs;
+  }
+
+  std::vector<at::Tensor> parameters_of(uint32_t b) {
+    const ModelBlock& block = graph_.blocks[b];
+    if (block.has(TENON_BLOCK_MATERIALIZED)) {
+      return materialized(b);
+    }
+    std::vector<at::Tensor> parameters;
+    std::ranges::transform(
+        block.parameters, std::back_inserter(parameters), [&](uint32_t p) { return parameter(p); });
+    return parameters;
+  }
+
+  std::vector<at::Tensor> buffers_of(const ModelBlock& block) {
+    std::vector<at::Tensor> buffers;
+    for (const uint32_t i : block.buffers) {
+      const ModelBuffer& buffer = graph_.buffers[i];
+      buffers.push_back(meta_tensor(buffer.shape,
+                                    buffer.dtype < TENON_CLASS_FIRST
+                                        ? static_cast<at::ScalarType>(buffer.dtype)
+                                        : question_.seen));
+    }
+    return buffers;
+  }
+
+  // Keeps the shapes and dtypes that a forward gave, for the blocks that read them.
+  void note_outputs(const ModelBlock& block, const std::vector<at::Tensor>& outputs) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const uint32_t v = block.outputs[i];
+      const Shape shape = outputs[i].sizes().vec();
+      if (shapes_[v].has_value() && *shapes_[v] != shape) {
+        model_.instance().identity().fail_result("output '" + graph_.values[v].name +
+                                                 "' has another shape than declared");
+      }
+      shapes_[v] = shape;
+      if (graph_.values[v].dtype >= TENON_CLASS_FIRST &&
+          graph_.values[v].dtype != TENON_CLASS_COMPUTE) {
+        dtypes_[v] = outputs[i].scalar_type();
+      }
+    }
+  }
+
+  // The results of a backward that a block writes by hand.
+  int64_t gradient_bytes(const ModelBlock& block,
+                         const std::vector<at::Tensor>& inputs,
+                         const std::vector<at::Tensor>& parameters) const {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      bytes += needs_grad_[block.inputs[i]] ? static_cast<int64_t>(inputs[i].nbytes()) : 0;
+    }
+    for (const at::Tensor& parameter : parameters) {
+      bytes += parameter.requires_grad() ? static_cast<int64_t>(parameter.nbytes()) : 0;
+    }
+    return bytes;
+  }
+
+  std::vector<at::Tensor> forward(uint32_t b,
+                                  const std::vector<at::Tensor>& inputs,
+                                  const std::vector<at::Tensor>& parameters,
+                                  const std::vector<at::Tensor>& buffers,
+                                  bool record,
+                                  MetaCall& call) {
+    const ModelBlock& block = graph_.blocks[b];
+    const auto handles_of = [](const std::vector<at::Tensor>& tensors) {
+      std::vector<const tenon_tensor*> handles;
+      std::ranges::transform(
+          tensors, std::back_inserter(handles), [](const at::Tensor& t) { return borrow(t); });
+      return handles;
+    };
+    const auto input_handles = handles_of(inputs);
+    const auto parameter_handles = handles_of(parameters);
+    const auto buffer_handles = handles_of(buffers);
+    std::vector<tenon_tensor*> output_handles(block.outputs.size(), nullptr);
+    std::vector<tenon_tensor*> next_buffers(block.buffers.size(), nullptr);
+    tenon_forward_args& args = call.args;
+    args.struct_size = sizeof(args);
+    args.impl = &call;
+    args.block = b;
+    args.inputs = input_handles.data();
+    args.num_inputs = input_handles.size();
+    args.parameters = parameter_handles.data();
+    args.num_parameters = parameter_handles.size();
+    args.buffers = buffer_handles.data();
+    args.num_buffers = buffer_handles.size();
+    args.outputs_own = output_handles.data();
+    args.num_outputs = output_handles.size();
+    args.next_buffers_own = next_buffers.data();
+    args.save = &MetaCall::save;
+    args.add_loss = &MetaCall::add_loss;
+    std::vector<at::Tensor> outputs;
+    const auto take_all = [&] {
+      for (tenon_tensor* handle : output_handles) {
+        outputs.push_back(handle != nullptr ? take_handle(handle) : at::Tensor());
+      }
+      for (tenon_tensor* handle : next_buffers) {
+        if (handle != nullptr) {
+          const at::Tensor not_kept = take_handle(handle);
+        }
+      }
+    };
+    try {
+      const at::AutoGradMode mode(record);
+      model_.forward(frame_.exec(), args);
+    } catch (...) {
+      take_all();
+      throw;
+    }
+    take_all();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].defined() || !outputs[i].is_meta()) {
+        throw Error("model.unknown_shape",
+                    "block '" + block.name + "' made its output '" +
+                        graph_.values[block.outputs[i]].name +
+                        "' from something else than its "
+                        "inputs");
+      }
+    }
+    return outputs;
+  }
+
+  void measure_backward(const std::vector<at::Tensor>& inputs,
+                        const std::vector<at::Tensor>& parameters,
+                        std::vector<at::Tensor>& outputs,
+                        MetaMemory& memory,
+                        BlockCost& cost) {
+    std::vector<at::Tensor> roots;
+    std::vector<at::Tensor> seeds;
+    for (at::Tensor& output : outputs) {
+      if (output.requires_grad()) {
+        seeds.push_back(meta_tensor(output.sizes().vec(), output.scalar_type()));
+        roots.push_back(output);
+      }
+    }
+    std::vector<at::Tensor> wrt;
+    for (const std::vector<at::Tensor>* const tensors : {&inputs, &parameters}) {
+      std::ranges::copy_if(
+          *tensors, std::back_inserter(wrt), [](const at::Tensor& t) { return t.requires_grad(); });
+    }
+    if (roots.empty() || wrt.empty()) {
+      return;
+    }
+    const int64_t before = memory.live();
+    memory.begin_peak();
+    const std::vector<at::Tensor> gradients =
+        plugin_gradients(model_.instance().identity(), roots, wrt, seeds);
+    cost.working_bytes = memory.peak() - before;
+  }
+
+  // ---- where neither works ----
+
+  BlockCost guessed(uint32_t b, const std::string& why) const {
+    const ModelBlock& block = graph_.blocks[b];
+    BlockCost cost;
+    cost.source = BlockCost::Source::kGuessed;
+    cost.why = why.substr(0, why.find('\n'));
+    double positions = 1;
+    for (const uint32_t v : block.outputs) {
+      const Shape& shape = shape_of(v);  // without a shape nothing can be said
+      if (!shape.empty() && shape.back() > 0) {
+        positions = std::max(positions, static_cast<double>(numel_of(shape) / shape.back()));
+      }
+      cost.saved_bytes += bytes_of(shape, dtypes_[v]);
+    }
+    for (const uint32_t v : block.inputs) {
+      cost.saved_bytes += bytes_of(shape_of(v), dtypes_[v]);
+    }
+    for (const uint32_t p : block.parameters) {
+      const uint32_t same_as = graph_.parameters[p].same_as;
+      const ModelParameter& parameter = graph_.parameters[same_as == kNoIndex ? p : same_as];
+      const at::ScalarType seen =
+          parameter_dtypes(parameter, question_.stored, question_.seen).seen;
+      cost.forward_flops += 2 * positions * static_cast<double>(numel_of(parameter.shape));
+      cost.working_bytes += is_trainable(p) ? bytes_of(parameter.shape, seen) : 0;
+    }
+    cost.working_bytes += cost.saved_bytes;
+    cost.backward_flops = 2 * cost.forward_flops;
+    return cost;
+  }
+
+  ModelProxy& model_;
+  const ModelGraph& graph_;
+  const CostQuestion& question_;
+  ExecFrame frame_;
+  std::map<std::string, int64_t> sizes_;      // of named axes
+  std::vector<std::optional<Shape>> shapes_;  // by value
+  std::vector<at::ScalarType> dtypes_;        // by value
+  std::vector<bool> needs_grad_;              // by value
+};
+
+}  // namespace
+
+int64_t PlannedField::bytes() const {
+  return bytes_of(shape, dtype);
+}
+
+std::vector<BlockCost> block_costs(ModelProxy& model,
+                                   const ModelGraph& graph,
+                                   const CostQuestion& question) {
+  return Planner(model, graph, question).costs();
+}
+
+}  // namespace tenon

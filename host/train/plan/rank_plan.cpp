@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Source: stages: Rajbhandari et al., ZeRO (2020), arXiv:1910.02054.
+#include "host/train/plan/rank_plan.hpp"
+
+#include <tenon/model.h>
+
+#include "host/train/plan/planned_links.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace tenon {
+namespace {
+
+using Crossing = PlannedLinks::Crossing;
+
+int64_t size_of(at::ScalarType dtype) {
+  return static_cast<int64_t>(c10::elementSize(dtype));
+}
+
+// A group of parameters, as this choice shares it out.
+struct Shared {
+  int64_t slices = 1;
+  int64_t whole_seen = 0;        // bytes, here and below
+  int64_t whole_grad = 0;        // 0 if it is frozen
+  int64_t wire_grad = 0;         // the same, as it travels
+  int64_t gather_copy = 0;       // of the slice, where it is stored in another way than it travels
+  int64_t gather_bytes = 0;      // that a rank sends to gather it once
+  int64_t reduce_bytes = 0;      // to reduce-scatter its gradients once
+  int64_t all_reduce_bytes = 0;  // of its slice's gradients once, over `replicate`
+  bool keeps_parameters = true;
+  bool keeps_gradients = true;
+  bool stays_after_forward = false;
+  bool is_bucketed = false;  // summed whole, over all ranks, together with neighbors
+  uint32_t first = 0;        // blocks that use it
+  uint32_t last = 0;
+  // Of those that a backward passes through; nothing if none does.
+  std::optional<uint32_t> first_back;
+  std::optional<uint32_t> last_back;
+};
+
+// Gradients of neighbors that are summed over all ranks at once, when the last one is there.
+struct Bucket {
+  int64_t bytes = 0;   // that a rank sends for it
+  int64_t copy = 0;    // bytes of it, as it travels, where that is a copy
+  uint32_t ready = 0;  // the block that its last gradient comes from
+};
+
+class Planned {
+ public:
+  Planned(const PlanSubject& subject, const PlanChoice& choice, const PlanMachine& machine)
+      : subject_(subject),
+        graph_(subject.graph),
+        machine_(machine),
+        links_(choice.replicate, choice.shard, machine) {
+    plan_.choice = choice;
+    find_paths();
+    for (const GroupLayout& layout : subject.groups) {
+      share(layout);
+    }
+    lay_out_buckets();
+    gathered_in_.resize(graph_.blocks.size());
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      for (const uint32_t b : subject.groups[g].blocks) {
+        gathered_in_[b].push_back(g);
+      }
+    }
+    measure_values();
+  }
+
+  RankPlan plan() {
+    plan_.memory.batches = subject_.batch_bytes * subject_.batches_held;
+    plan_.memory.buffers = subject_.buffer_bytes;
+    walk_memory();
+    count_traffic();
+    time_step();
+    return plan_;
+  }
+
+ private:
+  uint32_t num_blocks() const { return static_cast<uint32_t>(graph_.blocks.size()); }
+
+  bool is_chunked(uint32_t b) const {
+    return subject_.tile_share.has_value() && b + 1 == num_blocks();
+  }
+  bool is_recomputed(uint32_t b) const {
+    return plan_.choice.recomputes && !is_chunked(b) &&
+           !graph_.blocks[b].has(TENON_BLOCK_NO_RECOMPUTE | TENON_BLOCK_HAND_WRITTEN);
+  }
+
+  // Blocks that a backward passes through, and values whose gradient it takes.
+  void find_paths() {
+    needs_grad_.assign(graph_.values.size(), false);
+    std::vector<bool> trains(graph_.blocks.size(), false);
+    for (const GroupLayout& layout : subject_.groups) {
+      for (const uint32_t b : layout.blocks) {
+        trains[b] = trains[b] || layout.is_trainable;
+      }
+    }
+    for (uint32_t b = 0; b < num_blocks(); ++b) {
+      const ModelBlock& block = graph_.blocks[b];
+      const bool flows = trains[b] || std::ranges::any_of(
+                                          block.inputs, [&](uint32_t v) { return needs_grad_[v]; });
+      flows_.push_back(flows);
+      for (const uint32_t v : block.outputs) {
+        needs_grad_[v] = flows;
+      }
+    }
+  }
+
+  // ---- what is kept ----
+
+  int stage() const { return plan_.choice.offloads ? 3 : plan_.choice.stage; }
+  bool on_host() const { return plan_.choice.offloads && subject_.has_host; }
+
+  // As gradients of fp32 travel; others are not changed.
+  at::ScalarType wire_of(const GroupLayout& layout) const {
+    return layout.stored == at::kFloat ? subject_.gradient_dtype.value_or(at::kFloat)
+                                       : layout.stored;
+  }
+
+  void share(const GroupLayout& layout) {
+    const PlanChoice& choice = plan_.choice;
+    Shared shared;
+    shared.slices = layout.is_unsharded ? 1 : choice.shard;
+    // One rank may be set to keep nothing whole, too.
+    const bool is_forced = choice.offloads || subject_.reshard_after_forward == true;
+    const bool is_sliced = !layout.is_unsharded && (shared.slices > 1 || is_forced);
+    shared.keeps_parameters = !is_sliced || stage() < 3;
+    shared.keeps_gradients = !is_sliced || stage() < 2;
+    shared.is_bucketed = layout.is_trainable && shared.slices == 1 && shared.keeps_gradients;
+    shared.first = layout.blocks.front();
+    shared.last = layout.blocks.back();
+    for (const uint32_t b : layout.blocks) {
+      if (flows_[b]) {
+        shared.first_back = shared.first_back.value_or(b);
+        shared.last_back = b;
+      }
+    }
+    const bool is_last = shared.last + 1 == num_blocks();
+    shared.stays_after_forward =
+        shared.last_back.has_value() && !subject_.reshard_after_forward.value_or(!is_last);
+
+    const int64_t numel = layout.flat_numel(shared.slices);
+    const int64_t slice = numel / shared.slices;
+    const int64_t stored = size_of(layout.stored);
+    const int64_t seen = size_of(layout.seen);
+    const int64_t wire = size_of(wire_of(layout));
+    shared.whole_seen = numel * seen;
+    shared.whole_grad = layout.is_trainable ? numel * stored : 0;
+    shared.wire_grad = layout.is_trainable ? numel * wire : 0;
+
+    PlanMemory& memory = plan_.memory;
+    const bool is_away = on_host() && is_sliced;
+    const bool has_copy = layout.stored != layout.seen || !shared.keeps_parameters;
+    (is_away ? memory.host : memory.parameters) += has_copy ? slice * stored : 0;
+    memory.parameters += shared.keeps_parameters ? shared.whole_seen : 0;
+    shared.gather_copy = is_away || layout.stored != layout.seen ? slice * seen : 0;
+    if (layout.is_trainable) {
+      (is_away ? memory.host : memory.gradients) +=
+          shared.keeps_gradients ? shared.whole_grad : slice * stored;
+      (is_away ? memory.host : memory.optimizer) += optimizer_bytes(layout, shared.slices);
+    }
+    const int64_t others = shared.slices - 1;
+    shared.gather_bytes = others * slice * seen;
+    shared.reduce_bytes = layout.is_trainable ? others * slice * wire : 0;
+    if (layout.is_trainable && !layout.is_unsharded && !shared.is_bucketed) {
+      shared.all_reduce_bytes =
+          all_reduce_bytes(slice, wire_of(layout), choice.replicate, !subject_.has_host);
+    }
+    groups_.push_back(shared);
+  }
+
+  // Neighbours in the order in which a backward finishes them, by dtype.
+  void lay_out_buckets() {
+    const int64_t ranks = plan_.choice.replicate * plan_.choice.shard;
+    std::vector<size_t> members;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].is_bucketed && groups_[g].first_back.has_value() && ranks > 1) {
+        members.push_back(g);
+      }
+    }
+    std::ranges::stable_sort(members, [&](size_t a, size_t b) {
+      const auto dtype = [&](size_t g) { return subject_.groups[g].stored; };
+      return dtype(a) != dtype(b) ? dtype(a) < dtype(b)
+                                  : *groups_[a].first_back > *groups_[b].first_back;
+    });
+    int64_t numel = 0;
+    for (size_t i = 0; i < members.size(); ++i) {
+      const GroupLayout& layout = subject_.groups[members[i]];
+      numel += layout.flat_numel(1);
+      const bool is_full = numel * size_of(layout.stored) >= subject_.bucket_bytes;
+      const bool is_last =
+          i + 1 == members.size() || subject_.groups[members[i + 1]].stored != layout.stored;
+      if (is_full || is_last) {
+        const at::ScalarType wire = wire_of(layout);
+        buckets_.push_back({.bytes = all_reduce_bytes(numel, wire, ranks, !subject_.has_host),
+                            .copy = wire != layout.stored ? numel * size_of(wire) : 0,
+                            .ready = *groups_[members[i]].first_back});
+        numel = 0;
+      }
+    }
+  }
+
+  // Of the slice that has the most.
+  int64_t optimizer_bytes(const GroupLayout& layout, int64_t slices) const {
+    const int64_t slice = layout.flat_numel(slices) / slices;
+    std::set<int64_t> rates;
+    for (const uint32_t partition : layout.partitions) {
+      rates.insert(subject_.optimizer_bytes[partition]);
+    }
+    if (rates.size() == 1) {
+      return slice * *rates.begin();
+    }
+    // Where optimizers differ, slices do: the last parameter of a partition ends with its gap.
+    const std::vector<int64_t> ends = layout.ends(slices);
+    int64_t most = 0;
+    for (int64_t s = 0; s < slices; ++s) {
+      int64_t bytes = 0;
+      int64_t begin = 0;
+      for (size_t i = 0; i < ends.size(); ++i) {
+        const int64_t from = std::max(begin, s * slice);
+        const int64_t to = std::min(ends[i], (s + 1) * slice);
+        bytes += std::max<int64_t>(0, to - from) * subject_.optimizer_bytes[layout.partitions[i]];
+        begin = ends[i];
+      }
+      most = std::max(most, bytes);
+    }
+    return most;
+  }
+
+  // ---- the fullest moment ----
+
+  void measure_values() {
+    value_bytes_.assign(graph_.values.size(), 0);
+    for (uint32_t b = 0; b < num_blocks(); ++b) {
+      const ModelBlock& block = graph_.blocks[b];
+      const double share = is_chunked(b) ? *subject_.tile_share : 1.0;
+      for (size_t i = 0; i < block.outputs.size(); ++i) {
+        value_bytes_[block.outputs[i]] =
+            static_cast<int64_t>(share * static_cast<double>(subject_.costs[b].bytes_of_output[i]));
+      }
+    }
+  }
+
+  int64_t output_bytes(uint32_t b) const {
+    int64_t bytes = 0;
+    for (const uint32_t v : graph_.blocks[b].outputs) {
+      bytes += value_bytes_[v];
+    }
+    return bytes;
+  }
+  int64_t saved_bytes(uint32_t b) const {
+    const double share = is_chunked(b) ? *subject_.tile_share : 1.0;
+    return static_cast<int64_t>(share * static_cast<double>(subject_.costs[b].saved_bytes));
+  }
+  // Of the parameters, as autograd gives them.
+  int64_t parameter_grad_bytes(uint32_t b) const {
+    int64_t bytes = 0;
+    for (const size_t g : gathered_in_[b]) {
+      const GroupLayout& layout = subject_.groups[g];
+      bytes += layout.is_trainable ? layout.num_elements() * size_of(layout.seen) : 0;
+    }
+    return bytes;
+  }
+  int64_t working_bytes(uint32_t b) const {
+    const int64_t whole = subject_.costs[b].working_bytes;
+    if (!is_chunked(b)) {
+      return whole;
+    }
+    const int64_t results = std::min(whole, parameter_grad_bytes(b));
+    return results +
+           static_cast<int64_t>(*subject_.tile_share * static_cast<double>(whole - results));
+  }
+
+  struct Live {
+    int64_t gathered = 0;
+    int64_t activations = 0;
+  };
+
+  void note(const Live& live, const char* what, uint32_t b) {
+    PlanMemory& memory = plan_.memory;
+    if (live.gathered + live.activations > memory.gathered + memory.activations) {
+      memory.gathered = live.gathered;
+      memory.activations = live.activations;
+      memory.moment = std::string(what) + " of block '" + graph_.blocks[b].name + "'";
+    }
+  }
+
+  // Wholes of the groups that block b uses and do not stay anyway.
+  // Returns the bytes that are needed only until they have been sent.
+  int64_t acquire(uint32_t b, Live& live) {
+    int64_t copies = 0;
+    for (const size_t g : gathered_in_[b]) {
+      if (!groups_[g].keeps_parameters && held_.insert(g).second) {
+        live.gathered += groups_[g].whole_seen + groups_[g].gather_copy;
+        copies += groups_[g].gather_copy;
+      }
+    }
+    return copies;
+  }
+  int64_t acquire_for_backward(uint32_t b, Live& live) { return flows_[b] ? acquire(b, live) : 0; }
+  void release(size_t g, Live& live) {
+    if (held_.erase(g) > 0) {
+      live.gathered -= groups_[g].whole_seen;
+    }
+  }
+
+  // Nothing if there is no earlier block with a backward.
+  std::optional<uint32_t> next_backward(uint32_t b) const {
+    while (b-- > 0) {
+      if (flows_[b]) {
+        return b;
+      }
+    }
+    return std::nullopt;
+  }
+
+  void walk_memory() {
+    Live live;
+    for (uint32_t b = 0; b < num_blocks(); ++b) {
+      live.gathered -= acquire(b, live);
+      // Gathered while b runs.
+      const int64_t copies = b + 1 < num_blocks() ? acquire(b + 1, live) : 0;
+      live.activations += output_bytes(b);
+      live.activations += is_recomputed(b) || !flows_[b] ? 0 : saved_bytes(b);
+      note(live, "forward", b);
+      live.gathered -= copies;
+      for (const size_t g : gathered_in_[b]) {
+        if (groups_[g].last == b && !groups_[g].stays_after_forward) {
+          release(g, live);
+        }
+      }
+    }
+    std::vector<int64_t> grads(graph_.values.size(), 0);  // of values, that are there
+    for (const PlannedLoss& loss : subject_.losses) {
+      for (const uint32_t v : loss.values) {
+        if (grads[v] == 0 && needs_grad_[v]) {
+          grads[v] = value_bytes_[v];
+          live.activations += grads[v];
+        }
+        Live with = live;
+        with.activations += loss.is_hand_written ? 0 : value_bytes_[v];  // about what it reads
+        with.activations += static_cast<int64_t>(subject_.tile_share.value_or(1.0) *
+                                                 static_cast<double>(loss.working_bytes));
+        note(with, "loss", num_blocks() - 1);
+      }
+    }
+    note(live, "loss", num_blocks() - 1);
+    if (is_chunked(num_blocks() - 1)) {  // gradients of its inputs, put together from pieces
+      for (const uint32_t v : graph_.blocks.back().inputs) {
+        live.activations += needs_grad_[v] ? value_bytes_[v] : 0;
+        grads[v] += needs_grad_[v] ? value_bytes_[v] : 0;
+      }
+    }
+    int64_t reducing = 0;  // whole gradients on their way while the next block runs
+    for (uint32_t b = num_blocks(); b-- > 0;) {
+      if (flows_[b]) {
+        walk_backward(b, live, grads, reducing);
+      }
+      live.activations -= output_bytes(b);
+      for (const uint32_t v : graph_.blocks[b].outputs) {
+        live.activations -= grads[v];
+        grads[v] = 0;
+      }
+    }
+  }
+
+  void walk_backward(uint32_t b, Live& live, std::vector<int64_t>& grads, int64_t& reducing) {
+    live.gathered -= acquire(b, live);
+    const int64_t copies = b > 0 ? acquire_for_backward(b - 1, live) : 0;
+    Live now = live;
+    now.activations += working_bytes(b);
+    if (is_recomputed(b)) {
+      now.activations += saved_bytes(b) + output_bytes(b);
+    }
+    note(now, "backward", b);
+    // What it kept is gone; its results are there, and go to the gradients.
+    live.activations -= is_recomputed(b) ? 0 : saved_bytes(b);
+    for (const uint32_t v : graph_.blocks[b].inputs) {
+      if (needs_grad_[v] && grads[v] == 0) {
+        grads[v] = value_bytes_[v];
+        live.activations += grads[v];
+      }
+    }
+    int64_t begun = 0;
+    for (const size_t g : gathered_in_[b]) {
+      const Shared& group = groups_[g];
+      if (!group.keeps_gradients && grads_held_.insert(g).second) {
+        live.gathered += group.whole_grad;
+      }
+      begun += group.first_back == b ? begins(group) : 0;
+    }
+    now = live;
+    now.activations += parameter_grad_bytes(b);
+    note(now, "backward", b);
+    live.gathered -= reducing + copies;
+    for (const size_t g : gathered_in_[b]) {
+      const Shared& group = groups_[g];
+      if (group.first_back == b) {
+        release(g, live);
+        live.gathered += begins(group) - (group.keeps_gradients ? 0 : group.whole_grad);
+      }
+    }
+    reducing = begun;
+    for (const Bucket& bucket : buckets_) {
+      live.gathered += bucket.ready == b ? bucket.copy : 0;
+    }
+    note(live, "backward", b);
+  }
+
+  // Bytes that come and go with a reduction of its gradients: the whole, where it is not kept, with
+  // its slice of the sum; what travels, where that is another dtype; and on a CPU what is received,
+  // before it is added up.
+  int64_t begins(const Shared& group) const {
+    if (group.is_bucketed || group.whole_grad == 0) {
+      return 0;
+    }
+    const int64_t kept =
+        group.keeps_gradients ? 0 : group.whole_grad + group.whole_grad / group.slices;
+    const int64_t narrowed = group.wire_grad != group.whole_grad ? group.wire_grad : 0;
+    const int64_t received = !subject_.has_host && group.slices > 1 ? group.wire_grad : 0;
+    return kept + narrowed + received;
+  }
+
+  // ---- bytes ----
+
+  // How often a group's parameters are gathered in a microbatch.
+  static int64_t gathers(const Shared& group) {
+    return !group.last_back.has_value() || group.stays_after_forward ? 1 : 2;
+  }
+  // How often its slice's gradients are summed over replicas in a step.
+  int64_t sums() const { return on_host() ? subject_.microbatches : 1; }
+
+  void count_traffic() {
+    PlanTraffic& traffic = plan_.traffic;
+    int64_t by_shard = 0;
+    int64_t by_replicate = 0;
+    int64_t by_world = 0;
+    for (const Shared& group : groups_) {
+      const int64_t gathered =
+          group.gather_bytes *
+          (group.keeps_parameters ? 1 : gathers(group) * subject_.microbatches);
+      const int64_t scattered =
+          group.reduce_bytes * (group.keeps_gradients ? 1 : subject_.microbatches);
+      traffic.all_gather.sent += gathered;
+      traffic.reduce_scatter.sent += scattered;
+      by_shard += gathered + scattered;
+      by_replicate += group.all_reduce_bytes * sums();
+    }
+    for (const Bucket& bucket : buckets_) {
+      by_world += bucket.bytes;
+    }
+    traffic.all_reduce.sent = by_replicate + by_world;
+    traffic.all_gather.between_nodes =
+        links_.mean_between(traffic.all_gather.sent, &Crossing::shard);
+    traffic.reduce_scatter.between_nodes =
+        links_.mean_between(traffic.reduce_scatter.sent, &Crossing::shard);
+    traffic.all_reduce.between_nodes = links_.mean_between(by_replicate, &Crossing::replicate) +
+                                       links_.mean_between(by_world, &Crossing::world);
+    traffic.leaving_node = links_.leaving(by_shard, &Crossing::shard) +
+                           links_.leaving(by_replicate, &Crossing::replicate) +
+                           links_.leaving(by_world, &Crossing::world);
+  }
+
+  // ---- seconds ----
+
+  double gather_seconds(const Shared& group) const {
+    const double copy =
+        on_host() ? static_cast<double>(group.whole_seen / group.slices) / machine_.bandwidth_host
+                  : 0;
+    return copy + links_.seconds(group.gather_bytes, group.slices, &Crossing::shard);
+  }
+
+  // What is sent for block b: parameters, before it runs. Where they are kept, what the optimizer
+  // changed, in the first microbatch.
+  double gather_for(uint32_t b, bool is_backward, bool is_first) const {
+    double seconds = 0;
+    for (const size_t g : gathered_in_[b]) {
+      const Shared& group = groups_[g];
+      const bool is_here =
+          is_backward ? group.last_back == b && !group.stays_after_forward : group.first == b;
+      const bool is_due = group.keeps_parameters ? is_first && !is_backward : true;
+      seconds += is_here && is_due ? gather_seconds(group) : 0;
+    }
+    return seconds;
+  }
+  // And its gradients, after it ran.
+  double reduce_for(uint32_t b, bool is_last) const {
+    double seconds = 0;
+    for (const size_t g : gathered_in_[b]) {
+      const Shared& group = groups_[g];
+      if (group.first_back != b || group.is_bucketed) {
+        continue;
+      }
+      if (is_last || !group.keeps_gradients) {
+        seconds += links_.seconds(group.reduce_bytes, group.slices, &Crossing::shard);
+        seconds += on_host() ? static_cast<double>(group.whole_grad / group.slices) /
+                                   machine_.bandwidth_host
+                             : 0;
+      }
+      if (is_last || on_host()) {
+        seconds +=
+            links_.seconds(group.all_reduce_bytes, plan_.choice.replicate, &Crossing::replicate, 2);
+      }
+    }
+    const int64_t ranks = plan_.choice.replicate * plan_.choice.shard;
+    for (const Bucket& bucket : buckets_) {
+      seconds += bucket.ready == b && is_last
+                     ? links_.seconds(bucket.bytes, ranks, &Crossing::world, 2)
+                     : 0;
+    }
+    return seconds;
+  }
+
+  void time_step() {
+    PlanTime& time = plan_.time;
+    // All but the first and the last are alike.
+    const int64_t between = std::max<int64_t>(0, subject_.microbatches - 2);
+    add_microbatch(true, subject_.microbatches == 1, 1);
+    if (between > 0) {
+      add_microbatch(false, false, static_cast<double>(between));
+    }
+    if (subject_.microbatches > 1) {
+      add_microbatch(false, true, 1);
+    }
+    time.exposed = time.step - time.compute;
+  }
+
+  void add_microbatch(bool is_first, bool is_last, double times) {
+    PlanTime one;
+    time_microbatch(is_first, is_last, one);
+    PlanTime& time = plan_.time;
+    time.compute += times * one.compute;
+    time.recompute += times * one.recompute;
+    time.communication += times * one.communication;
+    time.step += times * one.step;
+    time.flops += times * one.flops;
+  }
+
+  void time_microbatch(bool is_first_batch, bool is_last, PlanTime& time) const {
+    const auto overlap = [&time](double compute, double communication) {
+      time.compute += compute;
+      time.communication += communication;
+      time.step += std::max(compute, communication);
+    };
+    overlap(0, gather_for(0, false, is_first_batch));
+    for (uint32_t b = 0; b < num_blocks(); ++b) {
+      const double flops = subject_.costs[b].forward_flops;
+      time.flops += flops;
+      overlap(flops / machine_.flops,
+              b + 1 < num_blocks() ? gather_for(b + 1, false, is_first_batch) : 0);
+    }
+    double reducing = 0;
+    bool is_first = true;
+    for (uint32_t b = num_blocks(); b-- > 0;) {
+      if (!flows_[b]) {
+        continue;
+      }
+      if (is_first) {
+        overlap(0, gather_for(b, true, false));
+        is_first = false;
+      }
+      const BlockCost& cost = subject_.costs[b];
+      time.flops += cost.backward_flops;
+      const double again = is_recomputed(b) ? cost.forward_flops / machine_.flops : 0;
+      time.recompute += again;
+      const auto next = next_backward(b);
+      overlap(cost.backward_flops / machine_.flops + again,
+              reducing + (next.has_value() ? gather_for(*next, true, false) : 0));
+      reducing = reduce_for(b, is_last);
+    }
+    overlap(0, reducing);
+  }
+
+  const PlanSubject& subject_;
+  const ModelGraph& graph_;
+  const PlanMachine& machine_;
+  PlannedLinks links_;
+  RankPlan plan_;
+  std::vector<Shared> groups_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::vector<size_t>> gathered_in_;  // by block: the groups that it uses
+  std::vector<bool> needs_grad_;                  // by value
+  std::vector<bool> flows_;                       // by block: has a backward
+  std::vector<int64_t> value_bytes_;
+  std::set<size_t> held_;
+  std::set<size_t> grads_held_;
+};
+
+}  // namespace
+
+RankPlan plan_rank(const PlanSubject& subject,
+                   const PlanChoice& choice,
+                   const PlanMachine& machine) {
+  return Planned(subject, choice, machine).plan();
+}
+
+}  // namespace tenon

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/pretrained/load_plan.hpp"
+
+#include <tenon/model.h>
+
+#include "host/embedding/saved_rows.hpp"
+#include "host/error/error.hpp"
+#include "host/plugin/weights_layout_proxy.hpp"
+#include "host/tensor/dtype.hpp"
+#include "host/tensor/shape_text.hpp"
+#include "host/text/counted.hpp"
+#include "host/train/pretrained/load_choice.hpp"
+#include "host/train/run_state/run_state_names.hpp"
+
+#include <ATen/Functions.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <set>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+constexpr char kHf[] = "hf";
+
+int64_t elements_of_row(const std::vector<int64_t>& shape) {
+  return shape.empty()
+             ? 0
+             : std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+// Up to twenty lines.
+std::string shown_lines(const std::vector<std::string>& lines) {
+  constexpr size_t kShown = 20;
+  std::string text;
+  for (size_t i = 0; i < std::min(lines.size(), kShown); ++i) {
+    text += "\n  " + lines[i];
+  }
+  return lines.size() > kShown ? text + "\n  and " + std::to_string(lines.size() - kShown) + " more"
+                               : text;
+}
+
+// Names of the entries right below `prefix`: "user" of "tables/user/ids".
+std::vector<std::string> names_below(const StateTree& state, std::string prefix) {
+  prefix += "/";
+  std::vector<std::string> names;
+  for (auto entry = state.entries().lower_bound(prefix);
+       entry != state.entries().end() && entry->first.starts_with(prefix);
+       ++entry) {
+    const std::string name =
+        entry->first.substr(prefix.size(), entry->first.find('/', prefix.size()) - prefix.size());
+    if (names.empty() || names.back() != name) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+class Planning {
+ public:
+  Planning(const LoadRecipe& load, const LoadedSource& source, const LoadGoal& goal)
+      : load_(load), source_(source), goal_(goal), choice_(load) {}
+
+  LoadPlan make() {
+    const WeightPlaces places = choose_places();
+    plan_.weights = places.weights;
+    if (load_.has_parameters) {
+      place_weights(places);
+    }
+    if (load_.has_tables) {
+      place_tables();
+    }
+    if (load_.has_optimizer) {
+      place_optimizer();
+    }
+    if (load_.has_data) {
+      place_data();
+    }
+    check_patterns(places);
+    refuse_what_does_not_fit();
+    return std::move(plan_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::vector<std::string>& lines) const {
+    throw Error("load.mismatch",
+                source_.address + " does not fit " + load_.pointer + ":" + shown_lines(lines) +
+                    "\nset \"strict\": false to load what fits, or select and rename with "
+                    "\"match\", \"exclude\" and \"rename\"");
+  }
+
+  WeightPlaces choose_places() const {
+    const bool is_hf =
+        !source_.state.has_value() &&
+        (load_.layout == LoadLayout::kHf ||
+         (load_.layout == LoadLayout::kAuto && WeightsLayoutProxy::of(goal_.model).has_value()));
+    return is_hf ? places_in_layout(goal_.model, goal_.graph, kHf, TENON_F32)
+                 : own_places(goal_.graph);
+  }
+
+  // What is there, by the names that it has here.
+  template <class Names>
+  std::map<std::string, std::string> by_name_here(const Names& names) {
+    std::map<std::string, std::string> there_of;
+    for (const std::string& there : names) {
+      const std::string here = choice_.name_here(there);
+      const auto [at, is_new] = there_of.try_emplace(here, there);
+      if (!is_new) {
+        plan_.unfit.push_back("'" + at->second + "' and '" + there + "' would both be '" + here +
+                              "'");
+      }
+    }
+    return there_of;
+  }
+
+  void place_weights(const WeightPlaces& places) {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : source_.tensors) {
+      names.push_back(name);
+    }
+    const auto there_of = by_name_here(names);
+    compare_config();
+    std::set<std::string> known;
+    // Another name of a weight stands in if the first one is missing.
+    std::map<size_t, const PlacedTensor*> aliases;
+    for (const PlacedTensor& tensor : places.tensors) {
+      known.insert(tensor.name);
+      if (tensor.is_alias && there_of.contains(tensor.name)) {
+        aliases.emplace(tensor.parts.front().weight, &tensor);
+      }
+    }
+    for (const PlacedTensor& tensor : places.tensors) {
+      if (tensor.is_alias) {
+        continue;
+      }
+      const auto alias = aliases.find(tensor.parts.front().weight);
+      const bool is_there = there_of.contains(tensor.name);
+      if (is_there && alias != aliases.end()) {
+        compare_alias(tensor, there_of.at(tensor.name), there_of.at(alias->second->name));
+      }
+      const PlacedTensor& named = is_there || alias == aliases.end() ? tensor : *alias->second;
+      place_tensor(tensor, named.name, there_of);
+    }
+    for (const auto& [here, there] : there_of) {
+      if (!known.contains(here) && choice_.takes(here)) {
+        plan_.left.push_back(there);
+      }
+    }
+  }
+
+  void place_tensor(const PlacedTensor& tensor,
+                    const std::string& name,
+                    const std::map<std::string, std::string>& there_of) {
+    const auto found = there_of.find(name);
+    for (const PlacedWeight& part : tensor.parts) {
+      const Weight& weight = plan_.weights[part.weight];
+      if (!choice_.takes(weight.name)) {
+        continue;
+      }
+      if (found == there_of.end()) {
+        plan_.kept.push_back(weight.name);
+        continue;
+      }
+      const auto& from = source_.tensors.at(found->second);
+      if (from->shape() != tensor.shape) {
+        plan_.unfit.push_back("'" + found->second + "' is " + shape_text(from->shape()) +
+                              ", expected " + shape_text(tensor.shape));
+      } else if (c10::isFloatingType(from->dtype()) != is_floating(weight)) {
+        plan_.unfit.push_back("'" + found->second + "' has the dtype " +
+                              c10::toString(from->dtype()));
+      } else {
+        plan_.parts.push_back({.weight = part.weight,
+                               .from = from,
+                               .first_element = part.first * elements_of_row(tensor.shape),
+                               .is_transposed = part.is_transposed});
+      }
+    }
+  }
+
+  bool is_floating(const Weight& weight) const {
+    const uint32_t dtype = weight.parameter != kNoIndex
+                               ? goal_.graph.parameters[weight.parameter].dtype
+                               : goal_.graph.buffers[weight.buffer].dtype;
+    return !is_dtype(dtype) || c10::isFloatingType(static_cast<at::ScalarType>(dtype));
+  }
+
+  // Tensors that are one here must be one there.
+  void compare_alias(const PlacedTensor& tensor,
+                     const std::string& first,
+                     const std::string& second) {
+    const bool is_wanted = load_.is_strict && tensor.parts.size() == 1 &&
+                           choice_.takes(plan_.weights[tensor.parts.front().weight].name);
+    if (is_wanted &&
+        !at::equal(source_.tensors.at(first)->whole(), source_.tensors.at(second)->whole())) {
+      plan_.unfit.push_back("'" + second + "' has different values than '" + first +
+                            "', but the model ties them");
+    }
+  }
+
+  void compare_config() {
+    const auto proxy = WeightsLayoutProxy::of(goal_.model);
+    if (!source_.config.has_value() || !proxy.has_value() || load_.layout == LoadLayout::kOwn) {
+      return;
+    }
+    if (!nlohmann::json::parse(*source_.config, nullptr, /*allow_exceptions=*/false).is_object()) {
+      plan_.unfit.push_back("its config.json is not a JSON object");
+      return;
+    }
+    for (const LayoutDifference& difference : proxy->compare(kHf, *source_.config)) {
+      // A part of another model is what was asked for, where not all is.
+      (choice_.takes_all() ? plan_.unfit : plan_.cautions)
+          .push_back(difference.option + " is " + difference.here + " in the recipe, and " +
+                     difference.there + " in config.json");
+    }
+  }
+
+  void place_tables() {
+    if (!source_.state.has_value()) {
+      return;
+    }
+    const auto there_of = by_name_here(names_below(*source_.state, run_state::kTables));
+    std::set<std::string> known;
+    for (size_t t = 0; t < goal_.tables.size(); ++t) {
+      const std::string& name = goal_.tables[t].name;
+      known.insert(name);
+      if (!choice_.takes(name)) {
+        continue;
+      }
+      const auto found = there_of.find(name);
+      if (found == there_of.end()) {
+        kept_tables_.push_back("table " + name);
+        continue;
+      }
+      const std::string below = state_path(run_state::kTables, found->second);
+      TableSpec spec = goal_.tables[t];
+      spec.slots.clear();
+      const std::string misfit =
+          misfit_of_saved_rows(spec, *source_.state, below, RowParts::kValues);
+      if (misfit.empty()) {
+        plan_.tables.push_back({.table = t, .below = below});
+      } else {
+        plan_.unfit.push_back("table '" + found->second + "' has " + misfit);
+      }
+    }
+    for (const auto& [here, there] : there_of) {
+      if (!known.contains(here) && choice_.takes(here)) {
+        plan_.left.push_back("table " + there);
+      }
+    }
+  }
+
+  void place_optimizer() {
+    const std::string prefix = state_path(run_state::kOptimizer, "updates");
+    if (!source_.state.has_value() || !source_.state->has_subtree(run_state::kOptimizer)) {
+      refuse(
+          {"it has no optimizer state; remove \"optimizer\" from parts, or use a full checkpoint"});
+    }
+    // Names of parameters may have '/' in them.
+    std::vector<std::string> names;
+    for (auto entry = source_.state->entries().lower_bound(prefix + "/");
+         entry != source_.state->entries().end() && entry->first.starts_with(prefix + "/");
+         ++entry) {
+      names.push_back(entry->first.substr(prefix.size() + 1));
+    }
+    const auto there_of = by_name_here(names);
+    for (const ModelParameter& parameter : goal_.graph.parameters) {
+      const bool is_trained = parameter.same_as == kNoIndex &&
+                              (parameter.flags & TENON_PARAM_FROZEN) == 0 &&
+                              (!is_dtype(parameter.dtype) ||
+                               c10::isFloatingType(static_cast<at::ScalarType>(parameter.dtype)));
+      if (!is_trained || !choice_.takes(parameter.name)) {
+        continue;
+      }
+      const auto found = there_of.find(parameter.name);
+      if (found == there_of.end()) {
+        plan_.kept.push_back("the optimizer state of " + parameter.name);
+      } else {
+        plan_.optimized[parameter.name] = found->second;
+      }
+    }
+  }
+
+  void place_data() {
+    if (!source_.state.has_value() || !source_.state->has_subtree(run_state::kTrainData)) {
+      refuse({"it has no data position; remove \"data\" from parts, or use a full checkpoint"});
+    }
+    plan_.has_data = true;
+  }
+
+  void check_patterns(const WeightPlaces& places) const {
+    if (!load_.has_parameters && !load_.has_tables && !load_.has_optimizer) {
+      return;
+    }
+    std::vector<std::string> here;
+    for (const Weight& weight : places.weights) {
+      here.push_back(weight.name);
+    }
+    for (const TableSpec& table : goal_.tables) {
+      here.push_back(table.name);
+    }
+    std::vector<std::string> there;
+    for (const auto& [name, tensor] : source_.tensors) {
+      there.push_back(name);
+    }
+    if (source_.state.has_value()) {
+      const auto tables = names_below(*source_.state, run_state::kTables);
+      there.insert(there.end(), tables.begin(), tables.end());
+    }
+    if (const std::vector<std::string> idle = choice_.idle(here, there); !idle.empty()) {
+      here.resize(std::min<size_t>(here.size(), 4));
+      std::string names;
+      for (const std::string& name : here) {
+        names += (names.empty() ? "" : ", ") + name;
+      }
+      throw Error("load.unmatched",
+                  "patterns that match no name, in the model or in " + source_.address + ":" +
+                      shown_lines(idle) + "\nnames in the model start with " + names);
+    }
+  }
+
+  // Of what a strict load does not allow. A table that is new starts over in any case.
+  void refuse_what_does_not_fit() {
+    std::vector<std::string> lines;
+    if (load_.is_strict) {
+      lines = plan_.unfit;
+      for (const std::string& name : plan_.kept) {
+        lines.push_back("'" + name + "' is missing");
+      }
+      for (const std::string& name : plan_.left) {
+        lines.push_back("'" + name + "' is not in the model");
+      }
+    }
+    const bool has_some =
+        !plan_.parts.empty() || !plan_.tables.empty() || !plan_.optimized.empty() || plan_.has_data;
+    if (!has_some) {
+      lines.insert(lines.begin(), "nothing would be loaded");
+      lines.insert(lines.end(), plan_.unfit.begin(), plan_.unfit.end());
+    }
+    if (!lines.empty()) {
+      refuse(lines);
+    }
+    plan_.kept.insert(plan_.kept.end(), kept_tables_.begin(), kept_tables_.end());
+  }
+
+  const LoadRecipe& load_;
+  const LoadedSource& source_;
+  const LoadGoal& goal_;
+  const LoadChoice choice_;
+  LoadPlan plan_;
+  std::vector<std::string> kept_tables_;
+};
+
+}  // namespace
+
+LoadPlan plan_load(const LoadRecipe& load, const LoadedSource& source, const LoadGoal& goal) {
+  return Planning(load, source, goal).make();
+}
+
+std::vector<std::shared_ptr<const TensorSource>> planned_sources(const LoadPlan& plan,
+                                                                 const LoadedSource& source,
+                                                                 uint32_t rank,
+                                                                 uint32_t world_size) {
+  std::set<std::shared_ptr<const TensorSource>> shared;
+  std::vector<std::shared_ptr<const TensorSource>> chosen;
+  for (const LoadPlan::Part& part : plan.parts) {
+    if (shared.insert(part.from).second && shared.size() % world_size == rank) {
+      chosen.push_back(part.from);
+    }
+  }
+  if (!source.state.has_value()) {
+    return chosen;
+  }
+  std::vector<std::string> prefixes;
+  for (const LoadPlan::Rows& rows : plan.tables) {
+    prefixes.push_back(rows.below + "/");
+  }
+  if (plan.has_data) {
+    prefixes.emplace_back("data/");
+  }
+  std::set<std::string> optimized;
+  for (const auto& [here, there] : plan.optimized) {
+    optimized.insert("/" + there);
+  }
+  size_t number = 0;
+  for (const auto& [name, entry] : source.state->entries()) {
+    const auto* const tensor = std::get_if<std::shared_ptr<const TensorSource>>(&entry.value);
+    const bool is_slot =
+        !optimized.empty() && name.starts_with("optimizer/slots/") &&
+        optimized.contains(name.substr(name.find('/', std::string("optimizer/slots/").size())));
+    const bool is_wanted = is_slot || std::ranges::any_of(prefixes, [&](const std::string& prefix) {
+                             return name.starts_with(prefix);
+                           });
+    if (tensor == nullptr || !is_wanted) {
+      continue;
+    }
+    const bool is_own = entry.scope == kStateByRow && !source.has_all_rows;
+    if (is_own || ++number % world_size == rank) {
+      chosen.push_back(*tensor);
+    }
+  }
+  return chosen;
+}
+
+std::string plan_text(const LoadPlan& plan, int64_t num_rows) {
+  std::vector<std::string> taken;
+  if (!plan.parts.empty()) {
+    taken.push_back(counted(plan.parts.size(), "parameter"));
+  }
+  if (!plan.tables.empty()) {
+    taken.push_back(counted(plan.tables.size(), "table") + " (" +
+                    counted(static_cast<size_t>(num_rows), "row") + ")");
+  }
+  if (!plan.optimized.empty()) {
+    taken.push_back("the optimizer state of " + counted(plan.optimized.size(), "parameter"));
+  }
+  if (plan.has_data) {
+    taken.emplace_back("the data position");
+  }
+  const auto list = [](const std::vector<std::string>& names, size_t shown) {
+    std::string text;
+    for (size_t i = 0; i < std::min(names.size(), shown); ++i) {
+      text += (i > 0 ? ", " : "") + names[i];
+    }
+    return names.size() > shown ? text + " and " + std::to_string(names.size() - shown) + " more"
+                                : text;
+  };
+  constexpr size_t kShown = 8;
+  std::string text = list(taken, taken.size());
+  const auto tell = [&](const char* what, const std::vector<std::string>& names) {
+    text += names.empty() ? "" : what + list(names, kShown);
+  };
+  tell("; unchanged: ", plan.kept);
+  tell("; skipped: ", plan.left);
+  tell("; does not fit: ", plan.unfit);
+  return text;
+}
+
+}  // namespace tenon

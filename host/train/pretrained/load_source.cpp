@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/pretrained/load_source.hpp"
+
+#include "host/checkpoint/checkpoint_reader.hpp"
+#include "host/checkpoint/local_storage.hpp"
+#include "host/checkpoint/named_checkpoint.hpp"
+#include "host/checkpoint/plugin_storage.hpp"
+#include "host/checkpoint/weights_folder.hpp"
+#include "host/log/log.hpp"
+#include "host/train/resume/resume_candidates.hpp"
+#include "host/train/run_state/run_state_names.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kConfig[] = "config.json";
+
+// Parameters and buffers of a checkpoint's state, by their names.
+std::map<std::string, std::shared_ptr<const TensorSource>> tensors_of(const StateTree& state) {
+  std::map<std::string, std::shared_ptr<const TensorSource>> tensors;
+  for (const char* const part : {"values", "buffers"}) {
+    const std::string prefix = state_path(run_state::kParameters, part) + "/";
+    for (auto entry = state.entries().lower_bound(prefix);
+         entry != state.entries().end() && entry->first.starts_with(prefix);
+         ++entry) {
+      if (const auto* const source =
+              std::get_if<std::shared_ptr<const TensorSource>>(&entry->second.value)) {
+        tensors[entry->first.substr(prefix.size())] = *source;
+      }
+    }
+  }
+  return tensors;
+}
+
+}  // namespace
+
+bool is_lost_source(const Error& error) {
+  return is_damage(error) || error.id() == "weights.bad_folder" ||
+         error.id() == "checkpoint.too_new" || error.id() == "state.bad_version";
+}
+
+LoadSearch::LoadSearch(const LoadRecipe& load,
+                       ComponentFactory& factory,
+                       Collective& collective,
+                       LoadStorages& storages)
+    : load_(load), factory_(factory), collective_(collective), storages_(storages) {}
+
+// Rank 0 looks, so that a checkpoint that appears meanwhile exists for all ranks or for none.
+std::vector<LoadSearch::Place> LoadSearch::look(size_t source) {
+  const LoadSource& from = load_.from[source];
+  std::string text;
+  if (collective_.rank() == 0) {
+    json told = json::array();
+    try {
+      if (from.storage.has_value()) {
+        for (const Place& place : places_in_storage(source)) {
+          told.push_back({place.path, place.checkpoint});
+        }
+      } else if (is_weights_folder(from.path)) {
+        told.push_back({from.path, ""});
+      } else {
+        const NamedCheckpoints found = find_checkpoints(from.path);
+        for (auto checkpoint = found.checkpoints.rbegin(); checkpoint != found.checkpoints.rend();
+             ++checkpoint) {
+          told.push_back({found.root, *checkpoint});
+        }
+      }
+      text = told.dump();
+    } catch (const Error& error) {
+      if (!is_lost_source(error)) {
+        throw;
+      }
+      text = json(error.message()).dump();
+    }
+  }
+  const json told = json::parse(collective_.broadcast_text(text, 0, "places of " + load_.pointer));
+  if (told.is_string()) {
+    tried_.push_back(told.get<std::string>());
+    if (collective_.rank() == 0) {
+      log_info(load_.pointer + ": " + tried_.back());
+    }
+    return {};
+  }
+  std::vector<Place> places;
+  for (const json& place : told) {
+    places.push_back({.source = source,
+                      .path = place[0].get<std::string>(),
+                      .checkpoint = place[1].get<std::string>()});
+  }
+  return places;
+}
+
+// As find_checkpoints() does it in local folders.
+std::vector<LoadSearch::Place> LoadSearch::places_in_storage(size_t source) {
+  std::string path = load_.from[source].path;
+  while (path.size() > 1 && path.ends_with('/')) {
+    path.pop_back();
+  }
+  std::vector<Place> places;
+  for (const std::string& root : {path + "/checkpoints", path}) {
+    Place place = {.source = source, .path = root, .checkpoint = ""};
+    std::vector<std::string> checkpoints = storage_at(place)->list();
+    for (; !checkpoints.empty(); checkpoints.pop_back()) {
+      place.checkpoint = checkpoints.back();
+      places.push_back(place);
+    }
+    if (!places.empty()) {
+      return places;
+    }
+  }
+  if (const size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0) {
+    const Place place = {
+        .source = source, .path = path.substr(0, slash), .checkpoint = path.substr(slash + 1)};
+    if (is_checkpoint_name(place.checkpoint) &&
+        std::ranges::count(storage_at(place)->list(), place.checkpoint) > 0) {
+      return {place};
+    }
+  }
+  throw Error("storage.not_found",
+              "no finished checkpoint is named " + path + " in the storage '" +
+                  load_.from[source].storage->type +
+                  "'; use RUN for its newest checkpoint, or RUN/checkpoints/NAME");
+}
+
+std::shared_ptr<CheckpointStore> LoadSearch::storage_at(const Place& place) {
+  const LoadSource& from = load_.from[place.source];
+  auto& storage = storages_[load_.pointer + " " + std::to_string(place.source) + " " + place.path];
+  if (storage == nullptr && from.storage.has_value()) {
+    storage = std::make_shared<PluginStorage>(
+        factory_.create(*from.storage, "storage" + load_.pointer), place.path);
+  } else if (storage == nullptr) {
+    storage = std::make_shared<LocalStorage>(place.path);
+  }
+  return storage;
+}
+
+std::string LoadSearch::name_of(const Place& place) const {
+  return place.checkpoint.empty() ? place.path : place.path + "/" + place.checkpoint;
+}
+
+LoadedSource LoadSearch::open(const Place& place) {
+  LoadedSource source;
+  if (place.checkpoint.empty()) {
+    const WeightsFolder folder(place.path);
+    source.address = folder.path();
+    for (const auto& [name, tensor] : folder.tensors()) {
+      source.tensors[name] = folder.source(name);
+    }
+    source.config = folder.text(kConfig);
+    return source;
+  }
+  const CheckpointReader reader(storage_at(place), place.checkpoint);
+  source.address = reader.address();
+  source.state = reader.state(collective_.rank(), collective_.world_size(), nullptr);
+  source.has_all_rows = reader.index().num_ranks() != int64_t{collective_.world_size()};
+  if (const uint32_t version = source.state->version(""); version != kRunStateVersion) {
+    throw Error("state.bad_version",
+                source.address + " has a state of version " + std::to_string(version) +
+                    ", but this host supports " + std::to_string(kRunStateVersion));
+  }
+  source.tensors = tensors_of(*source.state);
+  return source;
+}
+
+LoadedSource LoadSearch::next() {
+  for (;;) {
+    while (places_.empty() && num_looked_ < load_.from.size()) {
+      const std::vector<Place> found = look(num_looked_++);
+      places_.assign(found.begin(), found.end());
+    }
+    if (places_.empty()) {
+      break;
+    }
+    const Place place = places_.front();
+    places_.pop_front();
+    last_ = name_of(place);
+    std::optional<LoadedSource> source;
+    std::optional<Error> error;
+    try {
+      source = open(place);
+    } catch (const Error& failure) {
+      if (!is_lost_source(failure)) {
+        throw;
+      }
+      error = failure;
+    }
+    if (!is_rejected(error)) {
+      last_ = source->address;
+      return *std::move(source);
+    }
+  }
+  std::string lines;
+  for (const std::string& line : tried_) {
+    lines += "\n  " + line;
+  }
+  throw Error("load.no_source",
+              load_.pointer + ": no source can be loaded:" + lines +
+                  "\nset \"from\" to an existing run folder, checkpoint or folder of safetensors");
+}
+
+bool LoadSearch::is_rejected(const std::optional<Error>& mine) {
+  const std::vector<std::string> all = collective_.gather_texts(
+      mine.has_value() ? mine->message() : "", "soundness of what is loaded");
+  const auto told =
+      std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
+  if (told == all.end()) {
+    return false;
+  }
+  tried_.push_back(told->find(last_) == std::string::npos ? last_ + ": " + *told : *told);
+  if (collective_.rank() == 0) {
+    log_warning(load_.pointer + " skips " + tried_.back());
+  }
+  return true;
+}
+
+}  // namespace tenon

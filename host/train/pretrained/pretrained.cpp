@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/pretrained/pretrained.hpp"
+
+#include "host/embedding/saved_rows.hpp"
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+#include "host/tensor/shape_text.hpp"
+#include "host/train/run_state/run_state_names.hpp"
+#include "host/train/weights/converted_source.hpp"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// Bytes of a tensor that are looked at, at once.
+constexpr int64_t kLookedAt = int64_t{16} << 20;
+
+std::vector<int64_t> whole_shape(const StateEntry& entry) {
+  return entry.part.has_value() ? entry.part->shape
+                                : std::get<at::Tensor>(entry.value).sizes().vec();
+}
+
+// The entries of `own`, except those that are replaced.
+StateTree replaced(const StateTree& own,
+                   const std::map<std::string, std::shared_ptr<const TensorSource>>& tensors,
+                   const std::map<std::string, int64_t>& numbers) {
+  StateTree tree;
+  for (const auto& [name, version] : own.versions()) {
+    tree.set_version(name, version);
+  }
+  for (const auto& [name, entry] : own.entries()) {
+    if (const auto tensor = tensors.find(name); tensor != tensors.end()) {
+      tree.put_source(name, tensor->second, entry.scope);
+    } else if (const auto number = numbers.find(name); number != numbers.end()) {
+      tree.put_int(name, number->second, entry.scope);
+    } else {
+      tree.put_entry(name, entry);
+    }
+  }
+  return tree;
+}
+
+std::string optimizer_entry(const std::string& part, const std::string& name) {
+  return state_path(run_state::kOptimizer, part + "/" + name);
+}
+
+// The slots that this rank has of a parameter.
+std::vector<std::string> slots_of(const StateTree& own, const std::string& parameter) {
+  const std::string prefix = state_path(run_state::kOptimizer, "slots/");
+  std::vector<std::string> slots;
+  for (auto entry = own.entries().lower_bound(prefix);
+       entry != own.entries().end() && entry->first.starts_with(prefix);
+       ++entry) {
+    const size_t slash = entry->first.find('/', prefix.size());
+    if (entry->first.compare(slash + 1, std::string::npos, parameter) == 0) {
+      slots.push_back(entry->first.substr(prefix.size(), slash - prefix.size()));
+    }
+  }
+  return slots;
+}
+
+std::string every_of(const LoadRecipe& load, ReloadPoint point, uint64_t count) {
+  const ScheduleUnit unit = point == ReloadPoint::kStep     ? ScheduleUnit::kStep
+                            : point == ReloadPoint::kWindow ? ScheduleUnit::kWindow
+                                                            : ScheduleUnit::kEpoch;
+  return load.every.is_due(unit, count)
+             ? std::string("after ") + unit_name(unit) + " " + std::to_string(count)
+             : "";
+}
+
+}  // namespace
+
+Pretrained::Pretrained(const std::vector<LoadRecipe>& loads,
+                       ComponentFactory& factory,
+                       LoadGoal goal,
+                       Collective& collective)
+    : loads_(loads), factory_(factory), goal_(std::move(goal)), collective_(collective) {}
+
+LoadSearch Pretrained::search(const LoadRecipe& load) {
+  return {load, factory_, collective_, storages_};
+}
+
+void Pretrained::open() {
+  for (const LoadRecipe& load : loads_) {
+    choose(load, opened_.emplace_back(Opened{.search = search(load)}));
+  }
+}
+
+void Pretrained::choose(const LoadRecipe& load, Opened& opened) {
+  std::optional<Error> damage;
+  do {
+    damage.reset();
+    opened.source = opened.search.next();
+    opened.plan = plan_load(load, opened.source, goal_);
+    try {
+      verify(opened);
+    } catch (const Error& error) {
+      if (!is_lost_source(error)) {
+        throw;
+      }
+      damage = error;
+    }
+  } while (opened.search.is_rejected(damage));
+}
+
+// Reads what is planned, each rank its share.
+void Pretrained::verify(const Opened& opened) const {
+  if (!opened.source.state.has_value()) {
+    return;  // safetensors have no checksums
+  }
+  for (const auto& tensor :
+       planned_sources(opened.plan, opened.source, collective_.rank(), collective_.world_size())) {
+    const auto element = static_cast<int64_t>(c10::elementSize(tensor->dtype()));
+    const at::Tensor buffer =
+        at::empty({std::min(kLookedAt / element, tensor->numel())}, tensor->dtype());
+    for (int64_t first = 0; first < tensor->numel(); first += buffer.numel()) {
+      tensor->read(first, buffer.narrow(0, 0, std::min(buffer.numel(), tensor->numel() - first)));
+    }
+  }
+}
+
+std::vector<Load> Pretrained::load_all(const LoadTargets& targets) {
+  if (opened_.empty()) {
+    open();
+  }
+  std::vector<Load> made;
+  for (size_t i = 0; i < loads_.size(); ++i) {
+    made.push_back(make(loads_[i], opened_.at(i), targets));
+  }
+  opened_.clear();
+  return made;
+}
+
+std::vector<Load> Pretrained::reload(ReloadPoint point,
+                                     uint64_t count,
+                                     const LoadTargets& targets) {
+  std::vector<Load> made;
+  for (const LoadRecipe& load : loads_) {
+    const std::string when = every_of(load, point, count);
+    if (when.empty()) {
+      continue;
+    }
+    Opened opened{.search = search(load)};
+    try {
+      choose(load, opened);
+    } catch (const Error& error) {
+      if (error.id() != "load.no_source") {
+        throw;
+      }
+      if (collective_.rank() == 0) {
+        log_warning(when + " nothing is reloaded: " + error.message());
+      }
+      continue;
+    }
+    made.push_back(make(load, opened, targets));
+    made.back().text += ", " + when;
+  }
+  return made;
+}
+
+Load Pretrained::make(const LoadRecipe& load, Opened& opened, const LoadTargets& targets) {
+  int64_t num_rows = 0;
+  for (;;) {
+    std::optional<Error> damage;
+    try {
+      num_rows = apply(load, opened, targets);
+    } catch (const Error& error) {
+      if (!is_lost_source(error)) {
+        throw;
+      }
+      damage = error;
+    }
+    if (!opened.search.is_rejected(damage)) {
+      break;
+    }
+    choose(load, opened);
+  }
+  collective_.all_reduce(std::span(&num_rows, 1), Reduce::kSum, "rows that were loaded");
+  if (!opened.plan.cautions.empty() && collective_.rank() == 0) {
+    std::string lines;
+    for (const std::string& line : opened.plan.cautions) {
+      lines += "\n  " + line;
+    }
+    log_warning(opened.source.address +
+                " does not fit the model; loading the parts that fit:" + lines);
+  }
+  return {.address = opened.source.address,
+          .text = plan_text(opened.plan, num_rows),
+          .position = opened.plan.has_data ? std::move(opened.source.state) : std::nullopt};
+}
+
+int64_t Pretrained::apply(const LoadRecipe& load, Opened& opened, const LoadTargets& targets) {
+  resolve_slots(load, opened, targets);
+  std::optional<StateTree> optimizer;
+  if (!opened.plan.optimized.empty()) {
+    optimizer = with_optimizer(load, opened, targets);
+  }
+  if (!opened.plan.parts.empty()) {
+    targets.parameters.load(with_parameters(opened, targets.parameters), run_state::kParameters);
+  }
+  if (optimizer.has_value()) {
+    targets.optimizer.load(*optimizer, run_state::kOptimizer);
+  }
+  int64_t num_rows = 0;
+  for (const LoadPlan::Rows& rows : opened.plan.tables) {
+    num_rows += targets.tables->take_rows(rows.table,
+                                          *opened.source.state,
+                                          rows.below,
+                                          rows.has_slots ? RowParts::kAll : RowParts::kValues,
+                                          static_cast<int64_t>(targets.step));
+  }
+  return num_rows;
+}
+
+void Pretrained::resolve_slots(const LoadRecipe& load,
+                               Opened& opened,
+                               const LoadTargets& targets) const {
+  for (LoadPlan::Rows& rows : opened.plan.tables) {
+    rows.has_slots = load.has_optimizer;
+    if (!rows.has_slots) {
+      continue;
+    }
+    const TableSpec& spec = targets.tables->table(rows.table).spec();
+    const std::string misfit =
+        misfit_of_saved_rows(spec, *opened.source.state, rows.below, RowParts::kAll);
+    if (misfit.empty()) {
+      continue;
+    }
+    if (load.is_strict) {
+      throw Error(
+          "load.mismatch",
+          opened.source.address + " does not fit " + load.pointer + ": table '" + spec.name +
+              "' has " + misfit +
+              "; remove \"optimizer\" from parts, or set \"strict\": false to load what fits");
+    }
+    rows.has_slots = false;
+    opened.plan.unfit.push_back("the optimizer state of table " + spec.name);
+  }
+}
+
+StateTree Pretrained::with_parameters(const Opened& opened, ParameterStore& store) const {
+  StateTree own(StateTree::Copies::kNone);
+  store.snapshot(own, run_state::kParameters);
+  std::map<std::string, std::shared_ptr<const TensorSource>> taken;
+  for (const LoadPlan::Part& part : opened.plan.parts) {
+    const Weight& weight = opened.plan.weights[part.weight];
+    const at::ScalarType dtype = weight.parameter != kNoIndex
+                                     ? store.groups()[store.place(weight.parameter).group].dtype()
+                                     : store.buffer(weight.buffer).scalar_type();
+    taken[weight.entry] = std::make_shared<ConvertedSource>(
+        dtype, weight.shape, part.from, part.first_element, part.is_transposed);
+  }
+  return replaced(own, taken, {});
+}
+
+// The optimizer's state with that of the parameters that are loaded. Pieces are cut where those
+// that are meet those that are not.
+StateTree Pretrained::with_optimizer(const LoadRecipe& load,
+                                     Opened& opened,
+                                     const LoadTargets& targets) const {
+  StateTree own(StateTree::Copies::kNone);
+  targets.optimizer.snapshot(own, run_state::kOptimizer);
+  const StateTree& there = *opened.source.state;
+  std::map<std::string, std::shared_ptr<const TensorSource>> taken;
+  std::map<std::string, int64_t> numbers;
+  std::set<std::string> fitting;
+  std::set<std::string> with_scalars;  // that a whole piece has in common
+  std::string misfits;
+  for (const auto& [name, name_there] : opened.plan.optimized) {
+    if (own.find(optimizer_entry("updates", name)) == nullptr) {
+      continue;  // another rank's
+    }
+    std::map<std::string, std::shared_ptr<const TensorSource>> slots;
+    std::string misfit;
+    for (const std::string& slot : slots_of(own, name)) {
+      const std::string entry = optimizer_entry("slots/" + slot, name);
+      const std::string from = optimizer_entry("slots/" + slot, name_there);
+      const auto* const saved = there.find(from);
+      const std::vector<int64_t> shape = whole_shape(*own.find(entry));
+      if (saved == nullptr || there.shape_of(from) != shape) {
+        misfit =
+            "\n  '" + name_there + "' has " +
+            (saved == nullptr ? "no slot '" + slot + "'"
+                              : "the slot '" + slot + "' as " + shape_text(there.shape_of(from)) +
+                                    ", expected " + shape_text(shape));
+        break;
+      }
+      if (shape.empty()) {
+        with_scalars.insert(name);
+      }
+      slots[entry] = std::make_shared<ConvertedSource>(
+          std::get<at::Tensor>(own.find(entry)->value).scalar_type(),
+          shape,
+          std::get<std::shared_ptr<const TensorSource>>(saved->value),
+          0,
+          false);
+    }
+    if (misfit.empty()) {
+      fitting.insert(name);
+      taken.merge(slots);
+      numbers[optimizer_entry("updates", name)] =
+          there.get_int(optimizer_entry("updates", name_there));
+    } else {
+      misfits += misfit;
+      opened.plan.unfit.push_back("the optimizer state of " + name);
+    }
+  }
+  // What one rank keeps may fit, and what another does not.
+  const std::vector<std::string> all =
+      collective_.gather_texts(load.is_strict ? misfits : "", "slots that do not fit");
+  if (const auto told =
+          std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
+      told != all.end()) {
+    throw Error(
+        "load.mismatch",
+        opened.source.address + " does not fit " + load.pointer +
+            ": the optimizer states differ:" + *told +
+            "\nremove \"optimizer\" from parts, or set \"strict\": false to load what fits");
+  }
+  for (const FlatGroup& group : targets.parameters.groups()) {
+    bool was_taken = false;
+    int64_t updates_before = 0;
+    for (const FlatEntry& entry : group.entries()) {
+      const std::string& name = entry.parameter.name;
+      const std::string start = optimizer_entry("starts", name);
+      if (own.find(start) == nullptr) {
+        continue;
+      }
+      const bool is_taken = fitting.contains(name);
+      const bool starts_there =
+          is_taken && there.get_int(optimizer_entry("starts", opened.plan.optimized.at(name))) != 0;
+      const std::string counter = optimizer_entry("updates", name);
+      const int64_t updates = is_taken ? numbers.at(counter) : own.get_int(counter);
+      if (is_taken != was_taken || updates != updates_before || starts_there ||
+          own.get_int(start) != 0 || with_scalars.contains(name)) {
+        numbers[start] = 1;
+      }
+      was_taken = is_taken;
+      updates_before = updates;
+    }
+  }
+  return replaced(own, taken, numbers);
+}
+
+}  // namespace tenon

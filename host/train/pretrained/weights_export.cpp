@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/pretrained/weights_export.hpp"
+
+#include "host/checkpoint/checkpoint_reader.hpp"
+#include "host/checkpoint/named_checkpoint.hpp"
+#include "host/checkpoint/torch_file.hpp"
+#include "host/checkpoint/weights_folder.hpp"
+#include "host/device/precision.hpp"
+#include "host/distributed/ranks/mesh.hpp"
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+#include "host/model/graph.hpp"
+#include "host/plugin/model_proxy.hpp"
+#include "host/train/components/component_factory.hpp"
+#include "host/train/resume/checkpoint_storage.hpp"
+#include "host/train/resume/last_step.hpp"
+#include "host/train/resume/resume_candidates.hpp"
+#include "host/train/weights/layout_files.hpp"
+#include "host/train/weights/weight_places.hpp"
+
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/ScalarTypeToTypeMeta.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string& path_of(const WeightsExport& request) {
+  return request.from.empty() ? request.run_dir : request.from;
+}
+
+// Why a checkpoint cannot be exported: it is not what was written.
+struct UnsoundCheckpoint {
+  Error why;
+};
+
+// Makes a call that reads of a checkpoint, and of nothing else.
+template <class Read>
+auto from_checkpoint(Read read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (is_damage(error)) {
+      throw UnsoundCheckpoint{error};
+    }
+    throw;
+  }
+}
+
+// Those in local files, if there are any.
+std::optional<NamedCheckpoints> find_local(const std::string& path) {
+  try {
+    return find_checkpoints(path);
+  } catch (const Error& error) {
+    if (error.id() != "storage.not_found") {
+      throw;
+    }
+    return std::nullopt;
+  }
+}
+
+// The frozen recipe of the run that a path names, RUN or RUN/checkpoints/NAME; "" without one.
+std::string recipe_of_run(const std::string& path) {
+  std::error_code ignored;
+  const fs::path full = fs::absolute(path, ignored).lexically_normal();
+  for (const fs::path& run : {full, full.parent_path().parent_path()}) {
+    if (const fs::path file = run / "recipe.json"; fs::exists(file, ignored)) {
+      return file.string();
+    }
+  }
+  return "";
+}
+
+std::optional<at::ScalarType> wanted_dtype(const std::string& name) {
+  static const std::map<std::string, at::ScalarType> dtypes = {
+      {"bf16", at::kBFloat16}, {"f16", at::kHalf}, {"f32", at::kFloat}, {"f64", at::kDouble}};
+  return name.empty() ? std::nullopt : std::optional(dtypes.at(name));
+}
+
+SavedWeights saved_weights(const CheckpointReader& reader,
+                           const std::vector<Weight>& weights,
+                           const WeightsExport& request) {
+  return from_checkpoint(
+      [&] { return SavedWeights(reader, weights, wanted_dtype(request.dtype)); });
+}
+
+struct Written {
+  size_t num_tensors = 0;
+  size_t num_files = 1;
+  uint64_t bytes = 0;
+};
+
+Written write_torch(const CheckpointReader& reader,
+                    const ModelGraph& graph,
+                    const WeightsExport& request) {
+  const WeightPlaces places = own_places(graph);
+  const SavedWeights saved = saved_weights(reader, places.weights, request);
+  std::vector<TorchTensor> tensors;
+  for (const PlacedTensor& tensor : places.tensors) {
+    const size_t w = tensor.parts.front().weight;
+    tensors.push_back(
+        {.name = tensor.name, .dtype = saved.dtype(w), .shape = tensor.shape, .source = w});
+  }
+  Written written{.num_tensors = tensors.size()};
+  written.bytes = write_torch_file(request.to, tensors, [&saved](size_t w) {
+    return from_checkpoint([&] { return saved.read(w); });
+  });
+  return written;
+}
+
+Written write_layout(const CheckpointReader& reader,
+                     const ModelProxy& model,
+                     const ModelGraph& graph,
+                     const WeightsExport& request) {
+  const WeightPlaces own = own_places(graph);
+  const SavedWeights saved = saved_weights(reader, own.weights, request);
+  const WeightPlaces places = places_in_layout(
+      model.instance(), graph, request.format, static_cast<uint32_t>(saved.main_dtype()));
+  const LayoutFiles files(places, saved);
+  const WrittenWeights result = write_weights_folder(
+      request.to,
+      files.tensors(),
+      [&](size_t i) { return from_checkpoint([&] { return files.read(i); }); },
+      files.texts(),
+      request.file_bytes);
+  return {
+      .num_tensors = files.tensors().size(), .num_files = result.num_files, .bytes = result.bytes};
+}
+
+std::string export_checkpoint(const CheckpointReader& reader,
+                              const Recipe& recipe,
+                              PluginRegistry& registry,
+                              const WeightsExport& request) {
+  const auto warning = missing_training_text(
+      path_of(request), reader.address(), reader.index().metadata, CheckpointUse::kExport);
+  if (warning.has_value()) {
+    log_warning(*warning);
+  }
+  const Mesh mesh;
+  const tenon_mesh mesh_view = mesh.view();
+  ComponentFactory factory(registry, recipe, mesh_view);
+  // Modules are built in it.
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(
+      precision_policy(recipe.train.precision, ComputesOn::kCpu).exact()));
+  ModelProxy model(factory.create(recipe.model.use, "model"));
+  const ModelGraph graph = describe_model(model);
+  const auto has_lookup = [](const ModelValue& value) { return value.lookup.has_value(); };
+  if (std::ranges::any_of(graph.values, has_lookup)) {
+    log_warning(
+        "table rows are not exported; pass --export-tables to a run to write them at its end");
+  }
+  const Written written = request.format == "torch" ? write_torch(reader, graph, request)
+                                                    : write_layout(reader, model, graph, request);
+  return "exported " + std::to_string(written.num_tensors) + " tensors, " +
+         std::to_string(written.bytes) + " bytes, to " + request.to +
+         (written.num_files > 1 ? " in " + std::to_string(written.num_files) + " files" : "") +
+         ", from " + reader.address() + "\n";
+}
+
+// Tries one after the other, the newest first.
+std::string export_newest(const NamedCheckpoints& checkpoints,
+                          const std::function<std::string(const CheckpointReader&)>& export_one) {
+  std::optional<Error> first;
+  for (size_t i = checkpoints.checkpoints.size(); i-- > 0;) {
+    try {
+      const CheckpointReader reader = from_checkpoint(
+          [&] { return CheckpointReader(checkpoints.storage, checkpoints.checkpoints[i]); });
+      return export_one(reader);
+    } catch (const UnsoundCheckpoint& unsound) {
+      if (!first.has_value()) {
+        first = unsound.why;
+      }
+      if (i > 0) {
+        log_warning(unsound.why.message() + "; trying the checkpoint before it");
+      }
+    }
+  }
+  throw Error(first.value());
+}
+
+}  // namespace
+
+std::string export_weights(const RecipeReading& read_recipe,
+                           PluginRegistry& registry,
+                           const WeightsExport& request) {
+  const std::string& path = path_of(request);
+  if (const auto local = find_local(path)) {
+    return export_newest(*local, [&](const CheckpointReader& reader) {
+      return export_checkpoint(
+          reader, read_recipe(reader.address() + "/recipe.json"), registry, request);
+    });
+  }
+  const std::string file = recipe_of_run(path);
+  if (file.empty()) {
+    find_checkpoints(path);  // which says what there is
+  }
+  const Recipe recipe = read_recipe(file);
+  const Mesh mesh;
+  const tenon_mesh mesh_view = mesh.view();
+  ComponentFactory factory(registry, recipe, mesh_view);
+  const auto use = recipe.checkpoint.has_value() ? recipe.checkpoint->storage : std::nullopt;
+  return export_newest(find_checkpoints(factory, use, path), [&](const CheckpointReader& reader) {
+    return export_checkpoint(reader, recipe, registry, request);
+  });
+}
+
+}  // namespace tenon

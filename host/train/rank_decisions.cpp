@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/rank_decisions.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace tenon {
+
+bool any_rank(Collective& collective, bool mine) {
+  int64_t value = mine ? 1 : 0;
+  collective.all_reduce(std::span(&value, 1), Reduce::kMax, "a vote");
+  return value != 0;
+}
+
+std::string first_text(Collective& collective, const std::string& mine) {
+  if (collective.world_size() == 1) {
+    return mine;
+  }
+  const auto all = collective.gather_texts(mine, "reason to end");
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank].empty()) {
+      return rank == 0 ? all[rank] : "rank " + std::to_string(rank) + ": " + all[rank];
+    }
+  }
+  return "";
+}
+
+}  // namespace tenon

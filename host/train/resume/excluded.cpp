@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/resume/excluded.hpp"
+
+#include <tenon/model.h>
+
+#include "host/error/error.hpp"
+#include "host/train/run_state/run_state_names.hpp"
+
+#include <algorithm>
+#include <fnmatch.h>
+#include <memory>
+#include <set>
+#include <string_view>
+
+namespace tenon {
+namespace {
+
+using Names = std::set<std::string, std::less<>>;
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+std::string first_ones(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 4;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) {
+    text += (i > 0 ? ", " : "") + names[i];
+  }
+  return names.size() > kShown ? text + ", ..." : text;
+}
+
+// What follows `prefix` and a '/', or none.
+std::optional<std::string_view> below(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) {
+    return std::nullopt;
+  }
+  name.remove_prefix(prefix.size());
+  if (!name.starts_with('/')) {
+    return std::nullopt;
+  }
+  return name.substr(1);
+}
+
+std::string_view after_slash(std::string_view name) {
+  const size_t slash = name.find('/');
+  return slash == std::string_view::npos ? std::string_view() : name.substr(slash + 1);
+}
+
+// The first part of a path.
+std::string_view first_part(std::string_view name) {
+  return name.substr(0, name.find('/'));
+}
+
+struct Entries {
+  Names parameters;
+  Names tables;
+
+  bool operator()(std::string_view name) const {
+    const std::string kept = state_path(run_state::kBest, "kept");
+    if (const auto best = below(name, kept)) {
+      name = *best;
+    }
+    if (const auto table = below(name, run_state::kTables)) {
+      return tables.contains(first_part(*table));
+    }
+    if (const auto parameter = below(name, run_state::kParameters)) {  // values/NAME, buffers/NAME
+      return parameters.contains(after_slash(*parameter));
+    }
+    if (const auto optimizer = below(name, run_state::kOptimizer)) {
+      const auto slot = below(*optimizer, "slots");  // SLOT/NAME
+      return parameters.contains(after_slash(slot.has_value() ? *slot : *optimizer));
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+Excluded excluded_of(const std::vector<std::string>& patterns,
+                     const ModelGraph& graph,
+                     const std::vector<std::string>& tables) {
+  Names parameters;
+  Names left_tables;
+  for (const std::string& pattern : patterns) {
+    bool is_matched = false;
+    for (const ModelParameter& parameter : graph.parameters) {
+      if (matches(pattern, parameter.name)) {
+        parameters.insert(parameter.same_as == kNoIndex ? parameter.name
+                                                        : graph.parameters[parameter.same_as].name);
+        is_matched = true;
+      }
+    }
+    for (const ModelBuffer& buffer : graph.buffers) {
+      if (buffer.kind == TENON_BUFFER_STATE && matches(pattern, buffer.name)) {
+        parameters.insert(buffer.name);
+        is_matched = true;
+      }
+    }
+    for (const std::string& table : tables) {
+      if (matches(pattern, table)) {
+        left_tables.insert(table);
+        is_matched = true;
+      }
+    }
+    if (!is_matched) {
+      std::vector<std::string> names;
+      for (const ModelParameter& parameter : graph.parameters) {
+        names.push_back(parameter.name);
+      }
+      throw Error("checkpoint.unmatched_exclude",
+                  "/checkpoint/exclude: the pattern '" + pattern +
+                      "' matches no parameter and no table; " +
+                      (names.empty() ? "" : "the first parameters are " + first_ones(names)) +
+                      (tables.empty() ? "" : "; the tables are " + first_ones(tables)));
+    }
+  }
+  return {.parameters = {parameters.begin(), parameters.end()},
+          .tables = {left_tables.begin(), left_tables.end()}};
+}
+
+StateTree::NameTest entries_of(const Excluded& excluded) {
+  if (excluded.is_empty()) {
+    return {};
+  }
+  // Shared by all copies of the test: trees are copied along with theirs.
+  const auto entries = std::make_shared<const Entries>(
+      Entries{{excluded.parameters.begin(), excluded.parameters.end()},
+              {excluded.tables.begin(), excluded.tables.end()}});
+  return [entries](std::string_view name) { return (*entries)(name); };
+}
+
+std::string excluded_text(const Excluded& excluded) {
+  const auto counted = [](const std::vector<std::string>& names, const char* what) {
+    return std::to_string(names.size()) + " " + what + (names.size() == 1 ? "" : "s") + " (" +
+           first_ones(names) + ")";
+  };
+  std::string text;
+  if (!excluded.parameters.empty()) {
+    text = counted(excluded.parameters, "parameter");
+  }
+  if (!excluded.tables.empty()) {
+    text += (text.empty() ? "" : " and ") + counted(excluded.tables, "table");
+  }
+  return text;
+}
+
+}  // namespace tenon

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/resume/exports.hpp"
+
+#include "host/checkpoint/checkpoint_reader.hpp"
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+#include "host/train/run_state/run_state_names.hpp"
+#include "host/train/weights/layout_files.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+// That a file of a layout has at most, as other programs cut them.
+constexpr uint64_t kFileBytes = 5'000'000'000;
+
+bool is_in(std::string_view name, std::string_view prefix) {
+  return name == prefix ||
+         (name.starts_with(prefix) && name.substr(prefix.size()).starts_with('/'));
+}
+
+// NAME, or NAME_2, NAME_3, ... where it is taken.
+std::string free_name(const std::string& name, const std::vector<std::string>& taken) {
+  std::string result = name;
+  for (int number = 2; std::ranges::find(taken, result) != taken.end(); ++number) {
+    result = name + "_" + std::to_string(number);
+  }
+  return result;
+}
+
+}  // namespace
+
+const char* export_name(ExportFormat format) {
+  return format == ExportFormat::kHf ? "hf" : "weights";
+}
+
+bool is_no_weight(std::string_view name) {
+  if (name.empty() || is_in(name, run_state::kParameters)) {
+    return false;
+  }
+  if (!is_in(name, run_state::kTables)) {
+    return true;
+  }
+  // tables/TABLE/FIELD; what holds fields is not left out.
+  const size_t table = name.find('/');
+  const size_t field = table == std::string_view::npos ? table : name.find('/', table + 1);
+  if (field == std::string_view::npos) {
+    return false;
+  }
+  const std::string_view rest = name.substr(field + 1);
+  return rest != "ids" && rest != "counts" && rest != "last_steps" && rest != "values" &&
+         rest != "master";
+}
+
+StateTree part_of(const StateTree& tree, const StateTree::NameTest& excluded) {
+  StateTree part(tree.copies());
+  part.leave_out(excluded);
+  for (const auto& [name, entry] : tree.entries()) {
+    part.put_entry(name, entry);
+  }
+  for (const auto& [name, version] : tree.versions()) {
+    if (!part.is_excluded(name)) {
+      part.set_version(name, version);
+    }
+  }
+  part.leave_out({});  // what the test refers to may be gone before the tree
+  return part;
+}
+
+Export::Export(const ExportRecipe& recipe,
+               Places places,
+               Collective& collective,
+               WriterPlace place,
+               int retries,
+               std::optional<WeightPlaces> layout)
+    : recipe_(recipe),
+      places_(std::move(places)),
+      collective_(collective),
+      layout_(std::move(layout)),
+      saver_(places_.shares != nullptr ? places_.shares : places_.made,
+             collective,
+             place,
+             {.retries = retries,
+              .on_commit = [this](const std::string&) { tidy(); },
+              .make = layout_.has_value() ? std::function([this](const std::string& checkpoint,
+                                                                 const std::atomic<bool>& give_up) {
+                return make_files(checkpoint, give_up);
+              })
+                                          : nullptr}) {
+  if (places_.shares == nullptr || place.rank != 0) {
+    return;
+  }
+  try {
+    for (const std::string& checkpoint : places_.shares->list()) {
+      places_.shares->remove(checkpoint);
+    }
+  } catch (const Error& error) {  // an export that it is in the way of will fail by itself
+    log_warning(error.what());
+  }
+}
+
+bool Export::is_due(RunBoundary boundary, const RunState& state) const {
+  switch (boundary) {
+    case RunBoundary::kStart:
+      return false;
+    case RunBoundary::kStep:
+      return recipe_.every.is_due(ScheduleUnit::kStep, state.step);
+    case RunBoundary::kWindow:
+      return recipe_.every.is_due(ScheduleUnit::kWindow, state.windows);
+    case RunBoundary::kEpoch:
+      return recipe_.every.is_due(ScheduleUnit::kEpoch, state.epochs);
+  }
+  return false;
+}
+
+bool Export::is_there(const std::string& name) const {
+  std::string answer;
+  if (collective_.rank() == 0) {
+    try {
+      const std::vector<std::string> made = places_.made->list();
+      answer = std::ranges::find(made, name) != made.end() ? "yes" : "no";
+    } catch (const Error& error) {  // then making it will say so
+      log_warning(error.what());
+    }
+  }
+  return collective_.broadcast_text(answer, 0, "exports that are there") == "yes";
+}
+
+void Export::begin(const std::string& name,
+                   const StateTree& tree,
+                   const StateTree::NameTest& excluded,
+                   CheckpointMetadata metadata,
+                   const std::string& frozen_recipe) {
+  begun_ = name;
+  metadata.kind = kWeightsCheckpoint;
+  if (is_whole()) {
+    metadata.excluded = {};
+  }
+  const auto leaves_out = [&](std::string_view entry) {
+    return is_no_weight(entry) || (!is_whole() && excluded && excluded(entry));
+  };
+  saver_.begin(name, part_of(tree, leaves_out), std::move(metadata), frozen_recipe);
+}
+
+// On the writing thread: the files of the layout, from the shares.
+std::string Export::make_files(const std::string& checkpoint, const std::atomic<bool>& give_up) {
+  CheckpointStore& made = *places_.made;
+  const CheckpointReader reader(places_.shares, checkpoint);
+  const SavedWeights saved(reader, layout_->weights, std::nullopt);
+  const LayoutFiles files(*layout_, saved);
+  const std::string name = free_name(checkpoint, made.list());
+  made.open(name, /*is_first=*/true);
+  try {
+    write_weights_files([&](const std::string& file) { return made.create_file(name, file); },
+                        files.tensors(),
+                        [&](size_t i) {
+                          if (give_up) {
+                            throw Error("checkpoint.given_up",
+                                        "the writing of an export was given up");
+                          }
+                          return files.read(i);
+                        },
+                        files.texts(),
+                        kFileBytes);
+    made.commit(name);
+  } catch (...) {
+    made.abort(name);
+    throw;
+  }
+  return made.address(name);
+}
+
+// On the writing thread: those that are not kept go, the oldest first.
+void Export::tidy() {
+  if (recipe_.keep_last == 0) {
+    return;
+  }
+  const std::vector<std::string> made = places_.made->list();
+  for (size_t i = 0; i + static_cast<size_t>(recipe_.keep_last) < made.size(); ++i) {
+    places_.made->remove(made[i]);
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parameters of a run in another format, beside its checkpoints. Each format has its own
+// schedule and its own folder ("exports/weights", "exports/hf"). All ranks write their shares while
+// the run continues, as for a checkpoint. For a format of other programs, rank 0 then makes the
+// files from the shares, one tensor at a time, on its saver's thread.
+// Invariant: an export is listed when it is complete, not before.
+// Threads: the train thread; files are made and removed on the saver's thread.
+#pragma once
+
+#include "host/checkpoint/checkpoint_saver.hpp"
+#include "host/recipe/recipe.hpp"
+#include "host/tensor/state/state_tree.hpp"
+#include "host/train/run_state/run_boundary.hpp"
+#include "host/train/run_state/run_state.hpp"
+#include "host/train/weights/weight_places.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace tenon {
+
+// "weights", "hf": the folder below "exports", and the layout's name.
+const char* export_name(ExportFormat format);
+
+// True for entries of a run's state that exports exclude: all but parameters, buffers, and rows of
+// tables without optimizer state. A StateTree::NameTest.
+bool is_no_weight(std::string_view name);
+
+class Export {
+ public:
+  // Where an export is written. In `shares` ranks write what the files of a layout are made from;
+  // null if what they write is the export.
+  struct Places {
+    std::shared_ptr<CheckpointStore> made;
+    std::shared_ptr<CheckpointStore> shares;
+  };
+
+  // `layout` is set if the format has one. Rank 0 removes shares that an earlier run left.
+  Export(const ExportRecipe& recipe,
+         Places places,
+         Collective& collective,
+         WriterPlace place,
+         int retries,
+         std::optional<WeightPlaces> layout);
+
+  const ExportRecipe& recipe() const { return recipe_; }
+  // True if it has all parameters, even those excluded from checkpoints.
+  bool is_whole() const { return layout_.has_value(); }
+  std::string address(const std::string& name) const { return places_.made->address(name); }
+  CheckpointSaver& saver() { return saver_; }
+
+  // True if its schedule asks for one now. The caller handles the end of the run.
+  bool is_due(RunBoundary point, const RunState& state) const;
+  // True if this run last started an export of that name.
+  bool is_begun(const std::string& name) const { return begun_ == name; }
+  // Treats the export of that name as started, and all others as not started.
+  void take_for_begun(const std::string& name) { begun_ = name; }
+  // On every rank: true if an export of that name exists, whoever made it.
+  bool is_there(const std::string& name) const;
+
+  // On every rank: starts an export. `tree` has at least what exports take.
+  void begin(const std::string& name,
+             const StateTree& tree,
+             const StateTree::NameTest& excluded,
+             CheckpointMetadata metadata,
+             const std::string& frozen_recipe);
+
+ private:
+  std::string make_files(const std::string& checkpoint, const std::atomic<bool>& give_up);
+  void tidy();
+
+  const ExportRecipe& recipe_;
+  Places places_;
+  Collective& collective_;
+  std::optional<WeightPlaces> layout_;
+  std::string begun_;
+  CheckpointSaver saver_;  // goes first: its thread calls the rest
+};
+
+// The entries of a tree without those that are left out. Tensors are shared, not copied.
+StateTree part_of(const StateTree& tree, const StateTree::NameTest& excluded);
+
+}  // namespace tenon

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/resume/resume_candidates.hpp"
+
+#include "host/log/log.hpp"
+#include "host/train/resume/excluded.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// For people: "components/hooks/0/best" belongs to "components/hooks/0"; "" for what nobody misses.
+std::string owner_of(const std::string& entry) {
+  if (entry.starts_with("figures/") || entry.starts_with("metrics/")) {
+    return "metrics since the last record";
+  }
+  if (!entry.starts_with("components/")) {
+    return "";
+  }
+  size_t end = entry.find('/');
+  for (int i = 0; i < 2 && end != std::string::npos; ++i) {
+    end = entry.find('/', end + 1);
+  }
+  return entry.substr(0, end);
+}
+
+}  // namespace
+
+bool is_damage(const Error& error) {
+  return error.id() == "checkpoint.damaged" || error.id() == "checkpoint.foreign" ||
+         error.id() == "storage.io" || error.id() == "storage.not_found";
+}
+
+ResumeCandidates::ResumeCandidates(std::shared_ptr<CheckpointStore> storage,
+                                   Collective& collective,
+                                   std::vector<std::string> checkpoints,
+                                   std::function<void(const CheckpointReader&)> accept)
+    : storage_(std::move(storage)),
+      collective_(collective),
+      checkpoints_(std::move(checkpoints)),
+      num_left_(checkpoints_.size()),
+      accept_(std::move(accept)) {
+  auto count = static_cast<int64_t>(num_left_);
+  collective_.all_reduce(std::span(&count, 1), Reduce::kMax, "number of checkpoints");
+  num_left_ = static_cast<size_t>(count);
+  checkpoints_.resize(num_left_);
+}
+
+void ResumeCandidates::warn(const std::string& why) const {
+  if (collective_.rank() == 0) {
+    log_warning(why + (num_left_ > 0 ? "; trying the checkpoint before it" : ""));
+  }
+}
+
+const StateTree& ResumeCandidates::next() {
+  while (num_left_ > 0) {
+    const std::string checkpoint =
+        collective_.broadcast_text(checkpoints_.at(num_tried_), 0, "name of a checkpoint");
+    ++num_tried_;
+    --num_left_;
+    std::optional<Error> error;
+    std::vector<std::string> dropped;
+    try {
+      reader_.emplace(storage_, checkpoint);
+      state_ = reader_->state(collective_.rank(), collective_.world_size(), &dropped);
+      state_.leave_out(entries_of(reader_->index().metadata.excluded));
+    } catch (const Error& failure) {
+      if (!is_damage(failure)) {
+        throw;
+      }
+      error = failure;
+    }
+    int64_t is_damaged = error.has_value() ? 1 : 0;
+    collective_.all_reduce(std::span(&is_damaged, 1), Reduce::kMax, "soundness of a checkpoint");
+    if (is_damaged != 0) {
+      reject(error);
+      continue;
+    }
+    if (accept_ != nullptr) {
+      accept_(*reader_);
+    }
+    if (const Excluded& excluded = reader_->index().metadata.excluded;
+        !excluded.is_empty() && collective_.rank() == 0) {
+      log_warning(reader_->address() + " is without " + excluded_text(excluded) +
+                  ": they keep their initial values");
+    }
+    if (!dropped.empty() && collective_.rank() == 0) {
+      std::set<std::string> owners;
+      for (const std::string& entry : dropped) {
+        if (const std::string owner = owner_of(entry); !owner.empty()) {
+          owners.insert(owner);
+        }
+      }
+      std::string names;
+      for (const std::string& owner : owners) {
+        names += (names.empty() ? "" : ", ") + owner;
+      }
+      if (!names.empty()) {
+        log_warning("the run had " + std::to_string(reader_->index().num_ranks()) +
+                    " ranks and has " + std::to_string(collective_.world_size()) +
+                    " now: state of single ranks starts over (" + names + ")");
+      }
+    }
+    return state_;
+  }
+  throw Error("checkpoint.none_sound",
+              "no valid checkpoint to resume from: " + first_failure_ +
+                  "; name another with --resume PATH, or start over with --resume none");
+}
+
+void ResumeCandidates::reject(const std::optional<Error>& error) {
+  const std::vector<std::string> all =
+      collective_.gather_texts(error.has_value() ? error->message() : "", "damage of a checkpoint");
+  const auto told =
+      std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
+  const std::string why = told != all.end() ? *told : "it cannot be read";
+  if (first_failure_.empty()) {
+    first_failure_ = why;
+  }
+  warn(why);
+}
+
+}  // namespace tenon

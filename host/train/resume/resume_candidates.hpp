@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The checkpoints that a run may resume from, in order of preference. If one is corrupt, the next
+// is tried, with a warning. It is an error if none is left.
+// Invariant: all ranks try the same checkpoint.
+// Threads: the train thread. All ranks call each function together.
+#pragma once
+
+#include "host/checkpoint/checkpoint_reader.hpp"
+#include "host/checkpoint/checkpoint_store.hpp"
+#include "host/distributed/collectives/collective.hpp"
+#include "host/error/error.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+// True for errors that mean that this checkpoint cannot be read, while another may be valid.
+bool is_damage(const Error& error);
+
+class ResumeCandidates {
+ public:
+  // The `bundles` of rank 0 count. `accept` may refuse one by throwing: then the run ends.
+  ResumeCandidates(std::shared_ptr<CheckpointStore> storage,
+                   Collective& collective,
+                   std::vector<std::string> checkpoints,
+                   std::function<void(const CheckpointReader&)> accept = {});
+
+  bool is_empty() const { return num_left_ == 0; }
+
+  // The state of the next checkpoint whose index can be read. It reads from the checkpoint for as
+  // long as this object lives.
+  //
+  // Errors  checkpoint.none_sound if none is left; what `accept` throws
+  const StateTree& next();
+  // Rejects the last checkpoint. `error` is this rank's, if it has one.
+  void reject(const std::optional<Error>& error);
+  // The reader of the last checkpoint.
+  const CheckpointReader& reader() const { return *reader_; }
+
+ private:
+  void warn(const std::string& why) const;
+
+  std::shared_ptr<CheckpointStore> storage_;
+  Collective& collective_;
+  std::vector<std::string> checkpoints_;
+  size_t num_left_;
+  size_t num_tried_ = 0;
+  std::string first_failure_;
+  std::function<void(const CheckpointReader&)> accept_;
+  std::optional<CheckpointReader> reader_;
+  StateTree state_;
+};
+
+}  // namespace tenon

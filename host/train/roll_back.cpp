@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/roll_back.hpp"
+
+#include "host/log/log.hpp"
+#include "host/train/resume/resume_candidates.hpp"
+#include "host/train/run_loader.hpp"
+#include "host/train/run_state/run_state_names.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace tenon {
+namespace {
+
+using namespace run_state;
+
+bool is_in_window_of(const StateTree& tree, const RunState& now) {
+  const auto count = [&](const char* name) {
+    return static_cast<uint64_t>(tree.get_int(state_path(kRun, name)));
+  };
+  const std::string has_window = state_path(kTrainData, "has_window");
+  return tree.find(has_window) != nullptr && tree.get_int(has_window) != 0 &&
+         count("epochs") == now.epochs && count("windows") == now.windows;
+}
+
+}  // namespace
+
+void RollBack::note(std::optional<LossSpike> spike) {
+  if (spike.has_value()) {
+    spike_ = std::move(spike);
+  }
+}
+
+void RollBack::pin_good() {
+  if (parts_.checkpoints.is_on()) {
+    parts_.checkpoints.checkpoints().keeper().pin_before(
+        parts_.finite_check.guard().streak_begin());
+  }
+}
+
+void RollBack::pin_used() {
+  for (const RollBackRecord& record : records_) {
+    if (parts_.checkpoints.is_on()) {
+      parts_.checkpoints.checkpoints().keeper().pin(record.checkpoint);
+    }
+  }
+}
+
+std::pair<LossSpike, Error> RollBack::cause() const {
+  const UpdateGuard& guard = parts_.finite_check.guard();
+  LossSpike spike = spike_.value_or(LossSpike{std::numeric_limits<uint64_t>::max(), ""});
+  if (!guard.failure().has_value()) {
+    return {spike, Error("train.spike", spike.why)};
+  }
+  const NonFiniteCount& count = guard.count();
+  spike = {std::min(spike.first_bad_step, *guard.streak_begin()),
+           "the update of step " + std::to_string(count.last_step) +
+               " is non-finite: " + count.last_origin};
+  return {spike, *guard.failure()};
+}
+
+// Of rank 0, the newest first.
+std::vector<std::string> RollBack::good_checkpoints(uint64_t first_bad_step) {
+  if (parts_.collective.rank() != 0) {
+    return {};
+  }
+  try {
+    return parts_.checkpoints.checkpoints().keeper().taken_before(first_bad_step);
+  } catch (const Error& failure) {
+    log_warning(failure.what());
+    return {};
+  }
+}
+
+RollBack::Result RollBack::run() {
+  const auto [spike, error] = cause();
+  if (!parts_.checkpoints.is_on() ||
+      parts_.checkpoints.checkpoints().recipe().on_spike != OnSpike::kRollBack) {
+    throw Error(error);
+  }
+  const auto refuse = [&error = error](const std::string& why) {
+    throw Error(error.id(), error.message() + "; the run cannot go back: " + why);
+  };
+  Checkpointing& checkpoints = parts_.checkpoints.checkpoints();
+  const auto most = static_cast<size_t>(checkpoints.recipe().max_roll_backs);
+  if (records_.size() >= most) {
+    refuse("it has done so " + std::to_string(most) + (most == 1 ? " time" : " times") +
+           ", and /checkpoint/max_roll_backs allows no more");
+  }
+  parts_.checkpoints.finish();
+  ResumeCandidates saved(
+      checkpoints.storage(), parts_.collective, good_checkpoints(spike.first_bad_step));
+  if (saved.is_empty()) {
+    refuse("there is no checkpoint before step " + std::to_string(spike.first_bad_step));
+  }
+  const RunState before = parts_.state;
+  parts_.flow.resolve();
+  Result result{.why = spike.why};
+  try {
+    load_first_valid(saved, parts_.collective, [&](const StateTree& tree) {
+      result.is_same_window = is_in_window_of(tree, before);
+      parts_.whole.roll_back(tree);
+    });
+  } catch (const Error& failure) {
+    if (failure.id() != "checkpoint.none_sound") {
+      throw;
+    }
+    refuse(failure.message());
+  }
+  records_.push_back({.step = before.step,
+                      .to = parts_.state.step,
+                      .checkpoint = saved.reader().checkpoint(),
+                      .why = spike.why});
+  checkpoints.keeper().pin(saved.reader().checkpoint());
+  pin_good();
+  checkpoints.forget_saved(parts_.state);
+  if (parts_.collective.rank() == 0) {
+    log_warning("step " + std::to_string(before.step) + ": " + spike.why + "; rolling back to " +
+                saved.reader().address() + ", after step " + std::to_string(parts_.state.step) +
+                ", and skipping the data since (" + std::to_string(records_.size()) + " of " +
+                std::to_string(most) + " times)");
+  }
+  spike_.reset();
+  return result;
+}
+
+}  // namespace tenon

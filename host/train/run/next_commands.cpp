@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/next_commands.hpp"
+
+#include <string_view>
+
+namespace tenon {
+namespace {
+
+// One word for a shell.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+    return word;
+  }
+  std::string text = "'";
+  for (const char c : word) {
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return text + "'";
+}
+
+bool has_option(const RunRequest& request, const std::string& option) {
+  return request.command_line.find(" " + option) != std::string::npos;
+}
+
+// The command of this run, in its folder: it resumes there. Empty if the command says otherwise.
+std::string command_again(const RunRequest& request, const std::string& run_dir) {
+  const size_t end_of_program = request.command_line.find(' ');
+  if (end_of_program == std::string::npos || has_option(request, "--resume") ||
+      has_option(request, "--import")) {
+    return "";
+  }
+  return request.program + request.command_line.substr(end_of_program) +
+         (request.run_dir.empty() ? " --run-dir " + quoted(run_dir) : "");
+}
+
+std::string next_command(const Recipe& recipe,
+                         const RunRequest& request,
+                         const Outcome& outcome,
+                         const std::string& run_dir) {
+  const std::string again = command_again(request, run_dir);
+  if (!again.empty() && outcome.code == ExitCode::kStopped) {
+    return again;
+  }
+  const std::string key = "train.steps=";
+  if (!again.empty() && recipe.train.steps.has_value() && outcome.state.step > 0 &&
+      request.command_line.find(key) == std::string::npos) {
+    return again + " --set " + key + std::to_string(2 * *recipe.train.steps);
+  }
+  return request.program + " --inspect " + quoted(outcome.saves->last);
+}
+
+}  // namespace
+
+std::string next_commands(const Recipe& recipe,
+                          const RunRequest& request,
+                          const Outcome& outcome,
+                          const std::string& run_dir,
+                          const std::string& export_format) {
+  const bool has_ended = outcome.code == ExitCode::kDone || outcome.code == ExitCode::kStopped;
+  if (!has_ended || request.program.empty() || !outcome.saves.has_value() ||
+      outcome.saves->last.empty() || outcome.state.step == 0) {
+    return "";
+  }
+  const std::string plugins = request.plugin_options.empty() ? "" : " " + request.plugin_options;
+  return "export: " + request.program + plugins + " --export " + export_format +
+         (export_format == "torch" ? " model.pt" : " model") + " --run-dir " + quoted(run_dir) +
+         "\nnext: " + next_command(recipe, request, outcome, run_dir);
+}
+
+}  // namespace tenon

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The commands that a run with a checkpoint suggests at its end: how to export the model, and what
+// to try next. For people; nothing depends on the text.
+// Threads: any.
+#pragma once
+
+#include "host/recipe/recipe.hpp"
+#include "host/train/run/run_request.hpp"
+#include "host/train/run_state/outcome.hpp"
+
+#include <string>
+
+namespace tenon {
+
+// Two lines, "export: ..." and "next: ...", without a final line break:
+//   after a stop       the same command again, which resumes
+//   after N steps      the same command for 2 N steps, if the recipe counts steps
+//   otherwise          --inspect of the checkpoint
+// `export_format` is "hf" or "torch". Empty if the run trained no step, saved no checkpoint,
+// has failed, or does not know how its program was called.
+std::string next_commands(const Recipe& recipe,
+                          const RunRequest& request,
+                          const Outcome& outcome,
+                          const std::string& run_dir,
+                          const std::string& export_format);
+
+}  // namespace tenon

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/rank_records.hpp"
+
+#include "host/log/log.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+constexpr const char* kReport = "report.txt";
+
+// Several processes may write into the folder at once, each its own files.
+void write_file(const std::string& folder, const std::string& name, const std::string& text) {
+  if (folder.empty()) {
+    return;
+  }
+  const std::filesystem::path path = std::filesystem::path(folder) / name;
+  const std::string partial = path.string() + ".part" + std::to_string(::getpid());
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  std::ofstream out(partial, std::ios::binary);
+  out << text;
+  out.close();
+  if (out) {
+    std::filesystem::rename(partial, path, failed);
+  }
+  if (!out || failed) {
+    log_warning(path.string() + " cannot be written: " +
+                (failed ? failed.message() : std::string(std::strerror(errno))));
+    std::filesystem::remove(partial, failed);
+  }
+}
+
+}  // namespace
+
+RankRecords::RankRecords(const std::string& run_dir)
+    : folder_(run_dir.empty() ? "" : (std::filesystem::path(run_dir) / "errors").string()) {}
+
+void RankRecords::put_aside() const {
+  std::error_code failed;
+  if (folder_.empty() || !std::filesystem::exists(folder_, failed)) {
+    return;
+  }
+  int number = 1;
+  while (std::filesystem::exists(folder_ + "-" + std::to_string(number), failed)) {
+    ++number;
+  }
+  const std::string aside = folder_ + "-" + std::to_string(number);
+  std::filesystem::rename(folder_, aside, failed);
+  if (failed) {
+    log_warning(folder_ + " cannot become " + aside + ": " + failed.message());
+  }
+}
+
+void RankRecords::write(const RankRecord& record) const {
+  write_file(folder_, "rank-" + std::to_string(record.rank) + ".json", to_json_text(record));
+}
+
+void RankRecords::write_report(const std::string& text) const {
+  write_file(folder_, kReport, text);
+}
+
+void RankRecords::write_summary_if_missing(const std::string& reason, int exit_code) const {
+  std::error_code failed;
+  const std::filesystem::path run_dir = std::filesystem::path(folder_).parent_path();
+  if (folder_.empty() || std::filesystem::exists(run_dir / "summary.json", failed)) {
+    return;
+  }
+  nlohmann::ordered_json summary;
+  summary["outcome"] = "failed";
+  summary["exit_code"] = exit_code;
+  summary["reason"] = reason;
+  summary["error_id"] = "distributed.failed";
+  write_file(run_dir.string(),
+             "summary.json",
+             summary.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+bool RankRecords::claim_report() const {
+  if (folder_.empty()) {
+    return true;
+  }
+  std::error_code failed;
+  std::filesystem::create_directories(folder_, failed);
+  const std::string path = (std::filesystem::path(folder_) / kReport).string();
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file < 0) {
+    return errno != EEXIST;  // a folder that cannot be written is no reason to be silent
+  }
+  ::close(file);
+  return true;
+}
+
+}  // namespace tenon

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/rank_watch.hpp"
+
+#include "host/distributed/failures/failed_run.hpp"
+#include "host/hook/event_name.hpp"
+#include "host/log/log.hpp"
+#include "host/train/run/rank_records.hpp"
+#include "host/train/run/stuck_run.hpp"
+
+#include <cstdio>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+// What the end of a process may take, once all is said.
+constexpr unsigned kSecondsToEnd = 3;
+
+std::string machine_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+// Before the first step the catalogue says whose fault it is; after it, the run has failed.
+ExitCode code_of(const Error& error, const RunState& state) {
+  return state.step == 0 || error.exit_code() == ExitCode::kNonFinite ? error.exit_code()
+                                                                      : ExitCode::kFailed;
+}
+
+}  // namespace
+
+RankWatch::RankWatch(World& world,
+                     const RankEnvironment& ranks,
+                     const WorldOptions& limits,
+                     const PublishedState& published)
+    : world_(world), rank_(world.rank()), published_(published) {
+  if (world.size() == 1) {
+    return;
+  }
+  std::unique_ptr<Store> store = world.open_store();
+  MonitorOptions options;
+  options.rank = world.rank();
+  options.size = world.size();
+  options.start_timeout = limits.start_timeout;
+  options.timeout = limits.timeout;
+  options.is_store_served = ranks.is_store_served;
+  options.machine = machine_name();
+  options.process = own_process();
+  MonitorCallbacks callbacks;
+  callbacks.look = [this] { return look(); };
+  callbacks.collectives = [this] { return world_.last_collectives(); };
+  callbacks.abort = [this](const std::string& reason) { world_.abort(reason); };
+  callbacks.write = [this](const RankRecord& record) {
+    RankRecords(folder_for(record.first)).write(record);
+  };
+  callbacks.print = [this](const RankFailure& first, const std::vector<KnownRank>& known) {
+    print(first, known);
+  };
+  // Ranks of --launch do not outlive the launcher: if they cannot reach it, it sees them end.
+  const bool is_reported = ranks.launcher == "launch";
+  callbacks.claim_report = [this, is_reported](const RankFailure& first) {
+    return !is_reported && RankRecords(folder_for(first)).claim_report();
+  };
+  callbacks.end = [this](const RankFailure& first) { end_process(first); };
+  monitor_ = std::make_unique<RankMonitor>(std::move(store), options, std::move(callbacks));
+}
+
+RankWatch::~RankWatch() = default;
+
+void RankWatch::use_folder(const std::string& run_dir, SummaryWriter write_summary) {
+  {
+    const std::lock_guard lock(mutex_);
+    run_dir_ = run_dir;
+    write_summary_ = std::move(write_summary);
+  }
+  if (monitor_ != nullptr) {
+    monitor_->set_folder(run_dir);
+  } else if (const std::unique_ptr<Store> store = world_.open_store()) {
+    FailedRunStore(*store).set_folder(run_dir);  // for ranks that are started after this one
+  }
+}
+
+void RankWatch::forget_writer() {
+  const std::lock_guard lock(mutex_);
+  write_summary_ = nullptr;
+}
+
+void RankWatch::end_start() {
+  if (monitor_ != nullptr) {
+    monitor_->end_start();
+  }
+}
+
+FailedEnd RankWatch::fail(const Error& error) {
+  const ExitCode code = code_of(error, published_.get());
+  if (monitor_ == nullptr) {
+    return {error, code, false};
+  }
+  const RankFailure first = monitor_->fail(error, static_cast<int>(code));
+  const auto code_of_all = static_cast<ExitCode>(first.exit_code);
+  const bool is_own = first.kind == RankFailure::Kind::kThrew && first.rank == rank_;
+  if (is_own || error.id() != "distributed.failed") {
+    return {error, code_of_all, true};
+  }
+  return {Error("distributed.failed", first.sentence()), code_of_all, true};
+}
+
+void RankWatch::conclude(const RankEnd& end) {
+  if (monitor_ == nullptr) {
+    return;
+  }
+  monitor_->conclude(end);
+  // What is left is destructors, and engines whose other side is gone.
+  end_after_grace(end.error, end.exit_code, kSecondsToEnd);
+}
+
+bool RankWatch::writes_summary() const {
+  return rank_ == 0 || (monitor_ != nullptr && monitor_->stands_in_for_first());
+}
+
+void RankWatch::expect_end() {
+  if (monitor_ != nullptr) {
+    monitor_->expect_end();
+  }
+}
+
+std::string RankWatch::folder_for(const RankFailure& first) const {
+  const std::lock_guard lock(mutex_);
+  return leaves_folder(static_cast<ExitCode>(first.exit_code)) ? run_dir_ : "";
+}
+
+RankActivity RankWatch::look() {
+  RankActivity activity;
+  activity.step = published_.get().step;
+  if (const std::optional<uint32_t> event = published_.event()) {
+    activity.event = event_name(*event);
+  }
+  const std::lock_guard lock(mutex_);
+  if (const std::optional<StuckCall> call = longest_call_.look()) {
+    activity.call = call->name();
+    activity.call_seconds = call->seconds;
+  }
+  return activity;
+}
+
+// Whatever the rank: others show what they say in their logs alone.
+void RankWatch::print(const RankFailure& first, const std::vector<KnownRank>& ranks) {
+  const RankRecords records(folder_for(first));
+  const std::string text = report_text(first, ranks, records.folder());
+  records.write_report(text);
+  log_to_file(text);
+  flush_log();
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+}
+
+void RankWatch::end_process(const RankFailure& first) {
+  const Error error("distributed.failed", first.sentence());
+  end_after_grace(error.what(), first.exit_code, kSecondsToEnd);
+  log_to_file(error.what());
+  SummaryWriter write_summary;
+  {
+    const std::lock_guard lock(mutex_);
+    write_summary = write_summary_;
+  }
+  if (write_summary && writes_summary()) {
+    write_summary(error, first.exit_code);
+  }
+  flush_log();
+  // Neither destructors nor plugins are run: they might wait for the call that does not return.
+  ::_exit(first.exit_code);
+}
+
+}  // namespace tenon

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/run_components.hpp"
+
+#include "host/data/stream_plan.hpp"
+#include "host/error/error.hpp"
+#include "host/metrics/metric_book.hpp"
+#include "host/tensor/philox.hpp"
+#include "host/train/components/rank_groups.hpp"
+#include "host/train/components/recipe_model.hpp"
+#include "host/train/objective/chunked_loss.hpp"
+#include "host/train/objective/input_binding.hpp"
+#include "host/train/resume/excluded.hpp"
+#include "host/train/resume/exports.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+std::string numbered(const char* role, size_t i) {
+  return role + ("/" + std::to_string(i));
+}
+
+[[noreturn]] void contradicts(const char* key, const std::string& why) {
+  throw Error("recipe.contradiction", std::string(key) + ": " + why);
+}
+
+}  // namespace
+
+RunComponents::RunComponents(const RunContext& context)
+    : context_(context), recipe_(context.recipe) {
+  context_.platform.set_up_process(recipe_);
+  model_.emplace(context_.factory.create(recipe_.model.use, "model"));
+  create_datasets();
+  create_losses_and_metrics();
+  create_observers();
+  graph_ = recipe_model(*model_, recipe_.model);
+  const WeightsImportRequest& import = context_.request.weights;
+  if (!import.format.empty()) {
+    weights_.emplace(model_->instance(), graph_, import);
+  }
+  table_plan_ = plan_tables(recipe_, graph_);
+  check_import();
+  plan_saves();
+  const ExecBase& exec = context_.platform.exec();
+  losses_.emplace(std::move(named_losses_), graph_, recipe_.model.name, exec);
+  metric_set_.emplace(std::move(named_metrics_), graph_, recipe_.model.name, exec);
+  check_metric_names();
+  check_all_fields();
+  check_windows();
+  create_tables();
+  create_optimizers();
+  plan_ = plan_loop(recipe_, *losses_, hooks_, scheduler(), context_.platform.mesh().world_size());
+  check_loop();
+}
+
+// ---- creating ----
+
+void RunComponents::create_datasets() {
+  train_set_.emplace(
+      context_.factory, recipe_.data.train, "data/train", data_seed(), recipe_.data.shuffle);
+  const auto add = [this](std::deque<RunDataset>& sets, const std::vector<EvalSetUse>& uses) {
+    for (const EvalSetUse& set : uses) {
+      const std::string place = "data/" + set.list + (set.name.empty() ? "" : "/" + set.name);
+      sets.emplace_back(context_.factory, set.data, place, data_seed(), false);
+    }
+  };
+  add(eval_sets_, recipe_.data.eval);
+  add(test_sets_, recipe_.data.test);
+}
+
+void RunComponents::create_losses_and_metrics() {
+  ComponentFactory& factory = context_.factory;
+  for (size_t i = 0; i < recipe_.losses.size(); ++i) {
+    const LossUse& use = recipe_.losses[i];
+    named_losses_.push_back({use.name,
+                             use.weight,
+                             use.inputs,
+                             LossProxy(factory.create(use.use, numbered("losses", i)))});
+    reported_losses_.push_back(tenon::reported("loss", named_losses_.back().proxy.instance()));
+  }
+  for (size_t i = 0; i < recipe_.metrics.size(); ++i) {
+    const MetricUse& use = recipe_.metrics[i];
+    named_metrics_.push_back(
+        {use.name, use.inputs, MetricProxy(factory.create(use.use, numbered("metrics", i)))});
+    reported_losses_.push_back(tenon::reported("metric", named_metrics_.back().proxy.instance()));
+  }
+}
+
+void RunComponents::create_observers() {
+  ComponentFactory& factory = context_.factory;
+  if (recipe_.lr_scheduler.has_value()) {
+    scheduler_.emplace(factory.create(*recipe_.lr_scheduler, "lr_scheduler"));
+  }
+  for (size_t i = 0; i < recipe_.hooks.size(); ++i) {
+    hooks_.emplace_back(factory.create(recipe_.hooks[i], numbered("hooks", i)));
+  }
+  for (size_t i = 0; i < recipe_.sinks.size(); ++i) {
+    sinks_.emplace_back(factory.create(recipe_.sinks[i], numbered("sinks", i)));
+  }
+}
+
+void RunComponents::create_tables() {
+  for (const PlannedTable& table : table_plan_.tables) {
+    tables_.push_back({table.spec,
+                       SparseOptimizerProxy(
+                           context_.factory.create(table.optimizer, "tables/" + table.spec.name)),
+                       table.lr,
+                       table.clip_row_norm});
+  }
+}
+
+void RunComponents::create_optimizers() {
+  optimizer_plan_ = plan_optimizers(recipe_.optimizer, graph_);
+  for (size_t i = 0; i < optimizer_plan_.partitions.size(); ++i) {
+    const PlannedPartition& partition = optimizer_plan_.partitions[i];
+    partitions_.push_back(
+        {OptimizerProxy(context_.factory.create(partition.use, numbered("optimizer", i))),
+         partition.lr,
+         partition.name,
+         partition.match,
+         partition.use.options});
+  }
+  std::vector<bool> needs_whole(graph_.parameters.size(), false);
+  for (size_t p = 0; p < needs_whole.size(); ++p) {
+    const OptimizedPartition& partition = partitions_[optimizer_plan_.partition_of[p]];
+    needs_whole[p] = partition.optimizer.info().needs != TENON_OPTIMIZER_ELEMENTWISE;
+  }
+  unsharded_ = unsharded_parameters(recipe_.parallel, graph_, std::move(needs_whole));
+}
+
+// What checkpoints exclude, and where the tensors of exports go.
+void RunComponents::plan_saves() {
+  if (!recipe_.checkpoint.has_value()) {
+    return;
+  }
+  std::vector<std::string> tables;
+  for (const PlannedTable& table : table_plan_.tables) {
+    tables.push_back(table.spec.name);
+  }
+  excluded_ = excluded_of(recipe_.checkpoint->exclude, graph_, tables);
+  for (const ExportRecipe& one : recipe_.checkpoint->exports) {
+    if (one.format == ExportFormat::kHf) {
+      export_places_ =
+          places_in_layout(model_->instance(),
+                           graph_,
+                           export_name(one.format),
+                           static_cast<uint32_t>(context_.platform.precision().stored));
+    }
+  }
+}
+
+// ---- matching ----
+
+void RunComponents::check_import() const {
+  const TableFolders& files = context_.request.tables;
+  if (table_plan_.tables.empty() && !(files.import_from.empty() && files.export_to.empty())) {
+    throw Error("table.unknown",
+                "model '" + recipe_.model.name +
+                    "' looks up no tables, so that there are no rows to import or export; leave "
+                    "--import-tables and --export-tables out");
+  }
+}
+
+// Training writes its metrics first, an evaluation much later: all names are checked now.
+void RunComponents::check_metric_names() const {
+  std::vector<std::string> names = metric_set_->training_metrics();
+  std::vector<std::string> prefixes = {""};
+  const auto add_prefix = [&](const std::string& prefix, const char* suffix) {
+    prefixes.push_back(prefix);
+    for (const std::string& name : metric_set_->evaluation_metrics()) {
+      names.push_back(prefix + name + suffix);
+    }
+  };
+  for (const EvalSetUse& set : recipe_.data.eval) {
+    add_prefix(eval_prefix(set), recipe_.eval.with_window != WithWindow::kNever ? "/run" : "");
+  }
+  for (const EvalSetUse& set : recipe_.data.test) {
+    add_prefix(eval_prefix(set), "");
+  }
+  if (recipe_.eval.next_window) {
+    add_prefix("next/", "/run");
+  }
+  const bool has_names = losses_->size() > 1 || losses_->weight(0) != 1;
+  for (const std::string& prefix : prefixes) {
+    for (size_t i = 0; has_names && i < losses_->size(); ++i) {
+      names.push_back(prefix + "loss/" + losses_->name(i));
+    }
+  }
+  for (const std::string& name : names) {
+    if (!is_legal_metric_name(name)) {
+      throw Error("recipe.out_of_range",
+                  "the metric name '" + name + "' has " + std::to_string(name.size()) +
+                      " characters (at most 100); give the loss, the metric or the evaluation set "
+                      "in it a shorter \"name\"");
+    }
+  }
+}
+
+// Keys that need windows, on a dataset without.
+void RunComponents::check_windows() {
+  DataSource& train = train_set_->source();
+  const std::string no_windows =
+      train.name() + " has no windows; choose a dataset that does, or remove the key";
+  if (!train.info().has_windows) {
+    if (recipe_.eval.next_window) {
+      contradicts("/eval/next_window", no_windows);
+    }
+    if (!recipe_.data.skip_windows.empty()) {
+      contradicts("/data/skip_windows", no_windows);
+    }
+    if (recipe_.eval.with_window != WithWindow::kNever) {
+      contradicts("/eval/with_window", no_windows);
+    }
+  }
+  const auto has_windows = [](RunDataset& set) { return set.source().info().has_windows; };
+  if (recipe_.eval.with_window != WithWindow::kNever &&
+      std::ranges::none_of(eval_sets_, has_windows)) {
+    contradicts("/eval/with_window",
+                "no dataset of data.eval has windows; eval.every_windows evaluates on all of a "
+                "dataset every N windows of training");
+  }
+}
+
+void RunComponents::check_all_fields() {
+  for (DataSource* const source : sources()) {
+    check_fields(*source);
+  }
+}
+
+void RunComponents::check_fields(DataSource& source) {
+  const auto& fields = *source.info().schema;
+  try {
+    check_model_fields(graph_, fields, source.name());
+  } catch (const Error& error) {  // it knows only the graph of the model
+    throw error.with_context(model_->instance().identity().describe());
+  }
+  TableSet::check_fields(table_plan_.lookups, fields, source.name());
+  losses_->check_fields(fields, source.name());
+  metric_set_->check_fields(fields, source.name());
+  const bool is_sized = source.info().style == DatasetStyle::kMap && !source.info().has_windows;
+  if (is_sized && source.size(nullptr) == 0) {
+    throw Error("data.empty", source.name() + " has no samples");
+  }
+  if (source.info().style == DatasetStyle::kStream) {
+    shards_of_rank(source, data_rank(), {});  // throws if there are fewer shards than ranks
+  }
+}
+
+void RunComponents::check_loop() const {
+  if (recipe_.train.normalize == Normalize::kItems && !context_.request.is_eval_only) {
+    losses_->check_additive(plan_.microbatches_per_step * context_.platform.mesh().world_size());
+  }
+  if (recipe_.train.loss_chunk.has_value()) {
+    check_chunking(graph_, *losses_, *metric_set_, plan_.counts_ahead);
+  }
+}
+
+// ---- for the engine and the report ----
+
+std::vector<DataSource*> RunComponents::sources() {
+  std::vector<DataSource*> sources = {&train_set_->source()};
+  for (auto* const sets : {&eval_sets_, &test_sets_}) {
+    for (RunDataset& set : *sets) {
+      sources.push_back(&set.source());
+    }
+  }
+  return sources;
+}
+
+uint64_t RunComponents::data_seed() const {
+  return mix_seeds(recipe_.seed, stream_of("data"));
+}
+
+DataRank RunComponents::data_rank() const {
+  const Mesh& mesh = context_.platform.mesh();
+  return {.rank = mesh.rank(), .size = mesh.world_size()};
+}
+
+LoaderOptions RunComponents::loader_options() const {
+  LoaderOptions options;
+  options.batch_size = recipe_.data.batch_size;
+  options.rank = data_rank();
+  options.last = recipe_.data.last == LastBatch::kDrop ? Remainder::kDrop : Remainder::kShort;
+  options.samples_per_step =
+      recipe_.data.batch_size * plan_.microbatches_per_step * context_.platform.mesh().world_size();
+  options.shuffle = recipe_.data.shuffle;
+  options.seed = data_seed();
+  options.num_threads = static_cast<int>(recipe_.data.loader_threads);
+  // Enough for the whole next step beside what prefetch asks for.
+  options.prefetch = static_cast<int>(recipe_.data.prefetch + plan_.microbatches_per_step);
+  options.gpu = context_.platform.gpu();
+  return options;
+}
+
+std::string RunComponents::model_detail() const {
+  const int64_t frozen = graph_.num_frozen_elements();
+  return grouped_digits(graph_.num_elements()) + " parameters in " +
+         std::to_string(graph_.blocks.size()) + (graph_.blocks.size() == 1 ? " block" : " blocks") +
+         (frozen > 0 ? ", " + grouped_digits(frozen) + " of them frozen" : "");
+}
+
+std::vector<ReportedComponent> RunComponents::reported() {
+  std::vector<ReportedComponent> all = {
+      tenon::reported("model", model_->instance(), model_detail())};
+  const auto add = [&all](const std::vector<ReportedComponent>& lines) {
+    all.insert(all.end(), lines.begin(), lines.end());
+  };
+  add(train_set_->reported("data"));
+  const auto add_sets = [&](std::deque<RunDataset>& sets, const std::vector<EvalSetUse>& uses) {
+    for (size_t i = 0; i < sets.size(); ++i) {
+      add(sets[i].reported(uses[i].list + (uses[i].name.empty() ? "" : "/" + uses[i].name)));
+    }
+  };
+  add_sets(eval_sets_, recipe_.data.eval);
+  add_sets(test_sets_, recipe_.data.test);
+  add(train_set_->reported_features());
+  add(reported_losses_);
+  all.push_back(tenon::reported("optimizer", partitions_.front().optimizer.instance()));
+  if (scheduler_.has_value()) {
+    all.push_back(tenon::reported("schedule", scheduler_->instance()));
+  }
+  for (const HookProxy& hook : hooks_) {
+    all.push_back(tenon::reported("hook", hook.instance()));
+  }
+  for (const MetricSinkProxy& sink : sinks_) {
+    all.push_back(tenon::reported("sink", sink.instance()));
+  }
+  return all;
+}
+
+}  // namespace tenon

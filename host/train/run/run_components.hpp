@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The components of a run, created from the recipe and matched with each other: fields with inputs,
+// patterns with parameters, tables with lookups. Nothing is allocated and nothing is trained here.
+// Invariant: whatever can be known to be wrong without allocating is found by the constructor.
+// Threads: [main].
+#pragma once
+
+#include "host/checkpoint/checkpoint_index.hpp"
+#include "host/data/loader.hpp"
+#include "host/embedding/table_set.hpp"
+#include "host/model/graph.hpp"
+#include "host/optim/optimizer_driver.hpp"
+#include "host/plugin/hook_proxy.hpp"
+#include "host/plugin/lr_scheduler_proxy.hpp"
+#include "host/plugin/metric_sink_proxy.hpp"
+#include "host/plugin/model_proxy.hpp"
+#include "host/train/components/optimizer_groups.hpp"
+#include "host/train/components/recipe_tables.hpp"
+#include "host/train/components/reported_component.hpp"
+#include "host/train/components/run_dataset.hpp"
+#include "host/train/objective/loss_set.hpp"
+#include "host/train/objective/metric_set.hpp"
+#include "host/train/run/run_context.hpp"
+#include "host/train/trainer.hpp"
+#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/weights_import.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+class RunComponents {
+ public:
+  // `context` is borrowed. Makes the process's settings before the first component exists.
+  //
+  // Errors  plugin.*; recipe.*; data.*; loss.*; table.*; optim.*; weights.*; hook.*;
+  //         checkpoint.unmatched_exclude; what a component refuses
+  explicit RunComponents(const RunContext& context);
+  RunComponents(const RunComponents&) = delete;
+  RunComponents& operator=(const RunComponents&) = delete;
+
+  ModelProxy& model() { return *model_; }
+  const ModelGraph& graph() const { return graph_; }
+  RunDataset& train_set() { return *train_set_; }
+  std::deque<RunDataset>& eval_sets() { return eval_sets_; }  // in the order of the recipe
+  std::deque<RunDataset>& test_sets() { return test_sets_; }
+  // Of data.train, data.eval and data.test.
+  std::vector<DataSource*> sources();
+  LossSet& losses() { return *losses_; }
+  MetricSet& metric_set() { return *metric_set_; }
+  // Null: the factor is 1.
+  const LrSchedulerProxy* scheduler() const {
+    return scheduler_.has_value() ? &*scheduler_ : nullptr;
+  }
+  // Null unless the run starts from imported weights.
+  const WeightsImport* weights() const { return weights_.has_value() ? &*weights_ : nullptr; }
+  const TablePlan& table_plan() const { return table_plan_; }
+  const OptimizerPlan& optimizer_plan() const { return optimizer_plan_; }
+  const std::vector<bool>& unsharded() const { return unsharded_; }  // by parameter
+  const LoopPlan& plan() const { return plan_; }
+  const Excluded& excluded() const { return excluded_; }  // excluded from checkpoints
+  // Places of the tensors in exports of the format "hf"; none unless the recipe has one.
+  const std::optional<WeightPlaces>& export_places() const { return export_places_; }
+  // How the loaders of training data cut and order it.
+  LoaderOptions loader_options() const;
+  // For the header and the summary of the run, in their order. Before anything is taken.
+  std::vector<ReportedComponent> reported();
+
+  // Hand over what the engine owns from then on. Once each.
+  std::vector<HookProxy> take_hooks() { return std::move(hooks_); }
+  std::vector<MetricSinkProxy> take_sinks() { return std::move(sinks_); }
+  std::vector<TableUse> take_tables() { return std::move(tables_); }
+  std::vector<OptimizedPartition> take_partitions() { return std::move(partitions_); }
+
+ private:
+  void create_datasets();
+  void create_losses_and_metrics();
+  void create_observers();
+  void create_tables();
+  void create_optimizers();
+  void plan_saves();
+  void check_import() const;
+  void check_metric_names() const;
+  void check_windows();
+  void check_all_fields();
+  void check_fields(DataSource& source);
+  void check_loop() const;
+  std::string model_detail() const;
+  uint64_t data_seed() const;
+  DataRank data_rank() const;
+
+  const RunContext& context_;
+  const Recipe& recipe_;
+  std::optional<ModelProxy> model_;
+  std::optional<RunDataset> train_set_;
+  std::deque<RunDataset> eval_sets_;
+  std::deque<RunDataset> test_sets_;
+  std::optional<LrSchedulerProxy> scheduler_;
+  std::vector<HookProxy> hooks_;
+  std::vector<MetricSinkProxy> sinks_;
+  ModelGraph graph_;
+  std::vector<NamedLoss> named_losses_;     // until losses_ has them
+  std::vector<NamedMetric> named_metrics_;  // until metric_set_ has them
+  std::optional<LossSet> losses_;
+  std::optional<MetricSet> metric_set_;
+  std::optional<WeightsImport> weights_;
+  TablePlan table_plan_;
+  Excluded excluded_;
+  std::optional<WeightPlaces> export_places_;
+  std::vector<TableUse> tables_;
+  OptimizerPlan optimizer_plan_;
+  std::vector<bool> unsharded_;
+  std::vector<OptimizedPartition> partitions_;
+  LoopPlan plan_;
+  std::vector<ReportedComponent> reported_losses_;  // and metrics
+};
+
+}  // namespace tenon

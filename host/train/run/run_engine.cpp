@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/run_engine.hpp"
+
+#include "host/device/block_cache.hpp"
+#include "host/distributed/collectives/together.hpp"
+#include "host/embedding/row_exchange.hpp"
+#include "host/log/log.hpp"
+#include "host/tensor/philox.hpp"
+#include "host/train/resume/checkpoint_storage.hpp"
+#include "host/train/resume/exports.hpp"
+#include "host/train/run/table_files.hpp"
+
+#include <string>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// Initial values are made on the CPU.
+ExecBase on_cpu(ExecBase exec) {
+  exec.device = at::kCPU;
+  exec.stream = nullptr;
+  return exec;
+}
+
+WriterPlace writer_place(const Mesh& mesh) {
+  return {.rank = mesh.rank(),
+          .world_size = mesh.world_size(),
+          .replica = mesh.coordinate(MeshDim::kReplicate),
+          .num_replicas = mesh.size(MeshDim::kReplicate)};
+}
+
+LoadGoal load_goal(RunComponents& components) {
+  LoadGoal goal{.model = components.model().instance(), .graph = components.graph(), .tables = {}};
+  for (const PlannedTable& table : components.table_plan().tables) {
+    goal.tables.push_back(table.spec);
+  }
+  return goal;
+}
+
+}  // namespace
+
+RunEngine::RunEngine(const RunContext& context,
+                     RunComponents& components,
+                     RunCheckpoints& run_checkpoints,
+                     const RunFolder& folder)
+    : context_(context),
+      recipe_(context.recipe),
+      components_(components),
+      run_checkpoints_(run_checkpoints),
+      folder_(folder),
+      saving_(recipe_.checkpoint.value_or(CheckpointRecipe())),
+      saved_(run_checkpoints.find(folder)),
+      bank_(make_bank()),
+      checkpoints_(make_checkpoints()),
+      rank_groups_(context.world,
+                   context.platform.mesh(),
+                   context.platform.device(),
+                   !components.table_plan().tables.empty()),
+      parameters_(components.graph(), make_layout()),
+      flow_(parameters_, rank_groups_.for_flow(), flow_options(recipe_.parallel)),
+      init_frame_(components.model().instance().host(), on_cpu(context.platform.exec())),
+      tables_(make_tables()),
+      rows_(make_rows()),
+      runner_(make_runner()),
+      optimizer_(make_optimizer()),
+      train_data_(components.train_set().source(),
+                  components.loader_options(),
+                  SkipList(recipe_.data.skip_windows)),
+      eval_sets_(make_eval_sets(components.eval_sets(), recipe_.data.eval, recipe_.eval.batches)),
+      test_sets_(make_eval_sets(components.test_sets(), recipe_.data.test, std::nullopt)),
+      best_(make_best()),
+      metrics_(context.platform.gpu() != nullptr ? MetricBook::Reading::kTogether
+                                                 : MetricBook::Reading::kAtOnce),
+      sinks_(make_sinks()),
+      profile_(make_profile()) {
+  if (context.platform.precision().autocast == at::kHalf) {
+    loss_scale_.emplace(context.platform.device());
+  }
+  if (is_first() && !context.request.is_eval_only) {
+    last_step_.emplace(folder.path());
+  }
+}
+
+// A run that resumes needs its loads only if they are repeated, or for what is not saved.
+std::unique_ptr<Pretrained> RunEngine::make_bank() {
+  if (recipe_.load.empty()) {
+    return nullptr;
+  }
+  auto bank = std::make_unique<Pretrained>(
+      recipe_.load, context_.factory, load_goal(components_), context_.world.control());
+  if (saved_ == nullptr && context_.request.start_from == nullptr) {
+    bank->open();
+  }
+  return bank;
+}
+
+std::unique_ptr<Checkpointing> RunEngine::make_checkpoints() {
+  if (!recipe_.checkpoint.has_value() && !is_seed_only()) {
+    return nullptr;
+  }
+  const WriterPlace place = writer_place(context_.platform.mesh());
+  CheckpointMetadata metadata = run_checkpoints_.metadata();
+  metadata.excluded = components_.excluded();
+  auto checkpoints = std::make_unique<Checkpointing>(
+      CheckpointingParts{.recipe = saving_,
+                         .storage = run_checkpoints_.storage_at(folder_.path()),
+                         .collective = context_.world.control(),
+                         .place = place,
+                         .metadata = std::move(metadata),
+                         .frozen_recipe = frozen_recipe(recipe_),
+                         .has_windows = components_.train_set().source().info().has_windows});
+  add_exports(*checkpoints, place);
+  return checkpoints;
+}
+
+void RunEngine::add_exports(Checkpointing& checkpoints, const WriterPlace& place) {
+  const auto storage = [&](const std::string& what) -> std::shared_ptr<CheckpointStore> {
+    return make_checkpoint_storage(
+        context_.factory, saving_.storage, folder_.path(), "exports/" + what);
+  };
+  for (const ExportRecipe& one : saving_.exports) {
+    const std::string name = export_name(one.format);
+    const bool has_layout = one.format == ExportFormat::kHf;
+    if (has_layout && is_first() && !components_.table_plan().tables.empty()) {
+      log_warning("exports of the format " + name +
+                  " have no rows of tables; exports of the format weights have them");
+    }
+    checkpoints.add_export(std::make_unique<Export>(
+        one,
+        Export::Places{.made = storage(name), .shares = has_layout ? storage("." + name) : nullptr},
+        context_.world.control(),
+        place,
+        static_cast<int>(saving_.retries),
+        has_layout ? components_.export_places() : std::nullopt));
+  }
+}
+
+ParameterLayout RunEngine::make_layout() const {
+  const RunPlatform& platform = context_.platform;
+  const RunComponents& components = components_;
+  ParameterLayout layout;
+  layout.dtype = platform.precision().stored;
+  layout.seen_dtype = platform.precision().compute;
+  layout.device = platform.device();
+  layout.partition_of = [&components](uint32_t p) {
+    return components.optimizer_plan().partition_of[p];
+  };
+  layout.sharing = sharing_of(recipe_.parallel, platform.mesh(), platform.device());
+  layout.unsharded = unsharded_of(platform.mesh());
+  layout.is_unsharded = [&components](uint32_t p) { return components.unsharded()[p]; };
+  return layout;
+}
+
+// With the rows that the request imports.
+std::unique_ptr<TableSet> RunEngine::make_tables() {
+  const TablePlan& plan = components_.table_plan();
+  if (plan.tables.empty()) {
+    return nullptr;
+  }
+  auto tables = std::make_unique<TableSet>(
+      components_.take_tables(), plan.lookups, context_.platform.exec(), rank_groups_.for_tables());
+  if (const std::string& from = context_.request.tables.import_from; !from.empty()) {
+    const Mesh& mesh = context_.platform.mesh();
+    together(context_.world.control(), "import of tables", [&] {
+      import_tables(*tables, from, [&mesh](int64_t id) {
+        return RowExchange::owner_of(id, mesh.world_size()) == mesh.rank();
+      });
+    });
+  }
+  return tables;
+}
+
+std::unique_ptr<TableRows> RunEngine::make_rows() const {
+  return tables_ != nullptr ? std::make_unique<TableRows>(*tables_, components_.table_plan().values)
+                            : nullptr;
+}
+
+ModelRunner RunEngine::make_runner() {
+  return ModelRunner(
+      components_.model(),
+      parameters_,
+      context_.platform.exec(),
+      recipe_.train.recompute == Recompute::kBlocks ? RecomputeMode::kBlocks : RecomputeMode::kNone,
+      &flow_,
+      rows_.get());
+}
+
+// Updates are made where the shards are kept.
+OptimizerDriver RunEngine::make_optimizer() {
+  ExecBase exec = context_.platform.exec();
+  const FlatSharing sharing =
+      sharing_of(recipe_.parallel, context_.platform.mesh(), context_.platform.device());
+  if (sharing.home.has_value()) {
+    exec.device = *sharing.home;
+    exec.stream = nullptr;
+  }
+  return OptimizerDriver(components_.take_partitions(), parameters_.groups(), exec);
+}
+
+std::vector<EvalSet> RunEngine::make_eval_sets(std::deque<RunDataset>& sets,
+                                               const std::vector<EvalSetUse>& uses,
+                                               std::optional<int64_t> batches) {
+  std::vector<EvalSet> result;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    DataStream& data = eval_data_.emplace_back(
+        sets[i].source(), for_evaluation(components_.loader_options(), batches));
+    result.push_back({eval_prefix(uses[i]), &data});
+  }
+  return result;
+}
+
+std::unique_ptr<BestState> RunEngine::make_best() {
+  if (!recipe_.eval.keep_best.has_value()) {
+    return nullptr;
+  }
+  BestState::Parts kept = {{"parameters", &parameters_}};
+  if (tables_ != nullptr) {
+    kept.emplace_back("tables", tables_.get());
+  }
+  return std::make_unique<BestState>(*recipe_.eval.keep_best, std::move(kept));
+}
+
+// Rank 0 writes for all.
+SinkList RunEngine::make_sinks() {
+  std::vector<MetricSinkProxy> all = components_.take_sinks();
+  SinkList sinks(is_first() ? std::move(all) : std::vector<MetricSinkProxy>());
+  sinks.open(folder_.path());
+  return sinks;
+}
+
+std::unique_ptr<StepProfile> RunEngine::make_profile() const {
+  const RunPlatform& platform = context_.platform;
+  if (!context_.request.profile.has_value()) {
+    return nullptr;
+  }
+  return std::make_unique<StepProfile>(
+      *context_.request.profile,
+      folder_.file(is_first()
+                       ? "profile.json"
+                       : "logs/profile-rank-" + std::to_string(platform.mesh().rank()) + ".json"),
+      platform.device().is_cuda() ? StepProfile::Devices::kCpuAndGpu : StepProfile::Devices::kCpu);
+}
+
+void RunEngine::initialise() {
+  parameters_.initialise(
+      components_.model(), init_frame_.exec(), mix_seeds(recipe_.seed, stream_of("init")));
+  if (const WeightsImport* const weights = components_.weights()) {
+    weights->load(parameters_);
+  }
+}
+
+TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings) {
+  const RunRequest& request = context_.request;
+  const RunPlatform& platform = context_.platform;
+  const bool shares_norms = platform.gpu() != nullptr && platform.mesh().world_size() > 1;
+  return {.recipe = recipe_,
+          .plan = components_.plan(),
+          .parameters = parameters_,
+          .flow = flow_,
+          .model = runner_,
+          .losses = components_.losses(),
+          .metric_set = components_.metric_set(),
+          .optimizer = optimizer_,
+          .tables = tables_.get(),
+          .loss_scale = loss_scale_.has_value() ? &*loss_scale_ : nullptr,
+          .lr_scheduler = components_.scheduler(),
+          .train_data = train_data_,
+          .eval_sets = eval_sets_,
+          .test_sets = test_sets_,
+          .components = &context_.factory.states(),
+          .start_from = request.start_from,
+          .saved = saved_,
+          .bank = bank_.get(),
+          .at_rest =
+              [this](auto point, Trainer& trainer) {
+                if (last_step_.has_value()) {
+                  last_step_->write(trainer.state().step);
+                }
+                if (context_.request.at_rest != nullptr) {
+                  context_.request.at_rest(point, trainer);
+                }
+              },
+          .checkpoints = checkpoints_.get(),
+          .best = best_.get(),
+          .is_eval_only = request.is_eval_only,
+          .is_seed_only = is_seed_only(),
+          .gpu = platform.gpu(),
+          .metrics = metrics_,
+          .sinks = sinks_,
+          .progress = surroundings.progress,
+          .collective = context_.world.control(),
+          .mesh = platform.mesh(),
+          .norms = shares_norms ? rank_groups_.for_flow().all : nullptr,
+          .signals = &surroundings.signals,
+          .published = surroundings.published,
+          .profile = profile_.get(),
+          .run_dir = folder_.path(),
+          .initialise = [this] { initialise(); },
+          .on_failure = surroundings.on_failure,
+          .after_first_step = surroundings.after_first_step};
+}
+
+void RunEngine::export_rows() {
+  const TableFolders& tables = context_.request.tables;
+  const Mesh& mesh = context_.platform.mesh();
+  together(context_.world.control(), "export of tables", [&] {
+    export_tables(*tables_,
+                  tables.export_to,
+                  tables.has_slots ? RowParts::kAll : RowParts::kValues,
+                  mesh.rank(),
+                  mesh.world_size());
+  });
+}
+
+Outcome RunEngine::run(const LoopSurroundings& surroundings) {
+  Trainer trainer(make_trainer_parts(surroundings), components_.take_hooks());
+  Outcome outcome = trainer.run();
+  if (!context_.request.tables.export_to.empty() && outcome.error_id.empty()) {
+    export_rows();
+  }
+  outcome.traffic = context_.world.traffic();
+  outcome.peak_tensor_bytes = cpu_tensor_memory().peak_bytes;
+  if (outcome.error_id.empty() || context_.world.size() == 1) {
+    outcome.parameters_hash =
+        parameters_.hash([this](FlatGroup& group) { return flow_.gather_stored(group); });
+  }
+  return outcome;
+}
+
+}  // namespace tenon

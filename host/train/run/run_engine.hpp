@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one run trains with: parameters, their flow between ranks, tables, optimizers, streams of
+// data, metrics and checkpoints, allocated from checked components, and the loop that drives them.
+// Where the run folder is, and how a run ends, is RunSession's.
+// Invariant: members are made in the order in which they use each other, and destroyed the other
+// way round.
+// Threads: [main], which is the train thread. Every rank makes one at the same time.
+#pragma once
+
+#include "host/data/data_stream.hpp"
+#include "host/embedding/table_set.hpp"
+#include "host/metrics/metric_book.hpp"
+#include "host/metrics/progress.hpp"
+#include "host/metrics/run_folder.hpp"
+#include "host/metrics/sink_list.hpp"
+#include "host/model/model_runner.hpp"
+#include "host/model/parameter_store.hpp"
+#include "host/model/sharded_parameters.hpp"
+#include "host/optim/loss_scale.hpp"
+#include "host/optim/optimizer_driver.hpp"
+#include "host/train/best_state.hpp"
+#include "host/train/components/rank_groups.hpp"
+#include "host/train/pretrained/pretrained.hpp"
+#include "host/train/resume/checkpointing.hpp"
+#include "host/train/resume/last_step.hpp"
+#include "host/train/run/run_checkpoints.hpp"
+#include "host/train/run/run_components.hpp"
+#include "host/train/run/run_context.hpp"
+#include "host/train/run/table_rows.hpp"
+#include "host/train/run_state/outcome.hpp"
+#include "host/train/run_state/published_state.hpp"
+#include "host/train/signal_watch.hpp"
+#include "host/train/step_profile.hpp"
+#include "host/train/trainer.hpp"
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace tenon {
+
+// What the loop needs of the session around it. Borrowed until run() returns.
+struct LoopSurroundings {
+  Progress& progress;
+  PublishedState& published;
+  const SignalWatch& signals;
+  // As of TrainerParts.
+  std::function<FailedEnd(const Error& error)> on_failure;
+  std::function<void()> after_first_step = {};
+};
+
+class RunEngine {
+ public:
+  // All are borrowed and outlive the engine. Takes hooks, sinks, tables and optimizers from
+  // `components`: a second engine needs new components.
+  //
+  // Errors  checkpoint.*; load.*; distributed.*; table.*; plugin.failed of a sink; out of memory
+  RunEngine(const RunContext& context,
+            RunComponents& components,
+            RunCheckpoints& run_checkpoints,
+            const RunFolder& folder);
+  RunEngine(const RunEngine&) = delete;
+  RunEngine& operator=(const RunEngine&) = delete;
+
+  // Trains, or does what the request asks for instead, and exports tables. Once.
+  //
+  // Errors  of exports of tables; all others become the outcome
+  Outcome run(const LoopSurroundings& surroundings);
+
+ private:
+  std::unique_ptr<Pretrained> make_bank();
+  std::unique_ptr<Checkpointing> make_checkpoints();
+  void add_exports(Checkpointing& checkpoints, const WriterPlace& place);
+  ParameterLayout make_layout() const;
+  std::unique_ptr<TableSet> make_tables();
+  std::unique_ptr<TableRows> make_rows() const;
+  ModelRunner make_runner();
+  OptimizerDriver make_optimizer();
+  std::vector<EvalSet> make_eval_sets(std::deque<RunDataset>& sets,
+                                      const std::vector<EvalSetUse>& uses,
+                                      std::optional<int64_t> batches);
+  std::unique_ptr<BestState> make_best();
+  SinkList make_sinks();
+  std::unique_ptr<StepProfile> make_profile() const;
+  void initialise();
+  TrainerParts make_trainer_parts(const LoopSurroundings& surroundings);
+  void export_rows();
+  bool is_seed_only() const { return !context_.request.weights.format.empty(); }
+  bool is_first() const { return context_.platform.is_first(); }
+
+  const RunContext& context_;
+  const Recipe& recipe_;
+  RunComponents& components_;
+  RunCheckpoints& run_checkpoints_;
+  const RunFolder& folder_;
+  const CheckpointRecipe saving_;
+  ResumeCandidates* const saved_;               // null: the run starts over
+  std::unique_ptr<Pretrained> bank_;            // null: the recipe loads nothing
+  std::unique_ptr<Checkpointing> checkpoints_;  // null: nothing is saved
+  RankGroups rank_groups_;
+  ParameterStore parameters_;
+  ShardedParameters flow_;
+  ExecFrame init_frame_;
+  std::unique_ptr<TableSet> tables_;  // null: the model looks nothing up
+  std::unique_ptr<TableRows> rows_;
+  ModelRunner runner_;
+  OptimizerDriver optimizer_;
+  DataStream train_data_;
+  std::deque<DataStream> eval_data_;  // of both lists below
+  std::vector<EvalSet> eval_sets_;
+  std::vector<EvalSet> test_sets_;
+  std::unique_ptr<BestState> best_;  // null unless the recipe keeps the best
+  MetricBook metrics_;
+  SinkList sinks_;
+  std::optional<LastStepWriter> last_step_;  // on rank 0
+  std::unique_ptr<StepProfile> profile_;     // null unless it was asked for
+  std::optional<LossScale> loss_scale_;      // under fp16
+};
+
+}  // namespace tenon

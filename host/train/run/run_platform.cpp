@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/run_platform.hpp"
+
+#include "host/device/block_cache.hpp"
+#include "host/device/device.hpp"
+#include "host/device/host_memory.hpp"
+#include "host/tensor/op_service.hpp"
+#include "host/tensor/philox.hpp"
+#include "host/tensor/staging_memory.hpp"
+#include "host/tensor/tensor_service.hpp"
+
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/DeviceType.h>
+#include <c10/core/ScalarTypeToTypeMeta.h>
+
+namespace tenon {
+namespace {
+
+// A check without a launcher does not know the number of ranks: a recipe for several is valid too.
+Mesh mesh_of(const Recipe& recipe, const RankEnvironment& ranks, RunPlatform::Purpose purpose) {
+  if (purpose == RunPlatform::Purpose::kCheck && ranks.launcher.empty()) {
+    return Mesh();
+  }
+  return Mesh({.replicate = recipe.parallel.replicate, .shard = recipe.parallel.shard},
+              ranks.world_size,
+              ranks.rank);
+}
+
+// Each rank of a machine has its own GPU.
+std::string device_name(const Recipe& recipe, const RankEnvironment& ranks) {
+  const bool has_neighbours = ranks.local_world_size > 1 || ranks.slot > 0;  // or had them
+  return recipe.device == "cuda" && has_neighbours ? "cuda:" + std::to_string(ranks.slot)
+                                                   : recipe.device;
+}
+
+// Before the first operator and before other threads: some settings are in the environment.
+ComputeDevice open_run_device(const Recipe& recipe, const RunRequest& request) {
+  if (recipe.deterministic) {
+    choose_reproducible_math();
+    choose_reproducible_gpu_math();
+    set_deterministic(Deterministic::kYes);
+  }
+  return open_device(device_name(recipe, request.ranks), request.gpu);
+}
+
+}  // namespace
+
+RunPlatform::RunPlatform(const Recipe& recipe, const RunRequest& request, Purpose purpose)
+    : mesh_(mesh_of(recipe, request.ranks, purpose)),
+      mesh_view_(mesh_.view()),
+      device_(open_run_device(recipe, request)),
+      precision_(precision_policy(recipe.train.precision,
+                                  device_.gpu != nullptr ? ComputesOn::kGpu : ComputesOn::kCpu)) {
+  exec_.seed = mix_seeds(recipe.seed, stream_of("exec"));
+  if (device_.gpu != nullptr) {
+    waits_.emplace(*device_.gpu);
+    const MemoryPins pins = device_.gpu->memory_pins();
+    use_staging_pins({pins.pin, pins.unpin});
+    exec_.device = device_.torch;
+    exec_.stream = device_.gpu->stream();
+    exec_.waiting = &*waits_;
+  }
+  exec_.compute_dtype = precision_.compute;
+  exec_.autocast_dtype = precision_.autocast;
+  exec_.mesh = &mesh_view_;
+  exec_.tensors = tensor_service();
+  exec_.ops = op_service();
+}
+
+void RunPlatform::set_up_process(const Recipe& recipe) const {
+  keep_freed_memory();
+  use_block_cache();
+  set_compute_threads(recipe.compute_threads);
+  // Modules of libtorch build their parameters in the default dtype, never in a narrow one: narrow
+  // parameters are the wide ones, rounded.
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(precision_.exact()));
+}
+
+std::string RunPlatform::device_type() const {
+  return c10::DeviceTypeName(device_.torch.type(), true);
+}
+
+std::map<std::string, uint64_t> RunPlatform::waits_by_plugin() const {
+  return waits_.has_value() ? waits_->by_plugin() : std::map<std::string, uint64_t>();
+}
+
+}  // namespace tenon

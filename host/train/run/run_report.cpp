@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/run_report.hpp"
+
+#include "host/metrics/progress.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace tenon {
+namespace {
+
+std::string padded(std::string text, size_t width) {
+  text.resize(std::max(width, text.size() + 1), ' ');
+  return text;
+}
+
+// JSON has no NaN: such a figure is null, as in metrics.jsonl.
+nlohmann::ordered_json number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+nlohmann::ordered_json to_json(const std::optional<SaveCount>& count) {
+  if (!count.has_value()) {
+    return nullptr;
+  }
+  return {{"committed", count->committed},
+          {"failed", count->failed},
+          {"last",
+           count->last.empty() ? nlohmann::ordered_json(nullptr)
+                               : nlohmann::ordered_json(count->last)}};
+}
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
+// How far the run came.
+void put_progress(Json& summary, const Outcome& outcome) {
+  summary["steps"] = outcome.state.step;
+  summary["updates"] = outcome.state.updates;
+  summary["epochs"] = outcome.state.epochs;
+  summary["windows"] = outcome.state.windows;
+  const WindowCount& windows = outcome.windows;
+  summary["windows_left_out"] = {
+      {"skipped", windows.skipped}, {"repeated", windows.repeated}, {"empty", windows.empty}};
+  summary["last_window"] = or_null(windows.last);
+  summary["samples"] = outcome.state.samples;
+  summary["tokens"] = outcome.state.tokens;
+  summary["seconds"] = outcome.seconds;
+  summary["lost_records"] = outcome.lost_records;
+}
+
+// What was learned: metrics, updates that were skipped, the best evaluation.
+void put_results(Json& summary, const Outcome& outcome) {
+  Json metrics = Json::object();
+  for (const auto& [name, value] : outcome.last_metrics) {
+    metrics[name] = number(value);
+  }
+  summary["metrics"] = metrics;
+  const NonFiniteCount& count = outcome.non_finite;
+  summary["non_finite"] = {{"steps", count.steps},
+                           {"longest_row", count.longest_streak},
+                           {"last_step", count.steps > 0 ? Json(count.last_step) : nullptr},
+                           {"last_origin", count.steps > 0 ? Json(count.last_origin) : nullptr}};
+  summary["best"] = nullptr;
+  if (outcome.best.has_value()) {
+    summary["best"] = {{"step", outcome.best->step},
+                       {"metric", outcome.best->metric},
+                       {"value", number(outcome.best->value)},
+                       {"kept_bytes", outcome.best->bytes}};
+  }
+}
+
+// What was saved and loaded.
+void put_history(Json& summary, const Outcome& outcome) {
+  summary["checkpoints"] = to_json(outcome.saves);
+  summary["exports"] = to_json(outcome.exports);
+  summary["resumed"] = nullptr;
+  if (!outcome.resumed_from.empty()) {
+    summary["resumed"] = {{"from", outcome.resumed_from}, {"step", outcome.resumed_at}};
+  }
+  summary["loaded"] = nullptr;
+  if (!outcome.loaded_from.empty() || outcome.num_reloads > 0) {
+    summary["loaded"] = {{"from", outcome.loaded_from}, {"reloads", outcome.num_reloads}};
+  }
+  summary["roll_backs"] = Json::array();
+  for (const RollBackRecord& back : outcome.roll_backs) {
+    summary["roll_backs"].push_back(
+        {{"step", back.step}, {"to", back.to}, {"checkpoint", back.checkpoint}, {"why", back.why}});
+  }
+}
+
+// Where and with what the run was made.
+void put_setting(Json& summary, const RunReport& report, const Outcome& outcome) {
+  summary["version"] = report.version;
+  summary["libtorch"] = report.torch_version;
+  summary["device"] = report.device;
+  if (!report.device_waits.empty()) {
+    summary["device_waits"] = report.device_waits;
+  }
+  summary["world_size"] = report.mesh.world_size();
+  summary["mesh"] = {{"replicate", report.mesh.size(MeshDim::kReplicate)},
+                     {"shard", report.mesh.size(MeshDim::kShard)}};
+  const Traffic& traffic = outcome.traffic;
+  summary["sent_bytes"] = {{"all_reduce", traffic.all_reduce},
+                           {"all_gather", traffic.all_gather},
+                           {"reduce_scatter", traffic.reduce_scatter},
+                           {"broadcast", traffic.broadcast},
+                           {"all_to_all", traffic.all_to_all},
+                           {"control", traffic.control}};
+  summary["peak_tensor_bytes"] = outcome.peak_tensor_bytes;
+  summary["command_line"] = report.command_line;
+  Json components = Json::array();
+  for (const ReportedComponent& component : report.components) {
+    components.push_back(
+        {{"role", component.role}, {"type", component.type}, {"plugin", component.plugin}});
+  }
+  summary["components"] = components;
+}
+
+}  // namespace
+
+std::string header_text(const RunReport& report) {
+  std::string text = "tenon " + report.version + ", libtorch " + report.torch_version + ", " +
+                     report.device + "\n";
+  size_t role_width = 10;
+  size_t type_width = 14;
+  for (const ReportedComponent& component : report.components) {
+    role_width = std::max(role_width, component.role.size() + 2);
+    type_width = std::max(type_width, component.type.size() + 2);
+  }
+  text += padded("recipe", role_width) + report.recipe.file + ", seed " +
+          std::to_string(report.recipe.seed) + "\n";
+  if (const uint32_t num_ranks = report.mesh.world_size(); num_ranks > 1) {
+    text += padded("ranks", role_width) + std::to_string(num_ranks) +
+            " ranks: " + report.mesh.text() + "\n";
+  }
+  for (const ReportedComponent& component : report.components) {
+    text +=
+        padded(component.role, role_width) + padded(component.type, type_width) + component.plugin;
+    text += component.detail.empty() ? "\n" : ", " + component.detail + "\n";
+  }
+  text += padded("run", role_width) + report.run_dir;
+  return text;
+}
+
+std::string last_line(const RunReport& report, const Outcome& outcome) {
+  std::string line = outcome.word();
+  line += ": " + outcome.reason + " in " + duration_text(outcome.seconds);
+  std::vector<EvalSetUse> sets = report.recipe.data.eval;
+  sets.insert(sets.end(), report.recipe.data.test.begin(), report.recipe.data.test.end());
+  for (const EvalSetUse& set : sets) {
+    const std::string name = eval_prefix(set) + "loss";
+    const auto loss = outcome.last_metrics.find(name);
+    if (loss != outcome.last_metrics.end()) {
+      char value[32];
+      std::snprintf(value, sizeof(value), "%.4f", loss->second);
+      line += "; " + name + " " + value;
+    }
+  }
+  if (outcome.lost_records > 0) {
+    line += "; " + std::to_string(outcome.lost_records) + " writes of metrics failed";
+  }
+  return line + "; " + report.run_dir;
+}
+
+std::string summary_json(const RunReport& report, const Outcome& outcome) {
+  Json summary;
+  summary["name"] = report.recipe.name;
+  summary["outcome"] = outcome.word();
+  summary["exit_code"] = static_cast<int>(outcome.code);
+  summary["reason"] = outcome.reason;
+  summary["error_id"] = or_null(outcome.error_id);
+  put_progress(summary, outcome);
+  put_results(summary, outcome);
+  put_history(summary, outcome);
+  summary["parameters"] = report.num_parameters;
+  summary["parameters_hash"] = or_null(outcome.parameters_hash);
+  put_setting(summary, report, outcome);
+  return summary.dump(2) + "\n";
+}
+
+}  // namespace tenon

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a run reports: its header at the start, its last line and summary.json at the end.
+#pragma once
+
+#include "host/distributed/ranks/mesh.hpp"
+#include "host/recipe/recipe.hpp"
+#include "host/train/components/reported_component.hpp"
+#include "host/train/run_state/outcome.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+struct RunReport {
+  const Recipe& recipe;
+  std::string version;  // of the host
+  std::string torch_version;
+  std::string device;  // "2 threads, AVX512"
+  std::string run_dir;
+  std::string command_line;
+  Mesh mesh = {};
+  int64_t num_parameters = 0;
+  std::vector<ReportedComponent> components;
+  std::map<std::string, uint64_t> device_waits;  // of plugins for the GPU, by plugin
+};
+
+std::string header_text(const RunReport& report);
+// "done: reached 300 steps in 28 s; eval/loss 1.8031; runs/quickstart-20261121-101500".
+std::string last_line(const RunReport& report, const Outcome& outcome);
+// summary.json.
+std::string summary_json(const RunReport& report, const Outcome& outcome);
+
+}  // namespace tenon

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the caller of run_training.hpp asks of one run, beside the recipe.
+#pragma once
+
+#include "host/device/gpu_places.hpp"
+#include "host/distributed/ranks/rank_environment.hpp"
+#include "host/metrics/progress.hpp"
+#include "host/train/resume/resume_request.hpp"
+#include "host/train/run/table_folders.hpp"
+#include "host/train/run_state/run_boundary.hpp"
+#include "host/train/run_state/step_range.hpp"
+#include "host/train/weights/weights_request.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace tenon {
+
+class StateTree;
+class Trainer;
+
+struct RunRequest {
+  std::string run_dir;  // "": runs/NAME-TIME
+  Progress::Style style = Progress::Style::kAuto;
+  ResumeRequest resume = {};
+  std::string command_line;  // for the summary
+  // For the commands that a run prints at its end, both quoted for a shell: how the program was
+  // called ("build/bin/host"; empty: it prints none), and its plugin folders ("--plugin-dir DIR").
+  std::string program = {};
+  std::string plugin_options = {};
+  std::optional<StepRange> profile;
+  bool is_eval_only = false;  // evaluate with the initial parameters instead of training
+  GpuPlaces gpu = {};
+  TableFolders tables = {};    // rows to import before training, and to export after it
+  RankEnvironment ranks = {};  // which rank this process is
+  // Initial parameters. The run saves them as a checkpoint before the first step and ends.
+  WeightsImportRequest weights = {};
+  // The state of an equal run, to resume from; null: none. Borrowed.
+  const StateTree* start_from = nullptr;
+  // Called at each boundary of the run.
+  std::function<void(RunBoundary point, Trainer& trainer)> at_rest = {};
+};
+
+}  // namespace tenon

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/run_session.hpp"
+
+#include "host/distributed/collectives/start_agreement.hpp"
+#include "host/distributed/failures/early_failure.hpp"
+#include "host/distributed/launch/rank_output.hpp"
+#include "host/log/log.hpp"
+#include "host/plugin/crash_report.hpp"
+#include "host/plugin/weights_layout_proxy.hpp"
+#include "host/train/components/run_failure.hpp"
+#include "host/train/run/next_commands.hpp"
+#include "host/train/run/rank_records.hpp"
+#include "host/train/run/run_engine.hpp"
+#include "host/train/run/run_fingerprint.hpp"
+#include "host/train/run/stuck_run.hpp"
+#include "host/train/same_data.hpp"
+#include "host/train/signal_watch.hpp"
+
+#include <cmath>
+#include <string>
+#include <tenon_build.hpp>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+WorldOptions world_options(const ParallelRecipe& recipe) {
+  const auto milliseconds = [](double seconds) {
+    return std::chrono::milliseconds(std::llround(seconds * 1000));
+  };
+  return {.start_timeout = milliseconds(recipe.start_timeout_seconds),
+          .timeout = milliseconds(recipe.timeout_seconds),
+          .interface = recipe.interface,
+          .check_collectives = recipe.check_collectives,
+          .share_memory = recipe.share_memory};
+}
+
+WatchLimits watch_limits(const Recipe& recipe) {
+  const auto seconds = [](const std::optional<double>& limit) {
+    return limit.has_value() ? std::optional(std::chrono::duration<double>(*limit)) : std::nullopt;
+  };
+  return {.data = seconds(recipe.data.timeout_seconds),
+          .other = seconds(recipe.plugin_timeout_seconds)};
+}
+
+RankEnvironment ranks_to_join(const RunRequest& request, RunSession::Purpose purpose) {
+  return purpose == RunSession::Purpose::kTrain ? request.ranks : RankEnvironment();
+}
+
+RankEnd rank_end(const FailedEnd& end) {
+  return {end.error.id(), end.error.what(), static_cast<int>(end.code)};
+}
+
+// Of a failure that the loop has not reported.
+Outcome outcome_of(const FailedEnd& end) {
+  if (end.is_told) {
+    log_to_file(end.error.what());
+  } else {
+    log_error(end.error.what());
+  }
+  Outcome outcome;
+  outcome.code = end.code;
+  outcome.reason = end.error.what();
+  outcome.error_id = end.error.id();
+  return outcome;
+}
+
+// A format that --export can write of this model.
+const char* export_format(const ComponentInstance& model) {
+  try {
+    return WeightsLayoutProxy::of(model).has_value() ? "hf" : "torch";
+  } catch (const Error&) {  // an export would report it
+    return "torch";
+  }
+}
+
+void write_summary(const RunFolder& folder, const RunReport& report, Outcome& outcome) {
+  try {
+    folder.write("summary.json", summary_json(report, outcome));
+  } catch (const Error& error) {  // without a summary a run looks like one that never ended
+    log_error(error.what());
+    if (outcome.code == ExitCode::kDone) {
+      outcome.code = ExitCode::kFailed;
+      outcome.reason = error.what();
+      outcome.error_id = error.id();
+    }
+  }
+}
+
+}  // namespace
+
+RunSession::RunSession(const Recipe& recipe,
+                       PluginRegistry& registry,
+                       const RunRequest& request,
+                       Purpose purpose)
+    : recipe_(recipe),
+      request_(request),
+      platform_(recipe, request, purpose),
+      watchdog_(watch_limits(recipe), [this](const StuckCall& call) { end_stuck(call); }),
+      world_(World::join(ranks_to_join(request, purpose), world_options(recipe.parallel))),
+      watch_(*world_, request.ranks, world_options(recipe.parallel), published_),
+      factory_(registry, recipe, platform_.mesh_view()),
+      context_{recipe, request, platform_, *world_, factory_},
+      checkpoints_(context_, lock_) {}
+
+// ---- before training ----
+
+void RunSession::check() {
+  components_.emplace(context_);
+}
+
+void RunSession::check_with_all() {
+  Collective& control = world_->control();
+  together(control, "errors so far", [] {});  // see fail_with_others()
+  together(control, "comparison of the ranks", [&] {
+    agree_on_metadata(control, run_fingerprint(recipe_, platform_.device()));
+  });
+  together(control, "check of the recipe", [this] { check(); });
+  together(
+      control, "check of the data", [&] { check_same_sources(components_->sources(), control); });
+}
+
+void RunSession::leave(const SharedFailure& failure) {
+  note_lone_failure(*world_, failure);
+  watch_.expect_end();
+  try {
+    world_->leave();
+  } catch (const Error& error) {  // the failure is reported already
+    log_to_file(error.what());
+  }
+}
+
+FailedEnd RunSession::fail(const Error& error) {
+  const FailedEnd end = watch_.fail(error);
+  watch_.conclude(rank_end(end));
+  return end;
+}
+
+// Without the run folder, which does not exist yet.
+RunReport RunSession::make_report() {
+  RunReport report{recipe_,
+                   kVersion,
+                   kTorchVersion,
+                   platform_.description(),
+                   "",
+                   request_.command_line,
+                   platform_.mesh(),
+                   components_->graph().num_elements(),
+                   components_->reported(),
+                   {}};
+  return report;
+}
+
+// On rank 0. A run that resumes keeps its recipe.json until a checkpoint was accepted.
+RunFolder RunSession::make_first_folder() {
+  RunFolder folder = checkpoints_.make_folder();
+  folder.discard_unless([&] {
+    attach_log_file(folder.file("log.txt"));
+    RankRecords(folder.path()).put_aside();
+    if (!checkpoints_.has_some()) {
+      folder.write("recipe.json", frozen_recipe(recipe_));
+    }
+  });
+  return folder;
+}
+
+// Rank 0 makes and names it; the others keep their logs in it.
+RunFolder RunSession::open_folder() {
+  Collective& control = world_->control();
+  std::optional<RunFolder> folder;
+  together(control, "making the run folder", [&] {
+    if (is_first()) {
+      folder = make_first_folder();
+    }
+  });
+  const std::string path =
+      control.broadcast_text(is_first() ? folder->full_path() : "", 0, "name of the run folder");
+  const auto join = [&] {
+    together(control, "logs in the run folder", [&] {
+      if (is_first()) {
+        return;
+      }
+      folder = RunFolder::join(path);
+      const std::string log =
+          folder->file("logs/rank-" + std::to_string(platform_.mesh().rank()) + ".txt");
+      if (request_.ranks.launcher == "launch") {
+        move_output_to(log);  // nobody looks at its terminal
+      } else {
+        attach_log_file(log);
+      }
+    });
+  };
+  if (is_first()) {
+    folder->discard_unless(join);
+  } else {
+    join();
+  }
+  return *folder;
+}
+
+// ---- training ----
+
+// From here on a run that ends early, whoever ends it, leaves a summary.
+void RunSession::watch_folder(const RunFolder& folder, const RunReport& report) {
+  const auto write_early_end = [this, &folder, &report](const Error& error, int code) {
+    Outcome ended;
+    ended.code = static_cast<ExitCode>(code);
+    ended.reason = error.what();
+    ended.error_id = error.id();
+    ended.state = published_.get();
+    ended.seconds = seconds();
+    try {
+      folder.write("summary.json", summary_json(report, ended));
+    } catch (const Error& failure) {
+      log_warning(failure.what());
+    }
+  };
+  watch_.use_folder(folder.path(), write_early_end);
+  tell_stuck_to([this, write_early_end](const Error& error, int code) {
+    const FailedEnd end = fail(error);
+    if (watch_.writes_summary()) {
+      write_early_end(error, code);
+    }
+    return end.is_told;
+  });
+}
+
+Outcome RunSession::train() {
+  report_crashes();
+  RunReport report = make_report();
+  const RunFolder folder = open_folder();
+  report.run_dir = folder.path();
+  watch_folder(folder, report);
+  Progress progress(is_first() ? request_.style : Progress::Style::kQuiet);
+  progress.say(header_text(report));
+  if (!platform_.warning().empty()) {
+    log_warning(platform_.warning());
+  }
+  Outcome outcome = run_loop(folder, progress);
+  tell_stuck_to(nullptr);
+  if (outcome.error_id.empty()) {
+    leave_in_order(outcome);
+  }
+  if (!outcome.error_id.empty()) {
+    watch_.conclude({outcome.error_id, outcome.reason, static_cast<int>(outcome.code)});
+  }
+  watch_.forget_writer();
+  report.device_waits = platform_.waits_by_plugin();
+  if (leaves_folder(outcome.code)) {
+    report_end(folder, report, outcome, progress);
+  } else if (is_first()) {  // the error is reported, and nothing was done
+    folder.discard();
+  }
+  return outcome;
+}
+
+Outcome RunSession::run_engine(const RunFolder& folder, Progress& progress) {
+  RunEngine engine(context_, *components_, checkpoints_, folder);
+  const SignalWatch signals(request_.ranks.launcher == "launch" ? SignalWatch::Second::kIgnored
+                                                                : SignalWatch::Second::kEnds);
+  return engine.run({.progress = progress,
+                     .published = published_,
+                     .signals = signals,
+                     .on_failure = [this](const Error& error) { return watch_.fail(error); },
+                     .after_first_step =
+                         [this] {
+                           world_->end_start();
+                           watch_.end_start();
+                         }});
+}
+
+Outcome RunSession::run_loop(const RunFolder& folder, Progress& progress) {
+  try {
+    return run_engine(folder, progress);
+  } catch (const std::exception& error) {  // outside the loop, but with a folder
+    return outcome_of(watch_.fail(run_failure(error)));
+  }
+}
+
+// A rank that is lost at this point has not finished its part of the run.
+void RunSession::leave_in_order(Outcome& outcome) {
+  watch_.expect_end();
+  try {
+    world_->leave();
+  } catch (const Error& error) {
+    const Outcome failed = outcome_of(watch_.fail(error));
+    outcome.code = failed.code;
+    outcome.reason = failed.reason;
+    outcome.error_id = failed.error_id;
+  }
+}
+
+void RunSession::report_end(const RunFolder& folder,
+                            const RunReport& report,
+                            Outcome& outcome,
+                            Progress& progress) {
+  if (watch_.writes_summary()) {
+    write_summary(folder, report, outcome);
+  }
+  progress.say(last_line(report, outcome));
+  const std::string commands = next_commands(
+      recipe_, request_, outcome, folder.path(), export_format(components_->model().instance()));
+  if (is_first() && !commands.empty()) {
+    progress.say(commands);
+  }
+  flush_log();
+}
+
+double RunSession::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+}
+
+// ---- plugins that do not return ----
+
+// On the watchdog's thread.
+void RunSession::end_stuck(const StuckCall& call) {
+  const std::lock_guard lock(stuck_mutex_);
+  end_stuck_run(call, published_.get(), write_stuck_summary_);
+}
+
+void RunSession::tell_stuck_to(StuckWriter writer) {
+  const std::lock_guard lock(stuck_mutex_);
+  write_stuck_summary_ = std::move(writer);
+}
+
+}  // namespace tenon

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One run from its first moment to its end: joins the other ranks, watches over plugins and ranks,
+// makes the run folder, has components checked and the engine run, and reports. It decides the
+// order of these, and what becomes of each failure.
+// Invariants: all ranks continue after a stage, or none does. What can be known to be wrong without
+// allocating is found before the run folder exists. A run with a folder leaves a summary in it.
+// Threads: [main]; the watchdog and the rank monitor call back on their own threads.
+#pragma once
+
+#include "host/checkpoint/run_lock.hpp"
+#include "host/distributed/collectives/together.hpp"
+#include "host/distributed/collectives/world.hpp"
+#include "host/error/error.hpp"
+#include "host/metrics/progress.hpp"
+#include "host/metrics/run_folder.hpp"
+#include "host/plugin/registry.hpp"
+#include "host/plugin/watchdog.hpp"
+#include "host/recipe/recipe.hpp"
+#include "host/train/components/component_factory.hpp"
+#include "host/train/run/rank_watch.hpp"
+#include "host/train/run/run_checkpoints.hpp"
+#include "host/train/run/run_components.hpp"
+#include "host/train/run/run_context.hpp"
+#include "host/train/run/run_platform.hpp"
+#include "host/train/run/run_report.hpp"
+#include "host/train/run/run_request.hpp"
+#include "host/train/run_state/outcome.hpp"
+#include "host/train/run_state/published_state.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace tenon {
+
+class RunSession {
+ public:
+  using Purpose = RunPlatform::Purpose;
+
+  // Opens the device. Joins the other ranks, unless the purpose is a check. All are borrowed.
+  //
+  // Errors  those of RunPlatform and of World::join
+  RunSession(const Recipe& recipe,
+             PluginRegistry& registry,
+             const RunRequest& request,
+             Purpose purpose);
+  RunSession(const RunSession&) = delete;
+  RunSession& operator=(const RunSession&) = delete;
+
+  // Creates the components on this rank alone.
+  //
+  // Errors  those of RunComponents
+  void check();
+  // The same on all ranks, which must have the same recipe, plugins and data.
+  //
+  // Errors  SharedFailure
+  void check_with_all();
+  // Makes the run folder, trains and writes the summary. After check_with_all, once.
+  //
+  // Errors  what goes wrong before the folder exists; later errors are in the outcome
+  Outcome train();
+
+  // Closes the connections to the other ranks, which all leave with this failure.
+  void leave(const SharedFailure& failure);
+  // Tells the other ranks of an error of this rank that came before the loop; returns what this
+  // rank ends with.
+  FailedEnd fail(const Error& error);
+
+ private:
+  using StuckWriter = std::function<bool(const Error& error, int code)>;
+
+  RunReport make_report();
+  RunFolder open_folder();
+  RunFolder make_first_folder();
+  void watch_folder(const RunFolder& folder, const RunReport& report);
+  Outcome run_engine(const RunFolder& folder, Progress& progress);
+  Outcome run_loop(const RunFolder& folder, Progress& progress);
+  void leave_in_order(Outcome& outcome);
+  void report_end(const RunFolder& folder,
+                  const RunReport& report,
+                  Outcome& outcome,
+                  Progress& progress);
+  void tell_stuck_to(StuckWriter writer);
+  [[noreturn]] void end_stuck(const StuckCall& call);
+  double seconds() const;
+  bool is_first() const { return platform_.is_first(); }
+
+  const Recipe& recipe_;
+  const RunRequest& request_;
+  std::optional<RunLock> lock_;  // on the run folder; released last
+  const RunPlatform platform_;   // outlives all that computes
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  PublishedState published_;
+  std::mutex stuck_mutex_;
+  StuckWriter write_stuck_summary_;  // empty while there is no folder to write it to
+  Watchdog watchdog_;                // outlives all components: destroy() may hang too
+  const std::unique_ptr<World> world_;
+  RankWatch watch_;
+  ComponentFactory factory_;
+  const RunContext context_;
+  RunCheckpoints checkpoints_;
+  std::optional<RunComponents> components_;
+};
+
+}  // namespace tenon

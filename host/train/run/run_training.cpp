@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/run_training.hpp"
+
+#include "host/distributed/collectives/together.hpp"
+#include "host/distributed/failures/early_failure.hpp"
+#include "host/distributed/ranks/mesh.hpp"
+#include "host/error/error.hpp"
+#include "host/train/components/run_failure.hpp"
+#include "host/train/run/run_session.hpp"
+#include "host/train/same_data.hpp"
+
+#include <exception>
+#include <optional>
+
+namespace tenon {
+namespace {
+
+// Joins the other ranks. An error here is told to those that wait for this one.
+void begin(std::optional<RunSession>& session,
+           const Recipe& recipe,
+           PluginRegistry& registry,
+           const RunRequest& request) {
+  try {
+    if (request.is_eval_only && recipe.data.eval.empty()) {
+      throw Error(
+          "recipe.no_eval",
+          recipe.file + ": --eval-only needs a dataset to evaluate on; name one in /data/eval");
+    }
+    check_number_of_ranks(recipe, request.ranks.world_size);
+    session.emplace(recipe, registry, request, RunSession::Purpose::kTrain);
+  } catch (const std::exception& error) {
+    fail_with_others(request.ranks, run_failure(error));
+    throw;
+  }
+}
+
+}  // namespace
+
+void check_training(const Recipe& recipe,
+                    PluginRegistry& registry,
+                    const GpuPlaces& gpu,
+                    const RankEnvironment& ranks) {
+  RunRequest request;
+  request.gpu = gpu;
+  request.ranks = ranks;
+  RunSession(recipe, registry, request, RunSession::Purpose::kCheck).check();
+}
+
+void check_number_of_ranks(const Recipe& recipe, uint32_t world_size) {
+  Mesh({.replicate = recipe.parallel.replicate, .shard = recipe.parallel.shard}, world_size, 0);
+  microbatches_per_step(recipe, world_size);
+}
+
+Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRequest& request) {
+  std::optional<RunSession> session;
+  begin(session, recipe, registry, request);
+  try {
+    session->check_with_all();
+    return session->train();
+  } catch (const SharedFailure& failure) {
+    session->leave(failure);
+    throw;
+  } catch (const std::exception& error) {
+    const FailedEnd end = session->fail(run_failure(error));
+    if (!end.is_told) {
+      throw;
+    }
+    throw SharedFailure(end.error, false, end.code);
+  }
+}
+
+}  // namespace tenon

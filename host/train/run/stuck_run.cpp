@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/stuck_run.hpp"
+
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+
+#include <csignal>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+// For a handler, which has no arguments.
+int last_code = 0;
+const char* last_words = "";
+size_t last_words_size = 0;
+
+void on_grace_over(int) {
+  // Little may be called here. Where stderr is what hangs, it is not waited for.
+  const int flags = ::fcntl(STDERR_FILENO, F_GETFL);
+  ::fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
+  (void)!::write(STDERR_FILENO, last_words, last_words_size);
+  ::fcntl(STDERR_FILENO, F_SETFL, flags);  // the terminal has other users
+  ::_exit(last_code);
+}
+
+}  // namespace
+
+void end_after_grace(const std::string& text, int code, unsigned seconds) {
+  static std::string words;  // for the handler, as long as the process lives
+  words = text + "\n";
+  last_code = code;
+  last_words = words.c_str();
+  last_words_size = words.size();
+  struct sigaction action {};
+  action.sa_handler = &on_grace_over;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGALRM, &action, nullptr);
+  ::alarm(seconds);
+}
+
+void end_stuck_run(const StuckCall& call,
+                   const RunState& state,
+                   const std::function<bool(const Error& error, int code)>& conclude) {
+  const bool is_data = call.component->kind == "dataset";
+  const std::string key = is_data ? "data.timeout_seconds" : "plugins.timeout_seconds";
+  const std::string when =
+      state.step == 0 ? "before the first step" : "in step " + std::to_string(state.step);
+  const Error error("plugin.stuck",
+                    call.describe() + ", " + when +
+                        "; a call cannot be cancelled, so the run ends here. If it only is slow, "
+                        "set " +
+                        key + " to more");
+  const int code = static_cast<int>(state.step == 0 ? error.exit_code() : ExitCode::kFailed);
+  end_after_grace(error.what(), code, kGraceSeconds);
+  if (conclude && conclude(error, code)) {
+    log_to_file(error.what());
+  } else {
+    log_error(error.what());
+  }
+  flush_log();
+  // Neither destructors nor plugins are run: they might wait for the call that does not return.
+  ::_exit(code);
+}
+
+}  // namespace tenon

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run_loader.hpp"
+
+#include "host/error/error.hpp"
+#include "host/train/rank_decisions.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace tenon {
+
+void load_first_valid(ResumeCandidates& saved, Collective& collective, const TakeState& take) {
+  for (;;) {
+    const StateTree& tree = saved.next();
+    std::optional<Error> corrupt;
+    try {
+      take(tree);
+    } catch (const Error& error) {
+      if (!is_damage(error)) {
+        throw;
+      }
+      corrupt = error;
+    }
+    if (!any_rank(collective, corrupt.has_value())) {
+      return;
+    }
+    saved.reject(corrupt);
+  }
+}
+
+void RunLoader::resume(const TakeState& take, const TakeState& take_position) {
+  if (parts_.start_from != nullptr) {
+    take(*parts_.start_from);
+    return;
+  }
+  ResumeCandidates& saved = *parts_.saved;
+  bool is_pretrained_due = true;
+  load_first_valid(saved, parts_.collective, [&](const StateTree& tree) {
+    if (is_pretrained_due && !saved.reader().index().metadata.excluded.is_empty()) {
+      is_pretrained_due = false;
+      load_pretrained(take_position);
+    }
+    take(tree);
+  });
+  resumed_from_ = saved.reader().address();
+  resumed_at_ = parts_.state.step;
+  parts_.progress.say("resumed from " + resumed_from_ + ", after step " +
+                      std::to_string(resumed_at_));
+  if (parts_.bank != nullptr && loaded_from_.empty()) {
+    parts_.progress.say("resuming: /load is skipped");
+  }
+}
+
+std::string RunLoader::resumed_boundary() const {
+  return parts_.saved != nullptr ? parts_.saved->reader().index().metadata.at : "";
+}
+
+bool RunLoader::load_pretrained(const TakeState& take_position) {
+  if (parts_.bank == nullptr) {
+    return false;
+  }
+  std::vector<Load> loads = parts_.bank->load_all(targets());
+  for (const Load& load : loads) {
+    if (load.position.has_value()) {
+      take_position(*load.position);
+    }
+    loaded_from_.push_back(load.address);
+  }
+  report(loads);
+  return true;
+}
+
+// A reload is due by the counts of the run alone, before what they count begins: a run that is
+// stopped there and resumed loads what it would have.
+bool RunLoader::reload(ReloadPoint point, uint64_t count) {
+  if (parts_.bank == nullptr) {
+    return false;
+  }
+  const std::vector<Load> loads = parts_.bank->reload(point, count, targets());
+  if (loads.empty()) {
+    return false;
+  }
+  num_reloads_ += loads.size();
+  report(loads);
+  return true;
+}
+
+LoadTargets RunLoader::targets() const {
+  return {.parameters = parts_.parameters,
+          .optimizer = parts_.optimizer,
+          .tables = parts_.tables,
+          .step = parts_.state.step};
+}
+
+// Blocks are shown what was loaded.
+void RunLoader::report(const std::vector<Load>& loads) {
+  parts_.flow.publish();
+  for (const Load& load : loads) {
+    parts_.progress.say("loaded " + load.text + "; from " + load.address);
+  }
+}
+
+void RunLoader::add_to(Outcome& outcome) const {
+  outcome.resumed_from = resumed_from_;
+  outcome.resumed_at = resumed_at_;
+  outcome.loaded_from = loaded_from_;
+  outcome.num_reloads = num_reloads_;
+}
+
+}  // namespace tenon

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How far the run is, for threads other than the train thread: what it said at the beginning of a
+// step, never half of it.
+// Threads: any.
+#pragma once
+
+#include <tenon/hook.h>
+
+#include "host/train/run_state/run_state.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+namespace tenon {
+
+class PublishedState {
+ public:
+  void set(const RunState& state) {
+    const std::lock_guard lock(mutex_);
+    state_ = state;
+  }
+  RunState get() const {
+    const std::lock_guard lock(mutex_);
+    return state_;
+  }
+
+  // The last event that was fired; none before the first.
+  void set_event(uint32_t event) { event_.store(event, std::memory_order_relaxed); }
+  std::optional<uint32_t> event() const {
+    const uint32_t event = event_.load(std::memory_order_relaxed);
+    return event < TENON_NUM_EVENTS ? std::optional(event) : std::nullopt;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  RunState state_;
+  std::atomic<uint32_t> event_ = TENON_NUM_EVENTS;
+};
+
+}  // namespace tenon

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/step_log.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <limits>
+#include <span>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_of(Clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// "data/web/samples".
+std::string mix_metric(const MixPartInfo& part, const char* what) {
+  return "data/" + part.name + "/" + what;
+}
+
+at::Tensor unless_bad(const at::Tensor& bad, const at::Tensor& value) {
+  return bad.defined() ? at::where(bad.eq(1), at::zeros_like(value), value) : value;
+}
+
+}  // namespace
+
+// A run's only loss is called "loss". Several, or a weighted one, have a metric each, beside the
+// sum.
+StepLog::StepLog(Parts parts) : parts_(parts) {
+  const LossSet& losses = parts_.losses;
+  const bool is_plain = losses.size() == 1 && losses.weight(0) == 1;
+  for (size_t l = 0; l < losses.size(); ++l) {
+    loss_names_.push_back(is_plain ? "loss" : "loss/" + losses.name(l));
+  }
+}
+
+void StepLog::add_losses(const std::vector<Microbatch>& microbatches, const at::Tensor& bad) {
+  has_loss_ = true;
+  for (size_t l = 0; l < loss_names_.size(); ++l) {
+    for (const Microbatch& microbatch : microbatches) {
+      if (!microbatch.sums.empty()) {
+        parts_.metrics.add_tensor(loss_names_[l],
+                                  unless_bad(bad, microbatch.sums[l]),
+                                  unless_bad(bad, microbatch.counts[l]));
+      }
+    }
+  }
+}
+
+void StepLog::restart_clock() {
+  logged_at_ = Clock::now();
+  pause_ = {};
+  data_wait_ = {};
+}
+
+bool StepLog::is_due() const {
+  const uint64_t step = parts_.state.step;
+  return step == 1 ||
+         (parts_.train.log_every > 0 && step % static_cast<uint64_t>(parts_.train.log_every) == 0);
+}
+
+void StepLog::log(size_t num_roll_backs) {
+  parts_.finite_check.sync();
+  parts_.finite_check.sync_loss_scale(parts_.metrics);
+  const auto now = Clock::now();
+  ProgressState progress = record_speed(now);
+  parts_.metrics.share(parts_.collective);
+  const bool has_loss = std::exchange(has_loss_, false);
+  if (has_loss) {
+    record_total_loss();
+  }
+  const CallPlace place{parts_.state.step, 0, true};
+  for (const auto& [name, value] : parts_.metric_set.close_record(parts_.collective, place)) {
+    parts_.metrics.set(name, value);
+  }
+  progress.non_finite_steps = parts_.finite_check.guard().count().steps;
+  if (progress.non_finite_steps > 0) {
+    parts_.metrics.set("non_finite_steps", static_cast<double>(progress.non_finite_steps));
+  }
+  if (num_roll_backs > 0) {
+    parts_.metrics.set("roll_backs", static_cast<double>(num_roll_backs));
+  }
+  record_mix();
+  record_tables();
+  write(std::move(progress), has_loss);
+  logged_step_ = parts_.state.step;
+  logged_samples_ = parts_.state.samples;
+  logged_tokens_ = parts_.state.tokens;
+  logged_at_ = now;
+  pause_ = {};
+  data_wait_ = {};
+}
+
+ProgressState StepLog::record_speed(Clock::time_point now) {
+  const RunState& state = parts_.state;
+  MetricBook& metrics = parts_.metrics;
+  const double seconds = std::max(1e-9, seconds_of(now - logged_at_) - seconds_of(pause_));
+  const double steps = std::max(1.0, static_cast<double>(state.step - logged_step_));
+  ProgressState progress;
+  progress.step = state.step;
+  if (parts_.train.steps.has_value()) {
+    progress.total_steps = static_cast<uint64_t>(*parts_.train.steps);
+  }
+  progress.window = parts_.train_data.window_label();
+  progress.samples_per_second = static_cast<double>(state.samples - logged_samples_) / seconds;
+  progress.tokens_per_second = static_cast<double>(state.tokens - logged_tokens_) / seconds;
+  progress.seconds = parts_.stop.seconds();
+  metrics.set("samples_per_second", progress.samples_per_second);
+  if (state.tokens > 0) {
+    metrics.set("tokens_per_second", progress.tokens_per_second);
+  }
+  record_memory();
+  metrics.set("step_seconds", seconds / steps);
+  metrics.set("data_wait_seconds", seconds_of(data_wait_) / steps, MetricBook::OfRanks::kLargest);
+  return progress;
+}
+
+void StepLog::record_memory() {
+  if (parts_.gpu == nullptr) {
+    return;
+  }
+  const GpuMemory memory = parts_.gpu->memory();
+  const auto set_largest = [&](const char* name, int64_t bytes) {
+    parts_.metrics.set(name, static_cast<double>(bytes), MetricBook::OfRanks::kLargest);
+  };
+  set_largest("gpu/allocated_bytes", memory.allocated);
+  set_largest("gpu/reserved_bytes", memory.reserved);
+  set_largest("gpu/peak_bytes", memory.peak_allocated);
+}
+
+void StepLog::record_total_loss() {
+  const LossSet& losses = parts_.losses;
+  if (losses.size() == 1 && losses.weight(0) == 1) {
+    return;  // it is the total
+  }
+  double total = 0;
+  for (size_t l = 0; l < losses.size(); ++l) {
+    total += losses.weight(l) * parts_.metrics.mean(loss_names_[l]);
+  }
+  parts_.metrics.set("loss", total);
+}
+
+// How much of each source of a mix the run has read, over all ranks.
+void StepLog::record_mix() {
+  const DataSource& source = parts_.train_data.source();
+  std::vector<int64_t> samples = parts_.train_data.part_samples();
+  if (!samples.empty() && source.info().style == DatasetStyle::kStream) {
+    parts_.collective.all_reduce(std::span(samples), Reduce::kSum, "samples of a mix");
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const MixPartInfo& part = source.parts()[i];
+    const auto count = static_cast<double>(samples[i]);
+    parts_.metrics.set(mix_metric(part, "samples"), count);
+    if (part.size.has_value() && *part.size > 0) {
+      parts_.metrics.set(mix_metric(part, "epochs"), count / static_cast<double>(*part.size));
+    }
+  }
+}
+
+// Sizes of tables, and their changes since the last record, over all ranks. A change of 0 is left
+// out.
+void StepLog::record_tables() {
+  if (parts_.tables == nullptr) {
+    return;
+  }
+  const std::vector<TableMetrics> tables = parts_.tables->take_metrics();
+  std::vector<int64_t> numbers;
+  for (const TableMetrics& table : tables) {
+    numbers.insert(numbers.end(),
+                   {table.rows,
+                    table.bytes,
+                    table.counts.inserted,
+                    table.counts.refused,
+                    table.counts.evicted});
+  }
+  parts_.collective.all_reduce(std::span(numbers), Reduce::kSum, "metrics of tables");
+  constexpr const char* kNames[] = {"rows", "bytes", "inserted", "refused", "evicted"};
+  constexpr size_t kNumSizes = 2;
+  std::array<int64_t, std::size(kNames)> all{};
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const size_t which = i % std::size(kNames);
+    all[which] += numbers[i];
+    if (which < kNumSizes || numbers[i] != 0) {
+      parts_.metrics.set("tables/" + tables[i / std::size(kNames)].name + "/" + kNames[which],
+                         static_cast<double>(numbers[i]));
+    }
+  }
+  for (size_t which = 0; which < all.size(); ++which) {
+    parts_.metrics.set(std::string("tables/") + kNames[which], static_cast<double>(all[which]));
+  }
+}
+
+void StepLog::write(ProgressState progress, bool has_loss) {
+  MetricRecord record = parts_.metrics.close(parts_.state.step);
+  record.window = parts_.train_data.window_label();
+  parts_.sinks.write(record);
+  const auto value = [&](const char* name) {
+    const double* found = record.find(name);
+    return found != nullptr ? *found : 0.0;
+  };
+  progress.loss = has_loss ? value("loss") : std::numeric_limits<double>::quiet_NaN();
+  progress.lr = value("lr");
+  if (const double* norm = record.find("grad_norm")) {
+    progress.grad_norm = *norm;
+  }
+  parts_.progress.show(progress);
+}
+
+std::map<std::string, double> StepLog::last_metrics() const {
+  std::vector<std::string> names = {"loss", "lr", "grad_norm"};
+  for (const std::string& name : parts_.metric_set.training_metrics()) {
+    names.push_back(name);
+  }
+  for (const MixPartInfo& part : parts_.train_data.source().parts()) {
+    names.push_back(mix_metric(part, "samples"));
+    names.push_back(mix_metric(part, "epochs"));
+  }
+  std::map<std::string, double> metrics;
+  for (const std::string& name : names) {
+    if (const auto value = parts_.metrics.last(name)) {
+      metrics[name] = *value;
+    }
+  }
+  return metrics;
+}
+
+}  // namespace tenon

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The records of training: losses and what else the loop measures, every N steps, to metric sinks
+// and to the terminal. Time that is spent evaluating is not counted as training.
+// Invariant: a record is the same on all ranks.
+// Threads: the train thread; log() and the functions it calls are collective calls.
+#pragma once
+
+#include "host/data/data_stream.hpp"
+#include "host/device/gpu.hpp"
+#include "host/embedding/table_set.hpp"
+#include "host/metrics/metric_book.hpp"
+#include "host/metrics/progress.hpp"
+#include "host/metrics/sink_list.hpp"
+#include "host/train/finite_check.hpp"
+#include "host/train/microbatch.hpp"
+#include "host/train/objective/loss_set.hpp"
+#include "host/train/objective/metric_set.hpp"
+#include "host/train/run_state/run_state.hpp"
+#include "host/train/state_fields.hpp"
+#include "host/train/stop_conditions.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+class StepLog final : public WithStateFields<StepLog> {
+ public:
+  // All are borrowed.
+  struct Parts {
+    const TrainRecipe& train;
+    const RunState& state;
+    const StopConditions& stop;
+    Collective& collective;
+    DataStream& train_data;
+    const LossSet& losses;
+    MetricSet& metric_set;
+    MetricBook& metrics;
+    SinkList& sinks;
+    Progress& progress;
+    FiniteCheck& finite_check;
+    TableSet* tables = nullptr;  // null if there are none
+    Gpu* gpu = nullptr;          // null on the CPU
+  };
+  explicit StepLog(Parts parts);
+
+  // ---- between two records ----
+
+  // Adds the losses of a step to the means of the next record.
+  // Shapes  bad [] f32: 1 on a device that leaves them out; undefined if they count
+  void add_losses(const std::vector<Microbatch>& microbatches, const at::Tensor& bad);
+  // Training has waited so long for data, or has paused so long to evaluate.
+  void add_data_wait(std::chrono::steady_clock::duration time) { data_wait_ += time; }
+  void add_pause(std::chrono::steady_clock::duration time) { pause_ += time; }
+  // Time counts from now on.
+  void restart_clock();
+
+  // ---- records ----
+
+  // By the recipe's log_every.
+  bool is_due() const;
+  // True if the last step has its record.
+  bool has_logged() const { return logged_step_ == parts_.state.step; }
+  // Writes a record of the steps since the last one.
+  void log(size_t num_roll_backs);
+
+  // The last recorded value of every metric of training.
+  std::map<std::string, double> last_metrics() const;
+
+  template <class Self, class Fields>
+  static void describe(Self& self, Fields& f) {
+    f.field("logged_step", self.logged_step_);
+    f.field("logged_samples", self.logged_samples_);
+    f.field("logged_tokens", self.logged_tokens_);
+    f.field("has_loss_to_log", self.has_loss_);
+  }
+
+ private:
+  ProgressState record_speed(std::chrono::steady_clock::time_point now);
+  void record_memory();
+  void record_total_loss();
+  void record_mix();
+  void record_tables();
+  void write(ProgressState progress, bool has_loss);
+
+  Parts parts_;
+  std::vector<std::string> loss_names_;  // of their metrics
+  uint64_t logged_step_ = 0;
+  int64_t logged_samples_ = 0;
+  int64_t logged_tokens_ = 0;
+  bool has_loss_ = false;  // since the last record
+  std::chrono::steady_clock::time_point logged_at_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::duration pause_{};
+  std::chrono::steady_clock::duration data_wait_{};
+};
+
+}  // namespace tenon

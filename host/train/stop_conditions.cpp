@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/stop_conditions.hpp"
+
+#include "host/error/error.hpp"
+#include "host/train/rank_decisions.hpp"
+
+#include <cstdio>
+#include <optional>
+#include <unistd.h>
+#include <utility>
+
+namespace tenon {
+
+StopConditions::StopConditions(const TrainRecipe& train,
+                               const RunState& state,
+                               Collective& collective,
+                               const SignalWatch* signals)
+    : train_(train), state_(state), collective_(collective), signals_(signals) {}
+
+void StopConditions::end(ExitCode code, std::string reason) {
+  if (!is_over_) {
+    is_over_ = true;
+    code_ = code;
+    reason_ = std::move(reason);
+  }
+}
+
+double StopConditions::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+void StopConditions::resume_clock(double seconds) {
+  const std::chrono::duration<double> before(seconds);
+  start_ = std::chrono::steady_clock::now() -
+           std::chrono::duration_cast<std::chrono::steady_clock::duration>(before);
+}
+
+bool StopConditions::is_time_up() const {
+  return train_.minutes.has_value() && seconds() >= *train_.minutes * 60;
+}
+
+void StopConditions::check_run_length() {
+  const auto reached = [](const std::optional<int64_t>& limit, uint64_t value) {
+    return limit.has_value() && value >= static_cast<uint64_t>(*limit);
+  };
+  const auto end_after = [&](uint64_t n, const char* unit) {
+    is_over_by_length_ = is_over_by_length_ || !is_over_;
+    end(ExitCode::kDone, "reached " + std::to_string(n) + " " + unit + (n == 1 ? "" : "s"));
+  };
+  if (reached(train_.steps, state_.step)) {
+    end_after(state_.step, "step");
+  } else if (reached(train_.windows, state_.windows)) {
+    end_after(state_.windows, "window");
+  } else if (train_.tokens.has_value() && state_.tokens >= *train_.tokens) {
+    end_after(static_cast<uint64_t>(state_.tokens), "token");
+  } else if (reached(train_.epochs, state_.epochs)) {
+    end_after(state_.epochs, "epoch");
+  } else if (state_.step > first_step_ && reached(train_.exit_at_step, state_.step)) {
+    end(ExitCode::kStopped, "exit_at_step " + std::to_string(*train_.exit_at_step));
+  } else if (reached(train_.exit_after_steps, state_.step - first_step_)) {
+    end(ExitCode::kStopped, "exit_after_steps " + std::to_string(*train_.exit_after_steps));
+  }
+}
+
+void StopConditions::withdraw_run_length() {
+  is_over_ = is_over_ && !std::exchange(is_over_by_length_, false);
+}
+
+// Otherwise the run would never end.
+void StopConditions::check_tokens(const std::string& dataset) const {
+  if (train_.tokens.has_value() && state_.tokens == 0) {
+    throw Error("data.no_tokens",
+                "/train/tokens ends the run after " + std::to_string(*train_.tokens) +
+                    " tokens, but the first step had none: " + dataset +
+                    " does not count tokens; give the run length in steps or epochs");
+  }
+}
+
+int StopConditions::signal_received() const {
+  return signals_ != nullptr ? signals_->received() : 0;
+}
+
+bool StopConditions::is_interrupted() const {
+  return signal_received() != 0 ||
+         (!train_.kill_switch.empty() && access(train_.kill_switch.c_str(), F_OK) == 0);
+}
+
+std::string StopConditions::own_interruption() const {
+  if (const int signal = signal_received(); signal != 0) {
+    return std::string("received ") + SignalWatch::name(signal);
+  }
+  return is_interrupted() ? "the kill switch " + train_.kill_switch + " exists" : "";
+}
+
+void StopConditions::vote(Agreement& agreement) const {
+  if (is_interrupted()) {
+    agreement.vote(Vote::kInterrupted);
+  }
+}
+
+void StopConditions::act_on(const Decision& decision) {
+  if (decision.has(Vote::kStop)) {
+    const std::string reason = first_text(collective_, stop_reason_);
+    end(ExitCode::kDone, reason.empty() ? "a hook asked to stop" : reason);
+  }
+  // One rank need not ask others: a signal that came during the step ends the run with the step.
+  if (decision.has(Vote::kInterrupted) || (is_alone() && signal_received() != 0)) {
+    is_interrupted_run_ = true;
+    end(ExitCode::kStopped, first_text(collective_, own_interruption()));
+  }
+}
+
+// Clocks differ between ranks. What any rank's clock said before the step's forward counts for all;
+// one rank looks at its clock again.
+void StopConditions::check_clock(const Decision& decision) {
+  const bool is_late = is_alone() && is_time_up();
+  if (decision.has(Vote::kTimeIsUp) || is_late) {
+    end_in_time();
+  }
+}
+
+void StopConditions::end_in_time() {
+  char text[48];
+  std::snprintf(
+      text, sizeof(text), "reached %g minute%s", *train_.minutes, *train_.minutes == 1 ? "" : "s");
+  end(ExitCode::kDone, text);
+}
+
+void StopConditions::end_waiting() {
+  if (any_rank(collective_, is_interrupted())) {
+    is_interrupted_run_ = true;
+    end(ExitCode::kStopped, first_text(collective_, own_interruption()));
+  } else {
+    end_in_time();
+  }
+}
+
+bool StopConditions::cuts_evaluation() {
+  if (!any_rank(collective_, is_interrupted())) {
+    return false;
+  }
+  cut_evaluation();
+  return true;
+}
+
+// An evaluation may take longer than the sender of a signal waits. What it has not reported is left
+// undone, so that a run that had reached its end is stopped early after all.
+void StopConditions::cut_evaluation() {
+  std::string reason = first_text(collective_, own_interruption());
+  is_interrupted_run_ = true;
+  if (!is_over_ || code_ == ExitCode::kDone) {
+    is_over_ = true;
+    code_ = ExitCode::kStopped;
+    reason_ = std::move(reason);
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The conditions that end a run: its length in steps, windows, epochs, tokens or minutes; signals;
+// the kill switch; hooks that ask to stop. It also keeps the run's clock.
+// Invariant: the first reason counts; only an evaluation that a signal interrupts replaces it.
+// Threads: the train thread.
+#pragma once
+
+#include "host/distributed/collectives/agreement.hpp"
+#include "host/distributed/collectives/collective.hpp"
+#include "host/error/exit_code.hpp"
+#include "host/recipe/recipe.hpp"
+#include "host/train/run_state/run_state.hpp"
+#include "host/train/signal_watch.hpp"
+#include "host/train/state_fields.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace tenon {
+
+class StopConditions final : public WithStateFields<StopConditions> {
+ public:
+  // All are borrowed; `signals` may be null.
+  StopConditions(const TrainRecipe& train,
+                 const RunState& state,
+                 Collective& collective,
+                 const SignalWatch* signals);
+
+  bool is_over() const { return is_over_; }
+  ExitCode code() const { return code_; }
+  const std::string& reason() const { return reason_; }
+  // True once a signal or the kill switch has ended the run, or interrupted an evaluation.
+  bool is_interrupted_run() const { return is_interrupted_run_; }
+
+  // Ends the run, unless it is over.
+  void end(ExitCode code, std::string reason);
+
+  // ---- the run's clock ----
+
+  void start_clock() { start_ = std::chrono::steady_clock::now(); }
+  // Units  seconds since start_clock(), with those of a run that this one resumes
+  double seconds() const;
+  bool is_time_up() const;
+
+  // ---- the length of the run ----
+
+  // This process runs the steps after `step`.
+  void start_after(uint64_t step) { first_step_ = step; }
+  uint64_t first_step() const { return first_step_; }
+  // Ends the run if it has reached its length, or the step that the recipe exits at.
+  void check_run_length();
+  // The run is not over after all if its length is all that has ended it: it rolls back.
+  void withdraw_run_length();
+  // Errors  data.no_tokens if the length is given in tokens and the data counts none
+  void check_tokens(const std::string& dataset) const;
+
+  // ---- signals, the clock and hooks ----
+
+  // A hook of this rank asks to stop; the vote travels separately.
+  void note_stop_request(const std::string& reason) { stop_reason_ = reason; }
+  // This rank has received a signal, or sees the kill switch.
+  bool is_interrupted() const;
+  // Adds this rank's vote if it is interrupted.
+  void vote(Agreement& agreement) const;
+  // Ends the run if a hook or a signal asks for it. Every rank.
+  void act_on(const Decision& decision);
+  // Ends the run if its time is up on some rank.
+  void check_clock(const Decision& decision);
+  // Ends the run while it waits for a window that has not come. Every rank.
+  void end_waiting();
+  // True if some rank is interrupted: then the evaluation is cut. Every rank.
+  bool cuts_evaluation();
+  // Ends the run early although it may have reached its end. Every rank.
+  void cut_evaluation();
+
+  template <class Self, class Fields>
+  static void describe(Self& self, Fields& f) {
+    f.computed(
+        "seconds",
+        [&] { return self.seconds(); },
+        [&](auto seconds) { self.resume_clock(seconds); },
+        kKeptOnRollBack | kOwnOfRank);
+    f.field("stop_reason", self.stop_reason_, kOwnOfRank);
+  }
+
+ private:
+  bool is_alone() const { return collective_.world_size() == 1; }
+  int signal_received() const;  // 0: none
+  std::string own_interruption() const;
+  void end_in_time();
+  void resume_clock(double seconds);
+
+  const TrainRecipe& train_;
+  const RunState& state_;
+  Collective& collective_;
+  const SignalWatch* signals_;
+
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  uint64_t first_step_ = 0;  // the last step before this process
+  bool is_over_ = false;
+  bool is_over_by_length_ = false;
+  bool is_interrupted_run_ = false;
+  ExitCode code_ = ExitCode::kDone;
+  std::string reason_;
+  std::string stop_reason_;  // of the hook that asks to stop
+};
+
+}  // namespace tenon

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/train_step.hpp"
+
+#include "host/train/non_finite_origin.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+#include <span>
+#include <string>
+#include <utility>
+
+namespace tenon {
+
+TrainStep::TrainStep(Parts parts)
+    : parts_(parts),
+      forward_pass_(parts.model,
+                    parts.losses,
+                    parts.metric_set,
+                    parts.update.events,
+                    parts.update.train.loss_chunk),
+      update_(parts.update),
+      one_(at::scalar_tensor(
+          1.0, at::TensorOptions().dtype(at::kDouble).device(parts.update.parameters.device()))) {}
+
+CallPlace TrainStep::place(size_t microbatch) const {
+  return {parts_.update.state.step, static_cast<uint32_t>(microbatch), true};
+}
+
+void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
+                                 const std::function<void()>& vote) {
+  LoopEvents& events = parts_.update.events;
+  StepValues& step = parts_.update.view.step();
+  step.microbatches = &microbatches;
+  parts_.update.finite_check.begin_step();
+  update_.keep_buffers();
+  for (Microbatch& microbatch : microbatches) {
+    // If counts come late all sums are seeded with 1, and the gradients are divided at the end.
+    microbatch.seeds.assign(parts_.losses.size(), one_);
+  }
+  if (parts_.counts_ahead && microbatches.size() > 1) {
+    count(microbatches);
+  }
+  for (size_t i = 0; i < microbatches.size(); ++i) {
+    events.place().microbatch = i;
+    step.batch = &microbatches[i].batch;
+    events.fire(TENON_EVENT_AFTER_DATA);
+    if (i == 0) {
+      // The only microbatch is counted after hooks have had it.
+      if (parts_.counts_ahead && microbatches.size() == 1) {
+        count(microbatches);
+      }
+      vote();
+      start_agreement(microbatches);
+    }
+    run_microbatch(microbatches, i);
+  }
+  step.batch = nullptr;
+  if (parts_.update.tables != nullptr) {
+    parts_.update.tables->send_gradients();  // they travel while the step is finished
+  }
+  events.place().microbatch = 0;
+  parts_.update.state.samples += totals_.samples;
+  parts_.update.state.tokens += totals_.tokens;
+  late_scale_ = parts_.counts_ahead ? at::Tensor() : late_scale(microbatches);
+}
+
+void TrainStep::run_microbatch(std::vector<Microbatch>& microbatches, size_t i) {
+  Microbatch& microbatch = microbatches[i];
+  const CallPlace at = place(i);
+  forward_pass_.run_model(microbatch.batch, at);
+  if (i == 0) {
+    sync_totals(microbatches);
+    if (parts_.counts_ahead) {
+      seed(microbatches);
+    }
+  }
+  if (parts_.update.loss_scale != nullptr) {
+    for (at::Tensor& seed : microbatch.seeds) {
+      seed = seed * parts_.update.loss_scale->scale();
+    }
+  }
+  run_losses(microbatch, at);
+  run_backward(microbatch, at, i + 1 == microbatches.size());
+}
+
+// What is skipped must not spoil metrics.
+void TrainStep::run_losses(Microbatch& microbatch, const CallPlace& place) {
+  FiniteCheck& check = parts_.update.finite_check;
+  const bool counts_anyway = check.guard().is_exempt();
+  forward_pass_.run_losses(microbatch, place, [&] {
+    bool is_finite = true;
+    for (size_t l = 0; l < microbatch.sums.size(); ++l) {
+      is_finite = check.check_metric(microbatch.sums[l], microbatch.counts[l]) && is_finite;
+    }
+    if (is_finite || counts_anyway) {
+      parts_.metric_set.train(parts_.model, microbatch.batch, place);
+    }
+  });
+  if (microbatch.batch.samples == 0) {
+    return;
+  }
+  for (const AuxLoss& aux : parts_.model.aux_losses()) {
+    if (check.check_metric(aux.sum, aux.count) || counts_anyway) {
+      parts_.metrics.add_tensor("aux/" + aux.name, aux.sum, aux.count);
+    }
+  }
+}
+
+void TrainStep::run_backward(const Microbatch& microbatch, const CallPlace& place, bool ends_step) {
+  LoopEvents& events = parts_.update.events;
+  const LossScale* const scale = parts_.update.loss_scale;
+  events.fire(TENON_EVENT_BEFORE_BACKWARD);
+  if (microbatch.batch.samples > 0) {
+    if (!forward_pass_.is_chunked(place)) {
+      parts_.losses.backward(parts_.model, microbatch.seeds);
+    }
+    parts_.model.backward(
+        microbatch.aux_scale, scale != nullptr ? scale->scale() : at::Tensor(), ends_step);
+  } else {
+    parts_.model.backward_idle(ends_step);
+  }
+  events.fire(TENON_EVENT_AFTER_BACKWARD);
+}
+
+void TrainStep::update(const std::vector<Microbatch>& microbatches, bool is_wanted) {
+  FiniteCheck& check = parts_.update.finite_check;
+  update_.run(
+      is_wanted,
+      late_scale_,
+      [&] { return find_origin(microbatches); },
+      [&] {
+        if (check.is_skipped()) {  // a skipped step counts in no mean
+          return;
+        }
+        parts_.log.add_losses(microbatches, check.bad_losses());
+        if (parts_.update.train.clip_grad_norm.has_value()) {
+          check.record_norm(parts_.metrics);
+        }
+      });
+}
+
+// ---- counting and normalizing ----
+
+void TrainStep::count(std::vector<Microbatch>& microbatches) {
+  for (size_t i = 0; i < microbatches.size(); ++i) {
+    Microbatch& microbatch = microbatches[i];
+    if (microbatch.batch.samples > 0) {
+      microbatch.counts = parts_.losses.count(microbatch.batch, place(i));
+    } else {
+      microbatch.counts.assign(parts_.losses.size(), at::zeros({}, at::kDouble));
+    }
+  }
+}
+
+// Of this rank.
+at::Tensor TrainStep::own_total(const std::vector<Microbatch>& microbatches, size_t loss) const {
+  const at::Tensor total = count_of(microbatches, loss);
+  return total.defined() ? total : at::scalar_tensor(0.0, at::kDouble);
+}
+
+// What is added up over ranks travels with the votes.
+void TrainStep::start_agreement(const std::vector<Microbatch>& microbatches) {
+  totals_ = {};
+  for (const Microbatch& microbatch : microbatches) {
+    totals_.samples += microbatch.batch.samples;
+    totals_.tokens += microbatch.batch.tokens;
+    totals_.num_parts += microbatch.batch.samples > 0 ? 1 : 0;
+  }
+  if (is_alone()) {
+    parts_.votes.start();
+    return;
+  }
+  std::vector<double> numbers = {
+      static_cast<double>(totals_.samples), static_cast<double>(totals_.tokens), totals_.num_parts};
+  for (size_t l = 0; parts_.counts_ahead && l < parts_.losses.size(); ++l) {
+    numbers.push_back(own_total(microbatches, l).item<double>());
+  }
+  parts_.votes.start(numbers);
+}
+
+// Before the first loss of a step.
+void TrainStep::sync_totals(const std::vector<Microbatch>& microbatches) {
+  if (is_alone()) {
+    for (size_t l = 0; parts_.counts_ahead && l < parts_.losses.size(); ++l) {
+      totals_.counts.push_back(own_total(microbatches, l));
+    }
+    return;
+  }
+  const std::span<const double> sums = parts_.votes.sums();
+  totals_.samples = static_cast<int64_t>(sums[0]);
+  totals_.tokens = static_cast<int64_t>(sums[1]);
+  totals_.num_parts = sums[2];
+  for (const double count : sums.subspan(3)) {
+    totals_.counts.push_back(at::full({}, count, one_.options()));  // a copy would wait
+  }
+}
+
+// By items, each sum is divided by the items of the whole step. By microbatch, each microbatch has
+// the same weight.
+void TrainStep::seed(std::vector<Microbatch>& microbatches) {
+  const LossSet& losses = parts_.losses;
+  for (size_t l = 0; l < losses.size(); ++l) {
+    for (Microbatch& microbatch : microbatches) {
+      microbatch.seeds[l] =
+          parts_.update.train.normalize == Normalize::kItems
+              ? seed_of(losses.weight(l), totals_.counts[l])
+              : seed_of(losses.weight(l) / totals_.num_parts, microbatch.counts[l]);
+    }
+  }
+  for (Microbatch& microbatch : microbatches) {
+    microbatch.aux_scale = 1.0 / totals_.num_parts;
+  }
+}
+
+// weight / count of all ranks, if counts are known only after the last forward. Then there is one
+// loss.
+at::Tensor TrainStep::late_scale(const std::vector<Microbatch>& microbatches) {
+  at::Tensor total = own_total(microbatches, 0);
+  if (!is_alone()) {
+    double value = total.item<double>();
+    parts_.update.collective.all_reduce(std::span(&value, 1), Reduce::kSum, "counts of losses");
+    total = at::scalar_tensor(value, at::kDouble);
+  }
+  return seed_of(parts_.losses.weight(0), total);
+}
+
+// Before the step has changed anything: it can be looked at as it was.
+NonFiniteOrigin TrainStep::find_origin(const std::vector<Microbatch>& microbatches) {
+  std::vector<PastMicrobatch> past;
+  past.reserve(microbatches.size());
+  for (const Microbatch& microbatch : microbatches) {
+    past.push_back({&microbatch.batch, &microbatch.sums, &microbatch.counts});
+  }
+  NonFiniteOrigin origin = find_non_finite_origin(
+      parts_.model,
+      parts_.update.parameters,
+      parts_.losses,
+      past,
+      parts_.update.state.step,
+      is_alone() ? OriginSearch::kUntilFound : OriginSearch::kInStepWithRanks);
+  const TableSet* const tables = parts_.update.tables;
+  const std::string of_tables = tables != nullptr ? tables->non_finite() : "";
+  if (!of_tables.empty() && origin.distance > OriginDistance::kGradient) {
+    origin = {OriginDistance::kGradient, of_tables + " is non-finite"};
+  }
+  return origin;
+}
+
+}  // namespace tenon

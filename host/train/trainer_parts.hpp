@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the loop drives: the parts of a run, as whoever assembles it hands them over.
+#pragma once
+
+#include "host/data/data_stream.hpp"
+#include "host/device/gpu.hpp"
+#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
+#include "host/distributed/ranks/mesh.hpp"
+#include "host/embedding/table_set.hpp"
+#include "host/metrics/metric_book.hpp"
+#include "host/metrics/progress.hpp"
+#include "host/metrics/sink_list.hpp"
+#include "host/model/model_runner.hpp"
+#include "host/model/sharded_parameters.hpp"
+#include "host/optim/loss_scale.hpp"
+#include "host/optim/optimizer_driver.hpp"
+#include "host/plugin/lr_scheduler_proxy.hpp"
+#include "host/recipe/recipe.hpp"
+#include "host/train/best_state.hpp"
+#include "host/train/components/component_states.hpp"
+#include "host/train/eval_set.hpp"
+#include "host/train/loop_plan.hpp"
+#include "host/train/objective/loss_set.hpp"
+#include "host/train/objective/metric_set.hpp"
+#include "host/train/pretrained/pretrained.hpp"
+#include "host/train/resume/checkpointing.hpp"
+#include "host/train/resume/resume_candidates.hpp"
+#include "host/train/run_state/outcome.hpp"
+#include "host/train/run_state/published_state.hpp"
+#include "host/train/run_state/run_boundary.hpp"
+#include "host/train/signal_watch.hpp"
+#include "host/train/step_profile.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+class Trainer;
+
+// All is borrowed and outlives the trainer.
+struct TrainerParts {
+  const Recipe& recipe;
+  LoopPlan plan;
+  ParameterStore& parameters;
+  ShardedParameters& flow;
+  ModelRunner& model;
+  LossSet& losses;
+  MetricSet& metric_set;
+  OptimizerDriver& optimizer;
+  TableSet* tables = nullptr;                      // null if the model looks nothing up
+  LossScale* loss_scale = nullptr;                 // null except under fp16
+  const LrSchedulerProxy* lr_scheduler = nullptr;  // null: the factor is 1
+  DataStream& train_data;
+  std::vector<EvalSet> eval_sets;
+  std::vector<EvalSet> test_sets;
+  ComponentStates* components = nullptr;  // null if none has a state
+  // In-memory state to resume from; null starts from scratch.
+  const StateTree* start_from = nullptr;
+  // The same on disk: candidates, tried one after the other.
+  ResumeCandidates* saved = nullptr;
+  // Models of others: loaded where the run starts from scratch, and again by their schedules.
+  Pretrained* bank = nullptr;
+  // Called at every boundary except the start, so that the state of the run can be taken.
+  std::function<void(RunBoundary boundary, Trainer& trainer)> at_rest;
+  Checkpointing* checkpoints = nullptr;  // null if nothing is saved
+  BestState* best = nullptr;             // null if the best parameters are not kept
+  bool is_eval_only = false;             // evaluate in place of training
+  bool is_seed_only = false;             // save the initial parameters in place of training
+  Gpu* gpu = nullptr;                    // null on the CPU
+  MetricBook& metrics;
+  SinkList& sinks;
+  Progress& progress;
+  Collective& collective;
+  const Mesh& mesh;
+  Group* norms = nullptr;  // all ranks, on the GPU; null on the CPU, or with one rank
+  const SignalWatch* signals = nullptr;
+  PublishedState& published;
+  StepProfile* profile = nullptr;
+  std::string run_dir;
+  std::function<void()> initialise;  // gives parameters their initial values
+  // Called as soon as an error ends the run on this rank, before hooks hear of it: the others wait
+  // for collectives that this rank will not join any more. Says what the run ends with.
+  std::function<FailedEnd(const Error& error)> on_failure;
+  std::function<void()> after_first_step;
+};
+
+}  // namespace tenon

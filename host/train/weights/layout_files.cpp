@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/weights/layout_files.hpp"
+
+#include "host/error/error.hpp"
+#include "host/tensor/shape_text.hpp"
+#include "host/tensor/state/state_tree.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace tenon {
+
+SavedWeights::SavedWeights(const CheckpointReader& reader,
+                           const std::vector<Weight>& weights,
+                           std::optional<at::ScalarType> dtype)
+    : dtype_(dtype) {
+  using Source = std::shared_ptr<const TensorSource>;
+  const StateTree tree = reader.state(0, 1, nullptr);
+  for (const Weight& weight : weights) {
+    const StateEntry* const entry = tree.find(weight.entry);
+    const Source* const source = entry != nullptr ? std::get_if<Source>(&entry->value) : nullptr;
+    if (source == nullptr) {
+      throw Error("weights.mismatch",
+                  reader.address() + " has no parameter '" + weight.name +
+                      "', which the model of its recipe has; checkpoint.exclude omitted it when it "
+                      "was saved");
+    }
+    if ((*source)->shape() != weight.shape) {
+      throw Error("weights.mismatch",
+                  reader.address() + " has '" + weight.name + "' as " +
+                      shape_text((*source)->shape()) + ", but the model expects " +
+                      shape_text(weight.shape) + "; use the plugins that saved it");
+    }
+    sources_.push_back(*source);
+  }
+}
+
+at::ScalarType SavedWeights::dtype(size_t w) const {
+  const at::ScalarType kept = sources_[w]->dtype();
+  return dtype_.has_value() && c10::isFloatingType(kept) ? *dtype_ : kept;
+}
+
+at::ScalarType SavedWeights::main_dtype() const {
+  std::map<at::ScalarType, int64_t> numels;
+  for (size_t w = 0; w < sources_.size(); ++w) {
+    numels[dtype(w)] += sources_[w]->numel();
+  }
+  const auto most =
+      std::ranges::max_element(numels, {}, [](const auto& entry) { return entry.second; });
+  return most != numels.end() ? most->first : at::kFloat;
+}
+
+LayoutFiles::LayoutFiles(const WeightPlaces& places, const SavedWeights& saved) : saved_(saved) {
+  for (const PlacedTensor& tensor : places.tensors) {
+    if (!tensor.is_alias) {
+      tensors_.push_back({.name = tensor.name,
+                          .dtype = saved.dtype(tensor.parts.front().weight),
+                          .shape = tensor.shape});
+      placed_.push_back(&tensor);
+    }
+  }
+  for (const LayoutFile& file : places.files) {
+    texts_.emplace_back(file.name, file.text);
+  }
+}
+
+at::Tensor LayoutFiles::read(size_t i) const {
+  return joined(*placed_[i], [this](size_t w) { return saved_.read(w); });
+}
+
+}  // namespace tenon

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/weights/weight_places.hpp"
+
+#include <tenon/model.h>
+
+#include "host/error/error.hpp"
+#include "host/tensor/state/state_tree.hpp"
+#include "host/train/run_state/run_state_names.hpp"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+std::vector<Weight> weights_of(const ModelGraph& graph) {
+  std::vector<Weight> weights;
+  const auto entry = [](const char* part, const std::string& name) {
+    return state_path(state_path(run_state::kParameters, part), name);
+  };
+  for (uint32_t p = 0; p < graph.parameters.size(); ++p) {
+    const ModelParameter& parameter = graph.parameters[p];
+    if (parameter.same_as == kNoIndex) {
+      weights.push_back({.name = parameter.name,
+                         .shape = parameter.shape,
+                         .entry = entry("values", parameter.name),
+                         .parameter = p});
+    }
+  }
+  for (uint32_t b = 0; b < graph.buffers.size(); ++b) {
+    const ModelBuffer& buffer = graph.buffers[b];
+    if (buffer.kind == TENON_BUFFER_STATE) {
+      weights.push_back({.name = buffer.name,
+                         .shape = buffer.shape,
+                         .entry = entry("buffers", buffer.name),
+                         .buffer = b});
+    }
+  }
+  return weights;
+}
+
+// A layout as a model's plugin gave it, put together.
+class LayoutReading {
+ public:
+  LayoutReading(const ComponentIdentity& model, const ModelGraph& graph, const std::string& layout)
+      : model_(model), layout_(layout) {
+    places_.weights = weights_of(graph);
+    for (size_t w = 0; w < places_.weights.size(); ++w) {
+      weight_of_[places_.weights[w].name] = w;
+    }
+    for (const ModelParameter& parameter : graph.parameters) {
+      if (parameter.same_as != kNoIndex) {
+        weight_of_[parameter.name] = weight_of_.at(graph.parameters[parameter.same_as].name);
+      }
+    }
+    num_places_.resize(places_.weights.size());
+  }
+
+  WeightPlaces read(LayoutDescription description) {
+    for (const LayoutEntry& entry : description.tensors) {
+      add(entry);
+    }
+    for (PlacedTensor& tensor : places_.tensors) {
+      resolve(tensor);
+    }
+    for (size_t w = 0; w < num_places_.size(); ++w) {
+      if (num_places_[w] != 1) {
+        refuse("'" + places_.weights[w].name + "' has " +
+               (num_places_[w] == 0 ? std::string("no place in it")
+                                    : std::to_string(num_places_[w]) + " places in it"));
+      }
+    }
+    places_.files = std::move(description.files);
+    return std::move(places_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw Error("weights.bad_layout",
+                model_.describe() + ": the layout \"" + layout_ +
+                    "\" is incomplete or inconsistent: " + why +
+                    "; report this to the plugin's author");
+  }
+
+  void add(const LayoutEntry& entry) {
+    const auto weight = weight_of_.find(entry.parameter);
+    if (weight == weight_of_.end()) {
+      refuse("'" + entry.name + "' is mapped to '" + entry.parameter +
+             "', but the model has no such parameter");
+    }
+    const bool is_alias = (entry.flags & TENON_LAYOUT_ALIAS) != 0;
+    num_places_[weight->second] += is_alias ? 0 : 1;
+    const auto [at, is_new] = tensor_of_.try_emplace(entry.name, places_.tensors.size());
+    if (is_new) {
+      places_.tensors.push_back(
+          {.name = entry.name, .shape = {}, .parts = {}, .is_alias = is_alias});
+    }
+    PlacedTensor& tensor = places_.tensors[at->second];
+    if (!is_new && (is_alias || tensor.is_alias)) {
+      refuse("'" + entry.name + "' is listed twice, and is another name of a tensor");
+    }
+    tensor.parts.push_back({.weight = weight->second,
+                            .first = entry.first,
+                            .is_transposed = (entry.flags & TENON_LAYOUT_TRANSPOSED) != 0});
+  }
+
+  // The shape of a tensor, and whether its parts are all of it.
+  void resolve(PlacedTensor& tensor) {
+    std::ranges::sort(tensor.parts, {}, &PlacedWeight::first);
+    int64_t rows = 0;
+    for (const PlacedWeight& part : tensor.parts) {
+      const Weight& weight = places_.weights[part.weight];
+      std::vector<int64_t> shape = weight.shape;
+      if (part.is_transposed && shape.size() != 2) {
+        refuse("'" + weight.name + "' is transposed, but is not a matrix");
+      }
+      if (part.is_transposed) {
+        std::swap(shape[0], shape[1]);
+      }
+      const bool is_only = tensor.parts.size() == 1;
+      if (part.first != rows || (!is_only && shape.empty())) {
+        refuse("the parameters in '" + tensor.name + "' leave gaps or overlap");
+      }
+      if (rows == 0) {
+        tensor.shape = shape;
+      } else if (!std::equal(shape.begin() + 1,
+                             shape.end(),
+                             tensor.shape.begin() + 1,
+                             tensor.shape.end())) {
+        refuse("the parameters in '" + tensor.name + "' have rows of different sizes");
+      }
+      rows += shape.empty() ? 1 : shape[0];
+    }
+    if (!tensor.shape.empty()) {
+      tensor.shape[0] = rows;
+    }
+  }
+
+  const ComponentIdentity& model_;
+  const std::string& layout_;
+  WeightPlaces places_;
+  std::map<std::string, size_t> weight_of_;  // by name, tied ones too
+  std::map<std::string, size_t> tensor_of_;
+  std::vector<int> num_places_;  // by weight
+};
+
+}  // namespace
+
+WeightPlaces own_places(const ModelGraph& graph) {
+  WeightPlaces places;
+  places.weights = weights_of(graph);
+  std::map<std::string, size_t> weight_of;
+  for (size_t w = 0; w < places.weights.size(); ++w) {
+    const Weight& weight = places.weights[w];
+    weight_of[weight.name] = w;
+    places.tensors.push_back(
+        {.name = weight.name, .shape = weight.shape, .parts = {{.weight = w}}, .is_alias = false});
+  }
+  for (const ModelParameter& parameter : graph.parameters) {
+    if (parameter.same_as != kNoIndex) {
+      const size_t w = weight_of.at(graph.parameters[parameter.same_as].name);
+      places.tensors.push_back({.name = parameter.name,
+                                .shape = places.weights[w].shape,
+                                .parts = {{.weight = w}},
+                                .is_alias = true});
+    }
+  }
+  return places;
+}
+
+WeightPlaces places_in_layout(const ComponentInstance& model,
+                              const ModelGraph& graph,
+                              const std::string& layout,
+                              uint32_t dtype) {
+  const auto proxy = WeightsLayoutProxy::of(model);
+  if (!proxy.has_value()) {
+    throw Error("weights.no_layout",
+                model.identity().describe() + " has no parameter names for the layout \"" + layout +
+                    "\"; use --export torch, which uses the model's own names");
+  }
+  return LayoutReading(model.identity(), graph, layout).read(proxy->describe(layout, dtype));
+}
+
+at::Tensor joined(const PlacedTensor& tensor,
+                  const std::function<at::Tensor(size_t weight)>& read) {
+  const PlacedWeight& first = tensor.parts.front();
+  if (tensor.parts.size() == 1 && !first.is_transposed) {
+    return read(first.weight);
+  }
+  at::Tensor whole;
+  for (const PlacedWeight& part : tensor.parts) {
+    const at::Tensor values = read(part.weight);
+    if (!whole.defined()) {
+      whole = at::empty(tensor.shape, values.options());
+    }
+    const at::Tensor rows = part.is_transposed ? values.t() : values;
+    whole.narrow(0, part.first, rows.size(0)).copy_(rows);
+  }
+  return whole;
+}
+
+}  // namespace tenon

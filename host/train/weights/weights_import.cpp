@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/weights/weights_import.hpp"
+
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+#include "host/tensor/dtype.hpp"
+#include "host/tensor/shape_text.hpp"
+#include "host/train/run_state/run_state_names.hpp"
+#include "host/train/weights/converted_source.hpp"
+
+#include <ATen/Functions.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+constexpr char kConfig[] = "config.json";
+
+int64_t numel_of(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+class Differences {
+ public:
+  void add(const std::string& line) {
+    constexpr size_t kShown = 20;
+    if (++count_ <= kShown) {
+      text_ += "\n  " + line;
+    }
+  }
+  void refuse_if_any(const std::string& folder) const {
+    if (count_ > 0) {
+      const std::string more =
+          count_ > 20 ? "\n  and " + std::to_string(count_ - 20) + " more" : "";
+      throw Error("weights.mismatch",
+                  folder + " does not fit the model of the recipe:" + text_ + more +
+                      "\nchange /model/options of the recipe, or pass another folder");
+    }
+  }
+
+ private:
+  size_t count_ = 0;
+  std::string text_;
+};
+
+}  // namespace
+
+WeightsImport::WeightsImport(const ComponentInstance& model,
+                             const ModelGraph& graph,
+                             const WeightsImportRequest& request)
+    : layout_(request.format),
+      folder_(request.from),
+      places_(places_in_layout(model, graph, request.format, TENON_F32)) {
+  check(model, graph);
+}
+
+void WeightsImport::check(const ComponentInstance& model, const ModelGraph& graph) const {
+  Differences differences;
+  const auto config = folder_.text(kConfig);
+  if (config.has_value()) {
+    const auto parsed = nlohmann::json::parse(*config, nullptr, /*allow_exceptions=*/false);
+    if (!parsed.is_object()) {
+      throw Error("weights.bad_folder", folder_.path() + "/" + kConfig + " is not a JSON object");
+    }
+    for (const LayoutDifference& difference :
+         WeightsLayoutProxy::of(model)->compare(layout_, *config)) {
+      differences.add(difference.option + " is " + difference.here + " in the recipe, and " +
+                      difference.there + " in " + kConfig);
+    }
+  } else {
+    log_warning(folder_.path() + " has no " + kConfig +
+                ": only names and shapes are compared with the model");
+  }
+  std::set<std::string> known;
+  for (const PlacedTensor& tensor : places_.tensors) {
+    known.insert(tensor.name);
+    const auto found = folder_.tensors().find(tensor.name);
+    if (found == folder_.tensors().end()) {
+      if (!tensor.is_alias) {
+        differences.add("'" + tensor.name + "' is missing");
+      }
+      continue;
+    }
+    if (found->second.shape != tensor.shape) {
+      differences.add("'" + tensor.name + "' is " + shape_text(found->second.shape) +
+                      ", but the model expects " + shape_text(tensor.shape));
+    }
+    for (const PlacedWeight& part : tensor.parts) {
+      const Weight& weight = places_.weights[part.weight];
+      const uint32_t dtype = weight.parameter != kNoIndex ? graph.parameters[weight.parameter].dtype
+                                                          : graph.buffers[weight.buffer].dtype;
+      const bool is_floating =
+          !is_dtype(dtype) || c10::isFloatingType(static_cast<at::ScalarType>(dtype));
+      if (c10::isFloatingType(found->second.dtype) != is_floating) {
+        differences.add("'" + tensor.name + "' has the dtype " +
+                        c10::toString(found->second.dtype));
+      }
+    }
+  }
+  for (const auto& [name, tensor] : folder_.tensors()) {
+    if (!known.contains(name)) {
+      differences.add("'" + name + "' " + shape_text(tensor.shape) +
+                      " is not a tensor of the model");
+    }
+  }
+  differences.refuse_if_any(folder_.path());
+}
+
+void WeightsImport::load(ParameterStore& store) const {
+  StateTree tree;
+  size_t num_rounded = 0;
+  for (const PlacedTensor& tensor : places_.tensors) {
+    if (tensor.is_alias) {
+      continue;
+    }
+    const auto file = folder_.source(tensor.name);
+    const int64_t row =
+        tensor.shape.empty() ? 0 : numel_of({tensor.shape.begin() + 1, tensor.shape.end()});
+    for (const PlacedWeight& part : tensor.parts) {
+      const Weight& weight = places_.weights[part.weight];
+      const at::ScalarType dtype = weight.parameter != kNoIndex
+                                       ? store.groups()[store.place(weight.parameter).group].dtype()
+                                       : store.buffer(weight.buffer).scalar_type();
+      const bool is_exact =
+          file->dtype() == dtype || c10::elementSize(file->dtype()) < c10::elementSize(dtype);
+      num_rounded += is_exact ? 0 : 1;
+      tree.put_source(weight.entry,
+                      std::make_shared<ConvertedSource>(
+                          dtype, weight.shape, file, part.first * row, part.is_transposed));
+    }
+  }
+  for (const PlacedTensor& alias : places_.tensors) {
+    if (!alias.is_alias || !folder_.tensors().contains(alias.name)) {
+      continue;
+    }
+    // In the type that the store has it in, where both are compared.
+    const Weight& weight = places_.weights[alias.parts.front().weight];
+    const auto kept = std::get<std::shared_ptr<const TensorSource>>(tree.find(weight.entry)->value);
+    const ConvertedSource other(kept->dtype(),
+                                weight.shape,
+                                folder_.source(alias.name),
+                                0,
+                                alias.parts.front().is_transposed);
+    if (!at::equal(kept->whole(), other.whole())) {
+      throw Error("weights.mismatch",
+                  folder_.path() + ": '" + alias.name + "' has different values than '" +
+                      weight.name +
+                      "', but the model ties them; choose a model that does not tie them");
+    }
+  }
+  if (num_rounded > 0) {
+    log_warning(std::to_string(num_rounded) + " tensors of " + folder_.path() +
+                " are rounded to the parameter dtype of the run");
+  }
+  store.load(tree, run_state::kParameters);
+  store.publish();
+}
+
+}  // namespace tenon

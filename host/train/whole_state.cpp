@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/whole_state.hpp"
+
+#include "host/error/error.hpp"
+#include "host/train/run_state/run_state_names.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tenon {
+namespace {
+
+using namespace run_state;
+
+// False for components that make batches, on other threads at that, or keep checkpoints.
+bool is_rolled_back(std::string_view role) {
+  constexpr std::string_view kKept[] = {
+      "data/", "features:", "storage/", "nested/data/", "nested/features/", "nested/checkpoint/"};
+  return std::ranges::none_of(kKept, [&](std::string_view of) { return role.starts_with(of); });
+}
+
+}  // namespace
+
+void WholeState::snapshot(StateTree& tree) const {
+  if (parts_.before_snapshot) {
+    parts_.before_snapshot();
+  }
+  tree.set_version("", kRunStateVersion);
+  for (const HasStateFields* const owner : loop_) {
+    owner->put_fields(tree, kRun);
+  }
+  for (const auto& [name, part] : parts_.trained) {
+    part->snapshot(tree, name);
+  }
+  if (parts_.components != nullptr) {
+    parts_.components->snapshot(tree, kComponents);
+  }
+  if (parts_.metrics != nullptr) {
+    parts_.metrics->snapshot(tree, kMetrics);
+  }
+  for (const auto& [name, part] : parts_.data) {
+    part->snapshot(tree, name);
+  }
+}
+
+void WholeState::snapshot_weights(StateTree& tree) const {
+  tree.set_version("", kRunStateVersion);
+  for (const auto& [name, part] : parts_.weights) {
+    part->snapshot(tree, name);
+  }
+}
+
+void WholeState::load(const StateTree& tree) {
+  if (const uint32_t version = tree.version(""); version != kRunStateVersion) {
+    throw Error("state.bad_version",
+                "the saved state of the run has version " + std::to_string(version) +
+                    ", this host knows " + std::to_string(kRunStateVersion) +
+                    "; resume with the release that saved it");
+  }
+  load_trained(tree, [&](const std::string& role) { return saved_role(tree, role); });
+  load_loop(tree, FieldsToLoad::kAll);
+}
+
+void WholeState::load_data(const StateTree& tree) {
+  for (const auto& [name, part] : parts_.data) {
+    part->load(tree, name);
+  }
+}
+
+void WholeState::roll_back(const StateTree& tree) {
+  load_trained(tree, [&](const std::string& role) {
+    return is_rolled_back(role) ? saved_role(tree, role) : "";
+  });
+  load_loop(tree, FieldsToLoad::kRolledBack);
+}
+
+// Metrics go by their names: "metrics/1" may have been "metrics/0", or nothing.
+std::string WholeState::saved_role(const StateTree& tree, const std::string& role) const {
+  const std::string prefix = std::string(kMetrics) + "/";
+  if (parts_.metrics == nullptr || !role.starts_with(prefix)) {
+    return role;
+  }
+  const auto place =
+      parts_.metrics->saved_place(tree, kMetrics, std::stoul(role.substr(prefix.size())));
+  return place.has_value() ? state_path(kMetrics, std::to_string(*place)) : "";
+}
+
+void WholeState::load_trained(const StateTree& tree,
+                              const std::function<std::string(const std::string& role)>& role_in) {
+  for (const auto& [name, part] : parts_.trained) {
+    part->load(tree, name);
+  }
+  if (parts_.components != nullptr) {
+    parts_.components->load(tree, kComponents, role_in);
+  }
+  if (parts_.metrics != nullptr) {
+    parts_.metrics->load(tree, kMetrics);
+  }
+}
+
+void WholeState::load_loop(const StateTree& tree, FieldsToLoad which) {
+  for (HasStateFields* const owner : loop_) {
+    owner->get_fields(tree, kRun, which);
+  }
+}
+
+}  // namespace tenon

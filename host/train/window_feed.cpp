@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/window_feed.hpp"
+
+#include "host/data/batch_builder.hpp"
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+#include "host/tensor/trace_span.hpp"
+
+#include <optional>
+#include <span>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// Measures how long training waits for data.
+class WaitTimer {
+ public:
+  using Listener = std::function<void(std::chrono::steady_clock::duration)>;
+  explicit WaitTimer(const Listener& on_wait) : on_wait_(on_wait) {}
+  ~WaitTimer() { on_wait_(std::chrono::steady_clock::now() - began_); }
+  WaitTimer(const WaitTimer&) = delete;
+  WaitTimer& operator=(const WaitTimer&) = delete;
+
+ private:
+  const Listener& on_wait_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
+Batch copy_of(const Batch& batch) {
+  Batch copy = batch;
+  for (at::Tensor& field : copy.fields) {
+    if (field.defined()) {
+      field = field.clone();
+    }
+  }
+  return copy;
+}
+
+}  // namespace
+
+void WindowFeed::begin_epoch(uint64_t epoch) {
+  const WindowCount so_far = count();
+  count_.skipped = so_far.skipped;
+  count_.repeated = so_far.repeated;
+  parts_.data.begin_epoch(epoch);
+  for (DataStream* const paired : parts_.paired) {
+    paired->begin_epoch(epoch);
+  }
+}
+
+NextWindow WindowFeed::open(DataStream& data) {
+  return next_window_together(data, parts_.collective, parts_.gives_up);
+}
+
+NextWindow WindowFeed::open_next() {
+  NextWindow next = NextWindow::kEnd;
+  {
+    const WaitTimer timer(parts_.on_wait);
+    next = open(parts_.data);
+  }
+  for (DataStream* const paired : parts_.paired) {
+    if (next != NextWindow::kOpen) {
+      break;
+    }
+    next = open(*paired);
+    if (next == NextWindow::kEnd && parts_.collective.rank() == 0) {
+      log_warning("the epoch ends before window " + parts_.data.window_label() +
+                  ", which is skipped: " + paired->source().name() +
+                  " has no window to evaluate on beside it");
+    }
+  }
+  if (next != NextWindow::kOpen && parts_.data.has_window()) {
+    parts_.data.take_back_window();
+  }
+  return next;
+}
+
+const std::string& WindowFeed::begin_window() {
+  count_.last = parts_.data.window_label();
+  return count_.last;
+}
+
+// A stream's shards are this rank's own.
+void WindowFeed::report_end_of_window() {
+  DataStream& data = parts_.data;
+  const std::string window =
+      data.window_label().empty() ? "the window" : "window " + data.window_label();
+  int64_t unused[] = {data.loader().num_dropped(), 0};  // samples, ranks that had more
+  if (!is_alone() && data.source().info().style == DatasetStyle::kStream) {
+    unused[1] = data.loader().has_next() ? 1 : 0;
+    parts_.collective.all_reduce(std::span(unused), Reduce::kSum, "end of a window");
+  }
+  if (parts_.collective.rank() != 0) {
+    return;
+  }
+  if (unused[0] > 0) {
+    log_info("dropped " + std::to_string(unused[0]) + " samples at the end of " + window);
+  }
+  if (unused[1] > 0) {
+    log_info(window + " ended for all ranks with the first stream that ended; " +
+             std::to_string(unused[1]) + " of " + std::to_string(parts_.collective.world_size()) +
+             " ranks had more data, which was skipped");
+  }
+}
+
+void WindowFeed::report_empty_window() {
+  if (!parts_.data.window().has_value()) {
+    return;
+  }
+  ++count_.empty;
+  if (parts_.collective.rank() == 0) {
+    log_info("window " + parts_.data.window_label() + " is empty");
+  }
+}
+
+void WindowFeed::report_end_of_epoch() {
+  const std::vector<std::string> unmatched = parts_.data.excluded().unmatched();
+  if (!unmatched.empty() && !has_reported_skip_list_ && parts_.collective.rank() == 0) {
+    std::string names;
+    for (const std::string& name : unmatched) {
+      names += (names.empty() ? "" : ", ") + name;
+    }
+    log_warning("/data/skip_windows: no window of the epoch has the label or id " + names);
+  }
+  has_reported_skip_list_ = true;
+}
+
+void WindowFeed::fail_empty_epoch() const {
+  const int64_t num_skipped = parts_.data.num_skipped();
+  throw Error("data.empty",
+              parts_.data.source().name() + " gave no batch in a whole epoch" +
+                  (num_skipped > 0 ? "; " + std::to_string(num_skipped) +
+                                         " of its windows were skipped, as requested"
+                                   : ""));
+}
+
+WindowCount WindowFeed::count() const {
+  WindowCount count = count_;
+  count.skipped += static_cast<uint64_t>(parts_.data.num_skipped());
+  count.repeated += static_cast<uint64_t>(parts_.data.num_repeated());
+  return count;
+}
+
+bool WindowFeed::has_next_batch() {
+  const WaitTimer timer(parts_.on_wait);
+  return parts_.data.loader().has_next();
+}
+
+// The stream of one rank may end before those of others: it fills up with empty batches.
+std::vector<Microbatch> WindowFeed::take_microbatches() {
+  const TraceSpan span("take batches");
+  std::vector<Microbatch> microbatches;
+  Loader& loader = parts_.data.loader();
+  const DataSourceInfo& info = parts_.data.source().info();
+  const bool is_filled_up = !is_alone() && info.style == DatasetStyle::kStream;
+  for (int64_t i = 0; i < parts_.microbatches_per_step; ++i) {
+    std::optional<Batch> batch;
+    {
+      const WaitTimer timer(parts_.on_wait);
+      batch = loader.next();
+    }
+    if (!batch.has_value()) {
+      if (!is_filled_up) {
+        break;
+      }
+      batch = empty_batch(info.schema);
+    }
+    microbatches.push_back({.batch = std::move(*batch)});
+  }
+  if (parts_.repeats_first_batch) {
+    repeat_first(microbatches);
+  }
+  batch_bytes_ = 0;
+  for (const Microbatch& microbatch : microbatches) {
+    batch_bytes_ += static_cast<int64_t>(microbatch.batch.num_bytes());
+  }
+  return microbatches;
+}
+
+// Batches are read and then replaced, so that windows, epochs and the length of the run stay the
+// same. Each step gets copies: a hook may write into its batch.
+void WindowFeed::repeat_first(std::vector<Microbatch>& microbatches) {
+  if (first_batches_.empty()) {
+    for (const Microbatch& microbatch : microbatches) {
+      first_batches_.push_back(copy_of(microbatch.batch));
+    }
+    return;
+  }
+  microbatches.clear();
+  for (const Batch& batch : first_batches_) {
+    microbatches.push_back({.batch = copy_of(batch)});
+  }
+}
+
+void WindowFeed::put_first_batches(StateTree& tree, const std::string& at) const {
+  constexpr uint32_t kScope = TENON_STATE_PER_RANK;
+  tree.put_int(state_path(at, "count"), static_cast<int64_t>(first_batches_.size()), kScope);
+  for (size_t i = 0; i < first_batches_.size(); ++i) {
+    const Batch& batch = first_batches_[i];
+    const std::string place = state_path(at, std::to_string(i));
+    tree.put_int(state_path(place, "samples"), batch.samples, kScope);
+    tree.put_int(state_path(place, "tokens"), batch.tokens, kScope);
+    for (size_t f = 0; f < batch.fields.size(); ++f) {
+      if (batch.fields[f].defined()) {
+        tree.put_tensor(state_path(place, "fields/" + std::to_string(f)),
+                        batch.fields[f],
+                        StateTree::Copy::kNo,
+                        kScope);
+      }
+    }
+  }
+}
+
+// If the number of ranks has changed, there are none: the next step's batches take their place.
+void WindowFeed::get_first_batches(const StateTree& tree, const std::string& at) {
+  if (tree.find(state_path(at, "count")) == nullptr) {
+    return;
+  }
+  first_batches_.clear();
+  const int64_t count = tree.get_int(state_path(at, "count"));
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string place = state_path(at, std::to_string(i));
+    Batch batch;
+    batch.schema = parts_.data.source().info().schema;
+    batch.samples = tree.get_int(state_path(place, "samples"));
+    batch.tokens = tree.get_int(state_path(place, "tokens"));
+    batch.fields.resize(batch.schema->size());
+    for (size_t f = 0; f < batch.fields.size(); ++f) {
+      const std::string field = state_path(place, "fields/" + std::to_string(f));
+      if (tree.find(field) != nullptr) {
+        batch.fields[f] = tree.get_tensor(field);
+      }
+    }
+    first_batches_.push_back(std::move(batch));
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The windows of training and their microbatches, opened by all ranks together; and what is said of
+// them. It knows no model: what is done with a window is the loop's business.
+// Invariants: all ranks have the same windows, and as many microbatches in each step; an
+// accumulation never crosses the end of a window.
+// Threads: the train thread; all but the counts are collective calls.
+#pragma once
+
+#include "host/data/data_stream.hpp"
+#include "host/train/microbatch.hpp"
+#include "host/train/run_state/outcome.hpp"
+#include "host/train/same_data.hpp"
+#include "host/train/state_fields.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+class WindowFeed final : public WithStateFields<WindowFeed> {
+ public:
+  // All are borrowed.
+  struct Parts {
+    DataStream& data;
+    std::vector<DataStream*> paired;  // evaluation sets whose windows open beside those of training
+    Collective& collective;
+    // Called with each time that training has waited for data.
+    std::function<void(std::chrono::steady_clock::duration)> on_wait;
+    std::function<bool()> gives_up;  // true if nobody should wait for a window any longer
+    int64_t microbatches_per_step = 1;
+    bool repeats_first_batch = false;
+  };
+  explicit WindowFeed(Parts parts) : parts_(std::move(parts)) {}
+
+  // ---- epochs and windows ----
+
+  void begin_epoch(uint64_t epoch);
+  // Opens the next window, and one of each paired set beside it. If a paired set has no more, the
+  // epoch ends.
+  NextWindow open_next();
+  // The window that is open is trained on: it is the last one so far.
+  const std::string& begin_window();
+  // Reports what of the open window is not trained on.
+  void report_end_of_window();
+  void report_empty_window();
+  // Reports windows that the recipe names, and no dataset has.
+  void report_end_of_epoch();
+  // Errors  data.empty; to be called if an epoch has trained no step
+  [[noreturn]] void fail_empty_epoch() const;
+  // What became of the windows so far, with those of the epoch under way.
+  WindowCount count() const;
+  const std::string& last_window() const { return count_.last; }
+
+  // ---- batches of the open window ----
+
+  bool has_next_batch();
+  // Those of one step; fewer if the window ends. Counts and sums are empty.
+  std::vector<Microbatch> take_microbatches();
+  // Of the last take_microbatches().
+  int64_t batch_bytes() const { return batch_bytes_; }
+
+  template <class Self, class Fields>
+  static void describe(Self& self, Fields& f) {
+    f.field("windows_skipped", self.count_.skipped, kKeptOnRollBack);
+    f.field("windows_repeated", self.count_.repeated, kKeptOnRollBack);
+    f.field("windows_empty", self.count_.empty, kKeptOnRollBack);
+    f.field("last_window", self.count_.last, kKeptOnRollBack);
+    f.field("has_told_skip_list", self.has_reported_skip_list_, kKeptOnRollBack);
+    f.custom(
+        "first_batch",
+        [&](StateTree& tree, const std::string& at) { self.put_first_batches(tree, at); },
+        [&](const auto& tree, const std::string& at) { self.get_first_batches(tree, at); },
+        kKeptOnRollBack);
+  }
+
+ private:
+  bool is_alone() const { return parts_.collective.world_size() == 1; }
+  NextWindow open(DataStream& data);
+  void repeat_first(std::vector<Microbatch>& microbatches);
+  void put_first_batches(StateTree& tree, const std::string& at) const;
+  void get_first_batches(const StateTree& tree, const std::string& at);
+
+  Parts parts_;
+  WindowCount count_;  // without the epoch under way
+  bool has_reported_skip_list_ = false;
+  std::vector<Batch> first_batches_;  // of the first step, if steps repeat them
+  int64_t batch_bytes_ = 0;
+};
+
+}  // namespace tenon

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/cli/parse_command_line.hpp"
+
+#include "host/cli/action.hpp"
+
+#include "tests/host/cli/usage_failure.hpp"
+#include "tests/support/catch.hpp"
+
+namespace tenon {
+
+TEST_CASE("a recipe alone means training", "[cli]") {
+  const CommandLine line = parse_command_line({"--recipe", "a.json"});
+  CHECK(line == CommandLine{.action = &kTrainAction, .recipe = "a.json"});
+}
+
+TEST_CASE("each action has its option", "[cli]") {
+  CHECK(parse_command_line({"--recipe", "a", "--validate"}).action == &kValidateAction);
+  CHECK(parse_command_line({"--recipe", "a", "--eval-only"}).action == &kEvaluateAction);
+  CHECK(parse_command_line({"--recipe", "a", "--eval-only", "--run-dir", "b"}).run_dir == "b");
+  CHECK(parse_command_line({"--recipe", "a", "--print-recipe"}).action == &kPrintRecipeAction);
+  CHECK(parse_command_line({"--list-plugins"}).action == &kListPluginsAction);
+  CHECK(parse_command_line({"--version"}).action == &kPrintVersionAction);
+  CHECK(parse_command_line({"--help"}).action == &kPrintHelpAction);
+  CHECK(parse_command_line({"-h"}).action == &kPrintHelpAction);
+  const CommandLine line = parse_command_line({"--describe", "loss:org.x/mse", "--json"});
+  CHECK(line.action == &kDescribeAction);
+  CHECK(line.describe_kind == "loss");
+  CHECK(line.describe_type == "org.x/mse");
+  CHECK(line.is_json);
+  const CommandLine explain = parse_command_line({"--explain", "recipe.syntax"});
+  CHECK(explain.action == &kExplainAction);
+  CHECK(explain.explain_id == "recipe.syntax");
+}
+
+TEST_CASE("a schema is printed without a recipe", "[cli]") {
+  const CommandLine line = parse_command_line({"--print-schema", "--plugin-dir", "p"});
+  CHECK(line.action == &kPrintSchemaAction);
+  CHECK(line.plugin_dirs == Words{"p"});
+  CHECK_THAT(usage_failure({"--print-schema", "--recipe", "a.json"}),
+             contains_text("has no effect"));
+}
+
+TEST_CASE("checkpoints are inspected, verified and compared without a recipe", "[cli]") {
+  const CommandLine inspect = parse_command_line({"--inspect", "runs/a", "--json"});
+  CHECK(inspect.action == &kInspectAction);
+  CHECK(inspect.checkpoints == Words{"runs/a"});
+  CHECK(inspect.is_json);
+  const CommandLine verify = parse_command_line({"--verify=runs/a/checkpoints/b"});
+  CHECK(verify.action == &kVerifyAction);
+  CHECK(verify.checkpoints == Words{"runs/a/checkpoints/b"});
+  const CommandLine diff = parse_command_line({"--diff", "a", "b"});
+  CHECK(diff.action == &kCompareCheckpointsAction);
+  CHECK(diff.checkpoints == Words{"a", "b"});
+  CHECK(usage_failure({"--diff", "a"}) ==
+        "usage.bad_option: --diff: expected 2 values, found 1; give --diff A B");
+  CHECK_THAT(usage_failure({"--inspect"}), contains_text("--inspect needs a value"));
+  CHECK_THAT(usage_failure({"--inspect", "a", "--verify", "a"}),
+             contains_text("contradict each other"));
+  CHECK_THAT(usage_failure({"--inspect", "a", "--recipe", "b"}),
+             contains_text("--recipe has no effect with --inspect"));
+  CHECK_THAT(usage_failure({"--verify", "a", "--json"}),
+             contains_text("--json has no effect with --verify"));
+  CHECK_THAT(usage_failure({"--verify", "a", "--resume", "auto"}),
+             contains_text("--resume has no effect with --verify"));
+}
+
+TEST_CASE("help is given beside whatever else is asked for", "[cli]") {
+  CHECK(parse_command_line({"--validate", "--list-plugins", "--help"}).action == &kPrintHelpAction);
+}
+
+TEST_CASE("actions that contradict each other are refused", "[cli]") {
+  CHECK(usage_failure({"--recipe", "a", "--validate", "--print-recipe"}) ==
+        "usage.bad_option: --validate and --print-recipe contradict each other; give one of them");
+  CHECK_THAT(usage_failure({"--list-plugins", "--describe", "loss:x"}),
+             contains_text("contradict"));
+  CHECK(usage_failure({"--recipe", "a", "--validate", "--eval-only"}) ==
+        "usage.bad_option: --eval-only and --validate contradict each other; give one of them");
+}
+
+TEST_CASE("an option without effect is refused", "[cli]") {
+  CHECK(usage_failure({"--recipe", "a", "--json"}) ==
+        "usage.bad_option: --json has no effect on a run; it goes with --plan, "
+        "--list-plugins, --describe, --inspect or --table");
+  CHECK(usage_failure({"--recipe", "a", "--memory", "80GiB"}) ==
+        "usage.bad_option: --memory has no effect on a run; it goes with --plan");
+  CHECK(usage_failure({"--recipe", "a", "--validate", "--run-dir", "out"}) ==
+        "usage.bad_option: --run-dir has no effect with --validate; remove one of them");
+  CHECK_THAT(usage_failure({"--list-plugins", "--recipe", "a"}),
+             contains_text("--recipe has no effect"));
+  CHECK_THAT(usage_failure({"--describe", "loss:x", "--set", "a=1"}),
+             contains_text("--set has no effect"));
+  CHECK_THAT(usage_failure({"--recipe", "a", "--eval-only", "--json"}),
+             contains_text("--json has no effect with --eval-only"));
+  CHECK_THAT(usage_failure({"--version", "--quiet"}), contains_text("--quiet has no effect"));
+}
+
+}  // namespace tenon

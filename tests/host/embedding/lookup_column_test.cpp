@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/embedding/lookup_column.hpp"
+
+#include <tenon/model.h>
+
+#include "host/error/error.hpp"
+
+#include <ATen/Functions.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+
+namespace tenon {
+namespace {
+
+FieldInfo field(const std::string& name, uint32_t dtype, size_t num_axes) {
+  FieldInfo info;
+  info.name = name;
+  info.dtype = dtype;
+  info.axes.resize(num_axes);
+  return info;
+}
+
+LookupUse lookup(const std::string& column, uint32_t pooling = TENON_POOL_NONE) {
+  return {.value = column + "_value", .column = column, .table = 0, .pooling = {.kind = pooling}};
+}
+
+}  // namespace
+
+TEST_CASE("columns are checked against lookups before there is data", "[embedding]") {
+  const auto check = [](const LookupUse& use, const std::vector<FieldInfo>& fields) {
+    try {
+      check_lookup_columns({use}, fields, "dataset \"d\"");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const FieldInfo fixed = field("a", TENON_I64, 1);
+  const FieldInfo values = field("a.values", TENON_I64, 1);
+  const FieldInfo offsets = field("a.offsets", TENON_I64, 1);
+  CHECK(check(lookup("a"), {fixed}).empty());
+  CHECK(check(lookup("a", TENON_POOL_SUM), {values, offsets}).empty());
+  CHECK_THAT(check(lookup("b"), {fixed, values}),
+             contains_text("[table.column_missing]") && contains_text("a, a.values"));
+  CHECK_THAT(
+      check(lookup("a"), {values, offsets}),
+      contains_text("[table.column_mismatch]") && contains_text("ragged, without a pooling"));
+  CHECK_THAT(check(lookup("a"), {field("a", TENON_F32, 1)}), contains_text("are not i64"));
+  CHECK_THAT(check(lookup("a"), {field("a", TENON_I64, 3)}), contains_text("3 axes"));
+  CHECK_THAT(check(lookup("a", TENON_POOL_WEIGHTED_MEAN), {values, offsets}),
+             contains_text("no weights"));
+  CHECK_THAT(
+      check(lookup("a", TENON_POOL_SUM), {values, offsets, field("a.offsets.1", TENON_I64, 1)}),
+      contains_text("lists of lists"));
+}
+
+TEST_CASE("ids that a model computes are taken as they are", "[embedding]") {
+  const LookupIds ids =
+      lookup_ids(lookup(""), at::tensor({3, 1, 3, 2}, at::kLong).view({2, 2}), nullptr);
+  CHECK(ids.num_samples == 2);
+  CHECK(ids.per_sample == 2);
+  CHECK(ids.is_matrix);
+  CHECK(ids.num_entries() == 4);
+  CHECK_FALSE(ids.offsets.defined());
+  CHECK_THROWS_WITH(lookup_ids(lookup(""), at::ones({2, 2}), nullptr),
+                    contains_text("[table.bad_ids]") && contains_text("ids are i64 [B] or [B, n]"));
+}
+
+}  // namespace tenon

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/io/durable_file.hpp"
+
+#include "host/error/error.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+using namespace tenon;
+
+namespace {
+
+std::string text_in(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+template <class Call>
+std::string id_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.id();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("a durable file has what was appended to it", "[io]") {
+  const ScratchFolder folder;
+  const std::string path = (folder.path() / "a").string();
+  DurableFile file = DurableFile::create(path);
+  const std::string text = "one, two";
+  file.write(std::as_bytes(std::span(text.data(), 3)));
+  file.write(std::as_bytes(std::span(text.data() + 3, 5)));
+  file.sync();
+  file.close();
+  CHECK_FALSE(file.is_open());
+  CHECK(text_in(path) == text);
+  CHECK(id_of([&] { DurableFile::create(path); }) == "storage.exists");
+  CHECK(id_of([&] { DurableFile::create((folder.path() / "none/a").string()); }) == "storage.io");
+}
+
+TEST_CASE("a file is replaced as a whole, and leaves no temporary file", "[io]") {
+  const ScratchFolder folder;
+  const std::string path = folder.write("a", "before").string();
+  replace_file(path, "after");
+  CHECK(text_in(path) == "after");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("folders that are missing are made, and paths renamed", "[io]") {
+  const ScratchFolder folder;
+  const std::string deep = (folder.path() / "a/b/c").string();
+  make_folders(deep);
+  make_folders(deep);  // which exists
+  CHECK(std::filesystem::is_directory(deep));
+  rename_path(deep, (folder.path() / "d").string());
+  CHECK(std::filesystem::is_directory(folder.path() / "d"));
+  CHECK(id_of([&] { rename_path(deep, (folder.path() / "e").string()); }) == "storage.io");
+  CHECK(id_of([&] { sync_folder(deep); }) == "storage.io");
+}

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gradients and parameters over ranks, which are threads here, against one rank that sees all.
+#include "host/model/sharded_parameters.hpp"
+
+#include "host/error/error.hpp"
+#include "host/model/model_runner.hpp"
+#include "host/plugin/model_proxy.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/host/model/test_model.hpp"
+#include "tests/support/made_instance.hpp"
+#include "tests/support/thread_ranks.hpp"
+
+namespace tenon {
+namespace {
+
+// Three blocks: p0 is used by the first and the last, p3 is frozen, p4 is used by nobody, and p1
+// only where a batch begins with a positive number.
+TestModel three_blocks() {
+  TestModel model;
+  model.inputs = {"x"};
+  model.num_values = 4;
+  model.parameters = {{3, 5}, {5}, {5, 5}, {5}, {17}, {1, 3}};
+  model.parameter_flags = {0, 0, 0, TENON_PARAM_FROZEN};
+  model.blocks = {
+      {{0},
+       {1},
+       {0, 1},
+       0,
+       [](const Tensors& in, const Tensors& p, tenon_forward_args*) -> Tensors {
+         const at::Tensor h = in[0].matmul(p[0]);
+         return {at::tanh(in[0].sum().item<double>() > 0 ? h + p[1] : h)};
+       }},
+      {{1},
+       {2},
+       {2, 3, 4},
+       0,
+       [](const Tensors& in, const Tensors& p, tenon_forward_args*) -> Tensors {
+         return {at::tanh(in[0].matmul(p[0])) + p[1]};
+       }},
+      {{2},
+       {3},
+       {0, 5},
+       0,
+       [](const Tensors& in, const Tensors& p, tenon_forward_args*) -> Tensors {
+         return {in[0].matmul(p[0].t()) * p[1]};
+       }},
+  };
+  return model;
+}
+
+// One rank's model, with what moves its parameters.
+class RankModel {
+ public:
+  RankModel(const FlowGroups& groups,
+            const ParameterLayout& layout,
+            const FlowOptions& options,
+            RecomputeMode recompute)
+      : test_(three_blocks()),
+        proxy_(made_instance("model", TENON_MODEL_ID, test_.table(), &test_)),
+        graph_(describe_model(proxy_)),
+        store(graph_, layout),
+        flow(store, groups, options),
+        frame_(proxy_.instance().host(), base(layout)),
+        runner_((store.initialise(proxy_, frame_.exec(), 7), proxy_),
+                store,
+                base(layout),
+                recompute,
+                &flow) {
+    flow.synchronise();
+  }
+
+  static ExecBase base(const ParameterLayout& layout) {
+    ExecBase base;
+    base.seed = 3;
+    base.compute_dtype = layout.dtype;
+    return base;
+  }
+
+  // Forward and backward of the sum of what the model puts out; without `x`, as a rank that has no
+  // sample.
+  void pass(const at::Tensor& x, uint32_t microbatch, bool ends_step) {
+    const CallPlace place{1, microbatch, true};
+    if (!x.defined()) {
+      runner_.forward_idle(place);
+      runner_.backward_idle(ends_step);
+      return;
+    }
+    runner_.forward(batch_of(x), place);
+    const at::Tensor& out = runner_.value(3);
+    runner_.add_grad(3, at::ones_like(out));
+    runner_.backward(1, {}, ends_step);
+  }
+
+  at::Tensor evaluate(const at::Tensor& x) {
+    runner_.forward(batch_of(x), CallPlace{1, 0, false});
+    const at::Tensor out = runner_.value(3).clone();
+    runner_.clear();
+    return out;
+  }
+
+  // The slice of what `whole` has for all elements, by group.
+  std::vector<at::Tensor> slices_of(const std::vector<at::Tensor>& whole) {
+    std::vector<at::Tensor> slices;
+    for (size_t g = 0; g < whole.size(); ++g) {
+      const FlatGroup& group = store.groups()[g];
+      at::Tensor padded = at::zeros({group.numel()}, whole[g].options());
+      padded.narrow(0, 0, whole[g].numel()).copy_(whole[g]);
+      slices.push_back(
+          padded.narrow(0, group.sharing().slice * group.slice_numel(), group.slice_numel()));
+    }
+    return slices;
+  }
+
+ private:
+  static Batch batch_of(const at::Tensor& x) {
+    FieldInfo field;
+    field.name = "x";
+    Batch batch;
+    batch.schema = std::make_shared<std::vector<FieldInfo>>(1, field);
+    batch.fields = {x};
+    batch.samples = static_cast<size_t>(x.size(0));
+    return batch;
+  }
+
+  TestModel test_;
+  ModelProxy proxy_;
+  ModelGraph graph_;
+
+ public:
+  ParameterStore store;
+  ShardedParameters flow;
+
+ private:
+  ExecFrame frame_;
+  ModelRunner runner_;
+};
+
+ParameterLayout layout_of(at::ScalarType dtype) {
+  ParameterLayout layout;
+  layout.dtype = dtype;
+  layout.partition_of = [](uint32_t p) { return p == 2 ? 1U : 0U; };
+  return layout;
+}
+
+struct Case {
+  std::string name;
+  int64_t replicate = 1;
+  int64_t shard = 1;
+  int stage = 3;
+  bool is_forced = false;
+  bool has_unsharded = false;
+  std::optional<bool> reshard = {};
+  int64_t bucket_bytes = 1 << 20;
+  RecomputeMode recompute = RecomputeMode::kNone;
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      {"replicated", 2, 1},
+      {"replicated by small buckets", 3, 1, 3, false, false, {}, 1},
+      {"stage 1", 1, 2, 1},
+      {"stage 2", 1, 3, 2},
+      {"stage 3", 1, 2, 3},
+      {"stage 3 on four ranks", 1, 4, 3},
+      {"stage 3, freed after each forward", 1, 3, 3, false, false, true},
+      {"stage 3, never freed between", 1, 2, 3, false, false, false},
+      {"stage 3 with recompute", 1, 2, 3, false, false, true, 1, RecomputeMode::kBlocks},
+      {"replicas of shards", 2, 2, 3},
+      {"replicas of shards, stage 2", 2, 2, 2},
+      {"replicas of shards, stage 1", 2, 2, 1},
+      {"a part kept whole", 1, 2, 3, false, true},
+      {"a part kept whole, with replicas", 2, 2, 2, false, true},
+      {"one rank, as if it were many", 1, 1, 3, true},
+  };
+  return all;
+}
+
+// Groups of threads along each dimension.
+class ThreadMesh {
+ public:
+  explicit ThreadMesh(const Case& shape)
+      : shape_(shape),
+        size_(static_cast<uint32_t>(shape.replicate * shape.shard)),
+        control_(size_) {}
+
+  struct Rank {
+    Mesh mesh;
+    ThreadCollective control;
+    ThreadGroup gather;
+    ThreadGroup reduce;
+    ThreadGroup replicate;
+    ThreadGroup all;
+    FlowGroups groups() { return {&gather, &reduce, &replicate, &all}; }
+  };
+
+  void run(const std::function<void(Rank&)>& body) {
+    std::vector<std::unique_ptr<Rank>> ranks;
+    for (uint32_t r = 0; r < size_; ++r) {
+      const Mesh mesh({shape_.replicate, shape_.shard}, size_, r);
+      const auto group = [&](const std::string& name, MeshDim dim) {
+        const std::vector<uint32_t> members = mesh.ranks_along(dim);
+        return ThreadGroup(point(name, members.front(), members.size()),
+                           mesh.coordinate(dim),
+                           static_cast<uint32_t>(members.size()));
+      };
+      ranks.push_back(std::make_unique<Rank>(Rank{mesh,
+                                                  ThreadCollective(control_, r, size_),
+                                                  group("gather", MeshDim::kShard),
+                                                  group("reduce", MeshDim::kShard),
+                                                  group("replicate", MeshDim::kReplicate),
+                                                  ThreadGroup(point("all", 0, size_), r, size_)}));
+    }
+    std::vector<std::jthread> threads;
+    for (const auto& rank : ranks) {
+      threads.emplace_back([&body, &rank] { body(*rank); });
+    }
+  }
+
+ private:
+  ThreadGroup::Point& point(const std::string& name, uint32_t first, size_t size) {
+    auto& made = points_[name + std::to_string(first)];
+    if (made == nullptr) {
+      made = std::make_unique<ThreadGroup::Point>(static_cast<uint32_t>(size));
+    }
+    return *made;
+  }
+
+  Case shape_;
+  uint32_t size_;
+  ThreadCollective::Point control_;
+  std::map<std::string, std::unique_ptr<ThreadGroup::Point>> points_;
+};
+
+ParameterLayout layout_of(const Case& shape, const Mesh& mesh, at::ScalarType dtype) {
+  ParameterLayout layout = layout_of(dtype);
+  layout.sharing = sharing_of(mesh, shape.stage, shape.is_forced);
+  layout.unsharded = unsharded_of(mesh);
+  if (shape.has_unsharded) {
+    layout.is_unsharded = [](uint32_t p) { return p == 2; };
+  }
+  return layout;
+}
+
+FlowOptions options_of(const Case& shape) {
+  FlowOptions options;
+  options.reshard_after_forward = shape.reshard;
+  options.bucket_bytes = shape.bucket_bytes;
+  return options;
+}
+
+LocalGroup local;
+const FlowGroups kAlone = {&local, &local, &local, &local};
+
+double difference(const at::Tensor& a, const at::Tensor& b) {
+  return a.numel() == 0 ? 0.0 : (a - b).abs().max().item<double>();
+}
+
+// What microbatch m of rank r reads; nothing for the last rank in the last one.
+at::Tensor input_of(uint32_t rank, uint32_t size, uint32_t microbatch, at::ScalarType dtype) {
+  if (size > 1 && rank + 1 == size && microbatch == 1) {
+    return {};
+  }
+  const at::Tensor x =
+      at::arange(6, at::kDouble).view({2, 3}) * 0.1 - 0.15 * rank + 0.05 * microbatch;
+  return (rank == 1 ? -x.abs() : x).to(dtype);
+}
+
+}  // namespace
+
+TEST_CASE("gradients over ranks and microbatches are those of one rank that sees all",
+          "[model][ranks]") {
+  for (const Case& shape : cases()) {
+    INFO(shape.name);
+    const auto size = static_cast<uint32_t>(shape.replicate * shape.shard);
+    Case alone = shape;
+    alone.replicate = alone.shard = 1;
+    alone.is_forced = false;
+    RankModel whole(kAlone, layout_of(alone, Mesh(), at::kDouble), {}, RecomputeMode::kNone);
+    CHECK(whole.flow.is_idle());
+    for (uint32_t m = 0; m < 2; ++m) {
+      for (uint32_t r = 0; r < size; ++r) {
+        if (const at::Tensor x = input_of(r, size, m, at::kDouble); x.defined()) {
+          whole.pass(x, m, true);
+        }
+      }
+    }
+    whole.flow.finish_gradients();
+    std::vector<at::Tensor> wanted;
+    for (FlatGroup& group : whole.store.groups()) {
+      wanted.push_back(group.grad());
+    }
+    std::vector<double> worst(size, 0);
+    std::vector<std::vector<uint8_t>> has_grad(size);
+    std::vector<bool> is_freed(size, true);
+    ThreadMesh(shape).run([&](ThreadMesh::Rank& rank) {
+      const uint32_t r = rank.mesh.rank();
+      RankModel model(rank.groups(),
+                      layout_of(shape, rank.mesh, at::kDouble),
+                      options_of(shape),
+                      shape.recompute);
+      for (int step = 0; step < 2; ++step) {  // the second overwrites the first
+        for (uint32_t m = 0; m < 2; ++m) {
+          model.pass(input_of(r, size, m, at::kDouble), m, m == 1);
+        }
+        model.flow.finish_gradients();
+        const std::vector<at::Tensor> slices = model.slices_of(wanted);
+        for (size_t g = 0; g < slices.size(); ++g) {
+          FlatGroup& group = model.store.groups()[g];
+          if (group.is_trainable()) {
+            worst[r] = std::max(worst[r], difference(group.grad(), slices[g]));
+          }
+          is_freed[r] = is_freed[r] && group.has_whole() == group.sharing().keeps_parameters;
+        }
+        has_grad[r] = model.flow.has_grad();
+        for (FlatGroup& group : model.store.groups()) {
+          group.clear_grads();
+        }
+      }
+    });
+    for (uint32_t r = 0; r < size; ++r) {
+      INFO("rank " << r);
+      CHECK(worst[r] < 1e-12);
+      CHECK(is_freed[r]);
+    }
+    std::vector<uint8_t> any = has_grad[0];
+    for (const std::vector<uint8_t>& of_rank : has_grad) {
+      for (size_t i = 0; i < any.size(); ++i) {
+        any[i] = std::max(any[i], of_rank[i]);
+      }
+    }
+    CHECK(any == whole.flow.has_grad());
+  }
+}
+
+TEST_CASE("first values and hashes do not depend on how parameters are shared out",
+          "[model][ranks]") {
+  RankModel whole(kAlone, layout_of({}, Mesh(), at::kFloat), {}, RecomputeMode::kNone);
+  const std::string wanted = whole.store.hash();
+  const at::Tensor x = input_of(0, 1, 0, at::kFloat);
+  const at::Tensor output = whole.evaluate(x);
+  for (const Case& shape : cases()) {
+    INFO(shape.name);
+    const auto size = static_cast<size_t>(shape.replicate * shape.shard);
+    std::vector<std::string> hashes(size);
+    std::vector<double> worst(size, 1);
+    ThreadMesh(shape).run([&](ThreadMesh::Rank& rank) {
+      RankModel model(rank.groups(),
+                      layout_of(shape, rank.mesh, at::kFloat),
+                      options_of(shape),
+                      shape.recompute);
+      worst[rank.mesh.rank()] = difference(model.evaluate(x), output);
+      hashes[rank.mesh.rank()] =
+          model.store.hash([&model](FlatGroup& group) { return model.flow.gather_stored(group); });
+    });
+    for (size_t r = 0; r < size; ++r) {
+      CHECK((shape.has_unsharded || hashes[r] == wanted));
+      CHECK(hashes[r] == hashes[0]);
+      CHECK(worst[r] == 0);
+    }
+  }
+}
+
+TEST_CASE("blocks see the slices that other ranks have changed", "[model][ranks]") {
+  const at::Tensor x = input_of(0, 1, 0, at::kFloat);
+  for (const Case& shape : cases()) {
+    INFO(shape.name);
+    const auto size = static_cast<size_t>(shape.replicate * shape.shard);
+    std::vector<double> worst(size, 1);
+    RankModel whole(kAlone, layout_of({}, Mesh(), at::kFloat), {}, RecomputeMode::kNone);
+    for (FlatGroup& group : whole.store.groups()) {
+      group.data().mul_(0.5);
+    }
+    const at::Tensor wanted = whole.evaluate(x);
+    ThreadMesh(shape).run([&](ThreadMesh::Rank& rank) {
+      RankModel model(rank.groups(),
+                      layout_of(shape, rank.mesh, at::kFloat),
+                      options_of(shape),
+                      shape.recompute);
+      model.flow.resolve();
+      for (FlatGroup& group : model.store.groups()) {
+        group.data().mul_(0.5);
+      }
+      model.flow.publish();
+      worst[rank.mesh.rank()] = difference(model.evaluate(x), wanted);
+    });
+    CHECK(worst == std::vector<double>(size, 0.0));
+  }
+}
+
+TEST_CASE("narrow gradients on the wire are added up in what is stored", "[model][ranks]") {
+  for (const Case& shape :
+       {Case{"replicated", 2, 1}, Case{"stage 3", 1, 2, 3}, Case{"replicas of shards", 2, 2, 3}}) {
+    INFO(shape.name);
+    const auto size = static_cast<uint32_t>(shape.replicate * shape.shard);
+    std::vector<double> norms[2];
+    for (const bool is_narrow : {false, true}) {
+      norms[is_narrow].resize(size);
+      ThreadMesh(shape).run([&](ThreadMesh::Rank& rank) {
+        FlowOptions options = options_of(shape);
+        if (is_narrow) {
+          options.wire_dtype = at::kBFloat16;
+        }
+        RankModel model(
+            rank.groups(), layout_of(shape, rank.mesh, at::kFloat), options, RecomputeMode::kNone);
+        model.pass(input_of(rank.mesh.rank(), size, 0, at::kFloat), 0, true);
+        model.flow.finish_gradients();
+        for (FlatGroup& group : model.store.groups()) {
+          norms[is_narrow][rank.mesh.rank()] += group.grad().square().sum().item<double>();
+        }
+      });
+    }
+    for (uint32_t r = 0; r < size; ++r) {
+      CHECK(norms[1][r] == Approx(norms[0][r]).epsilon(0.02));
+      CHECK(norms[1][r] != norms[0][r]);
+    }
+  }
+}
+
+TEST_CASE("replicas that differ are found and named", "[model][ranks]") {
+  std::vector<std::string> errors(4);
+  const Case shape{"replicas of shards", 2, 2, 3};
+  ThreadMesh(shape).run([&](ThreadMesh::Rank& rank) {
+    RankModel model(rank.groups(),
+                    layout_of(shape, rank.mesh, at::kFloat),
+                    options_of(shape),
+                    RecomputeMode::kNone);
+    model.flow.check_replicas(rank.control, rank.mesh);
+    if (rank.mesh.rank() == 3) {
+      model.store.groups()[0].data()[0].add_(1);
+    }
+    try {
+      model.flow.check_replicas(rank.control, rank.mesh);
+    } catch (const Error& error) {
+      errors[rank.mesh.rank()] = error.id() + ": " + error.message();
+    }
+  });
+  for (const std::string& error : errors) {
+    CHECK_THAT(error, contains_text("distributed.replicas_differ: ranks 1 and 3 keep the same"));
+  }
+}
+
+TEST_CASE("a block's parameters are gathered once for each pass, the last block's once",
+          "[model][ranks]") {
+  std::vector<std::string> calls[2];
+  const Case shape{"stage 3", 1, 2, 3};
+  ThreadMesh(shape).run([&](ThreadMesh::Rank& rank) {
+    RankModel model(rank.groups(),
+                    layout_of(shape, rank.mesh, at::kFloat),
+                    options_of(shape),
+                    RecomputeMode::kNone);
+    model.pass(input_of(0, 1, 0, at::kFloat), 0, true);
+    model.flow.finish_gradients();
+    calls[rank.mesh.rank()] = rank.gather.calls();
+    for (const std::string& call : rank.reduce.calls()) {
+      calls[rank.mesh.rank()].push_back(call);
+    }
+  });
+  // Groups: p0, shared by the first and the last block; p1; p2 with p4; the frozen p3; p5.
+  CHECK(calls[0] == std::vector<std::string>{"parameters of 'p0'",
+                                             "parameters of 'block0'",
+                                             "parameters of 'block1'",
+                                             "parameters of 'block1'",
+                                             "parameters of 'block2'",
+                                             "parameters of 'block1'",
+                                             "parameters of 'block1'",
+                                             "parameters of 'block0'",
+                                             "gradients of 'block2'",
+                                             "gradients of 'block1'",
+                                             "gradients of 'p0'",
+                                             "gradients of 'block0'"});
+  CHECK(calls[0] == calls[1]);
+}
+
+}  // namespace tenon

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/checkpoint_driver.hpp"
+
+#include <tenon/hook.h>
+
+#include "tests/host/train/loop_rig.hpp"
+
+namespace tenon {
+namespace {
+
+using Names = std::vector<std::string>;
+
+CheckpointRecipe every_two_steps() {
+  CheckpointRecipe recipe;
+  recipe.every.steps = 2;
+  recipe.at_end = true;
+  return recipe;
+}
+
+}  // namespace
+
+TEST_CASE("checkpoints are saved at their boundaries, once each", "[train]") {
+  RunRig run;
+  run.recipe.checkpoint = every_two_steps();
+  LoopRig loop(run);
+  for (loop.state.step = 1; loop.state.step <= 4; ++loop.state.step) {
+    loop.checkpoints.save_if_due(RunBoundary::kStep);
+    loop.checkpoints.save_if_due(RunBoundary::kWindow);
+  }
+  loop.checkpoints.finish();
+  CHECK(run.storage->list() == Names{"step-00000002_epoch-0", "step-00000004_epoch-0"});
+  CHECK(loop.hook.count(TENON_EVENT_BEFORE_CHECKPOINT) == 2);
+  CHECK(loop.hook.count(TENON_EVENT_AFTER_CHECKPOINT) == 2);
+  Outcome outcome;
+  loop.checkpoints.add_counts(outcome);
+  REQUIRE(outcome.saves.has_value());
+  CHECK(outcome.saves->committed == 2);
+  CHECK_FALSE(outcome.exports.has_value());
+}
+
+TEST_CASE("a requested checkpoint is saved at the next boundary", "[train]") {
+  RunRig run;
+  run.recipe.checkpoint = every_two_steps();
+  LoopRig loop(run);
+  loop.state.step = 3;
+  loop.view.request(TENON_REQUEST_CHECKPOINT, "");
+  loop.requests.votes().start();
+  loop.checkpoints.sync(loop.requests.votes().resolve());
+  loop.checkpoints.save_if_due(RunBoundary::kStep);
+  loop.checkpoints.finish();
+  CHECK(run.storage->list() == Names{"step-00000003_epoch-0"});
+}
+
+TEST_CASE("the end of a run is saved, unless the recipe says otherwise", "[train]") {
+  for (const bool at_end : {true, false}) {
+    RunRig run;
+    run.recipe.checkpoint = every_two_steps();
+    run.recipe.checkpoint->at_end = at_end;
+    LoopRig loop(run);
+    loop.state.step = 3;
+    loop.stop.end(ExitCode::kDone, "enough");
+    loop.checkpoints.save_if_due(RunBoundary::kStep);
+    loop.checkpoints.finish();
+    CHECK(run.storage->list().size() == (at_end ? 1 : 0));
+  }
+}
+
+TEST_CASE("initial parameters are saved in place of training", "[train]") {
+  RunRig run;
+  run.recipe.checkpoint = every_two_steps();
+  LoopRig loop(run);
+  loop.checkpoints.save_initial();
+  CHECK(loop.stop.reason() == "saved the initial parameters");
+  CHECK(run.storage->list() == Names{"step-00000000_epoch-0"});
+}
+
+TEST_CASE("a recipe that saves nothing costs nothing", "[train]") {
+  RunRig run;
+  LoopRig loop(run);
+  CHECK_FALSE(loop.checkpoints.is_on());
+  loop.state.step = 1;
+  loop.checkpoints.save_if_due(RunBoundary::kStep);
+  loop.checkpoints.save(RunBoundary::kStep);
+  loop.checkpoints.export_at_end(true);
+  loop.checkpoints.finish();
+  CHECK_FALSE(loop.checkpoints.finish_all().has_value());
+  CHECK(loop.hook.seen.empty());
+}
+
+}  // namespace tenon

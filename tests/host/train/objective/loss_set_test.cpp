@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/objective/loss_set.hpp"
+
+#include "host/error/error.hpp"
+
+#include <limits>
+
+#include "tests/host/train/loop_rig.hpp"
+
+namespace tenon {
+namespace {
+
+Batch batch_of(const std::vector<int64_t>& samples) {
+  Batch batch;
+  batch.schema = sample_schema();
+  batch.fields = {at::tensor(samples)};
+  batch.samples = static_cast<int64_t>(samples.size());
+  return batch;
+}
+
+const CallPlace kTrain{1, 0, true};
+
+}  // namespace
+
+TEST_CASE("losses are counted before or after the forward, and summed", "[train]") {
+  RunRig run;
+  run.parts();
+  LossSet& losses = *run.losses;
+  const Batch batch = batch_of({1, 2, 3});
+  CHECK(losses.count(batch, kTrain)[0].item<double>() == 3);
+  run.runner->forward(batch, kTrain);
+  CHECK(losses.count(*run.runner, batch, kTrain)[0].item<double>() == 3);
+  CHECK(losses.compute(*run.runner, batch, kTrain)[0].item<double>() == 2 * 6);
+  losses.backward(*run.runner, {at::scalar_tensor(0.5, at::kDouble)});
+  run.runner->backward(1);
+  CHECK(run.store->groups()[0].grad()[0].item<double>() == 0.5 * 6);
+}
+
+TEST_CASE("losses say what they read, and what they promise", "[train]") {
+  RunRig run;
+  run.parts();
+  const LossSet& losses = *run.losses;
+  CHECK(losses.size() == 1);
+  CHECK(losses.name(0) == "sum");
+  CHECK(losses.weight(0) == 1);
+  CHECK(losses.text(0) == "loss 'sum' (made)");
+  CHECK(losses.values_read(0) == std::vector<uint32_t>{1});
+  CHECK(losses.fields_read(0) == std::vector<std::string>{"sample"});
+  CHECK(losses.count_from_batch());
+  CHECK_FALSE(losses.is_additive_over_tokens(0));
+  CHECK_NOTHROW(losses.check_additive(4));
+  CHECK_NOTHROW(losses.check_fields(*sample_schema(), "d"));
+  CHECK_THROWS_AS(losses.check_fields({}, "d"), Error);
+}
+
+TEST_CASE("what a loss gives must be a scalar that is wide enough", "[train]") {
+  struct Narrow {
+    static tenon_status* compute(
+        void*, const tenon_exec*, const tenon_tensor* const* inputs, size_t, tenon_tensor** out) {
+      *out = new_handle(tensor_of(inputs[0]).sum().to(at::kHalf));
+      return nullptr;
+    }
+    static tenon_status* count(
+        void*, const tenon_exec*, const tenon_tensor* const*, size_t, tenon_tensor** out) {
+      *out = new_handle(at::ones({2}));
+      return nullptr;
+    }
+  };
+  static const tenon_loss table = {
+      sizeof(tenon_loss), &SumLoss::describe, &Narrow::count, &Narrow::compute, nullptr};
+  RunRig run;
+  run.parts();
+  SumLoss self;
+  std::vector<NamedLoss> named;
+  named.push_back({.name = "narrow",
+                   .weight = 1,
+                   .inputs = {},
+                   .proxy = LossProxy(made_instance("loss", TENON_LOSS_ID, &table, &self))});
+  LossSet losses(std::move(named), run.graph, "made", RunRig::base());
+  const Batch batch = batch_of({1});
+  run.runner->forward(batch, kTrain);
+  CHECK_THROWS_WITH(losses.compute(*run.runner, batch, kTrain),
+                    contains_text("[plugin.bad_result]"));
+  CHECK_THROWS_WITH(losses.count(batch, kTrain), contains_text("it must return a real scalar"));
+  run.runner->clear();
+}
+
+}  // namespace tenon

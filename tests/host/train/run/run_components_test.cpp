@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/run_components.hpp"
+
+#include "host/error/error.hpp"
+
+#include "tests/host/train/run/run_rig.hpp"
+#include "tests/support/catch.hpp"
+
+namespace tenon {
+namespace {
+
+// The id of the error that components of this recipe end with; "" for none.
+std::string refusal(const std::string& patch, RunRequest request = {}) {
+  RunRig rig(patch, std::move(request));
+  try {
+    const RunComponents components(rig.context());
+    return "";
+  } catch (const Error& error) {
+    return error.id();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("components are created from the recipe and matched with each other", "[train]") {
+  RunRig rig(R"({"data": {"eval": {"type": "windows", "options": {"samples": 9}}},
+                 "metrics": [{"type": "accuracy"}], "lr_scheduler": {"type": "cosine"},
+                 "hooks": [{"type": "event_trace"}]})");
+  RunComponents components(rig.context());
+  CHECK(components.graph().num_elements() == 4 * 8 + 8 + 8 * 3 + 3);
+  CHECK(components.sources().size() == 2);
+  CHECK(components.losses().size() == 1);
+  CHECK(components.plan().total_steps == 6);
+  CHECK(components.plan().microbatches_per_step == 1);
+  CHECK(components.scheduler() != nullptr);
+  CHECK(components.weights() == nullptr);
+  CHECK(components.loader_options().batch_size == 4);
+  CHECK(components.loader_options().samples_per_step == 4);
+  std::string roles;
+  for (const ReportedComponent& one : components.reported()) {
+    roles += one.role + " ";
+  }
+  CHECK(roles == "model data eval loss metric optimizer schedule hook sink ");
+  CHECK(components.take_hooks().size() == 1);
+  CHECK(components.take_sinks().size() == 1);
+  CHECK(components.take_partitions().size() == 2);  // biases are not decayed
+  CHECK(components.take_tables().empty());
+}
+
+TEST_CASE("what does not fit together is found before anything is allocated", "[train]") {
+  CHECK(refusal("{}").empty());
+  CHECK(refusal(R"({"eval": {"next_window": true}})") == "recipe.contradiction");
+  CHECK(refusal(R"({"data": {"skip_windows": ["a"]}})") == "recipe.contradiction");
+  CHECK(refusal(R"({"metrics": [{"type": "accuracy", "name": ")" + std::string(99, 'm') +
+                R"("}], "data": {"eval": {"type": "windows", "options": {"samples": 9}}}})") ==
+        "recipe.out_of_range");
+  CHECK(refusal(R"({"checkpoint": {"exclude": ["nothing*"]}})") == "checkpoint.unmatched_exclude");
+  CHECK(refusal(R"({"parallel": {"unsharded": ["nothing*"]}})") == "distributed.unmatched_block");
+}
+
+TEST_CASE("rows cannot be imported for a model without tables", "[train]") {
+  RunRequest request;
+  request.tables.import_from = "rows";
+  CHECK(refusal("{}", request) == "table.unknown");
+}
+
+TEST_CASE("what checkpoints exclude is planned with the components", "[train]") {
+  RunRig rig(R"({"checkpoint": {"exclude": ["*bias*"]}})");
+  const RunComponents components(rig.context());
+  CHECK(components.excluded().parameters.size() == 2);
+  CHECK_FALSE(components.export_places().has_value());
+}
+
+}  // namespace tenon

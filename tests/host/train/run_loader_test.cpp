@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run_loader.hpp"
+
+#include "host/error/error.hpp"
+
+#include "tests/host/train/loop_rig.hpp"
+
+namespace tenon {
+namespace {
+
+// A run with checkpoints of steps 1 to 3.
+struct Rig {
+  Rig() {
+    run.recipe.checkpoint.emplace();
+    run.recipe.checkpoint->every.steps = 1;
+    loop.emplace(run);
+    for (loop->state.step = 1; loop->state.step <= 3; ++loop->state.step) {
+      run.set_weight(static_cast<double>(loop->state.step));
+      loop->checkpoints.save_if_due(RunBoundary::kStep);
+    }
+    loop->checkpoints.finish();
+  }
+  ResumeCandidates saved() {
+    std::vector<std::string> newest_first = run.storage->list();
+    std::ranges::reverse(newest_first);
+    return {run.storage, run.alone, newest_first};
+  }
+  RunLoader loader(ResumeCandidates* saved, const StateTree* start_from = nullptr) {
+    return RunLoader({.start_from = start_from,
+                      .saved = saved,
+                      .state = loop->state,
+                      .parameters = *run.store,
+                      .flow = *run.flow,
+                      .optimizer = *run.optimizer,
+                      .progress = run.progress,
+                      .collective = run.alone});
+  }
+
+  RunRig run;
+  std::optional<LoopRig> loop;
+};
+
+}  // namespace
+
+TEST_CASE("the newest checkpoint that can be taken over is resumed from", "[train]") {
+  Rig rig;
+  ResumeCandidates saved = rig.saved();
+  RunLoader loader = rig.loader(&saved);
+  REQUIRE(loader.resumes());
+  int num_tried = 0;
+  loader.resume(
+      [&](const StateTree& tree) {
+        if (++num_tried == 1) {
+          throw Error("checkpoint.damaged", "a checksum differs");
+        }
+        rig.run.store->load(tree, "parameters");
+        rig.loop->state.step = 2;
+      },
+      [](const StateTree&) {});
+  CHECK(num_tried == 2);
+  CHECK(rig.run.weight() == 2);
+  CHECK(loader.resumed_boundary() == "step");
+  Outcome outcome;
+  loader.add_to(outcome);
+  CHECK_THAT(outcome.resumed_from, contains_text("step-00000002"));
+  CHECK(outcome.resumed_at == 2);
+}
+
+TEST_CASE("another error than corruption ends the search, and so does the last one", "[train]") {
+  Rig rig;
+  ResumeCandidates saved = rig.saved();
+  CHECK_THROWS_AS(
+      load_first_valid(saved,
+                       rig.run.alone,
+                       [](const StateTree&) { throw Error("state.bad_version", "too new"); }),
+      Error);
+  ResumeCandidates again = rig.saved();
+  int num_tried = 0;
+  try {
+    load_first_valid(again, rig.run.alone, [&](const StateTree&) {
+      ++num_tried;
+      throw Error("checkpoint.damaged", "a checksum differs");
+    });
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.id() == "checkpoint.none_sound");
+  }
+  CHECK(num_tried == 3);
+}
+
+TEST_CASE("a state in memory is taken as it is", "[train]") {
+  Rig rig;
+  StateTree tree;
+  tree.put_int("x", 7);
+  RunLoader loader = rig.loader(nullptr, &tree);
+  int64_t taken = 0;
+  loader.resume([&](const StateTree& state) { taken = state.get_int("x"); },
+                [](const StateTree&) {});
+  CHECK(taken == 7);
+  CHECK(loader.resumed_boundary().empty());
+}
+
+TEST_CASE("without models of others nothing is loaded", "[train]") {
+  Rig rig;
+  RunLoader loader = rig.loader(nullptr);
+  CHECK_FALSE(loader.resumes());
+  CHECK_FALSE(loader.load_pretrained([](const StateTree&) {}));
+  CHECK_FALSE(loader.reload(ReloadPoint::kStep, 4));
+}
+
+}  // namespace tenon

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/weights/weight_places.hpp"
+
+#include <tenon/draft/weights_layout.h>
+#include <tenon/model.h>
+
+#include "host/checkpoint/weights_folder.hpp"
+#include "host/error/error.hpp"
+#include "host/train/weights/weights_import.hpp"
+
+#include <ATen/Functions.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/host/plugin/fake_component.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+namespace tenon {
+namespace {
+
+// What the fake model says of its layout, for one test.
+struct Entry {
+  const char* name;
+  const char* parameter;
+  uint32_t flags = 0;
+  int64_t first = 0;
+};
+std::vector<Entry> g_entries;
+bool g_differs = false;
+
+tenon_status* describe(void*, const char*, uint32_t, tenon_layout_builder* builder) {
+  for (const Entry& entry : g_entries) {
+    const tenon_layout_tensor tensor{
+        sizeof(tenon_layout_tensor), entry.name, entry.parameter, entry.flags, 0, entry.first};
+    if (tenon_status* const status = builder->add_tensor(builder, &tensor)) {
+      return status;
+    }
+  }
+  return builder->add_file(builder, "config.json", "{\"width\": 3}");
+}
+
+tenon_status* compare(void*,
+                      const char*,
+                      const tenon_options*,
+                      tenon_layout_differences* differences) {
+  return g_differs ? differences->add(differences, "width", "3", "4") : nullptr;
+}
+
+const void* extension(void*, const char* id) {
+  static const tenon_weights_layout table{sizeof(tenon_weights_layout), describe, compare};
+  return std::string(id) == TENON_WEIGHTS_LAYOUT_ID ? &table : nullptr;
+}
+
+// A model with q [2, 3], k [1, 3], down [3, 2] and a norm [3], which "also" is tied to.
+class LayoutModel {
+ public:
+  LayoutModel() : fake_("model", TENON_MODEL_ID, &table_), instance_(make()) {
+    const auto add = [this](const char* name, std::vector<int64_t> shape) {
+      ModelParameter parameter;
+      parameter.name = name;
+      parameter.shape = std::move(shape);
+      parameter.dtype = TENON_CLASS_PARAM;
+      parameter.blocks = {0};
+      graph_.parameters.push_back(std::move(parameter));
+    };
+    add("q", {2, 3});
+    add("k", {1, 3});
+    add("down", {3, 2});
+    add("norm", {3});
+    add("also", {3});
+    graph_.parameters.back().same_as = 3;
+    ModelBlock block;
+    block.name = "only";
+    block.parameters = {0, 1, 2, 3, 4};
+    graph_.blocks.push_back(block);
+    g_differs = false;
+    g_entries = {{"qk", "k", 0, 2},
+                 {"up", "down", TENON_LAYOUT_TRANSPOSED},
+                 {"qk", "q"},
+                 {"norm", "norm"},
+                 {"other", "also", TENON_LAYOUT_ALIAS}};
+  }
+
+  const ComponentInstance& instance() const { return instance_; }
+  const ModelGraph& graph() const { return graph_; }
+  WeightPlaces places() const { return places_in_layout(instance_, graph_, "hf", TENON_F32); }
+  std::string failure() const {
+    try {
+      places();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+ private:
+  ComponentInstance make() {
+    fake_.descriptor.get_extension = extension;
+    return fake_.make();
+  }
+
+  tenon_model table_{};
+  FakeComponent fake_;
+  ComponentInstance instance_;
+  ModelGraph graph_;
+};
+
+at::Tensor value_of(const Weight& weight) {
+  int64_t numel = 1;
+  for (const int64_t size : weight.shape) {
+    numel *= size;
+  }
+  return (at::arange(numel, at::kFloat) + 100 * static_cast<int64_t>(weight.parameter))
+      .view(weight.shape);
+}
+
+}  // namespace
+
+TEST_CASE("weights go to joined and transposed tensors of a layout, and come back", "[train]") {
+  const LayoutModel model;
+  const WeightPlaces places = model.places();
+  REQUIRE(places.files.size() == 1);
+  std::vector<WeightTensor> tensors;
+  std::vector<at::Tensor> values;
+  for (const PlacedTensor& tensor : places.tensors) {
+    values.push_back(joined(tensor, [&](size_t w) { return value_of(places.weights[w]); }));
+    CHECK(values.back().sizes() == at::IntArrayRef(tensor.shape));
+    tensors.push_back({tensor.name, at::kFloat, tensor.shape});
+  }
+  REQUIRE(tensors.size() == 4);
+  CHECK(tensors[0].name == "qk");
+  CHECK(at::equal(values[0], at::cat({value_of(places.weights[0]), value_of(places.weights[1])})));
+  CHECK(tensors[1].shape == std::vector<int64_t>{2, 3});
+  CHECK(at::equal(values[1], value_of(places.weights[2]).t()));
+  CHECK(places.tensors[3].is_alias);
+
+  const ScratchFolder scratch;
+  const std::string path = (scratch.path() / "out").string();
+  const at::ScalarType kept = GENERATE(at::kFloat, at::kDouble);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i].dtype = kept;
+  }
+  write_weights_folder(
+      path, tensors, [&](size_t i) { return values[i].to(kept); }, {{"config.json", "{}"}}, 1000);
+  ParameterLayout layout;
+  layout.partition_of = [](uint32_t) { return 0; };
+  ParameterStore store(model.graph(), layout);
+  const WeightsImport imported(model.instance(), model.graph(), {.format = "hf", .from = path});
+  imported.load(store);
+  for (const Weight& weight : places.weights) {
+    CAPTURE(weight.name);
+    CHECK(at::equal(store.leaf(weight.parameter).detach(), value_of(weight)));
+  }
+
+  // The second name of a tensor must be that tensor.
+  const std::string other = (scratch.path() / "other").string();
+  values[3] = values[3] + 1;
+  write_weights_folder(
+      other, tensors, [&](size_t i) { return values[i].to(kept); }, {}, 1000);
+  const WeightsImport wrong(model.instance(), model.graph(), {.format = "hf", .from = other});
+  CHECK_THROWS_WITH(
+      wrong.load(store),
+      contains_text("[weights.mismatch]") && contains_text("'other' has different values"));
+}
+
+TEST_CASE("what differs between files and a model is named", "[train]") {
+  const LayoutModel model;
+  const ScratchFolder scratch;
+  const std::string path = (scratch.path() / "out").string();
+  const std::vector<WeightTensor> tensors = {
+      {"qk", at::kFloat, {3, 4}}, {"up", at::kLong, {2, 3}}, {"left", at::kFloat, {1}}};
+  write_weights_folder(
+      path,
+      tensors,
+      [&](size_t i) { return at::zeros(tensors[i].shape, tensors[i].dtype); },
+      {{"config.json", "{}"}},
+      1000);
+  g_differs = true;
+  CHECK_THROWS_WITH(WeightsImport(model.instance(), model.graph(), {.format = "hf", .from = path}),
+                    contains_text("[weights.mismatch]") &&
+                        contains_text("width is 3 in the recipe, and 4 in config.json") &&
+                        contains_text("'qk' is [3, 4], but the model expects [3, 3]") &&
+                        contains_text("'up' has the dtype Long") &&
+                        contains_text("'norm' is missing") &&
+                        contains_text("'left' [1] is not a tensor of the model"));
+}
+
+TEST_CASE("a layout that is not whole is refused", "[train]") {
+  const LayoutModel model;
+  REQUIRE(model.failure().empty());
+  const std::vector<Entry> sound = g_entries;
+  const auto failure_with = [&](size_t i, const Entry& entry) {
+    g_entries = sound;
+    g_entries[i] = entry;
+    return model.failure();
+  };
+  CHECK_THAT(failure_with(0, {"qk", "k", 0, 1}),
+             contains_text("[weights.bad_layout]") && contains_text("leave gaps"));
+  CHECK_THAT(failure_with(0, {"qk", "down", 0, 2}), contains_text("rows of different sizes"));
+  CHECK_THAT(failure_with(0, {"qk", "v", 0, 2}), contains_text("no such parameter"));
+  CHECK_THAT(failure_with(3, {"norm", "norm", TENON_LAYOUT_TRANSPOSED}),
+             contains_text("is not a matrix"));
+  CHECK_THAT(failure_with(3, {"more", "q"}), contains_text("'q' has 2 places"));
+  CHECK_THAT(failure_with(3, {"norm", "norm", TENON_LAYOUT_ALIAS}),
+             contains_text("'norm' has no place"));
+  CHECK_THAT(failure_with(3, {"other", "norm"}), contains_text("another name of a tensor"));
+
+  const tenon_model table{};
+  const FakeComponent plain("model", TENON_MODEL_ID, &table);
+  CHECK_THROWS_WITH(places_in_layout(plain.make(), model.graph(), "hf", TENON_F32),
+                    contains_text("[weights.no_layout]"));
+}
+
+}  // namespace tenon

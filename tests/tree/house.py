@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Counts what makes a tree easy or hard to live in, and holds limits that were reached.
+
+    python3 tests/tree/house.py            print the counts of this checkout
+    python3 tests/tree/house.py --check    exit with 1 and say what is over its limit
+    python3 tests/tree/house.py --root DIR count another checkout
+
+Functions are found by their form, as clang-format lays them out: a definition opens with a line at
+some indentation, and ends with a line that is a closing brace at the same indentation.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+
+# What a checkout must not exceed (or, for shares, fall below). Lower a limit when a count falls.
+MOST = {
+    "host files over 600 lines": 1,  # host/model/model_runner.cpp
+    "host functions over 60 lines": 12,
+    "cycles of host files": 0,
+    "lines of parse_command_line.cpp": 300,
+    "functions of Trainer": 35,
+    "data members of Trainer": 15,
+    "most functions of a class beside Trainer": 30,
+}
+LEAST = {
+    "lines of host/train with a mirroring test, in percent": 70,
+}
+
+# The classes that the loop is made of.
+LOOP_CLASSES = (
+    "CheckpointDriver Evaluator FiniteCheck ForwardPass HookView RollBack StepLog StopConditions TrainStep".split()
+)
+
+SKIPPED_WORDS = ("namespace", "class", "struct", "enum", "union", "extern", "if", "for", "while", "switch", "else", "do", "try", "return", "case", "default")
+
+
+def sources(root, folder, endings=(".cpp", ".hpp")):
+    return sorted(p for p in (root / folder).rglob("*") if p.suffix in endings)
+
+
+def functions_in(text):
+    """(first line, number of lines, first line's text) of each function definition."""
+    lines = text.split("\n")
+    found = []
+    i = 0
+    while i < len(lines):
+        line = lines[i]
+        stripped = re.sub(r"\s*//.*", "", line).strip()
+        indent = len(line) - len(line.lstrip(" "))
+        starts = (
+            stripped
+            and indent in (0, 2, 4)
+            and re.match(r"[A-Za-z_\[~:]", stripped)
+            and not stripped.startswith(("#", "//"))
+            and re.match(r"\w*", stripped).group(0) not in SKIPPED_WORDS
+            and "(" in stripped
+            and not stripped.endswith(";")
+            and not re.match(r"\w+(\.|->)\w+\(", stripped)
+        )
+        if not starts:
+            i += 1
+            continue
+        # The signature goes on to the line that ends with "{"; a declaration ends with ";".
+        j = i
+        while j < len(lines) and j < i + 40 and not lines[j].rstrip().endswith(("{", ";", "}")):
+            j += 1
+        if j >= len(lines) or not lines[j].rstrip().endswith("{"):
+            i += 1
+            continue
+        end = j + 1
+        while end < len(lines) and not re.match(r" {%d}\}" % indent, lines[end]):
+            end += 1
+        head = " ".join(part.strip() for part in lines[i : j + 1])
+        if " = [" not in head and not re.match(r"[\w:<>,&* ]+ = ", head):
+            found.append((i + 1, end - i + 1, stripped))
+        i = end + 1 if indent == 0 else i + 1
+    return found
+
+
+def class_body(text, name):
+    start = re.search(r"^(?:class|struct) %s\b[^;{]*\{" % name, text, re.M)
+    if start is None:
+        return None
+    end = text.index("\n};", start.end())
+    return text[start.end() : end]
+
+
+def without_comments(text):
+    return re.sub(r"//[^\n]*", "", text)
+
+
+def count_class(body):
+    """(functions, data members) that a class declares itself, nested types left aside."""
+    body = without_comments(body)
+    flat = []
+    depth = 0
+    for char in body:
+        if char == "{":
+            depth += 1
+            continue
+        if char == "}":
+            depth -= 1
+            if depth == 0:
+                flat.append(";" if not flat or flat[-1] != ";" else "")
+            continue
+        if depth == 0:
+            flat.append(char)
+    functions = members = 0
+    for statement in re.split(r";|\b(?:public|private|protected):", "".join(flat)):
+        statement = " ".join(statement.split())
+        if not statement or re.match(r"(class|struct|enum|using|friend|static constexpr|template <[^>]*> friend)\b", statement):
+            continue
+        statement = re.sub(r"\s=.*$", "", statement) if "(" not in statement.split("=")[0] else statement
+        bare = re.sub(r"<[^<>]*(<[^<>]*>[^<>]*)*>", "", statement)
+        if "(" in bare.split("=")[0]:
+            if "= delete" not in statement:
+                functions += 1
+        elif re.search(r"\w+_$", bare.strip()) or re.search(r"\w+$", bare.strip()):
+            members += 1
+    return functions, members
+
+
+def cycles(root):
+    unit = lambda name: re.sub(r"\.(hpp|cpp|h)$", "", name)
+    graph = {}
+    for path in sources(root, "host", (".cpp", ".hpp", ".h")):
+        name = unit(path.relative_to(root).as_posix())
+        edges = graph.setdefault(name, set())
+        for other in re.findall(r'#include "(host/[^"]+)"', path.read_text()):
+            if unit(other) != name:
+                edges.add(unit(other))
+    sys.setrecursionlimit(10000)
+    index, low, stack, on_stack, result = {}, {}, [], set(), []
+
+    def visit(v):
+        index[v] = low[v] = len(index)
+        stack.append(v)
+        on_stack.add(v)
+        for w in graph.get(v, ()):
+            if w not in index:
+                visit(w)
+                low[v] = min(low[v], low[w])
+            elif w in on_stack:
+                low[v] = min(low[v], index[w])
+        if low[v] == index[v]:
+            ring = []
+            while True:
+                w = stack.pop()
+                on_stack.discard(w)
+                ring.append(w)
+                if w == v:
+                    break
+            if len(ring) > 1:
+                result.append(sorted(ring))
+
+    for v in list(graph):
+        if v not in index:
+            visit(v)
+    return result
+
+
+def counts(root):
+    host = sources(root, "host")
+    lengths = {p: len(p.read_text().splitlines()) for p in host}
+    long_functions = []
+    for p in host:
+        for line, length, head in functions_in(p.read_text()):
+            if length > 60:
+                long_functions.append((length, p.relative_to(root).as_posix(), line, head[:60]))
+    long_functions.sort(reverse=True)
+    rings = cycles(root)
+    result = {
+        "host files": len(host),
+        "host lines": sum(lengths.values()),
+        "longest host file": max(lengths.values()),
+        "host files over 600 lines": sum(n > 600 for n in lengths.values()),
+        "host functions over 60 lines": len(long_functions),
+        "longest host function": long_functions[0][0] if long_functions else 0,
+        "cycles of host files": len(rings),
+        "files in the largest cycle": max((len(r) for r in rings), default=0),
+        "std::to_string in host": sum(p.read_text().count("std::to_string") for p in host),
+        "top-level folders of host": sum(p.is_dir() for p in (root / "host").iterdir()),
+    }
+    command_line = [p for p in host if p.name in ("command_line.cpp", "parse_command_line.cpp")]
+    result["lines of parse_command_line.cpp"] = lengths[command_line[0]]
+    trainer = root / "host/train/trainer.hpp"
+    functions, members = count_class(class_body(trainer.read_text(), "Trainer"))
+    result["functions of Trainer"] = functions
+    result["data members of Trainer"] = members
+    result["lines of trainer*.{hpp,cpp}"] = sum(n for p, n in lengths.items() if p.name.startswith("trainer"))
+    largest = 0
+    for p in sources(root, "host/train", (".hpp",)):
+        for name in LOOP_CLASSES:
+            body = class_body(p.read_text(), name)
+            if body is not None:
+                largest = max(largest, count_class(body)[0])
+    result["most functions of a class beside Trainer"] = largest
+    total = mirrored = 0
+    for p in sources(root, "host/train", (".cpp",)):
+        n = lengths[p]
+        total += n
+        test = root / "tests" / p.relative_to(root).parent / (p.stem + "_test.cpp")
+        mirrored += n if test.exists() else 0
+    result["lines of host/train with a mirroring test, in percent"] = round(100 * mirrored / total)
+    virtuals = mentions = 0
+    for p in sources(root, "sdk/include/tenon", (".hpp",)):
+        lines = p.read_text().split("\n")
+        for i, line in enumerate(lines):
+            if re.match(r"\s+virtual (?!~)", line):
+                virtuals += 1
+                comment = []
+                k = i - 1
+                while k >= 0 and re.match(r"\s*(//|/?\*)", lines[k]):
+                    comment.append(lines[k])
+                    k -= 1
+                mentions += any(re.search(r"\b(Errors|[Tt]hrow|[Ee]rror)", c) for c in comment)
+    result["virtuals of the SDK's wrappers"] = virtuals
+    result["of them, whose comment mentions errors"] = mentions
+    return result, long_functions, rings
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parents[2], type=pathlib.Path)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--verbose", action="store_true", help="name long functions and cycles")
+    arguments = parser.parse_args()
+    result, long_functions, rings = counts(arguments.root)
+    if not arguments.check:
+        for name, value in result.items():
+            print(f"{value:>7}  {name}")
+        if arguments.verbose:
+            for length, path, line, head in long_functions:
+                print(f"{length:>7}  {path}:{line}  {head}")
+            for ring in rings:
+                print("         cycle: " + " ".join(ring))
+        return 0
+    problems = [f"{name}: {result[name]} (at most {limit})" for name, limit in MOST.items() if result[name] > limit]
+    problems += [f"{name}: {result[name]} (at least {limit})" for name, limit in LEAST.items() if result[name] < limit]
+    for problem in problems:
+        print(problem)
+    if any("functions over" in p for p in problems):
+        for length, path, line, head in long_functions:
+            print(f"  {length} lines: {path}:{line}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
