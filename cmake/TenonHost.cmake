@@ -93,6 +93,74 @@ function(_tenon_precompile target seen name)
   endif()
 endfunction()
 
+# How many sources are compiled as one. Reading and instantiating what they all include takes most
+# of the time of each: six files of host/train take 40 s apart and 12 s together.
+set(_tenon_joined_at_once 8)
+
+# Sets `out` to `sources`, in which those that compile alike are replaced by files below
+# <build>/joined that include them. Names in anonymous namespaces must therefore be unique in a
+# target.
+#   APART  folders and files that are not joined
+#   COLD   as for tenon_host_library
+function(_tenon_join target out)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;APART;COLD")
+  set(result "")
+  set(groups "")
+  foreach(source IN LISTS arg_SOURCES)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE
+               OUTPUT_VARIABLE file)
+    cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set(group warm)
+    foreach(folder IN LISTS arg_COLD)
+      if(folder STREQUAL "." OR source MATCHES "^${folder}/")
+        set(group cold)
+      endif()
+    endforeach()
+    set(is_joined ${TENON_JOIN})
+    foreach(folder IN LISTS arg_APART)
+      if(source STREQUAL folder OR source MATCHES "^${folder}/")
+        set(is_joined OFF)
+      endif()
+    endforeach()
+    if(is_joined)
+      _tenon_seen_by(${file} words)
+      foreach(word torch c10 json catch)  # as _tenon_precompile() tells them apart
+        if(word IN_LIST words)
+          string(APPEND group -${word})
+          break()
+        endif()
+      endforeach()
+      list(APPEND groups ${group})
+      list(APPEND files_${group} ${file})
+    else()
+      list(APPEND result ${source})
+      list(APPEND result_${group} ${source})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES groups)
+  foreach(group IN LISTS groups)
+    list(LENGTH files_${group} length)
+    math(EXPR last "${length} - 1")
+    foreach(begin RANGE 0 ${last} ${_tenon_joined_at_once})
+      list(SUBLIST files_${group} ${begin} ${_tenon_joined_at_once} files)
+      list(TRANSFORM files REPLACE "(.+)" "#include \"\\1\"\n")
+      list(JOIN files "" text)
+      set(joined ${PROJECT_BINARY_DIR}/joined/${target}/${group}-${begin}.cpp)
+      file(CONFIGURE OUTPUT ${joined} @ONLY CONTENT "// Joined by _tenon_join().\n${text}")
+      # gcc tells by the main file whether a type with members of an anonymous namespace is shared.
+      set_property(SOURCE ${joined} APPEND PROPERTY COMPILE_OPTIONS
+                   $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+      list(APPEND result ${joined})
+      string(REGEX MATCH "^[a-z]+" heat ${group})
+      list(APPEND result_${heat} ${joined})
+    endforeach()
+  endforeach()
+  if(result_cold)
+    set_property(SOURCE ${result_cold} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:RelWithDebInfo>:-O1>)
+  endif()
+  set(${out} ${result} PARENT_SCOPE)
+endfunction()
+
 # For programs of tests/ that are made with add_executable().
 function(_tenon_use_torch target)
   _tenon_precompile(${target} torch tenon_torch_pch)
@@ -125,7 +193,7 @@ add_library(tenon::build_info ALIAS tenon_build_info)
 target_include_directories(tenon_build_info INTERFACE ${PROJECT_BINARY_DIR}/generated/include)
 
 # tenon_host_library(NAME folder [SOURCES a.cpp ...] [DEPENDS target ...] [PRIVATE_DEPENDS target ...]
-#                    [COLD folder ...] [TORCH])
+#                    [COLD folder ...] [APART folder ...] [TORCH])
 #
 # One folder of host/: a static library tenon_<folder>, alias tenon::<folder>, that includes
 # "host/..." and <tenon/...>. Without SOURCES it is headers alone.
@@ -133,15 +201,18 @@ target_include_directories(tenon_build_info INTERFACE ${PROJECT_BINARY_DIR}/gene
 #   PRIVATE_DEPENDS  what only its .cpp files need, for example tenon::nlohmann_json
 #   COLD             its folders whose code runs a few times a run, "." for all of it: compiled for
 #                    short builds (-O1), since nothing waits for it
+#   APART            its folders and files that are compiled one by one: they have compile options of
+#                    their own, or share names of anonymous namespaces with others
 #   TORCH            it uses libtorch: links tenon::torch_cpu
 function(tenon_host_library)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "NAME" "SOURCES;DEPENDS;PRIVATE_DEPENDS;COLD")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "NAME" "SOURCES;DEPENDS;PRIVATE_DEPENDS;COLD;APART")
   if(NOT arg_NAME OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_host_library: NAME is missing, or unknown: ${arg_UNPARSED_ARGUMENTS}")
   endif()
   set(target tenon_${arg_NAME})
   if(arg_SOURCES)
-    add_library(${target} STATIC ${arg_SOURCES})
+    _tenon_join(${target} sources SOURCES ${arg_SOURCES} APART ${arg_APART} COLD ${arg_COLD})
+    add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
   else()
     add_library(${target} INTERFACE)
@@ -160,14 +231,6 @@ function(tenon_host_library)
     else()
       _tenon_precompile(${target} json tenon_json_pch)
     endif()
-    foreach(source IN LISTS arg_SOURCES)
-      foreach(folder IN LISTS arg_COLD)
-        if(folder STREQUAL "." OR source MATCHES "^${folder}/")
-          set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS
-                       $<$<CONFIG:RelWithDebInfo>:-O1>)
-        endif()
-      endforeach()
-    endforeach()
   endif()
 endfunction()
 
@@ -188,23 +251,25 @@ endif()
 add_custom_target(tenon_thread_tests)
 
 # tenon_test(NAME name SOURCES a_test.cpp ... [LINK target ...] [NEEDS target ...] [TORCH]
-#            [LABELS label ...] [TIMEOUT seconds] [ENVIRONMENT NAME=value ...])
+#            [APART file ...] [LABELS label ...] [TIMEOUT seconds] [ENVIRONMENT NAME=value ...])
 #
 # A Catch2 executable in <build>/tests, and one CTest test of the same name that runs it in
 # the source folder. Sources include "tests/support/catch.hpp" and whatever LINK gives.
 #   LINK     libraries, for example tenon::recipe
+#   APART    sources that are compiled one by one, as for tenon_host_library
 #   NEEDS    targets that must be built before the test runs: plugins, the host
 #   TORCH    shares the precompiled header of libtorch
 #   LABELS   "threads" for tests that are to pass under the thread sanitizer too
 #   TIMEOUT  300 seconds where it is not given
 function(tenon_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "NAME;TIMEOUT"
-                        "SOURCES;LINK;NEEDS;LABELS;ENVIRONMENT")
+                        "SOURCES;APART;LINK;NEEDS;LABELS;ENVIRONMENT")
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_test: NAME or SOURCES is missing, or unknown: "
                         "${arg_UNPARSED_ARGUMENTS}")
   endif()
-  add_executable(${arg_NAME} ${arg_SOURCES})
+  _tenon_join(${arg_NAME} sources SOURCES ${arg_SOURCES} APART ${arg_APART})
+  add_executable(${arg_NAME} ${sources})
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_include_directories(${arg_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${arg_NAME} PRIVATE ${arg_LINK} tenon_test_support)

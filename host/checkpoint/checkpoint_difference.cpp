@@ -18,7 +18,7 @@
 namespace tenon {
 namespace {
 
-constexpr int64_t kChunk = int64_t{1} << 20;  // elements that are compared at once
+constexpr int64_t kComparedAtOnce = int64_t{1} << 20;  // elements that are compared at once
 constexpr char kSeconds[] = "run/seconds";
 
 std::string type_text(const StoredTensor& tensor) {
@@ -49,8 +49,8 @@ std::string elements_text(const TensorSource& a, const TensorSource& b) {
   double largest = 0;
   bool has_nan = false;
   bool is_equal = true;
-  for (int64_t first = 0; first < a.numel(); first += kChunk) {
-    const int64_t size = std::min(kChunk, a.numel() - first);
+  for (int64_t first = 0; first < a.numel(); first += kComparedAtOnce) {
+    const int64_t size = std::min(kComparedAtOnce, a.numel() - first);
     const at::Tensor of_a = at::empty({size}, a.dtype());
     const at::Tensor of_b = at::empty({size}, b.dtype());
     a.read(first, of_a);

@@ -21,7 +21,7 @@ namespace tenon {
 namespace {
 
 // What is handed to the storage at once, and what is made of a source at once.
-constexpr size_t kChunk = size_t{8} << 20;
+constexpr size_t kWriteChunk = size_t{8} << 20;
 // From here on a thread that sums up is worth its start.
 constexpr size_t kLeastBeside = size_t{4} << 20;
 
@@ -118,11 +118,11 @@ uint64_t write_tensor(const Written& what, CheckpointFile& file, const std::atom
   Checksum sum;
   const auto put = [&](std::span<const std::byte> bytes) {
     const SummedBeside summed(bytes, sum);
-    for (size_t at = 0; at < bytes.size(); at += kChunk) {
+    for (size_t at = 0; at < bytes.size(); at += kWriteChunk) {
       if (give_up) {
         throw Error("checkpoint.given_up", "the writing of a checkpoint was given up");
       }
-      file.write(bytes.subspan(at, std::min(kChunk, bytes.size() - at)));
+      file.write(bytes.subspan(at, std::min(kWriteChunk, bytes.size() - at)));
     }
   };
   const auto bytes_of = [](const at::Tensor& tensor) {
@@ -132,7 +132,7 @@ uint64_t write_tensor(const Written& what, CheckpointFile& file, const std::atom
     put(bytes_of(what.tensor.cpu().contiguous()));
     return sum.value();
   }
-  const auto at_once = static_cast<int64_t>(kChunk / c10::elementSize(what.source->dtype()));
+  const auto at_once = static_cast<int64_t>(kWriteChunk / c10::elementSize(what.source->dtype()));
   const at::Tensor buffer = at::empty({std::min(at_once, what.numel)}, what.source->dtype());
   for (int64_t first = 0; first < what.numel; first += at_once) {
     const at::Tensor part = buffer.narrow(0, 0, std::min(at_once, what.numel - first));

@@ -12,9 +12,9 @@ namespace tenon {
 namespace {
 
 // What is read and summed up at once: what was read is still in the cache when it is summed up.
-constexpr uint64_t kChunk = uint64_t{2} << 20;
+constexpr uint64_t kReadChunk = uint64_t{2} << 20;
 // From here on a second thread is worth its start.
-constexpr uint64_t kLeastForTwo = 4 * kChunk;
+constexpr uint64_t kLeastForTwo = 4 * kReadChunk;
 
 class OrderedReads {
  public:
@@ -52,9 +52,9 @@ class OrderedReads {
   // Chunk after chunk, until there is none left.
   void work() {
     try {
-      for (uint64_t i = take(); i * kChunk < out_.size(); i = take()) {
-        const uint64_t at = i * kChunk;
-        const auto chunk = out_.subspan(at, std::min<uint64_t>(kChunk, out_.size() - at));
+      for (uint64_t i = take(); i * kReadChunk < out_.size(); i = take()) {
+        const uint64_t at = i * kReadChunk;
+        const auto chunk = out_.subspan(at, std::min<uint64_t>(kReadChunk, out_.size() - at));
         storage_.read(checkpoint_, file_, begin_ + at, chunk);
         if (!wait_for_turn(i)) {
           return;

@@ -27,7 +27,7 @@ constexpr char kOnlyFile[] = "model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
 constexpr char kSuffix[] = ".safetensors";
 // What is handed to a file at once.
-constexpr size_t kChunk = size_t{8} << 20;
+constexpr size_t kFileChunk = size_t{8} << 20;
 
 uint64_t bytes_of(const WeightTensor& tensor) {
   return std::accumulate(tensor.shape.begin(),
@@ -86,8 +86,8 @@ void write_tensors(CheckpointFile& file,
                   "'" + tensors[i].name + "' differs from its announced shape or dtype");
     }
     const std::span bytes(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
-    for (size_t at = 0; at < bytes.size(); at += kChunk) {
-      file.write(bytes.subspan(at, std::min(kChunk, bytes.size() - at)));
+    for (size_t at = 0; at < bytes.size(); at += kFileChunk) {
+      file.write(bytes.subspan(at, std::min(kFileChunk, bytes.size() - at)));
     }
   }
   file.close();

@@ -2,11 +2,13 @@
 
 #include "host/cli/describe_component.hpp"
 
+#include "host/cli/json_text.hpp"
 #include "host/cli/option_markdown.hpp"
 #include "host/cli/schema_rows.hpp"
 #include "host/cli/text_table.hpp"
 #include "host/error/error.hpp"
 #include "host/recipe/recipe_schema.hpp"
+#include "host/text/joined.hpp"
 #include "host/text/nearest_name.hpp"
 
 #include <nlohmann/json.hpp>
@@ -23,18 +25,6 @@ namespace {
 using Json = nlohmann::ordered_json;  // options in the order in which the plugin declares them
 
 constexpr std::size_t kMaxDefault = 40;
-
-std::string dumped(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string joined(const std::vector<std::string>& words, std::string_view glue) {
-  std::string text;
-  for (const std::string& word : words) {
-    text.append(text.empty() ? "" : glue).append(word);
-  }
-  return text;
-}
 
 void add_once(std::vector<std::string>& words, const std::string& word) {
   if (!word.empty() && std::ranges::find(words, word) == words.end()) {
@@ -82,10 +72,6 @@ std::string type_of(const Json& given, const Json& root, int depth = 0) {
   std::stable_partition(
       words.begin(), words.end(), [](const std::string& word) { return word != "null"; });
   return joined(words, " or ");
-}
-
-std::string plain(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : dumped(value);
 }
 
 std::string range_of(const Json& schema) {

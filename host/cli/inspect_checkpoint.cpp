@@ -10,6 +10,7 @@
 #include "host/io/content_hash.hpp"
 #include "host/recipe/plugin_difference.hpp"
 #include "host/recipe/recipe_difference.hpp"
+#include "host/text/counted.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -33,10 +34,6 @@ std::string number_text(double value) {
   text.precision(9);
   text << value;
   return text.str();
-}
-
-std::string counted(std::uint64_t count, const std::string& one, const std::string& several) {
-  return std::to_string(count) + " " + (count == 1 ? one : several);
 }
 
 // "parameters" of "parameters/values/embed".
@@ -234,9 +231,9 @@ std::string verified_text(const std::string& path) {
   visit_tensors(reader.index(), [&](const std::string&, const StoredTensor&, const std::string&) {
     ++num_tensors;
   });
-  return reader.address() + " is sound: " + counted(num_tensors, "tensor", "tensors") + ", " +
-         counted(reader.index().tensor_bytes(), "byte", "bytes") + " in " +
-         counted(reader.index().files.size(), "file", "files") + "\n";
+  return reader.address() + " is sound: " + counted(num_tensors, "tensor") + ", " +
+         counted(reader.index().tensor_bytes(), "byte") + " in " +
+         counted(reader.index().files.size(), "file") + "\n";
 }
 
 CheckpointComparison compared_checkpoints(const std::string& path_a, const std::string& path_b) {

@@ -2,6 +2,7 @@
 
 #include "host/cli/option_markdown.hpp"
 
+#include "host/cli/json_text.hpp"
 #include "host/cli/schema_rows.hpp"
 
 #include <nlohmann/json.hpp>
@@ -17,16 +18,8 @@ using Json = nlohmann::ordered_json;
 // Limits from here on keep arithmetic in range, and tell a reader nothing.
 constexpr double kLimitOfInterest = 1e9;
 
-std::string dumped(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 std::string code(const std::string& text) {
   return "`" + text + "`";
-}
-
-std::string plain(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : dumped(value);
 }
 
 // A type in words that can be put into the plural: "integer", " ≥ 1".
@@ -44,7 +37,7 @@ const Json* number_at(const Json& schema, const char* name) {
              : nullptr;
 }
 
-std::string range_of(const Json& schema) {
+std::string interval_text(const Json& schema) {
   const Json* const least = number_at(schema, "minimum");
   const Json* const above = number_at(schema, "exclusiveMinimum");
   const Json* const most = number_at(schema, "maximum");
@@ -94,7 +87,7 @@ Words words_of(const std::string& type, const Json& schema, const Json& root, in
             forms.size() == 1 ? " of " + length_of(schema) + plural(forms[0].noun) + forms[0].rest
                               : ""};
   }
-  return {type, type == "integer" || type == "number" ? range_of(schema) : ""};
+  return {type, type == "integer" || type == "number" ? interval_text(schema) : ""};
 }
 
 // The forms that a value may have, null last.

@@ -17,7 +17,7 @@ namespace tenon {
 namespace {
 
 // The shortest text that reads back as the number: as a float, where it is one.
-std::string number_text(double number) {
+std::string shortest_text(double number) {
   std::array<char, 32> text;
   const auto narrow = static_cast<float>(number);
   const auto end = static_cast<double>(narrow) == number
@@ -53,7 +53,7 @@ std::string row_text(const ShownRow& row, const std::vector<RowColumn>& columns,
   for (const RowColumn& column : columns) {
     text += "  " + column.name + std::string(width - column.name.size() + 1, ' ');
     for (const double number : column.numbers) {
-      text += " " + number_text(number);
+      text += " " + shortest_text(number);
     }
     text += "\n";
   }

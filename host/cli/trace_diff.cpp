@@ -4,6 +4,7 @@
 
 #include "host/error/error.hpp"
 #include "host/json/schema_words.hpp"
+#include "host/text/counted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -27,10 +28,6 @@ constexpr std::size_t kMaxLineBytes = 65536;
 // The fields of an event, in the order in which they are written.
 constexpr std::array<const char*, 7> kFields = {
     "event", "step", "epoch", "window", "window_label", "microbatch", "is_train"};
-
-std::string counted(std::uint64_t count) {
-  return std::to_string(count) + (count == 1 ? " event" : " events");
-}
 
 class TraceReader {
  public:
@@ -141,8 +138,8 @@ std::string ending(const TraceReader& shorter,
                    const json& last,
                    std::uint64_t num_events,
                    const json& next) {
-  return "  " + shorter.file() + " ends after " + counted(num_events) + " (" + place_of(last) +
-         "), and " + longer.file() + " goes on (" + place_of(next) + ")\n";
+  return "  " + shorter.file() + " ends after " + counted(num_events, "event") + " (" +
+         place_of(last) + "), and " + longer.file() + " goes on (" + place_of(next) + ")\n";
 }
 
 }  // namespace
@@ -157,7 +154,7 @@ TraceComparison compare_traces(const std::string& file_a, const std::string& fil
     if (!a && !b) {
       return {.is_equal = true,
               .num_events = num_events,
-              .text = "equal: " + counted(num_events) + "\n"};
+              .text = "equal: " + counted(num_events, "event") + "\n"};
     }
     if (a && b && *a == *b) {
       last = *a;

@@ -16,13 +16,6 @@
 namespace tenon {
 namespace {
 
-void check(tenon_status* status) {
-  const StatusText text = take(status);
-  if (!text.ok()) {
-    throw Error(text.id, text.message);
-  }
-}
-
 // The size of an axis in the whole: the largest of the parts. Axes of one name have one size in all
 // fields of a part, and so they have in the whole.
 int64_t size_of_axis(std::size_t field, std::size_t axis, std::span<const BatchPart> parts) {
@@ -76,11 +69,11 @@ void write_rows(const std::vector<FieldInfo>& schema,
       shape.push_back(size_of_axis(f, axis, parts));
     }
     void* data = nullptr;
-    check(writer.add(&writer,
-                     static_cast<uint32_t>(f),
-                     static_cast<uint32_t>(shape.size()),
-                     shape.data(),
-                     &data));
+    throw_if_failed(writer.add(&writer,
+                               static_cast<uint32_t>(f),
+                               static_cast<uint32_t>(shape.size()),
+                               shape.data(),
+                               &data));
     const at::ScalarType dtype = parts.front().batch.fields[parts.front().fields[f]].scalar_type();
     at::Tensor whole = at::from_blob(data, shape, at::TensorOptions().dtype(dtype));
     const bool is_padded = std::ranges::any_of(parts, [&](const BatchPart& part) {
@@ -93,7 +86,7 @@ void write_rows(const std::vector<FieldInfo>& schema,
       copy_rows(part.batch.fields[part.fields[f]], part.rows, whole);
     }
   }
-  check(writer.set_counts(&writer, samples, tokens));
+  throw_if_failed(writer.set_counts(&writer, samples, tokens));
 }
 
 std::optional<std::string> why_not_rows(const FieldInfo& field) {

@@ -8,16 +8,7 @@
 #include "host/tensor/handle.hpp"
 
 namespace tenon {
-namespace {
-
-void check(tenon_status* status) {
-  const StatusText text = take(status);
-  if (!text.ok()) {
-    throw Error(text.id, text.message);
-  }
-}
-
-}  // namespace
+namespace {}  // namespace
 
 FeatureSource::FeatureSource(DataSource& source, const FeatureGraph& graph)
     : source_(source), graph_(graph), info_(source.info()) {
@@ -40,7 +31,8 @@ bool FeatureSource::next(const Window* window,
   const bool has_ended = source_.next(window, shard, max_samples, builder.writer());
   const Batch batch = builder.finish();
   if (builder.position()) {
-    check(writer.set_position(&writer, builder.position()->data(), builder.position()->size()));
+    throw_if_failed(
+        writer.set_position(&writer, builder.position()->data(), builder.position()->size()));
   }
   write(batch, writer);
   return has_ended;
@@ -53,10 +45,10 @@ void FeatureSource::write(const Batch& batch, tenon_batch_writer& writer) const 
     const std::vector<at::Tensor> made = graph_.run(batch);
     fields.insert(fields.end(), made.begin(), made.end());
     for (std::size_t i = 0; i < fields.size(); ++i) {
-      check(writer.add_tensor(&writer, static_cast<uint32_t>(i), borrow(fields[i])));
+      throw_if_failed(writer.add_tensor(&writer, static_cast<uint32_t>(i), borrow(fields[i])));
     }
   }
-  check(writer.set_counts(&writer, batch.samples, batch.tokens));
+  throw_if_failed(writer.set_counts(&writer, batch.samples, batch.tokens));
 }
 
 }  // namespace tenon

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/data/skip_list.hpp"
 
-#include <fnmatch.h>
+#include "host/text/name_pattern.hpp"
+
 #include <utility>
 
 namespace tenon {
@@ -13,9 +14,8 @@ bool SkipList::matches(const Window& window) {
   bool is_matched = false;
   for (size_t i = 0; i < names_.size(); ++i) {
     const auto* const pattern = std::get_if<std::string>(&names_[i]);
-    const bool is_meant = pattern != nullptr
-                              ? fnmatch(pattern->c_str(), window.label().c_str(), 0) == 0
-                              : std::get<uint64_t>(names_[i]) == window.id();
+    const bool is_meant = pattern != nullptr ? matches_pattern(*pattern, window.label())
+                                             : std::get<uint64_t>(names_[i]) == window.id();
     if (is_meant) {
       has_matched_[i] = true;
       is_matched = true;

@@ -46,10 +46,6 @@ std::byte* reserve(size_t bytes) {
   return begin + skip;
 }
 
-size_t round_up(size_t bytes, size_t to) {
-  return (bytes + to - 1) / to * to;
-}
-
 }  // namespace
 
 MemoryRegion::MemoryRegion(size_t reserve_bytes)

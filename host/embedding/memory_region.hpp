@@ -11,6 +11,11 @@
 
 namespace tenon {
 
+// The least multiple of `to` that is at least `n`.
+inline size_t round_up(size_t n, size_t to) {
+  return (n + to - 1) / to * to;
+}
+
 class MemoryRegion {
  public:
   // Reserves address space and no memory.

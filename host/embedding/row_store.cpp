@@ -33,10 +33,6 @@ constexpr size_t kMostRowBytes = size_t{1} << 24;
   throw Error("table.bad_spec", "table '" + spec.name + "': " + what);
 }
 
-size_t round_up(size_t n, size_t to) {
-  return (n + to - 1) / to * to;
-}
-
 bool is_value_dtype(uint32_t dtype) {
   return dtype == TENON_F32 || dtype == TENON_BF16 || dtype == TENON_F16;
 }

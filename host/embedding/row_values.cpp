@@ -18,7 +18,7 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kChunk = 32;  // elements at once, even
+constexpr size_t kAtOnce = 32;  // elements at once, even
 constexpr uint64_t kGamma = 0x9E3779B97F4A7C15;
 
 // Words [first, first + n) of the stream, n even; word k is half k % 2 of its number k / 2.
@@ -136,10 +136,10 @@ void fill_row_values(const RowInit& init,
   const float highest =
       is_uniform && a < b ? std::nextafter(b, a) : std::numeric_limits<float>::infinity();
   const uint64_t stream = mix_seeds(seed, static_cast<uint64_t>(id));
-  uint32_t words[kChunk] = {};
-  float values[kChunk];
-  for (size_t first = 0; first < out.size(); first += kChunk) {
-    const size_t n = std::min(kChunk, out.size() - first);
+  uint32_t words[kAtOnce] = {};
+  float values[kAtOnce];
+  for (size_t first = 0; first < out.size(); first += kAtOnce) {
+    const size_t n = std::min(kAtOnce, out.size() - first);
     const size_t rounded = (n + 7) / 8 * 8;  // whole vectors: what lies beyond n is thrown away
     fill_words(stream, first, rounded, words);
     if (is_uniform) {

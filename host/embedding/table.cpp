@@ -11,7 +11,7 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kChunk = 256;
+constexpr size_t kIdsAtOnce = 256;
 
 }  // namespace
 
@@ -46,9 +46,9 @@ TableCounts Table::take_counts() {
 }
 
 void Table::find(std::span<const int64_t> ids, std::span<int64_t> rows) const {
-  std::array<int32_t, kChunk> numbers;
-  for (size_t begin = 0; begin < ids.size(); begin += kChunk) {
-    const size_t n = std::min(kChunk, ids.size() - begin);
+  std::array<int32_t, kIdsAtOnce> numbers;
+  for (size_t begin = 0; begin < ids.size(); begin += kIdsAtOnce) {
+    const size_t n = std::min(kIdsAtOnce, ids.size() - begin);
     parts_->index.find(ids.subspan(begin, n), numbers.data());
     for (size_t i = 0; i < n; ++i) {
       rows[begin + i] = numbers[i] >= 0 ? numbers[i] : kNoRow;

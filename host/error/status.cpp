@@ -88,6 +88,13 @@ StatusText take(tenon_status* status_own) {
           .host = status_own->host};
 }
 
+void throw_if_failed(tenon_status* status_own) {
+  const StatusText text = take(status_own);
+  if (!text.ok()) {
+    throw Error(text.id, text.message);
+  }
+}
+
 tenon_status* status_of_current_exception(const tenon_host* host) noexcept {
   try {
     throw;

@@ -63,6 +63,10 @@ void release(tenon_status* status_own) noexcept;
 // Copies what a status says, and releases it. Null gives a text that is ok().
 StatusText take(tenon_status* status_own);
 
+// Releases a status, and throws what it says as an Error. Null and TENON_OK do nothing.
+// Errors: those of the status
+void throw_if_failed(tenon_status* status_own);
+
 // The status of the exception that is being handled; to be called inside a catch block.
 //   StatusError     its own code and id
 //   Error           TENON_INVALID and its id

@@ -23,10 +23,6 @@ struct Kind {
   auto operator<=>(const Kind&) const = default;
 };
 
-bool is_narrow(at::ScalarType dtype) {
-  return c10::elementSize(dtype) < c10::elementSize(at::kFloat);
-}
-
 // What the run makes of a parameter's dtype, where `of_class` is its own.
 at::ScalarType resolved(const ModelParameter& parameter, at::ScalarType of_class) {
   if (parameter.dtype < TENON_CLASS_FIRST) {

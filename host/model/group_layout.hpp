@@ -17,6 +17,11 @@
 
 namespace tenon {
 
+// True for dtypes of fewer bytes than float32.
+inline bool is_narrow(at::ScalarType dtype) {
+  return c10::elementSize(dtype) < c10::elementSize(at::kFloat);
+}
+
 struct GroupRules {
   at::ScalarType stored = at::kFloat;  // of TENON_CLASS_PARAM
   at::ScalarType seen = at::kFloat;    // what blocks see of it

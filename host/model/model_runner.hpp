@@ -9,12 +9,10 @@
 // thread.
 #pragma once
 
-#include "host/model/parameter_store.hpp"
-#include "host/tensor/exec_frame.hpp"
+#include "host/model/block_runner.hpp"
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,14 +29,6 @@ void check_model_fields(const ModelGraph& graph,
                         const std::string& dataset);
 
 enum class RecomputeMode { kNone, kBlocks };
-
-// An auxiliary loss that a block added in the forward.
-struct AuxLoss {
-  std::string name;
-  at::Tensor sum;    // with graph, where one was recorded
-  at::Tensor count;  // scalar
-  double weight = 1;
-};
 
 // The values that the last block makes, where it can be run by pieces of T: it is tokenwise, all
 // that it reads and makes has an axis T, and nothing of it comes from a table. Empty where it
@@ -108,45 +98,25 @@ class ModelRunner {
   void clear();
 
  private:
-  struct Tape;
-  struct Call;
-
-  void read_fields(const Batch& batch);
+  void begin(const Batch& batch, const CallPlace& place);
   void read_rows(uint32_t b);
   void hand_back_rows(uint32_t b);
   uint32_t num_run(Extent extent) const;
   uint32_t tail() const { return static_cast<uint32_t>(graph_.blocks.size() - 1); }
   uint32_t salt(uint32_t b) const;
-  void run_block(uint32_t b, bool record, bool is_recompute, Tape& tape);
-  void check_output(uint32_t b, size_t i, const at::Tensor& output) const;
-  void check_buffer(uint32_t b, size_t i, const at::Tensor& next) const;
-  std::optional<at::ScalarType> border_dtype(uint32_t v) const;
-  at::Tensor at_border(uint32_t v, const at::Tensor& output) const;
-  struct AuxScale {
-    double factor = 1;
-    at::Tensor loss_scale;
-  };
   void backward_block(uint32_t b, const AuxScale& aux_scale);
-  void backward_by_autograd(uint32_t b,
-                            Tape& tape,
-                            std::vector<at::Tensor>& grads,
-                            const AuxScale& aux_scale);
-  void backward_by_hand(uint32_t b, Tape& tape, std::vector<at::Tensor>& grads);
   at::Tensor field_of(uint32_t v, const Batch& batch) const;
   bool is_recomputed(uint32_t b) const;
 
   ModelProxy& model_;
   ParameterStore& store_;
   const ModelGraph& graph_;
-  ExecFrame frame_;
   at::ScalarType compute_dtype_;
-  std::optional<at::ScalarType> autocast_dtype_;
   RecomputeMode recompute_;
   ShardedParameters* flow_;
   RowSource* rows_;
   std::vector<std::vector<uint32_t>> lookups_;  // by block: values of tables that it reads first
   CallPlace place_;
-  int64_t num_samples_ = 0;  // of the batch under way
 
   struct Piece {
     uint32_t number = 0;  // from 1; 0: none is under way
@@ -157,9 +127,10 @@ class ModelRunner {
   std::vector<at::Tensor> tail_grads_;  // by input of the tail: the pieces so far
 
   std::vector<bool> needs_grad_;  // by value
+  BlockRunner blocks_;
   std::vector<at::Tensor> values_;
   std::vector<at::Tensor> grads_;  // by value: the sum so far
-  std::vector<Tape> tapes_;
+  std::vector<BlockTape> tapes_;
   std::vector<AuxLoss> aux_losses_;
 };
 

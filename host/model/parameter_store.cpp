@@ -27,10 +27,6 @@ at::ScalarType resolved_dtype(uint32_t dtype, at::ScalarType of_class) {
   return dtype >= TENON_CLASS_FIRST ? of_class : static_cast<at::ScalarType>(dtype);
 }
 
-bool is_narrow(at::ScalarType dtype) {
-  return c10::elementSize(dtype) < c10::elementSize(at::kFloat);
-}
-
 // A materialized parameter keeps its module's leaf; it must not be shared, since a module has one.
 bool has_own_group(const ModelGraph& graph, uint32_t p) {
   size_t users = graph.parameters[p].blocks.size();

@@ -6,7 +6,7 @@
 namespace tenon {
 namespace {
 
-constexpr uint32_t kStateVersion = 1;
+constexpr uint32_t kLossScaleVersion = 1;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ void LossScale::update(const at::Tensor& overflow) {
 }
 
 void LossScale::snapshot(StateTree& tree, const std::string& prefix) const {
-  tree.set_version(prefix, kStateVersion);
+  tree.set_version(prefix, kLossScaleVersion);
   tree.put_tensor(state_path(prefix, "scale"), scale_, StateTree::Copy::kYes);
   tree.put_tensor(state_path(prefix, "growth_tracker"), growth_tracker_, StateTree::Copy::kYes);
 }

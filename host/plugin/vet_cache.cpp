@@ -25,7 +25,6 @@ namespace tenon {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 constexpr int kFormat = 1;
 
@@ -108,13 +107,13 @@ VetCache::Entries VetCache::read(const std::string& file) {
   if (!in) {
     return {};
   }
-  const Json json = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
   Entries entries;
   try {
     if (json.at("format") != kFormat) {
       return {};
     }
-    for (const Json& one : json.at("entries")) {
+    for (const nlohmann::json& one : json.at("entries")) {
       Entry entry{
           .host = one.at("host"),
           .file = one.at("file"),
@@ -130,7 +129,7 @@ VetCache::Entries VetCache::read(const std::string& file) {
               .id = one.at("id"), .message = one.at("message"), .details = one.at("details")}};
       entries.emplace(one.at("path"), std::move(entry));
     }
-  } catch (const Json::exception& problem) {
+  } catch (const nlohmann::json::exception& problem) {
     log_debug("the vet cache " + file + " is ignored: " + problem.what());
     return {};
   }
@@ -207,7 +206,7 @@ void VetCache::save() {
     }
   }
 
-  Json all = Json::array();
+  nlohmann::json all = nlohmann::json::array();
   for (auto begin = entries_.begin(); begin != entries_.end();) {
     const auto end = entries_.upper_bound(begin->first);
     std::vector<const Entry*> of_file;
@@ -237,9 +236,10 @@ void VetCache::save() {
     }
     begin = end;
   }
-  const Json json = {{"format", kFormat}, {"entries", std::move(all)}};
+  const nlohmann::json json = {{"format", kFormat}, {"entries", std::move(all)}};
   // Paths and what plugins print need not be UTF-8.
-  const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text =
+      json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 
   // Into a file of this process's own and then into place, so that a reader sees all or nothing.
   const std::string fresh = file_ + "." + std::to_string(getpid());

@@ -24,17 +24,17 @@
 namespace tenon {
 namespace {
 
-constexpr int kMaxFrames = 32;
-constexpr std::array kCrashSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP};
+constexpr int kMaxChildFrames = 32;
+constexpr std::array kChildSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP};
 
 // Of the handler's frames, and that of the kernel's call of it.
 constexpr int kOwnFrames = 2;
 
 // Prints the frames and returns: the signal is then raised again, and its default action ends the
 // process. Nothing here allocates.
-void on_crash(int) {
-  std::array<void*, kMaxFrames> frames;
-  const int num_frames = backtrace(frames.data(), kMaxFrames);
+void on_child_crash(int) {
+  std::array<void*, kMaxChildFrames> frames;
+  const int num_frames = backtrace(frames.data(), kMaxChildFrames);
   if (write(STDERR_FILENO, kBacktraceMark.data(), kBacktraceMark.size()) > 0 &&
       num_frames > kOwnFrames) {
     backtrace_symbols_fd(frames.data() + kOwnFrames, num_frames - kOwnFrames, STDERR_FILENO);
@@ -53,9 +53,9 @@ void catch_crashes() {
   alternative.ss_size = stack.size();
   sigaltstack(&alternative, nullptr);
   struct sigaction action {};
-  action.sa_handler = on_crash;
+  action.sa_handler = on_child_crash;
   action.sa_flags = static_cast<int>(SA_ONSTACK | SA_RESETHAND);
-  for (const int signal : kCrashSignals) {
+  for (const int signal : kChildSignals) {
     sigaction(signal, &action, nullptr);
   }
 }

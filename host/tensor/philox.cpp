@@ -10,15 +10,16 @@
 namespace tenon {
 namespace {
 
-using Block = std::array<uint32_t, 4>;
+using PhiloxWords = std::array<uint32_t, 4>;
 
 // Two numbers of a stream: 2 * block and 2 * block + 1.
 std::array<uint64_t, 2> bits_of_block(uint64_t seed, uint64_t stream, uint64_t block) noexcept {
-  const Block words = philox4x32({static_cast<uint32_t>(block),
-                                  static_cast<uint32_t>(block >> 32),
-                                  static_cast<uint32_t>(stream),
-                                  static_cast<uint32_t>(stream >> 32)},
-                                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  const PhiloxWords words =
+      philox4x32({static_cast<uint32_t>(block),
+                  static_cast<uint32_t>(block >> 32),
+                  static_cast<uint32_t>(stream),
+                  static_cast<uint32_t>(stream >> 32)},
+                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   return {words[0] | uint64_t{words[1]} << 32, words[2] | uint64_t{words[3]} << 32};
 }
 
@@ -61,7 +62,7 @@ double polynomial(const std::array<double, N>& coefficients, double x) noexcept 
 
 std::array<uint32_t, 4> philox4x32(const std::array<uint32_t, 4>& counter,
                                    const std::array<uint32_t, 2>& key) noexcept {
-  Block x = counter;
+  PhiloxWords x = counter;
   uint32_t k0 = key[0];
   uint32_t k1 = key[1];
   for (int round = 0; round < 10; ++round) {
@@ -189,7 +190,7 @@ uint64_t permute(uint64_t seed, uint64_t stream, uint64_t n, uint64_t i) noexcep
     uint64_t right = x & mask;
     // Four rounds are proven enough for large domains; small ones need more to be even.
     for (uint32_t round = 0; round < 8; ++round) {
-      const Block words =
+      const PhiloxWords words =
           philox4x32({static_cast<uint32_t>(right),
                       round,
                       static_cast<uint32_t>(stream),

@@ -4,6 +4,7 @@
 
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/handle.hpp"
+#include "host/tensor/not_null.hpp"
 #include "host/tensor/torch_guard.hpp"
 
 #include <ATen/DLConvertor.h>
@@ -20,14 +21,6 @@ constexpr const char* kBadArgument = "tensor.bad_argument";
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(kBadArgument, message);
-}
-
-template <class T>
-T& not_null(T* pointer, const char* name) {
-  if (pointer == nullptr) {
-    refuse(std::string("argument '") + name + "' is null");
-  }
-  return *pointer;
 }
 
 const at::Tensor& defined(const tenon_tensor* tensor) {

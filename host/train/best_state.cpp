@@ -8,7 +8,7 @@
 namespace tenon {
 namespace {
 
-constexpr uint32_t kStateVersion = 1;
+constexpr uint32_t kBestStateVersion = 1;
 
 // Puts all of `source` below `prefix`. Tensors are shared: what is kept is never changed in place.
 void put_below(const std::string& prefix, const StateTree& source, StateTree& target) {
@@ -56,7 +56,7 @@ void BestState::restore() {
 }
 
 void BestState::snapshot(StateTree& tree, const std::string& prefix) const {
-  tree.set_version(prefix, kStateVersion);
+  tree.set_version(prefix, kBestStateVersion);
   tree.put_int(state_path(prefix, "has"), kept_.has_value() ? 1 : 0);
   if (kept_.has_value()) {
     tree.put_int(state_path(prefix, "step"), static_cast<int64_t>(kept_->step));

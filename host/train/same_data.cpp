@@ -4,6 +4,7 @@
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/tensor/dtype.hpp"
+#include "host/text/joined.hpp"
 
 #include <algorithm>
 #include <array>
@@ -59,16 +60,6 @@ std::vector<std::string> metadata_of(DataSource& source) {
               source.name() + " is not the same on all ranks: rank 0 has " + here + ", rank " +
                   std::to_string(rank) + " has " + there +
                   "; give all ranks the same files and options");
-}
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
 }
 
 // What a rank has of the next window, as numbers that travel.

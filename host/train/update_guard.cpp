@@ -12,7 +12,7 @@
 namespace tenon {
 namespace {
 
-constexpr uint32_t kStateVersion = 1;
+constexpr uint32_t kUpdateGuardVersion = 1;
 
 // A run that begins so will not get better: it ends at once, while nothing is lost.
 constexpr uint64_t kFirstSteps = 10;
@@ -112,7 +112,7 @@ std::optional<uint64_t> UpdateGuard::streak_begin() const {
 
 void UpdateGuard::snapshot(StateTree& tree, const std::string& prefix) const {
   TENON_ASSERT(pending_.empty(), "sync() comes first");
-  tree.set_version(prefix, kStateVersion);
+  tree.set_version(prefix, kUpdateGuardVersion);
   const auto put = [&](const char* name, uint64_t value) {
     tree.put_int(state_path(prefix, name), static_cast<int64_t>(value));
   };

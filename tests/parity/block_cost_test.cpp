@@ -69,7 +69,7 @@ std::string llama_options(int layers, int64_t kv_heads, const std::string& more)
          "}";
 }
 
-bool is_near(int64_t planned, int64_t measured) {
+bool is_near_measured(int64_t planned, int64_t measured) {
   return std::abs(static_cast<double>(planned - measured)) <= 0.01 * static_cast<double>(measured);
 }
 
@@ -107,8 +107,8 @@ TEST_CASE("llama keeps for its backward what it says", "[parity]") {
     const int64_t planned_layer = (planned_3 - planned_1) / 2;
     const int64_t measured_layer = (measured_3 - measured_1) / 2;
     CAPTURE(planned_layer, measured_layer);
-    CHECK(is_near(planned_layer, measured_layer));
-    CHECK(is_near(planned_1 - planned_layer, measured_1 - measured_layer));
+    CHECK(is_near_measured(planned_layer, measured_layer));
+    CHECK(is_near_measured(planned_1 - planned_layer, measured_1 - measured_layer));
   }
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("mlp keeps for its backward what it says", "[parity]") {
       const int64_t plan = planned("mlp", options, at::kFloat, fields);
       const int64_t real = measured("mlp", options, at::kFloat, fields);
       CAPTURE(activation, dropout, plan, real);
-      CHECK(is_near(plan, real));
+      CHECK(is_near_measured(plan, real));
     }
   }
 }

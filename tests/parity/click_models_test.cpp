@@ -23,7 +23,7 @@ nlohmann::json golden() {
 }
 
 // The same formula as in click_models_golden.py.
-at::Tensor made(size_t number, const std::vector<int64_t>& shape) {
+at::Tensor made_click(size_t number, const std::vector<int64_t>& shape) {
   const int64_t size = c10::multiply_integers(shape);
   const at::Tensor places = at::arange(size, at::kDouble);
   return (at::sin(places * 0.37 + static_cast<double>(number)) * 0.5).reshape(shape);
@@ -58,11 +58,11 @@ struct GoldenModel {
       : golden(of), rig(of["type"], of["options"].dump(), at::kDouble, recompute) {
     for (size_t i = 0; i < golden["parameters"].size(); ++i) {
       const nlohmann::json& parameter = golden["parameters"][i];
-      rig.set_parameter(parameter["name"], made(i, shape_of(parameter)));
+      rig.set_parameter(parameter["name"], made_click(i, shape_of(parameter)));
     }
     for (size_t i = 0; i < golden["lookups"].size(); ++i) {
       const nlohmann::json& lookup = golden["lookups"][i];
-      rig.set_rows(lookup["name"], made(100 + i, shape_of(lookup)));
+      rig.set_rows(lookup["name"], made_click(100 + i, shape_of(lookup)));
     }
     for (const auto& [name, values] : golden["fields"].items()) {
       fields[name] = field(values);
@@ -76,7 +76,7 @@ struct GoldenModel {
     std::vector<std::pair<std::string, at::Tensor>> grads;
     for (size_t i = 0; i < golden["outputs"].size(); ++i) {
       grads.emplace_back(golden["outputs"][i]["name"],
-                         made(200 + i, shape_of(golden["outputs"][i])));
+                         made_click(200 + i, shape_of(golden["outputs"][i])));
     }
     rig.backward(grads);
   }
@@ -85,7 +85,8 @@ struct GoldenModel {
     double total = 0;
     for (size_t i = 0; i < golden["outputs"].size(); ++i) {
       const nlohmann::json& output = golden["outputs"][i];
-      total += (rig.output(output["name"]) * made(200 + i, shape_of(output))).sum().item<double>();
+      total +=
+          (rig.output(output["name"]) * made_click(200 + i, shape_of(output))).sum().item<double>();
     }
     return total;
   }
@@ -137,7 +138,7 @@ TEST_CASE("gradients of rows in models for clicks are those of small differences
     for (size_t i = 0; i < of["lookups"].size(); ++i) {
       const nlohmann::json& lookup = of["lookups"][i];
       CAPTURE(lookup["name"].get<std::string>());
-      const at::Tensor rows = made(100 + i, shape_of(lookup));
+      const at::Tensor rows = made_click(100 + i, shape_of(lookup));
       const at::Tensor grad = model.rig.row_grad(lookup["name"]).clone();
       for (int64_t place = 0; place < rows.numel(); place += 3) {
         const auto moved = [&](double by) {

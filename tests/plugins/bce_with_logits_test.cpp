@@ -14,7 +14,7 @@
 
 namespace {
 
-tenon::LossProxy make_loss(const std::string& options = "{}") {
+tenon::LossProxy make_bce(const std::string& options = "{}") {
   return tenon::LossProxy(tenon::make_component("loss", "bce_with_logits", options));
 }
 
@@ -66,7 +66,7 @@ const std::vector<Case> kCases = {
       2.0,
       -4.0}}};
 
-double largest_difference(const at::Tensor& a, const at::Tensor& b) {
+double bce_difference(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
 }
 
@@ -74,7 +74,7 @@ double largest_difference(const at::Tensor& a, const at::Tensor& b) {
 
 TEST_CASE("bce_with_logits gives PyTorch's sums and gradients", "[plugins]") {
   for (const Case& c : kCases) {
-    const auto loss = make_loss(R"({"pos_weight": )" + c.pos_weight + "}");
+    const auto loss = make_bce(R"({"pos_weight": )" + c.pos_weight + "}");
     CHECK(loss.info().counts_from_batch);
     const at::Tensor weights = c.is_weighted ? at::tensor({0.5, 2.0}, at::kDouble) : at::Tensor();
     const at::Tensor want = at::tensor(c.grads, at::kDouble).reshape({2, 3});
@@ -85,7 +85,7 @@ TEST_CASE("bce_with_logits gives PyTorch's sums and gradients", "[plugins]") {
           tenon::call_loss(loss, {some_logits().to(dtype), some_labels(), weights});
       CHECK(got.sum.scalar_type() == dtype);
       CHECK(got.sum.item<double>() == Approx(c.sum).epsilon(tolerance).margin(0));
-      CHECK(largest_difference(got.grads[0], want) <= 4 * tolerance);
+      CHECK(bce_difference(got.grads[0], want) <= 4 * tolerance);
       CHECK(got.count == (c.is_weighted ? 7.5 : 6.0));
     }
   }
@@ -93,14 +93,14 @@ TEST_CASE("bce_with_logits gives PyTorch's sums and gradients", "[plugins]") {
 
 TEST_CASE("bce_with_logits of bfloat16 sums in fp32", "[plugins]") {
   const tenon::LossResult got =
-      tenon::call_loss(make_loss(), {some_logits().to(at::kBFloat16), some_labels(), {}});
+      tenon::call_loss(make_bce(), {some_logits().to(at::kBFloat16), some_labels(), {}});
   CHECK(got.sum.scalar_type() == at::kFloat);
   CHECK(got.sum.item<double>() == Approx(kCases[0].sum).epsilon(1e-6));
   CHECK(got.grads[0].scalar_type() == at::kBFloat16);
 }
 
 TEST_CASE("bce_with_logits counts nothing for ignored labels", "[plugins]") {
-  const auto loss = make_loss();
+  const auto loss = make_bce();
   at::Tensor labels = some_labels();
   labels[0][2] = -100;
   labels[1] = -100;
@@ -115,12 +115,12 @@ TEST_CASE("bce_with_logits counts nothing for ignored labels", "[plugins]") {
   CHECK(got.grads[0][0][2].item<double>() == 0.0);
   CHECK(got.grads[0][1].abs().max().item<double>() == 0.0);
   const at::Tensor whole = at::tensor({1, 0, 9}, at::kLong);
-  CHECK(tenon::call_loss(make_loss(R"({"ignore_index": 9})"), {at::zeros({3}), whole, {}}).count ==
+  CHECK(tenon::call_loss(make_bce(R"({"ignore_index": 9})"), {at::zeros({3}), whole, {}}).count ==
         2.0);
 }
 
 TEST_CASE("bce_with_logits takes bools, and a last axis of size 1", "[plugins]") {
-  const auto loss = make_loss(R"({"pos_weight": [3]})");
+  const auto loss = make_bce(R"({"pos_weight": [3]})");
   const at::Tensor logits = at::tensor({0.5, -2.0, 3.0}, at::kDouble);
   const at::Tensor labels = at::tensor({1.0, 0.0, 1.0}, at::kDouble);
   const double want = tenon::call_loss(loss, {logits, labels, {}}).sum.item<double>();
@@ -131,7 +131,7 @@ TEST_CASE("bce_with_logits takes bools, and a last axis of size 1", "[plugins]")
 
 TEST_CASE("bce_with_logits names what does not fit", "[plugins]") {
   const auto error = [](const std::string& options, const std::vector<at::Tensor>& inputs) {
-    const auto loss = make_loss(options);
+    const auto loss = make_bce(options);
     return tenon::error_of([&] { tenon::call_loss(loss, inputs); });
   };
   CHECK_THAT(error("{}", {at::zeros({2, 3}), at::zeros({3, 2}), {}}),

@@ -22,9 +22,9 @@ DatasetProxy clicks(const nlohmann::json& options) {
   return DatasetProxy(make_component("dataset", "criteo_like", options.dump()));
 }
 
-Batch read(DatasetProxy& source,
-           const std::vector<int64_t>& indices,
-           const Window* window = nullptr) {
+Batch read_criteo(DatasetProxy& source,
+                  const std::vector<int64_t>& indices,
+                  const Window* window = nullptr) {
   BatchBuilder builder(source, static_cast<int64_t>(indices.size()));
   source.read(window, indices, builder.writer());
   return builder.finish();
@@ -53,22 +53,22 @@ std::pair<double, double> quality(const at::Tensor& logits, const at::Tensor& la
 TEST_CASE("a made-up click depends on its number alone", "[plugins]") {
   DatasetProxy one = clicks({{"samples", 1000}});
   DatasetProxy later = clicks({{"samples", 10}, {"first", 500}});
-  const Batch a = read(one, {3, 507, 3, 999});
-  const Batch b = read(later, {7});
+  const Batch a = read_criteo(one, {3, 507, 3, 999});
+  const Batch b = read_criteo(later, {7});
   for (const std::string field : {"c0", "c25", "dense", "label", "truth"}) {
     CAPTURE(field);
     CHECK(at::equal(a.find(field)->slice(0, 0, 1), a.find(field)->slice(0, 2, 3)));
     CHECK(at::equal(a.find(field)->slice(0, 1, 2), *b.find(field)));
   }
   DatasetProxy other = clicks({{"samples", 1000}, {"seed", 2}});
-  CHECK_FALSE(at::equal(*read(other, {3}).find("dense"), a.find("dense")->slice(0, 0, 1)));
+  CHECK_FALSE(at::equal(*read_criteo(other, {3}).find("dense"), a.find("dense")->slice(0, 0, 1)));
 }
 
 TEST_CASE("ids of made-up clicks are the same as columns and side by side", "[plugins]") {
   DatasetProxy columns = clicks({{"categorical", 3}, {"dense", 2}});
   DatasetProxy wide = clicks({{"categorical", 3}, {"dense", 2}, {"layout", "wide"}});
-  const Batch a = read(columns, {5, 6});
-  const Batch b = read(wide, {5, 6});
+  const Batch a = read_criteo(columns, {5, 6});
+  const Batch b = read_criteo(wide, {5, 6});
   REQUIRE(b.find("categorical")->sizes() == at::IntArrayRef({2, 3}));
   for (int64_t f = 0; f < 3; ++f) {
     CHECK(at::equal(*a.find("c" + std::to_string(f)), b.find("categorical")->select(1, f)));
@@ -81,7 +81,7 @@ TEST_CASE("ids of made-up clicks are the same as columns and side by side", "[pl
 TEST_CASE("ids of made-up clicks follow their power laws", "[plugins]") {
   constexpr int64_t kSamples = 40000;
   DatasetProxy source = clicks({{"categorical", 2}, {"num_ids", 1000}, {"exponents", {1.0, 1.5}}});
-  const Batch batch = read(source, numbers_up_to(kSamples));
+  const Batch batch = read_criteo(source, numbers_up_to(kSamples));
   const std::map<std::string, double> exponents = {{"c0", 1.0 + 1e-9}, {"c1", 1.5}};
   for (const auto& [column, a] : exponents) {
     const at::Tensor ids = *batch.find(column);
@@ -103,7 +103,7 @@ TEST_CASE("ids of made-up clicks follow their power laws", "[plugins]") {
 // The figures are those of the README.
 TEST_CASE("the truth of made-up clicks does as well as is said", "[plugins]") {
   DatasetProxy source = clicks(nlohmann::json::object());
-  const Batch batch = read(source, numbers_up_to(200000));
+  const Batch batch = read_criteo(source, numbers_up_to(200000));
   const auto [loss, auc] = quality(*batch.find("truth"), *batch.find("label"));
   CHECK(loss == Approx(0.387).margin(0.003));
   CHECK(auc == Approx(0.886).margin(0.003));
@@ -124,7 +124,8 @@ TEST_CASE("windows of made-up clicks follow each other, and drift renames a shar
   for (auto window = source.next_window(); window; window = source.next_window()) {
     CHECK(window->label() == std::to_string(seen.size() + 2));
     REQUIRE(source.size(&*window) == 10000);
-    const at::Tensor ids = read(source, numbers_up_to(10000), &*window).find("c0")->contiguous();
+    const at::Tensor ids =
+        read_criteo(source, numbers_up_to(10000), &*window).find("c0")->contiguous();
     seen.emplace_back(ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + ids.numel());
   }
   REQUIRE(seen.size() == 4);

@@ -14,11 +14,11 @@
 namespace tenon {
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
+using CsvRows = std::vector<std::vector<std::string>>;
 
 // The records of a whole text; blank lines are left out.
-Rows rows_of(std::string_view text, const CsvDialect& dialect = {}) {
-  Rows rows;
+CsvRows rows_of(std::string_view text, const CsvDialect& dialect = {}) {
+  CsvRows rows;
   CsvRecord record;
   CsvProblem problem;
   while (!text.empty()) {
@@ -54,28 +54,28 @@ CsvNumber number_of(std::string_view text, T& out) {
 }
 
 TEST_CASE("the examples of RFC 4180 are read as it says", "[plugins]") {
-  const Rows two = {{"aaa", "bbb", "ccc"}, {"zzz", "yyy", "xxx"}};
+  const CsvRows two = {{"aaa", "bbb", "ccc"}, {"zzz", "yyy", "xxx"}};
   CHECK(rows_of("aaa,bbb,ccc\r\nzzz,yyy,xxx\r\n") == two);
   CHECK(rows_of("aaa,bbb,ccc\r\nzzz,yyy,xxx") == two);
   CHECK(rows_of("\"aaa\",\"bbb\",\"ccc\"\r\nzzz,yyy,xxx") == two);
   CHECK(rows_of("\"aaa\",\"b\r\nbb\",\"ccc\"\r\nzzz,yyy,xxx") ==
-        Rows{{"aaa", "b\r\nbb", "ccc"}, {"zzz", "yyy", "xxx"}});
-  CHECK(rows_of("\"aaa\",\"b\"\"bb\",\"ccc\"") == Rows{{"aaa", "b\"bb", "ccc"}});
+        CsvRows{{"aaa", "b\r\nbb", "ccc"}, {"zzz", "yyy", "xxx"}});
+  CHECK(rows_of("\"aaa\",\"b\"\"bb\",\"ccc\"") == CsvRows{{"aaa", "b\"bb", "ccc"}});
 }
 
 TEST_CASE("line feeds alone end records, and blank lines are none", "[plugins]") {
-  CHECK(rows_of("a,b\n\n\r\nc,d\n\n") == Rows{{"a", "b"}, {"c", "d"}});
+  CHECK(rows_of("a,b\n\n\r\nc,d\n\n") == CsvRows{{"a", "b"}, {"c", "d"}});
   CHECK(rows_of("\n").empty());
-  CHECK(rows_of("a\n\"\"\nb") == Rows{{"a"}, {""}, {"b"}});
-  CHECK(rows_of(",\n,,") == Rows{{"", ""}, {"", "", ""}});
-  CHECK(rows_of(" \n") == Rows{{" "}});
+  CHECK(rows_of("a\n\"\"\nb") == CsvRows{{"a"}, {""}, {"b"}});
+  CHECK(rows_of(",\n,,") == CsvRows{{"", ""}, {"", "", ""}});
+  CHECK(rows_of(" \n") == CsvRows{{" "}});
 }
 
 TEST_CASE("another separator makes commas letters, and without quotes a quote is one",
           "[plugins]") {
-  CHECK(rows_of("a,b\tc\n", {.separator = '\t'}) == Rows{{"a,b", "c"}});
-  CHECK(rows_of("1;\"2;3\"\n", {.separator = ';'}) == Rows{{"1", "2;3"}});
-  CHECK(rows_of("6\"1,\"x\n", {.has_quotes = false}) == Rows{{"6\"1", "\"x"}});
+  CHECK(rows_of("a,b\tc\n", {.separator = '\t'}) == CsvRows{{"a,b", "c"}});
+  CHECK(rows_of("1;\"2;3\"\n", {.separator = ';'}) == CsvRows{{"1", "2;3"}});
+  CHECK(rows_of("6\"1,\"x\n", {.has_quotes = false}) == CsvRows{{"6\"1", "\"x"}});
 }
 
 TEST_CASE("a record knows its bytes and its lines", "[plugins]") {

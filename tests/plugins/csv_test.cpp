@@ -20,9 +20,9 @@ tenon::DatasetProxy open_csv(const json& options) {
   return tenon::DatasetProxy(tenon::make_component("dataset", "csv", options.dump()));
 }
 
-tenon::Batch read(tenon::DatasetProxy& source,
-                  const std::vector<int64_t>& indices,
-                  const tenon::Window* window = nullptr) {
+tenon::Batch read_csv(tenon::DatasetProxy& source,
+                      const std::vector<int64_t>& indices,
+                      const tenon::Window* window = nullptr) {
   tenon::BatchBuilder builder(source, static_cast<int64_t>(indices.size()));
   source.read(window, indices, builder.writer());
   return builder.finish();
@@ -51,7 +51,7 @@ TEST_CASE("rows of csv are read in any order, with columns side by side", "[plug
                             {{"name", "label"}, {"column", "y"}, {"dtype", "i64"}},
                             {{"name", "a"}, {"dtype", "f64"}}}));
   REQUIRE(csv.size(nullptr) == 3);
-  const tenon::Batch batch = read(csv, {2, 0, 1});
+  const tenon::Batch batch = read_csv(csv, {2, 0, 1});
   CHECK(batch.samples == 3);
   const at::Tensor& x = *batch.find("x");
   REQUIRE(x.sizes() == at::IntArrayRef({3, 3}));
@@ -70,10 +70,10 @@ TEST_CASE("files of csv fit a pattern, follow each other, or are windows", "[plu
   SECTION("one after the other, each with its own order of columns") {
     tenon::DatasetProxy csv = open_csv(options);
     REQUIRE(csv.size(nullptr) == 3);
-    const tenon::Batch batch = read(csv, {2, 1, 0});
+    const tenon::Batch batch = read_csv(csv, {2, 1, 0});
     const auto* const a = batch.find("a")->const_data_ptr<float>();
     CHECK(std::vector<float>(a, a + 3) == std::vector<float>{30, 20, 10});
-    CHECK_THAT(tenon::error_of([&] { read(csv, {3}); }),
+    CHECK_THAT(tenon::error_of([&] { read_csv(csv, {3}); }),
                tenon::contains_text("row 3 is out of range [0, 3)"));
   }
   SECTION("as windows") {
@@ -87,7 +87,7 @@ TEST_CASE("files of csv fit a pattern, follow each other, or are windows", "[plu
     const auto second = csv.next_window();
     REQUIRE(second);
     CHECK(second->id() != first->id());
-    CHECK(read(csv, {0}, &*second).find("a")->const_data_ptr<float>()[0] == 30);
+    CHECK(read_csv(csv, {0}, &*second).find("a")->const_data_ptr<float>()[0] == 30);
     CHECK_FALSE(csv.next_window());
   }
 }
@@ -101,11 +101,11 @@ TEST_CASE("a missing value of csv is an error, filled in, or leaves its row out"
   options["fields"][0]["missing"] = "fill";
   options["fields"][0]["fill"] = -100;
   tenon::DatasetProxy filled = open_csv(options);
-  CHECK(read(filled, {1}).find("a")->const_data_ptr<int64_t>()[0] == -100);
+  CHECK(read_csv(filled, {1}).find("a")->const_data_ptr<int64_t>()[0] == -100);
   options["fields"][0]["missing"] = "skip_row";
   tenon::DatasetProxy skipped = open_csv(options);
   REQUIRE(skipped.size(nullptr) == 2);
-  CHECK(read(skipped, {1}).find("a")->const_data_ptr<int64_t>()[0] == 3);
+  CHECK(read_csv(skipped, {1}).find("a")->const_data_ptr<int64_t>()[0] == 3);
 }
 
 TEST_CASE("what is wrong in a csv file is named with file, line and column", "[plugins]") {
@@ -156,10 +156,11 @@ TEST_CASE("a csv file that changes while it is read is an error", "[plugins]") {
   tenon::DatasetProxy csv = open_csv(options_for(file, kField));
   SECTION("it was cut") {
     std::filesystem::resize_file(file, 5);
-    CHECK_THAT(tenon::error_of([&] { read(csv, {2}); }), tenon::contains_text("ends at offset"));
+    CHECK_THAT(tenon::error_of([&] { read_csv(csv, {2}); }),
+               tenon::contains_text("ends at offset"));
   }
   SECTION("it grew") {
     std::filesystem::resize_file(file, 12);
-    CHECK_THAT(tenon::error_of([&] { read(csv, {0}); }), tenon::contains_text("was changed"));
+    CHECK_THAT(tenon::error_of([&] { read_csv(csv, {0}); }), tenon::contains_text("was changed"));
   }
 }

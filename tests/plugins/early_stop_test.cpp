@@ -12,7 +12,7 @@
 
 namespace {
 
-tenon::HookProxy make_hook(const std::string& options = "{}") {
+tenon::HookProxy make_early_stop(const std::string& options = "{}") {
   return tenon::HookProxy(tenon::make_component("hook", "early_stop", options));
 }
 
@@ -35,7 +35,7 @@ size_t stops_after(const tenon::HookProxy& hook,
 size_t stops_after(const std::string& options,
                    const std::vector<double>& losses,
                    const std::string& metric = "eval/loss") {
-  const auto hook = make_hook(options);
+  const auto hook = make_early_stop(options);
   tenon::FakeRun run;
   return stops_after(hook, run, losses, metric);
 }
@@ -43,7 +43,7 @@ size_t stops_after(const std::string& options,
 }  // namespace
 
 TEST_CASE("early_stop asks for nothing but the ends of evaluations", "[plugins]") {
-  const auto hook = make_hook();
+  const auto hook = make_early_stop();
   CHECK(hook.info().events == TENON_EVENT_BIT(TENON_EVENT_AFTER_EVALUATE));
   CHECK(hook.info().rank_0_only);
   CHECK(hook.info().writes == 0);
@@ -72,7 +72,7 @@ TEST_CASE("early_stop takes NaN for no progress", "[plugins]") {
 }
 
 TEST_CASE("early_stop wishes for the end alone, with a reason", "[plugins]") {
-  const auto hook = make_hook(R"({"patience": 2})");
+  const auto hook = make_early_stop(R"({"patience": 2})");
   tenon::FakeRun run;
   CHECK(stops_after(hook, run, {2.5, 3, 3}) == 3);
   REQUIRE(run.requests.size() == 1);
@@ -82,7 +82,7 @@ TEST_CASE("early_stop wishes for the end alone, with a reason", "[plugins]") {
 
 TEST_CASE("early_stop looks when its figure is new, and at no other evaluation", "[plugins]") {
   const auto stops = [](const std::string& metric, const std::string& family) {
-    const auto hook = make_hook(R"({"patience": 1, "metric": ")" + metric + "\"}");
+    const auto hook = make_early_stop(R"({"patience": 1, "metric": ")" + metric + "\"}");
     tenon::FakeRun run;
     run.message = family;
     return stops_after(hook, run, {1, 2}, metric);
@@ -95,7 +95,7 @@ TEST_CASE("early_stop looks when its figure is new, and at no other evaluation",
 }
 
 TEST_CASE("early_stop says which figure is missing", "[plugins]") {
-  const auto hook = make_hook(R"({"metric": "eval/accuracy"})");
+  const auto hook = make_early_stop(R"({"metric": "eval/accuracy"})");
   tenon::FakeRun run;
   run.metrics["eval/loss"] = 1;
   CHECK_THAT(tenon::error_of([&] { run.fire(hook, TENON_EVENT_AFTER_EVALUATE, 1); }),
@@ -103,7 +103,7 @@ TEST_CASE("early_stop says which figure is missing", "[plugins]") {
 }
 
 TEST_CASE("early_stop goes on from its state as if it had never stopped", "[plugins]") {
-  const auto first = make_hook();
+  const auto first = make_early_stop();
   tenon::FakeRun run;
   CHECK(stops_after(first, run, {3, 2, 2.5, 2.25}) == 0);
   tenon::StateTree tree;
@@ -112,7 +112,7 @@ TEST_CASE("early_stop goes on from its state as if it had never stopped", "[plug
   tenon::StateWriter writer(tree, "hooks/0", before->version(), nullptr);
   before->snapshot(*writer.abi());
 
-  const auto second = make_hook();
+  const auto second = make_early_stop();
   const auto after = tenon::StatefulProxy::of(second.instance());
   tenon::StateReader reader(tree, "hooks/0", nullptr);
   after->load(*reader.abi());

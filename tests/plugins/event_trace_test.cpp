@@ -11,7 +11,7 @@
 
 namespace {
 
-tenon::HookProxy make_hook(const std::string& options = "{}") {
+tenon::HookProxy make_event_trace(const std::string& options = "{}") {
   return tenon::HookProxy(tenon::make_component("hook", "event_trace", options));
 }
 
@@ -19,7 +19,7 @@ tenon::HookProxy make_hook(const std::string& options = "{}") {
 
 TEST_CASE("event_trace writes a line for each event", "[plugins]") {
   const tenon::ScratchFolder folder;
-  const auto hook = make_hook();
+  const auto hook = make_event_trace();
   CHECK(hook.info().events == TENON_ALL_EVENTS);
   tenon::FakeRun run(folder.path().string());
   run.fire(hook, TENON_EVENT_BEFORE_INIT);
@@ -38,7 +38,7 @@ TEST_CASE("event_trace writes a line for each event", "[plugins]") {
 
 TEST_CASE("event_trace has a name for every event", "[plugins]") {
   const tenon::ScratchFolder folder;
-  const auto hook = make_hook();
+  const auto hook = make_event_trace();
   tenon::FakeRun run(folder.path().string());
   for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
     run.fire(hook, event);
@@ -53,7 +53,7 @@ TEST_CASE("event_trace writes the listed events only, and is complete after an e
           "[plugins]") {
   const tenon::ScratchFolder folder;
   const std::string file = (folder.path() / "trace").string();
-  const auto hook = make_hook(R"({"events": ["after_step"], "path": ")" + file + R"("})");
+  const auto hook = make_event_trace(R"({"events": ["after_step"], "path": ")" + file + R"("})");
   tenon::FakeRun run("/nowhere");
   run.fire(hook, TENON_EVENT_START);
   run.fire(hook, TENON_EVENT_AFTER_STEP, 1);
@@ -66,7 +66,7 @@ TEST_CASE("event_trace writes the listed events only, and is complete after an e
 TEST_CASE("event_trace refuses a name that is no event, and a file it cannot open", "[plugins]") {
   CHECK_FALSE(
       tenon::options_problem("hook", "event_trace", R"({"events": ["afterstep"]})").empty());
-  const auto hook = make_hook();
+  const auto hook = make_event_trace();
   tenon::FakeRun run("/nowhere");
   CHECK_THAT(tenon::error_of([&] { run.fire(hook, TENON_EVENT_START); }),
              tenon::contains_text("cannot open /nowhere/events.jsonl"));

@@ -22,7 +22,7 @@ using Ids = std::vector<int64_t>;
 
 namespace {
 
-nlohmann::json golden() {
+nlohmann::json golden_features() {
   std::ifstream file(source_dir() / "tests/parity/features_golden.json");
   return nlohmann::json::parse(file);
 }
@@ -51,7 +51,7 @@ TypedColumn step(const std::string& type, const std::string& options, const Type
 }  // namespace
 
 TEST_CASE("hashes of texts are those of the libraries that define them", "[plugins]") {
-  const nlohmann::json cases = golden().at("texts");
+  const nlohmann::json cases = golden_features().at("texts");
   std::vector<std::string> texts;
   for (const nlohmann::json& entry : cases) {
     texts.push_back(bytes_of_hex(entry.at("hex").get<std::string>()));
@@ -71,7 +71,7 @@ TEST_CASE("hashes of texts are those of the libraries that define them", "[plugi
 }
 
 TEST_CASE("hashes of integers are those of their eight bytes", "[plugins]") {
-  const nlohmann::json cases = golden().at("integers");
+  const nlohmann::json cases = golden_features().at("integers");
   Ids values;
   for (const nlohmann::json& entry : cases) {
     values.push_back(std::stoll(entry.at("value").get<std::string>()));
@@ -107,7 +107,7 @@ TEST_CASE("hashes keep the lists and the weights of what they are made of", "[pl
 }
 
 TEST_CASE("multi_hash gives four small ids of each id", "[plugins]") {
-  const nlohmann::json data = golden();
+  const nlohmann::json data = golden_features();
   Ids values;
   for (const nlohmann::json& entry : data.at("integers")) {
     values.push_back(std::stoll(entry.at("value").get<std::string>()));
@@ -138,7 +138,7 @@ TEST_CASE("multi_hash gives four small ids of each id", "[plugins]") {
 }
 
 TEST_CASE("a cross of single ids is the hash of the pair", "[plugins]") {
-  const nlohmann::json pairs = golden().at("pairs");
+  const nlohmann::json pairs = golden_features().at("pairs");
   Ids left;
   Ids right;
   Ids expected;

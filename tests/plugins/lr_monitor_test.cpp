@@ -9,7 +9,7 @@
 
 namespace {
 
-tenon::HookProxy make_hook(const std::string& options = "{}") {
+tenon::HookProxy make_lr_monitor(const std::string& options = "{}") {
   return tenon::HookProxy(tenon::make_component("hook", "lr_monitor", options));
 }
 
@@ -26,14 +26,14 @@ using Metrics = std::map<std::string, double>;
 
 TEST_CASE("lr_monitor asks for the event before the line of metrics, and writes nothing",
           "[plugins]") {
-  const auto hook = make_hook();
+  const auto hook = make_lr_monitor();
   CHECK(hook.info().events == TENON_EVENT_BIT(TENON_EVENT_AFTER_OPTIMIZER_STEP));
   CHECK(hook.info().rank_0_only);
   CHECK(hook.info().writes == 0);
 }
 
 TEST_CASE("lr_monitor records the rate of each group at each step", "[plugins]") {
-  const auto hook = make_hook();
+  const auto hook = make_lr_monitor();
   tenon::FakeRun run;
   give_groups(run);
   run.fire(hook, TENON_EVENT_AFTER_OPTIMIZER_STEP, 1);
@@ -44,7 +44,7 @@ TEST_CASE("lr_monitor records the rate of each group at each step", "[plugins]")
 }
 
 TEST_CASE("lr_monitor records options of optimizers that have them", "[plugins]") {
-  const auto hook = make_hook(R"({"also": ["weight_decay", "betas", "momentum"]})");
+  const auto hook = make_lr_monitor(R"({"also": ["weight_decay", "betas", "momentum"]})");
   tenon::FakeRun run;
   give_groups(run);
   run.fire(hook, TENON_EVENT_AFTER_OPTIMIZER_STEP, 1);
@@ -57,7 +57,7 @@ TEST_CASE("lr_monitor records options of optimizers that have them", "[plugins]"
 }
 
 TEST_CASE("lr_monitor refuses an option that no optimizer has", "[plugins]") {
-  const auto hook = make_hook(R"({"also": ["wait_decay"]})");
+  const auto hook = make_lr_monitor(R"({"also": ["wait_decay"]})");
   tenon::FakeRun run;
   give_groups(run);
   CHECK_THAT(tenon::error_of([&] { run.fire(hook, TENON_EVENT_AFTER_OPTIMIZER_STEP, 1); }),
@@ -65,7 +65,7 @@ TEST_CASE("lr_monitor refuses an option that no optimizer has", "[plugins]") {
 }
 
 TEST_CASE("lr_monitor says so where the host is older than the rates of groups", "[plugins]") {
-  const auto hook = make_hook();
+  const auto hook = make_lr_monitor();
   tenon::FakeRun run;
   give_groups(run);
   run.forget_lr_groups();

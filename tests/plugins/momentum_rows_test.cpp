@@ -17,7 +17,7 @@ namespace {
 
 using tenon::RowRig;
 
-tenon::SparseOptimizerProxy make_optimizer(const char* options = "{}") {
+tenon::SparseOptimizerProxy make_momentum_rows(const char* options = "{}") {
   return tenon::SparseOptimizerProxy(
       tenon::make_component("sparse_optimizer", "momentum_rows", options));
 }
@@ -31,7 +31,7 @@ float to_bf16_and_back(float x) {
 
 TEST_CASE("the sparse optimizer of the guide follows its formula, on touched rows alone",
           "[plugins]") {
-  const auto optimizer = make_optimizer(R"({"momentum": 0.5})");
+  const auto optimizer = make_momentum_rows(R"({"momentum": 0.5})");
   CHECK(optimizer.info().runs_on_cpu);
   RowRig rig(optimizer, {});
   rig.set_value(3, {1, 2, 3, 4});
@@ -49,7 +49,7 @@ TEST_CASE("the sparse optimizer of the guide follows its formula, on touched row
 }
 
 TEST_CASE("the wrapper rounds narrow values by the documented bits", "[plugins]") {
-  const auto optimizer = make_optimizer();
+  const auto optimizer = make_momentum_rows();
   CHECK(optimizer.info().narrow == TENON_NARROW_STOCHASTIC);
   for (const uint32_t dtype : {TENON_BF16, TENON_F16}) {
     RowRig rig(optimizer, {.value_dtype = dtype});
@@ -66,7 +66,7 @@ TEST_CASE("the wrapper rounds narrow values by the documented bits", "[plugins]"
 }
 
 TEST_CASE("the wrapper rounds narrow values from their masters to nearest", "[plugins]") {
-  const auto optimizer = make_optimizer(R"({"keep_master": true})");
+  const auto optimizer = make_momentum_rows(R"({"keep_master": true})");
   CHECK(optimizer.info().narrow == TENON_NARROW_MASTER);
   RowRig rig(optimizer, {.value_dtype = TENON_BF16});
   for (int i = 0; i < 100; ++i) {

@@ -82,7 +82,7 @@ tenon::OptimizerProxy make_optimizer(const std::string& type, const std::string&
   return tenon::OptimizerProxy(tenon::make_component("optimizer", type, options));
 }
 
-nlohmann::json golden() {
+nlohmann::json golden_optimizers() {
   std::ifstream in(tenon::source_dir() / "tests" / "parity" / "optim_golden.json");
   return nlohmann::json::parse(in);
 }
@@ -132,7 +132,7 @@ std::vector<at::Tensor> start_values(const nlohmann::json& shapes) {
 }  // namespace
 
 TEST_CASE("optimizers follow PyTorch's over 100 steps in fp64", "[plugins]") {
-  const nlohmann::json all = golden();
+  const nlohmann::json all = golden_optimizers();
   for (const nlohmann::json& c : all["cases"]) {
     const std::string name = c["name"];
     CAPTURE(name);
@@ -158,7 +158,7 @@ TEST_CASE("optimizers follow PyTorch's over 100 steps in fp64", "[plugins]") {
 }
 
 TEST_CASE("optimizers in fp32 stay within 1e-6 of PyTorch's in fp64 over 100 steps", "[plugins]") {
-  const nlohmann::json all = golden();
+  const nlohmann::json all = golden_optimizers();
   for (const nlohmann::json& c : all["cases"]) {
     const std::string name = c["name"];
     CAPTURE(name);
@@ -190,7 +190,7 @@ TEST_CASE("optimizers in fp32 stay within 1e-6 of PyTorch's in fp64 over 100 ste
 }
 
 TEST_CASE("optimizers give flat pieces what they give whole parameters", "[plugins]") {
-  const nlohmann::json all = golden();
+  const nlohmann::json all = golden_optimizers();
   for (const nlohmann::json& c : all["cases"]) {
     const std::string name = c["name"];
     CAPTURE(name);

@@ -77,7 +77,7 @@ double metric(const std::string& type,
   return Measured(type, options).metric(batches);
 }
 
-nlohmann::json golden() {
+nlohmann::json golden_metrics() {
   std::ifstream in(tenon::source_dir() / "tests" / "parity" / "metrics_golden.json");
   return nlohmann::json::parse(in);
 }
@@ -103,7 +103,7 @@ const std::vector<std::string>& all_types() {
 }  // namespace
 
 TEST_CASE("ranking metrics are scikit-learn's", "[plugins]") {
-  const nlohmann::json all = golden();
+  const nlohmann::json all = golden_metrics();
   CHECK(all["cases"].size() == 19);
   for (const nlohmann::json& c : all["cases"]) {
     CAPTURE(c.dump());
@@ -121,7 +121,7 @@ TEST_CASE("ranking metrics are scikit-learn's", "[plugins]") {
 }
 
 TEST_CASE("a ranking metric of merged parts is that of the whole, in any order", "[plugins]") {
-  const nlohmann::json all = golden();
+  const nlohmann::json all = golden_metrics();
   std::mt19937 random(3);
   for (const nlohmann::json& c : all["cases"]) {
     CAPTURE(c.dump());
@@ -232,7 +232,7 @@ TEST_CASE("auc falls back to thresholds when its memory is full", "[plugins]") {
 }
 
 TEST_CASE("metrics over groups keep to the first samples when their memory is full", "[plugins]") {
-  const nlohmann::json all = golden();
+  const nlohmann::json all = golden_metrics();
   const Samples samples = samples_of(
       all, nlohmann::json{{"scores", "logits"}, {"labels", "labels"}, {"weighted", false}});
   for (const char* type : {"gauc", "precision_at_k", "recall_at_k", "ndcg_at_k"}) {

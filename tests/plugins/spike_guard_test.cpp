@@ -18,7 +18,7 @@ namespace {
 using tenon::FakeRun;
 using tenon::HookProxy;
 
-HookProxy make_hook(const std::string& options) {
+HookProxy make_spike_guard(const std::string& options) {
   return HookProxy(tenon::make_component("hook", "spike_guard", options));
 }
 
@@ -40,7 +40,7 @@ void take_steps(const HookProxy& hook,
 // The first bad steps that it wished to go back to before.
 std::vector<uint64_t> requests_of(const std::string& options,
                                   const std::vector<std::optional<double>>& losses) {
-  const HookProxy hook = make_hook(options);
+  const HookProxy hook = make_spike_guard(options);
   FakeRun run;
   take_steps(hook, run, 1, losses);
   std::vector<uint64_t> steps;
@@ -58,7 +58,7 @@ constexpr char kSmall[] = R"({"window": 4, "warm_up": 0, "factor": 3})";
 }  // namespace
 
 TEST_CASE("spike_guard asks for the ends of steps, on all ranks", "[plugins]") {
-  const HookProxy hook = make_hook("{}");
+  const HookProxy hook = make_spike_guard("{}");
   CHECK(hook.info().events == TENON_EVENT_BIT(TENON_EVENT_AFTER_STEP));
   CHECK_FALSE(hook.info().rank_0_only);
   CHECK(hook.info().writes == 0);
@@ -96,7 +96,7 @@ TEST_CASE("spike_guard is patient, and names the first step of the row", "[plugi
 
 TEST_CASE("spike_guard passes over steps that came to nothing, and over ranks without samples",
           "[plugins]") {
-  const HookProxy hook = make_hook(kSmall);
+  const HookProxy hook = make_spike_guard(kSmall);
   FakeRun run;
   take_steps(hook, run, 1, {2, std::nullopt, 2, 2, 2});
   run.scalars["applied"] = at::scalar_tensor(0.0, at::kDouble);
@@ -112,7 +112,7 @@ TEST_CASE("spike_guard passes over steps that came to nothing, and over ranks wi
 
 TEST_CASE("spike_guard watches the norm of the gradients where it is told to", "[plugins]") {
   const HookProxy hook =
-      make_hook(R"({"window": 2, "warm_up": 0, "factor": 3, "watch": "grad_norm"})");
+      make_spike_guard(R"({"window": 2, "warm_up": 0, "factor": 3, "watch": "grad_norm"})");
   FakeRun run;
   run.scalars["applied"] = at::scalar_tensor(1.0, at::kDouble);
   for (const double norm : {1.0, 1.1, 7.0}) {
@@ -126,7 +126,7 @@ TEST_CASE("spike_guard watches the norm of the gradients where it is told to", "
 
 TEST_CASE("spike_guard goes back to, and on from, its state", "[plugins]") {
   const std::string options = R"({"window": 4, "warm_up": 0, "factor": 3, "patience": 2})";
-  const HookProxy first = make_hook(options);
+  const HookProxy first = make_spike_guard(options);
   FakeRun run;
   take_steps(first, run, 1, {2, 2.2, 1.8, 2, 9});
   tenon::StateTree tree;
@@ -136,7 +136,7 @@ TEST_CASE("spike_guard goes back to, and on from, its state", "[plugins]") {
   before->snapshot(*writer.abi());
 
   // Into one that is at work, and has seen other losses.
-  const HookProxy second = make_hook(options);
+  const HookProxy second = make_spike_guard(options);
   FakeRun later;
   take_steps(second, later, 1, {90, 91, 90, 92, 91});
   const auto after = tenon::StatefulProxy::of(second.instance());

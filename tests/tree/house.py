@@ -17,8 +17,8 @@ import sys
 
 # What a checkout must not exceed (or, for shares, fall below). Lower a limit when a count falls.
 MOST = {
-    "host files over 600 lines": 1,  # host/model/model_runner.cpp
-    "host functions over 60 lines": 12,
+    "host files over 600 lines": 0,
+    "host functions over 60 lines": 9,
     "cycles of host files": 0,
     "lines of parse_command_line.cpp": 300,
     "functions of Trainer": 35,

@@ -21,7 +21,7 @@ namespace {
 // Between two of them the other side sees what has come so far.
 constexpr uint64_t kPiece = 128 << 10;
 
-[[noreturn]] void fail(const char* what) {
+[[noreturn]] void fail_call(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
@@ -110,11 +110,11 @@ SharedInbox SharedInbox::make(uint32_t num_ranks, uint64_t ring_bytes) {
   SharedInbox inbox;
   inbox.file_ = ::memfd_create("tenon ranks", MFD_CLOEXEC);
   if (inbox.file_ < 0) {
-    fail("cannot create shared memory");
+    fail_call("cannot create shared memory");
   }
   const auto bytes = static_cast<off_t>(head_bytes(num_ranks) + num_ranks * ring_bytes);
   if (::ftruncate(inbox.file_, bytes) != 0) {
-    fail("cannot allocate shared memory");
+    fail_call("cannot allocate shared memory");
   }
   inbox.map(inbox.file_, num_ranks, ring_bytes);
   return inbox;
@@ -124,7 +124,7 @@ SharedInbox SharedInbox::open(pid_t pid, int file, uint32_t num_ranks, uint64_t 
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(file);
   const int opened = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (opened < 0) {
-    fail("cannot open shared memory of another rank");
+    fail_call("cannot open shared memory of another rank");
   }
   SharedInbox inbox;
   inbox.file_ = opened;
@@ -165,7 +165,7 @@ void SharedInbox::map(int file, uint32_t num_ranks, uint64_t ring_bytes) {
   bytes_ = head_bytes(num_ranks) + num_ranks * ring_bytes;
   void* const memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) {
-    fail("cannot map shared memory");
+    fail_call("cannot map shared memory");
   }
   memory_ = static_cast<std::byte*>(memory);
 }

@@ -14,7 +14,7 @@ using Seconds = std::chrono::duration<double>;
 // The id of an error that is another rank's doing.
 constexpr const char* kConsequence = "distributed.failed";
 
-constexpr milliseconds kPoll{20};
+constexpr milliseconds kMonitorPoll{20};
 // What rank 0 is ahead of the others where somebody is to report, and those that have a store of
 // those that have none: if these are cut off, the others know more.
 constexpr milliseconds kHeadStart{300};
@@ -357,7 +357,7 @@ template <class Condition>
 void RankMonitor::wait_until(milliseconds limit, Condition condition) {
   const auto end = Clock::now() + limit;
   while (!condition() && Clock::now() < end) {
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kMonitorPoll);
   }
 }
 

@@ -16,7 +16,7 @@
 namespace tenon {
 namespace {
 
-[[noreturn]] void fail(const std::string& what, int error) {
+[[noreturn]] void fail_to_start(const std::string& what, int error) {
   throw Error("distributed.launch_failed",
               "cannot start a rank: " + what + ": " + std::strerror(error) +
                   "; start fewer ranks, or raise ulimit -n and ulimit -u");
@@ -27,7 +27,7 @@ class Pipe {
  public:
   Pipe() {
     if (::pipe2(ends_.data(), O_CLOEXEC) != 0) {
-      fail("pipe", errno);
+      fail_to_start("pipe", errno);
     }
   }
   ~Pipe() {
@@ -163,7 +163,7 @@ RankProcess start_rank(const RankStart& start) {
   }
   ::pthread_sigmask(SIG_SETMASK, &plan.signals, nullptr);
   if (pid < 0) {
-    fail("fork", fork_error);
+    fail_to_start("fork", fork_error);
   }
   failure.close_write_end();
   int error = 0;
@@ -174,7 +174,7 @@ RankProcess start_rank(const RankStart& start) {
   if (count > 0) {
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }
-    fail(start.program, error);
+    fail_to_start(start.program, error);
   }
   RankProcess rank{.pid = pid};
   if (start.terminal == RankTerminal::kPipe) {

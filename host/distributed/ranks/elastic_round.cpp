@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kPoll{5};
+constexpr std::chrono::milliseconds kRoundPoll{5};
 constexpr const char* kHint =
     "; check the logs of the missing ranks (limit: parallel.start_timeout_seconds)";
 
@@ -68,7 +68,7 @@ void answer_all(c10d::Store& store, uint32_t round, uint32_t size, Clock::time_p
                   rank_list(missing) + " of " + std::to_string(size) +
                       " did not connect to the launcher's store" + kHint);
     }
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kRoundPoll);
   }
 }
 
@@ -81,7 +81,7 @@ uint32_t ask_for_round(c10d::Store& store, uint32_t rank, uint32_t size, Clock::
       store.set(thanks_of(hello), answer);
       return static_cast<uint32_t>(std::stoul(answer));
     }
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kRoundPoll);
   }
   throw Error(
       "distributed.unreachable",

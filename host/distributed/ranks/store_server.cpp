@@ -18,7 +18,7 @@
 namespace tenon {
 namespace {
 
-[[noreturn]] void fail(const std::string& what) {
+[[noreturn]] void fail_to_serve(const std::string& what) {
   throw Error("distributed.launch_failed",
               "the launcher cannot open a port for the rendezvous on " +
                   std::string(StoreServer::kAddress) + ": " + what +
@@ -34,7 +34,7 @@ struct Listener {
 Listener listen_on_loopback() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) {
-    fail(std::strerror(errno));
+    fail_to_serve(std::strerror(errno));
   }
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -45,7 +45,7 @@ Listener listen_on_loopback() {
       ::getsockname(fd, any, &size) != 0) {
     const int error = errno;
     ::close(fd);
-    fail(std::strerror(error));
+    fail_to_serve(std::strerror(error));
   }
   return {fd, ntohs(address.sin_port)};
 }
@@ -66,7 +66,7 @@ StoreServer::StoreServer() : impl_(std::make_unique<Impl>()) {
   try {
     impl_->store = c10::make_intrusive<c10d::TCPStore>(kAddress, options);
   } catch (const std::exception& error) {
-    fail(error.what());
+    fail_to_serve(error.what());
   }
   port_ = listener.port;
 }

@@ -3,20 +3,13 @@
 #include "host/tensor/state/state_bridge.hpp"
 
 #include "host/tensor/handle.hpp"
+#include "host/tensor/not_null.hpp"
 #include "host/tensor/torch_guard.hpp"
 
 #include <utility>
 
 namespace tenon {
 namespace {
-
-template <class T>
-T& not_null(T* pointer, const char* name) {
-  if (pointer == nullptr) {
-    throw Error("tensor.bad_argument", std::string("argument '") + name + "' is null");
-  }
-  return *pointer;
-}
 
 std::string full_name(const std::string& prefix, const char* name) {
   not_null(name, "name");

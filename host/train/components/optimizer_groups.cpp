@@ -4,10 +4,10 @@
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
+#include "host/text/name_pattern.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <fnmatch.h>
 #include <map>
 #include <optional>
 #include <utility>
@@ -63,7 +63,7 @@ OptimizerPlan plan_optimizers(const OptimizerRecipe& recipe, const ModelGraph& g
     }
     int group = -1;
     for (size_t g = 0; g < recipe.groups.size() && group < 0; ++g) {
-      if (fnmatch(recipe.groups[g].match.c_str(), parameter.name.c_str(), 0) == 0) {
+      if (matches_pattern(recipe.groups[g].match, parameter.name)) {
         group = static_cast<int>(g);
         is_used[g] = true;
       }

@@ -2,8 +2,8 @@
 #include "host/train/components/rank_groups.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/name_pattern.hpp"
 
-#include <fnmatch.h>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -47,7 +47,7 @@ std::vector<bool> unsharded_parameters(const ParallelRecipe& recipe,
     std::string names;
     for (const ModelBlock& block : graph.blocks) {
       names += (names.empty() ? "" : ", ") + block.name;
-      if (fnmatch(pattern.c_str(), block.name.c_str(), 0) != 0) {
+      if (!matches_pattern(pattern, block.name)) {
         continue;
       }
       is_matched = true;

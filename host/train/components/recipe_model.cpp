@@ -5,9 +5,9 @@
 
 #include "host/error/error.hpp"
 #include "host/plugin/model_proxy.hpp"
+#include "host/text/name_pattern.hpp"
 
 #include <algorithm>
-#include <fnmatch.h>
 #include <string>
 
 namespace tenon {
@@ -31,7 +31,7 @@ void freeze(ModelGraph& graph, const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
     bool is_matched = false;
     for (ModelParameter& parameter : graph.parameters) {
-      if (fnmatch(pattern.c_str(), parameter.name.c_str(), 0) == 0) {
+      if (matches_pattern(pattern, parameter.name)) {
         ModelParameter& one =
             parameter.same_as == kNoIndex ? parameter : graph.parameters[parameter.same_as];
         one.flags |= TENON_PARAM_FROZEN;

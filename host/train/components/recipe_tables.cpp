@@ -5,10 +5,10 @@
 
 #include "host/error/error.hpp"
 #include "host/tensor/philox.hpp"
+#include "host/text/name_pattern.hpp"
 #include "host/train/components/optimizer_groups.hpp"
 
 #include <algorithm>
-#include <fnmatch.h>
 #include <map>
 #include <string>
 #include <utility>
@@ -18,10 +18,6 @@ namespace {
 
 bool is_pattern(const std::string& name) {
   return name.find_first_of("*?") != std::string::npos;
-}
-
-bool matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 
 std::string pointer_of(const TableRecipe& table) {
@@ -51,7 +47,7 @@ std::string table_for(const Recipe& recipe, const std::string& model_table) {
   }
   for (const TableRecipe& table : recipe.tables) {
     for (const std::string& feature : table.features) {
-      if (is_pattern(feature) && matches(feature, model_table)) {
+      if (is_pattern(feature) && matches_pattern(feature, model_table)) {
         return table.name;
       }
     }
@@ -64,7 +60,7 @@ class Said {
  public:
   Said(const Recipe& recipe, const std::string& name) {
     for (const TableRecipe& table : recipe.tables) {
-      if (table.name == name || (is_pattern(table.name) && matches(table.name, name))) {
+      if (table.name == name || (is_pattern(table.name) && matches_pattern(table.name, name))) {
         entries_.push_back(&table);
       }
     }
@@ -199,7 +195,7 @@ void check_all_used(const Recipe& recipe,
                     const std::vector<PlannedTable>& tables) {
   for (const TableRecipe& entry : recipe.tables) {
     const bool is_used = std::ranges::any_of(tables, [&](const PlannedTable& table) {
-      return is_pattern(entry.name) ? matches(entry.name, table.spec.name)
+      return is_pattern(entry.name) ? matches_pattern(entry.name, table.spec.name)
                                     : entry.name == table.spec.name;
     });
     if (!is_used) {
@@ -210,7 +206,7 @@ void check_all_used(const Recipe& recipe,
     }
     for (const std::string& feature : entry.features) {
       const bool is_known = std::ranges::any_of(graph.values, [&](const ModelValue& value) {
-        return value.lookup.has_value() && matches(feature, value.lookup->table);
+        return value.lookup.has_value() && matches_pattern(feature, value.lookup->table);
       });
       if (!is_known) {
         throw Error("table.unknown",

@@ -10,7 +10,7 @@
 namespace tenon {
 namespace {
 
-constexpr uint32_t kStateVersion = 1;
+constexpr uint32_t kMetricSetVersion = 1;
 
 struct Period {
   uint32_t bit;
@@ -247,7 +247,7 @@ MetricSet::Metrics MetricSet::close_record(Collective& collective, const CallPla
 }
 
 void MetricSet::snapshot(StateTree& tree, const std::string& prefix) const {
-  tree.set_version(prefix, kStateVersion);
+  tree.set_version(prefix, kMetricSetVersion);
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = *entries_[i];
     const std::string at = state_path(prefix, std::to_string(i));

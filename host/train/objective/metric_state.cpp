@@ -14,7 +14,7 @@
 namespace tenon {
 namespace {
 
-constexpr uint32_t kStateVersion = 1;
+constexpr uint32_t kMetricStateVersion = 1;
 
 at::TensorOptions options_of(const MetricStateSpec& spec) {
   return at::TensorOptions(*scalar_type_of(spec.dtype));
@@ -223,7 +223,7 @@ std::vector<double> MetricState::compute(const tenon_exec& exec) {
 
 void MetricState::snapshot(StateTree& tree, const std::string& prefix) const {
   const auto& specs = metric_->info().states;
-  tree.set_version(prefix, kStateVersion);
+  tree.set_version(prefix, kMetricStateVersion);
   tree.put_int(state_path(prefix, "started"), is_started_ ? 1 : 0, TENON_STATE_PER_RANK);
   for (size_t i = 0; is_started_ && i < specs.size(); ++i) {
     const bool has_rows = specs[i].reduce != TENON_REDUCE_CONCAT || !parts_[i].empty();

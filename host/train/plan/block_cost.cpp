@@ -16,13 +16,12 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -32,12 +31,8 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-int64_t numel_of(const Shape& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
-
 int64_t bytes_of(const Shape& shape, at::ScalarType dtype) {
-  return numel_of(shape) * static_cast<int64_t>(c10::elementSize(dtype));
+  return c10::multiply_integers(shape) * static_cast<int64_t>(c10::elementSize(dtype));
 }
 
 at::Tensor meta_tensor(const Shape& shape, at::ScalarType dtype) {
@@ -508,7 +503,8 @@ class Planner {
     for (const uint32_t v : block.outputs) {
       const Shape& shape = shape_of(v);  // without a shape nothing can be said
       if (!shape.empty() && shape.back() > 0) {
-        positions = std::max(positions, static_cast<double>(numel_of(shape) / shape.back()));
+        positions =
+            std::max(positions, static_cast<double>(c10::multiply_integers(shape) / shape.back()));
       }
       cost.saved_bytes += bytes_of(shape, dtypes_[v]);
     }
@@ -520,7 +516,8 @@ class Planner {
       const ModelParameter& parameter = graph_.parameters[same_as == kNoIndex ? p : same_as];
       const at::ScalarType seen =
           parameter_dtypes(parameter, question_.stored, question_.seen).seen;
-      cost.forward_flops += 2 * positions * static_cast<double>(numel_of(parameter.shape));
+      cost.forward_flops +=
+          2 * positions * static_cast<double>(c10::multiply_integers(parameter.shape));
       cost.working_bytes += is_trainable(p) ? bytes_of(parameter.shape, seen) : 0;
     }
     cost.working_bytes += cost.saved_bytes;

@@ -41,7 +41,7 @@ class CountingMeta final : public c10::Allocator {
   }
 };
 
-c10::Allocator* counting() {
+c10::Allocator* counting_allocator() {
   static auto* const allocator = new CountingMeta;  // outlives every tensor
   return allocator;
 }
@@ -49,7 +49,7 @@ c10::Allocator* counting() {
 }  // namespace
 
 MetaMemory::MetaMemory() : before_(c10::GetAllocator(c10::DeviceType::Meta)) {
-  c10::SetAllocator(c10::DeviceType::Meta, counting(), /*priority=*/0);
+  c10::SetAllocator(c10::DeviceType::Meta, counting_allocator(), /*priority=*/0);
   begin_peak();
 }
 

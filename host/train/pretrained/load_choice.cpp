@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/pretrained/load_choice.hpp"
 
+#include "host/text/name_pattern.hpp"
+
 #include <algorithm>
-#include <fnmatch.h>
 #include <string_view>
 
 namespace tenon {
 namespace {
 
-bool fits(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
-
 bool fits_any(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::ranges::any_of(patterns, [&](const std::string& p) { return fits(p, name); });
+  return std::ranges::any_of(patterns,
+                             [&](const std::string& p) { return matches_pattern(p, name); });
 }
 
 // What stands between the '*' of a pattern; one more than it has.
@@ -97,7 +95,9 @@ std::vector<std::string> LoadChoice::idle(const std::vector<std::string>& here,
   };
   const auto look_at_all = [&](const char* key, const std::vector<std::string>& patterns) {
     for (size_t i = 0; i < patterns.size(); ++i) {
-      const auto is_fit = [&](const std::string& name) { return fits(patterns[i], name); };
+      const auto is_fit = [&](const std::string& name) {
+        return matches_pattern(patterns[i], name);
+      };
       const auto is_fit_here = [&](const std::string& name) { return is_fit(name_here(name)); };
       look(key,
            i,

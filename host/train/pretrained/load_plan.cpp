@@ -59,9 +59,9 @@ std::vector<std::string> names_below(const StateTree& state, std::string prefix)
   return names;
 }
 
-class Planning {
+class LoadPlanning {
  public:
-  Planning(const LoadRecipe& load, const LoadedSource& source, const LoadGoal& goal)
+  LoadPlanning(const LoadRecipe& load, const LoadedSource& source, const LoadGoal& goal)
       : load_(load), source_(source), goal_(goal), choice_(load) {}
 
   LoadPlan make() {
@@ -356,7 +356,7 @@ class Planning {
 }  // namespace
 
 LoadPlan plan_load(const LoadRecipe& load, const LoadedSource& source, const LoadGoal& goal) {
-  return Planning(load, source, goal).make();
+  return LoadPlanning(load, source, goal).make();
 }
 
 std::vector<std::shared_ptr<const TensorSource>> planned_sources(const LoadPlan& plan,

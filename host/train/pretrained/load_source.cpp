@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kConfig[] = "config.json";
+constexpr char kConfigFile[] = "config.json";
 
 // Parameters and buffers of a checkpoint's state, by their names.
 std::map<std::string, std::shared_ptr<const TensorSource>> tensors_of(const StateTree& state) {
@@ -153,7 +153,7 @@ LoadedSource LoadSearch::open(const Place& place) {
     for (const auto& [name, tensor] : folder.tensors()) {
       source.tensors[name] = folder.source(name);
     }
-    source.config = folder.text(kConfig);
+    source.config = folder.text(kConfigFile);
     return source;
   }
   const CheckpointReader reader(storage_at(place), place.checkpoint);

@@ -4,6 +4,7 @@
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/distributed/failures/failure_report.hpp"
 #include "host/log/log.hpp"
+#include "host/text/byte_size.hpp"
 #include "host/train/resume/excluded.hpp"
 
 #include <algorithm>
@@ -13,19 +14,6 @@
 
 namespace tenon {
 namespace {
-
-std::string size_text(uint64_t bytes) {
-  char text[32];
-  const auto size = static_cast<double>(bytes);
-  if (bytes < (uint64_t{1} << 20)) {
-    std::snprintf(text, sizeof(text), "%.1f KiB", size / (1 << 10));
-  } else if (bytes < (uint64_t{1} << 30)) {
-    std::snprintf(text, sizeof(text), "%.1f MiB", size / (1 << 20));
-  } else {
-    std::snprintf(text, sizeof(text), "%.2f GiB", size / (1 << 30));
-  }
-  return text;
-}
 
 CheckpointSaver::Options saver_options(const CheckpointRecipe& recipe, CheckpointKeeper& keeper) {
   CheckpointSaver::Options options;
@@ -314,7 +302,7 @@ std::vector<std::string> Checkpointing::take_lines() {
     count.last = result.address;
     char seconds[32];
     std::snprintf(seconds, sizeof(seconds), "%.2g s", result.seconds);
-    lines.push_back(std::string(what) + " " + result.address + " (" + size_text(result.bytes) +
+    lines.push_back(std::string(what) + " " + result.address + " (" + byte_size(result.bytes) +
                     ", " + seconds + ")");
   };
   for (const SaveResult& result : saver_.take_results()) {

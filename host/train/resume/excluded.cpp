@@ -4,10 +4,10 @@
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
+#include "host/text/name_pattern.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 
 #include <algorithm>
-#include <fnmatch.h>
 #include <memory>
 #include <set>
 #include <string_view>
@@ -16,10 +16,6 @@ namespace tenon {
 namespace {
 
 using Names = std::set<std::string, std::less<>>;
-
-bool matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
 
 std::string first_ones(const std::vector<std::string>& names) {
   constexpr size_t kShown = 4;
@@ -85,20 +81,20 @@ Excluded excluded_of(const std::vector<std::string>& patterns,
   for (const std::string& pattern : patterns) {
     bool is_matched = false;
     for (const ModelParameter& parameter : graph.parameters) {
-      if (matches(pattern, parameter.name)) {
+      if (matches_pattern(pattern, parameter.name)) {
         parameters.insert(parameter.same_as == kNoIndex ? parameter.name
                                                         : graph.parameters[parameter.same_as].name);
         is_matched = true;
       }
     }
     for (const ModelBuffer& buffer : graph.buffers) {
-      if (buffer.kind == TENON_BUFFER_STATE && matches(pattern, buffer.name)) {
+      if (buffer.kind == TENON_BUFFER_STATE && matches_pattern(pattern, buffer.name)) {
         parameters.insert(buffer.name);
         is_matched = true;
       }
     }
     for (const std::string& table : tables) {
-      if (matches(pattern, table)) {
+      if (matches_pattern(pattern, table)) {
         left_tables.insert(table);
         is_matched = true;
       }

@@ -19,7 +19,7 @@
 namespace tenon {
 namespace {
 
-std::string names_of(const std::vector<std::string>& names) {
+std::string name_list(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) {
     text += (text.empty() ? "" : ", ") + name;
@@ -108,7 +108,7 @@ std::vector<RowColumn> first_row(const Recipe& recipe,
     return row;
   }
   throw Error("table.unknown",
-              "the model has no table '" + table + "'; its tables: " + names_of(names));
+              "the model has no table '" + table + "'; its tables: " + name_list(names));
 }
 
 }  // namespace tenon

@@ -9,12 +9,11 @@
 #include "host/train/weights/converted_source.hpp"
 
 #include <ATen/Functions.h>
+#include <c10/util/accumulate.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
-#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -23,10 +22,6 @@ namespace tenon {
 namespace {
 
 constexpr char kConfig[] = "config.json";
-
-int64_t numel_of(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
 
 class Differences {
  public:
@@ -122,8 +117,9 @@ void WeightsImport::load(ParameterStore& store) const {
       continue;
     }
     const auto file = folder_.source(tensor.name);
-    const int64_t row =
-        tensor.shape.empty() ? 0 : numel_of({tensor.shape.begin() + 1, tensor.shape.end()});
+    const int64_t row = tensor.shape.empty()
+                            ? 0
+                            : c10::multiply_integers(tensor.shape.begin() + 1, tensor.shape.end());
     for (const PlacedWeight& part : tensor.parts) {
       const Weight& weight = places_.weights[part.weight];
       const at::ScalarType dtype = weight.parameter != kNoIndex

@@ -11,7 +11,7 @@ namespace tenon {
 namespace {
 
 template <class Read>
-std::string failure(Read read) {
+std::string quantity_failure(Read read) {
   try {
     (void)read();
   } catch (const Error& error) {
@@ -35,15 +35,15 @@ TEST_CASE("quantities are read with and without units", "[cli]") {
 TEST_CASE("quantities that cannot exist are errors", "[cli]") {
   for (const char* const bytes : {"0", "-1GiB", "80 GiB", "80gib", "GiB", "nan", "inf", "1e400"}) {
     CAPTURE(bytes);
-    CHECK(failure([&] { return read_bytes("memory", bytes); }) ==
+    CHECK(quantity_failure([&] { return read_bytes("memory", bytes); }) ==
           "--memory: expected a number of bytes above 0, as in 80GiB or 50e9, found \"" +
               std::string(bytes) + "\"");
   }
-  CHECK(failure([] { return read_whole_bytes("memory", "1e30", "machine"); }) ==
+  CHECK(quantity_failure([] { return read_whole_bytes("memory", "1e30", "machine"); }) ==
         "--memory is \"1e30\"; no machine has that many bytes");
-  CHECK(failure([] { return read_flops("flops", "400TB"); }) ==
+  CHECK(quantity_failure([] { return read_flops("flops", "400TB"); }) ==
         "--flops: expected operations per second above 0, as in 400e12 or 400T, found \"400TB\"");
-  CHECK(failure([] { return read_seconds("latency", "5 us"); }) ==
+  CHECK(quantity_failure([] { return read_seconds("latency", "5 us"); }) ==
         "--latency: expected a time above 0 in seconds, as in 5us or 5e-6, found \"5 us\"");
 }
 

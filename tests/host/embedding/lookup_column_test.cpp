@@ -15,7 +15,7 @@
 namespace tenon {
 namespace {
 
-FieldInfo field(const std::string& name, uint32_t dtype, size_t num_axes) {
+FieldInfo column_field(const std::string& name, uint32_t dtype, size_t num_axes) {
   FieldInfo info;
   info.name = name;
   info.dtype = dtype;
@@ -23,7 +23,7 @@ FieldInfo field(const std::string& name, uint32_t dtype, size_t num_axes) {
   return info;
 }
 
-LookupUse lookup(const std::string& column, uint32_t pooling = TENON_POOL_NONE) {
+LookupUse column_lookup(const std::string& column, uint32_t pooling = TENON_POOL_NONE) {
   return {.value = column + "_value", .column = column, .table = 0, .pooling = {.kind = pooling}};
 }
 
@@ -38,34 +38,35 @@ TEST_CASE("columns are checked against lookups before there is data", "[embeddin
     }
     return std::string();
   };
-  const FieldInfo fixed = field("a", TENON_I64, 1);
-  const FieldInfo values = field("a.values", TENON_I64, 1);
-  const FieldInfo offsets = field("a.offsets", TENON_I64, 1);
-  CHECK(check(lookup("a"), {fixed}).empty());
-  CHECK(check(lookup("a", TENON_POOL_SUM), {values, offsets}).empty());
-  CHECK_THAT(check(lookup("b"), {fixed, values}),
+  const FieldInfo fixed = column_field("a", TENON_I64, 1);
+  const FieldInfo values = column_field("a.values", TENON_I64, 1);
+  const FieldInfo offsets = column_field("a.offsets", TENON_I64, 1);
+  CHECK(check(column_lookup("a"), {fixed}).empty());
+  CHECK(check(column_lookup("a", TENON_POOL_SUM), {values, offsets}).empty());
+  CHECK_THAT(check(column_lookup("b"), {fixed, values}),
              contains_text("[table.column_missing]") && contains_text("a, a.values"));
   CHECK_THAT(
-      check(lookup("a"), {values, offsets}),
+      check(column_lookup("a"), {values, offsets}),
       contains_text("[table.column_mismatch]") && contains_text("ragged, without a pooling"));
-  CHECK_THAT(check(lookup("a"), {field("a", TENON_F32, 1)}), contains_text("are not i64"));
-  CHECK_THAT(check(lookup("a"), {field("a", TENON_I64, 3)}), contains_text("3 axes"));
-  CHECK_THAT(check(lookup("a", TENON_POOL_WEIGHTED_MEAN), {values, offsets}),
+  CHECK_THAT(check(column_lookup("a"), {column_field("a", TENON_F32, 1)}),
+             contains_text("are not i64"));
+  CHECK_THAT(check(column_lookup("a"), {column_field("a", TENON_I64, 3)}), contains_text("3 axes"));
+  CHECK_THAT(check(column_lookup("a", TENON_POOL_WEIGHTED_MEAN), {values, offsets}),
              contains_text("no weights"));
-  CHECK_THAT(
-      check(lookup("a", TENON_POOL_SUM), {values, offsets, field("a.offsets.1", TENON_I64, 1)}),
-      contains_text("lists of lists"));
+  CHECK_THAT(check(column_lookup("a", TENON_POOL_SUM),
+                   {values, offsets, column_field("a.offsets.1", TENON_I64, 1)}),
+             contains_text("lists of lists"));
 }
 
 TEST_CASE("ids that a model computes are taken as they are", "[embedding]") {
   const LookupIds ids =
-      lookup_ids(lookup(""), at::tensor({3, 1, 3, 2}, at::kLong).view({2, 2}), nullptr);
+      lookup_ids(column_lookup(""), at::tensor({3, 1, 3, 2}, at::kLong).view({2, 2}), nullptr);
   CHECK(ids.num_samples == 2);
   CHECK(ids.per_sample == 2);
   CHECK(ids.is_matrix);
   CHECK(ids.num_entries() == 4);
   CHECK_FALSE(ids.offsets.defined());
-  CHECK_THROWS_WITH(lookup_ids(lookup(""), at::ones({2, 2}), nullptr),
+  CHECK_THROWS_WITH(lookup_ids(column_lookup(""), at::ones({2, 2}), nullptr),
                     contains_text("[table.bad_ids]") && contains_text("ids are i64 [B] or [B, n]"));
 }
 

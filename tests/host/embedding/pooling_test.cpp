@@ -15,7 +15,7 @@
 namespace tenon {
 namespace {
 
-constexpr int64_t kDim = 5;
+constexpr int64_t kPooledDim = 5;
 
 LookupIds ragged(const std::vector<int64_t>& entries, const std::vector<int64_t>& offsets) {
   LookupIds ids;
@@ -77,13 +77,13 @@ TEST_CASE("pooling and its gradient are those of embedding_bag", "[embedding]") 
                                         : GENERATE(std::pair<uint32_t, int64_t>(TENON_POOL_SUM, 0),
                                                    std::pair<uint32_t, int64_t>(TENON_POOL_MEAN, 1),
                                                    std::pair<uint32_t, int64_t>(TENON_POOL_MAX, 2));
-  at::Tensor rows = at::randn({6, kDim});
-  const at::Tensor grad = at::randn({4, kDim});
+  at::Tensor rows = at::randn({6, kPooledDim});
+  const at::Tensor grad = at::randn({4, kPooledDim});
   at::Tensor leaf = rows.clone();
   leaf.set_requires_grad(true);
   const at::Tensor expected = bag(leaf, ids, mode, is_weighted);
   const at::Tensor expected_grad = torch::autograd::grad({expected}, {leaf}, {grad}).front();
-  const Pooled result = pooled({.kind = kind, .dim = kDim}, ids, rows, grad);
+  const Pooled result = pooled({.kind = kind, .dim = kPooledDim}, ids, rows, grad);
   CAPTURE(kind);
   CHECK(at::allclose(result.value, expected.detach(), 1e-6, 1e-6));
   CHECK(at::allclose(result.row_grads, expected_grad, 1e-6, 1e-6));
@@ -107,20 +107,21 @@ TEST_CASE("without a pooling each entry is its row", "[embedding]") {
   ids.num_samples = 2;
   ids.per_sample = 2;
   ids.is_matrix = true;
-  const at::Tensor rows = at::randn({3, kDim});
-  const at::Tensor grad = at::randn({2, 2, kDim});
-  const Pooled result = pooled({.kind = TENON_POOL_NONE, .dim = kDim}, ids, rows, grad);
-  CHECK(result.value.equal(rows.index_select(0, ids.ids).view({2, 2, kDim})));
-  CHECK(result.row_grads.equal(at::zeros_like(rows).index_add(0, ids.ids, grad.view({4, kDim}))));
+  const at::Tensor rows = at::randn({3, kPooledDim});
+  const at::Tensor grad = at::randn({2, 2, kPooledDim});
+  const Pooled result = pooled({.kind = TENON_POOL_NONE, .dim = kPooledDim}, ids, rows, grad);
+  CHECK(result.value.equal(rows.index_select(0, ids.ids).view({2, 2, kPooledDim})));
+  CHECK(result.row_grads.equal(
+      at::zeros_like(rows).index_add(0, ids.ids, grad.view({4, kPooledDim}))));
 }
 
 TEST_CASE("the first n rows are kept in order, and zeros fill what is short", "[embedding]") {
   const LookupIds ids = ragged({4, 1, 3, 2}, {0, 3, 3, 4});
-  const at::Tensor rows = at::randn({5, kDim});
-  const at::Tensor grad = at::randn({3, 2, kDim});
+  const at::Tensor rows = at::randn({5, kPooledDim});
+  const at::Tensor grad = at::randn({3, 2, kPooledDim});
   const Pooled result =
-      pooled({.kind = TENON_POOL_FIRST_N, .length = 2, .dim = kDim}, ids, rows, grad);
-  at::Tensor expected = at::zeros({3, 2, kDim});
+      pooled({.kind = TENON_POOL_FIRST_N, .length = 2, .dim = kPooledDim}, ids, rows, grad);
+  at::Tensor expected = at::zeros({3, 2, kPooledDim});
   expected[0][0] = rows[4];
   expected[0][1] = rows[1];
   expected[2][0] = rows[2];
@@ -139,11 +140,11 @@ TEST_CASE("what has no row gets no gradient", "[embedding]") {
   const LookupIds ids = ragged({0, 1}, {0, 2});
   const std::vector<uint32_t> positions = positions_of(ids);
   const std::vector<uint8_t> has_row = {1, 0};
-  const at::Tensor rows = at::ones({2, kDim});
+  const at::Tensor rows = at::ones({2, kPooledDim});
   std::vector<int32_t> chosen;
-  const Pooling pooling{.kind = kind, .length = 2, .dim = kDim};
+  const Pooling pooling{.kind = kind, .length = 2, .dim = kPooledDim};
   const at::Tensor value = pool(pooling, ids, positions, rows.const_data_ptr<float>(), &chosen);
-  at::Tensor grads = at::zeros({2, kDim});
+  at::Tensor grads = at::zeros({2, kPooledDim});
   std::vector<int64_t> used(2, 0);
   add_pooled_grad(pooling,
                   ids,

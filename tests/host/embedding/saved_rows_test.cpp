@@ -13,7 +13,7 @@
 namespace tenon {
 namespace {
 
-TableSpec spec_of(uint32_t dim, uint32_t dtype, std::vector<RowSlot> slots = {}) {
+TableSpec saved_spec(uint32_t dim, uint32_t dtype, std::vector<RowSlot> slots = {}) {
   TableSpec spec;
   spec.name = "user";
   spec.dim = dim;
@@ -27,7 +27,7 @@ const std::vector<RowSlot> kSlots = {{.name = "sum", .init = 0.5},
                                      {.name = "row", .is_scalar = true, .init = 0.5}};
 
 // Rows with the ids, whose elements are id + 0.25 * element, and slots 10 * id and -id.
-void fill(Table& table, const std::vector<int64_t>& ids) {
+void fill_ids(Table& table, const std::vector<int64_t>& ids) {
   const size_t dim = table.spec().dim;
   for (const int64_t id : ids) {
     const Table::RowInfo info = {.count = id + 100, .last_step = 7};
@@ -48,7 +48,7 @@ void fill(Table& table, const std::vector<int64_t>& ids) {
   }
 }
 
-std::vector<float> row_of(const Table& table, int64_t id) {
+std::vector<float> saved_row(const Table& table, int64_t id) {
   int64_t row = kNoRow;
   table.find({&id, 1}, {&row, 1});
   std::vector<float> values(table.spec().dim);
@@ -69,13 +69,13 @@ const auto kAll = [](int64_t) { return true; };
 
 TEST_CASE("saved rows come to those that a table has", "[embedding]") {
   const uint32_t dtype = GENERATE(uint32_t{TENON_F32}, uint32_t{TENON_BF16});
-  Table saved(spec_of(4, dtype, kSlots));
-  fill(saved, {1, 2, 3});
+  Table saved(saved_spec(4, dtype, kSlots));
+  fill_ids(saved, {1, 2, 3});
   StateTree tree;
   saved.snapshot(tree, "tables/user");
 
-  Table table(spec_of(4, TENON_F32, kSlots));
-  fill(table, {30, 3});
+  Table table(saved_spec(4, TENON_F32, kSlots));
+  fill_ids(table, {30, 3});
   const int64_t id = 3;
   int64_t row = kNoRow;
   table.find({&id, 1}, {&row, 1});
@@ -85,9 +85,9 @@ TEST_CASE("saved rows come to those that a table has", "[embedding]") {
   CHECK(take_saved_rows(table, tree, "tables/user", parts, 5, [](int64_t i) { return i != 2; }) ==
         2);
   CHECK(table.num_rows() == 3);
-  CHECK(row_of(table, 1) == std::vector<float>{1, 1.25F, 1.5F, 1.75F});
-  CHECK(row_of(table, 3) == std::vector<float>{3, 3.25F, 3.5F, 3.75F});
-  CHECK(row_of(table, 30) == std::vector<float>{30, 30.25F, 30.5F, 30.75F});
+  CHECK(saved_row(table, 1) == std::vector<float>{1, 1.25F, 1.5F, 1.75F});
+  CHECK(saved_row(table, 3) == std::vector<float>{3, 3.25F, 3.5F, 3.75F});
+  CHECK(saved_row(table, 30) == std::vector<float>{30, 30.25F, 30.5F, 30.75F});
   CHECK(slot_of(table, 1, 0) == (parts == RowParts::kAll ? 10.0F : 0.5F));
   CHECK(slot_of(table, 1, 1) == (parts == RowParts::kAll ? -1.0F : 0.5F));
   CHECK(slot_of(table, 3, 0) == 30.0F);  // what it had is what was saved
@@ -98,29 +98,29 @@ TEST_CASE("saved rows come to those that a table has", "[embedding]") {
 }
 
 TEST_CASE("rows go into a table of another dtype, rounded", "[embedding]") {
-  Table saved(spec_of(2, TENON_F32));
-  fill(saved, {1000});
+  Table saved(saved_spec(2, TENON_F32));
+  fill_ids(saved, {1000});
   StateTree tree;
   saved.snapshot(tree, "user");
-  Table narrow(spec_of(2, TENON_BF16));
+  Table narrow(saved_spec(2, TENON_BF16));
   CHECK(take_saved_rows(narrow, tree, "user", RowParts::kValues, 0, kAll) == 1);
-  CHECK(row_of(narrow, 1000) == std::vector<float>{1000, 1000});  // 1000.25 in bf16
+  CHECK(saved_row(narrow, 1000) == std::vector<float>{1000, 1000});  // 1000.25 in bf16
 }
 
 TEST_CASE("rows of another dim or optimizer are told apart, and refused", "[embedding]") {
-  Table saved(spec_of(4, TENON_F32, {kSlots[0]}));
-  fill(saved, {1});
+  Table saved(saved_spec(4, TENON_F32, {kSlots[0]}));
+  fill_ids(saved, {1});
   StateTree tree;
   saved.snapshot(tree, "user");
-  CHECK(misfit_of_saved_rows(spec_of(4, TENON_F32), tree, "user", RowParts::kAll).empty());
-  CHECK(misfit_of_saved_rows(spec_of(8, TENON_F32), tree, "user", RowParts::kValues) ==
+  CHECK(misfit_of_saved_rows(saved_spec(4, TENON_F32), tree, "user", RowParts::kAll).empty());
+  CHECK(misfit_of_saved_rows(saved_spec(8, TENON_F32), tree, "user", RowParts::kValues) ==
         "rows of 4, and here of 8");
-  CHECK(misfit_of_saved_rows(spec_of(4, TENON_F32, kSlots), tree, "user", RowParts::kAll) ==
+  CHECK(misfit_of_saved_rows(saved_spec(4, TENON_F32, kSlots), tree, "user", RowParts::kAll) ==
         "no slot 'row', which the optimizer here keeps");
   const RowSlot scalar = {.name = "sum", .is_scalar = true};
-  CHECK(misfit_of_saved_rows(spec_of(4, TENON_F32, {scalar}), tree, "user", RowParts::kAll) ==
+  CHECK(misfit_of_saved_rows(saved_spec(4, TENON_F32, {scalar}), tree, "user", RowParts::kAll) ==
         "the slot 'sum' as [1, 4], and here it is [1]");
-  Table table(spec_of(8, TENON_F32));
+  Table table(saved_spec(8, TENON_F32));
   try {
     take_saved_rows(table, tree, "user", RowParts::kValues, 0, kAll);
     FAIL("no error was raised");

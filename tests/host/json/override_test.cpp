@@ -12,14 +12,14 @@ namespace {
 
 using nlohmann::json;
 
-struct Outcome {
+struct Overridden {
   json root;
   PlaceMap places;
   std::vector<Problem> problems;
 };
 
-Outcome apply(const char* text, const std::vector<std::string>& sets) {
-  Outcome outcome;
+Overridden apply(const char* text, const std::vector<std::string>& sets) {
+  Overridden outcome;
   outcome.root = parse_json(text, "a.json", outcome.places);
   int number = 0;
   for (const std::string& set : sets) {
@@ -29,14 +29,14 @@ Outcome apply(const char* text, const std::vector<std::string>& sets) {
 }
 
 json applied(const char* text, const std::vector<std::string>& sets) {
-  const Outcome outcome = apply(text, sets);
+  const Overridden outcome = apply(text, sets);
   CHECK(outcome.problems.empty());
   return outcome.root;
 }
 
 // What the one problem says.
 std::string refusal(const char* text, const std::string& set) {
-  const Outcome outcome = apply(text, {set});
+  const Overridden outcome = apply(text, {set});
   REQUIRE(outcome.problems.size() == 1);
   CHECK(outcome.root == parse_json(text, "a.json"));  // nothing has changed
   CHECK(outcome.problems[0].place.text() == "--set #1");
@@ -124,7 +124,7 @@ TEST_CASE("a text that is no assignment is a mistake of the command line", "[rec
 }
 
 TEST_CASE("the place of what is set is the number of its --set", "[recipe]") {
-  const Outcome outcome =
+  const Overridden outcome =
       apply(R"({"train": {"steps": 1, "log": {"x": 1}}})", {"train.log={\"x\": 2}", "a.b.c=1"});
   CHECK(outcome.places.at("/train/steps").text() == "a.json:1");
   CHECK(outcome.places.at("/train/log/x").text() == "--set #1");

@@ -6,19 +6,19 @@
 namespace tenon {
 namespace {
 
-Place line(int number) {
+Place at_line(int number) {
   return {.origin = PlaceOrigin::kFile, .file = "recipes/bad.json", .number = number};
 }
 
 Problem problem_at(int number) {
-  return {.id = "recipe.bad_value", .place = line(number), .pointer = "/a", .what = "bad"};
+  return {.id = "recipe.bad_value", .place = at_line(number), .pointer = "/a", .what = "bad"};
 }
 
 }  // namespace
 
 TEST_CASE("a problem is a line and its details", "[recipe]") {
   const Problem problem{.id = "recipe.unknown_key",
-                        .place = line(12),
+                        .place = at_line(12),
                         .pointer = "/train/stpes",
                         .what = "unknown key",
                         .expected = "one of: steps, epochs",

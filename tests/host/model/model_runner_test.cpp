@@ -24,8 +24,8 @@ namespace tenon {
 namespace {
 
 // A test model with all that runs it, in fp64.
-struct Rig {
-  explicit Rig(TestModel& test, RecomputeMode recompute = RecomputeMode::kNone)
+struct RunnerRig {
+  explicit RunnerRig(TestModel& test, RecomputeMode recompute = RecomputeMode::kNone)
       : proxy(made_instance("model", TENON_MODEL_ID, test.table(), &test)),
         graph(describe_model(proxy)),
         store(graph, {at::kDouble, at::kCPU, [](uint32_t) { return 0u; }}),
@@ -103,7 +103,7 @@ TestModel skip_model() {
 TEST_CASE("blocks under their own graphs give the gradients of one graph, to the bit", "[model]") {
   const auto recompute = GENERATE(RecomputeMode::kNone, RecomputeMode::kBlocks);
   TestModel test = skip_model();
-  Rig rig(test, recompute);
+  RunnerRig rig(test, recompute);
   const at::Tensor x = at::linspace(-1, 1, 12, at::kDouble).view({3, 4});
   const Tensors w = rig.parameters();
 
@@ -134,7 +134,7 @@ TEST_CASE("dropout is the same in a recompute, to the bit, and differs from step
                    {{1}, {2}, {1}, 0, [](const Tensors& x, const Tensors& w, tenon_forward_args*) {
                       return Tensors{at::matmul(at::dropout(x[0], 0.5, true), w[0])};
                     }}};
-    Rig rig(test, recompute);
+    RunnerRig rig(test, recompute);
     rig.runner.forward(rig.batch({at::ones({3, 4}, at::kDouble)}), {step, 0, true});
     const at::Tensor y = rig.runner.value(2).clone();
     rig.runner.add_grad(2, at::ones_like(y));
@@ -156,7 +156,7 @@ TEST_CASE("a tied parameter gets the sum of the gradients of both its uses", "[m
   test.parameters = {{4, 4}, {4, 4}};
   test.parameter_tie = "p0";
   test.blocks = {linear(0, 1, 0), linear(1, 2, 1)};
-  Rig rig(test);
+  RunnerRig rig(test);
   CHECK(rig.store.groups().size() == 1);
   const at::Tensor w = rig.parameters()[0];
   const at::Tensor x = at::linspace(-1, 1, 8, at::kDouble).view({2, 4});
@@ -169,7 +169,7 @@ TEST_CASE("a tied parameter gets the sum of the gradients of both its uses", "[m
 
 TEST_CASE("a frozen parameter gets no gradient, and the rest is unchanged", "[model]") {
   TestModel test = skip_model();
-  Rig all(test);
+  RunnerRig all(test);
   const at::Tensor x = at::linspace(-1, 1, 12, at::kDouble).view({3, 4});
   all.runner.forward(all.batch({x}), kTrain);
   all.runner.add_grad(4, at::ones({3, 2}, at::kDouble));
@@ -180,9 +180,9 @@ TEST_CASE("a frozen parameter gets no gradient, and the rest is unchanged", "[mo
   ModelGraph graph = describe_model(proxy);
   graph.parameters[1].flags |= TENON_PARAM_FROZEN;
   ParameterStore store(graph, {at::kDouble, at::kCPU, [](uint32_t) { return 0u; }});
-  ExecFrame frame(proxy.instance().host(), Rig::base());
+  ExecFrame frame(proxy.instance().host(), RunnerRig::base());
   store.initialise(proxy, frame.exec(), 7);
-  ModelRunner runner(proxy, store, Rig::base(), RecomputeMode::kNone);
+  ModelRunner runner(proxy, store, RunnerRig::base(), RecomputeMode::kNone);
   runner.forward(all.batch({x}), kTrain);
   runner.add_grad(4, at::ones({3, 2}, at::kDouble));
   runner.backward(1);
@@ -217,7 +217,7 @@ TEST_CASE("a hand-written backward is given what it saved, and null where no gra
     args->grad_inputs_own[0] = new_handle(g * w);
     args->grad_parameters_own[0] = new_handle((g * x).sum(0));
   };
-  Rig rig(test);
+  RunnerRig rig(test);
   const Tensors w = rig.parameters();
   const at::Tensor x = at::linspace(-1, 1, 8, at::kDouble).view({2, 4});
   const at::Tensor y = at::tanh(at::matmul(x, w[0])) * w[1];
@@ -244,7 +244,7 @@ TEST_CASE("an auxiliary loss reaches the parameters once, with recompute too", "
          args->add_loss(args, "penalty", borrow(sum), borrow(count), 0.25);
          return Tensors{y};
        }}};
-  Rig rig(test, recompute);
+  RunnerRig rig(test, recompute);
   const at::Tensor w = rig.parameters()[0];
   const at::Tensor x = at::linspace(-1, 1, 8, at::kDouble).view({2, 4});
   const at::Tensor y = at::matmul(x, w);
@@ -262,7 +262,7 @@ TEST_CASE("parameters without a gradient stay untouched", "[model]") {
   test.num_values = 3;
   test.parameters = {{4, 2}, {4, 2}};
   test.blocks = {linear(0, 1, 0), linear(0, 2, 1)};
-  Rig rig(test);
+  RunnerRig rig(test);
   rig.runner.forward(rig.batch({at::ones({2, 4}, at::kDouble)}), kTrain);
   rig.runner.add_grad(1, at::ones({2, 2}, at::kDouble));
   rig.runner.backward(1);
@@ -288,7 +288,7 @@ TEST_CASE("leaves of a module are pointed at the host's memory", "[model]") {
                   [&](const Tensors& x, const Tensors&, tenon_forward_args*) {
                     return Tensors{at::matmul(x[0], test.leaves[0])};
                   }}};
-  Rig rig(test);
+  RunnerRig rig(test);
   rig.runner.forward(rig.batch({at::ones({2, 4}, at::kDouble)}), kTrain);
   rig.runner.add_grad(1, at::ones({2, 2}, at::kDouble));
   rig.runner.backward(1);
@@ -400,7 +400,7 @@ TEST_CASE("an output that is missing is the plugin's error, naming block and val
   test.blocks = {{{0}, {1}, {0}, 0, [](const Tensors&, const Tensors&, tenon_forward_args*) {
                     return Tensors{};
                   }}};
-  Rig rig(test);
+  RunnerRig rig(test);
   try {
     rig.runner.forward(rig.batch({at::ones({1}, at::kDouble)}), kTrain);
     FAIL("no error was thrown");

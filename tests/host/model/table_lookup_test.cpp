@@ -79,8 +79,10 @@ struct TestRows final : RowSource {
   }
 };
 
-struct Rig {
-  explicit Rig(TestModel& test, RowSource& rows, RecomputeMode recompute = RecomputeMode::kNone)
+struct LookupRig {
+  explicit LookupRig(TestModel& test,
+                     RowSource& rows,
+                     RecomputeMode recompute = RecomputeMode::kNone)
       : proxy(made_instance("model", TENON_MODEL_ID, test.table(), &test)),
         graph(describe_model(proxy)),
         store(graph, {at::kDouble, at::kCPU, [](uint32_t) { return 0U; }}),
@@ -114,14 +116,14 @@ struct Rig {
   ModelRunner runner;
 };
 
-const CallPlace kTrain{1, 0, true};
+const CallPlace kTrainPlace{1, 0, true};
 
 TEST_CASE("rows of tables are leaves of the graph, to the bit", "[model]") {
   const auto recompute = GENERATE(RecomputeMode::kNone, RecomputeMode::kBlocks);
   TestModel test = model_with_rows();
   TestRows rows;
   rows.value = at::linspace(-0.5, 0.7, 12, at::kFloat).view({3, 4});
-  Rig rig(test, rows, recompute);
+  LookupRig rig(test, rows, recompute);
   const at::Tensor x = at::linspace(-1, 1, 12, at::kDouble).view({3, 4});
 
   at::Tensor r = rows.value.to(at::kDouble);
@@ -131,7 +133,7 @@ TEST_CASE("rows of tables are leaves of the graph, to the bit", "[model]") {
   const at::Tensor c = at::tanh(at::matmul(at::tanh(at::matmul(x, w0)) * r + r, w1));
   const at::Tensor expected = torch::autograd::grad({c.sum()}, {r}).front();
 
-  rig.runner.forward(rig.batch(x), kTrain);
+  rig.runner.forward(rig.batch(x), kTrainPlace);
   CHECK(rig.runner.value(4).equal(c.detach()));
   CHECK_FALSE(rows.ids.defined());
   rig.runner.add_grad(4, at::ones_like(c));
@@ -145,13 +147,13 @@ TEST_CASE("who only looks says so", "[model]") {
   TestModel test = model_with_rows();
   TestRows rows;
   rows.value = at::ones({3, 4});
-  Rig rig(test, rows);
+  LookupRig rig(test, rows);
   const Batch batch = rig.batch(at::ones({3, 4}, at::kDouble));
   rig.runner.forward(batch, {1, 0, false});
   rig.runner.clear();
-  rig.runner.replay(batch, kTrain, [](uint32_t) { return true; });
+  rig.runner.replay(batch, kTrainPlace, [](uint32_t) { return true; });
   rows.value = at::Tensor();
-  rig.runner.forward_idle(kTrain);
+  rig.runner.forward_idle(kTrainPlace);
   rig.runner.backward_idle();
   CHECK(rows.calls == std::vector<std::string>{"begin evaluate",
                                                "rows 1",
@@ -186,8 +188,8 @@ TEST_CASE("ids may be made by a block", "[model]") {
                   }}};
   TestRows rows;
   rows.value = at::ones({3, 4});
-  Rig rig(test, rows);
-  rig.runner.forward(rig.batch(at::arange(12, at::kDouble).view({3, 4})), kTrain);
+  LookupRig rig(test, rows);
+  rig.runner.forward(rig.batch(at::arange(12, at::kDouble).view({3, 4})), kTrainPlace);
   CHECK(rows.ids.equal(at::tensor(std::vector<int64_t>{0, 4, 8}, at::kLong)));
 }
 

@@ -18,7 +18,7 @@ size_t num_made;
 at::Tensor made_values;
 at::Tensor made_level;
 
-tenon_feature table() {
+tenon_feature feature_table() {
   made_type = {sizeof(made_type), TENON_I64, 1, 0, 0, 0};
   num_made = 1;
   made_values = at::tensor({5, 6, 7}, at::kLong);
@@ -51,7 +51,7 @@ const Column kInput = {at::tensor({1, 2}, at::kLong), {}, {}};
 }  // namespace
 
 TEST_CASE("a feature makes columns of the types that it inferred", "[plugin]") {
-  const tenon_feature good = table();
+  const tenon_feature good = feature_table();
   const FakeComponent fake("feature", TENON_FEATURE_ID, &good);
   FeatureProxy feature(fake.make());
   const ColumnType given[] = {{.dtype = TENON_I64}};
@@ -69,7 +69,7 @@ TEST_CASE("a feature makes columns of the types that it inferred", "[plugin]") {
 }
 
 TEST_CASE("a feature that lacks a function is refused by the function's name", "[plugin]") {
-  tenon_feature bad = table();
+  tenon_feature bad = feature_table();
   const FakeComponent fake("feature", TENON_FEATURE_ID, &bad);
   CHECK(proxy_error<FeatureProxy>(fake).empty());
   bad.run = nullptr;
@@ -79,7 +79,7 @@ TEST_CASE("a feature that lacks a function is refused by the function's name", "
 }
 
 TEST_CASE("a feature that infers nonsense is refused", "[plugin]") {
-  const tenon_feature odd = table();
+  const tenon_feature odd = feature_table();
   const FakeComponent fake("feature", TENON_FEATURE_ID, &odd);
   const auto refused = [&](const char* reason) {
     INFO(reason);
@@ -113,7 +113,7 @@ TEST_CASE("a feature that infers nonsense is refused", "[plugin]") {
 }
 
 TEST_CASE("a feature that makes what it did not infer is refused", "[plugin]") {
-  const tenon_feature odd = table();
+  const tenon_feature odd = feature_table();
   const FakeComponent fake("feature", TENON_FEATURE_ID, &odd);
   FeatureProxy feature(fake.make());
   const ColumnType given[] = {{.dtype = TENON_I64}};

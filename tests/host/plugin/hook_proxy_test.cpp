@@ -10,21 +10,21 @@ using namespace tenon;
 
 namespace {
 
-tenon_hook_info info;
+tenon_hook_info hook_info;
 
-tenon_hook table() {
-  info = {sizeof(info),
-          TENON_EVENT_BIT(TENON_EVENT_AFTER_STEP),
-          TENON_PHASE_AFTER,
-          -3,
-          TENON_TOUCH_LOSS,
-          TENON_TOUCH_LR,
-          1,
-          0};
+tenon_hook hook_table() {
+  hook_info = {sizeof(hook_info),
+               TENON_EVENT_BIT(TENON_EVENT_AFTER_STEP),
+               TENON_PHASE_AFTER,
+               -3,
+               TENON_TOUCH_LOSS,
+               TENON_TOUCH_LR,
+               1,
+               0};
   tenon_hook table{};
   table.struct_size = sizeof(table);
   table.describe = [](void*, tenon_hook_info* out) -> tenon_status* {
-    *out = info;
+    *out = hook_info;
     return nullptr;
   };
   table.on_event = [](void*, const tenon_event* event) -> tenon_status* {
@@ -37,7 +37,7 @@ tenon_hook table() {
 }  // namespace
 
 TEST_CASE("a hook says what it wants and is called", "[plugin]") {
-  const tenon_hook good = table();
+  const tenon_hook good = hook_table();
   const FakeComponent fake("hook", TENON_HOOK_ID, &good);
   const HookProxy hook(fake.make());
   CHECK(hook.wants(TENON_EVENT_AFTER_STEP));
@@ -56,7 +56,7 @@ TEST_CASE("a hook says what it wants and is called", "[plugin]") {
 }
 
 TEST_CASE("a hook that is silent about its phase is in the normal one", "[plugin]") {
-  tenon_hook silent = table();
+  tenon_hook silent = hook_table();
   silent.describe = [](void*, tenon_hook_info*) -> tenon_status* { return nullptr; };
   const FakeComponent fake("hook", TENON_HOOK_ID, &silent);
   const HookProxy hook(fake.make());
@@ -65,12 +65,12 @@ TEST_CASE("a hook that is silent about its phase is in the normal one", "[plugin
 }
 
 TEST_CASE("a hook that lacks a function or asks for what is not there is refused", "[plugin]") {
-  tenon_hook bad = table();
+  tenon_hook bad = hook_table();
   const FakeComponent fake("hook", TENON_HOOK_ID, &bad);
-  info.events = TENON_EVENT_BIT(TENON_NUM_EVENTS);
+  hook_info.events = TENON_EVENT_BIT(TENON_NUM_EVENTS);
   CHECK_THAT(proxy_error<HookProxy>(fake), contains_text("an event that this host does not have"));
-  info.events = TENON_ALL_EVENTS;
-  info.phase = 3;
+  hook_info.events = TENON_ALL_EVENTS;
+  hook_info.phase = 3;
   CHECK_THAT(proxy_error<HookProxy>(fake), contains_text("describe returned phase 3"));
   bad.on_event = nullptr;
   CHECK(proxy_error<HookProxy>(fake) == missing_function("hook", "on_event"));

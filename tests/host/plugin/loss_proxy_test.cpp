@@ -22,7 +22,7 @@ const tenon_port kPorts[] = {
     {sizeof(tenon_port), "weight", TENON_F32, TENON_PORT_OPTIONAL, nullptr, 0},
 };
 
-tenon_loss table() {
+tenon_loss loss_table() {
   tenon_loss table{};
   table.struct_size = sizeof(table);
   table.describe = [](void*, tenon_loss_info* out) -> tenon_status* {
@@ -41,7 +41,7 @@ tenon_loss table() {
 }  // namespace
 
 TEST_CASE("a loss says what it wants", "[plugin]") {
-  const tenon_loss good = table();
+  const tenon_loss good = loss_table();
   const FakeComponent fake("loss", TENON_LOSS_ID, &good);
   const LossProxy loss(fake.make());
   CHECK(loss.info().additive_over == TENON_ADDITIVE_TOKENS);
@@ -55,7 +55,7 @@ TEST_CASE("a loss says what it wants", "[plugin]") {
 }
 
 TEST_CASE("a loss that lacks a function is refused by the function's name", "[plugin]") {
-  tenon_loss bad = table();
+  tenon_loss bad = loss_table();
   const FakeComponent fake("loss", TENON_LOSS_ID, &bad);
   bad.compute = nullptr;
   CHECK(proxy_error<LossProxy>(fake) == missing_function("loss", "compute"));
@@ -63,20 +63,20 @@ TEST_CASE("a loss that lacks a function is refused by the function's name", "[pl
   CHECK(proxy_error<LossProxy>(fake) == missing_function("loss", "count"));
   bad.describe = nullptr;
   CHECK(proxy_error<LossProxy>(fake) == missing_function("loss", "describe"));
-  bad = table();
+  bad = loss_table();
   bad.struct_size = offsetof(tenon_loss, compute);
   CHECK(proxy_error<LossProxy>(fake) == missing_function("loss", "compute"));
 }
 
 TEST_CASE("a component of another kind is no loss", "[plugin]") {
-  const tenon_loss good = table();
+  const tenon_loss good = loss_table();
   const FakeComponent fake("hook", "tenon.hook/1", &good);
   CHECK(proxy_error<LossProxy>(fake) ==
         "[plugin.missing_interface] " + fake_name("hook") + " does not offer tenon.loss/1");
 }
 
 TEST_CASE("a loss that returns success and no tensor is told", "[plugin]") {
-  const tenon_loss empty = table();
+  const tenon_loss empty = loss_table();
   const FakeComponent fake("loss", TENON_LOSS_ID, &empty);
   const LossProxy loss(fake.make());
   try {
@@ -93,7 +93,7 @@ TEST_CASE("a loss that describes itself wrongly is refused", "[plugin]") {
   static tenon_port port;
   port = kPorts[1];
   info = {sizeof(info), TENON_ADDITIVE_NONE, 0, &port, 1};
-  tenon_loss odd = table();
+  tenon_loss odd = loss_table();
   odd.describe = [](void*, tenon_loss_info* out) -> tenon_status* {
     *out = info;
     return nullptr;
@@ -128,7 +128,7 @@ TEST_CASE("ports of a later header are read at their own distance", "[plugin]") 
       {{sizeof(LaterPort), "a", TENON_F32, 0, nullptr, 0}, "x"},
       {{sizeof(LaterPort), "b", TENON_F32, 0, nullptr, 0}, "y"},
   };
-  tenon_loss later = table();
+  tenon_loss later = loss_table();
   later.describe = [](void*, tenon_loss_info* out) -> tenon_status* {
     out->ports_ref = &ports[0].port;
     out->num_ports = 2;

@@ -8,7 +8,7 @@ using namespace tenon;
 
 namespace {
 
-tenon_lr_scheduler table() {
+tenon_lr_scheduler lr_scheduler_table() {
   tenon_lr_scheduler table{};
   table.struct_size = sizeof(table);
   table.needs_total = [](void*) { return true; };
@@ -22,7 +22,7 @@ tenon_lr_scheduler table() {
 }  // namespace
 
 TEST_CASE("a schedule gives factors, which are finite", "[plugin]") {
-  const tenon_lr_scheduler good = table();
+  const tenon_lr_scheduler good = lr_scheduler_table();
   const FakeComponent fake("lr_scheduler", TENON_LR_SCHEDULER_ID, &good);
   const LrSchedulerProxy schedule(fake.make());
   CHECK(schedule.needs_total());
@@ -31,7 +31,7 @@ TEST_CASE("a schedule gives factors, which are finite", "[plugin]") {
 }
 
 TEST_CASE("a schedule that lacks a function is refused by the function's name", "[plugin]") {
-  tenon_lr_scheduler bad = table();
+  tenon_lr_scheduler bad = lr_scheduler_table();
   const FakeComponent fake("lr_scheduler", TENON_LR_SCHEDULER_ID, &bad);
   bad.factor = nullptr;
   CHECK(proxy_error<LrSchedulerProxy>(fake) == missing_function("lr_scheduler", "factor"));

@@ -10,20 +10,20 @@ namespace {
 
 // What the fake describes; tests change it.
 tenon_metric_state_spec state;
-tenon_metric_info info;
+tenon_metric_info metric_info;
 const char* metrics[] = {"accuracy", "error"};
 
 void describe_well() {
   state = {sizeof(state), "correct", nullptr, 0, TENON_F64, TENON_REDUCE_SUM, 0};
-  info = {sizeof(info), TENON_PERIOD_RUN, 0, nullptr, 0, &state, 1, metrics, 2};
+  metric_info = {sizeof(metric_info), TENON_PERIOD_RUN, 0, nullptr, 0, &state, 1, metrics, 2};
 }
 
-tenon_metric table() {
+tenon_metric metric_table() {
   describe_well();
   tenon_metric table{};
   table.struct_size = sizeof(table);
   table.describe = [](void*, tenon_metric_info* out) -> tenon_status* {
-    *out = info;
+    *out = metric_info;
     return nullptr;
   };
   table.update = [](void*,
@@ -48,7 +48,7 @@ tenon_metric table() {
 }  // namespace
 
 TEST_CASE("a metric says what it keeps and what figures it gives", "[plugin]") {
-  const tenon_metric good = table();
+  const tenon_metric good = metric_table();
   const FakeComponent fake("metric", TENON_METRIC_ID, &good);
   const MetricProxy metric(fake.make());
   CHECK(metric.info().periods == TENON_PERIOD_RUN);
@@ -60,7 +60,7 @@ TEST_CASE("a metric says what it keeps and what figures it gives", "[plugin]") {
 }
 
 TEST_CASE("a metric that lacks a function is refused by the function's name", "[plugin]") {
-  tenon_metric bad = table();
+  tenon_metric bad = metric_table();
   const FakeComponent fake("metric", TENON_METRIC_ID, &bad);
   bad.merge = nullptr;  // no state needs it
   CHECK(proxy_error<MetricProxy>(fake).empty());
@@ -75,29 +75,29 @@ TEST_CASE("a metric that lacks a function is refused by the function's name", "[
 }
 
 TEST_CASE("a metric that describes itself wrongly is refused", "[plugin]") {
-  const tenon_metric odd = table();
+  const tenon_metric odd = metric_table();
   const FakeComponent fake("metric", TENON_METRIC_ID, &odd);
   const auto refused = [&](const char* reason) {
     CHECK_THAT(proxy_error<MetricProxy>(fake), contains_text(reason));
     describe_well();
   };
-  info.periods = 8;
+  metric_info.periods = 8;
   refused("describe returned periods 8");
-  info.states_ref = nullptr;
+  metric_info.states_ref = nullptr;
   refused("1 states at a null pointer");
-  info.num_metrics = 0;
+  metric_info.num_metrics = 0;
   refused("describe returned no metric");
   const char* const twice[] = {"a", "a"};
-  info.metrics_ref = twice;
+  metric_info.metrics_ref = twice;
   refused("metric \"a\" is declared twice");
   const char* const unnamed[] = {"a", nullptr};
-  info.metrics_ref = unnamed;
+  metric_info.metrics_ref = unnamed;
   refused("metric 1 has no name");
   state.name = "Correct";
   refused("state \"Correct\": a state name consists of a-z, 0-9 and '_'");
   const tenon_metric_state_spec both[] = {state, state};
-  info.states_ref = both;
-  info.num_states = 2;
+  metric_info.states_ref = both;
+  metric_info.num_states = 2;
   refused("state \"correct\" is declared twice");
   state.dtype = TENON_CLASS_FLOAT;
   refused("has the unknown dtype");

@@ -12,7 +12,7 @@ namespace {
 
 std::string calls;
 
-tenon_metric_sink table() {
+tenon_metric_sink metric_sink_table() {
   calls.clear();
   tenon_metric_sink table{};
   table.struct_size = sizeof(table);
@@ -37,7 +37,7 @@ tenon_metric_sink table() {
 }  // namespace
 
 TEST_CASE("a sink is opened, written to and flushed", "[plugin]") {
-  const tenon_metric_sink good = table();
+  const tenon_metric_sink good = metric_sink_table();
   const FakeComponent fake("metric_sink", TENON_METRIC_SINK_ID, &good);
   const MetricSinkProxy sink(fake.make());
   sink.open("runs/one");
@@ -49,7 +49,7 @@ TEST_CASE("a sink is opened, written to and flushed", "[plugin]") {
 }
 
 TEST_CASE("a sink that lacks a function is refused by the function's name", "[plugin]") {
-  tenon_metric_sink bad = table();
+  tenon_metric_sink bad = metric_sink_table();
   const FakeComponent fake("metric_sink", TENON_METRIC_SINK_ID, &bad);
   bad.flush = nullptr;
   CHECK(proxy_error<MetricSinkProxy>(fake) == missing_function("metric_sink", "flush"));
@@ -60,16 +60,16 @@ TEST_CASE("a sink that lacks a function is refused by the function's name", "[pl
 }
 
 TEST_CASE("a sink goes on from a step, and one that cannot keeps what it has", "[plugin]") {
-  const tenon_metric_sink good = table();
+  const tenon_metric_sink good = metric_sink_table();
   const FakeComponent fake("metric_sink", TENON_METRIC_SINK_ID, &good);
   MetricSinkProxy(fake.make()).resume(7, 2);
   CHECK(calls == " resume 7 2");
-  tenon_metric_sink null = table();
+  tenon_metric_sink null = metric_sink_table();
   null.resume = nullptr;
   const FakeComponent without("metric_sink", TENON_METRIC_SINK_ID, &null);
   MetricSinkProxy(without.make()).resume(7, 2);
   CHECK(calls.empty());
-  tenon_metric_sink early = table();  // of a header that had no such slot
+  tenon_metric_sink early = metric_sink_table();  // of a header that had no such slot
   early.struct_size = offsetof(tenon_metric_sink, resume);
   const FakeComponent older("metric_sink", TENON_METRIC_SINK_ID, &early);
   MetricSinkProxy(older.make()).resume(7, 2);

@@ -12,7 +12,7 @@ using namespace tenon;
 
 namespace {
 
-tenon_model table() {
+tenon_model model_table() {
   tenon_model table{};
   table.struct_size = sizeof(table);
   table.describe = [](void*, tenon_model_builder* builder) -> tenon_status* {
@@ -29,7 +29,7 @@ tenon_model table() {
 }  // namespace
 
 TEST_CASE("a model's functions are called", "[plugin]") {
-  tenon_model good = table();
+  tenon_model good = model_table();
   FakeComponent fake("model", TENON_MODEL_ID, &good);
   {
     const ModelProxy model(fake.make());
@@ -59,7 +59,7 @@ TEST_CASE("a model's functions are called", "[plugin]") {
 }
 
 TEST_CASE("an error of the builder that a model passes on keeps its id", "[plugin]") {
-  const tenon_model good = table();
+  const tenon_model good = model_table();
   const FakeComponent fake("model", TENON_MODEL_ID, &good);
   const ModelProxy model(fake.make());
   tenon_model_builder builder{};
@@ -75,7 +75,7 @@ TEST_CASE("an error of the builder that a model passes on keeps its id", "[plugi
 }
 
 TEST_CASE("a model that lacks a function is refused by the function's name", "[plugin]") {
-  tenon_model bad = table();
+  tenon_model bad = model_table();
   const FakeComponent fake("model", TENON_MODEL_ID, &bad);
   bad.forward = nullptr;
   CHECK(proxy_error<ModelProxy>(fake) == missing_function("model", "forward"));
@@ -83,7 +83,7 @@ TEST_CASE("a model that lacks a function is refused by the function's name", "[p
   CHECK(proxy_error<ModelProxy>(fake) == missing_function("model", "describe"));
 
   // These are needed only by those who declare something that asks for them.
-  bad = table();
+  bad = model_table();
   const ModelProxy model(fake.make());
   CHECK_THROWS_WITH(model.materialize(tenon_exec{}, 0, {}),
                     missing_function("model", "materialize"));
@@ -92,7 +92,7 @@ TEST_CASE("a model that lacks a function is refused by the function's name", "[p
 }
 
 TEST_CASE("a leaf that a model leaves out is told", "[plugin]") {
-  tenon_model lazy = table();
+  tenon_model lazy = model_table();
   lazy.materialize = [](void*, const tenon_exec*, uint32_t, tenon_tensor** leaves_own, size_t) {
     leaves_own[0] = reinterpret_cast<tenon_tensor*>(leaves_own);
     return static_cast<tenon_status*>(nullptr);

@@ -12,17 +12,17 @@ using namespace tenon;
 
 namespace {
 
-tenon_optimizer_info info;
+tenon_optimizer_info optimizer_info;
 tenon_slot_spec slots[2];
 
-tenon_optimizer table() {
+tenon_optimizer optimizer_table() {
   slots[0] = {sizeof(tenon_slot_spec), "exp_avg", TENON_SLOT_LIKE_PARAMETER, TENON_CLASS_PARAM, 0};
   slots[1] = {sizeof(tenon_slot_spec), "norm", TENON_SLOT_SCALAR, TENON_F64, 1};
-  info = {sizeof(info), TENON_OPTIMIZER_NORM, 0, slots, 2};
+  optimizer_info = {sizeof(optimizer_info), TENON_OPTIMIZER_NORM, 0, slots, 2};
   tenon_optimizer table{};
   table.struct_size = sizeof(table);
   table.describe = [](void*, tenon_optimizer_info* out) -> tenon_status* {
-    *out = info;
+    *out = optimizer_info;
     return nullptr;
   };
   table.update = [](void*, const tenon_exec*, const tenon_update_args* args) -> tenon_status* {
@@ -35,7 +35,7 @@ tenon_optimizer table() {
 }  // namespace
 
 TEST_CASE("an optimizer says what it keeps and is called", "[plugin]") {
-  const tenon_optimizer good = table();
+  const tenon_optimizer good = optimizer_table();
   const FakeComponent fake("optimizer", TENON_OPTIMIZER_ID, &good);
   const OptimizerProxy optimizer(fake.make());
   CHECK(optimizer.info().needs == TENON_OPTIMIZER_NORM);
@@ -51,7 +51,7 @@ TEST_CASE("an optimizer says what it keeps and is called", "[plugin]") {
 }
 
 TEST_CASE("an optimizer that lacks a function or makes no sense is refused", "[plugin]") {
-  tenon_optimizer bad = table();
+  tenon_optimizer bad = optimizer_table();
   const FakeComponent fake("optimizer", TENON_OPTIMIZER_ID, &bad);
   slots[1].name = "exp_avg";
   CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("\"exp_avg\" is declared twice"));
@@ -62,9 +62,9 @@ TEST_CASE("an optimizer that lacks a function or makes no sense is refused", "[p
   CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("the unknown shape 2"));
   slots[0].name = "";
   CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("a slot has no name"));
-  info.slots_ref = nullptr;
+  optimizer_info.slots_ref = nullptr;
   CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("slots at a null pointer"));
-  info.needs = 3;
+  optimizer_info.needs = 3;
   CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("describe returned needs 3"));
   bad.update = nullptr;
   CHECK(proxy_error<OptimizerProxy>(fake) == missing_function("optimizer", "update"));

@@ -12,17 +12,18 @@ using namespace tenon;
 
 namespace {
 
-tenon_sparse_optimizer_info info;
+tenon_sparse_optimizer_info sparse_optimizer_info;
 tenon_row_slot_spec slots[2];
 
-tenon_sparse_optimizer table() {
+tenon_sparse_optimizer sparse_optimizer_table() {
   slots[0] = {sizeof(tenon_row_slot_spec), "sum", TENON_ROW_SLOT_LIKE_VALUE, TENON_F32, 0.5};
   slots[1] = {sizeof(tenon_row_slot_spec), "norm", TENON_ROW_SLOT_SCALAR, TENON_F64, 0};
-  info = {sizeof(info), TENON_NARROW_MASTER, 1u << TENON_CPU, slots, 2};
+  sparse_optimizer_info = {
+      sizeof(sparse_optimizer_info), TENON_NARROW_MASTER, 1u << TENON_CPU, slots, 2};
   tenon_sparse_optimizer table{};
   table.struct_size = sizeof(table);
   table.describe = [](void*, tenon_sparse_optimizer_info* out) -> tenon_status* {
-    *out = info;
+    *out = sparse_optimizer_info;
     return nullptr;
   };
   table.update =
@@ -35,7 +36,7 @@ tenon_sparse_optimizer table() {
 }  // namespace
 
 TEST_CASE("a sparse optimizer says what a row keeps and is called", "[plugin]") {
-  const tenon_sparse_optimizer good = table();
+  const tenon_sparse_optimizer good = sparse_optimizer_table();
   const FakeComponent fake("sparse_optimizer", TENON_SPARSE_OPTIMIZER_ID, &good);
   const SparseOptimizerProxy optimizer(fake.make());
   CHECK(optimizer.info().narrow == TENON_NARROW_MASTER);
@@ -54,7 +55,7 @@ TEST_CASE("a sparse optimizer says what a row keeps and is called", "[plugin]") 
 }
 
 TEST_CASE("a sparse optimizer that lacks a function or makes no sense is refused", "[plugin]") {
-  tenon_sparse_optimizer bad = table();
+  tenon_sparse_optimizer bad = sparse_optimizer_table();
   const FakeComponent fake("sparse_optimizer", TENON_SPARSE_OPTIMIZER_ID, &bad);
   const auto error = [&] { return proxy_error<SparseOptimizerProxy>(fake); };
   slots[1].name = "sum";
@@ -67,13 +68,13 @@ TEST_CASE("a sparse optimizer that lacks a function or makes no sense is refused
   CHECK_THAT(error(), contains_text("a slot has no name"));
   slots[0].struct_size = 8;
   CHECK_THAT(error(), contains_text("a slot has a struct_size of 8"));
-  info.slots_ref = nullptr;
+  sparse_optimizer_info.slots_ref = nullptr;
   CHECK_THAT(error(), contains_text("slots at a null pointer"));
-  info.devices = 8;
+  sparse_optimizer_info.devices = 8;
   CHECK_THAT(error(), contains_text("describe returned devices 8"));
-  info.devices = 0;
+  sparse_optimizer_info.devices = 0;
   CHECK_THAT(error(), contains_text("describe returned devices 0"));
-  info.narrow = 3;
+  sparse_optimizer_info.narrow = 3;
   CHECK_THAT(error(), contains_text("describe returned narrow 3"));
   bad.update = nullptr;
   CHECK(error() == missing_function("sparse_optimizer", "update"));

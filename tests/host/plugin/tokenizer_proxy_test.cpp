@@ -8,14 +8,14 @@ using namespace tenon;
 
 namespace {
 
-tenon_tokenizer_info info;
+tenon_tokenizer_info tokenizer_info;
 
-tenon_tokenizer table() {
-  info = {sizeof(info), 256, -1, 10, -1, 1, 0};
+tenon_tokenizer tokenizer_table() {
+  tokenizer_info = {sizeof(tokenizer_info), 256, -1, 10, -1, 1, 0};
   tenon_tokenizer table{};
   table.struct_size = sizeof(table);
   table.describe = [](void*, tenon_tokenizer_info* out) -> tenon_status* {
-    *out = info;
+    *out = tokenizer_info;
     return nullptr;
   };
   table.encode = [](void*, const char*, size_t, tenon_ids_sink, void*) -> tenon_status* {
@@ -30,7 +30,7 @@ tenon_tokenizer table() {
 }  // namespace
 
 TEST_CASE("a tokenizer says what its ids are", "[plugin]") {
-  const tenon_tokenizer good = table();
+  const tenon_tokenizer good = tokenizer_table();
   const FakeComponent fake("tokenizer", TENON_TOKENIZER_ID, &good);
   const TokenizerProxy tokenizer(fake.make());
   CHECK(tokenizer.info().vocab_size == 256);
@@ -40,11 +40,11 @@ TEST_CASE("a tokenizer says what its ids are", "[plugin]") {
 }
 
 TEST_CASE("a tokenizer that lacks a function or makes no sense is refused", "[plugin]") {
-  tenon_tokenizer bad = table();
+  tenon_tokenizer bad = tokenizer_table();
   const FakeComponent fake("tokenizer", TENON_TOKENIZER_ID, &bad);
-  info.eos = 256;
+  tokenizer_info.eos = 256;
   CHECK_THAT(proxy_error<TokenizerProxy>(fake), contains_text("the special id 256"));
-  info.vocab_size = 0;
+  tokenizer_info.vocab_size = 0;
   CHECK_THAT(proxy_error<TokenizerProxy>(fake), contains_text("vocab_size 0"));
   bad.decode = nullptr;
   CHECK(proxy_error<TokenizerProxy>(fake) == missing_function("tokenizer", "decode"));

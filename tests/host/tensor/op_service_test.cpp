@@ -19,7 +19,7 @@
 namespace tenon {
 namespace {
 
-const auto* const kHost = reinterpret_cast<const tenon_host*>(0x40);
+const auto* const kOpHost = reinterpret_cast<const tenon_host*>(0x40);
 
 // ---- values, as a plugin in C would write them ----
 
@@ -47,7 +47,7 @@ tenon_any tensors(const std::vector<tenon_tensor*>& list) {
 tenon_any integer(int64_t i) {
   return any(TENON_ANY_INT, 0, [&](auto& x) { x.v.i = i; });
 }
-tenon_any ints(const std::vector<int64_t>& list) {
+tenon_any int_list(const std::vector<int64_t>& list) {
   return any(TENON_ANY_INTS, list.size(), [&](auto& x) { x.v.ints = list.data(); });
 }
 tenon_any number(double d) {
@@ -75,7 +75,7 @@ tenon_tensor* handle(const at::Tensor& t) {
 
 const tenon_op* find(const char* name) {
   const tenon_op* op = nullptr;
-  const StatusText text = take(op_service()->find(kHost, name, &op));
+  const StatusText text = take(op_service()->find(kOpHost, name, &op));
   INFO(text.message);
   REQUIRE(text.ok());
   return op;
@@ -90,7 +90,7 @@ struct Called {
     values.resize(room);
     size_t count = room;
     const StatusText text = take(
-        op_service()->call(kHost, find(name), args.data(), args.size(), values.data(), &count));
+        op_service()->call(kOpHost, find(name), args.data(), args.size(), values.data(), &count));
     INFO(name << ": " << text.message);
     REQUIRE(text.ok());
     values.resize(count);
@@ -111,8 +111,8 @@ at::Tensor one(const char* name, const std::vector<tenon_any>& args) {
 StatusText failure(const char* name, const std::vector<tenon_any>& args, size_t room = 8) {
   std::vector<tenon_any> values(room);
   size_t count = room;
-  const StatusText text =
-      take(op_service()->call(kHost, find(name), args.data(), args.size(), values.data(), &count));
+  const StatusText text = take(
+      op_service()->call(kOpHost, find(name), args.data(), args.size(), values.data(), &count));
   CHECK_FALSE(text.ok());
   CHECK(count == room);
   for (const tenon_any& value : values) {
@@ -138,7 +138,7 @@ TEST_CASE("many threads find the same operator", "[tensor]") {
   std::array<const tenon_op*, 8> found = {};
   std::vector<std::thread> threads;
   for (const tenon_op*& op : found) {
-    threads.emplace_back([&op] { release(op_service()->find(kHost, "aten::tanh", &op)); });
+    threads.emplace_back([&op] { release(op_service()->find(kOpHost, "aten::tanh", &op)); });
   }
   for (std::thread& thread : threads) {
     thread.join();
@@ -152,10 +152,10 @@ TEST_CASE("many threads find the same operator", "[tensor]") {
 TEST_CASE("a name that is no operator's is answered with the nearest", "[tensor]") {
   const auto text_of = [](const char* name) {
     const tenon_op* op = nullptr;
-    const StatusText text = take(op_service()->find(kHost, name, &op));
+    const StatusText text = take(op_service()->find(kOpHost, name, &op));
     CHECK(text.code == TENON_NOT_FOUND);
     CHECK(text.id == "tensor.unknown_op");
-    CHECK(text.host == kHost);
+    CHECK(text.host == kOpHost);
     CHECK(op == nullptr);
     return text.message;
   };
@@ -165,8 +165,8 @@ TEST_CASE("a name that is no operator's is answered with the nearest", "[tensor]
   CHECK_THAT(text_of("aten::add.tensor"), contains_text("aten::add.Tensor"));
   CHECK_THAT(text_of(""), contains_text("there is no operator ''"));
   const tenon_op* op = nullptr;
-  CHECK(take(op_service()->find(kHost, nullptr, &op)).code == TENON_INVALID);
-  CHECK(take(op_service()->find(kHost, "aten::add.Tensor", nullptr)).code == TENON_INVALID);
+  CHECK(take(op_service()->find(kOpHost, nullptr, &op)).code == TENON_INVALID);
+  CHECK(take(op_service()->find(kOpHost, "aten::add.Tensor", nullptr)).code == TENON_INVALID);
 }
 
 // ---- calls give what libtorch gives ----
@@ -189,10 +189,10 @@ TEST_CASE("arithmetic takes tensors and scalars of either kind", "[tensor]") {
 
 TEST_CASE("reductions take lists, flags and dtypes", "[tensor]") {
   const at::Tensor a = at::randn({2, 3, 4});
-  CHECK(at::equal(one("aten::sum.dim_IntList", {tensor(a), ints({0, 2})}),
+  CHECK(at::equal(one("aten::sum.dim_IntList", {tensor(a), int_list({0, 2})}),
                   at::sum(a, at::IntArrayRef({0, 2}))));
   CHECK(at::equal(
-      one("aten::sum.dim_IntList", {tensor(a), ints({1}), boolean(true), dtype(TENON_F64)}),
+      one("aten::sum.dim_IntList", {tensor(a), int_list({1}), boolean(true), dtype(TENON_F64)}),
       at::sum(a, at::IntArrayRef({1}), true, at::kDouble)));
   CHECK(
       at::equal(one("aten::sum.dim_IntList", {tensor(a), none(), by_default(), none()}), a.sum()));
@@ -212,7 +212,7 @@ TEST_CASE("lists of tensors go in and come out", "[tensor]") {
   CHECK(at::equal(parts.tensors[0], both.slice(0, 0, 4)));
   CHECK(at::equal(parts.tensors[1], both.slice(0, 4)));
 
-  const Called sizes("aten::split_with_sizes", {tensor(both), ints({1, 2, 3})});
+  const Called sizes("aten::split_with_sizes", {tensor(both), int_list({1, 2, 3})});
   CHECK(sizes.tensors.size() == 3);
 
   const Called sum("aten::_foreach_add.ScalarList",
@@ -229,11 +229,12 @@ TEST_CASE("layers of a model can be called", "[tensor]") {
 
   const at::Tensor x = at::randn({2, 8});
   const at::Tensor gain = at::randn({8});
-  CHECK(at::equal(one("aten::layer_norm", {tensor(x), ints({8}), tensor(gain)}),
+  CHECK(at::equal(one("aten::layer_norm", {tensor(x), int_list({8}), tensor(gain)}),
                   at::layer_norm(x, {8}, gain)));
-  CHECK(at::equal(one("aten::layer_norm",
-                      {tensor(x), ints({8}), none(), tensor(gain), number(1e-3), boolean(false)}),
-                  at::layer_norm(x, {8}, {}, gain, 1e-3, false)));
+  CHECK(
+      at::equal(one("aten::layer_norm",
+                    {tensor(x), int_list({8}), none(), tensor(gain), number(1e-3), boolean(false)}),
+                at::layer_norm(x, {8}, {}, gain, 1e-3, false)));
 
   const at::Tensor q = at::randn({1, 2, 4, 8});
   CHECK(at::equal(one("aten::scaled_dot_product_attention",
@@ -266,16 +267,16 @@ TEST_CASE("operators draw from the default generator", "[tensor]") {
 }
 
 TEST_CASE("factories take dtype, layout, device and memory format", "[tensor]") {
-  const at::Tensor zeros =
-      one("aten::zeros",
-          {ints({2, 2}), dtype(TENON_I32), integer(0), device({TENON_CPU, -1}), boolean(false)});
+  const at::Tensor zeros = one(
+      "aten::zeros",
+      {int_list({2, 2}), dtype(TENON_I32), integer(0), device({TENON_CPU, -1}), boolean(false)});
   CHECK(at::equal(zeros, at::zeros({2, 2}, at::kInt)));
   const at::Tensor image = at::randn({1, 2, 3, 4});
   const at::Tensor last =
       one("aten::clone",
           {tensor(image), integer(static_cast<int64_t>(at::MemoryFormat::ChannelsLast))});
   CHECK(last.is_contiguous(at::MemoryFormat::ChannelsLast));
-  CHECK(one("aten::empty.memory_format", {ints({2}), none(), none(), device({TENON_META, -1})})
+  CHECK(one("aten::empty.memory_format", {int_list({2}), none(), none(), device({TENON_META, -1})})
             .is_meta());
 }
 
@@ -289,7 +290,7 @@ TEST_CASE("strings, lists of numbers and lists of flags are passed on", "[tensor
   const at::Tensor image = at::randn({1, 1, 4, 4});
   CHECK(at::equal(one("aten::upsample_nearest2d.vec", {tensor(image), none(), numbers({2.0, 2.0})}),
                   at::upsample_nearest2d(image, {}, at::ArrayRef<double>({2.0, 2.0}))));
-  CHECK(at::equal(one("aten::upsample_nearest2d.vec", {tensor(image), none(), ints({2, 2})}),
+  CHECK(at::equal(one("aten::upsample_nearest2d.vec", {tensor(image), none(), int_list({2, 2})}),
                   at::upsample_nearest2d(image, {}, at::ArrayRef<double>({2.0, 2.0}))));
 
   // bool[3] output_mask
@@ -300,7 +301,7 @@ TEST_CASE("strings, lists of numbers and lists of flags are passed on", "[tensor
       any(TENON_ANY_BOOLS, mask.size(), [&](auto& value) { value.v.bools = mask.data(); });
   const Called called(
       "aten::native_layer_norm_backward",
-      {tensor(y), tensor(x), ints({3}), tensor(mean), tensor(rstd), none(), none(), flags});
+      {tensor(y), tensor(x), int_list({3}), tensor(mean), tensor(rstd), none(), none(), flags});
   REQUIRE(called.values.size() == 3);
   CHECK(called.values[0].tag == TENON_ANY_TENSOR);
   CHECK(called.values[1].tag == TENON_ANY_NONE);  // an undefined tensor
@@ -369,7 +370,7 @@ TEST_CASE("arguments that a schema does not take are named", "[tensor]") {
   const StatusText text = failure("aten::add.Tensor", {tensor(a), tensor(a), string("x")});
   CHECK(text.code == TENON_INVALID);
   CHECK(text.id == "tensor.bad_argument");
-  CHECK(text.host == kHost);
+  CHECK(text.host == kOpHost);
   CHECK_THAT(text.message, contains_text("argument 2 'alpha' takes DOUBLE, not STRING"));
   CHECK_THAT(text.message, contains_text("aten::add.Tensor(Tensor self"));
 
@@ -395,9 +396,9 @@ TEST_CASE("arguments that a schema does not take are named", "[tensor]") {
              contains_text("has no such value as 999"));
   CHECK_THAT(failure("aten::clone", {tensor(a), integer(-1)}).message,
              contains_text("has no such value as -1"));
-  CHECK_THAT(failure("aten::zeros", {ints({1}), none(), integer(1000)}).message,
+  CHECK_THAT(failure("aten::zeros", {int_list({1}), none(), integer(1000)}).message,
              contains_text("has no such value"));
-  CHECK_THAT(failure("aten::zeros", {ints({1}), none(), none(), device({55, 0})}).message,
+  CHECK_THAT(failure("aten::zeros", {int_list({1}), none(), none(), device({55, 0})}).message,
              contains_text("device type 55"));
   CHECK_THAT(failure("aten::bernoulli.p", {tensor(a), number(0.5), integer(3)}).message,
              contains_text("leave it NONE or DEFAULT"));
@@ -416,7 +417,7 @@ TEST_CASE("what an operator throws is a status without a backtrace", "[tensor]")
   CHECK(text.id == "tensor.op_failed");
   CHECK_THAT(text.message, contains_text("aten::matmul: mat1 and mat2 shapes"));
   CHECK(text.message.find("Exception raised") == std::string::npos);
-  CHECK(failure("aten::zeros", {ints({int64_t{1} << 58})}).code == TENON_OUT_OF_MEMORY);
+  CHECK(failure("aten::zeros", {int_list({int64_t{1} << 58})}).code == TENON_OUT_OF_MEMORY);
 }
 
 TEST_CASE("too little room for results leaves them with nobody", "[tensor]") {
@@ -448,10 +449,10 @@ TEST_CASE("null pointers to an operator call are errors", "[tensor]") {
   const tenon_op* const tanh = find("aten::tanh");
   const tenon_op_api& api = *op_service();
   const auto is_invalid = [](tenon_status* status) { return take(status).code == TENON_INVALID; };
-  CHECK(is_invalid(api.call(kHost, nullptr, args.data(), 1, results.data(), &count)));
-  CHECK(is_invalid(api.call(kHost, tanh, nullptr, 1, results.data(), &count)));
-  CHECK(is_invalid(api.call(kHost, tanh, args.data(), 1, nullptr, &count)));
-  CHECK(is_invalid(api.call(kHost, tanh, args.data(), 1, results.data(), nullptr)));
+  CHECK(is_invalid(api.call(kOpHost, nullptr, args.data(), 1, results.data(), &count)));
+  CHECK(is_invalid(api.call(kOpHost, tanh, nullptr, 1, results.data(), &count)));
+  CHECK(is_invalid(api.call(kOpHost, tanh, args.data(), 1, nullptr, &count)));
+  CHECK(is_invalid(api.call(kOpHost, tanh, args.data(), 1, results.data(), nullptr)));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace tenon {
 namespace {
 
 constexpr tenon_device kCpu = {TENON_CPU, -1};
-const auto* const kHost = reinterpret_cast<const tenon_host*>(0x40);
+const auto* const kServiceHost = reinterpret_cast<const tenon_host*>(0x40);
 
 TEST_CASE("info describes a tensor without copying it", "[tensor]") {
   const at::Tensor tensor = at::arange(12, at::kInt).reshape({3, 4}).t();
@@ -70,21 +70,23 @@ TEST_CASE("new tensors have the shape, dtype and value asked for", "[tensor]") {
   const tenon_tensor_api& api = *tensor_service();
   const std::array<int64_t, 2> shape = {2, 3};
   HandleGuard tensor;
-  REQUIRE(take(api.empty(kHost, TENON_BF16, kCpu, 2, shape.data(), tensor.out())).ok());
+  REQUIRE(take(api.empty(kServiceHost, TENON_BF16, kCpu, 2, shape.data(), tensor.out())).ok());
   CHECK(tensor.tensor().sizes() == at::IntArrayRef({2, 3}));
   CHECK(tensor.tensor().scalar_type() == at::kBFloat16);
   CHECK(tensor.tensor().is_contiguous());
 
-  REQUIRE(take(api.full(kHost, TENON_I64, kCpu, 2, shape.data(), -100.0, tensor.out())).ok());
+  REQUIRE(
+      take(api.full(kServiceHost, TENON_I64, kCpu, 2, shape.data(), -100.0, tensor.out())).ok());
   CHECK(at::equal(tensor.tensor(), at::full({2, 3}, -100, at::kLong)));
-  REQUIRE(take(api.full(kHost, TENON_F64, kCpu, 0, nullptr, 0.5, tensor.out())).ok());
+  REQUIRE(take(api.full(kServiceHost, TENON_F64, kCpu, 0, nullptr, 0.5, tensor.out())).ok());
   CHECK(tensor.tensor().dim() == 0);
   double value = 0.0;
-  CHECK(take(api.item(kHost, tensor.get(), &value)).ok());
+  CHECK(take(api.item(kServiceHost, tensor.get(), &value)).ok());
   CHECK(value == 0.5);
-  REQUIRE(take(api.full(kHost, TENON_BOOL, kCpu, 2, shape.data(), 1.0, tensor.out())).ok());
+  REQUIRE(take(api.full(kServiceHost, TENON_BOOL, kCpu, 2, shape.data(), 1.0, tensor.out())).ok());
   CHECK(tensor.tensor().all().item<bool>());
-  REQUIRE(take(api.empty(kHost, TENON_F32, {TENON_META, -1}, 2, shape.data(), tensor.out())).ok());
+  REQUIRE(take(api.empty(kServiceHost, TENON_F32, {TENON_META, -1}, 2, shape.data(), tensor.out()))
+              .ok());
   CHECK(tensor.tensor().is_meta());
 }
 
@@ -96,15 +98,16 @@ TEST_CASE("wrong arguments make no tensor", "[tensor]") {
   const std::array<int64_t, 1> one = {1};
   tenon_tensor* out = nullptr;
   const auto code = [](tenon_status* status) { return take(status).code; };
-  CHECK(code(api.empty(kHost, TENON_F32, kCpu, 2, negative.data(), &out)) == TENON_INVALID);
-  CHECK(code(api.empty(kHost, TENON_F32, kCpu, 2, huge.data(), &out)) == TENON_INVALID);
-  CHECK(code(api.empty(kHost, TENON_U8, kCpu, 1, too_much.data(), &out)) == TENON_OUT_OF_MEMORY);
-  CHECK(code(api.empty(kHost, 77, kCpu, 1, one.data(), &out)) == TENON_INVALID);
-  CHECK(code(api.empty(kHost, TENON_F32, {3, 0}, 1, one.data(), &out)) == TENON_INVALID);
-  CHECK(code(api.empty(kHost, TENON_F32, kCpu, 1, nullptr, &out)) == TENON_INVALID);
-  CHECK(code(api.empty(kHost, TENON_F32, kCpu, 1, one.data(), nullptr)) == TENON_INVALID);
-  CHECK(code(api.full(kHost, TENON_F32, kCpu, 1, nullptr, 1.0, &out)) == TENON_INVALID);
-  CHECK(code(api.full(kHost, TENON_U8, kCpu, 1, one.data(), 300.0, &out)) == TENON_INVALID);
+  CHECK(code(api.empty(kServiceHost, TENON_F32, kCpu, 2, negative.data(), &out)) == TENON_INVALID);
+  CHECK(code(api.empty(kServiceHost, TENON_F32, kCpu, 2, huge.data(), &out)) == TENON_INVALID);
+  CHECK(code(api.empty(kServiceHost, TENON_U8, kCpu, 1, too_much.data(), &out)) ==
+        TENON_OUT_OF_MEMORY);
+  CHECK(code(api.empty(kServiceHost, 77, kCpu, 1, one.data(), &out)) == TENON_INVALID);
+  CHECK(code(api.empty(kServiceHost, TENON_F32, {3, 0}, 1, one.data(), &out)) == TENON_INVALID);
+  CHECK(code(api.empty(kServiceHost, TENON_F32, kCpu, 1, nullptr, &out)) == TENON_INVALID);
+  CHECK(code(api.empty(kServiceHost, TENON_F32, kCpu, 1, one.data(), nullptr)) == TENON_INVALID);
+  CHECK(code(api.full(kServiceHost, TENON_F32, kCpu, 1, nullptr, 1.0, &out)) == TENON_INVALID);
+  CHECK(code(api.full(kServiceHost, TENON_U8, kCpu, 1, one.data(), 300.0, &out)) == TENON_INVALID);
   CHECK(out == nullptr);
 }
 
@@ -113,14 +116,14 @@ TEST_CASE("a retained handle is the same tensor, with its history", "[tensor]") 
   const at::Tensor leaf = at::ones({2}).requires_grad_(true);
   const at::Tensor tensor = leaf * 2;
   tenon_tensor* handle = nullptr;
-  REQUIRE(take(api.retain(kHost, borrow(tensor), &handle)).ok());
+  REQUIRE(take(api.retain(kServiceHost, borrow(tensor), &handle)).ok());
   CHECK(tensor_of(handle).is_same(tensor));
   CHECK(tensor.use_count() == 2);
   api.release(handle);
   CHECK(tensor.use_count() == 1);
   api.release(nullptr);
-  CHECK(take(api.retain(kHost, nullptr, &handle)).code == TENON_INVALID);
-  CHECK(take(api.retain(kHost, borrow(tensor), nullptr)).code == TENON_INVALID);
+  CHECK(take(api.retain(kServiceHost, nullptr, &handle)).code == TENON_INVALID);
+  CHECK(take(api.retain(kServiceHost, borrow(tensor), nullptr)).code == TENON_INVALID);
 }
 
 TEST_CASE("item reads one element of any type", "[tensor]") {
@@ -128,15 +131,15 @@ TEST_CASE("item reads one element of any type", "[tensor]") {
   double value = 0.0;
   for (const at::ScalarType type : {at::kBool, at::kByte, at::kLong, at::kHalf, at::kDouble}) {
     const at::Tensor one = at::ones({1, 1}, type);
-    CHECK(take(api.item(kHost, borrow(one), &value)).ok());
+    CHECK(take(api.item(kServiceHost, borrow(one), &value)).ok());
     CHECK(value == 1.0);
   }
   const at::Tensor two = at::ones({2});
-  CHECK_THAT(take(api.item(kHost, borrow(two), &value)).message, contains_text("found 2"));
+  CHECK_THAT(take(api.item(kServiceHost, borrow(two), &value)).message, contains_text("found 2"));
   const at::Tensor meta = at::empty({1}, at::TensorOptions().device(at::kMeta));
-  CHECK_FALSE(take(api.item(kHost, borrow(meta), &value)).ok());
-  CHECK(take(api.item(kHost, nullptr, &value)).code == TENON_INVALID);
-  CHECK(take(api.item(kHost, borrow(two), nullptr)).code == TENON_INVALID);
+  CHECK_FALSE(take(api.item(kServiceHost, borrow(meta), &value)).ok());
+  CHECK(take(api.item(kServiceHost, nullptr, &value)).code == TENON_INVALID);
+  CHECK(take(api.item(kServiceHost, borrow(two), nullptr)).code == TENON_INVALID);
 }
 
 TEST_CASE("DLPack out and in again shares the data", "[tensor]") {
@@ -144,7 +147,7 @@ TEST_CASE("DLPack out and in again shares the data", "[tensor]") {
   at::Tensor tensor = at::arange(6, at::kFloat).reshape({2, 3}).t();
   tensor.requires_grad_(true);
   DLManagedTensorVersioned* managed = nullptr;
-  REQUIRE(take(api.to_dlpack(kHost, borrow(tensor), &managed)).ok());
+  REQUIRE(take(api.to_dlpack(kServiceHost, borrow(tensor), &managed)).ok());
   CHECK(managed->version.major == DLPACK_MAJOR_VERSION);
   CHECK(managed->dl_tensor.data == tensor.data_ptr());
   CHECK(managed->dl_tensor.ndim == 2);
@@ -152,7 +155,7 @@ TEST_CASE("DLPack out and in again shares the data", "[tensor]") {
   CHECK(managed->dl_tensor.dtype.code == kDLFloat);
 
   HandleGuard back;
-  REQUIRE(take(api.from_dlpack(kHost, managed, back.out())).ok());
+  REQUIRE(take(api.from_dlpack(kServiceHost, managed, back.out())).ok());
   CHECK(back.tensor().data_ptr() == tensor.data_ptr());
   CHECK(back.tensor().strides() == tensor.strides());
   CHECK(at::equal(back.tensor(), tensor));
@@ -183,7 +186,7 @@ struct Foreign {
 TEST_CASE("a foreign DLPack tensor is deleted when its last user is gone", "[tensor]") {
   Foreign foreign;
   HandleGuard tensor;
-  REQUIRE(take(tensor_service()->from_dlpack(kHost, &foreign.managed, tensor.out())).ok());
+  REQUIRE(take(tensor_service()->from_dlpack(kServiceHost, &foreign.managed, tensor.out())).ok());
   CHECK(tensor.tensor().data_ptr() == foreign.data.data());
   CHECK(at::equal(tensor.tensor(), at::arange(6, at::kDouble).reshape({2, 3})));
   at::Tensor view = tensor.take().slice(0, 1);
@@ -197,7 +200,8 @@ TEST_CASE("a DLPack tensor that is refused stays its owner's", "[tensor]") {
     Foreign foreign;
     spoil(foreign);
     tenon_tensor* out = nullptr;
-    const StatusText text = take(tensor_service()->from_dlpack(kHost, &foreign.managed, &out));
+    const StatusText text =
+        take(tensor_service()->from_dlpack(kServiceHost, &foreign.managed, &out));
     return text.code == TENON_INVALID && out == nullptr && foreign.deleted == 0;
   };
   CHECK(refused([](Foreign& f) { f.managed.version.major = DLPACK_MAJOR_VERSION + 1; }));
@@ -213,14 +217,15 @@ TEST_CASE("a DLPack tensor that is refused stays its owner's", "[tensor]") {
   static std::array<int64_t, 2> strides = {-3, 1};
   CHECK(refused([](Foreign& f) { f.managed.dl_tensor.strides = strides.data(); }));
   tenon_tensor* out = nullptr;
-  CHECK(take(tensor_service()->from_dlpack(kHost, nullptr, &out)).code == TENON_INVALID);
+  CHECK(take(tensor_service()->from_dlpack(kServiceHost, nullptr, &out)).code == TENON_INVALID);
   Foreign foreign;
-  CHECK(take(tensor_service()->from_dlpack(kHost, &foreign.managed, nullptr)).code ==
+  CHECK(take(tensor_service()->from_dlpack(kServiceHost, &foreign.managed, nullptr)).code ==
         TENON_INVALID);
   DLManagedTensorVersioned* managed = nullptr;
-  CHECK(take(tensor_service()->to_dlpack(kHost, nullptr, &managed)).code == TENON_INVALID);
+  CHECK(take(tensor_service()->to_dlpack(kServiceHost, nullptr, &managed)).code == TENON_INVALID);
   const at::Tensor tensor = at::ones({1});
-  CHECK(take(tensor_service()->to_dlpack(kHost, borrow(tensor), nullptr)).code == TENON_INVALID);
+  CHECK(take(tensor_service()->to_dlpack(kServiceHost, borrow(tensor), nullptr)).code ==
+        TENON_INVALID);
 }
 
 }  // namespace

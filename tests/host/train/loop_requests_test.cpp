@@ -14,8 +14,8 @@ namespace {
 
 constexpr LoopRequests::Possible kAll = {.evaluate = true, .checkpoint = true, .roll_back = true};
 
-struct Rig {
-  explicit Rig(Collective& collective, LoopRequests::Possible possible = kAll)
+struct RequestRig {
+  explicit RequestRig(Collective& collective, LoopRequests::Possible possible = kAll)
       : stop(train, state, collective, nullptr), requests(collective, state, stop, possible) {}
 
   TrainRecipe train;
@@ -24,7 +24,7 @@ struct Rig {
   LoopRequests requests;
 };
 
-std::string error_id(const std::function<void()>& call) {
+std::string request_error(const std::function<void()>& call) {
   try {
     call();
   } catch (const Error& error) {
@@ -37,20 +37,20 @@ std::string error_id(const std::function<void()>& call) {
 
 TEST_CASE("requests that the recipe rules out are errors", "[train]") {
   SingleRank alone;
-  Rig rig(alone, {});
+  RequestRig rig(alone, {});
   for (const uint32_t request : std::initializer_list<uint32_t>{
            TENON_REQUEST_EVALUATE, TENON_REQUEST_CHECKPOINT, TENON_REQUEST_ROLL_BACK, 1u << 20}) {
-    CHECK(error_id([&] { rig.requests.request(request, "why"); }) == "hook.bad_wish");
+    CHECK(request_error([&] { rig.requests.request(request, "why"); }) == "hook.bad_wish");
   }
-  Rig possible(alone);
-  CHECK(error_id([&] { possible.requests.request_roll_back(6, ""); }) == "hook.bad_wish");
-  CHECK(error_id([&] { possible.requests.request_roll_back(0, ""); }) == "hook.bad_wish");
-  CHECK(error_id([&] { possible.requests.request_roll_back(5, ""); }).empty());
+  RequestRig possible(alone);
+  CHECK(request_error([&] { possible.requests.request_roll_back(6, ""); }) == "hook.bad_wish");
+  CHECK(request_error([&] { possible.requests.request_roll_back(0, ""); }) == "hook.bad_wish");
+  CHECK(request_error([&] { possible.requests.request_roll_back(5, ""); }).empty());
 }
 
 TEST_CASE("between steps requests act at once, except those that are meant for a step", "[train]") {
   SingleRank alone;
-  Rig rig(alone);
+  RequestRig rig(alone);
   int num_evaluations = 0;
   rig.requests.on_evaluate([&] { ++num_evaluations; });
   rig.requests.request(
@@ -69,7 +69,7 @@ TEST_CASE("between steps requests act at once, except those that are meant for a
 
 TEST_CASE("pending requests act in the resumed run, and only there", "[train]") {
   SingleRank alone;
-  Rig before(alone);
+  RequestRig before(alone);
   before.requests.request(TENON_REQUEST_EVALUATE, "");
   before.requests.request_roll_back(4, "loss is 1e9");
   before.requests.request_roll_back(3, "loss is 1e6");
@@ -79,7 +79,7 @@ TEST_CASE("pending requests act in the resumed run, and only there", "[train]") 
   CHECK(tree.get_int("run/wishes/stop") == 0);
   CHECK(tree.get_int("run/spike/step") == 3);
 
-  Rig after(alone);
+  RequestRig after(alone);
   after.requests.get_fields(tree, "run");
   CHECK_FALSE(after.requests.votes().pending().has(Vote::kEvaluate));
   after.requests.resume();
@@ -89,7 +89,7 @@ TEST_CASE("pending requests act in the resumed run, and only there", "[train]") 
   after.requests.resume();
   CHECK_FALSE(after.requests.votes().pending().has(Vote::kEvaluate));
 
-  Rig without(alone, {});
+  RequestRig without(alone, {});
   without.requests.get_fields(tree, "run");
   StateTree again;
   without.requests.put_fields(again, "run");
@@ -99,7 +99,7 @@ TEST_CASE("pending requests act in the resumed run, and only there", "[train]") 
 TEST_CASE("the earliest step that any rank names is rolled back to", "[train]") {
   std::array<std::optional<LossSpike>, 3> spikes;
   run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
-    Rig rig(control);
+    RequestRig rig(control);
     if (control.rank() > 0) {
       rig.requests.request_roll_back(6 - control.rank(), "");
     }

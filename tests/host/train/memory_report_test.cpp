@@ -21,7 +21,7 @@ TEST_CASE("a GPU's memory is shared out without a rest", "[train]") {
                          .total = 256 * kMiB};
   CHECK(gpu_memory_report(kHeld, memory, {}) ==
         "Of the GPU's 256.0 MiB, tensors held 100.0 MiB (parameters 10.0 MiB, gradients 10.0 MiB, "
-        "optimizer state 20.0 MiB, batches 0.5 KiB, activations and all else 60.0 MiB), the "
+        "optimizer state 20.0 MiB, batches 512 B, activations and all else 60.0 MiB), the "
         "allocator kept 28.0 MiB for reuse, libraries and other processes had 28.0 MiB");
 }
 
@@ -39,7 +39,7 @@ TEST_CASE("what was refused is told with the memory of that moment", "[train]") 
 TEST_CASE("a process tells what it held on the CPU", "[train]") {
   CHECK(cpu_memory_report(kHeld, 100 * kMiB) ==
         "The process held parameters 10.0 MiB, gradients 10.0 MiB, optimizer state 20.0 MiB, "
-        "batches 0.5 KiB, activations and all else 60.0 MiB");
+        "batches 512 B, activations and all else 60.0 MiB");
   CHECK_THAT(cpu_memory_report(kHeld, 0), !contains_text("activations"));
   CHECK(resident_bytes() > kMiB);
 }

@@ -32,8 +32,8 @@ class Place final : public WithStateFields<Place> {
 };
 
 // Three steps with a checkpoint each; the weight is the step.
-struct Rig {
-  explicit Rig(int64_t most = 1) {
+struct RollBackRig {
+  explicit RollBackRig(int64_t most = 1) {
     run.recipe.checkpoint = with_roll_back(most);
     loop.emplace(run);
     place.emplace(loop->state);
@@ -72,7 +72,7 @@ std::string error_of(const std::function<void()>& call) {
 }  // namespace
 
 TEST_CASE("a loss spike loads the last checkpoint from before it", "[train]") {
-  Rig rig;
+  RollBackRig rig;
   CHECK_FALSE(rig.roll_back->is_due());
   rig.roll_back->note(std::nullopt);
   CHECK_FALSE(rig.roll_back->is_due());
@@ -99,7 +99,7 @@ TEST_CASE("a loss spike loads the last checkpoint from before it", "[train]") {
 }
 
 TEST_CASE("a run that cannot roll back ends with what went wrong", "[train]") {
-  Rig rig;
+  RollBackRig rig;
   rig.roll_back->note(LossSpike{1, "loss is NaN"});
   const std::string error = error_of([&] { rig.roll_back->run(); });
   CHECK_THAT(error, contains_text("train.spike"));
@@ -109,7 +109,7 @@ TEST_CASE("a run that cannot roll back ends with what went wrong", "[train]") {
 }
 
 TEST_CASE("non-finite updates that fail a run roll it back", "[train]") {
-  Rig rig;
+  RollBackRig rig;
   rig.loop->finite_check.guard().record(3, false, [] { return std::string("in block a"); });
   REQUIRE(rig.roll_back->is_due());
   rig.roll_back->pin_good();

@@ -9,8 +9,8 @@ namespace tenon {
 namespace {
 
 // A run with checkpoints of steps 1 to 3.
-struct Rig {
-  Rig() {
+struct LoaderRig {
+  LoaderRig() {
     run.recipe.checkpoint.emplace();
     run.recipe.checkpoint->every.steps = 1;
     loop.emplace(run);
@@ -43,7 +43,7 @@ struct Rig {
 }  // namespace
 
 TEST_CASE("the newest checkpoint that can be taken over is resumed from", "[train]") {
-  Rig rig;
+  LoaderRig rig;
   ResumeCandidates saved = rig.saved();
   RunLoader loader = rig.loader(&saved);
   REQUIRE(loader.resumes());
@@ -67,7 +67,7 @@ TEST_CASE("the newest checkpoint that can be taken over is resumed from", "[trai
 }
 
 TEST_CASE("another error than corruption ends the search, and so does the last one", "[train]") {
-  Rig rig;
+  LoaderRig rig;
   ResumeCandidates saved = rig.saved();
   CHECK_THROWS_AS(
       load_first_valid(saved,
@@ -89,7 +89,7 @@ TEST_CASE("another error than corruption ends the search, and so does the last o
 }
 
 TEST_CASE("a state in memory is taken as it is", "[train]") {
-  Rig rig;
+  LoaderRig rig;
   StateTree tree;
   tree.put_int("x", 7);
   RunLoader loader = rig.loader(nullptr, &tree);
@@ -101,7 +101,7 @@ TEST_CASE("a state in memory is taken as it is", "[train]") {
 }
 
 TEST_CASE("without models of others nothing is loaded", "[train]") {
-  Rig rig;
+  LoaderRig rig;
   RunLoader loader = rig.loader(nullptr);
   CHECK_FALSE(loader.resumes());
   CHECK_FALSE(loader.load_pretrained([](const StateTree&) {}));

@@ -31,8 +31,8 @@ class Place final : public WithStateFields<Place> {
   int64_t windows = 0;
 };
 
-struct Rig {
-  Rig()
+struct StateRig {
+  StateRig()
       : whole({.trained = {{"parameters", &parameters}, {"guard", &guard}},
                .data = {{"data/train", &data}},
                .weights = {{"parameters", &parameters}},
@@ -64,7 +64,7 @@ struct Rig {
 }  // namespace
 
 TEST_CASE("the state of a run has all of its parts, below their names", "[train]") {
-  Rig rig;
+  StateRig rig;
   rig.set(5);
   const StateTree tree = rig.taken();
   CHECK(rig.num_snapshots == 1);
@@ -78,7 +78,7 @@ TEST_CASE("the state of a run has all of its parts, below their names", "[train]
 }
 
 TEST_CASE("a load takes positions in the data separately", "[train]") {
-  Rig rig;
+  StateRig rig;
   rig.set(5);
   const StateTree tree = rig.taken();
   rig.set(9);
@@ -92,7 +92,7 @@ TEST_CASE("a load takes positions in the data separately", "[train]") {
 }
 
 TEST_CASE("a roll-back keeps the position in the data", "[train]") {
-  Rig rig;
+  StateRig rig;
   rig.set(5);
   const StateTree tree = rig.taken();
   rig.set(9);
@@ -105,7 +105,7 @@ TEST_CASE("a roll-back keeps the position in the data", "[train]") {
 }
 
 TEST_CASE("a state of another version is refused, before anything changes", "[train]") {
-  Rig rig;
+  StateRig rig;
   rig.set(5);
   StateTree tree = rig.taken();
   tree.set_version("", kRunStateVersion + 1);

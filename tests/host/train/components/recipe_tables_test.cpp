@@ -20,7 +20,7 @@ struct Wanted {
   RowInit init = {TENON_INIT_NORMAL, 0, 0.01};
 };
 
-ModelGraph graph_of(const std::vector<Wanted>& lookups) {
+ModelGraph lookup_graph(const std::vector<Wanted>& lookups) {
   ModelGraph graph;
   for (const Wanted& wanted : lookups) {
     ModelValue value;
@@ -56,7 +56,7 @@ ComponentUse optimizer_of(const std::string& options) {
 }
 
 // With an optimizer for all.
-Recipe recipe_of(std::vector<TableRecipe> tables) {
+Recipe tables_recipe(std::vector<TableRecipe> tables) {
   Recipe recipe;
   recipe.file = "recipe.json";
   TableRecipe all = named("*");
@@ -79,8 +79,8 @@ TEST_CASE("each table of the model is one of the run, unless another takes it in
   TableRecipe item = named("item");
   item.features = {"item_id", "hist*"};
   const TablePlan plan =
-      plan_tables(recipe_of({item}),
-                  graph_of({{"user", "user"}, {"item_id", "item_id"}, {"history", "history"}}));
+      plan_tables(tables_recipe({item}),
+                  lookup_graph({{"user", "user"}, {"item_id", "item_id"}, {"history", "history"}}));
   REQUIRE(plan.tables.size() == 2);
   CHECK(plan.tables[0].spec.name == "user");
   CHECK(plan.tables[1].spec.name == "item");
@@ -117,7 +117,7 @@ TEST_CASE("an entry of the recipe wins over a pattern, and a longer pattern over
   Recipe recipe;
   recipe.tables = {all, users, user};
   const TablePlan plan =
-      plan_tables(recipe, graph_of({{"a", "user_id"}, {"b", "user_age"}, {"c", "item"}}));
+      plan_tables(recipe, lookup_graph({{"a", "user_id"}, {"b", "user_age"}, {"c", "item"}}));
   REQUIRE(plan.tables.size() == 3);
   CHECK(plan.tables[0].spec.missing == 3);
   CHECK(plan.tables[1].spec.missing == 2);
@@ -139,41 +139,42 @@ TEST_CASE("an entry of the recipe wins over a pattern, and a longer pattern over
 
 TEST_CASE("a table that the model does not look up is an error that names those it does",
           "[train]") {
-  const ModelGraph graph = graph_of({{"u", "user"}, {"i", "item"}});
-  CHECK_THAT(refusal(recipe_of({named("usr")}), graph),
+  const ModelGraph graph = lookup_graph({{"u", "user"}, {"i", "item"}});
+  CHECK_THAT(refusal(tables_recipe({named("usr")}), graph),
              Catch::Contains("[table.unknown]") && Catch::Contains("/tables/usr") &&
                  Catch::Contains("'user', 'item'"));
-  CHECK_THAT(refusal(recipe_of({named("x*")}), graph), Catch::Contains("matches no table"));
+  CHECK_THAT(refusal(tables_recipe({named("x*")}), graph), Catch::Contains("matches no table"));
   TableRecipe item = named("item");
   item.features = {"item", "histry"};
-  CHECK_THAT(refusal(recipe_of({item}), graph),
+  CHECK_THAT(refusal(tables_recipe({item}), graph),
              Catch::Contains("[table.unknown]") && Catch::Contains("'histry'"));
-  CHECK_THAT(refusal(recipe_of({}), graph_of({})), Catch::Contains("it looks up none"));
+  CHECK_THAT(refusal(tables_recipe({}), lookup_graph({})), Catch::Contains("it looks up none"));
 }
 
 TEST_CASE("two sides that say different things of a table are named", "[train]") {
   TableRecipe user = named("user");
   user.dim = 8;
-  CHECK_THAT(refusal(recipe_of({user}), graph_of({{"u", "user"}})),
+  CHECK_THAT(refusal(tables_recipe({user}), lookup_graph({{"u", "user"}})),
              Catch::Contains("[table.mismatch]") && Catch::Contains("/tables/user/dim is 8") &&
                  Catch::Contains("4 elements"));
   TableRecipe shared = named("shared");
   shared.features = {"a", "b"};
-  CHECK_THAT(refusal(recipe_of({shared}), graph_of({{"x", "a", 4}, {"y", "b", 6}})),
+  CHECK_THAT(refusal(tables_recipe({shared}), lookup_graph({{"x", "a", 4}, {"y", "b", 6}})),
              Catch::Contains("[table.mismatch]") && Catch::Contains("'y' of the model, of 6"));
-  const ModelGraph unlike = graph_of({{"x", "a"}, {"y", "b", 4, RowInit{TENON_INIT_ZEROS, 0, 0}}});
-  CHECK_THAT(refusal(recipe_of({shared}), unlike),
+  const ModelGraph unlike =
+      lookup_graph({{"x", "a"}, {"y", "b", 4, RowInit{TENON_INIT_ZEROS, 0, 0}}});
+  CHECK_THAT(refusal(tables_recipe({shared}), unlike),
              Catch::Contains("[table.mismatch]") && Catch::Contains("/tables/shared/init"));
   shared.init = RowInitRecipe{};
-  CHECK(refusal(recipe_of({shared}), unlike).empty());
+  CHECK(refusal(tables_recipe({shared}), unlike).empty());
 }
 
 TEST_CASE("a table without an optimizer, or one without a rate, is refused", "[train]") {
   Recipe recipe;
-  const ModelGraph graph = graph_of({{"u", "user"}});
+  const ModelGraph graph = lookup_graph({{"u", "user"}});
   CHECK_THAT(refusal(recipe, graph),
              Catch::Contains("[table.no_optimizer]") && Catch::Contains("/tables/user/optimizer"));
-  recipe = recipe_of({});
+  recipe = tables_recipe({});
   recipe.tables.back().optimizer = optimizer_of("{}");
   CHECK_THAT(refusal(recipe, graph), Catch::Contains("[optim.no_lr]"));
 }

@@ -49,8 +49,8 @@ struct TotalMetric {
   }
 };
 
-struct Rig {
-  explicit Rig(uint32_t periods = 0) : total{periods} {
+struct MetricRig {
+  explicit MetricRig(uint32_t periods = 0) : total{periods} {
     run.parts();
     std::vector<NamedMetric> named;
     named.push_back({"total", {}, total.proxy()});
@@ -89,7 +89,7 @@ using Metrics = MetricSet::Metrics;
 }  // namespace
 
 TEST_CASE("an evaluation starts from nothing; a series adds up", "[train]") {
-  Rig rig;
+  MetricRig rig;
   CHECK_FALSE(rig.metrics->is_empty());
   CHECK_FALSE(rig.metrics->has_training());
   CHECK(rig.evaluation({1, 2}) == Metrics{{"total", 6}});
@@ -103,7 +103,7 @@ TEST_CASE("an evaluation starts from nothing; a series adds up", "[train]") {
 }
 
 TEST_CASE("training counts over records, windows and the run", "[train]") {
-  Rig rig(TENON_PERIOD_STEP | TENON_PERIOD_WINDOW | TENON_PERIOD_RUN);
+  MetricRig rig(TENON_PERIOD_STEP | TENON_PERIOD_WINDOW | TENON_PERIOD_RUN);
   CHECK(rig.metrics->has_training());
   CHECK(rig.metrics->training_metrics() ==
         std::vector<std::string>{"total", "total/window", "total/run"});
@@ -124,13 +124,13 @@ TEST_CASE("training counts over records, windows and the run", "[train]") {
 TEST_CASE("what metrics have gathered is saved by name", "[train]") {
   constexpr uint32_t kPeriods = TENON_PERIOD_STEP | TENON_PERIOD_RUN;
   const CallPlace place{1, 0, true};
-  Rig before(kPeriods);
+  MetricRig before(kPeriods);
   before.metrics->begin_window(place);
   before.take({4}, true);
   StateTree tree;
   before.metrics->snapshot(tree, "metrics");
   CHECK(tree.get_bytes("metrics/0/name") == "total");
-  Rig after(kPeriods);
+  MetricRig after(kPeriods);
   CHECK(after.metrics->saved_place(tree, "metrics", 0) == size_t{0});
   after.metrics->load(tree, "metrics");
   after.take({1}, true);

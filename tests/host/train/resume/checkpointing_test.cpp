@@ -23,8 +23,8 @@ StateTree tree_of(double value) {
 }
 
 // Saves the states that a test asks for, on one rank, in a folder of its own.
-struct Rig {
-  explicit Rig(CheckpointRecipe asked) : recipe(std::move(asked)) {}
+struct CheckpointingRig {
+  explicit CheckpointingRig(CheckpointRecipe asked) : recipe(std::move(asked)) {}
 
   void save(uint64_t step) {
     const RunState state = {.step = step};
@@ -68,7 +68,7 @@ TEST_CASE("a save is due by steps, windows, epochs or at the start", "[train]") 
   recipe.every.steps = 5;
   recipe.every.windows = 2;
   recipe.every.epochs = 3;
-  const Rig rig(recipe);
+  const CheckpointingRig rig(recipe);
   const RunState state{.step = 10, .epochs = 4, .windows = 2};
   CHECK(rig.checkpoints.is_due(RunBoundary::kStep, state));
   CHECK(rig.checkpoints.is_due(RunBoundary::kWindow, state));
@@ -79,7 +79,7 @@ TEST_CASE("a save is due by steps, windows, epochs or at the start", "[train]") 
 }
 
 TEST_CASE("the newest checkpoints stay, and those that are pinned", "[train]") {
-  Rig rig(keeping(2));
+  CheckpointingRig rig(keeping(2));
   rig.checkpoints.keeper().pin(name_of(1));
   for (uint64_t step = 1; step <= 4; ++step) {
     rig.save(step);
@@ -90,14 +90,14 @@ TEST_CASE("the newest checkpoints stay, and those that are pinned", "[train]") {
 }
 
 TEST_CASE("one checkpoint stays if one is kept", "[train]") {
-  Rig rig(keeping(1));
+  CheckpointingRig rig(keeping(1));
   rig.save(1);
   rig.save(2);
   CHECK(rig.kept() == std::vector<std::string>{name_of(2)});
 }
 
 TEST_CASE("while updates are not finite the last one before them stays", "[train]") {
-  Rig rig(keeping(1));
+  CheckpointingRig rig(keeping(1));
   rig.save(2);
   rig.checkpoints.keeper().pin_before(3);
   rig.save(3);
@@ -109,7 +109,7 @@ TEST_CASE("while updates are not finite the last one before them stays", "[train
 }
 
 TEST_CASE("steps that a run has rolled back from are no candidates", "[train]") {
-  Rig rig(keeping(0));
+  CheckpointingRig rig(keeping(0));
   for (const uint64_t step : {2, 6, 4, 8}) {  // from 6 back to before 4
     rig.save(step);
   }
@@ -120,7 +120,7 @@ TEST_CASE("steps that a run has rolled back from are no candidates", "[train]") 
 }
 
 TEST_CASE("a state is saved once, unless the run has rolled back to it", "[train]") {
-  Rig rig(keeping(0));
+  CheckpointingRig rig(keeping(0));
   rig.save(3);
   CHECK(rig.checkpoints.is_saved({.step = 3}));
   CHECK_FALSE(rig.checkpoints.is_saved({.step = 4}));
@@ -132,7 +132,7 @@ TEST_CASE("a save that fails is a warning, or ends the run", "[train]") {
   for (const auto on_failure : {OnSaveFailure::kContinue, OnSaveFailure::kStop}) {
     CheckpointRecipe recipe = keeping(1);
     recipe.on_failure = on_failure;
-    Rig rig(recipe);
+    CheckpointingRig rig(recipe);
     rig.folder.write("saved", "a file, where the folder would be");
     rig.save(1);
     CHECK(rig.lines.empty());
@@ -142,7 +142,7 @@ TEST_CASE("a save that fails is a warning, or ends the run", "[train]") {
 }
 
 TEST_CASE("each save is reported with its address", "[train]") {
-  Rig rig(keeping(1));
+  CheckpointingRig rig(keeping(1));
   rig.save(1);
   REQUIRE(rig.lines.size() == 1);
   CHECK_THAT(rig.lines.front(), contains_text("saved " + rig.storage->address(name_of(1))));
@@ -150,7 +150,7 @@ TEST_CASE("each save is reported with its address", "[train]") {
 }
 
 TEST_CASE("a tree for exports alone takes parameters and rows, no optimizer state", "[train]") {
-  const Rig rig(keeping(1));
+  const CheckpointingRig rig(keeping(1));
   const StateTree full = rig.checkpoints.tree_for({.is_full = true});
   CHECK_FALSE(full.is_excluded("optimizer/slots/m/w"));
   const StateTree weights = rig.checkpoints.tree_for({.is_full = false});

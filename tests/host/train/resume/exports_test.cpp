@@ -25,8 +25,8 @@ StateTree state_of_run() {
 }
 
 // Exports of the format "weights" on one rank.
-struct Rig {
-  explicit Rig(ExportRecipe asked) : recipe(asked) {}
+struct ExportRig {
+  explicit ExportRig(ExportRecipe asked) : recipe(asked) {}
 
   void make(const std::string& name, const StateTree::NameTest& excluded = {}) {
     one.begin(name, state_of_run(), excluded, {}, "{}");
@@ -75,7 +75,7 @@ TEST_CASE("a part of a tree shares what it keeps, and lacks the rest with its ve
 }
 
 TEST_CASE("an export is due by its own schedule", "[train]") {
-  const Rig rig({.every = {.steps = 4, .epochs = 2}});
+  const ExportRig rig({.every = {.steps = 4, .epochs = 2}});
   CHECK(rig.one.is_due(RunBoundary::kStep, {.step = 8}));
   CHECK_FALSE(rig.one.is_due(RunBoundary::kStep, {.step = 9}));
   CHECK(rig.one.is_due(RunBoundary::kEpoch, {.epochs = 2}));
@@ -84,7 +84,7 @@ TEST_CASE("an export is due by its own schedule", "[train]") {
 }
 
 TEST_CASE("an export exists once it is whole, and says what it is", "[train]") {
-  Rig rig({});
+  ExportRig rig({});
   CHECK_FALSE(rig.one.is_there("step-4"));
   rig.make("step-4", [](std::string_view name) { return name == "parameters/values/frozen"; });
   CHECK(rig.one.is_begun("step-4"));
@@ -96,7 +96,7 @@ TEST_CASE("an export exists once it is whole, and says what it is", "[train]") {
 }
 
 TEST_CASE("the newest exports stay", "[train]") {
-  Rig rig({.keep_last = 2});
+  ExportRig rig({.keep_last = 2});
   for (const char* const name : {"step-1", "step-2", "step-3"}) {
     rig.make(name);
   }

@@ -17,11 +17,11 @@ namespace tenon {
 namespace {
 
 // Checkpoints of the steps that a test asks for, in a folder of its own.
-struct Rig {
-  Rig() { set_up_log({.terminal = false, .file = (folder.path() / "log").string()}); }
-  ~Rig() { set_up_log({}); }
-  Rig(const Rig&) = delete;
-  Rig& operator=(const Rig&) = delete;
+struct ResumeRig {
+  ResumeRig() { set_up_log({.terminal = false, .file = (folder.path() / "log").string()}); }
+  ~ResumeRig() { set_up_log({}); }
+  ResumeRig(const ResumeRig&) = delete;
+  ResumeRig& operator=(const ResumeRig&) = delete;
 
   void save(const std::string& name, int64_t step) {
     CheckpointSaver saver(storage, world->control(), {}, {.retries = 0});
@@ -59,7 +59,7 @@ struct Rig {
 
 TEST_CASE("the first candidate that can be read is taken, with a warning for the others",
           "[train]") {
-  Rig rig;
+  ResumeRig rig;
   rig.save("a", 1);
   rig.save("b", 2);
   rig.corrupt("b");
@@ -72,7 +72,7 @@ TEST_CASE("the first candidate that can be read is taken, with a warning for the
 }
 
 TEST_CASE("a candidate that is rejected later gives way to the one before it", "[train]") {
-  Rig rig;
+  ResumeRig rig;
   rig.save("a", 1);
   rig.save("b", 2);
   ResumeCandidates states(rig.storage, rig.world->control(), {"b", "a"});
@@ -84,7 +84,7 @@ TEST_CASE("a candidate that is rejected later gives way to the one before it", "
 }
 
 TEST_CASE("whoever accepts may refuse a candidate, which ends the search", "[train]") {
-  Rig rig;
+  ResumeRig rig;
   rig.save("a", 1);
   rig.save("b", 2);
   uint64_t seen = 0;
@@ -97,7 +97,7 @@ TEST_CASE("whoever accepts may refuse a candidate, which ends the search", "[tra
 }
 
 TEST_CASE("without a candidate there is nothing to resume from", "[train]") {
-  Rig rig;
+  ResumeRig rig;
   ResumeCandidates states(rig.storage, rig.world->control(), {});
   CHECK(states.is_empty());
   CHECK(rig.none_left(states) == "checkpoint.none_sound");

@@ -53,7 +53,7 @@ void fill(Table& table, int64_t num_rows) {
   }
 }
 
-std::string error_of(const std::function<void()>& body) {
+std::string files_error(const std::function<void()>& body) {
   try {
     body();
   } catch (const Error& error) {
@@ -91,12 +91,12 @@ TEST_CASE("a folder without rows of the run's tables is refused, and one that ca
           "[train]") {
   const ScratchFolder scratch;
   const auto tables = tables_of({"user"});
-  CHECK_THAT(error_of([&] { import_tables(*tables, scratch.path().string(), nullptr); }),
+  CHECK_THAT(files_error([&] { import_tables(*tables, scratch.path().string(), nullptr); }),
              contains_text("[table.bad_file]"));
   const auto file = scratch.write("file", "");
-  CHECK_THAT(
-      error_of([&] { export_tables(*tables, (file / "folder").string(), RowParts::kAll, 0, 1); }),
-      contains_text("[table.bad_file]"));
+  CHECK_THAT(files_error(
+                 [&] { export_tables(*tables, (file / "folder").string(), RowParts::kAll, 0, 1); }),
+             contains_text("[table.bad_file]"));
 }
 
 }  // namespace

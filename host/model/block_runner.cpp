@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Source: docs/decisions/0001-block-contract.md describes blocks under graphs of their own.
+#include "host/model/block_runner.hpp"
+
+#include <tenon/model.h>
+
+#include "host/device/autocast_guard.hpp"
+#include "host/device/random_state.hpp"
+#include "host/error/error.hpp"
+#include "host/error/status.hpp"
+#include "host/plugin/model_proxy.hpp"
+#include "host/plugin/plugin_gradients.hpp"
+#include "host/tensor/field_match.hpp"
+#include "host/tensor/handle.hpp"
+#include "host/tensor/shape_text.hpp"
+#include "host/tensor/trace_span.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace tenon {
+
+void BlockTape::clear() {
+  inputs.clear();
+  outputs.clear();
+  saved.clear();
+  aux.clear();
+  has_aux = false;
+}
+
+// The host's side of tenon_forward_args: finds its way back to the tape.
+struct BlockRunner::Call {
+  tenon_forward_args args{};
+  BlockTape* tape = nullptr;
+
+  static tenon_status* save(tenon_forward_args* args, const tenon_tensor* tensor) {
+    return guard(nullptr, [&] {
+      if (args == nullptr || tensor == nullptr) {
+        throw Error("plugin.bad_result", "save was given a null argument");
+      }
+      static_cast<Call*>(args->impl)->tape->saved.push_back(tensor_of(tensor));
+    });
+  }
+
+  static tenon_status* add_loss(tenon_forward_args* args,
+                                const char* name,
+                                const tenon_tensor* sum,
+                                const tenon_tensor* count,
+                                double weight) {
+    return guard(nullptr, [&] {
+      if (args == nullptr || name == nullptr || sum == nullptr || count == nullptr) {
+        throw Error("plugin.bad_result", "add_loss was given a null argument");
+      }
+      if (tensor_of(sum).numel() != 1 || tensor_of(count).numel() != 1) {
+        throw Error("plugin.bad_result",
+                    std::string("auxiliary loss '") + name + "': sum and count must be scalars");
+      }
+      static_cast<Call*>(args->impl)
+          ->tape->aux.push_back({name, tensor_of(sum), tensor_of(count).detach(), weight});
+    });
+  }
+};
+
+// What a backward by hand was asked for and returned; undefined: not returned.
+struct BlockRunner::HandGrads {
+  std::vector<bool> wants_input;
+  std::vector<bool> wants_parameter;
+  std::vector<at::Tensor> inputs;
+  std::vector<at::Tensor> parameters;
+};
+
+namespace {
+
+std::vector<at::Tensor> take_handles(const std::vector<tenon_tensor*>& handles) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(handles.size());
+  for (tenon_tensor* handle : handles) {
+    tensors.push_back(handle != nullptr ? take_handle(handle) : at::Tensor());
+  }
+  return tensors;
+}
+
+std::vector<const tenon_tensor*> borrow_all(const std::vector<at::Tensor>& tensors) {
+  std::vector<const tenon_tensor*> handles;
+  handles.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    handles.push_back(tensor.defined() ? borrow(tensor) : nullptr);
+  }
+  return handles;
+}
+
+// An array of bool for the ABI, which std::vector<bool> is not.
+std::unique_ptr<bool[]> array_of(const std::vector<bool>& flags) {
+  auto array = std::make_unique<bool[]>(flags.size() + 1);
+  std::copy(flags.begin(), flags.end(), array.get());
+  return array;
+}
+
+}  // namespace
+
+BlockRunner::BlockRunner(ModelProxy& model,
+                         ParameterStore& store,
+                         const ExecBase& base,
+                         const std::vector<bool>& needs_grad)
+    : model_(model),
+      store_(store),
+      graph_(store.graph()),
+      needs_grad_(needs_grad),
+      frame_(model.instance().host(), base),
+      compute_dtype_(base.compute_dtype),
+      autocast_dtype_(base.autocast_dtype) {
+  for (const ModelBlock& block : graph_.blocks) {
+    if (block.has(TENON_BLOCK_HAND_WRITTEN) && !model.has_backward()) {
+      throw Error("model.bad_graph",
+                  "block '" + block.name + "' is hand-written, but the model has no backward");
+    }
+  }
+}
+
+BlockTape BlockRunner::make_tape(uint32_t b) const {
+  BlockTape tape;
+  for (const uint32_t p : graph_.blocks[b].parameters) {
+    tape.parameter_handles.push_back(borrow(store_.leaf(p)));
+  }
+  for (const uint32_t i : graph_.blocks[b].buffers) {
+    tape.buffer_handles.push_back(borrow(store_.buffer(i)));
+  }
+  return tape;
+}
+
+void BlockRunner::begin(const CallPlace& place, int64_t num_samples) {
+  is_train_ = place.is_train;
+  num_samples_ = num_samples;
+  frame_.move_to(place);
+}
+
+void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
+  const ModelBlock& block = graph_.blocks[b];
+  const TraceSpan span(pass.is_recompute ? "recompute of block" : "block", block.name);
+  tape.input_handles.clear();
+  for (const at::Tensor& input : tape.inputs) {
+    tape.input_handles.push_back(borrow(input));
+  }
+  tape.output_handles.assign(block.outputs.size(), nullptr);
+  tape.next_buffer_handles.assign(block.buffers.size(), nullptr);
+
+  Call call;
+  call.tape = &tape;
+  tenon_forward_args& args = call.args;
+  args.struct_size = sizeof(args);
+  args.impl = &call;
+  args.block = b;
+  args.inputs = tape.input_handles.data();
+  args.num_inputs = tape.input_handles.size();
+  args.parameters = tape.parameter_handles.data();
+  args.num_parameters = tape.parameter_handles.size();
+  args.buffers = tape.buffer_handles.data();
+  args.num_buffers = tape.buffer_handles.size();
+  args.outputs_own = tape.output_handles.data();
+  args.num_outputs = tape.output_handles.size();
+  args.next_buffers_own = tape.next_buffer_handles.data();
+  args.save = &Call::save;
+  args.add_loss = &Call::add_loss;
+
+  // A recompute draws the same numbers: the seed depends on the place of the block only.
+  seed_default_generators(frame_.seed_for(pass.salt), store_.device());
+  frame_.set_recompute(pass.is_recompute);
+  try {
+    const at::AutoGradMode mode(pass.records);
+    const AutocastGuard autocast(store_.device(), autocast_dtype_);
+    model_.forward(frame_.exec(), args);
+  } catch (Error& error) {
+    tape.outputs = take_handles(tape.output_handles);
+    take_handles(tape.next_buffer_handles);
+    throw error.with_context("block '" + block.name + "'");
+  }
+  tape.outputs = take_handles(tape.output_handles);
+  const std::vector<at::Tensor> next_buffers = take_handles(tape.next_buffer_handles);
+  for (size_t i = 0; i < tape.outputs.size(); ++i) {
+    check_output(b, i, tape.outputs[i]);
+  }
+  if (!is_train_ || pass.is_recompute) {
+    return;
+  }
+  for (size_t i = 0; i < next_buffers.size(); ++i) {
+    if (next_buffers[i].defined()) {
+      check_buffer(b, i, next_buffers[i]);
+      store_.buffer(block.buffers[i]).copy_(next_buffers[i].detach());
+    }
+  }
+}
+
+std::optional<at::ScalarType> BlockRunner::border_dtype(uint32_t v) const {
+  const uint32_t dtype = graph_.values[v].dtype;
+  if (dtype == TENON_CLASS_COMPUTE) {
+    return compute_dtype_;
+  }
+  return dtype < TENON_CLASS_FIRST ? std::optional(static_cast<at::ScalarType>(dtype))
+                                   : std::nullopt;
+}
+
+at::Tensor BlockRunner::at_border(uint32_t v, const at::Tensor& output) const {
+  const at::Tensor value = output.detach();
+  return autocast_dtype_.has_value() ? value.to(border_dtype(v).value_or(value.scalar_type()))
+                                     : value;
+}
+
+std::string BlockRunner::wrong_dtype(uint32_t v, const at::Tensor& output) const {
+  const std::optional<at::ScalarType> wanted = border_dtype(v);
+  if (!wanted.has_value() || output.scalar_type() == *wanted ||
+      (autocast_dtype_ == output.scalar_type() && c10::isFloatingType(*wanted))) {
+    return {};
+  }
+  const bool is_compute = graph_.values[v].dtype == TENON_CLASS_COMPUTE;
+  return std::string("is ") + c10::toString(output.scalar_type()) +
+         (is_compute ? ", but the run computes in " : ", but was declared as ") +
+         c10::toString(*wanted);
+}
+
+std::string BlockRunner::wrong_shape(const ModelValue& value, const at::Tensor& output) const {
+  if (!value.axes.has_value()) {
+    return {};
+  }
+  const auto& axes = *value.axes;
+  bool fits = static_cast<size_t>(output.dim()) == axes.size();
+  for (size_t d = 0; fits && d < axes.size(); ++d) {
+    const int64_t wanted = axes[d].size >= 0     ? axes[d].size
+                           : axes[d].name == "B" ? num_samples_
+                                                 : -1;
+    fits = wanted < 0 || wanted == output.size(static_cast<int64_t>(d));
+  }
+  if (fits) {
+    return {};
+  }
+  return "has the shape " + shape_text(output.sizes()) + ", but was declared as " +
+         describe({value.dtype, &axes}) + ", in a batch of " + std::to_string(num_samples_) +
+         " samples";
+}
+
+void BlockRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) const {
+  const ModelBlock& block = graph_.blocks[b];
+  const uint32_t v = block.outputs[i];
+  const ModelValue& value = graph_.values[v];
+  std::string wrong;
+  if (!output.defined()) {
+    wrong = "was not returned";
+  } else if (output.device() != store_.device()) {
+    wrong = "is on " + output.device().str() + ", but the run is on " + store_.device().str();
+  } else if (wrong = wrong_dtype(v, output); wrong.empty()) {
+    wrong = wrong_shape(value, output);
+  }
+  if (!wrong.empty()) {
+    model_.instance().identity().fail_result("output '" + value.name + "' of block '" + block.name +
+                                             "' " + wrong);
+  }
+}
+
+void BlockRunner::check_buffer(uint32_t b, size_t i, const at::Tensor& next) const {
+  const ModelBlock& block = graph_.blocks[b];
+  const at::Tensor& buffer = store_.buffer(block.buffers[i]);
+  if (next.sizes() != buffer.sizes() || next.device() != buffer.device()) {
+    model_.instance().identity().fail_result(
+        "block '" + block.name + "' gave for its buffer '" + graph_.buffers[block.buffers[i]].name +
+        "' " + shape_text(next.sizes()) + " on " + next.device().str() + "; the buffer is " +
+        shape_text(buffer.sizes()) + " on " + buffer.device().str());
+  }
+}
+
+void BlockRunner::check_grad(uint32_t b,
+                             const at::Tensor& grad,
+                             at::IntArrayRef shape,
+                             const std::string& name) const {
+  if (grad.sizes() != shape || grad.device() != store_.device() || !grad.is_floating_point()) {
+    model_.instance().identity().fail_result(
+        "backward of block '" + graph_.blocks[b].name + "' gave a gradient of " +
+        shape_text(grad.sizes()) + " " + c10::toString(grad.scalar_type()) + " on " +
+        grad.device().str() + " for '" + name + "', which is " + shape_text(shape) + " on " +
+        store_.device().str());
+  }
+}
+
+std::vector<ValueGrad> BlockRunner::backward(uint32_t b,
+                                             uint32_t salt,
+                                             BlockTape& tape,
+                                             const std::vector<at::Tensor>& grads,
+                                             const AuxScale& aux_scale) {
+  return graph_.blocks[b].has(TENON_BLOCK_HAND_WRITTEN)
+             ? backward_by_hand(b, salt, tape, grads)
+             : backward_by_autograd(b, tape, grads, aux_scale);
+}
+
+std::vector<ValueGrad> BlockRunner::backward_by_autograd(uint32_t b,
+                                                         BlockTape& tape,
+                                                         const std::vector<at::Tensor>& grads,
+                                                         const AuxScale& aux_scale) {
+  const ModelBlock& block = graph_.blocks[b];
+  std::vector<at::Tensor> outputs;
+  std::vector<at::Tensor> seeds;
+  for (size_t i = 0; i < block.outputs.size(); ++i) {
+    if (grads[i].defined() && tape.outputs[i].requires_grad()) {
+      outputs.push_back(tape.outputs[i]);
+      seeds.push_back(grads[i].to(tape.outputs[i].scalar_type()));
+    }
+  }
+  for (const AuxLoss& aux : tape.aux) {
+    if (aux.sum.requires_grad()) {
+      outputs.push_back(aux.sum);
+      at::Tensor seed = aux_scale.factor * aux.weight / aux.count.to(at::kDouble);
+      if (aux_scale.loss_scale.defined()) {
+        seed = seed * aux_scale.loss_scale;
+      }
+      seeds.push_back(seed.to(aux.sum.device(), aux.sum.scalar_type()).view_as(aux.sum));
+    }
+  }
+  tape.outputs.clear();
+  std::vector<at::Tensor> wrt;
+  std::vector<size_t> wrt_inputs;
+  for (size_t i = 0; i < tape.inputs.size(); ++i) {
+    if (tape.inputs[i].requires_grad()) {
+      wrt.push_back(tape.inputs[i]);
+      wrt_inputs.push_back(i);
+    }
+  }
+  std::vector<uint32_t> wrt_parameters;
+  for (const uint32_t p : block.parameters) {
+    if (store_.is_trainable(p)) {
+      wrt.push_back(store_.leaf(p));
+      wrt_parameters.push_back(p);
+    }
+  }
+  if (outputs.empty() || wrt.empty()) {
+    return {};
+  }
+  std::vector<at::Tensor> result;
+  try {
+    result = plugin_gradients(model_.instance().identity(), outputs, wrt, seeds);
+  } catch (const Error& error) {
+    throw error.with_context("backward of block '" + block.name + "'");
+  }
+  for (size_t i = 0; i < wrt_parameters.size(); ++i) {
+    const at::Tensor& grad = result[wrt_inputs.size() + i];
+    if (grad.defined()) {
+      store_.add_grad(wrt_parameters[i], grad);
+    }
+  }
+  // Inputs from the last to the first: the order in which one graph would have added them.
+  std::vector<ValueGrad> of_inputs;
+  for (size_t i = wrt_inputs.size(); i-- > 0;) {
+    if (result[i].defined()) {
+      of_inputs.push_back({block.inputs[wrt_inputs[i]], std::move(result[i])});
+    }
+  }
+  return of_inputs;
+}
+
+BlockRunner::HandGrads BlockRunner::call_backward(uint32_t b,
+                                                  uint32_t salt,
+                                                  const BlockTape& tape,
+                                                  const std::vector<at::Tensor>& grads) {
+  const ModelBlock& block = graph_.blocks[b];
+  HandGrads result;
+  for (const uint32_t v : block.inputs) {
+    result.wants_input.push_back(needs_grad_[v]);
+  }
+  for (const uint32_t p : block.parameters) {
+    result.wants_parameter.push_back(store_.is_trainable(p));
+  }
+  const auto saved = borrow_all(tape.saved);
+  const auto grad_outputs = borrow_all(grads);
+  const auto want_inputs = array_of(result.wants_input);
+  const auto want_parameters = array_of(result.wants_parameter);
+  std::vector<tenon_tensor*> grad_inputs(block.inputs.size(), nullptr);
+  std::vector<tenon_tensor*> grad_parameters(block.parameters.size(), nullptr);
+
+  tenon_backward_args args{};
+  args.struct_size = sizeof(args);
+  args.block = b;
+  args.saved = saved.data();
+  args.num_saved = saved.size();
+  args.parameters = tape.parameter_handles.data();
+  args.num_parameters = tape.parameter_handles.size();
+  args.grad_outputs = grad_outputs.data();
+  args.num_outputs = grad_outputs.size();
+  args.want_grad_inputs = want_inputs.get();
+  args.num_inputs = block.inputs.size();
+  args.want_grad_parameters = want_parameters.get();
+  args.grad_inputs_own = grad_inputs.data();
+  args.grad_parameters_own = grad_parameters.data();
+  frame_.seed_for(salt);
+  frame_.set_recompute(false);
+  try {
+    // A backward by hand calls the operators of its forward, on what the forward saved.
+    const AutocastGuard autocast(store_.device(), autocast_dtype_);
+    model_.backward(frame_.exec(), args);
+  } catch (Error& error) {
+    take_handles(grad_inputs);
+    take_handles(grad_parameters);
+    throw error.with_context("backward of block '" + block.name + "'");
+  }
+  result.inputs = take_handles(grad_inputs);
+  result.parameters = take_handles(grad_parameters);
+  return result;
+}
+
+std::vector<ValueGrad> BlockRunner::backward_by_hand(uint32_t b,
+                                                     uint32_t salt,
+                                                     BlockTape& tape,
+                                                     const std::vector<at::Tensor>& grads) {
+  const ModelBlock& block = graph_.blocks[b];
+  const HandGrads result = call_backward(b, salt, tape, grads);
+  std::vector<ValueGrad> of_inputs;
+  for (size_t i = 0; i < result.inputs.size(); ++i) {
+    if (result.inputs[i].defined() && result.wants_input[i]) {
+      const uint32_t v = block.inputs[i];
+      check_grad(b, result.inputs[i], tape.inputs[i].sizes(), graph_.values[v].name);
+      of_inputs.push_back({v, result.inputs[i]});
+    }
+  }
+  for (size_t i = 0; i < result.parameters.size(); ++i) {
+    if (result.parameters[i].defined() && result.wants_parameter[i]) {
+      const ModelParameter& parameter = graph_.parameters[block.parameters[i]];
+      check_grad(b, result.parameters[i], parameter.shape, parameter.name);
+      store_.add_grad(block.parameters[i], result.parameters[i]);
+    }
+  }
+  return of_inputs;
+}
+
+}  // namespace tenon
