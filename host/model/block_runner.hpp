@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls one block of a model through the ABI: its forward under an autograd graph of its own, and
+// Calls one block of a model through the ABI: its forward under a separate autograd graph, and
 // its backward, by autograd or written by hand. Checks what the plugin returns. It knows nothing of
 // the other blocks. Threads: owned and driven by the train thread.
 #pragma once

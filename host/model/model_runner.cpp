@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Source: docs/decisions/0001-block-contract.md describes blocks under graphs of their own.
+// Source: docs/decisions/0001-block-contract.md describes one autograd graph per block.
 #include "host/model/model_runner.hpp"
 
 #include "host/error/assert.hpp"

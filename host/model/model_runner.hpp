@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs a model block by block: forward in the order of the graph, each block under an autograd
-// graph of its own, and backward as one reverse loop. It knows no loss and no optimizer. Under
-// autocast, blocks run in it, forward and recompute, and what they put out is widened to the dtype
-// that was declared before anybody else sees it. Invariants: a block sees detached inputs; a
+// Runs a model block by block: forward in the order of the graph, each block under a
+// separate autograd graph, and backward as one reverse loop. It knows no loss and no optimizer.
+// Under autocast, blocks run in it, forward and recompute, and what they put out is widened to the
+// dtype that was declared before anybody else sees it. Invariants: a block sees detached inputs; a
 // recompute sees the same bits as the forward; gradients of a value with several users are summed
 // from the last user to the first, as one graph would do it. Threads: owned and driven by the train
 // thread.

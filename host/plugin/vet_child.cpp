@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <execinfo.h>
 #include <fcntl.h>
 #include <string>
@@ -95,6 +96,8 @@ std::string vet(const PluginInfo& plugin, const ServiceTable& services) {
   } catch (const Error& error) {
     answer["id"] = error.id();
     answer["message"] = error.message().substr(0, kMaxAnswerBytes / 8);  // escapes make it longer
+  } catch (...) {
+    std::terminate();  // with the exception active, so that the crash names it
   }
   // What a plugin put into its message need not be UTF-8.
   return answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -117,7 +120,6 @@ void run_vet_child(int socket,
     if (n != static_cast<ssize_t>(sizeof(index)) || index >= plugins.size()) {
       _exit(0);  // the parent has closed its end: all is done. Nothing static is destroyed
     }
-    // An exception that is no Error ends the process here, and the parent receives it.
     const std::string answer = vet(*plugins[index], services);
     if (send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) {
       _exit(1);
