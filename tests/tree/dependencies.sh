@@ -4,7 +4,8 @@
 # dependencies.sh BUILD: checks that every header and tool that the build in BUILD used lies in this
 # tree (with .deps/), or in a Debian package that `./dev deps` installs, or that such a package
 # depends on. So nothing that somebody installed by hand is needed on a fresh machine.
-# A CUDA toolkit is optional: files in its folders are not checked. Nor is which Python runs scripts.
+# A CUDA toolkit is optional: only kernels and the NCCL backend, which are built if there is one, may
+# use its headers. Which Python runs scripts is not checked.
 set -euo pipefail
 build=$(realpath "$1")
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
@@ -43,13 +44,15 @@ dpkg-query -W -f '${db:Status-Status}\t${Package}\t${Essential}\t${Priority}\t${
 
 # What was used: depfiles, and files that CMake found.
 {
-  ninja -C "$build" -t deps 2>/dev/null | sed -n 's/^    //p'
+  ninja -C "$build" -t deps 2>/dev/null | awk '
+    /^[^ ]/ { needs_toolkit = $1 ~ /(\.cu|\/nccl_backend\.cpp)\.o:$/ }
+    /^    / { sub(/^ */, ""); if (!needs_toolkit || $0 !~ /^\/usr\/local\/cuda/) print }'
   sed -n 's/^[A-Za-z0-9_]*:\(FILEPATH\|PATH\|INTERNAL\|STRING\)=\(\/.*\)$/\2/p' \
-    <(grep -v '^TENON_PYTHON3:' "$build/CMakeCache.txt") | tr ';' '\n'
+    <(grep -v '^TENON_PYTHON3:' "$build/CMakeCache.txt") | tr ';' '\n' | grep -v '^/usr/local/cuda'
 } | sort -u | while IFS= read -r path; do
   [[ $path == /* ]] || path=$build/$path
   [[ -f $path ]] && realpath "$path"
-done | sort -u | grep -vE "^($root/|/usr/local/cuda[^/]*/|/proc/)" >"$scratch/used" || true
+done | sort -u | grep -vE "^($root/|/proc/)" >"$scratch/used" || true
 echo "$(wc -l <"$scratch/used") files from outside the tree, $(wc -l <"$scratch/allowed") packages allowed"
 if [[ $(ninja -C "$build" -t deps 2>/dev/null | wc -l) -lt 1000 ]]; then
   echo "skipped: $build was not built, so it has no list of headers"
