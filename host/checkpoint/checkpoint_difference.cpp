@@ -3,6 +3,7 @@
 #include "host/checkpoint/checkpoint_difference.hpp"
 
 #include "host/tensor/state/tensor_source.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 
@@ -101,7 +102,7 @@ std::string tensor_text(const std::string& name, const Side& a, const Side& b) {
   const auto* const source_b = std::get_if<Source>(&value_b);
   if (source_a == nullptr || source_b == nullptr) {
     const bool is_equal = std::get<std::string>(value_a) == std::get<std::string>(value_b);
-    return is_equal ? "" : "the bytes differ (" + std::to_string(of_a.shape.at(0)) + " bytes)";
+    return is_equal ? "" : formatted("the bytes differ ({} bytes)", of_a.shape.at(0));
   }
   return elements_text(**source_a, **source_b);
 }
@@ -164,7 +165,7 @@ CheckpointDifference compare_checkpoints(const CheckpointReader& a, const Checkp
     const StateTree tree_b = b.state(rank, num_b, nullptr);
     compare({a.index().by_rank.at(rank), tree_a},
             {b.index().by_rank.at(rank), tree_b},
-            num_a > 1 ? "rank " + std::to_string(rank) + ": " : "",
+            num_a > 1 ? formatted("rank {}: ", rank) : "",
             found);
   }
   return found;

@@ -3,6 +3,8 @@
 // The names of a checkpoint's files.
 #pragma once
 
+#include "host/text/formatted.hpp"
+
 #include <cstdint>
 #include <string>
 
@@ -14,7 +16,7 @@ inline constexpr char kSumsFile[] = "SUMS.xxh128";  // of the two above
 
 // "rank-0-of-2.safetensors"
 inline std::string rank_file_name(uint32_t rank, uint32_t world_size) {
-  return "rank-" + std::to_string(rank) + "-of-" + std::to_string(world_size) + ".safetensors";
+  return formatted("rank-{}-of-{}.safetensors", rank, world_size);
 }
 
 }  // namespace tenon

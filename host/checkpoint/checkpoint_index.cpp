@@ -6,6 +6,7 @@
 #include "host/error/error.hpp"
 #include "host/io/checksum.hpp"
 #include "host/tensor/state/state_tree.hpp"
+#include "host/text/formatted.hpp"
 
 #include <c10/core/ScalarType.h>
 #include <nlohmann/json.hpp>
@@ -40,7 +41,7 @@ const char* scope_name(uint32_t scope) {
       return name;
     }
   }
-  throw Error("state.bad_entry", "scope " + std::to_string(scope) + " is not known");
+  throw Error("state.bad_entry", formatted("scope {} is not known", scope));
 }
 
 uint32_t scope_of(const std::string& name) {
@@ -265,8 +266,9 @@ std::string why_not_whole(const StoredTensor& tensor, const std::vector<StoredFi
   int64_t at = 0;
   for (const StoredPiece& piece : tensor.pieces) {
     if (piece.first != at) {
-      return (piece.first > at ? "lacks the elements from " : "has duplicate elements from ") +
-             std::to_string(std::min(at, piece.first)) + " on";
+      return formatted("{} from {} on",
+                       piece.first > at ? "lacks the elements" : "has duplicate elements",
+                       std::min(at, piece.first));
     }
     if (piece.numel < 0 || piece.end < piece.begin ||
         piece.end - piece.begin != static_cast<uint64_t>(piece.numel) * c10::elementSize(*dtype)) {
@@ -278,7 +280,7 @@ std::string why_not_whole(const StoredTensor& tensor, const std::vector<StoredFi
     }
     at += piece.numel;
   }
-  return at == numel ? "" : "lacks the elements from " + std::to_string(at) + " on";
+  return at == numel ? "" : formatted("lacks the elements from {} on", at);
 }
 
 // The first entry that is not whole, and why; "" where all are.
@@ -404,9 +406,11 @@ CheckpointIndex index_of(const std::string& text, const std::string& address) {
     }
     if (const auto version = value.at("version").get<int64_t>(); version != kCheckpointVersion) {
       throw Error("checkpoint.too_new",
-                  address + " has format " + std::to_string(version) + ", but this host supports " +
-                      std::to_string(kCheckpointVersion) +
-                      "; read it with the release that wrote it");
+                  formatted("{} has format {}, but this host supports {}; read it with the release "
+                            "that wrote it",
+                            address,
+                            version,
+                            kCheckpointVersion));
     }
     index.metadata = metadata_of(value.at("facts"));
     index.files = files_of(value.at("files"));

@@ -6,6 +6,7 @@
 #include "host/checkpoint/summed_read.hpp"
 #include "host/error/error.hpp"
 #include "host/io/checksum.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 
@@ -111,10 +112,15 @@ class StoredSource final : public TensorSource {
     const StoredPiece& piece = pieces_[i];
     if (progress.sum.value() != piece.xxh3) {
       throw Error("checkpoint.damaged",
-                  place_.storage->address(place_.checkpoint) + ": " + piece.file +
-                      " is corrupt: entry '" + name_ + "', bytes " + std::to_string(piece.begin) +
-                      " to " + std::to_string(piece.end) + ", has the checksum " +
-                      xxh3_text(progress.sum.value()) + ", expected " + xxh3_text(piece.xxh3));
+                  formatted("{}: {} is corrupt: entry '{}', bytes {} to {}, has the checksum {}, "
+                            "expected {}",
+                            place_.storage->address(place_.checkpoint),
+                            piece.file,
+                            name_,
+                            piece.begin,
+                            piece.end,
+                            xxh3_text(progress.sum.value()),
+                            xxh3_text(piece.xxh3)));
     }
     progress_[i].is_whole = true;
   }
@@ -224,9 +230,9 @@ CheckpointReader::CheckpointReader(std::shared_ptr<CheckpointStore> storage, std
       throw Error("checkpoint.damaged", address() + ": the file " + file.name + " is missing");
     }
     if (const uint64_t bytes = storage_->file_size(checkpoint_, file.name); bytes != file.bytes) {
-      throw Error("checkpoint.damaged",
-                  address() + ": " + file.name + " has " + std::to_string(bytes) +
-                      " bytes, expected " + std::to_string(file.bytes));
+      throw Error(
+          "checkpoint.damaged",
+          formatted("{}: {} has {} bytes, expected {}", address(), file.name, bytes, file.bytes));
     }
   }
 }
@@ -253,9 +259,13 @@ void CheckpointReader::check_header(const StoredFile& file) const {
   }
   if (sum.value() != file.header_xxh3) {
     throw Error("checkpoint.damaged",
-                address() + ": " + file.name + " is corrupt: its header, bytes 0 to " +
-                    std::to_string(end) + ", has the checksum " + xxh3_text(sum.value()) +
-                    ", expected " + xxh3_text(file.header_xxh3));
+                formatted("{}: {} is corrupt: its header, bytes 0 to {}, has the checksum {}, "
+                          "expected {}",
+                          address(),
+                          file.name,
+                          end,
+                          xxh3_text(sum.value()),
+                          xxh3_text(file.header_xxh3)));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "host/log/log.hpp"
 #include "host/tensor/staging_memory.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <new>
@@ -30,9 +31,8 @@ std::string failure_text(const Error& error) {
 
 Error failure_of(const std::string& text, size_t rank, size_t num_ranks) {
   const size_t line = text.find('\n');
-  return Error(
-      text.substr(1, line - 1),
-      (num_ranks > 1 ? "rank " + std::to_string(rank) + ": " : "") + text.substr(line + 1));
+  return Error(text.substr(1, line - 1),
+               (num_ranks > 1 ? formatted("rank {}: ", rank) : "") + text.substr(line + 1));
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ void CheckpointSaver::begin(const std::string& name,
         const std::vector<std::string> there = storage_->list();
         opened = name;
         for (int number = 2; std::ranges::find(there, opened) != there.end(); ++number) {
-          opened = name + "_" + std::to_string(number);
+          opened = formatted("{}_{}", name, number);
         }
         storage_->open(opened, /*is_first=*/true);
       });

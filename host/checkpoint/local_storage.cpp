@@ -4,6 +4,7 @@
 #include "host/error/error.hpp"
 #include "host/io/durable_file.hpp"
 #include "host/log/log.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <array>
@@ -199,7 +200,7 @@ void LocalStorage::commit(const std::string& checkpoint) {
       }
       remove_file(open + kNotYet);
       DurableFile record = DurableFile::create(open + kNotYet);
-      const std::string text = std::to_string(sequence + 1) + "\n";
+      const std::string text = formatted("{}\n", sequence + 1);
       record.write(std::as_bytes(std::span(text)));
       record.sync();
       sync_folder(open);
@@ -291,9 +292,11 @@ void LocalStorage::read(const std::string& checkpoint,
     }
     if (n == 0) {
       throw Error("storage.io",
-                  path + " ends at byte " + std::to_string(offset) + ", " +
-                      std::to_string(out.size()) +
-                      " bytes too early: the file is truncated; use another checkpoint");
+                  formatted("{} ends at byte {}, {} bytes too early: the file is truncated; use "
+                            "another checkpoint",
+                            path,
+                            offset,
+                            out.size()));
     }
     out = out.subspan(static_cast<size_t>(n));
     offset += static_cast<uint64_t>(n);

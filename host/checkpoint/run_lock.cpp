@@ -4,6 +4,7 @@
 
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -37,7 +38,7 @@ std::string own_name() {
   gmtime_r(&now, &utc);
   char time[32];
   std::strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S UTC", &utc);
-  return "process " + std::to_string(::getpid()) + " on " + host + ", since " + time;
+  return formatted("process {} on {}, since {}", ::getpid(), host, time);
 }
 
 // What the holder has written: foreign text, so only what can be printed of it.

@@ -2,6 +2,7 @@
 #include "host/checkpoint/safetensors.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -103,14 +104,13 @@ SafetensorsContent read_safetensors_header(
     const std::function<void(uint64_t offset, std::span<std::byte> out)>& read,
     const std::string& address) {
   if (size < kLengthBytes) {
-    damaged(address, "it has " + std::to_string(size) + " bytes");
+    damaged(address, formatted("it has {} bytes", size));
   }
   uint64_t length = 0;
   read(0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > kMaxHeader || length > size - kLengthBytes) {
     damaged(address,
-            "its header claims to have " + std::to_string(length) + " bytes, of " +
-                std::to_string(size) + " in the file");
+            formatted("its header claims to have {} bytes, of {} in the file", length, size));
   }
   std::string text(length, '\0');
   read(kLengthBytes, std::as_writable_bytes(std::span(text)));
@@ -154,9 +154,7 @@ SafetensorsContent read_safetensors_header(
     at = tensor.end;
   }
   if (at != size) {
-    damaged(address,
-            "its tensors end at byte " + std::to_string(at) + ", but the file ends at " +
-                std::to_string(size));
+    damaged(address, formatted("its tensors end at byte {}, but the file ends at {}", at, size));
   }
   return content;
 }

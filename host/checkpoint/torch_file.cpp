@@ -3,6 +3,7 @@
 
 #include "host/error/error.hpp"
 #include "host/io/durable_file.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/core/Dict.h>
 #include <ATen/core/ivalue.h>
@@ -116,8 +117,7 @@ uint64_t write_archive(Archive& archive,
     if (values.sizes() != stand_in.sizes() || values.scalar_type() != stand_in.scalar_type()) {
       throw Error("host.internal", "a tensor of the state dict is not what was announced");
     }
-    archive.write_record(
-        "data/" + std::to_string(source), values.const_data_ptr(), values.nbytes());
+    archive.write_record(formatted("data/{}", source), values.const_data_ptr(), values.nbytes());
     bytes += values.nbytes();
   }
   archive.finish();

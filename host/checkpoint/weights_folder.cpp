@@ -3,6 +3,7 @@
 
 #include "host/error/error.hpp"
 #include "host/io/durable_file.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -157,8 +158,7 @@ std::string list_of(const std::vector<std::string>& names) {
   for (size_t i = 0; i < std::min(names.size(), kShown); ++i) {
     text += (i == 0 ? "'" : ", '") + names[i] + "'";
   }
-  return names.size() > kShown ? text + " and " + std::to_string(names.size() - kShown) + " more"
-                               : text;
+  return names.size() > kShown ? formatted("{} and {} more", text, names.size() - kShown) : text;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "host/cli/shell_text.hpp"
 #include "host/cli/usage_error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <boost/program_options/cmdline.hpp>
 #include <boost/program_options/errors.hpp>
@@ -122,9 +123,12 @@ void check_values(Known known,
     fail_without_value(option);
   }
   if (given.value.size() != option.num_values()) {
-    fail_usage(name + ": expected " + std::to_string(option.num_values()) + " values, found " +
-               std::to_string(given.value.size()) + "; give " + name + " " +
-               std::string(option.value));
+    fail_usage(formatted("{}: expected {} values, found {}; give {} {}",
+                         name,
+                         option.num_values(),
+                         given.value.size(),
+                         name,
+                         option.value));
   }
 }
 

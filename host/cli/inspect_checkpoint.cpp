@@ -11,6 +11,8 @@
 #include "host/recipe/plugin_difference.hpp"
 #include "host/recipe/recipe_difference.hpp"
 #include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
+#include "host/text/joined.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -57,14 +59,6 @@ std::string shape_text(const StoredTensor& tensor) {
   return text + "]";
 }
 
-std::string comma_list(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    text += (text.empty() ? "" : ", ") + name;
-  }
-  return text;
-}
-
 // What both --inspect and --diff tell: a name and a value each.
 Rows fact_rows(const CheckpointIndex& index) {
   const CheckpointMetadata& metadata = index.metadata;
@@ -85,8 +79,8 @@ Rows fact_rows(const CheckpointIndex& index) {
                {"machine", metadata.machine},
                {"tenon", metadata.tenon},
                {"libtorch", metadata.torch},
-               {"excluded", comma_list(metadata.excluded.parameters)},
-               {"excluded tables", comma_list(metadata.excluded.tables)}};
+               {"excluded", joined(metadata.excluded.parameters)},
+               {"excluded tables", joined(metadata.excluded.tables)}};
   for (const auto& [name, value] : metadata.metrics) {
     rows.push_back({"metric " + name, number_text(value)});
   }
@@ -264,9 +258,9 @@ CheckpointComparison compared_checkpoints(const std::string& path_a, const std::
   if (a.index().num_ranks() != b.index().num_ranks()) {
     result.text += "what belongs to single ranks, rows of tables too, is not compared\n";
   }
-  const std::string equal = counted(state.num_equal, "entry is", "entries are");
-  result.text += equal + " equal, " + std::to_string(state.entries.size()) +
-                 (state.entries.size() == 1 ? " differs\n" : " differ\n");
+  result.text += formatted("{} equal, {}\n",
+                           counted(state.num_equal, "entry is", "entries are"),
+                           counted(state.entries.size(), "differs", "differ"));
   return result;
 }
 

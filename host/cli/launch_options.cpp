@@ -2,6 +2,7 @@
 #include "host/cli/launch_options.hpp"
 
 #include "host/cli/usage_error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -20,12 +21,11 @@ std::uint32_t read_count(std::string_view option,
                          std::int64_t least,
                          std::int64_t most,
                          const std::string& noun) {
-  return static_cast<std::uint32_t>(
-      read_whole(option,
-                 given.value_of(option),
-                 least,
-                 most,
-                 noun + " from " + std::to_string(least) + " to " + std::to_string(most)));
+  return static_cast<std::uint32_t>(read_whole(option,
+                                               given.value_of(option),
+                                               least,
+                                               most,
+                                               formatted("{} from {} to {}", noun, least, most)));
 }
 
 Binding read_binding(const std::string& text) {

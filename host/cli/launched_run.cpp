@@ -9,6 +9,7 @@
 #include "host/distributed/ranks/topology.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
 #include "host/train/run/rank_records.hpp"
 #include "host/train/run/run_training.hpp"
@@ -58,7 +59,7 @@ std::string why_not_on(const Recipe& recipe, uint32_t num_ranks) {
 }
 
 [[noreturn]] void refuse_fewer(const CommandLine& line, const std::string& why) {
-  throw Error("usage.bad_option", "--min-ranks " + std::to_string(line.min_ranks) + ": " + why);
+  throw Error("usage.bad_option", formatted("--min-ranks {}: {}", line.min_ranks, why));
 }
 
 // Before any rank is started: that fewer ranks can take the same steps.
@@ -67,9 +68,10 @@ void check_min_ranks(const CommandLine& line, const Recipe& recipe) {
     const int64_t samples = recipe.data.batch_size * recipe.train.gradient_accumulation *
                             static_cast<int64_t>(line.num_ranks);
     refuse_fewer(line,
-                 "on fewer ranks a step of this recipe would have fewer samples; say how many it "
-                 "has: train.global_batch_size, which on " +
-                     std::to_string(line.num_ranks) + " ranks is " + std::to_string(samples));
+                 formatted("on fewer ranks a step of this recipe would have fewer samples; say how "
+                           "many it has: train.global_batch_size, which on {} ranks is {}",
+                           line.num_ranks,
+                           samples));
   }
   std::string why;
   for (uint32_t ranks = line.num_ranks - 1; ranks >= line.min_ranks; --ranks) {
@@ -77,11 +79,12 @@ void check_min_ranks(const CommandLine& line, const Recipe& recipe) {
     if (here.empty()) {
       return;
     }
-    why += (why.empty() ? "" : "; ") + std::to_string(ranks) + ": " + here;
+    why += formatted("{}{}: {}", why.empty() ? "" : "; ", ranks, here);
   }
   refuse_fewer(line,
-               "the recipe can be trained on no such number of ranks below " +
-                   std::to_string(line.num_ranks) + ". " + why);
+               formatted("the recipe can be trained on no such number of ranks below {}. {}",
+                         line.num_ranks,
+                         why));
 }
 
 // What the plan is to know of ranks that have all ended.
@@ -106,8 +109,8 @@ FailedStart failed_start(LaunchReport& report,
 
 // "slot 1 is excluded: its rank failed, ... continuing with slots 0 and 2".
 std::string excluded_text(const RestartPlan& plan) {
-  std::string text = "slot " + std::to_string(*plan.excluded()) +
-                     " is excluded: its rank failed, and again before its first step. ";
+  std::string text = formatted(
+      "slot {} is excluded: its rank failed, and again before its first step. ", *plan.excluded());
   text += plan.slots().size() == 1 ? "continuing with slot" : "continuing with slots";
   for (size_t i = 0; i < plan.slots().size(); ++i) {
     text += (i == 0                         ? " "
@@ -171,8 +174,8 @@ ExitCode run_launched(const CommandLine& line,
     if (plan.excluded().has_value()) {
       log_warning(excluded_text(plan));
     }
-    log_warning("restarting all ranks (attempt " + std::to_string(plan.num_restarts()) + " of " +
-                std::to_string(line.max_restarts) + ")");
+    log_warning(formatted(
+        "restarting all ranks (attempt {} of {})", plan.num_restarts(), line.max_restarts));
     flush_log();
   }
 }

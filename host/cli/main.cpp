@@ -16,6 +16,7 @@
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/plugin_loader.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
 
 #include <csignal>
@@ -43,9 +44,12 @@ RankEnvironment ranks_for(const CommandLine& line) {
   RankEnvironment ranks = read_rank_environment(environment_variables());
   if (line.num_ranks > 0 && ranks.world_size > 1) {
     throw Error("usage.bad_option",
-                "--launch " + std::to_string(line.num_ranks) + " in a process that is rank " +
-                    std::to_string(ranks.rank) + " of " + std::to_string(ranks.world_size) +
-                    " already, started by " + ranks.launcher + "; leave --launch out");
+                formatted("--launch {} in a process that is rank {} of {} already, started by {}; "
+                          "leave --launch out",
+                          line.num_ranks,
+                          ranks.rank,
+                          ranks.world_size,
+                          ranks.launcher));
   }
   return line.num_ranks > 0 ? RankEnvironment{} : ranks;
 }
@@ -53,10 +57,13 @@ RankEnvironment ranks_for(const CommandLine& line) {
 // For the log alone.
 void note_rank(const RankEnvironment& ranks) {
   if (ranks.world_size > 1) {
-    log_to_file("rank " + std::to_string(ranks.rank) + " of " + std::to_string(ranks.world_size) +
-                ", started by " + ranks.launcher + ", on processors " +
-                processors_text(allowed_processors()) + "; ranks meet at " + ranks.master_addr +
-                ":" + std::to_string(ranks.master_port));
+    log_to_file(formatted("rank {} of {}, started by {}, on processors {}; ranks meet at {}:{}",
+                          ranks.rank,
+                          ranks.world_size,
+                          ranks.launcher,
+                          processors_text(allowed_processors()),
+                          ranks.master_addr,
+                          ranks.master_port));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "host/embedding/row_folder.hpp"
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -44,8 +45,7 @@ std::string row_text(const ShownRow& row, const std::vector<RowColumn>& columns,
   if (form == RowTextForm::kJson) {
     return json_text(row, columns);
   }
-  std::string text =
-      "table " + row.table + ", id " + std::to_string(row.id) + ", " + row.place + "\n";
+  std::string text = formatted("table {}, id {}, {}\n", row.table, row.id, row.place);
   size_t width = 0;
   for (const RowColumn& column : columns) {
     width = std::max(width, column.name.size());
@@ -70,9 +70,13 @@ std::string exported_row_text(const std::string& folder,
       return row_text({.table = table, .id = id, .place = file.string()}, *row, form);
     }
   }
-  throw Error("table.no_row",
-              "table '" + table + "' has no row of id " + std::to_string(id) + " in " + folder +
-                  "; ids are those that the dataset and the recipe's features give");
+  throw Error(
+      "table.no_row",
+      formatted("table '{}' has no row of id {} in {}; ids are those that the dataset and the "
+                "recipe's features give",
+                table,
+                id,
+                folder));
 }
 
 }  // namespace tenon

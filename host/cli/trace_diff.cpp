@@ -5,6 +5,7 @@
 #include "host/error/error.hpp"
 #include "host/json/schema_words.hpp"
 #include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -49,8 +50,9 @@ class TraceReader {
     ++num_lines_;
     json event = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!is_event(event)) {
-      fail("is no trace of the hook event_trace: line " + std::to_string(num_lines_) +
-           " is not an event, {\"event\": ..., \"step\": ...}");
+      fail(formatted("is no trace of the hook event_trace: line {} is not an event, {}",
+                     num_lines_,
+                     "{\"event\": ..., \"step\": ...}"));
     }
     return event;
   }
@@ -73,8 +75,8 @@ class TraceReader {
       fail("cannot be read: " + std::generic_category().message(errno));
     }
     if (in_.fail() && !in_.eof()) {
-      fail("is no trace of the hook event_trace: line " + std::to_string(num_lines_ + 1) +
-           " is longer than any event");
+      fail(formatted("is no trace of the hook event_trace: line {} is longer than any event",
+                     num_lines_ + 1));
     }
     const bool has_line = !in_.fail();
     // Characters, not a C string: a line may have zeros in it.
@@ -161,8 +163,7 @@ TraceComparison compare_traces(const std::string& file_a, const std::string& fil
       continue;
     }
     const json& here = a ? *a : *b;
-    std::string text =
-        "different from line " + std::to_string(num_events + 1) + " on: " + place_of(here) + "\n";
+    std::string text = formatted("different from line {} on: {}\n", num_events + 1, place_of(here));
     if (a && b) {
       text += difference(*a, *b, of_a, of_b);
     } else {

@@ -9,6 +9,7 @@
 #include "host/tensor/shape_text.hpp"
 #include "host/tensor/state/state_tree.hpp"
 #include "host/tensor/torch_guard.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -79,7 +80,7 @@ BatchBuilder::BatchBuilder(const DataSource& source, int64_t samples)
   writer_.add_tensor = [](tenon_batch_writer* writer, uint32_t field, const tenon_tensor* tensor) {
     return checked(writer, [&](BatchBuilder& builder) {
       if (tensor == nullptr) {
-        builder.fail("the tensor for field number " + std::to_string(field) + " is null");
+        builder.fail(formatted("the tensor for field number {} is null", field));
       }
       builder.add_tensor(field, tensor_of(tensor));
     });
@@ -126,13 +127,13 @@ void BatchBuilder::set_counts(int64_t samples, int64_t tokens) {
     fail("the counts are set twice");
   }
   if (samples < 0 || tokens < 0) {
-    fail("the counts are " + std::to_string(samples) + " samples and " + std::to_string(tokens) +
-         " tokens, expected non-negative numbers");
+    fail(formatted(
+        "the counts are {} samples and {} tokens, expected non-negative numbers", samples, tokens));
   }
   const bool is_exact = source_.info().style == DatasetStyle::kMap;
   if (samples > asked_ || (is_exact && samples != asked_)) {
-    fail("the batch has " + std::to_string(samples) + " samples, expected " +
-         (is_exact ? "" : "at most ") + std::to_string(asked_));
+    fail(formatted(
+        "the batch has {} samples, expected {}{}", samples, is_exact ? "" : "at most ", asked_));
   }
   has_counts_ = true;
   batch_.samples = samples;
@@ -147,8 +148,7 @@ void BatchBuilder::set_position(const void* data, size_t size) {
     fail("the position is null");
   }
   if (size > kMaxStateBytes) {
-    fail("the position has " + std::to_string(size) + " bytes, expected at most " +
-         std::to_string(kMaxStateBytes));
+    fail(formatted("the position has {} bytes, expected at most {}", size, kMaxStateBytes));
   }
   if (position_) {
     fail("the position is set twice");
@@ -167,8 +167,9 @@ void BatchBuilder::fail(const std::string& problem) {
 
 const FieldInfo& BatchBuilder::begin_field(uint32_t field) {
   if (field >= schema_.size()) {
-    fail("no field has the number " + std::to_string(field) + ": the schema has " +
-         std::to_string(schema_.size()) + " fields, counted from 0");
+    fail(formatted("no field has the number {}: the schema has {} fields, counted from 0",
+                   field,
+                   schema_.size()));
   }
   if (batch_.fields[field].defined()) {
     fail("field " + in_quotes(schema_[field].name) + " is written twice");
@@ -194,7 +195,7 @@ void BatchBuilder::check_shape(uint32_t field, at::IntArrayRef shape) {
       continue;
     }
     if (axis.name == "B" && source_.info().style == DatasetStyle::kMap && shape[i] != asked_) {
-      fail_shape(" where B is " + std::to_string(asked_) + ", the number of samples");
+      fail_shape(formatted(" where B is {}, the number of samples", asked_));
     }
     const auto known = std::find_if(axis_sizes_.begin(), axis_sizes_.end(), [&](const auto& seen) {
       return seen.name == axis.name;
@@ -202,8 +203,10 @@ void BatchBuilder::check_shape(uint32_t field, at::IntArrayRef shape) {
     if (known == axis_sizes_.end()) {
       axis_sizes_.push_back({.name = axis.name, .size = shape[i], .field = field});
     } else if (known->size != shape[i]) {
-      fail_shape(" where " + axis.name + " is " + std::to_string(known->size) + ", as in field " +
-                 in_quotes(schema_[known->field].name));
+      fail_shape(formatted(" where {} is {}, as in field {}",
+                           axis.name,
+                           known->size,
+                           in_quotes(schema_[known->field].name)));
     }
   }
   if (!fits_into_memory(info.dtype, shape)) {
@@ -237,9 +240,10 @@ Batch BatchBuilder::finish() {
   }
   for (const AxisSize& axis : axis_sizes_) {
     if (axis.name == "B" && axis.size != batch_.samples) {
-      fail_here("axis B of field " + in_quotes(schema_[axis.field].name) + " is " +
-                std::to_string(axis.size) + ", expected " + std::to_string(batch_.samples) +
-                ", the number of samples");
+      fail_here(formatted("axis B of field {} is {}, expected {}, the number of samples",
+                          in_quotes(schema_[axis.field].name),
+                          axis.size,
+                          batch_.samples));
     }
   }
   return std::move(batch_);

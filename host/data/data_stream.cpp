@@ -5,6 +5,7 @@
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 
@@ -18,7 +19,7 @@ constexpr uint32_t kStateVersion = 2;
 
 // Entries of a shard lie at "shards/NUMBER/...": by number, so that ranks can be put together.
 std::string shard_path(const std::string& prefix, uint32_t shard) {
-  return state_path(prefix, "shards/" + std::to_string(shard));
+  return state_path(prefix, formatted("shards/{}", shard));
 }
 
 void put_shard(StateTree& tree, const std::string& prefix, const ShardPosition& shard) {
@@ -199,9 +200,11 @@ std::optional<Window> DataStream::walk_to_next() {
     }
     if (!seen_.insert(window->id()).second) {
       ++num_repeated_;
-      log_warning(source_.name() + ": the window " + window->label() + " (id " +
-                  std::to_string(window->id()) +
-                  ") appears a second time in this epoch and is skipped");
+      log_warning(
+          formatted("{}: the window {} (id {}) appears a second time in this epoch and is skipped",
+                    source_.name(),
+                    window->label(),
+                    window->id()));
       continue;
     }
     ++num_windows_;
@@ -233,7 +236,7 @@ void DataStream::snapshot(StateTree& tree, const std::string& prefix) const {
                info.style == DatasetStyle::kMap ? TENON_DATASET_MAP : TENON_DATASET_STREAM);
   for (size_t i = 0; i < parts_before_.size(); ++i) {
     // A stream's are those of this rank's shards.
-    tree.put_int(at("parts/" + std::to_string(i)),
+    tree.put_int(at(formatted("parts/{}", i)),
                  parts_before_[i],
                  info.style == DatasetStyle::kMap ? TENON_STATE_REPLICATED : TENON_STATE_PER_RANK);
   }
@@ -285,16 +288,23 @@ void DataStream::walk_back_to(uint64_t id, const std::string& label) {
       return;
     }
     if (seen_.insert(window->id()).second) {
-      log_warning(source_.name() + ": the window " + window->label() + " (id " +
-                  std::to_string(window->id()) + ") did not exist when the run read window " +
-                  label + ", which follows it; it is skipped");
+      log_warning(formatted(
+          "{}: the window {} (id {}) did not exist when the run read window {}, which follows it; "
+          "it is skipped",
+          source_.name(),
+          window->label(),
+          window->id(),
+          label));
     }
   }
   throw Error("data.changed",
-              source_.name() + ": window number " + std::to_string(window_number()) + " of epoch " +
-                  std::to_string(*epoch_) + ", " + label + " (id " + std::to_string(id) +
-                  "), in which the checkpoint was taken, no longer exists; resume with the "
-                  "data as it was");
+              formatted("{}: window number {} of epoch {}, {} (id {}), in which the checkpoint was "
+                        "taken, no longer exists; resume with the data as it was",
+                        source_.name(),
+                        window_number(),
+                        *epoch_,
+                        label,
+                        id));
 }
 
 void DataStream::fail_load(const char* id, const std::string& what) const {
@@ -306,8 +316,10 @@ void DataStream::check_saved(const StateTree& tree, const std::string& prefix) c
   const DataSourceInfo& info = source_.info();
   if (const uint32_t version = tree.version(prefix); version != kStateVersion) {
     fail_load("data.bad_state",
-              "its saved position has version " + std::to_string(version) + ", this host knows " +
-                  std::to_string(kStateVersion) + "; resume with the release that saved it");
+              formatted("its saved position has version {}, this host knows {}; resume with the "
+                        "release that saved it",
+                        version,
+                        kStateVersion));
   }
   const int64_t style = tree.get_int(at("style"));
   if ((style == TENON_DATASET_MAP) != (info.style == DatasetStyle::kMap)) {
@@ -331,7 +343,7 @@ void DataStream::load(const StateTree& tree, const std::string& prefix) {
   check_saved(tree, prefix);
   close_window();
   for (size_t i = 0; i < parts_before_.size(); ++i) {
-    const std::string entry = at("parts/" + std::to_string(i));
+    const std::string entry = at(formatted("parts/{}", i));
     const bool is_dropped =
         info.style == DatasetStyle::kStream && tree.find(entry) == nullptr;  // ranks have changed
     parts_before_[i] = is_dropped ? 0 : tree.get_int(entry);
@@ -373,21 +385,24 @@ LoaderPosition DataStream::saved_position(const StateTree& tree, const std::stri
     const int64_t found = source_.size(window_ ? &*window_ : nullptr);
     if (found != samples) {
       fail_load("data.changed",
-                "it has " + std::to_string(found) + " samples, and had " + std::to_string(samples) +
-                    " at the checkpoint; resume with the data as it was");
+                formatted("it has {} samples, and had {} at the checkpoint; resume with the data "
+                          "as it was",
+                          found,
+                          samples));
     }
     if (start.cursor < 0 || start.cursor > samples) {
-      fail_load("data.bad_state",
-                "its saved position is " + std::to_string(start.cursor) +
-                    ", expected one from 0 to " + std::to_string(samples));
+      fail_load(
+          "data.bad_state",
+          formatted("its saved position is {}, expected one from 0 to {}", start.cursor, samples));
     }
   } else {
     const int64_t num_shards = tree.get_int(at("num_shards"));
     if (num_shards != info.num_shards) {
       fail_load("data.changed",
-                "it has " + std::to_string(info.num_shards) + " shards, and had " +
-                    std::to_string(num_shards) +
-                    " at the checkpoint; resume with the data as it was");
+                formatted("it has {} shards, and had {} at the checkpoint; resume with the data "
+                          "as it was",
+                          info.num_shards,
+                          num_shards));
     }
     start.shards = get_shards(tree, prefix, info.num_shards);
   }

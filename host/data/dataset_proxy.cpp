@@ -4,6 +4,7 @@
 
 #include "host/plugin/interface_table.hpp"
 #include "host/plugin/port_spec.hpp"
+#include "host/text/formatted.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -19,8 +20,7 @@ FieldInfo copy_field(const tenon_field_spec& field, const ComponentIdentity& ide
   }
   const std::string of = "field \"" + std::string(field.name) + "\"";
   if (!is_dtype(field.dtype)) {
-    identity.fail_result(of + " has dtype " + std::to_string(field.dtype) +
-                         ", expected an exact dtype");
+    identity.fail_result(formatted("{} has dtype {}, expected an exact dtype", of, field.dtype));
   }
   return {.name = field.name,
           .dtype = field.dtype,
@@ -62,8 +62,8 @@ DatasetProxy::DatasetProxy(ComponentInstance instance)
   instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
 
   if (info.style != TENON_DATASET_MAP && info.style != TENON_DATASET_STREAM) {
-    identity.fail_result("describe returned style " + std::to_string(info.style) +
-                         ", expected one of TENON_DATASET_*");
+    identity.fail_result(
+        formatted("describe returned style {}, expected one of TENON_DATASET_*", info.style));
   }
   info_.style = info.style == TENON_DATASET_MAP ? DatasetStyle::kMap : DatasetStyle::kStream;
   info_.has_windows = info.has_windows != 0;
@@ -92,7 +92,7 @@ int64_t DatasetProxy::size(const Window* window) {
   int64_t size = 0;
   instance_.call("size", [&] { return table_->size(instance_.self(), abi_of(window), &size); });
   if (size < 0) {
-    instance_.identity().fail_result("size returned " + std::to_string(size));
+    instance_.identity().fail_result(formatted("size returned {}", size));
   }
   return size;
 }
@@ -139,8 +139,7 @@ std::optional<Window> DatasetProxy::next_window() {
     return Window(window);
   }
   if (window.size < -1 || (window.size == -1 && info_.style == DatasetStyle::kMap)) {
-    instance_.identity().fail_result("next_window returned the size " +
-                                     std::to_string(window.size));
+    instance_.identity().fail_result(formatted("next_window returned the size {}", window.size));
   }
   return Window(window);
 }

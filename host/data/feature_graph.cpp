@@ -3,6 +3,7 @@
 #include "host/data/feature_graph.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 
 #include <algorithm>
@@ -17,8 +18,8 @@ std::string list_of(const std::vector<std::string>& names) {
 }
 
 std::string label_of(const FeatureDefinition& definition, std::size_t step) {
-  return "feature \"" + definition.name + "\", step " + std::to_string(step + 1) + " (" +
-         definition.steps[step].type + ")";
+  return formatted(
+      "feature \"{}\", step {} ({})", definition.name, step + 1, definition.steps[step].type);
 }
 
 }  // namespace
@@ -138,7 +139,7 @@ FeatureGraph::Slots FeatureGraph::add_step(const FeatureDefinition& definition,
 // One column has the feature's name, several are NAME.0, NAME.1, ...
 void FeatureGraph::name_outputs(const FeatureDefinition& definition, const Slots& outputs) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const std::string suffix = outputs.size() == 1 ? "" : "." + std::to_string(i);
+    const std::string suffix = outputs.size() == 1 ? "" : formatted(".{}", i);
     features_.emplace_back(definition.name + suffix, outputs[i]);
   }
   names_.push_back(definition.name);

@@ -8,6 +8,7 @@
 #include "host/data/order.hpp"
 #include "host/data/stream_plan.hpp"
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -44,9 +45,10 @@ Loader::Loader(DataSource& source,
     position_.cursor = start.cursor;
     const int64_t num_samples = source.size(at);
     if (num_samples > kMostSamples) {
-      throw Error("plugin.bad_result",
-                  source.name() + ": size returned " + std::to_string(num_samples) +
-                      " samples, expected at most 2^62");
+      throw Error(
+          "plugin.bad_result",
+          formatted(
+              "{}: size returned {} samples, expected at most 2^62", source.name(), num_samples));
     }
     deal_.emplace(
         num_samples, options.batch_size, options.rank, options.last, options.samples_per_step);

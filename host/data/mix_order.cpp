@@ -6,6 +6,7 @@
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/tensor/philox.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -127,8 +128,7 @@ int64_t MixOrder::run_position(uint64_t epoch, int64_t position) const {
   if (epoch > static_cast<uint64_t>(kMostSamples) ||
       __builtin_mul_overflow(static_cast<int64_t>(epoch), num_samples_, &whole) ||
       whole > kMostSamples - position) {
-    throw Error("data.bad_mix",
-                "epoch " + std::to_string(epoch) + " of the mix lies beyond 2^62 samples");
+    throw Error("data.bad_mix", formatted("epoch {} of the mix lies beyond 2^62 samples", epoch));
   }
   return whole + position;
 }

@@ -9,6 +9,7 @@
 #include "host/error/status.hpp"
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/philox.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -78,9 +79,10 @@ MixSource::MixSource(std::vector<MixPart> parts, const MixOptions& options)
     }
     const int64_t size = part.source->size(nullptr);
     if (size > kMostSamples) {
-      throw Error("plugin.bad_result",
-                  part.source->name() + ": size returned " + std::to_string(size) +
-                      " samples, expected at most 2^62");
+      throw Error(
+          "plugin.bad_result",
+          formatted(
+              "{}: size returned {} samples, expected at most 2^62", part.source->name(), size));
     }
     if (size == 0 && part.weight > 0) {
       throw Error("data.empty", name_ + ": " + named(part) + " has no samples");
@@ -215,8 +217,8 @@ std::string MixSource::order_text() const {
   std::string text = std::string("\"") + word_of(options_.when) + "\" of";
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     text += (i == 0 ? " " : ", ") + number_text(parts_[i].weight) + " of ";
-    text += part_infos_[i].size ? std::to_string(*part_infos_[i].size) + " samples"
-                                : std::to_string(parts_[i].source->info().num_shards) + " shards";
+    text += part_infos_[i].size ? formatted("{} samples", *part_infos_[i].size)
+                                : formatted("{} shards", parts_[i].source->info().num_shards);
   }
   return text;
 }
@@ -377,7 +379,7 @@ BatchPart MixSource::read_stream(std::size_t part,
   BatchBuilder builder(source, most);
   const bool has_ended = source.next(nullptr, own, most, builder.writer());
   Batch batch = builder.finish();
-  const std::string where = source.name() + ": a read of shard " + std::to_string(own);
+  const std::string where = formatted("{}: a read of shard {}", source.name(), own);
   if (!has_ended && batch.samples == 0) {
     throw Error("data.bad_batch",
                 where + " returned no sample, expected at least one before the end of the shard");

@@ -4,6 +4,7 @@
 
 #include "host/data/batch_builder.hpp"
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <string>
@@ -51,7 +52,7 @@ ReadResult StreamPlan::read(const ReadRequest& request) {
   Batch batch = builder.finish();
   result.position = builder.position();
 
-  const std::string where = source_.name() + ": a read of shard " + std::to_string(shard);
+  const std::string where = formatted("{}: a read of shard {}", source_.name(), shard);
   if (!result.has_ended_lane && batch.samples == 0) {
     throw Error("data.bad_batch",
                 where + " returned no sample, expected at least one before the end of the shard");
@@ -75,9 +76,11 @@ std::vector<ShardPosition> shards_of_rank(const DataSource& source,
   const uint32_t num_shards = source.info().num_shards;
   if (num_shards < rank.size) {
     throw Error("data.empty",
-                source.name() + ": it has " + std::to_string(num_shards) + " shards for " +
-                    std::to_string(rank.size) +
-                    " ranks; provide at least one shard per rank, or use fewer ranks");
+                formatted("{}: it has {} shards for {} ranks; provide at least one shard per rank, "
+                          "or use fewer ranks",
+                          source.name(),
+                          num_shards,
+                          rank.size));
   }
   std::vector<ShardPosition> shards;
   for (int64_t number = rank.rank; number < num_shards; number += rank.size) {

@@ -6,6 +6,7 @@
 #include "host/device/gpu_driver.hpp"
 #include "host/device/gpu_module.hpp"
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <charconv>
 #include <limits>
@@ -74,8 +75,9 @@ ComputeDevice open_device(std::string_view name, const GpuPlaces& places) {
   }
   if (*index >= driver.num_gpus) {
     throw Error("device.unavailable",
-                "'" + shown + "' is not available: the last GPU of this machine is cuda:" +
-                    std::to_string(driver.num_gpus - 1));
+                formatted("'{}' is not available: the last GPU of this machine is cuda:{}",
+                          shown,
+                          driver.num_gpus - 1));
   }
   return on_gpu(places, *index);
 }

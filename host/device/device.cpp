@@ -3,6 +3,8 @@
 #include "host/device/device.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -20,9 +22,8 @@ constexpr const char* kCublasVariable = "CUBLAS_WORKSPACE_CONFIG";
 
 void set_compute_threads(int n) {
   if (n < 1) {
-    throw Error(
-        "device.bad_threads",
-        "the number of compute threads is " + std::to_string(n) + "; it must be at least 1");
+    throw Error("device.bad_threads",
+                formatted("the number of compute threads is {}; it must be at least 1", n));
   }
   // libtorch takes the number of inter-op threads once a process.
   [[maybe_unused]] static const bool once = [] {
@@ -63,9 +64,8 @@ std::string reproducible_math() {
 }
 
 std::string describe_cpu() {
-  const int threads = num_compute_threads();
-  std::string text = std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") +
-                     at::get_cpu_capability();
+  const std::string text =
+      formatted("{}, {}", counted(num_compute_threads(), "thread"), at::get_cpu_capability());
   const std::string math = reproducible_math();
   return math.empty() ? text : text + ", MKL_CBWR=" + math;
 }

@@ -4,6 +4,8 @@
 
 #include "host/device/gpu_driver.hpp"
 
+#include "host/text/formatted.hpp"
+
 #include <dlfcn.h>
 
 namespace tenon {
@@ -26,7 +28,7 @@ std::string error_text(void* library, int error) {
   if (text_of != nullptr && text_of(error, &text) == 0 && text != nullptr) {
     return text;
   }
-  return "error " + std::to_string(error);
+  return formatted("error {}", error);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
+#include "host/text/formatted.hpp"
 
 #include <dlfcn.h>
 #include <exception>
@@ -48,8 +49,7 @@ std::unique_ptr<Gpu> open_gpu(const fs::path& module, int index) {
   try {
     return entry->open(index);
   } catch (const std::exception& error) {
-    fail("GPU " + std::to_string(index) +
-         " cannot be used: " + std::string(what_without_backtrace(error.what())));
+    fail(formatted("GPU {} cannot be used: {}", index, what_without_backtrace(error.what())));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "host/error/error.hpp"
 #include "host/tensor/handle.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
@@ -25,7 +26,7 @@ bool can_pin_memory() {
 at::Tensor empty_host_tensor(uint32_t dtype, at::IntArrayRef shape) {
   const std::optional<at::ScalarType> type = scalar_type_of(dtype);
   if (!type) {
-    throw Error("tensor.bad_argument", std::to_string(dtype) + " is not a dtype of tenon/tensor.h");
+    throw Error("tensor.bad_argument", formatted("{} is not a dtype of tenon/tensor.h", dtype));
   }
   if (std::ranges::any_of(shape, [](int64_t size) { return size < 0; })) {
     throw Error("tensor.bad_argument", "a tensor on the host has an axis of negative size");

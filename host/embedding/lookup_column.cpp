@@ -6,6 +6,7 @@
 #include "host/error/error.hpp"
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/shape_text.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 
@@ -53,22 +54,21 @@ void take_ragged(const LookupUse& use, const Batch& batch, LookupIds& result) {
 void check_offsets(const LookupUse& use, const LookupIds& ids, int64_t num_samples) {
   const auto* const offsets = ids.offsets.const_data_ptr<int64_t>();
   if (ids.num_samples != num_samples) {
-    refuse_ids(use,
-               "has " + std::to_string(ids.offsets.numel()) + " offsets in a batch of " +
-                   std::to_string(num_samples) + " samples");
+    refuse_ids(
+        use,
+        formatted("has {} offsets in a batch of {} samples", ids.offsets.numel(), num_samples));
   }
   for (int64_t s = 0; s <= ids.num_samples; ++s) {
     const int64_t least = s > 0 ? offsets[s - 1] : 0;
     if (offsets[s] < least || (s == 0 && offsets[s] != 0)) {
-      refuse_ids(use,
-                 "has the offset " + std::to_string(offsets[s]) + " at sample " +
-                     std::to_string(s) + " after " + std::to_string(least));
+      refuse_ids(use, formatted("has the offset {} at sample {} after {}", offsets[s], s, least));
     }
   }
   if (offsets[ids.num_samples] != ids.ids.numel()) {
     refuse_ids(use,
-               "has " + std::to_string(ids.ids.numel()) + " entries, and offsets that end at " +
-                   std::to_string(offsets[ids.num_samples]));
+               formatted("has {} entries, and offsets that end at {}",
+                         ids.ids.numel(),
+                         offsets[ids.num_samples]));
   }
 }
 
@@ -89,9 +89,9 @@ LookupIds lookup_ids(const LookupUse& use, const at::Tensor& ids, const Batch* b
     take_fixed(use, *fixed, result);
   }
   if (result.weights.defined() && result.weights.numel() != result.ids.numel()) {
-    refuse_ids(use,
-               "has " + std::to_string(result.weights.numel()) + " weights for " +
-                   std::to_string(result.ids.numel()) + " entries");
+    refuse_ids(
+        use,
+        formatted("has {} weights for {} entries", result.weights.numel(), result.ids.numel()));
   }
   if (result.offsets.defined()) {
     result.num_samples = result.offsets.numel() - 1;
@@ -125,7 +125,7 @@ void check_lookup_columns(const std::vector<LookupUse>& lookups,
       refuse("whose entries are not i64: hash it, or number it, by a feature");
     }
     if (fixed != nullptr && (ids.axes.empty() || ids.axes.size() > 2)) {
-      refuse("which has " + std::to_string(ids.axes.size()) + " axes: ids are [B] or [B, n]");
+      refuse(formatted("which has {} axes: ids are [B] or [B, n]", ids.axes.size()));
     }
     if (is_ragged) {
       if (offsets->dtype != TENON_I64) {

@@ -3,6 +3,7 @@
 #include "host/embedding/memory_region.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -20,10 +21,12 @@ constexpr size_t kSmallStep = size_t{64} << 10;
 
 [[noreturn]] void fail(const char* what, size_t bytes) {
   throw Error("table.full",
-              "the system gave no " + std::string(what) + " for " + std::to_string(bytes) +
-                  " bytes of a table (" + std::strerror(errno) +
-                  "); give the tables less with `bytes` or `evict`, use more ranks, or raise the "
-                  "limit of the process (ulimit -v, or its control group's)");
+              formatted("the system gave no {} for {} bytes of a table ({}); give the tables less "
+                        "with `bytes` or `evict`, use more ranks, or raise the limit of the "
+                        "process (ulimit -v, or its control group's)",
+                        what,
+                        bytes,
+                        std::strerror(errno)));
 }
 
 // Address space on a boundary of a huge page, without memory.

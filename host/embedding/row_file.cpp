@@ -3,6 +3,7 @@
 
 #include "host/embedding/parquet_module.hpp"
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -299,9 +300,12 @@ class RowsToRead {
     const ParquetColumn& column = in_.columns()[index];
     if (in_.num_groups() > 0 && (column.dtype != dtype || column.width != width)) {
       bad_file(file_,
-               "has rows of " + std::to_string(column.width) + " in column '" + column.name +
-                   "' where table '" + table_.spec().name + "' has " + std::to_string(width) +
-                   ", or another type; import it into a table of the same dim and optimizer");
+               formatted("has rows of {} in column '{}' where table '{}' has {}, or another type; "
+                         "import it into a table of the same dim and optimizer",
+                         column.width,
+                         column.name,
+                         table_.spec().name,
+                         width));
     }
     return index;
   }

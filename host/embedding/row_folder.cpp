@@ -2,6 +2,7 @@
 #include "host/embedding/row_folder.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <charconv>
 #include <set>
@@ -92,8 +93,9 @@ std::vector<std::filesystem::path> row_files(const std::filesystem::path& folder
     std::error_code ignored;
     if (!std::filesystem::exists(files.back(), ignored)) {
       throw Error("table.bad_file",
-                  files.back().string() + " is missing; the rows of " + std::to_string(num_ranks) +
-                      " ranks were exported");
+                  formatted("{} is missing; the rows of {} ranks were exported",
+                            files.back().string(),
+                            num_ranks));
     }
   }
   return files;

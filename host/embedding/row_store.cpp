@@ -8,6 +8,7 @@
 #include "host/error/error.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/initializer.hpp"
+#include "host/text/formatted.hpp"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -157,8 +158,9 @@ void RowStore::add_field(const TableSpec& spec, uint32_t dtype, bool is_scalar) 
   row_align_ = std::max(row_align_, size);
   if (row_size_ + field_bytes > kMostRowBytes) {
     bad_spec(spec,
-             "a row of " + std::to_string(spec.dim) + " elements takes more than " +
-                 std::to_string(kMostRowBytes) + " bytes; choose a smaller dim");
+             formatted("a row of {} elements takes more than {} bytes; choose a smaller dim",
+                       spec.dim,
+                       kMostRowBytes));
   }
   fields_.push_back({static_cast<int32_t>(row_size_), field_bytes, dtype, is_scalar});
   row_size_ += field_bytes;

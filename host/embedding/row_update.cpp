@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/embedding/row_update.hpp"
 
+#include "host/text/formatted.hpp"
+
 #include <cmath>
 
 namespace tenon {
@@ -35,7 +37,7 @@ void RowUpdate::gather(const StepRows& step,
     double factor = scale;
     const double squares = sum_of_squares(grad, static_cast<int64_t>(dim)) * scale * scale;
     if (!std::isfinite(squares) && non_finite.empty()) {
-      non_finite = "row " + std::to_string(step.ids.ids()[i]);
+      non_finite = formatted("row {}", step.ids.ids()[i]);
     }
     if (clip_norm.has_value() && squares > *clip_norm * *clip_norm) {
       factor *= *clip_norm / std::sqrt(squares);

@@ -4,6 +4,7 @@
 #include "host/error/error.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 
@@ -87,7 +88,7 @@ std::string misfit_of_saved_rows(const TableSpec& spec,
     return "no rows of a table";
   }
   if (values[1] != int64_t{spec.dim}) {
-    return "rows of " + std::to_string(values[1]) + ", and here of " + std::to_string(spec.dim);
+    return formatted("rows of {}, and here of {}", values[1], spec.dim);
   }
   for (const RowSlot& slot : parts == RowParts::kAll ? spec.slots : std::vector<RowSlot>()) {
     const std::string name = slot_name(prefix, slot);

@@ -11,6 +11,7 @@
 #include "host/error/error.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/tensor/state/state_tree.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -56,8 +57,8 @@ struct TableParts {
   void check_spec() const {
     const AdmitOptions& admit = spec.admit;
     if (admit.count < 1 || admit.count > kMostSeen) {
-      bad_spec("ids cannot be admitted at a count of " + std::to_string(admit.count) +
-               "; choose 1 to " + std::to_string(kMostSeen));
+      bad_spec(formatted(
+          "ids cannot be admitted at a count of {}; choose 1 to {}", admit.count, kMostSeen));
     }
     if (!(admit.probability > 0 && admit.probability <= 1)) {
       bad_spec("ids cannot be admitted with a probability of " + std::to_string(admit.probability) +
@@ -68,8 +69,7 @@ struct TableParts {
                                   std::pair{"min_count", evict.min_count},
                                   std::pair{"max_rows", evict.max_rows}}) {
       if (n && *n < 1) {
-        bad_spec("an eviction by " + std::string(what) + " " + std::to_string(*n) +
-                 " would leave nothing; choose 1 or more");
+        bad_spec(formatted("an eviction by {} {} would leave nothing; choose 1 or more", what, *n));
       }
     }
     if (evict.min_count && !evict.unseen_steps) {
@@ -78,8 +78,10 @@ struct TableParts {
           "give unseen_steps too");
     }
     if (spec.max_bytes && *spec.max_bytes < num_bytes()) {
-      bad_spec("it takes " + std::to_string(num_bytes()) + " bytes without a row, and may take " +
-               std::to_string(*spec.max_bytes) + "; give it more with `bytes`");
+      bad_spec(
+          formatted("it takes {} bytes without a row, and may take {}; give it more with `bytes`",
+                    num_bytes(),
+                    *spec.max_bytes));
     }
   }
 
@@ -95,19 +97,24 @@ struct TableParts {
       const int64_t bytes = index.num_bytes_after_insert() +
                             (with_row ? rows.num_bytes_after_add() : rows.num_bytes());
       if (bytes > *spec.max_bytes) {
-        full("with one id more it takes " + std::to_string(bytes) + ", and `bytes` allows " +
-             std::to_string(*spec.max_bytes) +
-             "; raise it, bound the table with `evict` (max_rows, unseen_steps), let ids in later "
-             "with `admit`, or use more ranks");
+        full(
+            formatted("with one id more it takes {}, and `bytes` allows {}; raise it, bound the "
+                      "table with `evict` (max_rows, unseen_steps), let ids in later with "
+                      "`admit`, or use more ranks",
+                      bytes,
+                      *spec.max_bytes));
       }
     }
   }
 
   [[noreturn]] void full(const std::string& what) const {
     throw Error("table.full",
-                "table '" + spec.name + "' is full: it has " + std::to_string(rows.num_rows()) +
-                    " rows in " + std::to_string(num_bytes()) + " bytes, " +
-                    std::to_string(rows.row_bytes()) + " a row; " + what);
+                formatted("table '{}' is full: it has {} rows in {} bytes, {} a row; {}",
+                          spec.name,
+                          rows.num_rows(),
+                          num_bytes(),
+                          rows.row_bytes(),
+                          what));
   }
 
   bool admits_all() const { return spec.admit.count <= 1 && spec.admit.probability >= 1; }

@@ -5,6 +5,7 @@
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
 #include "host/tensor/staging_memory.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 
@@ -256,7 +257,7 @@ void TableParts::load_waiting(const StateTree& tree,
     }
     check_is_new(id);
     if (number >= 0 || number == IdIndex::kNothing) {
-      bad_state(spec.name, "waiting/notes holds " + std::to_string(number));
+      bad_state(spec.name, formatted("waiting/notes holds {}", number));
     }
     check_room(/*with_row=*/false);
     index.insert(id, number);
@@ -266,7 +267,7 @@ void TableParts::load_waiting(const StateTree& tree,
 
 void TableParts::check_is_new(int64_t id) const {
   if (index.find_one(id) != nullptr) {
-    bad_state(spec.name, "id " + std::to_string(id) + " stands there twice");
+    bad_state(spec.name, formatted("id {} stands there twice", id));
   }
 }
 

@@ -5,6 +5,7 @@
 #include "host/hook/event_name.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/call_watch.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -31,11 +32,12 @@ void check_writers(const std::vector<HookProxy>& hooks) {
 void check_ranks(const std::vector<HookProxy>& hooks, uint32_t world_size) {
   for (const HookProxy& hook : hooks) {
     if (world_size > 1 && hook.info().rank_0_only && hook.info().writes != 0) {
-      throw Error("hook.one_rank_writes",
-                  hook.instance().identity().describe() +
-                      " runs on rank 0 only, but writes state that each of the " +
-                      std::to_string(world_size) +
-                      " ranks has, so the ranks would diverge; run it on all ranks, or remove it");
+      throw Error(
+          "hook.one_rank_writes",
+          formatted("{} runs on rank 0 only, but writes state that each of the {} ranks has, "
+                    "so the ranks would diverge; run it on all ranks, or remove it",
+                    hook.instance().identity().describe(),
+                    world_size));
     }
   }
 }

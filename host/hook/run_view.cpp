@@ -4,6 +4,7 @@
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/tensor/handle.hpp"
+#include "host/text/formatted.hpp"
 
 namespace tenon {
 namespace {
@@ -67,9 +68,9 @@ tenon_status* get_parameter(tenon_run* run, size_t i, tenon_parameter_view* out)
     RunView& view = view_of(run, out);
     if (i >= view.num_parameters()) {
       throw Error("hook.bad_call",
-                  "parameter " + std::to_string(i) +
-                      " was requested, but the number of entries is " +
-                      std::to_string(view.num_parameters()));
+                  formatted("parameter {} was requested, but the number of entries is {}",
+                            i,
+                            view.num_parameters()));
     }
     const ParameterView parameter = view.parameter(i);
     out->name_ref = parameter.name->c_str();
@@ -88,9 +89,9 @@ RunView& view_of_group(tenon_run* run, size_t i, const void* out) {
   RunView& view = view_of(run, out);
   if (i >= view.num_lr_groups()) {
     throw Error("hook.bad_call",
-                "learning rate group " + std::to_string(i) +
-                    " was requested, but the number of entries is " +
-                    std::to_string(view.num_lr_groups()));
+                formatted("learning rate group {} was requested, but the number of entries is {}",
+                          i,
+                          view.num_lr_groups()));
   }
   return view;
 }
@@ -115,10 +116,10 @@ tenon_status* get_lr_group_option(tenon_run* run, size_t i, const char* pointer,
     (void)view_of(run, pointer);
     const auto value = view.lr_group_option(i, pointer);
     if (!value.has_value()) {
-      throw StatusError(TENON_NOT_FOUND,
-                        "options.not_found",
-                        std::string("the options of learning rate group ") + std::to_string(i) +
-                            " have no number at '" + pointer + "'");
+      throw StatusError(
+          TENON_NOT_FOUND,
+          "options.not_found",
+          formatted("the options of learning rate group {} have no number at '{}'", i, pointer));
     }
     *out = *value;
   });

@@ -4,6 +4,7 @@
 
 #include "host/error/error.hpp"
 #include "host/json/json_path.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -84,7 +85,7 @@ class Lines {
       const auto byte = static_cast<unsigned char>(c);
       shown += c == '\t' ? ' ' : byte < 0x20 || byte >= 0x7f ? '?' : c;
     }
-    const std::string margin = "    " + std::to_string(line_of(offset)) + " | ";
+    const std::string margin = formatted("    {} | ", line_of(offset));
     return margin + shown + "\n" + std::string(margin.size() - 2, ' ') + "| " +
            std::string(offset - from, ' ') + "^";
   }
@@ -184,8 +185,9 @@ class Builder : public nlohmann::json_sax<json> {
     if (open_.back().value->contains(name)) {
       fail("recipe.duplicate_key",
            offset(),
-           pointer + " stands twice, first in line " + std::to_string(places_.at(pointer).number) +
-               "; remove one of them");
+           formatted("{} stands twice, first in line {}; remove one of them",
+                     pointer,
+                     places_.at(pointer).number));
     }
     key_ = name;
     key_line_ = line;
@@ -217,9 +219,12 @@ class Builder : public nlohmann::json_sax<json> {
 
   [[noreturn]] void fail(const char* id, std::size_t offset, const std::string& message) const {
     throw Error(id,
-                file_ + ":" + std::to_string(lines_.line_of(offset)) + ":" +
-                    std::to_string(lines_.column_of(offset)) + ": " + message + "\n" +
-                    lines_.excerpt(offset));
+                formatted("{}:{}:{}: {}\n{}",
+                          file_,
+                          lines_.line_of(offset),
+                          lines_.column_of(offset),
+                          message,
+                          lines_.excerpt(offset)));
   }
 
   json* add(json value) {
@@ -246,9 +251,8 @@ class Builder : public nlohmann::json_sax<json> {
 
   bool open(json container) {
     if (open_.size() == kMaxJsonDepth) {
-      fail("recipe.too_deep",
-           offset(),
-           "nested more than " + std::to_string(kMaxJsonDepth) + " levels deep");
+      fail(
+          "recipe.too_deep", offset(), formatted("nested more than {} levels deep", kMaxJsonDepth));
     }
     json* const added = add(std::move(container));
     open_.push_back({added, pointer_});

@@ -6,6 +6,8 @@
 #include "host/json/json_path.hpp"
 #include "host/json/json_source.hpp"
 #include "host/json/schema_words.hpp"
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -42,15 +44,16 @@ json parse_value(std::string_view text) {
 
 // Why `token` is no place in the list at `pointer`.
 std::string bad_index(const std::string& token, const std::string& pointer, std::size_t size) {
-  std::string text = parse_index(token)
-                         ? "index " + token + " is out of range for the list " + pointer
-                         : pointer + " is a list, and \"" + token + "\" is no index of it";
+  const std::string text = parse_index(token)
+                               ? "index " + token + " is out of range for the list " + pointer
+                               : pointer + " is a list, and \"" + token + "\" is no index of it";
   if (size == 0) {
     return text + "; it is empty, so only 0 (append) is possible";
   }
-  const std::string count = std::to_string(size);
-  text.append("; it has ").append(count).append(size == 1 ? " entry" : " entries");
-  return text.append(", so 0 to ").append(count).append(" (append) is possible");
+  return formatted("{}; it has {}, so 0 to {} (append) is possible",
+                   text,
+                   counted(size, "entry", "entries"),
+                   size);
 }
 
 // Walks from `root` along `tokens`, making containers. Returns what is in the way, or "".
@@ -165,7 +168,7 @@ void apply_override(const std::string& assignment,
   if (static_cast<int>(tokens->size()) + depth_of(value) > kMaxJsonDepth) {
     fail("recipe.too_deep",
          "",
-         "the value would be nested more than " + std::to_string(kMaxJsonDepth) + " levels deep");
+         formatted("the value would be nested more than {} levels deep", kMaxJsonDepth));
     return;
   }
   json changed = root;

@@ -3,6 +3,7 @@
 #include "host/json/place.hpp"
 
 #include "host/json/json_path.hpp"
+#include "host/text/formatted.hpp"
 
 namespace tenon {
 
@@ -10,10 +11,10 @@ std::string Place::text() const {
   std::string where;
   switch (origin) {
     case PlaceOrigin::kFile:
-      where = file + ":" + std::to_string(number);
+      where = formatted("{}:{}", file, number);
       break;
     case PlaceOrigin::kSet:
-      where = "--set #" + std::to_string(number);
+      where = formatted("--set #{}", number);
       break;
     case PlaceOrigin::kDefault:
       where = "default";

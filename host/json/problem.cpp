@@ -3,6 +3,8 @@
 #include "host/json/problem.hpp"
 
 #include "host/error/assert.hpp"
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -30,11 +32,10 @@ std::string report_of(const std::vector<Problem>& problems, std::string_view rec
     report += render(problems[i]) + "\n";
   }
   if (problems.size() > kMaxRendered) {
-    report += "... and " + std::to_string(problems.size() - kMaxRendered) + " more\n";
+    report += formatted("... and {} more\n", problems.size() - kMaxRendered);
   }
-  report += std::to_string(problems.size()) + (problems.size() == 1 ? " error" : " errors") +
-            " in " + std::string(recipe) + "; nothing was started";
-  return report;
+  return report +
+         formatted("{} in {}; nothing was started", counted(problems.size(), "error"), recipe);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "host/json/json_path.hpp"
 #include "host/json/schema_check.hpp"
 #include "host/json/schema_words.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -109,12 +110,12 @@ void SchemaArbiter::check(const json& value,
                           const PlaceMap& places,
                           std::vector<Problem>& problems) const {
   if (impl_->has_pattern && longest_text(value) > kMaxPatternBytes) {
-    problems.push_back({.id = "recipe.out_of_range",
-                        .place = places.at(pointer),
-                        .pointer = pointer,
-                        .what = "a string in it is too long",
-                        .expected = "at most " + std::to_string(kMaxPatternBytes) +
-                                    " bytes where patterns apply"});
+    problems.push_back(
+        {.id = "recipe.out_of_range",
+         .place = places.at(pointer),
+         .pointer = pointer,
+         .what = "a string in it is too long",
+         .expected = formatted("at most {} bytes where patterns apply", kMaxPatternBytes)});
     return;
   }
   valijson::Validator validator;

@@ -5,6 +5,8 @@
 #include "host/json/json_path.hpp"
 #include "host/json/schema_keyword.hpp"
 #include "host/json/schema_words.hpp"
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/nearest_name.hpp"
 
 #include <nlohmann/json.hpp>
@@ -302,7 +304,7 @@ class Walk {
       add("recipe.out_of_range",
           pointer,
           "too long",
-          "at most " + std::to_string(kMaxPatternBytes) + " bytes where a pattern applies",
+          formatted("at most {} bytes where a pattern applies", kMaxPatternBytes),
           brief_value(value));
     } else if (!std::regex_search(text, std::regex(pattern->get<std::string>()))) {
       add("recipe.bad_value",
@@ -319,7 +321,7 @@ class Walk {
           pointer,
           "wrong number of entries",
           expected_words(schema),
-          std::to_string(value.size()) + (value.size() == 1 ? " entry" : " entries"));
+          counted(value.size(), "entry", "entries"));
     }
     if (const json* const items = find_keyword(schema, "items");
         items != nullptr && !items->is_array()) {  // a list is the tuple form: the arbiter's
@@ -334,7 +336,7 @@ class Walk {
         if (static_cast<std::size_t>(first) != i) {
           add("recipe.bad_value",
               join_pointer(pointer, i),
-              "the same as entry " + std::to_string(first),
+              formatted("the same as entry {}", first),
               "each entry once",
               brief_value(value[i]));
         }

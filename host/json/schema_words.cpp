@@ -3,6 +3,8 @@
 #include "host/json/schema_words.hpp"
 
 #include "host/json/schema_keyword.hpp"
+#include "host/text/formatted.hpp"
+#include "host/text/joined.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -93,8 +95,8 @@ std::string count_words(const json& schema, const char* least, const char* most,
 
 std::string brief_value(const json& value) {
   const auto sized = [&value](const char* what, const char* unit) {
-    return std::string(what) + (value.empty() ? " without " + std::string(unit)
-                                              : " of " + std::to_string(value.size()) + " " + unit);
+    return value.empty() ? formatted("{} without {}", what, unit)
+                         : formatted("{} of {} {}", what, value.size(), unit);
   };
   if (value.is_string() && value.get_ref<const std::string&>().size() > kMaxShown) {
     const auto& text = value.get_ref<const std::string&>();
@@ -102,8 +104,9 @@ std::string brief_value(const json& value) {
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) {
       --end;  // not in the middle of a character
     }
-    return json(text.substr(0, end)).dump(-1, ' ', false, json::error_handler_t::replace) +
-           "... (" + std::to_string(text.size()) + " bytes)";
+    return formatted("{}... ({} bytes)",
+                     json(text.substr(0, end)).dump(-1, ' ', false, json::error_handler_t::replace),
+                     text.size());
   }
   if (value.is_structured()) {
     std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -183,15 +186,11 @@ std::string expected_words(const json& schema) {
 }
 
 std::string name_list(const std::vector<std::string>& names) {
-  std::string text;
-  const std::size_t shown = names.size() > kMaxListed + 2 ? kMaxListed : names.size();
-  for (std::size_t i = 0; i < shown; ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() <= kMaxListed + 2) {
+    return joined(names);
   }
-  if (shown < names.size()) {
-    text += ", ... (" + std::to_string(names.size()) + " in all)";
-  }
-  return text;
+  const std::vector<std::string> shown(names.begin(), names.begin() + kMaxListed);
+  return formatted("{}, ... ({} in all)", joined(shown), names.size());
 }
 
 std::vector<std::string> keys_of(const json& object) {

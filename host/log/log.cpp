@@ -6,6 +6,7 @@
 #include "host/log/log.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
@@ -57,7 +58,7 @@ class Log {
     file_.reset();
     terminal_.reset();
     terminal_level_ = setup.rank == 0 ? LogLevel::kDebug : LogLevel::kWarning;
-    prefix_ = setup.world_size > 1 ? "[rank " + std::to_string(setup.rank) + "] " : std::string();
+    prefix_ = setup.world_size > 1 ? formatted("[rank {}] ", setup.rank) : std::string();
     if (setup.terminal) {
       auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
       const char* const no_color = std::getenv("NO_COLOR");  // https://no-color.org

@@ -2,6 +2,7 @@
 #include "host/metrics/progress.hpp"
 
 #include "host/log/log.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -66,7 +67,7 @@ std::string progress_text(const ProgressState& state) {
     line += "  " + grouped_digits(std::llround(state.samples_per_second)) + " samples/s";
   }
   if (state.non_finite_steps > 0) {
-    line += "  " + std::to_string(state.non_finite_steps) + " non-finite";
+    line += formatted("  {} non-finite", state.non_finite_steps);
   }
   if (state.total_steps.has_value() && state.step > 0 && *state.total_steps > state.step) {
     const double left = state.seconds / static_cast<double>(state.step) *

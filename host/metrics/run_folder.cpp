@@ -2,6 +2,7 @@
 #include "host/metrics/run_folder.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -91,7 +92,7 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name, co
       if (error) {
         fail(chosen, error.message());
       }
-      chosen = stem + "-" + std::to_string(i);
+      chosen = formatted("{}-{}", stem, i);
     }
     claim_folder(claim, chosen);
     return RunFolder(chosen, Origin::kMade);

@@ -15,6 +15,7 @@
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
 #include "host/tensor/trace_span.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -238,9 +239,10 @@ std::string BlockRunner::wrong_shape(const ModelValue& value, const at::Tensor& 
   if (fits) {
     return {};
   }
-  return "has the shape " + shape_text(output.sizes()) + ", but was declared as " +
-         describe({value.dtype, &axes}) + ", in a batch of " + std::to_string(num_samples_) +
-         " samples";
+  return formatted("has the shape {}, but was declared as {}, in a batch of {} samples",
+                   shape_text(output.sizes()),
+                   describe({value.dtype, &axes}),
+                   num_samples_);
 }
 
 void BlockRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) const {

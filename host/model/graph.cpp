@@ -8,6 +8,7 @@
 #include "host/plugin/model_proxy.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/initializer.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -41,7 +42,7 @@ void check_dtype(uint32_t dtype, const std::string& of) {
 
 void check_array(const void* array, size_t count, const std::string& of) {
   if (array == nullptr && count > 0) {
-    refuse(of + " is null, and " + std::to_string(count) + " long");
+    refuse(formatted("{} is null, and {} long", of, count));
   }
 }
 
@@ -51,7 +52,7 @@ std::vector<int64_t> read_shape(const int64_t* shape,
                                 uint32_t dtype,
                                 const std::string& of) {
   if (ndim > kMaxAxes) {
-    refuse(of + " has " + std::to_string(ndim) + " axes, more than any tensor");
+    refuse(formatted("{} has {} axes, more than any tensor", of, ndim));
   }
   check_array(shape, ndim, "the shape of " + of);
   std::vector<int64_t> result(shape, shape + ndim);
@@ -79,7 +80,7 @@ class GraphBuilder {
     check_dtype(spec.dtype, called);
     if (spec.axes != nullptr) {
       if (spec.num_axes > kMaxAxes) {
-        refuse(called + " has " + std::to_string(spec.num_axes) + " axes, more than any tensor");
+        refuse(formatted("{} has {} axes, more than any tensor", called, spec.num_axes));
       }
       value.axes = read_axes(spec.axes, spec.num_axes);
     }
@@ -95,7 +96,7 @@ class GraphBuilder {
                       " is carried over from the previous microbatch, which this release does not "
                       "support; take it from a batch field or a block");
     } else if (spec.source_kind != TENON_SOURCE_BLOCK) {
-      refuse(called + " has the unknown source " + std::to_string(spec.source_kind));
+      refuse(formatted("{} has the unknown source {}", called, spec.source_kind));
     }
     graph_.values.push_back(std::move(value));
     return static_cast<uint32_t>(graph_.values.size() - 1);
@@ -135,8 +136,8 @@ class GraphBuilder {
       parameter.init_a = spec.init_a;
       parameter.init_b = spec.init_b;
       if (spec.init > TENON_INIT_MODULE) {
-        refuse("parameter '" + parameter.name + "' has the unknown initialiser " +
-               std::to_string(spec.init));
+        refuse(
+            formatted("parameter '{}' has the unknown initialiser {}", parameter.name, spec.init));
       }
     }
     graph_.parameters.push_back(std::move(parameter));
@@ -152,7 +153,7 @@ class GraphBuilder {
     buffer.dtype = spec.dtype;
     buffer.kind = spec.kind;
     if (spec.kind != TENON_BUFFER_CONSTANT && spec.kind != TENON_BUFFER_STATE) {
-      refuse(called + " has the unknown kind " + std::to_string(spec.kind));
+      refuse(formatted("{} has the unknown kind {}", called, spec.kind));
     }
     graph_.buffers.push_back(std::move(buffer));
     return static_cast<uint32_t>(graph_.buffers.size() - 1);
@@ -259,8 +260,9 @@ class GraphBuilder {
     lookup.ids = spec.ids;
     if (spec.ids != TENON_NO_INDEX) {
       if (spec.ids >= graph_.values.size()) {
-        refuse(called + " looks up the ids in value number " + std::to_string(spec.ids) +
-               ", which is not declared before it");
+        refuse(formatted("{} looks up the ids in value number {}, which is not declared before it",
+                         called,
+                         spec.ids));
       }
     } else if (spec.source == nullptr || *spec.source == '\0') {
       refuse(called + " is looked up in a table, but names no column of ids");
@@ -281,7 +283,7 @@ class GraphBuilder {
                            const std::string& called,
                            ModelLookup& lookup) {
     if (spec.pooling > TENON_POOL_FIRST_N) {
-      refuse(called + " has the unknown pooling " + std::to_string(spec.pooling));
+      refuse(formatted("{} has the unknown pooling {}", called, spec.pooling));
     }
     lookup.pooling = spec.pooling;
     lookup.length = spec.length;
@@ -305,10 +307,11 @@ class GraphBuilder {
     constexpr int64_t kMaxDim = 65536;
     if (!value.axes.has_value() || value.axes->empty() || value.axes->back().size < 1 ||
         value.axes->back().size > kMaxDim) {
-      refuse(called +
-             " is made of rows of a table: its last axis must be the size of a row, from "
-             "1 to " +
-             std::to_string(kMaxDim));
+      refuse(
+          formatted("{} is made of rows of a table: its last axis must be the size of a row, from "
+                    "1 to {}",
+                    called,
+                    kMaxDim));
     }
     lookup.dim = value.axes->back().size;
     const size_t num_axes = value.axes->size();
@@ -316,9 +319,11 @@ class GraphBuilder {
                       : spec.pooling == TENON_POOL_NONE  ? num_axes == 2 || num_axes == 3
                                                          : num_axes == 2;
     if (!fits) {
-      refuse(called + " has " + std::to_string(num_axes) +
-             " axes, which its pooling does not give: sums, means and maxima are [B, dim], the "
-             "first n are [B, n, dim], and without a pooling it is either");
+      refuse(
+          formatted("{} has {} axes, which its pooling does not give: sums, means and maxima are "
+                    "[B, dim], the first n are [B, n, dim], and without a pooling it is either",
+                    called,
+                    num_axes));
     }
     const bool is_whole = spec.dtype < TENON_CLASS_FIRST
                               ? !c10::isFloatingType(static_cast<c10::ScalarType>(spec.dtype))
@@ -353,8 +358,7 @@ class GraphBuilder {
     std::vector<uint32_t> result(indices, indices + count);
     for (const uint32_t index : result) {
       if (index >= limit) {
-        refuse("block '" + block + "' has an " + what + " number " + std::to_string(index) +
-               " of " + std::to_string(limit));
+        refuse(formatted("block '{}' has an {} number {} of {}", block, what, index, limit));
       }
     }
     return result;

@@ -8,6 +8,7 @@
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
@@ -327,12 +328,15 @@ void ShardedParameters::check_replicas(Collective& control, const Mesh& mesh) {
   for (uint32_t rank = num_slices; rank < hashes.size(); ++rank) {
     const uint32_t first = rank % num_slices;
     if (hashes[rank] != hashes[first]) {
-      throw Error("distributed.replicas_differ",
-                  "ranks " + std::to_string(first) + " and " + std::to_string(rank) +
-                      " keep the same parameters, and they differ: " + hashes[first] + " and " +
-                      hashes[rank] +
-                      ". A hook that changes parameters on one rank alone does that, and so does "
-                      "memory that fails");
+      throw Error(
+          "distributed.replicas_differ",
+          formatted("ranks {} and {} keep the same parameters, and they differ: {} and {}. A "
+                    "hook that changes parameters on one rank alone does that, and so does "
+                    "memory that fails",
+                    first,
+                    rank,
+                    hashes[first],
+                    hashes[rank]));
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include "host/error/catalogue.hpp"
 #include "host/tensor/torch_guard.hpp"
+#include "host/text/formatted.hpp"
 
 namespace tenon {
 namespace {
@@ -42,7 +43,7 @@ void ComponentIdentity::fail(tenon_status* status_own, std::string_view function
     text += " [" + status.id + "]";
   }
   if (!status.file.empty()) {
-    text += " at " + std::string(base_name(status.file)) + ":" + std::to_string(status.line);
+    text += formatted(" at {}:{}", base_name(status.file), status.line);
   }
   // One id for whoever watches runs, whichever allocator it was that had nothing left.
   if (is_out_of_memory) {

@@ -5,6 +5,8 @@
 
 #include "host/plugin/elf_notes.hpp"
 
+#include "host/text/formatted.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -116,11 +118,11 @@ std::string foreignness(const Elf64_Ehdr& header) {
     return "it is not for 64-bit little-endian machines";
   }
   if (header.e_machine != kMachine) {
-    return "it is for another processor (e_machine " + std::to_string(header.e_machine) +
-           ", this one is " + std::to_string(kMachine) + ")";
+    return formatted(
+        "it is for another processor (e_machine {}, this one is {})", header.e_machine, kMachine);
   }
   if (header.e_type != ET_DYN) {
-    return "it is not a shared library (e_type " + std::to_string(header.e_type) + ")";
+    return formatted("it is not a shared library (e_type {})", header.e_type);
   }
   return {};
 }
@@ -192,9 +194,12 @@ class Reader {
         return;
       }
       if (segment->p_type == PT_LOAD && !file_.holds(segment->p_offset, segment->p_filesz)) {
-        complain("it has " + std::to_string(file_.size()) + " bytes, and its segment " +
-                 std::to_string(i) + " is at " + hex(segment->p_offset) + " with " +
-                 std::to_string(segment->p_filesz) + "; the file is truncated");
+        complain(
+            formatted("it has {} bytes, and its segment {} is at {} with {}; the file is truncated",
+                      file_.size(),
+                      i,
+                      hex(segment->p_offset),
+                      segment->p_filesz));
       }
       if (segment->p_type == PT_NOTE) {
         read_notes(segment->p_offset, segment->p_filesz, segment->p_align);
@@ -229,7 +234,7 @@ class Reader {
   void read_notes(uint64_t offset, uint64_t size, uint64_t alignment) {
     if (size == 0 || size > kMaxNoteBytes - num_bytes_) {
       if (size != 0) {
-        complain("its notes claim to be larger than " + std::to_string(kMaxNoteBytes) + " bytes");
+        complain(formatted("its notes claim to be larger than {} bytes", kMaxNoteBytes));
       }
       return;
     }

@@ -6,6 +6,7 @@
 #include "host/plugin/interface_table.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/handle.hpp"
+#include "host/text/formatted.hpp"
 
 #include <array>
 #include <deque>
@@ -28,10 +29,10 @@ ColumnType checked(const tenon_column_type& type, const ComponentIdentity& ident
   constexpr uint32_t kMostLevels = 8;
   const std::string of = "infer returned an output ";
   if (!is_dtype(type.dtype)) {
-    identity.fail_result(of + "of dtype " + std::to_string(type.dtype));
+    identity.fail_result(formatted("{}of dtype {}", of, type.dtype));
   }
   if (type.num_levels > kMostLevels) {
-    identity.fail_result(of + "of " + std::to_string(type.num_levels) + " levels");
+    identity.fail_result(formatted("{}of {} levels", of, type.num_levels));
   }
   if (type.is_text != 0 && (type.dtype != TENON_U8 || type.num_levels == 0)) {
     identity.fail_result(of + "of text that is not u8 in strings");
@@ -40,7 +41,7 @@ ColumnType checked(const tenon_column_type& type, const ComponentIdentity& ident
     identity.fail_result(of + "with weights that is not of lists");
   }
   if (type.width < -1 || (type.num_levels > 0 && type.width != 0)) {
-    identity.fail_result(of + "of width " + std::to_string(type.width));
+    identity.fail_result(formatted("{}of width {}", of, type.width));
   }
   return {.dtype = type.dtype,
           .num_levels = type.num_levels,
@@ -128,8 +129,8 @@ const std::vector<ColumnType>& FeatureProxy::infer(std::span<const ColumnType> i
     return table_->infer(instance_.self(), given.data(), given.size(), made.data(), &num_made);
   });
   if (num_made == 0 || num_made > made.size()) {
-    instance_.identity().fail_result("infer returned " + std::to_string(num_made) +
-                                     " outputs, expected 1 to " + std::to_string(made.size()));
+    instance_.identity().fail_result(
+        formatted("infer returned {} outputs, expected 1 to {}", num_made, made.size()));
   }
   for (std::size_t i = 0; i < num_made; ++i) {
     outputs_.push_back(checked(made[i], instance_.identity()));
@@ -159,7 +160,7 @@ void FeatureProxy::run(const tenon_exec& exec, std::span<FeatureCall> calls, int
       Column column = views[i].take(output);
       if (const auto why = why_not_column(column, feature.outputs_[output], samples)) {
         feature.instance_.identity().fail_result(
-            "run returned an output of " + std::to_string(samples) + " samples of which " + *why);
+            formatted("run returned an output of {} samples of which {}", samples, *why));
       }
       calls[i].outputs.push_back(std::move(column));
     }

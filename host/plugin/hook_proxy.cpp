@@ -3,8 +3,8 @@
 #include "host/plugin/hook_proxy.hpp"
 
 #include "host/plugin/interface_table.hpp"
+#include "host/text/formatted.hpp"
 
-#include <string>
 #include <utility>
 
 namespace tenon {
@@ -23,8 +23,8 @@ HookProxy::HookProxy(ComponentInstance instance)
     identity.fail_result("describe requested an event that this host does not have");
   }
   if (info.phase > TENON_PHASE_AFTER) {
-    identity.fail_result("describe returned phase " + std::to_string(info.phase) +
-                         ", expected one of TENON_PHASE_*");
+    identity.fail_result(
+        formatted("describe returned phase {}, expected one of TENON_PHASE_*", info.phase));
   }
   info_ = {.events = info.events,
            .phase = info.phase,

@@ -8,10 +8,10 @@
 #include <tenon/abi.h>
 
 #include "host/plugin/instance.hpp"
+#include "host/text/formatted.hpp"
 
 #include <cstddef>
 #include <cstring>
-#include <string>
 
 namespace tenon {
 
@@ -37,9 +37,8 @@ const T& element_of(const T* array,
                     const char* what,
                     const ComponentIdentity& identity) {
   if (array->struct_size < sizeof(T)) {
-    identity.fail_result("a " + std::string(what) + " has a struct_size of " +
-                         std::to_string(array->struct_size) + ", and " + std::to_string(sizeof(T)) +
-                         " is the least");
+    identity.fail_result(formatted(
+        "a {} has a struct_size of {}, and {} is the least", what, array->struct_size, sizeof(T)));
   }
   return *reinterpret_cast<const T*>(reinterpret_cast<const char*>(array) + i * array->struct_size);
 }

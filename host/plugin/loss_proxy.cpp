@@ -3,6 +3,7 @@
 #include "host/plugin/loss_proxy.hpp"
 
 #include "host/plugin/interface_table.hpp"
+#include "host/text/formatted.hpp"
 
 #include <string>
 #include <utility>
@@ -21,8 +22,9 @@ LossProxy::LossProxy(ComponentInstance instance)
   info.struct_size = sizeof(info);
   instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
   if (info.additive_over > TENON_ADDITIVE_TOKENS) {
-    identity.fail_result("describe returned additive_over " + std::to_string(info.additive_over) +
-                         ", expected one of TENON_ADDITIVE_*");
+    identity.fail_result(
+        formatted("describe returned additive_over {}, expected one of TENON_ADDITIVE_*",
+                  info.additive_over));
   }
   info_.additive_over = info.additive_over;
   info_.counts_from_batch = (info.flags & TENON_LOSS_COUNT_FROM_BATCH) != 0;

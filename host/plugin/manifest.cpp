@@ -6,6 +6,7 @@
 
 #include "host/plugin/elf_notes.hpp"
 #include "host/plugin/kinds.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -181,8 +182,8 @@ ManifestFile read_manifest(const std::string& file) {
     result.problem = "it has no manifest (an ELF note in section .note.tenon)";
   } else if (elf.notes.size() > 1) {
     result.reading = ManifestReading::kBad;
-    result.problem = "it has " + std::to_string(elf.notes.size()) +
-                     " manifests; use TENON_MANIFEST in only one file of a plugin";
+    result.problem = formatted(
+        "it has {} manifests; use TENON_MANIFEST in only one file of a plugin", elf.notes.size());
   } else {
     result.reading =
         elf.reading == ElfReading::kForeign ? ManifestReading::kForeign : ManifestReading::kOk;

@@ -3,10 +3,10 @@
 #include "host/plugin/memory_service.hpp"
 
 #include "host/error/status.hpp"
+#include "host/text/formatted.hpp"
 
 #include <cstdint>
 #include <cstdlib>
-#include <string>
 
 namespace tenon {
 namespace {
@@ -31,7 +31,7 @@ tenon_status* allocate(const tenon_host* host, std::size_t bytes, void** out_own
     if (memory == nullptr) {
       throw StatusError(TENON_OUT_OF_MEMORY,
                         "memory.exhausted",
-                        "no memory is left for " + std::to_string(bytes) + " bytes");
+                        formatted("no memory is left for {} bytes", bytes));
     }
     *out_own = memory;
   });

@@ -4,6 +4,7 @@
 
 #include "host/plugin/interface_table.hpp"
 #include "host/tensor/dtype.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <span>
@@ -33,14 +34,14 @@ MetricStateSpec copy_state(const tenon_metric_state_spec& state,
     identity.fail_result(of + " is declared twice");
   }
   if (!is_dtype(state.dtype)) {
-    identity.fail_result(of + " has the unknown dtype " + std::to_string(state.dtype));
+    identity.fail_result(formatted("{} has the unknown dtype {}", of, state.dtype));
   }
   if (state.reduce > TENON_REDUCE_OWN) {
-    identity.fail_result(of + " has reduce " + std::to_string(state.reduce) +
-                         ", expected one of TENON_REDUCE_*");
+    identity.fail_result(
+        formatted("{} has reduce {}, expected one of TENON_REDUCE_*", of, state.reduce));
   }
   if (state.shape == nullptr && state.ndim > 0) {
-    identity.fail_result(of + " has " + std::to_string(state.ndim) + " axes at a null pointer");
+    identity.fail_result(formatted("{} has {} axes at a null pointer", of, state.ndim));
   }
   if (state.reduce == TENON_REDUCE_SUM && state.init != 0) {
     identity.fail_result(of + " is reduced by SUM, so it must start with 0");
@@ -74,14 +75,14 @@ MetricProxy::MetricProxy(ComponentInstance instance)
   info.struct_size = sizeof(info);
   instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
   if ((info.periods & ~kAllPeriods) != 0) {
-    identity.fail_result("describe returned periods " + std::to_string(info.periods) +
-                         ", which has bits other than TENON_PERIOD_*");
+    identity.fail_result(formatted(
+        "describe returned periods {}, which has bits other than TENON_PERIOD_*", info.periods));
   }
   info_.periods = info.periods;
   info_.ports = copy_ports(info.ports_ref, info.num_ports, identity);
   if (info.num_states > 0 && info.states_ref == nullptr) {
-    identity.fail_result("describe returned " + std::to_string(info.num_states) +
-                         " states at a null pointer");
+    identity.fail_result(
+        formatted("describe returned {} states at a null pointer", info.num_states));
   }
   for (std::size_t i = 0; i < info.num_states; ++i) {
     info_.states.push_back(
@@ -96,7 +97,7 @@ MetricProxy::MetricProxy(ComponentInstance instance)
   for (std::size_t i = 0; i < info.num_metrics; ++i) {
     const char* const metric = info.metrics_ref[i];
     if (metric == nullptr || *metric == '\0') {
-      identity.fail_result("metric " + std::to_string(i) + " has no name");
+      identity.fail_result(formatted("metric {} has no name", i));
     }
     if (std::ranges::find(info_.metrics, metric) != info_.metrics.end()) {
       identity.fail_result("metric \"" + std::string(metric) + "\" is declared twice");

@@ -3,8 +3,8 @@
 #include "host/plugin/model_proxy.hpp"
 
 #include "host/plugin/interface_table.hpp"
+#include "host/text/formatted.hpp"
 
-#include <string>
 #include <utility>
 
 namespace tenon {
@@ -30,8 +30,8 @@ void ModelProxy::materialize(const tenon_exec& exec,
   });
   for (std::size_t i = 0; i < leaves_own.size(); ++i) {
     if (leaves_own[i] == nullptr) {
-      instance_.identity().fail_result("materialize of block " + std::to_string(block) +
-                                       " returned no leaf for its parameter " + std::to_string(i));
+      instance_.identity().fail_result(
+          formatted("materialize of block {} returned no leaf for its parameter {}", block, i));
     }
   }
 }

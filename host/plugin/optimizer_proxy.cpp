@@ -4,6 +4,7 @@
 
 #include "host/plugin/interface_table.hpp"
 #include "host/plugin/port_spec.hpp"
+#include "host/text/formatted.hpp"
 
 #include <utility>
 
@@ -16,11 +17,11 @@ SlotSpec copy_slot(const tenon_slot_spec& slot, const ComponentIdentity& identit
   }
   const std::string of = "slot \"" + std::string(slot.name) + "\"";
   if (slot.shape > TENON_SLOT_SCALAR) {
-    identity.fail_result(of + " has the unknown shape " + std::to_string(slot.shape));
+    identity.fail_result(formatted("{} has the unknown shape {}", of, slot.shape));
   }
   if (!is_dtype(slot.dtype) && slot.dtype != TENON_CLASS_PARAM) {
-    identity.fail_result(of + " has dtype " + std::to_string(slot.dtype) +
-                         ", expected a dtype or TENON_CLASS_PARAM");
+    identity.fail_result(
+        formatted("{} has dtype {}, expected a dtype or TENON_CLASS_PARAM", of, slot.dtype));
   }
   return {slot.name, slot.shape, slot.dtype, slot.init};
 }
@@ -38,8 +39,8 @@ OptimizerProxy::OptimizerProxy(ComponentInstance instance)
   info.struct_size = sizeof(info);
   instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
   if (info.needs > TENON_OPTIMIZER_NORM) {
-    identity.fail_result("describe returned needs " + std::to_string(info.needs) +
-                         ", expected one of TENON_OPTIMIZER_*");
+    identity.fail_result(
+        formatted("describe returned needs {}, expected one of TENON_OPTIMIZER_*", info.needs));
   }
   if (info.slots_ref == nullptr && info.num_slots != 0) {
     identity.fail_result("describe returned slots at a null pointer");

@@ -5,6 +5,7 @@
 #include "host/error/assert.hpp"
 #include "host/error/status.hpp"
 #include "host/plugin/component_identity.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -268,8 +269,7 @@ tenon_status* get_key(const tenon_options* options,
            where,
            TENON_NOT_FOUND,
            "options.not_found",
-           "has " + std::to_string(value.size()) + " members, but number " + std::to_string(i) +
-               " is read");
+           formatted("has {} members, but number {} is read", value.size(), i));
     }
     const auto& members = value.get_ref<const Json::object_t&>();
     return as_text(all, where, std::next(members.begin(), static_cast<std::ptrdiff_t>(i))->first);
@@ -294,10 +294,11 @@ tenon_status* get_component(const tenon_options* options,
                         "an options function was called with a null argument");
     }
     if (out->struct_size < sizeof(tenon_component_ref)) {
-      throw StatusError(TENON_INVALID,
-                        "options.small_struct",
-                        "get_component was called with a tenon_component_ref of struct_size " +
-                            std::to_string(out->struct_size));
+      throw StatusError(
+          TENON_INVALID,
+          "options.small_struct",
+          formatted("get_component was called with a tenon_component_ref of struct_size {}",
+                    out->struct_size));
     }
     const Json& value = get(*options, pointer);
     const auto found = options->nested.find(pointer);

@@ -3,6 +3,7 @@
 #include "host/plugin/port_spec.hpp"
 
 #include "host/plugin/interface_table.hpp"
+#include "host/text/formatted.hpp"
 
 namespace tenon {
 
@@ -15,12 +16,12 @@ std::vector<Axis> copy_axes(const tenon_axis* axes,
                             const std::string& of,
                             const ComponentIdentity& identity) {
   if (axes == nullptr && num_axes != 0) {
-    identity.fail_result(of + " has " + std::to_string(num_axes) + " axes at a null pointer");
+    identity.fail_result(formatted("{} has {} axes at a null pointer", of, num_axes));
   }
   std::vector<Axis> copies;
   for (std::size_t i = 0; i < num_axes; ++i) {
     if (axes[i].size < -1) {
-      identity.fail_result(of + " has an axis of size " + std::to_string(axes[i].size));
+      identity.fail_result(formatted("{} has an axis of size {}", of, axes[i].size));
     }
     copies.push_back({axes[i].name != nullptr ? axes[i].name : "", axes[i].size});
   }
@@ -31,18 +32,17 @@ std::vector<Port> copy_ports(const tenon_port* ports,
                              std::size_t num_ports,
                              const ComponentIdentity& identity) {
   if (ports == nullptr && num_ports != 0) {
-    identity.fail_result("describe returned " + std::to_string(num_ports) +
-                         " ports at a null pointer");
+    identity.fail_result(formatted("describe returned {} ports at a null pointer", num_ports));
   }
   std::vector<Port> copies;
   for (std::size_t i = 0; i < num_ports; ++i) {
     const tenon_port& port = element_of(ports, i, "port", identity);
     if (port.name == nullptr || *port.name == '\0') {
-      identity.fail_result("port " + std::to_string(i) + " has no name");
+      identity.fail_result(formatted("port {} has no name", i));
     }
     const std::string of = "port \"" + std::string(port.name) + "\"";
     if (!is_dtype(port.dtype) && !is_dtype_class(port.dtype)) {
-      identity.fail_result(of + " has the unknown dtype " + std::to_string(port.dtype));
+      identity.fail_result(formatted("{} has the unknown dtype {}", of, port.dtype));
     }
     Port copy{.name = port.name, .dtype = port.dtype, .flags = port.flags, .axes = std::nullopt};
     if (port.axes != nullptr) {

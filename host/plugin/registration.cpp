@@ -4,6 +4,7 @@
 
 #include "host/error/status.hpp"
 #include "host/plugin/kinds.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -128,8 +129,10 @@ class Registration {
     if (size < sizeof(std::size_t) + sizeof(void*) || size > kMaxTableBytes ||
         size % sizeof(void*) != 0) {
       fail("plugin.missing_interface",
-           "registers " + text + " with a table whose struct_size is " + std::to_string(size) +
-               "; set it to the sizeof of the table");
+           formatted("registers {} with a table whose struct_size is {}; set it to the sizeof of "
+                     "the table",
+                     text,
+                     size));
     }
   }
 
@@ -163,8 +166,7 @@ std::string text_of(const StatusText& status) {
     text += " [" + status.id + "]";
   }
   if (!status.file.empty()) {
-    text +=
-        " at " + status.file.substr(status.file.rfind('/') + 1) + ":" + std::to_string(status.line);
+    text += formatted(" at {}:{}", status.file.substr(status.file.rfind('/') + 1), status.line);
   }
   return text;
 }
@@ -201,13 +203,15 @@ void run_entry(PluginEntry entry, const Manifest& manifest, LoadedPlugin& plugin
     registration.fail("plugin.entry_failed", "refused to load: " + text_of(status));
   }
   if (args.out_abi_minor != TENON_ABI_MINOR) {
-    registration.fail("plugin.abi_mismatch",
-                      args.out_abi_minor == UINT32_MAX
-                          ? std::string("does not report its ABI; set out_abi_minor to "
-                                        "TENON_ABI_MINOR in its entry")
-                          : "reports ABI 0." + std::to_string(args.out_abi_minor) +
-                                " instead of the ABI in its manifest, host has " TENON_ABI_STRING
-                                "; rebuild it with SDK " TENON_ABI_STRING);
+    registration.fail(
+        "plugin.abi_mismatch",
+        args.out_abi_minor == UINT32_MAX
+            ? std::string("does not report its ABI; set out_abi_minor to "
+                          "TENON_ABI_MINOR in its entry")
+            : formatted(
+                  "reports ABI 0.{} instead of the ABI in its manifest, host has " TENON_ABI_STRING
+                  "; rebuild it with SDK " TENON_ABI_STRING,
+                  args.out_abi_minor));
   }
   registration.check_complete();
   plugin.shutdown = args.out_shutdown;

@@ -4,6 +4,7 @@
 
 #include "host/plugin/interface_table.hpp"
 #include "host/plugin/port_spec.hpp"
+#include "host/text/formatted.hpp"
 
 #include <utility>
 
@@ -16,10 +17,10 @@ RowSlotSpec copy_slot(const tenon_row_slot_spec& slot, const ComponentIdentity& 
   }
   const std::string of = "slot \"" + std::string(slot.name) + "\"";
   if (slot.shape > TENON_ROW_SLOT_SCALAR) {
-    identity.fail_result(of + " has the unknown shape " + std::to_string(slot.shape));
+    identity.fail_result(formatted("{} has the unknown shape {}", of, slot.shape));
   }
   if (!is_dtype(slot.dtype)) {
-    identity.fail_result(of + " has dtype " + std::to_string(slot.dtype) + ", which is none");
+    identity.fail_result(formatted("{} has dtype {}, which is none", of, slot.dtype));
   }
   return {slot.name, slot.shape, slot.dtype, slot.init};
 }
@@ -37,14 +38,14 @@ SparseOptimizerProxy::SparseOptimizerProxy(ComponentInstance instance)
   info.struct_size = sizeof(info);
   instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
   if (info.narrow > TENON_NARROW_MASTER) {
-    identity.fail_result("describe returned narrow " + std::to_string(info.narrow) +
-                         ", expected one of TENON_NARROW_*");
+    identity.fail_result(
+        formatted("describe returned narrow {}, expected one of TENON_NARROW_*", info.narrow));
   }
   constexpr uint32_t kCpu = 1u << TENON_CPU;
   constexpr uint32_t kCuda = 1u << TENON_CUDA;
   if (info.devices == 0 || (info.devices & ~(kCpu | kCuda)) != 0) {
-    identity.fail_result("describe returned devices " + std::to_string(info.devices) +
-                         ", expected a set of TENON_CPU and TENON_CUDA");
+    identity.fail_result(formatted(
+        "describe returned devices {}, expected a set of TENON_CPU and TENON_CUDA", info.devices));
   }
   if (info.slots_ref == nullptr && info.num_slots != 0) {
     identity.fail_result("describe returned slots at a null pointer");

@@ -3,6 +3,7 @@
 #include "host/plugin/storage_proxy.hpp"
 
 #include "host/plugin/interface_table.hpp"
+#include "host/text/formatted.hpp"
 
 #include <utility>
 
@@ -76,8 +77,8 @@ std::string StorageProxy::address(const std::string& checkpoint) const {
     return table_->address(instance_.self(), checkpoint.c_str(), add_name, &names);
   });
   if (names.size() != 1) {
-    instance_.identity().fail_result("address returned " + std::to_string(names.size()) +
-                                     " names for a checkpoint, expected one");
+    instance_.identity().fail_result(
+        formatted("address returned {} names for a checkpoint, expected one", names.size()));
   }
   return names.front();
 }

@@ -3,8 +3,8 @@
 #include "host/plugin/tokenizer_proxy.hpp"
 
 #include "host/plugin/interface_table.hpp"
+#include "host/text/formatted.hpp"
 
-#include <string>
 #include <utility>
 
 namespace tenon {
@@ -21,12 +21,14 @@ TokenizerProxy::TokenizerProxy(ComponentInstance instance) : instance_(std::move
   info.bos = info.eos = info.pad = -1;
   instance_.call("describe", [&] { return table->describe(instance_.self(), &info); });
   if (info.vocab_size <= 0) {
-    identity.fail_result("describe returned vocab_size " + std::to_string(info.vocab_size));
+    identity.fail_result(formatted("describe returned vocab_size {}", info.vocab_size));
   }
   for (const int64_t special : {info.bos, info.eos, info.pad}) {
     if (special < -1 || special >= info.vocab_size) {
-      identity.fail_result("describe returned the special id " + std::to_string(special) +
-                           ", expected an id in [0, " + std::to_string(info.vocab_size) + ")");
+      identity.fail_result(
+          formatted("describe returned the special id {}, expected an id in [0, {})",
+                    special,
+                    info.vocab_size));
     }
   }
   info_ = {info.vocab_size, info.bos, info.eos, info.pad, info.bytes_per_token};

@@ -4,6 +4,7 @@
 
 #include "host/log/log.hpp"
 #include "host/plugin/vet_child.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 
 #include <nlohmann/json.hpp>
@@ -326,17 +327,15 @@ Verdict verdict_on_death(const PluginInfo& plugin,
   } else if (WIFSIGNALED(death.status)) {
     verdict.id = "plugin.crashed";
     const char* const name = sigabbrev_np(WTERMSIG(death.status));
-    what = "crashed with " +
-           (name != nullptr ? "SIG" + std::string(name)
-                            : "signal " + std::to_string(WTERMSIG(death.status))) +
-           " while loading";
+    what = formatted("crashed with {} while loading",
+                     name != nullptr ? "SIG" + std::string(name)
+                                     : formatted("signal {}", WTERMSIG(death.status)));
     if (const std::string frame = innermost_frame(plugin, output.frames); !frame.empty()) {
       what += ", in " + frame;
     }
   } else {
     verdict.id = "plugin.crashed";
-    what = "ended the process with status " + std::to_string(WEXITSTATUS(death.status)) +
-           " while loading";
+    what = formatted("ended the process with status {} while loading", WEXITSTATUS(death.status));
   }
   if (const std::string words = last_words(output.text); !words.empty()) {
     what += ", after printing \"" + words + "\"";

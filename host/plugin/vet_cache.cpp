@@ -5,6 +5,7 @@
 #include "host/io/content_hash.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/elf_notes.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -80,7 +81,7 @@ std::string host_build_id() {
     }
   }
   const FileStamp stamp = file_stamp(program).value_or(FileStamp{});
-  return std::to_string(stamp.size) + "." + std::to_string(stamp.modified_ns);
+  return formatted("{}.{}", stamp.size, stamp.modified_ns);
 }
 
 std::optional<FileStamp> file_stamp(const std::string& file) {
@@ -242,7 +243,7 @@ void VetCache::save() {
       json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 
   // Into a file of this process's own and then into place, so that a reader sees all or nothing.
-  const std::string fresh = file_ + "." + std::to_string(getpid());
+  const std::string fresh = formatted("{}.{}", file_, getpid());
   std::error_code problem;
   fs::create_directories(fs::path(file_).parent_path(), problem);
   std::ofstream out(fresh, std::ios::binary | std::ios::trunc);

@@ -10,6 +10,7 @@
 #include "host/json/schema_defaults.hpp"
 #include "host/json/schema_visit.hpp"
 #include "host/json/schema_words.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/nearest_name.hpp"
 
 #include <nlohmann/json.hpp>
@@ -165,7 +166,7 @@ std::optional<CatalogEntry> ComponentChecker::look_up(const std::string& kind,
   problems_.push_back({.id = "recipe.ambiguous_type",
                        .place = places_.at(pointer),
                        .pointer = pointer,
-                       .what = std::to_string(offers.size()) + " plugins offer this " + kind,
+                       .what = formatted("{} plugins offer this {}", offers.size(), kind),
                        .found = found,
                        .note = "write " + choices});
   return std::nullopt;

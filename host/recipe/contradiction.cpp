@@ -6,7 +6,7 @@
 #include "host/json/schema_words.hpp"
 #include "host/recipe/eval_sites.hpp"
 #include "host/recipe/recipe_schema.hpp"
-#include "host/text/format.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -92,9 +92,9 @@ class Rules {
           });
       if (!is_good) {
         add("recipe.bad_value", pointer, "invalid table name", "");
-        problems_.back().expected =
-            format("letters, digits, '_', '-' and '.', at most {}, or a pattern with '*' and '?'",
-                   kMaxTableName);
+        problems_.back().expected = formatted(
+            "letters, digits, '_', '-' and '.', at most {}, or a pattern with '*' and '?'",
+            kMaxTableName);
         problems_.back().found = brief_value(name);
       }
       if (is_pattern && find_at(root_, pointer + "/features") != nullptr) {
@@ -222,7 +222,7 @@ class Rules {
     if (steps && total && *steps != *total) {
       conflict(
           "/train/total_steps",
-          format("the schedule has {} steps, but the run has {}", *total, *steps),
+          formatted("the schedule has {} steps, but the run has {}", *total, *steps),
           "a run length in steps is the schedule's length too; remove one of the two (steps is "
           "at " +
               places_.at("/train/steps").text() + ")");
@@ -245,13 +245,14 @@ class Rules {
     if (batch && *batch > 0 && *global > 0 && *global % *batch != 0) {
       add("recipe.indivisible",
           "/train/global_batch_size",
-          format("a step of {} samples does not divide into microbatches of {}", *global, *batch),
-          format("{} = {} * {} + {}; choose a multiple of data.batch_size (at {})",
-                 *global,
-                 *global / *batch,
-                 *batch,
-                 *global % *batch,
-                 places_.at("/data/batch_size").text()));
+          formatted(
+              "a step of {} samples does not divide into microbatches of {}", *global, *batch),
+          formatted("{} = {} * {} + {}; choose a multiple of data.batch_size (at {})",
+                    *global,
+                    *global / *batch,
+                    *batch,
+                    *global % *batch,
+                    places_.at("/data/batch_size").text()));
     }
   }
 
@@ -312,9 +313,9 @@ class Rules {
                "set checkpoint.every_steps, and make this key a multiple of it");
     } else if (multiple > 0 && multiple % every_steps != 0) {
       conflict(by_step,
-               format("keeps one checkpoint every {} steps, but they are saved every {} steps",
-                      multiple,
-                      every_steps),
+               formatted("keeps one checkpoint every {} steps, but they are saved every {} steps",
+                         multiple,
+                         every_steps),
                "choose a multiple of checkpoint.every_steps (at " +
                    places_.at("/checkpoint/every_steps").text() + ")");
     }
@@ -525,12 +526,12 @@ class Rules {
       const std::string& earlier = is_full_later ? brief : full;
       conflict("/" + later,
                "both \"" + brief + "\" and \"" + full + "\"",
-               format("\"{}\" {}; keep \"{}\" (at {}) or \"{}\"",
-                      brief,
-                      relation,
-                      earlier,
-                      places_.at("/" + earlier).text(),
-                      later));
+               formatted("\"{}\" {}; keep \"{}\" (at {}) or \"{}\"",
+                         brief,
+                         relation,
+                         earlier,
+                         places_.at("/" + earlier).text(),
+                         later));
     } else if (!has_brief && !has_full) {
       missing("/" + brief, brief, "the " + brief);
     }
@@ -547,8 +548,7 @@ class Rules {
           });
       if (!is_good) {
         add("recipe.bad_value", join_pointer(pointer, name), "invalid name", "");
-        problems_.back().expected =
-            "letters, digits, '_' and '-', at most " + std::to_string(max_size);
+        problems_.back().expected = formatted("letters, digits, '_' and '-', at most {}", max_size);
         problems_.back().found = brief_value(name);
       }
     }

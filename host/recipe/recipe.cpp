@@ -3,6 +3,8 @@
 #include "host/recipe/recipe.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 
 namespace tenon {
 
@@ -18,13 +20,17 @@ std::int64_t microbatches_per_step(const Recipe& recipe, std::int64_t num_ranks)
   const std::int64_t together = recipe.data.batch_size * num_ranks;
   if (global % together != 0) {
     throw Error("recipe.indivisible",
-                recipe.file + ": /train/global_batch_size: a step of " + std::to_string(global) +
-                    " samples does not divide into microbatches of " +
-                    std::to_string(recipe.data.batch_size) + " on " + std::to_string(num_ranks) +
-                    (num_ranks == 1 ? " rank" : " ranks") + ": " + std::to_string(global) + " = " +
-                    std::to_string(global / together) + " * " + std::to_string(together) + " + " +
-                    std::to_string(global % together) + "; choose a multiple of " +
-                    std::to_string(together));
+                formatted("{}: /train/global_batch_size: a step of {} samples does not divide into "
+                          "microbatches of {} on {}: {} = {} * {} + {}; choose a multiple of {}",
+                          recipe.file,
+                          global,
+                          recipe.data.batch_size,
+                          counted(num_ranks, "rank"),
+                          global,
+                          global / together,
+                          together,
+                          global % together,
+                          together));
   }
   return global / together;
 }

@@ -7,7 +7,8 @@
 #include "host/json/json_source.hpp"
 #include "host/recipe/old_names.hpp"
 #include "host/recipe/recipe_sections.hpp"
-#include "host/text/format.hpp"
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -116,8 +117,8 @@ class Difference {
     if (samples_before_ != samples_now_ && !has_told_samples_) {
       changes_.insert(changes_.begin(),
                       {.pointer = "",
-                       .before = ranks_text(ranks_before_),
-                       .now = ranks_text(ranks_now_),
+                       .before = counted(ranks_before_, "rank"),
+                       .now = counted(ranks_now_, "rank"),
                        .change = kWarns,
                        .why = samples_text()});
     }
@@ -125,12 +126,8 @@ class Difference {
   }
 
  private:
-  static std::string ranks_text(std::int64_t ranks) {
-    return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
-  }
-
   std::string samples_text() const {
-    return format("a step has {} samples instead of {}", samples_now_, samples_before_);
+    return formatted("a step has {} samples instead of {}", samples_now_, samples_before_);
   }
 
   void compare(const json& before, const json& now, const std::string& pointer) {

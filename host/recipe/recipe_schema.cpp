@@ -5,6 +5,7 @@
 #include "host/json/json_path.hpp"
 #include "host/json/schema_words.hpp"
 #include "host/recipe/recipe_sections.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -44,7 +45,7 @@ std::string as_name(std::string_view text) {
 std::string mix_name(const std::string& type, std::size_t number) {
   const std::size_t slash = type.rfind('/');
   const std::string name = as_name(slash == std::string::npos ? type : type.substr(slash + 1));
-  return name.substr(0, 30) + "-" + std::to_string(number + 1);
+  return formatted("{}-{}", name.substr(0, 30), number + 1);
 }
 
 }  // namespace tenon

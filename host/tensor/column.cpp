@@ -9,6 +9,7 @@
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <span>
@@ -17,7 +18,7 @@ namespace tenon {
 namespace {
 
 std::string level_name(std::string_view name, std::size_t level) {
-  return std::string(name) + ".offsets" + (level == 0 ? "" : "." + std::to_string(level));
+  return level == 0 ? formatted("{}.offsets", name) : formatted("{}.offsets.{}", name, level);
 }
 
 // Axes of values, offsets and weights of a ragged column.
@@ -46,26 +47,31 @@ std::optional<std::string> why_not_offsets(const at::Tensor& offsets,
                                            std::size_t level) {
   if (!offsets.defined() || offsets.scalar_type() != at::kLong || offsets.dim() != 1 ||
       !offsets.is_contiguous() || offsets.size(0) != num_pieces + 1) {
-    return "offsets of level " + std::to_string(level) + " are " +
-           (offsets.defined() ? shape_text(offsets.sizes()) : std::string("absent")) +
-           ", expected i64 [" + std::to_string(num_pieces + 1) + "]";
+    return formatted("offsets of level {} are {}, expected i64 [{}]",
+                     level,
+                     offsets.defined() ? shape_text(offsets.sizes()) : "absent",
+                     num_pieces + 1);
   }
   const std::span<const int64_t> values(offsets.const_data_ptr<int64_t>(),
                                         static_cast<std::size_t>(num_pieces) + 1);
   if (values.front() != 0) {
-    return "offsets of level " + std::to_string(level) + " start with " +
-           std::to_string(values.front()) + ", expected 0";
+    return formatted("offsets of level {} start with {}, expected 0", level, values.front());
   }
   const auto fall = std::ranges::adjacent_find(values, std::ranges::greater());
   if (fall != values.end()) {
-    return "offsets of level " + std::to_string(level) + " decrease from " + std::to_string(*fall) +
-           " to " + std::to_string(*(fall + 1)) + ", at " + (level == 0 ? "sample " : "entry ") +
-           std::to_string(fall - values.begin()) + " of the batch";
+    return formatted("offsets of level {} decrease from {} to {}, at {} {} of the batch",
+                     level,
+                     *fall,
+                     *(fall + 1),
+                     level == 0 ? "sample" : "entry",
+                     fall - values.begin());
   }
   if (values.back() != below) {
-    return "offsets of level " + std::to_string(level) + " end with " +
-           std::to_string(values.back()) + ", expected " + std::to_string(below) +
-           ", the number of items that they divide";
+    return formatted(
+        "offsets of level {} end with {}, expected {}, the number of items that they divide",
+        level,
+        values.back(),
+        below);
   }
   return std::nullopt;
 }
@@ -78,9 +84,9 @@ std::string describe(const ColumnType& type) {
   if (lists == 0) {
     text += type.width == 0  ? ", one per sample"
             : type.width < 0 ? ", a fixed number per sample"
-                             : ", " + std::to_string(type.width) + " per sample";
+                             : formatted(", {} per sample", type.width);
   } else {
-    text += lists == 1 ? ", lists" : ", lists in " + std::to_string(lists) + " levels";
+    text += lists == 1 ? ", lists" : formatted(", lists in {} levels", lists);
   }
   return text + (type.has_weights ? " with weights" : "");
 }
@@ -213,8 +219,8 @@ std::optional<std::string> why_not_column(const Column& column,
     return type.has_weights ? "there are no weights" : "there are weights, expected none";
   }
   if (column.offsets.size() != type.num_levels) {
-    return "there are " + std::to_string(column.offsets.size()) + " levels of offsets, expected " +
-           std::to_string(type.num_levels);
+    return formatted(
+        "there are {} levels of offsets, expected {}", column.offsets.size(), type.num_levels);
   }
   if (type.num_levels == 0) {
     const bool is_good = values.dim() == (type.width == 0 ? 1 : 2) && values.size(0) == samples &&
@@ -223,8 +229,10 @@ std::optional<std::string> why_not_column(const Column& column,
       return std::nullopt;
     }
     const std::string width = type.width < 0 ? "any" : std::to_string(type.width);
-    return "the values are " + shape_text(values.sizes()) + ", expected [" +
-           std::to_string(samples) + (type.width == 0 ? "]" : ", " + width + "]");
+    return formatted("the values are {}, expected [{}{}]",
+                     shape_text(values.sizes()),
+                     samples,
+                     type.width == 0 ? "" : ", " + width);
   }
   if (values.dim() != 1) {
     return "the values are " + shape_text(values.sizes()) + ", expected one axis";
@@ -247,8 +255,10 @@ std::optional<std::string> why_not_column(const Column& column,
     const at::Tensor& weights = column.weights;
     if (weights.scalar_type() != at::kFloat || weights.dim() != 1 || !weights.is_contiguous() ||
         weights.size(0) != num_entries) {
-      return "the weights are " + std::string(c10::toString(weights.scalar_type())) + " " +
-             shape_text(weights.sizes()) + ", expected f32 [" + std::to_string(num_entries) + "]";
+      return formatted("the weights are {} {}, expected f32 [{}]",
+                       c10::toString(weights.scalar_type()),
+                       shape_text(weights.sizes()),
+                       num_entries);
     }
   }
   return std::nullopt;

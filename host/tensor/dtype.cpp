@@ -3,6 +3,7 @@
 #include "host/tensor/dtype.hpp"
 
 #include "host/error/assert.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <array>
@@ -77,7 +78,7 @@ std::string dtype_name(uint32_t dtype_or_class) {
     case TENON_CLASS_ANY:
       return "any dtype";
     default:
-      return "dtype " + std::to_string(dtype_or_class);
+      return formatted("dtype {}", dtype_or_class);
   }
 }
 

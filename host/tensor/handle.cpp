@@ -5,6 +5,7 @@
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/tensor/dtype.hpp"
+#include "host/text/formatted.hpp"
 
 #include <c10/core/Device.h>
 #include <c10/core/DeviceType.h>
@@ -76,15 +77,14 @@ uint32_t dtype_of(const at::Tensor& tensor) {
 
 at::Device to_torch(tenon_device device) {
   if (device.type != TENON_CPU && device.type != TENON_CUDA && device.type != TENON_META) {
-    throw Error("tensor.bad_argument",
-                "device type " + std::to_string(device.type) +
-                    " is not TENON_CPU, TENON_CUDA or TENON_META");
+    throw Error(
+        "tensor.bad_argument",
+        formatted("device type {} is not TENON_CPU, TENON_CUDA or TENON_META", device.type));
   }
   const int32_t highest =
       device.type == TENON_CUDA ? std::numeric_limits<c10::DeviceIndex>::max() : 0;
   if (device.index < -1 || device.index > highest) {
-    throw Error("tensor.bad_argument",
-                "device index " + std::to_string(device.index) + " is out of range");
+    throw Error("tensor.bad_argument", formatted("device index {} is out of range", device.index));
   }
   return {static_cast<c10::DeviceType>(device.type), static_cast<c10::DeviceIndex>(device.index)};
 }

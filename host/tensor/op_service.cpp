@@ -4,6 +4,8 @@
 
 #include "host/tensor/handle.hpp"
 #include "host/tensor/torch_guard.hpp"
+#include "host/text/formatted.hpp"
+#include "host/text/joined.hpp"
 #include "host/text/nearest_name.hpp"
 
 #include <ATen/core/List.h>
@@ -135,19 +137,17 @@ std::string nearest_ops(const c10::OperatorName& wanted) {
       near.emplace_back(edit_distance(name.name, wanted.name), name.name);
     }
   }
-  std::string text;
-  const auto add = [&](const std::string& name) { text += (text.empty() ? "" : ", ") + name; };
   if (!overloads.empty()) {
     std::ranges::sort(overloads);
-    std::ranges::for_each(overloads, add);
-    return "its overloads are " + text;
+    return "its overloads are " + joined(overloads);
   }
   std::ranges::sort(near);
   const auto last = std::unique(near.begin(), near.end());
+  std::vector<std::string> nearest;
   for (auto it = near.begin(); it != last && it != near.begin() + 3; ++it) {
-    add(it->second);
+    nearest.push_back(it->second);
   }
-  return "the nearest names are " + text;
+  return "the nearest names are " + joined(nearest);
 }
 
 std::unique_ptr<const tenon_op> plan_op(const c10::OperatorHandle& handle) {
@@ -296,8 +296,11 @@ class Converter {
  private:
   [[noreturn]] static void refuse(const tenon_op& op, size_t index, const std::string& why) {
     throw Error("tensor.bad_argument",
-                "argument " + std::to_string(index) + " '" + op.arguments[index].name + "' " + why +
-                    "; the operator is " + op.schema);
+                formatted("argument {} '{}' {}; the operator is {}",
+                          index,
+                          op.arguments[index].name,
+                          why,
+                          op.schema));
   }
   [[noreturn]] void refuse(const std::string& why) const { refuse(op_, index_, why); }
 
@@ -378,7 +381,7 @@ class Converter {
   // libtorch casts these to its enums unseen.
   int64_t number_below(int64_t limit) const {
     if (any_.v.i < 0 || any_.v.i >= limit) {
-      refuse("has no such value as " + std::to_string(any_.v.i));
+      refuse(formatted("has no such value as {}", any_.v.i));
     }
     return any_.v.i;
   }
@@ -503,8 +506,10 @@ class Results {
 void check_room(const tenon_op& op, size_t num_results, size_t room) {
   if (num_results > room) {
     throw Error("tensor.bad_argument",
-                "there are " + std::to_string(num_results) + " results and room for " +
-                    std::to_string(room) + "; the operator is " + op.schema);
+                formatted("there are {} results and room for {}; the operator is {}",
+                          num_results,
+                          room,
+                          op.schema));
   }
 }
 
@@ -518,9 +523,10 @@ void run_op(const tenon_op& op,
     throw Error("tensor.bad_argument", "args, results or io_num_results is null");
   }
   if (num_args > op.arguments.size()) {
-    throw Error("tensor.bad_argument",
-                "there are " + std::to_string(num_args) +
-                    " arguments, which are too many; the operator is " + op.schema);
+    throw Error(
+        "tensor.bad_argument",
+        formatted(
+            "there are {} arguments, which are too many; the operator is {}", num_args, op.schema));
   }
   // Before the operator runs, as far as it can be known: it may change its arguments. A list may
   // turn out empty.

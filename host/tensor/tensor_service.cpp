@@ -6,6 +6,7 @@
 #include "host/tensor/handle.hpp"
 #include "host/tensor/not_null.hpp"
 #include "host/tensor/torch_guard.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/DLConvertor.h>
 #include <ATen/Functions.h>
@@ -37,8 +38,7 @@ at::IntArrayRef shape_of(uint32_t ndim, const int64_t* shape) {
   }
   for (uint32_t axis = 0; axis < ndim; ++axis) {
     if (shape[axis] < 0) {
-      refuse("axis " + std::to_string(axis) + " has the negative size " +
-             std::to_string(shape[axis]));
+      refuse(formatted("axis {} has the negative size {}", axis, shape[axis]));
     }
   }
   return {shape, ndim};
@@ -47,7 +47,7 @@ at::IntArrayRef shape_of(uint32_t ndim, const int64_t* shape) {
 at::TensorOptions options_of(uint32_t dtype, tenon_device device) {
   const std::optional<at::ScalarType> type = scalar_type_of(dtype);
   if (!type) {
-    refuse(std::to_string(dtype) + " is not a dtype of tenon/tensor.h");
+    refuse(formatted("{} is not a dtype of tenon/tensor.h", dtype));
   }
   return at::TensorOptions().dtype(*type).device(to_torch(device));
 }
@@ -57,8 +57,8 @@ tenon_status* info(const tenon_tensor* tensor, tenon_tensor_info* out) {
     const at::Tensor& t = defined(tensor);
     not_null(out, "out");
     if (out->struct_size < sizeof(tenon_tensor_info)) {
-      refuse("struct_size is " + std::to_string(out->struct_size) +
-             "; set it to sizeof(tenon_tensor_info) before the call");
+      refuse(formatted("struct_size is {}; set it to sizeof(tenon_tensor_info) before the call",
+                       out->struct_size));
     }
     const uint32_t dtype = dtype_of(t);
     const tenon_device device = to_abi(t.device());
@@ -114,7 +114,7 @@ tenon_status* item(const tenon_host* host, const tenon_tensor* tensor, double* o
     const at::Tensor& t = defined(tensor);
     not_null(out, "out");
     if (t.numel() != 1) {
-      refuse("item requires a tensor of one element, found " + std::to_string(t.numel()));
+      refuse(formatted("item requires a tensor of one element, found {}", t.numel()));
     }
     *out = t.item().toDouble();
   });
@@ -124,9 +124,10 @@ tenon_status* item(const tenon_host* host, const tenon_tensor* tensor, double* o
 // failure would call it: then more than nothing would have changed hands.
 void check_dlpack(const DLManagedTensorVersioned& managed) {
   if (managed.version.major != DLPACK_MAJOR_VERSION) {
-    refuse("DLPack " + std::to_string(managed.version.major) + "." +
-           std::to_string(managed.version.minor) + " is not version " +
-           std::to_string(DLPACK_MAJOR_VERSION) + " of the format");
+    refuse(formatted("DLPack {}.{} is not version {} of the format",
+                     managed.version.major,
+                     managed.version.minor,
+                     DLPACK_MAJOR_VERSION));
   }
   const DLTensor& t = managed.dl_tensor;
   if (t.ndim < 0 || (t.ndim > 0 && t.shape == nullptr)) {
@@ -135,11 +136,10 @@ void check_dlpack(const DLManagedTensorVersioned& managed) {
   int64_t numel = 1;
   for (int32_t axis = 0; axis < t.ndim; ++axis) {
     if (t.shape[axis] < 0 || __builtin_mul_overflow(numel, t.shape[axis], &numel)) {
-      refuse("axis " + std::to_string(axis) + " of the DLPack tensor has the size " +
-             std::to_string(t.shape[axis]));
+      refuse(formatted("axis {} of the DLPack tensor has the size {}", axis, t.shape[axis]));
     }
     if (t.strides != nullptr && t.strides[axis] < 0) {
-      refuse("axis " + std::to_string(axis) + " of the DLPack tensor has a negative stride");
+      refuse(formatted("axis {} of the DLPack tensor has a negative stride", axis));
     }
   }
   if (t.data == nullptr && numel > 0) {

@@ -2,6 +2,7 @@
 #include "host/train/best_state.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <cmath>
 
@@ -29,10 +30,13 @@ void BestState::consider(const MetricRecord& record, uint64_t step) {
     for (const auto& [name, metric] : record.values) {
       names += (names.empty() ? "" : ", ") + name;
     }
-    throw Error("train.no_best",
-                "/eval/keep_best/metric is \"" + recipe_.metric +
-                    "\", and the evaluation at step " + std::to_string(step) + " gave " +
-                    (names.empty() ? "nothing" : names) + "; name one of these");
+    throw Error(
+        "train.no_best",
+        formatted("/eval/keep_best/metric is \"{}\", and the evaluation at step {} gave {}; name "
+                  "one of these",
+                  recipe_.metric,
+                  step,
+                  names.empty() ? "nothing" : names));
   }
   const bool is_better =
       !kept_.has_value() || (recipe_.is_max ? *value > kept_->value : *value < kept_->value);

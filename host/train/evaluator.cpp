@@ -5,6 +5,7 @@
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/metrics/metrics_service.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/same_data.hpp"
 
 #include <algorithm>
@@ -179,7 +180,7 @@ std::optional<MetricRecord> Evaluator::run(const std::string& family,
   }
   event.message = family == "eval/" ? "" : family.c_str();
   parts_.events.fire(TENON_EVENT_BEFORE_EVALUATE);
-  std::string line = "step " + std::to_string(parts_.state.step);
+  std::string line = formatted("step {}", parts_.state.step);
   if (!window.empty()) {
     line += "  window " + window;
   }

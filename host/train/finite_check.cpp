@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/finite_check.hpp"
 
+#include "host/text/formatted.hpp"
+
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
@@ -160,10 +162,10 @@ std::string FiniteCheck::origin_among_ranks(const NonFiniteOrigin& mine) {
     return mine.text;
   }
   const auto all = parts_.collective.gather_texts(
-      std::to_string(static_cast<int>(mine.distance)) + mine.text, "where it arose");
+      formatted("{}{}", static_cast<int>(mine.distance), mine.text), "where it arose");
   const auto nearest =
       std::ranges::min_element(all, {}, [](const std::string& text) { return text.front(); });
-  return "rank " + std::to_string(nearest - all.begin()) + ": " + nearest->substr(1);
+  return formatted("rank {}: {}", nearest - all.begin(), nearest->substr(1));
 }
 
 void FiniteCheck::update_loss_scale(bool is_applied) {

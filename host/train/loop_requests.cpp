@@ -4,6 +4,7 @@
 #include <tenon/hook.h>
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <cstdlib>
 
@@ -53,8 +54,9 @@ void LoopRequests::request_roll_back(uint64_t first_bad_step, const std::string&
   }
   if (first_bad_step == 0 || first_bad_step > state_.step) {
     throw Error("hook.bad_wish",
-                "the run cannot roll back to before step " + std::to_string(first_bad_step) +
-                    ": it is at step " + std::to_string(state_.step));
+                formatted("the run cannot roll back to before step {}: it is at step {}",
+                          first_bad_step,
+                          state_.step));
   }
   if (!own_spike_.has_value() || first_bad_step < own_spike_->first_bad_step) {
     own_spike_ = LossSpike{first_bad_step, reason};
@@ -88,7 +90,7 @@ std::optional<LossSpike> LoopRequests::take_spike(const Decision& decision) {
   }
   const std::optional<LossSpike> mine = std::exchange(own_spike_, std::nullopt);
   const auto all = collective_.gather_texts(
-      mine.has_value() ? std::to_string(mine->first_bad_step) + " " + mine->why : "",
+      mine.has_value() ? formatted("{} {}", mine->first_bad_step, mine->why) : "",
       "reason to go back");
   std::optional<LossSpike> earliest;
   for (const std::string& text : all) {

@@ -3,6 +3,9 @@
 
 #include <tenon/model.h>
 
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
+
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
@@ -40,7 +43,7 @@ bool are_finite(const std::vector<at::Tensor>& scalars) {
 }
 
 std::string holds(int64_t n) {
-  return " holds " + std::to_string(n) + (n == 1 ? " non-finite value" : " non-finite values");
+  return " holds " + counted(n, "non-finite value");
 }
 
 std::string parameter_text(const ModelGraph& graph, uint32_t p) {
@@ -100,7 +103,7 @@ class Search {
     }
     std::string text = "the gradient of " + parameter_text(graph_, *first) + holds(num_values);
     if (num_found > 1) {
-      text += ", the first of " + std::to_string(num_found) + " such gradients in the backward";
+      text += formatted(", the first of {} such gradients in the backward", num_found);
     }
     return text + ", while the forward is finite";
   }
@@ -212,7 +215,7 @@ NonFiniteOrigin find_non_finite_origin(ModelRunner& model,
       model.clear();  // a plugin that fails on a second look does not end a run that goes on
     }
     if (here.has_value() && !found.has_value()) {
-      found = *here + (microbatches.size() > 1 ? " (microbatch " + std::to_string(i) + ")" : "");
+      found = *here + (microbatches.size() > 1 ? formatted(" (microbatch {})", i) : "");
     }
   }
   if (found.has_value()) {
@@ -243,10 +246,13 @@ NonFiniteOrigin non_finite_gradient(const ModelGraph& graph,
   if (!last.has_value()) {
     return {OriginDistance::kUnknown, "a loss is non-finite, while all gradients are finite"};
   }
-  return {OriginDistance::kGradient,
-          "the gradients of " + std::to_string(num_found) + " of " +
-              std::to_string(parameters.size()) + " parameters are non-finite, that of " +
-              parameter_text(graph, *last) + " the first in the backward"};
+  return {
+      OriginDistance::kGradient,
+      formatted("the gradients of {} of {} parameters are non-finite, that of {} the first in the "
+                "backward",
+                num_found,
+                parameters.size(),
+                parameter_text(graph, *last))};
 }
 
 }  // namespace tenon

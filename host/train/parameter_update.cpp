@@ -4,6 +4,8 @@
 #include "host/log/log.hpp"
 #include "host/optim/clip.hpp"
 #include "host/tensor/trace_span.hpp"
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <span>
@@ -131,9 +133,10 @@ void ParameterUpdate::report_unused() const {
     }
   }
   if (num_unused > 0 && parts_.collective.rank() == 0) {
-    log_info(std::to_string(num_unused) + (num_unused == 1 ? " parameter" : " parameters") +
-             " received no gradient in step 1 and will not be updated: " + names +
-             (num_unused > kMostNames ? ", ..." : ""));
+    log_info(formatted("{} received no gradient in step 1 and will not be updated: {}{}",
+                       counted(num_unused, "parameter"),
+                       names,
+                       num_unused > kMostNames ? ", ..." : ""));
   }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/rank_decisions.hpp"
 
+#include "host/text/formatted.hpp"
+
 #include <cstdint>
 #include <span>
 
@@ -19,7 +21,7 @@ std::string first_text(Collective& collective, const std::string& mine) {
   const auto all = collective.gather_texts(mine, "reason to end");
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (!all[rank].empty()) {
-      return rank == 0 ? all[rank] : "rank " + std::to_string(rank) + ": " + all[rank];
+      return rank == 0 ? all[rank] : formatted("rank {}: {}", rank, all[rank]);
     }
   }
   return "";

@@ -2,6 +2,8 @@
 #include "host/train/roll_back.hpp"
 
 #include "host/log/log.hpp"
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/resume/resume_candidates.hpp"
 #include "host/train/run_loader.hpp"
 #include "host/train/run_state/run_state_names.hpp"
@@ -53,9 +55,9 @@ std::pair<LossSpike, Error> RollBack::cause() const {
     return {spike, Error("train.spike", spike.why)};
   }
   const NonFiniteCount& count = guard.count();
-  spike = {std::min(spike.first_bad_step, *guard.streak_begin()),
-           "the update of step " + std::to_string(count.last_step) +
-               " is non-finite: " + count.last_origin};
+  spike = {
+      std::min(spike.first_bad_step, *guard.streak_begin()),
+      formatted("the update of step {} is non-finite: {}", count.last_step, count.last_origin)};
   return {spike, *guard.failure()};
 }
 
@@ -84,14 +86,14 @@ RollBack::Result RollBack::run() {
   Checkpointing& checkpoints = parts_.checkpoints.checkpoints();
   const auto most = static_cast<size_t>(checkpoints.recipe().max_roll_backs);
   if (records_.size() >= most) {
-    refuse("it has done so " + std::to_string(most) + (most == 1 ? " time" : " times") +
-           ", and /checkpoint/max_roll_backs allows no more");
+    refuse(formatted("it has done so {}, and /checkpoint/max_roll_backs allows no more",
+                     counted(most, "time")));
   }
   parts_.checkpoints.finish();
   ResumeCandidates saved(
       checkpoints.storage(), parts_.collective, good_checkpoints(spike.first_bad_step));
   if (saved.is_empty()) {
-    refuse("there is no checkpoint before step " + std::to_string(spike.first_bad_step));
+    refuse(formatted("there is no checkpoint before step {}", spike.first_bad_step));
   }
   const RunState before = parts_.state;
   parts_.flow.resolve();
@@ -115,10 +117,15 @@ RollBack::Result RollBack::run() {
   pin_good();
   checkpoints.forget_saved(parts_.state);
   if (parts_.collective.rank() == 0) {
-    log_warning("step " + std::to_string(before.step) + ": " + spike.why + "; rolling back to " +
-                saved.reader().address() + ", after step " + std::to_string(parts_.state.step) +
-                ", and skipping the data since (" + std::to_string(records_.size()) + " of " +
-                std::to_string(most) + " times)");
+    log_warning(
+        formatted("step {}: {}; rolling back to {}, after step {}, and skipping the data since ({} "
+                  "of {} times)",
+                  before.step,
+                  spike.why,
+                  saved.reader().address(),
+                  parts_.state.step,
+                  records_.size(),
+                  most));
   }
   spike_.reset();
   return result;

@@ -2,6 +2,7 @@
 #include "host/train/run_loader.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/rank_decisions.hpp"
 
 #include <optional>
@@ -44,8 +45,7 @@ void RunLoader::resume(const TakeState& take, const TakeState& take_position) {
   });
   resumed_from_ = saved.reader().address();
   resumed_at_ = parts_.state.step;
-  parts_.progress.say("resumed from " + resumed_from_ + ", after step " +
-                      std::to_string(resumed_at_));
+  parts_.progress.say(formatted("resumed from {}, after step {}", resumed_from_, resumed_at_));
   if (parts_.bank != nullptr && loaded_from_.empty()) {
     parts_.progress.say("resuming: /load is skipped");
   }

@@ -4,6 +4,7 @@
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/tensor/dtype.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 
 #include <algorithm>
@@ -41,9 +42,9 @@ std::vector<std::string> metadata_of(DataSource& source) {
       std::string("windows: ") + (info.has_windows ? "yes" : "no"),
       "fields: " + fields_text(info)};
   if (info.style == DatasetStyle::kStream) {
-    metadata.push_back("shards: " + std::to_string(info.num_shards));
+    metadata.push_back(formatted("shards: {}", info.num_shards));
   } else if (!info.has_windows) {
-    metadata.push_back("samples: " + std::to_string(source.size(nullptr)));
+    metadata.push_back(formatted("samples: {}", source.size(nullptr)));
   }
   for (const MixPartInfo& part : source.parts()) {
     metadata.push_back("samples of " + part.name + ": " +
@@ -57,9 +58,12 @@ std::vector<std::string> metadata_of(DataSource& source) {
                          const std::string& there,
                          size_t rank) {
   throw Error("data.differs",
-              source.name() + " is not the same on all ranks: rank 0 has " + here + ", rank " +
-                  std::to_string(rank) + " has " + there +
-                  "; give all ranks the same files and options");
+              formatted("{} is not the same on all ranks: rank 0 has {}, rank {} has {}; give all "
+                        "ranks the same files and options",
+                        source.name(),
+                        here,
+                        rank,
+                        there));
 }
 
 // What a rank has of the next window, as numbers that travel.
@@ -77,10 +81,10 @@ enum Answer : int64_t { kNone, kHas, kNotYet };
 constexpr std::chrono::milliseconds kLongestPause{50};
 
 std::string window_text(const WindowMetadata& metadata) {
-  std::string text = "window number " + std::to_string(metadata[kNumber]) + " with id " +
-                     std::to_string(static_cast<uint64_t>(metadata[kId]));
+  std::string text = formatted(
+      "window number {} with id {}", metadata[kNumber], static_cast<uint64_t>(metadata[kId]));
   if (metadata[kSamples] >= 0) {
-    text += " and " + std::to_string(metadata[kSamples]) + " samples";
+    text += formatted(" and {} samples", metadata[kSamples]);
   }
   return text;
 }
@@ -179,11 +183,12 @@ NextWindow next_window_together(DataStream& data,
     };
     if (num_with(kNone) > 0) {
       if (num_with(kHas) > 0 && collective.rank() == 0 && !data.has_reached_limit()) {
-        log_warning(data.source().name() +
-                    ": the epoch ends for all ranks where one has no more "
-                    "windows; " +
-                    std::to_string(num_with(kHas)) + " of " + std::to_string(num_ranks) +
-                    " ranks had another one, which is skipped");
+        log_warning(
+            formatted("{}: the epoch ends for all ranks where one has no more windows; {} of {} "
+                      "ranks had another one, which is skipped",
+                      data.source().name(),
+                      num_with(kHas),
+                      num_ranks));
       }
       return NextWindow::kEnd;
     }

@@ -3,6 +3,7 @@
 
 #include "host/log/log.hpp"
 #include "host/tensor/trace_span.hpp"
+#include "host/text/formatted.hpp"
 
 #include <torch/csrc/autograd/profiler_kineto.h>
 
@@ -21,9 +22,8 @@ namespace kineto = torch::autograd::profiler;
 using torch::profiler::impl::ActivityType;
 
 std::string steps_text(const StepRange& steps) {
-  return steps.first == steps.last
-             ? "step " + std::to_string(steps.first)
-             : "steps " + std::to_string(steps.first) + " to " + std::to_string(steps.last);
+  return steps.first == steps.last ? formatted("step {}", steps.first)
+                                   : formatted("steps {} to {}", steps.first, steps.last);
 }
 
 }  // namespace
@@ -84,8 +84,8 @@ void StepProfile::finish() {
 void StepProfile::finish_run(uint64_t last_step) {
   finish();
   if (last_step < steps_.first) {
-    log_warning("no profile: the run ended at step " + std::to_string(last_step) + ", before " +
-                steps_text(steps_));
+    log_warning(formatted(
+        "no profile: the run ended at step {}, before {}", last_step, steps_text(steps_)));
   }
 }
 

@@ -2,6 +2,8 @@
 #include "host/train/stop_conditions.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/rank_decisions.hpp"
 
 #include <cstdio>
@@ -45,7 +47,7 @@ void StopConditions::check_run_length() {
   };
   const auto end_after = [&](uint64_t n, const char* unit) {
     is_over_by_length_ = is_over_by_length_ || !is_over_;
-    end(ExitCode::kDone, "reached " + std::to_string(n) + " " + unit + (n == 1 ? "" : "s"));
+    end(ExitCode::kDone, "reached " + counted(n, unit));
   };
   if (reached(train_.steps, state_.step)) {
     end_after(state_.step, "step");
@@ -56,9 +58,9 @@ void StopConditions::check_run_length() {
   } else if (reached(train_.epochs, state_.epochs)) {
     end_after(state_.epochs, "epoch");
   } else if (state_.step > first_step_ && reached(train_.exit_at_step, state_.step)) {
-    end(ExitCode::kStopped, "exit_at_step " + std::to_string(*train_.exit_at_step));
+    end(ExitCode::kStopped, formatted("exit_at_step {}", *train_.exit_at_step));
   } else if (reached(train_.exit_after_steps, state_.step - first_step_)) {
-    end(ExitCode::kStopped, "exit_after_steps " + std::to_string(*train_.exit_after_steps));
+    end(ExitCode::kStopped, formatted("exit_after_steps {}", *train_.exit_after_steps));
   }
 }
 
@@ -69,10 +71,13 @@ void StopConditions::withdraw_run_length() {
 // Otherwise the run would never end.
 void StopConditions::check_tokens(const std::string& dataset) const {
   if (train_.tokens.has_value() && state_.tokens == 0) {
-    throw Error("data.no_tokens",
-                "/train/tokens ends the run after " + std::to_string(*train_.tokens) +
-                    " tokens, but the first step had none: " + dataset +
-                    " does not count tokens; give the run length in steps or epochs");
+    throw Error(
+        "data.no_tokens",
+        formatted(
+            "/train/tokens ends the run after {} tokens, but the first step had none: {} does "
+            "not count tokens; give the run length in steps or epochs",
+            *train_.tokens,
+            dataset));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "host/error/assert.hpp"
 #include "host/log/log.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 
@@ -35,7 +36,7 @@ void UpdateGuard::record(uint64_t step, bool is_finite, const Origin& origin) {
     return;  // what follows from the first of a row says nothing new
   }
   count_.last_origin = origin();
-  const std::string what = "step " + std::to_string(step) + ": the update is non-finite";
+  const std::string what = formatted("step {}: the update is non-finite", step);
   if (failure_.has_value()) {
     return;
   }
@@ -47,8 +48,11 @@ void UpdateGuard::record(uint64_t step, bool is_finite, const Origin& origin) {
   } else if (is_exempt()) {
     log_warning(what + " and is applied anyway: " + count_.last_origin);
   } else {
-    log_warning(what + " and is skipped (" + std::to_string(count_.consecutive) + " consecutive, " +
-                std::to_string(count_.steps) + " in total): " + count_.last_origin);
+    log_warning(formatted("{} and is skipped ({} consecutive, {} in total): {}",
+                          what,
+                          count_.consecutive,
+                          count_.steps,
+                          count_.last_origin));
   }
 }
 
@@ -62,12 +66,13 @@ std::optional<std::string> UpdateGuard::reason_to_end(uint64_t step) const {
       break;
   }
   if (step <= kFirstSteps) {
-    return "none may be skipped among the first " + std::to_string(kFirstSteps) + " steps";
+    return formatted("none may be skipped among the first {} steps", kFirstSteps);
   }
   if (count_.consecutive >= static_cast<uint64_t>(recipe_.max_consecutive)) {
-    return std::to_string(count_.consecutive) +
-           " consecutive updates were non-finite, and /train/non_finite/max_consecutive allows no "
-           "more";
+    return formatted(
+        "{} consecutive updates were non-finite, and /train/non_finite/max_consecutive allows no "
+        "more",
+        count_.consecutive);
   }
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 #include "host/train/whole_state.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 
 #include <algorithm>
@@ -52,10 +53,12 @@ void WholeState::snapshot_weights(StateTree& tree) const {
 
 void WholeState::load(const StateTree& tree) {
   if (const uint32_t version = tree.version(""); version != kRunStateVersion) {
-    throw Error("state.bad_version",
-                "the saved state of the run has version " + std::to_string(version) +
-                    ", this host knows " + std::to_string(kRunStateVersion) +
-                    "; resume with the release that saved it");
+    throw Error(
+        "state.bad_version",
+        formatted("the saved state of the run has version {}, this host knows {}; resume with "
+                  "the release that saved it",
+                  version,
+                  kRunStateVersion));
   }
   load_trained(tree, [&](const std::string& role) { return saved_role(tree, role); });
   load_loop(tree, FieldsToLoad::kAll);

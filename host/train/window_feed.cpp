@@ -5,6 +5,8 @@
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/tensor/trace_span.hpp"
+#include "host/text/formatted.hpp"
+#include "host/text/joined.hpp"
 
 #include <optional>
 #include <span>
@@ -95,12 +97,15 @@ void WindowFeed::report_end_of_window() {
     return;
   }
   if (unused[0] > 0) {
-    log_info("dropped " + std::to_string(unused[0]) + " samples at the end of " + window);
+    log_info(formatted("dropped {} samples at the end of {}", unused[0], window));
   }
   if (unused[1] > 0) {
-    log_info(window + " ended for all ranks with the first stream that ended; " +
-             std::to_string(unused[1]) + " of " + std::to_string(parts_.collective.world_size()) +
-             " ranks had more data, which was skipped");
+    log_info(
+        formatted("{} ended for all ranks with the first stream that ended; {} of {} ranks had "
+                  "more data, which was skipped",
+                  window,
+                  unused[1],
+                  parts_.collective.world_size()));
   }
 }
 
@@ -117,22 +122,21 @@ void WindowFeed::report_empty_window() {
 void WindowFeed::report_end_of_epoch() {
   const std::vector<std::string> unmatched = parts_.data.excluded().unmatched();
   if (!unmatched.empty() && !has_reported_skip_list_ && parts_.collective.rank() == 0) {
-    std::string names;
-    for (const std::string& name : unmatched) {
-      names += (names.empty() ? "" : ", ") + name;
-    }
-    log_warning("/data/skip_windows: no window of the epoch has the label or id " + names);
+    log_warning("/data/skip_windows: no window of the epoch has the label or id " +
+                joined(unmatched));
   }
   has_reported_skip_list_ = true;
 }
 
 void WindowFeed::fail_empty_epoch() const {
   const int64_t num_skipped = parts_.data.num_skipped();
-  throw Error("data.empty",
-              parts_.data.source().name() + " gave no batch in a whole epoch" +
-                  (num_skipped > 0 ? "; " + std::to_string(num_skipped) +
-                                         " of its windows were skipped, as requested"
-                                   : ""));
+  throw Error(
+      "data.empty",
+      formatted("{} gave no batch in a whole epoch{}",
+                parts_.data.source().name(),
+                num_skipped > 0
+                    ? formatted("; {} of its windows were skipped, as requested", num_skipped)
+                    : ""));
 }
 
 WindowCount WindowFeed::count() const {
@@ -203,7 +207,7 @@ void WindowFeed::put_first_batches(StateTree& tree, const std::string& at) const
     tree.put_int(state_path(place, "tokens"), batch.tokens, kScope);
     for (size_t f = 0; f < batch.fields.size(); ++f) {
       if (batch.fields[f].defined()) {
-        tree.put_tensor(state_path(place, "fields/" + std::to_string(f)),
+        tree.put_tensor(state_path(place, formatted("fields/{}", f)),
                         batch.fields[f],
                         StateTree::Copy::kNo,
                         kScope);
@@ -227,7 +231,7 @@ void WindowFeed::get_first_batches(const StateTree& tree, const std::string& at)
     batch.tokens = tree.get_int(state_path(place, "tokens"));
     batch.fields.resize(batch.schema->size());
     for (size_t f = 0; f < batch.fields.size(); ++f) {
-      const std::string field = state_path(place, "fields/" + std::to_string(f));
+      const std::string field = state_path(place, formatted("fields/{}", f));
       if (tree.find(field) != nullptr) {
         batch.fields[f] = tree.get_tensor(field);
       }

@@ -9,6 +9,7 @@
 #include "host/cli/usage_error.hpp"
 #include "host/cli/used_plugins.hpp"
 #include "host/plugin/kinds.hpp"
+#include "host/text/joined.hpp"
 
 #include <algorithm>
 #include <array>
@@ -46,13 +47,11 @@ void check_kind(const std::string& kind) {
     return;
   }
   std::vector<std::string> kinds;
-  std::string list;
   for (const KindEntry& entry : all_kinds()) {
     kinds.emplace_back(entry.kind);
-    list += (list.empty() ? "" : ", ") + kinds.back();
   }
   fail_usage("--describe: there is no kind " + in_quotes(kind) +
-             hint_of(kind, kinds, "kinds are " + list));
+             hint_of(kind, kinds, "kinds are " + joined(kinds)));
 }
 
 void read(const GivenOptions& given, CommandLine& line) {

@@ -7,6 +7,7 @@
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/usage_error.hpp"
 #include "host/cli/used_recipe.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/plan/plan_report.hpp"
 #include "host/train/plan/recipe_plan.hpp"
 
@@ -54,7 +55,7 @@ std::int64_t read_ranks(std::string_view option, const std::string& text) {
                     text,
                     1,
                     kMostPlannedRanks,
-                    "a number of ranks from 1 to " + std::to_string(kMostPlannedRanks));
+                    formatted("a number of ranks from 1 to {}", kMostPlannedRanks));
 }
 
 void read(const GivenOptions& given, CommandLine& line) {

@@ -3,6 +3,7 @@
 
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/ops/zeros.h>
 
@@ -39,11 +40,13 @@ void CollectiveCheck::compare(const std::string& mine,
   for (uint32_t other = 1; other < size; ++other) {
     if (line_of(other) != line_of(0)) {
       throw Error("distributed.mismatch",
-                  "ranks of one group begin different collectives: rank " +
-                      std::to_string(exchange_->rank_in_world(0)) + " begins " + line_of(0) +
-                      ", rank " + std::to_string(exchange_->rank_in_world(other)) + " begins " +
-                      line_of(other) +
-                      "; check hooks and plugins whose control flow depends on the rank");
+                  formatted("ranks of one group begin different collectives: rank {} begins {}, "
+                            "rank {} begins {}; check hooks and plugins whose control flow "
+                            "depends on the rank",
+                            exchange_->rank_in_world(0),
+                            line_of(0),
+                            exchange_->rank_in_world(other),
+                            line_of(other)));
     }
   }
 }
@@ -57,7 +60,7 @@ void compare_before(CollectiveLog& log,
   }
   try {
     const std::string count =
-        CollectiveLog::has_own_counts(entry) ? "" : std::to_string(whole.numel()) + " of ";
+        CollectiveLog::has_own_counts(entry) ? "" : formatted("{} of ", whole.numel());
     check->compare(log.describe(entry) + " (" + count + at::toString(whole.scalar_type()) + ")",
                    CollectiveLog::deadline(entry));
   } catch (const Error& error) {

@@ -2,6 +2,7 @@
 #include "host/distributed/collectives/collective_log.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/seconds_text.hpp"
 
 #include <algorithm>
@@ -67,8 +68,8 @@ CollectiveLog::EntryPtr CollectiveLog::begin(const CollectiveStart& start) {
 
 std::string CollectiveLog::describe(const Entry& entry) {
   const CollectiveRecord& record = entry.record;
-  return record.kind + " " + std::to_string(record.number) + " of group \"" + record.group +
-         "\" (" + record.what + ")";
+  return formatted(
+      "{} {} of group \"{}\" ({})", record.kind, record.number, record.group, record.what);
 }
 
 bool CollectiveLog::has_own_counts(const Entry& entry) {
@@ -147,9 +148,9 @@ std::vector<CollectiveRecord> CollectiveLog::last() const {
 }
 
 void CollectiveLog::raise(const Entry& entry, const std::string& why) const {
-  throw Error("distributed.failed",
-              describe(entry) + " of " + std::to_string(entry.record.bytes) + " bytes on rank " +
-                  std::to_string(rank_) + " " + why);
+  throw Error(
+      "distributed.failed",
+      formatted("{} of {} bytes on rank {} {}", describe(entry), entry.record.bytes, rank_, why));
 }
 
 }  // namespace tenon

@@ -2,7 +2,7 @@
 #include "host/distributed/collectives/memory_backend.hpp"
 
 #include "host/distributed/collectives/shared_ring.hpp"
-#include "host/text/format.hpp"
+#include "host/text/formatted.hpp"
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
@@ -259,7 +259,7 @@ class MemoryChannels {
     peer.awaiting.erase(found);
     if (header.bytes != peer.arriving->bytes()) {
       throw std::runtime_error(
-          format("received {} bytes, expected {}", header.bytes, peer.arriving->bytes()));
+          formatted("received {} bytes, expected {}", header.bytes, peer.arriving->bytes()));
     }
     return true;
   }
@@ -382,7 +382,7 @@ std::vector<std::string> exchange_words(c10d::Store& store,
                                         milliseconds timeout) {
   std::vector<std::string> keys;
   for (uint32_t one = 0; one < size; ++one) {
-    keys.push_back(question + "/" + std::to_string(one));
+    keys.push_back(formatted("{}/{}", question, one));
   }
   store.set(keys[rank], word);
   store.wait(keys, timeout);
@@ -403,8 +403,8 @@ std::string memory_neighbourhood() {
   if (!ProcessFile(open_process(::getpid())).is_open() || boot.empty() || length <= 0) {
     return "";
   }
-  return boot + " " + std::string(processes, static_cast<size_t>(length)) + " " +
-         std::to_string(::geteuid());
+  return formatted(
+      "{} {} {}", boot, std::string(processes, static_cast<size_t>(length)), ::geteuid());
 }
 
 c10::intrusive_ptr<c10d::Backend> make_memory_backend(
@@ -414,7 +414,7 @@ c10::intrusive_ptr<c10d::Backend> make_memory_backend(
   std::string place = "none";
   try {
     own = SharedInbox::make(size, bytes);
-    place = std::to_string(::getpid()) + " " + std::to_string(own.file());
+    place = formatted("{} {}", ::getpid(), own.file());
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): all hear of it below
   }
   const std::vector<std::string> places =

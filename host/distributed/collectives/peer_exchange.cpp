@@ -2,6 +2,7 @@
 #include "host/distributed/collectives/peer_exchange.hpp"
 
 #include "host/error/status.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/rank_list.hpp"
 
 #include <algorithm>
@@ -52,8 +53,8 @@ void StartedExchange::wait(std::chrono::steady_clock::time_point deadline) {
       const std::string why(what_without_backtrace(error.what()));
       // Gloo says "Timed out" of the first, and of what is closed therefore "Application timeout".
       if (why.find("imed out") == std::string::npos && why.find("timeout") == std::string::npos) {
-        throw std::runtime_error("the connection to rank " + std::to_string(half.peer) +
-                                 " was closed (" + why + ")");
+        throw std::runtime_error(
+            formatted("the connection to rank {} was closed ({})", half.peer, why));
       }
       if (std::ranges::find(silent, half.peer) == silent.end()) {
         silent.push_back(half.peer);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/collectives/shared_ring.hpp"
 
+#include "host/text/formatted.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -121,7 +123,7 @@ SharedInbox SharedInbox::make(uint32_t num_ranks, uint64_t ring_bytes) {
 }
 
 SharedInbox SharedInbox::open(pid_t pid, int file, uint32_t num_ranks, uint64_t ring_bytes) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(file);
+  const std::string path = formatted("/proc/{}/fd/{}", pid, file);
   const int opened = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (opened < 0) {
     fail_call("cannot open shared memory of another rank");

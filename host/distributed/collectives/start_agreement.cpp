@@ -3,6 +3,7 @@
 
 #include "host/error/error.hpp"
 #include "host/tensor/philox.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/rank_list.hpp"
 
 #include <nlohmann/json.hpp>
@@ -112,7 +113,7 @@ void agree_on_metadata(Collective& collective, std::span<const Fact> metadata) {
     told += (i > 0 ? "; " : "") + differences[i];
   }
   if (differences.size() > kToldDifferences) {
-    told += "; and " + std::to_string(differences.size() - kToldDifferences) + " more";
+    told += formatted("; and {} more", differences.size() - kToldDifferences);
   }
   throw Error("distributed.differs",
               "the ranks were started differently: " + told +

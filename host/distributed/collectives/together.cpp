@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/collectives/together.hpp"
 
+#include "host/text/formatted.hpp"
+
 #include <algorithm>
 #include <exception>
 #include <optional>
@@ -30,7 +32,7 @@ void together(Collective& collective, std::string_view what, const std::function
     }
     const size_t end = all[rank].find('\n');
     const Error error(all[rank].substr(0, end), all[rank].substr(end + 1));
-    SharedFailure failure(rank == 0 ? error : error.with_context("rank " + std::to_string(rank)),
+    SharedFailure failure(rank == 0 ? error : error.with_context(formatted("rank {}", rank)),
                           collective.rank() == 0);
     if (std::ranges::count_if(all, [](const std::string& text) { return !text.empty(); }) == 1) {
       failure.set_lone_rank(static_cast<uint32_t>(rank));

@@ -17,6 +17,7 @@
 #include "host/distributed/ranks/tcp_store.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/rank_list.hpp"
 #include "host/text/seconds_text.hpp"
 
@@ -99,7 +100,7 @@ std::vector<Whereabouts> meet(c10d::Store& store,
                               const Whereabouts& own,
                               milliseconds limit,
                               Clock::time_point end) {
-  const auto key_of = [](uint32_t rank) { return "rank/" + std::to_string(rank); };
+  const auto key_of = [](uint32_t rank) { return formatted("rank/{}", rank); };
   std::vector<Whereabouts> all(environment.world_size);
   std::string lost;
   try {
@@ -139,11 +140,14 @@ std::vector<Whereabouts> meet(c10d::Store& store,
     (all[rank].address.empty() && rank != environment.rank ? missing : came).push_back(rank);
   }
   throw Error("distributed.unreachable",
-              rank_list(missing) + " of " + std::to_string(environment.world_size) +
-                  " did not connect within " + seconds_text(limit) + "; " + rank_list(came) +
-                  " did" + (lost.empty() ? "" : ", then the store was lost (" + lost + ")") +
-                  "; check the logs of the missing ranks, and that all ranks have the same "
-                  "MASTER_ADDR and MASTER_PORT (limit: parallel.start_timeout_seconds)");
+              formatted("{} of {} did not connect within {}; {} did{}; check the logs of the "
+                        "missing ranks, and that all ranks have the same MASTER_ADDR and "
+                        "MASTER_PORT (limit: parallel.start_timeout_seconds)",
+                        rank_list(missing),
+                        environment.world_size,
+                        seconds_text(limit),
+                        rank_list(came),
+                        lost.empty() ? "" : formatted(", then the store was lost ({})", lost)));
 }
 
 // Waits until all `size` ranks of a group have connected. One that is through before the others,
@@ -333,11 +337,11 @@ class ConnectedWorld final : public World {
   Place place_of(std::span<const uint32_t> ranks, const std::string& name) {
     std::string members;
     for (const uint32_t rank : ranks) {
-      members += std::to_string(rank) + " ";
+      members += formatted("{} ", rank);
     }
     // Counted by members, so that groups of others are of no matter.
     const std::string key =
-        "group/" + name + "/" + members + "/" + std::to_string(++num_groups_[name + members]);
+        formatted("group/{}/{}/{}", name, members, ++num_groups_[name + members]);
     return {.store = c10::make_intrusive<c10d::PrefixStore>(key, store_),
             .rank = static_cast<uint32_t>(std::ranges::find(ranks, rank()) - ranks.begin())};
   }

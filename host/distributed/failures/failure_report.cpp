@@ -2,6 +2,7 @@
 #include "host/distributed/failures/failure_report.hpp"
 
 #include "host/distributed/failures/activity_json.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/seconds_text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -51,7 +52,7 @@ ordered_json collectives_json(const std::vector<SeenCollective>& collectives) {
 
 // "rank 0: in step 3, at before_forward; shard 12: all_gather of ..."
 std::string line_of(const KnownRank& known) {
-  std::string text = "  rank " + std::to_string(known.rank) + ": ";
+  std::string text = formatted("  rank {}: ", known.rank);
   if (!known.status.has_value()) {
     return text + "never reported its status\n";
   }
@@ -116,7 +117,7 @@ std::string report_text(const RankFailure& first,
     }
   }
   if (num_told < ranks.size()) {
-    text += "  and " + std::to_string(ranks.size() - num_told) + " more ranks\n";
+    text += formatted("  and {} more ranks\n", ranks.size() - num_told);
   }
   if (!folder.empty()) {
     text += "records of all ranks: " + folder + "\n";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/failures/process_look.hpp"
 
+#include "host/text/formatted.hpp"
+
 #include <fstream>
 #include <sstream>
 #include <unistd.h>
@@ -16,7 +18,7 @@ struct Stat {
 // /proc/PID/stat: the name, in brackets, may hold anything; behind it come the state and numbers.
 Stat read_stat(int64_t pid) {
   constexpr int kFieldsBefore = 18;  // between the state and the time of the start
-  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::ifstream in(formatted("/proc/{}/stat", pid));
   std::ostringstream text;
   text << in.rdbuf();
   const std::string line = text.str();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/failures/rank_activity.hpp"
 
+#include "host/text/formatted.hpp"
 #include "host/text/seconds_text.hpp"
 
 namespace tenon {
@@ -9,7 +10,7 @@ std::string RankActivity::place() const {
   if (step == 0) {
     return event.empty() ? "before the first step" : "before the first step, at " + event;
   }
-  return "in step " + std::to_string(step) + (event.empty() ? "" : ", at " + event);
+  return formatted("in step {}{}", step, event.empty() ? "" : ", at " + event);
 }
 
 std::string RankActivity::text() const {

@@ -2,6 +2,7 @@
 #include "host/distributed/failures/rank_failure.hpp"
 
 #include "host/distributed/failures/activity_json.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/seconds_text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -19,8 +20,7 @@ using nlohmann::json;
 // "signal 9 (SIGKILL)".
 std::string signal_text(int signal) {
   const char* const name = sigabbrev_np(signal);
-  return "signal " + std::to_string(signal) +
-         (name != nullptr ? std::string(" (SIG") + name + ")" : "");
+  return formatted("signal {}{}", signal, name != nullptr ? formatted(" (SIG{})", name) : "");
 }
 
 const SeenCollective* of_group(const RankStatus& status, const std::string& group) {
@@ -125,7 +125,7 @@ const SeenCollective* longest_wait(std::span<const KnownRank> ranks) {
 }  // namespace
 
 std::string RankFailure::sentence() const {
-  const std::string who = "rank " + std::to_string(rank);
+  const std::string who = formatted("rank {}", rank);
   switch (kind) {
     case Kind::kThrew:
       return who + " failed " + activity.place() + ": " + text;
@@ -159,7 +159,7 @@ std::optional<RankFailure> failure_of_process(uint32_t rank, int wait_status) {
   if (code == static_cast<int>(ExitCode::kDone) || code == static_cast<int>(ExitCode::kStopped)) {
     return std::nullopt;
   }
-  failure.text = "exited with status " + std::to_string(code);
+  failure.text = formatted("exited with status {}", code);
   const bool is_own = code <= static_cast<int>(ExitCode::kNonFinite) && code > 1;
   failure.exit_code = is_own ? code : static_cast<int>(ExitCode::kFailed);
   return failure;

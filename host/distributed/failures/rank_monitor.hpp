@@ -22,6 +22,7 @@
 #include "host/distributed/failures/failure_report.hpp"
 #include "host/distributed/failures/rank_failure.hpp"
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -133,7 +134,7 @@ class RankMonitor {
   template <class Condition>
   void wait_until(std::chrono::milliseconds limit, Condition condition);
   std::optional<RankFailure> own_failure() const;
-  std::string own_name() const { return "rank " + std::to_string(options_.rank); }
+  std::string own_name() const { return formatted("rank {}", options_.rank); }
   bool keeps_store() const { return !options_.is_store_served && options_.rank == 0; }
   double limit_seconds() const;
 

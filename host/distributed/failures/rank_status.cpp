@@ -3,6 +3,7 @@
 
 #include "host/distributed/failures/activity_json.hpp"
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/seconds_text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -54,11 +55,11 @@ const char* state_name(CollectiveRecord::State state) {
 }
 
 std::string SeenCollective::text() const {
-  std::string text = record.group + " " + std::to_string(record.number) + ": " + record.kind;
+  std::string text = formatted("{} {}: {}", record.group, record.number, record.kind);
   if (!record.what.empty()) {
     text += " of \"" + record.what + "\"";
   }
-  text += ", " + std::to_string(record.bytes) + " bytes, ";
+  text += formatted(", {} bytes, ", record.bytes);
   return record.state == CollectiveRecord::State::kBegun
              ? text + "under way for " + seconds_text(seconds)
              : text + state_name(record.state) + ", begun " + seconds_text(seconds) + " ago";

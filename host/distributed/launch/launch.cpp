@@ -7,7 +7,7 @@
 #include "host/error/error.hpp"
 #include "host/error/exit_code.hpp"
 #include "host/log/log.hpp"
-#include "host/text/format.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <array>
@@ -268,7 +268,7 @@ class Launcher {
     }
     for (const Rank& rank : ranks_) {
       if (!rank.end.has_value() && !is_ending_) {
-        log_warning(format("terminating rank {}: another rank exited", &rank - ranks_.data()));
+        log_warning(formatted("terminating rank {}: another rank exited", &rank - ranks_.data()));
       }
     }
     kill_all(is_ending_ ? SIGKILL : SIGTERM);
@@ -341,12 +341,13 @@ LaunchOutcome launch_ranks(const LaunchRequest& request) {
 std::string rank_end_text(const EndedRank& end) {
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%.1f", end.seconds);
-  std::string text = "rank " + std::to_string(end.rank) + " (process " + std::to_string(end.pid) +
-                     ") ended " + seconds + " s after its start, ";
+  std::string text =
+      formatted("rank {} (process {}) ended {} s after its start, ", end.rank, end.pid, seconds);
   const char* const name = end.signal != 0 ? ::sigabbrev_np(end.signal) : nullptr;
-  text += end.signal == 0 ? "with exit status " + std::to_string(end.code)
-                          : "by signal " + std::to_string(end.signal) +
-                                (name != nullptr ? std::string(" (SIG") + name + ")" : "");
+  text += end.signal == 0 ? formatted("with exit status {}", end.code)
+                          : formatted("by signal {}{}",
+                                      end.signal,
+                                      name != nullptr ? formatted(" (SIG{})", name) : "");
   if (end.signal == SIGKILL && !end.was_ended) {
     text += ", which the system also sends when memory runs out";
   }

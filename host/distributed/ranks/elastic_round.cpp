@@ -4,6 +4,7 @@
 #include "host/distributed/ranks/quiet_c10d.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/rank_list.hpp"
 
 #include <cstdio>
@@ -23,7 +24,7 @@ constexpr const char* kHint =
     "; check the logs of the missing ranks (limit: parallel.start_timeout_seconds)";
 
 std::string hello_of(uint32_t rank) {
-  return "round/hello/" + std::to_string(rank);
+  return formatted("round/hello/{}", rank);
 }
 std::string answer_to(const std::string& hello) {
   return "round/answer/" + hello;
@@ -65,8 +66,10 @@ void answer_all(c10d::Store& store, uint32_t round, uint32_t size, Clock::time_p
     }
     if (Clock::now() >= end) {
       throw Error("distributed.unreachable",
-                  rank_list(missing) + " of " + std::to_string(size) +
-                      " did not connect to the launcher's store" + kHint);
+                  formatted("{} of {} did not connect to the launcher's store{}",
+                            rank_list(missing),
+                            size,
+                            kHint));
     }
     std::this_thread::sleep_for(kRoundPoll);
   }
@@ -83,9 +86,8 @@ uint32_t ask_for_round(c10d::Store& store, uint32_t rank, uint32_t size, Clock::
     }
     std::this_thread::sleep_for(kRoundPoll);
   }
-  throw Error(
-      "distributed.unreachable",
-      "rank 0 of " + std::to_string(size) + " did not connect to the launcher's store" + kHint);
+  throw Error("distributed.unreachable",
+              formatted("rank 0 of {} did not connect to the launcher's store{}", size, kHint));
 }
 
 }  // namespace

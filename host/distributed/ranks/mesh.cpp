@@ -3,6 +3,8 @@
 
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -11,8 +13,7 @@ namespace tenon {
 namespace {
 
 std::string product_text(const MeshDegrees& degrees) {
-  return "replicate " + std::to_string(degrees.replicate) + " x shard " +
-         std::to_string(degrees.shard);
+  return formatted("replicate {} x shard {}", degrees.replicate, degrees.shard);
 }
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -21,14 +22,13 @@ std::string product_text(const MeshDegrees& degrees) {
 
 MeshDegrees resolved(MeshDegrees degrees, int64_t world_size) {
   const std::string asked = product_text(degrees);
-  const std::string ranks = std::to_string(world_size) + (world_size == 1 ? " rank" : " ranks");
+  const std::string ranks = counted(world_size, "rank");
   for (const int64_t degree : {degrees.replicate, degrees.shard}) {
     if (degree < 1 && degree != -1) {
       refuse(asked + ": a degree must be at least 1, or -1 to derive it from the others");
     }
     if (degree > world_size) {
-      refuse(asked + ": a degree exceeds the number of ranks, which is " +
-             std::to_string(world_size));
+      refuse(formatted("{}: a degree exceeds the number of ranks, which is {}", asked, world_size));
     }
   }
   if (degrees.replicate == -1 && degrees.shard == -1) {
@@ -38,13 +38,16 @@ MeshDegrees resolved(MeshDegrees degrees, int64_t world_size) {
   const int64_t other = degrees.replicate == -1 ? degrees.shard : degrees.replicate;
   if (open == -1) {
     if (world_size % other != 0) {
-      refuse(asked + ": " + ranks + " cannot be divided by " + std::to_string(other));
+      refuse(formatted("{}: {} cannot be divided by {}", asked, ranks, other));
     }
     open = world_size / other;
   }
   if (degrees.replicate * degrees.shard != world_size) {
-    refuse(product_text(degrees) + " = " + std::to_string(degrees.replicate * degrees.shard) +
-           ", but there " + (world_size == 1 ? "is " : "are ") + ranks);
+    refuse(formatted("{} = {}, but there {} {}",
+                     product_text(degrees),
+                     degrees.replicate * degrees.shard,
+                     world_size == 1 ? "is" : "are",
+                     ranks));
   }
   return degrees;
 }

@@ -2,7 +2,7 @@
 #include "host/distributed/ranks/network_address.hpp"
 
 #include "host/error/error.hpp"
-#include "host/text/format.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 
 #include <algorithm>
@@ -112,10 +112,10 @@ void check_network_interface(const std::string& name) {
   }
 
   throw Error("distributed.no_interface",
-              format("parallel.interface \"{}\" not found (available: {}); use an available "
-                     "interface, or omit the key to use the interface that reaches the master",
-                     name,
-                     names.empty() ? "none is up" : joined(names)));
+              formatted("parallel.interface \"{}\" not found (available: {}); use an available "
+                        "interface, or omit the key to use the interface that reaches the master",
+                        name,
+                        names.empty() ? "none is up" : joined(names)));
 }
 
 std::string local_address_towards(const std::string& host, uint16_t port) {

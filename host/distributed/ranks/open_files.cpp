@@ -3,7 +3,7 @@
 
 #include "host/error/error.hpp"
 #include "host/text/counted.hpp"
-#include "host/text/format.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -46,13 +46,13 @@ void allow_connections(uint32_t rank, uint32_t world_size) {
   }
   if (limit.rlim_cur < needed) {
     throw Error("distributed.no_open_files",
-                format("rank {} has {} of at most {} open, but needs {} to connect to {}; raise "
-                       "the limit (ulimit -n, or the limit of the service)",
-                       rank,
-                       counted(open, "file"),
-                       limit.rlim_cur,
-                       needed,
-                       counted(world_size - 1, "other rank")));
+                formatted("rank {} has {} of at most {} open, but needs {} to connect to {}; raise "
+                          "the limit (ulimit -n, or the limit of the service)",
+                          rank,
+                          counted(open, "file"),
+                          limit.rlim_cur,
+                          needed,
+                          counted(world_size - 1, "other rank")));
   }
 }
 

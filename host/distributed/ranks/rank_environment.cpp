@@ -2,6 +2,7 @@
 #include "host/distributed/ranks/rank_environment.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 
 #include <algorithm>
@@ -85,7 +86,7 @@ class Variables {
     uint32_t number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (error != std::errc() || end != value.data() + value.size() || number > limit) {
-      wrong(name + " is not a number from 0 to " + std::to_string(limit));
+      wrong(formatted("{} is not a number from 0 to {}", name, limit));
       return 0;
     }
     return number;
@@ -103,17 +104,18 @@ constexpr uint32_t kMaxPort = 65535;
 void check_ranks(Variables& variables, const RankEnvironment& ranks) {
   variables.check();
   if (ranks.rank >= ranks.world_size) {
-    variables.wrong("rank " + std::to_string(ranks.rank) + " is not below the world size of " +
-                    std::to_string(ranks.world_size));
+    variables.wrong(
+        formatted("rank {} is not below the world size of {}", ranks.rank, ranks.world_size));
   }
   if (ranks.local_rank >= ranks.local_world_size) {
-    variables.wrong("local rank " + std::to_string(ranks.local_rank) +
-                    " is not below the local world size of " +
-                    std::to_string(ranks.local_world_size));
+    variables.wrong(formatted("local rank {} is not below the local world size of {}",
+                              ranks.local_rank,
+                              ranks.local_world_size));
   }
   if (ranks.local_world_size > ranks.world_size) {
-    variables.wrong("the local world size of " + std::to_string(ranks.local_world_size) +
-                    " is above the world size of " + std::to_string(ranks.world_size));
+    variables.wrong(formatted("the local world size of {} is above the world size of {}",
+                              ranks.local_world_size,
+                              ranks.world_size));
   }
   if (ranks.master_port == 0) {
     variables.wrong("MASTER_PORT is 0");

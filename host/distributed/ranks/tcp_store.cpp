@@ -5,6 +5,7 @@
 #include "host/distributed/ranks/quiet_c10d.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/seconds_text.hpp"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -30,7 +31,7 @@ namespace {
 constexpr std::chrono::seconds kOpeningSlack{1};  // c10d's own limit comes first
 
 std::string place_of(const RankEnvironment& environment) {
-  return environment.master_addr + ":" + std::to_string(environment.master_port);
+  return formatted("{}:{}", environment.master_addr, environment.master_port);
 }
 
 std::vector<uint8_t> bytes_of(const std::string& text) {
@@ -241,8 +242,9 @@ c10::intrusive_ptr<c10d::Store> open_tcp_store(const RankEnvironment& environmen
       throw std::runtime_error("no program listens there");
     }
     return c10::make_intrusive<c10d::PrefixStore>(
-        "tenon/" + environment.run_id +
-            (of == StoreOf::kStart ? "/" + std::to_string(environment.restart) : ""),
+        formatted("tenon/{}{}",
+                  environment.run_id,
+                  of == StoreOf::kStart ? formatted("/{}", environment.restart) : ""),
         open_within(environment.master_addr, options, timeout + kOpeningSlack));
   } catch (const Error&) {
     throw;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/ranks/topology.hpp"
 
+#include "host/text/formatted.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -44,7 +46,7 @@ std::map<int, int> read_nodes(const std::string& root) {
 }
 
 Processors read_siblings(const std::string& root, int processor) {
-  const std::string folder = root + "/cpu/cpu" + std::to_string(processor) + "/topology/";
+  const std::string folder = formatted("{}/cpu/cpu{}/topology/", root, processor);
   for (const char* const name : {"core_cpus_list", "thread_siblings_list"}) {  // new, and old
     const Processors siblings = parse_processors(first_line(folder + name));
     if (std::ranges::find(siblings, processor) != siblings.end()) {
@@ -95,7 +97,7 @@ std::string processors_text(const Processors& processors) {
       ++last;
     }
     text += (text.empty() ? "" : ",") + std::to_string(processors[i]);
-    text += last > i ? "-" + std::to_string(processors[last]) : "";
+    text += last > i ? formatted("-{}", processors[last]) : "";
     i = last + 1;
   }
   return text;

@@ -7,6 +7,7 @@
 #include <tenon/tensor.h>
 
 #include "host/embedding/parquet_module.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <arrow/io/file.h>
@@ -242,9 +243,12 @@ class Reader final : public ParquetReader {
       }
     }
     if (count != rows * column.numbers()) {
-      throw std::runtime_error("column '" + column.name + "' has " + std::to_string(count) +
-                               " numbers in a group of " + std::to_string(rows) +
-                               " rows; each row needs " + std::to_string(column.numbers()));
+      throw std::runtime_error(
+          formatted("column '{}' has {} numbers in a group of {} rows; each row needs {}",
+                    column.name,
+                    count,
+                    rows,
+                    column.numbers()));
     }
     return numbers;
   }

@@ -5,6 +5,7 @@
 #include "host/tensor/handle.hpp"
 #include "host/tensor/not_null.hpp"
 #include "host/tensor/torch_guard.hpp"
+#include "host/text/formatted.hpp"
 
 #include <utility>
 
@@ -24,8 +25,7 @@ std::string full_name(const std::string& prefix, const char* name) {
 // What plugins may use; the host has one more.
 uint32_t checked(uint32_t scope, const std::string& path) {
   if (scope > TENON_STATE_PER_RANK) {
-    throw Error("state.bad_entry",
-                "entry '" + path + "' has the unknown scope " + std::to_string(scope));
+    throw Error("state.bad_entry", formatted("entry '{}' has the unknown scope {}", path, scope));
   }
   return scope;
 }
@@ -82,7 +82,7 @@ struct StateWriter::Callbacks {
       not_null(tensor, "tensor");
       if ((flags & ~uint32_t{TENON_STATE_COPY}) != 0) {
         throw Error("state.bad_entry",
-                    "entry '" + path + "' has the unknown flags " + std::to_string(flags));
+                    formatted("entry '{}' has the unknown flags {}", path, flags));
       }
       const bool copy = (flags & TENON_STATE_COPY) != 0;
       tree.put_tensor(path,

@@ -6,6 +6,7 @@
 #include "host/error/status.hpp"
 #include "host/tensor/shape_text.hpp"
 #include "host/tensor/staging_memory.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
@@ -116,7 +117,7 @@ void StateTree::put(std::string_view name, StateEntry&& entry) {
     refuse(name, "has a name with an empty part");
   }
   if (entry.scope > kStateByRow) {
-    refuse(name, "has the unknown scope " + std::to_string(entry.scope));
+    refuse(name, formatted("has the unknown scope {}", entry.scope));
   }
   if (is_excluded(name)) {
     return;
@@ -143,8 +144,9 @@ void StateTree::put_double(std::string_view name, double value, uint32_t scope) 
 void StateTree::put_bytes(std::string_view name, std::string_view bytes, uint32_t scope) {
   if (bytes.size() > kMaxStateBytes) {
     refuse(name,
-           "holds " + std::to_string(bytes.size()) + " bytes, and " +
-               std::to_string(kMaxStateBytes) + " are allowed; use a tensor instead");
+           formatted("holds {} bytes, and {} are allowed; use a tensor instead",
+                     bytes.size(),
+                     kMaxStateBytes));
   }
   put(name, {.value = std::string(bytes), .scope = scope});
 }
@@ -223,9 +225,11 @@ void StateTree::copy_tensor(std::string_view name,
   if (from.sizes() != to.sizes() || from.scalar_type() != to.scalar_type() ||
       entry.part != wanted) {
     const auto text = [](const at::Tensor& tensor, const std::optional<StatePart>& of) {
-      return shape_text(tensor.sizes()) + " of " + c10::toString(tensor.scalar_type()) +
-             (of ? " from element " + std::to_string(of->offset) + " of " + shape_text(of->shape)
-                 : "");
+      return formatted(
+          "{} of {}{}",
+          shape_text(tensor.sizes()),
+          c10::toString(tensor.scalar_type()),
+          of ? formatted(" from element {} of {}", of->offset, shape_text(of->shape)) : "");
     };
     refuse_shape(name, text(from, entry.part), text(to, wanted));
   }
@@ -244,10 +248,11 @@ void StateTree::copy_rows(std::string_view name, int64_t first, const at::Tensor
     have[0] = wanted[0];
   }
   if (!is_there || have != wanted || dtype != to.scalar_type()) {
-    refuse_shape(name,
-                 shape_text(shape_of(name)) + " of " + c10::toString(dtype),
-                 shape_text(wanted) + " of " + c10::toString(to.scalar_type()) + " from row " +
-                     std::to_string(first));
+    refuse_shape(
+        name,
+        formatted("{} of {}", shape_text(shape_of(name)), c10::toString(dtype)),
+        formatted(
+            "{} of {} from row {}", shape_text(wanted), c10::toString(to.scalar_type()), first));
   }
   if (source == nullptr) {
     const c10::NoGradGuard no_grad;

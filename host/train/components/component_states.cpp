@@ -3,6 +3,7 @@
 
 #include "host/error/error.hpp"
 #include "host/tensor/state/state_bridge.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -19,7 +20,7 @@ void ComponentStates::add(const std::string& role, const ComponentInstance& inst
   };
   std::string name = role;
   for (int number = 2; is_taken(name); ++number) {
-    name = role + "-" + std::to_string(number);
+    name = formatted("{}-{}", role, number);
   }
   members_.push_back({std::move(name), *proxy});
 }

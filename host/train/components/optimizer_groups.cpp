@@ -4,6 +4,7 @@
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/name_pattern.hpp"
 
 #include <nlohmann/json.hpp>
@@ -30,7 +31,7 @@ PlannedPartition plan_partition(const OptimizerRecipe& recipe,
                                 const ComponentUse& use,
                                 bool no_decay) {
   PlannedPartition partition;
-  partition.name = (group < 0 ? "default" : "group" + std::to_string(group)) +
+  partition.name = (group < 0 ? "default" : formatted("group{}", group)) +
                    std::string(no_decay ? ".no_decay" : "");
   partition.match = group < 0 ? "" : recipe.groups[static_cast<size_t>(group)].match;
   partition.use = use;

@@ -5,6 +5,7 @@
 
 #include "host/error/error.hpp"
 #include "host/tensor/philox.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/name_pattern.hpp"
 #include "host/train/components/optimizer_groups.hpp"
 
@@ -163,19 +164,27 @@ PlannedTable plan_table(const Recipe& recipe, const std::string& name, const Mod
 void check_dim(const Recipe& recipe, const PlannedTable& table, const ModelValue& value) {
   const Said said(recipe, table.spec.name);
   if (value.lookup->dim != table.spec.dim) {
-    throw Error("table.mismatch",
-                "table '" + table.spec.name + "' would have rows of " +
-                    std::to_string(table.spec.dim) + " and, for the value '" + value.name +
-                    "' of the model, of " + std::to_string(value.lookup->dim) +
-                    " elements; lookups of one table need one size");
+    throw Error(
+        "table.mismatch",
+        formatted("table '{}' would have rows of {} and, for the value '{}' of the model, of {} "
+                  "elements; lookups of one table need one size",
+                  table.spec.name,
+                  table.spec.dim,
+                  value.name,
+                  value.lookup->dim));
   }
   const TableRecipe* const entry = said.who(&TableRecipe::dim);
   if (entry != nullptr && *entry->dim != value.lookup->dim) {
-    throw Error("table.mismatch",
-                recipe.file + ": " + pointer_of(*entry) + "/dim is " + std::to_string(*entry->dim) +
-                    ", but the model's value '" + value.name + "' is made of rows of " +
-                    std::to_string(value.lookup->dim) + " elements of table '" + table.spec.name +
-                    "'; change one of them");
+    throw Error(
+        "table.mismatch",
+        formatted("{}: {}/dim is {}, but the model's value '{}' is made of rows of {} elements "
+                  "of table '{}'; change one of them",
+                  recipe.file,
+                  pointer_of(*entry),
+                  *entry->dim,
+                  value.name,
+                  value.lookup->dim,
+                  table.spec.name));
   }
 }
 

@@ -6,6 +6,7 @@
 #include "host/tensor/philox.hpp"
 #include "host/tensor/tensor_service.hpp"
 #include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 
 #include <cstdio>
 #include <utility>
@@ -62,7 +63,7 @@ RunDataset::RunDataset(ComponentFactory& factory,
   }
   std::vector<MixPart> parts;
   for (std::size_t i = 0; i < use.mix.size(); ++i) {
-    const std::string own = i == 0 ? role : role + "/mix/" + std::to_string(i);
+    const std::string own = i == 0 ? role : formatted("{}/mix/{}", role, i);
     datasets_.emplace_back(factory.create(use.mix[i].use, own));
     parts.push_back({use.mix[i].name, use.mix[i].weight, &datasets_.back()});
   }

@@ -7,6 +7,7 @@
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
 #include "host/tensor/trace_span.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -90,14 +91,15 @@ void LossSet::check_additive(int64_t num_parts) const {
     if (entries_[i].loss.proxy.info().additive_over != TENON_ADDITIVE_NONE) {
       continue;
     }
-    throw Error("loss.not_additive",
-                text(i) +
-                    " compares the samples of a microbatch with each other, so its sum over the " +
-                    std::to_string(num_parts) +
-                    " microbatches of a step, over all ranks, differs from the loss of one large "
-                    "batch, which \"normalize\": \"items\" requires; set /train/normalize to "
-                    "\"microbatch\", or use one microbatch per step. A loss that is a sum over "
-                    "samples must declare additive_over");
+    throw Error(
+        "loss.not_additive",
+        formatted("{} compares the samples of a microbatch with each other, so its sum over the "
+                  "{} microbatches of a step, over all ranks, differs from the loss of one "
+                  "large batch, which \"normalize\": \"items\" requires; set "
+                  "/train/normalize to \"microbatch\", or use one microbatch per step. A "
+                  "loss that is a sum over samples must declare additive_over",
+                  text(i),
+                  num_parts));
   }
 }
 
@@ -213,8 +215,10 @@ void LossSet::backward(ModelRunner& runner, const std::vector<at::Tensor>& seeds
             (grads[k].sizes() != leaves[k].sizes() || grads[k].device() != leaves[k].device() ||
              !grads[k].is_floating_point())) {
           proxy.instance().identity().fail_result(
-              "backward returned the gradient " + text_of(grads[k]) + " for input number " +
-              std::to_string(wanted[k]) + ", which is " + text_of(leaves[k]));
+              formatted("backward returned the gradient {} for input number {}, which is {}",
+                        text_of(grads[k]),
+                        wanted[k],
+                        text_of(leaves[k])));
         }
       }
     } else if (!leaves.empty() && entry.sum.requires_grad()) {

@@ -2,6 +2,7 @@
 #include "host/train/objective/metric_set.hpp"
 
 #include "host/metrics/metric_book.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -258,7 +259,7 @@ void MetricSet::snapshot(StateTree& tree, const std::string& prefix) const {
     }
     size_t number = 0;
     for (const auto& [name, state] : entry.series) {
-      const std::string series = state_path(at, "series/" + std::to_string(number++));
+      const std::string series = state_path(at, formatted("series/{}", number++));
       tree.put_bytes(state_path(series, "name"), name, TENON_STATE_PER_RANK);
       state.snapshot(tree, state_path(series, "state"));
     }
@@ -298,7 +299,7 @@ void MetricSet::load(const StateTree& tree, const std::string& prefix) {
     }
     entry.series.clear();
     for (size_t number = 0;; ++number) {
-      const std::string series = state_path(at, "series/" + std::to_string(number));
+      const std::string series = state_path(at, formatted("series/{}", number));
       if (tree.find(state_path(series, "name")) == nullptr) {
         break;
       }

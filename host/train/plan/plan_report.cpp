@@ -2,6 +2,7 @@
 #include "host/train/plan/plan_report.hpp"
 
 #include "host/metrics/progress.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -142,10 +143,12 @@ int64_t elements_a_rank(const PlanSubject& subject, const PlanChoice& choice) {
 }
 
 std::string choice_text(const PlanChoice& choice) {
-  return "replicate " + grouped_digits(choice.replicate) + " x shard " +
-         grouped_digits(choice.shard) + ", stage " + std::to_string(choice.stage) +
-         (choice.recomputes ? ", recompute blocks" : ", no recompute") +
-         (choice.offloads ? ", offload" : "");
+  return formatted("replicate {} x shard {}, stage {}{}{}",
+                   grouped_digits(choice.replicate),
+                   grouped_digits(choice.shard),
+                   choice.stage,
+                   choice.recomputes ? ", recompute blocks" : ", no recompute",
+                   choice.offloads ? ", offload" : "");
 }
 
 std::vector<std::pair<std::string, int64_t>> memory_kinds(const PlanMemory& memory) {
@@ -313,13 +316,18 @@ std::string verdict_text(const RecipePlan& plan) {
                      "): " + advice(largest->first, plan.plan.choice, plan.subject.has_host) + "\n";
   if (plan.suggestion.has_value()) {
     const RankPlan& best = *plan.suggestion;
-    text += "the fastest configuration that fits: " + choice_text(best.choice) + ": " +
-            bytes_text(best.memory.sum()) + " per rank, about " + seconds_text(best.time.step) +
-            " per step\n  --set parallel.replicate=" + std::to_string(best.choice.replicate) +
-            " --set parallel.shard=" + std::to_string(best.choice.shard) +
-            " --set parallel.stage=" + std::to_string(best.choice.stage) +
-            " --set parallel.offload=" + (best.choice.offloads ? "true" : "false") +
-            " --set train.recompute=" + (best.choice.recomputes ? "blocks" : "none") + "\n";
+    text += formatted(
+        "the fastest configuration that fits: {}: {} per rank, about {} per step\n"
+        "  --set parallel.replicate={} --set parallel.shard={} --set parallel.stage={}"
+        " --set parallel.offload={} --set train.recompute={}\n",
+        choice_text(best.choice),
+        bytes_text(best.memory.sum()),
+        seconds_text(best.time.step),
+        best.choice.replicate,
+        best.choice.shard,
+        best.choice.stage,
+        best.choice.offloads ? "true" : "false",
+        best.choice.recomputes ? "blocks" : "none");
   } else if (plan.smallest.has_value()) {
     text += "no configuration fits on " + grouped_digits(plan.request.ranks) +
             " ranks; the smallest is " + choice_text(plan.smallest->choice) + ": " +

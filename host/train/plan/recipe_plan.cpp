@@ -12,6 +12,7 @@
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/tensor/tensor_service.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/components/component_factory.hpp"
 #include "host/train/components/optimizer_groups.hpp"
 #include "host/train/components/rank_groups.hpp"
@@ -182,7 +183,7 @@ class Planning {
     std::vector<bool> is_by_element;
     for (size_t i = 0; i < optimizers.partitions.size(); ++i) {
       const OptimizerProxy proxy(
-          factory_.create(optimizers.partitions[i].use, "optimizer/" + std::to_string(i)));
+          factory_.create(optimizers.partitions[i].use, formatted("optimizer/{}", i)));
       result_.subject.optimizer_bytes.push_back(slot_bytes(proxy.info(), precision_.stored));
       is_by_element.push_back(proxy.info().needs == TENON_OPTIMIZER_ELEMENTWISE);
     }
@@ -245,7 +246,7 @@ class Planning {
     std::vector<bool> is_hand_written;
     for (size_t i = 0; i < recipe_.losses.size(); ++i) {
       const LossUse& use = recipe_.losses[i];
-      LossProxy proxy(factory_.create(use.use, "losses/" + std::to_string(i)));
+      LossProxy proxy(factory_.create(use.use, formatted("losses/{}", i)));
       is_hand_written.push_back(proxy.has_backward());
       losses.push_back({use.name, use.weight, use.inputs, std::move(proxy)});
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/pretrained/load_choice.hpp"
 
+#include "host/text/formatted.hpp"
 #include "host/text/name_pattern.hpp"
 
 #include <algorithm>
@@ -90,7 +91,7 @@ std::vector<std::string> LoadChoice::idle(const std::vector<std::string>& here,
   std::vector<std::string> idle;
   const auto look = [&](const char* key, size_t i, const std::string& pattern, bool is_used) {
     if (!is_used) {
-      idle.push_back(load_.pointer + "/" + key + "/" + std::to_string(i) + ": '" + pattern + "'");
+      idle.push_back(formatted("{}/{}/{}: '{}'", load_.pointer, key, i, pattern));
     }
   };
   const auto look_at_all = [&](const char* key, const std::vector<std::string>& patterns) {

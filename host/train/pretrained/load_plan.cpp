@@ -9,6 +9,8 @@
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/shape_text.hpp"
 #include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
+#include "host/text/joined.hpp"
 #include "host/train/pretrained/load_choice.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 
@@ -39,8 +41,7 @@ std::string shown_lines(const std::vector<std::string>& lines) {
   for (size_t i = 0; i < std::min(lines.size(), kShown); ++i) {
     text += "\n  " + lines[i];
   }
-  return lines.size() > kShown ? text + "\n  and " + std::to_string(lines.size() - kShown) + " more"
-                               : text;
+  return lines.size() > kShown ? formatted("{}\n  and {} more", text, lines.size() - kShown) : text;
 }
 
 // Names of the entries right below `prefix`: "user" of "tables/user/ids".
@@ -311,13 +312,9 @@ class LoadPlanning {
     }
     if (const std::vector<std::string> idle = choice_.idle(here, there); !idle.empty()) {
       here.resize(std::min<size_t>(here.size(), 4));
-      std::string names;
-      for (const std::string& name : here) {
-        names += (names.empty() ? "" : ", ") + name;
-      }
       throw Error("load.unmatched",
                   "patterns that match no name, in the model or in " + source_.address + ":" +
-                      shown_lines(idle) + "\nnames in the model start with " + names);
+                      shown_lines(idle) + "\nnames in the model start with " + joined(here));
     }
   }
 
@@ -424,8 +421,7 @@ std::string plan_text(const LoadPlan& plan, int64_t num_rows) {
     for (size_t i = 0; i < std::min(names.size(), shown); ++i) {
       text += (i > 0 ? ", " : "") + names[i];
     }
-    return names.size() > shown ? text + " and " + std::to_string(names.size() - shown) + " more"
-                                : text;
+    return names.size() > shown ? formatted("{} and {} more", text, names.size() - shown) : text;
   };
   constexpr size_t kShown = 8;
   std::string text = list(taken, taken.size());

@@ -7,6 +7,7 @@
 #include "host/checkpoint/plugin_storage.hpp"
 #include "host/checkpoint/weights_folder.hpp"
 #include "host/log/log.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/resume/resume_candidates.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 
@@ -131,7 +132,7 @@ std::vector<LoadSearch::Place> LoadSearch::places_in_storage(size_t source) {
 
 std::shared_ptr<CheckpointStore> LoadSearch::storage_at(const Place& place) {
   const LoadSource& from = load_.from[place.source];
-  auto& storage = storages_[load_.pointer + " " + std::to_string(place.source) + " " + place.path];
+  auto& storage = storages_[formatted("{} {} {}", load_.pointer, place.source, place.path)];
   if (storage == nullptr && from.storage.has_value()) {
     storage = std::make_shared<PluginStorage>(
         factory_.create(*from.storage, "storage" + load_.pointer), place.path);
@@ -162,8 +163,10 @@ LoadedSource LoadSearch::open(const Place& place) {
   source.has_all_rows = reader.index().num_ranks() != int64_t{collective_.world_size()};
   if (const uint32_t version = source.state->version(""); version != kRunStateVersion) {
     throw Error("state.bad_version",
-                source.address + " has a state of version " + std::to_string(version) +
-                    ", but this host supports " + std::to_string(kRunStateVersion));
+                formatted("{} has a state of version {}, but this host supports {}",
+                          source.address,
+                          version,
+                          kRunStateVersion));
   }
   source.tensors = tensors_of(*source.state);
   return source;

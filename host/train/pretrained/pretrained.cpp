@@ -5,6 +5,7 @@
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/tensor/shape_text.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/weights/converted_source.hpp"
 
@@ -71,9 +72,7 @@ std::string every_of(const LoadRecipe& load, ReloadPoint point, uint64_t count) 
   const ScheduleUnit unit = point == ReloadPoint::kStep     ? ScheduleUnit::kStep
                             : point == ReloadPoint::kWindow ? ScheduleUnit::kWindow
                                                             : ScheduleUnit::kEpoch;
-  return load.every.is_due(unit, count)
-             ? std::string("after ") + unit_name(unit) + " " + std::to_string(count)
-             : "";
+  return load.every.is_due(unit, count) ? formatted("after {} {}", unit_name(unit), count) : "";
 }
 
 }  // namespace

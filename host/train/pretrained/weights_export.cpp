@@ -11,6 +11,7 @@
 #include "host/log/log.hpp"
 #include "host/model/graph.hpp"
 #include "host/plugin/model_proxy.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/components/component_factory.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
 #include "host/train/resume/last_step.hpp"
@@ -161,10 +162,12 @@ std::string export_checkpoint(const CheckpointReader& reader,
   }
   const Written written = request.format == "torch" ? write_torch(reader, graph, request)
                                                     : write_layout(reader, model, graph, request);
-  return "exported " + std::to_string(written.num_tensors) + " tensors, " +
-         std::to_string(written.bytes) + " bytes, to " + request.to +
-         (written.num_files > 1 ? " in " + std::to_string(written.num_files) + " files" : "") +
-         ", from " + reader.address() + "\n";
+  return formatted("exported {} tensors, {} bytes, to {}{}, from {}\n",
+                   written.num_tensors,
+                   written.bytes,
+                   request.to,
+                   written.num_files > 1 ? formatted(" in {} files", written.num_files) : "",
+                   reader.address());
 }
 
 // Tries one after the other, the newest first.

@@ -5,6 +5,7 @@
 #include "host/distributed/failures/failure_report.hpp"
 #include "host/log/log.hpp"
 #include "host/text/byte_size.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/resume/excluded.hpp"
 
 #include <algorithm>
@@ -29,11 +30,11 @@ std::string checkpoint_name(const RunState& state, bool has_windows) {
   std::snprintf(step, sizeof(step), "step-%08llu", static_cast<unsigned long long>(state.step));
   std::string name = step;
   if (state.tokens > 0) {
-    name += "_tokens-" + std::to_string(state.tokens);
+    name += formatted("_tokens-{}", state.tokens);
   }
-  name += "_epoch-" + std::to_string(state.epochs);
+  name += formatted("_epoch-{}", state.epochs);
   if (has_windows) {
-    name += "_window-" + std::to_string(state.windows);
+    name += formatted("_window-{}", state.windows);
   }
   return name;
 }

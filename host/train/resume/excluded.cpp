@@ -4,6 +4,8 @@
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/name_pattern.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 
@@ -127,16 +129,15 @@ StateTree::NameTest entries_of(const Excluded& excluded) {
 }
 
 std::string excluded_text(const Excluded& excluded) {
-  const auto counted = [](const std::vector<std::string>& names, const char* what) {
-    return std::to_string(names.size()) + " " + what + (names.size() == 1 ? "" : "s") + " (" +
-           first_ones(names) + ")";
+  const auto text_of = [](const std::vector<std::string>& names, const char* what) {
+    return formatted("{} ({})", counted(names.size(), what), first_ones(names));
   };
   std::string text;
   if (!excluded.parameters.empty()) {
-    text = counted(excluded.parameters, "parameter");
+    text = text_of(excluded.parameters, "parameter");
   }
   if (!excluded.tables.empty()) {
-    text += (text.empty() ? "" : " and ") + counted(excluded.tables, "table");
+    text += (text.empty() ? "" : " and ") + text_of(excluded.tables, "table");
   }
   return text;
 }

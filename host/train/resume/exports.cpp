@@ -4,6 +4,7 @@
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/weights/layout_files.hpp"
 
@@ -27,7 +28,7 @@ bool is_in(std::string_view name, std::string_view prefix) {
 std::string free_name(const std::string& name, const std::vector<std::string>& taken) {
   std::string result = name;
   for (int number = 2; std::ranges::find(taken, result) != taken.end(); ++number) {
-    result = name + "_" + std::to_string(number);
+    result = formatted("{}_{}", name, number);
   }
   return result;
 }

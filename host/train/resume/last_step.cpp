@@ -2,6 +2,7 @@
 #include "host/train/resume/last_step.hpp"
 
 #include "host/log/log.hpp"
+#include "host/text/formatted.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -83,10 +84,13 @@ std::optional<std::string> missing_training_text(const std::string& path,
                                                  CheckpointUse use) {
   const std::optional<uint64_t> last = last_step_of(path);
   const std::string taken =
-      "step " + std::to_string(metadata.step) + (metadata.step == 0 ? ", the initial weights" : "");
+      formatted("step {}{}", metadata.step, metadata.step == 0 ? ", the initial weights" : "");
   if (last.has_value() && *last > metadata.step) {
-    return address + " is from " + taken + ", but the run trained on to step " +
-           std::to_string(*last) + "; " + what_lacks_it(use);
+    return formatted("{} is from {}, but the run trained on to step {}; {}",
+                     address,
+                     taken,
+                     *last,
+                     what_lacks_it(use));
   }
   if (use == CheckpointUse::kExport && metadata.step == 0) {
     return address + " is from " + taken + ": no training is exported";

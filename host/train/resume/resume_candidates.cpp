@@ -2,6 +2,8 @@
 #include "host/train/resume/resume_candidates.hpp"
 
 #include "host/log/log.hpp"
+#include "host/text/formatted.hpp"
+#include "host/text/joined.hpp"
 #include "host/train/resume/excluded.hpp"
 
 #include <algorithm>
@@ -93,14 +95,12 @@ const StateTree& ResumeCandidates::next() {
           owners.insert(owner);
         }
       }
-      std::string names;
-      for (const std::string& owner : owners) {
-        names += (names.empty() ? "" : ", ") + owner;
-      }
-      if (!names.empty()) {
-        log_warning("the run had " + std::to_string(reader_->index().num_ranks()) +
-                    " ranks and has " + std::to_string(collective_.world_size()) +
-                    " now: state of single ranks starts over (" + names + ")");
+      if (!owners.empty()) {
+        log_warning(
+            formatted("the run had {} ranks and has {} now: state of single ranks starts over ({})",
+                      reader_->index().num_ranks(),
+                      collective_.world_size(),
+                      joined({owners.begin(), owners.end()})));
       }
     }
     return state_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run/next_commands.hpp"
 
+#include "host/text/formatted.hpp"
+
 #include <string_view>
 
 namespace tenon {
@@ -46,7 +48,7 @@ std::string next_command(const Recipe& recipe,
   const std::string key = "train.steps=";
   if (!again.empty() && recipe.train.steps.has_value() && outcome.state.step > 0 &&
       request.command_line.find(key) == std::string::npos) {
-    return again + " --set " + key + std::to_string(2 * *recipe.train.steps);
+    return formatted("{} --set {}{}", again, key, 2 * *recipe.train.steps);
   }
   return request.program + " --inspect " + quoted(outcome.saves->last);
 }

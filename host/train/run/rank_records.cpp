@@ -2,6 +2,7 @@
 #include "host/train/run/rank_records.hpp"
 
 #include "host/log/log.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -24,7 +25,7 @@ void write_file(const std::string& folder, const std::string& name, const std::s
     return;
   }
   const std::filesystem::path path = std::filesystem::path(folder) / name;
-  const std::string partial = path.string() + ".part" + std::to_string(::getpid());
+  const std::string partial = formatted("{}.part{}", path.string(), ::getpid());
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   std::ofstream out(partial, std::ios::binary);
@@ -51,10 +52,10 @@ void RankRecords::put_aside() const {
     return;
   }
   int number = 1;
-  while (std::filesystem::exists(folder_ + "-" + std::to_string(number), failed)) {
+  while (std::filesystem::exists(formatted("{}-{}", folder_, number), failed)) {
     ++number;
   }
-  const std::string aside = folder_ + "-" + std::to_string(number);
+  const std::string aside = formatted("{}-{}", folder_, number);
   std::filesystem::rename(folder_, aside, failed);
   if (failed) {
     log_warning(folder_ + " cannot become " + aside + ": " + failed.message());
@@ -62,7 +63,7 @@ void RankRecords::put_aside() const {
 }
 
 void RankRecords::write(const RankRecord& record) const {
-  write_file(folder_, "rank-" + std::to_string(record.rank) + ".json", to_json_text(record));
+  write_file(folder_, formatted("rank-{}.json", record.rank), to_json_text(record));
 }
 
 void RankRecords::write_report(const std::string& text) const {

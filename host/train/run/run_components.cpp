@@ -5,6 +5,8 @@
 #include "host/error/error.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/tensor/philox.hpp"
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/components/rank_groups.hpp"
 #include "host/train/components/recipe_model.hpp"
 #include "host/train/objective/chunked_loss.hpp"
@@ -19,7 +21,7 @@ namespace tenon {
 namespace {
 
 std::string numbered(const char* role, size_t i) {
-  return role + ("/" + std::to_string(i));
+  return formatted("{}/{}", role, i);
 }
 
 [[noreturn]] void contradicts(const char* key, const std::string& why) {
@@ -190,10 +192,12 @@ void RunComponents::check_metric_names() const {
   }
   for (const std::string& name : names) {
     if (!is_legal_metric_name(name)) {
-      throw Error("recipe.out_of_range",
-                  "the metric name '" + name + "' has " + std::to_string(name.size()) +
-                      " characters (at most 100); give the loss, the metric or the evaluation set "
-                      "in it a shorter \"name\"");
+      throw Error(
+          "recipe.out_of_range",
+          formatted("the metric name '{}' has {} characters (at most 100); give the loss, the "
+                    "metric or the evaluation set in it a shorter \"name\"",
+                    name,
+                    name.size()));
     }
   }
 }
@@ -296,9 +300,10 @@ LoaderOptions RunComponents::loader_options() const {
 
 std::string RunComponents::model_detail() const {
   const int64_t frozen = graph_.num_frozen_elements();
-  return grouped_digits(graph_.num_elements()) + " parameters in " +
-         std::to_string(graph_.blocks.size()) + (graph_.blocks.size() == 1 ? " block" : " blocks") +
-         (frozen > 0 ? ", " + grouped_digits(frozen) + " of them frozen" : "");
+  return formatted("{} parameters in {}{}",
+                   grouped_digits(graph_.num_elements()),
+                   counted(graph_.blocks.size(), "block"),
+                   frozen > 0 ? formatted(", {} of them frozen", grouped_digits(frozen)) : "");
 }
 
 std::vector<ReportedComponent> RunComponents::reported() {

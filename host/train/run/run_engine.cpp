@@ -6,6 +6,7 @@
 #include "host/embedding/row_exchange.hpp"
 #include "host/log/log.hpp"
 #include "host/tensor/philox.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
 #include "host/train/resume/exports.hpp"
 #include "host/train/run/table_files.hpp"
@@ -236,9 +237,8 @@ std::unique_ptr<StepProfile> RunEngine::make_profile() const {
   }
   return std::make_unique<StepProfile>(
       *context_.request.profile,
-      folder_.file(is_first()
-                       ? "profile.json"
-                       : "logs/profile-rank-" + std::to_string(platform.mesh().rank()) + ".json"),
+      folder_.file(is_first() ? "profile.json"
+                              : formatted("logs/profile-rank-{}.json", platform.mesh().rank())),
       platform.device().is_cuda() ? StepProfile::Devices::kCpuAndGpu : StepProfile::Devices::kCpu);
 }
 

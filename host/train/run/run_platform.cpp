@@ -8,6 +8,7 @@
 #include "host/tensor/philox.hpp"
 #include "host/tensor/staging_memory.hpp"
 #include "host/tensor/tensor_service.hpp"
+#include "host/text/formatted.hpp"
 
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/DeviceType.h>
@@ -29,7 +30,7 @@ Mesh mesh_of(const Recipe& recipe, const RankEnvironment& ranks, RunPlatform::Pu
 // Each rank of a machine has its own GPU.
 std::string device_name(const Recipe& recipe, const RankEnvironment& ranks) {
   const bool has_neighbours = ranks.local_world_size > 1 || ranks.slot > 0;  // or had them
-  return recipe.device == "cuda" && has_neighbours ? "cuda:" + std::to_string(ranks.slot)
+  return recipe.device == "cuda" && has_neighbours ? formatted("cuda:{}", ranks.slot)
                                                    : recipe.device;
 }
 

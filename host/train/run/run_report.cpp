@@ -2,6 +2,7 @@
 #include "host/train/run/run_report.hpp"
 
 #include "host/metrics/progress.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -134,11 +135,11 @@ std::string header_text(const RunReport& report) {
     role_width = std::max(role_width, component.role.size() + 2);
     type_width = std::max(type_width, component.type.size() + 2);
   }
-  text += padded("recipe", role_width) + report.recipe.file + ", seed " +
-          std::to_string(report.recipe.seed) + "\n";
+  text += formatted(
+      "{}{}, seed {}\n", padded("recipe", role_width), report.recipe.file, report.recipe.seed);
   if (const uint32_t num_ranks = report.mesh.world_size(); num_ranks > 1) {
-    text += padded("ranks", role_width) + std::to_string(num_ranks) +
-            " ranks: " + report.mesh.text() + "\n";
+    text +=
+        formatted("{}{} ranks: {}\n", padded("ranks", role_width), num_ranks, report.mesh.text());
   }
   for (const ReportedComponent& component : report.components) {
     text +=
@@ -164,7 +165,7 @@ std::string last_line(const RunReport& report, const Outcome& outcome) {
     }
   }
   if (outcome.lost_records > 0) {
-    line += "; " + std::to_string(outcome.lost_records) + " writes of metrics failed";
+    line += formatted("; {} writes of metrics failed", outcome.lost_records);
   }
   return line + "; " + report.run_dir;
 }

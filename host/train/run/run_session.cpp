@@ -7,6 +7,7 @@
 #include "host/log/log.hpp"
 #include "host/plugin/crash_report.hpp"
 #include "host/plugin/weights_layout_proxy.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
 #include "host/train/run/next_commands.hpp"
 #include "host/train/run/rank_records.hpp"
@@ -181,8 +182,7 @@ RunFolder RunSession::open_folder() {
         return;
       }
       folder = RunFolder::join(path);
-      const std::string log =
-          folder->file("logs/rank-" + std::to_string(platform_.mesh().rank()) + ".txt");
+      const std::string log = folder->file(formatted("logs/rank-{}.txt", platform_.mesh().rank()));
       if (request_.ranks.launcher == "launch") {
         move_output_to(log);  // nobody looks at its terminal
       } else {

@@ -3,6 +3,7 @@
 
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
+#include "host/text/formatted.hpp"
 
 #include <csignal>
 #include <fcntl.h>
@@ -46,7 +47,7 @@ void end_stuck_run(const StuckCall& call,
   const bool is_data = call.component->kind == "dataset";
   const std::string key = is_data ? "data.timeout_seconds" : "plugins.timeout_seconds";
   const std::string when =
-      state.step == 0 ? "before the first step" : "in step " + std::to_string(state.step);
+      state.step == 0 ? "before the first step" : formatted("in step {}", state.step);
   const Error error("plugin.stuck",
                     call.describe() + ", " + when +
                         "; a call cannot be cancelled, so the run ends here. If it only is slow, "

@@ -9,6 +9,8 @@
 #include "host/log/log.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/sparse_optimizer_proxy.hpp"
+#include "host/text/formatted.hpp"
+#include "host/text/joined.hpp"
 #include "host/train/components/component_factory.hpp"
 #include "host/train/components/recipe_model.hpp"
 #include "host/train/components/recipe_tables.hpp"
@@ -20,11 +22,7 @@ namespace tenon {
 namespace {
 
 std::string name_list(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    text += (text.empty() ? "" : ", ") + name;
-  }
-  return text.empty() ? "none" : text;
+  return names.empty() ? "none" : joined(names);
 }
 
 }  // namespace
@@ -48,7 +46,7 @@ void import_tables(TableSet& tables,
       rows += read_rows(table, file, is_own);
     }
     if (!files.empty()) {
-      log_info("table " + name + " starts with " + std::to_string(rows) + " rows of " + folder);
+      log_info(formatted("table {} starts with {} rows of {}", name, rows, folder));
     }
   }
   if (!has_any) {
@@ -75,8 +73,8 @@ void export_tables(const TableSet& tables,
     const Table& table = tables.table(i);
     const std::filesystem::path file = row_file(folder, table.spec().name, rank, num_ranks);
     write_rows(table, parts, file);
-    log_info(std::to_string(table.num_rows()) + " rows of table " + table.spec().name + " are in " +
-             file.string());
+    log_info(formatted(
+        "{} rows of table {} are in {}", table.num_rows(), table.spec().name, file.string()));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "host/error/error.hpp"
 #include "host/tensor/state/state_tree.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 
 #include <ATen/Functions.h>
@@ -68,9 +69,10 @@ class LayoutReading {
     }
     for (size_t w = 0; w < num_places_.size(); ++w) {
       if (num_places_[w] != 1) {
-        refuse("'" + places_.weights[w].name + "' has " +
-               (num_places_[w] == 0 ? std::string("no place in it")
-                                    : std::to_string(num_places_[w]) + " places in it"));
+        refuse(
+            formatted("'{}' has {} in it",
+                      places_.weights[w].name,
+                      num_places_[w] == 0 ? "no place" : formatted("{} places", num_places_[w])));
       }
     }
     places_.files = std::move(description.files);

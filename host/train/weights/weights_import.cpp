@@ -5,6 +5,7 @@
 #include "host/log/log.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/shape_text.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/weights/converted_source.hpp"
 
@@ -33,8 +34,7 @@ class Differences {
   }
   void refuse_if_any(const std::string& folder) const {
     if (count_ > 0) {
-      const std::string more =
-          count_ > 20 ? "\n  and " + std::to_string(count_ - 20) + " more" : "";
+      const std::string more = count_ > 20 ? formatted("\n  and {} more", count_ - 20) : "";
       throw Error("weights.mismatch",
                   folder + " does not fit the model of the recipe:" + text_ + more +
                       "\nchange /model/options of the recipe, or pass another folder");
@@ -153,8 +153,9 @@ void WeightsImport::load(ParameterStore& store) const {
     }
   }
   if (num_rounded > 0) {
-    log_warning(std::to_string(num_rounded) + " tensors of " + folder_.path() +
-                " are rounded to the parameter dtype of the run");
+    log_warning(formatted("{} tensors of {} are rounded to the parameter dtype of the run",
+                          num_rounded,
+                          folder_.path()));
   }
   store.load(tree, run_state::kParameters);
   store.publish();

@@ -3,7 +3,7 @@
 
 #include <tenon/abi.h>
 
-#include "host/text/format.hpp"
+#include "host/text/formatted.hpp"
 
 #include <tenon_build.hpp>
 
@@ -14,7 +14,7 @@ namespace tenon {
 TEST_CASE("the version names program, ABI and libtorch in one line", "[cli]") {
   const std::string text = version_text();
   const std::string start =
-      format("tenon {} (ABI {}, libtorch {}", kVersion, TENON_ABI_STRING, kTorchVersion);
+      formatted("tenon {} (ABI {}, libtorch {}", kVersion, TENON_ABI_STRING, kTorchVersion);
   CHECK(text.substr(0, start.size()) == start);
   CHECK(text.find('\n') == std::string::npos);
   CHECK(text.back() == ')');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/text/byte_size.hpp"
 #include "host/text/counted.hpp"
-#include "host/text/format.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 #include "host/text/seconds_text.hpp"
 
@@ -17,14 +17,14 @@ namespace tenon {
 namespace {
 
 TEST_CASE("format puts texts and numbers into a pattern", "[text]") {
-  CHECK(format("step {} of {}", 3, 10U) == "step 3 of 10");
-  CHECK(format("{}{}", std::string("a"), std::string_view("b")) == "ab");
-  CHECK(format("no places") == "no places");
-  CHECK(format("{\"a\": {}, '}'}", 1) == "{\"a\": 1, '}'}");
-  CHECK(format("{} and {}", "{}", 'x') == "{} and x");
-  CHECK(format("{} {} {}", 0.1, 1e300, -2.5F) == "0.1 1e+300 -2.5");
-  CHECK(format("{}", std::numeric_limits<int64_t>::min()) == "-9223372036854775808");
-  CHECK(format("{}", std::numeric_limits<uint64_t>::max()) == "18446744073709551615");
+  CHECK(formatted("step {} of {}", 3, 10U) == "step 3 of 10");
+  CHECK(formatted("{}{}", std::string("a"), std::string_view("b")) == "ab");
+  CHECK(formatted("no places") == "no places");
+  CHECK(formatted("{\"a\": {}, '}'}", 1) == "{\"a\": 1, '}'}");
+  CHECK(formatted("{} and {}", "{}", 'x') == "{} and x");
+  CHECK(formatted("{} {} {}", 0.1, 1e300, -2.5F) == "0.1 1e+300 -2.5");
+  CHECK(formatted("{}", std::numeric_limits<int64_t>::min()) == "-9223372036854775808");
+  CHECK(formatted("{}", std::numeric_limits<uint64_t>::max()) == "18446744073709551615");
 }
 
 TEST_CASE("a count agrees with its noun", "[text]") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds messages from a pattern: format("step {} of {}", 3, 10) is "step 3 of 10".
+// Builds messages from a pattern: formatted("step {} of {}", 3, 10) is "step 3 of 10".
 // Not for numbers that need a width or a precision: use std::snprintf or a function of this folder.
 // Why not a library: g++ 12 lacks std::format, and spdlog's fmt and libtorch's fmt cannot be seen
 // by one file.
@@ -21,7 +21,7 @@ namespace tenon {
 template <class... Args>
 class FormatPattern {
  public:
-  // Implicit, so that a literal can be passed to format().
+  // Implicit, so that a literal can be passed to formatted().
   template <std::convertible_to<std::string_view> Text>
   consteval FormatPattern(const Text& text)
       : text_(text) {  // NOLINT(google-explicit-constructor): see above
@@ -51,7 +51,7 @@ void append_text(std::string& out, const Value& value) {
     out.push_back(value);
   } else {
     static_assert(std::is_arithmetic_v<Value> && !std::same_as<Value, bool>,
-                  "format() takes texts and numbers");
+                  "formatted() takes texts and numbers");
     char digits[32];
     const auto [end, error] = std::to_chars(digits, digits + sizeof(digits), value);
     out.append(digits, error == std::errc() ? end : digits);
@@ -59,7 +59,7 @@ void append_text(std::string& out, const Value& value) {
 }
 
 template <class... Args>
-std::string format(FormatPattern<std::type_identity_t<Args>...> pattern, const Args&... args) {
+std::string formatted(FormatPattern<std::type_identity_t<Args>...> pattern, const Args&... args) {
   std::string out;
   std::string_view rest = pattern.text();
   [[maybe_unused]] const auto append_next = [&](const auto& value) {
