@@ -11,6 +11,7 @@ some indentation, and ends with a line that is a closing brace at the same inden
 """
 
 import argparse
+import json
 import pathlib
 import re
 import sys
@@ -222,6 +223,18 @@ def counts(root):
     return result, long_functions, rings
 
 
+def rows_that_differ(root):
+    """Folders whose row in docs/architecture.md does not list what layers.json lets them include."""
+    allowed = {}
+    for room in json.loads((root / "tests/tree/layers.json").read_text()):
+        folder = room["folder"].split("/")[0]
+        others = {included.split("/")[0] for included in room["may_include"]} - {folder}
+        allowed[folder] = allowed.get(folder, set()) | others
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", (root / "docs/architecture.md").read_text(), flags=re.M)
+    written = {folder: set(cell.split()) - {"SDK"} for folder, cell in rows}
+    return [f for f, others in allowed.items() if written.get(f) not in (others, {"all", "above"})]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parents[2], type=pathlib.Path)
@@ -240,6 +253,7 @@ def main():
         return 0
     problems = [f"{name}: {result[name]} (at most {limit})" for name, limit in MOST.items() if result[name] > limit]
     problems += [f"{name}: {result[name]} (at least {limit})" for name, limit in LEAST.items() if result[name] < limit]
+    problems += [f"docs/architecture.md: the row of `{f}` differs from tests/tree/layers.json" for f in rows_that_differ(arguments.root)]
     for problem in problems:
         print(problem)
     if any("functions over" in p for p in problems):
