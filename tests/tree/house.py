@@ -21,6 +21,7 @@ MOST = {
     "host files over 600 lines": 0,
     "host functions over 60 lines": 9,
     "cycles of host files": 0,
+    "std::to_string in host": 75,
     "lines of parse_command_line.cpp": 300,
     "functions of Trainer": 35,
     "data members of Trainer": 15,
