@@ -345,10 +345,7 @@ bool MixSource::next(const Window*,
   }
   write_rows(*info_.schema, read, writer);
   const std::string position = encode(shard.at);
-  const StatusText status = take(writer.set_position(&writer, position.data(), position.size()));
-  if (!status.ok()) {
-    throw Error(status.id, status.message);
-  }
+  throw_if_failed(writer.set_position(&writer, position.data(), position.size()));
   return is_over;
 }
 

@@ -10,8 +10,9 @@
 #include "host/tensor/initializer.hpp"
 #include "host/text/formatted.hpp"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <unordered_map>
 
@@ -411,8 +412,7 @@ int64_t num_elements_of(const std::vector<ModelParameter>& parameters, uint32_t 
   int64_t total = 0;
   for (const auto& parameter : parameters) {
     if (parameter.same_as == kNoIndex && (parameter.flags & flags) == flags) {
-      total += std::accumulate(
-          parameter.shape.begin(), parameter.shape.end(), int64_t{1}, std::multiplies<>());
+      total += c10::multiply_integers(parameter.shape);
     }
   }
   return total;

@@ -5,9 +5,10 @@
 
 #include "host/tensor/flat_group.hpp"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 #include <compare>
-#include <functional>
 #include <map>
 #include <numeric>
 
@@ -104,10 +105,7 @@ std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRule
       const auto at =
           std::ranges::upper_bound(group.partitions, partition) - group.partitions.begin();
       group.parameters.insert(group.parameters.begin() + at, p);
-      group.numels.insert(
-          group.numels.begin() + at,
-          std::accumulate(
-              parameter.shape.begin(), parameter.shape.end(), int64_t{1}, std::multiplies<>()));
+      group.numels.insert(group.numels.begin() + at, c10::multiply_integers(parameter.shape));
       group.partitions.insert(group.partitions.begin() + at, partition);
     }
   }

@@ -7,19 +7,15 @@
 #include "host/error/assert.hpp"
 
 #include <ATen/Functions.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 namespace tenon {
 namespace {
 
 constexpr int64_t kAlignmentBytes = 64;
-
-int64_t numel_of(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
 
 int64_t rounded_up(int64_t n, int64_t unit) {
   return (n + unit - 1) / unit * unit;
@@ -83,7 +79,7 @@ FlatGroup::FlatGroup(std::string name,
   std::ranges::stable_sort(parameters, {}, &FlatParameter::partition);
   std::vector<int64_t> numels;
   for (const FlatParameter& parameter : parameters) {
-    numels.push_back(numel_of(parameter.shape));
+    numels.push_back(c10::multiply_integers(parameter.shape));
   }
   const std::vector<int64_t> ends =
       flat_ends(numels, dtype, seen_dtype.value_or(dtype), sharing_.num_slices);

@@ -23,10 +23,9 @@
 
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 namespace tenon {
@@ -103,10 +102,7 @@ int64_t bytes_of_buffers(const ModelGraph& graph, at::ScalarType seen) {
   for (const ModelBuffer& buffer : graph.buffers) {
     const auto dtype =
         buffer.dtype >= TENON_CLASS_FIRST ? seen : static_cast<at::ScalarType>(buffer.dtype);
-    bytes += std::accumulate(buffer.shape.begin(),
-                             buffer.shape.end(),
-                             static_cast<int64_t>(c10::elementSize(dtype)),
-                             std::multiplies<>());
+    bytes += c10::multiply_integers(buffer.shape) * static_cast<int64_t>(c10::elementSize(dtype));
   }
   return bytes;
 }

@@ -15,11 +15,10 @@
 #include "host/train/run_state/run_state_names.hpp"
 
 #include <ATen/Functions.h>
+#include <c10/util/accumulate.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -29,9 +28,7 @@ namespace {
 constexpr char kHf[] = "hf";
 
 int64_t elements_of_row(const std::vector<int64_t>& shape) {
-  return shape.empty()
-             ? 0
-             : std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
+  return shape.empty() ? 0 : c10::multiply_integers(shape.begin() + 1, shape.end());
 }
 
 // Up to twenty lines.
