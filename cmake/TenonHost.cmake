@@ -124,7 +124,7 @@ function(_tenon_join target out)
     endforeach()
     if(is_joined)
       _tenon_seen_by(${file} words)
-      foreach(word torch c10 json catch)  # as _tenon_precompile() tells them apart
+      foreach(word torch c10 json catch)  # as _tenon_precompile() distinguishes them
         if(word IN_LIST words)
           string(APPEND group -${word})
           break()
@@ -147,7 +147,7 @@ function(_tenon_join target out)
       list(JOIN files "" text)
       set(joined ${PROJECT_BINARY_DIR}/joined/${target}/${group}-${begin}.cpp)
       file(CONFIGURE OUTPUT ${joined} @ONLY CONTENT "// Joined by _tenon_join().\n${text}")
-      # gcc tells by the main file whether a type with members of an anonymous namespace is shared.
+      # gcc decides by the main file whether a type with members of an anonymous namespace is shared.
       set_property(SOURCE ${joined} APPEND PROPERTY COMPILE_OPTIONS
                    $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
       list(APPEND result ${joined})

@@ -87,8 +87,8 @@ std::string small_text(const std::string& path) {
   return {text.data(), static_cast<size_t>(n)};
 }
 
-// The place in the order of commits. One that cannot be read does not make a whole checkpoint
-// vanish: its sums tell whether it is sound.
+// The place in the order of commits. If it cannot be read, the checkpoint remains: its checksums
+// show whether it is intact.
 uint64_t sequence_of(const std::string& folder) {
   const std::string text = small_text(folder + kCommitted);
   uint64_t sequence = 0;

@@ -13,7 +13,7 @@ enum class Repeat { kNo, kYes };
 
 struct Option {
   std::string_view name;   // without the dashes
-  std::string_view value;  // placeholder in the help, one word per value; "" for a flag
+  std::string_view value;  // its name in the help, one word per value; "" for a flag
   std::string_view help;   // lines of at most 72 characters
   Repeat repeat = Repeat::kNo;
 

@@ -44,7 +44,7 @@ enum class EvictPolicy { kLeastRecent, kLeastFrequent };
 // same part wherever the rows lie: those that are due by unseen_steps go an eighth of that time
 // later at the latest; of max_rows, what is too much is the worst eighth of a part.
 struct EvictOptions {
-  std::optional<int64_t> unseen_steps;  // not updated for so many steps
+  std::optional<int64_t> unseen_steps;  // not updated for this many steps
   std::optional<int64_t> min_count;     // and, if given: only those seen less often than this
   // Of the table on this rank, never more after a step. Rows of that step go only if without them
   // there are not enough.

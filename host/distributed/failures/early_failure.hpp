@@ -12,9 +12,9 @@
 
 namespace tenon {
 
-// To be called once at most, before World::join, by a rank that will not continue. The others are
-// told by their first together(). Returns if there is nobody to tell: there is one rank, the error
-// is about meeting the others, or not all of them come soon.
+// Called at most once, before World::join, by a rank that will not continue. The other ranks
+// receive the error in their first together(). Returns if no rank can receive it: there is one
+// rank, the error is about meeting the others, or not all of them join soon.
 // Errors  SharedFailure
 void fail_with_others(const RankEnvironment& environment, const Error& error);
 

@@ -8,13 +8,14 @@ same order of factors.
 """
 import torch
 from torch import nn
+from torch.library import custom_op
 
 
 def eager_product(x_MK, w_NK):
     return torch.ops.mkldnn._linear_pointwise(x_MK, w_NK, None, "none", [], "")
 
 
-@torch.library.custom_op("bench::onednn_product", mutates_args=())
+@custom_op("bench::onednn_product", mutates_args=())
 def compiled_product(x_MK: torch.Tensor, w_NK: torch.Tensor) -> torch.Tensor:
     """For torch.compile, which cannot trace the operator itself (torch 2.11.0). Eager code avoids the wrapper's cost."""
     return eager_product(x_MK, w_NK)
