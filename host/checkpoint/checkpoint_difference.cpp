@@ -19,7 +19,7 @@
 namespace tenon {
 namespace {
 
-constexpr int64_t kComparedAtOnce = int64_t{1} << 20;  // elements that are compared at once
+constexpr int64_t kComparedAtOnce = int64_t{1} << 20;  // elements compared at a time
 constexpr char kSeconds[] = "run/seconds";
 
 std::string type_text(const StoredTensor& tensor) {
@@ -44,7 +44,7 @@ bool have_equal_sums(const StoredTensor& a, const StoredTensor& b) {
       });
 }
 
-// "" where they are equal to the bit.
+// Describes the differences between two tensors; "" if all bits are equal.
 std::string elements_text(const TensorSource& a, const TensorSource& b) {
   int64_t num_different = 0;
   double largest = 0;
@@ -80,7 +80,7 @@ std::string elements_text(const TensorSource& a, const TensorSource& b) {
   return text.str();
 }
 
-// What the same ranks of two runs have, or what all their ranks do.
+// The entries of one checkpoint that are compared: shared entries, or those of one rank.
 struct Side {
   const StoredEntries& entries;
   const StateTree& tree;
@@ -158,7 +158,7 @@ CheckpointDifference compare_checkpoints(const CheckpointReader& a, const Checkp
   const StateTree first_b = b.state(0, num_b, nullptr);
   compare({a.index().shared, first_a}, {b.index().shared, first_b}, "", found);
   if (num_a != num_b) {
-    return found;  // what belongs to one of several ranks has none that it compares with
+    return found;  // entries of a rank cannot be compared across world sizes
   }
   for (uint32_t rank = 0; rank < num_a; ++rank) {
     const StateTree tree_a = a.state(rank, num_a, nullptr);

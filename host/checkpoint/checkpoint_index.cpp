@@ -30,7 +30,7 @@ constexpr std::pair<uint32_t, const char*> kScopes[] = {{TENON_STATE_REPLICATED,
                                                         {TENON_STATE_PER_RANK, "per_rank"},
                                                         {kStateByRow, "by_row"}};
 
-// What is wrong with a text; who knows where it is from adds that.
+// The error of parsing an index; the caller adds the address.
 struct BadIndex {
   std::string why;
 };
@@ -53,7 +53,8 @@ uint32_t scope_of(const std::string& name) {
   throw BadIndex{"'" + name + "' is not a scope"};
 }
 
-// Exact, also for what JSON has no numbers for: "0x1.8p+1", "-inf", "nan:7ff8000000000000".
+// Formats a number exactly, including values that JSON cannot represent: "0x1.8p+1", "-inf",
+// "nan:7ff8000000000000".
 std::string double_text(double value) {
   char text[48];
   if (std::isnan(value)) {
@@ -250,7 +251,8 @@ CheckpointMetadata metadata_of(const json& value) {
   return metadata;
 }
 
-// "" where its pieces cover the tensor once, in order, within the files.
+// Returns "" if the pieces cover the tensor exactly once, in order, within the files; else the
+// error.
 std::string why_not_whole(const StoredTensor& tensor, const std::vector<StoredFile>& files) {
   const auto dtype = scalar_type_of_safetensors(tensor.dtype);
   if (!dtype.has_value()) {
@@ -283,7 +285,7 @@ std::string why_not_whole(const StoredTensor& tensor, const std::vector<StoredFi
   return at == numel ? "" : formatted("lacks the elements from {} on", at);
 }
 
-// The first entry that is not whole, and why; "" where all are.
+// Returns the first incomplete entry with the reason, or "" if all entries are complete.
 std::string why_not_whole(const CheckpointIndex& index) {
   const auto look = [&](const StoredEntries& entries) -> std::string {
     for (const auto& [name, tensor] : entries.tensors) {

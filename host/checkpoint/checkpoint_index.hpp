@@ -32,10 +32,10 @@ struct StoredPiece {
 };
 
 struct StoredTensor {
-  std::string dtype;           // as safetensors has it: "F32"
+  std::string dtype;           // name in safetensors: "F32"
   std::vector<int64_t> shape;  // of the whole
   uint32_t scope = 0;          // TENON_STATE_* or kStateByRow
-  bool is_bytes = false;       // an entry of bytes, kept as U8
+  bool is_bytes = false;       // an entry of bytes, stored as U8
   std::vector<StoredPiece> pieces;
 };
 
@@ -129,7 +129,8 @@ std::string index_text(const CheckpointIndex& index);
 // The checksums of an index and a recipe, in the format of `xxh128sum -c`.
 std::string sums_text(const std::string& index, const std::string& recipe);
 // Errors  checkpoint.damaged with `address` if it is not an index, or is incomplete;
-//         checkpoint.too_new if another release wrote it
+//         checkpoint.foreign if another program wrote it; checkpoint.too_new if its format version
+//         is not supported
 CheckpointIndex index_of(const std::string& text, const std::string& address);
 
 }  // namespace tenon

@@ -19,7 +19,7 @@
 namespace tenon {
 namespace {
 
-// What is held at once of a piece that is only looked at.
+// Buffer size in bytes for verifying data that is not returned.
 constexpr uint64_t kLookedAt = uint64_t{16} << 20;
 
 struct Place {
@@ -27,8 +27,8 @@ struct Place {
   std::string checkpoint;
 };
 
-// A tensor of a checkpoint. What is read of a piece is summed up on the way, from its beginning to
-// its end. Who begins in the middle of one has the whole piece looked at first.
+// A tensor of a checkpoint. Sequential reads of a piece compute its checksum along the way. A read
+// that is not sequential first verifies the whole piece.
 class StoredSource final : public TensorSource {
  public:
   StoredSource(Place place, std::string name, at::ScalarType dtype, const StoredTensor& tensor)
@@ -65,10 +65,10 @@ class StoredSource final : public TensorSource {
   }
 
  private:
-  // How much of a piece was summed up, from its beginning on.
+  // The checksum of the part of a piece that has been read, starting at its beginning.
   struct Progress {
     Checksum sum;
-    uint64_t end = 0;  // in the file; 0: nothing yet
+    uint64_t end = 0;  // offset in the file; 0: nothing read yet
     bool is_whole = false;
   };
 
@@ -85,7 +85,7 @@ class StoredSource final : public TensorSource {
       read_summed(*place_.storage, place_.checkpoint, piece.file, begin, out, sum);
     } catch (...) {
       if (sum != nullptr) {
-        progress = Progress();  // nobody knows how far it came
+        progress = Progress();  // the checksum is unusable
       }
       throw;
     }
@@ -133,7 +133,7 @@ class StoredSource final : public TensorSource {
 };
 
 at::ScalarType dtype_of(const StoredTensor& tensor) {
-  return *scalar_type_of_safetensors(tensor.dtype);  // index_of() has looked
+  return *scalar_type_of_safetensors(tensor.dtype);  // index_of() has checked it
 }
 
 std::string read_text(CheckpointStore& storage,
@@ -164,7 +164,7 @@ void put_entries(const StoredEntries& entries, const Place& place, StateTree& tr
   }
 }
 
-// The rows of all ranks, one after the other.
+// Concatenates the rows of all ranks.
 void put_rows(const std::vector<StoredEntries>& by_rank, const Place& place, StateTree& tree) {
   std::map<std::string, StoredTensor> whole;
   for (const StoredEntries& entries : by_rank) {
@@ -237,7 +237,7 @@ CheckpointReader::CheckpointReader(std::shared_ptr<CheckpointStore> storage, std
   }
 }
 
-// What stands before the tensors is of no use here, but other programs go by it.
+// Verifies the bytes before the tensors. Tenon does not use them, but other programs do.
 void CheckpointReader::check_header(const StoredFile& file) const {
   uint64_t end = file.bytes;
   const auto look = [&](const StoredEntries& entries) {

@@ -14,7 +14,7 @@
 namespace tenon {
 namespace {
 
-// How often a wait looks.
+// Polling interval of waits.
 constexpr std::chrono::milliseconds kLook{2};
 
 Error as_error(const std::exception& error) {
@@ -24,7 +24,7 @@ Error as_error(const std::exception& error) {
   return Error("checkpoint.failed", error.what());
 }
 
-// What a rank says of its share: "+" and the share, or "-ID" and why there is none.
+// Formats the error of a rank as "-ID" and the message. A successful rank sends "+" and its share.
 std::string failure_text(const Error& error) {
   return "-" + error.id() + "\n" + error.message();
 }
@@ -92,7 +92,7 @@ void CheckpointSaver::prepare(const StateTree& tree) {
       for (size_t i = 0; i < copies.size() && !give_up_; ++i) {
         prepare_staging(copies[i].first, copies[i].second);
       }
-    } catch (const std::bad_alloc&) {  // the first save asks again, and reports the error
+    } catch (const std::bad_alloc&) {  // the first save allocates again, and reports the error
     }
   });
 }
@@ -106,7 +106,7 @@ void CheckpointSaver::begin(const std::string& name,
   save->tree = std::move(tree);
   save->metadata = std::move(metadata);
   save->recipe = frozen_recipe;
-  // Rank 0 opens the checkpoint before the others do, and says what it is called.
+  // Rank 0 opens the checkpoint before the other ranks, and broadcasts its name.
   std::string opened;
   if (is_first()) {
     try {
@@ -174,7 +174,7 @@ void CheckpointSaver::conclude() {
   }
 }
 
-// On the writing thread.
+// Runs on the writing thread.
 void CheckpointSaver::commit(Save& save, std::vector<std::string> shares) {
   try {
     std::vector<RankShare> parts;
@@ -210,8 +210,8 @@ void CheckpointSaver::commit(Save& save, std::vector<std::string> shares) {
   }
 }
 
-// On the writing thread: what is left of a save that has failed, or of one that something else was
-// made of.
+// Runs on the writing thread. Removes what a failed save wrote, or a checkpoint that was only the
+// input of Options::make.
 void CheckpointSaver::abandon(const Save& save) const {
   try {
     if (options_.make != nullptr) {
@@ -232,7 +232,7 @@ void CheckpointSaver::fail(const Save& save, const Error& error) {
   }
 }
 
-// False if the time was up before.
+// Returns false if the thread is still busy at `until`.
 bool CheckpointSaver::wait_idle(std::optional<std::chrono::steady_clock::time_point> until) {
   while (!thread_.is_idle()) {
     if (until.has_value() && !give_up_ && std::chrono::steady_clock::now() > *until) {
@@ -249,7 +249,7 @@ std::optional<Error> CheckpointSaver::finish(std::optional<std::chrono::duration
     until = std::chrono::steady_clock::now() +
             std::chrono::duration_cast<std::chrono::steady_clock::duration>(*limit);
   }
-  for (int round = 0; round < 2; ++round) {  // the shares, and the commit
+  for (int round = 0; round < 2; ++round) {  // the shares, then the commit
     if (!wait_idle(until)) {
       give_up_ = true;
       wait_idle({});

@@ -51,7 +51,8 @@ class CheckpointSaver {
                   Collective& collective,
                   WriterPlace place,
                   Options options);
-  // Cancels a save in progress; its checkpoint is never committed.
+  // Cancels a save in progress. Its checkpoint is not committed unless the commit is already
+  // running.
   ~CheckpointSaver();
   CheckpointSaver(const CheckpointSaver&) = delete;
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;

@@ -10,7 +10,7 @@ namespace tenon {
 bool is_checkpoint_name(std::string_view name) {
   constexpr std::string_view kAllowed =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-  // What a storage keeps for itself begins with a dot; longer names do not fit every file system.
+  // Storages use names that start with a dot. Some file systems do not allow longer names.
   return !name.empty() && name.front() != '.' && name.size() <= 200 &&
          name.find_first_not_of(kAllowed) == std::string_view::npos && name != "latest" &&
          name != "COMMITTED" && name != "COMMITTED.tmp";

@@ -20,12 +20,12 @@
 namespace tenon {
 namespace {
 
-// What is handed to the storage at once, and what is made of a source at once.
+// Bytes per write to the storage, and per read from a source.
 constexpr size_t kWriteChunk = size_t{8} << 20;
-// From here on a thread that sums up is worth its start.
+// Minimum size in bytes for computing the checksum on a separate thread.
 constexpr size_t kLeastBeside = size_t{4} << 20;
 
-// Gives each next piece of work to whoever has least, the first of equals.
+// Assigns each item to the owner with the fewest bytes so far; among equals, to the lowest index.
 class EvenShares {
  public:
   explicit EvenShares(uint32_t num_owners) {
@@ -48,8 +48,8 @@ class EvenShares {
 // An entry that this rank writes.
 struct Written {
   const StateEntry* entry = nullptr;
-  at::Tensor tensor;                     // where it is in memory
-  const TensorSource* source = nullptr;  // where it is not
+  at::Tensor tensor;                     // set if the entry is in memory
+  const TensorSource* source = nullptr;  // set otherwise
   bool is_bytes = false;
   std::vector<int64_t> shape;  // of the whole
   int64_t first = 0;
@@ -62,7 +62,7 @@ Written written(const std::string& name, const StateEntry& entry) {
   result.entry = &entry;
   if (const auto* const bytes = std::get_if<std::string>(&entry.value)) {
     result.is_bytes = true;
-    result.tensor = at::from_blob(const_cast<char*>(bytes->data()),  // it is read alone
+    result.tensor = at::from_blob(const_cast<char*>(bytes->data()),  // only read
                                   {static_cast<int64_t>(bytes->size())},
                                   at::kByte);
   } else if (const auto* const source =
@@ -82,8 +82,8 @@ Written written(const std::string& name, const StateEntry& entry) {
   return result;
 }
 
-// Sums bytes up while they are written: on a thread of its own where they are many. Finished when
-// it is destroyed.
+// Adds bytes to a checksum while they are written; large blocks on a separate thread. The
+// destructor waits until the checksum is complete.
 class SummedBeside {
  public:
   SummedBeside(std::span<const std::byte> bytes, Checksum& sum) {
@@ -91,7 +91,7 @@ class SummedBeside {
       try {
         thread_ = std::thread([bytes, &sum] { sum.add(bytes); });
         return;
-      } catch (const std::system_error&) {  // there are too many threads
+      } catch (const std::system_error&) {  // too many threads
       }
     }
     sum.add(bytes);
@@ -108,7 +108,7 @@ class SummedBeside {
   std::thread thread_;
 };
 
-// What belongs to one rank alone, and what all of them share.
+// True for entries that belong to one rank; all other entries are shared.
 bool is_own(uint32_t scope) {
   return scope == TENON_STATE_PER_RANK || scope == kStateByRow;
 }
@@ -142,8 +142,8 @@ uint64_t write_tensor(const Written& what, CheckpointFile& file, const std::atom
   return sum.value();
 }
 
-// Puts the numbers and versions that this rank writes into `share`, and returns the tensors that it
-// writes. Replicated tensors are assigned evenly, in the order of their names.
+// Adds this rank's numbers and versions to `share`, and returns the tensors that it writes.
+// Replicated tensors are assigned evenly, in the order of their names.
 std::vector<Written> assigned_to(const WriterPlace& place,
                                  const StateTree& tree,
                                  RankShare& share) {
@@ -177,7 +177,7 @@ std::vector<Written> assigned_to(const WriterPlace& place,
       mine.push_back(std::move(what));
     }
   }
-  // Wide elements first, so that each tensor begins at a multiple of its element's size.
+  // Largest elements first, so that the offset of each tensor is a multiple of its element size.
   std::ranges::stable_sort(
       mine, std::greater(), [](const Written& what) { return c10::elementSize(what.place.dtype); });
   return mine;

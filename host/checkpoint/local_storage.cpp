@@ -40,7 +40,7 @@ bool is_there(const std::string& path) {
   return false;
 }
 
-// The names in a folder; none if there is no such folder.
+// Returns the names in a folder; empty if the folder does not exist.
 std::vector<std::string> names_in(const std::string& path) {
   std::vector<std::string> names;
   std::error_code error;
@@ -67,7 +67,7 @@ void remove_file(const std::string& path) {
   }
 }
 
-// The text of a small file; "" if there is none.
+// Returns up to 512 bytes of a file; "" if it does not exist.
 std::string small_text(const std::string& path) {
   const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) {
@@ -87,8 +87,8 @@ std::string small_text(const std::string& path) {
   return {text.data(), static_cast<size_t>(n)};
 }
 
-// The place in the order of commits. If it cannot be read, the checkpoint remains: its checksums
-// show whether it is intact.
+// Returns the position in the order of commits, or 0 if the text is invalid. The checkpoint is then
+// still listed, because its checksums show whether it is valid.
 uint64_t sequence_of(const std::string& folder) {
   const std::string text = small_text(folder + kCommitted);
   uint64_t sequence = 0;
@@ -187,12 +187,12 @@ std::unique_ptr<CheckpointFile> LocalStorage::create_file(const std::string& che
   return std::make_unique<LocalFile>(open_folder(checkpoint) + "/" + file);
 }
 
-// The order is all: files (synced by their close), the folder that names them, the folder's own
-// name, and only then the word that it is whole.
+// The order of syncs ensures durability: the files (synced by close), the folder, the folder's name
+// in its parent, and only then the file COMMITTED.
 void LocalStorage::commit(const std::string& checkpoint) {
   const std::string open = open_folder(checkpoint);
   const std::string path = folder(checkpoint);
-  if (!is_committed(checkpoint)) {  // else an earlier try came this far
+  if (!is_committed(checkpoint)) {  // otherwise an earlier attempt got this far
     if (is_there(open)) {
       uint64_t sequence = 0;
       for (const std::string& other : list()) {
@@ -214,14 +214,14 @@ void LocalStorage::commit(const std::string& checkpoint) {
   try {
     sync_folder(path);
   } catch (const Error&) {
-    // It would be listed, but might not survive.
+    // Undo: the checkpoint would be listed, but might not survive a crash.
     ::rename((path + kCommitted).c_str(), (path + kNotYet).c_str());
     throw;
   }
   try {
     point_latest("");
   } catch (const Error& error) {
-    // The checkpoint is there for good: `latest` only lags behind.
+    // The checkpoint is committed; only `latest` is outdated.
     log_warning(error.what());
   }
 }
@@ -274,7 +274,7 @@ void LocalStorage::read(const std::string& checkpoint,
   check_committed(checkpoint);
   check_checkpoint_name(file);
   const std::string path = folder(checkpoint) + "/" + file;
-  // Opened again each time: under a name that was removed and written again there is another file.
+  // Opened for each read, because the name may refer to a new file after a removal.
   const OpenFile input(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!input.is_open()) {
     if (errno == ENOENT) {
@@ -342,7 +342,7 @@ void LocalStorage::point_latest(const std::string& without) {
 
 void LocalStorage::remove_leftover(const std::string& checkpoint) {
   remove_folder(open_folder(checkpoint));
-  // Renamed first: half removed it could not be distinguished from a folder of the user's.
+  // Renamed first, because a partly removed folder would look like a folder of the user.
   if (is_leftover(checkpoint)) {
     remove_folder(gone_folder(checkpoint));
     rename_path(folder(checkpoint), gone_folder(checkpoint));

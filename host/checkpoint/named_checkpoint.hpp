@@ -30,7 +30,7 @@ NamedCheckpoints find_checkpoints(const std::string& path);
 
 // Finds the newest checkpoint of a run folder or of its folder "checkpoints"; otherwise the
 // checkpoint at `path` itself. Does not check that the checkpoint is valid.
-// Errors  storage.not_found with a suggestion, if nothing exists at `path`
+// Errors  storage.not_found with a suggestion, if `path` has no committed checkpoint
 NamedCheckpoint find_checkpoint(const std::string& path);
 
 }  // namespace tenon

@@ -9,11 +9,11 @@
 namespace tenon {
 namespace {
 
-// What TENON_INVALID says of a call.
+// The meaning of TENON_INVALID as the result of a call.
 enum class Invalid { kExists, kOther };
 
-// Makes a call, and what the plugin reports an error of storages; one that says nothing of the
-// storage stays the plugin's.
+// Makes a call, and converts errors of the storage to storage.* errors. Other errors of the plugin
+// stay unchanged.
 template <class Body>
 auto call(Body&& body, Invalid invalid = Invalid::kOther) {
   try {
@@ -43,7 +43,7 @@ class PluginFile final : public CheckpointFile {
       try {
         proxy_.close(std::exchange(file_, nullptr), 0);
       } catch (const Error&) {
-        // It was canceled: whoever did that reports its own error.
+        // The file is canceled; the error that caused it is reported elsewhere.
       }
     }
   }
@@ -66,7 +66,7 @@ class PluginFile final : public CheckpointFile {
   tenon_storage_file* file_;
 };
 
-// A name that the host could not ask for is not one of its names.
+// Removes invalid names, which the host could not pass to the plugin.
 std::vector<std::string> usable(std::vector<std::string> names) {
   std::erase_if(names, [](const std::string& name) { return !is_checkpoint_name(name); });
   return names;

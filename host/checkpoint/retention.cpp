@@ -13,7 +13,7 @@ void keep_best(std::span<const KeptCheckpoint> kept,
                std::vector<bool>& stays) {
   std::vector<size_t> order;
   for (size_t i = kept.size();
-       i-- > 0;) {  // newest first: a stable sort leaves it before its equals
+       i-- > 0;) {  // newest first, so that the stable sort prefers newer checkpoints
     if (kept[i].metric && !std::isnan(*kept[i].metric)) {
       order.push_back(i);
     }

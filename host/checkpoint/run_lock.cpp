@@ -41,7 +41,7 @@ std::string own_name() {
   return formatted("process {} on {}, since {}", ::getpid(), host, time);
 }
 
-// What the holder has written: foreign text, so only what can be printed of it.
+// Returns the name that the holder has written, with '?' for characters that cannot be printed.
 std::string holder_in(int fd) {
   char text[400];
   const ssize_t size = ::pread(fd, text, sizeof text, 0);
@@ -55,14 +55,15 @@ std::string holder_in(int fd) {
   return name.empty() ? "a process that has just started" : name;
 }
 
-// For messages alone: a lock without a name holds all the same.
+// Writes the holder's name, which is used only in messages. Ignores errors, because the lock is
+// valid without a name.
 void write_name(int fd) noexcept {
   try {
     const std::string name = own_name() + "\n";
     if (::ftruncate(fd, 0) == 0) {
       (void)!::pwrite(fd, name.data(), name.size(), 0);
     }
-  } catch (const std::exception&) {  // no memory for it
+  } catch (const std::exception&) {  // out of memory
   }
 }
 
@@ -99,7 +100,7 @@ std::optional<RunLock> RunLock::take(const std::string& folder,
       write_name(fd);
       return RunLock(fd, path);
     }
-    if (refused == 0) {  // its holder has removed it between our open and our lock
+    if (refused == 0) {  // the previous holder removed the file before we locked it
       ::close(fd);
       continue;
     }

@@ -19,9 +19,9 @@ using nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "files hold what memory holds");
 
 constexpr size_t kLengthBytes = 8;
-// Data begins at a multiple of this, so that a mapped file can be used as it is.
+// The first tensor starts at a multiple of this, so that a mapped file can be used directly.
 constexpr size_t kAlignment = 64;
-constexpr uint64_t kMaxHeader = 100'000'000;  // as the reference implementation has it
+constexpr uint64_t kMaxHeader = 100'000'000;  // bytes; the limit of the reference implementation
 
 constexpr std::pair<at::ScalarType, std::string_view> kTypes[] = {{at::kDouble, "F64"},
                                                                   {at::kFloat, "F32"},

@@ -39,13 +39,14 @@ std::optional<at::ScalarType> scalar_type_of_safetensors(std::string_view dtype)
 std::string safetensors_header(std::vector<SafeTensor>& tensors,
                                const std::map<std::string, std::string>& metadata);
 
-// The content of a file. `read(offset, out)` fills `out` from that offset; `size` is the file's.
-// Errors  checkpoint.damaged with `address` if it is not a safetensors file, or if tensors overlap,
-//         have gaps or exceed the file; those of `read`
+// The header of a file.
 struct SafetensorsContent {
   std::vector<SafeTensor> tensors;  // in the order of their positions
   std::map<std::string, std::string> metadata;
 };
+// Reads the header of a file of `size` bytes. `read(offset, out)` fills `out` from that offset.
+// Errors  checkpoint.damaged with `address` if it is not a safetensors file, or if tensors overlap,
+//         have gaps or exceed the file; those of `read`
 SafetensorsContent read_safetensors_header(
     uint64_t size,
     const std::function<void(uint64_t offset, std::span<std::byte> out)>& read,

@@ -11,9 +11,9 @@
 namespace tenon {
 namespace {
 
-// What is read and summed up at once: what was read is still in the cache when it is summed up.
+// Bytes per read. Small enough that a chunk is still in the cache when its checksum is computed.
 constexpr uint64_t kReadChunk = uint64_t{2} << 20;
-// From here on a second thread is worth its start.
+// Minimum size in bytes for a second thread.
 constexpr uint64_t kLeastForTwo = 4 * kReadChunk;
 
 class OrderedReads {
@@ -36,7 +36,7 @@ class OrderedReads {
     if (out_.size() >= kLeastForTwo) {
       try {
         second = std::thread([this] { work(); });
-      } catch (const std::system_error&) {  // there are too many threads: one does it all
+      } catch (const std::system_error&) {  // too many threads: continue with one
       }
     }
     work();
@@ -49,7 +49,7 @@ class OrderedReads {
   }
 
  private:
-  // Chunk after chunk, until there is none left.
+  // Processes chunks until none is left.
   void work() {
     try {
       for (uint64_t i = take(); i * kReadChunk < out_.size(); i = take()) {
@@ -60,7 +60,7 @@ class OrderedReads {
           return;
         }
         if (sum_ != nullptr) {
-          sum_->add(chunk);  // whose turn it is does so alone
+          sum_->add(chunk);  // one thread at a time, in order
         }
         pass_turn();
       }
@@ -78,7 +78,7 @@ class OrderedReads {
     return next_++;
   }
 
-  // False if the other thread has failed.
+  // Returns false if the other thread has failed.
   bool wait_for_turn(uint64_t i) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return turn_ == i || error_ != nullptr; });
@@ -100,7 +100,7 @@ class OrderedReads {
   std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t next_ = 0;  // chunk to read
-  uint64_t turn_ = 0;  // chunk to sum up
+  uint64_t turn_ = 0;  // chunk to add to the checksum
   std::exception_ptr error_;
 };
 

@@ -25,8 +25,8 @@ namespace {
 
 using StandIns = std::map<size_t, at::Tensor>;  // by source
 
-// One tensor without memory for each source: the pickle names tensors and storages by their sizes
-// alone, and nobody reads through them.
+// Creates a tensor without memory for each source. The pickle contains only metadata of tensors and
+// storages, so the values are never read.
 StandIns stand_ins_of(const std::vector<TorchTensor>& tensors) {
   StandIns stand_ins;
   for (const TorchTensor& tensor : tensors) {
@@ -39,7 +39,7 @@ StandIns stand_ins_of(const std::vector<TorchTensor>& tensors) {
   return stand_ins;
 }
 
-// The state dict as torch.load unpickles it, with the sources as names of storages.
+// Returns the state dict as a pickle for torch.load, with the sources as names of storages.
 std::string pickled(const std::vector<TorchTensor>& tensors, const StandIns& stand_ins) {
   c10::Dict<std::string, at::Tensor> dict;
   for (const TorchTensor& tensor : tensors) {
@@ -66,8 +66,8 @@ std::string pickled(const std::vector<TorchTensor>& tensors, const StandIns& sta
   return pickle;
 }
 
-// libtorch's writer of archives on a file. The writer ends the archive when it is destroyed and
-// cannot fail there, so failures of the file are kept and thrown by check().
+// Writes an archive to a file with libtorch's writer. The writer's destructor completes the archive
+// and must not throw, so errors of the file are stored, and check() throws them.
 class Archive {
  public:
   explicit Archive(DurableFile& file)
@@ -98,7 +98,7 @@ class Archive {
     }
   }
 
-  std::exception_ptr failure_;  // before the writer, which uses it until its end
+  std::exception_ptr failure_;  // declared before the writer, whose destructor uses it
   caffe2::serialize::PyTorchStreamWriter writer_;
 };
 

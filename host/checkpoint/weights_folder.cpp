@@ -27,7 +27,7 @@ using nlohmann::json;
 constexpr char kOnlyFile[] = "model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
 constexpr char kSuffix[] = ".safetensors";
-// What is handed to a file at once.
+// Bytes per write to a file.
 constexpr size_t kFileChunk = size_t{8} << 20;
 
 uint64_t bytes_of(const WeightTensor& tensor) {
@@ -47,7 +47,7 @@ std::string file_name(size_t i, size_t count) {
   return text;
 }
 
-// A file of a NewFolder, which is removed with what is left of it.
+// A file of a NewFolder. It does not remove itself after an error; NewFolder removes the folder.
 class FolderFile final : public CheckpointFile {
  public:
   explicit FolderFile(const std::string& path) : file_(DurableFile::create(path)) {}
@@ -76,7 +76,7 @@ void write_tensors(CheckpointFile& file,
     places.push_back(
         {.name = tensors[i].name, .dtype = tensors[i].dtype, .shape = tensors[i].shape});
   }
-  // "pt": readers of other programs ask for which of them a file is.
+  // "pt" (PyTorch): other programs require the name of the framework.
   const std::string header = safetensors_header(places, {{"format", "pt"}});
   file.write(std::as_bytes(std::span(header)));
   for (const size_t i : members) {
@@ -94,7 +94,7 @@ void write_tensors(CheckpointFile& file,
   file.close();
 }
 
-// A tensor of a file that stays open.
+// A tensor in a file that stays open.
 class FileSource final : public TensorSource {
  public:
   FileSource(std::shared_ptr<const OpenFile> file, std::string path, const SafeTensor& tensor)
@@ -135,7 +135,7 @@ void FileSource::read(int64_t first, const at::Tensor& out) const {
              {static_cast<std::byte*>(out.mutable_data_ptr()), out.nbytes()});
 }
 
-// None if there is no such file.
+// Opens a file and sets `size`. Returns null if the file does not exist.
 std::optional<OpenFile> open_to_read(const std::string& path, uint64_t* size) {
   OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open() && errno == ENOENT) {
@@ -215,7 +215,7 @@ WrittenWeights write_weights_files(const NewFile& create,
   written.num_files = files.size();
   json map = json::object();
   for (size_t f = 0; f < files.size(); ++f) {
-    // Wide elements first, so that each tensor begins at a multiple of its element's size.
+    // Largest elements first, so that the offset of each tensor is a multiple of its element size.
     std::ranges::stable_sort(files[f], [&](size_t a, size_t b) {
       return c10::elementSize(tensors[a].dtype) > c10::elementSize(tensors[b].dtype);
     });

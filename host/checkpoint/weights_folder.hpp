@@ -59,9 +59,9 @@ struct WrittenWeights {
 // Creates a file of that name; the caller closes it after writing.
 using NewFile = std::function<std::unique_ptr<CheckpointFile>(const std::string& name)>;
 
-// Writes tensors, in the order of `read(i)`, into one file. If they exceed `file_bytes`, writes
-// several files; a file exceeds `file_bytes` only for a single larger tensor. Then writes `texts`,
-// by name.
+// Writes tensors into one file; `read(i)` returns tensor i. If they exceed `file_bytes`, writes
+// several files, filled in the order of `tensors`. A file exceeds `file_bytes` only for a single
+// larger tensor. Then writes `texts`, pairs of name and content.
 //
 // Errors   storage.io; checkpoint.bad_tensor; those of `create` and `read`
 WrittenWeights write_weights_files(const NewFile& create,
@@ -78,7 +78,8 @@ WrittenWeights write_weights_folder(const std::string& path,
                                     const std::vector<std::pair<std::string, std::string>>& texts,
                                     uint64_t file_bytes);
 
-// True if WeightsFolder can read `path`: a folder with one of these files, or a file *.safetensors.
+// True if `path` is a folder with model.safetensors or model.safetensors.index.json, or a file
+// *.safetensors.
 bool is_weights_folder(const std::string& path);
 
 class WeightsFolder {
@@ -86,7 +87,7 @@ class WeightsFolder {
   // Reads the headers of all files. `path` may also be a single file; other files of its folder are
   // then ignored.
   //
-  // Errors   weights.bad_folder: it has no tensors, or its index names missing tensors;
+  // Errors   weights.bad_folder: files are missing, or its index does not match their tensors;
   //          checkpoint.damaged for incomplete files; storage.io
   explicit WeightsFolder(std::string path);
 

@@ -18,12 +18,12 @@ namespace tenon {
 
 enum class Processes {
   kOne,     // the action runs in one process
-  kOfRanks  // its process may be one of several ranks, or may start them
+  kOfRanks  // the process may be one of several ranks, or may start ranks
 };
 
 // The process that runs an action.
 struct Invocation {
-  std::vector<std::string> words;  // of the command line, the program's name first
+  std::vector<std::string> words;  // the command line, program name first
   RankEnvironment ranks = {};
 };
 
@@ -31,15 +31,17 @@ struct Action {
   Option option;  // selects the action; its name is "" for training, the default
   std::span<const Option> options;
   Processes processes = Processes::kOne;
-  // Reads the values of `options` into the line.  Errors  usage.*
+  // Reads the values of `options` into the line.
+  //
+  // Errors   usage.*
   void (*read)(const GivenOptions& given, CommandLine& line) = nullptr;
   ExitCode (*run)(const CommandLine& line, const Invocation& invocation) = nullptr;
 
-  // Returns the option with that name, of the action itself or of its table; null if none exists.
+  // Returns the option that selects the action, or one of `options`, by name; null if none exists.
   const Option* find_option(std::string_view name) const;
 };
 
-// In the order of the help.
+// All actions, in the order of the help.
 extern const Action kTrainAction;
 extern const Action kEvaluateAction;
 extern const Action kValidateAction;
@@ -58,10 +60,10 @@ extern const Action kExportAction;
 extern const Action kPrintVersionAction;
 extern const Action kPrintHelpAction;
 
-// Training first.
+// Returns all actions in the order of the help, training first.
 std::span<const Action* const> all_actions();
 
-// Each option of all actions once, by its name.
+// Returns the options of all actions. Options with equal names are listed once.
 std::vector<Option> all_options();
 
 }  // namespace tenon

@@ -17,7 +17,7 @@
 namespace tenon {
 namespace {
 
-// The numbers of "1.2.3", and how many were given. Both sides have been checked to be such.
+// The numbers of "1.2.3". The text is already validated; missing numbers are 0.
 struct Version {
   std::array<std::int64_t, 3> parts{};
   std::size_t num_given = 0;
@@ -32,7 +32,7 @@ Version parse_version(const std::string& text) {
   return version;
 }
 
-// "== 1.2" holds for each 1.2.x.
+// "== 1.2" matches every 1.2.x.
 bool is_fulfilled(const PluginNeed& need, const std::string& version) {
   const Version wanted = parse_version(need.version);
   Version found = parse_version(version);

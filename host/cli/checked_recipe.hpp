@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The second part of reading a recipe, which needs the plugins.
+// The second phase of reading a recipe, which needs the plugins.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace tenon {
 
-// Checks everything that can be checked before a component is created: options against the schemas
-// of the plugins that are found, and "plugins.need". Loads the plugins that the recipe names.
+// Checks all that can be checked before components are created: options against the schemas of
+// their plugins, and "plugins.need". Loads the plugins that the recipe names.
 //
 // Errors   RecipeErrors with all problems; the plugin.* error of a required plugin that was
 //          rejected

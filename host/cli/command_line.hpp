@@ -20,7 +20,7 @@ namespace tenon {
 
 struct Action;
 
-// The values of all options. An action fills in those of its table.
+// The values of all options. An action sets the values of its own options.
 struct CommandLine {
   const Action* action = nullptr;
   std::string recipe = {};
@@ -30,9 +30,9 @@ struct CommandLine {
   ResumeRequest resume = {};
   std::string describe_kind = {};               // "" for the recipe's keys
   std::string describe_type = {};               // a type, or "plugin-id/type"
-  std::vector<std::string> describe_keys = {};  // of the recipe; empty for all
+  std::vector<std::string> describe_keys = {};  // keys of the recipe; empty for all
   std::string explain_id = {};                  // an error id, or "all"
-  std::vector<std::string> traces = {};         // two, to compare
+  std::vector<std::string> traces = {};         // two files to compare
   std::vector<std::string> checkpoints = {};    // one to inspect or verify, or two to compare
   std::string table = {};                       // table of the row to print
   std::int64_t row_id = 0;
@@ -42,10 +42,10 @@ struct CommandLine {
   WeightsImportRequest weights_import = {};
   std::optional<LogLevel> log_level = std::nullopt;
   std::optional<StepRange> profile = std::nullopt;
-  std::uint32_t num_ranks = 0;  // to start; 0 if this process trains itself
+  std::uint32_t num_ranks = 0;  // ranks to start; 0 if this process trains
   Binding binding = Binding::kNuma;
-  std::uint32_t max_restarts = 0;  // of all ranks, after one is lost
-  std::uint32_t min_ranks = 0;     // that training may continue on; 0 for all
+  std::uint32_t max_restarts = 0;  // restarts of all ranks after the loss of a rank
+  std::uint32_t min_ranks = 0;     // fewest ranks to continue training on; 0 for all
   PlanRequest plan = {};
   bool is_quiet = false;
   bool is_json = false;

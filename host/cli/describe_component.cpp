@@ -68,7 +68,7 @@ std::string type_of(const Json& given, const Json& root, int depth = 0) {
   if (words.empty()) {
     return schema.contains("enum") || schema.contains("const") ? "choice" : "any";
   }
-  // Null at the end, whatever the schema's order.
+  // Moves null to the end.
   std::stable_partition(
       words.begin(), words.end(), [](const std::string& word) { return word != "null"; });
   return joined(words, " or ");
@@ -124,7 +124,7 @@ std::string bounds_of(const Json& given, const Json& root, int depth = 0) {
       values != nullptr && values->is_array()) {
     std::vector<std::string> names;
     for (const Json& value : *values) {
-      if (!value.is_null()) {  // the type tells
+      if (!value.is_null()) {  // null is part of the type
         names.push_back(plain(value));
       }
     }
@@ -168,7 +168,7 @@ std::string default_of(const SchemaRow& row) {
   const Json* const value =
       row.schema->is_object() ? schema_keyword(*row.schema, "default") : nullptr;
   if (value == nullptr || row.has_parts) {
-    return "";  // that of an object is those of its parts
+    return "";  // each part has its own default
   }
   std::string text = dumped(*value);
   if (text.size() <= kMaxDefault) {

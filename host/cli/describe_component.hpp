@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --describe: a component, its plugin and its options; or keys of the recipe.
+// The output of --describe: a component, its plugin and its options, or keys of the recipe.
 
 #pragma once
 
@@ -18,20 +18,21 @@ const LoadedComponent& component_to_describe(PluginRegistry& registry,
                                              const std::string& kind,
                                              const std::string& name);
 
-// The options as a table for terminals, from their JSON Schema. Nested options have separate rows
-// ("range.first", "layers[].width").
+// Returns the component, its plugin and a table of its options, for terminals. Nested options
+// have separate rows ("range.first", "layers[].width").
 std::string component_text(const LoadedComponent& component);
 
-// The options only, as a table for a page.
+// Returns the options as a Markdown table.
 std::string component_markdown(const LoadedComponent& component);
 
-// Keys of a recipe as a table for a page: `keys` with their nested keys, or all keys if `keys` is
-// empty.
+// Returns keys of a recipe as a Markdown table: `keys` with their nested keys, or all keys if
+// `keys` is empty.
 //
 // Errors   usage.bad_option for a key that a recipe does not have
 std::string recipe_markdown(const std::vector<std::string>& keys);
 
-// A JSON object: kind, type, summary, interface, plugin ({id, version, file}), options_schema.
+// Returns a JSON object: kind, type, summary, interface, plugin ({id, version, file}),
+// options_schema.
 std::string component_json(const LoadedComponent& component);
 
 }  // namespace tenon

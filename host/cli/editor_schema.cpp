@@ -30,7 +30,7 @@ bool is_one_of(const std::array<std::string_view, kSize>& words, std::string_vie
   return std::ranges::find(words, word) != words.end();
 }
 
-// The keywords that hold schemas, by how they hold them.
+// The keywords whose values contain schemas, by the form of the value.
 constexpr std::array<std::string_view, 8> kOneSchema = {"additionalItems",
                                                         "additionalProperties",
                                                         "contains",
@@ -47,18 +47,18 @@ json reference(const std::string& definition) {
   return {{"$ref", kDefinitions + definition}};
 }
 
-// Adds a rule beside those that the schema has. In draft 7 nothing may stand beside a "$ref".
+// Adds a rule through "allOf": in draft 7, keywords beside a "$ref" are ignored.
 void add_rule(json& schema, json rule) {
   schema["allOf"].push_back(std::move(rule));
 }
 
-// The key under which the options of a component stand in "definitions".
+// The key of a component's options in "definitions".
 std::string options_key(const OfferedComponent& component) {
   return component.kind + "." + component.plugin_id + "." + component.type;
 }
 
-// The schemas of keys that stand in a group of the optimizer, not in its options, and what only
-// holds for options that are complete. A group inherits those that it does not name.
+// The schema of an optimizer group, derived from the schema of the optimizer's options. Drops the
+// rules for complete options, because a group inherits the options that it does not name.
 json group_schema(json options) {
   if (!options.is_object() || options.contains("$ref")) {
     return true;
@@ -90,7 +90,7 @@ class EditorSchema {
 
   json build() {
     json schema = printed(recipe_schema(), "");
-    // What is printed may need kinds that only another kind's options name.
+    // The definition of a kind may refer to further kinds.
     while (!wanted_.empty()) {
       const std::string kind = *wanted_.begin();
       wanted_.erase(wanted_.begin());
@@ -104,8 +104,8 @@ class EditorSchema {
   }
 
  private:
-  // A schema as editors take it: without the keywords of Tenon's own, and with what they mean.
-  // `definition` is where a plugin's schema stands, for its references to itself.
+  // Returns the schema for editors, with Tenon's own keywords translated to standard ones.
+  // `definition` is the key of a plugin's schema in "definitions", for its internal references.
   json printed(const json& schema, const std::string& definition) {
     if (!schema.is_object()) {
       return schema;
@@ -125,7 +125,7 @@ class EditorSchema {
     return result;
   }
 
-  // The value of a keyword, with the schemas inside it printed.
+  // Returns the value of a keyword, with the schemas inside it translated by printed().
   json printed_value(const std::string& key, const json& value, const std::string& definition) {
     if (key == "$ref" && value.is_string()) {
       const auto& target = value.get_ref<const std::string&>();
@@ -167,7 +167,7 @@ class EditorSchema {
     }
   }
 
-  // For the host a key that has a default is there.
+  // Removes keys with a default: the host adds them before it checks "required".
   static json without_defaults(const json& required, const json& schema) {
     const json properties = schema.value("properties", json::object());
     json left = json::array();
@@ -183,7 +183,7 @@ class EditorSchema {
     return left;
   }
 
-  // errorMessage and doNotSuggest are words of the editors' own.
+  // errorMessage and doNotSuggest are keywords of editors, not of JSON Schema.
   static json unavailable(const json& mark) {
     const std::string what = mark.value("what", std::string("this part"));
     json schema = {{"description", "not in this release: " + what},
@@ -199,7 +199,7 @@ class EditorSchema {
     return schema;
   }
 
-  // A component inside options: {"type", "options"} or {"ref"}.
+  // Adds the rules of a component inside options: {"type", "options"} or {"ref"}.
   void add_nested(const std::string& kind, json& schema) {
     const json ref = {{"type", "string"},
                       {"minLength", 1},
@@ -214,7 +214,7 @@ class EditorSchema {
     form["additionalProperties"] = false;
     form["oneOf"] = json::array({with_type, with_ref});
     form["allOf"] = json::array({reference(kind)});
-    const json is_object = {{"type", "object"}};  // else null, where the schema allows it
+    const json is_object = {{"type", "object"}};  // else null, if the schema allows it
     add_rule(schema, {{"if", is_object}, {"then", form}});
   }
 
@@ -222,7 +222,7 @@ class EditorSchema {
     return *(defined_.contains(kind) ? defined_.find(kind) : wanted_.insert(kind).first);
   }
 
-  // What holds for "type" and "options" wherever a component of the kind stands.
+  // Defines the rules for "type" and "options" of all components of the kind.
   void define(const std::string& kind) {
     defined_.insert(kind);
     std::vector<const OfferedComponent*> components;
@@ -250,8 +250,8 @@ class EditorSchema {
     }
   }
 
-  // The groups of an optimizer have a pattern, perhaps a type, and options beside them: those of
-  // the optimizer itself may be left out, for they are inherited.
+  // Adds the rules of optimizer groups. A group is a pattern, an optional type, and options.
+  // Options that the group inherits from the optimizer are not required.
   void add_groups(const std::vector<const OfferedComponent*>& components, json& rules) {
     constexpr char kGroup[] = "optimizer_group";
     json others = json::array();
@@ -265,7 +265,7 @@ class EditorSchema {
         whole["required"] = required;
       }
       others.push_back({{"if", has_type(*components[i])}, {"then", std::move(whole)}});
-      // Without a type "if" holds: it is that of the optimizer.
+      // A group without a type satisfies "if": it has the optimizer's type.
       json is_same = has_type(*components[i]);
       is_same.erase("required");
       rules[i]["then"]["properties"]["groups"] = {
@@ -278,7 +278,7 @@ class EditorSchema {
     }
   }
 
-  // Matches each name of the component. A pattern and no list: editors would propose what is in it.
+  // Matches each name of the component. A list of names would appear in editors' suggestions.
   static std::string name_pattern(const OfferedComponent& component) {
     std::string plugin;
     for (const char c : component.plugin_id) {
@@ -293,7 +293,7 @@ class EditorSchema {
             {"required", json::array({"type"})}};
   }
 
-  // The names with what they mean, then all forms of them.
+  // Returns a choice of the names with their summaries, and patterns for all forms of the names.
   static json type_schema(const std::string& kind,
                           const std::vector<const OfferedComponent*>& components) {
     if (components.empty()) {
@@ -348,8 +348,8 @@ class EditorSchema {
 
   const std::vector<OfferedComponent>& offered_;
   json definitions_ = json::object();
-  std::set<std::string> wanted_;   // kinds that something refers to
-  std::set<std::string> defined_;  // those of them that are done
+  std::set<std::string> wanted_;   // kinds to define
+  std::set<std::string> defined_;  // kinds already defined
 };
 
 }  // namespace
@@ -360,7 +360,7 @@ std::vector<OfferedComponent> offered_components(PluginRegistry& registry) {
     const std::string kind(entry.kind);
     for (const std::string& name : registry.types_of(kind)) {
       const FindResult result = registry.find(kind, name);
-      // Two plugins of one id: no recipe can name either.
+      // Skips components of two plugins with the same id, which no recipe can name.
       if (const auto* const found = std::get_if<FoundComponent>(&result)) {
         const LoadedComponent& component = *found->component;
         offered.push_back({.kind = kind,

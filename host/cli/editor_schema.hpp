@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One JSON Schema (draft 7) of a complete recipe, for editors: the host's keys, and for each
+// A JSON Schema (draft 7) of a complete recipe, for editors: the host's keys, and for each
 // component the options of all available types. It is generated from the schemas that the host
 // validates recipes against; the host never reads it.
 // Not included: rules over several keys that JSON Schema cannot express (total_steps that
@@ -28,15 +28,17 @@ struct OfferedComponent {
   std::string options_schema;  // JSON text of an object; "" if it has no options
 };
 
-// All components of the usable plugins, by kind and name. Loads each plugin.
+// Returns all components of the usable plugins, by kind and name. Loads each plugin.
 //
 // Errors   those of load_plugin (plugin_loader.hpp)
 std::vector<OfferedComponent> offered_components(PluginRegistry& registry);
 
+// Returns the schema.
+//
 // Errors   plugin.bad_schema if a component's options schema is not a JSON Schema
 nlohmann::json editor_schema(const std::vector<OfferedComponent>& offered);
 
-// The same as the text of a file, indented by 2 spaces.
+// Returns the schema as text, indented by 2 spaces, with a line break at the end.
 std::string editor_schema_text(const std::vector<OfferedComponent>& offered);
 
 }  // namespace tenon

@@ -22,7 +22,7 @@ std::string table_of_errors() {
   return text_table(rows);
 }
 
-// What to try instead of an id that is not there.
+// The hint for an unknown id: the nearest ids, or how to list all ids.
 std::string hint_for(std::string_view id) {
   std::vector<std::string> ids;
   for (const ErrorEntry& entry : all_errors()) {

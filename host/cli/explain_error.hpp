@@ -11,11 +11,11 @@
 
 namespace tenon {
 
-// The page, split before each "## " heading. Each section except the first starts with its id.
+// Returns the page, split at each "## " heading. Each section except the first starts with its id.
 std::span<const std::string_view> error_page_sections() noexcept;
 
-// The entry of an id ("recipe.syntax", or "[recipe.syntax]" as in messages), as text that ends in a
-// line break. For "all": a table of all ids with exit status and summary.
+// Returns the entry of an id ("recipe.syntax", or "[recipe.syntax]" as in messages). For "all",
+// returns a table of all ids with exit status and summary. The text ends in a line break.
 //
 // Errors   usage.bad_option with the nearest ids, if the id is unknown
 std::string explain_error(std::string_view id);

@@ -10,8 +10,8 @@
 
 namespace tenon {
 
-// "host: [plugin.crashed] ...", or all problems of a recipe. Errors of the command line are
-// followed by a usage line. Ends in a line break.
+// Returns "host: [plugin.crashed] ...", or all problems of a recipe. Adds a usage line to errors of
+// the command line. The text ends in a line break.
 std::string failure_text(const Error& error, const std::string& program);
 
 }  // namespace tenon

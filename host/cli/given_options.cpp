@@ -36,7 +36,7 @@ const Option* find_option(Known known, std::string_view name) {
   fail_usage("there is no option " + name + hint_of(name, names, "--help lists all options"));
 }
 
-// An argument that no option takes is most often a value whose option was forgotten.
+// Rejects an argument without an option, and suggests the option that is probably missing.
 [[noreturn]] void fail_positional(Known known, const std::string& argument) {
   if (argument.size() > 1 && argument.front() == '-') {
     fail_unknown(known, argument);
@@ -61,7 +61,7 @@ const Option* find_option(Known known, std::string_view name) {
   fail_usage(name + " needs a value: " + name + " " + std::string(option.value));
 }
 
-// "--validate", "--recipe=x": an option wherever it stands.
+// True for a known option, with or without a value: "--validate", "--recipe=x".
 bool is_option(Known known, std::string_view word) {
   return word.starts_with("--") &&
          find_option(known, word.substr(2, word.find('=') - 2)) != nullptr;
@@ -77,7 +77,7 @@ bool is_option(Known known, std::string_view word) {
   fail_without_value(*option);
 }
 
-// The options in the order in which they were given. Boost only splits the words.
+// Returns the options in the order of the command line. Boost only splits the words.
 std::vector<po::option> split(Known known, const std::vector<std::string>& arguments) {
   po::options_description described;
   for (const Option& option : known) {
@@ -91,7 +91,7 @@ std::vector<po::option> split(Known known, const std::vector<std::string>& argum
       described.add_options()(name.c_str(), po::value<std::string>(), "");
     }
   }
-  // No guessing: an abbreviation that works today may be ambiguous with the options of tomorrow.
+  // No abbreviations: a new option could make them ambiguous.
   const int style = po::command_line_style::allow_long |
                     po::command_line_style::long_allow_adjacent |
                     po::command_line_style::long_allow_next;
@@ -104,7 +104,7 @@ std::vector<po::option> split(Known known, const std::vector<std::string>& argum
   }
 }
 
-// Throws if the option may not have these values. `earlier` are those of the same option before.
+// Throws if the values are invalid. `earlier` are values of the same option earlier in the line.
 void check_values(Known known,
                   const Option& option,
                   const po::option& given,

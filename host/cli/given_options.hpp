@@ -24,7 +24,7 @@ class GivenOptions {
   GivenOptions(const std::vector<std::string>& arguments, std::span<const Option> known);
 
   bool has(std::string_view name) const { return values_.contains(name); }
-  // The first value; "" if the option is not given.
+  // Returns the first value; "" if the option is not given.
   std::string value_of(std::string_view name) const;
   std::vector<std::string> values_of(std::string_view name) const;
   // In alphabetical order.

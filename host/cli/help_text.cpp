@@ -55,7 +55,7 @@ bool is_of_training(const Option& option) {
   return same != nullptr && same->help == option.help;
 }
 
-// The action with the options of its own, and a list of those that it shares with training.
+// The help of an action: its own options in full, and the names of options shared with training.
 std::string section_of(const Action& action) {
   constexpr std::size_t kActionIndent = 2;
   constexpr std::size_t kOptionIndent = 4;

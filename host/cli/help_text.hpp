@@ -8,10 +8,10 @@
 
 namespace tenon {
 
-// Ends in a line break; no line is longer than 100 characters.
+// Returns the help. It ends in a line break; no line is longer than 100 characters.
 std::string help_text(const std::string& program);
 
-// "usage: host --recipe FILE ...": one line, for messages.
+// Returns one line for messages: "usage: host --recipe FILE ...".
 std::string usage_line(const std::string& program);
 
 }  // namespace tenon

@@ -38,7 +38,7 @@ std::string number_text(double value) {
   return text.str();
 }
 
-// "parameters" of "parameters/values/embed".
+// The first part of an entry's name: "parameters" of "parameters/values/embed".
 std::string part_of(const std::string& name) {
   return name.substr(0, name.find('/'));
 }
@@ -59,7 +59,7 @@ std::string shape_text(const StoredTensor& tensor) {
   return text + "]";
 }
 
-// What both --inspect and --diff tell: a name and a value each.
+// The metadata that --inspect and --diff print, as rows of name and value.
 Rows fact_rows(const CheckpointIndex& index) {
   const CheckpointMetadata& metadata = index.metadata;
   Rows rows = {{"run", metadata.run},
@@ -87,7 +87,7 @@ Rows fact_rows(const CheckpointIndex& index) {
   return rows;
 }
 
-// Each entry of tensors with the rank that has it; "" for what all have.
+// Calls `visit` with each tensor's name, entry and rank; the rank is "" if all ranks share it.
 template <class Visit>
 void visit_tensors(const CheckpointIndex& index, Visit visit) {
   for (const auto& [name, tensor] : index.shared.tensors) {
@@ -170,7 +170,7 @@ std::string plugins_text(const CheckpointIndex& index) {
   return text_table(rows);
 }
 
-// The hash of an earlier release cannot be compared, so that it counts as unknown.
+// The plugins of a checkpoint. Hashes of earlier releases are not comparable and count as unknown.
 std::vector<UsedPlugin> used_plugins(const CheckpointIndex& index) {
   std::vector<UsedPlugin> used;
   for (const StoredPlugin& plugin : index.metadata.plugins) {
@@ -181,7 +181,7 @@ std::vector<UsedPlugin> used_plugins(const CheckpointIndex& index) {
   return used;
 }
 
-// Under a heading, or nothing.
+// The lines under a heading; "" if there are no lines.
 std::string under(const std::string& heading, const std::string& lines) {
   return lines.empty() ? "" : heading + "\n" + lines + "\n";
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON values in one line, for people. Bytes that are not UTF-8 become U+FFFD.
+// JSON values as one line of text for messages and tables. Bytes that are not UTF-8 become U+FFFD.
 // Threads: any.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace tenon {
 
-// As JSON: a text has its quotes.
+// Returns the value as JSON; strings are quoted.
 inline std::string dumped(const nlohmann::ordered_json& value) {
   return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-// A text without its quotes, anything else as JSON.
+// Returns a string without quotes, any other value as JSON.
 inline std::string plain(const nlohmann::ordered_json& value) {
   return value.is_string() ? value.get<std::string>() : dumped(value);
 }

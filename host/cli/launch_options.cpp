@@ -12,7 +12,7 @@
 namespace tenon {
 namespace {
 
-// More than anyone starts on one machine; a larger number is a typing error.
+// More than any machine runs; a larger number is a typing error.
 constexpr std::int64_t kMaxRanks = 1024;
 constexpr std::int64_t kMostRestarts = 1000;
 
@@ -85,7 +85,7 @@ std::vector<std::string> arguments_of_rank(const std::vector<std::string>& argum
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];
     if (is_of_launcher(argument)) {
-      ++i;  // and its value
+      ++i;  // skips its value too
     } else if (!is_of_launcher(argument.substr(0, argument.find('=')))) {
       kept.push_back(arguments[i]);
     }

@@ -37,7 +37,7 @@ void read_launch_options(const GivenOptions& given, CommandLine& line);
 // Reads --max-restarts and --min-ranks. Call read_launch_options() first.
 void read_restart_options(const GivenOptions& given, CommandLine& line);
 
-// The arguments of each rank: those of the launcher without the options above.
+// Returns the arguments of each rank: the launcher's arguments without the options above.
 std::vector<std::string> arguments_of_rank(const std::vector<std::string>& arguments);
 
 }  // namespace tenon

@@ -24,15 +24,15 @@
 namespace tenon {
 namespace {
 
-// The others may wait for a rank that has ended for so long as they would for one that is silent,
-// and have a few seconds to say so.
+// How long the launcher waits for the other ranks after one has ended. They need timeout_seconds to
+// notice the loss, and a few seconds to report it.
 std::chrono::milliseconds patience_of(const Recipe& recipe) {
   constexpr std::chrono::seconds kToSaySo{5};
   const std::chrono::duration<double> timeout(recipe.parallel.timeout_seconds);
   return kToSaySo + std::chrono::ceil<std::chrono::milliseconds>(timeout);
 }
 
-// The one report of a run whose ranks have ended, since one of them failed.
+// Prints and stores the only report of a failed run, after all ranks have ended.
 void tell(const LaunchReport::Failed& failed) {
   const bool has_folder = leaves_folder(static_cast<ExitCode>(failed.first.exit_code));
   const RankRecords records(has_folder ? failed.folder : "");
@@ -48,7 +48,7 @@ void tell(const LaunchReport::Failed& failed) {
   std::fputs(text.c_str(), stderr);
 }
 
-// Why the recipe cannot be trained on so many ranks; "" where it can.
+// Why the recipe cannot be trained on `num_ranks` ranks; "" if it can.
 std::string why_not_on(const Recipe& recipe, uint32_t num_ranks) {
   try {
     check_number_of_ranks(recipe, num_ranks);
@@ -62,7 +62,7 @@ std::string why_not_on(const Recipe& recipe, uint32_t num_ranks) {
   throw Error("usage.bad_option", formatted("--min-ranks {}: {}", line.min_ranks, why));
 }
 
-// Before any rank is started: that fewer ranks can take the same steps.
+// Checks, before any rank is started, that fewer ranks can take the same steps.
 void check_min_ranks(const CommandLine& line, const Recipe& recipe) {
   if (!recipe.train.global_batch_size.has_value()) {
     const int64_t samples = recipe.data.batch_size * recipe.train.gradient_accumulation *
@@ -87,7 +87,7 @@ void check_min_ranks(const CommandLine& line, const Recipe& recipe) {
                          why));
 }
 
-// What the plan is to know of ranks that have all ended.
+// Describes a failed start for the restart plan, after all ranks have ended.
 FailedStart failed_start(LaunchReport& report,
                          const std::optional<LaunchReport::Failed>& failed,
                          ExitCode code) {
@@ -100,7 +100,7 @@ FailedStart failed_start(LaunchReport& report,
   }
   if (failed->first.is_of_its_rank()) {
     start.rank = failed->first.rank;
-    const auto& ranks = failed->ranks;  // none, if the store could not be read
+    const auto& ranks = failed->ranks;  // empty if the store cannot be read
     const auto status = *start.rank < ranks.size() ? ranks[*start.rank].status : std::nullopt;
     start.is_before_first_step = !status.has_value() || status->is_starting;
   }
@@ -123,7 +123,7 @@ std::string excluded_text(const RestartPlan& plan) {
 
 }  // namespace
 
-// Each start has a separate part of the store.
+// Each start uses a separate part of the store.
 ExitCode run_launched(const CommandLine& line,
                       const Recipe& recipe,
                       const std::vector<std::string>& words) {
@@ -164,8 +164,8 @@ ExitCode run_launched(const CommandLine& line,
     }
     const auto code =
         static_cast<ExitCode>(failed.has_value() ? failed->first.exit_code : outcome.code);
-    // A run that the non-finite policy has ended would do the same again; one that has stopped on
-    // request was asked to.
+    // No restart after the non-finite policy ended the run, since it would do so again, nor after
+    // a requested stop.
     const bool may_do_better = code == ExitCode::kFailed || code == ExitCode::kUsage ||
                                code == ExitCode::kRecipe || code == ExitCode::kPlugin;
     if (!may_do_better || outcome.was_asked || !plan.restart(failed_start(report, failed, code))) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --launch, from the command line to the exit status: starts the ranks, waits for them, reports a
-// failure once, and restarts the ranks if requested. launch.hpp starts ranks; restart_plan.hpp
-// selects the ranks to restart.
+// The implementation of --launch: starts the ranks, waits for them, reports a failure once, and
+// restarts the ranks if requested. launch.hpp starts ranks; restart_plan.hpp selects the ranks to
+// restart.
 // Threads: [main].
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace tenon {
 
-// `words` are the words of the command line, the program's name first. Does not return if a second
-// signal ends the launcher.
+// Runs the ranks and returns the exit status of the run. `words` is the command line, program name
+// first. Does not return if a second signal ends the launcher.
 // Errors  usage.bad_option if --min-ranks is given and the recipe cannot be trained on fewer ranks;
 //         distributed.launch_failed
 ExitCode run_launched(const CommandLine& line,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program: reads the command line, sets up the process and runs the action (actions/).
-// Invariants: an error is printed once, on stderr; the exit status is that of exit_code.hpp.
-// Plugins are vetted, by processes forked off this one, before anything here starts a thread. With
-// --launch this process checks the recipe, and the ranks that it starts do the rest.
+// Invariants: an error is printed once, on stderr. The exit status is defined in exit_code.hpp.
+// Plugins are vetted in forked processes, before this process starts a thread. With --launch, this
+// process checks the recipe and starts ranks, which do the rest.
 
 #include "host/cli/action.hpp"
 #include "host/cli/failure_text.hpp"
@@ -36,7 +36,8 @@ void set_up_log_for(const CommandLine& line, const RankEnvironment& ranks) {
               .world_size = static_cast<int>(ranks.world_size)});
 }
 
-// The ranks that this process is one of.
+// Returns the ranks that this process belongs to; the default for an action of one process, and for
+// the launcher.
 RankEnvironment ranks_for(const CommandLine& line) {
   if (line.action->processes == Processes::kOne) {
     return {};
@@ -54,7 +55,7 @@ RankEnvironment ranks_for(const CommandLine& line) {
   return line.num_ranks > 0 ? RankEnvironment{} : ranks;
 }
 
-// For the log alone.
+// Writes the rank of this process to the log file only.
 void note_rank(const RankEnvironment& ranks) {
   if (ranks.world_size > 1) {
     log_to_file(formatted("rank {} of {}, started by {}, on processors {}; ranks meet at {}:{}",
@@ -107,12 +108,12 @@ ExitCode run_program(const std::vector<std::string>& words) noexcept {
 }  // namespace tenon
 
 int main(int argc, char** argv) {
-  // A write that cannot be made is an error with a reason, where it is made: neither a file that
-  // may not grow nor a terminal that has gone ends a run.
+  // Makes a failed write return an error with its reason: neither a file size limit nor a closed
+  // terminal ends a run.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  // It asks a run for a checkpoint: before there is one to ask it must not end the process, nor a
-  // rank that it starts.
+  // SIGUSR1 requests a checkpoint. Before a run handles the signal, SIGUSR1 must not end this
+  // process or a rank that it starts.
   std::signal(SIGUSR1, SIG_IGN);
   std::vector<std::string> words(argv, argv + argc);
   if (words.empty()) {
@@ -120,7 +121,7 @@ int main(int argc, char** argv) {
   }
   words.front() = std::filesystem::path(words.front()).filename().string();
   const tenon::ExitCode code = tenon::run_program(words);
-  // Static destructors run in an order that nobody controls: plugins are told before.
+  // The order of static destructors is undefined, so plugins are shut down before them.
   tenon::shutdown_plugins();
   return static_cast<int>(code);
 }

@@ -13,12 +13,12 @@ enum class Repeat { kNo, kYes };
 
 struct Option {
   std::string_view name;   // without the dashes
-  std::string_view value;  // its name in the help, one word per value; "" for a flag
+  std::string_view value;  // name of the value in the help, one word per value; "" for a flag
   std::string_view help;   // lines of at most 72 characters
   Repeat repeat = Repeat::kNo;
 
   bool is_flag() const { return value.empty(); }
-  // The number of words that follow the option.
+  // Returns the number of words that follow the option.
   std::size_t num_values() const {
     return is_flag() ? 0 : 1 + static_cast<std::size_t>(std::ranges::count(value, ' '));
   }

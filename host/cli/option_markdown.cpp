@@ -15,14 +15,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Limits from here on keep arithmetic in range, and tell a reader nothing.
+// Limits from here on only keep arithmetic in range, so the table omits them.
 constexpr double kLimitOfInterest = 1e9;
 
 std::string code(const std::string& text) {
   return "`" + text + "`";
 }
 
-// A type in words that can be put into the plural: "integer", " ≥ 1".
+// A type in words, in two parts so that the noun can be made plural: "integer", " ≥ 1".
 struct Words {
   std::string noun;
   std::string rest;
@@ -57,14 +57,14 @@ std::string interval_text(const Json& schema) {
   return "";
 }
 
-// "2 " where a list has so many entries, no fewer and no more.
+// "2 " if a list has exactly 2 entries; "" if the number varies.
 std::string length_of(const Json& list) {
   const Json* const least = number_at(list, "minItems");
   const Json* const most = number_at(list, "maxItems");
   return least != nullptr && most != nullptr && *least == *most ? dumped(*least) + " " : "";
 }
 
-// Of choices, which are code, there is none.
+// Choices are formatted as code and have no plural.
 std::string plural(const std::string& noun) {
   return noun.ends_with('`') ? noun : noun + "s";
 }
@@ -90,7 +90,7 @@ Words words_of(const std::string& type, const Json& schema, const Json& root, in
   return {type, type == "integer" || type == "number" ? interval_text(schema) : ""};
 }
 
-// The forms that a value may have, null last.
+// The forms of a value, null last.
 std::vector<Words> forms_of(const Json& given, const Json& root, int depth) {
   const Json& schema = resolved_schema(given, root);
   std::vector<Words> forms;
@@ -146,7 +146,7 @@ std::string type_cell(const Json& schema, const Json& root) {
   return text.empty() ? "any" : text;
 }
 
-// What a cell of a table can hold.
+// Escapes text for a cell of a Markdown table.
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {
@@ -164,7 +164,7 @@ std::string default_cell(const SchemaRow& row) {
   return code(dumped(*value));
 }
 
-// Of a key that this release refuses: what it is about, and what may be written all the same.
+// The subject of a key that this release does not support, and the values that it still accepts.
 std::string unavailable_cell(const Json& mark) {
   std::string text = mark.value("what", std::string());
   const auto unless = mark.find("unless");

@@ -14,7 +14,7 @@ std::string option_of(const Action& action) {
 
 const Action& choose_action(const GivenOptions& given) {
   if (given.has(kPrintHelpAction.option.name)) {
-    return kPrintHelpAction;  // beside other options, too: they are why someone asks
+    return kPrintHelpAction;  // also with other options: the user may need help with them
   }
   const Action* chosen = &kTrainAction;
   for (const Action* const action : all_actions()) {
@@ -30,7 +30,7 @@ const Action& choose_action(const GivenOptions& given) {
   return *chosen;
 }
 
-// "--table or --export": the actions other than training that take the option.
+// The actions other than training that take the option: "--table or --export".
 std::string takers_of(const std::string& name) {
   std::vector<std::string> takers;
   for (const Action* const action : all_actions()) {
@@ -46,7 +46,7 @@ std::string takers_of(const std::string& name) {
   return text;
 }
 
-// Refuses options without an effect on the action.
+// Rejects options without effect on the action.
 void check_effects(const GivenOptions& given, const Action& action) {
   for (const std::string& name : given.names()) {
     if (action.find_option(name) != nullptr) {

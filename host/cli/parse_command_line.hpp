@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a command line: chooses the action, and has it read its options. It reads arguments only:
-// no file, no environment.
+// Parses a command line: selects the action, which then reads its options. Reads no files and no
+// environment.
 // Invariant: an option without effect on the action is an error, never ignored.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace tenon {
 
-// Reads the arguments that follow the program's name.
+// Parses the arguments that follow the program's name.
 //
 // Errors   usage.bad_option, usage.missing_recipe
 CommandLine parse_command_line(const std::vector<std::string>& arguments);

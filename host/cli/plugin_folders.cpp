@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As seen from the current folder where it lies below that: messages get shorter.
+// A path relative to the current folder if it is below it, to shorten messages.
 std::string shown(const fs::path& folder) {
   std::error_code failed;
   const fs::path near = fs::proximate(folder, failed);
@@ -38,7 +38,7 @@ std::vector<PluginFolder> choose_plugin_folders(const std::vector<std::string>& 
   std::string looked;
   for (const char* const place : {"../plugins", TENON_INSTALLED_PLUGINS}) {
     const fs::path folder = (program.parent_path() / place).lexically_normal();
-    std::error_code ignored;  // a folder that cannot be looked at is not there
+    std::error_code ignored;  // an inaccessible folder counts as missing
     if (fs::is_directory(folder, ignored)) {
       return {{shown(folder), "the default"}};
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The folders to search for plugins: those that the user specifies, else those of this program.
+// The folders to search for plugins: folders that the user names, else the program's own folder.
 
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace tenon {
 
-// The folders of --plugin-dir, then those of TENON_PLUGIN_PATH (`path_variable`; "" if not set). If
-// both are empty, the first existing folder of these: ../plugins from the folder of `program`, as
-// in a build tree, and the plugin folder of the installation.
+// Returns the folders of --plugin-dir, then the folders of TENON_PLUGIN_PATH (`path_variable`; ""
+// if not set). If neither names a folder, returns the first that exists: ../plugins from the folder
+// of `program`, as in a build tree, or the plugin folder of the installation.
 //
 // Errors   usage.no_plugin_dir if no folder exists
 std::vector<PluginFolder> choose_plugin_folders(const std::vector<std::string>& named,

@@ -15,8 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// "found" rather than "usable": a plugin that crashes while it is loaded has a manifest as good as
-// any other's.
+// "found" rather than "usable": a plugin with a valid manifest may still crash while it is loaded.
 std::string state_of(const PluginInfo& plugin) {
   if (plugin.refusal) {
     return "refused";
@@ -46,7 +45,7 @@ std::string plugin_table(std::span<const PluginInfo> plugins,
   std::vector<std::vector<std::string>> rows = {
       {"STATE", "PLUGIN", "VERSION", "LANE", "FILE", "COMPONENTS"}};
   std::string reasons;
-  std::set<std::string> told;  // two files with one id are refused for one reason
+  std::set<std::string> told;  // two files with the same id are refused for the same reason
   for (const PluginInfo& plugin : plugins) {
     const Manifest& manifest = plugin.manifest;
     rows.push_back({state_of(plugin),
@@ -88,7 +87,7 @@ std::string plugin_list_json(std::span<const PluginInfo> plugins) {
                     {"same_as", plugin.same_as.empty() ? Json() : Json(plugin.same_as)},
                     {"error", std::move(error)}});
   }
-  // Names of files need not be UTF-8.
+  // File names may be invalid UTF-8.
   return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -12,14 +12,14 @@
 
 namespace tenon {
 
-// A table, followed by the reason for each rejected plugin.
+// Returns a table, followed by the reason for each copy and each rejected plugin.
 std::string plugin_table(std::span<const PluginInfo> plugins,
                          std::span<const PluginFolder> folders);
 
-// A JSON array with an object for each plugin. Later releases only add keys. All keys are present:
-// id, version, abi, lane, torch, components ([{kind, type}]), file, state ("found", "copy",
-// "refused"), same_as (of a copy: the file that is used instead, else null), error ({id, message}
-// of a refused one, else null).
+// Returns a JSON array with an object for each plugin. Later releases only add keys. All keys are
+// present: id, version, abi, lane, torch, components ([{kind, type}]), file, state ("found",
+// "copy", "refused"), same_as (the file used instead of a copy, else null), error ({id, message} of
+// a refused plugin, else null).
 std::string plugin_list_json(std::span<const PluginInfo> plugins);
 
 }  // namespace tenon

@@ -27,7 +27,7 @@ constexpr std::array kByteUnits = {Unit{"B", 1},
                                    Unit{"GiB", kKi* kKi* kKi},
                                    Unit{"TiB", kKi* kKi* kKi* kKi}};
 
-// A number above 0, with a unit of `units` or without one.
+// Reads a number above 0 with an optional unit of `units`.
 template <std::size_t N>
 double quantity(std::string_view option,
                 const std::string& text,

@@ -22,7 +22,7 @@ LogLevel read_log_level(const std::string& text) {
   fail_word("log-level", text, names);
 }
 
-// The device becomes a value of the recipe, so that the frozen recipe records it.
+// Sets the device as a value of the recipe, so that the frozen recipe contains it.
 std::string device_setting(const std::string& name) {
   const bool is_known = name == "auto" || name == "cpu" || name == "cuda";
   const bool is_numbered = name.starts_with("cuda:") && name.size() > 5 &&

@@ -36,7 +36,7 @@ inline constexpr Option kNoVetCacheOption{
 // Reads --plugin-dir, --log-level, --no-vet-cache, --quiet and --json.
 void read_plugin_options(const GivenOptions& given, CommandLine& line);
 
-// Reads the same, --recipe, --set and --device.
+// Reads --recipe, --set and --device, and the options of read_plugin_options().
 //
 // Errors   usage.missing_recipe if --recipe is missing
 void read_recipe_options(const GivenOptions& given, CommandLine& line);

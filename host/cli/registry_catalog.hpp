@@ -18,7 +18,7 @@ class RegistryCatalog : public ComponentCatalog {
   // `registry` is borrowed. Looking up a component loads its plugin.
   explicit RegistryCatalog(PluginRegistry& registry) : registry_(registry) {}
 
-  // Errors   the plugin.* error of a rejected plugin, if no other plugin has the component
+  // Errors   the plugin.* error of a rejected plugin, if no other plugin offers the component
   std::vector<CatalogEntry> find(const std::string& kind, const std::string& name) const override;
   std::vector<std::string> types_of(const std::string& kind) const override;
   std::vector<std::string> kinds() const override;

@@ -17,7 +17,7 @@ bool is_required(const Json& object, const std::string& name) {
          std::ranges::find(*required, Json(name)) != required->end();
 }
 
-// Of an object that may be null, the object: its parts are shown as those of any other.
+// The object form of a schema that also allows null, or the schema itself.
 const Json& object_of(const Json& schema, const Json& root) {
   const Json* const forms = schema.is_object() ? schema_keyword(schema, "anyOf") : nullptr;
   if (forms != nullptr && forms->is_array()) {
@@ -31,8 +31,8 @@ const Json& object_of(const Json& schema, const Json& root) {
   return schema;
 }
 
-// What each part of an object is whose parts have names of their own; null where they have none, or
-// are components, which are described by themselves.
+// The schema of an object's values if the recipe chooses their names. Null for other objects, and
+// for objects of components, which are described separately.
 const Json* parts_by_name(const Json& schema) {
   const Json* const named =
       schema.is_object() ? schema_keyword(schema, "additionalProperties") : nullptr;
@@ -90,7 +90,7 @@ const Json& resolved_schema(const Json& schema, const Json& root) {
     try {
       at = &root.at(Json::json_pointer(ref->get_ref<const std::string&>().substr(1)));
     } catch (const Json::exception&) {
-      break;  // registration has judged the schema; what leads nowhere is shown as it is
+      break;  // registration has checked the schema; a dangling reference stays as it is
     }
   }
   return *at;

@@ -8,7 +8,7 @@
 
 namespace tenon {
 
-// All services that plugins can request.
+// Returns all services that plugins can request.
 ServiceTable make_service_table();
 
 }  // namespace tenon

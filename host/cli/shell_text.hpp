@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A command as a line for a shell.
+// Formats a command as a line for a shell.
 // Threads: any.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace tenon {
 
-// Joins the words with spaces, quoted so that a POSIX shell reads the same words.
+// Joins the words with spaces, quoted so that a POSIX shell splits them into the same words.
 std::string shell_text(std::span<const std::string> words);
 
 }  // namespace tenon

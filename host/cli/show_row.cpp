@@ -17,7 +17,7 @@
 namespace tenon {
 namespace {
 
-// The shortest text that reads back as the number: as a float, where it is one.
+// The shortest text that parses to the same number: to the same float if the number is a float.
 std::string shortest_text(double number) {
   std::array<char, 32> text;
   const auto narrow = static_cast<float>(number);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --table NAME --id N: prints one row of a table, as text or as JSON. To read many rows, use the
-// exported Parquet files.
+// The output of --table NAME --id N: one row of a table, as text or as JSON. To read many rows, use
+// the exported Parquet files.
 
 #pragma once
 
@@ -21,11 +21,11 @@ struct ShownRow {
   std::string place;  // the file or other source of the row
 };
 
-// Ends in a line break. Numbers are printed with full precision, so that they parse to the same
-// value.
+// Returns the row as text that ends in a line break. Numbers have full precision: they parse to the
+// same value.
 std::string row_text(const ShownRow& row, const std::vector<RowColumn>& columns, RowTextForm form);
 
-// The same for an exported row.
+// Finds a row in exported files and returns its text.
 //
 // Errors  table.no_row; table.bad_file
 std::string exported_row_text(const std::string& folder,

@@ -14,7 +14,7 @@ constexpr std::size_t kLeastWrapped = 24;  // narrower text is harder to read th
 
 using Row = std::vector<std::string>;
 
-// Characters, not bytes; of UTF-8.
+// Width in UTF-8 characters, not bytes.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of text in columns, for people. Programs read JSON instead.
+// Tables of text in columns, for terminals. Programs read JSON instead.
 
 #pragma once
 

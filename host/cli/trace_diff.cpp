@@ -23,10 +23,10 @@ namespace {
 
 using nlohmann::json;
 
-// No line of a trace comes near it: a longer one is of another kind of file, and is not read whole.
+// Far longer than any line of a trace. A longer line means another kind of file, so reading stops.
 constexpr std::size_t kMaxLineBytes = 65536;
 
-// The fields of an event, in the order in which they are written.
+// The fields of an event, in the order in which the hook writes them.
 constexpr std::array<const char*, 7> kFields = {
     "event", "step", "epoch", "window", "window_label", "microbatch", "is_train"};
 
@@ -38,7 +38,7 @@ class TraceReader {
     }
   }
 
-  // The next event, or none at the end of the file.
+  // Returns the next event, or none at the end of the file.
   std::optional<json> next() {
     std::string line;
     if (!read_line(line)) {
@@ -60,7 +60,7 @@ class TraceReader {
   const std::string& file() const { return file_; }
 
  private:
-  // A trace has scalars only, so that two events are compared without walking into anything.
+  // Events have scalar fields only, so comparing two events needs no recursion.
   static bool is_event(const json& value) {
     return value.is_object() && value.contains("event") && value["event"].is_string() &&
            value.contains("step") && value["step"].is_number_unsigned() &&
@@ -79,7 +79,7 @@ class TraceReader {
                      num_lines_ + 1));
     }
     const bool has_line = !in_.fail();
-    // Characters, not a C string: a line may have zeros in it.
+    // Not read as a C string: a line may contain zero bytes.
     const auto num_read = static_cast<std::size_t>(in_.gcount());
     line.assign(buffer.data(), num_read > 0 && !in_.eof() ? num_read - 1 : num_read);
     return has_line;
@@ -98,7 +98,7 @@ std::string place_of(const json& event) {
   return "step " + event["step"].dump() + ", " + event["event"].get<std::string>();
 }
 
-// The keys of both, those that the hook writes first.
+// The keys of both events, starting with the fields of the hook.
 std::vector<std::string> fields_of(const json& a, const json& b) {
   std::vector<std::string> fields(kFields.begin(), kFields.end());
   for (const json* const event : {&a, &b}) {

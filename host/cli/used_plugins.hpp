@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugins that an action uses: which folders they are in, and how they are loaded.
+// The plugins that an action uses: their folders, and how they are loaded.
 // Threads: [main].
 #pragma once
 
@@ -13,16 +13,17 @@
 
 namespace tenon {
 
-// The path of this program; empty if the system does not report it.
+// Returns the path of this program; empty if the system does not report it.
 std::filesystem::path own_program();
 
-// The folders of --plugin-dir, TENON_PLUGIN_PATH or the installation.
+// Returns the folders of --plugin-dir, TENON_PLUGIN_PATH or the installation.
 std::vector<PluginFolder> plugin_folders_of(const CommandLine& line);
 
 PluginSetup plugin_setup(const CommandLine& line, Vetting vetting);
 
-// Calls `find`, and logs a warning for each rejected plugin. If `find` fails, the warnings come
-// first, because a rejected plugin may be the cause; the plugin that the error names is skipped.
+// Calls `find`, and logs a warning for each rejected plugin. If `find` throws, the warnings are
+// logged before the error, because a rejected plugin may be its cause. No warning is logged for the
+// plugin that the error names.
 template <class Find>
 auto warning_of_refused(const PluginRegistry& registry, Find find) -> decltype(find()) {
   try {

@@ -19,7 +19,7 @@
 namespace tenon {
 namespace {
 
-// The plugin folders of a command line, for a shell.
+// The --plugin-dir options of a command line, quoted for a shell.
 std::string plugin_options(const CommandLine& line) {
   std::vector<std::string> words;
   for (const std::string& folder : line.plugin_dirs) {
@@ -28,7 +28,7 @@ std::string plugin_options(const CommandLine& line) {
   return shell_text(words);
 }
 
-// Compute threads if the recipe names no number; 0 for one thread a processor.
+// Compute threads if the recipe does not set them; 0: one thread per processor.
 int compute_threads_for(const RankEnvironment& ranks) {
   if (ranks.threads > 0 || ranks.launcher.empty()) {
     return static_cast<int>(ranks.threads);
@@ -38,7 +38,7 @@ int compute_threads_for(const RankEnvironment& ranks) {
                           ranks.local_world_size);
 }
 
-// The command as the user gave it: the launcher starts a rank without --launch.
+// The command that the user ran. The launcher starts ranks without --launch, so it is added back.
 std::string command_text(std::vector<std::string> words, const RankEnvironment& ranks) {
   if (ranks.launcher == "launch") {
     words.insert(words.begin() + 1, {"--launch", std::to_string(ranks.world_size)});

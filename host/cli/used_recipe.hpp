@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recipe of an action, checked, with the plugins that it names; and a run of that recipe.
+// Reads and checks the recipe of an action, loads its plugins, and runs the recipe.
 // Threads: [main].
 #pragma once
 
@@ -20,7 +20,7 @@ struct UsedRecipe {
 };
 
 // Reads --recipe with --set, loads its plugins and checks it. If this process is one of several
-// ranks that train, all ranks learn of an error.
+// ranks that train, reports an error to all ranks.
 //
 // Errors   recipe.*, plugin.*
 UsedRecipe use_recipe(const CommandLine& line, const Invocation& invocation);

@@ -24,7 +24,7 @@ constexpr char kMachine[] = "aarch64";
 constexpr char kMachine[] = "another machine";
 #endif
 
-// "2.11.0+cu130": the fingerprint opens with the whole name of the build.
+// The full build name, with which the fingerprint starts: "2.11.0+cu130".
 std::string torch_build() {
   constexpr std::string_view kKey = "version=";
   const std::string_view fingerprint = kTorchFingerprint;

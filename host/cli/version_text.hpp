@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --version: the versions of this program and its dependencies in one line, for bug reports.
+// The output of --version: the program and its dependencies in one line, for bug reports.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace tenon {
 
-// "tenon 0.1.0 (ABI 0.2, libtorch 2.11.0+cu130, g++ 12.2.0, x86_64)", without a line break.
+// Returns "tenon 0.1.0 (ABI 0.2, libtorch 2.11.0+cu130, g++ 12.2.0, x86_64)", without a line break.
 std::string version_text();
 
 }  // namespace tenon

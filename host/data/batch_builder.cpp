@@ -21,7 +21,7 @@ std::string in_quotes(std::string_view name) {
   return '"' + std::string(name) + '"';
 }
 
-// "[B, T=128, 3]": what the schema says of a field.
+// "[B, T=128, 3]": the axes of a field in the schema.
 std::string axes_text(const std::vector<Axis>& axes) {
   std::string text = "[";
   for (const Axis& axis : axes) {
@@ -43,7 +43,7 @@ bool fits_into_memory(uint32_t dtype, at::IntArrayRef shape) {
 
 }  // namespace
 
-// ---- what the dataset calls ----
+// ---- functions for the dataset ----
 
 BatchBuilder* BatchBuilder::of(tenon_batch_writer* writer) {
   if (writer == nullptr || writer->impl == nullptr) {
@@ -156,7 +156,7 @@ void BatchBuilder::set_position(const void* data, size_t size) {
   position_.emplace(static_cast<const char*>(data), size);
 }
 
-// ---- what is checked ----
+// ---- checks ----
 
 void BatchBuilder::fail(const std::string& problem) {
   if (first_problem_.empty()) {

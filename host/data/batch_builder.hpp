@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Receives one batch from a dataset's read and holds it against the schema: the host's side of
-// tenon_batch_writer. It allocates; it moves nothing to a device and converts nothing.
-// Invariant: a batch that leaves finish() has every field, in the dtype and axes of the schema,
-// with equal sizes where axes have equal names, and as many samples as it says.
+// Receives one batch from a dataset's read and validates it against the schema: the host's side of
+// tenon_batch_writer. Allocates fields; neither moves them to a device nor converts them.
+// Invariant: a batch that finish() returns has every field, with the dtype and axes of the schema.
+// Axes of equal names have equal sizes. The number of samples matches its count.
 // Threads: owned by the thread that makes the read.
 
 #pragma once
@@ -26,29 +26,30 @@ namespace tenon {
 
 class BatchBuilder {
  public:
-  // For one read of `samples` samples: exactly `samples` in map style, at most in stream style.
+  // For one read of `samples` samples: exactly `samples` in map style, at most `samples` in stream
+  // style.
   BatchBuilder(const DataSource& source, int64_t samples);
   BatchBuilder(const BatchBuilder&) = delete;
   BatchBuilder& operator=(const BatchBuilder&) = delete;
 
-  // What the read writes to. A wrong call gets a TENON_INVALID status of id data.bad_batch;
-  // finish() reports it again, should the dataset have continued all the same.
+  // Returns the writer for the read. An invalid call gets a TENON_INVALID status with id
+  // data.bad_batch. If the dataset ignores it, finish() reports it again.
   tenon_batch_writer& writer() { return writer_; }
 
-  // The batch, once the read has returned. In stream style it may have no samples, and then its
-  // fields are skipped.
+  // Returns the batch. Call it after the read has returned. In stream style the batch may have no
+  // samples; all its fields are then undefined.
   //
   // Errors   data.bad_batch, naming dataset and field, with what was expected and found
   Batch finish();
 
-  // Stream style: the position that the read left, if any.
+  // Stream style: the position that the read set, if any.
   const std::optional<std::string>& position() const { return position_; }
 
  private:
   struct AxisSize {
     std::string_view name;
     int64_t size;
-    size_t field;  // the first that has the axis
+    size_t field;  // first field with this axis
   };
 
   static BatchBuilder* of(tenon_batch_writer* writer);
@@ -71,10 +72,10 @@ class BatchBuilder {
   bool has_counts_ = false;
   std::optional<std::string> position_;
   std::vector<AxisSize> axis_sizes_;
-  std::string first_problem_;  // "" if there is none
+  std::string first_problem_;  // empty if there is none
 };
 
-// A batch without samples: what a rank joins with that has none.
+// Returns a batch without samples, for a rank that has none.
 Batch empty_batch(const BatchSchema& schema);
 
 }  // namespace tenon

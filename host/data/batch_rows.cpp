@@ -16,8 +16,8 @@
 namespace tenon {
 namespace {
 
-// The size of an axis in the whole: the largest of the parts. Axes of one name have one size in all
-// fields of a part, and so they have in the whole.
+// Returns the size of an axis in the result: the largest size in any part. Axes of one name have
+// equal sizes in all fields of a part, and so in the result.
 int64_t size_of_axis(std::size_t field, std::size_t axis, std::span<const BatchPart> parts) {
   int64_t size = 0;
   for (const BatchPart& part : parts) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Puts rows of several batches together into one: what a mixture of datasets gives. It reads and
-// draws nothing.
-// Threads: functions of their arguments, from any.
+// Combines rows of several batches into one batch of a mix. Reads and draws nothing.
+// Threads: any; pure functions.
 
 #pragma once
 
@@ -21,21 +20,21 @@ namespace tenon {
 
 struct BatchPart {
   Batch batch;
-  std::vector<std::size_t> fields;  // field f of the whole is field fields[f] of the part
-  std::vector<int64_t> rows;        // row i of the part becomes row rows[i] of the whole
+  std::vector<std::size_t> fields;  // field f of the result is field fields[f] of the part
+  std::vector<int64_t> rows;        // row i of the part becomes row rows[i] of the result
 };
 
-// Writes the rows of all parts, which are numbered from 0 without gaps, and their counts. Where
-// parts have different sizes of an axis, the smaller are padded at its end with the field's own
-// value.
+// Writes the rows of all parts, which are numbered from 0 without gaps, and their counts. If parts
+// differ in the size of an axis, smaller parts are padded at the end of the axis with the padding
+// value of the field.
 //
 // Shapes   each field [B, ...]
-// Errors   data.bad_batch, what the writer says
+// Errors   data.bad_batch, as the writer reports
 void write_rows(const std::vector<FieldInfo>& schema,
                 std::span<const BatchPart> parts,
                 tenon_batch_writer& writer);
 
-// Why rows of such a field cannot be put together, or none if they can.
+// Returns why rows of such a field cannot be combined, or nothing if they can.
 std::optional<std::string> why_not_rows(const FieldInfo& field);
 
 }  // namespace tenon

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where batches come from, as the loaders see it: the functions of a dataset (dataset.h has the
-// contract of each) with errors as exceptions. dataset_proxy.hpp makes one of a plugin's dataset.
+// The source of batches for loaders: the functions of a dataset (dataset.h defines the contract of
+// each) with errors as exceptions. dataset_proxy.hpp implements it for the dataset of a plugin.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace tenon {
 
-// What all batches of a source hold, in this order.
+// The fields of all batches of a source, in order.
 using BatchSchema = std::shared_ptr<const std::vector<FieldInfo>>;
 
 enum class DatasetStyle { kMap, kStream };
@@ -30,28 +30,28 @@ struct DataSourceInfo {
   bool has_windows = false;
   uint32_t num_shards = 1;  // stream style
   BatchSchema schema;
-  // Map style: the numbers to read are places in an order that the source keeps itself, and which
-  // nobody else changes. So it is with a mix.
+  // Map style: indices are positions in a fixed order that the source itself defines, as in a mix.
+  // The host does not shuffle them.
   bool has_own_order = false;
 };
 
 // One of the sources that a mix reads.
 struct MixPartInfo {
   std::string name;
-  std::optional<int64_t> size;  // samples of one pass; none for a stream
+  std::optional<int64_t> size;  // samples of one pass; absent for a stream
 };
 
 class DataSource {
  public:
   virtual ~DataSource() = default;
 
-  // For messages: `dataset "text" (plugin ...)`.
+  // Returns the name for messages: `dataset "text" (plugin ...)`.
   virtual const std::string& name() const = 0;
   virtual const DataSourceInfo& info() const = 0;
 
   // `window` is null for a source without windows, here and below.
 
-  // Map style: the number of samples; never negative.
+  // Map style: returns the number of samples; never negative.
   //
   // Threads  [main]
   virtual int64_t size(const Window* window) = 0;
@@ -61,36 +61,37 @@ class DataSource {
   virtual void read(const Window* window,
                     std::span<const int64_t> indices,
                     tenon_batch_writer& writer) = 0;
-  // Stream style: reads up to `max_samples` of a shard. True at the shard's end, where the batch
-  // holds what was left, maybe nothing.
+  // Stream style: reads up to `max_samples` samples of a shard. Returns true at the end of the
+  // shard; the batch then holds the remaining samples, possibly none.
   //
-  // Threads  [worker]; different shards at once, one shard never
+  // Threads  [worker]; different shards concurrently, one shard never
   virtual bool next(const Window* window,
                     uint32_t shard,
                     int64_t max_samples,
                     tenon_batch_writer& writer) = 0;
-  // Stream style: puts a shard at a position that a read gave, or at the start.
+  // Stream style: moves a shard to a position that a read returned, or to its start.
   //
-  // Threads  [main], while no read is under way
+  // Threads  [main], while no read is running
   virtual void seek(const Window* window,
                     uint32_t shard,
                     const std::optional<std::string>& position) = 0;
-  // With windows: the next one of the epoch, a pending one if there is none yet, or none.
+  // With windows: returns the next window of the epoch, a pending window if there is none yet, or
+  // nothing at the end.
   //
-  // Threads  [main], while no read is under way
+  // Threads  [main], while no read is running
   virtual std::optional<Window> next_window() = 0;
-  // A new epoch: windows and streams start over.
+  // Starts an epoch: windows and streams start over.
   //
-  // Threads  [main], while no read is under way
+  // Threads  [main], while no read is running
   virtual void reset(uint64_t epoch) = 0;
 
-  // The sources that a mix reads; none for a source that is no mix.
+  // Returns the sources of a mix; empty for any other source.
   virtual std::span<const MixPartInfo> parts() const { return {}; }
-  // The samples of each part that lie before a position of this epoch.
+  // Returns the samples of each part before a position in this epoch.
   //
   // Threads  [main]
   virtual std::vector<int64_t> part_samples(const LoaderPosition& /*position*/) const { return {}; }
-  // What the order of samples depends on beside their number, for people; "" where it is nothing.
+  // Describes what the order of samples depends on, except their number; empty if nothing.
   virtual std::string order_text() const { return ""; }
 };
 

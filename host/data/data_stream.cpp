@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t kStateVersion = 2;
 
-// Entries of a shard lie at "shards/NUMBER/...": by number, so that ranks can be put together.
+// Entries of a shard are below "shards/NUMBER/", so that entries of all ranks can be merged.
 std::string shard_path(const std::string& prefix, uint32_t shard) {
   return state_path(prefix, formatted("shards/{}", shard));
 }
@@ -31,7 +31,7 @@ void put_shard(StateTree& tree, const std::string& prefix, const ShardPosition& 
   }
 }
 
-// Those that the tree has; a shard that no rank had opened begins at its start.
+// Returns the shards in the tree. A shard that no rank had opened begins at its start.
 std::vector<ShardPosition> get_shards(const StateTree& tree,
                                       const std::string& prefix,
                                       uint32_t num_shards) {
@@ -53,7 +53,7 @@ std::vector<ShardPosition> get_shards(const StateTree& tree,
   return shards;
 }
 
-// Ids as the bits of i64 numbers, in their order.
+// Stores ids bitwise as i64 numbers, in ascending order of ids.
 at::Tensor tensor_of(const std::set<uint64_t>& ids) {
   const at::Tensor tensor = at::empty({static_cast<int64_t>(ids.size())}, at::kLong);
   auto* out = tensor.mutable_data_ptr<int64_t>();
@@ -187,8 +187,8 @@ const std::string& DataStream::window_label() const {
   return window_ ? window_->label() : kNone;
 }
 
-// The source's next window that is to be read, and how many it passes over; none at the epoch's
-// end, or where ask_again_ says so.
+// Returns the next window of the source that is to be read, and counts skipped windows. Returns
+// nothing at the end of the epoch, or if it sets ask_again_.
 std::optional<Window> DataStream::walk_to_next() {
   while (std::optional<Window> window = source_.next_window()) {
     if (window->is_pending()) {
@@ -196,7 +196,7 @@ std::optional<Window> DataStream::walk_to_next() {
       return std::nullopt;
     }
     if (expected_.erase(window->id()) > 0) {
-      continue;  // the run was resumed behind it
+      continue;  // the run was resumed after this window
     }
     if (!seen_.insert(window->id()).second) {
       ++num_repeated_;
@@ -235,7 +235,7 @@ void DataStream::snapshot(StateTree& tree, const std::string& prefix) const {
   tree.put_int(at("style"),
                info.style == DatasetStyle::kMap ? TENON_DATASET_MAP : TENON_DATASET_STREAM);
   for (size_t i = 0; i < parts_before_.size(); ++i) {
-    // A stream's are those of this rank's shards.
+    // The counts of a stream cover only the shards of this rank.
     tree.put_int(at(formatted("parts/{}", i)),
                  parts_before_[i],
                  info.style == DatasetStyle::kMap ? TENON_STATE_REPLICATED : TENON_STATE_PER_RANK);
@@ -276,7 +276,7 @@ void DataStream::snapshot(StateTree& tree, const std::string& prefix) const {
   }
 }
 
-// Goes through what the epoch had already, up to the window that was open.
+// Repeats the windows of the epoch up to the window that was open.
 void DataStream::walk_back_to(uint64_t id, const std::string& label) {
   while (std::optional<Window> window = source_.next_window()) {
     if (window->is_pending()) {
@@ -345,7 +345,7 @@ void DataStream::load(const StateTree& tree, const std::string& prefix) {
   for (size_t i = 0; i < parts_before_.size(); ++i) {
     const std::string entry = at(formatted("parts/{}", i));
     const bool is_dropped =
-        info.style == DatasetStyle::kStream && tree.find(entry) == nullptr;  // ranks have changed
+        info.style == DatasetStyle::kStream && tree.find(entry) == nullptr;  // rank count changed
     parts_before_[i] = is_dropped ? 0 : tree.get_int(entry);
   }
   epoch_.reset();
@@ -359,7 +359,7 @@ void DataStream::load(const StateTree& tree, const std::string& prefix) {
   num_opened_ = tree.get_int(at("opened"));
   num_skipped_ = tree.get_int(at("skipped"));
   num_repeated_ = tree.get_int(at("repeated"));
-  if (tree.find(at("batches")) != nullptr) {  // dropped where ranks have changed
+  if (tree.find(at("batches")) != nullptr) {  // absent if the rank count changed
     num_batches_before_ = tree.get_int(at("batches"));
   }
   seen_ = ids_of(tree.get_tensor(at("seen")));
@@ -381,7 +381,7 @@ LoaderPosition DataStream::saved_position(const StateTree& tree, const std::stri
   if (info.style == DatasetStyle::kMap) {
     start.cursor = tree.get_int(at("cursor"));
     const int64_t samples = tree.get_int(at("samples"));
-    // Another number of samples is another order, in which the cursor means nothing.
+    // With another number of samples the order differs, and the cursor is meaningless.
     const int64_t found = source_.size(window_ ? &*window_ : nullptr);
     if (found != samples) {
       fail_load("data.changed",

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The epochs and windows of a data source, one after the other, each with its loader; and the exact
-// position, for checkpoints. It decides nothing: when a window ends early, an epoch is over, or
-// ranks must agree is the caller's.
+// The epochs and windows of a data source in sequence, each window with a loader, and the exact
+// position for checkpoints. The caller decides when a window ends early, when an epoch is over, and
+// when ranks must agree.
 //
 //   stream.begin_epoch(0);
 //   while (stream.next_window())
 //     while (std::optional<Batch> batch = stream.loader().next()) ...
 //
-// Windows are known by their ids: one that this epoch has had is not opened again, whether the
-// dataset gives it twice or the run has been resumed.
-// Invariants: at most one window is open; no read is under way while windows or epochs change.
+// Windows are identified by their ids. A window is opened once per epoch, even if the dataset
+// returns it twice or the run is resumed.
+// Invariants: at most one window is open; no read is running while windows or epochs change.
 // Threads: owned and driven by one thread.
 
 #pragma once
@@ -31,85 +31,85 @@ namespace tenon {
 
 class DataStream final : public Stateful {
  public:
-  // `source` is borrowed. Windows that `excluded` names are counted as skipped.
+  // `source` is borrowed. Windows that match `excluded` are counted as skipped.
   DataStream(DataSource& source, const LoaderOptions& options, SkipList excluded = {});
 
-  // Starts epoch `epoch` over, counted from 0; an open window is closed.
+  // Starts epoch `epoch`, counted from 0, from its beginning. Closes an open window.
   //
   // Errors   what the dataset returns
   void begin_epoch(uint64_t epoch);
 
-  // Closes the open window and opens the next one that is not to be skipped; its reads begin at
-  // once. False when the epoch has no more, or has given LoaderOptions::max_batches batches, or
-  // if there is none yet: see ask_again(). A source without windows is one window an epoch.
+  // Closes the open window and opens the next window that is not skipped; reads start at once.
+  // Returns false if the epoch has no more windows, if LoaderOptions::max_batches batches have been
+  // read, or if there is no window yet: see ask_again(). A source without windows has one window
+  // per epoch.
   //
   // Errors   what the dataset returns; data.empty as Loader
   bool next_window();
 
-  // After a next_window() that gave false: none, or how long to wait before it is called again, as
-  // the dataset says that another window may come.
+  // If next_window() returned false: how long to wait before calling it again, or nothing if the
+  // dataset announced no further window.
   std::optional<std::chrono::milliseconds> ask_again() const { return ask_again_; }
 
-  // The open window, from which nothing may have been taken: opens it again, with other options.
-  // What is read so is no part of the position, or of what is counted, until resume_options() opens
-  // the window once more, from its start and with the stream's own options.
+  // Opens the open window again, from its start, with other options. No batch may have been taken
+  // from it. Batches read this way do not change the position or counts. resume_options() opens the
+  // window once more from its start, with the original options.
   void use_options(const LoaderOptions& options);
   void resume_options();
-  // The open window from its start: what was read of it is as if it had not been.
+  // Opens the open window again from its start, and discards what was read of it.
   void rewind_window();
 
-  // Takes back a next_window() that gave true: for the position, the window has not been opened.
-  // The dataset stays behind it, so that nothing but close, snapshot or an epoch may follow.
+  // Reverts a next_window() that returned true: for the position, the window has not been opened.
+  // The dataset does not move back, so only close_window, snapshot or a new epoch may follow.
   void take_back_window();
 
-  // Stops reading ahead; the window's position is forgotten.
+  // Stops reading ahead, and discards the position in the window.
   void close_window();
 
-  // True between next_window() and whatever closes the window; after load() too, if the window was
-  // open in the snapshot. It may have no batch left.
+  // True from next_window() until the window is closed; also after load() if the window was open in
+  // the snapshot. It may have no batch left.
   bool has_window() const { return loader_.has_value(); }
 
-  // Of the open window.
+  // Returns the loader of the open window.
   Loader& loader();
-  // The window itself; none if the source has no windows.
+  // The open window; empty if the source has no windows.
   const std::optional<Window>& window() const { return window_; }
-  // "" where the source has no windows.
+  // Returns the label of the open window; empty if the source has no windows.
   const std::string& window_label() const;
-  // Its number in the epoch, from 0; skipped ones are counted.
+  // Number of the window in the epoch, from 0; skipped windows count.
   int64_t window_number() const { return num_windows_ - 1; }
-  // The same, where skipped ones are not.
+  // Same, without skipped windows.
   int64_t opened_number() const { return num_opened_ - 1; }
 
-  // None before the first begin_epoch().
+  // Empty before the first begin_epoch().
   std::optional<uint64_t> epoch() const { return epoch_; }
-  // Windows of this epoch that were skipped, because the dataset or the recipe said so.
+  // Windows of this epoch that the dataset or the recipe skips.
   int64_t num_skipped() const { return num_skipped_; }
-  // Windows that the dataset has given in this epoch, and had given before.
+  // Windows that the dataset returned more than once in this epoch.
   int64_t num_repeated() const { return num_repeated_; }
   const SkipList& excluded() const { return excluded_; }
 
-  // Of a mix: how many samples of each part have been handed out, in all epochs; in map style to
-  // all ranks, in stream style from this rank's shards. Empty if the source is no mix.
+  // Returns how many samples of each part of a mix have been delivered in all epochs: in map style
+  // to all ranks, in stream style from the shards of this rank. Empty if the source is not a mix.
   std::vector<int64_t> part_samples() const;
 
   DataSource& source() { return source_; }
   const LoaderOptions& options() const { return options_; }
 
-  // Epoch, window, and how far it has been consumed; no reads are repeated or lost by a later
-  // load(), whatever was read ahead. Takes no longer for a longer position.
+  // Saves the epoch, the window, and the position in the window. A later load() repeats and loses
+  // no reads, however many were read ahead. The time does not depend on the position.
   void snapshot(StateTree& tree, const std::string& prefix) const override;
 
-  // True if this epoch has given LoaderOptions::max_batches batches: its window was cut, not read
-  // out.
+  // True if LoaderOptions::max_batches batches of this epoch have been read: its window was cut
+  // short.
   bool has_reached_limit() const;
 
-  // Goes on where the snapshot was taken: resets the epoch, walks the windows up to the one that
-  // was open, found by its id, and opens it at its position. Windows that are over may be gone. One
-  // that is not over, but stands before the open one by now, is skipped with a warning.
+  // Resumes at the snapshot: resets the epoch, finds the open window by its id, and opens it at its
+  // position. Finished windows may be missing. An unfinished window that now comes before the open
+  // window is skipped with a warning.
   //
   // Errors   state.missing_entry, state.wrong_type; data.bad_state for a state of another version
-  // or
-  //          kind of dataset; data.changed if the dataset does not lead to the same window
+  //          or kind of dataset; data.changed if the dataset does not lead to the same window
   void load(const StateTree& tree, const std::string& prefix) override;
 
  private:
@@ -117,9 +117,9 @@ class DataStream final : public Stateful {
   void open(const LoaderPosition& start);
   void walk_back_to(uint64_t id, const std::string& label);
   [[noreturn]] void fail_load(const char* id, const std::string& what) const;
-  // Throws if the saved state is not one of this source.
+  // Throws if the saved state does not belong to this source.
   void check_saved(const StateTree& tree, const std::string& prefix) const;
-  // The position in the window that is open now.
+  // Returns the saved position in the open window.
   LoaderPosition saved_position(const StateTree& tree, const std::string& prefix);
 
   DataSource& source_;
@@ -128,16 +128,16 @@ class DataStream final : public Stateful {
   std::optional<uint64_t> epoch_;
   std::optional<std::chrono::milliseconds> ask_again_;
   bool has_other_options_ = false;
-  int64_t num_windows_ = 0;  // of this epoch, that the source has given
+  int64_t num_windows_ = 0;  // windows that the source returned in this epoch
   int64_t num_opened_ = 0;
   int64_t num_skipped_ = 0;
   int64_t num_repeated_ = 0;
-  std::set<uint64_t> seen_;            // ids of this epoch's windows, the open one included
-  std::set<uint64_t> expected_;        // of them, those that are to come once more, after a load
-  int64_t num_batches_before_ = 0;     // of this epoch, in windows that are closed or before a load
-  std::vector<int64_t> parts_before_;  // samples of each part, in epochs that are over
+  std::set<uint64_t> seen_;            // ids of this epoch's windows, including the open window
+  std::set<uint64_t> expected_;        // subset of seen_, expected again after a load
+  int64_t num_batches_before_ = 0;     // of this epoch, in closed windows or before a load
+  std::vector<int64_t> parts_before_;  // samples of each part, in finished epochs
   std::optional<Window> window_;
-  std::optional<Loader> loader_;  // last: its threads stop before anything else goes
+  std::optional<Loader> loader_;  // last: its threads stop before other members are destroyed
 };
 
 }  // namespace tenon

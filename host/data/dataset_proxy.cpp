@@ -29,7 +29,7 @@ FieldInfo copy_field(const tenon_field_spec& field, const ComponentIdentity& ide
           .pad = field.pad};
 }
 
-// The fields of `describe`, in its order.
+// Returns the fields of `describe`, in its order.
 BatchSchema schema_of(const tenon_dataset_info& info, const ComponentIdentity& identity) {
   if (info.fields_ref == nullptr || info.num_fields == 0) {
     identity.fail_result("describe returned no fields");

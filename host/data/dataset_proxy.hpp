@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plugin's dataset as a DataSource: the only caller of its functions (dataset.h has the
-// contract). Threads: as DataSource says.
+// A plugin's dataset as a DataSource: the only caller of its functions (dataset.h defines the
+// contract).
+// Threads: as in DataSource.
 #pragma once
 
 #include <tenon/dataset.h>
@@ -39,7 +40,7 @@ class DatasetProxy final : public DataSource {
             uint32_t shard,
             const std::optional<std::string>& position) override;
   std::optional<Window> next_window() override;
-  // A map-style dataset without windows may have no such function.
+  // Does nothing for a map-style dataset without windows that lacks the function.
   void reset(uint64_t epoch) override;
 
  private:

@@ -33,7 +33,7 @@ Share Deal::share(int64_t cursor) const {
   TENON_ASSERT(has_share(cursor), "no global microbatch begins here");
   const int64_t size = std::min(per_microbatch_, end_ - cursor);
   const int64_t each = size / rank_.size;
-  const int64_t more = size % rank_.size;  // ranks that take one more
+  const int64_t more = size % rank_.size;  // ranks that take one sample more
   return {.first = cursor + rank_.rank * each + std::min(rank_.rank, more),
           .count = each + (rank_.rank < more ? 1 : 0),
           .cursor_after = cursor + size};
@@ -44,7 +44,7 @@ int64_t Deal::num_left(int64_t cursor) const {
   const int64_t left = std::max<int64_t>(0, end_ - cursor);
   const int64_t whole = left / per_microbatch_;
   const bool has_part = left % per_microbatch_ != 0;
-  // With kDrop a part is left only where ranks or batch size have changed on the way.
+  // With kDrop, a part is left only if the number of ranks or the batch size has changed.
   return whole + (has_part && last_ == Remainder::kShort ? 1 : 0);
 }
 

@@ -71,7 +71,7 @@ void FeatureGraph::fail(const std::string& label, const std::string& problem) co
   throw Error("data.bad_feature", dataset_ + ", " + label + ": " + problem);
 }
 
-// An earlier feature's columns, or a column of the batch.
+// Returns the columns of an earlier feature, or a column of the batch.
 FeatureGraph::Slots FeatureGraph::slots_named(const FeatureDefinition& definition,
                                               const std::string& name,
                                               const std::vector<FieldInfo>& fields) {
@@ -136,7 +136,7 @@ FeatureGraph::Slots FeatureGraph::add_step(const FeatureDefinition& definition,
   return outputs;
 }
 
-// One column has the feature's name, several are NAME.0, NAME.1, ...
+// A single column has the name of the feature; several columns are NAME.0, NAME.1, ...
 void FeatureGraph::name_outputs(const FeatureDefinition& definition, const Slots& outputs) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string suffix = outputs.size() == 1 ? "" : formatted(".{}", i);
@@ -172,7 +172,7 @@ void FeatureGraph::schedule(const ExecBase& exec) {
         entry->second.push_back(node);
       }
     }
-    // A type that no more can join, or else the one with the most.
+    // A type of which all waiting steps are ready, or else the type with the most ready steps.
     auto chosen = std::ranges::find_if(
         ready, [&](const auto& entry) { return entry.second.size() == num_waiting[entry.first]; });
     if (chosen == ready.end()) {
@@ -250,7 +250,7 @@ void FeatureGraph::run_group(const Group& group,
   }
 }
 
-// Finds whose error it was, as a call of several does not say.
+// Finds the step that failed, because a call of several steps does not report it.
 void FeatureGraph::blame(const Group& group,
                          std::vector<FeatureCall>& calls,
                          int64_t samples,

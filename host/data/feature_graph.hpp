@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The features of a recipe over the columns of one dataset: what is computed once, in which order,
-// and what it gives. Steps that are equal, on equal columns, are one; all that are ready of one
-// type are one call, and a type is called when no more of it can become ready, if there is such
-// a one. Not here: reading (feature_source.hpp), and what a step computes (plugins). Invariants:
-// the schema is the dataset's fields, then those of the features in their order; what run() gives
-// depends on the batch alone.
+// The features of a recipe over the columns of one dataset: which steps run, in which order, and
+// the resulting schema. Equal steps on equal columns are computed once. One call runs all ready
+// steps of a type. If possible, a type is called when no more of its steps can become ready.
+// Reading is in feature_source.hpp; plugins implement the steps.
+// Invariants: the schema is the dataset's fields, then the features' fields in their order; the
+// result of run() depends only on the batch.
 // Threads: made by one thread; run() by any, several at once.
 
 #pragma once
@@ -27,12 +27,12 @@ namespace tenon {
 
 struct FeatureDefinition {
   struct Step {
-    std::string type;      // for people: "hash"
-    std::string identity;  // plugin, type and options: equal ones are interchangeable
+    std::string type;      // for messages: "hash"
+    std::string identity;  // plugin, type and options; equal steps are interchangeable
   };
   std::string name;
-  std::vector<std::string> from;  // columns of the batch, or features that stand before this one
-  std::vector<Step> steps;        // the first takes `from`, each other one what comes before it
+  std::vector<std::string> from;  // columns of the batch, or earlier features
+  std::vector<Step> steps;        // the first reads `from`, each other step its predecessor
 };
 
 class FeatureGraph {
@@ -41,9 +41,8 @@ class FeatureGraph {
 
   // `make` is called once for each step that is computed. `dataset` is its name, for messages.
   //
-  // Errors   data.bad_feature, naming feature and dataset: a missing column, a name that
-  // is
-  //          taken, columns that a step does not take; data.bad_column; what `make` throws, and
+  // Errors   data.bad_feature, naming feature and dataset, for a missing column, a name that
+  //          exists, or columns that a step does not accept; data.bad_column; what `make` throws;
   //          plugin.bad_result of `infer`
   // Threads  [main]
   FeatureGraph(const std::vector<FeatureDefinition>& definitions,
@@ -55,15 +54,15 @@ class FeatureGraph {
   FeatureGraph& operator=(const FeatureGraph&) = delete;
 
   const BatchSchema& schema() const { return schema_; }
-  std::size_t num_steps() const { return nodes_.size(); }   // that are computed for a batch
-  std::size_t num_calls() const { return groups_.size(); }  // of plugins, for a batch
-  // An instance of each type that is used.
+  std::size_t num_steps() const { return nodes_.size(); }   // computed for each batch
+  std::size_t num_calls() const { return groups_.size(); }  // of plugins, for each batch
+  // Returns an instance of each type in use.
   std::vector<const ComponentInstance*> types() const;
 
-  // The features' fields of a batch that has samples, in the order of the schema.
+  // Returns the fields of the features for a batch that has samples, in the order of the schema.
   //
-  // Errors   data.bad_batch if a column's offsets make no sense; what a step refuses; both name
-  //          the dataset, the feature or column, and the sample where it is known
+  // Errors   data.bad_batch for invalid offsets of a column; errors of a step; both name the
+  //          dataset, the feature or column and, if known, the sample
   // Threads  [worker]
   std::vector<at::Tensor> run(const Batch& batch) const;
 

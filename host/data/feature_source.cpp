@@ -40,7 +40,7 @@ bool FeatureSource::next(const Window* window,
 
 void FeatureSource::write(const Batch& batch, tenon_batch_writer& writer) const {
   const bool is_empty = batch.samples == 0 && info_.style == DatasetStyle::kStream;
-  if (!is_empty) {  // else its fields are skipped
+  if (!is_empty) {  // an empty batch has no fields to write
     std::vector<at::Tensor> fields = batch.fields;
     const std::vector<at::Tensor> made = graph_.run(batch);
     fields.insert(fields.end(), made.begin(), made.end());

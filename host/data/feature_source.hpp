@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A source whose batches have the columns of features beside its own: a read of the source, then of
-// the features, on the same thread. Order, positions and windows are the source's.
-// Threads: as DataSource says.
+// A source whose batches have the columns of features in addition to those of another source. Reads
+// that source, then computes the features, on the same thread. Order, positions and windows are
+// those of the source.
+// Threads: as in DataSource.
 
 #pragma once
 

@@ -17,7 +17,7 @@ namespace {
 
 __extension__ using Uint128 = unsigned __int128;
 
-// `part` of the whole in units of 2^-64, never all of it and never nothing.
+// Returns the share of `part` in the sum in units of 2^-64, but never 0 and never 1.
 uint64_t fraction_of(double part, double rest) {
   const double share = std::ldexp(part / (part + rest), 64);
   if (share >= std::ldexp(1.0, 64)) {
@@ -28,12 +28,12 @@ uint64_t fraction_of(double part, double rest) {
 
 }  // namespace
 
-// Huffman's tree: the lightest two are joined first, so that heavy sources are near the root. What
-// a node adds to the error of a source below is less than one turn times the share of the source
-// in the node.
+// A Huffman tree: the two lightest subtrees are joined first, so that heavy sources are near the
+// root. The error that a node adds to a source below it is less than one turn times the share of
+// the source in the node.
 Interleave::Interleave(uint64_t seed, std::span<const double> weights)
     : num_sources_(weights.size()) {
-  // By weight, then in order of making: the same tree everywhere.
+  // By weight, then by order of creation, so that the tree is the same everywhere.
   using Entry = std::pair<std::pair<double, std::size_t>, int64_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
   double heaviest = 0;

@@ -83,7 +83,7 @@ bool Loader::has_next() {
       return false;
     }
     if (!ahead_->result.batch && ahead_->failure == nullptr) {
-      // A shard's end without a batch: nothing of it is still to be consumed.
+      // The end of a shard without a batch: the caller has nothing to consume.
       pass(ahead_->request, ahead_->result);
       ahead_.reset();
     }
@@ -92,7 +92,7 @@ bool Loader::has_next() {
   return true;
 }
 
-// What has not been handed out is not passed, whether or not it is on its way.
+// Does not move the position: the batch has not been returned to the caller.
 void Loader::begin_upload() {
   if (gpu_ == nullptr || ahead_->failure != nullptr || upload_ != nullptr) {
     return;
@@ -123,7 +123,7 @@ std::optional<Batch> Loader::next() {
     return std::nullopt;
   }
   if (ahead_->failure != nullptr) {
-    std::rethrow_exception(ahead_->failure);  // and again, should it be asked for again
+    std::rethrow_exception(ahead_->failure);  // thrown again at each later call
   }
   ReadResult result = std::move(ahead_->result);
   pass(ahead_->request, result);

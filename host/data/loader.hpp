@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The microbatches of one window for one rank, in an order that is the same for any number of
-// loader threads. It knows no epochs and no other windows (data_stream.hpp does). Where there is a
-// GPU, the batches it hands out are on it, except fields that are the host's alone; the next one
-// is copied while the caller works on the last. Invariants: position() is that of the last batch
-// handed out, never of one read ahead; a loader that starts there continues with the very next
-// batch. In map style, after the same number of batches all ranks have the same position. Threads:
-// constructed, used and destroyed by one thread, while no other uses the source; reads are made on
-// its own threads.
+// loader threads. A loader knows no epochs and no other windows (see data_stream.hpp). If there is
+// a GPU, the returned batches are on it, except host-only fields. The next batch is copied while
+// the caller works on the current batch.
+// Invariants: position() belongs to the last batch returned, never to a batch read ahead; a loader
+// that starts there continues with the next batch. In map style, after the same number of batches
+// all ranks have the same position.
+// Threads: constructed, used and destroyed by one thread, while no other thread uses the source;
+// reads are made on separate threads.
 
 #pragma once
 
@@ -29,25 +30,25 @@ struct LoaderOptions {
   int64_t batch_size = 1;  // samples of one rank's microbatch
   DataRank rank = {};
   Remainder last = Remainder::kShort;
-  // Of all ranks and microbatches of a step: what Remainder::kDrop keeps whole, in map style. 0:
-  // one microbatch of all ranks.
+  // Map style: samples of all ranks and microbatches of a step, which Remainder::kDrop keeps
+  // complete. 0: one microbatch of all ranks.
   int64_t samples_per_step = 0;
   bool shuffle = false;                     // map style
   uint64_t seed = 0;                        // of the order
-  int num_threads = 0;                      // 0: read when asked
-  int prefetch = 1;                         // batches read ahead; at least one a thread
-  std::optional<int64_t> max_batches = {};  // a loader's, or with DataStream an epoch's
-  Gpu* gpu = nullptr;                       // where batches go; null leaves them on the CPU
+  int num_threads = 0;                      // 0: read on demand
+  int prefetch = 1;                         // batches read ahead; at least one per thread
+  std::optional<int64_t> max_batches = {};  // per loader, or per epoch with DataStream
+  Gpu* gpu = nullptr;                       // destination of batches; null: the CPU
 };
 
-// The same data as in training, for evaluation: in its own order, whole, or `max_batches` of it.
+// Returns options for evaluation on the same data: not shuffled, all of it or `max_batches`.
 LoaderOptions for_evaluation(const LoaderOptions& training, std::optional<int64_t> max_batches);
 
 class Loader {
  public:
-  // Starts reading at `start`: the beginning, or a position() of this window, maybe under other
-  // options. In stream style `start` may hold shards of other ranks, and lack some of this one's,
-  // which then begin at their start. `source` is borrowed; `window` is copied.
+  // Starts reading at `start`: the beginning, or a position() of this window, possibly under other
+  // options. In stream style, `start` may hold shards of other ranks. Shards of this rank that it
+  // lacks start at their beginning. `source` is borrowed; `window` is copied.
   //
   // Errors   what the dataset returns; data.empty if there are fewer shards than ranks
   Loader(DataSource& source,
@@ -55,34 +56,34 @@ class Loader {
          uint64_t epoch,
          const LoaderOptions& options,
          const LoaderPosition& start = {});
-  // Returns when the reads under way have.
+  // Returns after all running reads have returned.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // True if next() will give a batch, or throw what reading it threw. Waits where that is not known
-  // yet; consumes nothing. Begins to copy the batch to the GPU.
+  // True if next() will return a batch or throw the error of its read. Waits if necessary; consumes
+  // nothing. Starts to copy the batch to the GPU.
   bool has_next();
 
-  // The next batch, or none at the window's end. It has no samples, and no fields, where this rank
-  // has no part in the last global batch of the window; the others have.
+  // Returns the next batch, or nothing at the end of the window. The batch has no samples and no
+  // fields if this rank, unlike others, has no part in the last global batch of the window.
   //
-  // Errors   what the dataset returned, or data.bad_batch, at the batch where it arose; again at
+  // Errors   what the dataset returned, or data.bad_batch, at the batch of the failure; again at
   //          each later call
   std::optional<Batch> next();
 
-  // What has been consumed.
+  // Returns the position after the last batch returned.
   const LoaderPosition& position() const { return position_; }
-  // Batches handed out by this loader.
+  // Batches returned by this loader.
   int64_t num_batches() const { return num_batches_; }
 
-  // Map style: samples in the window, of all ranks. None in stream style.
+  // Map style: samples of all ranks in the window. Empty in stream style.
   std::optional<int64_t> num_samples() const;
-  // Map style: batches that are still to come. None in stream style.
+  // Map style: number of remaining batches. Empty in stream style.
   std::optional<int64_t> num_batches_left() const;
-  // Samples that Remainder::kDrop leaves out: in map style those at the window's end, of all ranks,
-  // known from the beginning; in stream style those of short batches at the ends of this rank's
-  // shards, known when they have been passed.
+  // Number of samples that Remainder::kDrop drops. Map style: samples of all ranks at the end of
+  // the window, known from the start. Stream style: samples of short batches at the ends of the
+  // shards of this rank, known after these batches.
   int64_t num_dropped() const { return num_dropped_; }
 
  private:
@@ -99,8 +100,8 @@ class Loader {
   std::unique_ptr<ReadPlan> plan_;
   std::unique_ptr<ReadAhead> reads_;
   Gpu* gpu_;
-  std::optional<FinishedRead> ahead_;  // what has_next() has seen
-  std::unique_ptr<Upload> upload_;     // of its batch, where it is on its way to the GPU
+  std::optional<FinishedRead> ahead_;  // read that has_next() waited for
+  std::unique_ptr<Upload> upload_;     // pending copy of its batch to the GPU
 };
 
 }  // namespace tenon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far a window has been consumed: all that a loader needs to resume there.
+// The position in a window, from which a loader can resume.
 
 #pragma once
 
@@ -13,9 +13,9 @@ namespace tenon {
 
 struct ShardPosition {
   uint32_t shard = 0;
-  std::optional<std::string> position = {};  // none: at its start
+  std::optional<std::string> position = {};  // absent: at its start
   bool has_ended = false;
-  int64_t num_batches = 0;  // taken from it so far: says whose turn it is
+  int64_t num_batches = 0;  // batches taken so far; determines the next shard
 };
 
 struct LoaderPosition {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reads of a window whose samples are numbered: one after the other along the global order.
-// Threads: as ReadPlan says.
+// The reads of a window with numbered samples, in sequence along the global order.
+// Threads: as in ReadPlan.
 
 #pragma once
 
@@ -17,7 +17,7 @@ namespace tenon {
 
 class MapPlan final : public ReadPlan {
  public:
-  // From `cursor` on, at most `max_batches` where given. Source and window are borrowed.
+  // Starts at `cursor`; at most `max_batches` reads if given. Source and window are borrowed.
   MapPlan(DataSource& source,
           const Window* window,
           const SampleOrder& order,

@@ -45,7 +45,7 @@ MixOrder::MixOrder(uint64_t seed,
   std::vector<double> active = weights_;
   std::vector<int64_t> before(sizes_.size(), 0);
   while (true) {
-    // Stretch 0 draws from the seed itself, so that all three ways begin alike.
+    // Stretch 0 uses the seed itself, so that all values of WhenOneEnds start with equal orders.
     const std::size_t number = stretches_.size();
     stretches_.push_back(
         {.begin = num_samples_,
@@ -80,8 +80,9 @@ MixOrder::MixOrder(uint64_t seed,
   }
 }
 
-// The length of a stretch in which the sources have `left` samples each. To repeat: the shortest
-// that holds all of each. Otherwise: the longest that holds no more than each has.
+// Returns the length of a stretch in which the sources have `left` samples each. With kRepeat: the
+// shortest that contains all samples of each source. Otherwise: the longest that contains at most
+// the samples of each source.
 int64_t MixOrder::length_of(const Interleave& turns, const std::vector<int64_t>& left) const {
   const bool is_repeated = when_ == WhenOneEnds::kRepeat;
   const auto fits = [&](int64_t length) {
@@ -93,7 +94,7 @@ int64_t MixOrder::length_of(const Interleave& turns, const std::vector<int64_t>&
     }
     return is_repeated;
   };
-  // The first length of which it is true: all is held; more is held than there is.
+  // Searches for the first length with all samples, or with more samples than exist.
   int64_t low = 0;
   int64_t high = kMostSamples;
   if (!fits(high)) {
@@ -118,8 +119,8 @@ const MixOrder::Stretch& MixOrder::stretch_of(int64_t position) const {
   return *(after - 1);
 }
 
-// If sources start over, the epochs are one sequence: what an epoch's end leaves of a source is
-// read in the next.
+// If sources start over, the epochs form one sequence: samples of a source left at the end of an
+// epoch are read in the next epoch.
 int64_t MixOrder::run_position(uint64_t epoch, int64_t position) const {
   if (when_ != WhenOneEnds::kRepeat) {
     return position;

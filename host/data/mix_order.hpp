@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which sample of which source stands at which position of a mixture's epoch, for sources whose
-// samples are numbered: interleave.hpp's turns, cut where sources end. The order within a source is
-// order.hpp's.
-// Invariants: the order depends on the constructor's arguments alone; any position takes the same
-// time; with one source it is the source's own.
+// Maps each position in the epoch of a mix to a source and a sample, for sources with numbered
+// samples. The turns are those of interleave.hpp, limited by the ends of sources. order.hpp defines
+// the order within a source.
+// Invariants: the order depends only on the constructor's arguments; every position takes the same
+// time; with one source, the order is that of the source.
 // Threads: a value; const functions from any.
 
 #pragma once
@@ -17,11 +17,11 @@
 
 namespace tenon {
 
-// What becomes of a mixture when a source has no sample left.
+// Behavior of a mix when a source has no sample left.
 enum class WhenOneEnds {
-  kRepeat,    // it starts over; an epoch is over when each source has been read once
-  kStop,      // the epoch is over where a sample of it would be next
-  kContinue,  // the others continue without it; an epoch holds each sample of each source once
+  kRepeat,    // the source starts over; the epoch ends when each source was read once
+  kStop,      // the epoch ends at the next turn of the source
+  kContinue,  // other sources continue; an epoch has each sample of each source once
 };
 
 // "repeat", "stop", "continue".
@@ -31,11 +31,12 @@ class MixOrder {
  public:
   struct Sample {
     std::size_t source = 0;
-    uint64_t pass = 0;     // of the source: how often it has been read whole before
+    uint64_t pass = 0;     // number of earlier complete passes over the source
     int64_t position = 0;  // in the source's order of that pass
   };
 
-  // As many weights as sizes; weights as Interleave says; a source of weight above 0 has a sample.
+  // Requires as many weights as sizes. Weights are as in Interleave; a source of positive weight
+  // has at least one sample.
   //
   // Errors   data.bad_mix if an epoch would have more than 2^62 samples
   MixOrder(uint64_t seed,
@@ -45,15 +46,15 @@ class MixOrder {
 
   // Samples of an epoch.
   int64_t num_samples() const { return num_samples_; }
-  // What stands at `position`, in [0, num_samples()), of an epoch.
+  // Returns the sample at `position`, in [0, num_samples()), of an epoch.
   //
-  // Errors   data.bad_mix if positions of all epochs together pass 2^62
+  // Errors   data.bad_mix if the positions of all epochs together exceed 2^62
   Sample at(uint64_t epoch, int64_t position) const;
-  // Samples of each source before `position`, in [0, num_samples()], in this epoch.
+  // Returns the samples of each source before `position`, in [0, num_samples()], in this epoch.
   std::vector<int64_t> counts(uint64_t epoch, int64_t position) const;
 
  private:
-  // From `begin` on, with those sources that are left.
+  // A range of positions from `begin` on, with the remaining sources.
   struct Stretch {
     int64_t begin = 0;
     std::vector<int64_t> before;  // samples of each source at `begin`
@@ -68,7 +69,7 @@ class MixOrder {
   std::vector<double> weights_;
   std::vector<int64_t> sizes_;
   WhenOneEnds when_;
-  std::vector<Stretch> stretches_;  // one, but with kContinue
+  std::vector<Stretch> stretches_;  // exactly one, except with kContinue
   int64_t num_samples_ = 0;
 };
 

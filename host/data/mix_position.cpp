@@ -11,7 +11,7 @@ namespace tenon {
 namespace {
 
 constexpr int64_t kVersion = 1;
-// Sums of two such numbers are still numbers of samples.
+// The sum of two such numbers is at most kMostSamples.
 constexpr int64_t kMost = kMostSamples / 2;
 
 void put(std::string& bytes, int64_t value) {

@@ -42,12 +42,12 @@ std::string field_text(const FieldInfo& field) {
   return text;
 }
 
-// Shards of a stream that shard `number` of a mix reads.
+// Returns how many shards of a stream shard `number` of a mix reads.
 int64_t num_own_shards(uint32_t of_stream, uint32_t of_mix, uint32_t number) {
   return (static_cast<int64_t>(of_stream) - number + of_mix - 1) / of_mix;
 }
 
-// Samples of a map-style source that shard `number` of a mix reads.
+// Returns how many samples of a map-style source shard `number` of a mix reads.
 int64_t num_own_samples(int64_t size, uint32_t of_mix, uint32_t number) {
   return size > number ? (size - number + of_mix - 1) / of_mix : 0;
 }
@@ -172,7 +172,7 @@ bool MixSource::is_map(std::size_t part) const {
   return parts_[part].source->info().style == DatasetStyle::kMap;
 }
 
-// The first source is read as it is alone, the others by their own seeds.
+// The first source has the same order as without a mix; other sources have separate seeds.
 SampleOrder MixSource::order_of(std::size_t part, uint64_t pass) const {
   const uint64_t seed = part == 0 ? options_.seed : mix_seeds(options_.seed, part);
   return {{.seed = seed, .epoch = pass, .window_id = 0},
@@ -232,7 +232,7 @@ int64_t MixSource::size(const Window*) {
 void MixSource::read(const Window*, std::span<const int64_t> indices, tenon_batch_writer& writer) {
   std::vector<std::vector<int64_t>> samples(parts_.size());
   std::vector<std::vector<int64_t>> rows(parts_.size());
-  // An order a source, of the pass that its last sample was in.
+  // By source: the pass of its last sample, and the order in this pass.
   std::vector<std::optional<std::pair<uint64_t, SampleOrder>>> orders(parts_.size());
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const MixOrder::Sample sample = order_->at(epoch_, indices[i]);
@@ -337,7 +337,7 @@ bool MixSource::next(const Window*,
     if (num_got == run) {
       continue;
     }
-    // It is due and has none left, however early it said so.
+    // The source has ended: its turn has come, and no sample is left.
     at.has_ended = true;
     shard.at.turn = 0;
     shard = shard_at(number, std::move(shard.at));
@@ -366,7 +366,7 @@ BatchPart MixSource::read_some(std::size_t part,
   return read_indices(part, indices);
 }
 
-// Up to `most` samples of the stream's shard that is being read; maybe none at its end.
+// Reads up to `most` samples of the current shard of the stream, possibly none at its end.
 BatchPart MixSource::read_stream(std::size_t part,
                                  uint32_t number,
                                  MixPartPosition& at,

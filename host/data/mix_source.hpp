@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several sources read as one, each in proportion to its weight.
-// Where all of them are map style, so is the mix: a number to read is a position of mix_order.hpp's
-// order, and each source is shuffled for itself. As soon as one is a stream, the mix is one too, of
-// as many shards as the stream with the fewest: a shard of the mix reads, in the turns of its own
-// interleave, the samples p of a map-style source with p mod shards = shard, and the shards s of a
-// stream with s mod shards = shard, one after the other.
-// Not here: windows (a mix has none) and what is nested in options (component_factory.hpp).
-// Invariants: rows come in the order of turns; which sample stands at which turn depends on seed,
-// weights, sizes and shards alone, never on batches, threads or ranks; the first source of a mix
-// is read in the order that it has alone.
-// Threads: as DataSource says.
+// A mix: several sources read as one, each in proportion to its weight.
+// If all sources are map style, so is the mix: an index is a position in the order of
+// mix_order.hpp, and each source is shuffled separately.
+// If any source is a stream, the mix is a stream with as many shards as the stream with the fewest.
+// A shard of the mix has a separate interleave. It reads samples p of a map-style source with p mod
+// shards = shard, and shards s of a stream with s mod shards = shard, in sequence.
+// A mix has no windows. component_factory.hpp handles nested options.
+// Invariants: rows come in the order of turns; the sample at each turn depends only on seed,
+// weights, sizes and shards, never on batches, threads or ranks; the first source of a mix has the
+// same order as without a mix.
+// Threads: as in DataSource.
 
 #pragma once
 
@@ -33,21 +33,21 @@ namespace tenon {
 // A source of a mix.
 struct MixPart {
   std::string name;
-  double weight = 1.0;           // not negative; only ratios count, and one of 0 is not read
+  double weight = 1.0;           // not negative; only ratios matter; 0: not read
   DataSource* source = nullptr;  // borrowed
 };
 
 struct MixOptions {
   WhenOneEnds when = WhenOneEnds::kRepeat;
-  uint64_t seed = 0;  // of turns and of orders; LoaderOptions::seed for the order of a plain source
-  bool shuffle = false;  // map-style sources
+  uint64_t seed = 0;     // of turns and orders; as LoaderOptions::seed for a plain source
+  bool shuffle = false;  // for map-style sources
 };
 
 class MixSource final : public DataSource {
  public:
   // Errors   data.bad_mix, naming the sources: no weight above 0, fields that differ or whose rows
-  //          cannot be put together, windows, a stream that would have to repeat, an epoch without
-  //          end; data.empty for a source of weight above 0 without a sample; what `size` returns
+  //          cannot be combined, windows, a stream that would have to repeat, an endless epoch;
+  //          data.empty for a source of positive weight without samples; errors of `size`
   // Threads  [main]
   MixSource(std::vector<MixPart> parts, const MixOptions& options);
 
@@ -73,7 +73,7 @@ class MixSource final : public DataSource {
  private:
   struct Shard {
     MixShardPosition at;
-    std::optional<Interleave> turns;  // of the sources that are left
+    std::optional<Interleave> turns;  // of the remaining sources
   };
 
   void check_parts() const;
@@ -89,7 +89,7 @@ class MixSource final : public DataSource {
 
   std::vector<MixPart> parts_;
   std::vector<MixPartInfo> part_infos_;
-  std::vector<std::vector<std::size_t>> fields_;  // by part, from the mix's fields to its own
+  std::vector<std::vector<std::size_t>> fields_;  // by part: from mix fields to part fields
   MixOptions options_;
   std::string name_;
   DataSourceInfo info_;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which sample of a window stands at which position of the global order, for data that is read by
-// index: a keyed bijection of [0, n). It takes no memory, and any position costs the same.
-// Invariant: the order depends on seed, epoch, window and n alone; every rank computes the same.
+// Maps each position of the global order to a sample of a window, for map-style data: a keyed
+// bijection of [0, n). It uses no memory, and every position takes the same time.
+// Invariant: the order depends only on seed, epoch, window and n; every rank computes the same
+// order.
 // Threads: a value; const functions from any.
 
 #pragma once
@@ -24,7 +25,7 @@ class SampleOrder {
   // An order of `n` samples, 0 <= n <= 2^62.
   SampleOrder(const SampleOrderKey& key, int64_t n, Shuffle shuffle);
 
-  // The sample at `position`, both in [0, n).
+  // Returns the sample at `position`, both in [0, n).
   int64_t index(int64_t position) const;
 
   int64_t size() const { return n_; }

@@ -21,13 +21,13 @@ ReadAhead::ReadAhead(ReadPlan& plan, const ReadAheadOptions& options)
   }
   for (int i = 0; i < options.num_threads; ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { run_thread(stop); });
-    // For debuggers and profilers; a name that cannot be set harms nobody.
+    // For debuggers and profilers; a failure to set the name is harmless.
     pthread_setname_np(threads_.back().native_handle(), "tenon-loader");
   }
 }
 
 ReadAhead::~ReadAhead() {
-  // All of them first: a thread that is still to be joined must not begin another read.
+  // Stop all threads before joining any, so that none starts another read.
   for (std::jthread& thread : threads_) {
     thread.request_stop();
   }
@@ -52,10 +52,10 @@ std::optional<FinishedRead> ReadAhead::take() {
     if (turn->state == State::kDone) {
       --num_done_;
       has_ended_ = turn->read.failure != nullptr;
-      // Threads that keep up are woken for several reads at once: a wake for each result would cost
-      // a short step more than the read itself. Threads that do not keep up never sleep.
+      // Idle threads are woken for several reads at once: waking one for each result would take
+      // longer in a short step than the read itself. Threads that cannot keep up never sleep.
       const size_t num_asked = is_threaded_ && num_done_ <= depth_ / 2 ? fill() : 0;
-      lock.unlock();  // a thread that wakes into a held lock sleeps again
+      lock.unlock();  // a thread that wakes up while the lock is held sleeps again
       wake(num_asked);
       return std::move(turn->read);
     }
@@ -74,7 +74,7 @@ void ReadAhead::run_thread(const std::stop_token& stop) {
   }
 }
 
-// Asks the plan for reads while there is room, until one has failed. Returns how many it gave.
+// Requests reads from the plan while there is room and none has failed. Returns their number.
 size_t ReadAhead::fill() {
   size_t num_asked = 0;
   for (; !has_failed_ && turns_.size() < depth_; ++num_asked) {
@@ -94,11 +94,11 @@ void ReadAhead::wake(size_t num_reads) {
   }
 }
 
-// The first read that waits, unless a read of its lane that comes before it is still to be made.
+// Returns the first waiting read whose lane has no earlier unfinished read, or null.
 ReadAhead::Turn* ReadAhead::startable() {
   for (auto turn = turns_.begin(); turn != turns_.end(); ++turn) {
     if ((*turn)->state == State::kDone && (*turn)->read.failure != nullptr) {
-      return nullptr;  // nobody will see what comes after it
+      return nullptr;  // reads after a failure are never taken
     }
     const uint32_t lane = (*turn)->read.request.lane;
     const bool is_lane_free =
@@ -113,7 +113,7 @@ ReadAhead::Turn* ReadAhead::startable() {
   return nullptr;
 }
 
-// Makes one read with the lock released. The turn stays in its place: only what is done is taken.
+// Makes one read with the lock released. The turn stays in place, since only done turns are taken.
 void ReadAhead::run(Turn& turn, std::unique_lock<std::mutex>& lock) {
   turn.state = State::kRunning;
   lock.unlock();

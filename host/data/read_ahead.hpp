@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes the reads of a plan ahead of their use, on its own threads, and hands the results out in
-// the plan's order. It does not look into batches and keeps no position.
-// Invariants: results come in the same order for any number of threads; never more than `depth`
-// reads are under way or waiting to be taken; the destructor returns when the reads that were under
-// way have returned, and no read begins after that.
-// Threads: constructed, used and destroyed by one thread; those inside are its own business.
+// Makes the reads of a plan in advance, on separate threads, and returns the results in the order
+// of the plan. Does not inspect batches, and keeps no position.
+// Invariants: results come in the same order for any number of threads; at most `depth` reads are
+// running or waiting to be taken; the destructor returns after running reads have returned, and no
+// read starts later.
+// Threads: constructed, used and destroyed by one thread; the reading threads are internal.
 
 #pragma once
 
@@ -25,27 +25,28 @@
 namespace tenon {
 
 struct ReadAheadOptions {
-  int num_threads = 0;  // 0: reads are made by take(), when they are asked for
-  int depth = 1;        // results read ahead; at least one a thread is taken
+  int num_threads = 0;  // 0: take() makes reads on demand
+  int depth = 1;        // results read ahead; raised to at least one per thread
 };
 
-// A read that has been made, or has failed.
+// A read that has succeeded or failed.
 struct FinishedRead {
   ReadRequest request;
   ReadResult result;
-  std::exception_ptr failure;  // what the read threw; `result` is empty then
+  std::exception_ptr failure;  // exception of the read; `result` is then empty
 };
 
 class ReadAhead {
  public:
-  // Starts reading. `plan` is borrowed and outlives this.
+  // Starts reading. `plan` is borrowed and outlives this object.
   ReadAhead(ReadPlan& plan, const ReadAheadOptions& options);
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // The next read of the plan, waiting for it if need be; none at the plan's end. A failed read is
-  // handed out at its place, and after the first one no further read is begun: the plan ends there.
+  // Returns the next read of the plan, waiting if necessary, or nothing at the end of the plan. A
+  // failed read is returned in its place. After the first failure no further read starts, and the
+  // plan ends there.
   std::optional<FinishedRead> take();
 
  private:
@@ -64,14 +65,14 @@ class ReadAhead {
   ReadPlan& plan_;
   const bool is_threaded_;
   const size_t depth_;
-  std::mutex mutex_;  // guards all below but the threads, and the plan's next() and end_lane()
+  std::mutex mutex_;  // guards members below except threads_, and the plan's next() and end_lane()
   std::condition_variable_any may_start_;
   std::condition_variable is_done_;
-  std::deque<std::unique_ptr<Turn>> turns_;  // in the plan's order; the front is taken next
+  std::deque<std::unique_ptr<Turn>> turns_;  // in the order of the plan; the front is taken next
   size_t num_done_ = 0;                      // of turns_
-  bool has_failed_ = false;                  // some read has; those before it are still to be taken
+  bool has_failed_ = false;                  // a read has failed; earlier reads can still be taken
   bool has_ended_ = false;                   // the failed read has been taken
-  std::vector<std::jthread> threads_;        // last: joined before anything that they use goes
+  std::vector<std::jthread> threads_;        // last: joined before other members are destroyed
 };
 
 }  // namespace tenon

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is to be read of one window, read by read, in the order of delivery. A plan says what comes
-// next and does one read; on which thread, and how far ahead, is read_ahead.hpp's.
-// Invariant: the sequence of batches depends on the plan alone, never on when reads are made.
+// The reads of one window, in the order of delivery. A plan returns the next request and makes
+// single reads; read_ahead.hpp decides on which thread, and how far in advance.
+// Invariant: the sequence of batches depends only on the plan, never on when reads are made.
 
 #pragma once
 
@@ -14,38 +14,38 @@
 
 namespace tenon {
 
-// Reads of one lane are made one at a time, in order: a shard of a stream. Reads without a lane may
-// be made at once.
+// Reads of one lane, such as a shard of a stream, are made one at a time, in order. Reads without a
+// lane may run concurrently.
 inline constexpr uint32_t kNoLane = UINT32_MAX;
 
 struct ReadRequest {
   uint32_t lane = kNoLane;
   int64_t first = 0;  // map style: positions [first, first + count) of the global order
   int64_t count = 0;
-  int64_t cursor_after = 0;  // map style: the position that all ranks have reached with this read
+  int64_t cursor_after = 0;  // map style: position of all ranks after this read
 };
 
 struct ReadResult {
-  std::optional<Batch> batch = {};  // none: the lane had nothing left, or what it had was dropped
+  std::optional<Batch> batch = {};  // none: no samples were left in the lane, or they were dropped
   bool has_ended_lane = false;
   std::optional<std::string> position = {};  // of the lane, after this read
-  int64_t num_dropped = 0;                   // samples read and not delivered
+  int64_t num_dropped = 0;                   // samples read but not delivered
 };
 
 class ReadPlan {
  public:
   virtual ~ReadPlan() = default;
 
-  // The next read, or none if nothing is left of what is known now.
+  // Returns the next read, or nothing if none is left as far as known.
   //
   // Threads  one call at a time, together with end_lane
   virtual std::optional<ReadRequest> next() = 0;
-  // A read found this lane's end: next() asks for it no more.
+  // Reports that a read reached the end of a lane; next() no longer returns this lane.
   virtual void end_lane(uint32_t lane) = 0;
   // Makes one read.
   //
   // Errors   what the dataset returned; data.bad_batch
-  // Threads  [worker]: at once with all functions, except two reads of one lane
+  // Threads  [worker]: concurrently with all functions, except two reads of one lane
   virtual ReadResult read(const ReadRequest& request) = 0;
 };
 

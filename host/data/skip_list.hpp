@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which windows a recipe asks to leave out: by label, with * and ? as patterns, or by id. It counts
-// which of its entries were of use.
+// The windows that a recipe skips: by label, with the wildcards * and ?, or by id. Records which of
+// its entries have matched.
 // Threads: one at a time.
 #pragma once
 
@@ -25,7 +25,7 @@ class SkipList {
   // True if the window is to be skipped.
   bool matches(const Window& window);
 
-  // The entries that no window has matched, as they were written.
+  // Returns the entries that no window has matched, as written in the recipe.
   std::vector<std::string> unmatched() const;
 
  private:

@@ -20,7 +20,7 @@ StreamPlan::StreamPlan(DataSource& source,
     : source_(source), window_(window), batch_size_(batch_size), last_(last) {
   std::optional<int64_t> fewest;
   for (const ShardPosition& shard : shards) {
-    // It is the turn of the first of those that had the fewest.
+    // The next lane is the first of the lanes with the fewest batches.
     if (!shard.has_ended && (!fewest || shard.num_batches < *fewest)) {
       fewest = shard.num_batches;
       turn_ = lanes_.size();

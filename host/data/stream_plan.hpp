@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reads of a window that comes as shards: each rank takes the shards s with s mod ranks = rank,
-// one batch from each in turn, passing over those that have ended.
-// Invariant: whose turn it is follows from the numbers of batches taken alone, so that it need not
-// be saved.
-// Threads: as ReadPlan says.
+// The reads of a window with shards. Each rank reads the shards s with s mod ranks = rank, one
+// batch from each in turn, and skips shards that have ended.
+// Invariant: the next shard follows from the numbers of batches taken, so it is not saved.
+// Threads: as in ReadPlan.
 
 #pragma once
 
@@ -44,10 +43,11 @@ class StreamPlan final : public ReadPlan {
   int64_t batch_size_;
   Remainder last_;
   std::vector<Lane> lanes_;
-  size_t turn_ = 0;  // the lane that is asked next, if it has not ended
+  size_t turn_ = 0;  // lane to read next, unless it has ended
 };
 
-// The shards that a rank takes, each as `start` has it, or at its beginning.
+// Returns the shards of a rank, each at its position in `start`, or at its beginning if `start`
+// lacks it.
 //
 // Errors   data.empty if there are fewer shards than ranks
 std::vector<ShardPosition> shards_of_rank(const DataSource& source,

@@ -36,7 +36,7 @@ class Window {
     std::string label;
     tenon_window abi;
   };
-  // The second owners are reads that still run when the next window begins.
+  // Shared with reads that still run when the next window starts.
   std::shared_ptr<const Data> data_;
 };
 

@@ -9,7 +9,7 @@ AutocastGuard::AutocastGuard(at::Device device, std::optional<at::ScalarType> dt
     : device_(device.type()), was_enabled_(at::autocast::is_autocast_enabled(device_)) {
   is_changed_ = was_enabled_ || dtype.has_value();
   if (!is_changed_) {
-    return;  // the usual case, which a small step would notice
+    return;  // the usual case; small steps would notice the calls below
   }
   was_cached_ = at::autocast::is_autocast_cache_enabled();
   old_dtype_ = at::autocast::get_autocast_dtype(device_);

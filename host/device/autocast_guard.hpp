@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libtorch's autocast on one device for as long as the guard lives: operators that gain from it run
-// in a narrower dtype, operators that need fp32 get it. Its weight cache is off, since parameters
-// come and go between a forward and its backward, and a cached copy would outlive them.
-// Invariant: afterwards autocast is as it was.
-// Threads: of the calling thread alone.
+// Sets libtorch's autocast on one device for the lifetime of the guard. Operators that benefit run
+// in a narrower dtype; operators that need fp32 get fp32. The weight cache is off, because
+// parameters may be freed between a forward pass and its backward pass, and cached copies would
+// outlive them.
+// Invariant: the destructor restores the previous settings.
+// Threads: affects only the calling thread.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -16,7 +17,7 @@ namespace tenon {
 
 class AutocastGuard {
  public:
-  // Without a dtype autocast is switched off for as long.
+  // Without a dtype, autocast is off for the lifetime of the guard.
   AutocastGuard(at::Device device, std::optional<at::ScalarType> dtype);
   AutocastGuard(const AutocastGuard&) = delete;
   AutocastGuard& operator=(const AutocastGuard&) = delete;

@@ -17,16 +17,16 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kLeast = 64;          // bytes: a boundary's worth
-constexpr size_t kMost = 256 * 1024;   // larger blocks cost more to fill than to find
-constexpr size_t kMostKept = 2 << 20;  // bytes of one size
-// Addresses for what is larger: more than a machine has memory.
+constexpr size_t kLeast = 64;          // bytes; also the alignment
+constexpr size_t kMost = 256 * 1024;   // bytes; larger blocks cost more to fill than to find
+constexpr size_t kMostKept = 2 << 20;  // bytes per block size
+// Address space for larger blocks: more than the memory of any machine.
 constexpr size_t kLargeRange = size_t{16} << 40;
 
-// Four sizes an octave from kLeast to kMost: 64, 128, 192, 256, 320, 384, 448, 512, 640, ...
+// Four sizes per octave from kLeast to kMost: 64, 128, 192, 256, 320, 384, 448, 512, 640, ...
 constexpr size_t kStepsAnOctave = 4;
 
-// The number of the least size that is at least `bytes`.
+// Returns the number of the smallest size that is at least `bytes`.
 constexpr size_t size_above(size_t bytes) {
   if (bytes <= kStepsAnOctave * kLeast) {
     return bytes <= kLeast ? 0 : (bytes - 1) / kLeast;
@@ -56,7 +56,7 @@ constexpr bool sizes_are_consistent() {
 }
 static_assert(sizes_are_consistent());
 
-// The freed blocks of one size, chained through their own first bytes.
+// The freed blocks of one size, linked through their first bytes.
 class FreeBlocks {
  public:
   void* take(size_t size) {
@@ -69,7 +69,7 @@ class FreeBlocks {
     return block;
   }
 
-  // Returns whether the block was taken in.
+  // Returns true if the block was kept.
   bool keep(void* memory, size_t size) {
     const std::lock_guard lock(mutex_);
     if (kept_ + size > kMostKept) {
@@ -94,7 +94,7 @@ class FreeBlocks {
   size_t kept_ = 0;  // bytes
 };
 
-// What is in use, and the most that was. On a cache line of its own.
+// Bytes in use now and at the peak, on a separate cache line.
 class alignas(64) InUse {
  public:
   void add(size_t bytes) {
@@ -192,7 +192,7 @@ void BlockCache::free(void* memory) {
     return;
   }
   c10::profiledCPUMemoryReporter().Delete(memory);
-  // A block is as large as the allocator says, which is its size or a little more.
+  // The allocator's size of a block is the requested size or a little more.
   const size_t usable = cache().size_in_use(memory);
   cache().in_use_.remove(usable);
   if (cache().large_.owns(memory)) {

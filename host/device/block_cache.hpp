@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libtorch's allocator of CPU memory, with freed small blocks kept for the next tensor of their
-// size. glibc serves aligned memory from its slow path alone: where a step is short, that was a
-// tenth of it. Large blocks have their own range (large_blocks.hpp).
-// Not for memory of other kinds than that of CPU tensors.
-// Invariant: what is kept is bounded, and given back before memory is said to be exhausted.
+// libtorch's allocator of CPU memory, with a cache that keeps freed small blocks for the next
+// tensor of the same size. glibc allocates aligned memory on its slow path only, which took a tenth
+// of the time of short steps. Large blocks have a separate range (large_blocks.hpp).
+// Only for the memory of CPU tensors.
+// Invariant: the cache is bounded, and is freed before an allocation fails.
 #pragma once
 
 #include <cstddef>
@@ -12,26 +12,25 @@
 
 namespace tenon {
 
-// Makes tensors of the whole process, those of plugins included, use the cache. Blocks are on a
-// 64-byte boundary, as without it. Does nothing under the address and thread sanitizers, which
-// would no longer see who uses a block after its end.
+// Makes all CPU tensors of the process, including those of plugins, use the cache. Blocks are
+// aligned to 64 bytes, as without the cache. Does nothing under the address and thread sanitizers,
+// because they would miss uses of freed blocks.
 //
 // Threads  [main], once, before other threads
 void use_block_cache();
 
-// Bytes of freed blocks that are kept now.
+// Returns the bytes of freed blocks that the cache keeps now.
 //
 // Threads  [any]
 size_t block_cache_bytes();
 
-// Memory of the CPU tensors that were made since use_block_cache(), whoever made them: freed blocks
-// that are kept are not in it.
+// Memory of all CPU tensors created since use_block_cache(), without freed blocks in the cache.
 struct TensorMemory {
   int64_t bytes = 0;
-  int64_t peak_bytes = 0;  // of the whole process
+  int64_t peak_bytes = 0;  // highest value so far
 };
 
-// Zero where the cache is not in use.
+// Returns zeros if the cache is not in use.
 //
 // Threads  [any]
 TensorMemory cpu_tensor_memory();

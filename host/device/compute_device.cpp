@@ -15,7 +15,7 @@
 namespace tenon {
 namespace {
 
-// 0 for "cuda", 1 for "cuda:1"; nothing for other names.
+// Returns 0 for "cuda", 1 for "cuda:1", nothing for other names.
 std::optional<int> gpu_index(std::string_view name) {
   constexpr std::string_view kPrefix = "cuda:";
   if (name == "cuda") {

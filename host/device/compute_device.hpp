@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The device that a run computes on, by the name that a recipe or the command line gives it.
+// Opens the device of a run, by its name in a recipe or on the command line.
 
 #pragma once
 
@@ -18,17 +18,17 @@ namespace tenon {
 struct ComputeDevice {
   at::Device torch = at::kCPU;
   std::unique_ptr<Gpu> gpu;  // null on the CPU
-  std::string warning;       // why "auto" left a GPU that is there unused; else ""
+  std::string warning;       // why "auto" does not use an existing GPU; else ""
 };
 
-// Opens the device that a name means: "cpu"; "cuda", which is "cuda:0"; "cuda:N"; "auto", which is
-// the first GPU if there is one that can be used, and else the CPU.
+// Opens a device by its name: "cpu", "cuda:N", "cuda" for "cuda:0", or "auto". "auto" selects the
+// first GPU if it is usable, else the CPU.
 //
-// Errors   device.unavailable, with what is missing: driver, GPU, module, or a good name
+// Errors   device.unavailable: the driver, GPU or module is missing, or the name is invalid
 // Threads  [main], once, before the first operator and any other thread
 ComputeDevice open_device(std::string_view name, const GpuPlaces& places);
 
-// One line for people: "2 threads, AVX512, MKL_CBWR=AUTO,STRICT", and before it the GPU.
+// Returns one line for display: the GPU, if any, and "2 threads, AVX512, MKL_CBWR=AUTO,STRICT".
 std::string describe_device(const ComputeDevice& device);
 
 }  // namespace tenon

@@ -25,7 +25,7 @@ void set_compute_threads(int n) {
     throw Error("device.bad_threads",
                 formatted("the number of compute threads is {}; it must be at least 1", n));
   }
-  // libtorch takes the number of inter-op threads once a process.
+  // libtorch accepts the number of inter-op threads only once per process.
   [[maybe_unused]] static const bool once = [] {
     at::set_num_interop_threads(1);
     return true;
@@ -47,14 +47,14 @@ void set_deterministic(Deterministic deterministic) {
 }
 
 void choose_reproducible_math() {
-  // AUTO keeps the fastest instructions of the machine; STRICT makes the result of a matrix product
-  // the same for any alignment and split over threads. Neither is slower where it was measured, and
-  // COMPATIBLE takes twice the time.
+  // AUTO keeps the fastest instructions of the machine. STRICT makes the result of a matrix product
+  // independent of alignment and of the split over threads. In measurements, neither was slower;
+  // COMPATIBLE took twice the time.
   ::setenv(kMklVariable, "AUTO,STRICT", /*overwrite=*/0);
 }
 
 void choose_reproducible_gpu_math() {
-  // Eight buffers of 4 MiB, of which the other setting that is allowed, :16:8, is slower.
+  // Eight buffers of 4 MiB. The other allowed setting, :16:8, is slower.
   ::setenv(kCublasVariable, ":4096:8", /*overwrite=*/0);
 }
 

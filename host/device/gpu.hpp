@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GPU as the host uses it, beside what operators do on it. The implementation lies in a shared
-// module of its own (cuda/), which is loaded where a run asks for a GPU (gpu_module.hpp): the
-// program itself never links CUDA. Tensors on the GPU are libtorch's; its operators wait for
-// nothing.
-// Invariants: work is done in stream order on one stream, the compute stream, which is not the
-// default one; copies from the host run beside it.
+// The host's interface to a GPU, apart from operators. The implementation is a separate shared
+// module (cuda/), loaded if a run requests a GPU (gpu_module.hpp). The program itself never links
+// CUDA. Tensors on the GPU are libtorch's, and its operators are asynchronous.
+// Invariants: work runs in order on one stream, the compute stream, which is not the default
+// stream; copies from the host run concurrently with it.
 // Threads: the train thread, unless a function says otherwise.
 
 #pragma once
@@ -30,33 +29,33 @@ namespace tenon {
 // Bytes of a GPU's memory.
 struct GpuMemory {
   int64_t allocated = 0;  // in live tensors
-  int64_t reserved = 0;   // that the caching allocator holds, `allocated` among them
+  int64_t reserved = 0;   // held by the caching allocator, including `allocated`
   int64_t peak_allocated = 0;
   int64_t peak_reserved = 0;
-  int64_t free = 0;   // of the device, for any process
+  int64_t free = 0;   // on the device, for any process
   int64_t total = 0;  // of the device
 };
 
-// The memory at the moment when the allocator had to refuse.
+// The memory at the time of a failed allocation.
 struct RefusedMemory {
-  int64_t requested = 0;  // bytes that were asked for
+  int64_t requested = 0;  // bytes
   GpuMemory memory;
 };
 
-// Tensors on their way to the GPU. It may be given up at any time.
+// Tensors that are being copied to the GPU. May be destroyed at any time.
 class Upload {
  public:
   virtual ~Upload() = default;
 
-  // The tensors on the GPU, in the order given: what is computed from here on waits for them, the
-  // calling thread does not. To be called once.
+  // Returns the tensors on the GPU, in the given order. Later work on the compute stream waits for
+  // the copies; the calling thread does not. Call once.
   virtual std::vector<at::Tensor> finish() = 0;
 };
 
-// Pin memory of the host's, so that copies from and to GPUs need no separate copy, and take
-// that back before the memory goes. As long as the process lives, on any thread.
+// Functions that pin host memory, so that copies from and to GPUs need no intermediate copy, and
+// unpin it before it is freed. Callable for the life of the process, on any thread.
 struct MemoryPins {
-  bool (*pin)(void* memory, size_t bytes) = nullptr;  // false if it cannot
+  bool (*pin)(void* memory, size_t bytes) = nullptr;  // false if it fails
   void (*unpin)(void* memory) = nullptr;
 };
 
@@ -64,46 +63,47 @@ class Gpu {
  public:
   virtual ~Gpu() = default;
 
-  // The device that its tensors are on.
+  // The device of its tensors.
   virtual at::Device device() const = 0;
 
-  // One line for people: "NVIDIA H200, 139 GiB, CUDA 13.0".
+  // Returns one line for display: "NVIDIA H200, 139 GiB, CUDA 13.0".
   virtual std::string describe() const = 0;
 
   // The compute stream, a cudaStream_t.
   virtual void* stream() const = 0;
 
-  // Begins to copy tensors to the GPU beside the computation. They overlap where the tensors lie in
-  // pinned memory. Nobody may write to them any more.
+  // Starts copying tensors to the GPU. The copies overlap with computation if the tensors are in
+  // pinned memory. The tensors must not be written to from now on.
   virtual std::unique_ptr<Upload> upload(std::vector<at::Tensor> tensors) = 0;
 
-  // Waits for all that was begun on the compute stream.
+  // Waits for all work on the compute stream.
   virtual void synchronize() = 0;
 
   virtual MemoryPins memory_pins() const = 0;
 
   virtual GpuMemory memory() const = 0;
 
-  // Of the last time that the allocator refused; none if it never has.
+  // Returns the last failed allocation of the process; nothing if none has failed.
   virtual std::optional<RefusedMemory> refused() const = 0;
 };
 
-// What a module exports under the name kGpuModuleSymbol.
+// The export of the module, under the name kGpuModuleSymbol.
 struct GpuModule {
-  // kGpuModuleBuild of <tenon_build.hpp>, which program and module must have from one build: the
-  // classes above are no ABI.
+  // kGpuModuleBuild of <tenon_build.hpp>. Program and module must come from the same build, because
+  // the classes above are not an ABI.
   const char* build;
-  // Makes GPU `index` the one that the calling thread computes on. Throws what derives from
-  // std::exception.
+  // Opens GPU `index`, and makes it the current GPU of the calling thread. Throws exceptions
+  // derived from std::exception.
   std::unique_ptr<Gpu> (*open)(int index);
-  // NCCL among `size` ranks, each with the GPU that it has opened, which meet in the store. Null
-  // where the module was built without NCCL's header. Throws what derives from std::exception.
+  // Creates an NCCL backend for `size` ranks, each with its open GPU, with rendezvous in the store.
+  // Null if the module was built without NCCL's header. Throws exceptions derived from
+  // std::exception.
   c10::intrusive_ptr<c10d::Backend> (*make_nccl)(c10::intrusive_ptr<c10d::Store> store,
                                                  uint32_t rank,
                                                  uint32_t size,
                                                  std::chrono::milliseconds timeout);
 };
-// What `make_nccl` is where it is there; see host/distributed/collectives/cuda/nccl_backend.cpp.
+// The value of `make_nccl`, unless null; see host/distributed/collectives/cuda/nccl_backend.cpp.
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(c10::intrusive_ptr<c10d::Store> store,
                                                     uint32_t rank,
                                                     uint32_t size,

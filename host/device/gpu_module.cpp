@@ -30,7 +30,7 @@ std::unique_ptr<Gpu> open_gpu(const fs::path& module, int index) {
          " does not exist; build with a libtorch that has CUDA (the configure step reports missing "
          "parts)");
   }
-  // Global: libtorch's libraries find each other's symbols as if the program were linked to them.
+  // RTLD_GLOBAL: libtorch's libraries find each other's symbols as if linked to the program.
   void* const handle = dlopen(module.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     const std::string text = dlerror();
@@ -53,7 +53,7 @@ std::unique_ptr<Gpu> open_gpu(const fs::path& module, int index) {
   }
 }
 
-// Modules are loaded globally, so their name is known to the process.
+// The module is loaded with RTLD_GLOBAL, so the whole process can find its symbol.
 const GpuModule* loaded_gpu_module() {
   return static_cast<const GpuModule*>(dlsym(RTLD_DEFAULT, kGpuModuleSymbol));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds and loads the module that has the host's CUDA code, and with it libtorch's.
+// Loads the module that contains the host's CUDA code, and with it libtorch's CUDA libraries.
 
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace tenon {
 
-// Loads the module, once a process and for good, and opens GPU `index`.
+// Loads the module, once and for the life of the process, and opens GPU `index`.
 //
-// Errors   device.unavailable: the module is missing, cannot be loaded, is of another build, or
+// Errors   device.unavailable: the module is missing, cannot be loaded, is from another build, or
 //          cannot open the GPU
-// Threads  [main], before anything asks libtorch for CUDA: it remembers that there was none
+// Threads  [main], before anything asks libtorch for CUDA: libtorch remembers its first answer
 std::unique_ptr<Gpu> open_gpu(const std::filesystem::path& module, int index);
 
-// The module that open_gpu() has loaded; null if none is.
+// Returns the module that open_gpu() has loaded; null if none is loaded.
 // Threads: any.
 const GpuModule* loaded_gpu_module();
 

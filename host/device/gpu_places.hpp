@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a program's GPUs come from: files that are looked for when a run asks for a GPU.
+// The files that a program needs for a GPU, looked up when a run requests a GPU.
 
 #pragma once
 
@@ -10,12 +10,12 @@
 namespace tenon {
 
 struct GpuPlaces {
-  std::filesystem::path module;         // the CUDA module, gpu_module.hpp
-  std::string driver = "libcuda.so.1";  // as dlopen() looks it up
+  std::filesystem::path module;         // the CUDA module; see gpu_module.hpp
+  std::string driver = "libcuda.so.1";  // a name for dlopen()
 };
 
-// Those of a program: its module lies in ../lib of a build tree, or where it was installed to. The
-// first of them, if it is in neither.
+// Returns the files of a program. The module is in ../lib of a build tree, or where it was
+// installed. If it is in neither place, returns the path in the build tree.
 GpuPlaces gpu_places_of(const std::filesystem::path& program);
 
 }  // namespace tenon

@@ -31,16 +31,16 @@ at::Tensor empty_host_tensor(uint32_t dtype, at::IntArrayRef shape) {
   if (std::ranges::any_of(shape, [](int64_t size) { return size < 0; })) {
     throw Error("tensor.bad_argument", "a tensor on the host has an axis of negative size");
   }
-  // libtorch's CPU allocator aligns to 64 bytes, its pinned one to more.
+  // libtorch's CPU allocator aligns to 64 bytes, its pinned allocator to more.
   return at::empty(shape, at::TensorOptions().dtype(*type).pinned_memory(can_pin_memory()));
 }
 
 void keep_freed_memory() noexcept {
 #ifdef __GLIBC__
-  // glibc maps blocks above a threshold one by one and unmaps them when freed, and trims the heap's
-  // end. A step that frees and makes the same tensors then faults each of their pages in again: a
-  // quarter of the time of an elementwise operator on a few megabytes. Older releases allow a
-  // threshold of 32 MiB at most.
+  // glibc maps each block above a threshold separately, unmaps it when it is freed, and trims the
+  // end of the heap. A step that frees and creates the same tensors then page-faults them again.
+  // This takes a quarter of the time of an elementwise operator on a few megabytes. Older releases
+  // allow a threshold of at most 32 MiB.
   constexpr int kOneGiB = 1 << 30;
   constexpr int kNever = -1;
   if (mallopt(M_MMAP_THRESHOLD, kOneGiB) == 0) {

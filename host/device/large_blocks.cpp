@@ -9,11 +9,10 @@ namespace tenon {
 namespace {
 
 constexpr size_t kBoundary = 64;
-// Sizes are pages and one boundary more, so that blocks that follow each other do not all begin at
-// the same place of a page: loads and stores that are equal in their last 12 bits wait for each
-// other.
+// Sizes are whole pages plus kBoundary, so that consecutive blocks do not start at the same offset
+// in a page. Loads and stores whose addresses agree in the last 12 bits wait for each other.
 constexpr size_t kPage = 4096;
-// What the range is opened by.
+// Unit in which the range is made writable, in bytes.
 constexpr size_t kOpened = size_t{4} << 20;
 constexpr size_t kMostBytes = std::numeric_limits<size_t>::max() / 4;
 
@@ -58,7 +57,7 @@ void* LargeBlocks::take(size_t bytes) {
   return block->first;
 }
 
-// A free block at the top that is not in free_, or end() if there is no memory for it.
+// Returns a free block at the top that is not in free_, or end() if there is no memory for it.
 LargeBlocks::Blocks::iterator LargeBlocks::grown(size_t bytes) {
   const auto last = blocks_.empty() ? blocks_.end() : std::prev(blocks_.end());
   const bool goes_on = last != blocks_.end() && last->second.is_free;
@@ -84,7 +83,7 @@ LargeBlocks::Blocks::iterator LargeBlocks::grown(size_t bytes) {
   return blocks_.try_emplace(begin, Block{.bytes = bytes, .is_free = true}).first;
 }
 
-// Takes the first `bytes` of a free block that is not in free_, which gets what is over.
+// Takes the first `bytes` of a free block that is not in free_, and adds the remainder to free_.
 void LargeBlocks::use(Blocks::iterator block, size_t bytes) {
   const size_t over = block->second.bytes - bytes;
   if (over >= kPage) {

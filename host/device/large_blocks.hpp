@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory for large tensors, beside malloc's heap: blocks of one range of addresses. A freed block
-// is joined with free neighbors and given out again, the smallest that fits first. In malloc's
-// heap what is small comes to lie where a large block was free, and the next large one has to be
-// created again: a step that needs 1,300 MiB at most took 1,600, and 1,800 with checkpoints.
-// Memory is never given back to the system, so that a step does not fault its pages in again.
+// Memory for large tensors, separate from malloc's heap: blocks in one range of addresses. A freed
+// block is merged with free neighbors and reused; the smallest block that fits is taken first. In
+// malloc's heap, small blocks fill the space of freed large blocks, and the next large block needs
+// new memory. A step with a peak of 1,300 MiB took 1,600 MiB, and 1,800 MiB with checkpoints.
+// Memory is never returned to the system, so that steps do not page-fault it again.
 // Not for small blocks: each is looked up in a tree.
-// Invariant: blocks cover the range up to its top, and no two free ones touch.
+// Invariant: blocks cover the range up to its top, and no two free blocks are adjacent.
 // Threads: any, for all functions.
 #pragma once
 
@@ -21,25 +21,25 @@ namespace tenon {
 
 class LargeBlocks {
  public:
-  // Reserves addresses, and no memory yet. Where that is refused (a limit on addresses), take()
-  // gives nothing.
+  // Reserves addresses but no memory. If the system refuses (limit of address space), take()
+  // returns null.
   explicit LargeBlocks(size_t range_bytes);
   ~LargeBlocks();
   LargeBlocks(const LargeBlocks&) = delete;
   LargeBlocks& operator=(const LargeBlocks&) = delete;
 
-  // A block of at least `bytes` bytes, on a 64-byte boundary; null if there is no memory or no
-  // room in the range.
+  // Returns a block of at least `bytes` bytes, aligned to 64 bytes; null if there is no memory or
+  // no room in the range.
   void* take(size_t bytes);
 
-  // True for memory that take() gave.
+  // True for memory from take().
   bool owns(const void* memory) const { return memory >= begin_ && memory < begin_ + range_bytes_; }
 
-  // Of a block in use.
+  // Bytes of a block in use.
   size_t size_of(const void* memory) const;
   void give_back(void* memory);
 
-  // Bytes from the begin of the range to its top: what the system has given.
+  // Bytes from the start of the range to its top: memory taken from the system.
   size_t held_bytes() const;
 
  private:
@@ -55,8 +55,8 @@ class LargeBlocks {
   char* begin_ = nullptr;
   size_t range_bytes_ = 0;
   mutable std::mutex mutex_;
-  char* top_ = nullptr;   // of the blocks
-  char* open_ = nullptr;  // of what may be written to; from top_ on
+  char* top_ = nullptr;   // end of the blocks
+  char* open_ = nullptr;  // end of writable memory, at or above top_
   Blocks blocks_;
   std::set<std::pair<size_t, char*>> free_;
 };

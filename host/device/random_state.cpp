@@ -12,7 +12,7 @@
 namespace tenon {
 
 void seed_default_generator(uint64_t seed) {
-  // The engine is mt19937 and looks at the lower 32 bits of its seed.
+  // The engine is mt19937, which uses only the lower 32 bits of its seed.
   const uint64_t mixed = mix_bits(seed);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());

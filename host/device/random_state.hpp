@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libtorch's default generators, of the CPU and of a GPU, which dropout and the initializers of
-// modules draw from. The host seeds them before each forward by (run, step, microbatch, block, data
-// rank), so that they have no state worth saving.
-// Threads: the train thread alone. Workers draw
-// from tenon.random/1, never from here.
+// libtorch's default generators, for the CPU and a GPU, which dropout and module initializers use.
+// The host seeds them before each forward pass by (run, step, microbatch, block, data rank), so
+// that their state need not be saved.
+// Threads: the train thread only. Workers use tenon.random/1 instead.
 
 #pragma once
 
@@ -14,15 +13,15 @@
 
 namespace tenon {
 
-// Seeds the generator; a few microseconds, so that it can be done before each block. All 64 bits of
-// the seed count, though libtorch's engine has 32: they are mixed down.
+// Seeds the CPU generator. Takes a few microseconds, so that it can run before each block. All 64
+// bits of the seed are mixed into the 32 bits that libtorch's engine uses.
 //
 // Threads  [step]
 void seed_default_generator(uint64_t seed);
-// The same, and with it the generator of a device that is no CPU, which takes the seed as it is.
+// Seeds the CPU generator and, if `device` is not the CPU, its generator, with the seed unchanged.
 void seed_default_generators(uint64_t seed, at::Device device);
 
-// Puts the default CPU generator back to where it was.
+// Saves the state of the default CPU generator, and restores it at destruction.
 class RandomStateGuard {
  public:
   RandomStateGuard();

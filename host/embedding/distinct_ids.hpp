@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The distinct ids among many, in the order in which they first came: how a step looks each id up
-// once, however often its batches hold it. A small hash table that is emptied and used again.
+// The distinct ids among many, in order of first occurrence. A step uses it to look up each id
+// once, however often its batches contain the id. A small hash table that is cleared and reused.
 // Threads: one at a time.
 #pragma once
 
@@ -14,21 +14,21 @@ namespace tenon {
 
 class DistinctIds {
  public:
-  // Position of `id`: that of its first coming, or the next one.
+  // Returns the position of `id`. Appends `id` if it is new.
   uint32_t add(int64_t id);
 
   size_t size() const { return ids_.size(); }
-  // By position.
+  // All ids, by position.
   std::span<const int64_t> ids() const { return ids_; }
 
-  // Forgets the ids, and keeps the memory.
+  // Removes all ids but keeps the memory.
   void clear();
 
  private:
   void grow();
 
   std::vector<int64_t> ids_;
-  std::vector<uint32_t> places_;  // of a power of two: position + 1, or 0
+  std::vector<uint32_t> places_;  // size is a power of two; position + 1, or 0 if free
 };
 
 }  // namespace tenon

@@ -12,14 +12,14 @@ namespace tenon {
 namespace {
 
 constexpr uint64_t kFirstSize = 32;  // buckets of a new index
-// Buckets beyond the last one used that must be there for ids that are passed on: more than the ids
-// that are put in between two looks at it can fill.
+// Committed buckets after the last used one, for ids that are passed on. More than the insertions
+// between two calls of ensure_beyond() can fill.
 constexpr uint64_t kBeyond = 32;
-constexpr size_t kAhead = 24;  // lookups under way at once: so many lines a core can wait for
-constexpr size_t kReserve = size_t{1} << 30;  // address space, at first
+constexpr size_t kAhead = 24;  // prefetched lookups: cache lines that a core can wait for
+constexpr size_t kReserve = size_t{1} << 30;  // initial address space
 
-// When growing begins, so many of 100 places are taken; when it ends, a quarter more in buckets
-// that have not moved yet.
+// Percentage of occupied slots at which growing starts. When it ends, buckets that have not moved
+// yet hold a quarter more.
 constexpr int64_t kFullPercent = 68;
 constexpr uint64_t kGrowth = 4;
 
@@ -35,7 +35,7 @@ IdIndex::IdIndex()
   buckets_ = reinterpret_cast<Bucket*>(region_.data());
 }
 
-// Slots that hold `id`, as bits; no branches, since which slot it is cannot be foretold.
+// Returns the slots that hold `id`, as bits. Without branches, because the slot is unpredictable.
 uint32_t IdIndex::match(const Bucket& bucket, int64_t id) noexcept {
   uint32_t equal = 0;
   for (uint32_t slot = 0; slot < kSlots; ++slot) {
@@ -44,8 +44,8 @@ uint32_t IdIndex::match(const Bucket& bucket, int64_t id) noexcept {
   return equal & ((1U << (bucket.state & kUsed)) - 1U);
 }
 
-// The loop of `find` for one machine: MATCH(bucket, id) is that machine's `match`. A macro, since a
-// function for one machine cannot be put into the line of a template for all of them.
+// The loop of `find` for one instruction set; MATCH(bucket, id) is its version of `match`. A macro,
+// because a function for one target cannot be inlined into a template for all targets.
 #define TENON_FIND_IDS(MATCH)                                  \
   const size_t n = ids.size();                                 \
   uint64_t homes[kAhead];                                      \
@@ -132,7 +132,7 @@ void IdIndex::begin_growth() {
   growth_end_ = static_cast<int64_t>(new_size_ * kSlots) * kFullPercent / 100;
 }
 
-// Passes from `home` on to the first bucket that has a free slot.
+// Stores an id in the first bucket from `home` on that has a free slot.
 void IdIndex::place(uint64_t home, int64_t id, int32_t number) noexcept {
   uint64_t at = home;
   while ((buckets_[at].state & kUsed) == kSlots) {
@@ -159,13 +159,13 @@ void IdIndex::remove(uint64_t home, uint64_t at, uint32_t slot) noexcept {
   --size_;
 }
 
-// Gives the ids of the last old home their new homes, which lie at or after it.
+// Moves the ids of the last old home to their new homes, which lie at or after the old one.
 void IdIndex::move_one_bucket() {
   const uint64_t home = frontier_ - 1;
   for (bool is_done = false; !is_done;) {
     ensure_beyond();
     is_done = true;
-    // Takes them out, as many as there is room for here: mostly all are in their home.
+    // Takes out as many ids as fit in these arrays. Usually all ids are in their home bucket.
     constexpr size_t kMost = 64;
     int64_t ids[kMost];
     int32_t numbers[kMost];
@@ -224,7 +224,7 @@ void IdIndex::insert(int64_t id, int32_t number) {
   ensure_beyond();
   place(home_of(hash(id)), id, number);
   ++size_;
-  // The frontier falls in proportion to what is left until the end of this growth.
+  // The frontier falls in proportion to the insertions left until growing ends.
   const auto span = static_cast<double>(growth_end_ - growth_begin_);
   const double due = static_cast<double>(old_size_) * static_cast<double>(growth_end_ - size_);
   while (frontier_ > 0 && static_cast<double>(frontier_) * span > due) {

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A growing hash map from any 64-bit id to a 31-bit number: to the row of a table, or, below zero,
-// to what the table notes of an id that has none. Not for anything else: it knows no rows.
+// A growing hash map from any 64-bit id to a 32-bit number. The number is the row of a table or, if
+// negative, the table's note about an id without a row. The map does not access rows.
 //
-// Buckets of 64 bytes, one line of the cache, hold five ids and their numbers. The upper bits of an
-// id's hash say its home, and a bucket that is full passes ids on to the next and counts them: who
-// looks for an id stops at the first bucket that has passed none on. So erasing leaves nothing
-// behind. The home is floor(hash * buckets / 2^64): an order by hash, which stays when the number
-// of buckets changes. So it grows by a quarter at a time, in place, from the end to the front, one
-// bucket with nearly each insertion: there is no rebuilding, no second copy, no pause.
+// Buckets of 64 bytes, one cache line, hold five ids and their numbers. The upper bits of an id's
+// hash select its home bucket. A full bucket passes ids on to the next bucket and counts them; a
+// search ends at the first bucket that has passed none on. So erasing leaves no tombstones.
 //
-// Invariant: what `visit` sees in a range of hashes depends on what is in the map, not on how it
-// came there.
-// Threads: `find` of several at once while nothing else is under way; else one call at a time.
+// The home is floor(hash * buckets / 2^64). This orders ids by hash, for any number of buckets. So
+// the map grows by a quarter at a time, in place, from the end to the front. Each insertion moves
+// about one bucket, so growing needs no rebuild, second copy or pause.
+//
+// Invariant: the ids that `visit` finds in a range of hashes depend on the content of the map, not
+// on its history.
+// Threads: several threads may call `find` while no other call runs; otherwise one call at a time.
 
 #pragma once
 
@@ -33,47 +34,48 @@ class IdIndex {
   IdIndex();
 
   int64_t size() const { return size_; }
-  // Memory taken.
+  // Committed memory, in bytes.
   int64_t num_bytes() const { return static_cast<int64_t>(region_.committed()); }
-  // Memory taken once one more id was put in.
+  // Committed memory after one more insertion, in bytes.
   int64_t num_bytes_after_insert() const;
 
   static uint64_t hash(int64_t id) noexcept {
-    // Not the hash that shares ids out over ranks, or all ids of a rank would live in one corner.
+    // Differs from the hash that assigns ids to ranks, with which the ids of a rank would cluster.
     return mix_bits(static_cast<uint64_t>(id) ^ 0x6A09E667F3BCC909);
   }
 
-  // The number of each id, kNothing where there is none.
-  // Shapes  numbers as ids
+  // Finds the number of each id; kNothing for ids that the map does not contain.
+  // Shapes  ids [n], numbers [n]
   void find(std::span<const int64_t> ids, int32_t* numbers) const noexcept;
 
-  // Hints that `id` will be asked for. In line, or the compiler takes it for a function that does
-  // nothing and leaves out the call.
+  // Hints that `id` will be looked up soon. Always inline: otherwise the compiler assumes that the
+  // function has no effect, and drops the call.
   [[gnu::always_inline]] void prefetch(int64_t id) const noexcept {
     __builtin_prefetch(&buckets_[home_of(hash(id))]);
   }
 
-  // The number of `id`, or null. The pointer lasts until the next insertion or removal.
+  // Returns the number of `id`, or null. The pointer is valid until the next insertion or removal.
   int32_t* find_one(int64_t id) noexcept;
 
-  // Puts in an id that is not there.
+  // Inserts an id that the map does not contain.
   //
-  // Errors  table.full: the system has no more memory; nothing has changed
+  // Errors  table.full: the system has no more memory; the map is unchanged
   void insert(int64_t id, int32_t number);
 
-  // Calls visit(hash, id, number) for each id whose hash lies in [first, last], both included, and
-  // takes out those for which it returns true. `visit` may change the number. In no order.
+  // Calls visit(hash, id, number) for each id whose hash lies in [first, last], both included, in
+  // no particular order. Removes the ids for which `visit` returns true; `visit` may change the
+  // number.
   template <class Visit>
   void visit(uint64_t first, uint64_t last, Visit&& visit);
 
  private:
   static constexpr uint32_t kSlots = 5;
-  static constexpr uint32_t kUsed = 7;    // mask of the number of slots used, which come first
-  static constexpr uint32_t kPassed = 8;  // one id that was passed on
+  static constexpr uint32_t kUsed = 7;    // mask of the number of used slots, which come first
+  static constexpr uint32_t kPassed = 8;  // added for each id passed on
   struct alignas(64) Bucket {
     int64_t ids[kSlots];
     int32_t numbers[kSlots];
-    uint32_t state;  // used + kPassed * passed on
+    uint32_t state;  // used slots + kPassed * ids passed on
   };
   static_assert(sizeof(Bucket) == 64);
 
@@ -97,13 +99,13 @@ class IdIndex {
 
   MemoryRegion region_;
   Bucket* buckets_ = nullptr;  // in the region
-  // Homes below `frontier_` are for old_size_ buckets, the others for new_size_.
+  // Ids whose old home is below `frontier_` use old_size_ buckets, all other ids new_size_.
   uint64_t old_size_;
   uint64_t new_size_;
   uint64_t frontier_ = 0;
-  uint64_t last_used_ = 0;  // no bucket beyond it was ever written
+  uint64_t last_used_ = 0;  // no bucket after this one was ever written
   int64_t size_ = 0;
-  // Growing goes on between these sizes, at the end of which the frontier is 0.
+  // The map grows between these sizes. At growth_end_, the frontier is 0.
   int64_t growth_begin_;
   int64_t growth_end_;
 };
@@ -111,14 +113,14 @@ class IdIndex {
 template <class Visit>
 void IdIndex::visit(uint64_t first, uint64_t last, Visit&& visit) {
   const uint64_t last_home = home_of(last);
-  // The first bucket that may hold ids of the range, and on beyond the last while ids were passed
-  // on.
+  // Starts at the first bucket that may hold ids of the range. Continues past the last home while
+  // buckets have passed ids on.
   for (uint64_t at = home_of(first);; ++at) {
     Bucket& bucket = buckets_[at];
     for (uint32_t slot = 0; slot < (bucket.state & kUsed);) {
       const uint64_t h = hash(bucket.ids[slot]);
       if (h >= first && h <= last && visit(h, bucket.ids[slot], bucket.numbers[slot])) {
-        remove(home_of(h), at, slot);  // its last one takes the slot
+        remove(home_of(h), at, slot);  // the bucket's last id moves to this slot
       } else {
         ++slot;
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The column of a batch that a lookup reads: which fields it needs, and the ids in them.
+// The column of a batch that a lookup reads: its fields, and the ids in them.
 // Threads: any.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace tenon {
 
-// A lookup of the model: a value that is made of the rows of a table.
+// A lookup of the model: a value computed from the rows of a table.
 struct LookupUse {
   std::string value;   // for messages
   std::string column;  // of the batch; "" if the model computes the ids
@@ -21,15 +21,15 @@ struct LookupUse {
   Pooling pooling;
 };
 
-// Checks that a dataset has the columns that are looked up.
-// Errors  table.column_missing, table.column_mismatch: lookup, column and what there is
+// Checks that a dataset has the columns that lookups read.
+// Errors  table.column_missing, table.column_mismatch: names lookup, column and the problem
 void check_lookup_columns(const std::vector<LookupUse>& lookups,
                           const std::vector<FieldInfo>& fields,
                           const std::string& dataset);
 
-// The ids of a microbatch, on the CPU: those of the lookup's column of `batch`, or `ids` for a
-// lookup without a column.
-// Errors  table.bad_ids: offsets that run backwards, and the like
+// Returns the ids of a microbatch, on the CPU. They are from the lookup's column of `batch`, or
+// from `ids` if the lookup has no column.
+// Errors  table.bad_ids: invalid ids, weights or offsets, such as decreasing offsets
 LookupIds lookup_ids(const LookupUse& use, const at::Tensor& ids, const Batch* batch);
 
 }  // namespace tenon

@@ -29,7 +29,7 @@ constexpr size_t kSmallStep = size_t{64} << 10;
                         std::strerror(errno)));
 }
 
-// Address space on a boundary of a huge page, without memory.
+// Reserves address space that starts on a huge-page boundary, without memory.
 std::byte* reserve(size_t bytes) {
   void* raw = mmap(
       nullptr, bytes + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -43,7 +43,7 @@ std::byte* reserve(size_t bytes) {
   }
   munmap(begin + skip + bytes, kHugePage - skip);
   if (bytes > kHugePage) {
-    // A wish: a system without huge pages goes on with small ones.
+    // A hint: a system without huge pages uses small ones.
     madvise(begin + skip + kHugePage, bytes - kHugePage, MADV_HUGEPAGE);
   }
   return begin + skip;
@@ -93,7 +93,7 @@ void MemoryRegion::commit(size_t bytes) {
   if (wanted > reserved_) {
     const size_t larger = std::max(2 * reserved_, wanted);
     std::byte* to = reserve(larger);
-    // Page tables move, pages do not. The rest of the new place stays reserved.
+    // Moves page tables, not pages. The rest of the new range stays reserved.
     if (committed_ > 0 &&
         mremap(data_, committed_, committed_, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
       const int error = errno;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A piece of virtual memory that grows in place, for arrays of unknown, possibly huge size: address
-// space is reserved ahead, memory is taken as it is committed, filled with zeros, and beyond the
-// first 2 MiB in huge pages where the system has them. Nothing is copied when it grows.
-// Invariant: what was committed stays until the end. Threads: one at a time.
+// A range of virtual memory that grows in place, for arrays of unknown, possibly huge size. Address
+// space is reserved in advance, and memory is allocated on commit, filled with zeros. Beyond the
+// first 2 MiB, it uses huge pages if the system has them. Growing copies nothing.
+// Invariant: committed memory stays committed for the life of the region.
+// Threads: one at a time.
 
 #pragma once
 
@@ -11,16 +12,16 @@
 
 namespace tenon {
 
-// The least multiple of `to` that is at least `n`.
+// Returns the smallest multiple of `to` that is at least `n`.
 inline size_t round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
 }
 
 class MemoryRegion {
  public:
-  // Reserves address space and no memory.
+  // Reserves address space but no memory.
   //
-  // Errors  table.full: the process may have no more address space
+  // Errors  table.full: the process is at its limit of address space
   explicit MemoryRegion(size_t reserve_bytes);
   ~MemoryRegion();
   MemoryRegion(MemoryRegion&& other) noexcept;
@@ -28,19 +29,19 @@ class MemoryRegion {
   MemoryRegion(const MemoryRegion&) = delete;
   MemoryRegion& operator=(const MemoryRegion&) = delete;
 
-  // On a boundary of a page.
+  // Page-aligned.
   std::byte* data() const { return data_; }
   size_t reserved() const { return reserved_; }
-  // At most what was reserved.
+  // At most reserved().
   size_t committed() const { return committed_; }
 
-  // What `commit` of so many bytes would take in all: whole pages.
+  // Returns the total memory that commit(bytes) takes, in bytes: whole pages.
   static size_t rounded(size_t bytes);
 
-  // Makes at least the first `bytes` usable. Beyond what was reserved, the region moves to another
-  // address with all that it holds: no byte is copied, but pointers into it end.
+  // Makes at least the first `bytes` usable. If `bytes` exceeds the reserved size, the region moves
+  // to another address with its content. No byte is copied, but pointers into it become invalid.
   //
-  // Errors  table.full: the system has no more memory
+  // Errors  table.full: the system has no more memory or address space
   void commit(size_t bytes);
 
  private:

@@ -40,7 +40,7 @@ const ParquetModule& load_parquet_module(const fs::path& file) {
          " does not exist, so that no Parquet file can be read or written; build the target "
          "tenon_parquet");
   }
-  // Local: Arrow's symbols are of use to the module alone.
+  // RTLD_LOCAL: only the module needs Arrow's symbols.
   void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const std::string text = dlerror();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parquet files of numbers, as a module with Apache Arrow offers them. The host itself links no
-// Arrow: it loads the module when a command reads or writes rows of tables (row_file.hpp).
+// Interface to Parquet files of numbers, implemented by a module that contains Apache Arrow. The
+// host itself does not link Arrow. It loads the module when a command reads or writes rows of
+// tables (row_file.hpp).
 // Threads: any; one object belongs to one thread at a time.
 #pragma once
 
@@ -14,46 +15,46 @@
 
 namespace tenon {
 
-// Bytes of a number of that dtype in a column.
+// Returns the bytes of one number of `dtype` in a column.
 size_t parquet_number_size(uint32_t dtype);
 
-// Required numbers, or required lists of numbers, one a row.
+// A column of required numbers, or of required lists of numbers, one per row.
 struct ParquetColumn {
   std::string name;
   uint32_t dtype = 0;  // TENON_I32, TENON_I64, TENON_F32 or TENON_F64
-  size_t width = 0;    // numbers of each list; 0 for a column without lists
+  size_t width = 0;    // numbers in each list; 0 for a column without lists
 
   size_t numbers() const { return width == 0 ? 1 : width; }
   size_t number_size() const { return parquet_number_size(dtype); }
 };
 
-// Writes a file, one row group after the other.
+// Writes a file, one row group at a time.
 class ParquetWriter {
  public:
   virtual ~ParquetWriter() = default;
-  // Of each column, `rows` times its numbers, one after the other.
+  // Adds a row group. numbers[c] holds the numbers of column c, contiguously, for all `rows`.
   virtual void add_group(size_t rows, const std::vector<std::string>& numbers) = 0;
   // Completes the file.
   virtual void finish() = 0;
 };
 
-// Reads the columns of a file that have numbers, or lists of numbers with one length. Columns of
-// other types are skipped.
+// Reads the columns of a file that have numbers, or lists of numbers with equal lengths. Skips
+// columns of other types.
 class ParquetReader {
  public:
   virtual ~ParquetReader() = default;
   virtual const std::vector<ParquetColumn>& columns() const = 0;
   virtual size_t num_groups() const = 0;
   virtual size_t rows_of(size_t group) const = 0;
-  // The numbers of a column, which is an index of columns(), in one row group.
+  // Returns the numbers of a column in one row group. `column` is an index into columns().
   virtual std::string numbers(size_t group, size_t column) = 0;
 };
 
-// What the module exports under the name kParquetModuleSymbol. Its functions, and those of its
-// objects, throw what derives from std::exception.
+// The export of the module, under the name kParquetModuleSymbol. Its functions, and those of its
+// objects, throw exceptions derived from std::exception.
 struct ParquetModule {
-  // kParquetModuleBuild of <tenon_build.hpp>: host and module must come from one build, because the
-  // classes above are no ABI.
+  // kParquetModuleBuild of <tenon_build.hpp>. Host and module must come from the same build,
+  // because the classes above are not an ABI.
   const char* build;
   std::unique_ptr<ParquetWriter> (*create)(const std::string& file,
                                            const std::vector<ParquetColumn>& columns);
@@ -61,10 +62,10 @@ struct ParquetModule {
 };
 inline constexpr char kParquetModuleSymbol[] = "tenon_parquet_module";
 
-// The module of this program: ../lib/tenon_parquet.so of a build tree, or of the installation.
+// Returns this program's module: ../lib/tenon_parquet.so in a build tree, or the installed file.
 std::filesystem::path parquet_module_file();
 
-// Loads the module; it stays for the life of the process.
+// Loads the module, which stays loaded for the life of the process.
 //
 // Errors   table.parquet_unavailable: the file is missing, cannot be loaded, or comes from another
 //          build

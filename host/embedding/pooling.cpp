@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compiled with OpenMP, for at::parallel_for, and for several widths of vectors.
+// Compiled with OpenMP, for at::parallel_for, and for several vector widths.
 #include "host/embedding/pooling.hpp"
 
 #include <tenon/model.h>
@@ -16,7 +16,7 @@
 namespace tenon {
 namespace {
 
-// Elements of a value below which a thread of its own does not pay.
+// Minimum elements of a value per thread. For fewer, another thread does not pay off.
 constexpr int64_t kMinPerThread = 1 << 15;
 
 TENON_SIMD void add_scaled(float* sum, const float* row, float scale, int64_t dim) {
@@ -31,7 +31,7 @@ TENON_SIMD void add_row(float* sum, const float* row, int64_t dim) {
   }
 }
 
-// Where a sample's entries are.
+// The range of entries of each sample.
 class Segments {
  public:
   explicit Segments(const LookupIds& ids)

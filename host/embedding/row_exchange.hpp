@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks send each other of tables whose rows are shared out: ids to the ranks that own them,
-// and a few numbers for each id, back or forth. It keeps no row and knows no table but its number.
-// Invariants: an id has one owner, by its hash alone; all ranks make the same calls in the same
-// order, one without ids too; what is received is in the order of ranks, then of tables, then as
-// the sender had it.
+// Communication between ranks for sharded tables: sends ids to the ranks that own them, and a few
+// numbers per id in either direction. It stores no rows, and identifies tables only by number.
+// Invariants: The hash of an id alone determines its owner. All ranks make the same calls in the
+// same order, even without ids. Received data is ordered by rank, then by table, then as sent.
 // Threads: the train thread.
 #pragma once
 
@@ -21,7 +20,7 @@
 
 namespace tenon {
 
-// Ids of one table, distinct, and how often each was seen.
+// Distinct ids of one table, and the number of occurrences of each.
 struct SeenIds {
   std::vector<int64_t> ids;
   std::vector<int64_t> counts;
@@ -29,7 +28,7 @@ struct SeenIds {
 
 class RowExchange {
  public:
-  // `group` is borrowed, and nobody else's.
+  // `group` is borrowed, for exclusive use.
   RowExchange(Group& group, size_t num_tables);
 
   uint32_t rank() const { return group_.rank(); }
@@ -37,28 +36,28 @@ class RowExchange {
 
   static uint32_t owner_of(int64_t id, uint32_t num_ranks);
 
-  // Begins to tell each owner the ids of its rows. By table, then owner.
+  // Starts sending each owner the ids of its rows. `ids` is indexed by table, then by owner.
   void ask(const std::vector<std::vector<SeenIds>>& ids);
-  // Ids are on their way that `asked` has not been called for.
+  // True after `ask` until `asked`.
   bool is_asking() const { return is_asking_; }
 
-  // What a rank is asked for. The spans last until the next `ask`.
+  // The ids that one rank requests from this rank. The spans are valid until the next `ask`.
   struct Asked {
     std::span<const int64_t> ids;
     std::span<const int64_t> counts;
   };
-  // By table, then rank.
-  // Errors  distributed.failed; so have all below
+  // Waits for the requests of all ranks, and returns them by table, then by rank.
+  // Errors  distributed.failed; also for all functions below
   std::vector<std::vector<Asked>> asked();
 
-  // Begins to send numbers[r] numbers to each rank r, which `fill` writes, and to receive as many
-  // from it as `expected` says.
+  // Starts sending numbers[r] numbers, which `fill` writes, to each rank r, and receiving
+  // expected[r] numbers from it. `what` describes the numbers, for messages.
   using Fill = std::function<void(uint32_t rank, float* numbers)>;
   void send(std::span<const int64_t> numbers,
             std::span<const int64_t> expected,
             const Fill& fill,
             std::string_view what);
-  // What each rank has sent, by rank. Waits. The pointers last until the next `send`.
+  // Waits, and returns the numbers from each rank. The pointers are valid until the next `send`.
   std::vector<const float*> receive();
 
  private:
@@ -66,7 +65,7 @@ class RowExchange {
   const size_t num_tables_;
   bool is_asking_ = false;
   at::Tensor sent_lengths_;
-  at::Tensor lengths_;  // [ranks, tables], of what is received
+  at::Tensor lengths_;  // [ranks, tables]: numbers of ids to receive
   at::Tensor sent_ids_;
   std::vector<int64_t> sent_counts_;
   at::Tensor ids_;

@@ -23,7 +23,7 @@ constexpr size_t kRowsOfGroup = 65'536;
   throw Error("table.bad_file", file.string() + " " + what);
 }
 
-// Calls `body`; an error of the module becomes one of the file.
+// Calls `body`, and converts errors of the module to table.bad_file.
 template <class Body>
 auto with_file(const std::filesystem::path& file, const std::string& failure, Body body)
     -> decltype(body()) {
@@ -41,7 +41,7 @@ void append(std::string& bytes, T value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// The column's dtype for a field's; narrower floats are widened.
+// Returns the dtype of the column for a field of `dtype`. Narrower floats are widened.
 uint32_t column_dtype(uint32_t dtype) {
   return dtype == TENON_F64 || dtype == TENON_I32 || dtype == TENON_I64 ? dtype
                                                                         : uint32_t{TENON_F32};
@@ -92,7 +92,7 @@ double number_at(uint32_t dtype, const char* at) {
   }
 }
 
-// A file that appears under its name when it is complete.
+// A file that appears under its name only when it is complete.
 class PartialFile {
  public:
   explicit PartialFile(std::filesystem::path file)
@@ -130,7 +130,7 @@ class OpenRows {
   std::string numbers(size_t group, size_t column) {
     return call([&] { return reader_->numbers(group, column); });
   }
-  // "" for a column that the file lacks.
+  // Returns "" for a column that the file lacks.
   std::string numbers(size_t group, std::optional<size_t> column) {
     return column.has_value() ? numbers(group, *column) : "";
   }
@@ -156,10 +156,10 @@ class OpenRows {
   std::unique_ptr<ParquetReader> reader_;
 };
 
-// A field of rows that a file has besides the value.
+// A field that a file stores for each row in addition to the value.
 struct ExtraField {
   ParquetColumn column;
-  uint32_t dtype;  // of the field, which may be narrower than the column's
+  uint32_t dtype;  // of the field; may be narrower than the column's
   int32_t offset;
 };
 
@@ -227,7 +227,7 @@ class RowsToWrite {
   std::vector<ExtraField> extras_;
 };
 
-// The columns of a file that fit a table, and the rows that they become.
+// Reads the columns of a file that match a table, and converts them to rows.
 class RowsToRead {
  public:
   RowsToRead(Table& table, const std::filesystem::path& file)
@@ -325,7 +325,7 @@ class RowsToRead {
   std::vector<Found> extras_;
 };
 
-// The row of a group at position `i`, as numbers of each column but the id.
+// Returns row `i` of a group: the numbers of each column except the id.
 std::vector<RowColumn> row_at(OpenRows& in, size_t group, size_t i) {
   std::vector<RowColumn> row;
   for (size_t c = 0; c < in.columns().size(); ++c) {
@@ -347,7 +347,7 @@ std::vector<RowColumn> row_at(OpenRows& in, size_t group, size_t i) {
 
 void write_rows(const Table& table, RowParts parts, const std::filesystem::path& file) {
   const RowsToWrite rows(table, parts);
-  // A group of wide rows has fewer of them, so that it takes at most 256 MiB.
+  // Groups of wide rows have fewer rows: at most 256 MiB at 8 bytes per element of the value.
   const size_t rows_of_group =
       std::clamp<size_t>((size_t{256} << 20) / (8 * table.spec().dim), 1, kRowsOfGroup);
   const ParquetModule& module = load_parquet_module();
@@ -378,7 +378,7 @@ int64_t read_rows(Table& table,
 std::optional<std::vector<RowColumn>> find_row(const std::filesystem::path& file, int64_t id) {
   OpenRows in(file);
   for (size_t group = 0; group < in.num_groups(); ++group) {
-    // Files of other programs need not be in the order of ids.
+    // Files of other programs may not be sorted by id.
     const std::vector<int64_t> ids = in.ids(group);
     const auto found = std::ranges::find(ids, id);
     if (found != ids.end()) {

@@ -26,7 +26,8 @@ std::filesystem::path row_file(const std::filesystem::path& folder,
 
 namespace {
 
-// How many ranks wrote a table's files, by the name of the first; 0 where there is none.
+// Returns the number of ranks that wrote a table's files, from the name of the first file; 0 if no
+// file exists.
 int64_t num_ranks_of(const std::filesystem::path& folder, const std::string& table) {
   std::error_code ignored;
   if (std::filesystem::exists(row_file(folder, table, 0, 1), ignored)) {
@@ -47,14 +48,14 @@ int64_t num_ranks_of(const std::filesystem::path& folder, const std::string& tab
   return 0;
 }
 
-// The tables whose files are in a folder, for messages.
+// Lists the tables that have files in a folder, for messages.
 std::string tables_in(const std::filesystem::path& folder) {
   std::set<std::string> names;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
     std::string name = entry.path().stem().string();
     const size_t of = name.rfind("-of-");
-    constexpr size_t kRank = 6;  // as "-00001"
+    constexpr size_t kRank = 6;  // length of "-00001"
     if (of != std::string::npos && of > kRank &&
         num_ranks_of(folder, name.substr(0, of - kRank)) > 0) {
       name.resize(of - kRank);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files of a table's rows in a folder: one for each rank that wrote its rows. What is in a file
-// is row_file.hpp's.
+// The files with the rows of a table in a folder: one for each rank that wrote its rows.
+// row_file.hpp defines their content.
 // Threads: any.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace tenon {
 
-// The file of a rank's rows: "DIR/user.parquet", or "DIR/user-00001-of-00004.parquet".
+// Returns the file for a rank's rows: "DIR/user.parquet", or "DIR/user-00001-of-00004.parquet".
 std::filesystem::path row_file(const std::filesystem::path& folder,
                                const std::string& table,
                                int64_t rank,
@@ -21,7 +21,7 @@ std::filesystem::path row_file(const std::filesystem::path& folder,
 // True if the folder has a file of the table.
 bool has_row_files(const std::filesystem::path& folder, const std::string& table);
 
-// The files of a table, for any number of ranks that wrote them.
+// Returns the files of a table, for any number of ranks that wrote them.
 //
 // Errors  table.bad_file: the folder has none, or one of several is missing
 std::vector<std::filesystem::path> row_files(const std::filesystem::path& folder,

@@ -24,10 +24,10 @@ namespace tenon {
 namespace {
 
 constexpr size_t kLine = 64;
-constexpr size_t kBlockBytes = size_t{512} << 10;  // at most, but for rows that are larger
-constexpr size_t kExtentBytes = size_t{1} << 30;   // of address space
+constexpr size_t kBlockBytes = size_t{512} << 10;  // at most, or 16 rows if that is more
+constexpr size_t kExtentBytes = size_t{1} << 30;   // address space
 constexpr size_t kNotesReserve = size_t{256} << 20;
-constexpr size_t kLinesAhead = 24;  // that a core can wait for at once
+constexpr size_t kLinesAhead = 24;  // cache lines that a core can wait for at once
 constexpr size_t kMostRowBytes = size_t{1} << 24;
 
 [[noreturn]] void bad_spec(const TableSpec& spec, const std::string& what) {
@@ -45,7 +45,7 @@ void store_number(T number, size_t n, std::byte* to) {
   }
 }
 
-// False for a dtype that a slot cannot have.
+// Returns false for a dtype that slots cannot have.
 bool fill_number(uint32_t dtype, double number, size_t n, std::byte* to) {
   switch (dtype) {
     case TENON_F32:
@@ -230,7 +230,7 @@ void RowStore::add_block() {
   layout_.blocks = blocks_.data();
 }
 
-// Memory for `row`, the one after the last that has some.
+// Commits memory for `row`, the first row without memory.
 void RowStore::take_memory_for(int64_t row) {
   const int64_t block = row >> layout_.shift;
   const int64_t rows_in_block = int64_t{1} << layout_.shift;
@@ -322,7 +322,7 @@ void RowStore::read(std::span<const int64_t> rows,
     if (row >= 0) {
       const auto* at = static_cast<const char*>(tenon_row_field(&layout_, row, 0));
       const char* end = at + fields_[0].bytes;
-      // Of long rows the hardware fetches the rest once their first lines are being read.
+      // The hardware prefetches the rest of a long row once its first lines are being read.
       for (size_t line = 0; line < std::min<size_t>(lines, 8) && at < end; ++line, at += kLine) {
         __builtin_prefetch(at);
       }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of a table: where their fields lie, memory for them, which are in use. Not which id a
-// row belongs to, nor why it comes or goes: table.hpp.
+// The rows of a table: the layout of their fields, their memory, and which rows are in use.
+// table.hpp decides which id a row belongs to, and when rows are added or removed.
 //
-// A row is its value, an fp32 master where there is one, and slots, side by side; then how often
-// its id was seen and the step that updated it last, 8 bytes: in the row, or, where the rest of the
-// row fills whole lines of the cache, in an array of their own. Rows lie in blocks, many of which
-// share one piece of address space, so that huge pages hold them without loss.
+// A row has a value, an optional fp32 master, and slots, side by side. Another 8 bytes are its
+// notes: the occurrences of its id, and the step of its last update. The notes are in the row or,
+// if the rest of the row fills whole cache lines, in a separate array. Many blocks of rows share
+// one range of address space, so that they fit huge pages without waste.
 //
-// Invariant: a block never moves; a row that was freed is the next to be used.
-// Threads: const functions of several at once while nothing else is under way.
+// Invariant: blocks never move; the row that was freed last is reused first.
+// Threads: several threads may call const functions while no other call runs.
 
 #pragma once
 
@@ -24,7 +24,7 @@
 
 namespace tenon {
 
-// What is noted of a row. Counts stay at the largest number they can hold.
+// Notes of a row. Both numbers saturate at UINT32_MAX.
 struct RowNotes {
   uint32_t count;
   uint32_t last_step;
@@ -32,26 +32,26 @@ struct RowNotes {
 
 class RowStore {
  public:
-  // Errors  table.bad_spec: sizes, dtypes or slots that are none
+  // Errors  table.bad_spec: invalid dim, dtype, slot or initial value
   explicit RowStore(const TableSpec& spec);
 
-  // Copies would have blocks in common.
+  // Not copyable, because copies would share blocks.
   RowStore(const RowStore&) = delete;
   RowStore& operator=(const RowStore&) = delete;
 
   int64_t num_rows() const { return num_rows_; }
-  // All memory of rows, and that after one more.
+  // Memory of all rows, now and after one more row, in bytes.
   int64_t num_bytes() const { return num_bytes_; }
   int64_t num_bytes_after_add() const;
-  // Of one row with its notes.
+  // Bytes of one row with its notes.
   int64_t row_bytes() const;
   bool is_full() const { return first_free_ == kNone && end_ > INT32_MAX; }
 
-  // A row for `id`: first values, fresh slots.
+  // Adds a row for `id`, with the initial values of the id and of slots.
   //
   // Errors  table.full: the system has no more memory
   int64_t add(uint64_t seed, int64_t id, RowNotes notes);
-  // The row begins anew.
+  // Resets the row to its initial values.
   void renew(int64_t row, uint64_t seed, int64_t id, RowNotes notes);
   void free(int64_t row);
 
@@ -61,16 +61,16 @@ class RowStore {
                                   : notes_region_.data() + row * int64_t{sizeof(RowNotes)};
     return *static_cast<RowNotes*>(at);
   }
-  // In line, or the compiler takes it for a function that does nothing and leaves out the call.
+  // Always inline: otherwise the compiler assumes that it has no effect, and drops the call.
   [[gnu::always_inline]] void prefetch_notes(int64_t row) const { __builtin_prefetch(&notes(row)); }
 
-  // The values of rows in fp32, `missing` where a row is below zero.
+  // Reads the values of rows in fp32. Elements of a negative row are `missing`.
   void read(std::span<const int64_t> rows, float missing, float* out, int64_t stride) const;
 
-  // Sets the value, and the master where there is one.
+  // Sets the value, and the master if rows have one.
   void write(int64_t row, const float* values);
 
-  // Where a field lies, its bytes, and how many fields there are: value, master if any, slots.
+  // A field of each row. fields() has the value, the master if any, and the slots, in this order.
   struct Field {
     int32_t offset;
     size_t bytes;
@@ -85,7 +85,7 @@ class RowStore {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // Parts of the constructor, in their order.
+  // Parts of the constructor, in call order.
   void lay_out_fields(const TableSpec& spec);
   void add_field(const TableSpec& spec, uint32_t dtype, bool is_scalar);
   void fill_fresh(const TableSpec& spec);
@@ -100,19 +100,19 @@ class RowStore {
   std::vector<int32_t> slot_offsets_;
   size_t row_size_ = 0;  // bytes of the fields so far
   size_t row_align_ = 1;
-  std::vector<std::byte> fresh_;  // a row but for its value and master
+  std::vector<std::byte> fresh_;  // initial row, except value and master
   bool has_master_;
-  int32_t notes_offset_ = -1;  // in the row; -1: in notes_region_
+  int32_t notes_offset_ = -1;  // in the row; -1: notes are in notes_region_
   size_t block_bytes_ = 0;
   int64_t blocks_in_extent_ = 0;
   std::vector<MemoryRegion> extents_;
   std::vector<void*> blocks_;
   MemoryRegion notes_region_;
-  int64_t end_ = 0;    // rows from here on were never used
-  int64_t ready_ = 0;  // rows below it have memory
+  int64_t end_ = 0;    // this row and all after it were never used
+  int64_t ready_ = 0;  // all rows before this one have memory
   int64_t num_rows_ = 0;
   int64_t num_bytes_ = 0;
-  uint32_t first_free_ = kNone;  // and on through the counts of freed rows
+  uint32_t first_free_ = kNone;  // list of freed rows, linked by RowNotes::count
 };
 
 }  // namespace tenon

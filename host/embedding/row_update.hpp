@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of a table that an optimizer updates in a step, side by side.
+// The rows of a table that an optimizer updates in a step, in contiguous arrays.
 // Threads: one at a time.
 #pragma once
 
@@ -17,12 +17,12 @@ namespace tenon {
 struct RowUpdate {
   std::vector<int64_t> ids;
   std::vector<int64_t> rows;
-  std::vector<int64_t> counts;  // entries that gave a gradient
+  std::vector<int64_t> counts;  // entries that contributed a gradient
   std::vector<float> grads;     // [ids, dim]
   std::string non_finite;       // "row 42" if the gradient of that row is the first non-finite one
 
-  // Takes the rows with a gradient, multiplied by `scale`. A gradient whose norm is above
-  // `clip_norm` is scaled down to that norm.
+  // Collects the rows that have a gradient, and multiplies their gradients by `scale`. Then scales
+  // gradients with a norm above `clip_norm` down to this norm.
   void gather(const StepRows& step, size_t dim, double scale, std::optional<double> clip_norm);
 };
 

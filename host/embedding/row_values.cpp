@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Compiled without contraction to fused operations, so that all machines give the same bits, and
-// with loops turned into vectors.
+// with vectorized loops.
 
 #include "host/embedding/row_values.hpp"
 
@@ -18,10 +18,11 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kAtOnce = 32;  // elements at once, even
+constexpr size_t kAtOnce = 32;  // elements at once; a multiple of 8
 constexpr uint64_t kGamma = 0x9E3779B97F4A7C15;
 
-// Words [first, first + n) of the stream, n even; word k is half k % 2 of its number k / 2.
+// Writes words [first, first + n) of the stream; n is even. Word k is half k % 2 of the 64-bit
+// number k / 2.
 void fill_words(uint64_t stream, uint64_t first, size_t n, uint32_t* out) noexcept {
   for (size_t k = 0; k < n / 2; ++k) {
     const uint64_t bits = mix_bits(stream + (first / 2 + k + 1) * kGamma);
@@ -30,12 +31,12 @@ void fill_words(uint64_t stream, uint64_t first, size_t n, uint32_t* out) noexce
   }
 }
 
-// [0, 1): a multiple of 2^-24.
+// Converts a word to a number in [0, 1), a multiple of 2^-24.
 inline float to_unit(uint32_t word) noexcept {
   return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24F;
 }
 
-// The natural logarithm of x, which is normal and positive; relative error below 2e-7.
+// Returns the natural logarithm of a normal, positive x; relative error below 2e-7.
 inline float log_of(float x) noexcept {
   const auto bits = std::bit_cast<int32_t>(x);
   // x = 2^e m with m in [sqrt(1/2), sqrt(2)).
@@ -56,13 +57,13 @@ inline float log_of(float x) noexcept {
   return m + y + 0.693359375F * exponent;
 }
 
-// Pairs of standard normal numbers from words 2k and 2k + 1.
+// Writes pairs of standard normal numbers, from words 2k and 2k + 1.
 void normal_of(const uint32_t* words, size_t n, float* out) noexcept {
   for (size_t k = 0; k < n / 2; ++k) {
-    // (0, 1], and never so small that the logarithm were infinite.
+    // In (0, 1], and never so small that the logarithm is infinite.
     const float u = (static_cast<float>(static_cast<int32_t>(words[2 * k] >> 8)) + 1.0F) * 0x1p-24F;
     const float radius = std::sqrt(-2.0F * log_of(u));
-    // An angle: its quarter by the upper two bits, and where it lies in that, from -pi/4 to pi/4.
+    // An angle: the upper two bits select the quadrant; x is the offset in it, -pi/4 to pi/4.
     const uint32_t word = words[2 * k + 1];
     const uint32_t quarter = word >> 30;
     const float x = (static_cast<float>(static_cast<int32_t>((word << 2) >> 8)) * 0x1p-24F - 0.5F) *
@@ -76,7 +77,7 @@ void normal_of(const uint32_t* words, size_t n, float* out) noexcept {
     cosine = cosine * z - 1.388731625493765E-003F;
     cosine = cosine * z + 4.166664568298827E-002F;
     cosine = cosine * z * z - 0.5F * z + 1.0F;
-    // Turned by quarters: odd ones swap the two, signs come from the quarter's bits.
+    // Rotates by quadrants: odd ones swap sine and cosine; the signs depend on the quadrant.
     const float a = (quarter & 1) != 0 ? sine : cosine;
     const float b = (quarter & 1) != 0 ? cosine : sine;
     const float sign_a = ((quarter + 1) & 2) != 0 ? -radius : radius;
@@ -86,8 +87,8 @@ void normal_of(const uint32_t* words, size_t n, float* out) noexcept {
   }
 }
 
-// Standard normal numbers cut at 2: sqrt(2) erfinv(x) for x uniform in (-erf(sqrt(2)),
-// erf(sqrt(2))), where one polynomial in -log(1 - x^2) does.
+// Writes standard normal numbers truncated at 2: sqrt(2) erfinv(x) for x uniform in
+// (-erf(sqrt(2)), erf(sqrt(2))). In this range, one polynomial in -log(1 - x^2) suffices.
 void trunc_normal_of(const uint32_t* words, size_t n, float* out) noexcept {
   constexpr float kErf = 0.95449973610364158559F;
   for (size_t k = 0; k < n; ++k) {
@@ -103,7 +104,7 @@ void trunc_normal_of(const uint32_t* words, size_t n, float* out) noexcept {
     p = p * w + 0.246640727F;
     p = p * w + 1.50140941F;
     const float z = 1.41421356237309504880F * (p * x);
-    out[k] = z > 2.0F ? 2.0F : z < -2.0F ? -2.0F : z;  // rounding may end a bit outside
+    out[k] = z > 2.0F ? 2.0F : z < -2.0F ? -2.0F : z;  // rounding may exceed 2 slightly
   }
 }
 
@@ -132,7 +133,7 @@ void fill_row_values(const RowInit& init,
   }
   const bool is_uniform = init.kind == TENON_INIT_UNIFORM;
   const float factor = is_uniform ? static_cast<float>(init.b - init.a) : b;
-  // Rounding must not reach b where the interval does not hold it.
+  // Rounding must not reach b if the interval excludes it.
   const float highest =
       is_uniform && a < b ? std::nextafter(b, a) : std::numeric_limits<float>::infinity();
   const uint64_t stream = mix_seeds(seed, static_cast<uint64_t>(id));
@@ -140,7 +141,7 @@ void fill_row_values(const RowInit& init,
   float values[kAtOnce];
   for (size_t first = 0; first < out.size(); first += kAtOnce) {
     const size_t n = std::min(kAtOnce, out.size() - first);
-    const size_t rounded = (n + 7) / 8 * 8;  // whole vectors: what lies beyond n is thrown away
+    const size_t rounded = (n + 7) / 8 * 8;  // whole vectors; elements after n are discarded
     fill_words(stream, first, rounded, words);
     if (is_uniform) {
       uniform_of(words, rounded, values);

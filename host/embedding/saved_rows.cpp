@@ -30,7 +30,7 @@ at::ScalarType dtype_of(const StateTree& tree, const std::string& name) {
   return tree.get_tensor(name).scalar_type();
 }
 
-// Rows `first` to `first + size` of an entry, of which `mine` are chosen, as `dtype`.
+// Returns the rows `mine` among rows [first, first + size) of an entry, as `dtype`.
 at::Tensor chosen_rows(const StateTree& tree,
                        const std::string& name,
                        int64_t first,
@@ -48,18 +48,18 @@ std::span<const int64_t> numbers(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<int64_t>(), static_cast<size_t>(tensor.numel())};
 }
 
-// What a slot is called below a table.
+// Returns the entry name of a slot.
 std::string slot_name(const std::string& prefix, const RowSlot& slot) {
   return state_path(prefix, "slots/" + slot.name);
 }
 
-// An fp32 master says more than the value.
+// Returns the entry name of the values: the fp32 master, if saved, is more precise.
 std::string values_name(const StateTree& tree, const std::string& prefix) {
   const std::string master = state_path(prefix, "master");
   return tree.find(master) != nullptr ? master : state_path(prefix, "values");
 }
 
-// Gives the chosen ids rows.
+// Returns rows for the selected ids. Adds missing rows; with RowParts::kAll, resets existing ones.
 std::vector<int64_t> rows_for(
     Table& table, const at::Tensor& ids, const at::Tensor& counts, RowParts parts, int64_t step) {
   std::vector<int64_t> rows(static_cast<size_t>(ids.numel()), kNoRow);
@@ -119,7 +119,7 @@ int64_t take_saved_rows(Table& table,
   const std::string ids_name = state_path(prefix, "ids");
   const int64_t n = tree.shape_of(ids_name)[0];
   int64_t taken = 0;
-  // A stretch of rows at a time, so that no second copy of the table is made.
+  // Loads a range of rows at a time, to avoid a second copy of the table.
   for (int64_t first = 0; first < n; first += kRowsAtOnce) {
     const int64_t size = std::min(kRowsAtOnce, n - first);
     const at::Tensor all_ids = at::empty({size}, at::kLong);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of a saved table, put into a table that may have rows of its own: those of the same ids
-// become the saved ones, all others stay. Another dtype of values is converted. Not for going on
-// with a run, which gives a table the same bits (Table::load).
-// Threads: as Table.
+// Loads rows of a saved table into a table that may already have rows. Rows of the same ids are
+// overwritten; all others stay. Values of another dtype are converted. Not for resuming a run:
+// Table::load restores the same bits.
+// Threads: as for Table.
 #pragma once
 
 #include "host/embedding/row_file.hpp"
@@ -15,18 +15,18 @@
 
 namespace tenon {
 
-// Why the rows below `prefix` cannot be put into a table of this spec: "rows of 8, and here of 16";
-// "" where they can. With RowParts::kAll each slot of the spec must be there as well.
-// Errors  state.missing_entry where there is no table below `prefix`
+// Returns why the rows below `prefix` cannot be loaded into a table of this spec: "rows of 8, and
+// here of 16"; "" if they can. With RowParts::kAll, each slot of the spec must also be saved.
+// Errors  state.missing_entry if there is no table below `prefix`
 std::string misfit_of_saved_rows(const TableSpec& spec,
                                  const StateTree& tree,
                                  const std::string& prefix,
                                  RowParts parts);
 
-// Puts the rows in whose ids `is_mine` chooses, and says how many. New rows are admitted, have the
-// saved counts and are as if updated in `step`. With RowParts::kValues slots of new rows begin
-// anew, those of others stay.
-// Errors  table.bad_state where they do not fit; table.full; those of reading
+// Loads the rows whose ids `is_mine` selects, and returns their number. New rows are admitted, and
+// get the saved counts and `step` as their last step. With RowParts::kAll, so do existing rows.
+// With RowParts::kValues, new rows get initial slots; the slots and counts of existing rows stay.
+// Errors  table.bad_state if the rows do not fit; table.full; errors of reading the state
 int64_t take_saved_rows(Table& table,
                         const StateTree& tree,
                         const std::string& prefix,

@@ -15,18 +15,17 @@
 
 namespace tenon {
 
-// All vectors are by position: the number of an id among the distinct ones.
+// Vectors are indexed by position: the number of an id among the distinct ids.
 struct StepRows {
   DistinctIds ids;
-  std::vector<int64_t> rows;     // of the table
-  std::vector<uint8_t> has_row;  // 1 where that is one
+  std::vector<int64_t> rows;     // of this rank's table, or kNoRow
+  std::vector<uint8_t> has_row;  // 1 if the id has a row, on any rank
   std::vector<float> values;     // [ids, dim]
-  std::vector<float> grads;      // [ids, dim], as far as there are any
-  std::vector<int64_t> used;     // entries that gave a gradient
-  // Positions to look up: their ids are new, or had no row so far. And how often each was seen
-  // since the last time.
+  std::vector<float> grads;      // [ids, dim]; shorter if the last ids have no gradient
+  std::vector<int64_t> used;     // entries that contributed a gradient
+  // List of positions to look up: their ids are new, or had no row so far.
   std::vector<uint32_t> pending;
-  std::vector<int64_t> seen;
+  std::vector<int64_t> seen;  // occurrences since the last lookup
 
   void add(const LookupIds& lookup, std::vector<uint32_t>& positions) {
     const auto n = static_cast<size_t>(lookup.num_entries());
@@ -44,7 +43,7 @@ struct StepRows {
     }
   }
 
-  // The same for ids that another rank has counted.
+  // Adds ids that another rank has counted.
   void add(const RowExchange::Asked& asked, std::vector<uint32_t>& positions) {
     positions.resize(asked.ids.size());
     for (size_t i = 0; i < asked.ids.size(); ++i) {

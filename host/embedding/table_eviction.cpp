@@ -3,11 +3,11 @@
 
 namespace tenon {
 
-// Calls due(notes) for the rows of ids whose hash lies in the range, and waiting_due(waiting) for
-// the ids that wait, and takes out those for which it is true.
+// Calls due(notes) for each row, and waiting_due(waiting) for each waiting id, whose hash lies in
+// the range. Removes those for which the call returns true.
 template <class Due, class WaitingDue>
 void TableParts::sweep(uint64_t first, uint64_t last, Due&& due, WaitingDue&& waiting_due) {
-  // Rows of neighbours in the index lie anywhere: they are fetched ahead, some at a time.
+  // Rows of neighbors in the index lie anywhere in memory, so they are prefetched in batches.
   const auto pieces = static_cast<uint64_t>(static_cast<double>(index.size()) *
                                             (static_cast<double>(last - first) * 0x1p-64) / 64.0);
   const uint64_t width = (last - first) / (pieces + 1);
@@ -39,7 +39,7 @@ void TableParts::sweep(uint64_t first, uint64_t last, Due&& due, WaitingDue&& wa
   }
 }
 
-// One part of a round through the table, which takes an eighth of unseen_steps.
+// Sweeps one part of the table. A full round takes at most an eighth of unseen_steps.
 void TableParts::evict_unseen(int64_t ended) {
   const int64_t unseen = *spec.evict.unseen_steps;
   const auto parts = static_cast<uint64_t>(std::clamp<int64_t>(unseen / 8, 1, 1024));
@@ -57,7 +57,7 @@ void TableParts::evict_unseen(int64_t ended) {
       [&](const Waiting& waiting) {
         return ((now - waiting.age + kAges) % kAges) * age_unit() >= unseen;
       });
-  sweep_at = last + 1;  // 0 after the end
+  sweep_at = last + 1;  // wraps to 0 after the last part
 }
 
 template <class Use>
@@ -77,7 +77,7 @@ void TableParts::collect(uint64_t first, uint64_t last, Use&& use) {
   }
 }
 
-// The worst rows of a part of the table eight times as large as what has to go.
+// Evicts the worst rows of a part of the table with about eight times as many rows as `excess`.
 void TableParts::evict_excess(int64_t ended, int64_t excess) {
   struct Candidate {
     uint64_t key;
@@ -86,14 +86,14 @@ void TableParts::evict_excess(int64_t ended, int64_t excess) {
   };
   const bool by_count = spec.evict.policy == EvictPolicy::kLeastFrequent;
   const int64_t wanted = 8 * excess + 256;
-  std::vector<Candidate> candidates;  // not of this step, unless nothing else is left
+  std::vector<Candidate> candidates;  // rows of this step only if there are too few others
   std::vector<Candidate> of_this_step;
   const double part = static_cast<double>(wanted) / static_cast<double>(rows.num_rows());
   const uint64_t width = part >= 1 ? UINT64_MAX : static_cast<uint64_t>(part * 0x1p64);
   uint64_t covered = 0;
   bool is_round = false;
   while (!is_round && (covered < width || static_cast<int64_t>(candidates.size()) < excess)) {
-    // The range ends at the end of the hashes or where the round has begun.
+    // The range ends at the last hash, or where the round started.
     const uint64_t first = excess_at;
     const uint64_t most = std::min(UINT64_MAX - first, UINT64_MAX - covered);
     const uint64_t last = first + std::min(covered < width ? width - covered : width, most);
@@ -102,7 +102,7 @@ void TableParts::evict_excess(int64_t ended, int64_t excess) {
                                     : uint64_t{notes.last_step} << 32 | notes.count;
       (int64_t{notes.last_step} >= ended ? of_this_step : candidates).push_back({key, hash, id});
     });
-    is_round = covered + (last - first) + 1 <= covered;  // 2^64 hashes
+    is_round = covered + (last - first) + 1 <= covered;  // overflow: all 2^64 hashes are covered
     covered += last - first + 1;
     excess_at = last + 1;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The members of a table, for the three files that define it: table.cpp looks ids up and admits
-// them, table_eviction.cpp removes rows, table_state.cpp saves and loads. Not for other files.
-// Threads: as Table says.
+// The members of a table, for the three files that define it: table.cpp looks up and admits ids,
+// table_eviction.cpp removes rows, table_state.cpp saves and loads. Not for other files.
+// Threads: as for Table.
 #pragma once
 
 #include "host/embedding/id_index.hpp"
@@ -22,10 +22,11 @@
 
 namespace tenon {
 
-inline constexpr size_t kAhead = 24;  // ids under way at once
+inline constexpr size_t kAhead = 24;  // ids prefetched ahead
 
-// What the index notes of an id that is not admitted yet: how often it was seen, up to kMostSeen,
-// and roughly when: in steps of `age_unit`, modulo kAges. Below zero, and never IdIndex::kNothing.
+// The number that the index stores for an id that is not admitted yet. It encodes the occurrences
+// of the id, up to kMostSeen, and roughly the step of the last one, in units of age_unit() steps,
+// modulo kAges. It is negative, and never IdIndex::kNothing.
 inline constexpr int kSeenBits = 20;
 inline constexpr int64_t kMostSeen = (int64_t{1} << kSeenBits) - 1;
 inline constexpr int64_t kAges = 2047;
@@ -87,8 +88,8 @@ struct TableParts {
 
   int64_t num_bytes() const { return index.num_bytes() + rows.num_bytes(); }
 
-  // Throws table.full if one more id in the index, and one more row if `with_row`, go beyond what
-  // the table may have.
+  // Throws table.full if one more id in the index, and one more row if `with_row`, would exceed the
+  // limits of the table.
   void check_room(bool with_row) const {
     if (with_row && rows.is_full()) {
       full("no table holds more rows than that on a rank; use more ranks");
@@ -119,12 +120,12 @@ struct TableParts {
 
   bool admits_all() const { return spec.admit.count <= 1 && spec.admit.probability >= 1; }
 
-  // Whether one of the occurrences after the first `seen`, `count` of them, lets an id in.
+  // Returns true if any of `count` occurrences, after `seen` earlier ones, admits the id.
   bool is_admitted(int64_t id, int64_t seen, int64_t count) const {
     const AdmitOptions& admit = spec.admit;
     const int64_t last = std::min(seen + count, kMostSeen);
     if (last == kMostSeen) {
-      return true;  // as often as can be told
+      return true;  // the counter is saturated
     }
     const int64_t first = std::max(seen + 1, admit.count);
     if (first > last) {
@@ -143,14 +144,14 @@ struct TableParts {
     return false;
   }
 
-  // Steps in a unit of a waiting id's age, of which kAges are many times unseen_steps.
+  // Steps per unit of a waiting id's age. kAges units are many times unseen_steps.
   int64_t age_unit() const {
     return std::max<int64_t>(1, spec.evict.unseen_steps.value_or(1) / 256);
   }
   int64_t age_now() const { return step / age_unit() % kAges; }
 
-  // The row of an id that has none, or kNoRow if it is not admitted. `number` is what the index
-  // notes of it, or null.
+  // Adds a row for an id that has none, or returns kNoRow if the id is not admitted. `number`
+  // points to the id's number in the index, or is null.
   int64_t insert(int64_t id, int64_t count, int32_t* number) {
     int64_t seen = 0;
     if (!admits_all()) {
@@ -173,7 +174,7 @@ struct TableParts {
     return row;
   }
 
-  // A row for an id that has none; `number` is what the index notes of the id, or null.
+  // Adds a row for an id that has none, admitted or not. `number` is as for `insert`.
   int64_t add_row(int64_t id, RowNotes notes, int32_t* number) {
     if (spec.max_bytes || rows.is_full()) {
       check_room(/*with_row=*/true);
@@ -193,25 +194,25 @@ struct TableParts {
     return row;
   }
 
-  // Evicts unseen rows of one part of the table, at the end of a step.
+  // Evicts unseen rows of one part of the table, at the end of step `ended`.
   void evict_unseen(int64_t ended);
-  // Evicts `excess` rows: the worst ones of a part of the table eight times as large.
+  // Evicts `excess` rows: the worst of about eight times as many rows.
   void evict_excess(int64_t ended, int64_t excess);
 
-  // Calls due(notes) for the rows of ids whose hash lies in the range, and waiting_due(waiting) for
-  // the ids that wait, and removes those for which it is true.
+  // Calls due(notes) for each row, and waiting_due(waiting) for each waiting id, whose hash lies in
+  // the range. Removes those for which the call returns true.
   template <class Due, class WaitingDue>
   void sweep(uint64_t first, uint64_t last, Due&& due, WaitingDue&& waiting_due);
-  // Calls use(hash, id, notes) for the rows of ids whose hash lies in the range.
+  // Calls use(hash, id, notes) for each row whose id has a hash in the range.
   template <class Use>
   void collect(uint64_t first, uint64_t last, Use&& use);
 
-  // All ids with the numbers that the index notes of them, in the order of ids.
+  // Returns all ids with their numbers in the index, sorted by id.
   std::vector<std::pair<int64_t, int32_t>> sorted_entries() const;
-  // "values", "master", "slots/exp_avg".
+  // Returns the name of a field in the state: "values", "master", "slots/exp_avg".
   std::string field_name(size_t f) const;
 
-  // Parts of loading a saved state, in their order. The first returns the number of saved rows.
+  // Parts of loading a saved state, in call order. The first returns the number of saved rows.
   // Errors  table.bad_state
   int64_t check_saved(const StateTree& tree, const std::string& prefix) const;
   void load_counts(const StateTree& tree, const std::string& prefix);
@@ -226,13 +227,13 @@ struct TableParts {
   void check_is_new(int64_t id) const;
 
   TableSpec spec;
-  mutable IdIndex index;  // visiting it without removals changes nothing
+  mutable IdIndex index;  // visits without removals do not change it
   RowStore rows;
   TableCounts counts;
   int64_t num_waiting = 0;
-  int64_t step = 0;        // under way
-  uint64_t sweep_at = 0;   // hash at which the next sweep begins
-  uint64_t excess_at = 0;  // the same of the next search for what is too much
+  int64_t step = 0;        // current step
+  uint64_t sweep_at = 0;   // hash at which the next sweep starts
+  uint64_t excess_at = 0;  // hash at which the next search for excess rows starts
 };
 
 }  // namespace tenon

@@ -25,7 +25,7 @@
 namespace tenon {
 namespace {
 
-// Rows of one call of an optimizer: enough for a thread, few enough to share out.
+// Rows per call of an optimizer: enough work for a thread, few enough to divide among threads.
 constexpr size_t kRowsPerCall = 4096;
 
 constexpr char kUpdates[] = "updates";
@@ -64,16 +64,16 @@ struct TableSet::Entry {
   ExecFrame frame;
   int64_t updates = 0;  // applied
   std::vector<size_t> lookups;
-  StepRows step;   // of training
-  StepRows other;  // of what is only read
+  StepRows step;   // rows of training lookups
+  StepRows other;  // rows of read-only lookups
 
-  // Among many ranks: of what all of them ask of this one.
+  // With several ranks: the rows that all ranks request from this rank.
   StepRows owned;
   StepRows owned_other;
-  // Positions in `step` that go with gradients, by owner; and those in `owned` that come, by rank.
+  // Positions whose gradients are sent, in `step`, by owner; or received, in `owned`, by rank.
   std::vector<std::vector<uint32_t>> given;
   std::vector<std::vector<uint32_t>> due;
-  // Under way: positions that were asked for, by owner; and that are answered, by rank.
+  // Current request: positions requested, by owner, and positions to answer, by rank.
   std::vector<std::vector<uint32_t>> wanted;
   std::vector<std::vector<uint32_t>> asked;
   bool is_has_grad = false;  // on any rank
@@ -85,7 +85,7 @@ struct TableSet::Lookups {
   bool is_open = false;  // its ids are known
   LookupIds ids;
   std::vector<uint32_t> positions;  // by entry
-  std::vector<int32_t> chosen;      // of a maximum
+  std::vector<int32_t> chosen;      // for TENON_POOL_MAX
   at::Tensor grad;
 };
 
@@ -117,7 +117,7 @@ TableSet::TableSet(std::vector<TableUse> tables,
 
 TableSet::~TableSet() = default;
 
-// Tables are shared out among the compute threads.
+// Divides the tables among the compute threads.
 template <class Call>
 void TableSet::for_each_table(Call call) {
   at::parallel_for(0, static_cast<int64_t>(entries_.size()), 1, [&](int64_t first, int64_t last) {
@@ -137,7 +137,7 @@ Table& TableSet::table(size_t i) {
 
 void TableSet::begin(const Batch* batch, const CallPlace& place, Lookup how) {
   if (exchange_.has_value() && exchange_->is_asking()) {
-    answer_and_take();  // others may want what nobody has read here
+    answer_and_take();  // other ranks may need rows that this rank has not read
   }
   how_ = how;
   has_samples_ = batch != nullptr;
@@ -200,7 +200,7 @@ void TableSet::find_rows(Entry& entry, StepRows& found) const {
     entry.table.read(rows, values, static_cast<int64_t>(dim));
   };
   const size_t first = found.pending.front();
-  const bool is_run = found.pending.back() - first + 1 == n;  // they ascend
+  const bool is_run = found.pending.back() - first + 1 == n;  // positions ascend
   if (is_run) {
     look_up(found.ids.ids().subspan(first, n),
             std::span(found.seen).subspan(first, n),
@@ -228,7 +228,7 @@ void TableSet::find_rows(Entry& entry, StepRows& found) const {
   found.pending.clear();
 }
 
-// Begins to ask the owners for what is pending.
+// Starts requesting the pending ids from their owners.
 void TableSet::ask_owners() {
   const uint32_t num_ranks = exchange_->size();
   std::vector<std::vector<SeenIds>> ids(entries_.size(), std::vector<SeenIds>(num_ranks));
@@ -250,8 +250,8 @@ void TableSet::ask_owners() {
   exchange_->ask(ids);
 }
 
-// Looks up what ranks ask of this one, and takes what the owners answer: for each id, whether it
-// has a row, and its values.
+// Looks up the ids that ranks request from this rank, and receives the owners' answers: for each
+// id, whether it has a row, and its values.
 void TableSet::answer_and_take() {
   const uint32_t num_ranks = exchange_->size();
   const std::vector<std::vector<RowExchange::Asked>> asked = exchange_->asked();
@@ -371,7 +371,7 @@ void TableSet::send_gradients() {
     answer_and_take();
   }
   const uint32_t num_ranks = exchange_->size();
-  // In front, whether any of a table's rows had a gradient here.
+  // The message starts with a flag per table: whether any of its rows had a gradient on this rank.
   std::vector<int64_t> given(num_ranks, static_cast<int64_t>(entries_.size()));
   std::vector<int64_t> due = given;
   for (const auto& entry : entries_) {
@@ -399,7 +399,7 @@ void TableSet::send_gradients() {
   exchange_->send(given, due, fill, "gradients of tables");
 }
 
-// Adds up what ranks have given, in their order.
+// Adds up the gradients from all ranks, in the order of ranks.
 void TableSet::take_gradients() {
   std::vector<const float*> given = exchange_->receive();
   for (const auto& entry : entries_) {
@@ -454,7 +454,7 @@ void TableSet::update(double factor, const CallPlace& place) {
   std::vector<Call> calls;
   for (const auto& entry : entries_) {
     const size_t n = entry->update.rows.size();
-    // The count of updates is that of one rank that has all rows.
+    // Counts updates as a single rank with all rows would.
     const bool is_has_grad = exchange_.has_value() ? entry->is_has_grad : n > 0;
     if (!is_has_grad) {
       continue;
@@ -531,7 +531,7 @@ int64_t TableSet::num_bytes() const {
 }
 
 void TableSet::snapshot(StateTree& tree, const std::string& prefix) const {
-  // Side by side, each into a tree of its own: ids are sorted, and rows gathered.
+  // In parallel, each table into a separate tree, because ids are sorted and rows gathered.
   std::vector<StateTree> parts(entries_.size(), tree.empty_like());
   const auto below = [&](size_t t) { return state_path(prefix, entries_[t]->table.spec().name); };
   at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t first, int64_t last) {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of a run: looks up what a model reads of them, sums the gradients by row over a step's
-// microbatches, and has each table's optimizer update the rows that were touched. It knows no
-// model: which value a lookup makes is the caller's.
+// The tables of a run. Looks up the rows that a model reads, sums gradients by row over a step's
+// microbatches, and has each table's optimizer update the rows that have gradients. It does not
+// know the model: the caller assigns lookups to values.
 //
-//   begin, rows ..., take_grad ...                      once a microbatch
-//   send_gradients, finish_gradients, update, end_step  once a step
+//   begin, rows ..., take_grad ...                      once per microbatch
+//   send_gradients, finish_gradients, update, end_step  once per step
 //
-// Among many ranks each row has one owner, by the hash of its id. A rank asks the owners for the
-// ids of a microbatch and gives them the sums of its gradients once a step; owners add them up in
-// the order of ranks. All ranks make the same calls in the same order, idle ones too.
+// With several ranks, the hash of an id determines the rank that owns its row. For each microbatch,
+// a rank requests rows from their owners. Once per step, it sends the owners the sums of its
+// gradients, which they add up in the order of ranks. All ranks make the same calls in the same
+// order, even without samples.
 //
-// Invariants: each distinct id of a step is looked up once, and its row updated once; the sum of a
-// row's gradients has the order of microbatches, lookups and entries; what is read in evaluation
-// changes nothing; a row's result depends on no other row and on no thread.
-// Threads: the train thread; work is shared out among the compute threads.
+// Invariants: In a step, each row is read once and updated once. The gradients of a row are summed
+// in the order of microbatches, lookups and entries. Lookups in evaluation change nothing. The
+// result of a row does not depend on other rows or on threads.
+// Threads: the train thread; work is divided among the compute threads.
 #pragma once
 
 #include "host/distributed/collectives/group.hpp"
@@ -35,15 +36,15 @@
 
 namespace tenon {
 
-// A table and what updates it. Slots and master of `spec` follow from the optimizer.
+// A table and its optimizer. The optimizer determines the slots and the master of `spec`.
 struct TableUse {
   TableSpec spec;
   SparseOptimizerProxy optimizer;
-  double lr = 0;                             // before schedule and factor
-  std::optional<double> clip_row_norm = {};  // of each row's gradient
+  double lr = 0;                             // learning rate, before the schedule's factor
+  std::optional<double> clip_row_norm = {};  // maximum norm of a row's gradient
 };
 
-// What tables did since the last record.
+// Metrics of a table since the last record.
 struct TableMetrics {
   std::string name;
   int64_t rows = 0;   // now
@@ -56,8 +57,8 @@ struct StepRows;
 
 class TableSet final : public Stateful {
  public:
-  // `ranks`, borrowed and nobody else's, are those that share out the rows; null: this one alone.
-  // Errors  table.narrow_values where an optimizer cannot update such; table.bad_spec
+  // Rows are sharded over `ranks`, which is borrowed for exclusive use; null: only this rank.
+  // Errors  table.narrow_values if an optimizer cannot update values of the dtype; table.bad_spec
   TableSet(std::vector<TableUse> tables,
            std::vector<LookupUse> lookups,
            const ExecBase& base,
@@ -66,8 +67,8 @@ class TableSet final : public Stateful {
   TableSet(const TableSet&) = delete;
   TableSet& operator=(const TableSet&) = delete;
 
-  // Checks that a dataset has the columns that are looked up.
-  // Errors  table.column_missing, table.column_mismatch: lookup, column and what there is
+  // Checks that a dataset has the columns that lookups read.
+  // Errors  table.column_missing, table.column_mismatch: names lookup, column and the problem
   static void check_fields(const std::vector<LookupUse>& lookups,
                            const std::vector<FieldInfo>& fields,
                            const std::string& dataset) {
@@ -79,39 +80,41 @@ class TableSet final : public Stateful {
   Table& table(size_t i);
 
   enum class Lookup { kTrain, kRead };
-  // A microbatch begins, with its columns; `batch` is null on a rank without samples. What the
-  // last one has left over is dropped.
-  // Errors  table.bad_ids: offsets that run backwards, and the like; table.full
+  // Starts a microbatch, and looks up its columns. `batch` is null on a rank without samples.
+  // Discards pending lookups of the previous microbatch.
+  // Errors  table.bad_ids: invalid ids, weights or offsets, such as decreasing offsets; table.full
   void begin(const Batch* batch, const CallPlace& place, Lookup how);
-  // The value of lookup `l`, once; undefined on a rank without samples. `ids` as LookupUse says.
-  // Shapes  as model.h says, fp32
+  // Returns the value of lookup `l`; undefined on a rank without samples. Call once per microbatch.
+  // `ids` is read only if the lookup has no column.
+  // Shapes  as in model.h, fp32
   at::Tensor rows(size_t l, const at::Tensor& ids);
-  // The gradient of that value, once; undefined where there is none.
+  // Takes the gradient of that value; undefined if there is none. Call once per microbatch.
   void take_grad(size_t l, const at::Tensor& grad);
 
-  // All gradients of the step are there: begins to give them to the owners of the rows.
+  // Starts sending the gradients of the step to the owners of the rows. Call after all take_grad.
   void send_gradients();
-  // Waits for what others have given to this rank; multiplies them by `scale`, clips them.
+  // Waits for the gradients from other ranks, multiplies all gradients by `scale`, and clips them.
   void finish_gradients(double scale);
-  // "" where they are finite, else which is not: "the gradient of row 42 of table 'user'". From
-  // finish_gradients on.
+  // "" if the gradients are finite; else the first one that is not: "the gradient of row 42 of
+  // table 'user'". Valid from finish_gradients to end_step.
   const std::string& non_finite() const { return non_finite_; }
 
-  // Updates the rows that had a gradient, by rates lr * factor.
+  // Updates the rows that have a gradient, with learning rates lr * factor.
   // Errors  plugin.failed
   void update(double factor, const CallPlace& place);
-  // The step is over, updated or not: forgets its gradients, and lets tables evict.
+  // Ends the step, updated or skipped: clears its gradients, and lets tables evict rows.
   void end_step(uint64_t step);
 
   std::vector<TableMetrics> take_metrics();
   int64_t num_bytes() const;
 
-  // Stateful, between steps: each table below its name, and its counter of updates.
+  // Stateful, between steps. Saves each table and its number of updates below the table's name.
   void snapshot(StateTree& tree, const std::string& prefix) const override;
   void load(const StateTree& tree, const std::string& prefix) override;
 
-  // Puts those rows of a saved table that are this rank's into table `i`, as take_saved_rows, and
-  // with RowParts::kAll its counter of updates. Says how many rows. All ranks make the same call.
+  // Loads this rank's rows of a saved table into table `i`, as take_saved_rows does, and with
+  // RowParts::kAll also its number of updates. Returns the number of rows. All ranks make the same
+  // call.
   int64_t take_rows(
       size_t i, const StateTree& tree, const std::string& below, RowParts parts, int64_t step);
 
@@ -124,7 +127,7 @@ class TableSet final : public Stateful {
   StepRows& rows_of(Entry& entry) const;
   void find_rows(Entry& entry, StepRows& found) const;
   void add_grads(Entry& entry);
-  // Of what this rank's own batches ask, and of what ranks ask of it.
+  // rows_of() has the rows for this rank's batches; owned_of() the rows that ranks request from it.
   StepRows& owned_of(Entry& entry) const;
   void ask_owners();
   void answer_and_take();
@@ -134,10 +137,10 @@ class TableSet final : public Stateful {
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<LookupUse> uses_;
   std::vector<std::unique_ptr<Lookups>> lookups_;
-  std::optional<RowExchange> exchange_;  // of several ranks
+  std::optional<RowExchange> exchange_;  // if there are several ranks
   Lookup how_ = Lookup::kRead;
   bool has_samples_ = false;
-  size_t num_grads_due_ = 0;  // of the microbatch
+  size_t num_grads_due_ = 0;  // in this microbatch
   std::string non_finite_;
 };
 

@@ -21,7 +21,7 @@ namespace {
                   "; resume with the recipe that they were saved with");
 }
 
-// What the next record will tell belongs to the state as well.
+// The counts since the last record are part of the state.
 constexpr std::pair<const char*, int64_t TableCounts::*> kCounts[] = {
     {"since_record/inserted", &TableCounts::inserted},
     {"since_record/refused", &TableCounts::refused},
@@ -29,7 +29,7 @@ constexpr std::pair<const char*, int64_t TableCounts::*> kCounts[] = {
 
 constexpr int64_t kRowsLoadedAtOnce = 1 << 16;
 
-// One field of all rows, in the order of ids; read while nothing changes.
+// One field of all rows, in the order of ids. Readable as long as the table does not change.
 class FieldSource final : public TensorSource {
  public:
   FieldSource(const RowStore& rows,
@@ -90,7 +90,7 @@ void Table::snapshot(StateTree& tree, const std::string& prefix) const {
   const auto put = [&](const std::string& name, const at::Tensor& tensor) {
     tree.put_tensor(state_path(prefix, name),
                     tensor,
-                    StateTree::Copy::kNo,  // they were made for it
+                    StateTree::Copy::kNo,  // created for this tree
                     kStateByRow);
   };
   const auto entries = parts_->sorted_entries();
@@ -156,7 +156,7 @@ void Table::load(const StateTree& tree,
   const int64_t num_rows = parts_->check_saved(tree, prefix);
   auto loaded = std::make_unique<TableParts>(parts_->spec);
   loaded->load_counts(tree, prefix);
-  // A stretch of rows at a time, so that no second copy of the table is made.
+  // Loads a range of rows at a time, to avoid another copy of all rows.
   for (int64_t first = 0; first < num_rows; first += kRowsLoadedAtOnce) {
     loaded->load_rows(tree, prefix, first, std::min(kRowsLoadedAtOnce, num_rows - first), is_mine);
   }
@@ -164,7 +164,7 @@ void Table::load(const StateTree& tree,
   parts_ = std::move(loaded);
 }
 
-// Shapes are checked before anything is read.
+// Checks all shapes before any data is read.
 int64_t TableParts::check_saved(const StateTree& tree, const std::string& prefix) const {
   const auto check = [&](const std::string& name, const std::vector<int64_t>& sizes) {
     const std::vector<int64_t> have = tree.shape_of(state_path(prefix, name));
@@ -186,7 +186,7 @@ int64_t TableParts::check_saved(const StateTree& tree, const std::string& prefix
   return n;
 }
 
-// Counts of a rank are missing if the number of ranks has changed: sweeps start over then.
+// The counts of a rank are missing if the number of ranks has changed. Sweeps then start over.
 void TableParts::load_counts(const StateTree& tree, const std::string& prefix) {
   const auto get = [&](const std::string& name) {
     const std::string path = state_path(prefix, name);

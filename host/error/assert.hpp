@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TENON_ASSERT: for bugs of the host alone. User input, files and plugins raise an Error instead.
-// It is checked in every build: a wrong invariant must not train on.
+// TENON_ASSERT, for bugs of the host only. Errors in user input, files and plugins throw an Error
+// instead. Checked in every build, so that training never continues with a broken invariant.
 
 #pragma once
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The catalogue of error ids: what each means in a line, and the exit status it ends the run with.
-// docs/reference/errors.md explains each one to users; a test compares the two lists both ways.
-// Invariant: sorted by id, no id twice; an id that was released is never given another meaning.
+// The catalogue of error ids, with a one-line meaning and an exit status for each.
+// docs/reference/errors.md explains each id to users; a test checks that both lists are the same.
+// Invariant: sorted by id, without duplicates; the meaning of a released id never changes.
 
 #pragma once
 
@@ -19,13 +19,13 @@ struct ErrorEntry {
   std::string_view summary;
 };
 
-// All entries, sorted by id.
+// Returns all entries, sorted by id.
 std::span<const ErrorEntry> all_errors() noexcept;
 
-// The entry of an id, or null if the catalogue has none.
+// Returns the entry of an id; null if the catalogue lacks it.
 const ErrorEntry* find_error(std::string_view id) noexcept;
 
-// The exit status of an id. One that the catalogue lacks (a plugin may send any) is kFailed.
+// Returns the exit status of an id; kFailed for ids that the catalogue lacks, such as plugins' ids.
 ExitCode exit_code_of(std::string_view id) noexcept;
 
 }  // namespace tenon

@@ -9,7 +9,7 @@
 
 namespace tenon {
 
-// Messages quote files, arguments and plugins, whose bytes may be anything; an Error is UTF-8 text.
+// Messages quote files, arguments and plugins, which may have any bytes; an Error is UTF-8 text.
 Error::Error(std::string id, std::string message)
     : id_(as_utf8(std::move(id))),
       message_(as_utf8(std::move(message))),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one exception type of the host: a stable id that users and scripts can rely on, and a message
-// that says what happened, where, and what to try next. Bugs are TENON_ASSERT, never an Error.
-// Invariant: each id that is thrown stands in catalogue.cpp and in docs/reference/errors.md.
+// The exception type of the host: a stable id that users and scripts can rely on, and a message
+// with the problem, its place, and what to try next. Bugs use TENON_ASSERT, never an Error.
+// Invariant: each id is listed in catalogue.cpp and in docs/reference/errors.md.
 
 #pragma once
 
@@ -16,7 +16,7 @@ namespace tenon {
 
 class Error : public std::exception {
  public:
-  // `id` is "area.some_id"; `message` starts in lower case and has no full stop at its end.
+  // `id` is "area.some_id"; `message` starts in lower case and has no final period.
   Error(std::string id, std::string message);
 
   // "[id] message".
@@ -24,11 +24,11 @@ class Error : public std::exception {
   const std::string& id() const noexcept { return id_; }
   const std::string& message() const noexcept { return message_; }
 
-  // The exit status that the catalogue has for this id. After the first step the caller maps it
-  // to kFailed: the catalogue does not know how far the run has come.
+  // Returns the catalogue's exit status for this id. After the first step, callers use kFailed
+  // instead, because the catalogue does not know the progress of the run.
   ExitCode exit_code() const noexcept;
 
-  // The same error with "context: " before its message: for a caller that knows more of the place.
+  // Returns the same error with "context: " before its message.
   Error with_context(std::string_view context) const;
 
  private:

@@ -18,8 +18,8 @@ struct tenon_status {
 namespace tenon {
 namespace {
 
-// Stands in for a status that cannot be made. Never destroyed: a plugin may hold it while the
-// process ends.
+// Replaces a status that cannot be allocated. Never destroyed, because a plugin may hold it while
+// the process ends.
 tenon_status* out_of_memory_status() {
   static tenon_status* const status =
       new tenon_status{TENON_OUT_OF_MEMORY,
@@ -30,7 +30,7 @@ tenon_status* out_of_memory_status() {
                        ""};
   return status;
 }
-// Made ahead of need: its strings want memory too.
+// Made at program start, because its strings need memory too.
 [[maybe_unused]] const tenon_status* const made_at_start = out_of_memory_status();
 
 std::string text_of(const char* text) {
@@ -56,7 +56,7 @@ tenon_status* make_status(const tenon_host* host,
                           int32_t line) noexcept {
   try {
     auto status = std::make_unique<tenon_status>();
-    // TENON_OK stands in no status object: a caller who asks for one has a bug worth a name.
+    // A status object never has TENON_OK: requesting it is a bug of the caller.
     status->code = code == TENON_OK ? static_cast<uint32_t>(TENON_INTERNAL) : code;
     status->line = line;
     status->host = host;
@@ -118,7 +118,7 @@ tenon_status* status_of_current_exception(const tenon_host* host) noexcept {
 }
 
 std::string_view what_without_backtrace(std::string_view what) noexcept {
-  // Failed enforcements, as those of the CPU allocator, have no line that leads to the frames.
+  // Some messages, such as the CPU allocator's, lack the line "Exception raised from".
   return what.substr(0, std::min(what.find("\nException raised from"), what.find("\nframe #0: ")));
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// The bytes of the character that begins at text[0]; 0 if none does. `text` is not empty.
+// Returns the bytes of the character at text[0]; 0 if it is invalid. `text` is not empty.
 std::size_t character_size(std::string_view text) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -24,7 +24,7 @@ std::size_t character_size(std::string_view text) noexcept {
   if (text.size() < size) {
     return 0;
   }
-  // The second byte alone distinguishes overlong forms, surrogates and what lies beyond U+10FFFF.
+  // The second byte reveals overlong forms, surrogates, and code points beyond U+10FFFF.
   const unsigned char least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const unsigned char most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
   if (byte(1) < least || byte(1) > most) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether bytes are UTF-8 text, and text out of bytes that are not. Not for changing what users
-// wrote: only messages are repaired.
-// Threads: functions without state, from any.
+// Checks and repairs UTF-8 text. Only for messages: user data is never changed.
+// Threads: any.
 
 #pragma once
 
@@ -11,10 +10,12 @@
 
 namespace tenon {
 
+// True if `text` is valid UTF-8.
+//
 // Source   Unicode Standard 15.0, table 3-7: no overlong forms, no surrogates
 bool is_utf8(std::string_view text) noexcept;
 
-// `text` where it is UTF-8; else the same with U+FFFD for each byte that belongs to no character.
+// Returns `text` with U+FFFD in place of each byte that does not belong to a valid character.
 std::string as_utf8(std::string text);
 
 }  // namespace tenon

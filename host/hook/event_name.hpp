@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names of events, as recipes, traces and messages write them.
+// The names of events in recipes, traces and messages.
 #pragma once
 
 #include <cstdint>
 
 namespace tenon {
 
-// "before_step"; "" for a number that is no event.
+// Returns the name of an event, such as "before_step"; "" if the number is not an event.
 const char* event_name(uint32_t event);
 
 }  // namespace tenon

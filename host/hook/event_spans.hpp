@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events as a profile shows them: from before_forward to after_forward is one span, "forward", with
-// what its hooks did in it. Invariant: an after_ whose before_ was not seen, because the profile
-// began between them, ends nothing.
+// Shows pairs of events as spans in a profile: the span "forward" lasts from before_forward to
+// after_forward, and includes the work of their hooks.
+// Invariant: if a profile begins between a before_ event and its after_ event, after_ ends no span.
 // Threads: the train thread alone.
 #pragma once
 
@@ -16,11 +16,12 @@ namespace tenon {
 
 class EventSpans {
  public:
-  // Before the hooks of `event` are called: a before_ begins its span. `step` distinguishes steps.
+  // Called before the hooks of `event`: a before_ event begins its span. `step` is shown in the
+  // span of a step.
   void begin(uint32_t event, uint64_t step);
-  // After they have been: an after_ ends its span.
+  // Called after the hooks of `event`: an after_ event ends its span.
   void end(uint32_t event);
-  // Ends all that are open: the profile is over, or an error left them.
+  // Ends all open spans, because the profile ends or an error left them open.
   void close();
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hooks of a run, in order, and the firing of events. An event that no hook asked for costs one
-// load and one compare, and as much again for whether it is profiled. Invariant: at `end` and
-// `on_error` every hook is called, whatever the others did.
+// The hooks of a run, in order; fires events. An event without hooks costs one load and one
+// compare, and the same again to check whether a profile is recording.
+// Invariant: at `end` and `on_error`, every subscribed hook is called, even if other hooks fail.
 // Threads: the train thread alone.
 #pragma once
 
@@ -17,28 +17,29 @@
 
 namespace tenon {
 
-// Errors  hook.unordered_writers if two hooks write one thing at one event and nothing orders them
+// Errors  hook.unordered_writers if two hooks write the same state at the same event, and neither
+//         phase nor priority orders them
 void check_writers(const std::vector<HookProxy>& hooks);
 
-// Errors  hook.one_rank_writes if a hook writes on rank 0 alone what all of several ranks have
+// Errors  hook.one_rank_writes if there are several ranks and a hook writes on rank 0 only
 void check_ranks(const std::vector<HookProxy>& hooks, uint32_t world_size);
 
-// True if a hook that is called at `event` writes one of `touches`.
+// Returns true if a hook that is called at `event` writes one of `touches` (TENON_TOUCH_*).
 bool any_writes(const std::vector<HookProxy>& hooks, uint32_t event, uint32_t touches);
 
 class HookList {
  public:
-  // `hooks` in the order of the recipe.
+  // `hooks` are in the order of the recipe.
   HookList(std::vector<HookProxy> hooks, uint32_t rank, RunView& run);
   ~HookList() = default;
   HookList(const HookList&) = delete;
   HookList& operator=(const HookList&) = delete;
 
-  // Where the run is: the loop keeps it up to date, events carry it.
+  // The fields of events, such as the step; the loop keeps them up to date.
   tenon_event& event() { return event_; }
 
-  // Calls the hooks that asked for the event, in order. The first error ends the round and is
-  // thrown, naming hook and event.
+  // Calls the hooks that subscribe to the event, in order. Stops at the first error, and throws it
+  // with the names of the hook and the event.
   void fire(uint32_t event) {
     if (is_tracing()) {
       fire_traced(event);
@@ -46,11 +47,11 @@ class HookList {
       fire_to_listeners(event);
     }
   }
-  // Calls all of them, last hook first; errors are logged. True if there was none. For on_error and
-  // end.
+  // Calls all hooks that subscribe to the event, last hook first, and logs errors; for on_error and
+  // end. Returns true if there were no errors.
   bool fire_in_reverse(uint32_t event, const std::string& message);
 
-  // Ends the spans that a profile still shows as open.
+  // Ends the spans that are still open in a profile.
   void close_spans() { spans_.close(); }
 
   const std::vector<HookProxy>& hooks() const { return hooks_; }

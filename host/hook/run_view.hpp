@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a hook may see and ask of a run, as an interface that the loop implements; and the ABI's
-// `tenon_run` in front of it.
+// The interface through which hooks observe a run and make requests. The loop implements it, and
+// hooks use it as the ABI's `tenon_run`.
 // Threads: the train thread, while an event is being fired.
 #pragma once
 
@@ -35,7 +35,7 @@ class RunView {
  public:
   virtual ~RunView() = default;
 
-  // Errors  hook.bad_request for a request that this release does not support
+  // Errors  hook.bad_wish for a request that is unknown, or that the recipe does not allow
   virtual void request(uint32_t requests, const std::string& reason) = 0;
   virtual std::optional<double> metric(std::string_view name) const = 0;
   virtual const at::Tensor* scalar(std::string_view name) = 0;
@@ -47,13 +47,13 @@ class RunView {
   virtual const std::string& run_dir() const = 0;
   virtual size_t num_lr_groups() const = 0;
   virtual LrGroupView lr_group(size_t i) = 0;
-  // Nothing if there is no number at this JSON pointer.
+  // Returns none if there is no number at this JSON pointer.
   virtual std::optional<double> lr_group_option(size_t i, const std::string& pointer) const = 0;
-  // Errors  hook.bad_request if the run cannot go back, or not to before this step
+  // Errors  hook.bad_wish if the run cannot roll back, or cannot roll back to before this step
   virtual void roll_back(uint64_t first_bad_step, const std::string& reason) = 0;
 };
 
-// The table that hooks are given; its functions take `as_abi(view)`.
+// Returns the function table for hooks; its functions take `as_abi(view)`.
 const tenon_run_api* run_api();
 inline tenon_run* as_abi(RunView& view) {
   return reinterpret_cast<tenon_run*>(&view);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checksums of what is kept: XXH3, as the program xxhsum computes it.
+// Checksums of stored data: XXH3, as computed by the program xxhsum.
 // Source: xxhash.com.
-// Threads: any; an object belongs to one at a time.
+// Threads: any; one thread at a time per object.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace tenon {
 
-// XXH3-64 of bytes that come one after the other.
+// Computes the XXH3-64 of a sequence of bytes, added in parts.
 class Checksum {
  public:
   Checksum();
@@ -21,7 +21,7 @@ class Checksum {
   Checksum(Checksum&&) noexcept;
   Checksum& operator=(Checksum&&) noexcept;
   void add(std::span<const std::byte> bytes);
-  // Of all so far.
+  // Returns the checksum of all bytes added so far.
   uint64_t value() const;
 
  private:
@@ -29,13 +29,13 @@ class Checksum {
   std::unique_ptr<State> state_;
 };
 
-// XXH128, as 32 digits.
+// Returns the XXH128 as 32 hexadecimal digits.
 std::string xxh128_text(std::span<const std::byte> bytes);
 std::string xxh128_text(const std::string& text);
-// Of a file; "" where it cannot be read.
+// Returns the XXH128 of a file; "" if it cannot be read.
 std::string xxh128_of_file(const std::string& path);
 
-// "0123456789abcdef" and back.
+// Returns a checksum as 16 hexadecimal digits: "0123456789abcdef".
 std::string xxh3_text(uint64_t value);
 
 }  // namespace tenon

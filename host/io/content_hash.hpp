@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hashes that tell whether two files hold the same bytes. They guard against mistakes, not against
-// malice.
+// Hashes that identify the content of files. They detect accidental differences, not malicious
+// ones.
 // Threads: any.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace tenon {
 
-// The XXH128 of a file as "xxh128:" and 32 hexadecimal digits; nothing if it cannot be read.
+// Returns the XXH128 of a file as "xxh128:" and 32 hexadecimal digits; none if it cannot be read.
 std::optional<std::string> content_hash(const std::string& file);
 
-// True if content_hash() of this release made the text. Hashes of earlier releases come from
-// another algorithm and have no prefix; equal files do not have equal hashes then.
+// True if `text` has the form of content_hash(). Hashes of earlier releases have no prefix and use
+// another algorithm, so that they cannot be compared.
 bool is_content_hash(std::string_view text);
 
 }  // namespace tenon

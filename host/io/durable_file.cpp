@@ -17,9 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// So much is handed over before the disk is asked to start: large enough for its best speed.
+// Bytes written before each start of writeback; large enough for full disk speed.
 constexpr uint64_t kWritebackBytes = 8ull << 20;
-// One call never writes more than about 2 GiB; smaller ones let the disk begin in between.
+// Bytes per system call. The system limits a call to about 2 GiB; smaller calls let writeback start
+// earlier.
 constexpr size_t kWriteBytes = 8ull << 20;
 
 std::string_view advice(int error) {
@@ -41,7 +42,7 @@ std::string_view advice(int error) {
   }
 }
 
-// Opens, and again where a signal came between.
+// Opens a file, and retries if a signal interrupts.
 OpenFile open_file(const std::string& path, int flags) {
   int fd = -1;
   do {
@@ -121,8 +122,8 @@ void DurableFile::start_writeback() {
                                       static_cast<off64_t>(started_),
                                       static_cast<off64_t>(size_ - started_),
                                       SYNC_FILE_RANGE_WRITE) != 0) {
-    // Some file systems cannot. A real failure is reported here: the later sync may not see it
-    // again.
+    // Some file systems do not support this. Real failures must be reported here, because the later
+    // sync may not report them again.
     if (errno == EIO || errno == ENOSPC || errno == EDQUOT) {
       throw_disk_error("write", path_, errno);
     }
@@ -148,7 +149,7 @@ void sync_folder(const std::string& path) {
   if (!folder.is_open()) {
     throw_disk_error("open the folder", path, errno);
   }
-  // EINVAL: a file system whose folders need no sync, or know none.
+  // EINVAL: a file system whose folders do not need or support sync.
   if (const int error = sync_descriptor(folder.get()); error != 0 && error != EINVAL) {
     throw_disk_error("sync the folder", path, error);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ${ENV:NAME} inside the strings of a recipe, replaced by the value of an environment variable.
-// "$${" stands for a literal "${". Keys are never expanded, and the result is always a string.
+// Replaces ${ENV:NAME} in the strings of a recipe by the value of an environment variable. "$${"
+// means a literal "${". Keys are never expanded, and the result is always a string.
 
 #pragma once
 
@@ -18,20 +18,20 @@
 
 namespace tenon {
 
-// The value of a variable, or nothing where it is not set.
+// Returns the value of a variable, or null if it is not set.
 using EnvLookup = std::function<std::optional<std::string>(const std::string& name)>;
 
-// The environment of this process.
+// Looks up variables in the environment of this process.
 EnvLookup process_environment();
 
-// Expands every string in `value`, in place. Problems: recipe.env_unset, recipe.bad_env,
-// recipe.not_utf8; each names its place.
+// Expands every string in `value`, in place. Adds the problems recipe.env_unset, recipe.bad_env and
+// recipe.not_utf8, each with its place.
 void expand_environment(nlohmann::json& value,
                         const EnvLookup& lookup,
                         PlaceMap& places,
                         std::vector<Problem>& problems);
 
-// The text that expands to `text`: every "${" written as "$${".
+// Returns the text that expands to `text`, with every "${" written as "$${".
 std::string escape_environment(std::string_view text);
 
 }  // namespace tenon

@@ -24,8 +24,8 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;
 
-// A forward iterator that tells how far the parser has come. The parser reads one character at a
-// time and at most one ahead.
+// A forward iterator that counts the characters that the parser has read. The parser reads one
+// character at a time, and at most one ahead.
 class CountingIterator {
  public:
   using iterator_category = std::forward_iterator_tag;
@@ -73,7 +73,7 @@ class Lines {
     return static_cast<int>(offset - start_of(offset)) + 1;
   }
 
-  // The line of `offset` with a mark under it, cut to what a terminal shows.
+  // Returns the line of `offset` with a mark below the position, truncated to fit a terminal.
   std::string excerpt(std::size_t offset) const {
     constexpr std::size_t kAround = 40;
     const std::size_t start = start_of(offset);
@@ -99,12 +99,13 @@ class Lines {
   std::vector<std::size_t> starts_ = {0};
 };
 
-// Where the comma is, if the bracket at `offset` follows one (comments and blanks between them).
+// Returns the position of the comma, if the closing bracket at `offset` follows one. Comments and
+// whitespace may be between them.
 std::optional<std::size_t> comma_before(std::string_view text, std::size_t offset) {
   if (offset >= text.size() || (text[offset] != '}' && text[offset] != ']')) {
     return std::nullopt;
   }
-  std::optional<std::size_t> last;  // the last character that means something
+  std::optional<std::size_t> last;  // last character outside whitespace and comments
   std::size_t i = 0;
   while (i < offset) {
     if (text[i] == '"') {
@@ -127,7 +128,7 @@ std::optional<std::size_t> comma_before(std::string_view text, std::size_t offse
   return last && text[*last] == ',' ? last : std::nullopt;
 }
 
-// The part of the parser's message that helps: "while parsing object - unexpected ...".
+// Returns the useful part of the parser's message: "while parsing object - unexpected ...".
 std::string cleaned(std::string message) {
   constexpr std::string_view kStart = "syntax error ";
   const std::size_t start = message.find(kStart);
@@ -136,7 +137,7 @@ std::string cleaned(std::string message) {
   } else {  // "[json.exception.out_of_range.406] number overflow parsing '1e999'"
     message.erase(0, message.find("] ") == std::string::npos ? 0 : message.find("] ") + 2);
   }
-  // What was read last can be the whole file; the excerpt shows it better.
+  // The "last read" part can contain the whole file; the excerpt shows the position instead.
   const std::size_t read = message.find("; last read: '");
   if (read != std::string::npos) {
     const std::size_t expected = message.rfind("'; expected ");
@@ -155,7 +156,8 @@ std::string cleaned(std::string message) {
   return message;
 }
 
-// Builds the value and notes places. Throws out of the parser, which holds no state that matters.
+// Builds the value and records places. It may throw through the parser, which has no state to clean
+// up.
 class Builder : public nlohmann::json_sax<json> {
  public:
   Builder(std::string_view text, const std::string& file, const std::size_t& num_read)
@@ -197,7 +199,7 @@ class Builder : public nlohmann::json_sax<json> {
   bool parse_error(std::size_t position,
                    const std::string&,
                    const json::exception& failure) override {
-    // The parser counts the end of the text as a character too.
+    // The parser also counts the end of the text as a character.
     const std::size_t at = std::min(position == 0 ? 0 : position - 1, text_.size());
     if (const auto comma = comma_before(text_, at)) {
       fail("recipe.syntax",
@@ -271,7 +273,7 @@ class Builder : public nlohmann::json_sax<json> {
   json root_;
   PlaceMap places_;
   std::vector<Open> open_;
-  std::string pointer_;  // of the value added last
+  std::string pointer_;  // of the last added value
   std::string key_;
   int key_line_ = 0;
 };
@@ -313,7 +315,7 @@ std::string read_recipe_text(const std::string& path) {
       throw unreadable("it is larger than 64 MiB");
     }
   }
-  if (file.bad()) {  // a folder opens, but does not read
+  if (file.bad()) {  // a folder can be opened, but not read
     throw unreadable(std::strerror(errno != 0 ? errno : EIO));
   }
   return text;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON text to a value and the places of all that is in it. Stricter than the parser it rests on
-// (a key that stands twice is an error) and kinder (// and /* */ comments are allowed).
-// Positions come from counting the characters that the parser has read at each of its events: that
-// gives the line of each key, which values parsed as a tree do not keep.
+// Parses JSON text into a value, and records the line of each part. Unlike nlohmann::json by
+// default, rejects duplicate keys and allows // and /* */ comments.
+// Lines come from the number of characters that the parser has read at each of its events, because
+// a parsed tree does not contain the lines of keys.
 
 #pragma once
 
@@ -16,21 +16,21 @@
 
 namespace tenon {
 
-// How deep lists and objects may be nested; every walk over a recipe recurses so deep at most.
+// Maximum nesting of lists and objects. It limits the recursion of every walk over a recipe.
 inline constexpr int kMaxJsonDepth = 100;
 
-// Parses `text`, whose lines are noted in `places` as lines of `file`.
+// Parses `text`, and sets `places` to its lines, as lines of `file`.
 //
 // Errors   recipe.syntax, with line, column and the line itself; recipe.duplicate_key;
 //          recipe.too_deep
 nlohmann::json parse_json(std::string_view text, const std::string& file, PlaceMap& places);
 
-// As above where places are of no use (schemas).
+// Parses `text` without places, for schemas. Errors name `name` as the file.
 nlohmann::json parse_json(std::string_view text, const std::string& name);
 
-// The whole text of a recipe file.
+// Returns the text of a recipe file.
 //
-// Errors   recipe.unreadable, also for a file above 64 MiB
+// Errors   recipe.unreadable, also for a file of more than 64 MiB
 std::string read_recipe_text(const std::string& path);
 
 }  // namespace tenon

@@ -29,8 +29,8 @@ int depth_of(const json& value) {
   return 0;
 }
 
-// The value to set; text that is not JSON is itself. A key that stands twice is a mistake though,
-// and no string.
+// Returns the value to set. Text that is not JSON becomes a string, but duplicate keys and
+// excessive nesting are errors.
 json parse_value(std::string_view text) {
   try {
     return parse_json(text, "value");
@@ -42,7 +42,7 @@ json parse_value(std::string_view text) {
   }
 }
 
-// Why `token` is no place in the list at `pointer`.
+// Explains why `token` is not a valid index of the list at `pointer`.
 std::string bad_index(const std::string& token, const std::string& pointer, std::size_t size) {
   const std::string text = parse_index(token)
                                ? "index " + token + " is out of range for the list " + pointer
@@ -56,16 +56,16 @@ std::string bad_index(const std::string& token, const std::string& pointer, std:
                    size);
 }
 
-// Walks from `root` along `tokens`, making containers. Returns what is in the way, or "".
-// Nothing may be changed before the way is known to be free, so it works on a copy of the caller's.
+// Sets the value at `tokens` below `root`, and creates missing containers. Returns an error, or "".
+// After an error, `root` may be partly changed; callers pass a copy.
 std::string assign(json& root, const std::vector<std::string>& tokens, json value) {
   json* at = &root;
   std::string pointer;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const std::string& token = tokens[i];
     if (at->is_null()) {
-      // Only the first index of a list that is not there yet can make one; "0" is no key that a
-      // recipe knows.
+      // Index 0 creates a list, because "0" is not a key of any recipe. Other tokens create an
+      // object.
       *at = token == "0" ? json::array() : json::object();
     }
     if (at->is_object()) {
@@ -178,7 +178,7 @@ void apply_override(const std::string& assignment,
     return;
   }
   root = std::move(changed);
-  // The containers that were made on the way are this --set's too.
+  // Containers that this --set created also get its place.
   std::string_view made = pointer;
   for (std::string_view above = parent_pointer(made); !above.empty() && !places.has(above);
        above = parent_pointer(above)) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `--set path=value`: one value of the recipe replaced or added from the command line.
+// Implements the option `--set path=value`, which replaces or adds one value of the recipe.
 // The path is dotted ("train.steps", "hooks.0.options.patience", "losses[0].weight"), or a JSON
-// pointer where it starts with "/" (for keys that hold dots). The value is JSON where it parses,
-// else a string.
+// pointer if it starts with "/" (for keys with dots). The value is JSON if it parses, else a
+// string.
 
 #pragma once
 
@@ -19,15 +19,15 @@
 
 namespace tenon {
 
-// The tokens of a dotted path or pointer, or nothing where it is neither ("a..b", "a[x]", "").
+// Returns the tokens of a dotted path or pointer. Returns null for other text ("a..b", "a[x]", "").
 std::optional<std::vector<std::string>> split_path(std::string_view path);
 
-// Applies the `number`th --set (from 1) to `root`. Objects and lists on the way that are missing
-// or null are made; an index equal to the length of its list appends. What cannot be applied
-// becomes a problem (recipe.bad_set, recipe.not_utf8, recipe.duplicate_key, recipe.too_deep) and
-// changes nothing.
+// Applies the `number`th --set (from 1) to `root`. Creates missing or null objects and lists along
+// the path. An index equal to the length of a list appends. An assignment that cannot be applied
+// changes nothing and adds a problem (recipe.bad_set, recipe.not_utf8, recipe.duplicate_key,
+// recipe.too_deep).
 //
-// Errors   usage.bad_set where `assignment` is not of the form path=value
+// Errors   usage.bad_set if `assignment` does not have the form path=value
 void apply_override(const std::string& assignment,
                     int number,
                     nlohmann::json& root,

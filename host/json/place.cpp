@@ -24,7 +24,7 @@ std::string Place::text() const {
 }
 
 void PlaceMap::set(const std::string& pointer, Place place) {
-  // Everything below starts with "pointer/", and so stands together in the map.
+  // All entries below start with "pointer/", so they are adjacent in the map.
   const std::string below = pointer + "/";
   auto first = places_.lower_bound(below);
   auto last = first;

@@ -12,7 +12,7 @@
 namespace tenon {
 namespace {
 
-// Beyond this many nobody reads on, and a terminal scrolls the first ones away.
+// Maximum number of problems shown; with more, the first problems would scroll off the terminal.
 constexpr std::size_t kMaxRendered = 50;
 
 std::vector<Problem> sorted(std::vector<Problem> problems) {

@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <regex>
 #include <stdexcept>
-// Without it valijson aborts where a schema is malformed.
+// Without this macro, valijson aborts the process if a schema is malformed.
 #ifndef VALIJSON_USE_EXCEPTIONS
 #define VALIJSON_USE_EXCEPTIONS 1
 #endif
@@ -30,7 +30,8 @@ namespace {
 
 using nlohmann::json;
 
-// Compiles every pattern: valijson would do so only when a value meets it.
+// Compiles every pattern and throws if one is invalid, because valijson compiles a pattern only
+// when it checks a value. Returns true if the schema has patterns.
 bool check_patterns(const json& schema, bool is_map_of_schemas = false) {
   bool has_pattern = false;
   if (schema.is_array()) {
@@ -57,7 +58,7 @@ bool check_patterns(const json& schema, bool is_map_of_schemas = false) {
   return has_pattern;
 }
 
-// The longest string or key in a value.
+// Returns the length in bytes of the longest string or key in a value.
 std::size_t longest_text(const json& value) {
   std::size_t longest = value.is_string() ? value.get_ref<const std::string&>().size() : 0;
   if (value.is_object()) {
@@ -72,7 +73,7 @@ std::size_t longest_text(const json& value) {
   return longest;
 }
 
-// valijson gives a path as "<root>", "[key]", "[0]".
+// Converts a path of valijson ("<root>", "[key]", "[0]") to a JSON pointer.
 std::string pointer_of(const std::vector<std::string>& context, const std::string& base) {
   std::string pointer = base;
   for (const std::string& part : context) {
@@ -96,7 +97,7 @@ SchemaArbiter::SchemaArbiter(const json& schema, const std::string& whose)
     impl_->has_pattern = check_patterns(schema);
     valijson::SchemaParser parser;
     parser.populateSchema(valijson::adapters::NlohmannJsonAdapter(schema), impl_->schema);
-  } catch (const std::exception& failure) {  // valijson's own types derive from it; so does regex's
+  } catch (const std::exception& failure) {  // of valijson or std::regex
     throw Error("plugin.bad_schema",
                 "the option schema of " + whose + " is not a JSON Schema: " + failure.what() +
                     "; this is an error of the plugin, tell its author");
@@ -130,7 +131,7 @@ void SchemaArbiter::check(const json& value,
     std::size_t deepest = 0;
     for (const auto& error : results) {
       if (error.context.size() >
-          deepest) {  // the first of the innermost; the others follow from it
+          deepest) {  // the first of the innermost errors; the others follow from it
         deepest = error.context.size();
         where = pointer_of(error.context, pointer);
         why = error.description;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole JSON Schema (draft 7) behind the walk of schema_check: the walk gives good messages for
-// the keywords it knows, the arbiter has the last word on all of them.
+// Validates values with a complete implementation of JSON Schema (draft 7). It complements
+// schema_check, which has better messages but does not support all keywords.
 
 #pragma once
 
@@ -18,9 +18,9 @@ namespace tenon {
 
 class SchemaArbiter {
  public:
-  // `whose` names the component and its plugin's file, for the message.
+  // `whose` names the component and the plugin's file, for the message.
   //
-  // Errors   plugin.bad_schema if the schema is none, or has a pattern that is no regular
+  // Errors   plugin.bad_schema if the schema is invalid, or has a pattern that is not a regular
   //          expression
   SchemaArbiter(const nlohmann::json& schema, const std::string& whose);
   ~SchemaArbiter();
@@ -29,7 +29,8 @@ class SchemaArbiter {
   SchemaArbiter(SchemaArbiter&&) = delete;
   SchemaArbiter& operator=(SchemaArbiter&&) = delete;
 
-  // Adds one problem (recipe.rejected), the innermost, if the schema rejects the value.
+  // Adds one problem, for the innermost error, if the schema rejects the value (recipe.rejected).
+  // Adds recipe.out_of_range if the schema has patterns and a string exceeds kMaxPatternBytes.
   void check(const nlohmann::json& value,
              const std::string& pointer,
              const PlaceMap& places,

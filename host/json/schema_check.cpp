@@ -46,7 +46,7 @@ bool fits_type(const json& value, const json& type) {
   });
 }
 
-// Exact where both are integers: a double cannot tell 2^63 from 2^63 - 1.
+// Exact if both are integers: a double cannot distinguish 2^63 from 2^63 - 1.
 std::partial_ordering compare_numbers(const json& a, const json& b) {
   if (a.is_number_float() || b.is_number_float()) {
     return a.get<double>() <=> b.get<double>();
@@ -91,7 +91,7 @@ class Walk {
       add("recipe.bad_value", pointer, "no value is allowed here", "", brief_value(value));
       return;
     }
-    // A reference stands for all else beside it (draft 7); the arbiter follows it.
+    // A reference overrides all other keywords next to it (draft 7); the arbiter follows it.
     if (!schema.is_object() || schema.contains("$ref") || is_unavailable(value, schema, pointer)) {
       return;
     }
@@ -104,7 +104,7 @@ class Walk {
     }
     if (type != nullptr && !fits_type(value, *type)) {
       wrong_type(value, schema, pointer);
-      return;  // what else the schema says is about values of the right type
+      return;  // the other keywords only apply to values of the right type
     }
     check_choice(value, schema, pointer);
     if (value.is_number()) {
@@ -159,7 +159,7 @@ class Walk {
         note);
   }
 
-  // True where the matter ends here: the value is refused, or it asks for nothing.
+  // True if no other keyword needs a check: the value is rejected, or has x-tenon-unavailable.
   bool is_unavailable(const json& value, const json& schema, const std::string& pointer) {
     if (const json* const mark =
             find_keyword(schema, "x-tenon-unavailable", KeywordType::kObject)) {
@@ -255,7 +255,7 @@ class Walk {
     }
   }
 
-  // The present name of a key or value that an earlier release called `old`; null if there is none.
+  // Returns the current name of a key or value that an earlier release called `old`, or null.
   static const json* new_name(const json& schema, const char* keyword, const std::string& old) {
     const json* const names = find_keyword(schema, keyword, KeywordType::kObject);
     return names != nullptr ? find_keyword(*names, old.c_str(), KeywordType::kString) : nullptr;
@@ -276,7 +276,7 @@ class Walk {
     }
   }
 
-  // The keyword's limit on a length, if the length breaks it.
+  // True if a length or number of entries violates one of the two keywords.
   static bool is_outside(const json& schema,
                          const char* least,
                          const char* most,
@@ -324,7 +324,7 @@ class Walk {
           counted(value.size(), "entry", "entries"));
     }
     if (const json* const items = find_keyword(schema, "items");
-        items != nullptr && !items->is_array()) {  // a list is the tuple form: the arbiter's
+        items != nullptr && !items->is_array()) {  // the arbiter checks the tuple form (a list)
       for (std::size_t i = 0; i < value.size(); ++i) {
         check(value[i], *items, join_pointer(pointer, i));
       }
@@ -399,7 +399,7 @@ class Walk {
     }
   }
 
-  // Those a user may write: not the ones that this release refuses.
+  // Returns the keys that a user may write, without those that this release rejects.
   static std::vector<std::string> available_keys(const json& properties) {
     std::vector<std::string> keys;
     for (const auto& [key, described] : properties.items()) {
@@ -448,8 +448,8 @@ class Walk {
     }
   }
 
-  // Where one form alone is of the value's type, it is the one that was meant, and its problems say
-  // more than "fits none".
+  // If exactly one variant has the value's type, reports the problems of that variant, which are
+  // more specific than "fits none".
   void no_variant(const json& value,
                   const json& schema,
                   const std::string& pointer,

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A value held against a JSON Schema, with messages that say where, what was expected, what was
-// found, and the nearest name. The walk knows the keywords that option schemas use: type,
+// Validates a value against a JSON Schema. Messages contain the place, the expected and the found
+// value, and the most similar name. Supports the keywords that option schemas use: type,
 // properties, required, additionalProperties, items, enum, const, minimum, maximum,
 // exclusiveMinimum, exclusiveMaximum, minLength, maxLength, pattern, minItems, maxItems,
-// uniqueItems, oneOf, anyOf, allOf. Others are left to the schema arbiter.
+// uniqueItems, oneOf, anyOf, allOf. The schema arbiter checks all other keywords.
 //
-// Keywords of Tenon's own, for which JSON Schema has no word:
+// Tenon's own keywords:
 //   x-tenon-component  "tokenizer": the value is {"type", "options"} or {"ref": "/path"}
 //   x-tenon-path       true: the value is a path
-//   x-tenon-unavailable         {"what": "checkpoints", "unless": [null]}: refused, but for values
-//                               that ask for nothing
-//   x-tenon-unavailable-values  ["bf16"]: values with a meaning that this release does not have
+//   x-tenon-unavailable         {"what": "checkpoints", "unless": [null]}: not supported yet; all
+//                               values except those in "unless" are rejected
+//   x-tenon-unavailable-values  ["bf16"]: values that this release does not support yet
+//   x-tenon-renamed             {"old_key": "new_key"}: keys of earlier releases
+//   x-tenon-renamed-values      {"old": "new"}: values of earlier releases
 
 #pragma once
 
@@ -25,12 +27,12 @@
 
 namespace tenon {
 
-// A string above this length is never put to a regular expression: the matcher recurses once a
-// character.
+// Maximum length of a string that is matched against a regular expression, because the matcher
+// recurses once per character.
 inline constexpr std::size_t kMaxPatternBytes = 4096;
 
-// Adds every problem of `value` (the one at `pointer` of the recipe) to `problems`. The schema has
-// been judged by check_schema_form() or is the host's own.
+// Adds every problem of `value`, which is at `pointer` in the recipe, to `problems`. The schema
+// must be the host's, or one that SchemaArbiter accepts.
 void check_schema(const nlohmann::json& value,
                   const nlohmann::json& schema,
                   const std::string& pointer,

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// True where the schema takes integers and not numbers in general.
+// True if the schema allows integers but not other numbers.
 bool wants_integer(const json& schema) {
   const auto type = schema.find("type");
   if (type == schema.end()) {
@@ -53,7 +53,7 @@ void apply_defaults(json& value, const json& schema, const std::string& pointer,
   visit_schema(
       value, schema, pointer, [&places](json& at, const json& rules, const std::string& where) {
         if (rules.contains("x-tenon-component")) {
-          return false;  // the options there follow another schema
+          return false;  // the options of a component have another schema
         }
         if (at.is_number_float() && wants_integer(rules)) {
           const double number = at.get<double>();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a schema adds to a value: defaults where keys are absent. It also brings the value into the
-// one form that everything behind it reads: integers are integers ("1e3" is 1000), and keys that
-// ask for nothing of a part that is not there yet are gone.
+// Fills in a schema's defaults for missing keys, and normalizes the value for later stages.
+// Integers in floating-point notation become integers (1e3 becomes 1000). Keys with
+// x-tenon-unavailable are removed.
 
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace tenon {
 
-// Fills `value`, recursively, also inside defaults. Tolerates values that break the schema: their
-// problems were noted elsewhere. Defaults get the place "default".
+// Fills `value` recursively, also inside defaults. Tolerates values that violate the schema,
+// because schema_check reports them. Defaults get the place "default".
 void apply_defaults(nlohmann::json& value,
                     const nlohmann::json& schema,
                     const std::string& pointer,

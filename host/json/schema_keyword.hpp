@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks up one keyword of a JSON Schema. A plugin's schema may hold anything: a keyword whose value
-// has the wrong type is as good as none (the schema arbiter refuses such schemas).
+// Looks up a keyword of a JSON Schema. The schema of a plugin may be invalid: a keyword whose value
+// has the wrong type is ignored (the schema arbiter refuses such schemas).
 
 #pragma once
 
@@ -11,7 +11,8 @@ namespace tenon {
 
 enum class KeywordType { kAny, kObject, kArray, kString, kNumber, kBoolean };
 
-// The keyword's value, or null where it is absent, of another type, or `schema` is no object.
+// Returns the keyword's value. Returns null if it is missing or has another type, or if `schema` is
+// not an object.
 //
 // Owner    borrowed from `schema`
 const nlohmann::json* find_keyword(const nlohmann::json& schema,

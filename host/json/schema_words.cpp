@@ -20,7 +20,7 @@ constexpr std::size_t kMaxShown = 60;  // bytes of a value
 constexpr std::size_t kMaxListed = 12;
 constexpr std::int64_t kLargestExact = 9007199254740991;  // 2^53 - 1: also exact as a double
 
-// A word of JSON Schema in the words of the messages.
+// Returns the name of a JSON Schema type as used in messages.
 std::string type_name(const json& type) {
   if (!type.is_string()) {
     return "any value";
@@ -29,7 +29,7 @@ std::string type_name(const json& type) {
   return name == "array" ? "list" : name;
 }
 
-// "integer or string". Null is left out: it stands at the end of all else that is asked for.
+// "integer or string". Excludes null, which expected_words() appends at the end.
 std::string type_words(const json& types) {
   std::vector<std::string> names;
   for (const json& type : types.is_array() ? types : json::array({types})) {
@@ -53,7 +53,7 @@ std::string range_words(const json& schema) {
   const json* const minimum = find_keyword(schema, "minimum");
   const json* maximum = find_keyword(schema, "maximum");
   if (maximum != nullptr && *maximum == kLargestExact && minimum != nullptr) {
-    maximum = nullptr;  // a limit of the machine, not of the meaning
+    maximum = nullptr;  // a technical limit, not one of the option
   }
   const json* const above = find_keyword(schema, "exclusiveMinimum");
   const json* const below = find_keyword(schema, "exclusiveMaximum");
@@ -102,7 +102,7 @@ std::string brief_value(const json& value) {
     const auto& text = value.get_ref<const std::string&>();
     std::size_t end = kMaxShown;
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) {
-      --end;  // not in the middle of a character
+      --end;  // do not split a UTF-8 character
     }
     return formatted("{}... ({} bytes)",
                      json(text.substr(0, end)).dump(-1, ' ', false, json::error_handler_t::replace),

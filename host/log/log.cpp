@@ -22,8 +22,8 @@
 namespace tenon {
 namespace {
 
-// Lines kept for a file that is attached later; the oldest go first. More than a run can
-// reasonably say before its folder exists, and bounded for a program that never has one.
+// Maximum number of lines that wait for the log file; the oldest are dropped first. Enough for any
+// run before its folder exists, and a bound for programs without a log file.
 constexpr std::size_t kMaxWaitingLines = 10000;
 
 struct WaitingLine {
@@ -86,8 +86,8 @@ class Log {
     const std::lock_guard lock(mutex_);
     const auto now = spdlog::log_clock::now();
     if (terminal_ != nullptr && to == To::kAll && level >= terminal_level_) {
-      // A warning must be distinguishable from plain text if there is no color; info needs no word.
-      // The marks of the pattern color this word alone.
+      // Every level except info is printed as a word, because there may be no color. The marks in
+      // the pattern color only this word.
       terminal_->set_pattern(level == LogLevel::kInfo ? prefix_ + "%v" : prefix_ + "%^%l:%$ %v");
       terminal_->log(now, spdlog::source_loc{}, to_spdlog(level), text);
     }
@@ -123,10 +123,10 @@ class Log {
   std::unique_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink) {
     auto logger = std::make_unique<spdlog::logger>("tenon", std::move(sink));
     logger->set_level(spdlog::level::trace);  // `level_` was checked already
-    // A plugin may crash the process at any time; a log that is rare needs no buffer.
+    // A plugin may crash the process at any time; lines are too rare to need a buffer.
     logger->flush_on(spdlog::level::info);
-    // spdlog calls this instead of throwing. Its own handler prints to stderr, which may be the
-    // very thing that is broken.
+    // spdlog calls this handler instead of throwing. Its default handler prints to stderr, which
+    // may be the broken output.
     logger->set_error_handler([this](const std::string&) { num_lost_.fetch_add(1); });
     return logger;
   }
@@ -178,7 +178,7 @@ void log(LogLevel level, std::string_view text) noexcept {
     if (the_log().is_logged(level)) {
       the_log().write(level, text);
     }
-  } catch (const std::exception&) {  // no memory for the line: there is nowhere left to say so
+  } catch (const std::exception&) {  // out of memory; the error cannot be reported
   }
 }
 

@@ -89,7 +89,7 @@ std::optional<double> MetricBook::last(std::string_view name) const {
   return found != index_.end() ? metrics_[found->second].last : std::nullopt;
 }
 
-// One copy from the device, and so one wait for it, for all metrics together.
+// Copies all metrics from the device at once, and so waits only once.
 void MetricBook::read_tensors() {
   std::vector<at::Tensor> tensors;
   std::vector<double*> totals;
@@ -107,7 +107,7 @@ void MetricBook::read_tensors() {
   if (tensors.empty()) {
     return;
   }
-  // A total may be on the CPU still: stack() takes tensors of one device.
+  // stack() requires one device, and some totals may be on the CPU.
   const auto on_device =
       std::ranges::find_if(tensors, [](const at::Tensor& t) { return !t.is_cpu(); });
   const at::Device device = on_device != tensors.end() ? on_device->device() : at::kCPU;
@@ -131,8 +131,8 @@ double MetricBook::mean(std::string_view name) {
   return f.weight != 0 ? f.sum / f.weight : 0;
 }
 
-// A line for each metric: its name; 0 for a sum, else which value is meant; sum and weight, to the
-// bit.
+// Writes one line per metric: name; kind (0: sum, 1: value of the first rank, 2: largest value);
+// sum and weight, bit-exact.
 std::string MetricBook::to_text(std::string_view prefix) const {
   std::string text;
   for (const Metric& f : metrics_) {
@@ -213,8 +213,8 @@ MetricRecord MetricBook::close(uint64_t step, std::string_view prefix) {
   return record;
 }
 
-// A line a metric: its name, then used, value, of which ranks, sum, weight, whether it was
-// recorded, and as what, to the bit.
+// Writes one line per metric: name, is_used, is_value, of_ranks, sum, weight, whether it has a last
+// recorded value, and that value. Numbers are bit-exact.
 void MetricBook::snapshot(StateTree& tree, const std::string& prefix) const {
   tree.set_version(prefix, kStateVersion);
   std::string lines;
@@ -250,7 +250,7 @@ void MetricBook::load(const StateTree& tree, const std::string& prefix) {
   metrics_.clear();
   index_.clear();
   if (tree.find(state_path(prefix, "figures")) == nullptr) {
-    return;  // ranks have changed
+    return;  // the number of ranks changed
   }
   const std::string& lines = tree.get_bytes(state_path(prefix, "figures"));
   for (size_t begin = 0; begin < lines.size();) {

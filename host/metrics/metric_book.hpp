@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The metrics of a run between two records: sums over weights that add up, values that are set.
-// Closing a record, and sharing it before that, are the places where metrics that are still on a
-// device are waited for.
-// Invariant: the metrics of a record stand in the order in which their names were first used; those
-// of other ranks alone stand behind them.
-// Threads: the train thread alone.
+// Collects the metrics of a run between two records: weighted means, which accumulate, and values,
+// which are set. Only mean(), share() and close() wait for metrics that are still on a device.
+// Invariant: the metrics of a record are in the order in which their names were first used; metrics
+// that only other ranks have come last.
+// Threads: the train thread only.
 #pragma once
 
 #include "host/distributed/collectives/collective.hpp"
@@ -26,49 +25,50 @@ namespace tenon {
 struct MetricRecord {
   uint64_t step = 0;
   std::vector<std::pair<std::string, double>> values;
-  std::string window = {};  // label of the window that it is from; "" if there is none
+  std::string window = {};  // label of its window; "" if there are no windows
 
   const double* find(std::string_view name) const;
 };
 
-// True for names that a metric may have: 1 to 100 of [A-Za-z0-9_/.-].
+// True for valid names of metrics: 1 to 100 characters of [A-Za-z0-9_/.-].
 bool is_legal_metric_name(std::string_view name);
 
 class MetricBook final : public Stateful {
  public:
-  // When scalars that are given as tensors are read: at once, if there is nothing to wait for,
-  // or all together, when somebody needs a metric.
+  // When the scalars of add_tensor() are read. kAtOnce: CPU tensors immediately, tensors on a
+  // device when a metric is needed. kTogether: all of them when a metric is needed.
   enum class Reading { kAtOnce, kTogether };
   explicit MetricBook(Reading reading = Reading::kAtOnce) : reading_(reading) {}
 
-  // Adds sum and weight to a metric: the record shows their quotient.
+  // Adds a sum and a weight to a metric, whose value is the quotient of the totals.
   // Errors  metrics.bad_name
   void add(std::string_view name, double sum, double weight);
-  // The same with scalars that may still be computed.
+  // The same with scalars that a device may still be computing.
   void add_tensor(std::string_view name, const at::Tensor& sum, const at::Tensor& weight);
-  // Which of several ranks' values a metric has: that of the first rank that set it, or the
+  // Which value share() keeps if several ranks set a metric: that of the first rank, or the
   // largest.
   enum class OfRanks { kFirst, kLargest };
-  // Sets a metric of the next record; the last value counts.
+  // Sets a metric of the next record; a later value replaces it.
   void set(std::string_view name, double value, OfRanks of_ranks = OfRanks::kFirst);
 
-  // The last recorded value of a metric.
+  // Returns the last recorded value of a metric, or nothing.
   std::optional<double> last(std::string_view name) const;
 
-  // The quotient of a metric as it stands; waits for it. 0 if it has no weight.
+  // Returns the present quotient of a metric, or 0 if it has no weight. Waits for the device.
   double mean(std::string_view name);
 
-  // Makes the metrics since the last record whose names begin with `prefix` those of all ranks, on
-  // all ranks: sums and weights are added up in the order of ranks, by name. Once before `close`. A
-  // collective call; ranks may have different figures.
+  // Merges the metrics since the last record whose names begin with `prefix` over all ranks: adds
+  // up sums and weights by name, in rank order. Call at most once before `close`. A collective
+  // call; ranks may have different metrics.
   // Errors  distributed.failed
   void share(Collective& collective, std::string_view prefix = "");
 
-  // Reads the metrics since the last record whose names begin with `prefix`, and resets them.
-  // Figures without weight are skipped.
+  // Returns the metrics since the last record whose names begin with `prefix`, and resets them.
+  // Skips metrics without weight.
   MetricRecord close(uint64_t step, std::string_view prefix = "");
 
-  // The metrics since the last record, and what was recorded last; nothing is waited for.
+  // Saves the metrics since the last record, and the last recorded values. Does not wait for a
+  // device.
   void snapshot(StateTree& tree, const std::string& prefix) const override;
   void load(const StateTree& tree, const std::string& prefix) override;
 

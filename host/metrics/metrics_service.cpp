@@ -18,7 +18,7 @@ std::string& prefix_in_use() {
   return prefix;
 }
 
-// Outside of a run metrics have nowhere to go, and that is no error of the plugin's.
+// Discards metrics outside of a run, since that is no error of the plugin.
 template <class Body>
 tenon_status* with_book(const tenon_host* host, const void* a, const void* b, Body body) {
   return guard(host, [&] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The service tenon.metrics/1: metrics that plugins add reach the book of the run.
+// The service tenon.metrics/1: adds metrics from plugins to the run's MetricBook.
 #pragma once
 
 #include <tenon/metrics.h>
@@ -13,9 +13,9 @@ class MetricBook;
 
 const tenon_metrics_api* metrics_service();
 
-// Directs the service to a run's book while this object lives. The service has no run in its
-// arguments, and a process has one run: this is the one place that remembers which.
-// Threads [main]
+// Connects the service to a run's book while this object exists. The service's functions have no
+// argument for the run, and a process has one run, so the book is a global.
+// Threads  [main]
 class MetricsInUse {
  public:
   explicit MetricsInUse(MetricBook& book);
@@ -24,8 +24,8 @@ class MetricsInUse {
   MetricsInUse& operator=(const MetricsInUse&) = delete;
 };
 
-// Puts `prefix` before the names of metrics that come through the service while this object lives:
-// what a component counts in an evaluation is a metric of that evaluation.
+// Prepends `prefix` to the names of metrics from the service while this object exists. So metrics
+// that a component adds during an evaluation belong to that evaluation.
 // Threads  [step]
 class MetricPrefix {
  public:

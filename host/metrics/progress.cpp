@@ -105,7 +105,7 @@ void Progress::show(const ProgressState& state) {
         line.size() >= size.ws_col) {
       line.resize(size.ws_col - 1u);
     }
-    // Back to the line's start, the text, and clear what an earlier, longer text left.
+    // Return to the start of the line, print the text, and clear the rest of a longer line.
     std::fputs(("\r" + line + "\x1b[K").c_str(), stdout);
     has_open_line_ = true;
   }

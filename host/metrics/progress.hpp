@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a person sees of a run on the terminal: one line that is redrawn where the terminal can,
-// plain lines where it cannot (a file, a pipe, CI). All of it goes into the log file too, quiet or
-// not.
-// Threads: the train thread alone.
+// Prints the progress of a run on the terminal. On a terminal, redraws one line; otherwise (file,
+// pipe, CI) prints plain lines. Also writes every line to the log file, even with kQuiet.
+// Threads: the train thread only.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +19,29 @@ struct ProgressState {
   std::optional<double> grad_norm;
   double samples_per_second = 0;
   double tokens_per_second = 0;  // 0 if the data has no tokens
-  double seconds = 0;            // since training began
+  double seconds = 0;            // since the start of training
   uint64_t non_finite_steps = 0;
-  std::string window = {};  // label of the window that is trained on; "" if there is none
+  std::string window = {};  // label of the current window; "" if there are no windows
 };
 
-// "3 min 20 s", "45 s", "2 h 05 min".
+// Returns a duration as text: "3 min 20 s", "45 s", "2 h 05 min".
 std::string duration_text(double seconds);
-// "869,504".
+// Returns a number with thousands separators: "869,504".
 std::string grouped_digits(int64_t number);
-// The line for a state, without colours or line break.
+// Returns the line for a state, without a line break.
 std::string progress_text(const ProgressState& state);
 
 class Progress {
  public:
   enum class Style { kAuto, kPlain, kQuiet };
-  // kAuto redraws where stdout is a terminal.
+  // kAuto redraws if stdout is a terminal.
   explicit Progress(Style style);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void show(const ProgressState& state);
-  // A separate line that stays: header, evaluation, outcome.
+  // Prints a separate line that stays: header, evaluation, outcome.
   void say(const std::string& line);
 
  private:

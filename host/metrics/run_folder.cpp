@@ -34,8 +34,8 @@ std::string time_stamp() {
       "cannot write to " + path + ": " + reason + "; free disk space, or choose another --run-dir");
 }
 
-// But for the lock of whoever is here, or was, and what a run leaves that was killed before its
-// recipe was written.
+// True if the folder has no files except a lock, and the files that a run leaves if it is killed
+// before it writes its recipe.
 bool is_empty_folder(const std::string& path) {
   std::error_code error;
   const bool has_lock = fs::exists(path + "/" + RunFolder::kLockFile, error);
@@ -67,7 +67,7 @@ std::string newest_run(const std::string& name,
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator("runs", error)) {
     const std::string folder = entry.path().filename().string();
-    // NAME-YYYYMMDD-HHMMSS, and a number where two began in one second.
+    // NAME-YYYYMMDD-HHMMSS, and a number if several runs started in the same second.
     if (folder.starts_with(prefix) && folder.size() >= prefix.size() + 15 &&
         folder.find_first_not_of("0123456789-", prefix.size()) == std::string::npos) {
       folders.push_back("runs/" + folder);
@@ -87,7 +87,7 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name, co
     }
     const std::string stem = "runs/" + name + "-" + time_stamp();
     std::string chosen = stem;
-    // Two runs may begin in the same second: whoever makes the folder has it.
+    // Several runs may start in the same second; the run that creates the folder owns it.
     for (int i = 2; !fs::create_directory(chosen, error); ++i) {
       if (error) {
         fail(chosen, error.message());
@@ -109,7 +109,7 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name, co
               " already exists and is not empty; pass another --run-dir, or remove the folder");
     }
   };
-  // Where another run may be at it just now, report that.
+  // With a lock file, claim first: a running run is a better error than a folder that is not empty.
   if (!fs::exists(path + "/" + kLockFile, error)) {
     refuse_unless_empty();
   }
@@ -213,7 +213,7 @@ void RunFolder::remove_contents() const {
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, ignored)) {
     const fs::path name = entry.path().filename();
     const bool stays = name == "log.txt" || name == "logs" || name == "checkpoints" ||
-                       name.string().starts_with("errors");  // also those of earlier starts
+                       name.string().starts_with("errors");  // of earlier starts, too
     if (name != kLockFile && (origin_ != Origin::kReopened || !stays)) {
       std::error_code also_ignored;
       fs::remove_all(entry.path(), also_ignored);

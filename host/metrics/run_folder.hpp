@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The folder of the run's output: recipe.json, log.txt, metrics.jsonl, summary.json,
-// and of ranks other than 0 logs/rank-N.txt.
-// Invariant: files are written atomically.
+// The run folder: recipe.json, log.txt, metrics.jsonl, summary.json, and logs/rank-N.txt of ranks
+// other than 0.
+// Invariant: write() replaces files atomically.
 // Threads: [main].
 #pragma once
 
@@ -13,52 +13,53 @@
 
 namespace tenon {
 
-// The folder below runs/ of the newest run of that name that `is_wanted`; "" if there is none.
-// The newest is the one that began last.
+// Returns the folder in runs/ of the newest run with this name for which `is_wanted` is true; "" if
+// there is none. The newest run is the one that started last.
 std::string newest_run(const std::string& name,
                        const std::function<bool(const std::string& path)>& is_wanted);
 
 class RunFolder {
  public:
-  // Receives an existing folder, before anything in it is changed, and throws if it may not
-  // be. What it leaves in the folder is kLockFile alone, which is left to it.
+  // Claims a folder before anything in it changes, and throws if the folder must not be changed. A
+  // claim may create kLockFile in the folder and nothing else. RunFolder removes that file only
+  // together with the folder.
   using Claim = std::function<void(const std::string& path)>;
   static constexpr char kLockFile[] = ".lock";
 
-  // Makes the folder, with its parents. An empty `path` means runs/NAME-TIME below the current
-  // folder, with a number added where that is taken.
-  // Errors  run.dir_exists if it exists and is not
-  // empty; run.dir_unwritable; those of `claim`
+  // Creates the folder and its parents. An empty `path` means runs/NAME-TIME in the current folder,
+  // with a number appended if that exists.
+  // Errors  run.dir_exists if the folder exists and is not empty; run.dir_unwritable; errors of
+  //         `claim`
   static RunFolder create(const std::string& path,
                           const std::string& name,
                           const Claim& claim = {});
 
-  // The folder of a run that is started again, with its logs and checkpoints alone: it starts over.
-  // None if there is no run's folder at `path`.
-  // Errors  run.dir_unwritable; those of `claim`
+  // Opens the folder of a run that starts over. Removes its contents, except logs, error reports
+  // and checkpoints. Returns nothing if `path` is not a run folder.
+  // Errors  run.dir_unwritable; errors of `claim`
   static std::optional<RunFolder> reopen(const std::string& path, const Claim& claim = {});
 
-  // The folder of a run that resumes from a checkpoint: all that is in it stays, whatever becomes
-  // of the run.
+  // Opens the folder of a run that resumes from a checkpoint. All its contents stay, even if the
+  // run fails.
   // Errors  run.dir_unwritable
   static RunFolder resume(const std::string& path);
 
-  // The folder that another rank has made, and in it one for the ranks' logs. Errors
-  // run.dir_unwritable if it is not to be seen from here
+  // Opens the folder that rank 0 created, and creates the folder for logs of ranks in it.
+  // Errors  run.dir_unwritable if the folder cannot be accessed from this rank
   static RunFolder join(const std::string& path);
 
   const std::string& path() const { return path_; }
-  // From the root, for ranks that may have another current folder.
+  // The absolute path, for ranks that may have another current folder.
   std::string full_path() const;
   std::string file(std::string_view name) const;
-  // Writes a file through a temporary one and a rename.
+  // Writes a file atomically: to a temporary file, which is then renamed.
   // Errors  run.dir_unwritable
   void write(std::string_view name, std::string_view text) const;
-  // Removes all that has been put into the folder, and the folder where it was made here: for a run
-  // that turns out to be none. What cannot be removed stays, and so do logs of an earlier start and
-  // everything of a run that continues.
+  // Removes the contents of the folder, and the folder itself if create() created it. For a run
+  // that fails before it starts. Keeps files that cannot be removed, everything that reopen()
+  // keeps, and the complete folder of a run that resumes.
   void discard() const;
-  // Calls `body`; where it throws, discards the folder.
+  // Calls `body`; if it throws an Error, discards the folder and rethrows.
   void discard_unless(const std::function<void()>& body) const;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The metric sinks of a run. A sink that fails costs a warning, not the run.
-// Threads: the train thread alone.
+// The metric sinks of a run. A sink that fails to write causes a warning and does not end the run.
+// Threads: the train thread only.
 #pragma once
 
 #include "host/metrics/metric_book.hpp"
@@ -18,18 +18,19 @@ class SinkList {
   explicit SinkList(std::vector<MetricSinkProxy> sinks)
       : sinks_(std::move(sinks)), num_failures_(sinks_.size(), 0) {}
 
-  // Errors  plugin.failed: a sink that cannot even be opened ends the run before it begins
+  // Opens all sinks.
+  // Errors  plugin.failed: a sink that cannot be opened ends the run before it starts
   void open(const std::string& run_dir);
-  // The run resumes from a checkpoint of `step`, or back to it, at which num_of_step(step) was
-  // `records_of_step`: what sinks have of later records is dropped.
+  // Resumes from, or rolls back to, a checkpoint of `step`, at which num_of_step(step) was
+  // `records_of_step`. Sinks drop later records.
   // Errors  plugin.failed
   void resume(uint64_t step, uint64_t records_of_step);
-  // How many records of this step were written, with those before a resume at it.
+  // Number of records written in this step, including those before a resume at this step.
   uint64_t num_of_step(uint64_t step) const { return step == last_step_ ? num_of_step_ : 0; }
-  // The first failure of each sink is logged, all are counted.
+  // Writes a record to all sinks. Logs the first failure of each sink, and counts all failures.
   void write(const MetricRecord& record);
   void flush();
-  // Records that some sink has lost.
+  // Number of failed writes and flushes, over all sinks.
   long num_lost() const;
 
  private:

@@ -35,7 +35,7 @@ void BlockTape::clear() {
   has_aux = false;
 }
 
-// The host's side of tenon_forward_args: finds its way back to the tape.
+// The host's side of tenon_forward_args; `impl` points to it.
 struct BlockRunner::Call {
   tenon_forward_args args{};
   BlockTape* tape = nullptr;
@@ -68,7 +68,7 @@ struct BlockRunner::Call {
   }
 };
 
-// What a backward by hand was asked for and returned; undefined: not returned.
+// Gradients requested from and returned by a hand-written backward; undefined: not returned.
 struct BlockRunner::HandGrads {
   std::vector<bool> wants_input;
   std::vector<bool> wants_parameter;
@@ -96,7 +96,7 @@ std::vector<const tenon_tensor*> borrow_all(const std::vector<at::Tensor>& tenso
   return handles;
 }
 
-// An array of bool for the ABI, which std::vector<bool> is not.
+// Copies flags to an array of bool for the ABI, since std::vector<bool> is packed.
 std::unique_ptr<bool[]> array_of(const std::vector<bool>& flags) {
   auto array = std::make_unique<bool[]>(flags.size() + 1);
   std::copy(flags.begin(), flags.end(), array.get());
@@ -169,7 +169,7 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   args.save = &Call::save;
   args.add_loss = &Call::add_loss;
 
-  // A recompute draws the same numbers: the seed depends on the place of the block only.
+  // A recompute draws the same numbers: the seed depends only on step, microbatch and salt.
   seed_default_generators(frame_.seed_for(pass.salt), store_.device());
   frame_.set_recompute(pass.is_recompute);
   try {
@@ -351,7 +351,7 @@ std::vector<ValueGrad> BlockRunner::backward_by_autograd(uint32_t b,
       store_.add_grad(wrt_parameters[i], grad);
     }
   }
-  // Inputs from the last to the first: the order in which one graph would have added them.
+  // Inputs from the last to the first: the order in which one graph would add them.
   std::vector<ValueGrad> of_inputs;
   for (size_t i = wrt_inputs.size(); i-- > 0;) {
     if (result[i].defined()) {
@@ -397,7 +397,7 @@ BlockRunner::HandGrads BlockRunner::call_backward(uint32_t b,
   frame_.seed_for(salt);
   frame_.set_recompute(false);
   try {
-    // A backward by hand calls the operators of its forward, on what the forward saved.
+    // Autocast as in forward: a hand-written backward uses its operators and saved tensors.
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
     model_.backward(frame_.exec(), args);
   } catch (Error& error) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls one block of a model through the ABI: its forward under a separate autograd graph, and
-// its backward, by autograd or written by hand. Checks what the plugin returns. It knows nothing of
-// the other blocks. Threads: owned and driven by the train thread.
+// Calls one block of a model through the ABI: its forward under a separate autograd graph, and its
+// backward, by autograd or hand-written. Checks the results of the plugin. Knows nothing of the
+// other blocks.
+// Threads: owned and driven by the train thread.
 #pragma once
 
 #include "host/model/parameter_store.hpp"
@@ -20,16 +21,16 @@ class ModelProxy;
 // An auxiliary loss that a block added in the forward.
 struct AuxLoss {
   std::string name;
-  at::Tensor sum;    // with graph, where one was recorded
+  at::Tensor sum;    // with its autograd graph, if one was recorded
   at::Tensor count;  // scalar
   double weight = 1;
 };
 
-// What one block's forward leaves for its backward.
+// Data that a block's forward stores for its backward.
 struct BlockTape {
-  std::vector<at::Tensor> inputs;   // the leaves that the block was given
+  std::vector<at::Tensor> inputs;   // leaf tensors passed to the block
   std::vector<at::Tensor> outputs;  // as the block returned them
-  std::vector<at::Tensor> saved;    // of a hand-written block
+  std::vector<at::Tensor> saved;    // for a hand-written backward
   std::vector<AuxLoss> aux;
   bool has_aux = false;  // stays true after `aux` is dropped for a recompute
   // Call arguments, kept to save allocations.
@@ -39,11 +40,11 @@ struct BlockTape {
   std::vector<tenon_tensor*> output_handles;
   std::vector<tenon_tensor*> next_buffer_handles;
 
-  // Drops what a forward left.
+  // Drops the tensors and auxiliary losses of the forward.
   void clear();
 };
 
-// What multiplies an auxiliary loss, beside its weight / count.
+// Multipliers of an auxiliary loss, in addition to weight / count.
 struct AuxScale {
   double factor = 1;
   at::Tensor loss_scale;  // []; undefined: none
@@ -57,34 +58,34 @@ struct ValueGrad {
 
 class BlockRunner {
  public:
-  // `needs_grad`, by value: a trainable parameter lies upstream.
-  // Errors: model.bad_graph: a hand-written block of a model without backward
+  // `needs_grad[v]` is true if a trainable parameter or a lookup lies upstream of value v.
+  // Errors: model.bad_graph for a hand-written block of a model without backward
   // Owner: all references outlive this object
   BlockRunner(ModelProxy& model,
               ParameterStore& store,
               const ExecBase& base,
               const std::vector<bool>& needs_grad);
 
-  // A tape with the handles of the parameters and buffers of block `b`.
+  // Returns a tape with the handles of the parameters and buffers of block `b`.
   BlockTape make_tape(uint32_t b) const;
 
   // Starts a microbatch of `num_samples` samples.
   void begin(const CallPlace& place, int64_t num_samples);
 
   struct Pass {
-    bool records = false;       // under autograd
+    bool records = false;       // runs under autograd
     bool is_recompute = false;  // changes no buffers
-    uint32_t salt = 0;          // of the random numbers, see ExecFrame::seed_for
+    uint32_t salt = 0;          // for random numbers, see ExecFrame::seed_for
   };
 
   // Calls the block on `tape.inputs`; fills the outputs, saved tensors and auxiliary losses.
-  // Errors: plugin.bad_result: outputs or buffers that differ from what the model declared; and
-  // those of the plugin, with the block's name
+  // Errors: plugin.bad_result for outputs or buffers that differ from their declarations; errors of
+  // the plugin, with the block's name
   void forward(uint32_t b, const Pass& pass, BlockTape& tape);
 
   // Adds the gradients of the block's parameters to the store. Returns the gradients of its inputs
   // in the order in which one graph over the whole model would add them.
-  // Shapes: grads[i] has that of output i; undefined: no gradient
+  // Shapes: grads[i] has the shape of output i; undefined means no gradient
   // Errors: as forward
   std::vector<ValueGrad> backward(uint32_t b,
                                   uint32_t salt,
@@ -92,9 +93,10 @@ class BlockRunner {
                                   const std::vector<at::Tensor>& grads,
                                   const AuxScale& aux_scale);
 
-  // The dtype in which all but the block itself see a value; none where the block may choose.
+  // Returns the dtype of a value outside its block, or nothing if the block may choose it.
   std::optional<at::ScalarType> border_dtype(uint32_t v) const;
-  // An output, detached, as the next block is given it: what autocast narrowed is wide again.
+  // Returns an output for the next block: detached and, under autocast, converted to its border
+  // dtype.
   at::Tensor at_border(uint32_t v, const at::Tensor& output) const;
 
  private:
@@ -129,8 +131,8 @@ class BlockRunner {
   ExecFrame frame_;
   at::ScalarType compute_dtype_;
   std::optional<at::ScalarType> autocast_dtype_;
-  bool is_train_ = true;     // of the microbatch under way
-  int64_t num_samples_ = 0;  // of the microbatch under way
+  bool is_train_ = true;     // of the current microbatch
+  int64_t num_samples_ = 0;  // of the current microbatch
 };
 
 }  // namespace tenon

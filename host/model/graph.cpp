@@ -31,7 +31,7 @@ std::vector<Axis> read_axes(const tenon_axis* axes, size_t num_axes) {
   return result;
 }
 
-// More axes than any tensor has; a larger number is taken for memory that was never set.
+// More axes than any tensor has; a larger number indicates uninitialized memory.
 constexpr size_t kMaxAxes = 64;
 
 void check_dtype(uint32_t dtype, const std::string& of) {
@@ -57,7 +57,7 @@ std::vector<int64_t> read_shape(const int64_t* shape,
   }
   check_array(shape, ndim, "the shape of " + of);
   std::vector<int64_t> result(shape, shape + ndim);
-  // A class is at most f64.
+  // No dtype class has elements larger than f64.
   auto bytes = static_cast<int64_t>(is_dtype(dtype) ? dtype_size(dtype) : sizeof(double));
   for (const int64_t size : result) {
     if (size < 0) {
@@ -70,8 +70,8 @@ std::vector<int64_t> read_shape(const int64_t* shape,
   return result;
 }
 
-// Collects what `describe` declares. Each method is behind a guard, so that a throw becomes a
-// status.
+// Collects the declarations of `describe`. A guard around each add_ method turns exceptions into
+// statuses.
 class GraphBuilder {
  public:
   uint32_t add_value(const tenon_value_spec& spec) {
@@ -254,7 +254,7 @@ class GraphBuilder {
     return lookup;
   }
 
-  // Where the ids come from, and the table that has their rows.
+  // Reads the source of the ids, and the table that has their rows.
   void read_ids(const tenon_value_spec& spec,
                 const std::string& called,
                 ModelLookup& lookup) const {
@@ -300,7 +300,7 @@ class GraphBuilder {
     }
   }
 
-  // The size, dtype and initial values of a row, and how many axes the value has.
+  // Reads the size and initial values of a row; checks the value's dtype and axes.
   static void read_row(const tenon_value_spec& spec,
                        const ModelValue& value,
                        const std::string& called,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model as its plugin describes it: values, parameters, buffers and blocks, in plain structs,
-// checked. Nothing is allocated here. Invariants: blocks are in topological order; each value has
-// one maker; indices are valid.
+// Plain structs for a model as its plugin describes it: values, parameters, buffers and blocks,
+// validated. Nothing is allocated here.
+// Invariants: blocks are in topological order; exactly one block makes each value of
+// TENON_SOURCE_BLOCK; indices are valid.
 #pragma once
 
 #include "host/tensor/batch.hpp"
@@ -19,15 +20,15 @@ class ModelProxy;
 
 inline constexpr uint32_t kNoIndex = UINT32_MAX;
 
-// Of a value that is made of rows of a table.
+// Lookup of a value that consists of table rows.
 struct ModelLookup {
   std::string table;
-  std::string column;       // of the batch; "" where ids are a value
-  uint32_t ids = kNoIndex;  // that value
+  std::string column;       // batch column of ids; empty if `ids` is set
+  uint32_t ids = kNoIndex;  // value with the ids; kNoIndex: see `column`
   uint32_t pooling = 0;     // TENON_POOL_*
-  int64_t length = 0;       // of TENON_POOL_FIRST_N
+  int64_t length = 0;       // rows per sample, for TENON_POOL_FIRST_N
   int64_t dim = 0;
-  uint32_t init = 0;  // TENON_INIT_*, but MODULE
+  uint32_t init = 0;  // TENON_INIT_*, except TENON_INIT_MODULE
   double init_a = 0;
   double init_b = 0;
 };
@@ -37,10 +38,10 @@ struct ModelValue {
   std::optional<std::vector<Axis>> axes;  // absent: any shape
   uint32_t dtype = 0;                     // a dtype or a class of ports.h
   uint32_t source_kind = 0;               // TENON_SOURCE_*
-  std::string source;                     // batch field
+  std::string source;                     // batch field, for TENON_SOURCE_BATCH
   uint32_t maker = kNoIndex;              // the block that outputs it
   std::vector<uint32_t> users;            // blocks that read it, ascending
-  std::optional<ModelLookup> lookup;      // where source_kind is TENON_SOURCE_TABLE
+  std::optional<ModelLookup> lookup;      // for TENON_SOURCE_TABLE
 };
 
 struct ModelParameter {
@@ -51,8 +52,8 @@ struct ModelParameter {
   uint32_t init = 0;   // TENON_INIT_*
   double init_a = 0;
   double init_b = 0;
-  uint32_t same_as = kNoIndex;   // a tied parameter: the one it is
-  std::vector<uint32_t> blocks;  // that use it, ascending; for a tied one, those that use this name
+  uint32_t same_as = kNoIndex;   // if tied: the original parameter
+  std::vector<uint32_t> blocks;  // users, ascending; if tied, users of this name
 };
 
 struct ModelBuffer {
@@ -79,19 +80,19 @@ struct ModelGraph {
   std::vector<ModelBuffer> buffers;
   std::vector<ModelBlock> blocks;
 
-  // The value of that name that a block makes, or nothing.
+  // Returns the value named `name` that a block makes, or nothing.
   std::optional<uint32_t> find_output(std::string_view name) const;
-  // Names of all values that blocks make, in order.
+  // Returns the names of all values that blocks make, in declaration order.
   std::vector<std::string> output_names() const;
-  // Number of elements of all parameters, tied ones once.
+  // Returns the number of elements of all parameters; counts tied parameters once.
   int64_t num_elements() const;
-  // Of those that are not trained.
+  // Returns the number of elements of frozen parameters.
   int64_t num_frozen_elements() const;
 };
 
-// Asks a model to describe itself.
-// Errors  model.bad_graph for what contradicts itself; model.not_available for carries;
-//         plugin.failed for what the plugin reports
+// Builds the graph that the model's `describe` declares.
+// Errors  model.bad_graph for a contradictory description; model.not_available for carries, expert
+//         parameters and collective blocks; plugin.failed for errors that the plugin reports
 // Threads [main]
 ModelGraph describe_model(ModelProxy& model);
 

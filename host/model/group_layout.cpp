@@ -24,7 +24,7 @@ struct Kind {
   auto operator<=>(const Kind&) const = default;
 };
 
-// What the run makes of a parameter's dtype, where `of_class` is its own.
+// Resolves the dtype of a parameter; `of_class` stands for TENON_CLASS_PARAM.
 at::ScalarType resolved(const ModelParameter& parameter, at::ScalarType of_class) {
   if (parameter.dtype < TENON_CLASS_FIRST) {
     return static_cast<at::ScalarType>(parameter.dtype);
@@ -33,7 +33,7 @@ at::ScalarType resolved(const ModelParameter& parameter, at::ScalarType of_class
   return is_kept && is_narrow(of_class) ? at::kFloat : of_class;
 }
 
-// By parameter: the blocks that use it, also by another name.
+// Returns the blocks that use each parameter, also under the names of tied parameters.
 std::vector<std::vector<uint32_t>> users_of(const ModelGraph& graph) {
   std::vector<std::vector<uint32_t>> users(graph.parameters.size());
   for (uint32_t p = 0; p < graph.parameters.size(); ++p) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the parameters of a model are put into flat groups: which go together, in what order, and how
-// large a group is. Nothing is allocated here; parameter_store.hpp makes the groups, rank_plan.hpp
-// counts them.
-// Invariant: the same graph and rules give the same groups, whatever the number of ranks.
+// Assigns the parameters of a model to flat groups, and computes the order and size of each group.
+// Nothing is allocated here: parameter_store.hpp allocates the groups, and rank_plan.hpp counts
+// their bytes.
+// Invariant: the same graph and rules give the same groups for any number of ranks.
 #pragma once
 
 #include "host/model/graph.hpp"
@@ -23,44 +23,46 @@ inline bool is_narrow(at::ScalarType dtype) {
 }
 
 struct GroupRules {
-  at::ScalarType stored = at::kFloat;  // of TENON_CLASS_PARAM
-  at::ScalarType seen = at::kFloat;    // what blocks see of it
-  // Both null: one partition, and nothing is kept whole.
+  at::ScalarType stored = at::kFloat;  // dtype in which TENON_CLASS_PARAM is stored
+  at::ScalarType seen = at::kFloat;    // dtype in which blocks see TENON_CLASS_PARAM
+  // Null: all parameters are in partition 0; no parameter is unsharded.
   std::function<uint32_t(uint32_t p)> partition_of = {};
   std::function<bool(uint32_t p)> is_unsharded = {};
 };
 
-// How a parameter is stored, and what blocks see of it.
+// Dtypes in which a parameter is stored, and in which blocks see it.
 struct ParameterDtypes {
   at::ScalarType stored = at::kFloat;
   at::ScalarType seen = at::kFloat;
 };
 
-// `stored` and `seen` are what the run makes of TENON_CLASS_PARAM.
+// Resolves the dtypes of a parameter. `stored` and `seen` stand for TENON_CLASS_PARAM.
 ParameterDtypes parameter_dtypes(const ModelParameter& parameter,
                                  at::ScalarType stored,
                                  at::ScalarType seen);
 
 struct GroupLayout {
-  std::string name;              // of the block, or of the parameter that is a group of its own
-  std::vector<uint32_t> blocks;  // that use it, ascending
+  std::string name;              // of the block, or of the parameter of a separate group
+  std::vector<uint32_t> blocks;  // users of the group, ascending
   at::ScalarType stored = at::kFloat;
   at::ScalarType seen = at::kFloat;
   bool is_trainable = true;
   bool is_unsharded = false;
-  std::vector<uint32_t> parameters;  // those of one optimizer next to each other
-  std::vector<uint32_t> partitions;  // of each of them
-  std::vector<int64_t> numels;       // of each of them
+  std::vector<uint32_t> parameters;  // sorted by partition
+  std::vector<uint32_t> partitions;  // by entry of `parameters`
+  std::vector<int64_t> numels;       // by entry of `parameters`
 
-  int64_t num_elements() const;  // of the parameters
-  // Of the whole buffer: with gaps, so that each parameter and each slice begins on a boundary.
+  int64_t num_elements() const;  // without gaps
+  // Returns the elements of the whole buffer. Gaps align each parameter and each slice to a
+  // boundary.
   int64_t flat_numel(int64_t num_slices) const;
-  // Where the place of each parameter ends in it, gaps included.
+  // Returns the end of each parameter in the whole buffer, gaps included.
   std::vector<int64_t> ends(int64_t num_slices) const;
 };
 
-// In the order of the blocks that use them first. What several blocks use, or is tied, is a group
-// of its own; what is frozen is apart.
+// Returns the groups in the order of the blocks that use them first. A parameter that is tied, or
+// that several blocks use, forms a separate group. The other parameters of a block are grouped by
+// dtype, by whether they are trainable, and by whether they are unsharded.
 std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRules& rules);
 
 }  // namespace tenon

@@ -31,7 +31,7 @@ at::Tensor as_leaf(const at::Tensor& value, bool needs_grad) {
   return leaf;
 }
 
-// The parameters of a block are here while this is, in a forward.
+// Keeps the parameters of a block gathered during its forward.
 class FlowPass {
  public:
   FlowPass(ShardedParameters* flow, uint32_t block) : flow_(flow), block_(block) {
@@ -121,12 +121,12 @@ at::Tensor ModelRunner::field_of(uint32_t v, const Batch& batch) const {
 }
 
 bool ModelRunner::is_recomputed(uint32_t b) const {
-  const bool is_piece = piece_.number > 0 && b == tail();  // small already
+  const bool is_piece = piece_.number > 0 && b == tail();  // already small
   return recompute_ == RecomputeMode::kBlocks && !is_piece &&
          !graph_.blocks[b].has(TENON_BLOCK_NO_RECOMPUTE | TENON_BLOCK_HAND_WRITTEN);
 }
 
-// Starts a microbatch with what blocks read from it.
+// Starts a microbatch, and reads the batch fields that blocks use.
 void ModelRunner::begin(const Batch& batch, const CallPlace& place) {
   clear();
   place_ = place;
@@ -138,7 +138,8 @@ void ModelRunner::begin(const Batch& batch, const CallPlace& place) {
   }
 }
 
-// Brings what block `b` is the first to read from tables. On a rank without samples nothing comes.
+// Reads the table values that block `b` is the first to use. On a rank without samples, they stay
+// undefined.
 void ModelRunner::read_rows(uint32_t b) {
   for (const uint32_t v : lookups_[b]) {
     const ModelValue& value = graph_.values[v];
@@ -150,7 +151,8 @@ void ModelRunner::read_rows(uint32_t b) {
   }
 }
 
-// Block `b`, the first that reads them, is the last to add to their gradients.
+// Passes the gradients of table values to the tables. Block `b`, the first to read these values, is
+// the last to add to their gradients.
 void ModelRunner::hand_back_rows(uint32_t b) {
   for (const uint32_t v : lookups_[b]) {
     rows_->take_grad(v, std::exchange(grads_[v], at::Tensor()));
@@ -169,7 +171,7 @@ void ModelRunner::replay(const Batch& batch,
   if (flow_ != nullptr) {
     flow_->begin_forward(false);
   }
-  // What ranks do together goes on to the last block, wherever this one has seen enough.
+  // Collectives continue to the last block, even if `seen` ends the replay on this rank.
   const bool is_together = flow_ != nullptr || rows_ != nullptr;
   for (uint32_t b = 0; b < graph_.blocks.size() && (!is_over || is_together); ++b) {
     const ModelBlock& block = graph_.blocks[b];
@@ -249,7 +251,7 @@ void ModelRunner::forward_idle(const CallPlace& place, Extent extent) {
     const FlowPass pass(flow_, b);
   }
   if (flow_ != nullptr && extent == Extent::kAllButTail) {
-    flow_->before_forward(tail());  // until the pass ends, as with pieces
+    flow_->before_forward(tail());  // until the pass ends, as with chunks
   }
 }
 
@@ -324,12 +326,12 @@ void ModelRunner::forward_tail(int64_t begin, int64_t length) {
 void ModelRunner::backward_tail() {
   const at::AutoGradMode no_grad(false);
   const ModelBlock& block = graph_.blocks[tail()];
-  // Apart from what losses have already given to the whole of an input.
+  // Set aside the gradients that losses have already added to whole inputs.
   std::vector<at::Tensor> given;
   for (const uint32_t v : block.inputs) {
     given.push_back(std::exchange(grads_[v], at::Tensor()));
   }
-  backward_block(tail(), {});  // forward_tail refuses auxiliary losses, which alone are scaled
+  backward_block(tail(), {});  // no scale: forward_tail rejects auxiliary losses
   tapes_[tail()].clear();
   tail_grads_.resize(block.inputs.size());
   bool is_last = false;
@@ -359,13 +361,13 @@ void ModelRunner::backward_tail() {
   }
 }
 
-// Pieces of one block draw from streams of their own.
+// Each chunk of a block draws from a separate stream of random numbers.
 uint32_t ModelRunner::salt(uint32_t b) const {
   return b + piece_.number * static_cast<uint32_t>(graph_.blocks.size());
 }
 
-// A running sum, last user first: what one graph over the whole model does, to the bit. Gradients
-// that autograd returned may share memory with each other and are never changed in place.
+// Sums from the last user to the first, with the same bits as one graph over the whole model.
+// Gradients from autograd may share memory, and so are never changed in place.
 void ModelRunner::add_grad(uint32_t v, at::Tensor grad) {
   at::Tensor& sum = grads_[v];
   if (values_[v].defined()) {

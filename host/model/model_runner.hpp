@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs a model block by block: forward in the order of the graph, each block under a
-// separate autograd graph, and backward as one reverse loop. It knows no loss and no optimizer.
-// Under autocast, blocks run in it, forward and recompute, and what they put out is widened to the
-// dtype that was declared before anybody else sees it. Invariants: a block sees detached inputs; a
-// recompute sees the same bits as the forward; gradients of a value with several users are summed
-// from the last user to the first, as one graph would do it. Threads: owned and driven by the train
-// thread.
+// Runs a model block by block: forward in the order of the graph, each block under a separate
+// autograd graph, and backward as one reverse loop. Knows no loss and no optimizer.
+// Autocast applies to forward and recompute inside a block. Outputs are converted to their declared
+// dtypes before anything outside the block reads them.
+// Invariants: blocks see detached inputs; a recompute sees the same bits as the forward; gradients
+// of a value with several users are summed from the last user to the first, as in a single graph.
+// Threads: owned and driven by the train thread.
 #pragma once
 
 #include "host/model/block_runner.hpp"
@@ -22,23 +22,23 @@ class ModelProxy;
 class ShardedParameters;
 class RowSource;
 
-// Checks that a dataset's fields feed the model: names, dtypes, axes.
-// Errors  model.field_missing, model.field_mismatch: name both sides
+// Checks that a dataset's fields match the model's inputs in name, dtype and axes.
+// Errors  model.field_missing, model.field_mismatch, with both sides in the message
 void check_model_fields(const ModelGraph& graph,
                         const std::vector<FieldInfo>& fields,
                         const std::string& dataset);
 
 enum class RecomputeMode { kNone, kBlocks };
 
-// The values that the last block makes, where it can be run by pieces of T: it is tokenwise, all
-// that it reads and makes has an axis T, and nothing of it comes from a table. Empty where it
-// cannot.
+// Returns the outputs of the last block if it can run in chunks along T, else an empty list. The
+// block must be tokenwise and have inputs. All inputs and outputs must have an axis T, and none may
+// come from a table.
 std::vector<uint32_t> tail_outputs(const ModelGraph& graph);
 
 class ModelRunner {
  public:
-  // `flow` brings the parameters that blocks need; null where all of them are here, always. `rows`
-  // brings the values that come from tables; null where there are none.
+  // `flow` gathers the parameters that blocks need; null if this rank always has all of them.
+  // `rows` provides the values that come from tables; null if there are none.
   ModelRunner(ModelProxy& model,
               ParameterStore& store,
               const ExecBase& base,
@@ -51,47 +51,46 @@ class ModelRunner {
 
   enum class Extent { kWhole, kAllButTail };
 
-  // Runs all blocks on one microbatch, or all but the last one. In training it keeps what backward
-  // needs, until `backward` or `clear`.
+  // Runs all blocks on one microbatch, or all except the last. In training, keeps the data for
+  // backward until `backward` or `clear`.
   void forward(const Batch& batch, const CallPlace& place, Extent extent = Extent::kWhole);
-  // What a rank without a sample does in place of `forward`: it takes part in what ranks do
-  // together, and calls no block.
+  // Replaces `forward` on a rank without samples: takes part in collectives, and calls no block.
   void forward_idle(const CallPlace& place, Extent extent = Extent::kWhole);
 
-  // ---- the tail: the last block, by pieces of T ----
+  // ---- the tail: the last block, in chunks of T ----
 
-  // Where tail_outputs(graph) is not empty. The size of T in the microbatch under way; after
-  // `forward` without the tail.
+  // Returns the size of T in the current microbatch. Requires a `forward` without the tail, and a
+  // non-empty tail_outputs(graph).
   int64_t tail_length() const;
-  // Runs the tail on positions [begin, begin + length) of T. What it makes are the values until
-  // `backward_tail` or the next piece.
+  // Runs the tail on positions [begin, begin + length) of T. Its outputs can be read by `value`
+  // until `backward_tail` or the next chunk.
   void forward_tail(int64_t begin, int64_t length);
-  // Takes the gradients of these values through the tail. After the piece that ends T, the inputs
-  // of the tail have theirs, as after a backward of the whole block but for the order of sums.
+  // Runs backward of the tail for the current chunk. After the chunk that ends T, the gradients of
+  // the inputs are complete. They equal those of the whole block except for the order of sums.
   void backward_tail();
 
-  // Runs the blocks again on a microbatch that `forward` has seen, as a recompute: nothing is kept
-  // for a backward, and no buffer changes. Calls `seen` after each block, when the block's inputs
-  // and outputs can be read by `value`; a true ends it. Leaves nothing behind.
+  // Runs the blocks again on a microbatch that `forward` has processed, as a recompute: stores
+  // nothing for a backward, and changes no buffer. Calls `seen` after each block, while `value` can
+  // read the inputs and outputs of the block. If `seen` returns true, no further block runs. Drops
+  // all values at the end.
   void replay(const Batch& batch,
               const CallPlace& place,
               const std::function<bool(uint32_t block)>& seen);
 
-  // A value after forward, detached; undefined if no block made it.
+  // Returns a value after forward, detached; undefined if it was not computed.
   const at::Tensor& value(uint32_t v) const { return values_[v]; }
-  // True if some trainable parameter lies upstream of the value.
+  // True if a trainable parameter or a lookup lies upstream of the value.
   bool needs_grad(uint32_t v) const { return needs_grad_[v]; }
   const std::vector<AuxLoss>& aux_losses() const { return aux_losses_; }
 
-  // Adds a gradient of a value, before backward. Losses do so from the last to the first.
+  // Adds a gradient of a value, before backward. Losses add theirs from the last to the first.
   void add_grad(uint32_t v, at::Tensor grad);
-  // Runs backward of all blocks and adds the gradients of parameters to the store.
-  // `aux_scale` multiplies each auxiliary loss beside its weight / count, and so does `loss_scale`
-  // where it is defined.
-  // `ends_step`: the step has no other backward after this one.
+  // Runs backward of all blocks and adds the gradients of parameters to the store. Multiplies each
+  // auxiliary loss by weight / count, by `aux_scale` and, if defined, by `loss_scale`. `ends_step`
+  // is true for the last backward of a step.
   // Shapes  loss_scale [], on the store's device
   void backward(double aux_scale, const at::Tensor& loss_scale = {}, bool ends_step = true);
-  // In place of `backward`, after `forward_idle`.
+  // Replaces `backward` after `forward_idle`.
   void backward_idle(bool ends_step = true);
 
   // Drops everything that the last forward kept.
@@ -115,16 +114,16 @@ class ModelRunner {
   RecomputeMode recompute_;
   ShardedParameters* flow_;
   RowSource* rows_;
-  std::vector<std::vector<uint32_t>> lookups_;  // by block: values of tables that it reads first
+  std::vector<std::vector<uint32_t>> lookups_;  // by block: table values it is the first to read
   CallPlace place_;
 
   struct Piece {
-    uint32_t number = 0;  // from 1; 0: none is under way
+    uint32_t number = 0;  // from 1; 0: no chunk is active
     int64_t begin = 0;    // along T
     int64_t length = 0;
   };
   Piece piece_;
-  std::vector<at::Tensor> tail_grads_;  // by input of the tail: the pieces so far
+  std::vector<at::Tensor> tail_grads_;  // by input of the tail: gradients of chunks so far
 
   std::vector<bool> needs_grad_;  // by value
   BlockRunner blocks_;

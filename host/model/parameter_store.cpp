@@ -22,12 +22,13 @@
 namespace tenon {
 namespace {
 
-// A dtype, or what the run makes of a class.
+// Resolves a dtype; `of_class` stands for any class.
 at::ScalarType resolved_dtype(uint32_t dtype, at::ScalarType of_class) {
   return dtype >= TENON_CLASS_FIRST ? of_class : static_cast<at::ScalarType>(dtype);
 }
 
-// A materialized parameter keeps its module's leaf; it must not be shared, since a module has one.
+// True if p is tied or used by several blocks. A materialized parameter must not be: its leaf
+// belongs to one module.
 bool has_own_group(const ModelGraph& graph, uint32_t p) {
   size_t users = graph.parameters[p].blocks.size();
   for (const auto& other : graph.parameters) {
@@ -40,7 +41,7 @@ bool has_own_group(const ModelGraph& graph, uint32_t p) {
 
 constexpr uint32_t kStateVersion = 1;
 
-// Calls take(name, tensor, part) for what this rank has of each parameter.
+// Calls take(name, tensor, part) for this rank's part of each parameter.
 template <class Take>
 void each_part(const std::vector<FlatGroup>& groups, const std::string& prefix, Take take) {
   for (const FlatGroup& group : groups) {
@@ -107,8 +108,8 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
   }
 }
 
-// variable_data: a version counter of its own, so that an update of the buffer between a forward
-// and its backward is the host's affair and not an autograd error of the block.
+// variable_data gives the leaf a separate version counter. Otherwise, autograd would reject an
+// update of the buffer between the forward and backward of a block.
 void ParameterStore::point_leaf(uint32_t p) {
   const Place& place = places_[p];
   leaves_[p] = groups_[place.group].unsharded_view(place.entry).variable_data();

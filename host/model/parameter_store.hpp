@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parameters of a model: flat groups by block and dtype, and the leaf tensors that blocks are
-// given. A parameter that several blocks use, or that is tied, is a group of its own, and so are
-// frozen ones. Each rank keeps a slice of those that are shared out; sharded_parameters.hpp moves
-// them. Invariant: each leaf is a view of its group's whole for the whole run; on one rank, updates
-// are seen by the blocks without a copy, or after `publish` where blocks see a narrower dtype than
-// is stored. Threads: owned and driven by the train thread.
+// The parameters of a model: flat groups by block and dtype, and the leaf tensors that blocks
+// receive. Tied parameters, parameters of several blocks, and frozen parameters form separate
+// groups. Each rank keeps a slice of the sharded parameters; sharded_parameters.hpp moves them.
+// Invariant: for the whole run, each leaf is a view of the unsharded buffer of its group. On one
+// rank, blocks see updates without a copy, or after `publish` if they see a narrower dtype than is
+// stored.
+// Threads: owned and driven by the train thread.
 #pragma once
 
 #include "host/model/graph.hpp"
@@ -23,15 +24,15 @@ namespace tenon {
 class ModelProxy;
 
 struct ParameterLayout {
-  at::ScalarType dtype = at::kFloat;  // of TENON_CLASS_PARAM, as it is stored and updated
+  at::ScalarType dtype = at::kFloat;  // in which TENON_CLASS_PARAM is stored and updated
   at::Device device = at::kCPU;
-  // Which optimizer updates parameter p; called for trainable parameters only.
+  // Returns the partition of parameter p. Called for trainable parameters only.
   std::function<uint32_t(uint32_t p)> partition_of;
-  // What blocks see of TENON_CLASS_PARAM; as it is stored where this is absent. Parameters flagged
-  // keep_fp32 are stored and seen in fp32 where the run has a narrower dtype.
+  // Dtype in which blocks see TENON_CLASS_PARAM; absent: the stored dtype. Parameters flagged
+  // keep_fp32 are stored and seen in fp32 if the dtype of the run is narrower.
   std::optional<at::ScalarType> seen_dtype = {};
-  FlatSharing sharing = {};  // of parameters that are shared out
-  // Parameters that each rank keeps whole all the same, and how; none where it is empty.
+  FlatSharing sharing = {};  // of sharded parameters
+  // True for parameters that each rank keeps whole, as `unsharded` says. Empty: none.
   std::function<bool(uint32_t p)> is_unsharded = {};
   FlatSharing unsharded = {};
 };
@@ -40,43 +41,43 @@ class ParameterStore final : public Stateful {
  public:
   ParameterStore(const ModelGraph& graph, const ParameterLayout& layout);
 
-  // Gives every parameter and buffer its first value: by its declared initialiser, keyed by (seed,
-  // name, element), or as the block's module has it. First values are made on the CPU, where `exec`
-  // is too, and so are the same for any device and any number of ranks; of what is shared out no
-  // more than one block is ever there as a whole.
-  // Errors  model.bad_graph where a module's leaves differ from what was declared
+  // Sets the initial values of all parameters and buffers, by the declared initializer, keyed by
+  // (seed, name, element), or from the module of the block. Values are computed on the CPU, where
+  // `exec` is too. They are the same for any device and any number of ranks. At most one block of
+  // sharded parameters is whole at a time.
+  // Errors  model.bad_graph if the leaves of a module differ from their declarations
   void initialise(ModelProxy& model, const tenon_exec& exec, uint64_t seed);
 
-  // The leaf of parameter p (of the one it is tied to).
+  // Returns the leaf of parameter p, or of the parameter that p is tied to.
   const at::Tensor& leaf(uint32_t p) const { return leaves_[p]; }
   bool is_trainable(uint32_t p) const { return places_[p].trainable; }
-  // Adds to the gradient of p and marks it touched.
+  // Adds to the gradient of p, and sets has_grad.
   void add_grad(uint32_t p, const at::Tensor& grad) {
     groups_[places_[p].group].add_grad(places_[p].entry, grad);
   }
 
-  // Brings this rank's part of what blocks see up to date after a change of what is stored.
+  // Updates this rank's part of the values that blocks see, after the stored values changed.
   void publish();
 
   at::Tensor& buffer(uint32_t b) { return buffers_[b]; }
   std::vector<at::Tensor>& buffers() { return buffers_; }
-  // Keeps a copy of the buffers that a forward may change, before a step; and brings it back, where
-  // `is_wanted` is undefined or 1, as if the step had not been.
+  // `keep_buffers` copies the buffers that a forward may change, before a step. `restore_buffers`
+  // restores them, as before the step, if `is_wanted` is undefined or 1.
   // Shapes  is_wanted [] f32 on the store's device
   void keep_buffers();
   void restore_buffers(const at::Tensor& is_wanted = {});
 
-  // Tells whether all parameters, and buffers that training changes, have the same bits: 16
-  // hexadecimal digits, whatever the number of ranks. `whole_of` gives the stored values of a
-  // group as a whole [numel()], group by group in their order. Waits for the device.
+  // Returns a hash of all parameters, and of the buffers that training changes: 16 hexadecimal
+  // digits, the same for any number of ranks. `whole_of` returns the unsharded stored values
+  // [numel()] of a group; it is called for each group in order. Waits for the device.
   std::string hash(const std::function<at::Tensor(FlatGroup&)>& whole_of);
-  // The same on a rank that has all of them.
+  // Same, on a rank that stores all parameters.
   std::string hash();
-  // Of what this rank keeps.
+  // Returns a hash of this rank's part of the parameters, and of all buffers.
   std::string hash_of_slices() const;
 
-  // What this rank keeps of the parameters: values/NAME; and buffers that training changes:
-  // buffers/NAME. After a load, the wholes that blocks see are to be published.
+  // Saves this rank's part of the parameters as values/NAME, and the buffers that training changes
+  // as buffers/NAME. After `load`, the caller publishes the values that blocks see.
   void snapshot(StateTree& tree, const std::string& prefix) const override;
   void load(const StateTree& tree, const std::string& prefix) override;
 
@@ -85,7 +86,7 @@ class ParameterStore final : public Stateful {
   const ModelGraph& graph() const { return graph_; }
   at::Device device() const { return device_; }
 
-  // Where parameter p lies.
+  // Position of a parameter in the groups.
   struct Place {
     size_t group = 0;
     size_t entry = 0;
@@ -95,9 +96,9 @@ class ParameterStore final : public Stateful {
 
  private:
   void point_leaf(uint32_t p);
-  // Fills the parameters whose initializer the host computes.
+  // Fills the parameters whose initial values the host computes.
   void draw_parameters(uint64_t seed);
-  // The parameters that the module of block `b` builds; undefined ones for those that it did not.
+  // Returns the parameters that the module of block `b` builds; undefined for those it does not.
   std::vector<at::Tensor> built_parameters(ModelProxy& model,
                                            const tenon_exec& exec,
                                            uint32_t b) const;
@@ -107,16 +108,16 @@ class ParameterStore final : public Stateful {
 
   const ModelGraph& graph_;
   at::Device device_;
-  at::ScalarType built_dtype_;  // of what modules build for TENON_CLASS_PARAM
+  at::ScalarType built_dtype_;  // that modules use for TENON_CLASS_PARAM
   std::vector<FlatGroup> groups_;
   std::vector<Place> places_;       // by parameter
   std::vector<at::Tensor> leaves_;  // by parameter
   std::vector<at::Tensor> buffers_;
-  std::vector<at::Tensor> kept_buffers_;  // by buffer; undefined for those that never change
+  std::vector<at::Tensor> kept_buffers_;  // by buffer; undefined if it never changes
 };
 
-// Where gradients flow: through blocks that have trainable parameters, or read what such blocks
-// made, and along the values that they make.
+// Blocks and values that gradients flow through: values made of table rows, blocks that have
+// trainable parameters or read such values, and the outputs of such blocks.
 struct GradientPaths {
   std::vector<bool> blocks;
   std::vector<bool> values;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a model's values that are rows of tables come from, and where their gradients go: what the
-// model runner needs of tables. The tables themselves are host/embedding's.
+// The model runner's interface to tables: provides values made of table rows, and receives their
+// gradients. host/embedding implements the tables.
 // Threads: the train thread.
 #pragma once
 
@@ -16,22 +16,22 @@ class RowSource {
  public:
   virtual ~RowSource() = default;
 
-  // How a microbatch looks rows up. Only kTrain inserts rows and counts what it sees; kReplay is
-  // for a microbatch of training that is run once more.
+  // How a microbatch looks up rows. Only kTrain inserts rows and counts occurrences of ids. kReplay
+  // is for a training microbatch that runs again.
   enum class Lookup { kTrain, kEvaluate, kReplay };
 
-  // A microbatch begins: the lookups whose ids are columns of the batch may be begun. `batch` is
-  // null on a rank that has no part in it, but takes part in what ranks do together.
+  // Starts a microbatch. Lookups whose ids are columns of the batch may start now. `batch` is null
+  // on a rank without samples, which takes part in collectives only.
   virtual void begin(const Batch* batch, const CallPlace& place, Lookup lookup) = 0;
 
-  // The rows for value `v` of the graph, pooled as it says. `ids` is undefined where they are a
-  // column of the batch; on a rank without a part this is called with undefined `ids` too, and
-  // gives an undefined tensor.
-  // Shapes   ids [B] or [B, n], i64; gives [B, dim], [B, n, dim] or [B, length, dim], fp32
+  // Returns the rows for value `v` of the graph, pooled as declared. `ids` is undefined if they are
+  // a column of the batch. A rank without samples passes undefined `ids`, and receives an undefined
+  // tensor.
+  // Shapes   ids [B] or [B, n], i64; returns [B, dim], [B, n, dim] or [B, length, dim], fp32
   virtual at::Tensor rows(uint32_t v, const at::Tensor& ids) = 0;
 
-  // The gradient of what `rows` gave for `v` in this microbatch: whole, once, undefined where there
-  // is none.
+  // Receives the full gradient of the result of `rows` for `v` in this microbatch, once. Undefined
+  // if there is none.
   // Shapes  as the rows
   virtual void take_grad(uint32_t v, const at::Tensor& grad) = 0;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Source: what is shared out in stages 1 to 3 is that of Rajbhandari et al., ZeRO: Memory
-// Optimizations Toward Training Trillion Parameter Models (2020); gathering by block that of Zhao
-// et al., PyTorch FSDP (2023).
+// Source: the sharding of stages 1 to 3 follows Rajbhandari et al., ZeRO: Memory Optimizations
+// Toward Training Trillion Parameter Models (2020); gathering by block follows Zhao et al., PyTorch
+// FSDP (2023).
 #include "host/model/sharded_parameters.hpp"
 
 #include <tenon/model.h>
@@ -21,7 +21,7 @@
 namespace tenon {
 namespace {
 
-// Collectives know no bool and no mixed lists: what is only copied travels as bytes.
+// Collectives support no bool and no mixed dtypes, so data that is only copied is sent as bytes.
 at::Tensor as_bytes(const at::Tensor& tensor) {
   return tensor.view({-1}).view(at::kByte);
 }
@@ -51,7 +51,7 @@ ShardedParameters::ShardedParameters(ParameterStore& store,
   const GradientPaths paths = gradient_paths(store);
   using FirstAndLast = std::optional<std::pair<uint32_t, uint32_t>>;  // blocks
   std::vector<FirstAndLast> in_forward(ways_.size());
-  // Of those that a backward passes through, as it comes to them: the last block is its first.
+  // Only blocks that gradients flow through, in the order of backward: from the last block.
   std::vector<FirstAndLast> in_backward(ways_.size());
   for (const auto b : c10::irange(static_cast<uint32_t>(num_blocks))) {
     for (const uint32_t p : graph.blocks[b].parameters) {
@@ -87,8 +87,8 @@ ShardedParameters::ShardedParameters(ParameterStore& store,
   lay_out_buckets();
 }
 
-// Gradients that are whole on each rank are added up over ranks in buckets: neighbours in the order
-// in which backward finishes them, side by side in memory.
+// Gradients that each rank keeps whole are summed over ranks in buckets. A bucket is contiguous
+// memory of groups that backward finishes one after the other.
 void ShardedParameters::lay_out_buckets() {
   std::vector<FlatGroup>& groups = store_.groups();
   std::map<at::ScalarType, std::vector<size_t>> by_dtype;
@@ -244,7 +244,7 @@ void ShardedParameters::before_backward(uint32_t block) {
   }
   for (const size_t g : enter_backward_[block]) {
     finish_gather(g);
-    // What the last microbatch left is on its way in the memory that this one writes to.
+    // A reduction of the previous microbatch may still read the memory to be written.
     while (std::ranges::any_of(reductions_, [g](const Reduction& r) { return r.group == g; })) {
       finish_reduction();
     }
@@ -363,9 +363,9 @@ void ShardedParameters::start_reduction(size_t g) {
   }
   const bool is_kept = group.sharing().keeps_gradients;
   if (is_kept && group.sharing().num_slices == 1) {
-    return;  // one rank has it all
+    return;  // one rank has the whole gradient
   }
-  // Gradients that are freed when they have been reduced are freed soon.
+  // Gradients that are not kept are freed early: at most two such reductions are pending.
   while (!reductions_.empty() &&
          (reductions_.front().work->is_done() || (!is_kept && reductions_.size() > 1))) {
     finish_reduction();
@@ -396,7 +396,7 @@ void ShardedParameters::finish_reduction() {
     return;
   }
   const bool is_at_home = group.grad().device() == store_.device();
-  if (has_replicas && !is_at_home) {  // while it is on the device, each microbatch anew
+  if (has_replicas && !is_at_home) {  // for each microbatch, while the part is on the device
     start_sum(*groups_.replicate, reduction.part, what);
     finish_sums();
   }

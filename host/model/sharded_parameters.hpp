@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moves parameters and gradients between ranks as blocks need them: a block's parameters are
-// gathered before it runs, while the block before it computes, and freed after; its gradients are
-// reduced while backward goes on. What is kept by whom was decided by the layout of the groups
-// (flat_group.hpp); when blocks run is the runner's. Nothing here knows a loss or an optimizer.
+// Moves parameters and gradients between ranks as blocks need them. The parameters of a block are
+// gathered before it runs, while the previous block computes, and freed afterwards. Its gradients
+// are reduced while backward continues. The layout of the groups (flat_group.hpp) decides what each
+// rank keeps; the model runner decides when blocks run. Knows no loss and no optimizer.
 //
-// The order of collectives follows from the order of blocks alone, never from what a rank computes:
-// a rank without samples walks through the same blocks and sends zeros.
+// The order of collectives depends only on the order of blocks, never on the data of a rank: a rank
+// without samples visits the same blocks and sends zeros.
 //
 //   begin_forward; for each block: before_forward, after_forward
 //   begin_backward; for each block, from the last: before_backward, after_backward
-//   finish_gradients (once a step); the slices are updated; publish
+//   finish_gradients (once per step); the slices are updated; publish
 //
-// Invariants: between before_ and after_ of a block its parameters are whole; after
+// Invariants: the parameters of a block are whole between its before_ and after_ calls; after
 // finish_gradients each slice holds the sum over ranks and microbatches; on one rank that keeps
-// all, nothing is done.
+// everything, nothing is done.
 // Threads: the train thread.
 #pragma once
 
@@ -32,79 +32,79 @@
 
 namespace tenon {
 
-// Who talks to whom. All are borrowed; groups of one rank are LocalGroups.
+// Groups of ranks for each transfer. All are borrowed; groups of one rank are LocalGroups.
 struct FlowGroups {
   Group* gather = nullptr;     // ranks along `shard`: parameters
   Group* reduce = nullptr;     // the same ranks: gradients, which do not queue behind parameters
   Group* replicate = nullptr;  // ranks along `replicate`: gradients of slices
-  Group* all = nullptr;        // all of them: gradients of what is not shared out, and buffers
+  Group* all = nullptr;        // all ranks: gradients of unsharded parameters, and buffers
 };
 
 struct FlowOptions {
-  // Free a block's parameters between its forward and its backward; absent: all but the last's.
+  // Free a block's parameters between its forward and its backward; absent: all except the last.
   std::optional<bool> reshard_after_forward;
   int64_t bucket_bytes = 25 << 20;
-  std::optional<at::ScalarType> wire_dtype;  // of fp32 gradients on their way
+  std::optional<at::ScalarType> wire_dtype;  // of fp32 gradients in collectives; absent: fp32
 };
 
-// A layout's sharing for the ranks of `mesh` and stage 1, 2 or 3 of ZeRO. `is_forced` shares out
-// among one rank too, to itself.
+// Returns the sharing for the ranks of `mesh` and stage 1, 2 or 3 of ZeRO. `is_forced` applies the
+// stage to a single rank too.
 FlatSharing sharing_of(const Mesh& mesh, int stage, bool is_forced = false);
-// That of parameters which each rank keeps whole.
+// Returns the sharing of parameters that each rank keeps whole.
 FlatSharing unsharded_of(const Mesh& mesh);
 
 class ShardedParameters {
  public:
-  // Lets neighbouring gradients of `store` lie side by side where they are reduced together.
+  // Moves gradients of `store` that are reduced together into contiguous memory.
   ShardedParameters(ParameterStore& store, const FlowGroups& groups, const FlowOptions& options);
 
-  // True where nothing has to be moved: one rank that keeps all.
+  // True if nothing has to be moved: one rank keeps everything.
   bool is_idle() const { return is_idle_; }
-  // True where no gradient is shared out: each rank has the same ones, to the bit.
+  // True if no gradient is sharded: all ranks have bitwise equal gradients.
   bool is_replicated() const { return is_replicated_; }
 
-  // Gives all replicas the values of the first one, and all ranks the buffers of rank 0: once,
-  // after the first values.
-  // Errors   distributed.failed; so have all below
+  // Broadcasts the values of the first replica to all replicas, and the buffers of rank 0 to all
+  // ranks. Call it once, after initialization.
+  // Errors   distributed.failed, as for all functions below
   void synchronise();
-  // Gives all ranks the state buffers of rank 0: before a step.
+  // Broadcasts the state buffers of rank 0 to all ranks. Call it before each step.
   void synchronise_buffers();
 
   void begin_forward(bool is_train);
   void before_forward(uint32_t block);
   void after_forward(uint32_t block);
 
-  // `ends_step`: no backward of this step comes after this one.
+  // `ends_step` is true for the last backward of a step.
   void begin_backward(bool ends_step);
   void before_backward(uint32_t block);
   void after_backward(uint32_t block);
 
-  // Frees what a pass has left, wherever it ended.
+  // Frees the parameters gathered in a pass, even if the pass ended early.
   void end_pass();
 
   // Waits for all gradients of the step.
   void finish_gradients();
 
-  // After a change of the slices: what blocks see follows. Where that is kept whole, the slices
-  // travel while the next forward begins.
+  // Makes changes of the slices visible to blocks. If the unsharded parameters are kept, their
+  // all-gather overlaps with the start of the next forward.
   void publish();
 
-  // Waits for slices that travel, where they are to be changed by somebody else than an update.
+  // Waits for pending all-gathers. Call it before anything except an update changes the slices.
   void resolve();
 
-  // The stored values of a group as a whole, for whoever looks at them; a collective where it is
-  // shared out.
+  // Returns the unsharded stored values of a group, for inspection. A collective if the group is
+  // sharded.
   // Shapes  [group.numel()]
   at::Tensor gather_stored(FlatGroup& group);
-  // The same of its final gradients.
+  // Same, for the final gradients of the group.
   at::Tensor gather_gradient(FlatGroup& group);
 
-  // Holds what replicas keep against each other, by a hash.
-  // Errors  distributed.replicas_differ: which ranks
+  // Verifies by a hash that replicas store equal values.
+  // Errors  distributed.replicas_differ, with the ranks
   void check_replicas(Collective& control, const Mesh& mesh);
 
-  // Which parameters have had a gradient on this rank, a byte each, in the order of groups and
-  // entries; and what to make of it when all ranks have been heard.
+  // `has_grad` returns one byte for each parameter, in the order of groups and entries: whether it
+  // has received a gradient on this rank. `set_has_grad` sets the values combined over all ranks.
   std::vector<uint8_t> has_grad() const;
   void set_has_grad(const std::vector<uint8_t>& has_grad);
 
@@ -112,7 +112,7 @@ class ShardedParameters {
   struct Way {
     bool is_kept_for_backward = false;
     std::optional<size_t> bucket;
-    std::unique_ptr<Work> gather;  // under way
+    std::unique_ptr<Work> gather;  // pending
     at::Tensor gathered_from;
   };
   struct Bucket {
@@ -130,7 +130,7 @@ class ShardedParameters {
   };
   struct Sum {
     at::Tensor target;
-    at::Tensor sent;  // another tensor where the wire is narrower
+    at::Tensor sent;  // a separate tensor if wire_dtype is narrower
     std::unique_ptr<Work> work;
   };
 

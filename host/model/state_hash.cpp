@@ -7,9 +7,9 @@
 namespace tenon {
 namespace {
 
-// Both steps can be undone, so two states that differ stay different until the next word is added;
-// the shift carries differences in high bits, such as signs, down to the others.
-// Source: the finaliser of Austin Appleby's MurmurHash3.
+// Both steps are invertible, so states that differ stay different until the next word is added. The
+// shift carries differences in high bits, such as signs, to the low bits.
+// Source: the finalizer of Austin Appleby's MurmurHash3.
 uint64_t mixed(uint64_t state, uint64_t word) {
   state = (state ^ word) * 0xff51afd7ed558ccdull;
   return state ^ (state >> 32);

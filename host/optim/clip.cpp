@@ -22,7 +22,7 @@ void scale_grads_by(std::vector<FlatGroup>& groups, double factor) {
   }
 }
 
-// Where the sum of squares is infinite, but perhaps no norm is.
+// For gradients whose sum of squares overflows although their norms may be finite.
 double norm_of_norms(const std::vector<const at::Tensor*>& grads) {
   double norm = 0;
   for (const at::Tensor* const grad : grads) {
@@ -66,7 +66,7 @@ double grad_norm(const std::vector<FlatGroup>& groups, NormOf which) {
 
 GradientNorms device_grad_norms(const std::vector<FlatGroup>& groups) {
   std::vector<at::Tensor> grads;
-  std::vector<double> weights;  // 0 for what other ranks count
+  std::vector<double> weights;  // 0 for gradients that other ranks count
   for (const FlatGroup& group : groups) {
     for (size_t e = 0; e < group.entries().size(); ++e) {
       if (group.entries()[e].has_grad) {
@@ -88,7 +88,7 @@ GradientNorms device_grad_norms(const std::vector<FlatGroup>& groups) {
 
 void clip_grad_norm(std::vector<FlatGroup>& groups, double norm, double max_norm) {
   const double factor = max_norm / (norm + kNormOffset);
-  if (!(factor >= 1)) {  // NaN too: whoever clips non-finite values gets what the formula says
+  if (!(factor >= 1)) {  // true for NaN too: non-finite norms follow the formula
     scale_grads_by(groups, factor);
   }
 }

@@ -21,7 +21,7 @@ constexpr uint32_t kStateVersion = 1;
 
 }  // namespace
 
-// Entries [first, last] of a flat group, with slots and their own counter.
+// Entries first_entry to last_entry of a flat group, with their slots and their counter.
 struct OptimizerDriver::Piece {
   size_t group = 0;
   size_t first_entry = 0;
@@ -30,11 +30,11 @@ struct OptimizerDriver::Piece {
   at::Tensor data;
   at::Tensor grad;
   at::Tensor step;    // a view of steps_
-  float updates = 0;  // carried over when counters are bound again
+  float updates = 0;  // keeps the counter when bind() runs again
   std::vector<at::Tensor> slots;
   bool has_grad = false;
 
-  // Pieces of one partition and dtype are one call: kernels of a GPU take no mixed lists.
+  // Pieces of one partition and dtype share a call: GPU kernels do not accept mixed lists.
   std::pair<uint32_t, at::ScalarType> call() const { return {partition, data.scalar_type()}; }
 };
 
@@ -78,7 +78,7 @@ void OptimizerDriver::add_pieces(size_t group,
   if (info.needs == TENON_OPTIMIZER_ELEMENTWISE) {
     const FlatRange range = flat.range(first_entry, last_entry);
     if (range.begin == range.end) {
-      return;  // other ranks have it
+      return;  // other ranks own these entries
     }
     piece.data = flat.data().narrow(0, range.begin, range.end - range.begin);
     piece.grad = flat.grad().narrow(0, range.begin, range.end - range.begin);
@@ -98,7 +98,7 @@ void OptimizerDriver::add_pieces(size_t group,
   pieces_.push_back(std::move(piece));
 }
 
-// Gives all pieces counters in one tensor, so that one addition advances them.
+// Puts the counters of all pieces into one tensor, so that one addition advances them.
 void OptimizerDriver::bind() {
   std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) {
     return a.call() < b.call();
@@ -112,8 +112,7 @@ void OptimizerDriver::bind() {
   }
 }
 
-// Where the entries of a piece differ in whether they were touched, cuts it into pieces that do
-// not.
+// Cuts pieces so that in each piece, either all entries have a gradient or none.
 void OptimizerDriver::cut_where_without_grad() {
   bool is_whole = true;
   for (Piece& piece : pieces_) {
@@ -184,8 +183,8 @@ bool OptimizerDriver::cut(const std::function<bool(const Piece& piece, size_t en
   return has_cut;
 }
 
-// Calls take(slot, entry, tensor) for what a piece has of each entry's slots; a scalar is that of
-// each of its entries.
+// Calls take(name, tensor, part) for each slot of each entry of a piece. A scalar slot has no part,
+// and is the same for all entries.
 template <class Take>
 void OptimizerDriver::each_slot(const Piece& piece, Take take) const {
   const FlatGroup& group = groups_[piece.group];
@@ -221,8 +220,8 @@ void OptimizerDriver::snapshot(StateTree& tree, const std::string& prefix) const
     const auto updates = static_cast<int64_t>(counters.const_data_ptr<float>()[i]);
     for (size_t e = piece.first_entry; e <= piece.last_entry; ++e) {
       const std::string& name = groups_[piece.group].entries()[e].parameter.name;
-      // A rank knows those of its slice. Of an entry that lies in two, the first rank's is right:
-      // to the other it is where its slice starts.
+      // A rank saves the entries of its slice. If an entry lies in two slices, the first rank's
+      // value is right: on the other rank, the entry always starts a piece.
       const uint32_t scope = groups_[piece.group].sharing().num_slices > 1 ? TENON_STATE_PER_SHARD
                                                                            : TENON_STATE_REPLICATED;
       tree.put_int(state_path(prefix, "updates/" + name), updates, scope);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drives the dense optimizers over the flat groups: cuts them into pieces, owns slots and step
-// counters, and hands each optimizer the pieces of its partition. The formulas are the plugins'.
-// Invariants: a parameter that received no gradient in a step is not touched, and neither are its
-// slots and its counter; every element of a piece has had the same number of updates, so a piece is
-// cut, for good, where its parameters part ways.
+// Runs the dense optimizers on the flat groups: cuts groups into pieces, owns slots and step
+// counters, and passes each optimizer the pieces of its partition. Plugins implement the formulas.
+// Invariants: a step does not change parameters without a gradient, nor their slots and counters;
+// all elements of a piece have had the same number of updates. So a piece is cut, permanently, if
+// only some of its parameters have a gradient in a step.
 // Threads: the train thread.
 #pragma once
 
@@ -23,10 +23,10 @@ namespace tenon {
 // One optimizer and its partition: partition i of the flat groups belongs to element i.
 struct OptimizedPartition {
   OptimizerProxy optimizer;
-  double lr = 0;  // before schedule and factor
+  double lr = 0;  // learning rate, before the schedule's factor
   std::string name = {};
-  std::string match = {};    // the pattern of parameter names that made it; "" if none did
-  std::string options = {};  // the optimizer's, as JSON
+  std::string match = {};    // pattern of parameter names that selects it; "" if none
+  std::string options = {};  // of the optimizer, as JSON
 };
 
 class OptimizerDriver final : public Stateful {
@@ -39,13 +39,13 @@ class OptimizerDriver final : public Stateful {
   OptimizerDriver(const OptimizerDriver&) = delete;
   OptimizerDriver& operator=(const OptimizerDriver&) = delete;
 
-  // Applies one update with rates lr * factor. Where `found_inf` is defined and 1, nothing changes:
-  // parameters, slots and counters stay as they are, and nobody waits to hear which it was.
+  // Applies one update with learning rates lr * factor. If `found_inf` is defined and 1,
+  // parameters, slots and counters stay unchanged. The host does not wait for its value.
   // Shapes  found_inf [] f32, on the groups' device
   // Errors  plugin.failed
   void update(double factor, const CallPlace& place, const at::Tensor& found_inf = {});
 
-  // The rate of the first partition under `factor`: what a log line shows.
+  // Returns the learning rate of the first partition with `factor`, for logs.
   double lr(double factor) const;
 
   const std::vector<OptimizedPartition>& partitions() const { return partitions_; }
@@ -53,11 +53,11 @@ class OptimizerDriver final : public Stateful {
   // Bytes of all slots and counters.
   int64_t state_bytes() const;
 
-  // By parameter, so that it can be resharded: slots/SLOT/NAME, what this rank has of it, or
-  // the scalar of its piece; updates/NAME; and starts/NAME, 1 where a piece begins. Waits for the
-  // device, to read the counters.
+  // Saves the state by parameter, so that it can be resharded. slots/SLOT/NAME has this rank's part
+  // of a slot, or the scalar of its piece. updates/NAME has the counter. starts/NAME is 1 if a
+  // piece starts with the parameter. Waits for the device, to read the counters.
   void snapshot(StateTree& tree, const std::string& prefix) const override;
-  // Into a driver of the same partitions. Cuts its pieces as they were.
+  // Loads into a driver with the same partitions. Cuts its pieces as they were saved.
   void load(const StateTree& tree, const std::string& prefix) override;
 
  private:
@@ -65,7 +65,7 @@ class OptimizerDriver final : public Stateful {
 
   void add_pieces(size_t group, size_t first_entry, size_t last_entry, uint32_t partition);
   void cut_where_without_grad();
-  // Cuts pieces behind each entry that ends a part; `starts_anew` says so of the next one.
+  // Cuts pieces after each entry for which `ends_part` is true. Returns true if any piece was cut.
   bool cut(const std::function<bool(const Piece& piece, size_t entry)>& ends_part);
   void bind();
   template <class Take>
@@ -73,11 +73,11 @@ class OptimizerDriver final : public Stateful {
 
   std::vector<OptimizedPartition> partitions_;
   std::vector<FlatGroup>& groups_;
-  std::vector<Piece> pieces_;      // sorted by partition
+  std::vector<Piece> pieces_;      // sorted by partition and dtype
   at::Tensor steps_;               // [pieces] f32: updates applied
   std::vector<at::Tensor> lrs_;    // by partition, [] f64
   std::vector<ExecFrame> frames_;  // by partition
-  // Call arguments, kept to save allocations.
+  // Call arguments, kept to avoid allocations.
   std::vector<tenon_tensor*> parameter_handles_;
   std::vector<const tenon_tensor*> grad_handles_;
   std::vector<tenon_tensor*> slot_handles_;

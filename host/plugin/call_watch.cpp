@@ -15,13 +15,13 @@ struct CallSlots {
   std::vector<std::unique_ptr<CallSlot>> slots;
 };
 
-// Never destroyed: a thread of a library may end after everything static.
+// Never destroyed: a library's thread may end after the static destructors have run.
 CallSlots& all_slots() {
   static auto* const slots = new CallSlots;
   return *slots;
 }
 
-// Takes the slot of its thread away when the thread ends.
+// Removes the slot of its thread when the thread ends.
 struct SlotOwner {
   CallSlot* slot = nullptr;
   ~SlotOwner() {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which call into a plugin each thread is in, for the watchdog to see (watchdog.hpp). It judges
-// nothing and measures no time: a call costs a few stores, and no look at a clock.
-// Invariants: what a slot points to lives as long as the process (plugins are never unloaded, names
-// are literals), so that a reader may always follow it; a slot's serial changes whenever a call
-// begins or ends.
-// Threads: a slot is written by its own thread and read by any.
+// Records which call into a plugin each thread is in; watchdog.hpp and longest_call.hpp read the
+// records. A call costs a few stores and no clock reading.
+// Invariants: pointers in a slot stay valid until the process ends, because plugins are never
+// unloaded and names are literals. A slot's serial changes whenever a call begins or ends.
+// Threads: each thread writes its own slot; any thread may read it.
 #pragma once
 
 #include "host/plugin/loaded_plugin.hpp"
@@ -17,11 +16,11 @@
 namespace tenon {
 
 struct CallSlot {
-  std::atomic<const LoadedComponent*> component = nullptr;  // null: in no call
+  std::atomic<const LoadedComponent*> component = nullptr;  // null: no call in progress
   std::atomic<const char*> function = "";
-  std::atomic<const char*> event = "";  // of a hook's call
+  std::atomic<const char*> event = "";  // of a hook's call; "" for other calls
   std::atomic<uint64_t> serial = 0;
-  // Of the watchdog: what it saw at its last look. Guarded by the lock of visit_calls().
+  // What the watchdog saw at its last visit. Guarded by the lock of visit_calls().
   uint64_t seen_serial = 0;
   double seen_seconds = 0;
 };
@@ -30,8 +29,8 @@ struct CallSlot {
 extern constinit thread_local CallSlot* current_call_slot;
 CallSlot& add_call_slot();
 
-// Marks a call into a plugin for as long as it lives. Calls may lie in each other: a plugin calls
-// the host, which calls another plugin.
+// Marks a call into a plugin during its lifetime. Calls may nest: a plugin calls the host, which
+// calls another plugin.
 //
 // Threads  any
 class CallScope {
@@ -59,7 +58,7 @@ class CallScope {
   const char* outer_function_;
 };
 
-// Says which event the calls of this thread are for, for as long as it lives. `event` is a literal.
+// Sets the event of this thread's calls during its lifetime. `event` is a literal.
 class EventScope {
  public:
   explicit EventScope(const char* event) noexcept
@@ -74,7 +73,7 @@ class EventScope {
   const char* outer_;
 };
 
-// Shows the slots of all threads, while none is added or removed.
+// Calls `visit` for the slots of all threads. No slot is added or removed meanwhile.
 void visit_calls(const std::function<void(CallSlot&)>& visit);
 
 }  // namespace tenon

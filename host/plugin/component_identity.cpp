@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-// The name of a source file is enough to find it; the folders are those of the author's machine.
+// Removes the folders from the path of a source file, because they are those of the build machine.
 std::string_view base_name(std::string_view path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
@@ -32,7 +32,7 @@ void ComponentIdentity::fail(tenon_status* status_own, std::string_view function
   } else if (is_out_of_memory) {
     text += out_of_memory_text(status.message);
   } else {
-    // What nobody expected does not say where it came from.
+    // The message of an unexpected exception does not say which call failed.
     if (status.code == TENON_INTERNAL) {
       text.append(function).append(" failed: ");
     }
@@ -45,7 +45,7 @@ void ComponentIdentity::fail(tenon_status* status_own, std::string_view function
   if (!status.file.empty()) {
     text += formatted(" at {}:{}", base_name(status.file), status.line);
   }
-  // One id for whoever watches runs, whichever allocator it was that had nothing left.
+  // The same id for all allocators, so that programs which monitor runs can detect it.
   if (is_out_of_memory) {
     text += "; reduce /data/batch_size, /data/prefetch or the model";
   }

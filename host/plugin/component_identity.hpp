@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names one instance of a component in every failure: its kind, type, plugin, version and file.
-// Turns the status of a call into an exception.
+// The identity of a component instance, which error messages name: kind, type, plugin, version and
+// file. Converts the status of a call to an exception.
 // Threads: any.
 
 #pragma once
@@ -19,20 +19,22 @@
 
 namespace tenon {
 
-// What a call into a plugin reported. Its id() is the one that the plugin gave where that is one of
-// the host's own (a host service failed, and the plugin passed that on), else "plugin.failed".
+// The error of a call into a plugin. Its id() is "run.out_of_memory" for TENON_OUT_OF_MEMORY. It is
+// the plugin's id if the host knows that id, because the plugin passed on the error of a host
+// service. Otherwise it is "plugin.failed".
 class PluginError : public StatusError {
  public:
   PluginError(uint32_t code, std::string id, std::string message, std::string status_id)
       : StatusError(code, std::move(id), std::move(message)), status_id_(std::move(status_id)) {}
 
-  const std::string& status_id() const noexcept { return status_id_; }  // as the plugin gave it
+  const std::string& status_id() const noexcept { return status_id_; }  // the plugin's id
 
  private:
   std::string status_id_;
 };
 
-// What an instance is called. It stays where it is when its ComponentInstance is moved.
+// Component and place of an instance. Its address does not change when its ComponentInstance is
+// moved.
 class ComponentIdentity {
  public:
   ComponentIdentity(const LoadedComponent& component, std::string place)
@@ -44,8 +46,8 @@ class ComponentIdentity {
   // `loss "cross_entropy" (plugin org.tenon.cross_entropy 0.1.0, build/plugins/cross_entropy.so)`.
   std::string describe() const;
 
-  // Throws what `status` says as a PluginError, and releases it. `function` is named where the
-  // status does not say what failed.
+  // Throws the status as a PluginError, and releases it. The message names `function` if the status
+  // has no message or is TENON_INTERNAL.
   [[noreturn]] void fail(tenon_status* status_own, std::string_view function = "the call") const;
   void check(tenon_status* status_own, std::string_view function = "the call") const {
     if (status_own != nullptr) [[unlikely]] {
@@ -53,8 +55,8 @@ class ComponentIdentity {
     }
   }
 
-  // Makes a call into the component, in sight of the watchdog, and throws what it returned, if that
-  // is an error. `function` is a literal, `body` returns the status.
+  // Calls the component, monitored by the watchdog, and throws if the call returns an error.
+  // `function` is a literal; `body` returns the status.
   //
   // Errors   PluginError
   // Threads  [any]
@@ -68,9 +70,10 @@ class ComponentIdentity {
     check(status, function);
   }
 
-  // Throws plugin.bad_result: "loss ... : `what`".
+  // Throws plugin.bad_result with the message "loss ...: `what`".
   [[noreturn]] void fail_result(std::string_view what) const;
-  // Throws plugin.missing_interface, naming a function that the component's table lacks.
+  // Throws plugin.missing_interface. The message names the missing function of the component's
+  // table, or the interface if `function` is empty.
   [[noreturn]] void fail_missing(std::string_view interface_id, std::string_view function) const;
 
  private:

@@ -34,8 +34,8 @@ const char* name_of(int signal) {
   }
 }
 
-// On the thread that crashed, whose slot says what it was at. The handler has been taken away: the
-// instruction fails again when it returns, and an abort continues.
+// Runs on the crashed thread, whose slot names the call in progress. The handler is no longer
+// installed: after it returns, the instruction fails again, or the abort continues.
 void on_crash(int signal) {
   const CallSlot* const slot = current_call_slot;
   const LoadedComponent* const component =
@@ -67,8 +67,8 @@ void on_crash(int signal) {
   say("; the process exits now\n");
 }
 
-// A fault comes again when the handler, which is there for one time, returns; a signal that another
-// process has sent does not.
+// A fault occurs again after the handler returns, because SA_RESETHAND has removed the handler. A
+// signal sent by a process does not, so it is raised again.
 void end_by(int signal, siginfo_t* info, void*) {
   on_crash(signal);
   if (info == nullptr || info->si_code <= 0) {
@@ -79,7 +79,7 @@ void end_by(int signal, siginfo_t* info, void*) {
 }  // namespace
 
 void report_crashes() {
-  // A stack that has overflown leaves the handler none but this one.
+  // After a stack overflow, the handler needs a separate stack.
   static std::array<char, 1 << 16> stack;
   stack_t alternative{};
   alternative.ss_sp = stack.data();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Last words of a process that a plugin's call ends by a signal during a run: a file that it
-// maps was cut (SIGBUS), memory that is not its own, an abort. It says which call it was; the
-// signal then ends the process as it would have, with its status and its core dump. Not for
-// loading, where a child process crashes in the host's place (vet.hpp). Invariant: what runs in the
-// handler allocates nothing and takes no lock.
+// Reports the call into a plugin that crashes the process during a run: a truncated mapped file
+// (SIGBUS), an invalid memory access, an abort. The signal then ends the process as usual, with its
+// exit status and core dump. Not for loading, where a child process crashes instead of the host
+// (vet.hpp).
+// Invariant: the handler allocates no memory and takes no lock.
 #pragma once
 
 namespace tenon {
 
-// Installs the handler, for the rest of the process; a signal that somebody else handles already,
-// such as a sanitizer, is left to them.
+// Installs the handler for the rest of the process. Skips signals that already have a handler, for
+// example of a sanitizer.
 //
 // Threads  [main]
 void report_crashes();

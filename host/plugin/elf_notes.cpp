@@ -28,14 +28,14 @@ constexpr uint16_t kMachine = EM_AARCH64;
 #error "say which e_machine this is"
 #endif
 
-// More than any linker writes, and little enough to read on every start.
+// More than any linker writes, and small enough to read at every start.
 constexpr uint64_t kMaxNoteBytes = 1 << 20;
 constexpr std::size_t kMaxNotes = 1000;
 
 class File {
  public:
   explicit File(const std::string& path)
-      // O_NONBLOCK: a FIFO among the plugins must not hang the host.
+      // O_NONBLOCK, so that a FIFO in a plugin folder does not hang the host
       : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     struct stat status {};
     if (fd_ < 0 || ::fstat(fd_, &status) != 0) {
@@ -60,7 +60,7 @@ class File {
     return offset <= size_ && size <= size_ - offset;
   }
 
-  // All `size` bytes at `offset`, or nothing.
+  // Returns all `size` bytes at `offset`, or null.
   std::optional<std::string> read(uint64_t offset, uint64_t size) const {
     if (!holds(offset, size)) {
       return std::nullopt;
@@ -107,12 +107,12 @@ std::string hex(uint64_t value) {
   return "0x" + text;
 }
 
-// True if the structs of <elf.h> describe the file as they are.
+// True if the 64-bit little-endian structs of <elf.h> match the file.
 bool is_readable(const Elf64_Ehdr& header) {
   return header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB;
 }
 
-// Says what keeps this machine from loading a file with this header, or nothing.
+// Returns why this machine cannot load a file with this header, or "".
 std::string foreignness(const Elf64_Ehdr& header) {
   if (!is_readable(header)) {
     return "it is not for 64-bit little-endian machines";
@@ -127,7 +127,7 @@ std::string foreignness(const Elf64_Ehdr& header) {
   return {};
 }
 
-// Splits a note segment or section. Says what is wrong with it, or nothing.
+// Splits a note segment or section. Returns the error, or "".
 std::string split_notes(const std::string& bytes, uint64_t alignment, std::vector<ElfNote>& notes) {
   const uint64_t align = alignment == 8 ? 8 : 4;
   const auto up = [&](uint64_t n) { return (n + align - 1) / align * align; };
@@ -135,7 +135,7 @@ std::string split_notes(const std::string& bytes, uint64_t alignment, std::vecto
   while (bytes.size() - at >= sizeof(Elf64_Nhdr)) {
     Elf64_Nhdr header;
     std::memcpy(&header, bytes.data() + at, sizeof(header));
-    // Sizes are of 32 bits, sums of 64: nothing wraps.
+    // Sums of 32-bit sizes cannot overflow 64 bits.
     const uint64_t name_at = at + sizeof(header);
     const uint64_t content_at = up(name_at + header.n_namesz);
     const uint64_t end = content_at + header.n_descsz;
@@ -175,7 +175,7 @@ class Reader {
   }
 
  private:
-  // The first problem is the one worth telling: the others mostly follow from it.
+  // Keeps only the first problem: later problems mostly follow from it.
   void complain(std::string problem) {
     if (problem_.empty()) {
       problem_ = std::move(problem);
@@ -207,8 +207,8 @@ class Reader {
     }
   }
 
-  // Sections are optional: a strip may have taken their headers. They serve files whose linker
-  // made no segment for a note.
+  // Sections are optional, because strip may remove their headers. They are needed for files whose
+  // linker created no note segment.
   void read_sections(const Elf64_Ehdr& header) {
     if (header.e_shoff == 0 || header.e_shnum == 0 || header.e_shentsize != sizeof(Elf64_Shdr)) {
       return;
@@ -227,7 +227,7 @@ class Reader {
 
   template <class T>
   std::optional<T> in_table(uint64_t table, uint64_t i) const {
-    // Tables hold fewer than 2^16 entries, so that only `table` itself can be absurd.
+    // Tables have fewer than 2^16 entries, so only `table` itself can be out of range.
     return table <= file_.size() ? file_.read_struct<T>(table + i * sizeof(T)) : std::nullopt;
   }
 
@@ -247,8 +247,8 @@ class Reader {
     std::vector<ElfNote> found;
     std::string why = split_notes(*bytes, alignment, found);
     if (alignment == 8) {
-      // Some linkers put notes of alignment 4 behind one of 8 into one segment. Read in steps of 8
-      // those look like others, or like none: both ways are tried, and one must work.
+      // Some linkers place notes of alignment 4 after a note of alignment 8 in the same segment. An
+      // alignment of 8 then misreads them, so both alignments are tried, and one must succeed.
       std::vector<ElfNote> close;
       if (split_notes(*bytes, 4, close).empty()) {
         why.clear();
@@ -258,7 +258,7 @@ class Reader {
     if (!why.empty()) {
       complain(std::move(why));
     }
-    // A segment and the sections in it hold the same notes.
+    // A segment and its sections contain the same notes.
     for (ElfNote& note : found) {
       const bool is_known = std::ranges::any_of(notes_, [&](const ElfNote& other) {
         return other.type == note.type && other.owner == note.owner &&

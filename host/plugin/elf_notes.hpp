@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The notes of an ELF file, read without mapping or running it. It is not a linker: of the file it
-// looks at the headers and the notes, and trusts none of them.
-// Invariant: whatever the file holds, reading it ends, in bounded memory, with notes or a reason.
+// Reads the notes of an ELF file, without mapping or running the file. Reads only headers and
+// notes, and trusts neither.
+// Invariant: for any content, reading terminates in bounded memory, with notes or a reason.
 
 #pragma once
 
@@ -15,24 +15,24 @@ namespace tenon {
 struct ElfNote {
   std::string owner;  // "tenon", "GNU"
   uint32_t type = 0;
-  std::string content;  // the descriptor's bytes
+  std::string content;  // bytes of the descriptor
 };
 
 enum class ElfReading {
   kOk,
-  kNotElf,      // something else: a text, an archive, an empty file
-  kForeign,     // an ELF file that this machine cannot load; `problem` says why
-  kBroken,      // cut or corrupted; `problem` says where
-  kUnreadable,  // the operating system refuses; `problem` has its reason
+  kNotElf,      // another file type: a text, an archive, an empty file
+  kForeign,     // an ELF file that this machine cannot load; `problem` has the reason
+  kBroken,      // truncated or corrupt; `problem` has the position
+  kUnreadable,  // the operating system cannot read it; `problem` has the reason
 };
 
 struct ElfNotes {
   ElfReading reading = ElfReading::kNotElf;
   std::string problem;
-  std::vector<ElfNote> notes;  // those found, in a foreign or broken file too
+  std::vector<ElfNote> notes;  // also those of a foreign or broken file
 };
 
-// The notes in the segments and sections of `file`, each once.
+// Returns the notes in the segments and sections of `file`, without duplicates.
 //
 // Threads  [any]
 ElfNotes read_elf_notes(const std::string& file);

@@ -50,7 +50,8 @@ ColumnType checked(const tenon_column_type& type, const ComponentIdentity& ident
           .width = type.width};
 }
 
-// What the plugin sees of a call, and where its handles land. Neither copied nor moved.
+// The arguments of a call as the plugin sees them, and storage for the handles that it returns.
+// Neither copied nor moved, because the arguments point into it.
 struct AbiCall {
   std::vector<tenon_column> inputs;
   std::vector<std::vector<const tenon_tensor*>> input_offsets;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A feature transform, as the host calls it (feature.h has the contract).
+// The host's proxy for a feature transform (contract: feature.h).
 
 #pragma once
 
@@ -17,7 +17,7 @@ namespace tenon {
 
 class FeatureProxy;
 
-// One call of one instance; `outputs` are filled by run().
+// One call of one instance; run() fills `outputs`.
 struct FeatureCall {
   const FeatureProxy* feature = nullptr;
   std::vector<const Column*> inputs;
@@ -32,16 +32,16 @@ class FeatureProxy {
 
   const ComponentInstance& instance() const noexcept { return instance_; }
 
-  // The types of what it makes of columns of these types: at least one, at most kMaxOutputs.
+  // Returns the types of the output columns for inputs of these types: 1 to kMaxOutputs.
   //
   // Errors   PluginError, plugin.bad_result
   // Threads  [main], once
   const std::vector<ColumnType>& infer(std::span<const ColumnType> inputs);
 
-  // Runs calls of instances of one type of one plugin, all after their infer(). `samples` is that
-  // of all columns.
+  // Runs several calls, in one call into the plugin. All instances have the same type and plugin,
+  // and infer() has been called on each. Every column has `samples` samples.
   //
-  // Errors   PluginError; plugin.bad_result if a column is not of the type inferred
+  // Errors   PluginError; plugin.bad_result if a column does not have the inferred type
   // Threads  [worker]
   static void run(const tenon_exec& exec, std::span<FeatureCall> calls, int64_t samples);
 

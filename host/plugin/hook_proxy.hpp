@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A hook, as the host calls it (hook.h has the contract).
+// The host's proxy for a hook (contract: hook.h).
 
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace tenon {
 
 struct HookInfo {
-  uint64_t events = 0;  // TENON_EVENT_BIT of each
+  uint64_t events = 0;  // TENON_EVENT_BIT of each event
   uint32_t phase = TENON_PHASE_NORMAL;
   int32_t priority = 0;
   uint32_t writes = 0;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One instance of a component, for as long as this object lives: created by the plugin's `create`,
-// destroyed by its `destroy`. It knows what it is called, so that every failure names the
-// component, its plugin, version and file. What the instance can do is behind the proxy of its
-// kind.
+// Owns one instance of a component: created by the plugin's `create`, destroyed by its `destroy`.
+// Its errors name the component, its plugin, version and file. The proxy of each kind offers the
+// functions of the instance.
 // Threads: create and destroy on one thread at a time; check() on any.
 
 #pragma once
@@ -24,18 +23,18 @@ namespace tenon {
 class ComponentInstance;
 
 struct CreateRequest {
-  std::string options_json = "{}";   // validated against the schema, with every default filled in
+  std::string options_json = "{}";   // validated against the schema, with all defaults
   std::string place = {};            // JSON pointer of the component in the recipe
-  uint64_t seed = 0;                 // of the run's seed and `place`
+  uint64_t seed = 0;                 // derived from the run's seed and `place`
   const tenon_mesh* mesh = nullptr;  // lives as long as the instance
-  // Components that options name, by the option's JSON pointer ("/tokenizer"). They must live
-  // longer than the instance that is created.
+  // Components that the options refer to, by JSON pointer of the option ("/tokenizer"). They must
+  // outlive the new instance.
   std::map<std::string, const ComponentInstance*> nested = {};
 };
 
 class ComponentInstance {
  public:
-  // Errors   PluginError if the component refuses
+  // Errors   PluginError of `create`
   // Threads  [main]
   static ComponentInstance create(const LoadedComponent& component, const CreateRequest& request);
 
@@ -52,7 +51,7 @@ class ComponentInstance {
 
   void* self() const noexcept { return self_; }
   const ComponentIdentity& identity() const noexcept { return *identity_; }
-  // The instance as another component's plugin calls it.
+  // Returns a reference through which another plugin can call the instance.
   tenon_component_ref reference() const noexcept;
   const tenon_component& descriptor() const noexcept { return *identity_->component().descriptor; }
   const std::string& kind() const noexcept { return identity_->component().kind; }
@@ -61,19 +60,19 @@ class ComponentInstance {
   const PluginContext& plugin() const noexcept {
     return identity_->component().plugin->host.context();
   }
-  // The plugin's own view of the host, for calls that take one.
+  // The host as this plugin sees it, for calls that take a tenon_host.
   const tenon_host* host() const noexcept { return identity_->component().plugin->host.abi(); }
 
-  // The table of an optional ability ("tenon.stateful/1"), or null if the instance lacks it.
+  // Returns the table of an extension ("tenon.stateful/1"), or null if the instance lacks it.
   const void* extension(const char* id) const;
 
-  // Throws what a call returned, if that is an error, and releases it. Costs a comparison if not.
+  // Throws the status of a call if it is an error, and releases it. Costs one comparison otherwise.
   //
   // Errors   PluginError
   // Threads  [any]
   void check(tenon_status* status_own) const { identity_->check(status_own); }
 
-  // Makes a call into the component (ComponentIdentity::call): each one goes through here.
+  // Calls the component. All calls on the instance go through ComponentIdentity::call.
   //
   // Errors   PluginError
   // Threads  [any]
@@ -86,8 +85,8 @@ class ComponentInstance {
   ComponentInstance(std::unique_ptr<const ComponentIdentity> identity, void* self)
       : identity_(std::move(identity)), self_(self) {}
 
-  std::unique_ptr<const ComponentIdentity> identity_;  // null in one that was moved from
-  void* self_;                                         // may be null: an instance without state
+  std::unique_ptr<const ComponentIdentity> identity_;  // null after a move
+  void* self_;                                         // null if the instance has no state
 };
 
 }  // namespace tenon

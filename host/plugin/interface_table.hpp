@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a proxy gets at the table of its component: once, at its construction, with every function
-// checked that it is going to call. After that a call costs no check.
+// Access to the function table of a component, for proxies. A proxy checks the functions that it
+// calls once, in its constructor; calls then need no check.
 
 #pragma once
 
@@ -15,9 +15,9 @@
 
 namespace tenon {
 
-// The table that a component registered, as the interface its proxy speaks.
+// Returns the table that the component registered, as the type of its interface.
 //
-// Errors   plugin.missing_interface if the component speaks another one
+// Errors   plugin.missing_interface if the component has another interface
 template <class Table>
 const Table* table_of(const ComponentInstance& instance, const char* interface_id) {
   const tenon_component& descriptor = instance.descriptor();
@@ -27,10 +27,10 @@ const Table* table_of(const ComponentInstance& instance, const char* interface_i
   return static_cast<const Table*>(descriptor.table);
 }
 
-// Element `i` of an array of growing structs that a plugin made. Its elements lie struct_size
-// apart, whatever the sizeof of this header is.
+// Returns element `i` of a plugin's array of structs that later ABI versions may extend. Elements
+// are struct_size bytes apart, which may exceed sizeof(T).
 //
-// Errors   plugin.bad_result if struct_size is smaller than what 0.1 has of the struct
+// Errors   plugin.bad_result if struct_size is smaller than sizeof(T)
 template <class T>
 const T& element_of(const T* array,
                     std::size_t i,

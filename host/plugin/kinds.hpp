@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds of component that this host knows, and the interface that each must speak.
+// The kinds of component that this host knows, each with its required interface.
 
 #pragma once
 
@@ -14,10 +14,10 @@ struct KindEntry {
   std::string_view interface_id;  // "tenon.loss/1"
 };
 
-// All kinds, in the order in which they are listed for people.
+// Returns all kinds, in the order in which they are listed for users.
 std::span<const KindEntry> all_kinds() noexcept;
 
-// The entry of a kind, or null where this host does not know it.
+// Returns the entry of a kind, or null if this host does not know it.
 const KindEntry* find_kind(std::string_view kind) noexcept;
 
 }  // namespace tenon

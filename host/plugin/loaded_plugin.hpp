@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plugin whose library is mapped and whose entry has run: its components, by name.
+// A plugin whose library is loaded and whose entry has run, with its components.
 // Invariant: both structs live as long as the process, because the library does
 // (plugin_loader.hpp).
 
@@ -20,11 +20,11 @@ struct LoadedPlugin;
 
 struct LoadedComponent {
   const LoadedPlugin* plugin;
-  // The plugin's own; of the struct, only fields within its struct_size may be read.
+  // Owned by the plugin; only fields within its struct_size may be read.
   const tenon_component* descriptor;
   std::string kind;
   std::string type;
-  std::string summary;         // "" where the plugin gives none
+  std::string summary;         // "" if the plugin gives none
   std::string options_schema;  // JSON text of an object
 };
 
@@ -34,7 +34,7 @@ struct LoadedPlugin {
 
   PluginHost host;
   std::vector<LoadedComponent> components;
-  void (*shutdown)(void) = nullptr;  // null if the plugin has none, and once it has been called
+  void (*shutdown)(void) = nullptr;  // null if the plugin has none, or after its call
 };
 
 }  // namespace tenon

@@ -20,7 +20,7 @@ LogLevel level_of(uint32_t level) noexcept {
     case TENON_LOG_WARN:
       return LogLevel::kWarning;
     case TENON_LOG_ERROR:
-    default:  // an unknown level comes from a later SDK, which adds only more urgent ones
+    default:  // a level of a later SDK, which adds only more urgent levels
       return LogLevel::kError;
   }
 }
@@ -31,7 +31,7 @@ void write(const tenon_host* host, uint32_t level, const char* message) {
   }
   try {
     log(level_of(level), plugin_of(host).id + ": " + message);
-  } catch (const std::exception&) {  // no memory for the prefix
+  } catch (const std::exception&) {  // out of memory for the prefix
     log(level_of(level), message);
   }
 }

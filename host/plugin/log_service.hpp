@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's log as plugins see it: each line carries the plugin's id.
+// The log service for plugins: each line starts with the plugin's id.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace tenon {
 
-// The table of TENON_LOG_ID. Its `host` argument must be one of PluginHost's.
+// Returns the table of TENON_LOG_ID. Its `host` argument must come from a PluginHost.
 const tenon_log_api* log_service() noexcept;
 
 }  // namespace tenon

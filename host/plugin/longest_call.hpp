@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which call into a plugin has been under way for longest, for those who tell what a run is doing.
-// It decides nothing: the watchdog does. Times are as exact as it is asked often.
+// Finds the longest-running call into a plugin, for reports on the activity of a run. Enforces no
+// limit; the watchdog does. A duration counts from the first look() that saw the call.
 // Threads: any, but one at a time for one object.
 #pragma once
 
@@ -18,7 +18,7 @@ struct CallSlot;
 
 class LongestCall {
  public:
-  // None if no thread is in a plugin.
+  // Returns null if no thread is in a call.
   std::optional<StuckCall> look();
 
  private:
@@ -26,7 +26,7 @@ class LongestCall {
     uint64_t serial = 0;
     std::chrono::steady_clock::time_point since;
   };
-  std::map<const CallSlot*, Seen> seen_;  // of the last look
+  std::map<const CallSlot*, Seen> seen_;  // calls in progress at the last look()
 };
 
 }  // namespace tenon

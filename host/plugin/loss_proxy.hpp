@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loss, as the host calls it (loss.h has the contract).
+// The host's proxy for a loss (contract: loss.h).
 
 #pragma once
 
@@ -31,7 +31,7 @@ class LossProxy {
   const LossInfo& info() const noexcept { return info_; }
   bool has_backward() const noexcept { return has_backward_; }
 
-  // The number of items of one microbatch.
+  // Returns the number of items of one microbatch.
   //
   // Shapes   `inputs` in the order of the ports; result [] f64
   // Errors   PluginError; plugin.bad_result if there is no result
@@ -47,7 +47,7 @@ class LossProxy {
     return result("count", count_own);
   }
 
-  // The sum of one microbatch's loss; as count(), with [] f32 or f64.
+  // Returns the sum of the loss over one microbatch: like count(), but [] f32 or f64.
   tenon_tensor* compute(const tenon_exec& exec,
                         const tenon_tensor* const* inputs,
                         std::size_t num_inputs) const {
@@ -58,8 +58,9 @@ class LossProxy {
     return result("compute", sum_own);
   }
 
-  // The gradients of compute()'s sum, times `grad_sum`, into `grad_inputs_own` [num_inputs]. Only
-  // where has_backward(). When it throws, handles that were put in already are the caller's still.
+  // Stores the gradients of the sum of compute(), times `grad_sum`, in `grad_inputs_own`
+  // [num_inputs]. Requires has_backward(). If it throws, the caller still owns handles that are
+  // already stored.
   //
   // Errors   PluginError
   // Threads  [step]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A learning-rate schedule, as the host calls it (lr_scheduler.h has the contract).
+// The host's proxy for a learning rate schedule (contract: lr_scheduler.h).
 
 #pragma once
 
@@ -21,9 +21,9 @@ class LrSchedulerProxy {
   const ComponentInstance& instance() const noexcept { return instance_; }
   bool needs_total() const noexcept { return needs_total_; }
 
-  // The factor on the rate at `step` (from 0) of `total` (0 if it is not known).
+  // Returns the factor on the learning rate at `step` (from 0) of `total` steps (0: unknown).
   //
-  // Errors   PluginError; plugin.bad_result unless it is finite
+  // Errors   PluginError; plugin.bad_result for a non-finite factor
   // Threads  [step]
   double factor(uint64_t step, uint64_t total) const;
 

@@ -24,7 +24,7 @@ bool is_digit(char c) noexcept {
   return c >= '0' && c <= '9';
 }
 
-// Splits at each `separator`; "" gives one empty part.
+// Splits at each `separator`; "" yields one empty part.
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {
@@ -37,7 +37,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-// "1.2.3" for three parts. Nine digits a part fit any integer that reads them.
+// True for "1.2.3" with three parts. At most nine digits per part, so that each fits an int.
 bool is_version(std::string_view text, std::size_t num_parts) {
   const std::vector<std::string_view> parts = split(text, '.');
   return parts.size() == num_parts && std::ranges::all_of(parts, [](std::string_view part) {
@@ -55,7 +55,7 @@ bool is_plugin_id(std::string_view id) {
          });
 }
 
-// Text that may go into a message as it is: no control characters, no quote to break out of.
+// True if a message can contain the text unchanged: printable ASCII without control characters.
 bool is_printable(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
 }
@@ -93,7 +93,7 @@ class Parser {
                                : key == "torch"   ? &manifest.torch
                                                   : nullptr;
     if (field == nullptr) {
-      return {};  // of a later SDK; one that mattered would come with another ABI version
+      return {};  // a key of a later SDK; a required key would come with another ABI version
     }
     if (!field->empty()) {
       return "it has \"" + std::string(key) + "\" twice";
@@ -188,7 +188,7 @@ ManifestFile read_manifest(const std::string& file) {
     result.reading =
         elf.reading == ElfReading::kForeign ? ManifestReading::kForeign : ManifestReading::kOk;
   }
-  // Even of a plugin that cannot be used, a message should name what it is.
+  // Messages should name the plugin even if it cannot be used.
   if (!elf.notes.empty()) {
     std::string problem;
     result.manifest = parse_manifest(elf.notes.front().content, problem);

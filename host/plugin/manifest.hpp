@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plugin's manifest (tenon/manifest.h): what is known of it before any of its code runs. Whether
-// this host can use such a plugin is decided elsewhere (plugin_scan.hpp).
+// Reads the manifest of a plugin (tenon/manifest.h), without running any of the plugin's code.
+// plugin_scan.hpp decides whether this host can use the plugin.
 
 #pragma once
 
@@ -22,23 +22,23 @@ struct Manifest {
   std::string id;
   std::string version;
   std::string abi;    // "0.2"
-  std::string lane;   // "stable", "torch", or whatever a later SDK has
-  std::string torch;  // the fingerprint of the libtorch it was built with; "" in the stable lane
+  std::string lane;   // "stable", "torch", or a lane of a later SDK
+  std::string torch;  // fingerprint of the libtorch of the build; "" in the stable lane
   std::vector<ComponentName> components;
 };
 
 enum class ManifestReading {
   kOk,
-  kNotElf,      // no library at all: nobody's business
-  kNoManifest,  // a library, and not a plugin
-  kForeign,     // a plugin, for another machine; `manifest` holds what it says
-  kBad,         // a plugin whose manifest is wrong, or a library that is cut or corrupted
+  kNotElf,      // not a library
+  kNoManifest,  // a library that is not a plugin
+  kForeign,     // a plugin for another machine; `manifest` is set
+  kBad,         // a plugin with an invalid manifest, or a truncated or corrupt library
   kUnreadable,
 };
 
 struct ManifestFile {
   ManifestReading reading = ManifestReading::kNotElf;
-  std::string problem;  // says why it is not kOk
+  std::string problem;  // the reason if `reading` is not kOk
   Manifest manifest;
 };
 
@@ -47,10 +47,11 @@ struct ManifestFile {
 // Threads  [any]
 ManifestFile read_manifest(const std::string& file);
 
-// The same from the note's text; "" in `problem` where it is legal.
+// Parses the text of the note. Sets `problem` to the first error, or to "" if the text is valid.
 Manifest parse_manifest(std::string_view text, std::string& problem);
 
-// True for what component.h allows as a type: lower case, digits, '_'; not longer than 64.
+// True if component.h allows `name` as a type: lower case, digits and '_', starting with a letter,
+// at most 64 characters.
 bool is_type_name(std::string_view name) noexcept;
 
 }  // namespace tenon

@@ -23,7 +23,7 @@ tenon_status* allocate(const tenon_host* host, std::size_t bytes, void** out_own
       *out_own = nullptr;
       return;
     }
-    // No object is larger than ptrdiff_t can tell. aligned_alloc wants multiples of the alignment.
+    // Objects are limited to PTRDIFF_MAX bytes. aligned_alloc needs a multiple of the alignment.
     const bool fits = bytes <= static_cast<std::size_t>(PTRDIFF_MAX) - kAlignment;
     void* const memory =
         fits ? std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scratch memory for plugins.
+// The memory service: scratch memory for plugins.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace tenon {
 
-// The table of TENON_MEMORY_ID.
+// Returns the table of TENON_MEMORY_ID.
 const tenon_memory_api* memory_service() noexcept;
 
 }  // namespace tenon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A metric, as the host calls it (metric.h has the contract).
+// The host's proxy for a metric (contract: metric.h).
 
 #pragma once
 
@@ -40,11 +40,14 @@ class MetricProxy {
   const ComponentInstance& instance() const noexcept { return instance_; }
   const MetricInfo& info() const noexcept { return info_; }
 
-  // All below: arrays have info().states.size() entries. Errors PluginError.
-  // Threads [step].
+  // For all functions below: `states`, `others` and `appended_own` have info().states.size()
+  // entries.
+  //
+  // Errors   PluginError
+  // Threads  [step]
 
-  // Takes one microbatch. When it throws, handles that were put into `appended_own` already are the
-  // caller's still.
+  // Adds one microbatch. If it throws, the caller still owns handles that are already in
+  // `appended_own`.
   void update(const tenon_exec& exec,
               const tenon_tensor* const* inputs,
               std::size_t num_inputs,
@@ -55,14 +58,14 @@ class MetricProxy {
     });
   }
 
-  // Only where a state is reduced by TENON_REDUCE_OWN.
+  // Merges `others` into `states`. Requires a state with TENON_REDUCE_OWN.
   void merge(const tenon_exec& exec,
              tenon_tensor* const* states,
              const tenon_tensor* const* others) const {
     instance_.call("merge", [&] { return table_->merge(instance_.self(), &exec, states, others); });
   }
 
-  // The metrics, in the order of info().metrics.
+  // Returns the metrics, in the order of info().metrics.
   std::vector<double> compute(const tenon_exec& exec, const tenon_tensor* const* states) const {
     std::vector<double> metrics(info_.metrics.size());
     instance_.call("compute", [&] {
@@ -71,7 +74,7 @@ class MetricProxy {
     return metrics;
   }
 
-  // After the host has filled the states with their `init`.
+  // Called after the host has set the states to their `init` values.
   void reset(const tenon_exec& exec, tenon_tensor* const* states) const {
     if (has_reset_) {
       instance_.call("reset", [&] { return table_->reset(instance_.self(), &exec, states); });

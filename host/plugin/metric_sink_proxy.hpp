@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A metric sink, as the host calls it (metric_sink.h has the contract).
+// The host's proxy for a metric sink (contract: metric_sink.h).
 
 #pragma once
 
@@ -41,8 +41,8 @@ class MetricSinkProxy {
     instance_.call("flush", [&] { return table_->flush(instance_.self()); });
   }
 
-  // The run resumes from `step`: what was written of later steps is dropped, and of `step` all but
-  // the first `records_of_step` records. A sink that cannot do so keeps what it has.
+  // Prepares the sink for a run that resumes from `step`. The sink drops the records of later
+  // steps, and of `step` all except the first `records_of_step`. A sink without `resume` keeps all.
   //
   // Errors   PluginError
   // Threads  [main], after open and before write

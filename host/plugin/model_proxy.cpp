@@ -18,7 +18,7 @@ ModelProxy::ModelProxy(ComponentInstance instance)
   has_infer_ = TENON_HAS(tenon_model, table_, infer);
 }
 
-// Whether a model needs the next two is known only once it has described itself.
+// The next two functions are checked when called: only describe() shows if the model needs them.
 
 void ModelProxy::materialize(const tenon_exec& exec,
                              uint32_t block,

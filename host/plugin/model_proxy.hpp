@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model, as the host calls it (model.h has the contract). What it declares goes to the builder
-// that describe() is given; this class keeps nothing of it.
+// The host's proxy for a model (contract: model.h). The builder passed to describe() receives the
+// model's declarations; the proxy does not store them.
 
 #pragma once
 
@@ -22,13 +22,13 @@ class ModelProxy {
 
   const ComponentInstance& instance() const noexcept { return instance_; }
 
-  // Errors   PluginError, with the builder's own id where the builder refused
+  // Errors   PluginError, with the builder's error id if the builder reported the error
   // Threads  [main], once, before anything else
   void describe(tenon_model_builder& builder) const {
     instance_.call("describe", [&] { return table_->describe(instance_.self(), &builder); });
   }
 
-  // Runs one block. When it throws, handles already in `args` are the caller's to release.
+  // Runs one block. If it throws, the caller releases handles that are already in `args`.
   //
   // Errors   PluginError
   // Threads  [step]
@@ -37,28 +37,28 @@ class ModelProxy {
   }
 
   bool has_backward() const noexcept { return has_backward_; }
-  // Only where has_backward(); otherwise as forward().
+  // Runs the backward pass of one block. Requires has_backward(). Errors and threads as forward().
   void backward(const tenon_exec& exec, const tenon_backward_args& args) const {
     instance_.call("backward", [&] { return table_->backward(instance_.self(), &exec, &args); });
   }
 
-  // The leaves of a materialized block, into `leaves_own`, none of them null.
+  // Creates the leaves of a block and stores them in `leaves_own`.
   //
-  // Errors   PluginError; plugin.missing_interface; plugin.bad_result for a leaf that is null
-  // Threads  [main], once a block
-  // Owner    the caller releases the handles, those put in before an error too
+  // Errors   PluginError; plugin.missing_interface; plugin.bad_result for a null leaf
+  // Threads  [main], once per block
+  // Owner    the caller releases the handles, also those stored before an error
   void materialize(const tenon_exec& exec,
                    uint32_t block,
                    std::span<tenon_tensor*> leaves_own) const;
 
-  // Writes the first value of a buffer into `tensor`.
+  // Writes the initial values of a buffer into `tensor`.
   //
   // Errors   PluginError; plugin.missing_interface
-  // Threads  [main], once a buffer
+  // Threads  [main], once per buffer
   void fill_buffer(const tenon_exec& exec, uint32_t buffer, tenon_tensor* tensor) const;
 
   bool has_infer() const noexcept { return has_infer_; }
-  // Only where has_infer().
+  // Runs inference. Requires has_infer().
   //
   // Errors   PluginError
   // Threads  [any]

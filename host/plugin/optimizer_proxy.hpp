@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An optimizer of dense parameters, as the host calls it (optimizer.h has the contract).
+// The host's proxy for an optimizer of dense parameters (contract: optimizer.h).
 
 #pragma once
 

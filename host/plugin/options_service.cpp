@@ -22,7 +22,7 @@ struct tenon_options {
   tenon::NamedComponents nested;
   const tenon::ComponentIdentity* identity;
 
-  // Texts made by get_json. A deque keeps them where they are.
+  // Texts returned by get_json. A deque, because its elements keep their addresses.
   mutable std::mutex mutex;
   mutable std::deque<std::string> texts;
 };
@@ -44,7 +44,7 @@ using Json = nlohmann::ordered_json;
       code, id, place + " of " + component.kind + " \"" + component.type + "\" " + what);
 }
 
-// The next token of a JSON pointer, unescaped; none if an escape is wrong (RFC 6901).
+// Unescapes a token of a JSON pointer (RFC 6901). Returns null for an invalid escape.
 std::optional<std::string> unescape(std::string_view token) {
   std::string result;
   for (std::size_t i = 0; i < token.size(); ++i) {
@@ -67,7 +67,7 @@ const Json* element_of_list(const Json& list, const std::string& token) {
   return is_index && index < list.size() ? &list[index] : nullptr;
 }
 
-// The value at `pointer`, or null if nothing is there.
+// Returns the value at `pointer`, or null if it does not exist.
 const Json* find(const tenon_options& options, std::string_view pointer) {
   const Json* value = &options.root;
   std::string_view rest = pointer;
@@ -128,7 +128,7 @@ uint32_t kind_of(const Json& value) {
       return TENON_OPTION_LIST;
     case Json::value_t::object:
       return TENON_OPTION_OBJECT;
-    default:  // binary and discarded values are not of JSON text
+    default:  // binary and discarded values do not occur in JSON text
       return TENON_OPTION_ABSENT;
   }
 }
@@ -144,7 +144,7 @@ uint32_t kind_of(const Json& value) {
        std::string("is read as ") + wanted + ", but is " + found.type_name());
 }
 
-// JSON Schema calls 3.0 an integer, and so does the recipe's validation.
+// Accepts 3.0 as an integer, like JSON Schema and recipe validation.
 std::optional<int64_t> as_int(const Json& value) {
   if (value.is_number_unsigned()) {
     const auto number = value.get<uint64_t>();
@@ -164,7 +164,7 @@ std::optional<int64_t> as_int(const Json& value) {
   return std::nullopt;
 }
 
-// A text handed over as a C string must not end before its end.
+// Returns the text as a C string. Fails if it contains a NUL, which would truncate it.
 const char* as_text(const tenon_options& options,
                     std::string_view pointer,
                     const std::string& text) {
@@ -174,7 +174,7 @@ const char* as_text(const tenon_options& options,
   return text.c_str();
 }
 
-// The body of each getter: null arguments are errors; `read` gets the options and the pointer.
+// The body of each getter. Null arguments are errors; `read` receives the options and the pointer.
 template <class Out, class Read>
 tenon_status* getter(const tenon_options* options, const char* pointer, Out* out, Read&& read) {
   return guard(nullptr, [&] {
@@ -189,7 +189,7 @@ tenon_status* getter(const tenon_options* options, const char* pointer, Out* out
 
 uint32_t kind(const tenon_options* options, const char* pointer) {
   uint32_t result = TENON_OPTION_ABSENT;
-  // A pointer that is none leads nowhere, too.
+  // An invalid pointer also counts as absent.
   release(getter(options, pointer, &result, [](const tenon_options& all, std::string_view where) {
     const Json* const value = find(all, where);
     return value != nullptr ? kind_of(*value) : static_cast<uint32_t>(TENON_OPTION_ABSENT);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A component's options as its plugin reads them, by JSON pointer. They have been validated before;
-// here they are only looked up.
-// Invariant: an Options lives for one `create`, and so does every string it hands out.
+// The options service: plugins read the options of a component by JSON pointer. The options are
+// already validated.
+// Invariant: an Options object lives during one call into the plugin, such as `create`. Strings
+// that it returns live as long as the object.
 // Threads: the service's functions may be called from any thread.
 
 #pragma once
@@ -17,12 +18,12 @@ namespace tenon {
 
 class ComponentIdentity;
 
-// The components that options name, by the option's JSON pointer ("/tokenizer").
+// The components that options refer to, by JSON pointer of the option ("/tokenizer").
 using NamedComponents = std::map<std::string, tenon_component_ref>;
 
 class Options {
  public:
-  // `json` is the text of an object; `identity` must live longer than this object.
+  // `json` is the text of a JSON object; `identity` must outlive this object.
   Options(const std::string& json,
           const NamedComponents& nested,
           const ComponentIdentity& identity);
@@ -36,7 +37,7 @@ class Options {
   std::unique_ptr<const tenon_options> options_;
 };
 
-// The table of TENON_OPTIONS_ID.
+// Returns the table of TENON_OPTIONS_ID.
 const tenon_options_api* options_service() noexcept;
 
 }  // namespace tenon

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Autograd over what a plugin recorded. Its nodes may run code of the plugin's, outside of any call
-// across the ABI, so that this is a border like `guard`: an exception of the plugin's is read as
-// the std::exception that it is, or not at all. Its type says nothing here, since a plugin has an
-// Error of its own by the same name as the host's.
+// Runs autograd over a graph that a plugin recorded. Nodes of the graph may run plugin code outside
+// any call across the ABI, so exceptions are converted here, as in `guard`. Only the
+// std::exception part of a plugin's exception is used: its type is unreliable, because a plugin has
+// its own class with the name of the host's Error.
 #pragma once
 
 #include "host/plugin/instance.hpp"
@@ -14,8 +14,8 @@
 
 namespace tenon {
 
-// The gradients of `outputs`, times `seeds`, by each of `wrt`; undefined if there is none. In
-// sight of the watchdog, as "backward".
+// Returns the gradients of `outputs`, times `seeds`, with respect to each tensor in `wrt`; a tensor
+// without a gradient gets an undefined tensor. The watchdog sees the call as "backward".
 //
 // Errors   plugin.failed, run.out_of_memory, naming the component
 // Threads  [step]

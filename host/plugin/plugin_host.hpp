@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host as one plugin sees it: its own tenon_host, behind which stand the services that the
-// composition root offers and the plugin's own name, for logs and errors.
-// Invariant: a PluginHost that a plugin was handed lives as long as the process.
+// The host as one plugin sees it: a separate tenon_host for each plugin, with the services of the
+// composition root, and the plugin's name for logs and errors.
+// Invariant: a PluginHost that was passed to a plugin lives as long as the process.
 
 #pragma once
 
@@ -13,14 +13,14 @@
 
 namespace tenon {
 
-// Who a call comes from.
+// The plugin that makes a call.
 struct PluginContext {
   std::string id;       // "org.tenon.cross_entropy"
   std::string version;  // "0.1.0"
-  std::string file;     // as the user's folder gave it: "build/plugins/cross_entropy.so"
+  std::string file;     // path based on the user's folder: "build/plugins/cross_entropy.so"
 };
 
-// Service id ("tenon.tensor/1") to its table. Tables live as long as the process.
+// Maps service ids ("tenon.tensor/1") to tables. Tables live as long as the process.
 using ServiceTable = std::map<std::string, const void*, std::less<>>;
 
 class PluginHost {
@@ -40,7 +40,7 @@ class PluginHost {
   tenon_host host_;
 };
 
-// The plugin that `host` was made for. `host` must be one of PluginHost's, and not null.
+// Returns the plugin that `host` belongs to. `host` must come from a PluginHost and not be null.
 //
 // Threads  [any]
 const PluginContext& plugin_of(const tenon_host* host) noexcept;

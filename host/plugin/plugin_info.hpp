@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host knows of one plugin file: what its manifest says, and whether it may be used.
+// One plugin file, its manifest, and whether the host can use it.
 
 #pragma once
 
@@ -14,12 +14,13 @@ namespace tenon {
 
 struct PluginInfo {
   std::string file;   // "build/plugins/llama.so"
-  Manifest manifest;  // with an empty id where it could not be read
-  // Why it may not be used: a plugin.* error whose message names file, reason and fix in one line.
+  Manifest manifest;  // its id is empty if it could not be read
+  // Null if the plugin can be used. Otherwise a plugin.* error whose message names file, reason and
+  // fix in one line.
   std::optional<Error> refusal;
-  // What it printed before it died, and where that was; many lines. "" in most cases.
+  // What the plugin printed while it was vetted, and the frames of a crash; several lines, or "".
   std::string details;
-  // The file with the same bytes that is used instead; "" if there is none.
+  // The file with identical bytes that is used instead; "" if there is none.
   std::string same_as;
 
   bool is_usable() const noexcept { return !refusal && same_as.empty(); }
@@ -31,7 +32,7 @@ struct PluginInfo {
     }
     return false;
   }
-  // "build/plugins/llama.so (org.tenon.llama 0.1.0)", as far as it is known.
+  // "build/plugins/llama.so (org.tenon.llama 0.1.0)", or only the file if the id is unknown.
   std::string describe() const {
     return manifest.id.empty() ? file : file + " (" + manifest.id + " " + manifest.version + ")";
   }

@@ -25,18 +25,18 @@ struct Entry {
   std::string path;  // canonical
   boost::dll::shared_library file;
   LoadedPlugin plugin;
-  std::optional<Error> failure;  // why it must not be used after all
+  std::optional<Error> failure;  // set if loading failed
 };
 
-// Never destroyed, and never emptied. Plugins hold pointers into their LoadedPlugin; and dlclose
-// does nothing if a library used thread_local or unique symbols, and elsewhere leaves deleters
-// and handlers that point into what is gone.
+// Never destroyed or cleared. Plugins hold pointers into their LoadedPlugin. dlclose is unsafe: it
+// does nothing if a library uses thread_local or unique symbols, and otherwise leaves deleters and
+// handlers that point into unmapped code.
 std::vector<std::unique_ptr<Entry>>& all_loaded() {
   static auto* const entries = new std::vector<std::unique_ptr<Entry>>;
   return *entries;
 }
 
-// What to do about a message of the dynamic linker.
+// Returns the fix for an error message of the dynamic linker.
 std::string fix_for(const std::string& problem) {
   if (problem.find("undefined symbol") != std::string::npos) {
     return "link it with the library that has the symbol (-Wl,-z,defs finds this while building)";
@@ -52,7 +52,7 @@ std::string fix_for(const std::string& problem) {
 
 void open_library(const PluginInfo& plugin, Entry& entry) {
   boost::system::error_code failed;
-  // Every symbol is bound now, and none is lent to the plugins that come after.
+  // Binds all symbols now, and hides them from plugins loaded later.
   entry.file.load(
       entry.path, failed, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
   if (failed) {
@@ -63,7 +63,7 @@ void open_library(const PluginInfo& plugin, Entry& entry) {
   }
 }
 
-// The files that are mapped under the name of one of libtorch's libraries.
+// Returns the mapped files of each libtorch library, by library name.
 std::map<std::string, std::set<std::string>> mapped_torch_libraries() {
   std::map<std::string, std::set<std::string>> files;
   dl_iterate_phdr(
@@ -71,10 +71,10 @@ std::map<std::string, std::set<std::string>> mapped_torch_libraries() {
         const std::filesystem::path file = info->dlpi_name != nullptr ? info->dlpi_name : "";
         const std::string base = file.filename().string();
         for (const std::string name : {"libc10", "libtorch_cpu"}) {
-          // "libc10-0a1b2c3d.so" is what tools make of a library that they ship; libc10_cuda is
-          // another one.
+          // Packaging tools rename libraries to "libc10-0a1b2c3d.so"; libc10_cuda is a different
+          // library.
           if (base.starts_with(name + ".") || base.starts_with(name + "-")) {
-            std::error_code ignored;  // it is mapped, so it was there
+            std::error_code ignored;  // mapped files normally exist
             const auto real = std::filesystem::weakly_canonical(file, ignored);
             auto& all = *static_cast<std::map<std::string, std::set<std::string>>*>(context);
             all[name].insert(real.empty() ? file.string() : real.string());
@@ -127,7 +127,7 @@ const LoadedPlugin& load_plugin(const PluginInfo& plugin, const ServiceTable& se
       all_loaded(), path, [](const auto& entry) -> const std::string& { return entry->path; });
   if (found == all_loaded().end()) {
     const PluginContext context{plugin.manifest.id, plugin.manifest.version, plugin.file};
-    // In the list before its code runs: whatever that code keeps must stay, even if it is refused.
+    // Added before its code runs: pointers that the code keeps stay valid even if loading fails.
     all_loaded().push_back(
         std::unique_ptr<Entry>(new Entry{path, {}, LoadedPlugin(context, services), std::nullopt}));
     found = std::prev(all_loaded().end());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Maps plugins into the process and runs their entries. Loading is for good.
-// Invariants: no library is ever unloaded; a file's entry runs once, whoever asks for it how often.
+// Loads plugins into the process and runs their entries.
+// Invariants: no library is ever unloaded; the entry of a file runs at most once.
 // Threads: every function on the main thread, one at a time.
 
 #pragma once
@@ -13,19 +13,20 @@
 
 namespace tenon {
 
-// Loads a plugin, or returns it where the file is loaded already; `services` are then those of the
-// first time. A plugin that crashes takes the process with it: see vet.hpp.
+// Loads a plugin. If the file is already loaded, returns that plugin and ignores `services`. If the
+// plugin crashes, the process ends; vet.hpp prevents this.
 //
 // Errors   plugin.load_failed, plugin.torch_mismatch if it brings its own libtorch, and
 //          those of run_entry (registration.hpp)
 // Owner    the result lives as long as the process
 const LoadedPlugin& load_plugin(const PluginInfo& plugin, const ServiceTable& services);
 
-// The plugins that are loaded, in the order in which they were.
+// Returns the loaded plugins, in the order of loading.
 std::vector<const LoadedPlugin*> loaded_plugins();
 
-// Calls each plugin's `out_shutdown`, the last one loaded first, once. After all instances are
-// destroyed, before the process ends: static destructors of libraries run too late to be safe.
+// Calls the `out_shutdown` of each plugin once, in reverse order of loading. Call it after all
+// instances are destroyed and before the process ends: static destructors of libraries run too late
+// to be safe.
 void shutdown_plugins();
 
 }  // namespace tenon

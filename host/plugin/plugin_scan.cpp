@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "version=2.11.0;git=abc" as key and value.
+// Parses "version=2.11.0;git=abc" into keys and values.
 std::map<std::string, std::string> split_fingerprint(const std::string& fingerprint) {
   std::map<std::string, std::string> values;
   std::size_t at = 0;
@@ -35,7 +35,7 @@ std::map<std::string, std::string> split_fingerprint(const std::string& fingerpr
   return values;
 }
 
-// "version 2.10.0, here 2.11.0; cuda 12.8, here 13.0": the keys in which two fingerprints differ.
+// Lists the keys that differ: "version 2.10.0, here 2.11.0; cuda 12.8, here 13.0".
 std::string fingerprint_difference(const std::string& theirs, const std::string& ours) {
   const auto their_values = split_fingerprint(theirs);
   const auto our_values = split_fingerprint(ours);
@@ -68,7 +68,7 @@ std::string known_kinds() {
   return text;
 }
 
-// Says why a plugin with this manifest cannot work here, or nothing.
+// Returns why this host cannot use a plugin with this manifest, or null.
 std::optional<Error> judge(const PluginInfo& plugin, const std::string& torch_fingerprint) {
   const Manifest& manifest = plugin.manifest;
   if (manifest.abi != TENON_ABI_STRING) {
@@ -98,7 +98,7 @@ std::optional<Error> judge(const PluginInfo& plugin, const std::string& torch_fi
   return std::nullopt;
 }
 
-// Everything but kNotElf and kNoManifest, which the two callers see differently.
+// Converts all readings except kNotElf and kNoManifest, which the two callers treat differently.
 PluginInfo to_info(const std::string& file,
                    ManifestFile reading,
                    const std::string& torch_fingerprint) {
@@ -129,15 +129,15 @@ PluginInfo to_info(const std::string& file,
   return plugin;
 }
 
-// The *.so files of a folder, by name.
+// Returns the *.so files of a folder, sorted by name.
 std::vector<std::string> list_folder(const PluginFolder& folder) {
   std::vector<std::string> names;
   std::error_code problem;
   fs::directory_iterator entry(folder.path, problem);
   while (!problem && entry != fs::directory_iterator()) {
     const std::string name = entry->path().filename().string();
-    std::error_code ignored;  // what cannot be looked at is reported when it is read
-    // Linkers and copying programs write into files that begin with a dot.
+    std::error_code ignored;  // reading the file later reports the error
+    // Linkers and copy tools use temporary files whose names start with a dot.
     if (name.front() != '.' && name.ends_with(".so") && !entry->is_directory(ignored)) {
       names.push_back(name);
     }
@@ -235,7 +235,7 @@ std::vector<PluginInfo> scan_plugins(std::span<const PluginFolder> folders,
   std::set<std::string> seen;
   for (const PluginFolder& folder : folders) {
     const std::vector<std::string> names = list_folder(folder);
-    std::error_code ignored;  // of a folder that has just been read
+    std::error_code ignored;  // the folder has just been read
     if (!seen.insert(fs::canonical(folder.path, ignored).string()).second) {
       log_debug("the plugin folder " + folder.path + " is given twice");
       continue;

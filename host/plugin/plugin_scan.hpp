@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds plugins in folders, and refuses those that cannot work, all without running any of their
-// code. What can only be seen by loading one is vet.hpp's part.
+// Finds plugins in folders and refuses those that cannot work, without running any of their code.
+// vet.hpp finds problems that show only when a plugin is loaded.
 
 #pragma once
 
@@ -16,23 +16,23 @@ namespace tenon {
 
 struct PluginFolder {
   std::string path;
-  std::string origin;  // who named it, for messages: "--plugin-dir", "TENON_PLUGIN_PATH"
+  std::string origin;  // its source, for messages: "--plugin-dir", "TENON_PLUGIN_PATH"
 };
 
-// The folders of a colon-separated list, as TENON_PLUGIN_PATH has them. Empty parts are passed
-// over.
+// Returns the folders of a colon-separated list such as TENON_PLUGIN_PATH. Empty parts are skipped.
 std::vector<PluginFolder> split_plugin_path(std::string_view list, std::string_view origin);
 
-// The libtorch that this host was built with: "version=...;git=...;cxx11abi=...;cuda=...".
+// Returns the libtorch of the host's build: "version=...;git=...;cxx11abi=...;cuda=...".
 std::string host_torch_fingerprint();
 
-// One plugin file that somebody named: a file that is no plugin is refused here.
+// Inspects a plugin file that the user named. A file that is not a plugin is refused.
 PluginInfo inspect_plugin(const std::string& file,
                           const std::string& torch_fingerprint = host_torch_fingerprint());
 
-// All *.so files of the folders (not of folders in them) that are plugins, or should be: folder by
-// folder, by name. Other libraries are skipped with a debug line. Files with one id and the
-// same bytes are one plugin, the first; with other bytes all of them are refused.
+// Returns the plugins among the *.so files of the folders, folder by folder, sorted by name. The
+// result includes broken plugins. Subfolders are not searched. Other libraries are skipped, with a
+// debug line. If files share an id, identical copies are replaced by the first. If the contents
+// differ, all files with the id are refused.
 //
 // Errors   plugin.dir_unreadable
 std::vector<PluginInfo> scan_plugins(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The services that this folder implements itself: log, memory, options.
-// Not for services that need a device, a run or a rank: their folders implement those.
+// The services that this folder implements: log, memory and options. Services that need a device, a
+// run or a rank are in other folders.
 
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ports as the host keeps them: copies of what a component declared, free of its memory.
+// Ports as the host stores them: copies of a component's declarations, independent of its memory.
 
 #pragma once
 
@@ -18,22 +18,22 @@
 
 namespace tenon {
 
-// What a loss or metric wants.
+// An input of a loss or metric.
 struct Port {
   std::string name;
   uint32_t dtype = TENON_CLASS_ANY;       // a dtype or a class
   uint32_t flags = 0;                     // TENON_PORT_*
-  std::optional<std::vector<Axis>> axes;  // none: any shape
+  std::optional<std::vector<Axis>> axes;  // null: any shape
 
   bool is_optional() const noexcept { return (flags & TENON_PORT_OPTIONAL) != 0; }
 };
 
-// True for the classes of ports.h, and for them alone.
+// True if `dtype` is a class of ports.h.
 bool is_dtype_class(uint32_t dtype) noexcept;
 
-// Copies of what a component declared.
+// Copies the declarations of a component.
 //
-// Errors   plugin.bad_result, naming the component and `of` (`port "logits"`), if it makes no sense
+// Errors   plugin.bad_result, with the component and `of` (`port "logits"`), if they are invalid
 std::vector<Axis> copy_axes(const tenon_axis* axes,
                             std::size_t num_axes,
                             const std::string& of,

@@ -17,7 +17,7 @@
 namespace tenon {
 namespace {
 
-// No table of 0.x comes near it; a struct_size above it is rubbish.
+// Far above the size of any table in ABI 0.x; a larger struct_size is invalid.
 constexpr std::size_t kMaxTableBytes = 4096;
 
 std::string describe(const PluginContext& plugin) {
@@ -42,7 +42,7 @@ class Registration {
       try {
         self.plugin_.components.push_back(self.checked(component));
       } catch (const Error& error) {
-        // A plugin may ignore the status. The host does not.
+        // Stored, because the plugin may ignore the status.
         if (!self.problem_) {
           self.problem_ = error;
         }
@@ -76,7 +76,7 @@ class Registration {
   }
 
   LoadedComponent checked(const tenon_component* component) const {
-    // In this order, a later message can say which component it is about.
+    // Kind and type first, so that later messages can name the component.
     if (!TENON_HAS(tenon_component, component, kind) ||
         !TENON_HAS(tenon_component, component, type)) {
       fail("plugin.missing_interface", "registers a component without kind or type");
@@ -116,7 +116,7 @@ class Registration {
   }
 
   void check_interface(const tenon_component& component, const std::string& text) const {
-    // The scan has refused manifests with kinds that are not known.
+    // The scan has already refused manifests with unknown kinds.
     const std::string wanted(find_kind(component.kind)->interface_id);
     if (component.interface_id != wanted) {
       fail("plugin.missing_interface",
@@ -180,7 +180,7 @@ void run_entry(PluginEntry entry, const Manifest& manifest, LoadedPlugin& plugin
   args.abi_major = TENON_ABI_MAJOR;
   args.abi_minor_min = TENON_ABI_MINOR;
   args.abi_minor_max = TENON_ABI_MINOR;
-  args.out_abi_minor = UINT32_MAX;  // no plugin can choose it
+  args.out_abi_minor = UINT32_MAX;  // a value that no plugin can choose
   args.host = plugin.host.abi();
   args.registrar = &registration;
   args.register_component = Registration::add;
@@ -188,14 +188,14 @@ void run_entry(PluginEntry entry, const Manifest& manifest, LoadedPlugin& plugin
   try {
     status_own = entry(&args);
   } catch (const std::exception& error) {
-    // The ABI forbids it, and where plugin and host share a C++ runtime it can still be reported.
+    // The ABI forbids exceptions, but they can be caught if plugin and host share a C++ runtime.
     registration.fail("plugin.entry_failed",
                       "throws an exception from its entry (" + std::string(error.what()) +
                           "); return a status instead");
   }
   const StatusText status = take(status_own);
 
-  // What the host found wrong explains an error that the plugin merely passed on.
+  // A problem that the host found has priority: the plugin's status may only pass it on.
   if (registration.problem()) {
     throw *registration.problem();
   }

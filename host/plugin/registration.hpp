@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs a plugin's entry and checks what it registers: against the manifest, and each component for
-// what the host is going to rely on. The vetting child and the loader both do it, so that what a
-// plugin is refused for does not depend on who loads it.
+// Runs a plugin's entry and checks its registrations: against the manifest, and each component for
+// the properties that the host relies on. The vetting child and the loader share this code, so both
+// refuse a plugin for the same reasons.
 
 #pragma once
 
@@ -15,8 +15,7 @@ namespace tenon {
 
 using PluginEntry = tenon_status* (*)(tenon_entry_args*);
 
-// Calls `entry`, and fills plugin.components, in the order of their registration, and
-// plugin.shutdown.
+// Calls `entry`, then sets plugin.components, in order of registration, and plugin.shutdown.
 //
 // Errors   plugin.entry_failed, plugin.abi_mismatch, plugin.components_differ,
 //          plugin.missing_interface, plugin.bad_schema

@@ -14,7 +14,8 @@
 namespace tenon {
 namespace {
 
-// "org.tenon.text/text" is the type "text" of that plugin; "text" is that of any.
+// True if the plugin offers the component. "org.tenon.text/text" means the type "text" of that
+// plugin; "text" means the type of any plugin.
 bool is_named(const PluginInfo& plugin, std::string_view kind, std::string_view name) {
   const std::size_t slash = name.rfind('/');
   if (slash == std::string_view::npos) {
@@ -70,7 +71,7 @@ void PluginRegistry::vet(const std::vector<PluginInfo*>& plugins) {
 }
 
 void PluginRegistry::warn_of_refused(std::string_view told) const {
-  std::set<std::string> reasons;  // two files with one id are refused for one reason
+  std::set<std::string> reasons;  // files with the same id share a reason
   for (const PluginInfo& plugin : plugins_) {
     if (plugin.refusal && told.find(plugin.refusal->message()) == std::string_view::npos &&
         reasons.insert(plugin.refusal->what()).second) {
@@ -122,7 +123,7 @@ FindResult PluginRegistry::find(std::string_view kind, std::string_view name) {
       return FoundComponent{&component};
     }
   }
-  // The file was replaced after an earlier registry of this process had loaded it.
+  // An earlier registry of this process loaded the file, and the file was replaced since.
   throw Error("plugin.components_differ",
               usable.front()->describe() + " was loaded earlier, without " + std::string(kind) +
                   ":" + std::string(type) + "; start the run again");

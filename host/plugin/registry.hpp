@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugins of a run: which there are, which may be used, and who offers what. Made once, from
-// the plugin folders; a plugin is loaded when the first of its components is asked for. Threads:
-// all on the main thread, and made before the process starts another (vet.hpp).
+// The plugins of a run and the components that they offer. Created once, from the plugin folders. A
+// plugin is loaded when one of its components is first requested.
+// Threads: all on the main thread. Construct it before the process starts another thread (vet.hpp).
 
 #pragma once
 
@@ -24,23 +24,23 @@
 namespace tenon {
 
 enum class Vetting {
-  kEarly,     // all that are found, when the registry is made: for a run
-  kOnDemand,  // those that are asked for: for listing and describing
-  kNone,      // none: a crash while loading takes the process with it. For debuggers
+  kEarly,     // all plugins, when the registry is created: for a run
+  kOnDemand,  // plugins when requested: for listing and describing
+  kNone,      // none, for debuggers: a crash while loading ends the process
 };
 
 struct PluginSetup {
   std::vector<PluginFolder> folders = {};
-  // What plugins may ask the host for. add_plugin_services() (plugin_services.hpp) adds those of
+  // Services that plugins may request. add_plugin_services() (plugin_services.hpp) adds those of
   // this folder.
   ServiceTable services = {};
   Vetting vetting = Vetting::kEarly;
   std::chrono::milliseconds vet_timeout = vet_timeout_from_environment();
-  std::string vet_cache_file = default_vet_cache_file();  // "": vets again each time
+  std::string vet_cache_file = default_vet_cache_file();  // "": no cache
   std::string torch_fingerprint = host_torch_fingerprint();
 };
 
-// The answers of PluginRegistry::find.
+// The results of PluginRegistry::find.
 struct FoundComponent {
   const LoadedComponent* component;
 };
@@ -51,14 +51,14 @@ struct AmbiguousComponent {
   std::vector<const PluginInfo*> offered_by;  // more than one
 };
 struct RefusedComponent {
-  const PluginInfo* plugin;  // the one that offers it, alone or first; it has a refusal
+  const PluginInfo* plugin;  // the first plugin that offers it; has a refusal
 };
 using FindResult =
     std::variant<FoundComponent, UnknownComponent, AmbiguousComponent, RefusedComponent>;
 
 class PluginRegistry {
  public:
-  // Scans, and vets.
+  // Scans the folders, and vets the plugins as configured.
   //
   // Errors   plugin.dir_unreadable, usage.bad_option
   explicit PluginRegistry(PluginSetup setup);
@@ -66,32 +66,33 @@ class PluginRegistry {
   PluginRegistry& operator=(const PluginRegistry&) = delete;
   ~PluginRegistry();
 
-  // Logs a warning line for each plugin that is refused, except those whose reason stands in
-  // `told`: the text of an error that is reported anyway.
+  // Logs a warning for each refused plugin. Skips plugins whose reason is part of `told`, the text
+  // of an error that is reported separately.
   void warn_of_refused(std::string_view told = {}) const;
 
-  // Finds a component by kind and name, a name being a type or "plugin-id/type", and loads its
-  // plugin. Plugins that are refused do not make a name ambiguous.
+  // Finds a component by kind and name, and loads its plugin. The name is a type or
+  // "plugin-id/type". Refused plugins do not make a name ambiguous.
   //
-  // Errors   those of load_plugin (plugin_loader.hpp), which vetting has made unlikely
+  // Errors   those of load_plugin (plugin_loader.hpp), unlikely after vetting;
+  //          plugin.components_differ if a loaded plugin lacks the component
   FindResult find(std::string_view kind, std::string_view name);
 
-  // As find, for a component that must be there.
+  // Like find, but throws if the component cannot be used.
   //
-  // Errors   as find; the refusal of a plugin; recipe.unknown_type, recipe.ambiguous_type
+  // Errors   as find; the refusal of the plugin; recipe.unknown_type, recipe.ambiguous_type
   const LoadedComponent& get(std::string_view kind, std::string_view name);
 
-  // The names under which components of a kind can be found, sorted: types, and "plugin-id/type"
-  // where several plugins offer one.
+  // Returns the names of all usable components of a kind, sorted: types, or "plugin-id/type" if
+  // several plugins offer the type.
   std::vector<std::string> types_of(std::string_view kind) const;
 
-  // All plugins, refused ones and copies too, folder by folder, by name.
+  // All plugins, including refused plugins and copies, folder by folder, sorted by name.
   std::span<const PluginInfo> plugins() const noexcept { return plugins_; }
-  // The one with this id that is used, or else one that is refused, or null.
+  // Returns the usable plugin with this id, else a refused plugin with this id, else null.
   const PluginInfo* find_plugin(std::string_view id) const noexcept;
 
   std::span<const PluginFolder> folders() const noexcept { return setup_.folders; }
-  // "build/plugins (--plugin-dir)", or "no plugin folder", for messages.
+  // For messages: "build/plugins (--plugin-dir)", or "no plugin folder".
   std::string describe_folders() const;
 
  private:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An optimizer of the rows of a table, as the host calls it (draft/sparse_optimizer.h has the
-// contract).
+// The host's proxy for an optimizer of table rows (contract: draft/sparse_optimizer.h).
 
 #pragma once
 
@@ -15,7 +14,7 @@
 
 namespace tenon {
 
-// What a row keeps beside its value.
+// One tensor of optimizer state for each row.
 struct RowSlotSpec {
   std::string name;
   uint32_t shape = TENON_ROW_SLOT_LIKE_VALUE;
@@ -40,7 +39,7 @@ class SparseOptimizerProxy {
   const SparseOptimizerInfo& info() const noexcept { return info_; }
 
   // Errors   PluginError
-  // Threads  [worker]: several at once, on disjoint rows
+  // Threads  [worker]: several calls run concurrently, on disjoint rows
   void update(const tenon_exec& exec, const tenon_sparse_update_args& args) const {
     instance_.call("update", [&] { return table_->update(instance_.self(), &exec, &args); });
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of an instance of any kind that offers it (state.h has the contract). It borrows the
-// instance: it must not outlive it, but the instance may be moved.
+// The host's proxy for the state of an instance of any kind (contract: state.h). The proxy must not
+// outlive the instance, but the instance may be moved.
 
 #pragma once
 
@@ -16,18 +16,19 @@ namespace tenon {
 
 class StatefulProxy {
  public:
-  // None if the instance has no state.
+  // Returns null if the instance has no state.
   //
-  // Errors   plugin.missing_interface if it has, but not all of the functions
+  // Errors   plugin.missing_interface if its table lacks a function
   static std::optional<StatefulProxy> of(const ComponentInstance& instance);
 
   const ComponentIdentity& identity() const noexcept { return *identity_; }
 
-  // As the plugin sees the host.
+  // The host as the plugin sees it.
   const tenon_host* host() const noexcept { return identity_->component().plugin->host.abi(); }
 
-  // Of the entries that snapshot() writes.
-  // Threads [any]
+  // The version of the entries that snapshot() writes.
+  //
+  // Threads  [any]
   uint32_t version() const { return table_->version(self_); }
 
   // Errors   PluginError
@@ -36,7 +37,7 @@ class StatefulProxy {
     identity_->call("snapshot", [&] { return table_->snapshot(self_, &writer); });
   }
 
-  // When it throws, the instance may be used for nothing but to be destroyed.
+  // If it throws, the instance may only be destroyed.
   //
   // Errors   PluginError
   // Threads  [main]

@@ -10,7 +10,7 @@
 namespace tenon {
 namespace {
 
-// The tenon_names_sink of a vector.
+// A tenon_names_sink that appends to a vector.
 tenon_status* add_name(void* context, const char* name) noexcept {
   return guard(nullptr, [&] {
     static_cast<std::vector<std::string>*>(context)->emplace_back(name != nullptr ? name : "");

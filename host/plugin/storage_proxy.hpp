@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A storage of checkpoints, as the host calls it (draft/storage.h has the contract). Names were
-// checked by the caller.
+// The host's proxy for a storage of checkpoints (contract: draft/storage.h). Callers check the
+// names of checkpoints and files.
 #pragma once
 
 #include <tenon/draft/storage.h>
@@ -16,9 +16,10 @@
 
 namespace tenon {
 
-// All calls:
-// Errors   PluginError.
-// Threads  [worker], those of the table
+// The tags hold for all calls, unless documented otherwise.
+//
+// Errors   PluginError
+// Threads  [worker], as in the table
 class StorageProxy {
  public:
   // Errors   plugin.missing_interface
@@ -35,13 +36,13 @@ class StorageProxy {
     instance_.call("open",
                    [&] { return table_->open(instance_.self(), checkpoint.c_str(), is_first); });
   }
-  // Owner  the caller, who ends it by close()
+  // Owner  the caller, until close()
   tenon_storage_file* create_file(const std::string& checkpoint, const std::string& file) const;
   void write(tenon_storage_file* file, std::span<const std::byte> bytes) const {
     instance_.call(
         "write", [&] { return table_->write(instance_.self(), file, bytes.data(), bytes.size()); });
   }
-  // Ends a file: kept, or given up.
+  // Closes a file. `keep` 0 cancels the file; 1 completes it.
   void close(tenon_storage_file* file_own, uint32_t keep) const {
     instance_.call("close", [&] { return table_->close(instance_.self(), file_own, keep); });
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tokenizer, as far as the host itself asks it anything: what its ids are. Text goes through it
-// from the component that named it, which is handed the tokenizer's own table.
+// The host's proxy for a tokenizer. The host needs only its ids. The component that refers to the
+// tokenizer receives the tokenizer's table and uses it to convert text.
 
 #pragma once
 
@@ -18,7 +18,7 @@ struct TokenizerInfo {
   int64_t bos = -1;  // special ids, or -1
   int64_t eos = -1;
   int64_t pad = -1;
-  uint32_t bytes_per_token = 0;  // 0: it varies
+  uint32_t bytes_per_token = 0;  // 0: varies
 };
 
 class TokenizerProxy {

@@ -34,14 +34,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The end of what a plugin prints is what explains its death.
+// Only the end of a plugin's output is kept, because it explains a crash.
 constexpr std::size_t kMaxOutput = 16384;
 constexpr std::size_t kMaxLastWords = 200;
 constexpr int kMaxFrames = 8;
-constexpr int kMaxReads = 64;  // of 4 KiB: four times what a pipe holds
+constexpr int kMaxReads = 64;  // reads of 4 KiB; four times the capacity of a pipe
 
-// How often a child is looked at that neither answers nor closes its socket: something that the
-// plugin started may hold the socket open when the child itself is gone.
+// How often to check if a silent child is still running. A process started by the plugin may keep
+// the socket open after the child has ended.
 constexpr std::chrono::milliseconds kLookAgain{100};
 
 [[noreturn]] void fail(const char* call) {
@@ -66,13 +66,13 @@ class Descriptor {
   int fd_;
 };
 
-// How a child came to its end.
+// How a child ended.
 struct Death {
   int status = 0;        // of waitpid
-  bool is_hung = false;  // it was ended from here, because its time was up
+  bool is_hung = false;  // killed by the host after the timeout
 };
 
-// One child process, and what it printed since it was last asked.
+// A child process, and its output since the last request.
 class VetProcess {
  public:
   VetProcess(std::span<const PluginInfo* const> plugins, const ServiceTable& services) {
@@ -91,7 +91,7 @@ class VetProcess {
     if (fcntl(output_->get(), F_SETFL, O_NONBLOCK) != 0) {
       fail("fcntl");
     }
-    // What waits in a buffer would be written by both processes.
+    // Otherwise both processes would write the buffered output.
     flush_log();
     std::fflush(nullptr);
     const pid_t parent = getpid();
@@ -109,12 +109,13 @@ class VetProcess {
   VetProcess& operator=(const VetProcess&) = delete;
   ~VetProcess() {
     if (pid_ > 0) {
-      socket_->close();  // asks it to go
+      socket_->close();  // the child then exits
       reap(Clock::now() + std::chrono::seconds(1));
     }
   }
 
-  // Has the child load a plugin. Gives its answer, or nothing if it died over it: see death().
+  // Requests that the child load a plugin. Returns the answer, or null if the child died; see
+  // death().
   std::optional<std::string> ask(uint32_t index, std::chrono::milliseconds timeout) {
     drain();
     text_.clear();
@@ -169,8 +170,8 @@ class VetProcess {
     }
   }
 
-  // Takes what has been printed so far, without waiting for more; from one who prints without end,
-  // a part.
+  // Collects the output so far, without waiting. The amount is limited, because a child may print
+  // endlessly.
   void drain() {
     std::array<char, 4096> buffer;
     for (int i = 0; i < kMaxReads; ++i) {
@@ -195,7 +196,7 @@ class VetProcess {
     return true;
   }
 
-  // Waits for a child that is about to end, and ends it by force where it is not.
+  // Waits until the child ends, and kills it at the deadline.
   void reap(Clock::time_point deadline) {
     while (!has_ended()) {
       if (Clock::now() >= deadline) {
@@ -208,14 +209,14 @@ class VetProcess {
 
   void end_by_force() {
     death_.is_hung = true;
-    kill(pid_, SIGKILL);  // by itself too: it may not have come as far as its own group
+    kill(pid_, SIGKILL);  // also by pid: it may not have created its process group yet
     collect();
   }
 
-  // Takes the status of a child that has ended, or was killed.
+  // Collects the status of a child that has ended or was killed.
   void collect() {
     kill(-pid_,
-         SIGKILL);  // whatever the plugin has started. The number is the child's until waited
+         SIGKILL);  // all processes of the group; the id stays reserved until waitpid
     while (waitpid(pid_, &death_.status, 0) < 0 && errno == EINTR) {
     }
     pid_ = 0;
@@ -240,7 +241,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text);
 }
 
-// The lines that are not blank, without the space around them.
+// Returns the lines that are not blank, without surrounding whitespace.
 std::vector<std::string> trimmed_lines(std::string_view text) {
   std::vector<std::string> lines;
   for (const std::string_view line : lines_of(text)) {
@@ -251,14 +252,14 @@ std::vector<std::string> trimmed_lines(std::string_view text) {
   return lines;
 }
 
-// What a plugin printed, in two parts.
+// The output of a plugin, split into text and backtrace.
 struct Output {
   std::string text;
   std::vector<std::string> frames;  // "file(function+0x12) [0x34]"
 };
 
 Output split_output(const std::string& all) {
-  // The last mark: a plugin is free to print anything.
+  // The last mark, because the plugin may print anything before it.
   const std::size_t mark = all.rfind(kBacktraceMark);
   if (mark == std::string::npos) {
     return {trimmed(all), {}};
@@ -266,7 +267,7 @@ Output split_output(const std::string& all) {
   return {trimmed(all.substr(0, mark)), trimmed_lines(all.substr(mark + kBacktraceMark.size()))};
 }
 
-// The last two lines that were printed, as one: a C++ runtime says in two what was thrown.
+// Joins the last two lines of the output, because C++ runtimes report an uncaught exception in two.
 std::string last_words(const std::string& text) {
   const std::vector<std::string> lines = trimmed_lines(text);
   std::string words;
@@ -284,7 +285,7 @@ std::string last_words(const std::string& text) {
   return words;
 }
 
-// "crash.so(+0x1139)": the innermost frame of the plugin itself, or nothing.
+// Returns the innermost frame inside the plugin, "crash.so(+0x1139)", or "".
 std::string innermost_frame(const PluginInfo& plugin, const std::vector<std::string>& frames) {
   const std::string name = plugin.file.substr(plugin.file.rfind('/') + 1);
   for (const std::string& frame : frames) {
@@ -367,7 +368,7 @@ std::chrono::milliseconds vet_timeout_from_environment() {
   }
   double value = 0;
   const auto [end, problem] = std::from_chars(text, text + std::strlen(text), value);
-  // A day is longer than anybody waits, and short enough for every clock.
+  // At most one day, which every clock can represent.
   if (problem != std::errc() || *end != '\0' || !(value > 0) || value > 86400) {
     throw Error("usage.bad_option",
                 "TENON_VET_TIMEOUT_S is \"" + std::string(text) +
@@ -381,7 +382,7 @@ std::vector<Verdict> vet_plugins(std::span<const PluginInfo* const> plugins,
                                  std::chrono::milliseconds timeout) {
   std::vector<Verdict> verdicts;
   std::unique_ptr<VetProcess> child;
-  std::size_t num_before = 0;  // plugins that this child has loaded
+  std::size_t num_before = 0;  // plugins that this child has already loaded
   while (verdicts.size() < plugins.size()) {
     const std::size_t i = verdicts.size();
     if (child == nullptr) {
@@ -394,8 +395,8 @@ std::vector<Verdict> vet_plugins(std::span<const PluginInfo* const> plugins,
       ++num_before;
       continue;
     }
-    // Beside others a plugin may crash that is sound alone (two that define one operator), and the
-    // order in which they are vetted must not decide who is refused: ask again in a fresh child.
+    // A plugin may crash only next to others, for example if two define the same operator. Retry in
+    // a new child, so that the order of vetting does not decide which plugin is refused.
     const bool is_alone = num_before == 0;
     if (is_alone || child->death().is_hung) {
       verdicts.push_back(verdict_on_death(*plugins[i], child->death(), child->output(), timeout));

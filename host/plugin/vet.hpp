@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads plugins in a child process first, so that one that crashes or hangs while it is being
-// loaded costs the host a line and not the run. What it finds is kept by vet_cache.hpp.
-// Threads: to be called before the process has started any: the child is a fork.
+// Loads plugins in a child process first, so that a plugin that crashes or hangs while loading does
+// not end the run. vet_cache.hpp stores the verdicts.
+// Threads: [main], before the process starts other threads, because the child is a fork.
 
 #pragma once
 
@@ -16,24 +16,24 @@
 
 namespace tenon {
 
-// What a child process found out about a plugin.
+// The result of vetting a plugin.
 struct Verdict {
-  std::string id;       // of the error that the plugin is refused with; "" for a good one
+  std::string id;       // of the error with which the plugin is refused; "" if it is usable
   std::string message;  // names file, reason and fix in one line
-  std::string details;  // what the plugin printed, and where it crashed; many lines, or ""
+  std::string details;  // what the plugin printed, and the frames of a crash; several lines, or ""
 
   bool is_good() const noexcept { return id.empty(); }
 };
 
-// 10 s a plugin, or what TENON_VET_TIMEOUT_S says.
+// Returns the timeout per plugin: TENON_VET_TIMEOUT_S, or 10 s if it is not set.
 //
-// Errors   usage.bad_option if that is not a number of seconds
+// Errors   usage.bad_option if the value is not above 0 and at most 86400 s
 std::chrono::milliseconds vet_timeout_from_environment();
 
-// A verdict for each of `plugins`, in their order. One child loads them all, one by one; where it
-// dies or hangs, a fresh one continues.
+// Returns a verdict for each plugin, in order. One child loads the plugins one after the other; if
+// it dies or hangs, a new child continues.
 //
-// Errors   std::system_error if no process can be made
+// Errors   std::system_error if a process cannot be created
 std::vector<Verdict> vet_plugins(std::span<const PluginInfo* const> plugins,
                                  const ServiceTable& services,
                                  std::chrono::milliseconds timeout);

@@ -29,11 +29,11 @@ namespace fs = std::filesystem;
 
 constexpr int kFormat = 1;
 
-// A developer's host is another one after each build. The newest entries of a file are enough.
+// A developer's host changes with each build, so only the newest entries of a file are kept.
 constexpr std::size_t kMaxHostsPerFile = 4;
 
-// Verdicts that depend on the file alone. What the dynamic linker or a plugin's own entry refuses
-// may work tomorrow, and is cheap to ask again.
+// Ids of verdicts that depend only on the file. Errors of the dynamic linker or of the plugin's
+// entry may be temporary, and are cheap to check again.
 constexpr std::array<std::string_view, 7> kLasting = {"",
                                                       "plugin.abi_mismatch",
                                                       "plugin.bad_schema",
@@ -57,7 +57,7 @@ int64_t nanoseconds(const timespec& time) {
 std::string default_vet_cache_file() {
   const auto folder_of = [](const char* name) {
     const char* const value = std::getenv(name);
-    // The XDG base directory specification has relative paths ignored.
+    // The XDG base directory specification requires that relative paths are ignored.
     return value != nullptr && *value == '/' ? std::string(value) : std::string();
   };
   std::string folder = folder_of("XDG_CACHE_HOME");
@@ -162,7 +162,7 @@ std::optional<Verdict> VetCache::find(const std::string& plugin,
     is_changed_ = true;
   }
   Verdict verdict = entry->verdict;
-  if (verdict.message.starts_with(entry->file)) {  // it is to be named as it is named now
+  if (verdict.message.starts_with(entry->file)) {  // use the current path
     verdict.message.replace(0, entry->file.size(), plugin);
   }
   return verdict;
@@ -173,7 +173,7 @@ void VetCache::store(const std::string& plugin,
                      const Verdict& verdict,
                      std::chrono::milliseconds timeout) {
   const std::optional<std::string> hash = content_hash(plugin);
-  // A file that has changed since is not the one that was vetted.
+  // If the file has changed since, the verdict does not apply to it.
   if (file_.empty() || !hash || file_stamp(plugin) != stamp ||
       std::ranges::find(kLasting, verdict.id) == kLasting.end()) {
     return;
@@ -217,7 +217,7 @@ void VetCache::save() {
     std::ranges::sort(of_file, std::ranges::greater(), &Entry::unix_seconds);
     of_file.resize(std::min(of_file.size(), kMaxHostsPerFile));
     if (!file_stamp(begin->first)) {
-      of_file.clear();  // the file is gone
+      of_file.clear();  // the file no longer exists
     }
     for (const Entry* const entry : of_file) {
       all.push_back({{"path", begin->first},
@@ -238,11 +238,11 @@ void VetCache::save() {
     begin = end;
   }
   const nlohmann::json json = {{"format", kFormat}, {"entries", std::move(all)}};
-  // Paths and what plugins print need not be UTF-8.
+  // Paths and the output of plugins may not be valid UTF-8.
   const std::string text =
       json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 
-  // Into a file of this process's own and then into place, so that a reader sees all or nothing.
+  // Replaces the cache file atomically, through a temporary file of this process.
   const std::string fresh = formatted("{}.{}", file_, getpid());
   std::error_code problem;
   fs::create_directories(fs::path(file_).parent_path(), problem);

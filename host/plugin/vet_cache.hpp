@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Remembers what vetting found, so that a plugin is loaded in a child once and not on every start.
-// An entry holds for one file with its bytes, one host and one libtorch; bad ones are kept with
-// their reason, and expire with the same three.
-// Invariant: it is a cache: whatever is wrong with its file costs time and nothing else.
+// Caches the verdicts of vetting, so that a plugin is loaded in a child once and not at every
+// start. An entry is valid for one content of a file, one host and one libtorch. This also holds
+// for refused plugins, whose entries include the reason.
+// Invariant: a missing or corrupt cache file only costs time.
 
 #pragma once
 
@@ -17,11 +17,11 @@
 
 namespace tenon {
 
-// ${XDG_CACHE_HOME:-~/.cache}/tenon/vetted.json, or "" if there is neither.
+// Returns ${XDG_CACHE_HOME:-~/.cache}/tenon/vetted.json, or "" if neither variable is an absolute
+// path.
 std::string default_vet_cache_file();
 
-// Identifies this build of the host: the build id that the linker gave it, or else
-// size and time of its file.
+// Identifies this build of the host: the linker's build id, or else the size and time of its file.
 std::string host_build_id();
 
 // Identifies one state of a file without reading it.
@@ -35,33 +35,34 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
-// Nothing if the file cannot be looked at.
+// Returns null if the file cannot be accessed.
 std::optional<FileStamp> file_stamp(const std::string& file);
 
 class VetCache {
  public:
-  // Reads the cache in `file`; "" makes one that remembers nothing. `host` is all of the host that
-  // a verdict depends on.
+  // Reads the cache from `file`; "" disables it. `host` identifies everything about the host that a
+  // verdict depends on.
   VetCache(std::string file, std::string host);
 
-  // The verdict on `plugin`, or nothing if it is not known: never seen, changed since, or found
-  // hung within less than `timeout`. A file that was touched and holds the same bytes is known.
+  // Returns the verdict on `plugin`. Returns null if there is no entry, the file has changed, or it
+  // hung with a shorter timeout than `timeout`. A new timestamp alone is not a change.
   std::optional<Verdict> find(const std::string& plugin, std::chrono::milliseconds timeout);
 
-  // Keeps a verdict that was found after `stamp` was taken, unless it depends on more than the
-  // file: a library that is missing today may be there tomorrow.
+  // Stores a verdict that was reached after `stamp` was taken. Ignores verdicts that depend on more
+  // than the file, because a library that is missing now may exist later.
   void store(const std::string& plugin,
              const FileStamp& stamp,
              const Verdict& verdict,
              std::chrono::milliseconds timeout);
 
-  // Writes the file, if there is anything new, with what other hosts have written there meanwhile.
+  // Writes the file if there are new entries, merged with entries that other processes wrote
+  // meanwhile.
   void save();
 
  private:
   struct Entry {
     std::string host;
-    std::string file;  // as it was named then; verdict.message begins with it
+    std::string file;  // its path at that time; verdict.message may start with it
     FileStamp stamp;
     std::string hash;
     int64_t unix_seconds = 0;

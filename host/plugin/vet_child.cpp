@@ -28,11 +28,11 @@ namespace {
 constexpr int kMaxChildFrames = 32;
 constexpr std::array kChildSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP};
 
-// Of the handler's frames, and that of the kernel's call of it.
+// The frames of the handler and of the kernel's call to it.
 constexpr int kOwnFrames = 2;
 
-// Prints the frames and returns: the signal is then raised again, and its default action ends the
-// process. Nothing here allocates.
+// Prints the frames and returns. The fault then occurs again, and its default action ends the
+// process. Allocates no memory.
 void on_child_crash(int) {
   std::array<void*, kMaxChildFrames> frames;
   const int num_frames = backtrace(frames.data(), kMaxChildFrames);
@@ -43,11 +43,11 @@ void on_child_crash(int) {
 }
 
 void catch_crashes() {
-  // The first call loads the unwinder, which a crashing process must not.
+  // The first call loads the unwinder, which is unsafe in a signal handler.
   std::array<void*, 1> frame;
   backtrace(frame.data(), 1);
 
-  // A stack overflow leaves the handler no stack but this one.
+  // After a stack overflow, the handler needs a separate stack.
   static std::array<char, 1 << 16> stack;
   stack_t alternative{};
   alternative.ss_sp = stack.data();
@@ -62,14 +62,14 @@ void catch_crashes() {
 }
 
 void isolate(int output, int parent) {
-  // A host that is killed must not leave a hung child behind.
+  // If the host is killed, a hung child must not survive it.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) {
     _exit(1);
   }
-  setpgid(0, 0);  // so that whatever a plugin starts can be ended with it
+  setpgid(0, 0);  // so that processes started by a plugin can be killed with it
   for (int signal = 1; signal < NSIG; ++signal) {
-    std::signal(signal, SIG_DFL);  // fails for those that have no other action
+    std::signal(signal, SIG_DFL);  // fails for signals whose action cannot change
   }
   sigset_t none;
   sigemptyset(&none);
@@ -81,10 +81,10 @@ void isolate(int output, int parent) {
   dup2(nothing, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
-  // What a plugin printed must not be lost in a buffer when it crashes.
+  // Unbuffered, so that a crash loses no output of the plugin.
   std::setvbuf(stdout, nullptr, _IONBF, 0);
   std::setvbuf(stderr, nullptr, _IONBF, 0);
-  // The run's log file is the parent's; lines of this process go to `output`.
+  // Only the parent writes the run's log file; log lines of this process go to `output`.
   set_up_log({.level = LogLevel::kDebug});
   catch_crashes();
 }
@@ -95,11 +95,11 @@ std::string vet(const PluginInfo& plugin, const ServiceTable& services) {
     load_plugin(plugin, services);
   } catch (const Error& error) {
     answer["id"] = error.id();
-    answer["message"] = error.message().substr(0, kMaxAnswerBytes / 8);  // escapes make it longer
+    answer["message"] = error.message().substr(0, kMaxAnswerBytes / 8);  // escaping makes it longer
   } catch (...) {
-    std::terminate();  // with the exception active, so that the crash names it
+    std::terminate();  // with the exception active, so that the output names it
   }
-  // What a plugin put into its message need not be UTF-8.
+  // Messages of plugins may not be valid UTF-8.
   return answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -118,7 +118,7 @@ void run_vet_child(int socket,
       continue;
     }
     if (n != static_cast<ssize_t>(sizeof(index)) || index >= plugins.size()) {
-      _exit(0);  // the parent has closed its end: all is done. Nothing static is destroyed
+      _exit(0);  // the parent has closed its end; run no static destructors
     }
     const std::string answer = vet(*plugins[index], services);
     if (send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The child's side of vetting: loads the requested plugins, and answers with what it
-// found. Its crashes are expected: it prints where they are, for the parent to read.
+// The child process of vetting: loads the requested plugins and reports the results. If a plugin
+// crashes it, it prints a backtrace, which the parent reads.
 
 #pragma once
 
@@ -13,16 +13,15 @@
 
 namespace tenon {
 
-// What stands before the frames that a crashing child prints.
+// Precedes the frames that a crashing child prints.
 inline constexpr std::string_view kBacktraceMark = "\n[tenon backtrace]\n";
 
-// Answers are cut to fit into one packet of the socket.
+// Answers are truncated to fit into one packet of the socket.
 inline constexpr std::size_t kMaxAnswerBytes = 32768;
 
-// Turns a process that was just forked by `parent` into a vetting child and serves `socket`
-// (SOCK_SEQPACKET): a packet with an index (uint32_t) is a request to load that plugin, and a
-// packet of JSON text, {"id": ..., "message": ...}, is the answer. `output` becomes stdout and
-// stderr.
+// Turns a process that `parent` has just forked into a vetting child, and serves `socket`
+// (SOCK_SEQPACKET). A request is a packet with the index (uint32_t) of a plugin to load. The answer
+// is a packet of JSON text, {"id": ..., "message": ...}. `output` becomes stdout and stderr.
 [[noreturn]] void run_vet_child(int socket,
                                 int output,
                                 int parent,

@@ -37,7 +37,7 @@ Watchdog::Watchdog(const WatchLimits& limits, std::function<void(const StuckCall
   const Seconds shortest = std::min(limits.data.value_or(never), limits.other.value_or(never));
   const Seconds tick = std::clamp(shortest / 8, Seconds(0.005), Seconds(1));
   thread_ = std::jthread([this, tick](const std::stop_token& stop) { watch(stop, tick); });
-  // For debuggers and profilers; a name that cannot be set harms nobody.
+  // For debuggers and profilers; errors are ignored.
   pthread_setname_np(thread_.native_handle(), "tenon-watchdog");
 }
 
@@ -48,7 +48,7 @@ void Watchdog::watch(const std::stop_token& stop, Seconds tick) {
   std::unique_lock lock(mutex_);
   while (!wakes_.wait_for(lock, stop, tick, [&stop] { return stop.stop_requested(); })) {
     const auto now = std::chrono::steady_clock::now();
-    // Where this thread did not run for longer, neither did the others.
+    // A longer pause of this thread means that the whole process was stopped.
     const Seconds passed = std::min(Seconds(now - last), 2 * tick);
     last = now;
     if (const std::optional<StuckCall> stuck = look(passed.count())) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks from time to time whether a call into a plugin has been under way for longer than it may
-// (docs/decisions/0013-watchdog.md). It ends nothing itself: a call cannot be cancelled, and what
-// is to be done about one that does not return is for whoever made this.
-// Invariants: a call is reported not before its limit, and at most a quarter of it later; time in
-// which the whole process stood still (suspended, or in a debugger) does not count.
-// Threads: its own thread; made and destroyed by one other.
+// Periodically checks if a call into a plugin has exceeded its time limit
+// (docs/decisions/0013-watchdog.md). It only reports the call, because calls cannot be canceled.
+// The owner decides how to react.
+// Invariants: a call is reported after its limit, and at most 25 % of the limit later. Time in
+// which the whole process was stopped (suspended, or in a debugger) does not count.
+// Threads: runs on a separate thread; created and destroyed by one other thread.
 #pragma once
 
 #include "host/plugin/loaded_plugin.hpp"
@@ -21,8 +21,8 @@
 namespace tenon {
 
 struct WatchLimits {
-  std::optional<std::chrono::duration<double>> data;   // of a dataset's calls; none: forever
-  std::optional<std::chrono::duration<double>> other;  // of all other calls
+  std::optional<std::chrono::duration<double>> data;   // of a dataset's calls; null: no limit
+  std::optional<std::chrono::duration<double>> other;  // of all other calls; null: no limit
 };
 
 struct StuckCall {
@@ -33,15 +33,15 @@ struct StuckCall {
 
   // `hook "sync" (plugin com.example.sync 1.0.0, plugins/sync.so): on_event at after_step`.
   std::string name() const;
-  // The same with ` has not returned for 1800 s`.
+  // name() followed by ` has not returned for 1800 s`.
   std::string describe() const;
 };
 
 class Watchdog {
  public:
-  // `on_stuck` is called on the watchdog's thread, at most once; the watch ends with it.
+  // Calls `on_stuck` on the watchdog's thread, at most once, and then stops watching.
   Watchdog(const WatchLimits& limits, std::function<void(const StuckCall&)> on_stuck);
-  // Waits for an `on_stuck` that is under way.
+  // Waits until a running `on_stuck` returns.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -54,7 +54,7 @@ class Watchdog {
   std::function<void(const StuckCall&)> on_stuck_;
   std::mutex mutex_;
   std::condition_variable_any wakes_;
-  std::jthread thread_;  // last: ends before what it uses does
+  std::jthread thread_;  // last member: destroyed before the members that it uses
 };
 
 }  // namespace tenon

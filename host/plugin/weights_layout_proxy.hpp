@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a model says of its weights in the files of another program, as the host asks for it
-// (tenon/draft/weights_layout.h has the contract). What the names mean is not known here.
+// The host's proxy for a model's description of its weights in the files of another program
+// (contract: tenon/draft/weights_layout.h). The meaning of the names is unknown here.
 // Threads: [main].
 #pragma once
 
@@ -41,12 +41,12 @@ struct LayoutDifference {
 
 class WeightsLayoutProxy {
  public:
-  // None if the model has no layouts. The instance is borrowed.
+  // Returns null if the model has no layouts. The instance must outlive the proxy.
   //
-  // Errors   plugin.missing_interface if it has, but not all of the functions
+  // Errors   plugin.missing_interface if its table lacks a function
   static std::optional<WeightsLayoutProxy> of(const ComponentInstance& instance);
 
-  // Errors   PluginError; plugin.bad_result for names that are missing, or are no file's
+  // Errors   PluginError; plugin.bad_result for missing names or invalid file names
   LayoutDescription describe(const std::string& layout, uint32_t dtype) const;
   // `config` is the text of a JSON object.
   // Errors  PluginError

@@ -14,17 +14,17 @@
 
 namespace tenon {
 
-// Whether a save copies the state while the run continues, or writes it piece by piece while the
-// run waits, which needs less memory.
+// How to save: copy the state and write it while the run continues, or write it piece by piece
+// while the run waits, which needs less memory.
 enum class CheckpointStaging { kCopy, kStream };
 
-// If a checkpoint cannot be written.
+// What to do if a checkpoint cannot be written.
 enum class OnSaveFailure { kContinue, kStop };
 
-// If training diverges.
+// What to do on a loss spike, or if train.non_finite ends the run.
 enum class OnSpike { kContinue, kRollBack };
 
-// Checkpoints to keep because of an evaluation.
+// Retention of the checkpoints with the best evaluations.
 struct KeepBestCheckpoints {
   std::string metric;
   bool is_max = false;
@@ -85,13 +85,13 @@ struct CheckpointRecipe {
   std::int64_t retries = 2;
   OnSaveFailure on_failure = OnSaveFailure::kContinue;
   std::int64_t keep_last = 3;         // 0: all
-  std::int64_t keep_every_steps = 0;  // 0: none for its step
+  std::int64_t keep_every_steps = 0;  // 0: none are kept by step
   std::optional<KeepBestCheckpoints> keep_best;
   OnSpike on_spike = OnSpike::kContinue;
   std::int64_t max_roll_backs = 3;
   std::vector<std::string> exclude;  // patterns of parameters and tables
   std::vector<ExportRecipe> exports;
-  std::optional<ComponentUse> storage;  // none: the run folder
+  std::optional<ComponentUse> storage;  // null: the run folder
 
   template <class Section>
   static void bind(Section& s) {

@@ -100,11 +100,11 @@ CheckedGroup ComponentChecker::check_group(const json& group,
   if (use.type.empty()) {
     return result;
   }
-  // If the group has no own type, an unknown one has been reported for the optimizer.
+  // If the group has no own type, an unknown type has been reported for the optimizer.
   std::optional<CatalogEntry> entry;
   if (own_type != nullptr) {
     entry = look_up(base.kind, use.type, join_pointer(pointer, "type"));
-  } else if (!base.options.empty()) {  // it was found
+  } else if (!base.options.empty()) {  // the type of the optimizer is known
     entry = catalog_.find(base.kind, use.type).at(0);
   }
   if (!entry) {
@@ -293,8 +293,8 @@ void ComponentChecker::check_refs() {
   }
 }
 
-// Creating a component creates all components inside it and all that they refer to. The reference
-// is circular if that leads to a component that contains the reference.
+// Creating a component creates all components inside it and all components that they refer to. A
+// reference is circular if this chain leads to a component that contains the reference.
 bool ComponentChecker::comes_back(const ComponentRef& ref) const {
   std::vector<std::string> to_visit = {ref.target};
   std::set<std::string> visited;
@@ -328,7 +328,7 @@ void ComponentChecker::make_paths_absolute(json& value,
 
 void ComponentChecker::make_absolute(json& text, const std::string& pointer) {
   const auto& path = text.get_ref<const std::string&>();
-  if (path.empty() || path.find("://") != std::string::npos) {  // none, or remote
+  if (path.empty() || path.find("://") != std::string::npos) {  // no path, or a remote one
     return;
   }
   std::error_code failure;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks the components that a recipe names: looks them up in the catalog, checks their options by
-// their own schemas, adds defaults, and resolves references.
+// Checks the components that a recipe names: looks them up in the catalog, checks their options
+// against their schemas, adds defaults, and resolves references.
 
 #pragma once
 
@@ -31,7 +31,7 @@ struct ComponentRef {
 // A group of the optimizer: {"match", optional "type", own options}.
 struct CheckedGroup {
   ComponentUse use;
-  std::unique_ptr<nlohmann::json> frozen;  // the options to write beside match and type
+  std::unique_ptr<nlohmann::json> frozen;  // the group's options in the frozen recipe
 
   CheckedGroup();
   CheckedGroup(CheckedGroup&&) noexcept;
@@ -43,8 +43,10 @@ struct CheckedGroup {
 
 class ComponentChecker {
  public:
-  // Relative paths are taken from `folder`, those of a --set from the current folder. Problems are
-  // added to `problems`; both are borrowed for the life of this object, and so is `catalog`.
+  // Relative paths start at `folder`; paths of a --set start at the current folder. Problems are
+  // added to `problems`.
+  //
+  // Owner    `catalog`, `places` and `problems` are borrowed for the life of this object
   ComponentChecker(const ComponentCatalog& catalog,
                    std::filesystem::path folder,
                    PlaceMap& places,
@@ -55,20 +57,21 @@ class ComponentChecker {
   ComponentChecker(ComponentChecker&&) = delete;
   ComponentChecker& operator=(ComponentChecker&&) = delete;
 
-  // The component {"type", "options", ...} at `pointer`. Completes `node`: its "options" get their
-  // defaults and absolute paths. Skips a malformed node, which the host's schema has reported.
+  // Checks the component {"type", "options", ...} at `pointer`. Completes `node`: its "options" get
+  // their defaults and absolute paths. Skips a malformed node, which the host's schema has
+  // reported.
   //
-  // Errors   plugin.bad_schema; what the catalog throws
+  // Errors   plugin.bad_schema; errors of the catalog
   ComponentUse check(const std::string& kind, nlohmann::json& node, const std::string& pointer);
 
-  // A group of the optimizer `base`, whose `base_node` is complete.
+  // Checks a group of the optimizer `base`. `base_node`, the optimizer's JSON, is complete.
   CheckedGroup check_group(const nlohmann::json& group,
                            const std::string& pointer,
                            const ComponentUse& base,
                            const nlohmann::json& base_node);
 
-  // Checks all references that check() found: each must lead to a component of its kind that
-  // check() found too, and none may be circular. Call it last.
+  // Checks all references that check() found. Each must lead to a component of its kind that
+  // check() also found, and none may be circular. Call this last.
   void check_refs();
 
   const std::vector<ComponentRef>& refs() const { return refs_; }
@@ -103,7 +106,7 @@ class ComponentChecker {
   PlaceMap& places_;
   std::vector<Problem>& problems_;
   std::map<std::string, std::unique_ptr<OptionSchema>> schemas_;
-  std::map<std::string, std::string> kinds_;  // of the components seen, by pointer
+  std::map<std::string, std::string> kinds_;  // kinds of the checked components, by pointer
   std::vector<ComponentRef> refs_;
 };
 

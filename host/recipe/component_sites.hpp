@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a recipe itself names components, before it is checked. The schema marks these places;
-// those inside options are known from the schemas of components only.
+// The places where an unchecked recipe names components outside options. The schema marks them.
+// Places inside options are known only from the schemas of components.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,10 +13,10 @@ namespace tenon {
 
 struct ComponentSite {
   std::string kind;
-  std::string pointer;  // of an object
+  std::string pointer;  // JSON pointer to an object
 };
 
-// In the order of the recipe's keys. Values of a wrong type are skipped.
+// Returns the places in the order of the recipe's keys. Skips values of a wrong type.
 std::vector<ComponentSite> component_sites(const nlohmann::json& root);
 
 }  // namespace tenon

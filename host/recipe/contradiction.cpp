@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxName = 100;
-// Part of the names of metrics, which may have 100 characters.
+// Shorter, because it is part of metric names, which may have 100 characters.
 constexpr std::size_t kMaxEvalName = 40;
 constexpr std::size_t kMaxTableName = 100;
 
@@ -138,7 +138,7 @@ class Rules {
     }
   }
 
-  // There must be something to keep the best of.
+  // Requires evaluations to choose the best from.
   void check_keep_best() {
     const std::string pointer = "/eval/keep_best";
     if (object_at(pointer) == nullptr) {
@@ -152,7 +152,7 @@ class Rules {
     }
   }
 
-  // Something must be saved, and what is kept must exist.
+  // Requires that the section saves something, and that retention applies to saved checkpoints.
   void check_checkpoint() {
     if (object_at("/checkpoint") == nullptr) {
       return;
@@ -272,14 +272,14 @@ class Rules {
     return hooks != nullptr && hooks->is_array() && !hooks->empty();
   }
 
-  // By steps, windows or epochs.
+  // True if the section has an interval in steps, windows or epochs.
   bool is_scheduled(const std::string& pointer) const {
     return std::ranges::any_of(
         std::initializer_list<const char*>{"/every_steps", "/every_windows", "/every_epochs"},
         [&](const char* every) { return integer_at(pointer + every).value_or(0) > 0; });
   }
 
-  // Each is made at some time, and has its own folder.
+  // Requires that each export is made at some time, and has its own folder.
   void check_exports() {
     const json* const exports = find_at(root_, "/checkpoint/exports");
     if (exports == nullptr || !exports->is_array()) {
@@ -349,7 +349,7 @@ class Rules {
 
   static std::string type_name(const std::string& type, std::size_t) { return default_name(type); }
 
-  // One dataset, or a mix.
+  // Checks one dataset or mix.
   void check_dataset(const std::string& pointer, const json& dataset) {
     if (!dataset.contains("mix")) {
       if (!dataset.contains("type")) {
@@ -537,7 +537,7 @@ class Rules {
     }
   }
 
-  // Names become parts of file names and of the names of metrics.
+  // Checks names, which become parts of file names and metric names.
   void check_names(const std::string& pointer, const json* named, std::size_t max_size) {
     for (const std::string& name :
          named != nullptr ? keys_of(*named) : std::vector<std::string>()) {
@@ -554,7 +554,7 @@ class Rules {
     }
   }
 
-  // A misspelled run length has been reported as an unknown key.
+  // True if a misspelled run length is already reported as an unknown key.
   bool explains_missing_horizon() const {
     constexpr std::array kHorizons = {
         "\"steps\"", "\"epochs\"", "\"windows\"", "\"tokens\"", "\"minutes\""};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rules across keys, which a schema cannot state: keys that exclude, need or contradict each other.
+// Rules across keys, which a schema cannot state: keys that exclude, require or contradict others.
 
 #pragma once
 
@@ -14,13 +14,14 @@
 
 namespace tenon {
 
-// Adds the contradictions of a recipe that has its defaults. Skips values of a wrong type: these
-// and misspelled keys are in `problems` already, and their consequences are not reported.
+// Adds the contradictions of a recipe with its defaults to `problems`. Skips values of a wrong
+// type. `problems` already lists such values and misspelled keys; their consequences are not
+// reported.
 void check_contradictions(const nlohmann::json& root,
                           const PlaceMap& places,
                           std::vector<Problem>& problems);
 
-// The name of a loss without a "name" key: its type, without the plugin.
+// Returns the name of a loss or metric without a "name" key: its type, without the plugin.
 std::string default_name(const std::string& type);
 
 }  // namespace tenon

@@ -14,7 +14,7 @@
 
 namespace tenon {
 
-// When a source of a mix has been read to its end.
+// What to do when a source of a mix ends.
 enum class WhenSourceEnds { kRepeat, kStop, kContinue };
 
 // A dataset of a mix.
@@ -70,14 +70,14 @@ struct DatasetUse {
 
 struct EvalSetUse {
   std::string list;  // "eval" or "test"
-  std::string name;  // "" for the unnamed one
+  std::string name;  // "" for the unnamed dataset
   DatasetUse data;
 };
 
-// The prefix of the names of a set's metrics: "eval/", or "eval/NAME/", or "test/...".
+// Returns the prefix of the names of a set's metrics: "eval/", "eval/NAME/" or "test/...".
 std::string eval_prefix(const EvalSetUse& set);
 
-// A pattern of labels, or an id.
+// A pattern of window labels, or a window's id.
 using WindowName = std::variant<std::string, std::uint64_t>;
 
 enum class LastBatch { kShort, kDrop };
@@ -88,11 +88,11 @@ struct DataRecipe {
   std::int64_t loader_threads = 1;
   std::int64_t prefetch = 4;
   LastBatch last = LastBatch::kShort;
-  std::optional<double> timeout_seconds = 1800;  // of a call into a dataset; none: no limit
+  std::optional<double> timeout_seconds = 1800;  // limit of a call into a dataset; null: no limit
   DatasetUse train;
-  std::vector<EvalSetUse> eval;  // by name, or one without
+  std::vector<EvalSetUse> eval;  // by name, or one without a name
   std::vector<EvalSetUse> test;
-  std::vector<WindowName> skip_windows;  // of `train`
+  std::vector<WindowName> skip_windows;  // windows of `train`
 
   template <class Section>
   static void bind(Section& s) {
@@ -144,7 +144,7 @@ struct DataRecipe {
   }
 };
 
-// A computed column: the first step gets `from`, each other step the result of the one before it.
+// A computed column. The first step gets `from`, each later step the result of the previous step.
 struct FeatureUse {
   std::string name;
   std::vector<std::string> from;    // columns of the batch, or features listed before this one

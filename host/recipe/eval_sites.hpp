@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the datasets of a recipe stand: "data.eval" and "data.test" are each one dataset, or an
-// object of datasets by name.
+// The places of a recipe's datasets. "data.eval" and "data.test" are each one dataset, or an object
+// of datasets by name.
 
 #pragma once
 
@@ -12,19 +12,19 @@
 
 namespace tenon {
 
-// Whether "data.eval" or "data.test" is one dataset, not an object of datasets by name.
+// Returns whether "data.eval" or "data.test" is one dataset, not an object of datasets by name.
 bool is_single_dataset(const nlohmann::json& eval);
 
 struct EvalSite {
   std::string list;     // "eval" or "test"
-  std::string name;     // "" for the unnamed one
+  std::string name;     // "" for the unnamed dataset
   std::string pointer;  // "/data/eval" or "/data/eval/NAME"
 };
 
-// The datasets of "data.eval", in the order of their names, then those of "data.test".
+// Returns the datasets of "data.eval", in the order of their names, then those of "data.test".
 std::vector<EvalSite> eval_sites(const nlohmann::json& root);
 
-// Pointers of all datasets and mixes: "/data/train", then those to evaluate.
+// Returns the pointers of all datasets and mixes: "/data/train", then those of eval_sites().
 std::vector<std::string> dataset_pointers(const nlohmann::json& root);
 
 }  // namespace tenon

@@ -20,14 +20,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxLine = 80;  // bytes of a list that stands on one line
+constexpr std::size_t kMaxLine = 80;  // most bytes of a list on one line
 
 constexpr char kOptions[] = "options";
 
-// For options, whose keys are in alphabetical order: no plugin can change that.
+// An empty schema, for options: their keys are in alphabetical order, whatever the plugin declares.
 const KeySchema kAlphabet = KeySchema();
 
-// The schema of a key of an object, or of an object by name.
+// The schema of an object's key, which is fixed or chosen by the recipe.
 const KeySchema& below(const KeySchema& schema, const std::string& key) {
   const auto properties = schema.find("properties");
   if (properties != schema.end() && properties->contains(key)) {
@@ -42,12 +42,12 @@ const KeySchema& entries_of(const KeySchema& schema) {
   return items != schema.end() ? *items : kAlphabet;
 }
 
-// One dataset, or datasets by name.
+// The schema of one dataset, or of an object of datasets by name.
 KeySchema by_form(const json& value, const KeySchema& dataset) {
   return is_single_dataset(value) ? dataset : KeySchema{{"additionalProperties", dataset}};
 }
 
-// In the order of the schema; then all others, in alphabetical order.
+// The keys in the order of the schema, then all other keys in alphabetical order.
 std::vector<std::string> ordered_keys(const json& object, const KeySchema& schema) {
   std::vector<std::string> keys;
   if (const auto properties = schema.find("properties"); properties != schema.end()) {
@@ -56,7 +56,7 @@ std::vector<std::string> ordered_keys(const json& object, const KeySchema& schem
         keys.push_back(key);
       }
     }
-  } else if (object.contains("type")) {  // a component inside options reads like any other
+  } else if (object.contains("type")) {  // type first, as in any component
     keys.emplace_back("type");
   }
   for (const std::string& key : keys_of(object)) {

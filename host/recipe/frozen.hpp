@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A complete recipe as text: the run folder's recipe.json, and --print-recipe.
+// A complete recipe as text, for the run folder's recipe.json and for --print-recipe.
 
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace tenon {
 
-// JSON text, indented by two spaces, that ends in a line break. Keys are in the order of the schema
-// (name, seed, models, data, ...), keys of options in alphabetical order. Short lists of plain
-// values are on one line. "${" in strings is escaped, so that reading the text gives the same
+// Returns JSON text, indented by two spaces, that ends in a line break. Keys are in the order of
+// the schema (name, seed, models, data, ...), keys of options in alphabetical order. Short lists of
+// plain values are on one line. "${" in strings is escaped, so that reading the text gives the same
 // value.
 std::string print_recipe(const nlohmann::json& recipe);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How each type of a key is described, how its default is written and how it is read. Sections are
-// such a type too (section.hpp).
+// For each C++ type of a key: its JSON Schema, the JSON of its default, and how to read it.
+// Sections are also such types (section.hpp).
 #pragma once
 
 #include "host/json/json_path.hpp"
@@ -24,17 +24,18 @@
 
 namespace tenon {
 
-// A value of a recipe that is complete and checked, and its place.
+// A value of a complete and checked recipe, and its place.
 struct KeyValue {
   const nlohmann::json& value;
   const std::string& pointer;
-  const std::map<std::string, ComponentUse>& components;  // of the recipe, by pointer
+  const std::map<std::string, ComponentUse>& components;  // components of the recipe, by pointer
 };
 
-// schema(key): the JSON Schema, without the key's doc and default.
-// json(key, value): a default, or no_preset().
-// read(key, at, out): from a value that the schema allows. Null leaves `out` as it is.
-// visit(value, f): calls `f` for each component in it.
+// Functions of a key's type:
+// schema(key): returns the JSON Schema, without the key's doc and default.
+// json(key, value): returns `value` as the JSON of a default, or no_preset().
+// read(key, at, out): sets `out` from a value that the schema allows. Null leaves `out` unchanged.
+// visit(value, f): calls `f` for each component in `value`.
 template <class T>
 struct KeyType;
 
@@ -80,7 +81,7 @@ struct KeyType<double> : PlainKeyType {
 template <>
 struct KeyType<std::string> : PlainKeyType {
   static KeySchema schema(const RecipeKey& key) {
-    // A list of choices says that they are strings.
+    // A list of choices already implies strings.
     return key.item_keywords().contains("enum")
                ? key.item_keywords()
                : with_keywords({{"type", "string"}}, key.item_keywords());
@@ -125,7 +126,7 @@ struct KeyType<InputMap> : PlainKeyType {
   }
 };
 
-// The component that stands at the place, if one does.
+// Reads the component at this pointer, if there is one.
 inline void read_use(const KeyValue& at, ComponentUse& out) {
   const auto found = at.components.find(at.pointer);
   if (found != at.components.end()) {
@@ -210,13 +211,13 @@ struct KeyType<std::vector<T>> {
   }
 };
 
-// "8GiB", "1.5 GB", or a number of bytes.
+// Sizes such as "8GiB" and "1.5 GB", or numbers of bytes.
 KeySchema size_schema();
 std::int64_t bytes_of(const nlohmann::json& size);
 
-// ---- of members ----
+// ---- types of members ----
 
-// The values of a choice: those of an optional, or the type itself.
+// The type of a choice's values: the value type of an optional, or the type itself.
 template <class T>
 struct ChosenTypeOf {
   using type = T;
@@ -228,7 +229,7 @@ struct ChosenTypeOf<std::optional<T>> {
 template <class T>
 using ChosenType = typename ChosenTypeOf<T>::type;
 
-// The entries of a list, or the type itself.
+// The type of a list's entries, or the type itself.
 template <class T>
 struct EntryTypeOf {
   using type = T;

@@ -12,10 +12,10 @@
 
 namespace tenon {
 
-// A place that a load may read from.
+// A source of a load.
 struct LoadSource {
-  std::string path;                     // absolute; with a storage, as the storage names it
-  std::optional<ComponentUse> storage;  // none: local files
+  std::string path;                     // absolute; with a storage, its name in the storage
+  std::optional<ComponentUse> storage;  // null: local files
 
   template <class Section>
   static void bind(Section& s) {
@@ -31,7 +31,7 @@ struct LoadSource {
   }
 };
 
-// A name in the source and the name in this run; the text of each '*' is carried over.
+// A name in the source and its name in this run. Each '*' of `to` becomes the text that it matched.
 struct LoadRename {
   std::string from;
   std::string to;
@@ -49,11 +49,11 @@ struct LoadRename {
   }
 };
 
-// The names of tensors in files that are no checkpoint: by the layout "hf" if the model's plugin
-// knows it, or as asked.
+// Tensor names in files other than checkpoints. kAuto: the layout "hf" if the model's plugin knows
+// it.
 enum class LoadLayout { kAuto, kOwn, kHf };
 
-// What to initialize from another run.
+// Parameters, rows and other state to initialize from another run.
 struct LoadRecipe {
   std::string pointer;           // "/load/0"
   std::vector<LoadSource> from;  // the first that exists and is valid
@@ -61,12 +61,12 @@ struct LoadRecipe {
   bool has_tables = true;
   bool has_optimizer = false;
   bool has_data = false;
-  std::vector<std::string> match = {"*"};  // patterns of names in this run
-  std::vector<std::string> exclude;        // the same, of names to skip
-  std::vector<LoadRename> rename;          // the first that fits
+  std::vector<std::string> match = {"*"};  // patterns of names in this run to load
+  std::vector<std::string> exclude;        // patterns of names in this run to skip
+  std::vector<LoadRename> rename;          // the first that matches applies
   bool is_strict = true;
   LoadLayout layout = LoadLayout::kAuto;
-  Schedule every = {};  // never: at the start only
+  Schedule every = {};  // never: load at the start only
 
   template <class Section>
   static void bind(Section& s) {

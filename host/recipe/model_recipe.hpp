@@ -20,7 +20,7 @@ inline constexpr char kInputsDoc[] =
 struct ModelUse {
   std::string name = "main";
   InputMap inputs;
-  std::vector<std::string> frozen;  // patterns of names of parameters
+  std::vector<std::string> frozen;  // name patterns of parameters
   ComponentUse use;
 
   template <class Section>
@@ -80,8 +80,8 @@ struct MetricUse {
   }
 };
 
-// Parameters whose name matches a pattern. `use.options` are complete: the optimizer's own (if the
-// type is the same), then the defaults of the type, under the options of the group.
+// Parameters whose name matches a pattern. `use.options` are complete: the options of the group,
+// then the optimizer's (if the type is the same), then the defaults of the type.
 struct OptimizerGroup {
   std::string match;
   ComponentUse use;
@@ -99,7 +99,7 @@ struct OptimizerGroup {
 
 struct OptimizerRecipe {
   ComponentUse use;
-  std::vector<OptimizerGroup> groups;  // the first that matches wins
+  std::vector<OptimizerGroup> groups;  // the first that matches a name applies
 
   template <class Section>
   static void bind(Section& s) {

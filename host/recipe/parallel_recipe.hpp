@@ -15,20 +15,20 @@ namespace tenon {
 enum class GradientDtype { kStored, kBf16 };
 
 struct ParallelRecipe {
-  std::int64_t replicate = 1;  // -1: all ranks that shard leaves
+  std::int64_t replicate = 1;  // -1: all ranks that `shard` leaves
   std::int64_t shard = -1;
-  int stage = 3;                              // of ZeRO
-  std::optional<bool> reshard_after_forward;  // none: all blocks except the last
-  std::vector<std::string> unsharded;         // patterns of names of blocks
+  int stage = 3;                              // ZeRO stage
+  std::optional<bool> reshard_after_forward;  // null: all blocks except the last
+  std::vector<std::string> unsharded;         // name patterns of blocks
   std::int64_t bucket_bytes = 26214400;
-  GradientDtype gradient_dtype = GradientDtype::kStored;  // between ranks
+  GradientDtype gradient_dtype = GradientDtype::kStored;  // of exchanges between ranks
   bool offload = false;
   double start_timeout_seconds = 300;
   double timeout_seconds = 100;
-  std::string interface;  // "" for the one that reaches the first rank
+  std::string interface;  // "": the interface that reaches the first rank
   bool check_collectives = false;
   bool share_memory = true;
-  std::int64_t check_replicas_every = 0;  // 0 is never
+  std::int64_t check_replicas_every = 0;  // 0: never
 
   template <class Section>
   static void bind(Section& s) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recipe as plain values: checked, complete (every default is in it) and no longer JSON, except
-// for the options of components, which only the components understand. Each section binds its keys
-// where it declares its members (section.hpp).
-// Invariant: a Recipe is made by finish_recipe() only and is never changed.
+// A recipe as plain values: checked, complete with all defaults, and no longer JSON. Only the
+// options of components stay JSON, because only the components understand them. Each section binds
+// its keys beside its members (section.hpp).
+// Invariant: only finish_recipe() makes a Recipe, which then never changes.
 
 #pragma once
 
@@ -37,10 +37,10 @@ struct Recipe {
   std::string name;
   std::uint64_t seed = 1;
   bool deterministic = true;
-  std::string device = "cpu";  // a name that open_device() takes
+  std::string device = "cpu";  // argument of open_device()
   int compute_threads = 1;
   std::vector<PluginNeed> needs;
-  std::optional<double> plugin_timeout_seconds = 1800;  // of a call into any other component
+  std::optional<double> plugin_timeout_seconds = 1800;  // of a call into a non-dataset component
   ModelUse model;
   DataRecipe data;
   std::vector<FeatureUse> features;
@@ -52,15 +52,15 @@ struct Recipe {
   std::vector<ComponentUse> hooks;
   TrainRecipe train;
   EvalRecipe eval;
-  std::optional<CheckpointRecipe> checkpoint;  // none: the recipe says null, so nothing is saved
-  std::vector<LoadRecipe> load;                // in this order
+  std::optional<CheckpointRecipe> checkpoint;  // none if the recipe has null: nothing is saved
+  std::vector<LoadRecipe> load;                // in order of execution
   ParallelRecipe parallel;
   std::vector<ComponentUse> sinks;
 
-  std::string file;    // the recipe file, as it was named
+  std::string file;    // path of the recipe file, as given
   std::string frozen;  // see frozen_recipe()
 
-  // In the order of frozen recipes, of the reference and of the resume rules.
+  // Binds the keys in the order of frozen recipes, the reference and the resume rules.
   template <class Section>
   static void bind(Section& s) {
     bind_run(s);
@@ -191,19 +191,19 @@ struct Recipe {
   }
 };
 
-// Calls `f` for each component that the recipe itself names, in the order of its keys. Components
-// inside options are in `nested` of theirs.
+// Calls `f` for each component that the recipe names outside options, in the order of its keys.
+// Components inside options are in `nested` of the outer component.
 void for_each_component(const Recipe& recipe, const ComponentVisit& f);
 
-// The recipe in its long form with every default, as JSON text that ends in a line break. Read
-// again, it gives the same recipe and the same text.
+// Returns the recipe in its long form with all defaults, as JSON text that ends in a line break.
+// Reading the text gives the same recipe and the same text.
 inline const std::string& frozen_recipe(const Recipe& recipe) {
   return recipe.frozen;
 }
 
-// How many microbatches each rank accumulates for a step.
+// Returns the number of microbatches that each rank accumulates in a step.
 //
-// Errors   recipe.indivisible, with the arithmetic, if global_batch_size is given and is no
+// Errors   recipe.indivisible, with the arithmetic, if global_batch_size is given and is not a
 //          multiple of batch_size * num_ranks
 std::int64_t microbatches_per_step(const Recipe& recipe, std::int64_t num_ranks);
 

@@ -39,7 +39,7 @@ void complete_mix(json& dataset) {
 }
 
 // Adds the defaults that follow from other keys or from the machine, which the schema cannot state.
-// The recipe has passed every check; afterwards it is complete.
+// `root` has passed every check; afterwards it is complete.
 void complete(json& root, const RecipeParts& parts) {
   if (!root.contains("name")) {
     root["name"] = as_name(std::filesystem::path(parts.path).stem().string());
@@ -88,7 +88,7 @@ void complete(json& root, const RecipeParts& parts) {
   }
 }
 
-// The pointer in the long form of the value at `pointer` in the form written.
+// Converts a pointer into the recipe as written to a pointer into its long form.
 std::string long_pointer(const json& root, const std::string& pointer) {
   if (root.contains("model") && is_at_or_below(pointer, "/model")) {
     return "/models/main" + pointer.substr(std::string_view("/model").size());
@@ -102,7 +102,7 @@ std::string long_pointer(const json& root, const std::string& pointer) {
 // The complete recipe in its long form.
 json long_form(const json& root, const RecipeParts& parts) {
   json result = root;
-  result.erase("$schema");  // it may be relative to the folder of the file that was written
+  result.erase("$schema");  // may be relative to the folder of the recipe file
   for (std::size_t i = 0; i < parts.groups.size(); ++i) {
     json group = *parts.groups[i].frozen;
     group["match"] = root["optimizer"]["groups"][i]["match"];

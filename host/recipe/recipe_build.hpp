@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last step of reading a recipe: from checked JSON to a Recipe and its frozen text. Nothing
-// here can fail.
+// The last step of reading a recipe: makes a Recipe and its frozen text from checked JSON. It
+// cannot fail.
 
 #pragma once
 
@@ -17,15 +17,15 @@
 namespace tenon {
 
 struct RecipeParts {
-  std::string path;                          // of the recipe file
-  int compute_threads = 0;                   // if the recipe says nothing; 0: one per core
-  std::map<std::string, ComponentUse> uses;  // the recipe's own components, by pointer
-  std::vector<CheckedGroup> groups;          // of the optimizer, in order
-  std::vector<ComponentRef> refs;            // inside options
+  std::string path;                          // recipe file
+  int compute_threads = 0;                   // if the recipe does not set it; 0: one per core
+  std::map<std::string, ComponentUse> uses;  // components outside options, by pointer
+  std::vector<CheckedGroup> groups;          // groups of the optimizer, in order
+  std::vector<ComponentRef> refs;            // references inside options
 };
 
-// `root` has passed every check and has the defaults of its schemas. The caller adds the places of
-// `needs`.
+// Builds the recipe from `root`, which has passed every check and has the defaults of its schemas.
+// The caller adds the places of `needs`.
 Recipe build_recipe(nlohmann::json root, const RecipeParts& parts);
 
 }  // namespace tenon

@@ -34,7 +34,7 @@ const std::vector<ResumeRule>& rules() {
   return all;
 }
 
-// The most specific rule that applies to the pointer.
+// Returns the most specific rule that applies to the pointer.
 const ResumeRule& rule_of(const std::string& pointer) {
   static const ResumeRule unknown = {"", kRefused, "this release does not know the key"};
   const auto tokens = split_pointer(pointer).value_or(std::vector<std::string>());
@@ -64,7 +64,7 @@ std::string brief(const json& value) {
   if (text.size() > kMost) {
     std::size_t end = kMost;
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) {
-      --end;  // not within a character
+      --end;  // do not cut within a character
     }
     text.resize(end);
     text += "...";
@@ -159,8 +159,8 @@ class Difference {
     }
   }
 
-  // Skips the entries that both lists have at their start and end. The rest is compared one by one
-  // if the lists are as long as each other; otherwise it counts as removed and added.
+  // Skips equal entries at the start and at the end of both lists. Compares the others one by one
+  // if the lists have the same length; otherwise they count as removed and added.
   void compare_lists(const json& before, const json& now, const std::string& pointer) {
     std::size_t first = 0;
     const std::size_t shorter = std::min(before.size(), now.size());
@@ -249,7 +249,7 @@ class Difference {
     }
   }
 
-  // Whether an entry was added, removed or replaced. The saved state belongs to its name.
+  // True if a metric was added, removed or replaced. The name identifies its saved state.
   static bool is_other_metric(const json* before, const json* now, const std::string& pointer) {
     if (split_pointer(pointer)->size() != 2) {
       return false;

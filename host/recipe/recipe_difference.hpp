@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The differences between the recipe of a checkpoint and that of the run that resumes from it, each
-// with the rule of its key (docs/reference/resume-changes.md). Not for what only a component knows:
-// its state may still refuse.
+// The differences between the recipe of a checkpoint and the recipe of the run that resumes from
+// it, each with the rule of its key (docs/reference/resume-changes.md). A component may still
+// reject its saved state.
 // Threads: every function may be called from any thread.
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace tenon {
 
-// "free", "warns", "refused".
+// Returns "free", "warns" or "refused".
 const char* change_class_name(ChangeClass change);
 
-// In the order of the recipe.
+// Returns the rules in the order of the recipe's keys.
 std::span<const ResumeRule> resume_rules();
 
 struct RecipeChange {
@@ -31,23 +31,24 @@ struct RecipeChange {
 };
 
 struct RecipeOfRanks {
-  std::string_view frozen;  // see frozen_recipe()
+  std::string_view frozen;  // frozen_recipe()
   std::int64_t num_ranks = 1;
 };
 
-// All differences, in the order of their keys. Lists are compared entry by entry; entries added or
-// removed in the middle are found. A component of another type is one difference. Names of earlier
-// releases count as their present ones.
+// Returns all differences, in the order of their keys. Lists of objects are compared entry by
+// entry; entries added or removed in the middle are found. A component of another type is one
+// difference. Names of earlier releases are equal to their present names.
 //
-// Errors  recipe.syntax for a text that is no recipe
+// Errors  recipe.syntax for text that is not JSON
 std::vector<RecipeChange> recipe_changes(const RecipeOfRanks& before, const RecipeOfRanks& now);
 
-// One line per change, refused ones first: "refused  /models/main/options/hidden: [8] -> [16];
-// why".
+// Returns one line per change, refused changes first:
+// "refused  /models/main/options/hidden: [8] -> [16]; why".
 std::string changes_text(std::span<const RecipeChange> changes);
 
-// Errors  resume.recipe_changed with the refused changes, if there are any; `checkpoint` is for the
-//         message
+// Throws if a change is refused. `checkpoint` is for the message.
+//
+// Errors  resume.recipe_changed with the refused changes
 void refuse_changes(std::span<const RecipeChange> changes, const std::string& checkpoint);
 
 }  // namespace tenon

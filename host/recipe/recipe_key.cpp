@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kMaxExact = 9007199254740991;  // 2^53 - 1: exact in every JSON reader
 
-// 0 rather than 0.0, so that the limit of an integer reads like one.
+// Writes 0 rather than 0.0, so that the limit of an integer is an integer.
 KeySchema number(double value) {
   const bool is_whole = std::abs(value) <= kMaxExact && value == std::floor(value);
   return is_whole ? KeySchema(static_cast<std::int64_t>(value)) : KeySchema(value);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a section of the recipe states of one key beyond its member, and the JSON Schema that
-// follows.
+// The properties of a recipe key that its member does not define, and the JSON Schema derived from
+// them.
 #pragma once
 
 #include "host/recipe/resume_rule.hpp"
@@ -14,65 +14,65 @@
 
 namespace tenon {
 
-// With keys in the order in which they are stated.
+// JSON that keeps the order of its keys.
 using KeySchema = nlohmann::ordered_json;
 
 inline constexpr char kTypeDoc[] =
     "type that a plugin registers; PLUGIN-ID/TYPE if several plugins offer it";
 inline constexpr char kOptionsDoc[] = "options, as the component's own schema defines them";
 
-// The calls chain.
+// A key of a recipe section. Setters return the key, so that calls chain.
 class RecipeKey {
  public:
   explicit RecipeKey(std::string name) : name_(std::move(name)) {}
 
-  // A noun phrase or an imperative, then unit, meaning of 0 or null, side effect.
+  // Documentation: a noun phrase or an imperative, then unit, meaning of 0 or null, side effect.
   RecipeKey& doc(std::string text);
   // Whether the key may change when a run resumes.
   RecipeKey& resume(ResumeReason reason) { return resume_below("", reason); }
   RecipeKey& resume(ChangeClass change, const char* why) { return resume({change, why}); }
-  // The same of keys below this one: "/options", "/*".
+  // Whether keys below this key may change; `pointer` starts at this key: "/options", "/*".
   RecipeKey& resume_below(const char* pointer, ResumeReason reason);
 
-  // Limits of a number; of each entry of a list.
+  // Limits of a number, or of each entry of a list.
   RecipeKey& min(double value);
   RecipeKey& max(double value);
   RecipeKey& above(double value);
-  // A number of things: at least 1.
+  // An integer of at least 1.
   RecipeKey& count();
-  // Repeats every N units; 0 or null is never.
+  // An interval of N units; 0 or null: never.
   RecipeKey& every();
-  // Limits of a string; of each entry of a list.
+  // Limits of a string, or of each entry of a list.
   RecipeKey& non_empty();
   RecipeKey& max_length(int characters);
   RecipeKey& pattern(const char* regex);
-  // The strings that are allowed.
+  // The allowed strings.
   RecipeKey& one_of(std::vector<std::string> values);
   RecipeKey& choices(KeySchema values);
   // A file or folder, relative to the folder of the recipe.
   RecipeKey& path();
   RecipeKey& min_items(int n);
-  // A single entry may be written without its list.
+  // Allows a single entry without a list around it.
   RecipeKey& or_one();
   RecipeKey& min_keys(int n);
   // The kind of a ComponentUse.
   RecipeKey& component(const char* kind);
 
-  // The recipe must give it.
+  // The key is required.
   RecipeKey& required();
-  // There is no default: without the key the member stays as it is.
+  // The key has no default. If it is missing, the member keeps its value.
   RecipeKey& absent();
-  // Null is a value too; it leaves the member as it is.
+  // Allows null, which leaves the member unchanged.
   RecipeKey& or_null();
-  // The default as JSON, if the member cannot say it.
+  // The default as JSON, if the member cannot express it.
   RecipeKey& preset(const char* json_text);
-  // Another way to write a key of the frozen recipe, in which it does not stand.
+  // A short form of another key. Frozen recipes contain only the other key.
   RecipeKey& short_form();
   // A name that the key had in an earlier release.
   RecipeKey& formerly(const char* name);
-  // A choice that an earlier release had under another name.
+  // A name that a choice had in an earlier release.
   RecipeKey& formerly(const char* old_value, const char* value);
-  // Rules for --print-schema alone, as JSON.
+  // Rules as JSON, for --print-schema only.
   RecipeKey& printed(const char* json_text);
   RecipeKey& not_yet(const char* what, const char* unless, const char* instead);
 
@@ -93,10 +93,10 @@ class RecipeKey {
   std::string kind_;
   KeySchema item_keywords_ = KeySchema::object();
   KeySchema list_keywords_ = KeySchema::object();
-  KeySchema keywords_ = KeySchema::object();  // of the key itself, whatever its type
+  KeySchema keywords_ = KeySchema::object();  // of the key itself, for any type
   std::optional<KeySchema> preset_;
   KeySchema unavailable_;
-  std::vector<ResumeRule> rules_;  // with pointers from this key
+  std::vector<ResumeRule> rules_;  // pointers start at this key
   std::vector<std::string> old_names_;
   bool is_required_ = false;
   bool is_absent_ = false;
@@ -104,12 +104,12 @@ class RecipeKey {
   bool takes_one_ = false;
 };
 
-// The schema of an object, key by key.
+// Builds the schema of an object, key by key.
 class SectionSchema {
  public:
   struct Object {
     std::string doc;
-    std::string slot;     // the kind of component that the object is; "" for none
+    std::string slot;     // kind of the component that the object is; "" if it is none
     std::string printed;  // rules for --print-schema, as JSON
     bool is_open = false;
     bool has_text_form = false;
@@ -129,24 +129,24 @@ class SectionSchema {
   KeySchema renamed_ = KeySchema::object();
 };
 
-// That a key has no default.
+// Returns the value that means "no default".
 KeySchema no_preset();
 
-// Lets null be a value of what `schema` describes.
+// Adds null to the values that `schema` allows.
 void make_nullable(KeySchema& schema);
 
 bool has_required(const KeySchema& schema);
 
-// Adds the keywords to the schema.
+// Returns the schema with the keywords added.
 KeySchema with_keywords(KeySchema schema, const KeySchema& keywords);
 
-// One of the key's choices.
+// Returns the schema of one of the key's choices.
 KeySchema choice_schema(const RecipeKey& key);
 
-// A list of what `items` describes, with the key's limits of lists.
+// Returns the schema of a list of `items`, with the key's limits of lists.
 KeySchema list_schema(const RecipeKey& key, KeySchema items);
 
-// A string, or null for null.
+// Returns a JSON string; JSON's null for a null pointer.
 KeySchema text_or_null(const char* text);
 
 }  // namespace tenon

@@ -183,7 +183,7 @@ Recipe finish_recipe(RecipeDraft done, const ComponentCatalog& catalog) {
   }
   checker.check_refs();
   check_contradictions(draft.root, draft.places, draft.problems);
-  // Only the host's own paths: the schema stops at the options of components.
+  // Affects only the host's own paths: the recipe schema does not cover the options of components.
   checker.make_paths_absolute(draft.root, recipe_schema(), "");
   if (!draft.problems.empty()) {
     throw RecipeErrors(draft.request.path, std::move(draft.problems));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a recipe file, --set and the environment to a Recipe, in two phases: the recipe names the
-// plugins to load, and the plugins say how to check it. read_recipe() does what needs no plugin,
-// finish_recipe() the rest. Problems of both are reported together.
+// Reads a Recipe from a file, --set and the environment, in two phases: the recipe names the
+// plugins to load, and the plugins define how to check the recipe. read_recipe() does the part that
+// needs no plugin, finish_recipe() the rest. Problems of both phases are reported together.
 
 #pragma once
 
@@ -18,16 +18,16 @@
 namespace tenon {
 
 struct RecipeRequest {
-  std::string path;                    // shown in messages as it is given
+  std::string path;                    // shown in messages as given
   std::vector<std::string> sets = {};  // "train.steps=10", in the order of the command line
-  int compute_threads = 0;             // if the recipe says nothing; 0: one per core
+  int compute_threads = 0;             // if the recipe does not set it; 0: one per core
   EnvLookup environment = process_environment();
-  bool takes_old_names = false;  // for the recipe of a checkpoint, which an earlier release wrote
+  bool takes_old_names = false;  // for a checkpoint's recipe, which may use names of old releases
 };
 
 // A component that the recipe names.
 struct NeededComponent {
-  std::string kind;  // "" inside options, where only the schema of the outer one can tell
+  std::string kind;  // "" inside options: only the schema of the outer component defines it
   std::string name;  // a type, or "plugin-id/type"
   std::string pointer;
 };
@@ -41,17 +41,17 @@ class RecipeDraft {
   RecipeDraft& operator=(const RecipeDraft&) = delete;
   ~RecipeDraft();
 
-  // The components it names, as far as known without their schemas: inside options, every object
-  // with a "type" counts as one.
+  // Returns the components that the recipe names. Without their schemas, every object inside
+  // options that has a "type" counts as a component.
   const std::vector<NeededComponent>& components() const;
 
-  // The well-formed entries of "plugins.need".
+  // Returns the well-formed entries of "plugins.need".
   const std::vector<PluginNeed>& plugins() const;
 
-  // The problems so far; finish_recipe() throws these and its own.
+  // Returns the problems of the first phase; finish_recipe() throws them with its own.
   const std::vector<Problem>& problems() const;
 
-  // The recipe file, as it was named.
+  // Returns the path of the recipe file, as given.
   const std::string& file() const;
 
   struct Impl;
@@ -65,19 +65,18 @@ class RecipeDraft {
   std::unique_ptr<Impl> impl_;
 };
 
-// The first phase. Throws only if there is nothing left to check.
+// Runs the first phase. Throws only if the recipe cannot be checked at all.
 //
 // Errors   recipe.unreadable, recipe.syntax, recipe.duplicate_key, recipe.too_deep, usage.bad_set
 RecipeDraft read_recipe(const RecipeRequest& request);
 
-// The second phase: checks options by the schemas of their components, adds defaults, resolves
-// references, and finds contradictions.
+// Runs the second phase: checks options against the schemas of their components, adds defaults,
+// resolves references, and finds contradictions.
 //
-// Errors   RecipeErrors with every problem of both phases; plugin.bad_schema; what the catalog
-//          throws
+// Errors   RecipeErrors with every problem of both phases; plugin.bad_schema; errors of the catalog
 Recipe finish_recipe(RecipeDraft draft, const ComponentCatalog& catalog);
 
-// Both phases, if the catalog exists already.
+// Runs both phases, if the catalog exists already.
 Recipe load_recipe(const RecipeRequest& request, const ComponentCatalog& catalog);
 
 }  // namespace tenon

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's own part of the recipe as a JSON Schema, derived from the keys that the sections bind
+// The host's part of the recipe as a JSON Schema, derived from the keys that the sections bind
 // (recipe_sections.hpp). Components describe their own options.
 //
-// Keywords of Tenon's own, none of which --print-schema prints:
+// Tenon's own keywords, none of which --print-schema prints:
 //   x-tenon-slot            kind of the component that the object is
 //   x-tenon-path            the string is a path
 //   x-tenon-null            value that null stands for
-//   x-tenon-unavailable     this release lacks the part that the key asks for
-//   x-tenon-renamed         old names of keys, and their present ones
-//   x-tenon-renamed-values  the same of values
+//   x-tenon-unavailable     this release does not support the key
+//   x-tenon-renamed         old names of keys, and their present names
+//   x-tenon-renamed-values  old names of values, and their present names
 //   x-tenon-resume          whether the key may change when a run resumes
-//   x-tenon-short-form      another way to write a key of the frozen recipe
+//   x-tenon-short-form      the key is a short form of another key
 //   x-tenon-one-or-named    the schema of one dataset, or of each dataset by name
-//   x-tenon-printed         rules over several keys for --print-schema alone
+//   x-tenon-printed         rules over several keys, for --print-schema only
 
 #pragma once
 
@@ -25,25 +25,25 @@
 
 namespace tenon {
 
-// The schema of a whole recipe. It allows any object for "data.eval" and "data.test", which are one
-// dataset or several by name: check these with dataset_schema().
+// Returns the schema of a complete recipe. It allows any object for "data.eval" and "data.test",
+// which are one dataset or several by name: check the datasets with dataset_schema().
 //
 // Owner    lives as long as the program
 const nlohmann::json& recipe_schema();
 
-// The schema of one dataset entry ("data.train", "data.eval" or an entry of it).
+// Returns the schema of one dataset ("data.train", "data.eval" or a named dataset of "data.eval").
 //
 // Owner    lives as long as the program
 const nlohmann::json& dataset_schema();
 
-// recipe_schema() as text, with keys in the order in which the sections bind them.
+// Returns recipe_schema() as text, with keys in the order in which the sections bind them.
 std::string recipe_schema_text();
 
-// Replaces characters that the schema forbids in names, for names that derive from files and types.
-// Never empty.
+// Returns a valid name for `text`, a file name or type: replaces characters that the schema
+// forbids, and cuts at 100 characters. Never empty.
 std::string as_name(std::string_view text);
 
-// The name of entry `number` of a mix, from 0, without a "name" key: "text-1".
+// Returns the name of a mix's entry without a "name" key: "text-1" for `number` 0 of type "text".
 std::string mix_name(const std::string& type, std::size_t number);
 
 }  // namespace tenon

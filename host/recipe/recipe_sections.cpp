@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The only file that turns bound sections into code.
+// The only file that instantiates Section and KeyType for the sections.
 #include "host/recipe/recipe_sections.hpp"
 
 #include "host/recipe/eval_sites.hpp"
@@ -24,7 +24,7 @@ struct KeyType<PluginNeed> : PlainKeyType {
   }
 };
 
-// One dataset, or an object of datasets by name.
+// Either one dataset, or an object of datasets by name.
 template <>
 struct KeyType<std::vector<EvalSetUse>> {
   static KeySchema schema(const RecipeKey&) {

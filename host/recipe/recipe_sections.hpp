@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What follows from the keys that the sections of a recipe bind.
+// Schemas, resume rules and reading of recipes, derived from the keys that the sections bind.
 #pragma once
 
 #include "host/recipe/component_use.hpp"
@@ -14,26 +14,26 @@
 
 namespace tenon {
 
-// The schema of a whole recipe, with keys in the order in which they are bound.
+// Returns the schema of a complete recipe, with keys in the order in which they are bound.
 //
 // Owner    lives as long as the program
 const nlohmann::ordered_json& ordered_recipe_schema();
 
-// The same of one dataset or mix.
+// Returns the schema of one dataset or mix, in the same order.
 //
 // Owner    lives as long as the program
 const nlohmann::ordered_json& ordered_dataset_schema();
 
-// Fills a recipe from JSON that is checked and complete. `components` are those that the recipe
-// itself names, by pointer.
+// Fills a recipe from checked and complete JSON. `components` are the components that the recipe
+// names outside options, by pointer.
 void read_sections(const nlohmann::json& root,
                    const std::map<std::string, ComponentUse>& components,
                    Recipe& recipe);
 
-// The resume rules of all keys of a frozen recipe, in the order of the keys.
+// Returns the resume rules of all keys of a frozen recipe, in the order of the keys.
 std::vector<ResumeRule> recipe_resume_rules();
 
-// "com.example.ctr >= 1.2"; the schema has checked the text.
+// Parses text such as "com.example.ctr >= 1.2", which the schema has checked.
 PluginNeed parse_need(const std::string& text, const std::string& pointer);
 
 }  // namespace tenon

@@ -9,19 +9,19 @@
 namespace tenon {
 
 enum class ChangeClass {
-  kFree,     // the run is the same, except for what the key itself says
-  kWarns,    // the run resumes, but is not the run that it would have been
-  kRefused,  // the saved state would not fit, or would mean something else
+  kFree,     // the run is the same, except for the direct effect of the key
+  kWarns,    // the run resumes, but its results differ from those of an unchanged run
+  kRefused,  // the saved state would not fit, or its meaning would change
 };
 
-// The rule of a key, and of all keys below it that have no rule of their own.
+// The rule of a key, and of all keys below it that have no rule themselves.
 struct ResumeRule {
-  std::string key;  // a pointer into the frozen recipe, in which "*" is any name or number
+  std::string key;  // pointer into the frozen recipe; "*" stands for any name or number
   ChangeClass change = ChangeClass::kRefused;
   std::string why;
 };
 
-// The rule as a key states it: `.resume(resume::kSameState)`.
+// The rule as a key states it: `.resume(resume::kFree)`.
 struct ResumeReason {
   ChangeClass change = ChangeClass::kRefused;
   const char* why = "";

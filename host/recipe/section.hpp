@@ -2,7 +2,7 @@
 //
 // A section of the recipe: a struct whose `bind` states each key once, with its type, default,
 // meaning, limits and resume rule. The JSON Schema, the reader, the key order of frozen recipes,
-// the resume rules and the reference follow from it:
+// the resume rules and the reference are derived from `bind`:
 //
 //     struct EvalRecipe {
 //       bool at_start = false;
@@ -15,7 +15,8 @@
 //       }
 //     };
 //
-// The default is the member's. `bind` is a template, so the headers of sections need no JSON.
+// A key's default is the initial value of its member. `bind` is a template, so that the headers of
+// sections need no JSON.
 #pragma once
 
 #include "host/json/json_path.hpp"
@@ -40,7 +41,7 @@ namespace tenon {
 template <class S>
 class Section {
  public:
-  // The keys that `S::bind` states.
+  // Returns the keys that `S::bind` states.
   static const Section& of() {
     static const Section section = [] {
       Section made;
@@ -50,7 +51,7 @@ class Section {
     return section;
   }
 
-  // ---- what bind() calls; each reference is valid until the next call ----
+  // ---- for bind(); each returned reference is valid until the next call ----
 
   template <class T>
   RecipeKey& key(const char* name, T S::*member) {
@@ -65,7 +66,7 @@ class Section {
                                   const ComponentVisit& f) { KeyType<T>::visit(s.*member, f); }});
   }
 
-  // A member by the names of its values; a null name is JSON's null.
+  // A member whose values are written by name; a null name is JSON's null.
   template <class M>
   RecipeKey& choice(const char* name,
                     M S::*member,
@@ -98,7 +99,7 @@ class Section {
     return key.choices(std::move(names));
   }
 
-  // A list of names, each of which sets a member.
+  // A list of names, each of which sets a boolean member.
   RecipeKey& flags(const char* name,
                    std::initializer_list<std::pair<const char*, bool S::*>> members) {
     const std::vector<std::pair<const char*, bool S::*>> table(members);
@@ -154,7 +155,7 @@ class Section {
     every("every_epochs", &Schedule::epochs, docs.epochs);
   }
 
-  // The keys "type" and "options": the object is a component of the kind. Returns "type".
+  // The keys "type" and "options" of an object that is a component. Returns the key "type".
   RecipeKey& component(const char* kind, ComponentUse S::*member) {
     slot_ = kind;
     add_part("type", kTypeDoc, member).non_empty().required();
@@ -170,13 +171,13 @@ class Section {
     return entries_[entries_.size() - 2].key;
   }
 
-  // The key "type" of an object that inherits the rest from a component.
+  // The key "type" of an object that inherits its other keys from a component.
   RecipeKey& inherited(ComponentUse S::*member) {
     is_open_ = true;
     return add_part("type", kTypeDoc, member).non_empty().absent();
   }
 
-  // An object whose keys are members of S too.
+  // An object whose keys also set members of S.
   template <class Bind>
   RecipeKey& object(const char* name, Bind bind) {
     auto inner = std::make_shared<Section>();
@@ -188,7 +189,8 @@ class Section {
                 .visit = {}});
   }
 
-  // An object by name. Into a list each value gets its name; else there is one.
+  // An object whose values have names chosen by the recipe. A value's name goes into its `name`.
+  // The member is a list of values, or a single value.
   template <class T>
   RecipeKey& named(const char* name, T S::*member) {
     using Value = EntryType<T>;
@@ -215,7 +217,7 @@ class Section {
                       : Visit{}});
   }
 
-  // One entry of a list that has a key of its own.
+  // A separate key that adds one entry to a list.
   template <class T>
   RecipeKey& single(const char* name, std::vector<T> S::*member) {
     return add(name,
@@ -238,7 +240,7 @@ class Section {
                 .visit = {}});
   }
 
-  // A key that nothing reads: for editors.
+  // A key for editors, which the host does not read.
   RecipeKey& unread(const char* name) {
     return add(name,
                {.schema = [](const RecipeKey& key) { return KeyType<std::string>::schema(key); },
@@ -248,35 +250,36 @@ class Section {
         .absent();
   }
 
-  // A key of a part that this release lacks. `unless` are the values under which it does nothing,
-  // as JSON; `instead` says what to do, "" for the usual.
+  // A key that this release does not support. `what` names the missing feature. `unless` is a JSON
+  // list of values that are accepted, because they have no effect. `instead` is advice for the
+  // message; "" for the default advice.
   void not_yet(const char* name, const char* what, const char* unless, const char* instead = "") {
     add(name, {.schema = {}, .preset = {}, .read = {}, .visit = {}}).not_yet(what, unless, instead);
   }
 
-  // What the objects are; a key's own doc goes before it.
+  // Describes the object. The doc of a key of this type takes precedence.
   Section& doc(const char* text) {
     doc_ = text;
     return *this;
   }
-  // A string in place of the object, for this member.
+  // Accepts a string in place of the object, and stores it in this member.
   Section& text_form(std::string S::*member) {
     text_form_ = member;
     return *this;
   }
-  // The member that gets the object's place: "/load/0".
+  // Stores the object's JSON pointer in this member: "/load/0".
   void place(std::string S::*member) {
     add("", {.schema = {}, .preset = {}, .read = {}, .visit = {}});
     entries_.back().take = [member](const KeyValue& object, S& s) { s.*member = object.pointer; };
   }
-  // Rules over several keys for --print-schema alone, as JSON. The host checks them itself and
-  // reports them in better words (contradiction.cpp).
+  // Adds rules over several keys, as JSON, for --print-schema only. The host checks such rules in
+  // contradiction.cpp, with better messages.
   Section& printed(const char* json_text) {
     printed_ = json_text;
     return *this;
   }
 
-  // ---- what follows from it ----
+  // ---- derived from bind() ----
 
   KeySchema schema() const {
     SectionSchema made({.doc = doc_,
@@ -295,7 +298,7 @@ class Section {
     return made.take();
   }
 
-  // Fills `out` from an object that is complete and checked.
+  // Sets the members of `out` from a complete and checked object.
   void read(const KeyValue& from, S& out) const {
     if (text_form_ != nullptr && from.value.is_string()) {
       out.*text_form_ = from.value.template get<std::string>();
@@ -341,7 +344,7 @@ class Section {
     return entries_.back().key;
   }
 
-  // A key of a component's own, beside which the component itself is taken.
+  // A key of a component's object. Also stores the component itself in `member`.
   RecipeKey& add_part(const char* name, const char* doc, ComponentUse S::*member) {
     add(name,
         {.schema = [](const RecipeKey& key) { return KeyType<std::string>::schema(key); },
@@ -360,7 +363,7 @@ class Section {
   bool is_open_ = false;
 };
 
-// ---- a section as a key of another ----
+// ---- a section as a key of another section ----
 
 template <class T>
 requires requires(Section<T>& s) {

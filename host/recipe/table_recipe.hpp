@@ -89,11 +89,11 @@ struct EvictRecipe {
   }
 };
 
-// A table, or the defaults of all tables that a pattern matches. An absent key is set by a pattern,
-// or by the model, or has the default in its doc.
+// A table, or the defaults of all tables that a pattern matches. An absent key has its value from a
+// pattern, else from the model, else the default in its doc.
 struct TableRecipe {
   std::string name;                   // with '*' or '?': a pattern
-  std::vector<std::string> features;  // names or patterns of the model's tables; none: its own
+  std::vector<std::string> features;  // names or patterns of the model's tables; empty: `name`
   std::optional<std::int64_t> dim;
   std::optional<TableDtype> dtype;
   std::optional<ComponentUse> optimizer;

@@ -14,7 +14,7 @@ namespace tenon {
 
 enum class Normalize { kItems, kMicrobatch };
 
-// An update in which a loss or a gradient is NaN or infinite.
+// What to do with an update in which a loss or a gradient is non-finite.
 enum class NonFinitePolicy { kSkip, kStop, kIgnore };
 
 struct NonFiniteRecipe {
@@ -40,14 +40,14 @@ struct NonFiniteRecipe {
 enum class Recompute { kNone, kBlocks };
 
 struct TrainRecipe {
-  // At least one of the five; the first that is reached ends the run.
+  // At least one of these five is set. The run ends at the first one that it reaches.
   std::optional<std::int64_t> steps;
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> windows;
   std::optional<std::int64_t> tokens;
   std::optional<double> minutes;
   std::optional<std::int64_t> steps_per_window;
-  std::optional<std::int64_t> total_steps;  // of the schedule, if given
+  std::optional<std::int64_t> total_steps;  // length of the learning rate schedule, if given
   std::optional<std::int64_t> global_batch_size;
   std::int64_t gradient_accumulation = 1;  // without global_batch_size; see microbatches_per_step
   Normalize normalize = Normalize::kItems;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One axis of a field, value or port, as the host keeps it. Needs no libtorch.
+// One axis of a field, value or port, for the host. Needs no libtorch.
 
 #pragma once
 
@@ -11,7 +11,7 @@ namespace tenon {
 
 // Equal names mean equal sizes within one batch. "B" counts samples, "T" positions.
 struct Axis {
-  std::string name;   // "" where it has none
+  std::string name;   // empty if the axis has no name
   int64_t size = -1;  // -1: known only at run time
 
   bool operator==(const Axis&) const = default;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A batch: tensors that belong together, and the schema that names them. Loaders fill it, blocks,
-// losses and hooks read it.
-// Invariants: `fields` has one entry for each of the schema's, in its order; it is undefined where
-// the dataset left the field out. The schema outlives its batches and is shared by all of a
-// dataset.
-// Threads: owned by one thread at a time; it moves from a loader thread to the train
-// thread.
+// A batch: tensors that belong together, and the schema that names them. Loaders fill batches;
+// blocks, losses and hooks read them.
+// Invariants: `fields` has one entry for each field of the schema, in its order; entries of a batch
+// without samples may be undefined. The schema outlives its batches, and all batches of a dataset
+// share it.
+// Threads: owned by one thread at a time; it moves from a loader thread to the train thread.
 
 #pragma once
 
@@ -34,7 +33,7 @@ struct FieldInfo {
   bool operator==(const FieldInfo&) const = default;
 };
 
-// The index of the field of that name.
+// Returns the index of the field `name`, or nothing.
 std::optional<size_t> find_field(const std::vector<FieldInfo>& schema,
                                  std::string_view name) noexcept;
 
@@ -44,12 +43,12 @@ class Batch {
   std::shared_ptr<const std::vector<FieldInfo>> schema;
   std::vector<at::Tensor> fields;
   int64_t samples = 0;
-  int64_t tokens = 0;  // that are not padding; 0 if that means nothing
+  int64_t tokens = 0;  // without padding; 0 if tokens have no meaning
 
-  // The field of that name, or null if the schema has none or the dataset left it out.
+  // Returns the field `name`, or null if the schema has none or the field is undefined.
   const at::Tensor* find(std::string_view name) const noexcept;
 
-  // Bytes of all fields.
+  // Returns the bytes of all fields.
   size_t num_bytes() const;
 };
 

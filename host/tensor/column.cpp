@@ -21,7 +21,7 @@ std::string level_name(std::string_view name, std::size_t level) {
   return level == 0 ? formatted("{}.offsets", name) : formatted("{}.offsets.{}", name, level);
 }
 
-// Axes of values, offsets and weights of a ragged column.
+// True if a field has the axes of values, offsets or weights of a ragged column.
 bool is_list(const FieldInfo& field) {
   return field.axes.size() == 1 && field.axes.front().name != "B";
 }
@@ -40,7 +40,7 @@ std::size_t find_level(const std::vector<FieldInfo>& schema,
   return found ? *found : schema.size();
 }
 
-// Checks offsets that cut `num_pieces` into `below`. `unit` is what the first level cuts.
+// Returns the defect of offsets that split `below` entries into `num_pieces` pieces.
 std::optional<std::string> why_not_offsets(const at::Tensor& offsets,
                                            int64_t num_pieces,
                                            int64_t below,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Columns of a batch: what the fields "X", or "X.values", "X.offsets" and "X.weights", say together
-// (dataset.h has the convention). It names and checks; it computes nothing.
-// Threads: functions of their arguments, from any.
+// Columns of a batch: each combines the fields "X", or "X.values", "X.offsets" and "X.weights"
+// (dataset.h defines the convention). Names and checks columns; computes nothing.
+// Threads: any; pure functions.
 
 #pragma once
 
@@ -22,7 +22,7 @@ namespace tenon {
 struct ColumnType {
   uint32_t dtype = 0;          // of the values
   std::size_t num_levels = 0;  // of offsets
-  bool is_text = false;        // the innermost level cuts bytes into strings
+  bool is_text = false;        // the innermost level splits bytes into strings
   bool has_weights = false;
   int64_t width = 0;  // without levels: 0 for values [B], n for [B, n], -1 for [B, any]
 
@@ -32,7 +32,7 @@ struct ColumnType {
 // "i64, one per sample", "f32, 4 per sample", "text, lists with weights".
 std::string describe(const ColumnType& type);
 
-// Which fields a column consists of, by their index.
+// Indices of the fields that a column consists of.
 struct ColumnFields {
   ColumnType type;
   std::size_t values = 0;
@@ -40,17 +40,17 @@ struct ColumnFields {
   std::optional<std::size_t> weights;
 };
 
-// The column of that name, or none if the schema has no such fields.
+// Returns the column `name`, or nothing if the schema has no such fields.
 //
-// Errors   data.bad_column if it has some that make no column: offsets of another type or axes,
+// Errors   data.bad_column if the fields do not form a column: offsets of another type or axes,
 //          values without offsets
 std::optional<ColumnFields> find_column(const std::vector<FieldInfo>& schema,
                                         std::string_view name);
 
-// Names of all columns, in the order of the schema.
+// Returns the names of all columns, in the order of the schema.
 std::vector<std::string> column_names(const std::vector<FieldInfo>& schema);
 
-// The fields that a column of this type consists of: values, then offsets, then weights.
+// Returns the fields that a column of this type consists of: values, then offsets, then weights.
 std::vector<FieldInfo> fields_of_column(const std::string& name, const ColumnType& type);
 
 struct Column {
@@ -58,14 +58,15 @@ struct Column {
   std::vector<at::Tensor> offsets;
   at::Tensor weights;  // undefined if there are none
 
-  // In the order of fields_of_column().
+  // Returns the tensors in the order of fields_of_column().
   std::vector<at::Tensor> tensors() const;
 };
 
 Column column_of(const Batch& batch, const ColumnFields& fields);
 
-// What is wrong with a column of `samples` samples, or none: a dtype, a shape, offsets that run
-// backwards (naming the sample) or do not end with the entries, another number of weights.
+// Returns the defect of a column of `samples` samples, or nothing: a wrong dtype or shape, offsets
+// that decrease (with the sample) or do not end with the number of entries, or a wrong number of
+// weights.
 std::optional<std::string> why_not_column(const Column& column,
                                           const ColumnType& type,
                                           int64_t samples);

@@ -43,7 +43,7 @@ void ExecFrame::move_to(const CallPlace& place) {
 }
 
 uint64_t ExecFrame::seed_for(uint32_t salt) {
-  // Evaluation draws from its own streams, so that how often one evaluates does not change
+  // Evaluation uses separate streams, so that the frequency of evaluations does not change
   // training.
   const uint64_t stream = (call_.exec.step << 1) | call_.exec.is_train;
   const uint64_t data_rank = call_.exec.mesh == nullptr

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The `tenon_exec` that one component's compute calls receive, kept and adjusted from call to call.
+// The `tenon_exec` passed to the compute calls of one component, updated from call to call.
 // Threads: owned and driven by the train thread.
 #pragma once
 
@@ -18,11 +18,11 @@ namespace tenon {
 class DeviceWait {
  public:
   virtual ~DeviceWait() = default;
-  // `host` is that of the plugin that asks.
+  // `host` belongs to the plugin that waits.
   virtual void wait_for(const tenon_host* host) = 0;
 };
 
-// What all components of a run share.
+// Values that all components of a run share.
 struct ExecBase {
   uint64_t seed = 0;  // of the run
   c10::Device device = c10::kCPU;
@@ -35,7 +35,7 @@ struct ExecBase {
   const tenon_op_api* ops = nullptr;
 };
 
-// Where in the run a call happens.
+// Position of a call in the run.
 struct CallPlace {
   uint64_t step = 0;
   uint32_t microbatch = 0;
@@ -44,19 +44,19 @@ struct CallPlace {
 
 class ExecFrame {
  public:
-  // `host` is the one that the component's plugin was given.
+  // `host` is the one passed to the component's plugin.
   ExecFrame(const tenon_host* host, const ExecBase& base);
 
   void move_to(const CallPlace& place);
-  // Seeds the call: `salt` distinguishes the blocks (or other users of random numbers) of one
-  // place. Returns the seed, so that the default generator can be given the same.
+  // Seeds the call. `salt` distinguishes the blocks, or other users of random numbers, of one
+  // place. Returns the seed, for use by the default generator.
   uint64_t seed_for(uint32_t salt);
   void set_recompute(bool is_recompute) { call_.exec.is_recompute = is_recompute ? 1 : 0; }
 
   const tenon_exec& exec() const { return call_.exec; }
 
  private:
-  // What plugins are given is the first member, so that the rest is found from it.
+  // Plugins receive a pointer to the first member; `sync` converts it back to a Call.
   struct Call {
     tenon_exec exec;
     DeviceWait* waiting;

@@ -13,8 +13,8 @@ bool is_float(uint32_t dtype) {
          dtype == TENON_CLASS_FLOAT;
 }
 
-// A class meets whatever it may turn out to be. A field of one floating-point dtype meets the
-// classes, since the host converts it, but not another dtype.
+// A class fits every dtype that it may resolve to. A field of a floating-point dtype fits the
+// floating-point classes, since the host converts it, but not another dtype.
 bool dtype_fits(uint32_t have, uint32_t want) {
   if (have == want || want == TENON_CLASS_ANY || have == TENON_CLASS_ANY) {
     return true;
@@ -28,7 +28,7 @@ bool dtype_fits(uint32_t have, uint32_t want) {
   return is_float(have) && is_float(want);
 }
 
-// "B" and "T" have a meaning (ports.h); other names are each side's own.
+// "B" and "T" have a fixed meaning (ports.h); each side chooses other names freely.
 bool has_meaning(const std::string& name) {
   return name == "B" || name == "T";
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a tensor of one description fits where another is wanted: fields of a dataset, values of
-// a model, ports of a loss. It compares declarations, never tensors.
+// Checks whether a tensor of one description fits another: fields of a dataset, values of a model,
+// ports of a loss. Compares declarations, never tensors.
 #pragma once
 
 #include "host/tensor/batch.hpp"
@@ -13,7 +13,7 @@
 
 namespace tenon {
 
-// One side of a match: a dtype or a class of ports.h, and axes where they are declared.
+// One side of a match: a dtype or a class of ports.h, and axes if they are declared.
 struct Described {
   uint32_t dtype = 0;
   const std::vector<Axis>* axes = nullptr;  // null: any shape
@@ -22,11 +22,11 @@ struct Described {
 // "f32 [B, T, 256]".
 std::string describe(const Described& what);
 
-// "user_id, label": for messages that say what there is.
+// "user_id, label": for messages that list the available fields.
 std::string field_names(const std::vector<FieldInfo>& fields);
 
-// Nothing if `have` may be used where `want` is asked for, else both sides in words.
-// Floating-point fields fit the compute and parameter classes: the host converts them.
+// Returns nothing if `have` fits `want`, else a description of both sides. Floating-point fields
+// fit the compute and parameter classes, because the host converts them.
 std::optional<std::string> mismatch(const Described& have, const Described& want);
 
 }  // namespace tenon

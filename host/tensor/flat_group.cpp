@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Source: freeing and refilling the memory under views that stay is described in
-// docs/decisions/0001-block-contract.md.
+// Source: docs/decisions/0001-block-contract.md describes how memory is freed and allocated again
+// under views that stay valid.
 #include "host/tensor/flat_group.hpp"
 
 #include "host/error/assert.hpp"
@@ -21,7 +21,7 @@ int64_t rounded_up(int64_t n, int64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
 
-// Small gradients are many: what copy_ does before it copies would take longer than the copy.
+// Small gradients are frequent, and the overhead of copy_ exceeds the time of their copy.
 void copy_into(at::Tensor& to, const at::Tensor& from) {
   constexpr size_t kSmall = 128 * 1024;  // bytes
   const bool is_plain = from.is_cpu() && to.is_cpu() && from.scalar_type() == to.scalar_type() &&
@@ -33,7 +33,7 @@ void copy_into(at::Tensor& to, const at::Tensor& from) {
   }
 }
 
-// The memory of a tensor that is alone on its storage; views keep their places in it.
+// Frees the memory of a tensor that fills its storage; views keep their offsets.
 void free_memory(const at::Tensor& tensor) {
   c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
   storage->set_data_ptr_noswap(at::DataPtr(nullptr, tensor.device()));
@@ -255,7 +255,7 @@ void FlatGroup::resolve_grads() {
       whole_grad_views_[i].zero_();
       e.held = FlatEntry::Held::kZero;
     }
-    if (!sharing_.keeps_gradients) {  // fresh memory, with anything in the gaps
+    if (!sharing_.keeps_gradients) {  // new memory: gaps are uninitialized
       const int64_t gap = e.offset + e.numel;
       const int64_t next = i + 1 < entries_.size() ? entries_[i + 1].offset : numel_;
       whole_grad_.narrow(0, gap, next - gap).zero_();
@@ -275,7 +275,7 @@ void FlatGroup::release_grads() {
   }
   free_memory(whole_grad_);
   has_whole_grad_ = false;
-  expect_sums();  // fresh memory holds anything
+  expect_sums();  // new memory is uninitialized
 }
 
 void FlatGroup::add_to_slice(const at::Tensor& grad) {

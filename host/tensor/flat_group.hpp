@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A flat group: the parameters of one block that have one dtype, side by side in one buffer, with
-// their gradients in another. It is the unit that is gathered, reduced, clipped and updated; it
+// A flat group: the parameters of one block that have one dtype, contiguous in one buffer, with
+// their gradients in another. Groups are gathered, reduced, clipped and updated as a unit. A group
 // knows no model, no optimizer and no other rank.
 //
-// Each buffer is there twice, as a whole and as this rank's slice:
+// Each buffer exists twice, whole (unsharded) and as this rank's slice:
 //
-//   seen    the whole, as blocks are given it         data  the slice, as it is stored
-//   whole gradient, which backward adds to            grad  the slice, as optimizers are given it
+//   seen        whole parameters, as blocks see them       data  the slice, as stored
+//   whole_grad  whole gradient, which backward adds to     grad  the slice, as optimizers see it
 //
 // On one rank the slice is the whole, and the two share their memory unless blocks see a narrower
-// dtype than is stored. Shared out, the slice is one of n equal pieces; a whole that is not kept
-// has memory only between `acquire` and `release`. Who fills it in is the caller.
+// dtype than is stored. In a sharded group, the slice is one of n equal parts. A whole buffer that
+// is not kept has memory only between `acquire_whole` and `release_whole`; the caller fills it.
 //
 // Invariants: each parameter and each slice starts on a 64-byte boundary; the gaps between
-// parameters are zero in data and in gradients, always; entries of one partition (one optimizer)
-// lie next to each other; views of a whole stay valid when its memory comes and goes. Threads:
-// owned and driven by the train thread.
+// parameters are always zero, in data and in gradients; entries of one partition (one optimizer)
+// are adjacent; views of a whole buffer stay valid when its memory is freed and allocated again.
+// Threads: owned and driven by the train thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,25 +28,25 @@
 
 namespace tenon {
 
-// What a flat group receives about one parameter. All of a group are trainable, or none.
+// A parameter of a flat group. Either all parameters of a group are trainable, or none.
 struct FlatParameter {
-  uint32_t id = 0;         // the model's number of the parameter
-  uint32_t partition = 0;  // parameters of one partition are updated together
+  uint32_t id = 0;         // index of the parameter in the model
+  uint32_t partition = 0;  // parameters of one partition share an optimizer
   bool trainable = true;
   std::vector<int64_t> shape;
   std::string name = {};  // for the state tree
 };
 
-// How a group is sharded, and what of it this rank keeps.
+// How a group is sharded, and which buffers this rank keeps.
 struct FlatSharing {
   int64_t num_slices = 1;
-  int64_t slice = 0;            // this rank's
-  bool keeps_gradients = true;  // the whole gradient, from backward to backward
+  int64_t slice = 0;            // index of this rank's slice
+  bool keeps_gradients = true;  // keep the whole gradient between backward passes
   bool keeps_parameters = true;
-  // Where data and grad are kept; where blocks run, unless it is given. Elsewhere, no whole is
-  // kept.
+  // Device of data and grad; absent: the device on which blocks run. On any other device, no whole
+  // buffer is kept.
   std::optional<at::Device> home = {};
-  // Of the ranks that keep the same slice, one counts it in what is added up over ranks.
+  // True on one of the ranks that keep the same slice: the rank that counts it in sums over ranks.
   bool is_counted = true;
 };
 
@@ -55,19 +55,19 @@ struct FlatEntry {
   int64_t offset = 0;  // in elements, from the start of the whole
   int64_t numel = 0;
   bool has_grad = false;  // has received a gradient in this step
-  // What the whole gradient has in this place.
+  // Content of the whole gradient in the place of this entry.
   enum class Held : uint8_t { kZero, kOld, kCurrent } held = Held::kZero;
 };
 
-// The part of a parameter that lies in this rank's slice; of length 0 if none does.
+// The part of a parameter in this rank's slice; length 0 if there is none.
 struct FlatPart {
-  int64_t in_parameter = 0;  // of its first element
+  int64_t in_parameter = 0;  // offset of its first element
   int64_t in_slice = 0;
   int64_t length = 0;
 };
 
-// A run of entries of one partition, and what of it lies in this rank's slice: [begin, end) of the
-// slice, gaps included.
+// A range of entries of one partition, and its part [begin, end) of this rank's slice, gaps
+// included.
 struct FlatRange {
   uint32_t partition = 0;
   size_t first_entry = 0;
@@ -76,8 +76,8 @@ struct FlatRange {
   int64_t end = 0;
 };
 
-// Where the place of each of several parameters ends in a group's whole, gaps included; the last
-// end is the size of the whole.
+// Returns the end of each parameter in the whole buffer of a group, gaps included. The last end is
+// the size of the buffer.
 std::vector<int64_t> flat_ends(const std::vector<int64_t>& numels,
                                at::ScalarType stored,
                                at::ScalarType seen,
@@ -85,8 +85,8 @@ std::vector<int64_t> flat_ends(const std::vector<int64_t>& numels,
 
 class FlatGroup {
  public:
-  // Lays the parameters out and allocates zeroed buffers. The order is (partition, given order).
-  // Blocks run on `device`, and see `seen_dtype`: the stored one where it is absent.
+  // Lays out the parameters and allocates zeroed buffers. The order is (partition, given order).
+  // Blocks run on `device`, and see `seen_dtype`; absent: the stored dtype.
   FlatGroup(std::string name,
             at::ScalarType dtype,
             at::Device device,
@@ -107,69 +107,69 @@ class FlatGroup {
 
   at::Tensor& data() { return data_; }
   const at::Tensor& data() const { return data_; }
-  // Without elements where the group is frozen.
+  // Without elements if the group is frozen.
   at::Tensor& grad() { return grad_; }
   const at::Tensor& grad() const { return grad_; }
 
   FlatPart part(size_t entry) const;
-  // Views of one entry: in its shape where all of it is here, else its part, flat.
+  // Views of one entry: in its shape if all of it is in the slice, else its part, flat.
   at::Tensor data_view(size_t entry) const;
   at::Tensor grad_view(size_t entry) const;  // trainable groups only
 
-  // Maximal ranges of entries of one partition; none in a frozen group.
+  // Returns the maximal ranges of entries of one partition; none in a frozen group.
   std::vector<FlatRange> ranges() const;
-  // What of entries [first, last] lies in the slice, the gap after the last one included.
+  // Returns the part of entries [first, last] in the slice, with the gap after the last one.
   FlatRange range(size_t first_entry, size_t last_entry) const;
 
   // ---- the whole parameters ----
 
-  // As blocks see them.
+  // The whole parameters, as blocks see them.
   // Shapes  [numel()]
   at::Tensor& seen() { return seen_; }
-  // This rank's place in it.
+  // Returns this rank's slice of `seen`.
   at::Tensor unsharded_slice() const;
-  // One entry, in its shape.
+  // Returns one entry of `seen`, in its shape.
   at::Tensor unsharded_view(size_t entry) const;
-  // True if blocks see another memory than `data`.
+  // True if blocks see memory other than `data`.
   bool has_copy() const { return has_copy_; }
-  // The slice as blocks see it, on their device. Where the whole is kept it is unsharded_slice(),
-  // as `publish` left it.
+  // Returns the slice as blocks see it, on their device. If the whole is kept, the result is
+  // unsharded_slice(), as `publish` left it.
   at::Tensor slice_to_gather() const;
-  // Where the whole is kept: brings this rank's place in it up to date with `data`.
+  // Updates unsharded_slice() from `data`, if the whole is kept.
   void publish();
 
   bool has_whole() const { return has_whole_; }
-  // Gives the whole memory, without values, where it has none.
+  // Allocates the whole, without values, if it has no memory.
   void acquire_whole();
-  // Frees it, unless it is kept.
+  // Frees the whole, unless it is kept.
   void release_whole();
 
   // ---- the whole gradients ----
 
   // Shapes  [numel()]; none in a frozen group
   at::Tensor& whole_grad() { return whole_grad_; }
-  // Lets the whole gradient, which must be kept, lie in `memory`, so that neighbors can be reduced
-  // at once. Before the first gradient.
+  // Moves the whole gradient, which must be kept, to `memory`, so that neighbors can be reduced
+  // together. Call it before the first gradient.
   // Shapes  memory [numel()], zero
   void move_whole_grad(const at::Tensor& memory);
-  // Adds a gradient to an entry; the first one since the last `release_grads` or `clear_grads`
-  // replaces what is there.
+  // Adds a gradient to an entry. The first one since the last `release_grads` or `clear_grads`
+  // replaces the previous content.
   // Shapes  grad has the entry's shape; any float dtype
   void add_grad(size_t entry, const at::Tensor& grad);
-  // After the last gradient: zeroes the entries that received none. Until then the whole gradient
-  // is not to be read.
+  // Zeroes the entries that received no gradient. Call it after the last gradient; until then the
+  // whole gradient must not be read.
   void resolve_grads();
-  // Others write to the whole gradient: zeroes may not be taken for granted any more.
+  // Declares that a reduction writes to the whole gradient: no entry counts as zero any more.
   void expect_sums();
-  // Where the whole gradient is not kept: frees it. Its values are to be in the slice by then.
+  // Frees the whole gradient, unless it is kept. The caller has reduced its values by then.
   void release_grads();
-  // Adds to the slice; the first time since `clear_grads` replaces what is there.
+  // Adds to the slice. The first call since `clear_grads` replaces the previous content.
   // Shapes  grad [slice_numel()], on any device
   void add_to_slice(const at::Tensor& grad);
-  // After the last gradient of a step: the slice is what it is, zero where it was given nothing.
+  // Zeroes the slice if nothing was added to it. Call it after the last gradient of a step.
   void resolve_slice();
 
-  // Forgets the gradients. A pass over memory is saved: the next ones overwrite them.
+  // Discards the gradients without a pass over memory: the next gradients overwrite them.
   void clear_grads();
   bool any_has_grad() const;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compiled with OpenMP, as libtorch is: at::parallel_for is a template that runs in line without
-// it. The loops are plain C++ that a compiler can vectorise; on x86 each is compiled for several
-// widths of vectors, and the loader picks one.
+// Compiled with OpenMP, like libtorch. Without OpenMP, the template at::parallel_for runs serially.
+// The loops are plain C++ that a compiler can vectorize. On x86, each is compiled for several
+// vector widths, and the loader picks one.
 
 #include "host/tensor/flat_pass.hpp"
 
@@ -21,12 +21,12 @@
 namespace tenon {
 namespace {
 
-// Sums are made of blocks, and blocks of lanes: the order of additions is that of the buffer alone.
+// Sums consist of blocks, and blocks of lanes: the order of additions depends only on the buffer.
 constexpr int64_t kBlock = 1 << 15;
 constexpr size_t kLanes = 32;
 using Lanes = std::array<double, kLanes>;
 
-// Beside a store of each sum, too little work to share out among threads.
+// Elements per thread below which a thread costs more than it saves.
 constexpr int64_t kMinPerThread = 1 << 16;
 
 TENON_SIMD void add_squares(const float* values, int64_t n, double* lanes) {

@@ -18,8 +18,8 @@
 namespace tenon {
 namespace {
 
-// The ABI takes over libtorch's numbers, which are stable. Should a release renumber them after
-// all, this is where it shows.
+// The ABI uses libtorch's numbers, which are stable. If a release renumbers them, these checks
+// fail.
 template <class Enum>
 constexpr bool is_number(Enum value, uint32_t number) {
   return static_cast<uint32_t>(value) == number;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compiled with OpenMP, as libtorch is: at::parallel_for is a template that runs in line without
-// it.
+// Compiled with OpenMP, like libtorch. Without OpenMP, the template at::parallel_for runs serially.
 
 #include "host/tensor/initializer.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// First values of parameters (TENON_INIT_* of model.h): each element is a function of (seed, name
+// Initial values of parameters (TENON_INIT_* of model.h). Each element is a function of (seed, name
 // of the parameter, its index), so that any slice, on any number of ranks, gets the same bits.
-// Modules that bring their own initial values (TENON_INIT_MODULE) do not come here.
+// Modules with separate initial values (TENON_INIT_MODULE) are not handled here.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace tenon {
 
-// True if `kind` is one that fill_init knows, with a and b that make sense for it: finite, a
-// standard deviation that is not negative, a <= b for a uniform one.
+// True if fill_init supports `kind`, and a and b are valid for it: finite, a standard deviation
+// that is not negative, a <= b for a uniform distribution.
 bool is_legal_init(uint32_t kind, double a, double b) noexcept;
 
 // Fills `slice` with elements [first, first + slice.numel()) of the parameter `name`, in row-major
@@ -22,7 +22,7 @@ bool is_legal_init(uint32_t kind, double a, double b) noexcept;
 // bf16 parameter starts as the rounded fp32 one; fp64 keeps the double.
 //
 // Shapes   slice: any, contiguous, f64, f32, bf16 or f16, on any device
-// Errors   tensor.bad_argument: an initializer that is not legal, another slice
+// Errors   tensor.bad_argument for an illegal initializer or another kind of slice
 // Threads  [main]; runs on the compute threads
 void fill_init(uint32_t kind,
                double a,

@@ -9,8 +9,8 @@
 
 namespace tenon {
 
-// The object that an argument points to.
-// Errors: tensor.bad_argument: the pointer is null
+// Returns the object that an argument points to.
+// Errors: tensor.bad_argument if the pointer is null
 template <class T>
 T& not_null(T* pointer, const char* name) {
   if (pointer == nullptr) {

@@ -28,7 +28,7 @@
 namespace tenon {
 namespace {
 
-// What an argument of a schema takes, or a result of one is.
+// Kind of an argument or a result of a schema.
 enum class Takes {
   kTensor,
   kTensors,
@@ -46,7 +46,7 @@ enum class Takes {
   kLayout,
   kMemoryFormat,
   kDevice,
-  kOther  // Generator, Storage, Dimname, ...: no tag can say one, but NONE or a default may do
+  kOther  // Generator, Storage, Dimname, ...: without a tag; NONE or a default may be valid
 };
 
 Takes takes_of(const c10::Type& type) {
@@ -126,7 +126,7 @@ std::string full_name(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
-// The overloads of that name where there are some, else up to three names that look like it.
+// Returns the overloads of the name if there are any, else up to three similar names.
 std::string nearest_ops(const c10::OperatorName& wanted) {
   std::vector<std::string> overloads;
   std::vector<std::pair<size_t, std::string>> near;
@@ -171,7 +171,7 @@ std::unique_ptr<const tenon_op> plan_op(const c10::OperatorHandle& handle) {
       new tenon_op{handle, c10::toString(schema), std::move(arguments), std::move(results)});
 }
 
-// Operators that were asked for. Never destroyed: plugins keep pointers into it for good.
+// Operators that plugins have requested. Never destroyed: plugins keep pointers into it.
 struct OpCache {
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<const tenon_op>, std::less<>> ops;
@@ -235,7 +235,7 @@ const char* tag_name(uint32_t tag) {
   return tag < std::size(kNames) ? kNames[tag] : "an unknown tag";
 }
 
-// An argument on its way into an operator.
+// Converts an argument for an operator.
 class Converter {
  public:
   Converter(const tenon_op& op, size_t index, const tenon_any& any)
@@ -378,7 +378,7 @@ class Converter {
     return any_.v.d;
   }
 
-  // libtorch casts these to its enums unseen.
+  // libtorch casts these numbers to its enums without checks.
   int64_t number_below(int64_t limit) const {
     if (any_.v.i < 0 || any_.v.i >= limit) {
       refuse(formatted("has no such value as {}", any_.v.i));
@@ -435,7 +435,7 @@ class Converter {
 
 // ---- results ----
 
-// Results on their way out. Handles that were made are released again if a later one fails.
+// Converts results for the plugin. If a result fails, the earlier handles are released.
 class Results {
  public:
   explicit Results(const tenon_op& op) : op_(op) {}
@@ -498,7 +498,7 @@ class Results {
   }
 
   const tenon_op& op_;
-  // Nearly all operators have few results: no allocation for those.
+  // Nearly all operators have few results, which need no allocation here.
   c10::SmallVector<tenon_any, 4> values_;
   c10::SmallVector<tenon_tensor*, 4> handles_;
 };
@@ -528,8 +528,8 @@ void run_op(const tenon_op& op,
         formatted(
             "there are {} arguments, which are too many; the operator is {}", num_args, op.schema));
   }
-  // Before the operator runs, as far as it can be known: it may change its arguments. A list may
-  // turn out empty.
+  // Checked before the operator runs, which may change its arguments, as far as the number of
+  // results is known. A list may be empty.
   const auto is_list = [](Takes kind) { return kind == Takes::kTensors; };
   check_room(op,
              op.results.size() - static_cast<size_t>(std::ranges::count_if(op.results, is_list)),
@@ -565,7 +565,7 @@ tenon_status* call(const tenon_host* host,
     run_op(*op, args, num_args, results, io_num_results);
     return nullptr;
   } catch (...) {
-    // The name is put together here, and not for each call.
+    // Build the name only here, and not for each call.
     return guard(host, [&] {
       const std::string name = full_name(op->handle.operator_name());
       return status_of_torch_exception(host, (name + ": ").c_str());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The service tenon.op/1: any operator of libtorch's dispatcher by name, called through boxed
-// values. What a schema takes is worked out once, in `find`; a call converts, calls, and hands
-// results out. Rationale: libtorch's stable dispatcher call refuses each schema that has a Scalar,
-// aten::add.Tensor among them; boxed values take them all.
+// values. `find` resolves the schema once; a call converts arguments, runs the operator, and
+// returns results.
+// Rationale: libtorch's stable dispatcher call rejects each schema with a Scalar, such as
+// aten::add.Tensor. Boxed values support all schemas.
 
 #pragma once
 
@@ -11,7 +12,7 @@
 
 namespace tenon {
 
-// The table, as op.h documents it.
+// Returns the table that op.h documents.
 const tenon_op_api* op_service() noexcept;
 
 }  // namespace tenon

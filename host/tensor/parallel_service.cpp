@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compiled with OpenMP, as libtorch is: at::parallel_for is a template that runs in line without
-// it.
+// Compiled with OpenMP, like libtorch. Without OpenMP, the template at::parallel_for runs serially.
 
 #include "host/tensor/parallel_service.hpp"
 
@@ -15,7 +14,7 @@
 namespace tenon {
 namespace {
 
-// The failure of the piece with the lowest begin; those of others are released.
+// Keeps the failure of the piece with the lowest begin, and releases all others.
 class LowestFailure {
  public:
   LowestFailure() = default;
@@ -54,11 +53,11 @@ tenon_status* run(const tenon_host* host,
     if (n == 0) {
       return nullptr;
     }
-    // at::parallel_for rounds the number of pieces up, so that they may be smaller than the grain.
+    // at::parallel_for rounds up the number of pieces, so pieces may be smaller than the grain.
     const size_t threads = static_cast<size_t>(std::max(1, at::get_num_threads()));
     const size_t pieces = std::clamp<size_t>(n / std::max<size_t>(grain, 1), 1, threads);
     const size_t each = n / pieces;
-    const size_t longer = n % pieces;  // this many pieces, the first ones, have one more
+    const size_t longer = n % pieces;  // the first pieces, with one more element each
     const auto begin_of = [&](size_t piece) { return piece * each + std::min(piece, longer); };
 
     LowestFailure failure;

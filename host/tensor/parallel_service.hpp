@@ -9,7 +9,7 @@
 
 namespace tenon {
 
-// The table, as parallel.h documents it.
+// Returns the table that parallel.h documents.
 const tenon_parallel_api* parallel_service() noexcept;
 
 }  // namespace tenon

@@ -12,7 +12,7 @@ namespace {
 
 using PhiloxWords = std::array<uint32_t, 4>;
 
-// Two numbers of a stream: 2 * block and 2 * block + 1.
+// Returns two numbers of a stream: 2 * block and 2 * block + 1.
 std::array<uint64_t, 2> bits_of_block(uint64_t seed, uint64_t stream, uint64_t block) noexcept {
   const PhiloxWords words =
       philox4x32({static_cast<uint32_t>(block),
@@ -23,7 +23,7 @@ std::array<uint64_t, 2> bits_of_block(uint64_t seed, uint64_t stream, uint64_t b
   return {words[0] | uint64_t{words[1]} << 32, words[2] | uint64_t{words[3]} << 32};
 }
 
-// [0, 1) and (0, 1], by the upper 53 bits.
+// Convert the upper 53 bits to [0, 1) and (0, 1].
 double to_unit(uint64_t bits) noexcept {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
@@ -73,7 +73,7 @@ std::array<uint32_t, 4> philox4x32(const std::array<uint32_t, 4>& counter,
          static_cast<uint32_t>(product0 >> 32) ^ x[3] ^ k1,
          static_cast<uint32_t>(product0)};
     k0 += 0x9E3779B9;  // the golden ratio
-    k1 += 0xBB67AE85;  // the square root of 3, less 1
+    k1 += 0xBB67AE85;  // the square root of 3, minus 1
   }
   return x;
 }
@@ -110,7 +110,7 @@ void fill_trunc_normal(uint64_t seed,
   constexpr double kBelow = 0.022750131948179207;  // the distribution function at -2
   for_each_number(seed, stream, first, out.size(), [&](size_t k, uint64_t bits) {
     const double p = kBelow + to_unit(bits) * (1.0 - 2.0 * kBelow);
-    out[k] = std::clamp(inverse_normal_cdf(p), -2.0, 2.0);  // rounding may end a bit outside
+    out[k] = std::clamp(inverse_normal_cdf(p), -2.0, 2.0);  // rounding may exceed the bounds
   });
 }
 
@@ -176,19 +176,19 @@ double inverse_normal_cdf(double p) noexcept {
 }
 
 uint64_t permute(uint64_t seed, uint64_t stream, uint64_t n, uint64_t i) noexcept {
-  // The smallest domain 4^half_bits that holds n, but none below 64: with halves of two bits the
-  // round functions generate few of the permutations, whatever the number of rounds.
+  // The smallest domain 4^half_bits that holds n, but at least 64: with halves of two bits the
+  // round functions generate few of the permutations, for any number of rounds.
   const int bits = n > 1 ? static_cast<int>(std::bit_width(n - 1)) : 1;
   const int half_bits = std::max(3, (bits + 1) / 2);
   const uint64_t mask = (uint64_t{1} << half_bits) - 1;
   const uint64_t key = seed ^ mix_bits(n);
 
-  // The walk ends: the network is a bijection, so that it comes back to i < n at the latest.
+  // The loop ends: the network is a bijection, so it returns to i < n at the latest.
   uint64_t x = i;
   do {
     uint64_t left = x >> half_bits;
     uint64_t right = x & mask;
-    // Four rounds are proven enough for large domains; small ones need more to be even.
+    // Four rounds are proven sufficient for large domains; small ones need more to be uniform.
     for (uint32_t round = 0; round < 8; ++round) {
       const PhiloxWords words =
           philox4x32({static_cast<uint32_t>(right),

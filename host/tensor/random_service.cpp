@@ -28,7 +28,7 @@ const tenon_random_api* random_service() noexcept {
       .stream_of = [](const char* name) { return stream_of(name != nullptr ? name : ""); },
       .fill_uniform = fill<fill_uniform>,
       .fill_normal = fill<fill_normal>,
-      // Out of its domain it has no element to name and no status to say so with.
+      // Outside the domain there is no element, and no status to report an error: returns i.
       .permute = [](uint64_t seed, uint64_t stream, uint64_t n, uint64_t i) -> uint64_t {
         return i < n ? permute(seed, stream, n, i) : i;
       },

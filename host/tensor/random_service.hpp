@@ -8,7 +8,7 @@
 
 namespace tenon {
 
-// The table, as random.h documents it.
+// Returns the table that random.h documents.
 const tenon_random_api* random_service() noexcept;
 
 }  // namespace tenon

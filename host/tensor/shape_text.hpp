@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tensor's shape as messages show it.
+// Formats the shape of a tensor for messages.
 // Threads: [any].
 
 #pragma once

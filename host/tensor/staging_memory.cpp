@@ -18,9 +18,9 @@
 namespace tenon {
 namespace {
 
-// Smaller ones malloc keeps by itself.
+// malloc itself keeps smaller blocks for reuse.
 constexpr size_t kLeast = size_t{256} << 10;
-// From here on a block begins where a huge page does.
+// Blocks of at least this size start at a huge page.
 constexpr size_t kHugePage = size_t{2} << 20;
 
 StagingPins& pins() {
@@ -28,11 +28,11 @@ StagingPins& pins() {
   return pins;
 }
 
-// Memory from the kernel.
+// Memory mapped from the kernel.
 class Block {
  public:
   Block(size_t bytes, bool is_pinned) : bytes_(bytes) {
-    // With room to begin at a huge page: the kernel fills one at once, and small ones one by one.
+    // Room to start at a huge page: the kernel fills it at once, but small pages one by one.
     mapped_bytes_ = bytes + (bytes >= kHugePage ? kHugePage : 0);
     void* const mapped =
         ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -44,7 +44,7 @@ class Block {
     if (bytes >= kHugePage) {
       size_t room = mapped_bytes_;
       std::align(kHugePage, bytes, data_, room);
-      // Where there are none, small pages do.
+      // Without huge pages, small pages are used.
       static_cast<void>(::madvise(data_, bytes, MADV_HUGEPAGE));
     }
     is_pinned_ = is_pinned && pins().pin != nullptr && pins().pin(data_, bytes);
@@ -79,7 +79,7 @@ class Block {
 
 class Pool {
  public:
-  // Never destroyed: a tensor may be gone later than what is static.
+  // Never destroyed: tensors may outlive static objects.
   static Pool& instance() {
     static Pool& pool = *new Pool;
     return pool;
@@ -93,7 +93,7 @@ class Pool {
         free_.erase(found);
         return block;
       }
-      // Another set of copies than the last one: what that one leaves over makes room for it.
+      // This set of copies differs from the last one: free blocks of the last set to make room.
       for (size_t freed = 0; freed < bytes && !free_.empty();) {
         const auto largest = std::prev(free_.end());
         freed += largest->first;
@@ -124,7 +124,7 @@ at::Tensor staged(at::IntArrayRef sizes, at::ScalarType dtype, bool is_pinned) {
   return at::from_blob(
       data,
       sizes,
-      // A std::function must be copyable; the last call is the only one.
+      // Raw pointer: a std::function must be copyable. It is called exactly once.
       [kept = block.release()](void*) { Pool::instance().give_back(std::unique_ptr<Block>(kept)); },
       at::TensorOptions(dtype));
 }

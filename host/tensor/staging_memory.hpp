@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host memory for copies that are made, written away and made again: what a copy has lain in is
-// kept for the next one. New memory would cost a page fault for every page of each copy, which
-// takes longer than copying it. It is the kernel's own, beside malloc's: copies leave no holes
-// there. Invariant: what is kept and what is in use are never more than the largest set of copies
-// that was in use at once.
+// Host memory for repeated copies of tensors that are written out. The memory of a copy is kept for
+// the next copy: page faults of new memory would take longer than the copy. Memory comes from the
+// kernel and not from malloc, so that copies do not fragment the heap.
+// Invariant: kept and used memory together never exceed the largest set of copies in use at once.
 // Threads: any.
 #pragma once
 
@@ -14,29 +13,29 @@
 
 namespace tenon {
 
-// What makes memory fit for fast copies from a GPU, and takes that back before the memory goes.
+// Functions that pin memory for fast copies from a GPU, and unpin it before it is freed.
 struct StagingPins {
-  // False if the memory cannot be pinned: it is used as it is.
+  // Returns false if the memory cannot be pinned; it is then used unpinned.
   bool (*pin)(void* memory, size_t bytes) = nullptr;
   void (*unpin)(void* memory) = nullptr;
 };
 
-// From here on new memory for copies of a GPU's tensors is pinned.
+// Pins new memory for copies of GPU tensors from now on.
 //
 // Threads  [main], before the first copy
 void use_staging_pins(const StagingPins& pins);
 
-// Makes memory ready for one copy of `bytes` bytes, of a GPU's tensor or another: the copy need
-// not wait for the system then. Small ones need none.
+// Prepares memory for one copy of `bytes` bytes, of a GPU tensor if `is_of_gpu`. The copy then need
+// not wait for the system. Does nothing for small copies.
 void prepare_staging(size_t bytes, bool is_of_gpu);
 
-// A copy of a tensor, contiguous and in host memory. Its memory is kept for others when the last
-// tensor that refers to it is gone.
+// Returns a contiguous copy of a tensor in host memory. Its memory is kept for reuse when the last
+// tensor that refers to it is destroyed.
 //
 // Shapes  as `values`
 at::Tensor staged_copy(const at::Tensor& values);
 
-// As much memory for other values, likewise kept: they are whatever was there.
+// Returns an uninitialized tensor in such memory.
 at::Tensor staged_empty(at::IntArrayRef sizes, at::ScalarType dtype);
 
 }  // namespace tenon

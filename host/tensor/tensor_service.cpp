@@ -120,8 +120,8 @@ tenon_status* item(const tenon_host* host, const tenon_tensor* tensor, double* o
   });
 }
 
-// libtorch checks some of this itself, but partly after it has taken the deleter over, when a
-// failure would call it: then more than nothing would have changed hands.
+// libtorch checks some of this itself, but partly after it has taken over the deleter. A failure
+// would then call the deleter, although the caller still owns the tensor.
 void check_dlpack(const DLManagedTensorVersioned& managed) {
   if (managed.version.major != DLPACK_MAJOR_VERSION) {
     refuse(formatted("DLPack {}.{} is not version {} of the format",
@@ -170,7 +170,7 @@ tenon_status* to_dlpack(const tenon_host* host,
     not_null(out_own, "out_own");
     const at::Tensor& t = defined(tensor);
     static_cast<void>(dtype_of(t));
-    // DLPack knows no autograd: the receiver sees the values.
+    // DLPack does not support autograd: the receiver sees only the values.
     *out_own = at::toDLPackVersioned(t.detach());
   });
 }

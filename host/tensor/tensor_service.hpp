@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The service tenon.tensor/1: what a plugin without libtorch's headers does with tensors.
+// The service tenon.tensor/1: tensor functions for plugins that do not use libtorch's headers.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace tenon {
 
-// The table, as tensor.h documents it.
+// Returns the table that tensor.h documents.
 const tenon_tensor_api* tensor_service() noexcept;
 
 }  // namespace tenon

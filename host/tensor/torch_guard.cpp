@@ -50,7 +50,7 @@ std::string out_of_memory_text(std::string_view what) {
 }
 
 bool is_out_of_memory(const std::exception& error) noexcept {
-  // The CPU allocator throws a plain c10::Error; its text is all there is to go by.
+  // The CPU allocator throws a plain c10::Error, which only its text identifies.
   const std::string_view what = error.what();
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
          dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `guard` for bodies that call libtorch: its exceptions are mostly complaints about arguments,
-// which a plugin should see as TENON_INVALID, not as bugs of the host.
-// Threads: every function may
-// be called from any thread.
+// `guard` for bodies that call libtorch: its exceptions mostly report bad arguments, which a plugin
+// should see as TENON_INVALID, not as bugs of the host.
+// Threads: every function may be called from any thread.
 
 #pragma once
 
@@ -17,28 +16,27 @@
 
 namespace tenon {
 
-// The status of the exception that is being handled; to be called inside a catch block. Those of
-// the host are what status_of_current_exception() makes of them. Those of libtorch, without their
-// backtrace, become
+// Returns the status of the exception that is being handled. Call it inside a catch block. For
+// exceptions of the host, it is the result of status_of_current_exception(). Exceptions of
+// libtorch, without their backtrace, become
 //   out of memory        TENON_OUT_OF_MEMORY, "tensor.out_of_memory"
 //   NotImplementedError  TENON_UNSUPPORTED, "tensor.op_failed"
-//   others               TENON_INVALID, "tensor.op_failed"; standard exceptions too, which some of
-//   its
-//                        checks throw
-//   context  goes before the message, as in "aten::add.Tensor: "
+//   others               TENON_INVALID, "tensor.op_failed"; also standard exceptions, which some of
+//                        its checks throw
+// `context` precedes the message, as in "aten::add.Tensor: ".
 tenon_status* status_of_torch_exception(const tenon_host* host, const char* context) noexcept;
 
-// The status of an exception that may be a plugin's, thrown where nobody guards it: of what it is,
-// only std::exception is believed. Without an id; to be called inside a catch block.
+// Returns the status of an exception that may come from unguarded code of a plugin. Call it inside
+// a catch block. Only its std::exception interface is used. The status has no id.
 //   out of memory  TENON_OUT_OF_MEMORY
 //   others         TENON_INTERNAL
 tenon_status* status_of_foreign_exception(const tenon_host* host) noexcept;
 
-// The failed request in a message of libtorch: "could not allocate 64.0 GiB"; else
+// Returns the failed request in a message of libtorch, as in "could not allocate 64.0 GiB", else
 // the text without its backtrace.
 std::string out_of_memory_text(std::string_view what);
 
-// True of std::bad_alloc, and of what libtorch's allocators throw.
+// True for std::bad_alloc and for exceptions of libtorch's allocators.
 bool is_out_of_memory(const std::exception& error) noexcept;
 
 // As guard().
@@ -58,7 +56,7 @@ template <class Body>
   }
 }
 
-// `guard` for a body that may run a plugin's code without its own guard: nodes of autograd.
+// `guard` for a body that may run unguarded code of a plugin, such as autograd nodes.
 template <class Body>
 [[nodiscard]] tenon_status* foreign_guard(const tenon_host* host, Body&& body) noexcept {
   try {

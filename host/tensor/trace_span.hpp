@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stretch of the host's own work in a profile, around the operators that it calls. Which steps
-// are profiled, and where the profile is written, is host/train/step_profile.hpp's business.
+// A span of the host's work in a profile, around the operators that it calls.
+// host/train/step_profile.hpp decides which steps are profiled, and writes the profile.
 //
-// Invariants: while nothing is profiled a span is one load and one branch; spans of one thread end
-// in the reverse order of their beginnings; a profile begins and ends between two pieces of traced
-// work, so that nothing is recorded into one that is gone.
+// Invariants: without a profile, a span is one load and one branch; spans of one thread end in the
+// reverse order of their starts; a profile starts and ends between two pieces of traced work, so
+// that nothing is recorded into a finished profile.
 //
-// Threads: any; tracing is turned on and off by the train thread.
+// Threads: any; the train thread turns tracing on and off.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -30,7 +30,7 @@ inline bool is_tracing() {
 
 class TraceSpan {
  public:
-  // Called "what", or "what name".
+  // The name of the span is "what", or "what name".
   explicit TraceSpan(const char* what, std::string_view name = {}) {
     if (is_tracing()) {
       begin(what, name);
@@ -43,10 +43,10 @@ class TraceSpan {
   std::optional<at::RecordFunction> record_;
 };
 
-// Held by another thread than the train thread while it works, spans and operators included.
+// Threads other than the train thread hold this while they run spans or operators.
 [[nodiscard]] std::shared_lock<std::shared_mutex> begin_traced_work();
 
-// Held by the train thread while it turns tracing on or off: waits for the traced work under way.
+// The train thread holds this while it turns tracing on or off. Waits for current traced work.
 [[nodiscard]] std::unique_lock<std::shared_mutex> pause_traced_work();
 
 }  // namespace tenon

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A mark for functions with plain loops: on x86 each is compiled for several widths of vectors, and
-// the loader picks one. Sanitizers and other compilers get one version.
+// An attribute for functions with plain loops. On x86, each is compiled for several vector widths,
+// and the loader picks one. Sanitizers and other compilers get one version.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes of memory and files for people: "640 B", "1.5 KiB", "12.0 MiB", "1.25 GiB".
+// Formats sizes of memory and files for people: "640 B", "1.5 KiB", "12.0 MiB", "1.25 GiB".
 // Threads: any.
 #pragma once
 

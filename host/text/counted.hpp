@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers with a noun: "1 step", "3 steps".
+// Formats numbers with a noun: "1 step", "3 steps".
 // Threads: any.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace tenon {
 
-// "1 step", "3 steps". `plural` is the noun's plural if it is not formed by an "s".
+// Returns "1 step", "3 steps". `plural` is for nouns whose plural is not formed with "s".
 template <std::integral Count>
 std::string counted(Count count, std::string_view noun, std::string_view plural = {}) {
   std::string text = std::to_string(count) + " ";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts in a row, and texts cut into lines.
+// Joins texts, and splits text into lines.
 // Threads: any.
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace tenon {
 
-// "a, b, c"; "" for an empty list.
+// Returns "a, b, c"; "" for an empty list.
 std::string joined(const std::vector<std::string>& texts, std::string_view separator = ", ");
 
-// The lines of `text` without their line feeds. A line feed at the end starts no further line. The
-// views last as long as `text`.
+// Returns the lines of `text` without their line feeds. A final line feed starts no further line.
+// The views are valid as long as `text`.
 std::vector<std::string_view> lines_of(std::string_view text);
 
 }  // namespace tenon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Patterns of names in recipes: `*`, `?` and `[...]` as in file names of a shell.
+// Patterns of names in recipes: `*`, `?` and `[...]` as in a shell, but `*` and `?` also match '/'.
 // Threads: any.
 #pragma once
 

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kMaxNames = 3;
 
-// Longer ones are no names that somebody misspelt, and the distance costs the product of lengths.
+// Longer names are not compared: they are not typing errors, and the cost of edit_distance is the
+// product of both lengths.
 constexpr std::size_t kMaxLength = 100;
 
 std::string folded(std::string_view name) {
@@ -65,7 +66,7 @@ std::vector<std::string> nearest_names(std::string_view written,
     const std::size_t distance = edit_distance(wanted, candidate);
     const std::size_t limit = std::max<std::size_t>(1, std::max(wanted.size(), name.size()) / 3);
     const bool is_prefix = wanted.size() >= 3 && candidate.starts_with(wanted);
-    // A distance of the whole length would make any one-letter name near any other.
+    // If the distance could equal the length, every one-letter name would match every other.
     if (is_prefix || (distance <= limit && distance < std::max(wanted.size(), name.size()))) {
       near.emplace_back(is_prefix ? std::min(distance, limit) : distance, name);
     }
@@ -73,7 +74,7 @@ std::vector<std::string> nearest_names(std::string_view written,
   std::ranges::stable_sort(near, {}, &std::pair<std::size_t, std::string>::first);
   std::vector<std::string> result;
   for (const auto& [distance, name] : near) {
-    // A far name beside a very near one only distracts.
+    // Distant names are no help beside a very close one.
     if (result.size() < kMaxNames && distance <= near.front().first + 1) {
       result.push_back(name);
     }

@@ -6,7 +6,7 @@
 namespace tenon {
 
 std::string rank_list(std::span<const uint32_t> ranks) {
-  std::vector<std::string> runs;  // of neighbours: three or more are told by their ends
+  std::vector<std::string> runs;  // consecutive ranks: three or more become "A to B"
   for (size_t i = 0; i < ranks.size();) {
     size_t end = i + 1;
     while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks, named in a message: "rank 2", "ranks 0, 1 and 3", "ranks 0 to 7 and 9".
+// Formats lists of ranks for messages: "rank 2", "ranks 0, 1 and 3", "ranks 0 to 7 and 9".
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tenon {
 
-// `ranks` are ascending, and at least one.
+// `ranks` is ascending and not empty.
 std::string rank_list(std::span<const uint32_t> ranks);
 
 }  // namespace tenon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long ranks have waited, as messages say it.
+// Formats durations for messages about waiting ranks.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace tenon {
 
-// "2.5 s", "40 s".
+// Returns "2.5 s", "40 s".
 std::string seconds_text(double seconds);
 std::string seconds_text(std::chrono::nanoseconds duration);
 

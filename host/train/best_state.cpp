@@ -11,7 +11,8 @@ namespace {
 
 constexpr uint32_t kBestStateVersion = 1;
 
-// Puts all of `source` below `prefix`. Tensors are shared: what is kept is never changed in place.
+// Puts all entries of `source` below `prefix`. Shares their tensors, since the kept state is never
+// changed in place.
 void put_below(const std::string& prefix, const StateTree& source, StateTree& target) {
   for (const auto& [name, entry] : source.entries()) {
     target.put_entry(state_path(prefix, name), entry);
@@ -43,7 +44,7 @@ void BestState::consider(const MetricRecord& record, uint64_t step) {
   if (std::isnan(*value) || !is_better) {
     return;
   }
-  tree_ = StateTree(StateTree::Copies::kOnHost);  // frees the last one first
+  tree_ = StateTree(StateTree::Copies::kOnHost);  // frees the previous copy first
   for (const auto& [name, part] : parts_) {
     part->snapshot(tree_, name);
   }
@@ -69,12 +70,12 @@ void BestState::snapshot(StateTree& tree, const std::string& prefix) const {
   }
 }
 
-// Through the parts themselves: they know which of it is this rank's. What they are now is loaded
-// after this.
+// Loads through the parts, since they know which values belong to this rank. The caller loads their
+// current values afterwards.
 void BestState::load(const StateTree& tree, const std::string& prefix) {
   kept_.reset();
   tree_ = StateTree(StateTree::Copies::kOnHost);
-  // A run that was saved may not have looked for the best yet.
+  // The saved run may not have kept a best evaluation.
   if (!tree.has_subtree(prefix) || tree.get_int(state_path(prefix, "has")) == 0) {
     return;
   }

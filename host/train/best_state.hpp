@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parameters of the best evaluation so far, and its tables, kept in host memory. The loop
-// decides when to evaluate, and when to restore them.
-// Invariant: what is restored equals what was kept, to the bit.
+// The state of the best evaluation so far (parameters and tables), kept in host memory. The loop
+// decides when to evaluate and when to restore the state.
+// Invariant: the restored state is bit-identical to the kept state.
 // Threads: the train thread.
 #pragma once
 
@@ -33,20 +33,20 @@ class BestState final : public Stateful {
 
   const std::string& metric() const { return recipe_.metric; }
 
-  // After an evaluation at `step`: keeps the parts if it is the best so far. Of equal evaluations
-  // the first is the best; NaN never is.
+  // Called after an evaluation at `step`. Keeps a copy of the parts if the evaluation is the best
+  // so far. Of equal values the first one is the best; NaN never is.
   //
   // Errors  train.no_best if the record lacks the metric
   void consider(const MetricRecord& record, uint64_t step);
 
-  // None before the first evaluation.
+  // None until consider() has kept an evaluation.
   const std::optional<Kept>& kept() const { return kept_; }
 
   // Restores the parts to their values at the best evaluation, if there was one.
   void restore();
 
-  // What is kept is part of the state of a run. `load` leaves the parts as they were at the best
-  // evaluation: load the current parts after it.
+  // The kept state is part of the state of a run. `load` overwrites the parts with their values at
+  // the best evaluation, so load their current values after it.
   void snapshot(StateTree& tree, const std::string& prefix) const override;
   void load(const StateTree& tree, const std::string& prefix) override;
 

@@ -65,7 +65,7 @@ void CheckpointDriver::save_initial() {
   parts_.stop.end(ExitCode::kDone, "saved the initial parameters");
 }
 
-// Once, after the first step: the optimizer's state exists then.
+// Reserves memory once, after the first step, since optimizer state exists from then on.
 void CheckpointDriver::prepare() {
   if (is_prepared_ || parts_.state.step == 0 ||
       parts_.checkpoints->recipe().staging == CheckpointStaging::kStream) {
@@ -79,8 +79,8 @@ void CheckpointDriver::prepare() {
   parts_.checkpoints->prepare(tree);
 }
 
-// Exports take parts of the same copy of the state. Without a checkpoint beside them, they are no
-// event for hooks.
+// A checkpoint and its exports share one copy of the state. Exports without a checkpoint fire no
+// events.
 void CheckpointDriver::save_forms(RunBoundary boundary, const SaveForms& forms) {
   if (!forms.is_full && forms.exports.empty()) {
     return;
@@ -147,7 +147,7 @@ void CheckpointDriver::report() {
   }
 }
 
-// For all saves together, once a signal has come; none without a signal.
+// Returns the rest of the grace period, which all saves share; none before an interruption.
 std::optional<std::chrono::duration<double>> CheckpointDriver::grace_left() {
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When the loop saves checkpoints and makes exports: at boundaries, on request, at the end, and
-// what becomes of saves that run beside training. How a state gets to a disk is Checkpointing's.
-// Every function does nothing if the recipe saves nothing.
-// Invariant: ranks save the same state at the same boundary; at most one save is under way.
+// Decides when the loop saves checkpoints and makes exports: at boundaries, on request, and at the
+// end. Also tracks saves that run concurrently with training. Checkpointing writes the state to
+// storage. Every function does nothing if the recipe saves nothing.
+// Invariant: all ranks save the same state at the same boundary; at most one save is under way.
 // Threads: the train thread; every rank calls the same functions.
 #pragma once
 
@@ -31,17 +31,17 @@ namespace tenon {
 
 class CheckpointDriver {
  public:
-  // What checkpoints say of evaluations.
+  // Evaluation results that checkpoints store in their metadata.
   struct Evaluated {
-    std::optional<uint64_t> step;           // the last one
-    std::map<std::string, double> metrics;  // the last value of each
+    std::optional<uint64_t> step;           // of the last evaluation
+    std::map<std::string, double> metrics;  // last value of each metric
   };
   // All are borrowed.
   struct Parts {
     Checkpointing* checkpoints = nullptr;  // null if the recipe saves nothing
     const RunState& state;
     WholeState& whole;
-    // Entries whose memory is set aside before the first save.
+    // Parts for which memory is reserved before the first save.
     std::vector<WholeState::Part> prepared;
     MetricBook& metrics;
     Progress& progress;
@@ -55,31 +55,34 @@ class CheckpointDriver {
   explicit CheckpointDriver(Parts parts) : parts_(std::move(parts)) {}
 
   bool is_on() const { return parts_.checkpoints != nullptr; }
-  // If is_on().
+  // Requires is_on().
   Checkpointing& checkpoints() { return *parts_.checkpoints; }
 
   // ---- saves ----
 
-  // Saves and exports what is due at this boundary.
+  // Makes the checkpoint and the exports that are due at this boundary.
   void save_if_due(RunBoundary boundary);
   void save(RunBoundary boundary);
-  // Exports that were due at the boundary `at` of the checkpoint that the run resumes from.
+  // Makes the exports that were due at boundary `at` of the resumed checkpoint and do not exist.
   void export_missed(const std::string& at);
-  // Exports of what training has ended with; `is_changed` if these are not the last parameters.
+  // Makes the exports that are due at the end of training. `is_changed`: the parameters are not
+  // those of the last step.
   void export_at_end(bool is_changed);
-  // In place of training.  Errors  checkpoint.failed
+  // Saves the initial parameters instead of training.
+  // Errors  checkpoint.failed
   void save_initial();
 
-  // ---- saves that are under way ----
+  // ---- saves under way ----
 
-  // Adds what this rank knows of saves to the votes of a step.
+  // Adds this rank's votes about saves to the votes of a step.
   void vote(Agreement& votes);
-  // Once a step: finishes what all ranks have written.  Errors  checkpoint.failed
+  // Called once per step. Completes a save when all ranks have written their share.
+  // Errors  checkpoint.failed
   void sync(const Decision& decision);
-  // Waits for all, as long as a signal allows.
-  // Errors  checkpoint.failed if the recipe stops a run for it
+  // Waits for all saves under way; after a signal, at most for the recipe's grace period.
+  // Errors  checkpoint.failed if the recipe stops the run when a save fails
   void finish();
-  // Waits for all, however long it takes. The first failure of any rank.
+  // Waits for all saves under way, without a time limit. Returns the first failure of any rank.
   std::optional<Error> finish_all();
   void add_counts(Outcome& outcome) const;
 

@@ -11,11 +11,11 @@
 namespace tenon {
 
 struct EvalSet {
-  std::string prefix;  // of the names of its metrics
+  std::string prefix;  // of its metric names
   DataStream* data = nullptr;
 };
 
-// True if windows of the set open beside those of training.
+// Returns true if a window of the set is opened with each training window.
 inline bool has_paired_windows(const EvalSet& set,
                                const EvalRecipe& recipe,
                                DataStream& train_data) {

@@ -54,7 +54,7 @@ EvaluationLosses::Series& EvaluationLosses::series(const std::string& name) {
   return *place;
 }
 
-// The weighted total comes last.
+// Adds the weighted total last.
 void EvaluationLosses::add_means(const std::vector<Loss>& of,
                                  const std::string& suffix,
                                  Metrics& to) const {

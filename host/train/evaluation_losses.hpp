@@ -20,7 +20,7 @@
 
 namespace tenon {
 
-// Of one evaluation, on this rank.
+// Sums of one evaluation, on this rank.
 struct EvaluationSums {
   explicit EvaluationSums(size_t num_losses);
   // Adds a batch.
@@ -37,9 +37,9 @@ class EvaluationLosses final : public WithStateFields<EvaluationLosses> {
 
   explicit EvaluationLosses(const LossSet& losses) : losses_(losses) {}
 
-  // The mean losses of an evaluation over all ranks, by name: "loss", and "loss/NAME" if there are
-  // several. With a series, they come again over all of its evaluations, as NAME/run. None if some
-  // loss has counted nothing.
+  // Returns the mean losses of an evaluation over all ranks, by name: "loss", and "loss/NAME" if
+  // there are several. If `series` is not empty, adds the means over all evaluations of the series,
+  // with the suffix "/run". Returns none if some loss has a count of 0.
   // A collective call.
   std::optional<Metrics> close(const EvaluationSums& sums,
                                Collective& collective,

@@ -98,7 +98,7 @@ void Evaluator::evaluate_next_window() {
   missed_.next_window = !record.has_value();
 }
 
-// A set whose window was not evaluated completely keeps it open, for the resumed run.
+// If the evaluation of a set is interrupted, the set keeps its window open for the resumed run.
 void Evaluator::evaluate_paired_windows(const std::string& label) {
   missed_.paired_windows = true;
   if (parts_.stop.cuts_evaluation()) {
@@ -165,7 +165,7 @@ void Evaluator::resume_after_roll_back() {
 
 // ---- one evaluation ----
 
-// Gives none if a signal has cut it.
+// Returns none if a signal interrupted the evaluation.
 std::optional<MetricRecord> Evaluator::run(const std::string& family,
                                            const std::string& window,
                                            const EvaluateAll& evaluate_all) {
@@ -189,7 +189,7 @@ std::optional<MetricRecord> Evaluator::run(const std::string& family,
   MetricRecord record = write_record(family, window, line);
   if (is_complete) {
     event.message = family == "eval/" ? "" : family.c_str();
-    parts_.events.fire(TENON_EVENT_AFTER_EVALUATE);  // hooks look for all metrics there
+    parts_.events.fire(TENON_EVENT_AFTER_EVALUATE);  // hooks expect all metrics
   }
   event = saved;
   parts_.requests.sync();
@@ -197,7 +197,7 @@ std::optional<MetricRecord> Evaluator::run(const std::string& family,
   return is_complete ? std::optional(std::move(record)) : std::nullopt;
 }
 
-// A separate record: what training has gathered so far stays for its next one.
+// Writes a separate record. Metrics of training stay for the next training record.
 MetricRecord Evaluator::write_record(const std::string& family,
                                      const std::string& window,
                                      const std::string& line) {
@@ -218,7 +218,7 @@ bool Evaluator::evaluate_sets(const std::vector<EvalSet>& sets, std::string& lin
   return std::ranges::all_of(sets, [&](const EvalSet& set) { return evaluate_set(set, line); });
 }
 
-// A paired set continues from its saved position afterwards.
+// A paired set returns to its previous position afterwards.
 bool Evaluator::evaluate_set(const EvalSet& set, std::string& line) {
   DataStream& data = *set.data;
   StateTree position;
@@ -260,7 +260,7 @@ bool Evaluator::evaluate_windows(DataStream& data,
   return is_complete;
 }
 
-// One window by itself: its own metrics, and those of all such windows so far.
+// Evaluates one window, and records metrics of the window and of all such windows so far.
 bool Evaluator::evaluate_open_window(DataStream& data,
                                      const std::string& prefix,
                                      std::string& line) {
@@ -295,7 +295,7 @@ bool Evaluator::evaluate_window(DataStream& data, EvaluationSums& sums) {
   return vote != BatchVote::kCut;
 }
 
-// The vote on the next batch travels beside this one.
+// The vote on the next batch runs while this batch is evaluated.
 void Evaluator::evaluate_batch(DataStream& data, EvaluationSums& sums) {
   auto next = data.loader().next();
   Microbatch microbatch{.batch = next.has_value() ? std::move(*next)
@@ -315,7 +315,7 @@ void Evaluator::evaluate_batch(DataStream& data, EvaluationSums& sums) {
   ++sums.microbatch;
 }
 
-// False, without metrics, if there was nothing on any rank.
+// Returns false, without metrics, if some loss has a count of 0 over all ranks.
 bool Evaluator::record(const std::string& prefix,
                        const EvaluationSums& sums,
                        const std::string& series,
@@ -340,8 +340,9 @@ bool Evaluator::record(const std::string& prefix,
   return true;
 }
 
-// Ranks agree on the next batch beside the one before: all continue as long as one has a batch, so
-// that what is evaluated does not depend on their number. One rank need not ask anybody.
+// Ranks vote on the next batch while they evaluate the current one. All ranks continue as long as
+// any rank has a batch, so the evaluated data does not depend on the number of ranks. A single rank
+// needs no vote.
 void Evaluator::start_vote(DataStream& data) {
   if (parts_.collective.world_size() == 1) {
     return;

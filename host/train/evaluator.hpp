@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Evaluations: of the whole evaluation sets, of test sets, of the next training window before it is
-// trained on, and of windows paired with those of training; and the parameters of the best one.
-// A signal cuts an evaluation at its next batch. What is cut is evaluated on resume.
-// Invariants: the same parameters are not evaluated twice on the same sets; what is evaluated does
-// not depend on the number of ranks; training's own metrics are not touched.
+// Evaluates on evaluation sets, on test sets, on the next training window before training on it,
+// and on windows paired with training windows. Restores the parameters of the best evaluation. A
+// signal interrupts an evaluation at its next batch. The resumed run repeats the interrupted
+// evaluation.
+// Invariants: the same parameters are not evaluated twice on the same sets; the evaluated data does
+// not depend on the number of ranks; training metrics are not changed.
 // Threads: the train thread; every rank calls the same functions.
 #pragma once
 
@@ -60,40 +61,42 @@ class Evaluator final : public WithStateFields<Evaluator> {
 
   // ---- evaluations ----
 
-  // On all sets, unless these parameters have been evaluated.
+  // Evaluates on all sets, unless these parameters have been evaluated.
   void evaluate();
   void evaluate_test_sets();
-  // On the open window of training, with the parameters from before it: progressive validation.
+  // Evaluates on the open training window before training on it: progressive validation.
   void evaluate_next_window();
-  // On the windows that are paired with the training window of this label.
+  // Evaluates on the windows that are paired with the training window with this label.
   void evaluate_paired_windows(const std::string& label);
-  // All that is due before the open window is trained on; in a resumed run, what it has missed.
-  // False if a resumed run is in the middle of the window.
+  // Runs the evaluations that are due before training on the open window; in a resumed run, only
+  // those that it missed. Returns false if a resumed run missed none, since it resumes in the
+  // middle of the window.
   bool evaluate_before_window(bool is_resumed, const std::string& label);
   bool is_paired(const EvalSet& set) const;
 
-  // ---- evaluations that a signal has cut ----
+  // ---- interrupted evaluations ----
 
-  // In a resumed run: those that were due when it was saved, except before a window.
+  // After a load or a rollback: runs the evaluations that were due when the state was saved, except
+  // those due before a window.
   void evaluate_missed(const std::string& last_window);
 
-  // By the recipe's schedule.
+  // Returns true if an evaluation is due by the recipe's schedule.
   bool is_due(RunBoundary boundary) const;
 
   // ---- results ----
 
   // The step whose parameters were evaluated last.
   std::optional<uint64_t> evaluated_step() const;
-  // The last value of each metric of evaluations.
+  // The last value of each evaluation metric.
   const std::map<std::string, double>& last_metrics() const { return last_metrics_; }
-  // Ends training with the best parameters: says whether they were restored. Then blocks must be
-  // shown them.
+  // Restores the best parameters at the end of training. Returns true if they replaced the current
+  // ones; the caller must then publish them to the blocks.
   bool restore_best();
   const std::optional<BestEvaluation>& best() const { return best_; }
 
-  // After a load: records of this step that were written before, and stay.
+  // After a load: number of records of this step that sinks keep from before the save.
   uint64_t saved_records() const { return saved_records_; }
-  // After a roll-back: evaluates what was due when the state was saved.
+  // After a rollback: drops missed evaluations of windows, since these windows are over.
   void resume_after_roll_back();
 
   template <class Self, class Fields>
@@ -104,7 +107,7 @@ class Evaluator final : public WithStateFields<Evaluator> {
     f.field("due/next_window", self.missed_.next_window);
     f.field("due/with_window", self.missed_.paired_windows);
     f.field("last_figures", self.last_metrics_);
-    // Records of a cut evaluation come again.
+    // Excludes records of an interrupted evaluation, since the resumed run writes them again.
     f.computed(
         "records_of_step",
         [&] { return self.num_records() - self.num_cut_records_; },
@@ -136,23 +139,23 @@ class Evaluator final : public WithStateFields<Evaluator> {
   void start_vote(DataStream& data);
   BatchVote finish_vote(DataStream& data);
 
-  // What was to be evaluated when a signal came.
+  // Evaluations that were due, but not completed, when a signal arrived.
   struct Missed {
-    bool all = false;             // of data.eval
-    bool next_window = false;     // the open window, before its first step
-    bool paired_windows = false;  // the windows beside it
+    bool all = false;             // on all sets of data.eval
+    bool next_window = false;     // on the open window, before its first step
+    bool paired_windows = false;  // on the windows paired with it
   };
 
   Parts parts_;
-  Agreement votes_;  // of an evaluation's batches
+  Agreement votes_;  // on the batches of an evaluation
   Missed missed_;
   bool is_evaluated_ = false;
-  uint64_t evaluated_step_ = 0;  // if is_evaluated_, else 0
+  uint64_t evaluated_step_ = 0;  // 0 unless is_evaluated_
   EvaluationLosses series_;
   std::map<std::string, double> last_metrics_;
-  uint64_t num_cut_records_ = 0;  // of the evaluation that was cut
+  uint64_t num_cut_records_ = 0;  // of the interrupted evaluation
   uint64_t saved_records_ = 0;
-  std::optional<BestEvaluation> best_;  // once it is restored
+  std::optional<BestEvaluation> best_;  // set by restore_best()
 };
 
 }  // namespace tenon

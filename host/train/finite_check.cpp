@@ -40,7 +40,7 @@ bool FiniteCheck::check_metric(const at::Tensor& sum, const at::Tensor& count) {
     are_metrics_finite_ = are_metrics_finite_ && is_finite;
     return is_finite;
   }
-  // A finite value times 0 is 0; any other is NaN.
+  // A finite value times 0 is 0; a non-finite value times 0 is NaN.
   metrics_ = sum_of(metrics_, (sum.to(at::kDouble) + count.to(sum.device())) * 0.0);
   return true;
 }
@@ -75,8 +75,8 @@ void FiniteCheck::check_gradients() {
   }
 }
 
-// Each rank has the norm of some gradients. If all ranks have the same gradients, none needs to ask
-// the others.
+// Each rank has the norm of its own gradients. If all ranks have the same gradients, they exchange
+// nothing.
 void FiniteCheck::share_norm() {
   const auto& groups = parts_.parameters.groups();
   if (is_alone() || (parts_.flow.is_replicated() && !parts_.are_gradients_rewritten)) {
@@ -95,7 +95,7 @@ void FiniteCheck::share_norm() {
   }
 }
 
-// The same without waiting for the device.
+// Like share_norm(), but does not wait for the device, and also shares whether losses are finite.
 void FiniteCheck::share_device_check() {
   const at::Tensor own = device_norms_.all.to(parts_.parameters.device());
   const at::Tensor mine = at::stack({own, metrics_.defined() ? metrics_ : at::zeros_like(own)});
@@ -106,9 +106,9 @@ void FiniteCheck::share_device_check() {
   metrics_ = of_ranks.select(1, 1).sum();
 }
 
-// Gradients that overflow under a loss scale skip the update whatever the policy, and lower the
-// scale: that is how it finds its place. It is nothing to report, unless the losses were non-finite
-// already, or the scale is too low to be the cause.
+// If gradients overflow under a loss scale, the update is skipped under any policy, and the scale
+// is lowered. The scale finds its level this way. The overflow is reported only if the losses were
+// already non-finite, or if the scale is too low (at most 1) to be the cause.
 void FiniteCheck::exempt_overflow(const at::Tensor& norm) {
   overflow_ = at::isfinite(norm).logical_not().to(at::kFloat);
   at::Tensor exempt = overflow_ * (parts_.loss_scale->scale() > 1);
@@ -132,7 +132,7 @@ void FiniteCheck::record(const FindOrigin& find_origin) {
   const auto origin = [&] { return origin_among_ranks(find_origin()); };
   if (parts_.is_on_cpu) {
     guard_.record(step, is_finite_, origin);
-  } else if (guard_.is_sync_due()) {  // waiting for the device is worth knowing where it began
+  } else if (guard_.is_sync_due()) {  // waits, since the origin can be found now
     sync();
     is_finite_ = found_.item<float>() == 0;
     guard_.record(step, is_finite_, origin);
@@ -141,7 +141,7 @@ void FiniteCheck::record(const FindOrigin& find_origin) {
   }
 }
 
-// From what is left of a step that is over: the norms of its gradients.
+// Finds the origin after the step is over, from the norms of its gradients.
 UpdateGuard::Origin FiniteCheck::later_origin() {
   std::vector<uint32_t> parameters;
   for (const FlatGroup& group : parts_.parameters.groups()) {
@@ -156,7 +156,7 @@ UpdateGuard::Origin FiniteCheck::later_origin() {
   };
 }
 
-// Of the rank that is nearest to the cause: gradients are spoilt on all.
+// Returns the origin from the rank nearest to the cause, since gradients are non-finite on all.
 std::string FiniteCheck::origin_among_ranks(const NonFiniteOrigin& mine) {
   if (is_alone()) {
     return mine.text;
@@ -173,7 +173,7 @@ void FiniteCheck::update_loss_scale(bool is_applied) {
     return;
   }
   parts_.loss_scale->update(overflow_);
-  if (is_applied) {  // but skipped by the device: only the loss scale counts these
+  if (is_applied) {  // counts overflows that the device skipped and the guard exempts
     const at::Tensor skipped = (found_inf_ * (1 - found_)).to(at::kDouble);
     scaler_skips_ = sum_of(scaler_skips_, skipped);
   }
@@ -183,7 +183,7 @@ bool FiniteCheck::is_found_on_device() const {
   return found_inf_.defined() && found_inf_.item<float>() != 0;
 }
 
-// The losses of a step that only the loss scale has skipped are as good as any.
+// If only the loss scale skipped the step, its losses are valid and count.
 at::Tensor FiniteCheck::bad_losses() const {
   return guard_.is_exempt() || parts_.is_on_cpu ? at::Tensor() : found_;
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One forward of the model and its losses on a microbatch, with the events around it: the same for
-// training and for evaluation. It normalizes nothing.
-// Invariant: a rank without samples walks through the same blocks as the others, and computes no
-// loss.
+// One forward pass of the model and its losses on a microbatch, with the events around it, for
+// training and evaluation. It does not normalize losses.
+// Invariant: a rank without samples runs the same blocks as the other ranks, and computes no loss.
 // Threads: the train thread.
 #pragma once
 
@@ -21,8 +20,8 @@ namespace tenon {
 
 class ForwardPass {
  public:
-  // `loss_chunk` is the recipe's, in positions; none: losses see all positions at once. The rest is
-  // borrowed.
+  // `loss_chunk` is from the recipe, in positions; none means that losses see all positions at
+  // once. The other arguments are borrowed.
   ForwardPass(ModelRunner& model,
               LossSet& losses,
               const MetricSet& metrics,
@@ -30,18 +29,19 @@ class ForwardPass {
               std::optional<int64_t> loss_chunk)
       : model_(model), losses_(losses), metrics_(metrics), events_(events), chunk_(loss_chunk) {}
 
-  // before_forward, the model, after_forward.
+  // Runs the model, between the events before_forward and after_forward.
   void run_model(const Batch& batch, const CallPlace& place);
 
-  // before_loss, the losses, after_loss. Fills in the sums, and the counts unless they are there.
-  // `on_losses` is called before after_loss if the microbatch has samples.
-  // Errors  loss.late_count if auxiliary losses meet a loss that is counted now, in training
+  // Computes the losses, between the events before_loss and after_loss. Fills in the sums, and the
+  // counts if they are empty. Calls `on_losses` before after_loss if the microbatch has samples.
+  // Errors  loss.late_count in training, if the model adds auxiliary losses and the main loss is
+  //         counted after the forward
   void run_losses(Microbatch& microbatch,
                   const CallPlace& place,
                   const std::function<void()>& on_losses);
 
-  // True if the losses come in chunks: then their gradients have reached the model with the sums.
-  // Metrics read outputs as a whole, so that an evaluation with metrics has no chunks.
+  // Returns true if the losses are computed in chunks. Their gradients then reach the model along
+  // with the sums. Metrics read whole outputs, so an evaluation with metrics uses no chunks.
   bool is_chunked(const CallPlace& place) const {
     return chunk_.has_value() && (place.is_train || metrics_.is_empty());
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What hooks see of a run, and where their requests go. It shows what the loop has put there; it
-// changes nothing of the run but the factor on learning rates and metrics.
+// The view of a run that hooks get; it also receives their requests. The loop supplies its content.
+// It changes nothing in the run except the learning rate factor and metrics.
 // Threads: the train thread, while an event is being fired.
 #pragma once
 
@@ -22,17 +22,17 @@
 
 namespace tenon {
 
-// What the step under way shows. Everything is borrowed.
+// Values of the step under way. Pointers are borrowed.
 struct StepValues {
   Batch* batch = nullptr;                                 // null outside of a microbatch
   const std::vector<Microbatch>* microbatches = nullptr;  // null outside of a step
-  std::optional<double> lr_factor;                        // once the update is made, or skipped
+  std::optional<double> lr_factor;                        // once the update is applied or skipped
   bool is_applied = true;
   bool are_gradients_final = false;
 };
 
-// Groups of parameters as a whole, if this rank has only a slice of them. By group; a gradient that
-// does not exist is undefined.
+// Unsharded parameters and gradients, by group, if this rank has only a shard of them. A missing
+// gradient is undefined.
 struct WholeGroups {
   std::vector<at::Tensor> values;
   std::vector<at::Tensor> grads;
@@ -55,16 +55,16 @@ class HookView final : public RunView {
   HookView(Parts parts, const LrSchedulerProxy* scheduler, uint64_t total_steps)
       : parts_(parts), rate_(scheduler, total_steps) {}
 
-  // ---- what the loop puts there ----
+  // ---- for the loop ----
 
   StepValues& step() { return step_; }
   void show_whole(WholeGroups groups) { whole_ = std::move(groups); }
   const WholeGroups& whole() const { return whole_; }
   LearningRate& learning_rate() { return rate_; }
-  // Of the step under way.
+  // Returns the learning rate factor of the step under way.
   double lr_factor() const { return rate_.factor(parts_.state.step); }
 
-  // ---- what hooks see ----
+  // ---- for hooks ----
 
   void request(uint32_t requests, const std::string& reason) override;
   std::optional<double> metric(std::string_view name) const override;
@@ -85,7 +85,7 @@ class HookView final : public RunView {
   LearningRate rate_;
   StepValues step_;
   WholeGroups whole_;
-  // What scalar() and parameter() lend.
+  // Tensors that scalar() and parameter() return pointers to.
   at::Tensor loss_;
   at::Tensor grad_norm_;
   at::Tensor applied_;

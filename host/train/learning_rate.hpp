@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The factor on the learning rates of all parameters: what the schedule gives for a step, times
-// what hooks have set.
+// The factor on the learning rates of all parameters: the schedule's factor for a step, times the
+// factor that hooks have set.
 // Threads: the train thread.
 #pragma once
 
@@ -14,17 +14,18 @@ namespace tenon {
 
 class LearningRate final : public WithStateFields<LearningRate> {
  public:
-  // `scheduler` is borrowed; without one the schedule's factor is 1. `total_steps` is 0 if unknown.
+  // `scheduler` is borrowed; if it is null, the schedule's factor is 1. `total_steps` is 0 if
+  // unknown.
   LearningRate(const LrSchedulerProxy* scheduler, uint64_t total_steps)
       : scheduler_(scheduler), total_steps_(total_steps) {}
 
-  // Of the step that is under way, counted from 1; of the first step before it.
+  // Returns the factor of `step`, counted from 1. For 0, returns the factor of the first step.
   double factor(uint64_t step) const {
     return (scheduler_ != nullptr ? scheduler_->factor(step > 0 ? step - 1 : 0, total_steps_)
                                   : 1.0) *
            hook_factor_;
   }
-  // Holds until a hook sets another one.
+  // Sets the factor of hooks, which stays in effect until it is set again.
   void set_hook_factor(double factor) { hook_factor_ = factor; }
 
   template <class Self, class Fields>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The events of the loop: hooks are called, and whoever watches the run is told which event it is.
-// A hook that asks for whole parameters gets them on all ranks; what hooks write into parameters or
-// gradients goes to the slices that ranks keep.
-// Invariant: the order of collectives follows from what hooks declare, never from what they do.
+// Fires the events of the loop: calls hooks, and publishes the current event to observers of the
+// run. If a hook asks for whole parameters, all ranks gather them. Values that hooks write into
+// whole parameters or gradients are copied to the shards.
+// Invariant: the order of collectives depends on what hooks declare, never on what they do.
 // Threads: the train thread.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace tenon {
 
 class LoopEvents {
  public:
-  // `hooks` in the order of the recipe; the rest is borrowed.
+  // `hooks` are in the order of the recipe. References are borrowed.
   LoopEvents(std::vector<HookProxy> hooks,
              uint32_t rank,
              HookView& view,
@@ -28,7 +28,8 @@ class LoopEvents {
              ShardedParameters& flow,
              PublishedState& published);
 
-  // Calls the hooks that asked for the event.  Errors  as HookList::fire
+  // Calls the hooks that subscribe to the event.
+  // Errors  as HookList::fire
   void fire(uint32_t event) {
     published_.set_event(event);
     if (((parameter_writes_ | whole_parameters_) & TENON_EVENT_BIT(event)) != 0) {
@@ -37,14 +38,14 @@ class LoopEvents {
       hooks_.fire(event);
     }
   }
-  // The same of on_error and end: last hook first, and no error is thrown.
+  // Like fire(), for on_error and end: calls the last hook first, and throws no error.
   void fire_in_reverse(uint32_t event, const std::string& message);
 
-  // What events carry; the loop keeps it up to date.
+  // The fields of events; the loop keeps them up to date.
   tenon_event& place() { return hooks_.event(); }
-  // True if a hook rewrites gradients once they are final.
+  // True if a hook changes final gradients.
   bool rewrites_gradients() const { return rewrites_gradients_; }
-  // Ends the spans that a profile still shows as open.
+  // Ends the spans that are still open in a profile.
   void close_spans() { hooks_.close_spans(); }
 
  private:
@@ -56,7 +57,7 @@ class LoopEvents {
   PublishedState& published_;
   HookList hooks_;
   uint64_t parameter_writes_ = 0;  // TENON_EVENT_BIT of events at which a hook writes parameters
-  uint64_t whole_parameters_ = 0;  // and at which one asks for them as a whole
+  uint64_t whole_parameters_ = 0;  // and at which a hook asks for whole parameters
   bool rewrites_gradients_ = false;
 };
 

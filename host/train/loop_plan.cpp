@@ -47,8 +47,8 @@ LoopPlan plan_loop(const Recipe& recipe,
   check_ranks(hooks, world_size);
   LoopPlan plan;
   plan.microbatches_per_step = microbatches_per_step(recipe, world_size);
-  // A count from before a hook changes the batch would be wrong. The only microbatch of a step is
-  // counted after that.
+  // A count taken before a hook changes the batch would be wrong. If a step has one microbatch, it
+  // is counted after hooks.
   const bool batch_is_written = any_writes(hooks, TENON_EVENT_AFTER_DATA, TENON_TOUCH_BATCH);
   plan.counts_ahead =
       losses.count_from_batch() && (plan.microbatches_per_step == 1 || !batch_is_written);

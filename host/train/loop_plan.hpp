@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the loop works by, resolved from the recipe before anything is allocated.
+// Settings of the loop, resolved from the recipe before anything is allocated.
 #pragma once
 
 #include "host/hook/hook_list.hpp"
@@ -16,7 +16,7 @@ namespace tenon {
 struct LoopPlan {
   int64_t microbatches_per_step = 1;
   bool counts_ahead = true;  // losses are counted before the first backward of a step
-  uint64_t total_steps = 0;  // of the schedule; 0 if unknown
+  uint64_t total_steps = 0;  // length of the schedule; 0 if unknown
 };
 
 // Errors  hook.unordered_writers; hook.one_rank_writes

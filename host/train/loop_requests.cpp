@@ -68,10 +68,10 @@ void LoopRequests::sync() {
   stop_.vote(votes_);
   const Decision decision = votes_.resolve_now();
   if (decision.has(Vote::kSkipUpdate)) {
-    votes_.vote(Vote::kSkipUpdate);  // meant for the next step
+    votes_.vote(Vote::kSkipUpdate);  // applies to the next step
   }
   if (decision.has(Vote::kRollBack)) {
-    votes_.vote(Vote::kRollBack);  // acts at the end of a step
+    votes_.vote(Vote::kRollBack);  // takes effect at the end of a step
   }
   stop_.act_on(decision);
   act_on(decision);
@@ -130,7 +130,7 @@ void LoopRequests::put_spike(StateTree& tree, const std::string& at) const {
   }
 }
 
-// A run that is resumed by a recipe without roll-backs forgets what asked for one.
+// If the recipe of the resumed run does not allow rollbacks, drops a saved request for one.
 void LoopRequests::get_spike(const StateTree& tree, const std::string& at) {
   own_spike_.reset();
   if (possible_.roll_back && tree.find(state_path(at, "step")) != nullptr) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What hooks request of the run, and how ranks agree on it. A request is a vote: between steps it
-// acts at once, in a step at the end of that step. Requests that are pending when the run is saved
-// act in the resumed run where they would have.
-// Invariant: what acts is the same on all ranks.
+// Requests of hooks, and how ranks agree on them. A request is a vote: between steps it takes
+// effect at once, in a step at the end of that step. Requests that are pending when the run is
+// saved take effect at the same point of the resumed run.
+// Invariant: the same requests take effect on all ranks.
 // Threads: the train thread.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace tenon {
 
-// A hook has seen that training went wrong: the run is to roll back to before this step.
+// A hook's report that training went wrong: the run rolls back to before this step.
 struct LossSpike {
   uint64_t first_bad_step = 0;
   std::string why;
@@ -29,7 +29,7 @@ struct LossSpike {
 
 class LoopRequests final : public WithStateFields<LoopRequests> {
  public:
-  // What the recipe makes possible.
+  // Requests that the recipe allows.
   struct Possible {
     bool evaluate = false;
     bool checkpoint = false;
@@ -46,31 +46,31 @@ class LoopRequests final : public WithStateFields<LoopRequests> {
         possible_(possible),
         votes_(collective) {}
 
-  // Called whenever ranks have agreed, between steps, to evaluate.
+  // Sets the function that is called when ranks have agreed, between steps, to evaluate.
   void on_evaluate(std::function<void()> evaluate) { evaluate_ = std::move(evaluate); }
 
-  // Votes of a step: collected until its first forward, they travel beside it.
+  // Votes of a step: collected until its first forward, and exchanged while it runs.
   Agreement& votes() { return votes_; }
 
   // `requests` are TENON_REQUEST_* bits.
-  // Errors  hook.bad_request for one that the recipe rules out, or that is unknown
+  // Errors  hook.bad_wish for a request that the recipe does not allow, or that is unknown
   void request(uint32_t requests, const std::string& reason);
-  // Errors  hook.bad_request if the run cannot roll back, or not to before this step
+  // Errors  hook.bad_wish if the run cannot roll back, or cannot roll back to before this step
   void request_roll_back(uint64_t first_bad_step, const std::string& reason);
 
-  // Lets everything that was requested act now. Every rank, between steps.
+  // Applies all pending requests now. Called by every rank, between steps.
   void sync();
-  // Takes over what a step's decision says of checkpoints.
+  // Records a request for a checkpoint from a decision.
   void act_on(const Decision& decision);
-  // True once if a checkpoint was requested, for the next boundary.
+  // Returns true once if a checkpoint was requested, for the next boundary.
   bool take_checkpoint() { return std::exchange(is_checkpoint_due_, false); }
-  // The earliest step that hooks of all ranks name, if the step's decision is to roll back. Every
-  // rank.
+  // If the step's decision is to roll back, returns the report with the earliest step of all ranks.
+  // Called by every rank.
   std::optional<LossSpike> take_spike(const Decision& decision);
 
-  // Votes again for what was pending when the loaded state was saved.
+  // Repeats the votes that were pending when the loaded state was saved.
   void resume();
-  // Votes of this rank that have not travelled are withdrawn.
+  // Withdraws votes of this rank that have not been exchanged.
   void forget() { votes_.forget(); }
 
   template <class Self, class Fields>
@@ -92,7 +92,7 @@ class LoopRequests final : public WithStateFields<LoopRequests> {
   }
 
  private:
-  // Only what acts in a step is saved; the rest is of a moment.
+  // Only requests are saved; other votes hold for one exchange only.
   static constexpr std::pair<Vote, const char*> kSaved[] = {
       {Vote::kSkipUpdate, "wishes/skip_update"},
       {Vote::kEvaluate, "wishes/evaluate"},
@@ -112,7 +112,7 @@ class LoopRequests final : public WithStateFields<LoopRequests> {
   std::function<void()> evaluate_;
   Decision loaded_;
   bool is_checkpoint_due_ = false;
-  std::optional<LossSpike> own_spike_;  // that hooks of this rank have seen
+  std::optional<LossSpike> own_spike_;  // reported by hooks of this rank
 };
 
 }  // namespace tenon

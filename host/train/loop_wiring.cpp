@@ -171,7 +171,7 @@ WholeState::Parts whole_parts(const TrainerParts& parts, FiniteCheck& finite_che
       whole.trained.emplace_back(name, part);
     }
   };
-  add(kBest, parts.best);  // first: it leaves the parameters as those that it has kept
+  add(kBest, parts.best);  // first: its load() overwrites the parameters with the best ones
   add(kParameters, &parts.parameters);
   add(kOptimizer, &parts.optimizer);
   add(kLossScale, parts.loss_scale);

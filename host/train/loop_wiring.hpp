@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hands each part of the loop what it borrows of the run and of the other parts. Nothing here is
-// called after the loop is put together.
+// Builds the `Parts` of each class of the loop from the parts of the run and from other classes.
+// Called only while the loop is constructed.
 #pragma once
 
 #include "host/train/checkpoint_driver.hpp"

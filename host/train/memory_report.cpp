@@ -44,7 +44,7 @@ std::string cpu_memory_report(const HeldMemory& held, int64_t resident) {
 int64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   int64_t pages = 0;
-  file >> pages >> pages;  // the second figure
+  file >> pages >> pages;  // the second number
   return file ? pages * sysconf(_SC_PAGESIZE) : 0;
 }
 

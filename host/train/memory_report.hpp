@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What held how much memory when there was none left: a sentence that goes with run.out_of_memory.
+// Reports how much memory each use held when memory ran out: a sentence for the error
+// run.out_of_memory.
 
 #pragma once
 
@@ -12,7 +13,7 @@
 
 namespace tenon {
 
-// Bytes that the host knows the use of, on the run's device.
+// Memory whose use the host knows, in bytes, on the run's device.
 struct HeldMemory {
   int64_t parameters = 0;
   int64_t gradients = 0;
@@ -23,15 +24,15 @@ struct HeldMemory {
   int64_t sum() const { return parameters + gradients + optimizer + batches; }
 };
 
-// On a GPU: `refused` as the GPU has it, or its memory as it stands.
+// For a GPU: reports the memory at the refused allocation; `now` if there is none.
 std::string gpu_memory_report(const HeldMemory& held,
                               const GpuMemory& now,
                               const std::optional<RefusedMemory>& refused);
 
-// On the CPU, where the process has `resident` bytes.
+// For the CPU: `resident` is the resident memory of the process, in bytes.
 std::string cpu_memory_report(const HeldMemory& held, int64_t resident);
 
-// Bytes of this process that are in memory; 0 where that cannot be read.
+// Returns the resident memory of this process, in bytes; 0 if it cannot be read.
 int64_t resident_bytes();
 
 }  // namespace tenon

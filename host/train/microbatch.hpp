@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A microbatch on its way through a step, and sums over the microbatches of one.
+// A microbatch during a step, and sums over the microbatches of a step.
 #pragma once
 
 #include "host/train/objective/loss_set.hpp"
@@ -16,19 +16,19 @@ struct Microbatch {
   Batch batch;
   std::vector<at::Tensor> counts = {};  // by loss, [] f64; empty until the losses are counted
   std::vector<at::Tensor> sums = {};    // by loss, []; empty until the losses are computed
-  std::vector<at::Tensor> seeds = {};   // by loss: what backward multiplies the sum's gradient by
-  double aux_scale = 1;                 // the same of auxiliary losses
+  std::vector<at::Tensor> seeds = {};   // by loss: factor on the sum's gradient in backward
+  double aux_scale = 1;                 // factor on the gradients of auxiliary losses
 };
 
-// weight / total; 0 if there is nothing to divide by. Nothing waits for a device.
-// Shapes  total [], any device; the result lies beside it
+// Returns weight / total; 0 if `total` is 0. Does not wait for a device.
+// Shapes  total [], any device; the result is on the same device
 at::Tensor seed_of(double weight, const at::Tensor& total);
 
-// The count of one loss over all microbatches of this rank; undefined if none is counted.
+// Returns the count of one loss over all microbatches of this rank; undefined if none is counted.
 at::Tensor count_of(const std::vector<Microbatch>& microbatches, size_t loss);
 
-// The mean loss over the microbatches whose losses are computed, weighted as in the run's loss;
-// undefined if there are none.
+// Returns the mean loss over the microbatches whose losses are computed, weighted as in the run's
+// loss; undefined if there are none.
 at::Tensor mean_loss(const std::vector<Microbatch>& microbatches, const LossSet& losses);
 
 }  // namespace tenon

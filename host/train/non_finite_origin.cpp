@@ -17,8 +17,8 @@
 namespace tenon {
 namespace {
 
-// Infinities may be meant, as where a block masks something out; where the loss is finite in spite
-// of them, they are no suspects.
+// Infinities may be intended, for example in a mask. If the loss is finite in spite of them, only
+// NaN is suspect.
 enum class Suspect { kNanOnly, kNanAndInfinite };
 
 int64_t num_suspects(const at::Tensor& tensor, Suspect suspect) {
@@ -74,7 +74,7 @@ class Search {
     return found.has_value() ? found : in_losses(microbatch);
   }
 
-  // The first in the order of the backward: the last block that has one.
+  // Finds the first non-finite gradient in backward order: in the last block that has one.
   std::optional<std::string> in_gradients() const {
     std::optional<uint32_t> first;
     std::set<uint32_t> seen;
@@ -172,7 +172,8 @@ class Search {
     return "field '" + field + "' of the batch" + holds(n);
   }
 
-  // As blocks see it, while they do: a narrower copy may be infinite where what is stored is not.
+  // Counts non-finite values in the copy that blocks use, if it exists. A copy in a narrower dtype
+  // may be infinite where the stored values are finite.
   int64_t num_in_parameter(uint32_t p) const {
     const auto& place = parameters_.place(p);
     const FlatGroup& group = parameters_.groups()[place.group];
@@ -210,9 +211,9 @@ NonFiniteOrigin find_non_finite_origin(ModelRunner& model,
       here = search.in_forward(microbatches[i], CallPlace{step, i, true});
     } catch (const std::exception&) {
       if (!is_alone) {
-        throw;  // the other ranks are in the middle of it
+        throw;  // the other ranks are still in the search
       }
-      model.clear();  // a plugin that fails on a second look does not end a run that goes on
+      model.clear();  // a plugin that fails in the recompute does not end the run
     }
     if (here.has_value() && !found.has_value()) {
       found = *here + (microbatches.size() > 1 ? formatted(" (microbatch {})", i) : "");

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds where a step that is not finite went wrong, after the fact: the forward is run again, as a
-// recompute, with a look at each block; then the gradients are looked at. It changes nothing, and
-// it is slow: it is for steps that are thrown away. Invariant: with several ranks, all make the
-// same calls of the model, whatever each finds. Threads: the train thread.
+// Finds where a non-finite step went wrong, after its backward. The forward is run again as a
+// recompute, with a check of each block; then gradients and parameters are checked. The search
+// changes nothing. It is slow, and meant for steps that are skipped.
+// Invariant: with several ranks, all ranks make the same calls of the model, regardless of what
+// each rank finds.
+// Threads: the train thread.
 #pragma once
 
 #include "host/model/model_runner.hpp"
@@ -15,26 +17,27 @@
 
 namespace tenon {
 
-// What is left of a microbatch after its backward.
+// The values of a microbatch that exist after its backward.
 struct PastMicrobatch {
   const Batch* batch = nullptr;
-  const std::vector<at::Tensor>* sums = nullptr;    // by loss; empty where it had no samples
+  const std::vector<at::Tensor>* sums = nullptr;    // by loss; empty if it had no samples
   const std::vector<at::Tensor>* counts = nullptr;  // by loss
 };
 
-// How far what was found is from where it began.
+// How far the values that were found are from the cause; nearest first.
 enum class OriginDistance { kForward, kGradient, kParameter, kUnknown };
 
 struct NonFiniteOrigin {
   OriginDistance distance = OriginDistance::kUnknown;
-  std::string text;  // a part of a sentence
+  std::string text;  // a phrase for a message
 };
 
-// kInStepWithRanks: the whole step is looked at, since blocks may be run by all ranks together.
+// kUntilFound: stops at the first finding. kInStepWithRanks: searches the whole step, since all
+// ranks may run blocks together.
 enum class OriginSearch { kUntilFound, kInStepWithRanks };
 
-// The first place of the step that was not finite: "parameter 'a' of block 'b' holds 2 values that
-// are not finite". Before the gradients are clipped or the parameters updated. Waits for the
+// Returns the first place in the step with non-finite values: "parameter 'a' of block 'b' holds 2
+// non-finite values". Call it before gradients are clipped or parameters are updated. Waits for the
 // device.
 NonFiniteOrigin find_non_finite_origin(ModelRunner& model,
                                        ParameterStore& parameters,
@@ -43,7 +46,8 @@ NonFiniteOrigin find_non_finite_origin(ModelRunner& model,
                                        uint64_t step,
                                        OriginSearch search);
 
-// The same from the gradients alone, for when the step is past: their norms, by parameter.
+// Like find_non_finite_origin(), for a step that is over: uses only the norms of its gradients, by
+// parameter.
 // Shapes  norms [parameters] f64
 NonFiniteOrigin non_finite_gradient(const ModelGraph& graph,
                                     const std::vector<uint32_t>& parameters,

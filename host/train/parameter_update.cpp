@@ -38,7 +38,7 @@ void ParameterUpdate::run(bool is_wanted,
     finish_gradients(scale);
     check.check_gradients();
     if (!parts_.events.rewrites_gradients()) {
-      check.record(find_origin);  // unclipped gradients say where it came from
+      check.record(find_origin);  // unclipped gradients show the origin
     }
     clip();
   }
@@ -83,7 +83,8 @@ void ParameterUpdate::finish_gradients(const at::Tensor& scale) {
   }
 }
 
-// Before ranks agree: if a table's gradients are non-finite on one rank, the step is so for all.
+// Runs before ranks agree: non-finite gradients of a table on one rank make the step non-finite on
+// all ranks.
 void ParameterUpdate::finish_table_gradients(const at::Tensor& scale) {
   double factor = scale.defined() ? scale.item<double>() : 1;
   if (parts_.loss_scale != nullptr) {
@@ -95,8 +96,9 @@ void ParameterUpdate::finish_table_gradients(const at::Tensor& scale) {
   }
 }
 
-// A parameter with a gradient on one rank has one on all, and losses that are non-finite on one
-// rank are so for all: that travels beside the last gradients.
+// If a parameter has a gradient on one rank, it has a gradient on all ranks. Losses that are
+// non-finite on one rank count as non-finite on all. Ranks exchange both while the last gradients
+// are reduced.
 void ParameterUpdate::share_has_grad() {
   if (is_alone()) {
     parts_.flow.finish_gradients();
@@ -155,7 +157,7 @@ void ParameterUpdate::clip() {
 void ParameterUpdate::apply(double factor) {
   const CallPlace place{parts_.state.step, 0, true};
   parts_.optimizer.update(factor, place, parts_.finite_check.found_inf());
-  // Tables lie on the CPU, and must know what a device has found.
+  // Tables are on the CPU, so their update waits for the result of the check on the device.
   if (parts_.tables != nullptr && !parts_.finite_check.is_found_on_device()) {
     parts_.tables->update(factor, place);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of a step: gradients become final on all ranks, are checked and clipped, and the
-// optimizer updates parameters and tables, or the update is skipped.
+// The end of a step: makes gradients final on all ranks, checks and clips them, and then updates
+// parameters and tables or skips the update.
 // Invariant: a skipped update changes no parameter, no optimizer state and no buffer.
 // Threads: the train thread; every rank calls the same functions.
 #pragma once
@@ -29,7 +29,7 @@ class ParameterUpdate {
   // All are borrowed.
   struct Parts {
     const TrainRecipe& train;
-    int64_t check_replicas_every = 0;  // steps; 0 is never
+    int64_t check_replicas_every = 0;  // steps; 0: never
     RunState& state;
     ParameterStore& parameters;
     ShardedParameters& flow;
@@ -44,10 +44,11 @@ class ParameterUpdate {
   };
   explicit ParameterUpdate(Parts parts);
 
-  // Before the first forward of a step: a skipped update brings buffers back.
+  // Copies the buffers before the first forward of a step, so that a skipped update can restore
+  // them.
   void keep_buffers();
-  // Fires before_optimizer_step and after_optimizer_step. `scale` multiplies all gradients, where
-  // defined; `on_final` is called once they will not change any more.
+  // Fires before_optimizer_step and after_optimizer_step. Multiplies all gradients by `scale`, if
+  // it is defined. Calls `on_final` when the gradients no longer change.
   // Shapes  scale [] f64
   void run(bool is_wanted,
            const at::Tensor& scale,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Questions that all ranks answer together.
+// Decisions that all ranks make together.
 // Threads: the train thread; all are collective calls.
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace tenon {
 
-// True on all ranks if `mine` is true on one of them.
+// Returns true on all ranks if `mine` is true on any rank.
 bool any_rank(Collective& collective, bool mine);
 
-// The first text that is not empty, in the order of ranks, with its rank in front ("rank 2: ...")
-// unless it is rank 0's; "" if all are empty.
+// Returns the first non-empty text in the order of ranks, with the prefix "rank 2: " and so on
+// unless it is from rank 0; "" if all are empty.
 std::string first_text(Collective& collective, const std::string& mine);
 
 }  // namespace tenon

@@ -61,7 +61,7 @@ std::pair<LossSpike, Error> RollBack::cause() const {
   return {spike, *guard.failure()};
 }
 
-// Of rank 0, the newest first.
+// Returns the checkpoints on rank 0, newest first; nothing on other ranks.
 std::vector<std::string> RollBack::good_checkpoints(uint64_t first_bad_step) {
   if (parts_.collective.rank() != 0) {
     return {};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rolling back: once the policy on non-finite updates or a hook says that training went wrong, the
-// last good checkpoint is loaded in the middle of the run. What was learned since is forgotten. The
-// position in the data is kept, so that the data that did it does not come again.
+// Rolls a run back: if the policy on non-finite updates or a hook reports that training went wrong,
+// loads the last good checkpoint and continues. Training since that checkpoint is lost. The
+// position in the data is kept, so the data since the checkpoint is skipped.
 // Invariant: all ranks roll back together, at the end of a step.
 // Threads: the train thread; every rank calls the same functions.
 #pragma once
@@ -37,26 +37,26 @@ class RollBack final : public WithStateFields<RollBack> {
   };
   explicit RollBack(Parts parts) : parts_(parts) {}
 
-  // Hooks have seen a loss spike: the run rolls back with this step.
+  // Records a loss spike that hooks reported, if any: the run rolls back at the end of this step.
   void note(std::optional<LossSpike> spike);
   bool is_due() const {
     return spike_.has_value() || parts_.finite_check.guard().failure().has_value();
   }
 
-  // While updates stay non-finite, the last checkpoint taken before them is kept.
+  // While updates stay non-finite, keeps the last checkpoint taken before them.
   void pin_good();
-  // After a load: checkpoints that the run has rolled back to are kept.
+  // Called after a load. Keeps the checkpoints that the run has rolled back to.
   void pin_used();
 
   struct Result {
     std::string why;
-    bool is_same_window = false;  // the window that was open then is the one that is open now
+    bool is_same_window = false;  // the checkpoint was taken in the window that is open now
   };
-  // If is_due(): loads the last good checkpoint.
+  // Loads the last good checkpoint. Requires is_due().
   // Errors  train.non_finite, train.spike if the run cannot roll back
   Result run();
 
-  // All of the run, oldest first.
+  // All rollbacks of the run, oldest first.
   const std::vector<RollBackRecord>& records() const { return records_; }
 
   template <class Self, class Fields>
@@ -74,12 +74,12 @@ class RollBack final : public WithStateFields<RollBack> {
   }
 
  private:
-  // What went wrong, and the error that ends the run if it cannot roll back.
+  // Returns what went wrong, and the error that ends the run if it cannot roll back.
   std::pair<LossSpike, Error> cause() const;
   std::vector<std::string> good_checkpoints(uint64_t first_bad_step);
 
   Parts parts_;
-  std::optional<LossSpike> spike_;  // that ranks have agreed on
+  std::optional<LossSpike> spike_;  // agreed on by all ranks
   std::vector<RollBackRecord> records_;
 };
 

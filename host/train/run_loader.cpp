@@ -70,8 +70,8 @@ bool RunLoader::load_pretrained(const TakeState& take_position) {
   return true;
 }
 
-// A reload is due by the counts of the run alone, before what they count begins: a run that is
-// stopped there and resumed loads what it would have.
+// Whether a reload is due depends only on the counts of the run. Reloads happen before the next
+// step, window or epoch begins, so a run that is stopped and resumed there makes the same loads.
 bool RunLoader::reload(ReloadPoint point, uint64_t count) {
   if (parts_.bank == nullptr) {
     return false;
@@ -92,7 +92,7 @@ LoadTargets RunLoader::targets() const {
           .step = parts_.state.step};
 }
 
-// Blocks are shown what was loaded.
+// Publishes the loaded values to blocks, and reports the loads.
 void RunLoader::report(const std::vector<Load>& loads) {
   parts_.flow.publish();
   for (const Load& load : loads) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run starts from: a checkpoint of this very run, models that others have trained, or
-// nothing; and models that are loaded again later on. What follows from it in the loop is the
-// caller's.
-// Invariant: all ranks load the same.
+// Loads the state that a run starts from: a checkpoint of the same run, pretrained parts of other
+// runs or files, or nothing. Also repeats loads of pretrained parts during the run. The caller
+// updates the loop after a load.
+// Invariant: all ranks load the same state.
 // Threads: the train thread; every rank calls the same functions.
 #pragma once
 
@@ -26,8 +26,8 @@ namespace tenon {
 
 using TakeState = std::function<void(const StateTree& tree)>;
 
-// Takes over the first state that is valid on all ranks.
-// Errors  checkpoint.none_sound; what `take` throws, unless it says that the state is corrupt
+// Passes candidates to `take` until one is valid on all ranks.
+// Errors  checkpoint.none_sound; errors of `take`, unless they mean that the state is corrupt
 void load_first_valid(ResumeCandidates& saved, Collective& collective, const TakeState& take);
 
 class RunLoader {
@@ -36,7 +36,7 @@ class RunLoader {
   struct Parts {
     const StateTree* start_from = nullptr;  // a state in memory, or null
     ResumeCandidates* saved = nullptr;      // checkpoints of this run, or null
-    Pretrained* bank = nullptr;             // models of others, or null
+    Pretrained* bank = nullptr;             // pretrained parts, or null
     const RunState& state;
     ParameterStore& parameters;
     ShardedParameters& flow;
@@ -48,15 +48,17 @@ class RunLoader {
   explicit RunLoader(Parts parts) : parts_(parts) {}
 
   bool resumes() const { return parts_.start_from != nullptr || parts_.saved != nullptr; }
-  // If resumes(): `take` takes a state over, `take_position` the position in the data of another
-  // run. Entries that the checkpoint is without are first loaded as at the start of the run.
+  // Resumes from a state, which `take` loads. Requires resumes(). If the checkpoint excludes
+  // entries, pretrained parts are loaded first, as at the start of a run; `take_position` then
+  // loads the position in the data of another run.
   void resume(const TakeState& take, const TakeState& take_position);
-  // The boundary at which the checkpoint was taken; "" if there is none.
+  // Returns the boundary at which the checkpoint was taken; "" if there is no checkpoint.
   std::string resumed_boundary() const;
 
-  // Models of others, at the start; false if the recipe names none.
+  // Loads pretrained parts at the start. Returns false if the recipe has none.
   bool load_pretrained(const TakeState& take_position);
-  // Those that are due again after so many steps, windows or epochs; false if none is.
+  // Repeats the loads that are due after `count` steps, windows or epochs. Returns false if nothing
+  // was loaded.
   bool reload(ReloadPoint point, uint64_t count);
 
   void add_to(Outcome& outcome) const;

@@ -34,7 +34,7 @@ std::string fields_text(const DataSourceInfo& info) {
   return text.empty() ? "none" : text;
 }
 
-// What is known of a source, a line each: "samples: 120".
+// Returns the metadata of a source as lines: "samples: 120".
 std::vector<std::string> metadata_of(DataSource& source) {
   const DataSourceInfo& info = source.info();
   std::vector<std::string> metadata = {
@@ -66,18 +66,18 @@ std::vector<std::string> metadata_of(DataSource& source) {
                         there));
 }
 
-// What a rank has of the next window, as numbers that travel.
+// A rank's metadata of the next window, as numbers for a collective.
 using WindowMetadata = std::array<int64_t, 6>;
 constexpr size_t kAnswer = 0;
 constexpr size_t kNumber = 1;
 constexpr size_t kId = 2;
-constexpr size_t kSamples = 3;   // -1 where nobody knows
+constexpr size_t kSamples = 3;   // -1: unknown
 constexpr size_t kAskAgain = 4;  // milliseconds
 constexpr size_t kGivesUp = 5;
 
 enum Answer : int64_t { kNone, kHas, kNotYet };
 
-// How long nobody looks for signals, or for what other ranks have to say.
+// Longest time between two checks for signals and for answers of other ranks.
 constexpr std::chrono::milliseconds kLongestPause{50};
 
 std::string window_text(const WindowMetadata& metadata) {
@@ -117,7 +117,7 @@ void check_same_sources(std::span<DataSource* const> sources, Collective& collec
 
 namespace {
 
-// Waits for a dataset that has no window yet, and says what has come of it on this rank.
+// Opens the next window on this rank, and waits if the dataset has no window yet.
 class WindowSearch {
  public:
   WindowSearch(DataStream& data, const std::function<bool()>& gives_up)
@@ -140,7 +140,7 @@ class WindowSearch {
     return metadata;
   }
 
-  // Asks once more where that is due after the pause.
+  // Pauses, then asks the dataset again if that is due.
   void pause(std::chrono::milliseconds longest) {
     std::this_thread::sleep_for(std::min(longest, kLongestPause));
     if (!data_.has_window() && std::chrono::steady_clock::now() >= ask_at_) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks hold what they read against each other: a rank whose file is shorter would deal samples out
-// in another way, and wait for the others where they do not come.
-// Invariant: what is found to differ is an error on all ranks, with the same words.
+// Checks that all ranks read the same data. A rank with a shorter file would assign samples to
+// ranks differently, and wait in collectives that other ranks do not enter.
+// Invariant: a difference is an error on all ranks, with the same message.
 // Threads: [main]; all are collective calls.
 #pragma once
 
@@ -15,20 +15,21 @@
 
 namespace tenon {
 
-// Compares what is known of each source before it is read: style, number of samples or shards,
-// fields, sources of a mix. Nothing where there is one rank.
-// Errors  data.differs; what `size` returns
+// Compares the metadata of each source before it is read: style, number of samples or shards,
+// fields, sources of a mix. Does nothing with one rank.
+// Errors  data.differs; errors of `size`
 void check_same_sources(std::span<DataSource* const> sources, Collective& collective);
 
 enum class NextWindow {
   kOpen,     // on all ranks
-  kEnd,      // some rank has none, which ends the epoch for all
-  kGivenUp,  // some rank has none yet, and some rank did not want to wait for it
+  kEnd,      // some rank has no window left, which ends the epoch for all
+  kGivenUp,  // some rank has no window yet, and some rank gave up waiting
 };
 
-// Opens the next window on all ranks. Where a dataset has none yet all wait for it, and while they
-// do each asks `gives_up` a few times a second; without one, what is not there yet does not come.
-// Errors  data.differs if the windows do; what next_window() throws
+// Opens the next window on all ranks. If a dataset has no window yet, all ranks wait for it, and
+// each calls `gives_up` several times a second. Without `gives_up`, ranks do not wait, and the
+// epoch ends.
+// Errors  data.differs if the windows differ; errors of next_window()
 NextWindow next_window_together(DataStream& data,
                                 Collective& collective,
                                 const std::function<bool()>& gives_up = {});

@@ -6,7 +6,7 @@
 namespace tenon {
 namespace {
 
-// A handler has no arguments but the number: this is where it leaves word.
+// A handler receives only the signal number, so its state is global.
 volatile std::sig_atomic_t first_signal = 0;
 volatile std::sig_atomic_t second_ends = 1;
 std::atomic<bool> is_save_asked = false;
@@ -36,7 +36,7 @@ SignalWatch::SignalWatch(Second second) {
   struct sigaction action {};
   action.sa_handler = &on_signal;
   sigemptyset(&action.sa_mask);
-  // Reads that a signal interrupts go on: a loader must not fail because the user wants to stop.
+  // Restarts interrupted reads: a loader must not fail because the user stops the run.
   action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, &old_term_);
   sigaction(SIGINT, &action, &old_int_);
@@ -47,7 +47,7 @@ SignalWatch::SignalWatch(Second second) {
 
 SignalWatch::~SignalWatch() {
   sigaction(SIGUSR1, &old_usr1_, nullptr);
-  if (first_signal != 0 && second_ends == 0) {  // it may come while the run is being closed
+  if (first_signal != 0 && second_ends == 0) {  // it may arrive while the run shuts down
     std::signal(SIGTERM, SIG_IGN);
     std::signal(SIGINT, SIG_IGN);
     return;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIGTERM, SIGINT and SIGUSR1, as a question that the loop asks: the first one asks it to end in
-// order, the second one of either ends the process by that signal, or is left to the launcher to
-// act on. Invariant: handlers are those of before once the object is gone, unless a first signal
-// has come and the second is left to the launcher: then signals are ignored.
+// Catches SIGTERM, SIGINT and SIGUSR1, and lets the loop poll for them. The first SIGTERM or SIGINT
+// asks the loop to end in order. The second one ends the process by that signal, or is ignored,
+// which leaves the reaction to the launcher. SIGUSR1 asks for a checkpoint.
+// Invariant: the destructor restores the previous handlers. Exception: if a first signal has
+// arrived and the second is ignored, SIGTERM and SIGINT stay ignored.
 // Threads  [main]; `received` and `take_save_request` from any
 #pragma once
 
@@ -15,16 +16,16 @@ class SignalWatch {
  public:
   enum class Second {
     kEnds,
-    kIgnored,  // for a rank of --launch: the terminal and the launcher may both send it the first
+    kIgnored,  // for a rank of --launch: terminal and launcher may both send the first signal
   };
   explicit SignalWatch(Second second = Second::kEnds);
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  // True once for each time that SIGUSR1 has come: it asks for a checkpoint, and the run goes on.
+  // Returns true if SIGUSR1 has arrived since the last call: it asks for a checkpoint.
   bool take_save_request() const;
-  // The first signal that came, or 0.
+  // Returns the first SIGTERM or SIGINT that arrived, or 0.
   int received() const;
   // "SIGTERM".
   static const char* name(int signal);

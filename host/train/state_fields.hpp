@@ -10,7 +10,7 @@
 //       f.field("windows", self.windows_, kKeptOnRollBack);
 //     }
 //
-// Saving, loading and rolling back all derive from that line.
+// Saving, loading and rolling back all derive from these lines.
 // Invariant: a field has one name and one rule, wherever it is saved or loaded.
 // Threads: the train thread.
 #pragma once
@@ -31,20 +31,21 @@
 namespace tenon {
 
 // Rules of a field; combined with |.
-inline constexpr uint32_t kRolledBack = 0;  // a roll-back loads the saved value
-// A roll-back leaves the value as it is: the position in the data, and what has happened so far.
+inline constexpr uint32_t kRolledBack = 0;  // a rollback loads the saved value
+// A rollback keeps the current value: the position in the data, and records of past events.
 inline constexpr uint32_t kKeptOnRollBack = 1;
-// Each rank has its own value. If the ranks have changed the tree lacks it, and it stays as it is.
+// Each rank has its own value. If the number of ranks has changed, the tree lacks the value, and
+// the field keeps its current value.
 inline constexpr uint32_t kOwnOfRank = 2;
 
-// Which fields a load takes over.
+// The fields that a load replaces.
 enum class FieldsToLoad { kAll, kRolledBack };
 
-// "eval/loss 0x1.8p+1\n", one line a metric: exact to the bit.
+// "eval/loss 0x1.8p+1\n", one line per metric, exact to the bit.
 std::string metrics_text(const std::map<std::string, double>& metrics);
 std::map<std::string, double> metrics_of_text(const std::string& text);
 
-// Puts fields into a tree.
+// Writes fields to a tree.
 class FieldWriter {
  public:
   static constexpr bool kIsLoading = false;
@@ -66,20 +67,20 @@ class FieldWriter {
              uint32_t rules = kRolledBack) {
     field(name, metrics_text(value), rules);
   }
-  // An undefined tensor is left out.
+  // Skips an undefined tensor.
   void field(std::string_view name, const at::Tensor& value, uint32_t rules = kRolledBack) {
     if (value.defined()) {
       tree_.put_tensor(path(name), value, StateTree::Copy::kYes, scope(rules));
     }
   }
 
-  // A value that is no member: `get()` gives it; `set(value)` takes it over.
+  // A value that is not a member: `get()` returns it, and `set(value)` replaces it.
   template <class Get, class Set>
   void computed(std::string_view name, Get get, Set, uint32_t rules = kRolledBack) {
     field(name, get(), rules);
   }
-  // The elements of a vector, as NAME/0, NAME/1...; `each(fields, element)` describes one. Without
-  // a name they lie directly below the prefix.
+  // The elements of a vector, as NAME/0, NAME/1...; `each(fields, element)` describes one. If the
+  // name is empty, they are stored directly below the prefix.
   template <class List, class Each>
   void list(std::string_view name, const List& elements, Each each, uint32_t = kRolledBack) {
     for (size_t i = 0; i < elements.size(); ++i) {
@@ -87,7 +88,7 @@ class FieldWriter {
       each(fields, elements[i]);
     }
   }
-  // What has no fields: `put(tree, path)` and `get(tree, path)`.
+  // State without fields: `put(tree, path)` writes it, and `get(tree, path)` reads it.
   template <class Put, class Get>
   void custom(std::string_view name, Put put, Get, uint32_t = kRolledBack) {
     put(tree_, path(name));
@@ -105,7 +106,7 @@ class FieldWriter {
   std::string prefix_;
 };
 
-// Takes fields out of a tree.
+// Reads fields from a tree.
 // Errors  state.missing_entry, state.wrong_type
 class FieldReader {
  public:
@@ -204,7 +205,7 @@ class HasStateFields {
                           FieldsToLoad which = FieldsToLoad::kAll) = 0;
 };
 
-// The same, derived from Owner::describe.
+// Implements HasStateFields with Owner::describe.
 template <class Owner>
 class WithStateFields : public HasStateFields {
  public:

@@ -31,8 +31,8 @@ at::Tensor unless_bad(const at::Tensor& bad, const at::Tensor& value) {
 
 }  // namespace
 
-// A run's only loss is called "loss". Several, or a weighted one, have a metric each, beside the
-// sum.
+// A single loss with weight 1 is the metric "loss". Otherwise each loss has its own metric, in
+// addition to the weighted sum.
 StepLog::StepLog(Parts parts) : parts_(parts) {
   const LossSet& losses = parts_.losses;
   const bool is_plain = losses.size() == 1 && losses.weight(0) == 1;
@@ -138,7 +138,7 @@ void StepLog::record_memory() {
 void StepLog::record_total_loss() {
   const LossSet& losses = parts_.losses;
   if (losses.size() == 1 && losses.weight(0) == 1) {
-    return;  // it is the total
+    return;  // the only loss is the total
   }
   double total = 0;
   for (size_t l = 0; l < losses.size(); ++l) {
@@ -147,7 +147,7 @@ void StepLog::record_total_loss() {
   parts_.metrics.set("loss", total);
 }
 
-// How much of each source of a mix the run has read, over all ranks.
+// Records how much of each source of a mix the run has read, over all ranks.
 void StepLog::record_mix() {
   const DataSource& source = parts_.train_data.source();
   std::vector<int64_t> samples = parts_.train_data.part_samples();
@@ -164,8 +164,8 @@ void StepLog::record_mix() {
   }
 }
 
-// Sizes of tables, and their changes since the last record, over all ranks. A change of 0 is left
-// out.
+// Records table sizes, and their changes since the last record, over all ranks. Skips changes of 0
+// for single tables.
 void StepLog::record_tables() {
   if (parts_.tables == nullptr) {
     return;

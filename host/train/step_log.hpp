@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The records of training: losses and what else the loop measures, every N steps, to metric sinks
-// and to the terminal. Time that is spent evaluating is not counted as training.
+// Writes the records of training every N steps, to metric sinks and to the terminal: losses and
+// other metrics of the loop. Time spent on evaluation does not count as training time.
 // Invariant: a record is the same on all ranks.
 // Threads: the train thread; log() and the functions it calls are collective calls.
 #pragma once
@@ -51,19 +51,19 @@ class StepLog final : public WithStateFields<StepLog> {
   // ---- between two records ----
 
   // Adds the losses of a step to the means of the next record.
-  // Shapes  bad [] f32: 1 on a device that leaves them out; undefined if they count
+  // Shapes  bad [] f32: 1 if the device excludes the losses; undefined if they always count
   void add_losses(const std::vector<Microbatch>& microbatches, const at::Tensor& bad);
-  // Training has waited so long for data, or has paused so long to evaluate.
+  // Adds time that training waited for data, or paused for an evaluation.
   void add_data_wait(std::chrono::steady_clock::duration time) { data_wait_ += time; }
   void add_pause(std::chrono::steady_clock::duration time) { pause_ += time; }
-  // Time counts from now on.
+  // Measures the time of the next record from now on.
   void restart_clock();
 
   // ---- records ----
 
-  // By the recipe's log_every.
+  // Returns true at step 1, and every N steps by the recipe's log_every.
   bool is_due() const;
-  // True if the last step has its record.
+  // Returns true if the last step has been logged.
   bool has_logged() const { return logged_step_ == parts_.state.step; }
   // Writes a record of the steps since the last one.
   void log(size_t num_roll_backs);
@@ -88,11 +88,11 @@ class StepLog final : public WithStateFields<StepLog> {
   void write(ProgressState progress, bool has_loss);
 
   Parts parts_;
-  std::vector<std::string> loss_names_;  // of their metrics
+  std::vector<std::string> loss_names_;  // of the losses' metrics
   uint64_t logged_step_ = 0;
   int64_t logged_samples_ = 0;
   int64_t logged_tokens_ = 0;
-  bool has_loss_ = false;  // since the last record
+  bool has_loss_ = false;  // losses were added since the last record
   std::chrono::steady_clock::time_point logged_at_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::duration pause_{};
   std::chrono::steady_clock::duration data_wait_{};

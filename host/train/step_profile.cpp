@@ -30,8 +30,8 @@ std::string steps_text(const StepRange& steps) {
 
 StepProfile::StepProfile(StepRange steps, std::string file, Devices devices)
     : steps_(steps), file_(std::move(file)), devices_(devices) {
-  // The tracer tells on stderr, as an error, that a machine has no GPU. Nothing else runs yet that
-  // could read the environment.
+  // Otherwise the tracer prints an error on stderr if the machine has no GPU. No other code runs
+  // yet that could read the environment.
   setenv("KINETO_LOG_LEVEL", "99", /*overwrite=*/0);
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records some steps of a run, with their events, blocks and operators, and the loader threads'
-// reads, as a Chrome trace. What is recorded says host/tensor/trace_span.hpp where it happens.
-// Invariants: it costs nothing outside its steps; it never ends a run: what goes wrong is a
-// warning. Threads: the train thread alone.
+// Records a range of steps as a Chrome trace, with their events, blocks and operators, and the
+// reads of loader threads. The recorded code marks its work with the spans of
+// host/tensor/trace_span.hpp.
+// Invariants: it costs nothing outside its steps; a failure is a warning and never ends the run.
+// Threads: the train thread alone.
 #pragma once
 
 #include "host/train/run_state/step_range.hpp"
@@ -17,25 +18,25 @@ class StepProfile {
  public:
   enum class Devices { kCpu, kCpuAndGpu };
 
-  // `file` is written when the last step has ended, or the run has.
+  // `file` is written after the last of `steps`, or at the end of the run if that is earlier.
   StepProfile(StepRange steps, std::string file, Devices devices);
-  // Whoever begins ends, or finishes.
+  // Does not end the recording: call finish() or finish_run() first.
   ~StepProfile() = default;
   StepProfile(const StepProfile&) = delete;
   StepProfile& operator=(const StepProfile&) = delete;
 
-  // Before the first event of a step, which may be one that comes again.
+  // Called before the first event of a step. A step may occur again after a rollback.
   void begin_step(uint64_t step) {
     if (step == steps_.first && !is_on_) {
       start();
     }
   }
-  // True if the profile ends with this step: finish() then, when its spans have ended.
+  // Returns true if the profile ends with this step: then call finish() once its spans have ended.
   bool ends_with(uint64_t step) const { return is_on_ && step == steps_.last; }
 
-  // Ends recording and writes the file; does nothing if it is not recording.
+  // Ends the recording and writes the file. Does nothing if no recording is active.
   void finish();
-  // At the end of a run: the same, and says so if the run never came to the first step.
+  // Called at the end of a run. Like finish(), but warns if the run never reached the first step.
   void finish_run(uint64_t last_step);
 
  private:

@@ -68,7 +68,7 @@ void StopConditions::withdraw_run_length() {
   is_over_ = is_over_ && !std::exchange(is_over_by_length_, false);
 }
 
-// Otherwise the run would never end.
+// Without this check, the run would never end.
 void StopConditions::check_tokens(const std::string& dataset) const {
   if (train_.tokens.has_value() && state_.tokens == 0) {
     throw Error(
@@ -108,15 +108,15 @@ void StopConditions::act_on(const Decision& decision) {
     const std::string reason = first_text(collective_, stop_reason_);
     end(ExitCode::kDone, reason.empty() ? "a hook asked to stop" : reason);
   }
-  // One rank need not ask others: a signal that came during the step ends the run with the step.
+  // A single rank needs no vote: a signal during the step ends the run at the end of the step.
   if (decision.has(Vote::kInterrupted) || (is_alone() && signal_received() != 0)) {
     is_interrupted_run_ = true;
     end(ExitCode::kStopped, first_text(collective_, own_interruption()));
   }
 }
 
-// Clocks differ between ranks. What any rank's clock said before the step's forward counts for all;
-// one rank looks at its clock again.
+// Clocks differ between ranks. If time was up on any rank's clock before the step's forward, it is
+// up for all ranks. A single rank reads its clock again.
 void StopConditions::check_clock(const Decision& decision) {
   const bool is_late = is_alone() && is_time_up();
   if (decision.has(Vote::kTimeIsUp) || is_late) {
@@ -148,8 +148,8 @@ bool StopConditions::cuts_evaluation() {
   return true;
 }
 
-// An evaluation may take longer than the sender of a signal waits. What it has not reported is left
-// undone, so that a run that had reached its end is stopped early after all.
+// An evaluation may take longer than the sender of a signal waits. An interrupted evaluation is
+// incomplete, so even a run that had reached its end counts as stopped early.
 void StopConditions::cut_evaluation() {
   std::string reason = first_text(collective_, own_interruption());
   is_interrupted_run_ = true;

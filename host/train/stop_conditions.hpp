@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The conditions that end a run: its length in steps, windows, epochs, tokens or minutes; signals;
-// the kill switch; hooks that ask to stop. It also keeps the run's clock.
-// Invariant: the first reason counts; only an evaluation that a signal interrupts replaces it.
+// the kill switch; stop requests of hooks. It also keeps the run's clock.
+// Invariant: the first reason counts; only the interruption of an evaluation replaces it.
 // Threads: the train thread.
 #pragma once
 
@@ -34,13 +34,13 @@ class StopConditions final : public WithStateFields<StopConditions> {
   // True once a signal or the kill switch has ended the run, or interrupted an evaluation.
   bool is_interrupted_run() const { return is_interrupted_run_; }
 
-  // Ends the run, unless it is over.
+  // Ends the run, unless it is already over.
   void end(ExitCode code, std::string reason);
 
   // ---- the run's clock ----
 
   void start_clock() { start_ = std::chrono::steady_clock::now(); }
-  // Units  seconds since start_clock(), with those of a run that this one resumes
+  // Units  seconds since start_clock(), including the time of the run that this run resumes
   double seconds() const;
   bool is_time_up() const;
 
@@ -49,30 +49,30 @@ class StopConditions final : public WithStateFields<StopConditions> {
   // This process runs the steps after `step`.
   void start_after(uint64_t step) { first_step_ = step; }
   uint64_t first_step() const { return first_step_; }
-  // Ends the run if it has reached its length, or the step that the recipe exits at.
+  // Ends the run if it has reached its run length, or the step at which the recipe exits.
   void check_run_length();
-  // The run is not over after all if its length is all that has ended it: it rolls back.
+  // Before a rollback: continues the run if only its run length has ended it.
   void withdraw_run_length();
   // Errors  data.no_tokens if the length is given in tokens and the data counts none
   void check_tokens(const std::string& dataset) const;
 
   // ---- signals, the clock and hooks ----
 
-  // A hook of this rank asks to stop; the vote travels separately.
+  // Stores the reason for which a hook of this rank asks to stop. The vote is cast separately.
   void note_stop_request(const std::string& reason) { stop_reason_ = reason; }
-  // This rank has received a signal, or sees the kill switch.
+  // Returns true if this rank has received a signal, or sees the kill switch.
   bool is_interrupted() const;
   // Adds this rank's vote if it is interrupted.
   void vote(Agreement& agreement) const;
-  // Ends the run if a hook or a signal asks for it. Every rank.
+  // Ends the run if a hook, a signal or the kill switch asks for it. Called by every rank.
   void act_on(const Decision& decision);
-  // Ends the run if its time is up on some rank.
+  // Ends the run if its time is up on any rank.
   void check_clock(const Decision& decision);
-  // Ends the run while it waits for a window that has not come. Every rank.
+  // Ends the run while it waits for a window that does not exist yet. Called by every rank.
   void end_waiting();
-  // True if some rank is interrupted: then the evaluation is cut. Every rank.
+  // If any rank is interrupted, calls cut_evaluation() and returns true. Called by every rank.
   bool cuts_evaluation();
-  // Ends the run early although it may have reached its end. Every rank.
+  // Ends the run as stopped early, even if it had reached its end. Called by every rank.
   void cut_evaluation();
 
   template <class Self, class Fields>

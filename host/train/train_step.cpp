@@ -35,7 +35,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
   parts_.update.finite_check.begin_step();
   update_.keep_buffers();
   for (Microbatch& microbatch : microbatches) {
-    // If counts come late all sums are seeded with 1, and the gradients are divided at the end.
+    // If losses are not counted ahead, sums are seeded with 1 and gradients scaled at the end.
     microbatch.seeds.assign(parts_.losses.size(), one_);
   }
   if (parts_.counts_ahead && microbatches.size() > 1) {
@@ -46,7 +46,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
     step.batch = &microbatches[i].batch;
     events.fire(TENON_EVENT_AFTER_DATA);
     if (i == 0) {
-      // The only microbatch is counted after hooks have had it.
+      // A single microbatch is counted after hooks, which may change it.
       if (parts_.counts_ahead && microbatches.size() == 1) {
         count(microbatches);
       }
@@ -57,7 +57,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
   }
   step.batch = nullptr;
   if (parts_.update.tables != nullptr) {
-    parts_.update.tables->send_gradients();  // they travel while the step is finished
+    parts_.update.tables->send_gradients();  // in transit while the step is finished
   }
   events.place().microbatch = 0;
   parts_.update.state.samples += totals_.samples;
@@ -84,7 +84,7 @@ void TrainStep::run_microbatch(std::vector<Microbatch>& microbatches, size_t i) 
   run_backward(microbatch, at, i + 1 == microbatches.size());
 }
 
-// What is skipped must not spoil metrics.
+// Non-finite losses of a skipped step must not enter metrics.
 void TrainStep::run_losses(Microbatch& microbatch, const CallPlace& place) {
   FiniteCheck& check = parts_.update.finite_check;
   const bool counts_anyway = check.guard().is_exempt();
@@ -130,7 +130,7 @@ void TrainStep::update(const std::vector<Microbatch>& microbatches, bool is_want
       late_scale_,
       [&] { return find_origin(microbatches); },
       [&] {
-        if (check.is_skipped()) {  // a skipped step counts in no mean
+        if (check.is_skipped()) {  // means exclude skipped steps
           return;
         }
         parts_.log.add_losses(microbatches, check.bad_losses());
@@ -153,13 +153,13 @@ void TrainStep::count(std::vector<Microbatch>& microbatches) {
   }
 }
 
-// Of this rank.
+// Returns the count of a loss on this rank; 0 if nothing is counted.
 at::Tensor TrainStep::own_total(const std::vector<Microbatch>& microbatches, size_t loss) const {
   const at::Tensor total = count_of(microbatches, loss);
   return total.defined() ? total : at::scalar_tensor(0.0, at::kDouble);
 }
 
-// What is added up over ranks travels with the votes.
+// Numbers that are summed over ranks are exchanged with the votes.
 void TrainStep::start_agreement(const std::vector<Microbatch>& microbatches) {
   totals_ = {};
   for (const Microbatch& microbatch : microbatches) {
@@ -179,7 +179,7 @@ void TrainStep::start_agreement(const std::vector<Microbatch>& microbatches) {
   parts_.votes.start(numbers);
 }
 
-// Before the first loss of a step.
+// Called before the first loss of a step.
 void TrainStep::sync_totals(const std::vector<Microbatch>& microbatches) {
   if (is_alone()) {
     for (size_t l = 0; parts_.counts_ahead && l < parts_.losses.size(); ++l) {
@@ -196,8 +196,8 @@ void TrainStep::sync_totals(const std::vector<Microbatch>& microbatches) {
   }
 }
 
-// By items, each sum is divided by the items of the whole step. By microbatch, each microbatch has
-// the same weight.
+// "items": each sum is divided by the number of items of the whole step. "microbatch": each
+// microbatch has the same weight.
 void TrainStep::seed(std::vector<Microbatch>& microbatches) {
   const LossSet& losses = parts_.losses;
   for (size_t l = 0; l < losses.size(); ++l) {
@@ -213,8 +213,8 @@ void TrainStep::seed(std::vector<Microbatch>& microbatches) {
   }
 }
 
-// weight / count of all ranks, if counts are known only after the last forward. Then there is one
-// loss.
+// Returns weight / count over all ranks, if counts are known only after the last forward. There is
+// exactly one loss then.
 at::Tensor TrainStep::late_scale(const std::vector<Microbatch>& microbatches) {
   at::Tensor total = own_total(microbatches, 0);
   if (!is_alone()) {
@@ -225,7 +225,7 @@ at::Tensor TrainStep::late_scale(const std::vector<Microbatch>& microbatches) {
   return seed_of(parts_.losses.weight(0), total);
 }
 
-// Before the step has changed anything: it can be looked at as it was.
+// Called before the step changes parameters, so that its values can be recomputed.
 NonFiniteOrigin TrainStep::find_origin(const std::vector<Microbatch>& microbatches) {
   std::vector<PastMicrobatch> past;
   past.reserve(microbatches.size());

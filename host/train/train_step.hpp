@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One step of training on its microbatches: losses are counted and normalized over all microbatches
-// of all ranks, each microbatch goes forward and backward, and the parameters are updated.
-// Invariant: gradients are those of one batch of all samples, to rounding, however many
-// microbatches and ranks share them. Threads: the train thread; every rank calls the same
-// functions.
+// One training step on its microbatches: counts and normalizes losses over all microbatches of all
+// ranks, runs forward and backward of each microbatch, and updates the parameters.
+// Invariant: gradients equal those of one batch of all samples, up to rounding, for any number of
+// microbatches and ranks.
+// Threads: the train thread; every rank calls the same functions.
 #pragma once
 
 #include "host/distributed/collectives/agreement.hpp"
@@ -35,22 +35,23 @@ class TrainStep {
   };
   explicit TrainStep(Parts parts);
 
-  // The same forward for evaluations.
+  // The same forward pass, for evaluations.
   ForwardPass& forward_pass() { return forward_pass_; }
 
-  // Forward and backward of all microbatches. `vote` adds what this rank votes for; the votes
-  // travel beside the first forward.
+  // Runs forward and backward of all microbatches. `vote` adds this rank's votes, which are
+  // exchanged during the first forward.
   void run_microbatches(std::vector<Microbatch>& microbatches, const std::function<void()>& vote);
-  // The update, or nothing if it is not wanted or not finite; and the step's losses to the log.
+  // Applies the update, unless it is not wanted or is skipped as non-finite. Adds the losses of the
+  // step to the log.
   void update(const std::vector<Microbatch>& microbatches, bool is_wanted);
 
  private:
-  // Of one step, over all its microbatches and all ranks.
+  // Totals of one step, over all its microbatches and all ranks.
   struct Totals {
     int64_t samples = 0;
     int64_t tokens = 0;
     double num_parts = 0;            // microbatches with samples
-    std::vector<at::Tensor> counts;  // by loss, [] f64; empty if they come late
+    std::vector<at::Tensor> counts;  // by loss, [] f64; empty unless losses are counted ahead
   };
 
   bool is_alone() const { return parts_.update.collective.world_size() == 1; }
@@ -71,7 +72,7 @@ class TrainStep {
   ParameterUpdate update_;
   Totals totals_;
   at::Tensor late_scale_;  // of all gradients; undefined if losses are counted ahead
-  at::Tensor one_;         // [] f64, on the run's device: a copy from the CPU would wait
+  at::Tensor one_;         // 1: [] f64, on the run's device, since a copy from the CPU would wait
 };
 
 }  // namespace tenon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Read from Trainer::run downwards.
+// Start reading at Trainer::run.
 #include "host/train/trainer.hpp"
 
 #include "host/error/error.hpp"
@@ -21,10 +21,10 @@
 namespace tenon {
 namespace {
 
-// An epoch in which the run has rolled back had data, however few steps are left of it.
+// Value of epoch_step after a rollback: the epoch had data, even if none of its steps remains.
 constexpr uint64_t kNoStep = std::numeric_limits<uint64_t>::max();
 
-// At the time of an error: the step's own tensors may be gone already.
+// Called after an error, when the tensors of the step may already be freed.
 std::string memory_report(const TrainerParts& parts, int64_t batch_bytes) {
   HeldMemory held;
   for (const FlatGroup& group : parts.parameters.groups()) {
@@ -169,7 +169,7 @@ void Trainer::evaluate_only() {
   stop_.end(ExitCode::kDone, "evaluated the initial parameters");
 }
 
-// What may take long comes last: if it is interrupted, nothing is lost.
+// Long operations come last, so that an interruption loses nothing.
 void Trainer::finish_training() {
   if (!log_.has_logged()) {
     log_.log(roll_back_.records().size());
@@ -201,7 +201,7 @@ void Trainer::run_epoch() {
   begin_epoch(is_resumed);
   const bool is_finished = run_windows();
   if (!is_finished) {
-    save_at_end();  // between steps, by a hook, a signal or the clock
+    save_at_end();  // a hook, a signal or the clock ended the run between steps
   }
   events_.place().window = 0;
   events_.place().window_label = "";
@@ -224,13 +224,13 @@ void Trainer::begin_epoch(bool is_resumed) {
   if (!is_resumed) {
     reload_if_due(ReloadPoint::kEpoch, state().epochs);
     feed_.begin_epoch(state().epochs);
-  } else if (!place_.resumes_window) {  // between windows they act at once
+  } else if (!place_.resumes_window) {  // between windows, requests take effect at once
     requests_.resume();
     requests_.sync();
   }
 }
 
-// False if the run is over before the epoch is.
+// Returns false if the run ends before the epoch.
 bool Trainer::run_windows() {
   while (!stop_.is_over()) {
     const NextWindow next = place_.resumes_window ? NextWindow::kOpen : feed_.open_next();
@@ -284,8 +284,8 @@ void Trainer::begin_window(bool is_resumed) {
   requests_.resume();
 }
 
-// False if the window is cut short by a stop condition: then it is abandoned, without an evaluation
-// or a checkpoint.
+// Returns false if a stop condition cuts the window short. The window then does not end, so no
+// evaluation or checkpoint of its end is made.
 bool Trainer::run_steps() {
   bool has_data = !any_rank(parts_.collective, !feed_.has_next_batch());
   if (!has_data && place_.steps_in_window == 0) {
@@ -326,7 +326,7 @@ void Trainer::end_window() {
 
 // ---- a step ----
 
-// One attempt to update. Returns whether all ranks have data for another one in this window.
+// Attempts one update. Returns true if all ranks have data for another step in this window.
 bool Trainer::run_step() {
   begin_step();
   std::vector<Microbatch> microbatches = feed_.take_microbatches();
@@ -349,7 +349,7 @@ void Trainer::begin_step() {
   events_.fire(TENON_EVENT_BEFORE_STEP);
 }
 
-// What this rank knows before the step's first forward.
+// Casts this rank's votes, before the step's first forward.
 void Trainer::vote() {
   Agreement& votes = requests_.votes();
   if (!feed_.has_next_batch()) {
@@ -396,7 +396,7 @@ void Trainer::end_step(const Decision& decision) {
   at_boundary(RunBoundary::kStep);
 }
 
-// The last record of a window has all of the window's metrics.
+// The last record of a window includes all metrics of the window.
 void Trainer::log_if_due(const Decision& decision) {
   const bool is_last_of_data = decision.has(Vote::kOutOfData);
   if (stop_.is_over() || is_last_of_data) {
@@ -431,7 +431,7 @@ void Trainer::roll_back() {
   event.message = "";
   requests_.sync();
   evaluator_.evaluate_missed(feed_.last_window());
-  checkpoints_.save(RunBoundary::kStep);  // a run that is lost now must not meet the data again
+  checkpoints_.save(RunBoundary::kStep);  // after a crash, the run must not read the skipped data
 }
 
 // ---- boundaries ----
@@ -443,7 +443,7 @@ void Trainer::at_boundary(RunBoundary boundary) {
   checkpoints_.save_if_due(boundary);
 }
 
-// Nothing has changed since the last boundary, except what ends the run.
+// Nothing has changed since the last boundary, except that the run ends.
 void Trainer::save_at_end() {
   checkpoints_.save_if_due(parts_.train_data.has_window() ? RunBoundary::kStep
                                                           : RunBoundary::kWindow);
@@ -451,7 +451,7 @@ void Trainer::save_at_end() {
 
 // ---- loading ----
 
-// What a rank does alone: another may find that its part is corrupt.
+// Loads a state on this rank alone, since another rank may find that its part is corrupt.
 void Trainer::take_over(const StateTree& tree) {
   whole_.load(tree);
   stop_.start_after(state().step);
@@ -465,8 +465,8 @@ void Trainer::take_over(const StateTree& tree) {
   stop_.check_run_length();
 }
 
-// The position in the data of another run, for one that starts from scratch: epochs and windows are
-// counted from there, steps are not.
+// Takes the position in the data from another run, for a run that starts from scratch. Counts of
+// epochs and windows continue from that position; steps are counted from 0.
 void Trainer::take_position(const StateTree& tree) {
   const auto count = [&](const char* name) {
     return tree.get_int(state_path(run_state::kRun, name));
@@ -482,7 +482,7 @@ void Trainer::take_position(const StateTree& tree) {
   stop_.check_run_length();
 }
 
-// Once the epoch and window are known.
+// Called once the counts of epochs and windows are loaded.
 void Trainer::load_data(const StateTree& tree) {
   whole_.load_data(tree);
   const DataStream& data = parts_.train_data;
@@ -492,7 +492,7 @@ void Trainer::load_data(const StateTree& tree) {
   events_.place().epoch = place_.resumes_epoch || epochs == 0 ? epochs : epochs - 1;
 }
 
-// Blocks see what was loaded, and sinks forget what came after it.
+// Publishes loaded values to blocks, and makes sinks drop later records.
 void Trainer::show_loaded() {
   parts_.flow.publish();
   parts_.sinks.resume(state().step, evaluator_.saved_records());
@@ -506,7 +506,7 @@ void Trainer::reload_if_due(ReloadPoint point, uint64_t count) {
 
 // ---- reporting ----
 
-// What hooks request at the event acts at once.
+// Fires an event, and applies the requests that hooks make at it.
 void Trainer::fire_and_sync(uint32_t event) {
   events_.fire(event);
   requests_.sync();

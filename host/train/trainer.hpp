@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loop: run, epoch, window and step, with their events. It reads top to bottom like the list of
-// events in docs/architecture.md. It knows kinds of plugins, never a plugin.
-// Invariants: an accumulation never crosses a window; every before_ event has its after_, unless an
-// error ends the run (after_evaluate: or a signal cuts it); `end` fires once, always.
+// The training loop: run, epoch, window and step, with their events. The code follows the list of
+// events in docs/architecture.md from top to bottom. It depends on kinds of plugins, never on a
+// particular plugin.
+// Invariants: an accumulation never crosses a window; every before_ event has its after_ event,
+// unless an error ends the run or, for after_evaluate, a signal interrupts the evaluation; `end`
+// always fires once.
 // Threads: owned and driven by the train thread.
 #pragma once
 
@@ -32,14 +34,14 @@ namespace tenon {
 
 class Trainer final : public WithStateFields<Trainer> {
  public:
-  // `hooks` in the order of the recipe.
+  // `hooks` are in the order of the recipe.
   Trainer(TrainerParts parts, std::vector<HookProxy> hooks);
 
-  // Runs from before_init to end. Errors become the outcome; nothing is thrown.
+  // Runs from before_init to end. Returns errors in the outcome; throws nothing.
   Outcome run();
 
-  // The whole state of the run (run_state_names.hpp has the names): only at a boundary. Nothing is
-  // changed by it, except that what a device has found so far is waited for.
+  // Adds the whole state of the run to `tree` (names in run_state_names.hpp). Call it only at a
+  // boundary. It waits for results from the device, and changes nothing else.
   void snapshot(StateTree& tree) { whole_.snapshot(tree); }
   const RunState& state() const { return place_.run; }
 
@@ -56,13 +58,13 @@ class Trainer final : public WithStateFields<Trainer> {
   }
 
  private:
-  // Where the loop is.
+  // Position of the loop.
   struct Place {
     RunState run;
     uint64_t epoch_step = 0;      // the last step before this epoch
-    int64_t steps_in_window = 0;  // begun
+    int64_t steps_in_window = 0;  // steps begun in the open window
     bool resumes_epoch = false;   // the loaded state is in the middle of an epoch
-    bool resumes_window = false;  // and of a window
+    bool resumes_window = false;  // the loaded state is in the middle of a window
   };
 
   // The loop, outermost first.

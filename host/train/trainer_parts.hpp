@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the loop drives: the parts of a run, as whoever assembles it hands them over.
+// The parts of a run that the loop drives, as the code that assembles the run passes them.
 #pragma once
 
 #include "host/data/data_stream.hpp"
@@ -41,7 +41,7 @@ namespace tenon {
 
 class Trainer;
 
-// All is borrowed and outlives the trainer.
+// All parts are borrowed and outlive the trainer.
 struct TrainerParts {
   const Recipe& recipe;
   LoopPlan plan;
@@ -51,7 +51,7 @@ struct TrainerParts {
   LossSet& losses;
   MetricSet& metric_set;
   OptimizerDriver& optimizer;
-  TableSet* tables = nullptr;                      // null if the model looks nothing up
+  TableSet* tables = nullptr;                      // null if the model has no lookups
   LossScale* loss_scale = nullptr;                 // null except under fp16
   const LrSchedulerProxy* lr_scheduler = nullptr;  // null: the factor is 1
   DataStream& train_data;
@@ -60,30 +60,31 @@ struct TrainerParts {
   ComponentStates* components = nullptr;  // null if none has a state
   // In-memory state to resume from; null starts from scratch.
   const StateTree* start_from = nullptr;
-  // The same on disk: candidates, tried one after the other.
+  // Checkpoints to resume from, tried in order; null if there are none.
   ResumeCandidates* saved = nullptr;
-  // Models of others: loaded where the run starts from scratch, and again by their schedules.
+  // Pretrained parts, loaded if the run starts from scratch and again on their schedules; null if
+  // there are none.
   Pretrained* bank = nullptr;
-  // Called at every boundary except the start, so that the state of the run can be taken.
+  // Called at every boundary except the start, so that the callee can snapshot the run's state.
   std::function<void(RunBoundary boundary, Trainer& trainer)> at_rest;
   Checkpointing* checkpoints = nullptr;  // null if nothing is saved
   BestState* best = nullptr;             // null if the best parameters are not kept
-  bool is_eval_only = false;             // evaluate in place of training
-  bool is_seed_only = false;             // save the initial parameters in place of training
+  bool is_eval_only = false;             // evaluate instead of training
+  bool is_seed_only = false;             // save the initial parameters instead of training
   Gpu* gpu = nullptr;                    // null on the CPU
   MetricBook& metrics;
   SinkList& sinks;
   Progress& progress;
   Collective& collective;
   const Mesh& mesh;
-  Group* norms = nullptr;  // all ranks, on the GPU; null on the CPU, or with one rank
+  Group* norms = nullptr;  // all ranks, on the GPU; null on the CPU or with one rank
   const SignalWatch* signals = nullptr;
   PublishedState& published;
   StepProfile* profile = nullptr;
   std::string run_dir;
   std::function<void()> initialise;  // gives parameters their initial values
-  // Called as soon as an error ends the run on this rank, before hooks hear of it: the others wait
-  // for collectives that this rank will not join any more. Says what the run ends with.
+  // Called as soon as an error ends the run on this rank, before on_error is fired: other ranks
+  // wait for collectives that this rank no longer joins. Returns how the run ends.
   std::function<FailedEnd(const Error& error)> on_failure;
   std::function<void()> after_first_step;
 };

@@ -15,10 +15,11 @@ namespace {
 
 constexpr uint32_t kUpdateGuardVersion = 1;
 
-// A run that begins so will not get better: it ends at once, while nothing is lost.
+// A non-finite update in the first N steps ends the run, since it would not recover and little is
+// lost.
 constexpr uint64_t kFirstSteps = 10;
 
-// Bounds how late a run on a device hears of what it did.
+// Maximum number of steps whose results may be pending on a device.
 constexpr size_t kMaxPending = 100;
 
 }  // namespace
@@ -33,7 +34,7 @@ void UpdateGuard::record(uint64_t step, bool is_finite, const Origin& origin) {
   count_.longest_streak = std::max(count_.longest_streak, count_.consecutive);
   count_.last_step = step;
   if (is_exempt() && count_.consecutive > 1) {
-    return;  // what follows from the first of a row says nothing new
+    return;  // the rest of a streak adds no information
   }
   count_.last_origin = origin();
   const std::string what = formatted("step {}: the update is non-finite", step);

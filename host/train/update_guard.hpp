@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The policy on updates that are not finite: what is made of one, how it is told, how many there
-// were, and when they end the run. It judges no tensor; host/optim and the loop do, and
-// non_finite_origin.hpp says where it came from.
-// Invariant: `origin` is asked for only where it is told. Threads: the train thread.
+// The policy on non-finite updates: whether they are skipped, how they are reported and counted,
+// and when they end the run. It checks no tensors; host/optim and the loop do.
+// non_finite_origin.hpp finds the origin.
+// Invariant: `origin` is called only if its result is stored in count().
+// Threads: the train thread.
 #pragma once
 
 #include "host/error/error.hpp"
@@ -27,32 +28,34 @@ class UpdateGuard final : public Stateful {
 
   explicit UpdateGuard(const NonFiniteRecipe& recipe) : recipe_(recipe) {}
 
-  // True where updates are made whether they are finite or not.
+  // Returns true if the policy applies updates even if they are non-finite.
   bool is_exempt() const { return recipe_.policy == NonFinitePolicy::kIgnore; }
 
-  // Takes note of step `step`, whose update was made or not as is_exempt() says.
+  // Records the result of step `step`. A non-finite update is applied if is_exempt(), otherwise
+  // skipped.
   void record(uint64_t step, bool is_finite, const Origin& origin);
 
-  // The same where the device does not tell yet: `found` is 1 where the update is non-finite.
-  // Nothing waits until `sync`.
+  // Like record(), for a result that may still be pending on the device: `found` is 1 if the update
+  // is non-finite. Does not wait; sync() does.
   // Shapes  found [] f32
   void record_later(uint64_t step, at::Tensor found, Origin origin);
-  // Waits for what was recorded so, and takes note of it. Gives how many steps were not finite.
+  // Waits for the results passed to record_later(), and records them. Returns the number of
+  // non-finite steps among them.
   size_t sync();
-  // True where the next step is to be settled at once: the last one that is known was not finite,
-  // or much has gathered.
+  // Returns true if the result of the next step should be read at once: the last known update was
+  // non-finite, or many results are pending.
   bool is_sync_due() const;
 
-  // The counters, where nothing is left to settle.
+  // Saves and loads the counters. `snapshot` requires that no results are pending.
   void snapshot(StateTree& tree, const std::string& prefix) const override;
   void load(const StateTree& tree, const std::string& prefix) override;
 
   const NonFiniteCount& count() const { return count_; }
-  // The first of the steps up to the last one that is known whose updates were not finite, and left
-  // out; none where the last one was finite, or nothing is left out. Once something ends the run,
-  // the first step of the row that does.
+  // Returns the first step of the current streak of skipped non-finite updates. Returns none if the
+  // last known update was finite, or if the policy skips no updates. After a failure, returns the
+  // first step of the streak that caused it.
   std::optional<uint64_t> streak_begin() const;
-  // What ends the run, once something does.
+  // The error that ends the run; none while no update has ended it.
   const std::optional<Error>& failure() const { return failure_; }
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 using namespace run_state;
 
-// False for components that make batches, on other threads at that, or keep checkpoints.
+// Returns false for components that make batches (on other threads) or store checkpoints.
 bool is_rolled_back(std::string_view role) {
   constexpr std::string_view kKept[] = {
       "data/", "features:", "storage/", "nested/data/", "nested/features/", "nested/checkpoint/"};
@@ -77,7 +77,7 @@ void WholeState::roll_back(const StateTree& tree) {
   load_loop(tree, FieldsToLoad::kRolledBack);
 }
 
-// Metrics go by their names: "metrics/1" may have been "metrics/0", or nothing.
+// Matches metrics by name: "metrics/1" may have been saved as "metrics/0", or not at all.
 std::string WholeState::saved_role(const StateTree& tree, const std::string& role) const {
   const std::string prefix = std::string(kMetrics) + "/";
   if (parts_.metrics == nullptr || !role.starts_with(prefix)) {

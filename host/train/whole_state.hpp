@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The whole state of a run, as run_state_names.hpp lists it: taken at a boundary, loaded by a fresh
-// run of the same recipe, or rolled back to in the middle of a run.
-// Invariant: taking a state changes nothing of the run, except that what a device has found so far
-// is waited for.
+// The whole state of a run, as run_state_names.hpp lists it. It is saved at a boundary, loaded by a
+// new run of the same recipe, or restored by a rollback during a run.
+// Invariant: a snapshot waits for results from the device, and changes nothing else in the run.
 // Threads: the train thread.
 #pragma once
 
@@ -28,14 +27,14 @@ class WholeState {
   struct Parts {
     std::vector<Part> trained;              // loaded in this order
     std::vector<Part> data;                 // positions in datasets
-    std::vector<Part> weights;              // what exports take
+    std::vector<Part> weights;              // entries that exports use
     ComponentStates* components = nullptr;  // null if none has a state
     MetricSet* metrics = nullptr;           // null if there are none
     std::function<void()> before_snapshot;  // may be empty
   };
   explicit WholeState(Parts parts) : parts_(std::move(parts)) {}
 
-  // Adds owners of the loop's fields, before anything is taken or loaded. They are borrowed.
+  // Adds owners of the loop's fields, before the first snapshot or load. They are borrowed.
   void add(const std::vector<HasStateFields*>& owners) {
     loop_.insert(loop_.end(), owners.begin(), owners.end());
   }
@@ -43,14 +42,14 @@ class WholeState {
   void snapshot(StateTree& tree) const;
   void snapshot_weights(StateTree& tree) const;
 
-  // Everything except positions in datasets: load_data() takes them, once the loop knows its place.
-  // A rank may find that its part is corrupt.
-  // Errors  state.bad_version; what the parts say of a corrupt or foreign state
+  // Loads everything except positions in datasets, which load_data() loads once the loop knows its
+  // position. A rank may find that its part is corrupt.
+  // Errors  state.bad_version; errors of the parts for a corrupt or foreign state
   void load(const StateTree& tree);
   void load_data(const StateTree& tree);
 
-  // Loads what was learned, and the fields of the loop that are not kept. Positions in datasets and
-  // components that make batches or keep checkpoints stay as they are.
+  // Loads trained state, and the fields of the loop that are rolled back. Positions in datasets,
+  // and components that make batches or store checkpoints, stay as they are.
   void roll_back(const StateTree& tree);
 
  private:

@@ -83,7 +83,7 @@ const std::string& WindowFeed::begin_window() {
   return count_.last;
 }
 
-// A stream's shards are this rank's own.
+// Each rank has its own shards of a stream, so ranks add up their numbers.
 void WindowFeed::report_end_of_window() {
   DataStream& data = parts_.data;
   const std::string window =
@@ -151,7 +151,7 @@ bool WindowFeed::has_next_batch() {
   return parts_.data.loader().has_next();
 }
 
-// The stream of one rank may end before those of others: it fills up with empty batches.
+// If a stream ends on one rank before it ends on others, that rank adds empty batches.
 std::vector<Microbatch> WindowFeed::take_microbatches() {
   const TraceSpan span("take batches");
   std::vector<Microbatch> microbatches;
@@ -182,8 +182,8 @@ std::vector<Microbatch> WindowFeed::take_microbatches() {
   return microbatches;
 }
 
-// Batches are read and then replaced, so that windows, epochs and the length of the run stay the
-// same. Each step gets copies: a hook may write into its batch.
+// Batches are read and then replaced, so that windows, epochs and the run length stay the same.
+// Each step gets copies, since a hook may write into its batch.
 void WindowFeed::repeat_first(std::vector<Microbatch>& microbatches) {
   if (first_batches_.empty()) {
     for (const Microbatch& microbatch : microbatches) {
@@ -216,7 +216,7 @@ void WindowFeed::put_first_batches(StateTree& tree, const std::string& at) const
   }
 }
 
-// If the number of ranks has changed, there are none: the next step's batches take their place.
+// If the number of ranks has changed, the state has no batches: the next step stores its own.
 void WindowFeed::get_first_batches(const StateTree& tree, const std::string& at) {
   if (tree.find(state_path(at, "count")) == nullptr) {
     return;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The windows of training and their microbatches, opened by all ranks together; and what is said of
-// them. It knows no model: what is done with a window is the loop's business.
-// Invariants: all ranks have the same windows, and as many microbatches in each step; an
+// Opens the windows of training on all ranks together, supplies their microbatches, and reports on
+// them. It does not know the model: the loop decides how to use a window.
+// Invariants: all ranks have the same windows, and the same number of microbatches in each step; an
 // accumulation never crosses the end of a window.
-// Threads: the train thread; all but the counts are collective calls.
+// Threads: the train thread; all functions except the counts are collective calls.
 #pragma once
 
 #include "host/data/data_stream.hpp"
@@ -26,11 +26,11 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
   // All are borrowed.
   struct Parts {
     DataStream& data;
-    std::vector<DataStream*> paired;  // evaluation sets whose windows open beside those of training
+    std::vector<DataStream*> paired;  // evaluation sets with windows paired with training windows
     Collective& collective;
-    // Called with each time that training has waited for data.
+    // Called after each wait for data, with its duration.
     std::function<void(std::chrono::steady_clock::duration)> on_wait;
-    std::function<bool()> gives_up;  // true if nobody should wait for a window any longer
+    std::function<bool()> gives_up;  // true if ranks should stop waiting for a window
     int64_t microbatches_per_step = 1;
     bool repeats_first_batch = false;
   };
@@ -39,28 +39,29 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
   // ---- epochs and windows ----
 
   void begin_epoch(uint64_t epoch);
-  // Opens the next window, and one of each paired set beside it. If a paired set has no more, the
-  // epoch ends.
+  // Opens the next window, and the next window of each paired set. If a paired set has no window
+  // left, the epoch ends.
   NextWindow open_next();
-  // The window that is open is trained on: it is the last one so far.
+  // Called before training on the open window. Makes it last_window(), and returns its label.
   const std::string& begin_window();
-  // Reports what of the open window is not trained on.
+  // Reports data of the open window that is not trained on.
   void report_end_of_window();
   void report_empty_window();
-  // Reports windows that the recipe names, and no dataset has.
+  // Reports windows that the recipe asks to skip, but the epoch does not have.
   void report_end_of_epoch();
-  // Errors  data.empty; to be called if an epoch has trained no step
+  // Called if an epoch has trained no step.
+  // Errors  data.empty
   [[noreturn]] void fail_empty_epoch() const;
-  // What became of the windows so far, with those of the epoch under way.
+  // Returns the counts of windows so far, including the epoch under way.
   WindowCount count() const;
   const std::string& last_window() const { return count_.last; }
 
   // ---- batches of the open window ----
 
   bool has_next_batch();
-  // Those of one step; fewer if the window ends. Counts and sums are empty.
+  // Returns the microbatches of one step; fewer if the window ends. Counts and sums are empty.
   std::vector<Microbatch> take_microbatches();
-  // Of the last take_microbatches().
+  // Size of the batches of the last take_microbatches().
   int64_t batch_bytes() const { return batch_bytes_; }
 
   template <class Self, class Fields>
@@ -85,7 +86,7 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
   void get_first_batches(const StateTree& tree, const std::string& at);
 
   Parts parts_;
-  WindowCount count_;  // without the epoch under way
+  WindowCount count_;  // excluding the epoch under way
   bool has_reported_skip_list_ = false;
   std::vector<Batch> first_batches_;  // of the first step, if steps repeat them
   int64_t batch_bytes_ = 0;

@@ -25,7 +25,7 @@ constexpr std::array kOptions = {kPluginDirOption,
                                  Option{"json", "", "print JSON"},
                                  Option{"markdown", "", "print the options as a Markdown table"}};
 
-// "recipe" or "recipe:train,eval": keys of the recipe, as a table for a page. False for others.
+// Reads "recipe" or "recipe:train,eval", keys of the recipe. Returns false for any other text.
 bool read_recipe_keys(const std::string& text, CommandLine& line) {
   constexpr std::string_view kRecipe = "recipe";
   if (!text.starts_with(kRecipe) || (text.size() > kRecipe.size() && text[kRecipe.size()] != ':')) {

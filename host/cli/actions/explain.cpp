@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --explain: prints what an error means.
+// --explain: prints the explanation of an error.
 #include "host/cli/action.hpp"
 #include "host/cli/explain_error.hpp"
 #include "host/cli/print_output.hpp"

@@ -67,7 +67,7 @@ void read(const GivenOptions& given, CommandLine& line) {
   }
 }
 
-// Loads the plugins of the recipe that belongs to the checkpoint.
+// Loads the plugins that the checkpoint's recipe names, and exports the parameters.
 ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
   PluginRegistry registry(plugin_setup(line, Vetting::kEarly));
   const auto checked = [&registry](const std::string& file) {

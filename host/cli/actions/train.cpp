@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training, which is what a command line without another action asks for.
+// Training, the default action of a command line.
 #include "host/cli/action.hpp"
 #include "host/cli/launch_options.hpp"
 #include "host/cli/recipe_options.hpp"
@@ -46,7 +46,7 @@ constexpr std::array kOptions = {
     kNoVetCacheOption,
 };
 
-// "steps=20..25"
+// Reads "steps=20..25".
 StepRange read_profile(const std::string& text) {
   const auto refuse = [&text] { fail_value("profile", text, "steps=A..B, as in steps=20..25"); };
   constexpr std::string_view kKey = "steps=";

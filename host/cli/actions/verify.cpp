@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --verify: reads a whole checkpoint and compares its checksums.
+// --verify: reads a complete checkpoint and verifies its checksums.
 #include "host/cli/action.hpp"
 #include "host/cli/inspect_checkpoint.hpp"
 #include "host/cli/print_output.hpp"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gpu.hpp on CUDA, as a module: the only file of the host that knows CUDA. Operators, memory and
-// random numbers of a GPU are libtorch's, which this brings into the process; what is here is what
-// libtorch leaves to its users: the streams, the copies beside the computation, the figures.
-// Invariant: a tensor that was copied on the copy stream and is used on the compute stream is known
-// to the allocator as used on both, so that its memory is not given away while either needs it.
-// Threads: the train thread; the observer of refused memory is called by whoever allocates.
+// Implements gpu.hpp with CUDA, as a module; the only file of the host that includes CUDA headers.
+// The module loads libtorch's operators, allocator and random numbers for GPUs. It adds the parts
+// that libtorch leaves to its users: streams, asynchronous copies and memory metrics.
+// Invariant: a tensor that is copied on the copy stream and used on the compute stream is recorded
+// by the allocator for both streams. So its memory is not reused while either stream needs it.
+// Threads: the train thread; the observer of failed allocations runs on the allocating thread.
 // Source: CUDA C++ Programming Guide, "Asynchronous Concurrent Execution".
 
 #include "host/device/gpu.hpp"
@@ -51,8 +51,8 @@ GpuMemory memory_of(c10::DeviceIndex index) {
           .total = static_cast<int64_t>(total)};
 }
 
-// What the allocator's observer leaves for whoever asks. It lives as long as the process, since an
-// observer cannot be taken back.
+// The last failed allocation, as recorded by the allocator's observer. Lives as long as the
+// process, because observers cannot be detached.
 struct RefusalNote {
   std::mutex mutex;
   std::optional<RefusedMemory> refused;
@@ -73,7 +73,7 @@ class CudaUpload final : public Upload {
     const cuda::CUDAStreamGuard guard(copy_stream);
     tensors_.reserve(tensors.size());
     for (const at::Tensor& tensor : tensors) {
-      // The allocator of pinned memory keeps the source until the copy is done.
+      // The allocator of pinned memory keeps the source alive until the copy is done.
       tensors_.push_back(tensor.to(tensor.options().device(device), /*non_blocking=*/true));
     }
     copied_.record(copy_stream);
@@ -97,7 +97,7 @@ bool pin(void* memory, size_t bytes) {
   if (cudaHostRegister(memory, bytes, cudaHostRegisterPortable) == cudaSuccess) {
     return true;
   }
-  static_cast<void>(cudaGetLastError());  // else the next call would tell it
+  static_cast<void>(cudaGetLastError());  // clears the error, or the next call would report it
   return false;
 }
 
@@ -121,7 +121,7 @@ class CudaGpu final : public Gpu {
   std::string describe() const override {
     cudaDeviceProp properties{};
     C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device_.index()));
-    int version = 0;  // 13000 is 13.0
+    int version = 0;  // 13000 for 13.0
     C10_CUDA_CHECK(cudaRuntimeGetVersion(&version));
     char text[sizeof(properties.name) + 64];
     std::snprintf(text,
@@ -158,7 +158,7 @@ class CudaGpu final : public Gpu {
   cuda::CUDAStream copy_stream_;
 };
 
-// Called on whatever thread asked for the memory, with none of the allocator's locks held.
+// Called on the allocating thread, without any of the allocator's locks held.
 void note_refusal(int64_t device, size_t requested, size_t /*total*/, size_t /*free*/) {
   RefusedMemory refused;
   refused.requested = static_cast<int64_t>(requested);
@@ -177,12 +177,12 @@ std::unique_ptr<Gpu> open(int index) {
   }
   context.lazyInitDevice(c10::kCUDA);
   cuda::set_device(static_cast<c10::DeviceIndex>(index));
-  // fp32 means fp32: matrix products keep to it by default, convolutions do not.
+  // fp32 means fp32: by default, convolutions use TF32; matrix products do not.
   context.setAllowTF32CuDNN(false);
   cuda::CUDACachingAllocator::attachOutOfMemoryObserver(note_refusal);
   auto gpu = std::make_unique<CudaGpu>(static_cast<c10::DeviceIndex>(index));
-  // A first kernel, waited for: a GPU that this libtorch has no kernels for fails here, not in the
-  // middle of the first step.
+  // Runs a first kernel and waits for it. A GPU for which this libtorch has no kernels fails here,
+  // not in the middle of the first step.
   at::zeros({1}, at::TensorOptions().dtype(at::kFloat).device(gpu->device()));
   gpu->synchronize();
   return gpu;

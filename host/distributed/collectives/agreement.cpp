@@ -8,7 +8,7 @@
 
 namespace tenon {
 
-// On the way: the votes as int64, then the numbers as doubles.
+// Wire format: the votes as int64, then the numbers as doubles.
 void Agreement::start(std::span<const double> to_add) {
   TENON_ASSERT(under_way_ == nullptr, "one agreement at a time");
   travelling_ = pending_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ranks decide together: each rank's votes are reduced by MAX, so that a vote of any rank
-// counts for all. A step's votes are collected until its first forward, travel while it computes,
-// and act at its end; those made later travel with the next step. Invariant: after `settle`, all
-// ranks hold the same decision.
+// Collective decisions of all ranks: each rank's votes are reduced by MAX, so that a vote of any
+// rank counts for all. Votes of a step are collected until its first forward pass, sent while it
+// computes, and applied at its end. Later votes are sent with the next step.
+// Invariant: after `resolve`, all ranks hold the same decision.
 // Threads: the train thread alone.
 #pragma once
 
@@ -19,16 +19,16 @@
 namespace tenon {
 
 enum class Vote : size_t {
-  kOutOfData,    // no batch is left on this rank after this step: the window ends for all
-  kSkipUpdate,   // this step's update is not applied
+  kOutOfData,    // this rank has no batch after this step: the window ends on all ranks
+  kSkipUpdate,   // skip this step's update
   kEvaluate,     // evaluate after this step
-  kStop,         // end in order, as done
-  kInterrupted,  // a signal or the kill switch asks for an early end
-  kTimeIsUp,     // the run's length in minutes is reached by this rank's clock
-  kCheckpoint,   // the state is saved at the next boundary of the run
+  kStop,         // end the run normally
+  kInterrupted,  // a signal or the kill switch requests an early end
+  kTimeIsUp,     // by this rank's clock, the run length in minutes is reached
+  kCheckpoint,   // save the state at the next boundary of the run
   kRollBack,     // a hook reported a loss spike: the run rolls back at the end of a step
-  kSaving,       // this rank's share of a checkpoint is still being written
-  kSaveFailed,   // a checkpoint could not be saved, and the run is to stop for it
+  kSaving,       // this rank is still writing its part of a checkpoint
+  kSaveFailed,   // a checkpoint could not be saved, and the run must stop
   kMoreData,     // in an evaluation: this rank has another batch
   kNumVotes
 };
@@ -47,22 +47,22 @@ class Agreement {
  public:
   explicit Agreement(Collective& collective) : collective_(collective) {}
 
-  // Adds a vote of this rank to those that travel next.
+  // Adds a vote of this rank, sent by the next `start`.
   void vote(Vote vote) { pending_.set(vote); }
-  // The votes of this rank that have not travelled yet.
+  // Returns the votes of this rank that have not been sent yet.
   const Decision& pending() const { return pending_; }
-  // These votes are not made after all.
+  // Discards the votes that have not been sent yet.
   void forget() { pending_ = Decision(); }
 
-  // Takes all votes so far on their way, and with them numbers to be added up over ranks: once a
-  // step, before its first forward. Each rank gives as many numbers.
+  // Starts sending all pending votes, and numbers to sum over ranks. Called once per step, before
+  // its first forward pass. All ranks must pass the same number of values.
   void start(std::span<const double> to_add = {});
-  // The decision that `start` began; waits for it where it is still under way.
+  // Returns the decision of the last `start`; waits for it if necessary.
   // Errors  as Gathering::wait
   const Decision& resolve();
-  // The sums of the numbers, in the order of ranks; waits as `settle` does.
+  // Returns the sums of the numbers, added in rank order; waits as `resolve` does.
   std::span<const double> sums();
-  // Both at once: between steps.
+  // Calls `start` and `resolve`; for decisions between steps.
   const Decision& resolve_now();
 
  private:

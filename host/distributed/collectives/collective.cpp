@@ -53,7 +53,7 @@ std::vector<std::string> Collective::gather_texts(std::string_view mine, std::st
   }
   int64_t longest = static_cast<int64_t>(mine.size());
   all_reduce(std::span(&longest, 1), Reduce::kMax, what);
-  // Each is sent with its length, and filled up to the longest.
+  // Each text is sent with its length, and padded to the longest.
   std::vector<std::byte> framed(sizeof(int64_t) + static_cast<size_t>(longest));
   const auto length = static_cast<int64_t>(mine.size());
   std::memcpy(framed.data(), &length, sizeof(length));

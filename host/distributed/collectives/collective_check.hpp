@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares what the ranks of a group are about to do, before they do it: a checking mode, since
-// each collective then waits for all ranks twice.
+// Checking mode: compares the collectives that the ranks of a group are about to start. Each
+// collective then waits for all ranks twice.
 // Threads: the train thread alone.
 #pragma once
 
@@ -16,13 +16,14 @@ namespace tenon {
 
 class CollectiveCheck {
  public:
-  // The exchange is this check's alone.
+  // Only this check may use `exchange`.
   explicit CollectiveCheck(std::unique_ptr<PeerExchange> exchange)
       : exchange_(std::move(exchange)) {}
 
-  // `mine` is a line on the collective: what must be equal on all ranks. Waits for all of them.
-  // Errors  distributed.mismatch, on all ranks, if two differ: names both. Throws
-  //         std::runtime_error if not all ranks come until `deadline`
+  // Compares `mine`, a line that describes the collective, with the lines of all other ranks, which
+  // must be equal. Waits for all ranks.
+  // Errors  distributed.mismatch, on all ranks, if two lines differ: names both. Throws
+  //         std::runtime_error if not all ranks arrive before `deadline`
   void compare(const std::string& mine, std::chrono::steady_clock::time_point deadline);
 
  private:
@@ -30,8 +31,9 @@ class CollectiveCheck {
   uint64_t num_compared_ = 0;
 };
 
-// Compares what `entry` begins if there is a check; whatever comes of it fails the entry too.
-// Errors  distributed.mismatch; distributed.failed if not all ranks come
+// Compares the collective of `entry` across ranks if `check` is not null. A failure also fails the
+// entry.
+// Errors  distributed.mismatch; distributed.failed if not all ranks arrive in time
 void compare_before(CollectiveLog& log,
                     CollectiveLog::Entry& entry,
                     CollectiveCheck* check,

@@ -13,7 +13,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using State = CollectiveRecord::State;
 
-// The engine, which knows more of the cause, has the first word when the time is up.
+// Additional wait, so that the engine, which knows more about the cause, reports a timeout first.
 constexpr std::chrono::seconds kGrace{1};
 
 constexpr char kWhatNext[] =

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collectives of a world, from the call that begins one to its end: who waits for it, how long
-// it may take, what it sent, and whether all of them have been given up. It moves nothing itself.
-// Invariants: a collective ends once, well or badly, and stays so; the last kNumKept of all groups
-// are kept, oldest first; after `abort`, every wait throws.
+// Records the collectives of a world from start to end: their waiters, time limits, bytes sent, and
+// whether all collectives were aborted. It moves no data.
+// Invariants: a collective ends once, and its result never changes; the log keeps the last kNumKept
+// collectives of all groups, oldest first; after `abort`, every wait for an unfinished collective
+// throws.
 // Threads: any, for all functions.
 #pragma once
 
@@ -36,7 +37,7 @@ enum class CollectiveKind {
 // "all_reduce", ...
 std::string_view name_of(CollectiveKind kind);
 
-// What is begun: a CollectiveRecord's fields, as far as the caller knows them.
+// Describes a collective to start: the fields of CollectiveRecord that the caller knows.
 struct CollectiveStart {
   CollectiveKind kind = CollectiveKind::kControl;
   std::string_view group;
@@ -50,7 +51,7 @@ class CollectiveLog {
  public:
   static constexpr size_t kNumKept = 64;
 
-  // One collective. Shared by the log, by whoever waits and by the engine that ends it.
+  // One collective, shared by the log, by its waiters and by the engine that ends it.
   class Entry {
    private:
     friend class CollectiveLog;
@@ -68,16 +69,16 @@ class CollectiveLog {
   void end(Entry& entry);
   // `why` is the engine's message.
   void fail(Entry& entry, std::string_view why);
-  // True if `wait` would return or throw at once.
+  // Returns true if `wait` would return or throw at once.
   bool is_ended(const Entry& entry);
-  // Errors  distributed.failed if it failed, is canceled, or its time is up
+  // Errors  distributed.failed if the collective failed, was aborted or exceeded its time limit
   void wait(Entry& entry);
 
   // "all_reduce 3 of group "shard" (gradients of block 2)".
   static std::string describe(const Entry& entry);
-  // True if each rank has as many elements as it likes.
+  // Returns true if each rank may have a different number of elements.
   static bool has_own_counts(const Entry& entry);
-  // When its time is up.
+  // Returns when the time limit of the collective expires.
   static std::chrono::steady_clock::time_point deadline(const Entry& entry) {
     return entry.began + entry.limit;
   }
@@ -85,7 +86,7 @@ class CollectiveLog {
   void set_limit(std::chrono::milliseconds limit) { limit_ms_ = limit.count(); }
   std::chrono::milliseconds limit() const { return std::chrono::milliseconds(limit_ms_); }
 
-  // The first reason is kept.
+  // Fails all unfinished and all future collectives. The first reason is kept.
   void abort(const std::string& reason);
 
   Traffic traffic() const;

@@ -48,7 +48,7 @@ class NetworkFaults {
 
   bool is_late() const { return delay_.count() > 0; }
 
-  // Counts a tensor that is to be sent; false if it must not be.
+  // Counts a tensor to send; returns false if it must be dropped.
   bool count_send() {
     const std::lock_guard lock(mutex_);
     return !drop_after_ || num_sent_++ < *drop_after_;
@@ -58,7 +58,7 @@ class NetworkFaults {
     return drop_after_ && num_sent_ >= *drop_after_;
   }
 
-  // Calls it when the delay is over, in the order of calls.
+  // Calls `call` after the delay, in the order in which calls were added.
   void call_late(std::function<void()> call) {
     const std::lock_guard lock(mutex_);
     calls_.push_back({Clock::now() + delay_, std::move(call)});
@@ -106,8 +106,8 @@ class NetworkFaults {
 
 namespace {
 
-// Work that another thread begins, or nobody ever. The two words with which waits end are those
-// that peer_exchange.cpp looks for.
+// Work that another thread starts, or that never starts. Its timeout message contains "Timed out",
+// which peer_exchange.cpp looks for.
 class LateWork final : public c10d::Work {
  public:
   void begun(c10::intrusive_ptr<c10d::Work> inner) {
@@ -164,7 +164,7 @@ class FaultyBackend final : public c10d::Backend {
       return backend_->send(tensors, peer, tag);
     }
     auto work = remembered(c10::make_intrusive<LateWork>());
-    // The call may come when this object is gone, but not when its thread is.
+    // The delayed call may run after this object is destroyed, but not after the thread has ended.
     faults_->call_late([backend = backend_, work, tensors, peer, tag]() mutable {
       try {
         work->begun(backend->send(tensors, peer, tag));
@@ -205,7 +205,7 @@ class FaultyBackend final : public c10d::Backend {
     if (is_aborted_) {
       work->fail(kGivenUp);
     } else {
-      // Those that nobody holds any more have been waited for.
+      // Works that nobody else holds have been waited for.
       std::erase_if(late_, [](const auto& one) { return one.use_count() == 1; });
       late_.push_back(work);
     }

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A bad network, for tests and measurements: a backend of c10d in front of another one, which lets
-// what this rank sends arrive late, or cuts the rank off. It is asked for by
-// TENON_TEST_COLLECTIVES:
+// A bad network, for tests and measurements: a c10d backend that wraps another one, and delays the
+// tensors that this rank sends, or cuts the rank off. TENON_TEST_COLLECTIVES enables it:
 //
-//   delay_ms=5            everything this rank sends leaves 5 ms later; the caller does not wait,
-//   and
-//                         what is under way at one time is late by 5 ms together
-//   drop_after=40,rank=1  after rank 1 has sent 40 tensors, nothing leaves it or reaches it any
-//   more
+//   delay_ms=5            each tensor that this rank sends leaves 5 ms later, without blocking the
+//                         caller; concurrent sends share one delay of 5 ms
+//   drop_after=40,rank=1  after rank 1 has sent 40 tensors, nothing leaves it or reaches it
 //
-// Parts are joined by commas; `rank` limits all to that rank.
+// Parts are separated by commas; `rank` limits all parts to that rank.
 // Threads: any.
 #pragma once
 
@@ -25,15 +22,14 @@
 
 namespace tenon {
 
-// What is asked for, and the thread that sends late: one for all backends of a world.
+// The requested faults, and the thread that sends late. All backends of a world share one object.
 class NetworkFaults;
 
-// Reads the variable of this process. Null if nothing is asked of this rank.
-// Errors  distributed.bad_environment if it cannot be read
+// Reads TENON_TEST_COLLECTIVES. Returns null if it requests nothing for this rank.
+// Errors  distributed.bad_environment if the value is invalid
 std::shared_ptr<NetworkFaults> read_network_faults(uint32_t rank);
 
-// `store` as a rank has it that may be cut off: a call is then never answered, and given up after
-// `limit`.
+// Wraps `store` for a rank that may be cut off: calls then get no answer, and fail after `limit`.
 std::unique_ptr<Store> make_faulty_store(std::unique_ptr<Store> store,
                                          std::shared_ptr<NetworkFaults> faults,
                                          std::function<std::chrono::milliseconds()> limit);

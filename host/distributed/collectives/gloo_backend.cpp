@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// libtorch's header of Gloo's groups is empty without it.
+// Without this macro, libtorch's header for Gloo groups is empty.
 #define USE_C10D_GLOO
 
 #include "host/distributed/collectives/gloo_backend.hpp"
@@ -16,9 +16,9 @@
 #include <unistd.h>
 #include <utility>
 
-// Gloo's function that ends a connection and informs all waiting threads. Only this much of the
-// class is declared, since the system has no header for it that stands alone. Closing a connection,
-// which the public interface has, leaves the waiting threads of this process to their timeout.
+// Gloo's function that ends a connection and wakes all waiting threads. Only this part of the class
+// is declared, because the system has no self-contained header for it. The public interface can
+// only close a connection. The waiting threads of this process would then wait until their timeout.
 namespace gloo::transport::tcp {
 class Pair {
  public:
@@ -49,7 +49,7 @@ class Gloo final : public c10d::ProcessGroupGloo {
       for (int peer = 0; peer < getSize(); ++peer) {
         const auto& pair = context->getPair(peer);
         if (pair != nullptr) {
-          // The TCP pair's first base is the pair; its address is the same.
+          // Pair is the first base class of the TCP pair, so both have the same address.
           reinterpret_cast<gloo::transport::tcp::Pair&>(*pair).signalExceptionExternal(
               "the groups were canceled");
         }
@@ -58,19 +58,19 @@ class Gloo final : public c10d::ProcessGroupGloo {
   }
 };
 
-// c10d's flight recorder writes to a map without a lock, and collectives are begun from several
-// threads here. The host keeps its own record (collective_log.hpp).
+// c10d's flight recorder writes to a map without a lock, but this host starts collectives from
+// several threads. The host keeps its own record (collective_log.hpp).
 void turn_flight_recorder_off() {
   static std::once_flag once;
   std::call_once(once, [] { setenv("TORCH_FR_BUFFER_SIZE", "0", 1); });
 }
 
-// Lets this thread run if no other has something to do, or now and then. Gloo's thread asks
-// again and again for the lock of a connection that another thread writes to: were it their equal,
-// it would often do so on the processor that the other waits for.
+// Gives this thread the lowest priority, so that it runs mainly when no other thread has work.
+// Gloo's thread repeatedly requests the lock of a connection that another thread writes to. With
+// equal priority, it would often run on the processor that the other thread waits for.
 void step_back() {
   constexpr int kLowest = 19;
-  // Fails nowhere; if it does, the thread is as others are.
+  // Failure is not expected; the thread would keep its normal priority.
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLowest);
 }
 
@@ -81,7 +81,7 @@ std::shared_ptr<GlooDevice> open_gloo_device(const std::string& interface,
   turn_flight_recorder_off();
   std::shared_ptr<GlooDevice> device;
   std::exception_ptr failure;
-  // Gloo's own thread is as patient as the one that makes it.
+  // Gloo's own thread inherits the priority of the thread that creates it.
   std::thread([&] {
     step_back();
     try {
@@ -105,7 +105,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const std::shared_ptr<GlooDe
                                                     std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->devices.push_back(device->get());
-  options->threads = 1;  // for Gloo's own collectives, which nobody calls
+  options->threads = 1;  // for Gloo's own collectives, which are never called
   return c10::make_intrusive<Gloo>(
       store, static_cast<int>(rank), static_cast<int>(size), std::move(options));
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gloo, c10d's engine on the CPU. Its source file is the only one that sees Gloo's headers: the
-// system's are years older than the library inside libtorch, so that file calls nothing that they
-// define inline and reads no field.
-// Threads: [main] makes and destroys backends; `abort` of one may be called from any thread, and
-// makes what is under way on it fail at once, here and on the other ranks.
+// Gloo, c10d's engine on the CPU. Only gloo_backend.cpp includes Gloo's headers. The system's
+// headers are years older than the library inside libtorch, so that file calls no inline function
+// from them and reads no field.
+// Threads: [main] creates and destroys backends. Any thread may call `abort` of a backend, which
+// fails its unfinished operations at once, here and on the other ranks.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -16,16 +16,17 @@
 
 namespace tenon {
 
-// The socket loop that the backends of a process share. Opaque: a Gloo device.
+// The socket loop shared by the backends of a process. Opaque: a Gloo device.
 class GlooDevice;
 
-// On a network interface, "eth0", or with `interface` empty on the one that has `address`.
-// Throws what libtorch throws.
+// Opens a device on a network interface, "eth0", or, if `interface` is empty, on the interface that
+// has `address`.
+// Throws any exception of libtorch.
 std::shared_ptr<GlooDevice> open_gloo_device(const std::string& interface,
                                              const std::string& address);
 
-// Connects `size` ranks through the store, which must be of this group alone. Waits for all.
-// Throws what libtorch throws.
+// Connects `size` ranks through `store`, which only this group may use. Waits for all ranks.
+// Throws any exception of libtorch.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const std::shared_ptr<GlooDevice>& device,
                                                     const c10::intrusive_ptr<c10d::Store>& store,
                                                     uint32_t rank,

@@ -29,10 +29,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// How long a rank that waits sleeps before it looks whether the others are still there.
+// How long a waiting rank sleeps before it checks whether the other processes still exist.
 constexpr milliseconds kLook{50};
 
-// Of a long tensor, what is moved before the other side is informed.
+// Bytes of a long tensor to move before notifying the other side.
 constexpr uint64_t kStretch = uint64_t{512} << 10;
 
 constexpr char kGivenUp[] = "the groups were canceled";
@@ -45,7 +45,7 @@ uint64_t ring_bytes(MemoryRoom room, uint32_t size) {
   return std::clamp(all / size / kLeast * kLeast, kLeast, most);
 }
 
-// A file that can be read once the process has ended; -1 where the system has none.
+// Returns a file that becomes readable when the process ends; -1 if the system does not support it.
 int open_process(pid_t pid) {
   return static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
 }
@@ -70,13 +70,13 @@ class ProcessFile {
   int file_;
 };
 
-// In front of each tensor. As long as a line of the cache, so that tensors stay aligned.
+// Precedes each tensor. As long as a cache line, so that tensors stay aligned.
 struct Header {
   alignas(64) uint64_t tag = 0;
   uint64_t bytes = 0;
 };
 
-// A tensor on its way, in one direction.
+// The transfer of one tensor, in one direction.
 struct Transfer {
   at::Tensor tensor;
   uint64_t tag = 0;
@@ -90,16 +90,16 @@ struct Transfer {
 };
 using TransferPtr = std::shared_ptr<Transfer>;
 
-// What one rank and another have for each other.
+// The connection between this rank and another one.
 struct Peer {
   SharedInbox inbox;  // the peer's
   std::optional<ProcessFile> process;
   Ring to;                           // in the peer's inbox
-  Ring from;                         // in this rank's
+  Ring from;                         // in this rank's inbox
   std::deque<TransferPtr> sending;   // in order
   std::deque<TransferPtr> awaiting;  // in any order
   TransferPtr arriving;
-  std::string failure;  // once it is gone
+  std::string failure;  // why the connection ended; empty while it works
 };
 
 class MemoryChannels {
@@ -126,13 +126,13 @@ class MemoryChannels {
     if (!transfer->is_over) {
       peers_[from].awaiting.push_back(transfer);
       if (peers_[from].from.num_unread() > 0) {
-        own_.bell().ring();  // for who waits for something behind it
+        own_.bell().ring();  // for threads that wait for a later message
       }
     }
     return transfer;
   }
 
-  // Moves what can be moved until it is over.
+  // Moves data in both directions until `transfer` is over.
   void wait(Transfer& transfer, Clock::time_point end) {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -243,7 +243,7 @@ class MemoryChannels {
     }
   }
 
-  // False if nothing has come, or nobody awaits it yet.
+  // Returns false if nothing has arrived, or if no transfer awaits the next message yet.
   static bool begin_arrival(Peer& peer) {
     Header header;
     if (peer.from.peek(reinterpret_cast<std::byte*>(&header), sizeof(header)) < sizeof(header)) {
@@ -269,7 +269,7 @@ class MemoryChannels {
       if (!peer.process.has_value() || !peer.failure.empty()) {
         continue;
       }
-      const bool has_left = peer.inbox.bell().has_left.load() != 0;  // before its last bytes
+      const bool has_left = peer.inbox.bell().has_left.load() != 0;  // read before its last bytes
       try {
         write_to(peer);
         read_from(peer);
@@ -283,7 +283,7 @@ class MemoryChannels {
     tell_others();
   }
 
-  // Those of this process who sleep while another has moved theirs.
+  // Wakes sleeping threads of this process whose transfers another thread has ended.
   void tell_others() {
     if (std::exchange(has_ended_any_, false) && own_.bell().num_sleepers.load() != 0) {
       own_.bell().ring();
@@ -306,7 +306,7 @@ class MemoryChannels {
 
   std::mutex mutex_;
   SharedInbox own_;
-  std::vector<Peer> peers_;  // by rank; this one's is empty
+  std::vector<Peer> peers_;  // by rank; the entry of this rank is empty
   bool is_given_up_ = false;
   bool has_ended_any_ = false;
 };
@@ -356,7 +356,7 @@ class MemoryBackend final : public c10d::Backend {
   const std::shared_ptr<MemoryChannels> channels_;  // works may outlive this
 };
 
-// Where a rank's memory is: "PID FILE".
+// Location of a rank's memory, as text: "PID FILE".
 struct Place {
   pid_t pid = 0;
   int file = -1;
@@ -373,7 +373,7 @@ Place read_place(const std::string& text) {
   return place;
 }
 
-// The ranks' words on one question, by rank.
+// Exchanges one word per rank on a question. Returns all words, by rank.
 std::vector<std::string> exchange_words(c10d::Store& store,
                                         const std::string& question,
                                         uint32_t rank,
@@ -415,7 +415,7 @@ c10::intrusive_ptr<c10d::Backend> make_memory_backend(
   try {
     own = SharedInbox::make(size, bytes);
     place = formatted("{} {}", ::getpid(), own.file());
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): all hear of it below
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): reported to all below
   }
   const std::vector<std::string> places =
       exchange_words(store, "memory", rank, size, place, timeout);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A backend of c10d among ranks of one machine: what a rank sends it writes into memory that it
-// shares with the receiver, who copies it to where it is to be. No separate thread moves
-// anything: what fits is written by whoever sends, the rest and all that arrives by those who wait.
-// It knows `send`, `recv` and `abort` alone, which is what peer_exchange.hpp needs.
-// Invariants: the memory has no name outside of the processes that use it, so nothing of it stays
-// however they end; a rank whose process has ended, or which has given up, is noticed by those who
-// wait for it; messages of two ranks are matched by their tags.
+// A c10d backend for ranks of one machine. A rank writes its data into memory that it shares with
+// the receiver, and the receiver copies the data to its destination. No separate thread moves data.
+// The sender writes as much as fits; waiting threads write the rest, and read all data that
+// arrives. The backend implements only `send`, `recv` and `abort`, which peer_exchange.hpp needs.
+// Invariants: the memory has no name outside the processes that use it, so nothing remains however
+// they end; waiting ranks notice if the process of another rank has ended, or if that rank has
+// aborted; messages of two ranks are matched by their tags.
 // Threads: any, for all functions.
 #pragma once
 
@@ -19,15 +19,16 @@
 
 namespace tenon {
 
-// Equal for processes that may share memory with each other. "" where this one cannot, with anyone.
+// Returns an id that is equal in processes that may share memory with each other; "" if this
+// process cannot share memory.
 std::string memory_neighbourhood();
 
-// How much of it each rank has, for all that the others send it.
+// Size class of each rank's inbox: large for tensors, small for control messages.
 enum class MemoryRoom { kForTensors, kForWords };
 
-// A backend for `size` ranks of one neighbourhood, which meet in `store`. Null on all of them where
-// one cannot open another's memory after all.
-// Throws what the store throws, where not all come.
+// Creates a backend for `size` ranks of one neighborhood, which meet in `store`. Returns null on
+// all ranks if one rank cannot open the memory of another.
+// Throws the store's exception if not all ranks arrive.
 c10::intrusive_ptr<c10d::Backend> make_memory_backend(c10d::Store& store,
                                                       uint32_t rank,
                                                       uint32_t size,

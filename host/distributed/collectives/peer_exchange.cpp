@@ -12,7 +12,7 @@
 namespace tenon {
 namespace {
 
-// Tags are ints that are not negative.
+// Tags are non-negative ints.
 constexpr uint64_t kNumTags = uint64_t{1} << 31;
 
 }  // namespace
@@ -23,7 +23,7 @@ StartedExchange PeerExchange::start(uint64_t tag,
   const int gloo_tag = static_cast<int>(tag % kNumTags);
   StartedExchange exchange;
   const std::lock_guard lock(mutex_);
-  // Places to receive go first, so that whoever is ready to send need not ask twice.
+  // Receives are started first, so that a sender that is ready need not ask twice.
   for (const auto& [peer, tensor] : receive) {
     if (tensor.numel() > 0) {
       std::vector<at::Tensor> one{tensor};
@@ -51,7 +51,8 @@ void StartedExchange::wait(std::chrono::steady_clock::time_point deadline) {
       half.work->wait(left);
     } catch (const std::exception& error) {
       const std::string why(what_without_backtrace(error.what()));
-      // Gloo says "Timed out" of the first, and of what is closed therefore "Application timeout".
+      // Gloo reports "Timed out" for the first failure, and "Application timeout" for connections
+      // that it then closes.
       if (why.find("imed out") == std::string::npos && why.find("timeout") == std::string::npos) {
         throw std::runtime_error(
             formatted("the connection to rank {} was closed ({})", half.peer, why));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of a group send each other directly, over a backend of c10d that has `send` and
-// `recv`: the one step that all collectives on the CPU are made of. Nothing is copied: a tensor is
-// written where it is to be. What goes where, and in which order, is backend_group.cpp's.
-// Threads: any; a started exchange is waited for by one of them.
+// Direct exchange of tensors between the ranks of a group, over a c10d backend with `send` and
+// `recv`: the one step from which all collectives on the CPU are built. Nothing is copied: a tensor
+// is written at its destination. peer_group.cpp decides what goes where, and in which order.
+// Threads: any; one thread waits for a started exchange.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,17 +17,18 @@
 
 namespace tenon {
 
-// A tensor that goes to `peer`, or comes from it: a rank of the group.
+// A tensor that is sent to or received from `peer`, a rank of the group.
 struct PeerTensor {
   uint32_t peer = 0;
   at::Tensor tensor;
 };
 
-// Under way. May be given up at any time: its tensors live until the backend lets go of them.
+// An exchange in progress. It may be dropped at any time: its tensors live until the backend
+// releases them.
 class StartedExchange {
  public:
-  // Throws std::runtime_error, which names the ranks that were silent until `deadline` or whose
-  // connection was closed.
+  // Throws std::runtime_error, which names the ranks that did not answer before `deadline`, or the
+  // rank whose connection was closed.
   void wait(std::chrono::steady_clock::time_point deadline);
 
  private:
@@ -41,7 +42,7 @@ class StartedExchange {
 
 class PeerExchange {
  public:
-  // `ranks` are the group's in the world, for messages. The backend must outlive this.
+  // `ranks` are the group's ranks in the world, for messages. The backend must outlive this object.
   PeerExchange(c10d::Backend& backend, std::span<const uint32_t> ranks)
       : backend_(backend), ranks_(ranks.begin(), ranks.end()) {}
 
@@ -50,8 +51,8 @@ class PeerExchange {
   uint32_t rank_in_world(uint32_t rank) const { return ranks_[rank]; }
   c10d::Backend& backend() { return backend_; }
 
-  // Begins to receive and to send. `tag` is of this exchange alone, and equal on all ranks; tensors
-  // without elements are skipped, on both sides.
+  // Starts receiving and sending. `tag` is unique to this exchange, and equal on all ranks. Tensors
+  // without elements are skipped on both sides.
   StartedExchange start(uint64_t tag,
                         const std::vector<PeerTensor>& receive,
                         const std::vector<PeerTensor>& send);
@@ -59,7 +60,7 @@ class PeerExchange {
  private:
   c10d::Backend& backend_;
   std::vector<uint32_t> ranks_;
-  std::mutex mutex_;  // of calls to the backend
+  std::mutex mutex_;  // guards calls to the backend
 };
 
 }  // namespace tenon

@@ -21,7 +21,7 @@ namespace {
 
 using EntryPtr = CollectiveLog::EntryPtr;
 
-// Up to here, waiting once is worth more than adding up half as much.
+// Up to this size, saving one of two waits outweighs adding twice as many elements.
 constexpr int64_t kWholeBytes = int64_t{16} << 20;
 
 class PeerWork final : public Work {
@@ -35,7 +35,7 @@ class PeerWork final : public Work {
   EntryPtr entry_;
 };
 
-// The equal parts of a tensor, by rank; the last ones may be shorter.
+// Equal parts of a tensor, by rank; the last parts may be shorter.
 class Parts {
  public:
   Parts(const at::Tensor& whole, uint32_t n)
@@ -63,7 +63,7 @@ class PeerGroup final : public Group {
         name_(std::move(name)) {}
 
   ~PeerGroup() override {
-    // The threads below end with what they are at, which nobody will wait for any more.
+    // Ends the current tasks of the threads below, since nobody waits for them any more.
     if (!first_.is_idle() || !second_.is_idle()) {
       exchange_->backend().abort();
     }
@@ -121,7 +121,7 @@ class PeerGroup final : public Group {
                  [part, pieces](const EntryPtr&) { sum_of_ranks(part, pieces); });
   }
 
-  // A binomial tree: whoever has it gives it to the rank 2^i further, 2^i falling.
+  // Binomial tree: a rank that has the tensor sends it 2^i ranks further, for decreasing i.
   std::unique_ptr<Work> broadcast(at::Tensor& whole,
                                   uint32_t root,
                                   std::string_view what) override {
@@ -170,15 +170,16 @@ class PeerGroup final : public Group {
   }
 
  private:
-  // A second exchange, begun when the first and what follows it are done.
+  // A second exchange, started after the first one and the function that follows it.
   struct Then {
     std::vector<PeerTensor> receive;
     std::vector<PeerTensor> send;
-    uint64_t act = 1;  // 0 if what is sent now is received in the first
+    uint64_t act = 1;  // 0 if peers receive these tensors in their first exchange
   };
   using Follow = std::function<void(const EntryPtr&)>;
 
-  // The other ranks of the group, the next one first, so that not all talk to one at a time.
+  // Returns the other ranks of the group, starting with the next one, so that not all ranks contact
+  // the same rank at once.
   std::vector<uint32_t> others() const {
     std::vector<uint32_t> ranks;
     for (uint32_t i = 1; i < size(); ++i) {
@@ -187,7 +188,7 @@ class PeerGroup final : public Group {
     return ranks;
   }
 
-  // What is whose of `whole`, by rank.
+  // Splits `whole` into the pieces of the ranks.
   static std::vector<at::Tensor> pieces_of(const at::Tensor& whole,
                                            std::span<const int64_t> counts) {
     std::vector<at::Tensor> pieces;
@@ -199,7 +200,8 @@ class PeerGroup final : public Group {
     return pieces;
   }
 
-  // `own` at this rank's place, and room for what the others send of it, by rank.
+  // Returns one tensor for each rank: `own` for this rank, and buffers for the pieces of the
+  // others.
   std::vector<at::Tensor> pieces_beside(const at::Tensor& own) const {
     const at::Tensor room = at::empty({size() - 1, own.numel()}, own.options());
     std::vector<at::Tensor> pieces(size());
@@ -210,8 +212,8 @@ class PeerGroup final : public Group {
     return pieces;
   }
 
-  // Two ranks send as much in one exchange of the whole as in two of its halves, and wait once; but
-  // both add up all of it.
+  // Two ranks send as many bytes in one exchange of the whole tensor as in two exchanges of halves.
+  // They wait only once, but both add all elements.
   std::unique_ptr<Work> all_reduce_of_two(at::Tensor& whole, std::string_view what) {
     const std::vector<at::Tensor> pieces = pieces_beside(whole.view({whole.numel()}));
     const uint32_t peer = 1 - rank();
@@ -223,7 +225,7 @@ class PeerGroup final : public Group {
                  [pieces, own = pieces[rank()]](const EntryPtr&) { sum_of_ranks(own, pieces); });
   }
 
-  // Each rank adds up one part and gives its sum to all.
+  // Each rank sums one part, and sends the sum to all ranks.
   std::unique_ptr<Work> all_reduce_by_parts(at::Tensor& whole, std::string_view what) {
     const Parts parts(whole, size());
     const at::Tensor own = parts.of(rank());
@@ -269,7 +271,7 @@ class PeerGroup final : public Group {
                                        .bytes_sent = bytes_sent});
     compare_before(log_, *entry, check_.get(), whole);
     run(entry, [&] {
-      // The collective's two exchanges have their own tags.
+      // The two exchanges of a collective have separate tags.
       StartedExchange started = exchange_->start(2 * number, receive, send);
       first_.push([this, entry, number, started, follow = std::move(follow), then]() mutable {
         run(entry, [&] {
@@ -283,7 +285,7 @@ class PeerGroup final : public Group {
           }
           StartedExchange next =
               exchange_->start(2 * number + then->act, then->receive, then->send);
-          // On another thread, so that the first exchanges of later collectives are not held up.
+          // On another thread, so that it does not delay the first exchanges of later collectives.
           second_.push([this, entry, next]() mutable {
             run(entry, [&] {
               next.wait(log_.deadline(*entry));
@@ -296,7 +298,7 @@ class PeerGroup final : public Group {
     return std::make_unique<PeerWork>(log_, entry);
   }
 
-  // What is thrown is this collective's failure, told to whoever waits for it.
+  // Calls `body`. An exception fails the collective, and `wait` reports it.
   template <class Body>
   void run(const EntryPtr& entry, Body&& body) {
     try {
@@ -311,7 +313,7 @@ class PeerGroup final : public Group {
   const std::unique_ptr<CollectiveCheck> check_;
   const std::string name_;
   uint64_t num_begun_ = 0;
-  TaskThread second_;  // outlives the first, which gives it work
+  TaskThread second_;  // outlives first_, which pushes tasks to it
   TaskThread first_;
 };
 

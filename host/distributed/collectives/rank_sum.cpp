@@ -10,8 +10,8 @@
 namespace tenon {
 namespace {
 
-// Fits a core's own cache, and is small enough for libtorch not to wake other threads: they are the
-// train thread's.
+// Fits a core's private cache, and is too small for libtorch to wake other threads, which belong to
+// the train thread.
 constexpr int64_t kChunk = 32'768;
 
 }  // namespace
@@ -35,7 +35,7 @@ void sum_of_ranks(const at::Tensor& sum, std::span<const at::Tensor> pieces) {
       at::add_out(to, piece(0), piece(1));
       continue;
     }
-    // The last addition writes to the sum, since the sum may be a piece that is still to be read.
+    // Only the last addition writes to `sum`, which may be a piece that is still to be read.
     at::Tensor so_far = room.narrow(0, 0, length);
     if (is_plain) {
       at::add_out(so_far, piece(0), piece(1));

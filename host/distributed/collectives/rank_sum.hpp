@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sum of what several ranks gave, made in the order of ranks, so that it has the same bits
-// wherever and whenever it is made.
+// The sum of tensors from several ranks, added in rank order, so that it has the same bits wherever
+// and whenever it is computed.
 // Threads: any.
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace tenon {
 
-// sum becomes pieces[0] + pieces[1] + ..., added up in sum's dtype, or in fp32 where that has 16
-// bits, and then rounded once. It may be one of the pieces. Computes on the calling thread alone
-// and records nothing for backward.
+// Sets `sum` to pieces[0] + pieces[1] + ..., added in its dtype. If that dtype has 16 bits, adds in
+// fp32 and rounds once. `sum` may be one of the pieces. Computes on the calling thread only, and
+// records nothing for the backward pass.
 // Shapes  sum [k], each of at least two pieces [k]; contiguous, on the CPU
 void sum_of_ranks(const at::Tensor& sum, std::span<const at::Tensor> pieces);
 

@@ -20,14 +20,14 @@
 namespace tenon {
 namespace {
 
-// Between two of them the other side sees what has come so far.
+// Positions are published after each piece of at most this many bytes.
 constexpr uint64_t kPiece = 128 << 10;
 
 [[noreturn]] void fail_call(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-// All that stands before the rings' bytes.
+// Bytes in front of the data of the rings.
 uint64_t head_bytes(uint32_t num_ranks) {
   return sizeof(Bell) + num_ranks * sizeof(RingEnds);
 }

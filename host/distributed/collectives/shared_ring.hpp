@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of one rank that other processes of its machine write to: a ring of bytes for each of
-// them, and a bell that wakes the rank. Bytes alone: what is a message is memory_backend.cpp's.
-// Invariants: a ring has one writer and one reader; a process that ends at any moment leaves all of
-// it as it was last published; positions only grow.
-// Threads: one writer and one reader of a ring; any for a bell.
+// Memory of one rank that other processes of its machine write to: one ring of bytes for each
+// writer, and a bell that wakes the rank. It carries only bytes; memory_backend.cpp defines
+// messages.
+// Invariants: a ring has one writer and one reader; a process that ends at any moment leaves the
+// memory as last published; positions only grow.
+// Threads: one writer and one reader for each ring; any for a bell.
 #pragma once
 
 #include <atomic>
@@ -15,51 +16,52 @@
 
 namespace tenon {
 
-// Where a rank sleeps. In shared memory: a futex.
+// Wakes a sleeping rank. In shared memory: a futex.
 struct Bell {
   alignas(64) std::atomic<uint32_t> rings;
   std::atomic<uint32_t> num_sleepers;
-  std::atomic<uint32_t> has_left;  // its rank reads and writes nothing any more
+  std::atomic<uint32_t> has_left;  // the rank no longer reads or writes
 
   void ring();
-  // Returns false if the time is up, and nobody has rung since `rings` was `seen`.
+  // Waits while `rings` equals `seen`. Returns false if `limit` expires first.
   bool sleep(uint32_t seen, std::chrono::nanoseconds limit);
 };
 
-// The ends of a ring. In shared memory.
+// The write and read positions of a ring. In shared memory.
 struct RingEnds {
   alignas(64) std::atomic<uint64_t> written;
   alignas(64) std::atomic<uint64_t> read;
   std::atomic<uint32_t> is_room_wanted;
 };
 
-// One process' view of a ring.
+// One process's view of a ring.
 struct Ring {
   RingEnds* ends = nullptr;
   std::byte* memory = nullptr;
   uint64_t capacity = 0;
 
-  // Of the writer. Copies as much as there is room for, and returns how much that is.
+  // For the writer. Copies as many bytes as fit, and returns their number.
   uint64_t write(const std::byte* from, uint64_t bytes);
   uint64_t room() const;
-  // Asks to be woken when there is more room than `room`; returns false if there is already.
+  // Requests a wake-up when there is more room than `room`; returns false if there already is.
   bool want_more_than(uint64_t room);
 
-  // Of the reader. Copies at most `bytes`, and returns how many there were; `peek` leaves them.
+  // For the reader. Copies at most `bytes` bytes, and returns their number; `peek` leaves them in
+  // the ring.
   uint64_t read(std::byte* to, uint64_t bytes);
   uint64_t peek(std::byte* to, uint64_t bytes) const;
   uint64_t num_unread() const;
-  // True once, if the writer has asked for room.
+  // Returns true once for each request of the writer for room.
   bool take_request_for_room();
 };
 
-// The memory of one rank, in this process' address space.
+// The memory of one rank, in the address space of this process.
 class SharedInbox {
  public:
-  // Makes this process' own, for `num_ranks` writers.
+  // Creates the memory of this process, for `num_ranks` writers.
   // Throws std::system_error.
   static SharedInbox make(uint32_t num_ranks, uint64_t ring_bytes);
-  // Opens that of another process, by its file there.
+  // Opens the memory of another process by its file descriptor there.
   static SharedInbox open(pid_t pid, int file, uint32_t num_ranks, uint64_t ring_bytes);
 
   SharedInbox() = default;
@@ -67,7 +69,7 @@ class SharedInbox {
   SharedInbox& operator=(SharedInbox&& other) noexcept;
   ~SharedInbox();
 
-  // Under which others may open it, until `forget_file`.
+  // Returns the descriptor by which other processes may open the memory, until `forget_file`.
   int file() const { return file_; }
   void forget_file();
 

@@ -30,7 +30,7 @@ std::string metadata_text(std::span<const Fact> metadata) {
   return all.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// The facts of a rank, those in JSON by their keys: "recipe /train/steps".
+// Returns the metadata of a rank, with JSON values split by key: "recipe /train/steps".
 std::map<std::string, std::string> single_metadata(const std::string& text) {
   std::map<std::string, std::string> metadata;
   const json all = json::parse(text);
@@ -59,7 +59,7 @@ std::string shortened(const std::string& value) {
 // "recipe /train/steps: 3 on ranks 0 and 1, 4 on rank 2"
 std::string difference_text(const std::string& name,
                             const std::vector<std::map<std::string, std::string>>& of_ranks) {
-  std::vector<std::pair<std::string, std::vector<uint32_t>>> values;  // by their first rank
+  std::vector<std::pair<std::string, std::vector<uint32_t>>> values;  // in order of first rank
   for (uint32_t rank = 0; rank < of_ranks.size(); ++rank) {
     const auto fact = of_ranks[rank].find(name);
     const std::string value = fact != of_ranks[rank].end() ? fact->second : "";
@@ -93,7 +93,7 @@ void agree_on_metadata(Collective& collective, std::span<const Fact> metadata) {
   for (uint32_t rank = 0; rank < collective.world_size(); ++rank) {
     is_equal &= std::memcmp(all.data() + rank * sizeof(digest), &digest, sizeof(digest)) == 0;
   }
-  if (is_equal) {  // where it is not, each rank sees one that differs from its own
+  if (is_equal) {  // otherwise each rank sees a digest unlike its own
     return;
   }
   std::vector<std::map<std::string, std::string>> of_ranks;

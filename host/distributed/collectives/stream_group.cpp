@@ -18,7 +18,7 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 class StreamWork final : public Work {
  public:
-  // `work` is null if there was nothing to begin.
+  // `work` is null if there was nothing to start.
   StreamWork(CollectiveLog& log, EntryPtr entry, WorkPtr work, std::function<void()> finish)
       : log_(log), entry_(std::move(entry)), work_(std::move(work)), finish_(std::move(finish)) {}
 
@@ -84,7 +84,7 @@ class StreamGroup final : public Group {
         return backend_._reduce_scatter_base(part, input);
       });
     }
-    // The engine adds up in the dtype that travels, so the sum is made here.
+    // The engine adds in the dtype that it sends, so the sum is computed here.
     at::Tensor pieces = at::empty_like(whole);
     return begin(
         CollectiveKind::kReduceScatter,
@@ -108,7 +108,7 @@ class StreamGroup final : public Group {
   std::unique_ptr<Work> broadcast(at::Tensor& whole,
                                   uint32_t root,
                                   std::string_view what) override {
-    // A chain: all but the last one send it on.
+    // A chain: all ranks except the last one forward the tensor.
     const bool is_last = (rank() + size() - root) % size() == size() - 1;
     return begin(CollectiveKind::kBroadcast,
                  what,
@@ -138,7 +138,7 @@ class StreamGroup final : public Group {
   }
 
  private:
-  // What each rank sends where everybody's part reaches everybody else once.
+  // Returns the bytes that each rank sends if each part reaches every other rank once.
   int64_t share(const at::Tensor& whole) const {
     return static_cast<int64_t>(whole.nbytes()) * (size() - 1) / size();
   }
@@ -159,7 +159,7 @@ class StreamGroup final : public Group {
     compare_before(log_, *entry, check_.get(), whole);
     WorkPtr work;
     try {
-      // Of an exchange, others may have something to send where this rank has nothing to receive.
+      // In an all-to-all, other ranks may have data to send even if this rank receives nothing.
       if (whole.numel() > 0 || kind == CollectiveKind::kAllToAll) {
         work = begin();
       }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups of ranks on devices with streams, over a backend of c10d that has the collectives itself
-// (NCCL). What is begun goes in stream order: a wait makes the compute stream wait, not the thread.
-// So a record counts as done once it was waited for, and a rank that is lost is reported by the
-// backend's own watchdog, which ends the process.
+// Groups of ranks on devices with streams, over a c10d backend that implements the collectives
+// itself (NCCL). Collectives run in stream order: a wait makes the compute stream wait, not the
+// thread. Therefore a record counts as done once its collective was waited for. The backend's own
+// watchdog reports a lost rank, and ends the process.
 #pragma once
 
 #include "host/distributed/collectives/collective_check.hpp"
@@ -17,8 +17,8 @@
 
 namespace tenon {
 
-// `log` and `backend` must outlive the group, and the group its works. Collectives are compared
-// before they begin where `check` is not null.
+// `log` and `backend` must outlive the group, and the group its works. If `check` is not null, it
+// compares collectives before they start.
 std::unique_ptr<Group> make_stream_group(CollectiveLog& log,
                                          c10d::Backend& backend,
                                          std::unique_ptr<CollectiveCheck> check,

@@ -40,7 +40,7 @@ void TaskThread::work() {
     std::function<void()> task = std::move(tasks_.front());
     lock.unlock();
     task();
-    task = nullptr;  // with what it keeps alive
+    task = nullptr;  // releases the objects that it keeps alive
     lock.lock();
     tasks_.pop_front();
   }

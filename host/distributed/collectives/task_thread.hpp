@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread that does what it is given, in order. It is started with the first task.
-// Invariant: when it is destroyed, the task under way is finished, and those not begun are dropped.
+// A thread that runs tasks in order. The first task starts the thread.
+// Invariant: the destructor waits for the current task, and drops tasks that have not started.
 // Threads: any, for all functions.
 #pragma once
 
@@ -20,9 +20,9 @@ class TaskThread {
   TaskThread(const TaskThread&) = delete;
   TaskThread& operator=(const TaskThread&) = delete;
 
-  // Tasks throw nothing.
+  // Adds a task, which must not throw.
   void push(std::function<void()> task);
-  // True if all tasks are finished.
+  // Returns true if all tasks are finished.
   bool is_idle();
 
  private:
@@ -30,7 +30,7 @@ class TaskThread {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;  // the one under way is the first
+  std::deque<std::function<void()>> tasks_;  // the current task is the first
   bool is_over_ = false;
   std::thread thread_;
 };

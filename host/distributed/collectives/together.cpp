@@ -16,7 +16,7 @@ void together(Collective& collective, std::string_view what, const std::function
     body();
     return;
   }
-  // On its way: the id, a line break, the message.
+  // Wire format: the id, a line break, the message.
   std::string mine;
   try {
     body();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can fail on some ranks alone, done so that it fails on all: before the loop begins, where
-// ranks would otherwise wait for one that has gone. In the loop another rank's failure is detected
-// by the collectives themselves.
-// Invariant: after it all ranks continue, or all have the same error.
-// Threads: the train thread
-// alone.
+// Runs code that can fail on some ranks only, and makes it fail on all ranks. For use before the
+// loop starts: ranks would otherwise wait for a rank that has exited. In the loop, the collectives
+// themselves detect the failure of another rank.
+// Invariant: afterwards, all ranks continue, or all have the same error.
+// Threads: the train thread alone.
 #pragma once
 
 #include "host/distributed/collectives/collective.hpp"
@@ -18,8 +17,8 @@
 
 namespace tenon {
 
-// The error of another rank, or of this one if rank 0 reports it: whoever is last to handle it
-// prints it where `is_told_here` alone.
+// An error of this or another rank, which all ranks throw. Its last handler prints it only if
+// `is_told_here` is true.
 class SharedFailure final : public Error {
  public:
   SharedFailure(const Error& error, bool is_told_here)
@@ -27,9 +26,9 @@ class SharedFailure final : public Error {
   SharedFailure(const Error& error, bool is_told_here, ExitCode code)
       : Error(error), is_told_here_(is_told_here), code_(code) {}
   bool is_told_here() const { return is_told_here_; }
-  // With which all ranks end.
+  // Returns the exit code of all ranks.
   ExitCode code() const { return code_; }
-  // Whose error it is, where it is one rank's alone, and known.
+  // Returns the rank that caused the error, if it is known, and no other rank failed.
   std::optional<uint32_t> lone_rank() const { return lone_rank_; }
   void set_lone_rank(uint32_t rank) { lone_rank_ = rank; }
 
@@ -39,9 +38,10 @@ class SharedFailure final : public Error {
   std::optional<uint32_t> lone_rank_;
 };
 
-// Calls `body`, on all ranks. Where it throws an Error on any of them, all throw that of the first
-// such rank, which its message names; rank 0 reports it. With one rank it is a plain call.
-// Errors  SharedFailure; what the collective throws
+// Calls `body` on all ranks. If it throws on any rank, all ranks throw the error of the first such
+// rank; the message names that rank unless it is rank 0. Rank 0 reports the error. With one rank,
+// this is a plain call.
+// Errors  SharedFailure; errors of the collective
 void together(Collective& collective, std::string_view what, const std::function<void()>& body);
 
 }  // namespace tenon

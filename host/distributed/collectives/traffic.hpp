@@ -7,8 +7,8 @@
 
 namespace tenon {
 
-// Bytes that this rank has sent to others, by kind of collective. Payload alone: what engines and
-// networks add is not in it.
+// Bytes that this rank has sent to other ranks, by kind of collective. Payload only, without the
+// overhead of engines and networks.
 struct Traffic {
   int64_t all_reduce = 0;
   int64_t all_gather = 0;

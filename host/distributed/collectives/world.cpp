@@ -35,7 +35,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// How long ranks that end in order wait for each other's last word.
+// How long ranks wait for the last message of other ranks when a run ends normally.
 constexpr std::chrono::seconds kFarewell{3};
 constexpr char kNccl[] = "nccl";
 constexpr char kHasLeft[] = "this rank has left";
@@ -44,8 +44,8 @@ milliseconds left_until(Clock::time_point end) {
   return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(end - Clock::now()));
 }
 
-// Each agent of torchrun counts restarts for itself: if none keeps the store, rank 0 opens one
-// for each start, and that is enough.
+// Each torchrun agent counts restarts separately, so keys exclude its count. If no agent holds the
+// store, rank 0 opens a new store for each start, and such keys suffice.
 StoreOf keys_of(const RankEnvironment& environment) {
   return environment.launcher == "torchrun" && !environment.is_store_served ? StoreOf::kJob
                                                                             : StoreOf::kStart;
@@ -87,14 +87,14 @@ class LoneWorld final : public World {
   SingleRank control_;
 };
 
-// By what another rank is reached.
+// How to reach another rank.
 struct Whereabouts {
   std::string address;
-  std::string neighbourhood;  // of its memory; "" where that is not shared
+  std::string neighbourhood;  // of its memory; "" if memory is not shared
 };
 
-// Tells the others by what this rank is reached, and waits until all have done so. Returns the
-// same of all, by rank.
+// Publishes how to reach this rank, and waits until all ranks have done so. Returns the entries of
+// all ranks, by rank.
 std::vector<Whereabouts> meet(c10d::Store& store,
                               const RankEnvironment& environment,
                               const Whereabouts& own,
@@ -126,7 +126,7 @@ std::vector<Whereabouts> meet(c10d::Store& store,
       try {
         store.wait(missing, std::min(left_until(end), milliseconds(1000)));
       } catch (const std::exception& error) {
-        // Not all of them yet, or the store is lost: the next look at it says which.
+        // Either ranks are still missing, or the store is lost: the next check shows which.
         lost = what_without_backtrace(error.what());
       }
     }
@@ -150,8 +150,8 @@ std::vector<Whereabouts> meet(c10d::Store& store,
                         lost.empty() ? "" : formatted(", then the store was lost ({})", lost)));
 }
 
-// Waits until all `size` ranks of a group have connected. One that is through before the others,
-// and then fails or leaves at once, would look to them like one that cannot be reached.
+// Waits until all `size` ranks of a group have connected. Otherwise a rank that connects early, and
+// then fails or leaves at once, would look unreachable to the others.
 void await_connected(c10d::Store& store, size_t size, milliseconds timeout) {
   const std::string last = "all connected";
   if (store.add("connected", 1) == static_cast<int64_t>(size)) {
@@ -160,7 +160,7 @@ void await_connected(c10d::Store& store, size_t size, milliseconds timeout) {
   store.wait({last}, timeout);
 }
 
-// Calls `make`, and says what its failure means here.
+// Calls `make`, and reports its failure as distributed.unreachable.
 template <class Make>
 auto reaching(Make&& make) {
   try {
@@ -197,7 +197,7 @@ class ConnectedWorld final : public World {
                             keys_of(environment));
     const Whereabouts own{address, options.share_memory ? memory_neighbourhood() : ""};
     whereabouts_ = meet(*store_, environment, own, options.start_timeout, end);
-    // The master's own name may lead to loopback on its machine, where others cannot reach it.
+    // The master's own name may resolve to loopback on its machine, which other ranks cannot reach.
     if (is_loopback(address)) {
       const auto far = std::ranges::find_if_not(whereabouts_, is_loopback, &Whereabouts::address);
       if (far != whereabouts_.end()) {
@@ -215,7 +215,7 @@ class ConnectedWorld final : public World {
   }
 
   ~ConnectedWorld() override {
-    // Destroying a backend waits for what is under way on it.
+    // Destroying a backend waits for its unfinished operations.
     abort(kHasLeft);
     control_.reset();
     backends_.clear();
@@ -260,7 +260,7 @@ class ConnectedWorld final : public World {
     const std::lock_guard lock(mutex_);
     for (const auto& backend : backends_) {
       if (backend->getBackendName() == kNccl) {
-        backend->setTimeout(options_.timeout);  // of its own watchdog
+        backend->setTimeout(options_.timeout);  // for NCCL's watchdog
       }
     }
   }
@@ -280,8 +280,8 @@ class ConnectedWorld final : public World {
     const std::byte nothing{};
     try {
       control_->start_gather(std::span(&nothing, 1), "leave")->wait();
-      // A connection that is closed while the other side still writes loses what it wrote, so none
-      // is closed before all have read all, and the store not before all have left it.
+      // Closing a connection while the other side still writes loses data. So ranks close
+      // connections after all have read everything, and the store after all have left it.
       const bool holds_store = rank() == 0 && !environment_.is_store_served;
       const auto farewell = make_bounded_store(store_, [] { return kFarewell; });
       wait_for_all(*farewell, "left", Await::kYes);
@@ -306,7 +306,7 @@ class ConnectedWorld final : public World {
 
   enum class Await { kYes, kNo };
 
-  // Says that this rank has come to `key`, and waits for the others, for a while.
+  // Reports that this rank has reached `key`. With kYes, waits at most kFarewell for the others.
   void wait_for_all(Store& store, const std::string& key, Await await) {
     const auto end = Clock::now() + kFarewell;
     for (int64_t now = store.add(key, 1);
@@ -328,7 +328,7 @@ class ConnectedWorld final : public World {
     store_.reset();
   }
 
-  // Where the ranks of a new group meet, and which of them this one is.
+  // The store in which the ranks of a new group meet, and the number of this rank in the group.
   struct Place {
     c10::intrusive_ptr<c10d::Store> store;
     uint32_t rank = 0;
@@ -339,7 +339,7 @@ class ConnectedWorld final : public World {
     for (const uint32_t rank : ranks) {
       members += formatted("{} ", rank);
     }
-    // Counted by members, so that groups of others are of no matter.
+    // Counted for each set of members, so that groups of other ranks do not matter.
     const std::string key =
         formatted("group/{}/{}/{}", name, members, ++num_groups_[name + members]);
     return {.store = c10::make_intrusive<c10d::PrefixStore>(key, store_),
@@ -371,7 +371,7 @@ class ConnectedWorld final : public World {
     return std::make_unique<PeerExchange>(*backends_.back(), ranks);
   }
 
-  // True if all of them may share memory with each other.
+  // Returns true if all `ranks` may share memory with each other.
   bool are_neighbours(std::span<const uint32_t> ranks) const {
     const std::string& own = whereabouts_[rank()].neighbourhood;
     return !own.empty() && std::ranges::all_of(ranks, [&](uint32_t other) {
@@ -411,14 +411,13 @@ class ConnectedWorld final : public World {
   c10::intrusive_ptr<c10d::Store> store_;
   std::vector<Whereabouts> whereabouts_;  // by rank
   std::shared_ptr<GlooDevice> device_;    // shared by the backends
-  std::mutex mutex_;                      // of backends_
+  std::mutex mutex_;                      // guards backends_
   std::vector<c10::intrusive_ptr<c10d::Backend>> backends_;
   std::map<std::string, int> num_groups_;
   std::unique_ptr<Collective> control_;
 };
 
-// With the number of the start that all ranks of it agree on, where an agent of torchrun keeps the
-// store.
+// Sets the start number on which all ranks agree, if a torchrun agent holds the store.
 RankEnvironment resolved(RankEnvironment environment, const WorldOptions& options) {
   if (environment.launcher == "torchrun" && environment.is_store_served) {
     const auto end = Clock::now() + options.start_timeout;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranks of a run, connected: the small collectives that all of them decide by, groups of them
-// for tensors, a store for texts, and what is known of the collectives so far. Who the ranks are is
-// rank_environment.hpp's, how they are arranged mesh.hpp's.
-// Invariants: a world of one rank opens no connection, but to a store that its launcher keeps; the
-// engines' own headers are seen by one source file alone.
+// The connected ranks of a run: small collectives for decisions, groups for tensors, a store for
+// texts, and records of recent collectives. rank_environment.hpp identifies the ranks, and mesh.hpp
+// arranges them.
+// Invariants: a world of one rank opens no connection, except to a store that its launcher holds;
+// the headers of each engine are included by one source file only.
 // Threads: [main], unless a function says otherwise.
 #pragma once
 
@@ -29,20 +29,20 @@
 namespace tenon {
 
 struct WorldOptions {
-  // How long a collective may take: until `end_start`, and from then on.
+  // Time limit of a collective: `start_timeout` until `end_start`, `timeout` after it.
   std::chrono::milliseconds start_timeout{300'000};
   std::chrono::milliseconds timeout{100'000};
-  std::string interface =
-      {};  // of the network, "eth0"; "" for the one that the master is reached by
-  bool check_collectives = false;  // ranks compare each collective before they begin it
-  bool share_memory = true;        // what ranks of one machine send each other, on the CPU
+  std::string interface = {};      // network interface, "eth0"; "": the one towards the master
+  bool check_collectives = false;  // ranks compare each collective before starting it
+  bool share_memory = true;        // between CPU ranks of one machine
 };
 
 class World {
  public:
-  // Connects to the other ranks; a world of one rank where nobody started any.
-  // Errors  distributed.unreachable if the master does not answer, or not all ranks come within
-  //         `start_timeout`: which were missing; distributed.port_taken; distributed.no_interface
+  // Connects to the other ranks. Returns a world of one rank if no launcher started ranks.
+  // Errors  distributed.unreachable if the master does not answer, or if not all ranks arrive
+  //         within `start_timeout` (names the missing ranks); distributed.port_taken;
+  //         distributed.no_interface; distributed.no_open_files
   static std::unique_ptr<World> join(const RankEnvironment& environment,
                                      const WorldOptions& options);
   virtual ~World() = default;
@@ -50,43 +50,43 @@ class World {
   virtual uint32_t rank() const = 0;
   virtual uint32_t size() const = 0;
   virtual Collective& control() = 0;
-  // How often the ranks of this run were started before; the same on all of them.
+  // Returns how often the ranks of this run were started before; equal on all ranks.
   virtual uint32_t restart() const = 0;
 
-  // The group of `ranks`, this one among them, in their order; several of the same ranks may work
-  // side by side. All ranks of the world make their groups in the same order. A group of one rank
-  // sends nothing.
-  // `name` is for reports: "shard".
-  // Errors  distributed.unreachable; device.unavailable if the device needs NCCL, and there is none
+  // Creates the group of `ranks`, in their order; this rank must be one of them. Several groups of
+  // the same ranks may run concurrently. All ranks of the world create their groups in the same
+  // order. A group of one rank sends nothing. `name` is for reports: "shard".
+  // Errors  distributed.unreachable; device.unavailable if the device needs NCCL, which is
+  //         unavailable
   // Owner   the caller's; the world outlives it
   virtual std::unique_ptr<Group> make_group(std::span<const uint32_t> ranks,
                                             std::string_view name,
                                             c10::Device device) = 0;
 
-  // A separate connection to the store: for one thread, whatever others do. A call may take as
-  // long as a collective. Null in a world of one rank, unless the launcher keeps the store.
+  // Opens a separate connection to the store, for one thread, independent of all others. A call may
+  // take as long as a collective. Returns null in a world of one rank, unless the launcher holds
+  // the store.
   // Owner: the caller's; the world outlives it.
   virtual std::unique_ptr<Store> open_store() = 0;
-  // What was in the store before the launcher started the ranks again: of restart number `restart`,
-  // 0 for the first start. Empty if the launcher does not keep the store; null in a world of one
-  // rank then.
+  // Opens the store as the ranks of restart number `restart` used it; 0 is the first start. If the
+  // launcher does not hold the store, the result is empty, or null in a world of one rank.
   virtual std::unique_ptr<Store> open_earlier_store(uint32_t restart) = 0;
 
-  // From here on `timeout` counts.
+  // Ends the start phase: from here on, `timeout` applies.
   virtual void end_start() = 0;
 
-  // Makes all collectives under way fail, now and from here on.
+  // Fails all current and future collectives.
   // Threads: any.
   virtual void abort(const std::string& reason) = 0;
 
   virtual Traffic traffic() const = 0;
-  // The last ones, oldest first.
+  // Returns the last collectives, oldest first.
   // Threads: any.
   virtual std::vector<CollectiveRecord> last_collectives() const = 0;
 
-  // Waits for the others and closes all connections; to be called where a run ends in order. What
-  // goes wrong with that closes them too, and is thrown then.
-  // Errors  distributed.failed if another rank is gone
+  // Waits for the other ranks, and closes all connections; called when a run ends normally. An
+  // error also closes the connections, and is then thrown.
+  // Errors  distributed.failed if another rank is lost
   virtual void leave() = 0;
 };
 

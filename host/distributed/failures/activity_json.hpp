@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank is doing, as JSON: of statuses and failures in the store, and of the records of a
-// run.
+// RankActivity as JSON, for statuses and failures in the store, and for the records of a run.
 #pragma once
 
 #include "host/distributed/failures/rank_activity.hpp"
@@ -11,7 +10,7 @@
 namespace tenon {
 
 nlohmann::ordered_json activity_json(const RankActivity& activity);
-// Errors  nlohmann::json::exception if it is none
+// Errors  nlohmann::json::exception if `activity` is invalid
 RankActivity read_activity(const nlohmann::json& activity);
 
 }  // namespace tenon

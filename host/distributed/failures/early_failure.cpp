@@ -11,10 +11,10 @@
 namespace tenon {
 namespace {
 
-// For the others to come: whoever reads the error is not to wait for long.
+// How long to wait for the other ranks to connect before printing the error.
 constexpr std::chrono::seconds kPatience{20};
 
-// Whoever cannot reach the others cannot tell them so either.
+// A rank that cannot reach the others cannot report the error to them.
 bool is_about_meeting(const std::string& id) {
   return id == "distributed.unreachable" || id == "distributed.port_taken" ||
          id == "distributed.no_interface" || id == "distributed.no_open_files" ||
@@ -30,7 +30,7 @@ void fail_with_others(const RankEnvironment& environment, const Error& error) {
   std::unique_ptr<World> world;
   try {
     world = World::join(environment, {.start_timeout = kPatience});
-  } catch (const Error&) {  // then it is reported by each rank that has it
+  } catch (const Error&) {  // then each rank prints its own error
     return;
   }
   try {
@@ -53,7 +53,7 @@ void note_lone_failure(World& world, const SharedFailure& failure) {
   try {
     const std::unique_ptr<Store> store = world.open_store();
     FailedRunStore(*store).set_early_failure(*failure.lone_rank());
-  } catch (const Error& lost) {  // then nobody knows whose error it was
+  } catch (const Error& lost) {  // then the launcher does not know whose error it was
     log_to_file(lost.what());
   }
 }

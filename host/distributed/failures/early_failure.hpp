@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank that fails before it has met the others: it meets them to say so, so that none of them
-// waits for it, and the error is reported once.
+// Handles a rank that fails before it has connected to the others. It connects to report its error,
+// so that no other rank waits for it, and the error is printed once.
 // Threads: [main].
 #pragma once
 
@@ -13,13 +13,13 @@
 namespace tenon {
 
 // Called at most once, before World::join, by a rank that will not continue. The other ranks
-// receive the error in their first together(). Returns if no rank can receive it: there is one
-// rank, the error is about meeting the others, or not all of them join soon.
+// receive the error in their first together(). Returns if no rank can receive it: there is only one
+// rank, the error is about connecting, or not all ranks join soon.
 // Errors  SharedFailure
 void fail_with_others(const RankEnvironment& environment, const Error& error);
 
-// Leaves word of whose error it was, for who started the ranks and may start them again. One rank
-// does so. To be called while all are still connected.
+// Records which rank caused the error, for the launcher, which may restart the ranks. Only rank 0
+// does so. Called while all ranks are still connected.
 void note_lone_failure(World& world, const SharedFailure& failure);
 
 }  // namespace tenon

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run that has failed, as it stands in the run's store: who was first, and the last that each
-// rank said. Written by the ranks' monitors; read by the one that reports, a rank or the launcher.
+// The state of a failed run in the run's store: the first failure, and the last status of each
+// rank. The ranks' monitors write it; the process that reports, a rank or the launcher, reads it.
 #pragma once
 
 #include "host/distributed/failures/failure_report.hpp"
@@ -16,44 +16,43 @@
 namespace tenon {
 
 // All functions:
-// Errors   distributed.failed if the store is not reached.
-// Threads: any, but one
-// at a time for one Store.
+// Errors   distributed.failed if the store cannot be reached
+// Threads  any, but one at a time for one Store
 class FailedRunStore {
  public:
   explicit FailedRunStore(Store& store) : store_(store) {}
 
-  // Says what the run has failed of, if nobody has; returns what it is then.
+  // Sets the first failure of the run if none is set. Returns the first failure.
   RankFailure declare(const RankFailure& failure);
   std::optional<RankFailure> first();
 
   void set_status(uint32_t rank, const RankStatus& status);
   std::optional<RankStatus> status(uint32_t rank);
 
-  // True for one of those who ask: to find out who is to blame, to report, and to do what rank 0
-  // would where that is lost. `who` is "rank 2".
+  // Each returns true for one caller only: the rank that determines the cause, the rank that acts
+  // for rank 0 if rank 0 is lost, and the process that reports. `who` is "rank 2".
   bool claim_judging(const std::string& who);
   bool claim_place_of_first(const std::string& who);
   bool claim_report(const std::string& who);
   bool is_report_claimed();
 
-  // A rank's record is where records are kept.
+  // Reports that the record of `rank` is written.
   void add_record(uint32_t rank);
   bool has_record(uint32_t rank);
   int64_t num_records();
-  // A rank will not use the store again.
+  // Reports that a rank will not use the store again.
   void leave();
   int64_t num_left();
 
-  // The rank whose error, before the first step, all end with: one alone.
+  // The rank that alone caused the error with which all ranks end before the first step.
   void set_early_failure(uint32_t rank);
   std::optional<uint32_t> early_failure();
 
-  // The folder of the run, for who has not made it.
+  // The run folder, for a process that did not create it.
   void set_folder(const std::string& folder);
   std::string folder();  // "" if there is none
 
-  // The last of all ranks; their ages are not known from here.
+  // Returns the last status of each rank. Ages are 0, because they are unknown here.
   std::vector<KnownRank> ranks(uint32_t world_size);
 
  private:
@@ -61,7 +60,7 @@ class FailedRunStore {
   Store& store_;
 };
 
-// The record of a rank that could not write its own.
+// Returns the record of a rank that could not write its own.
 RankRecord record_of_lost(const KnownRank& known,
                           uint32_t world_size,
                           const RankFailure& first,

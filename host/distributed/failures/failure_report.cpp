@@ -109,7 +109,7 @@ std::string report_text(const RankFailure& first,
   size_t num_told = 0;
   for (const KnownRank& known : ranks) {
     const bool is_first = is_named && known.rank == first.rank;
-    // The failed one always has its line.
+    // The failed rank always gets a line.
     const size_t reserved = is_named && known.rank < first.rank ? 1 : 0;
     if (is_first || num_told + reserved < kToldRanks) {
       text += line_of(known);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is said of a run of many ranks that has failed: one report for the terminal, and a record of
-// each rank for programs. Texts alone: who writes and prints them is the caller's.
+// Reports on a failed run with several ranks: one text for the terminal, and a record of each rank
+// for programs. Only texts are built here; the caller writes and prints them.
 #pragma once
 
 #include "host/distributed/failures/rank_failure.hpp"
@@ -13,28 +13,28 @@
 
 namespace tenon {
 
-// What became of one rank, by its own account or by another's.
+// How one rank ended, as reported by itself or by another process.
 struct RankRecord {
   uint32_t rank = 0;
   uint32_t world_size = 1;
   std::string written_by;  // "rank 2", "the launcher"
-  RankFailure first;       // what the run failed of
-  std::string error_id;    // what this rank ended with; "" where it did not say
+  RankFailure first;       // first failure of the run
+  std::string error_id;    // with which this rank ended; "" if it reported none
   std::string error;
   int exit_code = 5;
   std::string time;  // "2026-11-21T10:15:00Z"
   RankStatus status;
-  double status_age = 0;                         // seconds; 0 in its own record
+  double status_age = 0;                         // seconds; 0 in the rank's own record
   std::vector<SeenCollective> last_collectives;  // of all groups, oldest first; may be empty
 };
 
-// errors/rank-N.json.
+// Returns the text of errors/rank-N.json.
 std::string to_json_text(const RankRecord& record);
 
-// The report: the failure first, then a line for each rank of what it was doing (of 16 at most, the
-// failed one among them), then where the records are.
+// Returns the report: the failure, then one line per rank with its activity (at most 16 lines,
+// always including the failed rank), then the folder of the records.
 //
-//   [distributed.failed] rank 2 of 4 failed in step 3, at after_backward: [plugin.failed] ...
+//   [distributed.failed] rank 2 failed in step 3, at after_backward: [plugin.failed] ...
 //     rank 0: in step 3, at before_optimizer_step; shard 12: all_gather of ...
 //     ...
 //   records of all ranks: runs/x/errors
@@ -44,7 +44,7 @@ std::string report_text(const RankFailure& first,
                         std::span<const KnownRank> ranks,
                         const std::string& folder);
 
-// The time now, in UTC, as records have it.
+// Returns the current UTC time, in the format of records.
 std::string utc_time_text();
 
 }  // namespace tenon

@@ -11,13 +11,13 @@ namespace tenon {
 namespace {
 
 struct Stat {
-  char state = 0;  // as ps has it; 0 if there is no such process
+  char state = 0;  // as in ps; 0 if the process does not exist
   uint64_t started = 0;
 };
 
-// /proc/PID/stat: the name, in brackets, may hold anything; behind it come the state and numbers.
+// /proc/PID/stat: the name, in parentheses, may hold any text; the state and numbers follow it.
 Stat read_stat(int64_t pid) {
-  constexpr int kFieldsBefore = 18;  // between the state and the time of the start
+  constexpr int kFieldsBefore = 18;  // between the state and the start time
   std::ifstream in(formatted("/proc/{}/stat", pid));
   std::ostringstream text;
   text << in.rdbuf();
@@ -63,7 +63,7 @@ ProcessState look_at(const ProcessName& process) {
     return ProcessState::kGone;
   }
   switch (stat.state) {
-    case 'Z':  // its parent has not asked for its end yet
+    case 'Z':  // its parent has not waited for it yet
     case 'X':
     case 'x':
       return ProcessState::kGone;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What another process of this machine looks like from outside, for a rank that says nothing any
-// more: whether it is gone, stopped, or there. Nothing is sent to it.
-// Invariant: a process is never taken for another one that has its number.
+// Observes another process of this machine, for a rank that no longer reports: whether the process
+// has ended, is stopped, or exists. Nothing is sent to it.
+// Invariant: a process is never confused with another one that has the same number.
 // Threads: any.
 #pragma once
 
@@ -11,26 +11,26 @@
 
 namespace tenon {
 
-// By which others find a process.
+// Identifies a process to other processes.
 struct ProcessName {
   int64_t pid = 0;
-  uint64_t started = 0;  // as the kernel counts; 0 if it does not say
-  std::string space;     // of process numbers: a machine since it was started, and a container
+  uint64_t started = 0;  // start time in the kernel's clock ticks; 0 if unknown
+  std::string space;     // namespace of `pid`: boot id of the machine, and container
 };
 
 ProcessName own_process();
 
 enum class ProcessState {
-  kUnknown,  // it is of another machine or container
+  kUnknown,  // cannot be observed: for example, on another machine or in another container
   kGone,     // it has ended
   kStopped,  // by a signal, or a debugger
-  kWaiting,  // in the kernel, for a disk or a network, and cannot be interrupted
-  kThere,    // it runs, or could
+  kWaiting,  // uninterruptible in the kernel, for a disk or a network
+  kThere,    // it runs, or is ready to run
 };
 
 ProcessState look_at(const ProcessName& process);
 
-// What that is to those who hear nothing of it: "its process has exited".
+// Describes `state` for a rank that no longer reports: "its process has exited".
 const char* silence_text(ProcessState state);
 
 }  // namespace tenon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one rank is doing: its step, event and the plugin call under way.
+// The activity of one rank: its step, event and current plugin call.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,15 @@
 namespace tenon {
 
 struct RankActivity {
-  uint64_t step = 0;       // 0: before the first one
-  std::string event = {};  // the last one that was fired, "after_backward"; "" where there was none
-  std::string call = {};   // into a plugin, under way: "hook \"sync\" (...): on_event"; "" for none
-  double call_seconds = 0;  // how long it has been
+  uint64_t step = 0;        // 0: before the first step
+  std::string event = {};   // last event, "after_backward"; "" if none
+  std::string call = {};    // current plugin call, "hook \"sync\" (...): on_event"; "" if none
+  double call_seconds = 0;  // duration of the call so far
 
   // "in step 3, at after_backward", "before the first step".
   std::string place() const;
-  // The same with the call: `in step 3, at after_data, in dataset "text" (...): read for 2.5 s`.
+  // Returns `place` and the call:
+  // `in step 3, at after_data, in dataset "text" (...): read for 2.5 s`.
   std::string text() const;
 };
 

@@ -32,7 +32,7 @@ const SeenCollective* of_group(const RankStatus& status, const std::string& grou
   return nullptr;
 }
 
-// The collective in which `waiting` is and which `other` has not begun; null if there is none.
+// Returns the collective that `waiting` is in and `other` has not started; null if there is none.
 const SeenCollective* missed_by(const RankStatus& other, const RankStatus& waiting) {
   for (const SeenCollective& seen : waiting.collectives) {
     if (seen.is_done()) {
@@ -59,8 +59,8 @@ const KnownRank* most_silent(std::span<const KnownRank> ranks, double silent_aft
 
 struct Missed {
   const KnownRank* rank = nullptr;
-  const SeenCollective* collective = nullptr;  // of those who wait
-  uint64_t number = 0;                         // of its own last one in that group
+  const SeenCollective* collective = nullptr;  // of the waiting ranks
+  uint64_t number = 0;                         // of the rank's own last collective in that group
 };
 
 bool is_waiting(const RankStatus& status) {
@@ -68,8 +68,9 @@ bool is_waiting(const RankStatus& status) {
   return last != nullptr && !last->is_done();
 }
 
-// Who has missed a collective that others are in. Among several: one that does not wait itself, in
-// another collective; then who is the furthest behind; then who has been in a plugin for longest.
+// Finds the rank that has missed a collective in which others are. Among several, prefers a rank
+// that is not waiting in another collective, then the rank furthest behind, then the rank that has
+// been in a plugin call for longest.
 Missed furthest_behind(std::span<const KnownRank> ranks) {
   Missed worst;
   for (const KnownRank& known : ranks) {

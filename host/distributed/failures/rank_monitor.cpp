@@ -11,23 +11,23 @@ namespace {
 using std::chrono::milliseconds;
 using Seconds = std::chrono::duration<double>;
 
-// The id of an error that is another rank's doing.
+// Id of an error that another rank has caused.
 constexpr const char* kConsequence = "distributed.failed";
 
 constexpr milliseconds kMonitorPoll{20};
-// What rank 0 is ahead of the others where somebody is to report, and those that have a store of
-// those that have none: if these are cut off, the others know more.
+// How long other ranks wait for rank 0 to claim the report, and how long ranks without a store wait
+// for ranks with one. If the former are cut off, ranks with a store know more.
 constexpr milliseconds kHeadStart{300};
 constexpr milliseconds kHeadStartOfStore{2000};
 
-// Often enough that a failure costs no second of waiting, and not so often that the store of a
-// large world is busy with it.
+// Often enough that a failure costs less than a second of waiting, but seldom enough not to
+// overload the store of a large world.
 milliseconds tick_of(const MonitorOptions& options) {
   const auto fraction = options.timeout / 20;
   return std::clamp(fraction, milliseconds(50), milliseconds(500)) + milliseconds(options.size / 4);
 }
 
-// Where that can be seen from here.
+// Observes the process of a silent rank, if that is possible from here.
 void look_at_silent(KnownRank& known) {
   known.process = known.age > 0 && known.status.has_value() ? look_at(known.status->process)
                                                             : ProcessState::kUnknown;
@@ -52,7 +52,7 @@ RankMonitor::RankMonitor(std::unique_ptr<Store> store,
 
 RankMonitor::~RankMonitor() = default;
 
-// ---- of the train thread ----
+// ---- train thread ----
 
 void RankMonitor::set_folder(const std::string& run_dir) {
   const std::lock_guard lock(mutex_);
@@ -78,7 +78,7 @@ RankFailure RankMonitor::fail(const Error& error, int exit_code) {
   const auto longest =
       kGrace + std::chrono::duration_cast<milliseconds>(Seconds(3 * silent_after_));
   if (!changed_.wait_for(lock, longest, [this] { return first_.has_value(); })) {
-    // The store keeps the monitor waiting.
+    // The monitor is still waiting for the store.
     RankFailure unknown = *own_;
     if (unknown.error_id == kConsequence) {
       unknown.kind = RankFailure::Kind::kUnknown;
@@ -103,7 +103,7 @@ void RankMonitor::conclude(const RankEnd& end) {
   stage_ = Stage::kConcluding;
   has_news_ = true;
   changed_.notify_all();
-  // Bounded: where the store hangs, the run ends without a report of this rank.
+  // Bounded: if the store hangs, the run ends without a report of this rank.
   changed_.wait_for(lock, 3 * kGrace, [this] { return stage_ == Stage::kConcluded; });
 }
 
@@ -124,7 +124,7 @@ double RankMonitor::limit_seconds() const {
   return Seconds(is_starting_ ? options_.start_timeout : options_.timeout).count();
 }
 
-// ---- of the monitor's thread ----
+// ---- monitor's thread ----
 
 void RankMonitor::run(const std::stop_token& stop) {
   auto last = Clock::now();
@@ -133,7 +133,7 @@ void RankMonitor::run(const std::stop_token& stop) {
     has_news_ = false;
     lock.unlock();
     const auto now = Clock::now();
-    // Where this thread did not run for longer, it is no one else who stood still.
+    // Limited: a long pause of this thread must not count as silence of other ranks.
     const double passed = std::min(Seconds(now - last), 2 * Seconds(tick_)).count();
     last = now;
     tick(passed);
@@ -201,7 +201,7 @@ void RankMonitor::beat() {
   run_store_.set_status(options_.rank, status_);
 }
 
-// What is known of another rank now, `passed` seconds after the last look.
+// Updates the known state of a rank, `passed` seconds after the last update, and returns it.
 const KnownRank& RankMonitor::track(uint32_t rank, double passed) {
   const auto [place, is_new] = tracked_.try_emplace(rank);
   Tracked& tracked = place->second;
@@ -221,8 +221,8 @@ const KnownRank& RankMonitor::track(uint32_t rank, double passed) {
   return tracked.known;
 }
 
-// The next rank, so that each is watched by one; and that which keeps the store, for what it did
-// when it can no longer be asked.
+// Checks the next rank, so that one rank watches each. Also tracks rank 0 if it holds the store,
+// because its last status cannot be read once it is lost.
 void RankMonitor::look_around(double passed) {
   const uint32_t next = (options_.rank + 1) % options_.size;
   if (!options_.is_store_served && options_.rank != 0 && next != 0) {
@@ -246,7 +246,7 @@ void RankMonitor::tell_own_failure(double passed) {
     declare(own);
     return;
   }
-  // One rank finds out for all; the others do so if that one is lost itself.
+  // One rank determines the cause for all; the others do so if that rank is lost itself.
   if (!is_judge_.has_value()) {
     is_judge_ = run_store_.claim_judging(own_name());
     passed = 0;
@@ -281,8 +281,8 @@ void RankMonitor::declare(const RankFailure& failure) {
 void RankMonitor::receive_failure(const RankFailure& first) {
   if (!is_frozen_ && has_store_) {
     try {
-      beat();  // before collectives are given up: reports tell of those that were under way
-    } catch (const Error&) {  // what is known is known
+      beat();                 // before the abort: reports show collectives in progress
+    } catch (const Error&) {  // continue with the known failure
       has_store_ = false;
     }
   }
@@ -300,7 +300,7 @@ void RankMonitor::do_without_store() {
   const std::optional<RankFailure> own = own_failure();
   {
     const std::lock_guard lock(mutex_);
-    // At the end in order it goes with the first that is done.
+    // At a normal end, the store ends with the process that holds it.
     if (first_.has_value() || (is_leaving_ && !own.has_value())) {
       return;
     }
@@ -325,7 +325,7 @@ void RankMonitor::do_without_store() {
   receive_failure(failure);
 }
 
-// The train thread is in a call that cannot be cancelled.
+// Ends this rank if the train thread is in a call that cannot be canceled.
 void RankMonitor::end_if_too_late() {
   std::optional<RankFailure> first;
   {
@@ -333,7 +333,7 @@ void RankMonitor::end_if_too_late() {
     if (!first_.has_value()) {
       return;
     }
-    if (stage_ == Stage::kHasSeen) {  // it is with its last hooks: they have their own grace period
+    if (stage_ == Stage::kHasSeen) {  // it runs its last hooks, which have a separate grace period
       stage_ = Stage::kEnding;
       grace_ends_ = Clock::now() + kGrace;
     }
@@ -363,7 +363,7 @@ void RankMonitor::wait_until(milliseconds limit, Condition condition) {
 
 void RankMonitor::close_account(const RankEnd& end) {
   const std::optional<RankFailure> known = failure();
-  if (!known.has_value()) {  // it failed before anybody could be asked
+  if (!known.has_value()) {  // it failed before other ranks could be asked
     return;
   }
   const RankFailure& first = *known;
@@ -388,7 +388,7 @@ void RankMonitor::close_account(const RankEnd& end) {
       run_store_.add_record(options_.rank);
       report_or_wait(first);
       return;
-    } catch (const Error&) {  // it has gone now: as if it had been before
+    } catch (const Error&) {  // just lost: continue as without a store
       has_store_ = false;
     }
   }
@@ -404,7 +404,7 @@ void RankMonitor::close_account(const RankEnd& end) {
       ranks.push_back(tracked != tracked_.end() ? tracked->second.known
                                                 : KnownRank{rank, std::nullopt, 0});
     }
-    if (first.is_loss_of(first.rank)) {  // of the others nobody knows what they have written
+    if (first.is_loss_of(first.rank)) {  // other ranks may have written theirs
       callbacks_.write(record_of_lost(ranks[first.rank], options_.size, first, own_name()));
     }
     callbacks_.print(first, ranks);
@@ -417,7 +417,7 @@ void RankMonitor::stand_in() {
 }
 
 void RankMonitor::report_or_wait(const RankFailure& first) {
-  // Nothing is to be awaited of a rank that is gone.
+  // A lost rank writes no record.
   const int64_t expected =
       static_cast<int64_t>(options_.size) - (first.is_loss_of(first.rank) ? 1 : 0);
   const auto all_have_come = [&] { return run_store_.num_records() >= expected; };
@@ -425,13 +425,13 @@ void RankMonitor::report_or_wait(const RankFailure& first) {
     wait_until(kHeadStart, [&] { return run_store_.is_report_claimed(); });
   }
   if (run_store_.claim_report(own_name())) {
-    // Before it waits: a rank that is cut off from the store looks there.
+    // Before the wait: a rank that is cut off from the store checks this claim.
     callbacks_.claim_report(first);
     wait_until(kGrace + 2 * tick_, all_have_come);
     report(first);
   }
   run_store_.leave();
-  if (keeps_store()) {  // it ends with this process, and others are not done with it
+  if (keeps_store()) {  // it ends with this process, and other ranks still use it
     wait_until(kGrace + 2 * tick_, all_have_come);
     wait_until(kGrace, [&] { return run_store_.num_left() >= run_store_.num_records(); });
   }

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Watches over the ranks of a run, from each of them: informs the others through the store what
-// this one is doing, sees when another fails, is dead or stands still, and ends this rank's part in
-// order when one has (docs/decisions/0017-failures-of-ranks.md).
+// Watches the ranks of a run, from each of them. The monitor publishes this rank's activity in the
+// store, and detects another rank that fails, dies or hangs. It then ends this rank in an orderly
+// way (docs/decisions/0017-failures-of-ranks.md).
 //
-//   a rank fails      it says so in the store; the first to say so is what the run failed of
-//   the others see it and give up their collectives, so that their train threads throw; where one
-//                     does not come out of a plugin within a grace, its process is ended
-//   a rank is silent  its neighbour sees that, and says so for it
-//   a collective fails  somebody else is to blame: one rank finds out who, by what all say
-//   at the end        each rank writes its record; one of them prints the report
+//   a rank fails        it reports that in the store; the first report is the failure of the run
+//   other ranks         see the report and abort their collectives, so that their train threads
+//                       throw; if a train thread does not return from a plugin within the grace
+//                       period, its process is ended
+//   a rank is silent    its neighbor notices that, and reports it
+//   a collective fails  another rank is to blame: one rank determines it from all statuses
+//   at the end          each rank writes its record; one rank prints the report
 //
-// It knows no plugin and no file: what a rank is doing, and how it ends, are callbacks.
-// Invariants: all ranks that can reach the store end with the same failure; one prints the report.
-// Threads: its own thread, which alone uses the store and calls the callbacks (`fail` calls `look`
-// too); made, called and destroyed by the train thread.
+// The monitor knows no plugins and no files: callbacks provide this rank's activity, and end it.
+// Invariants: all ranks that can reach the store end with the same failure; one rank prints the
+// report.
+// Threads: a separate thread, which alone uses the store and calls the callbacks (`fail` also calls
+// `look`); the train thread creates, calls and destroys the monitor.
 #pragma once
 
 #include "host/distributed/collectives/world.hpp"
@@ -37,7 +39,7 @@
 
 namespace tenon {
 
-// What a rank ends with, for its record.
+// How a rank ended, for its record.
 struct RankEnd {
   std::string error_id;
   std::string error;
@@ -45,20 +47,21 @@ struct RankEnd {
 };
 
 struct MonitorCallbacks {
-  // What this rank is doing.
+  // Returns the activity of this rank.
   std::function<RankActivity()> look;
-  // Its collectives so far, oldest first.
+  // Returns the collectives of this rank so far, oldest first.
   std::function<std::vector<CollectiveRecord>()> collectives;
-  // Makes all collectives fail.
+  // Fails all collectives.
   std::function<void(const std::string& reason)> abort;
-  // Keeps a record, of this rank or of one that could not.
+  // Writes a record, of this rank or of a rank that could not write its own.
   std::function<void(const RankRecord& record)> write;
-  // Prints the report, which this rank alone has been chosen to do.
+  // Prints the report. Called on the one rank that was chosen to print it.
   std::function<void(const RankFailure& first, const std::vector<KnownRank>& ranks)> print;
-  // True for one rank alone, without the store: it is gone, or this rank is cut off from it. Is
-  // called by who reports by the store as well, so that others leave it alone.
+  // Returns true on one rank only, without the store, for ranks that cannot reach it. The rank that
+  // reports through the store also calls it, so that ranks without the store do not report.
   std::function<bool(const RankFailure& first)> claim_report;
-  // The train thread has not come back within the grace: ends the process, and does not return.
+  // Ends the process, and does not return. Called if the train thread has not returned within the
+  // grace period.
   std::function<void(const RankFailure& first)> end;
 };
 
@@ -67,45 +70,46 @@ struct MonitorOptions {
   uint32_t size = 1;
   std::chrono::milliseconds start_timeout{300'000};
   std::chrono::milliseconds timeout{100'000};
-  bool is_store_served = false;  // by the launcher; else rank 0 keeps it
+  bool is_store_served = false;  // by the launcher; otherwise rank 0 holds it
   std::string machine;
   ProcessName process;
 };
 
 class RankMonitor {
  public:
-  // How long a rank whose run has failed elsewhere may stay in a plugin, or in its last hooks.
+  // How long a rank may stay in a plugin, or in its last hooks, after the run has failed elsewhere.
   static constexpr std::chrono::milliseconds kGrace{2000};
 
   RankMonitor(std::unique_ptr<Store> store,
               const MonitorOptions& options,
               MonitorCallbacks callbacks);
-  // Says nothing more. After a failure `conclude` must have been called.
+  // Stops the monitor. After a failure, `conclude` must have been called.
   ~RankMonitor();
   RankMonitor(const RankMonitor&) = delete;
   RankMonitor& operator=(const RankMonitor&) = delete;
 
-  // The run folder, for whoever reports and has not made it.
+  // Sets the run folder, for a process that reports and did not create it.
   void set_folder(const std::string& run_dir);
-  // From here on the other timeout counts.
+  // Ends the start phase: from here on, `timeout` applies.
   void end_start();
 
-  // This rank's error: returns what the run failed of, which may be older, or another's doing.
-  // Where it is `distributed.failed` it waits until that is found out, a few seconds at most.
+  // Reports this rank's error. Returns the failure of the run, which may be older, or caused by
+  // another rank. If the error is `distributed.failed`, waits until the cause is determined, a few
+  // seconds at most.
   RankFailure fail(const Error& error, int exit_code);
 
-  // What the run failed of, if it is known to have.
+  // Returns the failure of the run, if one is known.
   std::optional<RankFailure> failure() const;
 
-  // The last act after `fail`: keeps this rank's record, and prints the report or waits for who
-  // does.
+  // The last call after `fail`: writes this rank's record, and prints the report or waits for the
+  // rank that does.
   void conclude(const RankEnd& end);
 
-  // After `conclude`, or in the callback `end`: whether this rank is to do what rank 0 would, which
-  // is lost. True on one rank at most.
+  // After `conclude`, or in the callback `end`: returns true if this rank must act for rank 0,
+  // which is lost. True on one rank at most.
   bool stands_in_for_first() const;
 
-  // The run has ended in order here: the store may go.
+  // The run has ended normally on this rank: from now on, losing the store is no failure.
   void expect_end();
 
  private:
@@ -114,7 +118,7 @@ class RankMonitor {
     KnownRank known;
     uint64_t beat = 0;
   };
-  // How far the train thread is.
+  // Progress of the train thread.
   enum class Stage { kRunning, kHasFailed, kHasSeen, kEnding, kConcluding, kConcluded };
 
   void run(const std::stop_token& stop);
@@ -141,19 +145,19 @@ class RankMonitor {
   const MonitorOptions options_;
   const MonitorCallbacks callbacks_;
   const std::chrono::milliseconds tick_;
-  const double silent_after_;  // seconds: for judging, once something has failed
+  const double silent_after_;  // seconds, for `judge` after a failure
   const std::unique_ptr<Store> store_;
   FailedRunStore run_store_;
 
-  // Of the monitor's thread.
+  // Used only by the monitor's thread.
   RankStatus status_;
   std::vector<SeenCollective> last_collectives_;  // as they were when the failure was detected
   std::map<uint32_t, Tracked> tracked_;
-  bool is_frozen_ = false;  // status_ is what it was when the failure was detected
+  bool is_frozen_ = false;  // status_ stays as it was when the failure was detected
   double judged_seconds_ = 0;
   std::optional<bool> is_judge_;
   bool has_store_ = true;
-  std::string lost_store_;  // why it has not
+  std::string lost_store_;  // why the store was lost
   Clock::time_point grace_ends_{};
 
   mutable std::mutex mutex_;
@@ -162,12 +166,12 @@ class RankMonitor {
   bool is_starting_ = true;
   bool is_leaving_ = false;
   bool has_news_ = false;             // for the monitor's thread
-  std::optional<RankFailure> own_;    // what this rank's train thread has failed of
-  std::optional<RankFailure> first_;  // what the run has
+  std::optional<RankFailure> own_;    // failure of this rank's train thread
+  std::optional<RankFailure> first_;  // failure of the run
   RankEnd end_;
   std::string folder_to_tell_;
   bool stands_in_ = false;
-  std::jthread thread_;  // last: ends before what it uses does
+  std::jthread thread_;  // last member: ends before the members that it uses
 };
 
 }  // namespace tenon

@@ -66,7 +66,7 @@ std::string SeenCollective::text() const {
 }
 
 const SeenCollective* RankStatus::last_collective() const {
-  const SeenCollective* last = nullptr;  // they are in the order in which they were begun
+  const SeenCollective* last = nullptr;  // collectives are in the order in which they were started
   for (const SeenCollective& seen : collectives) {
     if (last == nullptr || last->is_done()) {
       last = &seen;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one rank is doing, as it reports to the others: its heartbeat. Texts of it travel through
-// the store; whoever reads one learns nothing of the writer's clock, only how long things have
-// taken.
+// The status that one rank reports to the others: its heartbeat. Statuses are sent as text through
+// the store. A reader learns nothing about the writer's clock, only durations.
 #pragma once
 
 #include "host/distributed/collectives/collective_record.hpp"
@@ -15,9 +14,9 @@
 
 namespace tenon {
 
-// A collective, and how long ago it was begun.
+// A collective, and how long ago it was started.
 struct SeenCollective {
-  CollectiveRecord record;  // `began` says nothing if it has travelled
+  CollectiveRecord record;  // `began` is not sent, so it is unset in a status that was read
   double seconds = 0;
 
   bool is_done() const { return record.state == CollectiveRecord::State::kDone; }
@@ -31,20 +30,20 @@ struct RankStatus {
   ProcessName process;
   RankActivity activity;
   std::vector<SeenCollective> collectives;  // the last one of each group, oldest first
-  bool is_starting = true;                  // it has not ended a step since it was started
-  bool is_leaving = false;                  // the run is over here, in order
+  bool is_starting = true;                  // this rank has not finished a step since its start
+  bool is_leaving = false;                  // the run has ended normally on this rank
 
-  // The one that has not come to its end for longest, else the last one begun; null for none.
+  // Returns the unfinished collective that was started first, else the last one; null if none.
   const SeenCollective* last_collective() const;
 };
 
-// The last record of each group, oldest first, and how long ago it was begun by now.
+// Returns the last record of each group, oldest first, with its current age.
 std::vector<SeenCollective> last_of_each_group(const std::vector<CollectiveRecord>& records);
-// All of them, likewise.
+// Returns all records in the same way.
 std::vector<SeenCollective> seen_now(const std::vector<CollectiveRecord>& records);
 
 std::string to_text(const RankStatus& status);
-// Errors  distributed.failed if it is no status
+// Errors  distributed.failed if the text is not a status
 RankStatus read_rank_status(const std::string& text);
 
 // "done", "under way", "failed".

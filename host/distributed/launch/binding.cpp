@@ -23,7 +23,7 @@ std::vector<Cores> by_node(const std::vector<Core>& cores) {
   return nodes;
 }
 
-// Part `index` of `count` that are as equal as can be, the larger ones first; if there are more
+// Returns part `index` of `count` nearly equal parts, the larger ones first. If there are more
 // parts than items, several parts are the same item.
 template <class Item>
 std::span<const Item> part_of(std::span<const Item> items, size_t index, size_t count) {
@@ -36,13 +36,14 @@ std::span<const Item> part_of(std::span<const Item> items, size_t index, size_t 
   return items.subspan(begin, least + (index < longer ? 1 : 0));
 }
 
-// How many ranks each node gets: one rank after the other goes where most cores are for it.
+// Returns the number of ranks of each node: each rank in turn goes to the node with the most cores
+// per rank.
 std::vector<size_t> ranks_by_node(const std::vector<Cores>& nodes, uint32_t num_ranks) {
   std::vector<size_t> counts(nodes.size(), 0);
   for (uint32_t rank = 0; rank < num_ranks; ++rank) {
     size_t best = 0;
     for (size_t i = 1; i < nodes.size(); ++i) {
-      // More cores a rank, compared without division.
+      // Compares cores per rank, without division.
       if (nodes[i].size() * (counts[best] + 1) > nodes[best].size() * (counts[i] + 1)) {
         best = i;
       }
@@ -75,7 +76,7 @@ std::vector<RankProcessors> deal_processors(const std::vector<Core>& cores,
                                             uint32_t num_ranks,
                                             Binding binding) {
   std::vector<RankProcessors> dealt(num_ranks);
-  // Of as many ranks as share `cores`, the threads of one.
+  // Threads of one rank if all ranks share all cores.
   int threads = std::max(1, num_processors(cores) / static_cast<int>(num_ranks));
   const auto give = [&](uint32_t rank, Cores own, size_t sharers) {
     dealt[rank].processors = processors_of(own);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which processors each rank of this machine runs on, and how many threads it computes with.
-// Memory needs no word: Linux gives a page from the node of the processor that touches it first,
-// and a rank is bound before its first instruction. Invariant: all ranks get the same number of
-// threads, since the recipe that a run leaves is one.
+// The processors on which each rank of this machine runs, and its number of compute threads. Memory
+// needs no binding: Linux allocates a page on the node of the processor that touches it first, and
+// a rank is bound before its first instruction.
+// Invariant: all ranks get the same number of threads, because a run has a single frozen recipe.
 // Threads: any.
 #pragma once
 
@@ -16,26 +16,26 @@
 namespace tenon {
 
 enum class Binding {
-  kNone,   // all ranks run wherever this process may
+  kNone,   // all ranks may run on all processors of this process
   kCores,  // each rank on its own cores
-  kNuma,   // each rank on the nodes that it shares with its neighbors, or has for itself
+  kNuma,   // each rank on its own nodes, or on a node shared with its neighbors
 };
 
 struct RankProcessors {
-  Processors processors;  // none if nothing is bound
+  Processors processors;  // empty if the rank is not bound
   int threads = 1;
 };
 
-// Deals out cores, those of one node next to each other, to `num_ranks` ranks: whole nodes to each
-// rank if there are as many nodes as ranks; else ranks to nodes, by their numbers of cores, and
-// with kCores the cores of a node to its ranks. Where a node has fewer cores than ranks, they share
-// them.
+// Assigns cores, sorted by node, to `num_ranks` ranks. If there are at least as many nodes as
+// ranks, each rank gets whole nodes. Otherwise ranks are assigned to nodes by numbers of cores, and
+// kCores splits the cores of a node among its ranks. If a node has fewer cores than ranks, its
+// ranks share cores.
 std::vector<RankProcessors> deal_processors(const std::vector<Core>& cores,
                                             uint32_t num_ranks,
                                             Binding binding);
 
-// The compute threads of a rank that another launcher has started: the processors that it is bound
-// to, or its share of the machine, whichever is less.
+// Returns the compute threads of a rank that another launcher has started: the number of processors
+// to which it is bound, or its share of the machine, whichever is less.
 int share_of_threads(int num_allowed, int num_online, uint32_t num_local_ranks);
 
 }  // namespace tenon

@@ -29,13 +29,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kShownLines = 10;
 
-// What a handler leaves word of.
+// A signal, as recorded by the handler.
 struct SignalNote {
   int signal = 0;
-  bool is_from_terminal = false;  // the kernel has sent it to all ranks too
+  bool is_from_terminal = false;  // the kernel has also sent it to all ranks
 };
 
-// A handler has no arguments of ours: this is where it writes.
+// The pipe to which the handler writes; global, because a handler takes no custom arguments.
 volatile std::sig_atomic_t note_pipe = -1;
 
 void on_signal(int signal, siginfo_t* info, void*) {
@@ -45,7 +45,7 @@ void on_signal(int signal, siginfo_t* info, void*) {
   errno = error;
 }
 
-// While it lives, signals come as notes. One at a time.
+// Records signals as notes while it lives. At most one object may exist.
 class Signals {
  public:
   Signals() {
@@ -96,8 +96,8 @@ bool is_failure(const EndedRank& end) {
                              end.code != static_cast<int>(ExitCode::kStopped));
 }
 
-// What ended the run is reported once: rank 0 has the terminal, and says itself what all found
-// wrong.
+// Prints how a rank ended. Each failure is printed once: rank 0 has the terminal, and itself prints
+// errors that all ranks share.
 void tell(const EndedRank& end) {
   log_error(Error("distributed.rank_ended", rank_end_text(end)).what());
 }
@@ -173,11 +173,11 @@ class Launcher {
         std::ranges::count_if(ranks_, [](const Rank& rank) { return !rank.end.has_value(); }));
   }
 
-  // Until something happens, or the time of the late ones has come.
+  // Waits for an event, or until `deadline_`.
   void wait() {
     std::vector<pollfd> polled = {{signals_.pipe(), POLLIN, 0}};
     for (const Rank& rank : ranks_) {
-      polled.push_back({rank.output.pipe(), POLLIN, 0});  // poll() passes over what is below 0
+      polled.push_back({rank.output.pipe(), POLLIN, 0});  // poll() skips negative descriptors
     }
     int timeout_ms = -1;
     if (deadline_.has_value()) {
@@ -192,7 +192,7 @@ class Launcher {
 
   void take(const SignalNote& note) {
     if (note.signal == SIGCHLD) {
-      return;  // it has ended the waiting, which was all that it is for
+      return;  // it only had to end the wait
     }
     if (note.signal == SIGUSR1) {
       ask_for_checkpoint();
@@ -241,7 +241,7 @@ class Launcher {
     }
     if (is_failure(end) && !first_failure_.has_value()) {
       first_failure_ = end;
-      // By nobody else, and at once: the others may continue for a while.
+      // No other process prints this. Print it now: the other ranks may continue for a while.
       if (end.signal != 0 && !is_told_ && !end.was_ended) {
         tell(end);
       }
@@ -276,8 +276,8 @@ class Launcher {
     deadline_ = Clock::now() + request_.times.to_end;
   }
 
-  // One rank's request is all ranks'; of several, that hear of it in different steps, each would be
-  // one.
+  // Signals one rank only, whose request counts for all ranks. Several ranks would receive the
+  // signal in different steps, and each would request a checkpoint.
   void ask_for_checkpoint() {
     const auto rank = std::ranges::find_if(
         ranks_, [](const Rank& candidate) { return !candidate.end.has_value(); });
@@ -300,7 +300,7 @@ class Launcher {
     outcome.was_asked = asked_.has_value();
     outcome.first_failure = first_failure_;
     if (first_failure_.has_value() && first_failure_->signal != 0) {
-      // Whom a request to stop meets before it can listen has stopped on request.
+      // A rank that a stop request killed before its handler was ready has stopped on request.
       const bool is_on_request = first_failure_->was_ended && asked_.has_value();
       outcome.code = static_cast<int>(is_on_request ? ExitCode::kStopped : ExitCode::kFailed);
     } else if (first_failure_.has_value()) {
@@ -319,10 +319,10 @@ class Launcher {
   std::vector<Rank> ranks_;
   std::optional<EndedRank> first_failure_;
   bool is_told_ = false;
-  std::optional<Clock::time_point> asked_;     // to end, by a signal
-  std::optional<Clock::time_point> deadline_;  // of those that are left, when one has ended
-  bool is_ending_ = false;                     // they were asked to end, since it has passed
-  int ending_signal_ = 0;                      // a second one
+  std::optional<Clock::time_point> asked_;     // when a signal first requested the end
+  std::optional<Clock::time_point> deadline_;  // for the remaining ranks, once one has ended
+  bool is_ending_ = false;                     // after the deadline: remaining ranks must end
+  int ending_signal_ = 0;                      // the second signal, which killed the ranks
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kName = "the launcher";
 
-// Such an end has been told among the ranks, before the first step.
+// Returns true for errors that the ranks have already shared, before the first step.
 bool is_agreed(const RankFailure& end) {
   return end.exit_code == static_cast<int>(ExitCode::kUsage) ||
          end.exit_code == static_cast<int>(ExitCode::kRecipe) ||
@@ -40,12 +40,12 @@ EndVerdict LaunchReport::note_end(const EndedRank& end) {
       }
       first_ = run_.declare(declared);
     }
-  } catch (const Error&) {  // the store is this process's own: it has no descriptors left, or so
+  } catch (const Error&) {  // the store is in this process: probably no descriptors are left
     return {};
   }
   EndVerdict verdict;
   verdict.has_failed = first_.has_value();
-  // It stands still: nobody waits for it any more.
+  // It hangs: nobody waits for it any more.
   if (first_.has_value() && first_->kind == RankFailure::Kind::kSilent) {
     verdict.lost = first_->rank;
   }
@@ -71,7 +71,7 @@ std::optional<LaunchReport::Failed> LaunchReport::collect() {
       }
       failed.lost.push_back(std::move(record));
     }
-  } catch (const Error&) {  // what was seen here is reported in any case
+  } catch (const Error&) {  // report the launcher's own observations
   }
   const auto end = ended_.find(failed.first.rank);
   if (failed.first.kind == RankFailure::Kind::kDied && end != ended_.end()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The launcher's part when a run fails: it sees how the processes of ranks end, informs the others
-// of those that end without a word, and knows at the end what each rank said last. It outlives all
-// ranks and keeps their store, so that it reports, and they do not.
-// Invariant: a launcher whose store fails still launches: it reports what it has seen itself.
+// The launcher's part in a failed run. It observes how rank processes end, informs the other ranks
+// of a rank that ended without a report, and collects the last status of each rank. It outlives all
+// ranks and holds their store, so it prints the report, and ranks do not.
+// Invariant: a launcher whose store fails still launches ranks, and reports its own observations.
 // Threads: [main].
 #pragma once
 
@@ -24,21 +24,21 @@ class LaunchReport {
   struct Failed {
     RankFailure first;
     std::vector<KnownRank> ranks;
-    std::vector<RankRecord> lost;  // of ranks that have written none
-    std::string folder;            // of the run; "" where it has none yet
-    std::string last_words;        // of a rank that said nothing itself: how it ended; or ""
+    std::vector<RankRecord> lost;  // records of ranks that wrote none
+    std::string folder;            // of the run; "" if it has none yet
+    std::string last_words;        // how the failed rank ended, if its process died; otherwise ""
   };
 
-  // Before a rank is started: they leave the report to the launcher.
+  // Construct it before starting a rank: ranks then leave the report to the launcher.
   LaunchReport(std::unique_ptr<Store> store, uint32_t num_ranks);
 
   // For LaunchRequest::on_end.
   EndVerdict note_end(const EndedRank& end);
 
-  // When no rank is left. None if none has failed, or where all said the same before their
-  // first step: rank 0 has told that.
+  // Call it when no rank is left. Returns none if no rank failed, or if all ranks shared an error
+  // before their first step: rank 0 has printed that error.
   std::optional<Failed> collect();
-  // Whose error that was, where it was one rank's alone.
+  // Returns the rank that alone caused that error, if there is one.
   std::optional<uint32_t> failed_early();
 
  private:

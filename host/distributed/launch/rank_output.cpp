@@ -18,7 +18,7 @@
 namespace tenon {
 namespace {
 
-// The last line in the pipe.
+// The start of the last line that a rank writes to the pipe.
 constexpr std::string_view kMoved = "[tenon] the output of this rank continues in ";
 
 std::string end_of_file(int file, size_t max_bytes) {
@@ -28,7 +28,7 @@ std::string end_of_file(int file, size_t max_bytes) {
   const ssize_t count = ::pread(file, text.data(), text.size(), begin);
   text.resize(static_cast<size_t>(std::max<ssize_t>(0, count)));
   if (begin > 0) {
-    text.erase(0, text.find('\n') + 1);  // not half a line
+    text.erase(0, text.find('\n') + 1);  // drops a partial line
   }
   return text;
 }
@@ -93,7 +93,7 @@ void RankOutput::take(const std::string& text) {
   }
 }
 
-// Puts what was printed before there was the file into it. Lines of the log are there already.
+// Appends output from before the file existed to the file, except log lines, which it has already.
 void RankOutput::follow(const std::string& log_file) {
   log_file_ = log_file;
   if (file_ >= 0) {
@@ -107,7 +107,7 @@ void RankOutput::follow(const std::string& log_file) {
     }
   }
   if (file_ >= 0 && !printed.empty() && ::write(file_, printed.data(), printed.size()) < 0) {
-    ::close(std::exchange(file_, -1));  // a full disk: what was kept is shown instead
+    ::close(std::exchange(file_, -1));  // disk full: kept_ is used instead
   }
 }
 

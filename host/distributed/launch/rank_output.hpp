@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the words of a rank go that has no terminal: into a pipe that the launcher reads, and from
-// the moment on when the rank knows its log file, into that file. So nothing is lost: neither what
-// is said before there is a file, nor what libraries and crashes print.
+// The output of a rank without a terminal: first a pipe that the launcher reads, and from the time
+// when the rank knows its log file, that file. So nothing is lost: neither output before the file
+// exists, nor output of libraries and crashes.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,20 @@
 
 namespace tenon {
 
-// The rank's side: lines of the log, and what else is printed, go to `log_file` alone from here on.
+// The rank's side: from here on, log lines and all other output go to `log_file` only.
 //
 // Errors   run.dir_unwritable
 // Threads  [main]
 void move_output_to(const std::string& log_file);
 
-// The launcher's side: the end of what one rank has written.
+// The launcher's side: the last output of one rank.
 // Threads: one at a time.
 class RankOutput {
  public:
-  static constexpr size_t kMaxBytes = 1 << 16;  // that are kept
+  static constexpr size_t kMaxBytes = 1 << 16;  // kept in memory
 
-  // Takes the pipe's read end. -1: this rank writes to the terminal, and nothing is read.
+  // Takes ownership of the pipe's read end. -1: this rank writes to the terminal, and nothing is
+  // read.
   explicit RankOutput(int pipe) : pipe_(pipe) {}
   ~RankOutput();
   RankOutput(RankOutput&& other) noexcept;
@@ -31,12 +32,12 @@ class RankOutput {
   RankOutput(const RankOutput&) = delete;
   RankOutput& operator=(const RankOutput&) = delete;
 
-  int pipe() const { return pipe_; }  // to be polled; -1 once it has ended
-  // Reads what is there, without waiting.
+  int pipe() const { return pipe_; }  // to poll; -1 once it is closed
+  // Reads the available output, without waiting.
   void read_available();
-  // "" until the rank has one.
+  // Returns "" until the rank has a log file.
   const std::string& log_file() const { return log_file_; }
-  // The last lines of the log file, or of the pipe if there is none yet.
+  // Returns the last lines of the log file, or of the pipe if there is no file yet.
   std::vector<std::string> last_lines(size_t count) const;
 
  private:
@@ -44,7 +45,7 @@ class RankOutput {
   void follow(const std::string& log_file);
 
   int pipe_ = -1;
-  int file_ = -1;  // open, so that it can be read when its folder is gone
+  int file_ = -1;  // kept open, so that it can be read if its folder is deleted
   std::string kept_;
   std::string log_file_;
 };

@@ -22,7 +22,7 @@ namespace {
                   "; start fewer ranks, or raise ulimit -n and ulimit -u");
 }
 
-// Two ends that the program does not inherit.
+// A pipe that the rank's program does not inherit.
 class Pipe {
  public:
   Pipe() {
@@ -77,30 +77,31 @@ std::vector<std::string> variables_with(const Environment& more) {
   return texts;
 }
 
-// All that the child needs, made before it: between fork and exec nothing may allocate.
+// All data that the child needs, prepared before the fork: between fork and exec nothing may
+// allocate.
 struct ChildPlan {
   const char* program;
   char** words;
   char** variables;
-  const cpu_set_t* processors;  // null: as they are
+  const cpu_set_t* processors;  // null: unchanged
   size_t processors_size;
-  int output;  // -1: as it is
+  int output;  // -1: unchanged
   int failure;
   pid_t parent;
-  sigset_t signals;  // that were blocked before
+  sigset_t signals;  // blocked before the fork
 };
 
 [[noreturn]] void become_rank(const ChildPlan& plan) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != plan.parent) {  // it ended before the line above
+  if (::getppid() != plan.parent) {  // the parent ended before the line above
     ::_exit(127);
   }
-  // Handlers are the launcher's: from here on a signal is for the rank.
+  // Removes the launcher's handlers: from here on, a signal is for the rank.
   for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) {
     ::signal(signal, SIG_DFL);
   }
   if (plan.processors != nullptr) {
-    // A processor that has gone offline since is no reason not to train.
+    // Errors are ignored: a processor that went offline meanwhile must not prevent training.
     ::sched_setaffinity(0, plan.processors_size, plan.processors);
   }
   if (plan.output >= 0) {
@@ -116,7 +117,7 @@ struct ChildPlan {
   ::_exit(127);
 }
 
-// Of processors, for the system call.
+// A set of processors, for the system call.
 struct ProcessorSet {
   std::vector<cpu_set_t> sets;
 
@@ -152,7 +153,7 @@ RankProcess start_rank(const RankStart& start) {
   plan.output = start.terminal == RankTerminal::kPipe ? output.write_end() : -1;
   plan.failure = failure.write_end();
   plan.parent = ::getpid();
-  // A signal that comes between fork and exec waits for the program.
+  // A signal that arrives between fork and exec stays pending until the program runs.
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &plan.signals);

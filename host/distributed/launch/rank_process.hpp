@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts one rank of --launch as a child process. When to end it is launch.hpp's.
-// Invariant: it dies with the process that started it, however that one ends.
+// Starts one rank of --launch as a child process. launch.hpp decides when to end it.
+// Invariant: the rank dies with the process that started it, however that process ends.
 #pragma once
 
 #include "host/distributed/ranks/rank_environment.hpp"
@@ -15,30 +15,29 @@ namespace tenon {
 
 enum class RankTerminal {
   kShared,  // standard output and error of this process
-  kPipe,    // both go into a pipe, and there is nothing to read
+  kPipe,    // both go into a pipe; standard input is empty
 };
 
 struct RankStart {
   std::string program;             // a path
-  std::vector<std::string> words;  // of its command line, the program's name first
-  Environment variables;           // on top of this process's
-  Processors processors;           // none: as this process
+  std::vector<std::string> words;  // command line, starting with the program's name
+  Environment variables;           // in addition to those of this process
+  Processors processors;           // empty: those of this process
   RankTerminal terminal = RankTerminal::kShared;
 };
 
 struct RankProcess {
   pid_t pid = -1;
-  int output = -1;  // the pipe's read end, which does not block, for the caller to close
+  int output = -1;  // non-blocking read end of the pipe; the caller closes it
 };
 
-// Errors   distributed.launch_failed if no process can be made, or the program cannot be run
+// Errors   distributed.launch_failed if no process can be created, or the program cannot be run
 // Threads  [main]: the child dies with the thread that calls this
 RankProcess start_rank(const RankStart& start);
 
-// For a rank that an agent of torchrun has started: it does not outlive the agent either, which on
-// its own would leave it behind, in the run's folder, when it is killed. Ranks of --launch are
-// started so.
-// Threads: any; what counts is the agent's thread that has started this process.
+// Makes a rank that a torchrun agent started die with the agent. Otherwise a killed agent would
+// leave the rank running in the run folder. start_rank does the same for ranks of --launch.
+// Threads: any; the rank dies with the agent's thread that started it.
 void die_with_agent(const RankEnvironment& environment);
 
 }  // namespace tenon

@@ -32,7 +32,7 @@ bool RestartPlan::restart(const FailedStart& failed) {
   return true;
 }
 
-// Where no number of ranks would do any more, all are tried again.
+// If no number of ranks would work without the slot, nothing is excluded, and all are tried again.
 void RestartPlan::leave_out(uint32_t slot) {
   std::vector<uint32_t> sound = sound_;
   std::erase(sound, slot);

@@ -37,7 +37,7 @@ std::string text_at(c10d::Store& store, const std::string& key) {
   return store.check({key}) ? store.get_to_str(key) : "";
 }
 
-// A word that no rank has said before.
+// Returns a text that no rank has sent before.
 std::string new_hello(uint32_t rank) {
   std::random_device random;
   char text[32];
@@ -45,8 +45,8 @@ std::string new_hello(uint32_t rank) {
   return text;
 }
 
-// Answers each rank that says hello, until the last one of each has read its answer. What a rank of
-// an earlier start has left is answered, too, and read by nobody.
+// Answers each rank's hello, until every rank has read the answer to its last hello. Hellos of
+// ranks of an earlier start are answered too, but nobody reads those answers.
 void answer_all(c10d::Store& store, uint32_t round, uint32_t size, Clock::time_point end) {
   std::vector<std::string> answered(size);
   for (;;) {

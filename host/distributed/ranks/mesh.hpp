@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How ranks are arranged: a grid with a degree for each dimension. Neighbours in rank differ in
-// `shard`, the dimension that is talked over most; `replicate` is the outermost. Nothing is sent
-// here.
+// The arrangement of ranks: a grid with a degree for each dimension. Ranks with adjacent numbers
+// differ in `shard`, the dimension with the most communication; `replicate` is the outermost
+// dimension. Nothing is sent here.
 #pragma once
 
 #include <tenon/exec.h>
@@ -18,7 +18,7 @@ enum class MeshDim : uint32_t {
   kShard = TENON_MESH_SHARD,
 };
 
-// As a recipe gives them. -1 is what the others leave; at most one may be.
+// Degrees as given in a recipe. -1 means derived from the other degree; at most one may be -1.
 struct MeshDegrees {
   int64_t replicate = 1;
   int64_t shard = -1;
@@ -29,8 +29,8 @@ class Mesh {
   // The mesh of one rank.
   Mesh() = default;
 
-  // Errors  distributed.bad_mesh if the degrees do not multiply to the world size, with the
-  //         arithmetic
+  // Errors  distributed.bad_mesh, with the arithmetic, if the product of the degrees is not the
+  //         world size
   Mesh(const MeshDegrees& degrees, uint32_t world_size, uint32_t rank);
 
   uint32_t rank() const { return rank_; }
@@ -38,13 +38,13 @@ class Mesh {
   uint32_t size(MeshDim dim) const { return size_[static_cast<uint32_t>(dim)]; }
   uint32_t coordinate(MeshDim dim) const { return coordinate_[static_cast<uint32_t>(dim)]; }
 
-  // The ranks that differ from this one in `dim` alone, this one among them, by their coordinate.
+  // Returns the ranks that differ from this one in `dim` only, and this rank, by coordinate.
   std::vector<uint32_t> ranks_along(MeshDim dim) const;
 
   // "replicate 2 x shard 4"
   std::string text() const;
 
-  // As plugins see it.
+  // Returns the mesh as plugins see it.
   tenon_mesh view() const;
 
  private:

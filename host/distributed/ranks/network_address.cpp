@@ -22,7 +22,7 @@ namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// The local end of a datagram socket that points at `to`; "" if no network leads there.
+// Returns the local address of a datagram socket connected to `to`; "" if no network reaches it.
 std::string local_end(const addrinfo& to) {
   const int socket = ::socket(to.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (socket < 0) {
@@ -52,7 +52,7 @@ int milliseconds_until(std::chrono::steady_clock::time_point end) {
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1'000'000));
 }
 
-// Whether a connection to `to` can be made; it is closed at once.
+// Returns true if a connection to `to` can be opened; closes it at once.
 bool can_connect(const addrinfo& to, std::chrono::steady_clock::time_point end) {
   const int socket = ::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (socket < 0) {
@@ -120,7 +120,7 @@ void check_network_interface(const std::string& name) {
 
 std::string local_address_towards(const std::string& host, uint16_t port) {
   const AddressList list = addresses_of(host, port, SOCK_DGRAM);
-  // All ranks must end up with one family, so version 4 goes first wherever there is one.
+  // All ranks must use the same address family, so an IPv4 address goes first if one exists.
   for (const int family : {AF_INET, AF_INET6}) {
     for (const addrinfo* one = list.get(); one != nullptr; one = one->ai_next) {
       if (one->ai_family == family) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of this machine's addresses other ranks can reach it by.
+// The addresses of this machine at which other ranks can reach it.
 #pragma once
 
 #include <chrono>
@@ -10,19 +10,20 @@
 
 namespace tenon {
 
-// The names of the interfaces that are up and have an address, "lo" among them.
+// Returns the names of the interfaces that are up and have an address, including "lo".
 std::vector<std::string> network_interfaces();
 
-// Errors  distributed.no_interface if there is none of that name: lists those that exist
+// Errors  distributed.no_interface if no interface has that name; lists the available interfaces
 void check_network_interface(const std::string& name);
 
-// The address of this machine by which `host` is reached: "10.0.0.7", or "127.0.0.1" for itself.
-// Nothing is sent.
-// Errors  distributed.unreachable if the name is unknown or no network leads there
+// Returns the address of this machine from which it reaches `host`: "10.0.0.7", or "127.0.0.1" for
+// the machine itself. Sends nothing.
+// Errors  distributed.unreachable if the name cannot be resolved, or no network reaches the host
 std::string local_address_towards(const std::string& host, uint16_t port);
 
-// Waits until somebody listens at `host` and `port`; false if nobody does until `end`. A rank
-// that comes before the master loses a second or more to c10d's pauses between its tries.
+// Waits until a program listens at `host` and `port`; returns false if none does before `end`.
+// Without this wait, a rank that starts before the master loses a second or more to the pauses
+// between c10d's attempts.
 bool wait_for_listener(const std::string& host,
                        uint16_t port,
                        std::chrono::steady_clock::time_point end);

@@ -14,10 +14,10 @@
 namespace tenon {
 namespace {
 
-// A rank is connected with each other one by these groups at most: the small collectives, all,
-// those of shards and of replicas, the last three by two connections each.
+// A rank connects to each other rank in at most four groups: the small collectives, all ranks,
+// shards and replicas. The last three use two connections each.
 constexpr rlim_t kConnectionsToARank = 7;
-// The store twice, the engine's own, logs, data and plugins.
+// Two connections to the store, the engine's own files, logs, data and plugins.
 constexpr rlim_t kOthers = 16;
 
 rlim_t num_open_files() {

@@ -15,7 +15,7 @@ struct Quiet {
   int level_before = 0;
 };
 
-// libtorch's level is one for the process.
+// libtorch has one log level per process.
 Quiet& quiet() {
   static Quiet quiet;
   return quiet;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps c10d from writing its own pages to the terminal about a store that does not exist (yet):
-// what comes of it is thrown, and reported once.
+// Keeps c10d from printing its own messages about a store that does not exist (yet). The error is
+// thrown, and reported once.
 // Threads: any.
 #pragma once
 
 namespace tenon {
 
-// While one of these lives, only fatal messages of libtorch are written.
+// While an object of this class lives, libtorch prints only fatal messages.
 class QuietC10d {
  public:
   QuietC10d();

@@ -15,8 +15,8 @@
 namespace tenon {
 namespace {
 
-// Where nobody names a port, one is derived from the job, so that two jobs on a machine differ.
-// 20000 to 29999: below the ports that systems give out by themselves.
+// If no port is set, it is derived from the job, so that two jobs on a machine differ. The range
+// 20000 to 29999 is below the ports that systems assign automatically.
 constexpr uint32_t kFirstPort = 20000;
 constexpr uint32_t kNumPorts = 10000;
 
@@ -28,7 +28,7 @@ uint16_t port_of_job(std::string_view job) {
   return static_cast<uint16_t>(kFirstPort + hash % kNumPorts);
 }
 
-// The variables of one launcher, with what is wrong with them.
+// Reads the variables of one launcher, and collects the errors in them.
 class Variables {
  public:
   Variables(const Environment& environment, std::string launcher)
@@ -165,7 +165,7 @@ RankEnvironment read_open_mpi(const Environment& environment) {
   ranks.world_size = variables.required_number("OMPI_COMM_WORLD_SIZE");
   ranks.local_rank = variables.required_number("OMPI_COMM_WORLD_LOCAL_RANK");
   ranks.local_world_size = variables.required_number("OMPI_COMM_WORLD_LOCAL_SIZE");
-  // The job's name: the same on each rank, another one for the next mpirun.
+  // The job's name: equal on all ranks, different for the next mpirun.
   ranks.run_id = variables.has("PMIX_NAMESPACE") ? variables.text("PMIX_NAMESPACE")
                                                  : variables.text("OMPI_MCA_ess_base_jobid");
   ranks.master_addr = variables.text("MASTER_ADDR");
@@ -187,7 +187,7 @@ RankEnvironment read_slurm(const Environment& environment) {
   ranks.rank = variables.required_number("SLURM_PROCID");
   ranks.world_size = variables.required_number("SLURM_STEP_NUM_TASKS");
   ranks.local_rank = variables.required_number("SLURM_LOCALID");
-  // "2(x3),1": tasks of each node; this node's place in the list is SLURM_NODEID.
+  // "2(x3),1": number of tasks on each node; SLURM_NODEID is the index of this node.
   const std::string tasks = variables.required_text("SLURM_STEP_TASKS_PER_NODE");
   const uint32_t node = variables.number("SLURM_NODEID", 0);
   uint32_t seen = 0;
@@ -244,7 +244,7 @@ RankEnvironment read_rank_environment(const Environment& environment) {
   if (has("OMPI_COMM_WORLD_RANK") || has("OMPI_COMM_WORLD_SIZE")) {
     return read_open_mpi(environment);
   }
-  // Of a job, but not started by srun (in sbatch's script): that is one process, and one rank.
+  // A process of a job that srun did not start (in an sbatch script) is a single rank.
   if (has("SLURM_STEP_ID") && has("SLURM_PROCID")) {
     return read_slurm(environment);
   }
@@ -277,7 +277,7 @@ std::string first_slurm_host(const std::string& list) {
     throw Error("distributed.bad_environment",
                 "SLURM_STEP_NODELIST is not a list of hosts: '" + list + "'");
   }
-  // What follows the bracket is part of the name: "rack[1-2]n1".
+  // The text after the bracket is part of the name: "rack[1-2]n1".
   const size_t after = std::min(list.find_first_of(",[", close), list.size());
   return list.substr(0, open) + list.substr(open + 1, end - open - 1) +
          list.substr(close + 1, after - close - 1);

@@ -9,15 +9,16 @@
 
 namespace tenon {
 
-// Texts that all ranks can read and write. The launcher or rank 0 keeps them.
+// Texts that all ranks can read and write. The launcher or rank 0 holds them.
 class Store {
  public:
   virtual ~Store() = default;
-  // All: Errors  distributed.failed if the store is not reached.
-  // Threads: any.
+  // All functions:
+  // Errors   distributed.failed if the store cannot be reached
+  // Threads  any
   virtual void set(const std::string& key, const std::string& value) = 0;
   virtual std::optional<std::string> find(const std::string& key) = 0;  // does not wait
-  // Sets it where it is not set; returns what it is then.
+  // Sets `key` if it is not set; returns its value afterwards.
   virtual std::string set_once(const std::string& key, const std::string& value) = 0;
   virtual int64_t add(const std::string& key, int64_t amount) = 0;
 };

@@ -25,7 +25,7 @@ namespace {
                   "; check the loopback interface and ulimit -n");
 }
 
-// A socket that listens, at a port that the system has chosen.
+// A listening socket at a port that the system has chosen.
 struct Listener {
   int socket = -1;
   uint16_t port = 0;
@@ -74,7 +74,7 @@ StoreServer::StoreServer() : impl_(std::make_unique<Impl>()) {
 StoreServer::~StoreServer() = default;
 
 std::unique_ptr<Store> StoreServer::open(const std::string& run_id, uint32_t restart) const {
-  constexpr std::chrono::seconds kLimit{5};  // it is of this process
+  constexpr std::chrono::seconds kLimit{5};  // the server is in this process
   RankEnvironment environment;
   environment.master_addr = kAddress;
   environment.master_port = port_;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The store by which the ranks of --launch find each other, held by the launcher: it is there
-// before the first rank and after the last, at a port that nobody else can have taken. It listens
-// on the loopback alone. What ranks keep in it, and how they talk, is world.hpp's.
+// The store through which the ranks of --launch find each other, held by the launcher. It exists
+// before the first rank and after the last one, at a port that no other program can have taken. It
+// listens on loopback only. world.hpp defines its contents and the communication of ranks.
 // Invariant: its sockets are closed in the processes that this one becomes or starts.
-// Threads: [main]; it answers on its own thread.
+// Threads: [main]; the store answers on its own thread.
 #pragma once
 
 #include "host/distributed/ranks/store.hpp"
@@ -17,8 +17,8 @@ namespace tenon {
 
 class StoreServer {
  public:
-  // Errors  distributed.launch_failed if no port can be listened on: there are no file descriptors
-  //         left, or the loopback is down
+  // Errors  distributed.launch_failed if it cannot listen on a port: no file descriptors are left,
+  //         or loopback is down
   StoreServer();
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
@@ -27,8 +27,8 @@ class StoreServer {
   static constexpr const char* kAddress = "127.0.0.1";
   uint16_t port() const { return port_; }
 
-  // What the ranks of `run_id` keep in it, for the launcher itself, since they were started again
-  // so often.
+  // Opens the entries of the ranks of `run_id` at restart number `restart`, for the launcher
+  // itself.
   // Errors  distributed.unreachable
   std::unique_ptr<Store> open(const std::string& run_id, uint32_t restart = 0) const;
 

@@ -28,7 +28,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::chrono::seconds kOpeningSlack{1};  // c10d's own limit comes first
+constexpr std::chrono::seconds kOpeningSlack{1};  // lets c10d's own limit expire first
 
 std::string place_of(const RankEnvironment& environment) {
   return formatted("{}:{}", environment.master_addr, environment.master_port);
@@ -43,11 +43,10 @@ std::string text_of(const std::vector<uint8_t>& bytes) {
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-// A socket that listens at the master's port; none if the master has no address of version 4,
-// and c10d is to listen itself. What connects to c10d's own socket has, to the server, an address
-// of version 6, even 127.0.0.1. The server looks up the name of each, and stands still meanwhile:
-// /etc/hosts knows the address of version 4 alone, so the name service is asked, for seconds where
-// it does not answer.
+// Opens a socket that listens at the master's port. Returns none if the master has no IPv4 address;
+// c10d then listens itself. On c10d's own socket, every client has an IPv6 address, even 127.0.0.1.
+// The server looks up the name of each client, and blocks meanwhile. /etc/hosts knows the IPv4
+// address only, so the lookup asks the name service, and takes seconds if it does not answer.
 std::optional<int> listen_at(const RankEnvironment& environment) {
   const std::string address =
       local_address_towards(environment.master_addr, environment.master_port);
@@ -79,8 +78,8 @@ std::optional<int> listen_at(const RankEnvironment& environment) {
                   std::strerror(problem) + "; check MASTER_PORT and ulimit -n");
 }
 
-// Opens it on its own thread, which a master that takes the connection and never answers
-// keeps: c10d would wait forever.
+// Opens the store on a separate thread: c10d would wait forever for a master that accepts the
+// connection and never answers. In that case the thread is abandoned.
 StorePtr open_within(const std::string& host,
                      const c10d::TCPStoreOptions& options,
                      std::chrono::milliseconds limit) {
@@ -99,7 +98,7 @@ StorePtr open_within(const std::string& host,
   return future.get();
 }
 
-// Makes the calls on its own thread, which is left to a call that is never answered.
+// Makes the calls on a separate thread, which is abandoned if a call is never answered.
 class BoundedStore final : public Store {
  public:
   BoundedStore(c10::intrusive_ptr<c10d::Store> store,
@@ -134,7 +133,7 @@ class BoundedStore final : public Store {
 
   std::string set_once(const std::string& key, const std::string& value) override {
     return call([key, value](c10d::Store& store) {
-             // The store sets it if it does not exist, when nothing is expected to be.
+             // With an empty expected value, the store sets a key that does not exist.
              return std::optional(text_of(store.compareSet(key, {}, bytes_of(value))));
            })
         .value_or(value);
@@ -216,7 +215,7 @@ class BoundedStore final : public Store {
   const std::function<std::chrono::milliseconds()> limit_;
   std::shared_ptr<Shared> shared_;
   bool is_lost_ = false;
-  bool is_silent_ = false;  // a call is still under way on the thread
+  bool is_silent_ = false;  // a call is still running on the thread
   std::thread thread_;
 };
 

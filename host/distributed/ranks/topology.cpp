@@ -17,7 +17,7 @@
 namespace tenon {
 namespace {
 
-// More than Linux can be built for: a list that goes beyond is none.
+// More than Linux can be built for: a list that goes beyond is invalid.
 constexpr int kMaxProcessors = 1 << 16;
 
 std::string first_line(const std::filesystem::path& file) {
@@ -47,7 +47,7 @@ std::map<int, int> read_nodes(const std::string& root) {
 
 Processors read_siblings(const std::string& root, int processor) {
   const std::string folder = formatted("{}/cpu/cpu{}/topology/", root, processor);
-  for (const char* const name : {"core_cpus_list", "thread_siblings_list"}) {  // new, and old
+  for (const char* const name : {"core_cpus_list", "thread_siblings_list"}) {  // new and old name
     const Processors siblings = parse_processors(first_line(folder + name));
     if (std::ranges::find(siblings, processor) != siblings.end()) {
       return siblings;

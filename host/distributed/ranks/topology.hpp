@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processors of this machine, by core and NUMA node, as Linux reports them in /sys. What ranks
-// get of them is binding.hpp's. A core is what computes; with hyperthreads it is several processors
-// to the system.
+// The processors of this machine, by core and NUMA node, as Linux reports them in /sys. binding.hpp
+// assigns them to ranks. A core is the unit that computes; with hyperthreads, the system sees it as
+// several processors.
 // Threads: any.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace tenon {
 
-// Numbers of processors, rising.
+// Numbers of processors, in ascending order.
 using Processors = std::vector<int>;
 
 struct Core {
@@ -22,22 +22,23 @@ struct Core {
   bool operator==(const Core&) const = default;
 };
 
-// "0-3,8,10-11", as the files of /sys have it; an empty list for text that is none.
+// Parses "0-3,8,10-11", the format of files in /sys. Returns an empty list for invalid text.
 Processors parse_processors(std::string_view text);
-// The other way round.
+// Formats a list in the same way.
 std::string processors_text(const Processors& processors);
 
-// The cores that have a processor in `allowed`, with these alone: by node, then by their first
-// processor. Where /sys does not tell nodes or siblings, all is one node, and each processor a
-// core.
-// `root`: the folder that stands for /sys/devices/system.
+// Returns the cores that have a processor in `allowed`, with these processors only, sorted by node,
+// then by first processor. If /sys lists no nodes, all cores are on node 0; if it lists no
+// siblings, each processor is a core. `root` is the folder used as /sys/devices/system.
 std::vector<Core> read_topology(const Processors& allowed,
                                 const std::string& root = "/sys/devices/system");
 
-// The processors that this thread may run on; what it starts may run on the same.
+// Returns the processors on which this thread may run. Threads and processes that it starts inherit
+// them.
 Processors allowed_processors();
 
-// How many processors the system runs on, whatever this process is allowed.
+// Returns the number of processors that the system runs on, including those that this process may
+// not use.
 int num_online_processors();
 
 }  // namespace tenon

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The Parquet module: build/lib/tenon_parquet.so, the only code of the host that uses Apache Arrow.
-// It writes the plainest form of the format: version 1.0, no compression, no dictionaries, no
-// nulls. It reads whatever Arrow decodes, except nulls and lists of several lengths. Invariant: at
-// most one row group of one column is in memory.
+// It writes the simplest form of the format: version 1.0, no compression, no dictionaries, no
+// nulls. It reads everything that Arrow decodes, except nulls and lists of different lengths.
+// Invariant: at most one row group of one column is in memory.
 #include <tenon/tensor.h>
 
 #include "host/embedding/parquet_module.hpp"
@@ -131,7 +131,7 @@ class Writer final : public ParquetWriter {
   }
 
  private:
-  // In pieces that begin with a row, since each number of a list needs two levels beside it.
+  // Writes lists in batches of whole rows, to bound the memory of the two levels per number.
   template <class ColumnWriter, class Number>
   void write(ColumnWriter& writer, size_t width, const Number* numbers, size_t count) {
     if (width == 0) {
@@ -142,7 +142,7 @@ class Writer final : public ParquetWriter {
     const std::vector<int16_t> is_defined(std::min(most, count), 1);
     std::vector<int16_t> repetition(is_defined.size(), 1);
     for (size_t i = 0; i < repetition.size(); i += width) {
-      repetition[i] = 0;  // begins a list
+      repetition[i] = 0;  // starts a list
     }
     for (size_t begin = 0; begin < count; begin += most) {
       const auto n = static_cast<int64_t>(std::min(most, count - begin));
@@ -182,7 +182,7 @@ class Reader final : public ParquetReader {
   }
 
  private:
-  // Takes a column of the outermost level that has numbers, or lists of them.
+  // Adds a top-level column if it has numbers or lists of numbers.
   void add_leaf(int leaf) {
     const parquet::ColumnDescriptor* const column = metadata_->schema()->Column(leaf);
     const std::vector<std::string> path = column->path()->ToDotVector();
@@ -198,7 +198,7 @@ class Reader final : public ParquetReader {
     leaves_.push_back(leaf);
   }
 
-  // The numbers of a list, as the sizes of the row groups have it; 1 if the file has no rows.
+  // Returns the length of lists, from the sizes of the row groups; 1 if the file has no rows.
   size_t width_of(int leaf) const {
     int64_t width = 1;
     for (int group = 0; group < metadata_->num_row_groups(); ++group) {
@@ -210,7 +210,7 @@ class Reader final : public ParquetReader {
     return static_cast<size_t>(width);
   }
 
-  // Grows with what is there, not with what a damaged file announces.
+  // Memory grows with the numbers read, not with the size that a corrupt file claims.
   template <class ColumnReader>
   static std::string read(ColumnReader& reader, const ParquetColumn& column, size_t rows) {
     using Number = typename ColumnReader::T;
@@ -262,7 +262,7 @@ class Reader final : public ParquetReader {
     }
   }
 
-  // `count` numbers came before.
+  // Checks that each row is one list. `count` numbers precede these levels.
   static void check_lists(std::span<const int16_t> levels,
                           size_t count,
                           const ParquetColumn& column) {
@@ -278,7 +278,7 @@ class Reader final : public ParquetReader {
   std::unique_ptr<parquet::ParquetFileReader> reader_;
   std::shared_ptr<parquet::FileMetaData> metadata_;
   std::vector<ParquetColumn> columns_;
-  std::vector<int> leaves_;  // of Parquet, of each column
+  std::vector<int> leaves_;  // Parquet's index of each column
 };
 
 std::unique_ptr<ParquetWriter> create(const std::string& file,

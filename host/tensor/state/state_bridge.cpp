@@ -22,7 +22,7 @@ std::string full_name(const std::string& prefix, const char* name) {
   return state_path(prefix, name);
 }
 
-// What plugins may use; the host has one more.
+// Checks that plugins may use the scope; the host has one more.
 uint32_t checked(uint32_t scope, const std::string& path) {
   if (scope > TENON_STATE_PER_RANK) {
     throw Error("state.bad_entry", formatted("entry '{}' has the unknown scope {}", path, scope));

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A subtree of a StateTree as plugins see it: the tables tenon_state_writer and tenon_state_reader
-// of state.h. Invariant: a plugin reaches nothing outside the prefix it was given.
-// Threads: as the
-// call that the table is handed to.
+// The tables tenon_state_writer and tenon_state_reader of state.h: a plugin's view of a subtree of
+// a StateTree. Invariant: a plugin has no access outside its prefix.
+// Threads: those of the call that receives the table.
 
 #pragma once
 
@@ -16,12 +15,12 @@
 
 namespace tenon {
 
-// Puts what a plugin's `snapshot` writes below a prefix.
+// Stores the entries that a plugin's `snapshot` writes, below a prefix.
 //
-// Owner  borrows the tree and the host pointer; neither may go before it
+// Owner  borrows the tree and the host pointer; both outlive it
 class StateWriter {
  public:
-  // Marks the subtree with `version`. Statuses are made in the name of `host`, which may be null.
+  // Sets the version of the subtree. Statuses are created for `host`, which may be null.
   StateWriter(StateTree& tree, std::string prefix, uint32_t version, const tenon_host* host);
   StateWriter(const StateWriter&) = delete;
   StateWriter& operator=(const StateWriter&) = delete;
@@ -39,9 +38,10 @@ class StateWriter {
   tenon_state_writer table_;
 };
 
-// Serves a plugin's `load` from below a prefix; `version` is that of the subtree.
+// Provides the entries below a prefix to a plugin's `load`; `version` is the version of the
+// subtree.
 //
-// Owner  as above; what the plugin got lives as long as this object and the tree
+// Owner  as above; values lent to the plugin live as long as this object and the tree
 class StateReader {
  public:
   StateReader(const StateTree& tree, std::string prefix, const tenon_host* host);

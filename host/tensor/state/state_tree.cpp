@@ -29,7 +29,7 @@ std::string quoted(std::string_view name) {
   throw StatusError(TENON_INVALID, "state.bad_entry", "entry " + quoted(name) + " " + why);
 }
 
-// Calls is_good(part) for each part between slashes; false if one is not.
+// True if is_good(part) is true for each part between slashes.
 template <class IsGood>
 bool all_parts(std::string_view name, IsGood is_good) {
   for (;;) {
@@ -71,7 +71,7 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
-// Of an entry that is a tensor, in memory or not.
+// Returns the tensor of an entry, in memory or not; nothing for other entries.
 std::optional<at::Tensor> whole_tensor(const StateEntry& entry) {
   if (const auto* const tensor = std::get_if<at::Tensor>(&entry.value)) {
     return *tensor;
@@ -101,7 +101,7 @@ bool same_value(const StateEntry& a, const StateEntry& b) {
   return std::get<std::string>(a.value) == std::get<std::string>(b.value);
 }
 
-// `tensor` without its history, or a copy of it.
+// Returns `tensor`, or a copy of it, without its autograd history.
 at::Tensor copied(const at::Tensor& tensor, StateTree::Copy copy, StateTree::Copies copies) {
   const at::Tensor values = tensor.detach();
   if (copy == StateTree::Copy::kNo || copies == StateTree::Copies::kNone) {
@@ -158,7 +158,7 @@ void StateTree::put_tensor(std::string_view name,
   if (!tensor.defined()) {
     refuse(name, "is an undefined tensor");
   }
-  if (is_excluded(name)) {  // no copy is made of it
+  if (is_excluded(name)) {  // makes no copy
     return;
   }
   put(name, {.value = copied(tensor, copy, copies_), .scope = scope});

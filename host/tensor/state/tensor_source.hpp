@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tensor that is not in memory: its elements are made, or read from where they are kept, when
-// somebody asks for them. So a state is loaded straight to where it belongs, and one that is larger
-// than what memory is left can be written.
+// A tensor that is not in memory: its elements are computed, or read from storage, on demand. So a
+// state is loaded directly to its destination, and a state larger than the free memory can be
+// written.
 // Threads: any, several at once.
 #pragma once
 
@@ -29,12 +29,12 @@ class TensorSource {
     return product;
   }
 
-  // Fills `out` with the elements from `first` on, counted through the flattened whole. `out` is a
+  // Fills `out` with the elements from `first` on, counted in the flattened tensor. `out` is a
   // contiguous CPU tensor of the same dtype.
-  // Errors  what reading them may end in
+  // Errors  those of the source
   virtual void read(int64_t first, const at::Tensor& out) const = 0;
 
-  // All of it, in a new tensor.
+  // Returns all elements in a new tensor.
   at::Tensor whole() const;
 
  private:

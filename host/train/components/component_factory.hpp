@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creates the components that a recipe uses, and before each those that its options name. What is
-// named twice, by a reference, is created once. Invariant: a component that others were handed
-// outlives them, as long as the factory does.
+// Creates the components of a recipe, each after the components that its options name. A component
+// that several options reference is created once.
+// Invariant: components inside options live as long as the factory, which must outlive their users.
 // Threads: [main].
 #pragma once
 
@@ -20,15 +20,16 @@ namespace tenon {
 
 class ComponentFactory {
  public:
-  // All three are borrowed.
+  // Owner  the arguments are borrowed
   ComponentFactory(PluginRegistry& registry, const Recipe& recipe, const tenon_mesh& mesh);
 
-  // `role` distinguishes the uses of one run ("model", "hooks/0"): the instance's seed depends on
-  // it, and not on how the recipe was written.
-  // Errors  plugin.*, what the component refuses
+  // Creates a component. `role` is its role in the run ("model", "hooks/0"). The instance's seed
+  // depends on the role, not on how the recipe is written.
+  // Errors  plugin.*, errors of the component
   ComponentInstance create(const ComponentUse& use, std::string_view role);
 
-  // Those of all components that were created, by role; inside options, "nested" and the pointer.
+  // States of all created components, by role. The role of a component inside options is "nested"
+  // and its JSON pointer.
   ComponentStates& states() { return states_; }
 
   const Recipe& recipe() const { return recipe_; }
@@ -42,7 +43,7 @@ class ComponentFactory {
   PluginRegistry& registry_;
   const Recipe& recipe_;
   const tenon_mesh& mesh_;
-  std::map<std::string, const ComponentUse*> uses_;  // inside options, by pointer
+  std::map<std::string, const ComponentUse*> uses_;  // those inside options, by pointer
   std::map<std::string, std::unique_ptr<ComponentInstance>> shared_;
   ComponentStates states_;
 };

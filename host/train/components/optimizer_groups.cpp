@@ -25,7 +25,7 @@ std::optional<double> decay_of(const ComponentUse& use) {
                                                       : std::nullopt;
 }
 
-// `group` is the place among the recipe's groups, or -1.
+// `group` is the index among the recipe's groups, or -1 for the default group.
 PlannedPartition plan_partition(const OptimizerRecipe& recipe,
                                 int group,
                                 const ComponentUse& use,
@@ -54,7 +54,7 @@ PlannedPartition plan_partition(const OptimizerRecipe& recipe,
 
 OptimizerPlan plan_optimizers(const OptimizerRecipe& recipe, const ModelGraph& graph) {
   OptimizerPlan plan;
-  // By (group or none, decays or not).
+  // By (group or -1, no decay).
   std::map<std::pair<int, bool>, uint32_t> known;
   std::vector<bool> is_used(recipe.groups.size(), false);
   for (const ModelParameter& parameter : graph.parameters) {
@@ -71,7 +71,7 @@ OptimizerPlan plan_optimizers(const OptimizerRecipe& recipe, const ModelGraph& g
     }
     const ComponentUse& use =
         group < 0 ? recipe.use : recipe.groups[static_cast<size_t>(group)].use;
-    // A group that gives its own decay means it, for flagged parameters too.
+    // A group's own weight decay applies to flagged parameters, too.
     const bool no_decay = (parameter.flags & TENON_PARAM_NO_DECAY) != 0 &&
                           decay_of(use).has_value() &&
                           (group < 0 || decay_of(use) == decay_of(recipe.use));
@@ -105,7 +105,7 @@ std::optional<double> number_option(const std::string& options, const std::strin
       return values.at(place).get<double>();
     }
   } catch (const ordered_json::exception&) {
-    // No pointer leads nowhere.
+    // An invalid pointer or invalid JSON counts as no number.
   }
   return std::nullopt;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which optimizer updates which parameter: the recipe's groups by name pattern, and in each the
-// parameters that are flagged "no decay" apart.
+// Assigns parameters to optimizers: a partition for each of the recipe's groups (by name pattern),
+// and a separate one for the parameters of a group that are flagged "no decay".
 #pragma once
 
 #include "host/model/graph.hpp"
@@ -14,24 +14,25 @@
 
 namespace tenon {
 
-// One optimizer instance to be: its options are whole.
+// An optimizer instance to create, with complete options.
 struct PlannedPartition {
-  std::string name;   // "default", "group0", "group0.no_decay": as hooks see it
-  std::string match;  // the group's pattern; "" for the rest
+  std::string name;   // "default", "group0", "group0.no_decay"; the name that hooks see
+  std::string match;  // the group's pattern; "" for the default group
   ComponentUse use;
-  double lr = 0;
+  double lr = 0;  // learning rate, before the schedule
 };
 
 struct OptimizerPlan {
   std::vector<PlannedPartition> partitions;
-  std::vector<uint32_t> partition_of;  // by parameter; of tied ones, that of what they are
+  std::vector<uint32_t> partition_of;  // by parameter; tied parameters share one
 };
 
-// Errors  optim.unmatched_group: a pattern that matches no parameter has no effect;
-//         optim.no_lr: an optimizer without an option "lr"
+// Returns the partitions of the optimizer. The first group that matches a parameter takes it.
+// Errors  optim.unmatched_group for a pattern that matches no parameter, or only those of earlier
+//         groups; optim.no_lr for an optimizer without a numeric option "lr"
 OptimizerPlan plan_optimizers(const OptimizerRecipe& recipe, const ModelGraph& graph);
 
-// The number at a JSON pointer of options, or nothing.
+// Returns the number at a JSON pointer in `options`, or nothing.
 std::optional<double> number_option(const std::string& options, const std::string& pointer);
 
 }  // namespace tenon

@@ -29,7 +29,8 @@ FlowGroups RankGroups::for_flow() {
   return {gather_.get(), reduce_.get(), replicate_.get(), all_.get()};
 }
 
-// What is offloaded is sharded even to one rank alone: it is on the device while it is needed.
+// Offloaded parameters are sharded even on a single rank, so that they are on the device only while
+// they are needed.
 FlatSharing sharing_of(const ParallelRecipe& recipe, const Mesh& mesh, c10::Device device) {
   const bool is_forced = recipe.offload || recipe.reshard_after_forward == true;
   FlatSharing sharing = sharing_of(mesh, recipe.offload ? 3 : recipe.stage, is_forced);

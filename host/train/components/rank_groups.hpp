@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The groups of ranks that a run's parameters and gradients move in, and what of the recipe says
-// how. Nothing is moved here.
-// Invariant: all ranks make the same groups in the same order.
+// Creates the groups of ranks for collectives of parameters, gradients and table rows, and converts
+// the recipe's "parallel" section to options. Runs no collective itself.
+// Invariant: all ranks create the same groups in the same order.
 // Threads: [main].
 #pragma once
 
@@ -20,8 +20,8 @@ namespace tenon {
 
 class RankGroups {
  public:
+  // `has_tables`: also creates a CPU group of all ranks, over which table rows are sharded.
   // Errors  as World::make_group
-  // `has_tables`: rows of tables are sharded over all ranks, on the CPU.
   RankGroups(World& world, const Mesh& mesh, c10::Device device, bool has_tables);
 
   FlowGroups for_flow();
@@ -35,13 +35,13 @@ class RankGroups {
   std::unique_ptr<Group> tables_;
 };
 
-// How the parameters of a layout are sharded.
+// Returns how the parameters of a layout are sharded.
 FlatSharing sharing_of(const ParallelRecipe& recipe, const Mesh& mesh, c10::Device device);
 
-// Which parameters each rank keeps whole: those in blocks that a pattern of the recipe names, and
-// those that `needs_whole` has, whose optimizer wants them so. By parameter; of a tied one, that of
-// what it is.
-// Errors  distributed.unmatched_block: a pattern that matches no block has no effect
+// Returns, by parameter, whether each rank keeps it unsharded. These are the parameters of blocks
+// that match a pattern of the recipe, and those in `needs_whole`, whose optimizer requires whole
+// parameters. A tied parameter is represented by the parameter it is tied to.
+// Errors  distributed.unmatched_block for a pattern that matches no block
 std::vector<bool> unsharded_parameters(const ParallelRecipe& recipe,
                                        const ModelGraph& graph,
                                        std::vector<bool> needs_whole);

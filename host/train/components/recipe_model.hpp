@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The graph of a run's model: as its plugin describes it, with what the recipe says of it. Nothing
-// is allocated.
+// The graph of a run's model: the plugin's description with the recipe's input mapping and frozen
+// parameters. Allocates nothing.
 // Threads: [main].
 #pragma once
 
@@ -12,9 +12,9 @@ namespace tenon {
 
 class ModelProxy;
 
-// Fields that "inputs" maps are read under the name that the datasets have for them; parameters
-// whose names a pattern of "frozen" matches have the flag TENON_PARAM_FROZEN, and with a tied one
-// all that are tied to it.
+// Returns the graph of a model. Fields that "inputs" maps have the names of the datasets' fields.
+// Parameters that match a pattern of "frozen" have the flag TENON_PARAM_FROZEN. Freezing one of
+// several tied parameters freezes all of them.
 // Errors  as describe_model; model.unknown_input, model.unmatched_frozen: a mapping or a pattern
 //         without effect
 ModelGraph recipe_model(ModelProxy& model, const ModelUse& use);

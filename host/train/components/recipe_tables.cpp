@@ -39,7 +39,8 @@ std::string name_list_of(const ModelGraph& graph) {
   return names.empty() ? "none" : text + (names.size() > 8 ? ", ..." : "");
 }
 
-// The table of the recipe that takes a table of the model in: by name, or by its features.
+// Returns the name of the table that stores a table of the model: the recipe's table whose
+// "features" list or match it, otherwise its own name.
 std::string table_for(const Recipe& recipe, const std::string& model_table) {
   for (const TableRecipe& table : recipe.tables) {
     if (std::ranges::find(table.features, model_table) != table.features.end()) {
@@ -56,7 +57,7 @@ std::string table_for(const Recipe& recipe, const std::string& model_table) {
   return model_table;
 }
 
-// All that the recipe says of a table: its own entry, then patterns, the longest first.
+// The recipe's entries for a table: its own entry first, then matching patterns, longest first.
 class Said {
  public:
   Said(const Recipe& recipe, const std::string& name) {
@@ -71,7 +72,7 @@ class Said {
     });
   }
 
-  // The first that says it, or null.
+  // Returns the first entry that sets `member`, or null.
   template <class T>
   const TableRecipe* who(std::optional<T> TableRecipe::*member) const {
     for (const TableRecipe* entry : entries_) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which tables a run has: those that its model looks up, with what the recipe says of them. A table
-// of the recipe may take in several of the model's; a pattern says what the tables it matches do
-// not say themselves. Nothing is allocated here.
+// Plans the tables of a run: the tables that its model looks up, with the recipe's settings. One
+// table of the recipe may store several of the model's tables. A pattern sets defaults for the
+// tables that it matches. Allocates nothing.
 #pragma once
 
 #include "host/embedding/table_set.hpp"
@@ -17,21 +17,21 @@
 namespace tenon {
 
 struct PlannedTable {
-  TableSpec spec;  // without what the optimizer adds
+  TableSpec spec;  // without the optimizer's slots
   ComponentUse optimizer;
-  double lr = 0;
+  double lr = 0;  // learning rate with lr_factor, before the schedule
   std::optional<double> clip_row_norm;
 };
 
 struct TablePlan {
   std::vector<PlannedTable> tables;
   std::vector<LookupUse> lookups;
-  std::vector<uint32_t> values;  // by lookup: the value of the graph that it makes
+  std::vector<uint32_t> values;  // by lookup: the value of the graph that it produces
 };
 
-// Errors  table.unknown: a table of the recipe that the model does not look up; table.mismatch: two
-//         sides that say different sizes or initializers of one table; table.no_optimizer;
-//         table.bad_spec; optim.no_lr
+// Errors  table.unknown for a table of the recipe that the model does not look up; table.mismatch
+//         for different sizes or initializers of one table; table.no_optimizer; table.bad_spec;
+//         optim.no_lr
 TablePlan plan_tables(const Recipe& recipe, const ModelGraph& graph);
 
 }  // namespace tenon

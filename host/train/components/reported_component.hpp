@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One component of a run, as its header and its summary name it.
+// A component of a run, as the run's header and summary list it.
 // Threads: any.
 #pragma once
 

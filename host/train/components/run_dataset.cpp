@@ -41,15 +41,15 @@ std::string percent_text(double share) {
   return text;
 }
 
-// What a step is, so that equal ones are one.
+// Returns a key of a feature's step. Steps with equal keys and inputs are computed once.
 std::string identity_of(const ComponentUse& use) {
   return use.plugin_id + "/" + use.type.substr(use.type.rfind('/') + 1) + " " + use.options;
 }
 
 }  // namespace
 
-// The first source of a mix has the seed that one dataset has, so that a mix of one is that
-// dataset.
+// The first source of a mix has the same seed as a single dataset, so that a mix of one source
+// equals that dataset.
 RunDataset::RunDataset(ComponentFactory& factory,
                        const DatasetUse& use,
                        const std::string& role,
@@ -72,8 +72,8 @@ RunDataset::RunDataset(ComponentFactory& factory,
   add_features(factory);
 }
 
-// Each dataset has its own instances, since its columns may be of other types. Equal steps have
-// equal seeds, wherever they stand: they are computed once.
+// Each RunDataset has its own feature instances, since the types of its columns may differ. Equal
+// steps have equal seeds wherever they occur, so that they can be computed once.
 void RunDataset::add_features(ComponentFactory& factory) {
   const Recipe& recipe = factory.recipe();
   if (recipe.features.empty()) {

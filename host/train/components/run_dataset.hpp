@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A dataset of the recipe, or a mix of several, as the run reads it: with the recipe's features,
-// which are computed of what a mix has put together.
-// Threads: [main] makes it; the source is used as DataSource says.
+// A dataset of the recipe, or a mix of several, with the recipe's features. In a mix, features are
+// computed from the batches of the mix.
+// Threads: [main] for this class; see DataSource for the source.
 #pragma once
 
 #include "host/data/dataset_proxy.hpp"
@@ -22,10 +22,10 @@ namespace tenon {
 
 class RunDataset {
  public:
-  // `role` is that of one dataset and of the first of a mix: "data/train". `seed` and `shuffle` are
-  // those that the loader gets.
+  // `role` is the role of a single dataset, or of the first dataset of a mix: "data/train". `seed`
+  // and `shuffle` must equal the loader's.
   //
-  // Errors   what the datasets return; data.bad_mix; what FeatureGraph throws
+  // Errors   errors of the datasets; data.bad_mix; errors of FeatureGraph
   RunDataset(ComponentFactory& factory,
              const DatasetUse& use,
              const std::string& role,
@@ -38,9 +38,9 @@ class RunDataset {
     return with_features_ ? static_cast<DataSource&>(*with_features_) : without_features();
   }
 
-  // For the report: one line, or one for each source of a mix, called ROLE/NAME.
+  // Returns the lines for the report: one line, or one for each source of a mix, named ROLE/NAME.
   std::vector<ReportedComponent> reported(const std::string& role);
-  // The same for features: one line a type.
+  // Returns the lines for features: one line for each type.
   std::vector<ReportedComponent> reported_features() const;
 
  private:

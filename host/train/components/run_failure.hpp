@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an exception that ends a run is called, whoever threw it: the host, libtorch or the standard
-// library.
+// Converts an exception that ends a run, thrown by the host, libtorch or the standard library, to
+// an Error.
 #pragma once
 
 #include "host/error/error.hpp"
@@ -10,7 +10,8 @@
 
 namespace tenon {
 
-// An Error as it is; run.out_of_memory, run.operator_failed (libtorch) or run.internal otherwise.
+// Returns an Error unchanged; otherwise run.out_of_memory, run.operator_failed (libtorch) or
+// run.internal.
 //
 // Threads  any
 Error run_failure(const std::exception& exception);

@@ -12,7 +12,7 @@
 namespace tenon {
 namespace {
 
-// The batch with each field cut along its axis T, where it has one. Fields are views.
+// Returns a slice of the batch: fields with an axis T are cut along T, as views.
 Batch piece_of(const Batch& batch, int64_t begin, int64_t length) {
   Batch piece = batch;
   for (size_t i = 0; i < piece.fields.size(); ++i) {

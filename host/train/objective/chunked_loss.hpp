@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model's last block together with the losses, by pieces of a sequence: what the block makes
-// (logits, of a whole vocabulary a position) is there for one piece at a time, and so is its
-// gradient. Sums and gradients equal those of the whole, up to floating-point summation order.
+// Runs the model's last block and the losses on one chunk of a sequence at a time. The block's
+// outputs (logits over the whole vocabulary for each position) and their gradients exist for one
+// chunk only. Sums and gradients equal those of the whole sequence, up to floating-point summation
+// order.
 // Threads: the train thread.
 #pragma once
 
@@ -16,15 +17,17 @@
 
 namespace tenon {
 
-// Errors  loss.cannot_chunk: what stands in the way
+// Checks that model, losses and metrics allow chunks. `counts_ahead`: all counts are known before
+// the forward.
+// Errors  loss.cannot_tile, with the reason
 void check_chunking(const ModelGraph& graph,
                     const LossSet& losses,
                     const MetricSet& metrics,
                     bool counts_ahead);
 
-// After a forward without the tail: the sums of the losses, [] each, over pieces of `tile`
-// positions. With seeds the gradients have then reached what the tail reads, and
-// ModelRunner::backward does the rest; without them nothing is kept for a backward.
+// Returns the sums of the losses, [] f64 each, computed in chunks of `tile` positions. Call after a
+// forward without the tail (the last block). With seeds, also computes the gradients of the tail's
+// inputs, and ModelRunner::backward does the rest. If `seeds` is null, keeps nothing for backward.
 std::vector<at::Tensor> chunked_sums(ModelRunner& runner,
                                      LossSet& losses,
                                      const Batch& batch,

@@ -13,8 +13,8 @@
 namespace tenon {
 namespace {
 
-// An input in the dtype that its port names: a model may compute in another one. Gradients find the
-// way back by themselves (ModelRunner::add_grad).
+// Converts an input to the dtype of its port, since a model may compute in another dtype.
+// ModelRunner::add_grad converts the gradients back.
 at::Tensor as_wanted(const Port& port, const at::Tensor& input, at::ScalarType compute_dtype) {
   if (!input.defined() || !input.is_floating_point()) {
     return input;

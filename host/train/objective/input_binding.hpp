@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inputs of one loss or metric: which output of the model or field of the batch each of its
-// ports reads, resolved before the first step, and their tensors call by call. It calls no plugin.
+// The inputs of one loss or metric. Binds each port to an output of the model or a field of the
+// batch before the first step, and gathers the tensors for each call. Calls no plugin.
 // Threads: the train thread.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace tenon {
 
-// Whose ports they are, for messages and the ids of errors.
+// The loss or metric that owns the ports, for messages and error ids.
 struct PortOwner {
   enum class Kind { kLoss, kMetric };
   Kind kind;
@@ -26,13 +26,14 @@ struct PortOwner {
 
 class InputBinding {
  public:
-  // What becomes of the model's outputs in a call.
+  // How a call receives the model's outputs: not at all, detached, or as leaves with gradients.
   enum class Outputs { kAbsent, kDetached, kLeaves };
 
-  // Binds each port to an output of the model or a field of the batch: what `inputs` maps it to
-  // (MODEL.OUTPUT or a field), else what has its own name. Graph and ports are copied from.
+  // Binds each port to an output of the model or a field of the batch: the target that `inputs`
+  // names (MODEL.OUTPUT or a field), otherwise the output or field with the port's name. Keeps no
+  // references to the arguments.
   //
-  // Errors  loss.unknown_input, metric.unknown_input: what was looked for, and what there is;
+  // Errors  loss.unknown_input, metric.unknown_input, with the name and the available names;
   //         loss.input_mismatch, metric.input_mismatch
   InputBinding(PortOwner owner,
                const std::vector<Port>& ports,
@@ -40,13 +41,13 @@ class InputBinding {
                const ModelGraph& graph,
                const std::string& model_name);
 
-  // Checks that a dataset has the fields that are read.
+  // Checks that a dataset has the fields that the ports read.
   // Errors  as the constructor
   void check_fields(const std::vector<FieldInfo>& fields, const std::string& dataset) const;
 
-  // Fills the call's inputs, in the order of the ports; undefined if optional and absent.
-  // Floating ones get the dtype that their port names, TENON_CLASS_COMPUTE is `compute_dtype`.
-  // `runner` may be null only where outputs are absent.
+  // Gathers the inputs of a call, in the order of the ports; an absent optional input is undefined.
+  // Converts floating-point inputs to the dtype of their port (`compute_dtype` for
+  // TENON_CLASS_COMPUTE). `runner` may be null only with Outputs::kAbsent.
   void gather(const ModelRunner* runner,
               const Batch& batch,
               Outputs outputs,
@@ -54,21 +55,21 @@ class InputBinding {
   void clear();
 
   const PortOwner& owner() const { return owner_; }
-  // Of the call under way.
+  // Inputs of the current call.
   size_t size() const { return inputs_.size(); }
   const at::Tensor& input(size_t i) const { return inputs_[i]; }
   const tenon_tensor* const* handles() const { return handles_.data(); }
-  // The model's value that port `i` reads, if it reads one.
+  // The model's value that port `i` reads; nothing if it reads a batch field.
   std::optional<uint32_t> value(size_t i) const { return bindings_[i].value; }
-  // The model's values that are read.
+  // The model's values that the ports read.
   std::vector<uint32_t> values() const;
-  // The batch fields that are read.
+  // The batch fields that the ports read.
   std::vector<std::string> fields() const;
 
  private:
   struct Binding {
     Port port;
-    std::optional<uint32_t> value;  // of the model; else a batch field
+    std::optional<uint32_t> value;  // of the model; nothing for a batch field
     std::string field;
     bool is_mapped = false;
   };
@@ -77,7 +78,7 @@ class InputBinding {
   [[noreturn]] void fail_mismatch(const std::string& message) const;
 
   PortOwner owner_;
-  std::vector<std::string> output_names_;  // of the model, for messages
+  std::vector<std::string> output_names_;  // of the model, for error messages
   std::vector<Binding> bindings_;
   std::vector<at::Tensor> inputs_;
   std::vector<const tenon_tensor*> handles_;

@@ -21,7 +21,7 @@ struct LossSet::Entry {
   NamedLoss loss;
   ExecFrame frame;
   InputBinding binding;
-  at::Tensor sum;  // of the call under way
+  at::Tensor sum;  // of the current call
 };
 
 namespace {

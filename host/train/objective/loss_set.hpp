@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The losses of a run, each with its weight and its own count, on one model's outputs. It gives
-// sums and counts; dividing them is the loop's business.
+// The losses of a run on one model's outputs, each with its own weight and count. Returns sums and
+// counts; the training loop divides them.
 // Threads: the train thread.
 #pragma once
 
@@ -26,7 +26,7 @@ struct NamedLoss {
 class LossSet {
  public:
   // Binds each port to an output of the model or a field of the batch.
-  // Errors  loss.unknown_input: what was looked for, and what there is; loss.input_mismatch
+  // Errors  loss.unknown_input, with the name and the available names; loss.input_mismatch
   LossSet(std::vector<NamedLoss> losses,
           const ModelGraph& graph,
           const std::string& model_name,
@@ -44,32 +44,33 @@ class LossSet {
   double weight(size_t i) const;
   // The batch fields that loss i reads.
   std::vector<std::string> fields_read(size_t i) const;
-  // What loss i is called in messages, what of the model it reads, and whether its sum over pieces
-  // of T is its sum over the whole.
+  // The name of loss i in messages.
   std::string text(size_t i) const;
+  // The model's values that loss i reads.
   std::vector<uint32_t> values_read(size_t i) const;
+  // True if the sums of loss i over chunks of T add up to its sum over the whole of T.
   bool is_additive_over_tokens(size_t i) const;
-  // Checks that losses summed over `num_parts` microbatches are those of all samples at once, which
-  // "normalize": "items" promises.
+  // Checks that the losses, summed over `num_parts` microbatches, equal the losses of all samples
+  // at once, as "normalize": "items" requires.
   // Errors  loss.not_additive
   void check_additive(int64_t num_parts) const;
   // True if every loss can be counted before the forward.
   bool count_from_batch() const;
 
-  // Counts of one microbatch, before its forward: [] f64 each.
+  // Returns the counts of one microbatch, before its forward: [] f64 each.
   std::vector<at::Tensor> count(const Batch& batch, const CallPlace& place);
-  // The same after the forward, and before `compute`, whose inputs it would drop.
+  // The same after the forward. Call it before `compute`, whose inputs it would replace.
   std::vector<at::Tensor> count(const ModelRunner& runner,
                                 const Batch& batch,
                                 const CallPlace& place);
 
-  // Computes the sums of one microbatch: [] each. In training they keep what backward needs.
+  // Returns the sums of one microbatch: [] each. In training, keeps what `backward` needs.
   std::vector<at::Tensor> compute(const ModelRunner& runner,
                                   const Batch& batch,
                                   const CallPlace& place);
-  // Gives the runner the gradients of all sums, the i-th times seeds[i]. After `compute` in
-  // training.
-  // Shapes  seeds [] each, of the dtype of the sum
+  // Adds the gradients of all sums, with sum i multiplied by seeds[i], to the runner. Call after
+  // `compute` in training.
+  // Shapes  seeds [] each, of any floating-point dtype
   void backward(ModelRunner& runner, const std::vector<at::Tensor>& seeds);
 
  private:

@@ -38,7 +38,7 @@ std::vector<std::string> metric_names(const NamedMetric& metric) {
   return names;
 }
 
-// What rank 0 computes, on all ranks.
+// Returns the values that rank 0 computes, on all ranks.
 std::vector<double> metrics_of(MetricState& state,
                                const tenon_exec& exec,
                                size_t num_metrics,
@@ -85,9 +85,9 @@ struct MetricSet::Entry {
   InputBinding binding;
   std::vector<std::string> names;  // of the metrics
   MetricState evaluation;
-  MetricState recent;  // of training, not yet passed on to the stretches
+  MetricState recent;  // of training, not yet merged into the stretches
   std::vector<Stretch> stretches;
-  // By series of evaluations, of all ranks: equal on all of them.
+  // By series of evaluations; merged over all ranks, so equal on all ranks.
   std::map<std::string, MetricState> series;
 };
 
@@ -199,7 +199,8 @@ void MetricSet::drop_evaluation() {
 
 // ---- training ----
 
-// One update a microbatch is enough for all stretches: they take it when they are asked or end.
+// One update per microbatch serves all stretches: `recent` is merged into them before they are read
+// or end.
 void MetricSet::pass_on(Entry& entry, const CallPlace& place) {
   for (auto& stretch : entry.stretches) {
     stretch.state.merge(entry.exec_at(place), entry.recent);
@@ -232,7 +233,7 @@ MetricSet::Metrics MetricSet::close_record(Collective& collective, const CallPla
     pass_on(*entry, place);
     const tenon_exec& exec = entry->exec_at(place);
     for (auto& stretch : entry->stretches) {
-      MetricState merged(entry->metric.proxy);  // the rank's own continues
+      MetricState merged(entry->metric.proxy);  // this rank's own state continues
       merged.merge(exec, stretch.state);
       merged.merge_ranks(exec, collective);
       const auto values = metrics_of(merged, exec, entry->names.size(), collective);

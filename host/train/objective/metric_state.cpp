@@ -22,7 +22,7 @@ at::TensorOptions options_of(const MetricStateSpec& spec) {
 
 // Reduces element by element over all ranks.
 void reduce_in_place(at::Tensor& tensor, Collective& collective, Reduce reduce) {
-  // In the widest type of its class: what is exact on one rank stays exact.
+  // In the widest type of its class, so that values that are exact on one rank stay exact.
   const bool is_float = tensor.is_floating_point();
   const at::Tensor wide = tensor.to(at::kCPU, is_float ? at::kDouble : at::kLong, false, true);
   const auto size = static_cast<size_t>(wide.numel());
@@ -36,7 +36,8 @@ void reduce_in_place(at::Tensor& tensor, Collective& collective, Reduce reduce) 
   tensor.copy_(wide);
 }
 
-// The tensors of all ranks, in their order and to the bit: they may differ in their first size.
+// Returns bit-identical copies of the tensors of all ranks, in rank order. The sizes of their first
+// axis may differ.
 std::vector<at::Tensor> gather(const at::Tensor& tensor, Collective& collective) {
   const at::Tensor own = tensor.to(at::kCPU).contiguous();
   std::vector<int64_t> shape = own.sizes().vec();
@@ -169,7 +170,7 @@ void MetricState::merge_ranks(const tenon_exec& exec, Collective& collective) {
     return;
   }
   const c10::NoGradGuard no_grad;
-  if (!is_started_) {  // a rank without data joins in
+  if (!is_started_) {  // a rank without data takes part, too
     start(exec, at::kCPU);
   }
   const auto& specs = metric_->info().states;
@@ -240,7 +241,7 @@ void MetricState::load(const StateTree& tree, const std::string& prefix) {
   reset();
   if (tree.find(state_path(prefix, "started")) == nullptr ||
       tree.get_int(state_path(prefix, "started")) == 0) {
-    return;  // nothing yet, or ranks have changed
+    return;  // no updates yet, or another number of ranks
   }
   const auto& specs = metric_->info().states;
   tensors_.assign(specs.size(), at::Tensor());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one metric has gathered over one stretch of the run: the tensors that it declared. They are
-// changed by the metric's `update`, and become one with those of the next stretch, or of other
-// ranks, as each declares. It knows no inputs and no names of figures.
-// Invariants: no call but compute() and merge_ranks() waits for a device; tensors are made by the
-// first update, on the device of its inputs.
+// The state of one metric over one stretch of the run: the tensors that the metric declares. The
+// metric's `update` changes them. They are merged with those of the next stretch, or of other
+// ranks, by their declared reductions. Inputs and names of metrics belong to metric_set.hpp.
+// Invariants: no function except compute() and merge_ranks() waits for a device; the first update
+// creates the tensors, on the device of its inputs.
 // Threads: the train thread.
 #pragma once
 
@@ -23,37 +23,38 @@ class MetricState final : public Stateful {
   // `metric` is borrowed.
   explicit MetricState(const MetricProxy& metric) : metric_(&metric) {}
 
-  // Forgets all.
+  // Discards all tensors; the next update starts from initial values.
   void reset();
 
-  // Takes one microbatch, whose tensors lie on `device`.
-  // Errors  PluginError; plugin.bad_result if appended rows are not as declared
+  // Adds one microbatch, whose tensors are on `device`.
+  // Errors  PluginError; plugin.bad_result if appended rows differ from the declaration
   void update(const tenon_exec& exec,
               const tenon_tensor* const* inputs,
               size_t num_inputs,
               at::Device device);
 
-  // Takes what `next`, of the same metric, has gathered after this.
+  // Merges the later state `next` of the same metric into this one.
   // Errors  PluginError
   void merge(const tenon_exec& exec, const MetricState& next);
 
-  // Takes what all ranks have gathered, in their order. A collective call.
+  // Merges the states of all ranks, in rank order. A collective call.
   // Errors  PluginError; distributed.failed
   void merge_ranks(const tenon_exec& exec, Collective& collective);
 
-  // The metrics, in the order of the metric's info.
+  // Returns the metrics, in the order of the metric's info.
   // Errors  PluginError
   std::vector<double> compute(const tenon_exec& exec);
 
-  // What this rank has gathered: states by their names.
+  // Saves the state of this rank, one entry for each declared tensor, by name.
   void snapshot(StateTree& tree, const std::string& prefix) const override;
   void load(const StateTree& tree, const std::string& prefix) override;
 
  private:
   void start(const tenon_exec& exec, at::Device device);
   at::Tensor whole(size_t i) const;
-  // Handles by state; null for those of CONCAT, or of any reduction but OWN.
+  // Handles by state; null for CONCAT.
   std::vector<tenon_tensor*> handles_in_place();
+  // Handles by state; null for all reductions except OWN.
   std::vector<tenon_tensor*> handles_of_own();
 
   const MetricProxy* metric_;

@@ -46,7 +46,7 @@ struct Measured {
   BlockCost cost;
 };
 
-// The host's side of a forward.
+// The host's side of a forward call.
 struct MetaCall {
   tenon_forward_args args{};
   std::vector<at::Tensor> saved;
@@ -116,7 +116,7 @@ class Planner {
     }
   }
 
-  // As it is declared, where all its sizes are known by now.
+  // Returns the declared shape, or nothing if one of its sizes is still unknown.
   std::optional<Shape> declared_shape(uint32_t v) const {
     const ModelValue& value = graph_.values[v];
     if (!value.axes.has_value()) {
@@ -187,9 +187,9 @@ class Planner {
     return cost;
   }
 
-  // ---- what the model says ----
+  // ---- declared by the model ----
 
-  // False if the model leaves this block to be measured.
+  // Returns false if the model does not declare the cost of this block.
   bool declares(uint32_t b, BlockCost& cost) {
     const ModelBlock& block = graph_.blocks[b];
     std::vector<const int64_t*> shapes;
@@ -198,7 +198,7 @@ class Planner {
       shapes.push_back(shape_of(v).data());
       ndims.push_back(shape_of(v).size());
     }
-    // An own array of them: the ABI gives room for eight axes each.
+    // A separate array: the ABI provides room for eight axes of each output.
     const auto out_shapes = std::make_unique<int64_t[][8]>(block.outputs.size() + 1);
     std::vector<size_t> out_ndims(block.outputs.size(), 0);
     tenon_infer_args args{};
@@ -246,7 +246,7 @@ class Planner {
     return true;
   }
 
-  // ---- what meta tensors say ----
+  // ---- measured on meta tensors ----
 
   at::Tensor parameter(uint32_t p) const {
     const uint32_t same_as = graph_.parameters[p].same_as;
@@ -257,7 +257,7 @@ class Planner {
     return leaf;
   }
 
-  // The leaves of a module, without their memory.
+  // Returns the leaves of a module, converted to meta tensors.
   std::vector<at::Tensor> materialized(uint32_t b) {
     const ModelBlock& block = graph_.blocks[b];
     std::vector<tenon_tensor*> handles(block.parameters.size(), nullptr);
@@ -275,7 +275,7 @@ class Planner {
     }
     take_all();
     for (size_t i = 0; i < leaves.size(); ++i) {
-      // The module has its own handles on this leaf: it is the leaf that must change.
+      // The module has its own handles to this leaf, so the leaf itself must change.
       leaves[i].unsafeGetTensorImpl()->shallow_copy_from(
           meta_tensor(leaves[i].sizes().vec(),
                       parameter_dtypes(
@@ -369,7 +369,7 @@ class Planner {
     return buffers;
   }
 
-  // Keeps the shapes and dtypes that a forward gave, for the blocks that read them.
+  // Stores the shapes and dtypes of a forward's outputs for the blocks that read them.
   void note_outputs(const ModelBlock& block, const std::vector<at::Tensor>& outputs) {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const uint32_t v = block.outputs[i];
@@ -386,7 +386,7 @@ class Planner {
     }
   }
 
-  // The results of a backward that a block writes by hand.
+  // Returns the bytes of the gradients that a hand-written backward returns.
   int64_t gradient_bytes(const ModelBlock& block,
                          const std::vector<at::Tensor>& inputs,
                          const std::vector<at::Tensor>& parameters) const {
@@ -492,7 +492,7 @@ class Planner {
     cost.working_bytes = memory.peak() - before;
   }
 
-  // ---- where neither works ----
+  // ---- guessed ----
 
   BlockCost guessed(uint32_t b, const std::string& why) const {
     const ModelBlock& block = graph_.blocks[b];
@@ -501,7 +501,7 @@ class Planner {
     cost.why = why.substr(0, why.find('\n'));
     double positions = 1;
     for (const uint32_t v : block.outputs) {
-      const Shape& shape = shape_of(v);  // without a shape nothing can be said
+      const Shape& shape = shape_of(v);  // throws if the shape is unknown
       if (!shape.empty() && shape.back() > 0) {
         positions =
             std::max(positions, static_cast<double>(c10::multiply_integers(shape) / shape.back()));

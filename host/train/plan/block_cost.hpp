@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the blocks of a model cost for a batch of a given shape: sizes of what they make, bytes that
-// they keep for their backward, operations. The model says it (`infer`), or else each block is run
-// on meta tensors, forward and backward, where sizes are computed and values are not.
-// Invariants: no memory for a parameter, a batch or an activation is allocated, except the leaves
-// of one materialized block at a time; the model can only be planned with afterwards, not run.
-// Threads: [main]; nothing else allocates meta tensors meanwhile.
+// Costs of the blocks of a model for a batch of a given shape: bytes of outputs, bytes kept for
+// backward, and operations. The model declares them (`infer`); otherwise each block runs forward
+// and backward on meta tensors, which have sizes but no values.
+// Invariants: no memory for parameters, batches or activations is allocated, except the leaves of
+// one materialized block at a time. Afterwards the model can be planned with, but not run.
+// Threads: [main]; no other code allocates meta tensors at the same time.
 #pragma once
 
 #include "host/model/graph.hpp"
@@ -35,31 +35,31 @@ struct BlockCost {
   enum class Source {
     kDeclared,  // by the model
     kMeasured,  // on meta tensors
-    kGuessed    // neither could be had: `why`
+    kGuessed    // both failed; see `why`
   };
   Source source = Source::kDeclared;
-  std::string why;  // where it is guessed
+  std::string why;  // the reason for a guess; otherwise empty
 
   double forward_flops = 0;
-  double backward_flops = 0;  // without those of a recompute
+  double backward_flops = 0;  // without a recompute
   int64_t output_bytes = 0;   // of all outputs
-  int64_t saved_bytes = 0;    // beside inputs, outputs, parameters and buffers
-  int64_t working_bytes = 0;  // the most that its backward holds for itself, results included
-  std::vector<int64_t> bytes_of_output;  // by output, as other blocks see them
+  int64_t saved_bytes = 0;    // for backward; without inputs, outputs, parameters and buffers
+  int64_t working_bytes = 0;  // peak that its backward allocates, results included
+  std::vector<int64_t> bytes_of_output;  // by output, in the dtype that other blocks read
 };
 
 struct CostQuestion {
   std::vector<PlannedField> fields;    // of a microbatch
-  int64_t num_samples = 1;             // in it: the axis B
-  at::ScalarType stored = at::kFloat;  // of TENON_CLASS_PARAM
-  at::ScalarType seen = at::kFloat;
+  int64_t num_samples = 1;             // of a microbatch: the size of axis B
+  at::ScalarType stored = at::kFloat;  // dtype in which TENON_CLASS_PARAM is stored
+  at::ScalarType seen = at::kFloat;    // dtype in which blocks read it
   std::function<bool(uint32_t p)> is_trainable = {};
   ExecBase base = {};  // of the run: device, dtypes
 };
 
-// By block, in their order.
-// Errors  model.field_missing; model.unknown_shape for a value that no declaration and no run gives
-//         a shape to; what `infer` returns
+// Returns the costs by block, in the order of the graph.
+// Errors  model.unknown_shape for a value whose shape neither a declaration nor a run provides;
+//         errors that `infer` returns
 std::vector<BlockCost> block_costs(ModelProxy& model,
                                    const ModelGraph& graph,
                                    const CostQuestion& question);

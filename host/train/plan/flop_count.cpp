@@ -12,7 +12,7 @@
 namespace tenon {
 namespace {
 
-// Of the object that counts on this thread; null if there is none.
+// Returns the counter of the object that counts on this thread; null if none does.
 double*& counting() {
   thread_local double* flops = nullptr;
   return flops;
@@ -59,7 +59,7 @@ double flops_of(const at::RecordFunction& f) {
     return of_convolution(inputs);
   }
   if (name == "aten::convolution_backward" && inputs.size() >= 10) {
-    // By the input and by the weight: each as many as forward.
+    // Gradients of input and weight: each takes as many operations as forward.
     const double by_weight = static_cast<double>(tensor(2).numel()) / tensor(2).size(0);
     return 2.0 * 2.0 * static_cast<double>(tensor(0).numel()) * by_weight;
   }

@@ -21,7 +21,7 @@ std::vector<PlanChoice> all_choices(const PlanChoice& given, bool has_host) {
       }
       for (const bool recomputes : {false, true}) {
         for (const bool offloads : {false, true}) {
-          // What is offloaded is sharded whole: the other stages would say nothing.
+          // Offload shards everything, as stage 3 does: other stages would be duplicates.
           if (!offloads || (has_host && (stage == 3 || shard == 1))) {
             choices.push_back({ranks / shard, shard, stage, recomputes, offloads});
           }
@@ -32,13 +32,13 @@ std::vector<PlanChoice> all_choices(const PlanChoice& given, bool has_host) {
   return choices;
 }
 
-// In how many ways a choice differs from the recipe's.
+// Returns the number of settings in which two choices differ.
 int distance(const PlanChoice& a, const PlanChoice& b) {
   return (a.shard != b.shard ? 1 : 0) + (a.stage != b.stage ? 1 : 0) +
          (a.recomputes != b.recomputes ? 1 : 0) + (a.offloads != b.offloads ? 1 : 0);
 }
 
-// The least by `key` of those that `fits`.
+// Returns the plan with the smallest `key` among those that satisfy `fits`, or nothing.
 template <class Fits, class Key>
 std::optional<RankPlan> least(const PlanSubject& subject,
                               const PlanChoice& given,

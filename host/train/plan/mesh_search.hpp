@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks through the ways to share out a model over a number of ranks for the one that fits into
-// memory and takes the least time: degrees of the mesh, stage, recompute, offload. What a step
-// computes stays the same.
+// Searches the ways to shard a model over a number of ranks for the fastest that fits into memory.
+// Varies the degrees of the mesh, stage, recompute and offload. None of them changes what a step
+// computes.
 #pragma once
 
 #include "host/train/plan/rank_plan.hpp"
@@ -12,14 +12,14 @@
 
 namespace tenon {
 
-// The plan with the shortest step of those that need at most `memory` bytes a rank; of equal ones
-// that which is nearest to `given`. Nothing if none fits.
+// Returns the plan with the shortest step among those that need at most `memory` bytes per rank; of
+// equal plans, the one closest to `given`. Returns nothing if none fits.
 std::optional<RankPlan> cheapest_that_fits(const PlanSubject& subject,
                                            const PlanChoice& given,
                                            const PlanMachine& machine,
                                            int64_t memory);
 
-// The plan that needs the least memory.
+// Returns the plan that needs the least memory.
 RankPlan smallest_plan(const PlanSubject& subject,
                        const PlanChoice& given,
                        const PlanMachine& machine);

@@ -7,7 +7,7 @@
 namespace tenon {
 namespace {
 
-// Autograd frees tensors on its own threads, too.
+// Atomic because autograd also frees tensors on its own threads.
 struct Count {
   std::atomic<int64_t> live{0};
   std::atomic<int64_t> peak{0};
@@ -25,7 +25,7 @@ Count& count() {
   return count;
 }
 
-// The size goes in place of an address: there is no memory to point at.
+// Stores the size in place of an address, since there is no memory to point to.
 class CountingMeta final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts the memory that meta tensors would have: bytes that are there, and the most there were at
-// once. No memory is given out.
-// Invariant: one at a time; tensors that were made meanwhile may live on.
+// Counts the memory that meta tensors would take: bytes in use now and at the peak. Allocates
+// nothing.
+// Invariant: one object at a time; tensors created during its lifetime may outlive it.
 // Threads: [main]
 #pragma once
 
@@ -20,8 +20,8 @@ class MetaMemory {
   MetaMemory& operator=(const MetaMemory&) = delete;
 
   int64_t live() const;
-  void begin_peak();     // from what is there now
-  int64_t peak() const;  // since then
+  void begin_peak();     // resets the peak to live()
+  int64_t peak() const;  // since begin_peak()
 
  private:
   c10::Allocator* before_;

@@ -59,7 +59,7 @@ std::string seconds_text(double seconds) {
                            : rounded(seconds) + " s";
 }
 
-// The first column to the left, the others to the right.
+// Formats rows as a table: the first column left-aligned, the others right-aligned.
 std::string table(const std::vector<Row>& rows) {
   std::vector<size_t> widths;
   for (const Row& row : rows) {
@@ -81,11 +81,11 @@ std::string table(const std::vector<Row>& rows) {
   return text;
 }
 
-// Blocks one after the other that cost the same.
+// Consecutive blocks with equal costs.
 struct BlockRun {
   uint32_t first = 0;
   uint32_t last = 0;
-  int64_t elements = 0;  // of each: of the groups that are first used there
+  int64_t elements = 0;  // per block: elements of the groups first used in it
 
   int64_t count() const { return last - first + 1; }
 };
@@ -132,7 +132,7 @@ Sums sums_of(const PlanSubject& subject) {
   return sums;
 }
 
-// Of the parameters, that a rank keeps.
+// Returns the number of parameter elements that a rank stores.
 int64_t elements_a_rank(const PlanSubject& subject, const PlanChoice& choice) {
   int64_t elements = 0;
   for (const GroupLayout& group : subject.groups) {
@@ -161,7 +161,7 @@ std::vector<std::pair<std::string, int64_t>> memory_kinds(const PlanMemory& memo
           {"buffers of the model", memory.buffers}};
 }
 
-// How to reduce the largest kind of memory.
+// Returns how to reduce a kind of memory.
 std::string advice(const std::string& kind, const PlanChoice& choice, bool has_host) {
   if (kind == "activations") {
     return choice.recomputes

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What --plan prints: for people, and as JSON.
+// Formats the output of --plan, as text and as JSON.
 #pragma once
 
 #include "host/train/plan/recipe_plan.hpp"
@@ -11,7 +11,7 @@ namespace tenon {
 
 std::string plan_text(const RecipePlan& plan);
 
-// One object; docs/ranks.md names its keys. Bytes and counts are whole numbers.
+// Returns one JSON object. Bytes and counts are integers.
 std::string plan_json(const RecipePlan& plan);
 
 }  // namespace tenon

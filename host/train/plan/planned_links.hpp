@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What collectives of a plan send over the links between ranks, and how long they take. Ranks are
-// numbered so that those of one shard group are neighbours, and fill one machine after the other.
-// Source: bytes of collectives as rings send them: Patarasuk and Yuan, Bandwidth optimal all-reduce
-// algorithms for clusters of workstations (2009).
+// Bytes that the collectives of a plan send over the links between ranks, and their duration. The
+// ranks of a shard group have consecutive numbers, and ranks fill one machine after another.
+// Source: bytes of ring collectives: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms
+// for clusters of workstations (2009).
 // Threads: any.
 #pragma once
 
@@ -20,20 +20,20 @@ class PlannedLinks {
   // `machine` is borrowed.
   PlannedLinks(int64_t replicate, int64_t shard, const PlanMachine& machine);
 
-  // The number of ranks that send to another machine, as neighbours of a ring along a dimension.
+  // Number of ranks whose next neighbor is on another machine, for rings along each dimension.
   struct Crossing {
     int64_t shard = 0;
     int64_t replicate = 0;
     int64_t world = 0;
   };
 
-  // Bytes that a rank sends to another machine, on average, if it sends `bytes` in all.
+  // Returns the bytes that a rank sends to another machine, on average, of `bytes` in total.
   int64_t mean_between(int64_t bytes, int64_t Crossing::*kind) const;
-  // Bytes that leave the busiest machine, if each rank sends `bytes`.
+  // Returns the bytes that leave the busiest machine if each rank sends `bytes`.
   int64_t leaving(int64_t bytes, int64_t Crossing::*kind) const { return bytes * (busiest_.*kind); }
 
-  // Seconds of one collective; a ring is as fast as its slowest link. `rounds` is 2 for an
-  // all-reduce.
+  // Returns the seconds of one collective; a ring is as fast as its slowest link. `rounds` is 2 for
+  // an all-reduce.
   double seconds(int64_t bytes, int64_t ranks, int64_t Crossing::*kind, int rounds = 1) const;
 
  private:
@@ -43,8 +43,8 @@ class PlannedLinks {
   Crossing busiest_;
 };
 
-// Bytes that a rank sends for an all-reduce. On CPUs, narrow numbers are summed in a wider dtype by
-// the rank that owns their part; parts are equal except the last ones.
+// Returns the bytes that a rank sends for an all-reduce. On CPUs, dtypes narrower than fp32 are
+// summed in a wider dtype by the rank that owns the part; all parts except the last are equal.
 int64_t all_reduce_bytes(int64_t numel, at::ScalarType wire, int64_t ranks, bool on_cpu);
 
 }  // namespace tenon

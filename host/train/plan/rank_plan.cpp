@@ -19,32 +19,32 @@ int64_t size_of(at::ScalarType dtype) {
   return static_cast<int64_t>(c10::elementSize(dtype));
 }
 
-// A group of parameters, as this choice shares it out.
+// A group of parameters, sharded by this choice.
 struct Shared {
   int64_t slices = 1;
   int64_t whole_seen = 0;        // bytes, here and below
-  int64_t whole_grad = 0;        // 0 if it is frozen
-  int64_t wire_grad = 0;         // the same, as it travels
-  int64_t gather_copy = 0;       // of the slice, where it is stored in another way than it travels
-  int64_t gather_bytes = 0;      // that a rank sends to gather it once
-  int64_t reduce_bytes = 0;      // to reduce-scatter its gradients once
-  int64_t all_reduce_bytes = 0;  // of its slice's gradients once, over `replicate`
+  int64_t whole_grad = 0;        // 0 if frozen
+  int64_t wire_grad = 0;         // the same, in the dtype on the wire
+  int64_t gather_copy = 0;       // of the slice, if its storage differs in dtype or device
+  int64_t gather_bytes = 0;      // sent by a rank to gather it once
+  int64_t reduce_bytes = 0;      // sent to reduce-scatter its gradients once
+  int64_t all_reduce_bytes = 0;  // sent to all-reduce its slice's gradients over `replicate` once
   bool keeps_parameters = true;
   bool keeps_gradients = true;
   bool stays_after_forward = false;
-  bool is_bucketed = false;  // summed whole, over all ranks, together with neighbors
-  uint32_t first = 0;        // blocks that use it
-  uint32_t last = 0;
-  // Of those that a backward passes through; nothing if none does.
+  bool is_bucketed = false;  // unsharded gradients, all-reduced together with neighbors
+  uint32_t first = 0;        // first block that uses it
+  uint32_t last = 0;         // last block that uses it
+  // First and last of its blocks that have a backward; nothing if none has.
   std::optional<uint32_t> first_back;
   std::optional<uint32_t> last_back;
 };
 
-// Gradients of neighbors that are summed over all ranks at once, when the last one is there.
+// Gradients of neighboring groups that are all-reduced together once the last one is complete.
 struct Bucket {
-  int64_t bytes = 0;   // that a rank sends for it
-  int64_t copy = 0;    // bytes of it, as it travels, where that is a copy
-  uint32_t ready = 0;  // the block that its last gradient comes from
+  int64_t bytes = 0;   // sent by a rank
+  int64_t copy = 0;    // of the copy in the wire dtype; 0 if none is needed
+  uint32_t ready = 0;  // the block that produces its last gradient
 };
 
 class Planned {
@@ -89,7 +89,7 @@ class Planned {
            !graph_.blocks[b].has(TENON_BLOCK_NO_RECOMPUTE | TENON_BLOCK_HAND_WRITTEN);
   }
 
-  // Blocks that a backward passes through, and values whose gradient it takes.
+  // Finds the blocks that have a backward, and the values that need a gradient.
   void find_paths() {
     needs_grad_.assign(graph_.values.size(), false);
     std::vector<bool> trains(graph_.blocks.size(), false);
@@ -109,12 +109,12 @@ class Planned {
     }
   }
 
-  // ---- what is kept ----
+  // ---- persistent memory ----
 
   int stage() const { return plan_.choice.offloads ? 3 : plan_.choice.stage; }
   bool on_host() const { return plan_.choice.offloads && subject_.has_host; }
 
-  // As gradients of fp32 travel; others are not changed.
+  // Returns the dtype of gradients on the wire; only fp32 gradients may be narrowed.
   at::ScalarType wire_of(const GroupLayout& layout) const {
     return layout.stored == at::kFloat ? subject_.gradient_dtype.value_or(at::kFloat)
                                        : layout.stored;
@@ -124,7 +124,7 @@ class Planned {
     const PlanChoice& choice = plan_.choice;
     Shared shared;
     shared.slices = layout.is_unsharded ? 1 : choice.shard;
-    // One rank may be set to keep nothing whole, too.
+    // These settings shard even on a single rank.
     const bool is_forced = choice.offloads || subject_.reshard_after_forward == true;
     const bool is_sliced = !layout.is_unsharded && (shared.slices > 1 || is_forced);
     shared.keeps_parameters = !is_sliced || stage() < 3;
@@ -172,7 +172,7 @@ class Planned {
     groups_.push_back(shared);
   }
 
-  // Neighbours in the order in which a backward finishes them, by dtype.
+  // Puts neighbors in buckets, by dtype, in the order in which a backward finishes them.
   void lay_out_buckets() {
     const int64_t ranks = plan_.choice.replicate * plan_.choice.shard;
     std::vector<size_t> members;
@@ -203,7 +203,7 @@ class Planned {
     }
   }
 
-  // Of the slice that has the most.
+  // Returns the bytes of optimizer state of the slice that has the most.
   int64_t optimizer_bytes(const GroupLayout& layout, int64_t slices) const {
     const int64_t slice = layout.flat_numel(slices) / slices;
     std::set<int64_t> rates;
@@ -213,7 +213,7 @@ class Planned {
     if (rates.size() == 1) {
       return slice * *rates.begin();
     }
-    // Where optimizers differ, slices do: the last parameter of a partition ends with its gap.
+    // If optimizers differ, so do slices. The gap after a parameter counts as part of it.
     const std::vector<int64_t> ends = layout.ends(slices);
     int64_t most = 0;
     for (int64_t s = 0; s < slices; ++s) {
@@ -230,7 +230,7 @@ class Planned {
     return most;
   }
 
-  // ---- the fullest moment ----
+  // ---- peak memory ----
 
   void measure_values() {
     value_bytes_.assign(graph_.values.size(), 0);
@@ -255,7 +255,7 @@ class Planned {
     const double share = is_chunked(b) ? *subject_.tile_share : 1.0;
     return static_cast<int64_t>(share * static_cast<double>(subject_.costs[b].saved_bytes));
   }
-  // Of the parameters, as autograd gives them.
+  // Returns the bytes of the block's parameter gradients, in the dtype that autograd produces.
   int64_t parameter_grad_bytes(uint32_t b) const {
     int64_t bytes = 0;
     for (const size_t g : gathered_in_[b]) {
@@ -288,8 +288,8 @@ class Planned {
     }
   }
 
-  // Wholes of the groups that block b uses and do not stay anyway.
-  // Returns the bytes that are needed only until they have been sent.
+  // Gathers the groups that block b uses, except groups that stay unsharded.
+  // Returns the bytes of copies that are needed only until they have been sent.
   int64_t acquire(uint32_t b, Live& live) {
     int64_t copies = 0;
     for (const size_t g : gathered_in_[b]) {
@@ -307,7 +307,7 @@ class Planned {
     }
   }
 
-  // Nothing if there is no earlier block with a backward.
+  // Returns the nearest earlier block with a backward, or nothing.
   std::optional<uint32_t> next_backward(uint32_t b) const {
     while (b-- > 0) {
       if (flows_[b]) {
@@ -321,7 +321,7 @@ class Planned {
     Live live;
     for (uint32_t b = 0; b < num_blocks(); ++b) {
       live.gathered -= acquire(b, live);
-      // Gathered while b runs.
+      // Parameters of the next block are gathered while b runs.
       const int64_t copies = b + 1 < num_blocks() ? acquire(b + 1, live) : 0;
       live.activations += output_bytes(b);
       live.activations += is_recomputed(b) || !flows_[b] ? 0 : saved_bytes(b);
@@ -333,7 +333,7 @@ class Planned {
         }
       }
     }
-    std::vector<int64_t> grads(graph_.values.size(), 0);  // of values, that are there
+    std::vector<int64_t> grads(graph_.values.size(), 0);  // by value: bytes in memory
     for (const PlannedLoss& loss : subject_.losses) {
       for (const uint32_t v : loss.values) {
         if (grads[v] == 0 && needs_grad_[v]) {
@@ -341,20 +341,20 @@ class Planned {
           live.activations += grads[v];
         }
         Live with = live;
-        with.activations += loss.is_hand_written ? 0 : value_bytes_[v];  // about what it reads
+        with.activations += loss.is_hand_written ? 0 : value_bytes_[v];  // roughly what it reads
         with.activations += static_cast<int64_t>(subject_.tile_share.value_or(1.0) *
                                                  static_cast<double>(loss.working_bytes));
         note(with, "loss", num_blocks() - 1);
       }
     }
     note(live, "loss", num_blocks() - 1);
-    if (is_chunked(num_blocks() - 1)) {  // gradients of its inputs, put together from pieces
+    if (is_chunked(num_blocks() - 1)) {  // gradients of its inputs, assembled from chunks
       for (const uint32_t v : graph_.blocks.back().inputs) {
         live.activations += needs_grad_[v] ? value_bytes_[v] : 0;
         grads[v] += needs_grad_[v] ? value_bytes_[v] : 0;
       }
     }
-    int64_t reducing = 0;  // whole gradients on their way while the next block runs
+    int64_t reducing = 0;  // unsharded gradients, reduced while the next block runs
     for (uint32_t b = num_blocks(); b-- > 0;) {
       if (flows_[b]) {
         walk_backward(b, live, grads, reducing);
@@ -376,7 +376,7 @@ class Planned {
       now.activations += saved_bytes(b) + output_bytes(b);
     }
     note(now, "backward", b);
-    // What it kept is gone; its results are there, and go to the gradients.
+    // Saved activations are freed; the results exist and are added to the gradients.
     live.activations -= is_recomputed(b) ? 0 : saved_bytes(b);
     for (const uint32_t v : graph_.blocks[b].inputs) {
       if (needs_grad_[v] && grads[v] == 0) {
@@ -410,9 +410,9 @@ class Planned {
     note(live, "backward", b);
   }
 
-  // Bytes that come and go with a reduction of its gradients: the whole, where it is not kept, with
-  // its slice of the sum; what travels, where that is another dtype; and on a CPU what is received,
-  // before it is added up.
+  // Returns the temporary bytes of a reduction of the group's gradients. They are the unsharded
+  // gradients with their slice of the sum, if not kept; the copy in the wire dtype, if it differs;
+  // and on CPUs the receive buffer.
   int64_t begins(const Shared& group) const {
     if (group.is_bucketed || group.whole_grad == 0) {
       return 0;
@@ -424,13 +424,13 @@ class Planned {
     return kept + narrowed + received;
   }
 
-  // ---- bytes ----
+  // ---- traffic ----
 
-  // How often a group's parameters are gathered in a microbatch.
+  // Returns how often a group's parameters are gathered in a microbatch.
   static int64_t gathers(const Shared& group) {
     return !group.last_back.has_value() || group.stays_after_forward ? 1 : 2;
   }
-  // How often its slice's gradients are summed over replicas in a step.
+  // Returns how often a slice's gradients are summed over replicas in a step.
   int64_t sums() const { return on_host() ? subject_.microbatches : 1; }
 
   void count_traffic() {
@@ -473,8 +473,8 @@ class Planned {
     return copy + links_.seconds(group.gather_bytes, group.slices, &Crossing::shard);
   }
 
-  // What is sent for block b: parameters, before it runs. Where they are kept, what the optimizer
-  // changed, in the first microbatch.
+  // Returns the seconds to gather the parameters of block b before it runs. Parameters that stay
+  // unsharded are gathered once per step, in the first microbatch after the optimizer's update.
   double gather_for(uint32_t b, bool is_backward, bool is_first) const {
     double seconds = 0;
     for (const size_t g : gathered_in_[b]) {
@@ -486,7 +486,7 @@ class Planned {
     }
     return seconds;
   }
-  // And its gradients, after it ran.
+  // Returns the seconds to reduce the gradients of block b after it ran.
   double reduce_for(uint32_t b, bool is_last) const {
     double seconds = 0;
     for (const size_t g : gathered_in_[b]) {
@@ -516,7 +516,7 @@ class Planned {
 
   void time_step() {
     PlanTime& time = plan_.time;
-    // All but the first and the last are alike.
+    // All microbatches except the first and the last take the same time.
     const int64_t between = std::max<int64_t>(0, subject_.microbatches - 2);
     add_microbatch(true, subject_.microbatches == 1, 1);
     if (between > 0) {

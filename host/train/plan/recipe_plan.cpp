@@ -31,12 +31,12 @@
 namespace tenon {
 namespace {
 
-// "auto" is a GPU here: who plans for many ranks seldom does so on one of them.
+// "auto" means a GPU here: large runs are seldom planned on one of the machines that train.
 bool is_for_gpu(const Recipe& recipe) {
   return recipe.device != "cpu";
 }
 
-// Fields of a microbatch by their declared axes; nothing if a size is known from the data alone.
+// Returns the fields of a microbatch by their declared axes, or nothing if a size is not declared.
 std::optional<std::vector<PlannedField>> declared_fields(const std::vector<FieldInfo>& schema,
                                                          int64_t batch_size) {
   std::vector<PlannedField> fields;
@@ -53,7 +53,7 @@ std::optional<std::vector<PlannedField>> declared_fields(const std::vector<Field
   return fields;
 }
 
-// Of the first microbatch of the first epoch.
+// Returns the fields of the first microbatch of the first epoch.
 std::vector<PlannedField> read_fields(DataSource& source, const LoaderOptions& options) {
   DataStream stream(source, options);
   stream.begin_epoch(0);
@@ -72,7 +72,7 @@ std::vector<PlannedField> read_fields(DataSource& source, const LoaderOptions& o
   return fields;
 }
 
-// The size of axis T of the first field that has one; 0 if none has.
+// Returns the size of axis T of the first field that has one; 0 if none has.
 int64_t positions_of(const std::vector<FieldInfo>& schema,
                      const std::vector<PlannedField>& fields) {
   for (const PlannedField& field : fields) {
@@ -125,7 +125,7 @@ class Planning {
     exec_.mesh = &abi_mesh_;
     exec_.tensors = tensor_service();
     exec_.ops = op_service();
-    // Modules are built in it.
+    // Plugins build their modules in the default dtype.
     c10::set_default_dtype(c10::scalarTypeToTypeMeta(precision_.exact()));
   }
 
@@ -217,7 +217,7 @@ class Planning {
     for (const PlannedField& field : *fields) {
       subject.batch_bytes += field.bytes();
     }
-    // Those of a step are taken at once; on a CPU, what is read ahead is in the same memory.
+    // All microbatches of a step are held together; on CPUs, prefetched ones share their memory.
     subject.batches_held = is_for_gpu(recipe_) ? subject.microbatches
                                                : 2 * subject.microbatches + recipe_.data.prefetch;
     result_.tokens_a_sample = positions_of(schema, *fields);
@@ -250,8 +250,8 @@ class Planning {
     const LossSet set(std::move(losses), subject.graph, recipe_.model.name, exec_);
     set.check_fields(*train_set_->source().info().schema, train_set_->source().name());
     for (size_t i = 0; i < set.size(); ++i) {
-      // Losses sum in fp32. On a CPU the kernels read narrow values as they are; elsewhere there is
-      // a wide copy of them.
+      // Losses sum in fp32. CPU kernels read narrow values directly; on other devices the loss
+      // makes an fp32 copy.
       int64_t wide = 0;
       const auto narrow = static_cast<int64_t>(c10::elementSize(precision_.compute));
       for (const uint32_t v : set.values_read(i)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recipe planned for a number of ranks: creates the components whose costs are asked for, puts
-// the recipe into numbers and has them counted. It opens no device, allocates no parameter and
-// trains nothing.
+// Plans a recipe for a number of ranks: creates the components whose costs are needed, converts the
+// recipe to numbers, and computes the plan. Opens no device, allocates no parameter and trains
+// nothing. If the schema leaves sizes open, reads one microbatch of data.
 #pragma once
 
 #include "host/plugin/registry.hpp"
@@ -23,21 +23,21 @@ struct RecipePlan {
   std::string device;     // "cpu", "cuda"
   std::string precision;  // as the recipe names it
   PlanRequest request;
-  PlanMachine machine;  // as it was given, or as usual for the device
+  PlanMachine machine;  // as given, otherwise the defaults for the device
   PlanSubject subject;
   int64_t batch_size = 0;       // samples of a microbatch
   int64_t tokens_a_sample = 0;  // 0 if samples have no positions
   RankPlan plan;
-  bool exceeds = false;                // the memory that was given
-  std::optional<RankPlan> suggestion;  // where it is exceeded: the cheapest that fits
-  std::optional<RankPlan> smallest;    // if none fits
+  bool exceeds = false;                // the plan needs more memory than given
+  std::optional<RankPlan> suggestion;  // if so, the fastest plan that fits
+  std::optional<RankPlan> smallest;    // if none fits, the plan with the least memory
 
   int64_t samples_a_step() const { return batch_size * subject.microbatches * request.ranks; }
 };
 
-// Errors  distributed.bad_mesh; recipe.indivisible; what components refuse, and what holds them
-//         against each other, as before a run
-// Threads [main]
+// Errors  distributed.bad_mesh; recipe.indivisible; errors of components, and of the checks between
+//         components that also precede a run
+// Threads  [main]
 RecipePlan plan_recipe(const Recipe& recipe, PluginRegistry& registry, const PlanRequest& request);
 
 }  // namespace tenon

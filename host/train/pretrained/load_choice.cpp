@@ -15,7 +15,7 @@ bool fits_any(const std::vector<std::string>& patterns, const std::string& name)
                              [&](const std::string& p) { return matches_pattern(p, name); });
 }
 
-// What stands between the '*' of a pattern; one more than it has.
+// Returns the parts between the '*' of a pattern: one more than it has '*'.
 std::vector<std::string_view> split_at_stars(std::string_view pattern) {
   std::vector<std::string_view> parts;
   size_t begin = 0;
@@ -28,7 +28,7 @@ std::vector<std::string_view> split_at_stars(std::string_view pattern) {
   return parts;
 }
 
-// What each '*' stands for.
+// Returns the text that each '*' matches, or nothing if `name` does not match.
 std::optional<std::vector<std::string_view>> captures(std::string_view pattern,
                                                       std::string_view name) {
   const std::vector<std::string_view> parts = split_at_stars(pattern);

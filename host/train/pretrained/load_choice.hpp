@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which names a load of the recipe is about, and what names there are called here. It knows names
-// alone: of parameters and tables, here and in the source.
+// Selects and renames what a load of the recipe reads. Works on names only, of parameters and
+// tables: "here" is a name in this run, "there" a name in the source.
 // Threads: any, one at a time.
 #pragma once
 
@@ -13,24 +13,25 @@
 
 namespace tenon {
 
-// What `name` becomes, where it fits the rule: each '*' of `from` is any text, the shortest that
-// fits, and stands in the '*' of `to` at the same place.
+// Returns the new name if `name` matches the rule. Each '*' of `from` matches any text, as short as
+// possible, and replaces the '*' of `to` at the same index.
 std::optional<std::string> renamed(const std::string& name, const LoadRename& rule);
 
 class LoadChoice {
  public:
-  // Borrowed.
+  // Owner  `load` is borrowed
   explicit LoadChoice(const LoadRecipe& load) : load_(load) {}
 
-  // Whether what has this name here is loaded.
+  // True if the parameter or table with this name here is loaded.
   bool takes(const std::string& name) const;
-  // Whether that is everything.
+  // True if all names are loaded.
   bool takes_all() const;
-  // What `there` is called here.
+  // Returns the name in this run of the source's name `there`.
   std::string name_here(const std::string& there) const;
 
-  // The patterns that fit none of the names, with their places: "/load/0/match/1: 'head.*'".
-  // Renames only where they must: sources of a list need not all have what they are about.
+  // Returns the patterns that match no name, with their places: "/load/0/match/1: 'head.*'".
+  // Includes rename rules only if the load is strict: not every source in a list needs the names
+  // that they rename.
   std::vector<std::string> idle(const std::vector<std::string>& here,
                                 const std::vector<std::string>& there) const;
 

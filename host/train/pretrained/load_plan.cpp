@@ -31,7 +31,7 @@ int64_t elements_of_row(const std::vector<int64_t>& shape) {
   return shape.empty() ? 0 : c10::multiply_integers(shape.begin() + 1, shape.end());
 }
 
-// Up to twenty lines.
+// Joins the lines, up to twenty of them.
 std::string shown_lines(const std::vector<std::string>& lines) {
   constexpr size_t kShown = 20;
   std::string text;
@@ -41,7 +41,7 @@ std::string shown_lines(const std::vector<std::string>& lines) {
   return lines.size() > kShown ? formatted("{}\n  and {} more", text, lines.size() - kShown) : text;
 }
 
-// Names of the entries right below `prefix`: "user" of "tables/user/ids".
+// Returns the names of the entries directly below `prefix`: "user" for "tables/user/ids".
 std::vector<std::string> names_below(const StateTree& state, std::string prefix) {
   prefix += "/";
   std::vector<std::string> names;
@@ -99,7 +99,7 @@ class LoadPlanning {
                  : own_places(goal_.graph);
   }
 
-  // What is there, by the names that it has here.
+  // Maps names here to names in the source.
   template <class Names>
   std::map<std::string, std::string> by_name_here(const Names& names) {
     std::map<std::string, std::string> there_of;
@@ -122,7 +122,7 @@ class LoadPlanning {
     const auto there_of = by_name_here(names);
     compare_config();
     std::set<std::string> known;
-    // Another name of a weight stands in if the first one is missing.
+    // If the main name of a weight is missing, its alias is used.
     std::map<size_t, const PlacedTensor*> aliases;
     for (const PlacedTensor& tensor : places.tensors) {
       known.insert(tensor.name);
@@ -185,7 +185,7 @@ class LoadPlanning {
     return !is_dtype(dtype) || c10::isFloatingType(static_cast<at::ScalarType>(dtype));
   }
 
-  // Tensors that are one here must be one there.
+  // Tensors that are tied here must have equal values in the source.
   void compare_alias(const PlacedTensor& tensor,
                      const std::string& first,
                      const std::string& second) {
@@ -208,7 +208,7 @@ class LoadPlanning {
       return;
     }
     for (const LayoutDifference& difference : proxy->compare(kHf, *source_.config)) {
-      // A part of another model is what was asked for, where not all is.
+      // A load that does not take everything may read parts of another model.
       (choice_.takes_all() ? plan_.unfit : plan_.cautions)
           .push_back(difference.option + " is " + difference.here + " in the recipe, and " +
                      difference.there + " in config.json");
@@ -256,7 +256,7 @@ class LoadPlanning {
       refuse(
           {"it has no optimizer state; remove \"optimizer\" from parts, or use a full checkpoint"});
     }
-    // Names of parameters may have '/' in them.
+    // Parameter names may contain '/'.
     std::vector<std::string> names;
     for (auto entry = source_.state->entries().lower_bound(prefix + "/");
          entry != source_.state->entries().end() && entry->first.starts_with(prefix + "/");
@@ -315,7 +315,8 @@ class LoadPlanning {
     }
   }
 
-  // Of what a strict load does not allow. A table that is new starts over in any case.
+  // Throws if a strict load has misfits, or if nothing would be loaded. A table that the source
+  // lacks is no misfit: it starts empty.
   void refuse_what_does_not_fit() {
     std::vector<std::string> lines;
     if (load_.is_strict) {

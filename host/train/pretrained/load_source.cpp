@@ -23,7 +23,7 @@ using nlohmann::json;
 
 constexpr char kConfigFile[] = "config.json";
 
-// Parameters and buffers of a checkpoint's state, by their names.
+// Returns the parameters and buffers of a checkpoint's state, by name.
 std::map<std::string, std::shared_ptr<const TensorSource>> tensors_of(const StateTree& state) {
   std::map<std::string, std::shared_ptr<const TensorSource>> tensors;
   for (const char* const part : {"values", "buffers"}) {
@@ -53,7 +53,7 @@ LoadSearch::LoadSearch(const LoadRecipe& load,
                        LoadStorages& storages)
     : load_(load), factory_(factory), collective_(collective), storages_(storages) {}
 
-// Rank 0 looks, so that a checkpoint that appears meanwhile exists for all ranks or for none.
+// Only rank 0 searches, so that all ranks see the same checkpoints even if one appears meanwhile.
 std::vector<LoadSearch::Place> LoadSearch::look(size_t source) {
   const LoadSource& from = load_.from[source];
   std::string text;
@@ -98,7 +98,7 @@ std::vector<LoadSearch::Place> LoadSearch::look(size_t source) {
   return places;
 }
 
-// As find_checkpoints() does it in local folders.
+// Does the same as find_checkpoints() does in local folders.
 std::vector<LoadSearch::Place> LoadSearch::places_in_storage(size_t source) {
   std::string path = load_.from[source].path;
   while (path.size() > 1 && path.ends_with('/')) {

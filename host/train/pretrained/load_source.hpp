@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds what a load reads from: of its sources the first that is there and can be opened, and of a
-// run folder its newest checkpoint. What of it fits the run is not known here.
-// Invariant: all ranks find the same.
+// Finds the source of a load: the first source in its list that exists and can be opened. In a run
+// folder, the newest checkpoint comes first. Whether the content fits the run is decided in
+// load_plan.hpp.
+// Invariant: all ranks find the same source.
 // Threads: the train thread.
 #pragma once
 
@@ -22,40 +23,40 @@
 
 namespace tenon {
 
-// A source that is open. Its tensors are read when somebody asks for them.
+// An open source. Its tensors are read on demand.
 struct LoadedSource {
   std::string address;
-  // Parameters, and buffers that are saved, by the names there.
+  // Parameters and saved buffers, by their names in the source.
   std::map<std::string, std::shared_ptr<const TensorSource>> tensors;
-  std::optional<StateTree> state;     // of a checkpoint, as this rank needs it
-  bool has_all_rows = false;          // each rank was given those of all, since ranks are others
+  std::optional<StateTree> state;     // of a checkpoint, for this rank
+  bool has_all_rows = false;          // each rank has all table rows: the number of ranks differs
   std::optional<std::string> config;  // config.json beside safetensors
 };
 
-// Storages that are connected, by load, source and root: kept from one search to the next.
+// Connected storages by load, source and root, kept from one search to the next.
 using LoadStorages = std::map<std::string, std::shared_ptr<CheckpointStore>>;
 
 class LoadSearch {
  public:
-  // All are borrowed.
+  // Owner  the arguments are borrowed
   LoadSearch(const LoadRecipe& load,
              ComponentFactory& factory,
              Collective& collective,
              LoadStorages& storages);
 
-  // The next one that can be opened. All ranks at once, as the one below.
-  // Errors  load.no_source if none is left: what was tried, and why it was not taken
+  // Opens the next source that can be opened. A collective call, as is_rejected().
+  // Errors  load.no_source if none is left, with the sources that were tried and their errors
   LoadedSource next();
 
-  // The last one is not to be used if any rank has an error: then true, and the error is kept for
-  // the message.
+  // Returns true if any rank passes an error; the last source must then not be used. Keeps the
+  // error for the message of load.no_source.
   bool is_rejected(const std::optional<Error>& mine);
 
  private:
   // A place to read from.
   struct Place {
     size_t source = 0;
-    std::string path;        // of files, or the root of checkpoints
+    std::string path;        // of safetensors, or the root folder of checkpoints
     std::string checkpoint;  // "" for safetensors
   };
   std::vector<Place> look(size_t source);
@@ -68,13 +69,14 @@ class LoadSearch {
   ComponentFactory& factory_;
   Collective& collective_;
   LoadStorages& storages_;
-  size_t num_looked_ = 0;     // sources
-  std::deque<Place> places_;  // of the source under way, still to be tried
-  std::string last_;          // the address of the last one
+  size_t num_looked_ = 0;     // number of sources searched
+  std::deque<Place> places_;  // of the current source, still to be tried
+  std::string last_;          // the address of the last source
   std::vector<std::string> tried_;
 };
 
-// True for errors that say that a source is missing or corrupt: another one may be.
+// True for errors that mean that a source is missing, corrupt or of an unsupported version, while
+// another source may be valid.
 bool is_lost_source(const Error& error);
 
 }  // namespace tenon

@@ -21,7 +21,7 @@
 namespace tenon {
 namespace {
 
-// Bytes of a tensor that are looked at, at once.
+// Bytes of a tensor that are read at once for verification.
 constexpr int64_t kLookedAt = int64_t{16} << 20;
 
 std::vector<int64_t> whole_shape(const StateEntry& entry) {
@@ -29,7 +29,7 @@ std::vector<int64_t> whole_shape(const StateEntry& entry) {
                                 : std::get<at::Tensor>(entry.value).sizes().vec();
 }
 
-// The entries of `own`, except those that are replaced.
+// Returns the entries of `own`, with some replaced by `tensors` and `numbers`.
 StateTree replaced(const StateTree& own,
                    const std::map<std::string, std::shared_ptr<const TensorSource>>& tensors,
                    const std::map<std::string, int64_t>& numbers) {
@@ -53,7 +53,7 @@ std::string optimizer_entry(const std::string& part, const std::string& name) {
   return state_path(run_state::kOptimizer, part + "/" + name);
 }
 
-// The slots that this rank has of a parameter.
+// Returns the names of the slots that this rank stores for a parameter.
 std::vector<std::string> slots_of(const StateTree& own, const std::string& parameter) {
   const std::string prefix = state_path(run_state::kOptimizer, "slots/");
   std::vector<std::string> slots;
@@ -110,7 +110,7 @@ void Pretrained::choose(const LoadRecipe& load, Opened& opened) {
   } while (opened.search.is_rejected(damage));
 }
 
-// Reads what is planned, each rank its share.
+// Reads the tensors of the plan, each rank its share, so that corrupt ones throw.
 void Pretrained::verify(const Opened& opened) const {
   if (!opened.source.state.has_value()) {
     return;  // safetensors have no checksums
@@ -260,8 +260,8 @@ StateTree Pretrained::with_parameters(const Opened& opened, ParameterStore& stor
   return replaced(own, taken, {});
 }
 
-// The optimizer's state with that of the parameters that are loaded. Pieces are cut where those
-// that are meet those that are not.
+// Returns the optimizer state of this run with the entries of loaded parameters replaced. Starts a
+// new piece wherever loaded and other parameters, or different numbers of updates, meet.
 StateTree Pretrained::with_optimizer(const LoadRecipe& load,
                                      Opened& opened,
                                      const LoadTargets& targets) const {
@@ -271,11 +271,11 @@ StateTree Pretrained::with_optimizer(const LoadRecipe& load,
   std::map<std::string, std::shared_ptr<const TensorSource>> taken;
   std::map<std::string, int64_t> numbers;
   std::set<std::string> fitting;
-  std::set<std::string> with_scalars;  // that a whole piece has in common
+  std::set<std::string> with_scalars;  // parameters with slots that a piece shares
   std::string misfits;
   for (const auto& [name, name_there] : opened.plan.optimized) {
     if (own.find(optimizer_entry("updates", name)) == nullptr) {
-      continue;  // another rank's
+      continue;  // belongs to another rank
     }
     std::map<std::string, std::shared_ptr<const TensorSource>> slots;
     std::string misfit;
@@ -312,7 +312,7 @@ StateTree Pretrained::with_optimizer(const LoadRecipe& load,
       opened.plan.unfit.push_back("the optimizer state of " + name);
     }
   }
-  // What one rank keeps may fit, and what another does not.
+  // The state of one rank may fit while that of another rank does not.
   const std::vector<std::string> all =
       collective_.gather_texts(load.is_strict ? misfits : "", "slots that do not fit");
   if (const auto told =

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run takes from others: the loads of its recipe, at the start and again where they are
-// repeated. Each has its sources, of which the first is taken that is there and sound: every tensor
-// that is to be read is verified against its checksum before anything of the run changes. When a
-// load is due, and what follows from it in the loop, is the trainer's. Going on with this very run
-// is ResumeCandidates'. Invariants: all ranks take the same; what a load does not name stays as it
-// is. Threads: the train thread. All functions are for all ranks at once.
+// Initializes a run from other runs or files: makes the loads of its recipe at the start, and
+// repeats loads that have a schedule. Each load takes the first of its sources that exists and is
+// valid. Every tensor to read is verified against its checksum, if the source has checksums,
+// before the run changes. The trainer calls reload() at boundaries and handles the consequences of
+// a load. Not for resuming this run (ResumeCandidates).
+// Invariants: all ranks load the same; state that a load does not name stays unchanged.
+// Threads: the train thread. All public functions are collective calls.
 #pragma once
 
 #include "host/distributed/collectives/collective.hpp"
@@ -25,60 +26,61 @@
 
 namespace tenon {
 
-// What loads change.
+// The state of the run that loads change.
 struct LoadTargets {
-  ParameterStore& parameters;  // as they are stored: what blocks see of them is to be published
+  ParameterStore& parameters;  // stored values; the caller publishes them to blocks
   OptimizerDriver& optimizer;
-  TableSet* tables = nullptr;  // null if the model looks nothing up
-  uint64_t step = 0;           // rows are as if updated in it
+  TableSet* tables = nullptr;  // null if the model has no lookups
+  uint64_t step = 0;           // step in which loaded rows count as updated
 };
 
-// One load that was made.
+// The result of one load.
 struct Load {
   std::string address;
-  std::string text;                   // for people: what was taken, and what was not
-  std::optional<StateTree> position;  // of the data, which is the trainer's to take over
+  std::string text;                   // for users: what was loaded, and what was not
+  std::optional<StateTree> position;  // state with the data position, which the trainer restores
 };
 
-// After what a load is repeated.
+// The unit after which a load is repeated.
 enum class ReloadPoint { kStep, kWindow, kEpoch };
 
 class Pretrained {
  public:
-  // All are borrowed.
+  // Owner  `loads`, `factory` and `collective` are borrowed
   Pretrained(const std::vector<LoadRecipe>& loads,
              ComponentFactory& factory,
              LoadGoal goal,
              Collective& collective);
 
-  // Opens the source of each load and holds it against the model, before anything is allocated.
+  // Opens the source of each load and checks it against the model, before anything is allocated.
   // Errors  load.no_source, load.mismatch, load.unmatched; of the model's plugin: weights.*
   void open();
 
-  // All of them, one after the other, once; opens them where nobody has. Damage that is found now
-  // has the next source tried.
-  // Errors  as open(); load.mismatch if an optimizer keeps something else
+  // Makes all loads once, in order. Opens the sources if open() was not called. If a source turns
+  // out to be corrupt, tries the next source.
+  // Errors  as open(); load.mismatch if an optimizer's state has other slots or shapes
   std::vector<Load> load_all(const LoadTargets& targets);
 
-  // Those that are due after N steps, windows or epochs. One without a sound source is left
-  // out, with a warning.
+  // Makes the loads that are due after `count` steps, windows or epochs. Skips a load without a
+  // valid source, with a warning.
   // Errors  load.mismatch, load.unmatched
   std::vector<Load> reload(ReloadPoint point, uint64_t count, const LoadTargets& targets);
 
  private:
-  // A load whose source is chosen.
+  // A load with its chosen source.
   struct Opened {
     LoadSearch search;
     LoadedSource source = {};
     LoadPlan plan = {};
   };
   LoadSearch search(const LoadRecipe& load);
-  // Goes on to the next source that is sound.
+  // Chooses the next valid source.
   void choose(const LoadRecipe& load, Opened& opened);
   Load make(const LoadRecipe& load, Opened& opened, const LoadTargets& targets);
-  // What this rank does alone; says how many rows of tables it has taken.
+  // Applies the load to the state of this rank. Returns the number of table rows that it loaded.
   int64_t apply(const LoadRecipe& load, Opened& opened, const LoadTargets& targets);
-  // Rows whose slots do not fit, or are not wanted, are taken without them.
+  // Decides whether rows are loaded with their slots: not if slots are not requested or do not fit.
+  // Errors  load.mismatch if slots do not fit and the load is strict
   void resolve_slots(const LoadRecipe& load, Opened& opened, const LoadTargets& targets) const;
   StateTree with_parameters(const Opened& opened, ParameterStore& store) const;
   StateTree with_optimizer(const LoadRecipe& load,

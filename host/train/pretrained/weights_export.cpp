@@ -40,12 +40,12 @@ const std::string& path_of(const WeightsExport& request) {
   return request.from.empty() ? request.run_dir : request.from;
 }
 
-// Why a checkpoint cannot be exported: it is not what was written.
+// Thrown if a checkpoint is corrupt.
 struct UnsoundCheckpoint {
   Error why;
 };
 
-// Makes a call that reads of a checkpoint, and of nothing else.
+// Calls `read`, which reads nothing but a checkpoint; throws UnsoundCheckpoint if it is corrupt.
 template <class Read>
 auto from_checkpoint(Read read) {
   try {
@@ -58,7 +58,7 @@ auto from_checkpoint(Read read) {
   }
 }
 
-// Those in local files, if there are any.
+// Finds the checkpoints in local files; nothing if there are none.
 std::optional<NamedCheckpoints> find_local(const std::string& path) {
   try {
     return find_checkpoints(path);
@@ -70,7 +70,8 @@ std::optional<NamedCheckpoints> find_local(const std::string& path) {
   }
 }
 
-// The frozen recipe of the run that a path names, RUN or RUN/checkpoints/NAME; "" without one.
+// Returns the frozen recipe of the run that a path (RUN or RUN/checkpoints/NAME) names; "" if there
+// is none.
 std::string recipe_of_run(const std::string& path) {
   std::error_code ignored;
   const fs::path full = fs::absolute(path, ignored).lexically_normal();
@@ -150,7 +151,7 @@ std::string export_checkpoint(const CheckpointReader& reader,
   const Mesh mesh;
   const tenon_mesh mesh_view = mesh.view();
   ComponentFactory factory(registry, recipe, mesh_view);
-  // Modules are built in it.
+  // Plugins build their modules in the default dtype.
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(
       precision_policy(recipe.train.precision, ComputesOn::kCpu).exact()));
   ModelProxy model(factory.create(recipe.model.use, "model"));
@@ -170,7 +171,7 @@ std::string export_checkpoint(const CheckpointReader& reader,
                    reader.address());
 }
 
-// Tries one after the other, the newest first.
+// Exports the newest valid checkpoint.
 std::string export_newest(const NamedCheckpoints& checkpoints,
                           const std::function<std::string(const CheckpointReader&)>& export_one) {
   std::optional<Error> first;
@@ -205,7 +206,7 @@ std::string export_weights(const RecipeReading& read_recipe,
   }
   const std::string file = recipe_of_run(path);
   if (file.empty()) {
-    find_checkpoints(path);  // which says what there is
+    find_checkpoints(path);  // throws, with a suggestion
   }
   const Recipe recipe = read_recipe(file);
   const Mesh mesh;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parameters of a checkpoint to files that other programs read: --export. Neither data nor a
-// device is needed, but the plugins of the recipe that is frozen in the checkpoint are.
-// Invariant: what is read is verified against the checkpoint's checksums; a corrupt one is
-// reported, and the one before it is taken, unless one alone was named.
+// Exports the parameters of a checkpoint to files for other programs: --export. Needs the plugins
+// of the checkpoint's frozen recipe, but neither data nor a device.
+// Invariant: content is verified against the checkpoint's checksums. A corrupt checkpoint is
+// logged, and the checkpoint before it is tried, unless the path names a single checkpoint.
 // Threads: [main].
 #pragma once
 
@@ -19,11 +19,11 @@ namespace tenon {
 // Reads and checks the recipe in a file.
 using RecipeReading = std::function<Recipe(const std::string& file)>;
 
-// Writes the files, and returns a line that says so. The recipe is the one in the checkpoint, or
-// that of the run's folder where checkpoints are kept elsewhere.
+// Writes the files and returns a line that reports them. Uses the recipe in the checkpoint, or the
+// recipe of the run folder if the run keeps its checkpoints in another storage.
 // Errors  weights.exists, weights.no_layout, weights.bad_layout; weights.mismatch if the
-//         checkpoint lacks a parameter; checkpoint.damaged if none is sound;
-//         storage.not_found; storage.io; what the model's plugin refuses
+//         checkpoint lacks a parameter; checkpoint.damaged if no checkpoint is valid;
+//         storage.not_found; storage.io; errors of the model's plugin
 std::string export_weights(const RecipeReading& read_recipe,
                            PluginRegistry& registry,
                            const WeightsExport& request);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a run keeps its checkpoints: its folder, or what the recipe names.
+// Selects the storage of a run's checkpoints: the run folder, or the storage in the recipe.
 #pragma once
 
 #include "host/checkpoint/checkpoint_store.hpp"
@@ -14,23 +14,23 @@
 
 namespace tenon {
 
-// What a storage other than local files is told of where to keep `what` of a run: the folder's own
-// name and `what`, "mlp-7/checkpoints", however its path is written.
+// Returns the location of `what` in a storage plugin: the name of the run folder and `what`, as in
+// "mlp-7/checkpoints". Different spellings of the folder's path give the same result.
 std::string storage_place(const std::string& run_dir, const std::string& what);
 
-// `what` is kept: "checkpoints", "exports/hf". Local files are in `run_dir`/`what`; a plugin is
-// told their storage_place, so that runs with different names do not meet.
+// Returns the storage for `what`: "checkpoints", "exports/hf". Local files are in `run_dir`/`what`.
+// A plugin receives the storage_place, so that runs with different names never share a location.
 //
-// Errors   plugin.*, storage.io, storage.not_found where the plugin cannot connect
+// Errors   plugin.*, storage.io, storage.not_found if the plugin cannot connect
 // Threads  [main]; the factory must outlive the result
 std::unique_ptr<CheckpointStore> make_checkpoint_storage(ComponentFactory& factory,
                                                          const std::optional<ComponentUse>& use,
                                                          const std::string& run_dir,
                                                          const std::string& what);
 
-// The checkpoints that a path names: those in local files, as named_checkpoint.hpp says, or where
-// there are none, what the storage `use` keeps of a run. The path is then that of the run's folder,
-// or RUN/checkpoints/NAME; neither need be there.
+// Returns the checkpoints that a path names in local files, as in named_checkpoint.hpp. If there
+// are none, searches the storage `use`. The path is then a run folder or RUN/checkpoints/NAME, and
+// need not exist.
 //
 // Errors   storage.not_found; those of make_checkpoint_storage
 // Threads  [main]; the factory must outlive the result

@@ -39,7 +39,7 @@ std::string checkpoint_name(const RunState& state, bool has_windows) {
   return name;
 }
 
-// ---- which ones stay ----
+// ---- retention ----
 
 CheckpointKeeper::CheckpointKeeper(const CheckpointRecipe& recipe,
                                    std::shared_ptr<CheckpointStore> storage)
@@ -61,7 +61,7 @@ KeptCheckpoint CheckpointKeeper::look_at(const std::string& checkpoint) const {
   return result;
 }
 
-// In the order of their commits, without those that cannot be read.
+// Returns the checkpoints in the order of their commits, without unreadable ones.
 std::vector<KeptCheckpoint> CheckpointKeeper::look_at_all() {
   const std::vector<std::string> names = storage_->list();
   std::erase_if(known_, [&](const auto& entry) {
@@ -116,7 +116,7 @@ void CheckpointKeeper::pin_before(std::optional<uint64_t> step) {
   pinned_before_ = step;
 }
 
-// Steps fall from one commit to the next where the run has gone back in between.
+// Steps decrease from one commit to the next if the run rolled back in between.
 std::vector<std::string> CheckpointKeeper::taken_before(uint64_t step) {
   const std::vector<KeptCheckpoint> kept = look_at_all();
   std::vector<std::string> names;
@@ -133,7 +133,7 @@ std::vector<std::string> CheckpointKeeper::taken_before(uint64_t step) {
   return names;
 }
 
-// ---- when, and what ----
+// ---- schedules and saves ----
 
 Checkpointing::Checkpointing(CheckpointingParts parts)
     : recipe_(parts.recipe),

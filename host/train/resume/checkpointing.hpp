@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When a run saves its state, the names and metadata of its checkpoints, which of them it keeps,
-// and the exports beside them. CheckpointSaver writes them.
-// Invariant: what all ranks must agree on depends on state that they share; clocks and signals are
-// votes.
+// Decides when a run saves its state, and which checkpoints it keeps. Sets the names and metadata
+// of checkpoints and exports. CheckpointSaver writes the files.
+// Invariant: decisions of all ranks depend only on state that the ranks share; clocks and signals
+// are voted on.
 // Threads: the train thread; old checkpoints are removed on the saver's thread.
 #pragma once
 
@@ -32,25 +32,27 @@ namespace tenon {
 // "step-00000500_tokens-64000_epoch-1_window-3"; without tokens or windows if there are none.
 std::string checkpoint_name(const RunState& state, bool has_windows);
 
-// Removes the checkpoints that the recipe does not keep, after each commit. Lists those that a run
-// may roll back to.
+// Removes the checkpoints that the recipe does not keep, after each commit. Lists the checkpoints
+// that a run may roll back to.
 class CheckpointKeeper {
  public:
   CheckpointKeeper(const CheckpointRecipe& recipe, std::shared_ptr<CheckpointStore> storage);
-  // After the commit of `bundle`. Checkpoints that cannot be read are neither counted nor removed.
+  // Removes checkpoints after the commit of `checkpoint`. Unreadable checkpoints are neither
+  // counted nor removed.
   void tidy(const std::string& checkpoint);
 
-  // Keeps this checkpoint for good.
+  // Excludes this checkpoint from removal.
   //
   // Threads  any
   void pin(const std::string& checkpoint);
-  // Keeps the newest checkpoint taken before this step, until another step is given, or none.
+  // Also keeps the newest checkpoint taken before this step. Each call replaces the step of the
+  // last call; none ends the rule.
   //
   // Threads  any
   void pin_before(std::optional<uint64_t> step);
 
-  // The checkpoints taken before this step, newest first, without those of steps that the run has
-  // rolled back. Only while nothing is being saved.
+  // Returns the checkpoints taken before this step, newest first, except checkpoints of steps that
+  // the run has rolled back. Must not be called during a save.
   std::vector<std::string> taken_before(uint64_t step);
 
  private:
@@ -61,12 +63,12 @@ class CheckpointKeeper {
   std::string metric_;  // of keep_best
   std::shared_ptr<CheckpointStore> storage_;
   std::map<std::string, std::optional<KeptCheckpoint>> known_;
-  std::mutex mutex_;  // over what follows
+  std::mutex mutex_;  // guards the members below
   std::set<std::string> pinned_;
   std::optional<uint64_t> pinned_before_;
 };
 
-// What one save writes of a state.
+// The forms in which one save writes a state.
 struct SaveForms {
   bool is_full = false;  // a checkpoint
   std::vector<Export*> exports = {};
@@ -77,51 +79,52 @@ struct CheckpointingParts {
   std::shared_ptr<CheckpointStore> storage;
   Collective& collective;  // borrowed
   WriterPlace place = {};
-  CheckpointMetadata metadata = {};  // of the run; each save fills in what changes
+  CheckpointMetadata metadata = {};  // of the run; each save adds its own fields
   std::string frozen_recipe = {};
-  bool has_windows = false;  // of the training data: they are part of the names
+  bool has_windows = false;  // the training data has windows: names include them
 };
 
 class Checkpointing {
  public:
   explicit Checkpointing(CheckpointingParts parts);
-  // Before the first save.
+  // Adds a format. Call before the first save.
   void add_export(std::unique_ptr<Export> one) { exports_.push_back(std::move(one)); }
 
   const CheckpointRecipe& recipe() const { return recipe_; }
   CheckpointKeeper& keeper() { return keeper_; }
   const std::shared_ptr<CheckpointStore>& storage() const { return storage_; }
 
-  // Reserves memory for copies of such a state; see CheckpointSaver.
+  // Allocates memory for copies of a state like `tree`; see CheckpointSaver.
   void prepare(const StateTree& tree) { saver_.prepare(part_of(tree, excluded_)); }
-  // As of CheckpointSaver, for checkpoints and exports together.
+  // As in CheckpointSaver, for checkpoints and exports together.
   bool is_writing() const;
   void conclude();
-  // On every rank: waits for all saves under way; asks for `limit` before each wait. Returns the
-  // first failure.
+  // Waits for all saves in progress, and calls `limit` for the time limit of each wait. Returns the
+  // first failure. Every rank calls it.
   std::optional<Error> finish(
       const std::function<std::optional<std::chrono::duration<double>>()>& limit);
 
-  // True if the recipe's steps, windows or epochs ask for a save now.
+  // True if the recipe schedules a save now: at the start, or by steps, windows or epochs.
   bool is_due(RunBoundary point, const RunState& state) const;
-  // True if every_minutes have passed on this rank's clock since the last save, or the start.
+  // True if every_minutes have passed on this rank's clock since the last save, or since the start.
   bool is_clock_due() const;
-  // True if this state was saved last: it is not saved twice.
+  // True if the last save was of this state, which is then not saved again.
   bool is_saved(const RunState& state) const;
-  // After a roll-back to this state: it is to be saved again, and needs no second export.
+  // Call after rolling back to this state. The state may be saved again, but is not exported again.
   void forget_saved(const RunState& state);
 
-  // Exports of this state that are due by their schedules and not made yet.
+  // Returns the exports of this state that are due by their schedules and not started yet.
   std::vector<Export*> exports_due(RunBoundary point, const RunState& state) const;
-  // On every rank: those of them that do not exist, when the run resumes from this state.
+  // Returns the exports_due that do not exist, when the run resumes from this state. Every rank
+  // calls it.
   std::vector<Export*> exports_missing(RunBoundary point, const RunState& state) const;
-  // On every rank: exports of what the run ended with. `has_moved`: the run has trained since it
-  // was loaded. `is_changed`: the parameters are not those of this state.
+  // Returns the exports to make at the end of the run. `has_moved`: the run has trained since it
+  // was loaded. `is_changed`: the parameters differ from this state's. Every rank calls it.
   std::vector<Export*> exports_at_end(const RunState& state, bool has_moved, bool is_changed) const;
 
-  // A tree that copies only what `forms` take of the state.
+  // Returns an empty tree that copies only the entries that `forms` need.
   StateTree tree_for(const SaveForms& forms) const;
-  // Starts a save; with the staging `stream` it also finishes it.
+  // Starts a save. With the staging `stream`, also finishes it.
   void save(RunBoundary point,
             const RunState& state,
             std::optional<uint64_t> evaluated_step,
@@ -129,12 +132,13 @@ class Checkpointing {
             const SaveForms& forms,
             StateTree tree);
 
-  // The finished saves since the last call, one line each for people. Counts them.
+  // Counts the saves that ended since the last call, and returns one line for each successful save.
+  // A failed save is logged as a warning, or becomes failure().
   std::vector<std::string> take_lines();
-  // On rank 0: why the run must stop; none if it need not.
+  // The failed save that must stop the run; none if there is no such save. Rank 0 only.
   const std::optional<Error>& failure() const { return failure_; }
   const SaveCount& count() const { return count_; }
-  // None if the recipe asks for no exports.
+  // Returns none if the recipe has no exports.
   std::optional<SaveCount> export_count() const;
 
  private:
@@ -148,12 +152,12 @@ class Checkpointing {
   bool has_windows_;
   CheckpointKeeper keeper_;
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
-  std::optional<std::string> saved_;  // its name
+  std::optional<std::string> saved_;  // name of the last saved state
   SaveCount count_;
   SaveCount export_count_;
   std::optional<Error> failure_;
-  StateTree::NameTest excluded_;  // of the entries that checkpoints are without
-  CheckpointSaver saver_;         // goes before the keeper, which it calls
+  StateTree::NameTest excluded_;  // true for entries excluded from checkpoints
+  CheckpointSaver saver_;         // destroyed before the keeper, which it calls
   std::vector<std::unique_ptr<Export>> exports_;
 };
 

@@ -28,7 +28,7 @@ std::string first_ones(const std::vector<std::string>& names) {
   return names.size() > kShown ? text + ", ..." : text;
 }
 
-// What follows `prefix` and a '/', or none.
+// Returns the rest of `name` after `prefix` and a '/'; none if it does not start with them.
 std::optional<std::string_view> below(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) {
     return std::nullopt;
@@ -45,7 +45,7 @@ std::string_view after_slash(std::string_view name) {
   return slash == std::string_view::npos ? std::string_view() : name.substr(slash + 1);
 }
 
-// The first part of a path.
+// Returns the part of a path before the first '/'.
 std::string_view first_part(std::string_view name) {
   return name.substr(0, name.find('/'));
 }
@@ -121,7 +121,7 @@ StateTree::NameTest entries_of(const Excluded& excluded) {
   if (excluded.is_empty()) {
     return {};
   }
-  // Shared by all copies of the test: trees are copied along with theirs.
+  // All copies of the test share the entries: copying a tree also copies its test.
   const auto entries = std::make_shared<const Entries>(
       Entries{{excluded.parameters.begin(), excluded.parameters.end()},
               {excluded.tables.begin(), excluded.tables.end()}});

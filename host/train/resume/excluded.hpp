@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parameters and tables that a checkpoint is without, as the recipe asks (checkpoint.exclude):
-// which ones they are, and which entries of a run's state belong to them.
+// Parameters and tables that the recipe excludes from checkpoints (checkpoint.exclude), and the
+// entries of a run's state that belong to them.
 // Threads  any
 #pragma once
 
@@ -14,18 +14,18 @@
 
 namespace tenon {
 
-// What the patterns match: parameters and buffers of the model, and tables. Of tied parameters the
-// one that the others are tied to stands for all.
-// Errors  checkpoint.unmatched_exclude: a pattern without effect
+// Returns the parameters and buffers of the model, and the tables, that the patterns match. A match
+// of a tied parameter excludes the parameter that it is tied to.
+// Errors  checkpoint.unmatched_exclude if a pattern matches nothing
 Excluded excluded_of(const std::vector<std::string>& patterns,
                      const ModelGraph& graph,
                      const std::vector<std::string>& tables);
 
-// True for entries that belong to what is left out: its values, its slots, and what is kept of it
-// as the best.
+// Returns a test for the entries of excluded parameters and tables: values, optimizer state, and
+// their copy in the best evaluation.
 StateTree::NameTest entries_of(const Excluded& excluded);
 
-// "12 parameters (embed.weight, a, b, c, ...) and 1 table (users)"; "" for none.
+// Returns "12 parameters (embed.weight, a, b, c, ...) and 1 table (users)"; "" for none.
 std::string excluded_text(const Excluded& excluded);
 
 }  // namespace tenon

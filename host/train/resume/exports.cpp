@@ -16,7 +16,7 @@
 namespace tenon {
 namespace {
 
-// That a file of a layout has at most, as other programs cut them.
+// Maximum bytes of one file of a layout, the size at which other programs split files.
 constexpr uint64_t kFileBytes = 5'000'000'000;
 
 bool is_in(std::string_view name, std::string_view prefix) {
@@ -24,7 +24,7 @@ bool is_in(std::string_view name, std::string_view prefix) {
          (name.starts_with(prefix) && name.substr(prefix.size()).starts_with('/'));
 }
 
-// NAME, or NAME_2, NAME_3, ... where it is taken.
+// Returns NAME, or NAME_2, NAME_3, ... if it is taken.
 std::string free_name(const std::string& name, const std::vector<std::string>& taken) {
   std::string result = name;
   for (int number = 2; std::ranges::find(taken, result) != taken.end(); ++number) {
@@ -46,7 +46,7 @@ bool is_no_weight(std::string_view name) {
   if (!is_in(name, run_state::kTables)) {
     return true;
   }
-  // tables/TABLE/FIELD; what holds fields is not left out.
+  // tables/TABLE/FIELD; a prefix of it is not excluded, because it contains fields.
   const size_t table = name.find('/');
   const size_t field = table == std::string_view::npos ? table : name.find('/', table + 1);
   if (field == std::string_view::npos) {
@@ -68,7 +68,7 @@ StateTree part_of(const StateTree& tree, const StateTree::NameTest& excluded) {
       part.set_version(name, version);
     }
   }
-  part.leave_out({});  // what the test refers to may be gone before the tree
+  part.leave_out({});  // the tree may outlive objects that the test refers to
   return part;
 }
 
@@ -99,7 +99,7 @@ Export::Export(const ExportRecipe& recipe,
     for (const std::string& checkpoint : places_.shares->list()) {
       places_.shares->remove(checkpoint);
     }
-  } catch (const Error& error) {  // an export that it is in the way of will fail by itself
+  } catch (const Error& error) {  // an export blocked by these shares fails later
     log_warning(error.what());
   }
 }
@@ -124,7 +124,7 @@ bool Export::is_there(const std::string& name) const {
     try {
       const std::vector<std::string> made = places_.made->list();
       answer = std::ranges::find(made, name) != made.end() ? "yes" : "no";
-    } catch (const Error& error) {  // then making it will say so
+    } catch (const Error& error) {  // making the export reports the error
       log_warning(error.what());
     }
   }
@@ -147,7 +147,7 @@ void Export::begin(const std::string& name,
   saver_.begin(name, part_of(tree, leaves_out), std::move(metadata), frozen_recipe);
 }
 
-// On the writing thread: the files of the layout, from the shares.
+// Makes the files of the layout from the shares, on the writing thread.
 std::string Export::make_files(const std::string& checkpoint, const std::atomic<bool>& give_up) {
   CheckpointStore& made = *places_.made;
   const CheckpointReader reader(places_.shares, checkpoint);
@@ -175,7 +175,7 @@ std::string Export::make_files(const std::string& checkpoint, const std::atomic<
   return made.address(name);
 }
 
-// On the writing thread: those that are not kept go, the oldest first.
+// Removes exports beyond `keep_last`, oldest first, on the writing thread.
 void Export::tidy() {
   if (recipe_.keep_last == 0) {
     return;

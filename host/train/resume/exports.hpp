@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parameters of a run in another format, beside its checkpoints. Each format has its own
+// Exports the parameters of a run in other formats, beside its checkpoints. Each format has its own
 // schedule and its own folder ("exports/weights", "exports/hf"). All ranks write their shares while
 // the run continues, as for a checkpoint. For a format of other programs, rank 0 then makes the
 // files from the shares, one tensor at a time, on its saver's thread.
-// Invariant: an export is listed when it is complete, not before.
+// Invariant: an export is listed only after it is complete.
 // Threads: the train thread; files are made and removed on the saver's thread.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace tenon {
 
-// "weights", "hf": the folder below "exports", and the layout's name.
+// Returns "weights" or "hf": the name of the folder below "exports", and of the layout.
 const char* export_name(ExportFormat format);
 
 // True for entries of a run's state that exports exclude: all but parameters, buffers, and rows of
@@ -32,14 +32,14 @@ bool is_no_weight(std::string_view name);
 
 class Export {
  public:
-  // Where an export is written. In `shares` ranks write what the files of a layout are made from;
-  // null if what they write is the export.
+  // The storages of an export. Ranks write to `shares` if rank 0 makes the files of a layout from
+  // their shares. `shares` is null if the ranks write the export itself.
   struct Places {
     std::shared_ptr<CheckpointStore> made;
     std::shared_ptr<CheckpointStore> shares;
   };
 
-  // `layout` is set if the format has one. Rank 0 removes shares that an earlier run left.
+  // `layout` is set if the format has a layout. Rank 0 removes shares that an earlier run left.
   Export(const ExportRecipe& recipe,
          Places places,
          Collective& collective,
@@ -48,21 +48,21 @@ class Export {
          std::optional<WeightPlaces> layout);
 
   const ExportRecipe& recipe() const { return recipe_; }
-  // True if it has all parameters, even those excluded from checkpoints.
+  // True if the export has all parameters, even parameters excluded from checkpoints.
   bool is_whole() const { return layout_.has_value(); }
   std::string address(const std::string& name) const { return places_.made->address(name); }
   CheckpointSaver& saver() { return saver_; }
 
-  // True if its schedule asks for one now. The caller handles the end of the run.
+  // True if the schedule requires an export now. The caller handles the end of the run.
   bool is_due(RunBoundary point, const RunState& state) const;
-  // True if this run last started an export of that name.
+  // True if the last export that this run started has that name.
   bool is_begun(const std::string& name) const { return begun_ == name; }
   // Treats the export of that name as started, and all others as not started.
   void take_for_begun(const std::string& name) { begun_ = name; }
-  // On every rank: true if an export of that name exists, whoever made it.
+  // True if an export of that name exists, from this run or an earlier one. Every rank calls it.
   bool is_there(const std::string& name) const;
 
-  // On every rank: starts an export. `tree` has at least what exports take.
+  // Starts an export. `tree` has at least the entries that exports need. Every rank calls it.
   void begin(const std::string& name,
              const StateTree& tree,
              const StateTree::NameTest& excluded,
@@ -78,10 +78,10 @@ class Export {
   Collective& collective_;
   std::optional<WeightPlaces> layout_;
   std::string begun_;
-  CheckpointSaver saver_;  // goes first: its thread calls the rest
+  CheckpointSaver saver_;  // destroyed first: its thread uses the other members
 };
 
-// The entries of a tree without those that are left out. Tensors are shared, not copied.
+// Returns a tree without the excluded entries. Tensors are shared, not copied.
 StateTree part_of(const StateTree& tree, const StateTree::NameTest& excluded);
 
 }  // namespace tenon

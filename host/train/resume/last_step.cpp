@@ -17,7 +17,7 @@ namespace tenon {
 namespace {
 
 constexpr char kFile[] = "last_step";
-constexpr int kLineBytes = 21;  // the longest step and a line break: each write covers the last one
+constexpr int kLineBytes = 21;   // the longest step and a line break: each write replaces the last
 constexpr int kMostParents = 3;  // RUN/exports/FORMAT/NAME
 
 const char* what_lacks_it(CheckpointUse use) {
@@ -61,7 +61,7 @@ std::optional<uint64_t> last_step_of(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   fs::path folder = fs::absolute(path, ignored).lexically_normal();
-  if (!folder.has_filename()) {  // it ended in '/'
+  if (!folder.has_filename()) {  // the path ended in '/'
     folder = folder.parent_path();
   }
   for (int i = 0; i <= kMostParents; ++i, folder = folder.parent_path()) {
@@ -72,7 +72,7 @@ std::optional<uint64_t> last_step_of(const std::string& path) {
     }
     if (fs::exists(folder / "recipe.json", ignored) &&
         !fs::exists(folder / "index.json", ignored)) {
-      return std::nullopt;  // a run folder; a checkpoint has a recipe too
+      return std::nullopt;  // a run folder; checkpoints also contain a recipe
     }
   }
   return std::nullopt;

@@ -13,7 +13,8 @@
 namespace tenon {
 namespace {
 
-// For people: "components/hooks/0/best" belongs to "components/hooks/0"; "" for what nobody misses.
+// Returns the owner of an entry for messages: "components/hooks/0" for "components/hooks/0/best".
+// "" for entries whose loss needs no warning.
 std::string owner_of(const std::string& entry) {
   if (entry.starts_with("figures/") || entry.starts_with("metrics/")) {
     return "metrics since the last record";

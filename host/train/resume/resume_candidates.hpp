@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checkpoints that a run may resume from, in order of preference. If one is corrupt, the next
-// is tried, with a warning. It is an error if none is left.
+// The checkpoints that a run may resume from, in order of preference. If a checkpoint is corrupt,
+// Tenon logs a warning and tries the next checkpoint. It is an error if none is left.
 // Invariant: all ranks try the same checkpoint.
 // Threads: the train thread. All ranks call each function together.
 #pragma once
@@ -19,12 +19,13 @@
 
 namespace tenon {
 
-// True for errors that mean that this checkpoint cannot be read, while another may be valid.
+// True for errors of a single checkpoint: it cannot be read, but another may be valid.
 bool is_damage(const Error& error);
 
 class ResumeCandidates {
  public:
-  // The `bundles` of rank 0 count. `accept` may refuse one by throwing: then the run ends.
+  // Only rank 0's `checkpoints` count. `accept` may refuse a checkpoint by throwing, which ends the
+  // run.
   ResumeCandidates(std::shared_ptr<CheckpointStore> storage,
                    Collective& collective,
                    std::vector<std::string> checkpoints,
@@ -32,12 +33,12 @@ class ResumeCandidates {
 
   bool is_empty() const { return num_left_ == 0; }
 
-  // The state of the next checkpoint whose index can be read. It reads from the checkpoint for as
-  // long as this object lives.
+  // Returns the state of the next checkpoint whose index can be read. Its tensors are read from
+  // the checkpoint on use, throughout the life of this object.
   //
   // Errors  checkpoint.none_sound if none is left; what `accept` throws
   const StateTree& next();
-  // Rejects the last checkpoint. `error` is this rank's, if it has one.
+  // Rejects the last checkpoint. `error` is the error on this rank; none if only others failed.
   void reject(const std::optional<Error>& error);
   // The reader of the last checkpoint.
   const CheckpointReader& reader() const { return *reader_; }

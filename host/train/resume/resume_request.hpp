@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run goes on from, as the command line says. What that comes to is found out where the run
-// begins.
+// The checkpoint to resume from, as requested on the command line. Tenon looks for the checkpoint
+// when the run starts.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 namespace tenon {
 
 enum class ResumeFrom {
-  kNone,  // the run begins afresh
-  kAuto,  // the newest sound checkpoint of the run's folder, or of the newest run of its name
+  kNone,  // the run starts over
+  kAuto,  // the newest valid checkpoint of the run folder, or of the newest run of this name
   kPath,
 };
 
 struct ResumeRequest {
   ResumeFrom from = ResumeFrom::kNone;
-  std::string path = {};  // with kPath: of a checkpoint, or of a run's folder, for its newest one
+  std::string path = {};  // with kPath: a checkpoint, or a run folder for its newest checkpoint
 
   bool operator==(const ResumeRequest&) const = default;
 };

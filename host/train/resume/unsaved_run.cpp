@@ -8,7 +8,7 @@
 namespace tenon {
 namespace {
 
-// Null where there is none, or where it is none.
+// Returns null if there is no file, and a discarded value if the file is not JSON.
 nlohmann::json json_of(const std::string& file) {
   std::ifstream in(file);
   return in ? nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false) : nlohmann::json();
@@ -22,7 +22,7 @@ bool is_unsaved_run(const std::string& path, const std::string& name) {
       !recipe.contains("checkpoint")) {
     return false;
   }
-  // A summary says how it ended; it is written wholly or not at all.
+  // The summary has the outcome of the run; it is written atomically.
   const nlohmann::json summary = json_of(path + "/summary.json");
   return summary.is_null() ||
          (summary.is_object() && summary.value("outcome", nlohmann::json("done")) != "done");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a run folder holds a run that ended before its first checkpoint, so that the same command
-// starts it over. run_folder.hpp reopens the folder.
+// Detects run folders of runs that ended before their first checkpoint, so that the same command
+// can start the run over. run_folder.hpp reopens the folder.
 // Threads: any.
 #pragma once
 

@@ -8,7 +8,7 @@
 namespace tenon {
 namespace {
 
-// One word for a shell.
+// Quotes a word for a shell.
 std::string quoted(const std::string& word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
@@ -26,7 +26,7 @@ bool has_option(const RunRequest& request, const std::string& option) {
   return request.command_line.find(" " + option) != std::string::npos;
 }
 
-// The command of this run, in its folder: it resumes there. Empty if the command says otherwise.
+// Returns the command that resumes this run in its folder. Empty if its options prevent that.
 std::string command_again(const RunRequest& request, const std::string& run_dir) {
   const size_t end_of_program = request.command_line.find(' ');
   if (end_of_program == std::string::npos || has_option(request, "--resume") ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands that a run with a checkpoint suggests at its end: how to export the model, and what
-// to try next. For people; nothing depends on the text.
+// The commands that a run with a checkpoint prints at its end: how to export the model, and what to
+// try next. The text is for people only and may change.
 // Threads: any.
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace tenon {
 
-// Two lines, "export: ..." and "next: ...", without a final line break:
+// Returns two lines, "export: ..." and "next: ...", without a final line break:
 //   after a stop       the same command again, which resumes
 //   after N steps      the same command for 2 N steps, if the recipe counts steps
 //   otherwise          --inspect of the checkpoint
 // `export_format` is "hf" or "torch". Empty if the run trained no step, saved no checkpoint,
-// has failed, or does not know how its program was called.
+// failed, or does not know how its program was called.
 std::string next_commands(const Recipe& recipe,
                           const RunRequest& request,
                           const Outcome& outcome,

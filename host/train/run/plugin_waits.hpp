@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waits for the GPU when a plugin asks for it, and counts who asked: each wait empties the queue of
-// work and costs the run speed. Threads: the train thread.
+// Waits for the GPU when a plugin requests it, and counts the waits of each plugin. Each wait
+// drains the GPU's work queue and slows the run. Threads: the train thread.
 #pragma once
 
 #include "host/device/gpu.hpp"
@@ -20,7 +20,7 @@ class PluginWaits final : public DeviceWait {
 
   void wait_for(const tenon_host* host) override;
 
-  // How often each plugin has waited, by its id; those that never did are left out.
+  // Number of waits by plugin id, without plugins that never waited.
   const std::map<std::string, uint64_t>& by_plugin() const { return by_plugin_; }
 
  private:

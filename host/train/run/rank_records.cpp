@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kReport = "report.txt";
 
-// Several processes may write into the folder at once, each its own files.
+// Several processes may write to the folder concurrently, each to its own files.
 void write_file(const std::string& folder, const std::string& name, const std::string& text) {
   if (folder.empty()) {
     return;
@@ -95,7 +95,7 @@ bool RankRecords::claim_report() const {
   const std::string path = (std::filesystem::path(folder_) / kReport).string();
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file < 0) {
-    return errno != EEXIST;  // a folder that cannot be written is no reason to be silent
+    return errno != EEXIST;  // if the folder cannot be written, every process reports
   }
   ::close(file);
   return true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The folder `errors` of a run folder: a record of each rank, and the report, of a run of many
-// ranks that failed. Invariants: a file is there wholly or not at all; nothing here throws, since a
-// run that fails is not to fail of that.
+// The folder `errors` of a run folder. After a failed run of several ranks, it has the record of
+// each rank and the report. Invariants: files are written atomically. No function throws, so that
+// reporting a failure cannot cause a second failure.
 // Threads: any.
 #pragma once
 
@@ -14,21 +14,22 @@ namespace tenon {
 
 class RankRecords {
  public:
-  // `run_dir` may be "": there is no folder yet, and nothing is kept.
+  // `run_dir` is "" before the run folder exists: no files are written.
   explicit RankRecords(const std::string& run_dir);
 
   // "runs/x/errors", or "".
   const std::string& folder() const { return folder_; }
-  // What ranks that were started before these have left becomes errors-1, errors-2, ...: it stays,
-  // and is not taken for these ranks'.
+  // Renames the folder of an earlier start to errors-1, errors-2, ..., so that its files are kept
+  // and not mistaken for records of these ranks.
   void put_aside() const;
-  // errors/rank-N.json. What cannot be written is told in the log.
+  // Writes errors/rank-N.json. Logs a warning if the file cannot be written.
   void write(const RankRecord& record) const;
-  // errors/report.txt.
+  // Writes errors/report.txt.
   void write_report(const std::string& text) const;
-  // summary.json of the run, where no rank was left to write it: the reason, and the exit code.
+  // Writes summary.json of the run, with reason and exit code, if no rank was left to write it.
   void write_summary_if_missing(const std::string& reason, int exit_code) const;
-  // True for the first who asks, of all processes that share the folder; without a folder for all.
+  // True for the first caller among all processes that share the folder. Also true if there is no
+  // folder, or if it cannot be written.
   bool claim_report() const;
 
  private:

@@ -15,7 +15,7 @@
 namespace tenon {
 namespace {
 
-// What the end of a process may take, once all is said.
+// Time limit for the end of the process, after everything is reported.
 constexpr unsigned kSecondsToEnd = 3;
 
 std::string machine_name() {
@@ -24,7 +24,8 @@ std::string machine_name() {
   return name;
 }
 
-// Before the first step the catalogue says whose fault it is; after it, the run has failed.
+// Before the first step, the catalogue's exit code applies. Afterwards the code is kFailed, except
+// for non-finite updates.
 ExitCode code_of(const Error& error, const RunState& state) {
   return state.step == 0 || error.exit_code() == ExitCode::kNonFinite ? error.exit_code()
                                                                       : ExitCode::kFailed;
@@ -113,7 +114,7 @@ void RankWatch::conclude(const RankEnd& end) {
     return;
   }
   monitor_->conclude(end);
-  // What is left is destructors, and engines whose other side is gone.
+  // Only destructors remain, and communication engines whose peers are gone.
   end_after_grace(end.error, end.exit_code, kSecondsToEnd);
 }
 
@@ -146,7 +147,7 @@ RankActivity RankWatch::look() {
   return activity;
 }
 
-// Whatever the rank: others show what they say in their logs alone.
+// Prints to stderr on any rank, although ranks other than 0 usually write to their logs only.
 void RankWatch::print(const RankFailure& first, const std::vector<KnownRank>& ranks) {
   const RankRecords records(folder_for(first));
   const std::string text = report_text(first, ranks, records.folder());
@@ -170,7 +171,7 @@ void RankWatch::end_process(const RankFailure& first) {
     write_summary(error, first.exit_code);
   }
   flush_log();
-  // Neither destructors nor plugins are run: they might wait for the call that does not return.
+  // Runs no destructors and no plugins: they might wait for the call that does not return.
   ::_exit(first.exit_code);
 }
 

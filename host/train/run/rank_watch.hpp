@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank among others: what it reports to them, and how it ends when one of them fails. The
-// protocol is rank_monitor.hpp's; this class connects it with the run: its state, plugins and
-// folder. Invariant: in a world of one rank there is no thread and no file, and no function does
-// anything for others. Threads: [main]; callbacks come on the monitor's thread.
+// Reports this rank's activity to the other ranks, and ends this rank if another rank fails.
+// rank_monitor.hpp implements the protocol; this class connects the protocol with the run's state,
+// plugins and folder. Invariant: a world of one rank has no monitor thread and writes no records.
+// Threads: [main]; callbacks run on the monitor's thread.
 #pragma once
 
 #include "host/distributed/collectives/world.hpp"
@@ -27,7 +27,7 @@ class RankWatch {
   // thread while other threads still run. May be empty.
   using SummaryWriter = std::function<void(const Error& error, int code)>;
 
-  // All are borrowed, and outlive it.
+  // All arguments are borrowed and outlive this object.
   RankWatch(World& world,
             const RankEnvironment& ranks,
             const WorldOptions& limits,
@@ -36,23 +36,24 @@ class RankWatch {
   RankWatch(const RankWatch&) = delete;
   RankWatch& operator=(const RankWatch&) = delete;
 
-  // Keeps records below `run_dir` from now on.
+  // Writes records below `run_dir` from now on.
   void use_folder(const std::string& run_dir, SummaryWriter write_summary);
-  // Forgets the writer, before what it uses is destroyed.
+  // Drops the summary writer. Call before the objects that it uses are destroyed.
   void forget_writer();
-  // After the first step: the shorter timeout applies from now on.
+  // Call after the first step: the shorter timeout applies from now on.
   void end_start();
 
-  // As soon as an error ends this rank's run: tells the other ranks and aborts all collectives.
-  // Returns what the run ends with: this error, or that of another rank if it came first. With
-  // several ranks this may take a few seconds.
+  // Reports an error that ends this rank's run to the other ranks, and aborts all collectives.
+  // Returns this error, or the first failed rank's if this error is a distributed.failed. The exit
+  // code is the first failure's. With several ranks, may take a few seconds.
   FailedEnd fail(const Error& error);
-  // The last call after `fail`: writes the record, and makes sure that one rank reports.
+  // Writes this rank's record, and ensures that one rank prints the report. The last call after
+  // `fail`.
   void conclude(const RankEnd& end);
-  // True if this rank writes what rank 0 would: it is rank 0, or rank 0 is lost.
+  // True if this rank writes the summary: it is rank 0, or stands in for a lost rank 0.
   bool writes_summary() const;
 
-  // The run has ended in order on all ranks.
+  // Call when the run ends in order: losing the other ranks is no failure from now on.
   void expect_end();
 
  private:
@@ -68,7 +69,7 @@ class RankWatch {
   LongestCall longest_call_;
   std::string run_dir_;
   SummaryWriter write_summary_;
-  std::unique_ptr<RankMonitor> monitor_;  // null for one rank; last: its thread uses the others
+  std::unique_ptr<RankMonitor> monitor_;  // null for one rank; last: its thread uses the rest
 };
 
 }  // namespace tenon

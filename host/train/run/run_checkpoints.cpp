@@ -26,7 +26,7 @@
 namespace tenon {
 namespace {
 
-// The hash of an earlier release cannot be compared, so that it counts as unknown.
+// Hashes of earlier releases cannot be compared and count as unknown.
 std::vector<UsedPlugin> used_plugins(const CheckpointMetadata& metadata) {
   std::vector<UsedPlugin> result;
   for (const StoredPlugin& plugin : metadata.plugins) {
@@ -44,7 +44,7 @@ RunCheckpoints::RunCheckpoints(const RunContext& context, std::optional<RunLock>
       world_(context.world),
       lock_(lock) {}
 
-// The run folder of the ranks before a launcher restarted them; "" if there was none.
+// Returns the run folder from before a launcher restarted the ranks; "" if there was none.
 std::string RunCheckpoints::earlier_folder() {
   const uint32_t num_restarts = world_.restart();
   if (num_restarts == 0 || !request_.run_dir.empty()) {
@@ -59,8 +59,8 @@ std::string RunCheckpoints::earlier_folder() {
   return path;
 }
 
-// Nobody else writes in the folder from here on, until this run is over. After a restart the
-// process before this one may still be about to end.
+// Locks the folder until the run ends. After a restart, waits for the previous process, which may
+// still be ending.
 void RunCheckpoints::claim_folder(const std::string& path) {
   static_assert(std::string_view(RunLock::kFile) == RunFolder::kLockFile);
   constexpr std::chrono::seconds kToEnd{10};
@@ -93,7 +93,7 @@ RunFolder RunCheckpoints::make_folder() {
     }
   }
   if (!path.empty() && (is_auto || !earlier.empty()) && !storage_at(path)->list().empty()) {
-    // The storage of a plugin may hold checkpoints of a run whose folder is elsewhere.
+    // A storage plugin may have checkpoints of a run whose folder is elsewhere.
     std::error_code ignored;
     const bool is_here = std::filesystem::exists(path + "/recipe.json", ignored);
     std::optional<RunFolder> folder;
@@ -114,7 +114,7 @@ RunFolder RunCheckpoints::make_folder() {
   } else if (is_auto && recipe_.checkpoint.has_value() && is_unsaved_run(path, recipe_.name)) {
     const auto folder = RunFolder::reopen(path, [this](const std::string& here) {
       claim_folder(here);
-      // Until the lock was taken, another process may have written here.
+      // Another process may have written here before the lock was taken.
       if (!is_unsaved_run(here, recipe_.name) || !storage_at(here)->list().empty()) {
         throw Error("run.dir_exists",
                     "the run folder " + here + " was changed just now; start the run again");
@@ -129,7 +129,7 @@ RunFolder RunCheckpoints::make_folder() {
 }
 
 ResumeCandidates* RunCheckpoints::find(const RunFolder& folder) {
-  // Restarted ranks resume from what they saved since.
+  // Restarted ranks resume from checkpoints of this run, not from --resume PATH.
   const bool has_own =
       !world_.control()
            .broadcast_text(
@@ -161,8 +161,8 @@ ResumeCandidates* RunCheckpoints::find(const RunFolder& folder) {
   return saved_->is_empty() ? nullptr : &*saved_;
 }
 
-// What has changed in the recipe, the plugins and the machine since a checkpoint was taken. Every
-// rank finds the same; rank 0 logs it.
+// Compares recipe, plugins and machine with those of a checkpoint. Refuses incompatible changes.
+// All ranks find the same changes; rank 0 logs them.
 // Errors  resume.only_weights; resume.recipe_changed; the error of a plugin that differs too much
 void RunCheckpoints::check_changes(const CheckpointReader& reader) {
   if (const std::string& kind = reader.index().metadata.kind; kind != kFullCheckpoint) {
@@ -205,7 +205,7 @@ void RunCheckpoints::check_changes(const CheckpointReader& reader) {
   differs("the machine", then.machine, now.machine);
 }
 
-// Rank 0 alone: the record is in the run folder at `path`.
+// On rank 0, which reads the last step from the run folder at `path`.
 void RunCheckpoints::warn_of_missing_training(const CheckpointReader& reader,
                                               const std::string& path) const {
   if (!is_first()) {

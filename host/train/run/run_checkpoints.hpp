@@ -2,8 +2,8 @@
 //
 // Where a run starts: its folder, new or existing, the storage of its checkpoints, and the
 // checkpoint it resumes from, if any. Changes since that checkpoint are logged or refused here.
-// Taking and loading states is the trainer's.
-// Invariant: nobody else writes in the folder from make_folder() on, until `lock` is released.
+// The trainer takes and loads states.
+// Invariant: no other process writes to the folder from make_folder() until `lock` is released.
 // Threads: [main].
 #pragma once
 
@@ -26,23 +26,24 @@ class RunCheckpoints {
   // Both are borrowed and outlive it. `lock` receives the lock on the run folder.
   RunCheckpoints(const RunContext& context, std::optional<RunLock>& lock);
 
-  // On rank 0: makes or reopens the folder, locks it, and lists the checkpoints to resume from.
+  // Makes or reopens the folder, locks it, and lists the checkpoints to resume from. Rank 0 only.
   //
   // Errors  run.*, storage.io
   RunFolder make_folder();
-  // On rank 0, after make_folder: the folder has checkpoints to resume from.
+  // True if the folder has checkpoints to resume from. Rank 0 only, after make_folder.
   bool has_some() const { return !to_try_.empty(); }
 
-  // The candidates to resume from; null if the run starts over. Every rank, once.
+  // Returns the candidates to resume from; null if the run starts over. Every rank calls it once.
   //
-  // Errors  those of find_checkpoints; later, when they are tried: resume.recipe_changed, or the
-  //         error of a plugin that differs too much
+  // Errors  those of find_checkpoints; later, when a candidate is tried: resume.only_weights,
+  //         resume.recipe_changed, or the error of a plugin that differs too much
   ResumeCandidates* find(const RunFolder& folder);
 
-  // The storage of the checkpoints of the run in this folder.
+  // Returns the checkpoint storage of the run in this folder.
   const std::shared_ptr<CheckpointStore>& storage_at(const std::string& run_dir);
 
-  // Metadata for the checkpoints of this run. Made once: it reads the bytes of all plugins.
+  // Returns the metadata for checkpoints of this run. Computed once, because it hashes all plugin
+  // files.
   const CheckpointMetadata& metadata();
 
  private:
@@ -50,7 +51,7 @@ class RunCheckpoints {
   void claim_folder(const std::string& path);
   void check_changes(const CheckpointReader& reader);
   void warn_of_missing_training(const CheckpointReader& reader, const std::string& path) const;
-  // None: local files.
+  // Returns none for local files.
   const std::optional<ComponentUse>& storage_use() const;
   bool is_first() const { return context_.platform.is_first(); }
 

@@ -132,7 +132,7 @@ void RunComponents::create_optimizers() {
   unsharded_ = unsharded_parameters(recipe_.parallel, graph_, std::move(needs_whole));
 }
 
-// What checkpoints exclude, and where the tensors of exports go.
+// Finds the parameters excluded from checkpoints, and the places of tensors in exports.
 void RunComponents::plan_saves() {
   if (!recipe_.checkpoint.has_value()) {
     return;
@@ -165,7 +165,7 @@ void RunComponents::check_import() const {
   }
 }
 
-// Training writes its metrics first, an evaluation much later: all names are checked now.
+// Checks all metric names now, because evaluations write theirs only later.
 void RunComponents::check_metric_names() const {
   std::vector<std::string> names = metric_set_->training_metrics();
   std::vector<std::string> prefixes = {""};
@@ -202,7 +202,7 @@ void RunComponents::check_metric_names() const {
   }
 }
 
-// Keys that need windows, on a dataset without.
+// Rejects keys that need windows if the dataset has none.
 void RunComponents::check_windows() {
   DataSource& train = train_set_->source();
   const std::string no_windows =
@@ -237,7 +237,7 @@ void RunComponents::check_fields(DataSource& source) {
   const auto& fields = *source.info().schema;
   try {
     check_model_fields(graph_, fields, source.name());
-  } catch (const Error& error) {  // it knows only the graph of the model
+  } catch (const Error& error) {  // add the model's identity: the check knows only its graph
     throw error.with_context(model_->instance().identity().describe());
   }
   TableSet::check_fields(table_plan_.lookups, fields, source.name());
@@ -292,7 +292,7 @@ LoaderOptions RunComponents::loader_options() const {
   options.shuffle = recipe_.data.shuffle;
   options.seed = data_seed();
   options.num_threads = static_cast<int>(recipe_.data.loader_threads);
-  // Enough for the whole next step beside what prefetch asks for.
+  // Enough for the whole next step, in addition to data.prefetch.
   options.prefetch = static_cast<int>(recipe_.data.prefetch + plan_.microbatches_per_step);
   options.gpu = context_.platform.gpu();
   return options;

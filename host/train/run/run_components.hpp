@@ -2,7 +2,7 @@
 //
 // The components of a run, created from the recipe and matched with each other: fields with inputs,
 // patterns with parameters, tables with lookups. Nothing is allocated and nothing is trained here.
-// Invariant: whatever can be known to be wrong without allocating is found by the constructor.
+// Invariant: the constructor finds all errors that can be found without allocating.
 // Threads: [main].
 #pragma once
 
@@ -36,10 +36,10 @@ namespace tenon {
 
 class RunComponents {
  public:
-  // `context` is borrowed. Makes the process's settings before the first component exists.
+  // `context` is borrowed. Applies process-wide settings before it creates the first component.
   //
   // Errors  plugin.*; recipe.*; data.*; loss.*; table.*; optim.*; weights.*; hook.*;
-  //         checkpoint.unmatched_exclude; what a component refuses
+  //         checkpoint.unmatched_exclude; errors of components
   explicit RunComponents(const RunContext& context);
   RunComponents(const RunComponents&) = delete;
   RunComponents& operator=(const RunComponents&) = delete;
@@ -49,11 +49,11 @@ class RunComponents {
   RunDataset& train_set() { return *train_set_; }
   std::deque<RunDataset>& eval_sets() { return eval_sets_; }  // in the order of the recipe
   std::deque<RunDataset>& test_sets() { return test_sets_; }
-  // Of data.train, data.eval and data.test.
+  // Returns the sources of data.train, data.eval and data.test.
   std::vector<DataSource*> sources();
   LossSet& losses() { return *losses_; }
   MetricSet& metric_set() { return *metric_set_; }
-  // Null: the factor is 1.
+  // Null if the recipe has no scheduler: the schedule's factor is 1.
   const LrSchedulerProxy* scheduler() const {
     return scheduler_.has_value() ? &*scheduler_ : nullptr;
   }
@@ -64,14 +64,14 @@ class RunComponents {
   const std::vector<bool>& unsharded() const { return unsharded_; }  // by parameter
   const LoopPlan& plan() const { return plan_; }
   const Excluded& excluded() const { return excluded_; }  // excluded from checkpoints
-  // Places of the tensors in exports of the format "hf"; none unless the recipe has one.
+  // Places of the tensors in exports of the format "hf"; none unless the recipe has such exports.
   const std::optional<WeightPlaces>& export_places() const { return export_places_; }
-  // How the loaders of training data cut and order it.
+  // Returns the options for loaders of training data.
   LoaderOptions loader_options() const;
-  // For the header and the summary of the run, in their order. Before anything is taken.
+  // Returns the components for the header and the summary, in order. Call before any take_...().
   std::vector<ReportedComponent> reported();
 
-  // Hand over what the engine owns from then on. Once each.
+  // Transfer ownership to the engine. Each may be called once.
   std::vector<HookProxy> take_hooks() { return std::move(hooks_); }
   std::vector<MetricSinkProxy> take_sinks() { return std::move(sinks_); }
   std::vector<TableUse> take_tables() { return std::move(tables_); }
@@ -104,8 +104,8 @@ class RunComponents {
   std::vector<HookProxy> hooks_;
   std::vector<MetricSinkProxy> sinks_;
   ModelGraph graph_;
-  std::vector<NamedLoss> named_losses_;     // until losses_ has them
-  std::vector<NamedMetric> named_metrics_;  // until metric_set_ has them
+  std::vector<NamedLoss> named_losses_;     // until moved to losses_
+  std::vector<NamedMetric> named_metrics_;  // until moved to metric_set_
   std::optional<LossSet> losses_;
   std::optional<MetricSet> metric_set_;
   std::optional<WeightsImport> weights_;
@@ -117,7 +117,7 @@ class RunComponents {
   std::vector<bool> unsharded_;
   std::vector<OptimizedPartition> partitions_;
   LoopPlan plan_;
-  std::vector<ReportedComponent> reported_losses_;  // and metrics
+  std::vector<ReportedComponent> reported_losses_;  // and reported metrics
 };
 
 }  // namespace tenon

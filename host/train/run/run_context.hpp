@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all parts of one run have in common. Nothing is owned here.
+// References to the objects that all parts of one run share. Owns nothing.
 // Threads: [main].
 #pragma once
 

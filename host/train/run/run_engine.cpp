@@ -17,7 +17,7 @@
 namespace tenon {
 namespace {
 
-// Initial values are made on the CPU.
+// Initial values are computed on the CPU.
 ExecBase on_cpu(ExecBase exec) {
   exec.device = at::kCPU;
   exec.stream = nullptr;
@@ -83,7 +83,8 @@ RunEngine::RunEngine(const RunContext& context,
   }
 }
 
-// A run that resumes needs its loads only if they are repeated, or for what is not saved.
+// A resumed run needs its loads only for reloads and for parameters excluded from checkpoints, and
+// opens them later.
 std::unique_ptr<Pretrained> RunEngine::make_bank() {
   if (recipe_.load.empty()) {
     return nullptr;
@@ -153,7 +154,7 @@ ParameterLayout RunEngine::make_layout() const {
   return layout;
 }
 
-// With the rows that the request imports.
+// Also imports rows if requested.
 std::unique_ptr<TableSet> RunEngine::make_tables() {
   const TablePlan& plan = components_.table_plan();
   if (plan.tables.empty()) {
@@ -187,7 +188,7 @@ ModelRunner RunEngine::make_runner() {
       rows_.get());
 }
 
-// Updates are made where the shards are kept.
+// Updates run on the device that stores the shards.
 OptimizerDriver RunEngine::make_optimizer() {
   ExecBase exec = context_.platform.exec();
   const FlatSharing sharing =
@@ -222,7 +223,7 @@ std::unique_ptr<BestState> RunEngine::make_best() {
   return std::make_unique<BestState>(*recipe_.eval.keep_best, std::move(kept));
 }
 
-// Rank 0 writes for all.
+// Only rank 0 writes metrics.
 SinkList RunEngine::make_sinks() {
   std::vector<MetricSinkProxy> all = components_.take_sinks();
   SinkList sinks(is_first() ? std::move(all) : std::vector<MetricSinkProxy>());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one run trains with: parameters, their flow between ranks, tables, optimizers, streams of
-// data, metrics and checkpoints, allocated from checked components, and the loop that drives them.
-// Where the run folder is, and how a run ends, is RunSession's.
-// Invariant: members are made in the order in which they use each other, and destroyed the other
-// way round.
-// Threads: [main], which is the train thread. Every rank makes one at the same time.
+// The engine of one run: parameters, their flow between ranks, tables, optimizers, data streams,
+// metrics and checkpoints, allocated from checked components, and the loop that drives them.
+// RunSession makes the run folder and handles the end of the run.
+// Invariant: members are constructed in the order in which they use each other, and destroyed in
+// reverse order.
+// Threads: [main], which is the train thread. All ranks construct an engine at the same time.
 #pragma once
 
 #include "host/data/data_stream.hpp"
@@ -42,20 +42,20 @@
 
 namespace tenon {
 
-// What the loop needs of the session around it. Borrowed until run() returns.
+// Objects of the session that the loop uses. Borrowed until run() returns.
 struct LoopSurroundings {
   Progress& progress;
   PublishedState& published;
   const SignalWatch& signals;
-  // As of TrainerParts.
+  // As in TrainerParts.
   std::function<FailedEnd(const Error& error)> on_failure;
   std::function<void()> after_first_step = {};
 };
 
 class RunEngine {
  public:
-  // All are borrowed and outlive the engine. Takes hooks, sinks, tables and optimizers from
-  // `components`: a second engine needs new components.
+  // All arguments are borrowed and outlive the engine. Takes hooks, sinks, tables and optimizers
+  // from `components`: a second engine needs new components.
   //
   // Errors  checkpoint.*; load.*; distributed.*; table.*; plugin.failed of a sink; out of memory
   RunEngine(const RunContext& context,
@@ -65,9 +65,9 @@ class RunEngine {
   RunEngine(const RunEngine&) = delete;
   RunEngine& operator=(const RunEngine&) = delete;
 
-  // Trains, or does what the request asks for instead, and exports tables. Once.
+  // Trains, or evaluates or imports instead if requested, and then exports tables. Call once.
   //
-  // Errors  of exports of tables; all others become the outcome
+  // Errors  those of exporting tables; all other errors become the outcome
   Outcome run(const LoopSurroundings& surroundings);
 
  private:
@@ -104,7 +104,7 @@ class RunEngine {
   ParameterStore parameters_;
   ShardedParameters flow_;
   ExecFrame init_frame_;
-  std::unique_ptr<TableSet> tables_;  // null: the model looks nothing up
+  std::unique_ptr<TableSet> tables_;  // null: the model has no lookups
   std::unique_ptr<TableRows> rows_;
   ModelRunner runner_;
   OptimizerDriver optimizer_;
@@ -116,8 +116,8 @@ class RunEngine {
   MetricBook metrics_;
   SinkList sinks_;
   std::optional<LastStepWriter> last_step_;  // on rank 0
-  std::unique_ptr<StepProfile> profile_;     // null unless it was asked for
-  std::optional<LossScale> loss_scale_;      // under fp16
+  std::unique_ptr<StepProfile> profile_;     // null unless requested
+  std::optional<LossScale> loss_scale_;      // fp16 only
 };
 
 }  // namespace tenon

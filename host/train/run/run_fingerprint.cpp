@@ -22,7 +22,7 @@ std::vector<Fact> run_fingerprint(const Recipe& recipe, c10::Device device) {
       {"device", c10::DeviceTypeName(device.type(), true)}};
   for (const LoadedPlugin* plugin : loaded_plugins()) {
     const PluginContext& context = plugin->host.context();
-    // By id and not by file: folders may have other names elsewhere.
+    // By id instead of path: paths may differ between machines.
     metadata.push_back(
         {"plugin " + context.id,
          context.version + " (" + content_hash(context.file).value_or("unreadable") + ")"});

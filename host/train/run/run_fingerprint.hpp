@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What must be equal on all ranks of a run before it starts (start_agreement.hpp): the recipe, the
-// bytes of the plugins that it uses, the program, libtorch, and the type of device. The number of
-// compute threads may differ between machines.
+// The properties that must be equal on all ranks before a run starts (start_agreement.hpp): the
+// recipe, the bytes of the loaded plugins, the program, libtorch, and the type of device. The
+// number of compute threads may differ between machines.
 #pragma once
 
 #include "host/distributed/collectives/start_agreement.hpp"
@@ -14,7 +14,7 @@
 
 namespace tenon {
 
-// Call it after the plugins are loaded.
+// Returns the fingerprint. Call after the plugins are loaded.
 std::vector<Fact> run_fingerprint(const Recipe& recipe, c10::Device device);
 
 }  // namespace tenon

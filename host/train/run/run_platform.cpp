@@ -17,7 +17,7 @@
 namespace tenon {
 namespace {
 
-// A check without a launcher does not know the number of ranks: a recipe for several is valid too.
+// A check without a launcher does not know the number of ranks, and accepts any mesh.
 Mesh mesh_of(const Recipe& recipe, const RankEnvironment& ranks, RunPlatform::Purpose purpose) {
   if (purpose == RunPlatform::Purpose::kCheck && ranks.launcher.empty()) {
     return Mesh();
@@ -29,12 +29,12 @@ Mesh mesh_of(const Recipe& recipe, const RankEnvironment& ranks, RunPlatform::Pu
 
 // Each rank of a machine has its own GPU.
 std::string device_name(const Recipe& recipe, const RankEnvironment& ranks) {
-  const bool has_neighbours = ranks.local_world_size > 1 || ranks.slot > 0;  // or had them
+  const bool has_neighbours = ranks.local_world_size > 1 || ranks.slot > 0;  // or had neighbors
   return recipe.device == "cuda" && has_neighbours ? formatted("cuda:{}", ranks.slot)
                                                    : recipe.device;
 }
 
-// Before the first operator and before other threads: some settings are in the environment.
+// Call before the first operator and before other threads: some settings change the environment.
 ComputeDevice open_run_device(const Recipe& recipe, const RunRequest& request) {
   if (recipe.deterministic) {
     choose_reproducible_math();
@@ -72,8 +72,8 @@ void RunPlatform::set_up_process(const Recipe& recipe) const {
   keep_freed_memory();
   use_block_cache();
   set_compute_threads(recipe.compute_threads);
-  // Modules of libtorch build their parameters in the default dtype, never in a narrow one: narrow
-  // parameters are the wide ones, rounded.
+  // libtorch modules create parameters in the default dtype, which is never narrow. Parameters of a
+  // narrow dtype are rounded from it.
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(precision_.exact()));
 }
 

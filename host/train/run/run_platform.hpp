@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run computes on: its place in the mesh of ranks, its device, its precision, and the
-// `tenon_exec` that all components share. It belongs to one process and knows no component.
-// Invariant: the device is open before the first operator runs, and outlives all that computes.
+// The platform of a run: its place in the mesh of ranks, its device, its precision, and the
+// `tenon_exec` that all components share. Belongs to one process and knows no component.
+// Invariant: the device is opened before the first operator runs, and outlives all computation.
 // Threads: [main].
 #pragma once
 
@@ -23,16 +23,17 @@ namespace tenon {
 
 class RunPlatform {
  public:
-  // kCheck accepts a recipe for several ranks in one process that nobody launched.
+  // kCheck accepts a recipe for several ranks in a process without a launcher.
   enum class Purpose { kCheck, kTrain };
 
-  // Opens the device. Settings of the environment that make results reproducible are made first.
+  // Opens the device. If the recipe is deterministic, first applies the environment settings for
+  // reproducible results.
   // Errors  device.unavailable; precision.needs_gpu; distributed.bad_mesh
   RunPlatform(const Recipe& recipe, const RunRequest& request, Purpose purpose);
   RunPlatform(const RunPlatform&) = delete;
   RunPlatform& operator=(const RunPlatform&) = delete;
 
-  // Makes the settings of the whole process: memory, threads, the default dtype. Before the first
+  // Applies process-wide settings: memory, threads, the default dtype. Call before the first
   // operator.
   void set_up_process(const Recipe& recipe) const;
 
@@ -40,15 +41,16 @@ class RunPlatform {
   const tenon_mesh& mesh_view() const { return mesh_view_; }
   bool is_first() const { return mesh_.rank() == 0; }
   c10::Device device() const { return device_.torch; }
-  // "cpu", "cuda".
+  // Returns "cpu" or "cuda".
   std::string device_type() const;
-  // One line for people; with a warning if a GPU exists that "auto" does not use.
+  // Returns one line for people.
   std::string description() const { return describe_device(device_); }
+  // Returns why "auto" does not use an existing GPU; "" otherwise.
   const std::string& warning() const { return device_.warning; }
   Gpu* gpu() const { return device_.gpu.get(); }  // null on the CPU
   const PrecisionPolicy& precision() const { return precision_; }
   const ExecBase& exec() const { return exec_; }
-  // How often each plugin has waited for the GPU, by its id; empty on the CPU.
+  // Returns the number of waits for the GPU by plugin id; empty on the CPU.
   std::map<std::string, uint64_t> waits_by_plugin() const;
 
  private:

@@ -18,7 +18,7 @@ std::string padded(std::string text, size_t width) {
   return text;
 }
 
-// JSON has no NaN: such a figure is null, as in metrics.jsonl.
+// JSON has no NaN or infinity: non-finite metrics are null, as in metrics.jsonl.
 nlohmann::ordered_json number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
@@ -40,7 +40,7 @@ Json or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
 
-// How far the run came.
+// Writes the progress of the run.
 void put_progress(Json& summary, const Outcome& outcome) {
   summary["steps"] = outcome.state.step;
   summary["updates"] = outcome.state.updates;
@@ -56,7 +56,7 @@ void put_progress(Json& summary, const Outcome& outcome) {
   summary["lost_records"] = outcome.lost_records;
 }
 
-// What was learned: metrics, updates that were skipped, the best evaluation.
+// Writes the results: metrics, non-finite updates, the best evaluation.
 void put_results(Json& summary, const Outcome& outcome) {
   Json metrics = Json::object();
   for (const auto& [name, value] : outcome.last_metrics) {
@@ -77,7 +77,7 @@ void put_results(Json& summary, const Outcome& outcome) {
   }
 }
 
-// What was saved and loaded.
+// Writes the history of saves, loads and rollbacks.
 void put_history(Json& summary, const Outcome& outcome) {
   summary["checkpoints"] = to_json(outcome.saves);
   summary["exports"] = to_json(outcome.exports);
@@ -96,7 +96,7 @@ void put_history(Json& summary, const Outcome& outcome) {
   }
 }
 
-// Where and with what the run was made.
+// Writes the environment: versions, device, mesh, traffic, components.
 void put_setting(Json& summary, const RunReport& report, const Outcome& outcome) {
   summary["version"] = report.version;
   summary["libtorch"] = report.torch_version;

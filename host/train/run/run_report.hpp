@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run reports: its header at the start, its last line and summary.json at the end.
+// Reports of a run: its header at the start, its last line and summary.json at the end.
 #pragma once
 
 #include "host/distributed/ranks/mesh.hpp"
@@ -26,13 +26,13 @@ struct RunReport {
   Mesh mesh = {};
   int64_t num_parameters = 0;
   std::vector<ReportedComponent> components;
-  std::map<std::string, uint64_t> device_waits;  // of plugins for the GPU, by plugin
+  std::map<std::string, uint64_t> device_waits;  // waits for the GPU, by plugin id
 };
 
 std::string header_text(const RunReport& report);
-// "done: reached 300 steps in 28 s; eval/loss 1.8031; runs/quickstart-20261121-101500".
+// Returns "done: reached 300 steps in 28 s; eval/loss 1.8031; runs/quickstart-20261121-101500".
 std::string last_line(const RunReport& report, const Outcome& outcome);
-// summary.json.
+// Returns the text of summary.json.
 std::string summary_json(const RunReport& report, const Outcome& outcome);
 
 }  // namespace tenon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the caller of run_training.hpp asks of one run, beside the recipe.
+// Options of one run in addition to the recipe, set by the caller of run_training.hpp.
 #pragma once
 
 #include "host/device/gpu_places.hpp"
@@ -27,7 +27,7 @@ struct RunRequest {
   ResumeRequest resume = {};
   std::string command_line;  // for the summary
   // For the commands that a run prints at its end, both quoted for a shell: how the program was
-  // called ("build/bin/host"; empty: it prints none), and its plugin folders ("--plugin-dir DIR").
+  // called ("build/bin/host"; empty: prints none), and its plugin folders ("--plugin-dir DIR").
   std::string program = {};
   std::string plugin_options = {};
   std::optional<StepRange> profile;
@@ -37,7 +37,7 @@ struct RunRequest {
   RankEnvironment ranks = {};  // which rank this process is
   // Initial parameters. The run saves them as a checkpoint before the first step and ends.
   WeightsImportRequest weights = {};
-  // The state of an equal run, to resume from; null: none. Borrowed.
+  // The state of a run with the same recipe, to resume from; null for none. Borrowed.
   const StateTree* start_from = nullptr;
   // Called at each boundary of the run.
   std::function<void(RunBoundary point, Trainer& trainer)> at_rest = {};

@@ -52,7 +52,7 @@ RankEnd rank_end(const FailedEnd& end) {
   return {end.error.id(), end.error.what(), static_cast<int>(end.code)};
 }
 
-// Of a failure that the loop has not reported.
+// Logs a failure that the loop has not reported, and returns its outcome.
 Outcome outcome_of(const FailedEnd& end) {
   if (end.is_told) {
     log_to_file(end.error.what());
@@ -66,11 +66,11 @@ Outcome outcome_of(const FailedEnd& end) {
   return outcome;
 }
 
-// A format that --export can write of this model.
+// Returns a format that --export can write for this model.
 const char* export_format(const ComponentInstance& model) {
   try {
     return WeightsLayoutProxy::of(model).has_value() ? "hf" : "torch";
-  } catch (const Error&) {  // an export would report it
+  } catch (const Error&) {  // an export reports the error
     return "torch";
   }
 }
@@ -78,7 +78,7 @@ const char* export_format(const ComponentInstance& model) {
 void write_summary(const RunFolder& folder, const RunReport& report, Outcome& outcome) {
   try {
     folder.write("summary.json", summary_json(report, outcome));
-  } catch (const Error& error) {  // without a summary a run looks like one that never ended
+  } catch (const Error& error) {  // a run without a summary looks unfinished
     log_error(error.what());
     if (outcome.code == ExitCode::kDone) {
       outcome.code = ExitCode::kFailed;
@@ -137,7 +137,7 @@ FailedEnd RunSession::fail(const Error& error) {
   return end;
 }
 
-// Without the run folder, which does not exist yet.
+// Leaves `run_dir` empty, because the run folder does not exist yet.
 RunReport RunSession::make_report() {
   RunReport report{recipe_,
                    kVersion,
@@ -152,7 +152,7 @@ RunReport RunSession::make_report() {
   return report;
 }
 
-// On rank 0. A run that resumes keeps its recipe.json until a checkpoint was accepted.
+// On rank 0. A resumed run keeps its recipe.json until a checkpoint is accepted.
 RunFolder RunSession::make_first_folder() {
   RunFolder folder = checkpoints_.make_folder();
   folder.discard_unless([&] {
@@ -165,7 +165,7 @@ RunFolder RunSession::make_first_folder() {
   return folder;
 }
 
-// Rank 0 makes and names it; the others keep their logs in it.
+// Rank 0 makes and names the run folder; the other ranks write their logs to it.
 RunFolder RunSession::open_folder() {
   Collective& control = world_->control();
   std::optional<RunFolder> folder;
@@ -184,7 +184,7 @@ RunFolder RunSession::open_folder() {
       folder = RunFolder::join(path);
       const std::string log = folder->file(formatted("logs/rank-{}.txt", platform_.mesh().rank()));
       if (request_.ranks.launcher == "launch") {
-        move_output_to(log);  // nobody looks at its terminal
+        move_output_to(log);  // its terminal output is not shown
       } else {
         attach_log_file(log);
       }
@@ -200,7 +200,7 @@ RunFolder RunSession::open_folder() {
 
 // ---- training ----
 
-// From here on a run that ends early, whoever ends it, leaves a summary.
+// Ensures that a run that ends early from now on leaves a summary, whichever thread ends it.
 void RunSession::watch_folder(const RunFolder& folder, const RunReport& report) {
   const auto write_early_end = [this, &folder, &report](const Error& error, int code) {
     Outcome ended;
@@ -248,7 +248,7 @@ Outcome RunSession::train() {
   report.device_waits = platform_.waits_by_plugin();
   if (leaves_folder(outcome.code)) {
     report_end(folder, report, outcome, progress);
-  } else if (is_first()) {  // the error is reported, and nothing was done
+  } else if (is_first()) {  // the error is reported, and no work was done
     folder.discard();
   }
   return outcome;
@@ -272,12 +272,12 @@ Outcome RunSession::run_engine(const RunFolder& folder, Progress& progress) {
 Outcome RunSession::run_loop(const RunFolder& folder, Progress& progress) {
   try {
     return run_engine(folder, progress);
-  } catch (const std::exception& error) {  // outside the loop, but with a folder
+  } catch (const std::exception& error) {  // outside the loop, after the folder was made
     return outcome_of(watch_.fail(run_failure(error)));
   }
 }
 
-// A rank that is lost at this point has not finished its part of the run.
+// Losing a rank here is a failure, because that rank has not finished its part of the run.
 void RunSession::leave_in_order(Outcome& outcome) {
   watch_.expect_end();
   try {

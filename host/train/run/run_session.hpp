@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One run from its first moment to its end: joins the other ranks, watches over plugins and ranks,
-// makes the run folder, has components checked and the engine run, and reports. It decides the
-// order of these, and what becomes of each failure.
-// Invariants: all ranks continue after a stage, or none does. What can be known to be wrong without
-// allocating is found before the run folder exists. A run with a folder leaves a summary in it.
+// Controls one run from start to end: joins the other ranks, watches plugins and ranks, checks the
+// components, makes the run folder, runs the engine, and reports. Decides the order of these stages
+// and the handling of each failure.
+// Invariants: after each stage, all ranks continue or none does. Errors that can be found without
+// allocating are found before the run folder exists. A run with a folder leaves a summary in it.
 // Threads: [main]; the watchdog and the rank monitor call back on their own threads.
 #pragma once
 
@@ -40,7 +40,8 @@ class RunSession {
  public:
   using Purpose = RunPlatform::Purpose;
 
-  // Opens the device. Joins the other ranks, unless the purpose is a check. All are borrowed.
+  // Opens the device. Joins the other ranks, unless the purpose is a check. All arguments are
+  // borrowed.
   //
   // Errors  those of RunPlatform and of World::join
   RunSession(const Recipe& recipe,
@@ -54,19 +55,19 @@ class RunSession {
   //
   // Errors  those of RunComponents
   void check();
-  // The same on all ranks, which must have the same recipe, plugins and data.
+  // Creates the components on all ranks, and checks that recipe, plugins and data are the same.
   //
   // Errors  SharedFailure
   void check_with_all();
-  // Makes the run folder, trains and writes the summary. After check_with_all, once.
+  // Makes the run folder, trains and writes the summary. Call once, after check_with_all.
   //
-  // Errors  what goes wrong before the folder exists; later errors are in the outcome
+  // Errors  any error before the folder exists; later errors are in the outcome
   Outcome train();
 
-  // Closes the connections to the other ranks, which all leave with this failure.
+  // Closes the connections to the other ranks, which all end with this failure.
   void leave(const SharedFailure& failure);
-  // Tells the other ranks of an error of this rank that came before the loop; returns what this
-  // rank ends with.
+  // Reports an error of this rank to the other ranks. Returns the error and exit code that this
+  // rank ends with. For errors outside the loop.
   FailedEnd fail(const Error& error);
 
  private:
@@ -95,7 +96,7 @@ class RunSession {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   PublishedState published_;
   std::mutex stuck_mutex_;
-  StuckWriter write_stuck_summary_;  // empty while there is no folder to write it to
+  StuckWriter write_stuck_summary_;  // empty while there is no run folder
   Watchdog watchdog_;                // outlives all components: destroy() may hang too
   const std::unique_ptr<World> world_;
   RankWatch watch_;

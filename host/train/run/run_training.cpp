@@ -15,7 +15,7 @@
 namespace tenon {
 namespace {
 
-// Joins the other ranks. An error here is told to those that wait for this one.
+// Joins the other ranks. If this fails, reports the error to the ranks that wait for this rank.
 void begin(std::optional<RunSession>& session,
            const Recipe& recipe,
            PluginRegistry& registry,

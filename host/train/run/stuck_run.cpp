@@ -12,24 +12,24 @@
 namespace tenon {
 namespace {
 
-// For a handler, which has no arguments.
+// Arguments of the signal handler.
 int last_code = 0;
 const char* last_words = "";
 size_t last_words_size = 0;
 
 void on_grace_over(int) {
-  // Little may be called here. Where stderr is what hangs, it is not waited for.
+  // Calls only async-signal-safe functions. Does not wait if stderr hangs.
   const int flags = ::fcntl(STDERR_FILENO, F_GETFL);
   ::fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
   (void)!::write(STDERR_FILENO, last_words, last_words_size);
-  ::fcntl(STDERR_FILENO, F_SETFL, flags);  // the terminal has other users
+  ::fcntl(STDERR_FILENO, F_SETFL, flags);  // other processes share the terminal
   ::_exit(last_code);
 }
 
 }  // namespace
 
 void end_after_grace(const std::string& text, int code, unsigned seconds) {
-  static std::string words;  // for the handler, as long as the process lives
+  static std::string words;  // the handler may read it until the process ends
   words = text + "\n";
   last_code = code;
   last_words = words.c_str();
@@ -61,7 +61,7 @@ void end_stuck_run(const StuckCall& call,
     log_error(error.what());
   }
   flush_log();
-  // Neither destructors nor plugins are run: they might wait for the call that does not return.
+  // Runs no destructors and no plugins: they might wait for the call that does not return.
   ::_exit(code);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ends the process where a call into a plugin does not return: the call cannot be cancelled, its
-// thread cannot be joined, and what it holds is held for ever.
-// Invariant: the process ends within kGraceSeconds, even if the log itself is what hangs.
-// Threads: of the watchdog.
+// Ends the process if a call into a plugin does not return. Such a call cannot be canceled, its
+// thread cannot be joined, and its locks and memory are never released.
+// Invariant: the process ends within kGraceSeconds, even if writing to the log hangs.
+// Threads: the watchdog's.
 #pragma once
 
 #include "host/error/error.hpp"
@@ -17,17 +17,18 @@ namespace tenon {
 
 inline constexpr unsigned kGraceSeconds = 10;
 
-// The process ends after so many seconds with this code, and with this text on stderr, if it has
-// not ended by then: for those who end it in order, by what may hang.
+// Ends the process after `seconds` with exit code `code`, and with `text` on stderr, unless it has
+// ended by then. For callers whose orderly end may hang.
 // Threads  any, once
 void end_after_grace(const std::string& text, int code, unsigned seconds);
 
-// `[plugin.stuck] dataset "x" (...): read has not returned for 60 s, in step 5; ...`, and the exit
-// code: that of a plugin's fault before the first step, that of a failed run after it.
+// Ends the process with the error
+// `[plugin.stuck] dataset "x" (...): read has not returned for 60 s, in step 5; ...`. Before the
+// first step, the exit code is that of a plugin error; later, that of a failed run.
 //
-// `conclude` is called first, with the error and the code: it writes the summary, and returns true
-// where it has told the error on the terminal. It may be empty. It runs beside threads that go on,
-// and must touch nothing of theirs.
+// `conclude` is called first, with the error and the code. It writes the summary, and returns true
+// if it printed the error on the terminal. It may be empty. Other threads are still running, and
+// `conclude` must not touch their data.
 [[noreturn]] void end_stuck_run(const StuckCall& call,
                                 const RunState& state,
                                 const std::function<bool(const Error& error, int code)>& conclude);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of a run's tables to files and from them: --export-tables, --import-tables, and what --table
-// prints of one id. Not for checkpoints. The files are those of row_file.hpp.
-// Threads: [main], before the first step and after the last.
+// Imports and exports rows of a run's tables (--import-tables, --export-tables), and computes the
+// initial row that --table prints. Not for checkpoints. row_file.hpp has the file format.
+// Threads: [main], before the first step and after the last step.
 #pragma once
 
 #include "host/embedding/row_file.hpp"
@@ -17,16 +17,16 @@
 
 namespace tenon {
 
-// Gives each table the rows that the folder has of it; one without a file starts anew, which the
-// log says. `is_own` chooses the ids of this rank; null for all.
+// Reads the rows of each table from its files in the folder. A table without files starts empty, as
+// the log says. `is_own` selects the ids of this rank; null selects all.
 //
-// Errors  table.bad_file: there are files of none of the tables, and what read_rows says;
-//         table.full
+// Errors  table.bad_file if the folder has no file of any table, or a file is missing or cannot be
+//         read; table.full
 void import_tables(TableSet& tables,
                    const std::string& folder,
                    const std::function<bool(int64_t)>& is_own);
 
-// Writes the rows that this rank has, and makes the folder.
+// Makes the folder and writes the rows of this rank.
 //
 // Errors  table.bad_file
 void export_tables(const TableSet& tables,
@@ -35,10 +35,10 @@ void export_tables(const TableSet& tables,
                    int64_t rank,
                    int64_t num_ranks);
 
-// What a row of the recipe's table holds when its id is first seen: "vector", and each of the
-// optimizer's slots as "slot.NAME". Nothing is trained.
+// Returns the initial values of a row of the recipe's table: "vector", and each optimizer slot as
+// "slot.NAME". Trains nothing.
 //
-// Errors  table.unknown: the model has no such table; as check_training's
+// Errors  table.unknown if the model has no such table; those of check_training
 std::vector<RowColumn> first_row(const Recipe& recipe,
                                  PluginRegistry& registry,
                                  const std::string& table,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a run's rows come from and go to, as the command line says; table_files.hpp does it.
+// Folders for importing and exporting table rows, as requested on the command line. table_files.hpp
+// reads and writes them.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@ namespace tenon {
 struct TableFolders {
   std::string import_from = {};  // "" for none
   std::string export_to = {};    // "" for none
-  bool has_slots = false;        // what optimizers keep is exported too
+  bool has_slots = false;        // also export optimizer state, counts and steps
 
   bool operator==(const TableFolders&) const = default;
 };

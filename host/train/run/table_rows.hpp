@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of a run as the model runner sees them: lookups by the values that they make.
+// Adapts the tables of a run to the model runner, which identifies lookups by the values they make.
 // Threads: the train thread.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace tenon {
 
 class TableRows final : public RowSource {
  public:
-  // Lookup l of `tables`, which is borrowed, makes value values[l] of the graph.
+  // Lookup l of `tables` makes value values[l] of the graph. `tables` is borrowed.
   TableRows(TableSet& tables, const std::vector<uint32_t>& values) : tables_(tables) {
     for (size_t l = 0; l < values.size(); ++l) {
       lookup_of_[values[l]] = l;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a run ended, for the last line, the summary and the exit code.
+// The outcome of a run, for its last line, its summary and its exit code.
 #pragma once
 
 #include "host/distributed/collectives/traffic.hpp"
@@ -16,79 +16,79 @@
 
 namespace tenon {
 
-// False where nothing was done that is worth a run folder: what is wrong was told.
+// False for exit codes of runs that did no work: the error was reported, and no folder is kept.
 inline bool leaves_folder(ExitCode code) {
   return code != ExitCode::kUsage && code != ExitCode::kRecipe;
 }
 
-// How a run ends that has failed.
+// The end of a failed run.
 struct FailedEnd {
-  Error error;  // of this rank, or of the one that was first
+  Error error;  // of this rank, or of the first rank that failed
   ExitCode code = ExitCode::kFailed;
-  bool is_told = false;  // on the terminal, by the report of all ranks
+  bool is_told = false;  // printed, in the report of all ranks
 };
 
-// Updates that were not finite; those that a loss scaler expects are none of them.
+// Non-finite updates, except updates that the loss scaler skips as expected.
 struct NonFiniteCount {
-  uint64_t steps = 0;        // so many in all
+  uint64_t steps = 0;        // in total
   uint64_t consecutive = 0;  // up to the last step
   uint64_t longest_streak = 0;
   uint64_t last_step = 0;
-  std::string last_origin;  // where it arose; "" where there was none
+  std::string last_origin;  // of the last non-finite update; "" if there was none
 };
 
-// What became of the windows of data.train.
+// Windows of data.train that were not trained on, and the last window.
 struct WindowCount {
-  uint64_t skipped = 0;   // as the dataset or the recipe asked
-  uint64_t repeated = 0;  // that came a second time, and were left out
-  uint64_t empty = 0;     // that had no batch
-  std::string last;       // label of the last one that was opened
+  uint64_t skipped = 0;   // requested by the dataset or the recipe
+  uint64_t repeated = 0;  // appeared again in an epoch and were skipped
+  uint64_t empty = 0;     // had no batch
+  std::string last;       // label of the last window opened
 };
 
-// The evaluation whose parameters the run has ended with.
+// The best evaluation, whose parameters the run ended with.
 struct BestEvaluation {
   uint64_t step = 0;
   std::string metric;
   double value = 0;
-  int64_t bytes = 0;  // what it took to keep them
+  int64_t bytes = 0;  // used to keep the parameters
 };
 
-// A run that went wrong has gone back to an earlier checkpoint.
+// Record of a rollback to an earlier checkpoint.
 struct RollBackRecord {
-  uint64_t step = 0;       // the last one that was made
-  uint64_t to = 0;         // the one that the checkpoint was taken after
+  uint64_t step = 0;       // the last step before the rollback
+  uint64_t to = 0;         // the step of the checkpoint
   std::string checkpoint;  // the checkpoint's name
   std::string why;
 };
 
-// What came of the saves of a run.
+// Counts of the saves of a run.
 struct SaveCount {
   uint64_t committed = 0;
   uint64_t failed = 0;
-  std::string last;  // the newest committed one, with its address
+  std::string last;  // address of the newest committed save
 };
 
 struct Outcome {
   ExitCode code = ExitCode::kDone;
   std::string reason;    // "reached 300 steps", "received SIGTERM", an error's text
-  std::string error_id;  // "" where there was none
+  std::string error_id;  // "" if there was no error
   RunState state;
   double seconds = 0;
-  long lost_records = 0;                       // of figures, that some sink could not write
-  std::map<std::string, double> last_metrics;  // the last value of each figure
+  long lost_records = 0;                       // failed writes of metrics, over all sinks
+  std::map<std::string, double> last_metrics;  // last value of each metric
   NonFiniteCount non_finite;
   WindowCount windows;
   std::optional<BestEvaluation> best;
-  std::optional<SaveCount> saves;          // none where nothing is saved
-  std::optional<SaveCount> exports;        // none where the recipe asks for none
-  std::string resumed_from;                // a checkpoint's address; "" where the run began anew
-  uint64_t resumed_at = 0;                 // the step it was taken after
-  std::vector<RollBackRecord> roll_backs;  // of all parts of the run, oldest first
-  std::vector<std::string> loaded_from;    // what the run began with, of others; by load
-  uint64_t num_reloads = 0;                // what was loaded again
-  std::string parameters_hash;             // "" where there were none
-  Traffic traffic;                         // of this rank, in the loop and what stands before it
-  int64_t peak_tensor_bytes = 0;  // of CPU tensors, in the same time; 0 where it is not counted
+  std::optional<SaveCount> saves;          // none if the run saves no checkpoints
+  std::optional<SaveCount> exports;        // none if the recipe has no exports
+  std::string resumed_from;                // address of the checkpoint; "" if not resumed
+  uint64_t resumed_at = 0;                 // step of that checkpoint
+  std::vector<RollBackRecord> roll_backs;  // also from before a resume; oldest first
+  std::vector<std::string> loaded_from;    // addresses of the initial loads, in order
+  uint64_t num_reloads = 0;                // loads repeated during the run
+  std::string parameters_hash;             // "" if it was not computed
+  Traffic traffic;                         // sent by this rank, except for parameters_hash
+  int64_t peak_tensor_bytes = 0;           // of CPU tensors in this process; 0 if not counted
 
   // "done", "stopped early", "failed".
   const char* word() const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far the run is, for threads other than the train thread: what it said at the beginning of a
-// step, never half of it.
+// The run state and the last event, as published by the train thread for other threads. Readers
+// never see a partial update.
 // Threads: any.
 #pragma once
 
@@ -27,7 +27,7 @@ class PublishedState {
     return state_;
   }
 
-  // The last event that was fired; none before the first.
+  // The last event fired; none before the first event.
   void set_event(uint32_t event) { event_.store(event, std::memory_order_relaxed); }
   std::optional<uint32_t> event() const {
     const uint32_t event = event_.load(std::memory_order_relaxed);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The boundaries of a run: points of the loop at which nothing is half done, so that the whole
-// state of the run can be taken.
+// The boundaries of a run: points between steps, windows or epochs at which the state of the run is
+// complete and can be saved.
 #pragma once
 
 namespace tenon {
 
 enum class RunBoundary {
-  kStart,   // before the first epoch: everything is initialized, nothing is trained
+  kStart,   // before the first epoch, after initialization
   kStep,    // at the end of a step, after its evaluation
   kWindow,  // at the end of a window, before after_window
   kEpoch,   // at the end of an epoch, before after_epoch
 };
 
-// "start", "step", "window", "epoch": the names that checkpoints carry.
+// Returns "start", "step", "window" or "epoch", as stored in checkpoints.
 constexpr const char* boundary_name(RunBoundary boundary) {
   switch (boundary) {
     case RunBoundary::kStart:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a run is: what a checkpoint must know to go on, and nothing that can be derived.
+// The progress of a run, without values that can be derived from it. Stored in checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace tenon {
 
 struct RunState {
-  uint64_t step = 0;     // update attempts begun
+  uint64_t step = 0;     // update attempts started
   uint64_t updates = 0;  // updates applied
   uint64_t epochs = 0;   // finished
   uint64_t windows = 0;  // finished

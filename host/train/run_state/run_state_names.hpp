@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the whole state of a run is made of: the subtrees that Trainer::snapshot puts into a tree
-// and a fresh run of the same recipe takes out of it. What a recipe says is not in it, nor what
-// follows from the recipe and the step: orders of samples, schedules, random numbers.
+// The subtrees of the whole state of a run. Trainer::snapshot writes them to a tree, and a new run
+// of the same recipe loads them. The recipe's own content is excluded, and so is everything that
+// follows from the recipe and the step: sample orders, schedules, random numbers.
 //
-//   run/         the loop: step, updates, epochs, windows, samples, tokens, seconds; where it is in
-//                a window; figures and wishes that have not been told yet; the factor on rates;
-//                where it has gone back
+//   run/         the loop: step, updates, epochs, windows, samples, tokens, seconds; the position
+//                in a window; metrics not yet recorded; pending requests and evaluations; the
+//                learning rate factor set by hooks; rollbacks
 //   parameters/  values/NAME and buffers/NAME (ParameterStore)
 //   optimizer/   slots/SLOT/NAME, updates/NAME, starts/NAME (OptimizerDriver)
 //   loss_scale/  under fp16 (LossScale)
-//   tables/      where there are tables
-//   components/  ROLE/...: whatever plugins declare (ComponentStates)
-//   metrics/     what metrics have gathered (MetricSet)
-//   figures/     what the next record will say, and the last one said (MetricBook)
-//   guard/       counts of updates that were not finite (UpdateGuard)
+//   tables/      if the model has tables
+//   components/  ROLE/...: state that plugins declare (ComponentStates)
+//   metrics/     accumulated state of metrics (MetricSet)
+//   `figures/`   metrics of the next record and of the last record (MetricBook)
+//   guard/       counts of non-finite updates (UpdateGuard)
 //   best/        the parameters of the best evaluation (BestState)
 //   data/        train/...: epoch, window and position of the training set (DataStream); eval/N/...
-//                of evaluation sets that go along with its windows
+//                for evaluation sets whose windows are paired with training windows
 //
-// Figures of time (run/seconds) are not the same in two equal runs; everything else is, to the bit.
-// Entries that differ between ranks are marked so. Tensors are what this rank has of them.
+// Two equal runs have bitwise equal states, except for times (run/seconds). Entries that differ
+// between ranks are marked in the tree. Tensors have only this rank's shards.
 #pragma once
 
 #include <cstdint>
 
 namespace tenon {
 
-// The version of the tree's root: it changes where a subtree comes, goes or changes its meaning.
+// Version of the tree's root. Increased if a subtree is added, removed or changes its meaning.
 inline constexpr uint32_t kRunStateVersion = 1;
 
 namespace run_state {

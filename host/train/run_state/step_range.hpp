@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Some steps of a run, counted from 1, both ends included.
+// A range of steps of a run, counted from 1. Both ends are included.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-// Elements that are converted at once.
+// Elements converted at a time.
 constexpr int64_t kChunk = int64_t{1} << 20;
 
 }  // namespace

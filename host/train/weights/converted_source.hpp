@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A parameter as a part of a tensor that is kept elsewhere: rows of it, perhaps transposed, in the
-// type that the run keeps the parameter in.
-// Threads: any, several at once, as what it reads from.
+// Reads a parameter from rows of another tensor source, transposed if necessary, and converts it to
+// the run's dtype of the parameter.
+// Threads: any, concurrently, if the underlying source allows that.
 #pragma once
 
 #include "host/tensor/state/tensor_source.hpp"
@@ -15,15 +15,15 @@ namespace tenon {
 
 class ConvertedSource final : public TensorSource {
  public:
-  // `shape` is the parameter's; its elements begin at `first_element` of the flattened `from`,
-  // which has them as [shape[1], shape[0]] where it is transposed.
+  // `shape` is the parameter's. Its elements start at `first_element` of the flattened `from`. If
+  // `is_transposed`, `from` stores them as [shape[1], shape[0]].
   ConvertedSource(at::ScalarType dtype,
                   const std::vector<int64_t>& shape,
                   std::shared_ptr<const TensorSource> from,
                   int64_t first_element,
                   bool is_transposed);
 
-  // Errors  those of what it reads from
+  // Errors  those of the underlying source
   void read(int64_t first, const at::Tensor& out) const override;
 
  private:

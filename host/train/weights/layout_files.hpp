@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parameters of a checkpoint as the tensors and texts of a layout that the model knows. Where
-// they go is the caller's.
-// Invariant: what is read is verified against the checkpoint's checksums; one tensor at a time is
-// in memory.
+// Converts the parameters of a checkpoint to the tensors and texts of a layout that the model's
+// plugin describes. The caller writes them.
+// Invariant: tensors are verified against the checkpoint's checksums; at most one is in memory at a
+// time.
 // Threads: any, one at a time.
 #pragma once
 
@@ -22,18 +22,18 @@
 
 namespace tenon {
 
-// Read when they are asked for, in the type that they have, or in another one.
+// Weights of a checkpoint, read on request, in their stored dtype or converted to `dtype`.
 class SavedWeights {
  public:
   // Both are borrowed.
-  // Errors  weights.mismatch if the checkpoint has no such parameter, or in another shape
+  // Errors  weights.mismatch if the checkpoint lacks a parameter, or has it with another shape
   SavedWeights(const CheckpointReader& reader,
                const std::vector<Weight>& weights,
                std::optional<at::ScalarType> dtype);
 
   at::ScalarType dtype(size_t w) const;
   at::Tensor read(size_t w) const { return sources_[w]->whole().to(dtype(w)); }
-  // That of most elements.
+  // Returns the dtype of most elements.
   at::ScalarType main_dtype() const;
 
  private:
@@ -48,7 +48,7 @@ class LayoutFiles {
 
   const std::vector<WeightTensor>& tensors() const { return tensors_; }
   at::Tensor read(size_t i) const;
-  // By name, as they stand beside the tensors.
+  // Returns the text files beside the tensors, as pairs of file name and content.
   const std::vector<std::pair<std::string, std::string>>& texts() const { return texts_; }
 
  private:

@@ -43,7 +43,7 @@ std::vector<Weight> weights_of(const ModelGraph& graph) {
   return weights;
 }
 
-// A layout as a model's plugin gave it, put together.
+// Assembles the places of a layout from the entries of a model's plugin.
 class LayoutReading {
  public:
   LayoutReading(const ComponentIdentity& model, const ModelGraph& graph, const std::string& layout)
@@ -109,7 +109,7 @@ class LayoutReading {
                             .is_transposed = (entry.flags & TENON_LAYOUT_TRANSPOSED) != 0});
   }
 
-  // The shape of a tensor, and whether its parts are all of it.
+  // Sets the shape of a tensor, and checks that its parts cover it exactly.
   void resolve(PlacedTensor& tensor) {
     std::ranges::sort(tensor.parts, {}, &PlacedWeight::first);
     int64_t rows = 0;
@@ -144,7 +144,7 @@ class LayoutReading {
   const ComponentIdentity& model_;
   const std::string& layout_;
   WeightPlaces places_;
-  std::map<std::string, size_t> weight_of_;  // by name, tied ones too
+  std::map<std::string, size_t> weight_of_;  // by name, tied parameters included
   std::map<std::string, size_t> tensor_of_;
   std::vector<int> num_places_;  // by weight
 };

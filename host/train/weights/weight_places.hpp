@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which tensors of files a model's parameters are, by the model's own names or by those of a layout
-// that it knows. Nothing is read or written here.
-// Invariants: each parameter that is not tied to another has one place; the parameters of a tensor
-// cover it once.
+// Maps a model's parameters to tensors of files, by the model's own names or by the names of a
+// layout that its plugin describes. Reads and writes no files.
+// Invariants: each parameter that is not tied to another has exactly one place; the parameters of a
+// tensor cover it without gaps or overlap.
 // Threads: [main].
 #pragma once
 
@@ -19,26 +19,26 @@
 
 namespace tenon {
 
-// A parameter, or a buffer that is saved.
+// A parameter or a saved buffer.
 struct Weight {
   std::string name;
   std::vector<int64_t> shape;
-  std::string entry;              // of the state tree
-  uint32_t parameter = kNoIndex;  // one of the two is there
+  std::string entry;              // name in the state tree
+  uint32_t parameter = kNoIndex;  // exactly one of the two is set
   uint32_t buffer = kNoIndex;
 };
 
 struct PlacedWeight {
   size_t weight = 0;
-  int64_t first = 0;  // row of the tensor
+  int64_t first = 0;  // first row in the tensor
   bool is_transposed = false;
 };
 
 struct PlacedTensor {
   std::string name;
   std::vector<int64_t> shape;
-  std::vector<PlacedWeight> parts;  // in their order
-  bool is_alias = false;            // another name of what one of the others is
+  std::vector<PlacedWeight> parts;  // by first row
+  bool is_alias = false;            // another name of another tensor
 };
 
 struct WeightPlaces {
@@ -47,18 +47,18 @@ struct WeightPlaces {
   std::vector<LayoutFile> files;
 };
 
-// By the names that the model has; tied parameters are aliases.
+// Returns places under the model's own names. Tied parameters are aliases.
 WeightPlaces own_places(const ModelGraph& graph);
 
-// `dtype` is that of most tensors.
-// Errors  weights.no_layout: the model's plugin does not know layouts; weights.bad_layout: what it
-//         says leaves a parameter out, or does not fit; PluginError
+// Returns places in a layout of the model's plugin. `dtype` is the dtype of most tensors.
+// Errors  weights.no_layout if the model's plugin has no layouts; weights.bad_layout if the layout
+//         lacks a parameter or is inconsistent; PluginError
 WeightPlaces places_in_layout(const ComponentInstance& model,
                               const ModelGraph& graph,
                               const std::string& layout,
                               uint32_t dtype);
 
-// The tensor of a file from what `read` gives for each of its weights, all of one dtype.
+// Assembles a tensor of a file from its weights, as returned by `read`, all of one dtype.
 at::Tensor joined(const PlacedTensor& tensor, const std::function<at::Tensor(size_t weight)>& read);
 
 }  // namespace tenon

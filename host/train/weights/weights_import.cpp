@@ -137,7 +137,7 @@ void WeightsImport::load(ParameterStore& store) const {
     if (!alias.is_alias || !folder_.tensors().contains(alias.name)) {
       continue;
     }
-    // In the type that the store has it in, where both are compared.
+    // Compares both in the dtype of the store.
     const Weight& weight = places_.weights[alias.parts.front().weight];
     const auto kept = std::get<std::shared_ptr<const TensorSource>>(tree.find(weight.entry)->value);
     const ConvertedSource other(kept->dtype(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first parameters of a run from the files of another program: --import. What can be known to
-// be wrong from the headers of the files is found before anything is allocated.
-// Invariant: each parameter is there, with its shape, and nothing else is.
+// Imports the initial parameters of a run from the files of another program (--import). Errors in
+// the headers of the files are found before anything is allocated.
+// Invariant: the files have every parameter, with its shape, and no other tensors.
 // Threads: [main], then the train thread.
 #pragma once
 
@@ -23,9 +23,9 @@ class WeightsImport {
                 const ModelGraph& graph,
                 const WeightsImportRequest& request);
 
-  // Gives the store its parameters: of each rank what it keeps. Numbers of a wider type are
-  // rounded, with a warning; others are the same.
-  // Errors  weights.mismatch if a second name of a tensor has other values; storage.io
+  // Loads the parameters into the store; each rank loads what it stores. Values that do
+  // not fit the store's dtype are rounded, with a warning.
+  // Errors  weights.mismatch if an alias of a tensor has different values; storage.io
   void load(ParameterStore& store) const;
 
  private:

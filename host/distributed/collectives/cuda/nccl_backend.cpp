@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL, c10d's engine on GPUs, for the module: the only file of the host that sees NCCL's header.
+// NCCL, c10d's engine on GPUs, for the CUDA module. No other file of the host includes NCCL's
+// header.
 // Threads: [main].
 
-// libtorch's header of NCCL's groups is empty without it.
+// Without this macro, libtorch's header for NCCL groups is empty.
 #define USE_C10D_NCCL
 
 #include "host/device/gpu.hpp"
