@@ -35,8 +35,8 @@ typedef struct tenon_metric_state_spec {
 TENON_SEAL(tenon_metric_state_spec, init);
 
 /* Periods over which the metric is reported in training, as flags; 0: not in training. The host
- * keeps one state per period and calls `update` once per microbatch for each. An evaluation always
- * uses a separate state, from its start to its end. */
+ * calls `update` once per microbatch, and merges its state into one state per period. An evaluation
+ * always uses a separate state, from its start to its end. */
 enum {
   TENON_PERIOD_STEP = 1u << 0,   /* since the last record */
   TENON_PERIOD_WINDOW = 1u << 1, /* since the window began */
