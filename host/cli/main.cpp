@@ -81,7 +81,7 @@ ExitCode run_program(const std::vector<std::string>& words) noexcept {
     return act(parse_command_line({words.begin() + 1, words.end()}), words);
   } catch (const SharedFailure& error) {
     flush_log();
-    if (error.is_told_here()) {
+    if (error.is_printed_here()) {
       std::fputs(failure_text(error, words.front()).c_str(), stderr);
     }
     return error.code();

@@ -73,7 +73,7 @@ constexpr auto kErrors = std::to_array<ErrorEntry>({
     {"hook.bad_call",
      ExitCode::kPlugin,
      "a hook called a service of the run with an invalid argument"},
-    {"hook.bad_wish",
+    {"hook.bad_request",
      ExitCode::kPlugin,
      "a hook requested an action that this run does not support"},
     {"hook.no_metric", ExitCode::kPlugin, "a hook read a metric that does not exist"},

@@ -35,7 +35,7 @@ class RunView {
  public:
   virtual ~RunView() = default;
 
-  // Errors  hook.bad_wish for a request that is unknown, or that the recipe does not allow
+  // Errors  hook.bad_request for a request that is unknown, or that the recipe does not allow
   virtual void request(uint32_t requests, const std::string& reason) = 0;
   virtual std::optional<double> metric(std::string_view name) const = 0;
   virtual const at::Tensor* scalar(std::string_view name) = 0;
@@ -49,7 +49,7 @@ class RunView {
   virtual LrGroupView lr_group(size_t i) = 0;
   // Returns none if there is no number at this JSON pointer.
   virtual std::optional<double> lr_group_option(size_t i, const std::string& pointer) const = 0;
-  // Errors  hook.bad_wish if the run cannot roll back, or cannot roll back to before this step
+  // Errors  hook.bad_request if the run cannot roll back, or cannot roll back to before this step
   virtual void roll_back(uint64_t first_bad_step, const std::string& reason) = 0;
 };
 

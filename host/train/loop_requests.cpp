@@ -15,16 +15,16 @@ void LoopRequests::request(uint32_t requests, const std::string& reason) {
                               TENON_REQUEST_STOP | TENON_REQUEST_CHECKPOINT |
                               TENON_REQUEST_ROLL_BACK;
   if ((requests & ~kKnown) != 0) {
-    throw Error("hook.bad_wish",
+    throw Error("hook.bad_request",
                 "unknown request; this release can skip an update, evaluate, save a checkpoint, "
                 "stop and roll back");
   }
   if ((requests & TENON_REQUEST_CHECKPOINT) != 0 && !possible_.checkpoint) {
-    throw Error("hook.bad_wish",
+    throw Error("hook.bad_request",
                 "a checkpoint is requested, but the recipe saves none; add a section /checkpoint");
   }
   if ((requests & TENON_REQUEST_EVALUATE) != 0 && !possible_.evaluate) {
-    throw Error("hook.bad_wish",
+    throw Error("hook.bad_request",
                 "an evaluation is requested, but the recipe has no dataset for it; add one at "
                 "/data/eval");
   }
@@ -48,12 +48,12 @@ void LoopRequests::request(uint32_t requests, const std::string& reason) {
 
 void LoopRequests::request_roll_back(uint64_t first_bad_step, const std::string& reason) {
   if (!possible_.roll_back) {
-    throw Error("hook.bad_wish",
+    throw Error("hook.bad_request",
                 "a roll-back is requested, but the recipe does not allow it; set "
                 "\"on_spike\": \"roll_back\" in /checkpoint");
   }
   if (first_bad_step == 0 || first_bad_step > state_.step) {
-    throw Error("hook.bad_wish",
+    throw Error("hook.bad_request",
                 formatted("the run cannot roll back to before step {}: it is at step {}",
                           first_bad_step,
                           state_.step));

@@ -53,9 +53,9 @@ class LoopRequests final : public WithStateFields<LoopRequests> {
   Agreement& votes() { return votes_; }
 
   // `requests` are TENON_REQUEST_* bits.
-  // Errors  hook.bad_wish for a request that the recipe does not allow, or that is unknown
+  // Errors  hook.bad_request for a request that the recipe does not allow, or that is unknown
   void request(uint32_t requests, const std::string& reason);
-  // Errors  hook.bad_wish if the run cannot roll back, or cannot roll back to before this step
+  // Errors  hook.bad_request if the run cannot roll back, or cannot roll back to before this step
   void request_roll_back(uint64_t first_bad_step, const std::string& reason);
 
   // Applies all pending requests now. Called by every rank, between steps.

@@ -16,7 +16,7 @@ tenon::HookProxy make_early_stop(const std::string& options = "{}") {
   return tenon::HookProxy(tenon::make_component("hook", "early_stop", options));
 }
 
-// Evaluates with these losses in turn; the number of evaluations after which it wished to stop, or
+// Evaluates with these losses in turn; the number of evaluations after which it requested a stop, or
 // 0.
 size_t stops_after(const tenon::HookProxy& hook,
                    tenon::FakeRun& run,
@@ -71,7 +71,7 @@ TEST_CASE("early_stop takes NaN for no progress", "[plugins]") {
   CHECK(stops_after(R"({"patience": 2})", {nan, 5, nan, 4, nan}) == 0);
 }
 
-TEST_CASE("early_stop wishes for the end alone, with a reason", "[plugins]") {
+TEST_CASE("early_stop requests a stop alone, with a reason", "[plugins]") {
   const auto hook = make_early_stop(R"({"patience": 2})");
   tenon::FakeRun run;
   CHECK(stops_after(hook, run, {2.5, 3, 3}) == 3);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run that is none, for hooks: it serves the figures it was given and keeps what a hook wishes
-// for.
+// A fake run for tests of hooks: it serves given metrics and records what a hook requests.
 #pragma once
 
 #include <tenon/hook.h>

@@ -37,7 +37,7 @@ void take_steps(const HookProxy& hook,
   }
 }
 
-// The first bad steps that it wished to go back to before.
+// The first bad steps that it requested to roll back.
 std::vector<uint64_t> requests_of(const std::string& options,
                                   const std::vector<std::optional<double>>& losses) {
   const HookProxy hook = make_spike_guard(options);

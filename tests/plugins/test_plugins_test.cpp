@@ -130,10 +130,10 @@ TEST_CASE("the counter stream counts on through its windows", "[plugins]") {
   CHECK_FALSE(source.next_window());
 }
 
-TEST_CASE("wish_at makes the wishes of its recipe and no others", "[plugins]") {
-  const tenon::HookProxy hook(tenon::make_component("hook", "wish_at", R"({"wishes": [
-      {"event": "before_step", "step": 2, "wish": "skip_update"},
-      {"event": "after_step", "step": 2, "wish": "stop"}]})"));
+TEST_CASE("request_at makes the requests of its recipe and no others", "[plugins]") {
+  const tenon::HookProxy hook(tenon::make_component("hook", "request_at", R"({"requests": [
+      {"event": "before_step", "step": 2, "request": "skip_update"},
+      {"event": "after_step", "step": 2, "request": "stop"}]})"));
   CHECK(hook.info().events ==
         (TENON_EVENT_BIT(TENON_EVENT_BEFORE_STEP) | TENON_EVENT_BIT(TENON_EVENT_AFTER_STEP)));
   tenon::FakeRun run;
@@ -144,7 +144,7 @@ TEST_CASE("wish_at makes the wishes of its recipe and no others", "[plugins]") {
   REQUIRE(run.requests.size() == 2);
   CHECK(run.requests[0].requests == TENON_REQUEST_SKIP_UPDATE);
   CHECK(run.requests[1].requests == TENON_REQUEST_STOP);
-  CHECK(run.requests[1].reason == "wish_at: after_step of step 2");
+  CHECK(run.requests[1].reason == "request_at: after_step of step 2");
 }
 
 TEST_CASE("fail_at fails at its event, in each of the ways", "[plugins]") {

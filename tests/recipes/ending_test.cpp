@@ -102,9 +102,9 @@ TEST_CASE("a kill-switch file stops the run at the end of its step", "[recipes]"
   CHECK_THAT(run.last_line(), contains_text("the kill switch " + file.string() + " exists"));
 }
 
-TEST_CASE("a hook's wish to stop ends the run as done, with its reason", "[recipes]") {
-  const HostRun run(small_recipe(R"({"hooks": [{"type": "wish_at", "options":
-    {"wishes": [{"event": "before_step", "step": 2, "wish": "stop"}]}}]})"));
+TEST_CASE("a hook's request to stop ends the run as done, with its reason", "[recipes]") {
+  const HostRun run(small_recipe(R"({"hooks": [{"type": "request_at", "options":
+    {"requests": [{"event": "before_step", "step": 2, "request": "stop"}]}}]})"));
   CHECK(run.result().exit_code == 0);
   CHECK(run.summary()["steps"] == 2);
 }

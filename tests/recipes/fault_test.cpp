@@ -61,15 +61,15 @@ TEST_CASE("a run folder that is not empty is left alone", "[recipes]") {
   CHECK(run.result().exit_code == 2);
 }
 
-TEST_CASE("a wish that cannot be granted is an error, not silence", "[recipes]") {
+TEST_CASE("a request that cannot be granted is an error", "[recipes]") {
   for (const char* request : {"checkpoint", "roll_back", "evaluate"}) {
-    const HostRun run(small_recipe(R"({"hooks": [{"type": "wish_at", "options":
-      {"wishes": [{"event": "before_step", "step": 2, "wish": ")" +
+    const HostRun run(small_recipe(R"({"hooks": [{"type": "request_at", "options":
+      {"requests": [{"event": "before_step", "step": 2, "request": ")" +
                                    std::string(request) + R"("}]}}]})"),
                       {"--set", "checkpoint=null"});
     INFO(request);
     CHECK(run.result().exit_code == 5);
-    CHECK_THAT(run.result().err, contains_text("[hook.bad_wish]"));
+    CHECK_THAT(run.result().err, contains_text("[hook.bad_request]"));
   }
 }
 

@@ -139,15 +139,15 @@ TEST_CASE("`skip` leaves out the one update that is not finite, and says where i
 }
 
 // All later updates depend on parameters and optimizer state, and on the schedule.
-TEST_CASE("a skipped step is as if a hook had wished to skip it", "[recipes]") {
+TEST_CASE("a skipped step is as if a hook had requested to skip it", "[recipes]") {
   for (const char* accumulation : {"1", "2"}) {
     const std::string train =
         std::string(R"({"train": {"gradient_accumulation": )") + accumulation + "}}";
     json with_gradient = recipe(places()[2].patch, "skip");
     with_gradient.merge_patch(json::parse(train));
     const HostRun planted(with_gradient.dump());
-    json plain = recipe(R"({"hooks": [{"type": "wish_at", "options": {"wishes":
-      [{"event": "before_step", "step": 12, "wish": "skip_update"}]}}]})",
+    json plain = recipe(R"({"hooks": [{"type": "request_at", "options": {"requests":
+      [{"event": "before_step", "step": 12, "request": "skip_update"}]}}]})",
                         "skip");
     plain.merge_patch(json::parse(train));
     const HostRun other(plain.dump());
@@ -179,8 +179,8 @@ TEST_CASE("a step that is not finite leaves the model's buffers as they were", "
   const std::string spoilt = hash_of(places()[0]);
   CHECK(spoilt.size() == 16);
   CHECK(spoilt == hash_of(places()[2]));
-  const HostRun requested(recipe(R"({"hooks": [{"type": "wish_at", "options": {"wishes":
-    [{"event": "before_step", "step": 12, "wish": "skip_update"}]}}]})",
+  const HostRun requested(recipe(R"({"hooks": [{"type": "request_at", "options": {"requests":
+    [{"event": "before_step", "step": 12, "request": "skip_update"}]}}]})",
                                  "skip")
                               .dump());
   CHECK(spoilt != requested.summary()["parameters_hash"]);  // there the mean has moved on

@@ -192,21 +192,21 @@ TEST_CASE("a signal to one rank cuts an evaluation on all", "[recipes][multi-ran
   CHECK_FALSE(run.summary()["metrics"].contains("eval/loss"));
 }
 
-TEST_CASE("a wish of one rank counts for all", "[recipes][multi-rank]") {
+TEST_CASE("a request of one rank counts for all", "[recipes][multi-rank]") {
   const std::string recipe = still_recipe(R"({
     "data": {"eval": {"type": "windows", "options": {"samples": 5}}},
     "eval": {"at_end": false},
     "train": {"steps": 100000},
     "hooks": [
       {"type": "event_trace"},
-      {"type": "wish_at", "options": {"rank": 1, "wishes": [
-        {"event": "before_step", "step": 2, "wish": "skip_update"},
-        {"event": "before_step", "step": 3, "wish": "evaluate"},
-        {"event": "before_step", "step": 5, "wish": "stop"}]}}]})");
+      {"type": "request_at", "options": {"rank": 1, "requests": [
+        {"event": "before_step", "step": 2, "request": "skip_update"},
+        {"event": "before_step", "step": 3, "request": "evaluate"},
+        {"event": "before_step", "step": 5, "request": "stop"}]}}]})");
   const RanksRun run(recipe, 2);
   INFO(run.text());
   CHECK(run.exit_codes() == std::vector<int>(2, 0));
-  CHECK(run.summary()["reason"] == "rank 1: wish_at: before_step of step 5");
+  CHECK(run.summary()["reason"] == "rank 1: request_at: before_step of step 5");
   CHECK(run.summary()["steps"] == 5);
   CHECK(run.summary()["updates"] == 4);
   std::vector<uint64_t> evaluated;

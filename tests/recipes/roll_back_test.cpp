@@ -329,19 +329,19 @@ TEST_CASE("a good checkpoint that turns out to be damaged is passed over", "[rec
   check_equal(runs, "back", "never");
 }
 
-TEST_CASE("a hook's wish takes the run back at the end of a step", "[recipes]") {
+TEST_CASE("a hook's request rolls the run back at the end of a step", "[recipes]") {
   const auto requests = [](const std::string& event, int step) {
     return R"({"data": {"train": {"options": {"spoilt_last": -1}}},
-      "hooks": [{"type": "event_trace"}, {"type": "wish_at", "options": {"times": 1, "rank": 0,
-        "wishes": [{"event": ")" +
-           event + R"(", "step": )" + std::to_string(step) + R"(, "wish": "roll_back"}]}}]})";
+      "hooks": [{"type": "event_trace"}, {"type": "request_at", "options": {"times": 1, "rank": 0,
+        "requests": [{"event": ")" +
+           event + R"(", "step": )" + std::to_string(step) + R"(, "request": "roll_back"}]}}]})";
   };
   struct Case {
     const char* event;
     int step;
     std::vector<int> skipped;
   };
-  // A wish before the first forward acts in its step, a later one in the next.
+  // A request before the first forward acts in its step, a later one in the next.
   for (const Case& one : {Case{"before_step", 8, {6, 7}},
                           Case{"after_step", 8, {6, 7, 8}},
                           Case{"after_evaluate", 10, {9, 10}},
@@ -353,7 +353,7 @@ TEST_CASE("a hook's wish takes the run back at the end of a step", "[recipes]") 
       const SubprocessResult back = runs.run("back", recipe, num_ranks);
       INFO(back.out << back.err);
       REQUIRE(back.exit_code == 0);
-      CHECK_THAT(back.err, contains_text("wish_at: " + std::string(one.event)));
+      CHECK_THAT(back.err, contains_text("request_at: " + std::string(one.event)));
       const json plain = merged(recipe, R"({"hooks": null})");
       REQUIRE(runs.run("never", without_windows(plain, one.skipped), num_ranks).exit_code == 0);
       check_equal(runs, "back", "never");
@@ -367,11 +367,11 @@ TEST_CASE("a hook's wish takes the run back at the end of a step", "[recipes]") 
   }
 }
 
-TEST_CASE("a wish that is on its way is not lost by a stop", "[recipes]") {
+TEST_CASE("a pending request is not lost by a stop", "[recipes]") {
   const Runs runs;
   const json recipe = windows_recipe(R"({"data": {"train": {"options": {"spoilt_last": -1}}},
-      "hooks": [{"type": "wish_at", "options": {"times": 1,
-        "wishes": [{"event": "after_step", "step": 8, "wish": "roll_back"}]}}]})");
+      "hooks": [{"type": "request_at", "options": {"times": 1,
+        "requests": [{"event": "after_step", "step": 8, "request": "roll_back"}]}}]})");
   REQUIRE(runs.run("whole", recipe).exit_code == 0);
   REQUIRE(runs.run("parts", recipe, 1, {"--set", "train.exit_at_step=8"}).exit_code == 75);
   CHECK(runs.summary("parts")["roll_backs"].empty());
@@ -407,7 +407,7 @@ TEST_CASE("spike_guard sees a spike of the loss and leaves the data out", "[reci
   const SubprocessResult refused =
       runs.run("refused", merged(recipe, R"({"checkpoint": {"on_spike": "continue"}})"));
   CHECK(refused.exit_code == 5);
-  CHECK_THAT(refused.err, contains_text("[hook.bad_wish]") && contains_text("on_spike"));
+  CHECK_THAT(refused.err, contains_text("[hook.bad_request]") && contains_text("on_spike"));
 }
 
 }  // namespace tenon

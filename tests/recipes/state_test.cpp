@@ -154,9 +154,9 @@ std::string stateful_recipe(const std::string& patch = "{}") {
                 {"type": "four_states", "options": {"train": true}}],
     "eval": {"every_steps": 4, "every_epochs": 1, "keep_best": {"metric": "eval/loss", "mode": "max"}},
     "hooks": [{"type": "early_stop", "options": {"patience": 50}},
-              {"type": "wish_at", "options": {"wishes": [
-                {"event": "after_step", "step": 3, "wish": "evaluate"},
-                {"event": "after_step", "step": 5, "wish": "skip_update"}]}}]
+              {"type": "request_at", "options": {"requests": [
+                {"event": "after_step", "step": 3, "request": "evaluate"},
+                {"event": "after_step", "step": 5, "request": "skip_update"}]}}]
   })"),
                  patch);
 }

@@ -45,7 +45,7 @@ TEST_CASE("a skipped update changes no parameter", "[recipes]") {
   const std::string patch = R"({
     "data": {"shuffle": false, "batch_size": 24, "eval": {"type": "windows", "options": {"samples": 24}}},
     "train": {"steps": 2}, "eval": {"every_steps": 1},
-    "hooks": [{"type": "wish_at", "options": {"wishes": [{"event": "before_step", "step": 2, "wish": "skip_update"}]}}]
+    "hooks": [{"type": "request_at", "options": {"requests": [{"event": "before_step", "step": 2, "request": "skip_update"}]}}]
   })";
   const HostRun run(small_recipe(patch));
   REQUIRE(run.result().exit_code == 0);

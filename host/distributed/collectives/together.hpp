@@ -18,14 +18,14 @@
 namespace tenon {
 
 // An error of this or another rank, which all ranks throw. Its last handler prints it only if
-// `is_told_here` is true.
+// `is_printed_here` is true.
 class SharedFailure final : public Error {
  public:
-  SharedFailure(const Error& error, bool is_told_here)
-      : SharedFailure(error, is_told_here, error.exit_code()) {}
-  SharedFailure(const Error& error, bool is_told_here, ExitCode code)
-      : Error(error), is_told_here_(is_told_here), code_(code) {}
-  bool is_told_here() const { return is_told_here_; }
+  SharedFailure(const Error& error, bool is_printed_here)
+      : SharedFailure(error, is_printed_here, error.exit_code()) {}
+  SharedFailure(const Error& error, bool is_printed_here, ExitCode code)
+      : Error(error), is_printed_here_(is_printed_here), code_(code) {}
+  bool is_printed_here() const { return is_printed_here_; }
   // Returns the exit code of all ranks.
   ExitCode code() const { return code_; }
   // Returns the rank that caused the error, if it is known, and no other rank failed.
@@ -33,7 +33,7 @@ class SharedFailure final : public Error {
   void set_lone_rank(uint32_t rank) { lone_rank_ = rank; }
 
  private:
-  bool is_told_here_;
+  bool is_printed_here_;
   ExitCode code_;
   std::optional<uint32_t> lone_rank_;
 };

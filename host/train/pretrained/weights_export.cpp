@@ -41,18 +41,18 @@ const std::string& path_of(const WeightsExport& request) {
 }
 
 // Thrown if a checkpoint is corrupt.
-struct UnsoundCheckpoint {
+struct CorruptCheckpoint {
   Error why;
 };
 
-// Calls `read`, which reads nothing but a checkpoint; throws UnsoundCheckpoint if it is corrupt.
+// Calls `read`, which reads nothing but a checkpoint; throws CorruptCheckpoint if it is corrupt.
 template <class Read>
 auto from_checkpoint(Read read) {
   try {
     return read();
   } catch (const Error& error) {
     if (is_damage(error)) {
-      throw UnsoundCheckpoint{error};
+      throw CorruptCheckpoint{error};
     }
     throw;
   }
@@ -180,7 +180,7 @@ std::string export_newest(const NamedCheckpoints& checkpoints,
       const CheckpointReader reader = from_checkpoint(
           [&] { return CheckpointReader(checkpoints.storage, checkpoints.checkpoints[i]); });
       return export_one(reader);
-    } catch (const UnsoundCheckpoint& unsound) {
+    } catch (const CorruptCheckpoint& unsound) {
       if (!first.has_value()) {
         first = unsound.why;
       }

@@ -40,11 +40,11 @@ TEST_CASE("requests that the recipe rules out are errors", "[train]") {
   RequestRig rig(alone, {});
   for (const uint32_t request : std::initializer_list<uint32_t>{
            TENON_REQUEST_EVALUATE, TENON_REQUEST_CHECKPOINT, TENON_REQUEST_ROLL_BACK, 1u << 20}) {
-    CHECK(request_error([&] { rig.requests.request(request, "why"); }) == "hook.bad_wish");
+    CHECK(request_error([&] { rig.requests.request(request, "why"); }) == "hook.bad_request");
   }
   RequestRig possible(alone);
-  CHECK(request_error([&] { possible.requests.request_roll_back(6, ""); }) == "hook.bad_wish");
-  CHECK(request_error([&] { possible.requests.request_roll_back(0, ""); }) == "hook.bad_wish");
+  CHECK(request_error([&] { possible.requests.request_roll_back(6, ""); }) == "hook.bad_request");
+  CHECK(request_error([&] { possible.requests.request_roll_back(0, ""); }) == "hook.bad_request");
   CHECK(request_error([&] { possible.requests.request_roll_back(5, ""); }).empty());
 }
 

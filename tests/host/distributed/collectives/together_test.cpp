@@ -11,7 +11,7 @@ namespace tenon {
 TEST_CASE("what fails on one rank fails on all, and rank 0 tells it", "[distributed]") {
   struct Heard {
     std::string what;
-    bool is_told_here = false;
+    bool is_printed_here = false;
     int num_calls = 0;
     bool has_lone_rank = false;
   };
@@ -28,14 +28,14 @@ TEST_CASE("what fails on one rank fails on all, and rank 0 tells it", "[distribu
       });
     } catch (const SharedFailure& failure) {
       mine.what = failure.what();
-      mine.is_told_here = failure.is_told_here();
+      mine.is_printed_here = failure.is_printed_here();
       mine.has_lone_rank = failure.lone_rank().has_value();
     }
   });
   for (size_t rank = 0; rank < heard.size(); ++rank) {
     CHECK(heard[rank].num_calls == 2);
     CHECK(heard[rank].what == "[data.empty] rank 1: nothing on 1");
-    CHECK(heard[rank].is_told_here == (rank == 0));
+    CHECK(heard[rank].is_printed_here == (rank == 0));
     CHECK_FALSE(heard[rank].has_lone_rank);  // two ranks had it
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A hook that wishes for what the recipe lists, at the events and steps it names.
+// A hook that requests what the recipe lists, at the events and steps it names.
 #include <tenon/cpp/hook.hpp>
 #include <tenon/cpp/plugin.hpp>
 
@@ -40,7 +40,7 @@ struct RequestOptions {
         .doc("name of the event");
     binder.field("step", &RequestOptions::step).min(0).required().doc("step of the event");
     binder
-        .choice("wish",
+        .choice("request",
                 &RequestOptions::request,
                 {{"skip_update", Request::kSkipUpdate},
                  {"evaluate", Request::kEvaluate},
@@ -60,16 +60,16 @@ struct RequestAtOptions {
 
 class RequestAt : public tenon::Hook {
  public:
-  static constexpr const char* kType = "wish_at";
-  static constexpr const char* kSummary = "for tests: makes the wishes that the recipe lists";
+  static constexpr const char* kType = "request_at";
+  static constexpr const char* kSummary = "for tests: makes the requests that the recipe lists";
   using Options = RequestAtOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("wishes", &Options::requests)
+    binder.field("requests", &Options::requests)
         .min_items(1)
         .required()
         .doc("what to ask for, and when");
     binder.field("rank", &Options::rank).doc("the rank that does; all if absent");
-    binder.field("times", &Options::times).min(0).doc("how many wishes at most; 0: all");
+    binder.field("times", &Options::times).min(0).doc("how many requests at most; 0: all");
   }
 
   RequestAt(const Options& options, const tenon::CreateContext& context)
@@ -90,7 +90,7 @@ class RequestAt : public tenon::Hook {
           event.step() == request.step) {
         ++num_requests_;
         event.request(static_cast<uint32_t>(request.request),
-                      tenon::concat("wish_at: ", request.event, " of step ", request.step));
+                      tenon::concat("request_at: ", request.event, " of step ", request.step));
       }
     }
   }
