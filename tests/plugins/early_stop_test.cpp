@@ -16,8 +16,8 @@ tenon::HookProxy make_early_stop(const std::string& options = "{}") {
   return tenon::HookProxy(tenon::make_component("hook", "early_stop", options));
 }
 
-// Evaluates with these losses in turn; the number of evaluations after which it requested a stop, or
-// 0.
+// Evaluates with these losses in turn; the number of evaluations after which it requested a stop,
+// or 0.
 size_t stops_after(const tenon::HookProxy& hook,
                    tenon::FakeRun& run,
                    const std::vector<double>& losses,
