@@ -16,6 +16,8 @@
 
 namespace tenon {
 
+class RunWitness;
+
 enum class Processes {
   kOne,     // the action runs in one process
   kOfRanks  // the process may be one of several ranks, or may start ranks
@@ -25,6 +27,7 @@ enum class Processes {
 struct Invocation {
   std::vector<std::string> words;  // the command line, program name first
   RankEnvironment ranks = {};
+  RunWitness* witness = nullptr;  // of a run of one process; borrowed
 };
 
 struct Action {

@@ -15,14 +15,17 @@
 #include "host/distributed/ranks/topology.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
+#include "host/plugin/crash_report.hpp"
 #include "host/plugin/plugin_loader.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
+#include "host/train/run/run_witness.hpp"
 
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,8 +72,12 @@ void note_rank(const RankEnvironment& ranks) {
 }
 
 ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {
-  const Invocation invocation{.words = words, .ranks = ranks_for(line)};
+  Invocation invocation{.words = words, .ranks = ranks_for(line)};
   die_with_agent(invocation.ranks);
+  std::optional<RunWitness> witness;
+  if (line.action == &kTrainAction && line.num_ranks == 0 && invocation.ranks.launcher.empty()) {
+    invocation.witness = &witness.emplace();
+  }
   set_up_log_for(line, invocation.ranks);
   note_rank(invocation.ranks);
   return line.action->run(line, invocation);
@@ -104,6 +111,15 @@ ExitCode run_program(const std::vector<std::string>& words) noexcept {
   }
 }
 
+// On another thread.
+void end_stuck_shutdown(const StuckCall& call) {
+  const Error error("plugin.stuck",
+                    call.describe() + "; a call cannot be cancelled, so the process ends here");
+  log_error(error.what());
+  flush_log();
+  end_process(static_cast<int>(ExitCode::kFailed));
+}
+
 }  // namespace
 }  // namespace tenon
 
@@ -120,8 +136,13 @@ int main(int argc, char** argv) {
     words.emplace_back("host");
   }
   words.front() = std::filesystem::path(words.front()).filename().string();
-  const tenon::ExitCode code = tenon::run_program(words);
-  // The order of static destructors is undefined, so plugins are shut down before them.
-  tenon::shutdown_plugins();
-  return static_cast<int>(code);
+  tenon::report_crashes();
+  tenon::ExitCode code = tenon::run_program(words);
+  // Plugins are shut down here, because destructors of their libraries would run in an undefined
+  // order; end_process() runs none.
+  if (!tenon::shutdown_plugins(tenon::end_stuck_shutdown)) {
+    code = tenon::ExitCode::kFailed;
+  }
+  tenon::flush_log();
+  tenon::end_process(static_cast<int>(code));
 }

@@ -94,7 +94,8 @@ ExitCode run_recipe(const CommandLine& line, const Invocation& invocation) {
                            .gpu = gpu_places_of(own_program()),
                            .tables = line.tables,
                            .ranks = ranks,
-                           .weights = line.weights_import};
+                           .weights = line.weights_import,
+                           .witness = invocation.witness};
   return run_training(used.recipe, *used.plugins, request).code;
 }
 

@@ -14,11 +14,12 @@
 namespace tenon {
 namespace {
 
-FieldInfo copy_field(const tenon_field_spec& field, const ComponentIdentity& identity) {
-  if (field.name == nullptr || *field.name == '\0') {
-    identity.fail_result("a field has no name");
-  }
+FieldInfo copy_field(const tenon_field_spec& field,
+                     std::size_t i,
+                     const ComponentIdentity& identity) {
+  identity.check_name(field.name, "field", i);
   const std::string of = "field \"" + std::string(field.name) + "\"";
+  identity.check_flags(field.flags, TENON_FIELD_HOST_ONLY | TENON_FIELD_TEXT, of);
   if (!is_dtype(field.dtype)) {
     identity.fail_result(formatted("{} has dtype {}, expected an exact dtype", of, field.dtype));
   }
@@ -36,7 +37,7 @@ BatchSchema schema_of(const tenon_dataset_info& info, const ComponentIdentity& i
   }
   std::vector<FieldInfo> fields;
   for (std::size_t i = 0; i < info.num_fields; ++i) {
-    FieldInfo field = copy_field(element_of(info.fields_ref, i, "field", identity), identity);
+    FieldInfo field = copy_field(element_of(info.fields_ref, i, identity), i, identity);
     if (find_field(fields, field.name).has_value()) {
       identity.fail_result("field \"" + field.name + "\" is declared twice");
     }
@@ -57,9 +58,10 @@ DatasetProxy::DatasetProxy(ComponentInstance instance)
       table_(table_of<tenon_dataset>(instance_, TENON_DATASET_ID)) {
   const ComponentIdentity& identity = instance_.identity();
   TENON_REQUIRE(tenon_dataset, table_, describe, TENON_DATASET_ID, identity);
-  tenon_dataset_info info{};
-  info.struct_size = sizeof(info);
-  instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
+  const auto info =
+      filled_by<tenon_dataset_info>(instance_, "describe", [&](tenon_dataset_info* out) {
+        return table_->describe(instance_.self(), out);
+      });
 
   if (info.style != TENON_DATASET_MAP && info.style != TENON_DATASET_STREAM) {
     identity.fail_result(
@@ -126,11 +128,10 @@ void DatasetProxy::seek(const Window* window,
 }
 
 std::optional<Window> DatasetProxy::next_window() {
-  tenon_window window{};
-  window.struct_size = sizeof(window);
   bool has_window = false;
-  instance_.call("next_window",
-                 [&] { return table_->next_window(instance_.self(), &window, &has_window); });
+  auto window = filled_by<tenon_window>(instance_, "next_window", [&](tenon_window* out) {
+    return table_->next_window(instance_.self(), out, &has_window);
+  });
   if (!has_window) {
     return std::nullopt;
   }

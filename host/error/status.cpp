@@ -2,6 +2,8 @@
 
 #include "host/error/status.hpp"
 
+#include "host/error/plugin_text.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -37,13 +39,24 @@ std::string text_of(const char* text) {
   return text != nullptr ? text : "";
 }
 
+// `make` of the service: makes the status of a plugin. Without memory for the checked text, the
+// status reports that.
 tenon_status* service_make(const tenon_host* host,
                            uint32_t code,
                            const char* id,
                            const char* message,
                            const char* file,
                            int32_t line) {
-  return make_status(host, code, id, message, file, line);
+  try {
+    return make_status(host,
+                       code,
+                       plugin_text(text_of(id)).c_str(),
+                       plugin_text(text_of(message)).c_str(),
+                       plugin_text(text_of(file)).c_str(),
+                       line);
+  } catch (const std::exception&) {
+    return out_of_memory_status();
+  }
 }
 
 }  // namespace

@@ -10,8 +10,9 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// Returns the bytes of the character at text[0]; 0 if it is invalid. `text` is not empty.
-std::size_t character_size(std::string_view text) noexcept {
+}  // namespace
+
+std::size_t utf8_size(std::string_view text) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
   if (first < 0x80) {
@@ -38,11 +39,9 @@ std::size_t character_size(std::string_view text) noexcept {
   return size;
 }
 
-}  // namespace
-
 bool is_utf8(std::string_view text) noexcept {
   while (!text.empty()) {
-    const std::size_t size = character_size(text);
+    const std::size_t size = utf8_size(text);
     if (size == 0) {
       return false;
     }
@@ -55,13 +54,13 @@ std::string as_utf8(std::string text) {
   if (is_utf8(text)) {
     return text;
   }
-  std::string mended;
+  std::string repaired;
   for (std::string_view rest = text; !rest.empty();) {
-    const std::size_t size = character_size(rest);
-    mended += size == 0 ? kReplacement : rest.substr(0, size);
+    const std::size_t size = utf8_size(rest);
+    repaired += size == 0 ? kReplacement : rest.substr(0, size);
     rest.remove_prefix(std::max<std::size_t>(size, 1));
   }
-  return mended;
+  return repaired;
 }
 
 }  // namespace tenon

@@ -5,14 +5,18 @@
 
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace tenon {
 
-// True if `text` is valid UTF-8.
+// Returns the number of bytes of the character at text[0]; 0 if it is invalid. `text` is not empty.
 //
 // Source   Unicode Standard 15.0, table 3-7: no overlong forms, no surrogates
+std::size_t utf8_size(std::string_view text) noexcept;
+
+// True if `text` is valid UTF-8.
 bool is_utf8(std::string_view text) noexcept;
 
 // Returns `text` with U+FFFD in place of each byte that does not belong to a valid character.

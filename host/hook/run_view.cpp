@@ -4,7 +4,10 @@
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/tensor/handle.hpp"
+#include "host/tensor/sized_struct.hpp"
 #include "host/text/formatted.hpp"
+
+#include <cmath>
 
 namespace tenon {
 namespace {
@@ -56,7 +59,15 @@ tenon_status* get_field(tenon_run* run, const char* name, tenon_tensor** out_ref
 }
 
 tenon_status* set_lr_factor(tenon_run* run, double factor) {
-  return guard(nullptr, [&] { view_of(run).set_lr_factor(factor); });
+  return guard(nullptr, [&] {
+    RunView& view = view_of(run);
+    if (!(factor >= 0) || std::isinf(factor)) {
+      throw Error("hook.bad_call",
+                  formatted("set_lr_factor was called with {}, expected a finite number from 0 on",
+                            factor));
+    }
+    view.set_lr_factor(factor);
+  });
 }
 
 tenon_status* get_num_parameters(tenon_run* run, size_t* out) {
@@ -73,11 +84,13 @@ tenon_status* get_parameter(tenon_run* run, size_t i, tenon_parameter_view* out)
                             view.num_parameters()));
     }
     const ParameterView parameter = view.parameter(i);
-    out->name_ref = parameter.name->c_str();
-    out->value_ref = borrow(*parameter.value);
-    out->grad_ref = parameter.grad != nullptr ? borrow(*parameter.grad) : nullptr;
-    out->offset = parameter.offset;
-    out->numel = parameter.numel;
+    write_sized(*out,
+                {.struct_size = sizeof(tenon_parameter_view),
+                 .name_ref = parameter.name->c_str(),
+                 .value_ref = borrow(*parameter.value),
+                 .grad_ref = parameter.grad != nullptr ? borrow(*parameter.grad) : nullptr,
+                 .offset = parameter.offset,
+                 .numel = parameter.numel});
   });
 }
 
@@ -103,10 +116,12 @@ tenon_status* get_num_lr_groups(tenon_run* run, size_t* out) {
 tenon_status* get_lr_group(tenon_run* run, size_t i, tenon_lr_group* out) {
   return guard(nullptr, [&] {
     const LrGroupView group = view_of_group(run, i, out).lr_group(i);
-    out->name_ref = group.name->c_str();
-    out->match_ref = group.match->c_str();
-    out->base_rate = group.base_rate;
-    out->rate = group.rate;
+    write_sized(*out,
+                {.struct_size = sizeof(tenon_lr_group),
+                 .name_ref = group.name->c_str(),
+                 .match_ref = group.match->c_str(),
+                 .base_rate = group.base_rate,
+                 .rate = group.rate});
   });
 }
 

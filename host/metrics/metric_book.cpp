@@ -2,6 +2,7 @@
 #include "host/metrics/metric_book.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/metric_name.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -24,12 +25,12 @@ const double* MetricRecord::find(std::string_view name) const {
   return found != values.end() ? &found->second : nullptr;
 }
 
-bool is_legal_metric_name(std::string_view name) {
-  const auto is_legal = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '/' || c == '.' || c == '-';
-  };
-  return !name.empty() && name.size() <= 100 && std::all_of(name.begin(), name.end(), is_legal);
+void check_plugin_metric(std::string_view name) {
+  if (is_host_metric(name)) {
+    throw Error("metrics.bad_name",
+                "a plugin cannot add the metric '" + std::string(name) +
+                    "', because the host has one of this name; choose another name");
+  }
 }
 
 MetricBook::Metric& MetricBook::metric(std::string_view name) {

@@ -30,8 +30,9 @@ struct MetricRecord {
   const double* find(std::string_view name) const;
 };
 
-// True for valid names of metrics: 1 to 100 characters of [A-Za-z0-9_/.-].
-bool is_legal_metric_name(std::string_view name);
+// Checks the name of a metric that a plugin adds.
+// Errors  metrics.bad_name if it is the name of one of the host's own metrics
+void check_plugin_metric(std::string_view name);
 
 class MetricBook final : public Stateful {
  public:

@@ -31,9 +31,15 @@ tenon_status* with_book(const tenon_host* host, const void* a, const void* b, Bo
   });
 }
 
+// Returns the whole name of a plugin's metric.
+std::string checked(const char* name) {
+  check_plugin_metric(name);
+  return prefix_in_use() + name;
+}
+
 tenon_status* add(const tenon_host* host, const char* name, double sum, double weight) {
   return with_book(
-      host, name, name, [&](MetricBook& book) { book.add(prefix_in_use() + name, sum, weight); });
+      host, name, name, [&](MetricBook& book) { book.add(checked(name), sum, weight); });
 }
 
 tenon_status* add_tensor(const tenon_host* host,
@@ -45,7 +51,7 @@ tenon_status* add_tensor(const tenon_host* host,
       throw Error("metrics.bad_name",
                   std::string("metric '") + name + "': sum and weight must be scalars");
     }
-    book.add_tensor(prefix_in_use() + name, tensor_of(sum), tensor_of(weight));
+    book.add_tensor(checked(name), tensor_of(sum), tensor_of(weight));
   });
 }
 

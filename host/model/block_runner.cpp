@@ -10,6 +10,7 @@
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/plugin/model_proxy.hpp"
+#include "host/plugin/own_handles.hpp"
 #include "host/plugin/plugin_gradients.hpp"
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/handle.hpp"
@@ -78,15 +79,6 @@ struct BlockRunner::HandGrads {
 
 namespace {
 
-std::vector<at::Tensor> take_handles(const std::vector<tenon_tensor*>& handles) {
-  std::vector<at::Tensor> tensors;
-  tensors.reserve(handles.size());
-  for (tenon_tensor* handle : handles) {
-    tensors.push_back(handle != nullptr ? take_handle(handle) : at::Tensor());
-  }
-  return tensors;
-}
-
 std::vector<const tenon_tensor*> borrow_all(const std::vector<at::Tensor>& tensors) {
   std::vector<const tenon_tensor*> handles;
   handles.reserve(tensors.size());
@@ -148,8 +140,8 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   for (const at::Tensor& input : tape.inputs) {
     tape.input_handles.push_back(borrow(input));
   }
-  tape.output_handles.assign(block.outputs.size(), nullptr);
-  tape.next_buffer_handles.assign(block.buffers.size(), nullptr);
+  OwnHandles output_handles(block.outputs.size());
+  OwnHandles next_buffer_handles(block.buffers.size());
 
   Call call;
   call.tape = &tape;
@@ -163,26 +155,26 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   args.num_parameters = tape.parameter_handles.size();
   args.buffers = tape.buffer_handles.data();
   args.num_buffers = tape.buffer_handles.size();
-  args.outputs_own = tape.output_handles.data();
-  args.num_outputs = tape.output_handles.size();
-  args.next_buffers_own = tape.next_buffer_handles.data();
+  args.outputs_own = output_handles.data();
+  args.num_outputs = output_handles.size();
+  args.next_buffers_own = next_buffer_handles.data();
   args.save = &Call::save;
   args.add_loss = &Call::add_loss;
 
   // A recompute draws the same numbers: the seed depends only on step, microbatch and salt.
   seed_default_generators(frame_.seed_for(pass.salt), store_.device());
   frame_.set_recompute(pass.is_recompute);
+  std::vector<at::Tensor> next_buffers;
   try {
+    const ComponentIdentity& identity = model_.instance().identity();
     const at::AutoGradMode mode(pass.records);
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
     model_.forward(frame_.exec(), args);
+    tape.outputs = output_handles.take(identity, "forward");
+    next_buffers = next_buffer_handles.take(identity, "forward");
   } catch (Error& error) {
-    tape.outputs = take_handles(tape.output_handles);
-    take_handles(tape.next_buffer_handles);
     throw error.with_context("block '" + block.name + "'");
   }
-  tape.outputs = take_handles(tape.output_handles);
-  const std::vector<at::Tensor> next_buffers = take_handles(tape.next_buffer_handles);
   for (size_t i = 0; i < tape.outputs.size(); ++i) {
     check_output(b, i, tape.outputs[i]);
   }
@@ -377,8 +369,8 @@ BlockRunner::HandGrads BlockRunner::call_backward(uint32_t b,
   const auto grad_outputs = borrow_all(grads);
   const auto want_inputs = array_of(result.wants_input);
   const auto want_parameters = array_of(result.wants_parameter);
-  std::vector<tenon_tensor*> grad_inputs(block.inputs.size(), nullptr);
-  std::vector<tenon_tensor*> grad_parameters(block.parameters.size(), nullptr);
+  OwnHandles grad_inputs(block.inputs.size());
+  OwnHandles grad_parameters(block.parameters.size());
 
   tenon_backward_args args{};
   args.struct_size = sizeof(args);
@@ -400,13 +392,11 @@ BlockRunner::HandGrads BlockRunner::call_backward(uint32_t b,
     // Autocast as in forward: a hand-written backward uses its operators and saved tensors.
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
     model_.backward(frame_.exec(), args);
+    result.inputs = grad_inputs.take(model_.instance().identity(), "backward");
+    result.parameters = grad_parameters.take(model_.instance().identity(), "backward");
   } catch (Error& error) {
-    take_handles(grad_inputs);
-    take_handles(grad_parameters);
     throw error.with_context("backward of block '" + block.name + "'");
   }
-  result.inputs = take_handles(grad_inputs);
-  result.parameters = take_handles(grad_parameters);
   return result;
 }
 

@@ -37,8 +37,6 @@ struct BlockTape {
   std::vector<const tenon_tensor*> input_handles;
   std::vector<const tenon_tensor*> parameter_handles;
   std::vector<const tenon_tensor*> buffer_handles;
-  std::vector<tenon_tensor*> output_handles;
-  std::vector<tenon_tensor*> next_buffer_handles;
 
   // Drops the tensors and auxiliary losses of the forward.
   void clear();

@@ -4,10 +4,12 @@
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
+#include "host/error/plugin_text.hpp"
 #include "host/error/status.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/initializer.hpp"
+#include "host/tensor/sized_struct.hpp"
 #include "host/text/formatted.hpp"
 
 #include <c10/util/accumulate.h>
@@ -40,6 +42,17 @@ void check_dtype(uint32_t dtype, const std::string& of) {
     refuse(of + " has " + dtype_name(dtype) + ", which is neither a dtype nor a class of them");
   }
 }
+
+// Refuses flags that this host does not know: the plugin relies on a meaning that they do not have.
+void check_flags(uint32_t flags, uint32_t known, const std::string& of) {
+  if ((flags & ~known) != 0) {
+    refuse(formatted("{} has flags {}, of which this host knows only {}", of, flags, known));
+  }
+}
+
+// All bits up to the last flag. The last flag of a block is reserved: the one after NO_RECOMPUTE.
+constexpr uint32_t kParameterFlags = (uint32_t{TENON_PARAM_EXPERT} << 1) - 1;
+constexpr uint32_t kBlockFlags = (uint32_t{TENON_BLOCK_NO_RECOMPUTE} << 2) - 1;
 
 void check_array(const void* array, size_t count, const std::string& of) {
   if (array == nullptr && count > 0) {
@@ -127,6 +140,7 @@ class GraphBuilder {
       parameter.shape = read_shape(spec.shape, spec.ndim, spec.dtype, called);
       parameter.dtype = spec.dtype;
       parameter.flags = spec.flags;
+      check_flags(spec.flags, kParameterFlags, called);
       if ((spec.flags & TENON_PARAM_EXPERT) != 0) {
         throw Error("model.not_available",
                     called +
@@ -165,6 +179,7 @@ class GraphBuilder {
     ModelBlock block;
     block.name = take_name(spec.name, "block", block_names_, index);
     block.flags = spec.flags;
+    check_flags(spec.flags, kBlockFlags, "block '" + block.name + "'");
     if (block.has(TENON_BLOCK_COLLECTIVE)) {
       throw Error(
           "model.not_available",
@@ -344,6 +359,9 @@ class GraphBuilder {
     if (name == nullptr || *name == '\0') {
       refuse(std::string("a ") + what + " has no name");
     }
+    if (const std::string problem = name_problem(name); !problem.empty()) {
+      refuse(formatted("the name of {} {} {}", what, index, problem));
+    }
     if (!names.emplace(name, static_cast<uint32_t>(index)).second) {
       refuse(std::string("two ") + what + "s are called '" + name + "'");
     }
@@ -381,7 +399,7 @@ tenon_status* add(tenon_model_builder* builder,
     if (builder == nullptr || spec == nullptr || out_index == nullptr) {
       throw Error("model.bad_graph", "a null argument was given to the model builder");
     }
-    *out_index = (static_cast<GraphBuilder*>(builder->impl)->*add_one)(*spec);
+    *out_index = (static_cast<GraphBuilder*>(builder->impl)->*add_one)(read_sized(*spec));
   });
 }
 

@@ -159,21 +159,7 @@ void ParameterStore::draw_parameters(uint64_t seed) {
 std::vector<at::Tensor> ParameterStore::built_parameters(ModelProxy& model,
                                                          const tenon_exec& exec,
                                                          uint32_t b) const {
-  std::vector<tenon_tensor*> handles(graph_.blocks[b].parameters.size(), nullptr);
-  std::vector<at::Tensor> built;
-  const auto take_all = [&] {
-    for (auto* handle : handles) {
-      built.push_back(handle != nullptr ? take_handle(handle) : at::Tensor());
-    }
-  };
-  try {
-    model.materialize(exec, b, handles);
-  } catch (...) {
-    take_all();
-    throw;
-  }
-  take_all();
-  return built;
+  return model.materialize(exec, b, graph_.blocks[b].parameters.size());
 }
 
 void ParameterStore::adopt(const ModelBlock& block, uint32_t p, at::Tensor built) {

@@ -25,6 +25,9 @@ CallSlots& all_slots() {
 struct SlotOwner {
   CallSlot* slot = nullptr;
   ~SlotOwner() {
+    if (slot->component.load(std::memory_order_relaxed) != nullptr) {
+      return;  // a plugin has called exit(), whose report needs the slot
+    }
     current_call_slot = nullptr;
     CallSlots& all = all_slots();
     const std::lock_guard lock(all.mutex);

@@ -19,6 +19,9 @@ struct CallSlot {
   std::atomic<const LoadedComponent*> component = nullptr;  // null: no call in progress
   std::atomic<const char*> function = "";
   std::atomic<const char*> event = "";  // of a hook's call; "" for other calls
+  // The last call that began, also after it returned; null before the first.
+  std::atomic<const LoadedComponent*> last_component = nullptr;
+  std::atomic<const char*> last_function = "";
   std::atomic<uint64_t> serial = 0;
   // What the watchdog saw at its last visit. Guarded by the lock of visit_calls().
   uint64_t seen_serial = 0;
@@ -40,6 +43,8 @@ class CallScope {
       : slot_(current_call_slot != nullptr ? *current_call_slot : add_call_slot()),
         outer_component_(slot_.component.load(std::memory_order_relaxed)),
         outer_function_(slot_.function.load(std::memory_order_relaxed)) {
+    slot_.last_component.store(&component, std::memory_order_relaxed);
+    slot_.last_function.store(function, std::memory_order_relaxed);
     set(&component, function);
   }
   ~CallScope() { set(outer_component_, outer_function_); }

@@ -3,8 +3,12 @@
 #include "host/plugin/component_identity.hpp"
 
 #include "host/error/catalogue.hpp"
+#include "host/error/plugin_text.hpp"
 #include "host/tensor/torch_guard.hpp"
 #include "host/text/formatted.hpp"
+
+#include <exception>
+#include <new>
 
 namespace tenon {
 namespace {
@@ -16,12 +20,6 @@ std::string_view base_name(std::string_view path) {
 }
 
 }  // namespace
-
-std::string ComponentIdentity::describe() const {
-  const PluginContext& plugin = component_->plugin->host.context();
-  return component_->kind + " \"" + component_->type + "\" (plugin " + plugin.id + " " +
-         plugin.version + ", " + plugin.file + ")";
-}
 
 void ComponentIdentity::fail(tenon_status* status_own, std::string_view function) const {
   const StatusText status = take(status_own);
@@ -55,6 +53,48 @@ void ComponentIdentity::fail(tenon_status* status_own, std::string_view function
                                      : "plugin.failed",
                     std::move(text),
                     status.id);
+}
+
+void ComponentIdentity::fail_thrown(std::string_view function) const {
+  uint32_t code = TENON_INTERNAL;
+  std::string what = "an object that is not a std::exception";
+  try {
+    throw;
+  } catch (const std::bad_alloc& error) {
+    code = TENON_OUT_OF_MEMORY;
+    what = error.what();
+  } catch (const std::exception& error) {
+    what = what_without_backtrace(error.what());
+  } catch (...) {
+  }
+  what = formatted("{} let an exception out through the C ABI: {}", function, what);
+  if (code == TENON_OUT_OF_MEMORY) {
+    fail(make_status(nullptr, code, "", what.c_str()), function);
+  }
+  throw PluginError(code,
+                    "plugin.failed",
+                    describe() + ": " + what +
+                        "; catch it in the plugin and return a status, as tenon/cpp/guard.hpp does",
+                    "");
+}
+
+void ComponentIdentity::fail_as(const Error& error) const {
+  throw error.with_context(describe());
+}
+
+void ComponentIdentity::check_name(const char* name, const char* what, std::size_t i) const {
+  if (name == nullptr || *name == '\0') {
+    fail_result(formatted("{} {} has no name", what, i));
+  }
+  if (const std::string problem = name_problem(name); !problem.empty()) {
+    fail_result(formatted("the name of {} {} {}", what, i, problem));
+  }
+}
+
+void ComponentIdentity::check_flags(uint32_t flags, uint32_t known, std::string_view of) const {
+  if ((flags & ~known) != 0) {
+    fail_result(formatted("{} has flags {}, of which this host knows only {}", of, flags, known));
+  }
 }
 
 void ComponentIdentity::fail_result(std::string_view what) const {

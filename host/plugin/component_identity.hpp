@@ -12,9 +12,12 @@
 #include "host/plugin/call_watch.hpp"
 #include "host/plugin/loaded_plugin.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <cxxabi.h>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace tenon {
@@ -43,8 +46,8 @@ class ComponentIdentity {
   const LoadedComponent& component() const noexcept { return *component_; }
   const std::string& place() const noexcept { return place_; }
 
-  // `loss "cross_entropy" (plugin org.tenon.cross_entropy 0.1.0, build/plugins/cross_entropy.so)`.
-  std::string describe() const;
+  // The name of the component in messages.
+  std::string describe() const { return component_->describe(); }
 
   // Throws the status as a PluginError, and releases it. The message names `function` if the status
   // has no message or is TENON_INTERNAL.
@@ -55,21 +58,44 @@ class ComponentIdentity {
     }
   }
 
-  // Calls the component, monitored by the watchdog, and throws if the call returns an error.
-  // `function` is a literal; `body` returns the status.
+  // Calls the component, monitored by the watchdog, and returns the result of `body`. `function` is
+  // a literal. No exception may leave a plugin; one that does anyway is an error of the component.
+  //
+  // Errors   PluginError
+  // Threads  [any]
+  template <class Body>
+  std::invoke_result_t<Body> watch(const char* function, Body&& body) const {
+    const CallScope scope(*component_, function);
+    try {
+      return std::forward<Body>(body)();
+    } catch (const ::abi::__forced_unwind&) {  // the thread is being canceled
+      throw;
+    } catch (...) {
+      fail_thrown(function);
+    }
+  }
+
+  // Like watch(), for a function that returns a status. Throws if it is an error.
   //
   // Errors   PluginError
   // Threads  [any]
   template <class Body>
   void call(const char* function, Body&& body) const {
-    tenon_status* status = nullptr;
-    {
-      const CallScope scope(*component_, function);
-      status = body();
-    }
-    check(status, function);
+    check(watch(function, std::forward<Body>(body)), function);
   }
 
+  // Throws the exception being handled, which left `function` of the component, as a PluginError.
+  [[noreturn]] void fail_thrown(std::string_view function) const;
+  // Throws `error` with a message that names the component: "loss ...: `message`".
+  [[noreturn]] void fail_as(const Error& error) const;
+  // Checks the name of entry `i` of what the component declared, such as `what` "port".
+  //
+  // Errors   plugin.bad_result if it is null or invalid (name_problem)
+  void check_name(const char* name, const char* what, std::size_t i) const;
+  // Checks that flags have no bits but the known ones. `of` names what has them.
+  //
+  // Errors   plugin.bad_result
+  void check_flags(uint32_t flags, uint32_t known, std::string_view of) const;
   // Throws plugin.bad_result with the message "loss ...: `what`".
   [[noreturn]] void fail_result(std::string_view what) const;
   // Throws plugin.missing_interface. The message names the missing function of the component's

@@ -1,25 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/crash_report.hpp"
 
+#include "host/error/exit_code.hpp"
 #include "host/plugin/call_watch.hpp"
+#include "host/plugin/plugin_loader.hpp"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 namespace tenon {
 namespace {
 
-constexpr std::array kCrashSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+constexpr std::array kCrashSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 
-void say(std::string_view text) {
-  (void)!::write(STDERR_FILENO, text.data(), text.size());
-}
+constinit CrashPage unused_page{};
+CrashPage* shared_page = &unused_page;
+uint32_t reported_rank = 0;
+uint32_t reported_ranks = 1;
+pid_t reported_process = 0;
+std::atomic<bool> has_reported = false;
 
-const char* name_of(int signal) {
+// Text of a report, on the stack of the handler.
+class ReportText {
+ public:
+  ReportText& operator<<(std::string_view text) {
+    const std::size_t count = std::min(text.size(), bytes_.size() - size_);
+    std::memcpy(bytes_.data() + size_, text.data(), count);
+    size_ += count;
+    return *this;
+  }
+  ReportText& operator<<(uint64_t number) {
+    std::array<char, 20> digits;
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+    return *this << std::string_view(digits.data(), static_cast<std::size_t>(end - digits.data()));
+  }
+  std::string_view text() const { return {bytes_.data(), size_}; }
+
+ private:
+  std::array<char, sizeof(CrashPage::text)> bytes_;
+  std::size_t size_ = 0;
+};
+
+std::string_view name_of(int signal) {
   switch (signal) {
     case SIGSEGV:
       return "SIGSEGV";
@@ -29,56 +64,185 @@ const char* name_of(int signal) {
       return "SIGFPE";
     case SIGILL:
       return "SIGILL";
+    case SIGTRAP:
+      return "SIGTRAP";
     default:
       return "SIGABRT";
   }
 }
 
-// Runs on the crashed thread, whose slot names the call in progress. The handler is no longer
-// installed: after it returns, the instruction fails again, or the abort continues.
-void on_crash(int signal) {
+// Like LoadedComponent::describe(), without allocating.
+void put(ReportText& text, const LoadedComponent& component) {
+  const PluginContext& context = component.plugin->host.context();
+  const bool is_whole = component.kind.empty();
+  if (!is_whole) {
+    text << component.kind << " \"" << component.type << "\" (";
+  }
+  text << "plugin " << context.id << " " << context.version << (is_whole ? " (" : ", ")
+       << context.file << ")";
+}
+
+void put_call(ReportText& text,
+              const LoadedComponent& component,
+              const char* function,
+              const char* event) {
+  put(text, component);
+  text << ": " << function;
+  if (*event != '\0') {
+    text << " at " << event;
+  }
+}
+
+void put_place(ReportText& text) {
+  const uint64_t step = shared_page->step.load(std::memory_order_relaxed);
+  if (step == 0) {
+    text << ", before the first step";
+  } else {
+    text << ", in step " << step;
+  }
+  if (reported_ranks > 1) {
+    text << " of rank " << reported_rank;
+  }
+}
+
+// Prints the report, and stores it for another process. Returns the exit status.
+int file_report(const ReportText& text, bool is_of_plugin) {
+  const std::string_view report = text.text();
+  const bool is_early = is_of_plugin && shared_page->step.load(std::memory_order_relaxed) == 0;
+  const auto code = static_cast<int>(is_early ? ExitCode::kPlugin : ExitCode::kFailed);
+  std::memcpy(shared_page->text.data(), report.data(), report.size());
+  shared_page->exit_code.store(code, std::memory_order_relaxed);
+  shared_page->bytes.store(static_cast<uint32_t>(report.size()), std::memory_order_release);
+  constexpr std::string_view kBefore = "error: ";
+  const auto part = [](std::string_view line) {
+    return iovec{.iov_base = const_cast<char*>(line.data()), .iov_len = line.size()};
+  };
+  const std::array line = {part(kBefore), part(report), part("\n")};
+  (void)!::writev(STDERR_FILENO, line.data(), static_cast<int>(line.size()));
+  return code;
+}
+
+// Reports the call of this thread that crashed; without one, the plugin whose code did; otherwise
+// the last call that returned.
+int report_crash(int signal, const void* instruction) {
   const CallSlot* const slot = current_call_slot;
   const LoadedComponent* const component =
       slot != nullptr ? slot->component.load(std::memory_order_relaxed) : nullptr;
-  if (component == nullptr) {
-    say("error: [host.internal] the process crashed outside of any plugin's call, with ");
-    say(name_of(signal));
-    say("; please report it\n");
-    return;
+  const LoadedComponent* const last =
+      slot != nullptr ? slot->last_component.load(std::memory_order_relaxed) : nullptr;
+  const LoadedPlugin* const plugin = component == nullptr ? plugin_of_code(instruction) : nullptr;
+  ReportText text;
+  if (component != nullptr) {
+    text << "[plugin.crashed] ";
+    put_call(text,
+             *component,
+             slot->function.load(std::memory_order_relaxed),
+             slot->event.load(std::memory_order_relaxed));
+    text << " crashed with ";
+  } else if (plugin != nullptr) {
+    text << "[plugin.crashed] ";
+    put(text, plugin->itself);
+    text << " crashed outside of a call, for example on a thread that it started, with ";
+  } else {
+    text << "[run.crashed] the process crashed outside of a plugin's call with ";
   }
-  const PluginContext& plugin = component->plugin->host.context();
-  say("error: [plugin.crashed] ");
-  say(component->kind);
-  say(" \"");
-  say(component->type);
-  say("\" (plugin ");
-  say(plugin.id);
-  say(" ");
-  say(plugin.version);
-  say(", ");
-  say(plugin.file);
-  say("): ");
-  say(slot->function.load(std::memory_order_relaxed));
-  say(" crashed with ");
-  say(name_of(signal));
+  text << name_of(signal);
+  put_place(text);
   if (signal == SIGBUS) {
-    say("; a memory-mapped file was truncated, or its disk failed");
+    text << "; a memory-mapped file was truncated, or its disk failed";
   }
-  say("; the process exits now\n");
+  if (component == nullptr && plugin == nullptr && last != nullptr) {
+    text << "; the last call was ";
+    put_call(text, *last, slot->last_function.load(std::memory_order_relaxed), "");
+    text << ", which may have returned an invalid handle or written beyond its memory";
+  }
+  return file_report(text, component != nullptr || plugin != nullptr);
 }
 
-// A fault occurs again after the handler returns, because SA_RESETHAND has removed the handler. A
-// signal sent by a process does not, so it is raised again.
-void end_by(int signal, siginfo_t* info, void*) {
-  on_crash(signal);
-  if (info == nullptr || info->si_code <= 0) {
-    ::raise(signal);
+// Ends this process by the default action of the signal.
+[[noreturn]] void end_by(int signal) {
+  std::signal(signal, SIG_DFL);
+  sigset_t unblocked;
+  sigemptyset(&unblocked);
+  sigaddset(&unblocked, signal);
+  sigprocmask(SIG_UNBLOCK, &unblocked, nullptr);
+  ::raise(signal);
+  ::_exit(1);
+}
+
+// Dumps the core of a copy of the process.
+void dump_core(int signal) {
+  const pid_t copy = ::_Fork();
+  if (copy == 0) {
+    end_by(signal);
   }
+  while (copy > 0 && ::waitpid(copy, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+const void* instruction_of(const void* context) {
+  const auto* const machine = static_cast<const ucontext_t*>(context);
+#if defined(__x86_64__)
+  return reinterpret_cast<const void*>(machine->uc_mcontext.gregs[REG_RIP]);
+#elif defined(__aarch64__)
+  return reinterpret_cast<const void*>(machine->uc_mcontext.pc);
+#else
+  return nullptr;
+#endif
+}
+
+// Reports a signal that another process sent, which is no fault of the code that it interrupts.
+int report_foreign(int signal, pid_t sender) {
+  ReportText text;
+  text << "[run.crashed] the process received " << name_of(signal) << " from process "
+       << static_cast<uint64_t>(sender);
+  put_place(text);
+  return file_report(text, false);
+}
+
+void on_crash(int signal, siginfo_t* info, void* context) {
+  if (::getpid() != reported_process) {
+    end_by(signal);
+  }
+  if (has_reported.exchange(true)) {
+    ::pause();  // another thread reports, and ends the process
+  }
+  const bool is_foreign = info->si_code == SI_USER && info->si_pid != ::getpid();
+  const int code = is_foreign ? report_foreign(signal, info->si_pid)
+                              : report_crash(signal, instruction_of(context));
+  dump_core(signal);
+  ::_exit(code);
+}
+
+// Runs if anything but end_process() ends the process.
+void on_exit() {
+  if (::getpid() != reported_process || has_reported.exchange(true)) {
+    return;
+  }
+  const CallSlot* const slot = current_call_slot;
+  const LoadedComponent* const component =
+      slot != nullptr ? slot->component.load(std::memory_order_relaxed) : nullptr;
+  ReportText text;
+  if (component != nullptr) {
+    text << "[plugin.exited] ";
+    put_call(text,
+             *component,
+             slot->function.load(std::memory_order_relaxed),
+             slot->event.load(std::memory_order_relaxed));
+    text << " called exit()";
+  } else {
+    text << "[plugin.exited] a library called exit() outside of a plugin's call";
+  }
+  put_place(text);
+  text << "; a plugin must return a status instead";
+  ::_exit(file_report(text, true));
 }
 
 }  // namespace
 
 void report_crashes() {
+  shared_page = map_own_crash_page();
+  reported_process = ::getpid();
   // After a stack overflow, the handler needs a separate stack.
   static std::array<char, 1 << 16> stack;
   stack_t alternative{};
@@ -92,11 +256,37 @@ void report_crashes() {
       continue;
     }
     struct sigaction action {};
-    action.sa_sigaction = end_by;
-    action.sa_flags = static_cast<int>(SA_ONSTACK | SA_RESETHAND | SA_SIGINFO);
+    action.sa_sigaction = on_crash;
+    action.sa_flags = static_cast<int>(SA_ONSTACK | SA_SIGINFO);
     sigemptyset(&action.sa_mask);
     sigaction(signal, &action, nullptr);
   }
+  std::atexit(on_exit);
+}
+
+void report_crashes_of(uint32_t rank, uint32_t world_size) {
+  if (shared_page == &unused_page) {
+    return;
+  }
+  reported_rank = rank;
+  reported_ranks = world_size;
+  std::atexit(on_exit);  // what is registered last runs first
+}
+
+CrashPage& crash_page() {
+  return *shared_page;
+}
+
+void end_process(int code) {
+  std::fflush(stdout);
+  std::fflush(stderr);
+  shared_page->has_ended.store(1, std::memory_order_relaxed);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  has_reported = true;  // lets the sanitizer report at exit
+  std::exit(code);
+#else
+  ::_exit(code);
+#endif
 }
 
 }  // namespace tenon

@@ -1,18 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reports the call into a plugin that crashes the process during a run: a truncated mapped file
-// (SIGBUS), an invalid memory access, an abort. The signal then ends the process as usual, with its
-// exit status and core dump. Not for loading, where a child process crashes instead of the host
+// Reports a process that crashes (invalid memory access, abort, truncated mapped file), or that a
+// plugin ends by exit(): which plugin, component, function, event and step. The report goes to
+// stderr and to a page that another process can read (crash_page.hpp). A crash then ends the
+// process with exit status 5, or 4 before the first step; a copy of the process dumps the core.
+// Not for loading a plugin for the first time, where a child process crashes instead of the host
 // (vet.hpp).
-// Invariant: the handler allocates no memory and takes no lock.
+// Invariants: the handler allocates no memory. It takes no lock, except that of the dynamic loader
+// if no call explains the crash. Processes that a plugin forks are not reported.
 #pragma once
+
+#include "host/error/crash_page.hpp"
+
+#include <cstdint>
 
 namespace tenon {
 
-// Installs the handler for the rest of the process. Skips signals that already have a handler, for
+// Installs the handlers for the rest of the process. Skips signals that already have a handler, for
 // example of a sanitizer.
 //
-// Threads  [main]
+// Threads  [main], before a plugin is loaded
 void report_crashes();
+
+// Sets the rank that reports name, and lets the report of an exit() run before the destructors of
+// all that was loaded until now. Does nothing without report_crashes().
+//
+// Threads  [main]
+void report_crashes_of(uint32_t rank, uint32_t world_size);
+
+// The page of this process. Nothing reads it without report_crashes().
+CrashPage& crash_page();
+
+// Ends the process with `code`, as it was meant to end. Flushes stdout and stderr. Runs no
+// destructors of plugins and of the host: exit() is reported as the mistake of a plugin.
+[[noreturn]] void end_process(int code);
 
 }  // namespace tenon

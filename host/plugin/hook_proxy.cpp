@@ -15,10 +15,13 @@ HookProxy::HookProxy(ComponentInstance instance)
   TENON_REQUIRE(tenon_hook, table_, describe, TENON_HOOK_ID, identity);
   TENON_REQUIRE(tenon_hook, table_, on_event, TENON_HOOK_ID, identity);
 
-  tenon_hook_info info{};
-  info.struct_size = sizeof(info);
-  info.phase = TENON_PHASE_NORMAL;
-  instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
+  tenon_hook_info given{};
+  given.phase = TENON_PHASE_NORMAL;
+  const auto info = filled_by(
+      instance_,
+      "describe",
+      [&](tenon_hook_info* out) { return table_->describe(instance_.self(), out); },
+      given);
   if ((info.events & ~TENON_ALL_EVENTS) != 0) {
     identity.fail_result("describe requested an event that this host does not have");
   }

@@ -4,6 +4,7 @@
 
 #include <tenon/component.h>
 
+#include "host/log/log.hpp"
 #include "host/plugin/options_service.hpp"
 
 namespace tenon {
@@ -30,8 +31,11 @@ ComponentInstance ComponentInstance::create(const LoadedComponent& component,
 
 ComponentInstance::~ComponentInstance() {
   if (identity_ != nullptr) {
-    const CallScope scope(identity_->component(), "destroy");
-    descriptor().destroy(self_);
+    try {
+      identity_->watch("destroy", [this] { descriptor().destroy(self_); });
+    } catch (const Error& error) {  // destroy cannot return an error
+      log_error(error.what());
+    }
   }
 }
 
@@ -44,8 +48,10 @@ tenon_component_ref ComponentInstance::reference() const noexcept {
 
 const void* ComponentInstance::extension(const char* id) const {
   const tenon_component& component = descriptor();
-  return TENON_HAS(tenon_component, &component, get_extension) ? component.get_extension(self_, id)
-                                                               : nullptr;
+  if (!TENON_HAS(tenon_component, &component, get_extension)) {
+    return nullptr;
+  }
+  return identity_->watch("get_extension", [&] { return component.get_extension(self_, id); });
 }
 
 }  // namespace tenon

@@ -7,9 +7,13 @@
 
 #include <tenon/abi.h>
 
+#include "host/error/error.hpp"
 #include "host/plugin/instance.hpp"
+#include "host/tensor/sized_struct.hpp"
 #include "host/text/formatted.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 
@@ -27,20 +31,43 @@ const Table* table_of(const ComponentInstance& instance, const char* interface_i
   return static_cast<const Table*>(descriptor.table);
 }
 
-// Returns element `i` of a plugin's array of structs that later ABI versions may extend. Elements
-// are struct_size bytes apart, which may exceed sizeof(T).
+// Returns element `i` of a plugin's array of structs, as read_element() does, with errors that name
+// the component.
 //
-// Errors   plugin.bad_result if struct_size is smaller than sizeof(T)
+// Errors   plugin.bad_struct
 template <class T>
-const T& element_of(const T* array,
-                    std::size_t i,
-                    const char* what,
-                    const ComponentIdentity& identity) {
-  if (array->struct_size < sizeof(T)) {
-    identity.fail_result(formatted(
-        "a {} has a struct_size of {}, and {} is the least", what, array->struct_size, sizeof(T)));
+T element_of(const T* array, std::size_t i, const ComponentIdentity& identity) {
+  try {
+    return read_element(array, i);
+  } catch (const Error& error) {
+    identity.fail_as(error);
   }
-  return *reinterpret_cast<const T*>(reinterpret_cast<const char*>(array) + i * array->struct_size);
+}
+
+// Calls a function of the component that fills a struct of the host, and returns the struct.
+// `given` has the defaults; `call` takes a pointer to the struct and returns the status.
+//
+// Errors   PluginError; plugin.bad_struct if the component wrote past the end of the struct
+template <class T, class Call>
+T filled_by(const ComponentInstance& instance, const char* function, Call&& call, T given = T{}) {
+  constexpr auto kFill = std::byte{0xA5};
+  struct {
+    T out;
+    std::array<std::byte, 512> beyond;
+  } space{.out = given, .beyond = {}};
+  space.out.struct_size = sizeof(T);
+  space.beyond.fill(kFill);
+  // The address of the whole, so that the compiler expects writes to `beyond`.
+  instance.call(function, [&] { return call(reinterpret_cast<T*>(&space)); });
+  if (std::ranges::any_of(space.beyond, [](std::byte byte) { return byte != kFill; })) {
+    instance.identity().fail_as(
+        Error("plugin.bad_struct",
+              formatted("{} wrote past the {} bytes that struct_size states; write only fields "
+                        "that TENON_HAS_FIELD finds",
+                        function,
+                        sizeof(T))));
+  }
+  return space.out;
 }
 
 }  // namespace tenon

@@ -26,13 +26,27 @@ struct LoadedComponent {
   std::string type;
   std::string summary;         // "" if the plugin gives none
   std::string options_schema;  // JSON text of an object
+
+  // Returns the name for messages: `loss "mse" (plugin org.tenon.mse 0.1.0, build/plugins/mse.so)`.
+  // For LoadedPlugin::itself: `plugin org.tenon.mse 0.1.0 (build/plugins/mse.so)`.
+  std::string describe() const;
 };
 
 struct LoadedPlugin {
   LoadedPlugin(PluginContext context, ServiceTable services)
       : host(std::move(context), std::move(services)) {}
+  LoadedPlugin(const LoadedPlugin&) = delete;
+  LoadedPlugin& operator=(const LoadedPlugin&) = delete;
 
   PluginHost host;
+  // Stands for the plugin in calls that belong to no component: its entry and its shutdown. Kind,
+  // type and descriptor are empty.
+  const LoadedComponent itself{.plugin = this,
+                               .descriptor = nullptr,
+                               .kind = {},
+                               .type = {},
+                               .summary = {},
+                               .options_schema = {}};
   std::vector<LoadedComponent> components;
   void (*shutdown)(void) = nullptr;  // null if the plugin has none, or after its call
 };

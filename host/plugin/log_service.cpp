@@ -2,6 +2,7 @@
 
 #include "host/plugin/log_service.hpp"
 
+#include "host/error/plugin_text.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/plugin_host.hpp"
 
@@ -30,9 +31,9 @@ void write(const tenon_host* host, uint32_t level, const char* message) {
     return;
   }
   try {
-    log(level_of(level), plugin_of(host).id + ": " + message);
-  } catch (const std::exception&) {  // out of memory for the prefix
-    log(level_of(level), message);
+    log(level_of(level), plugin_of(host).id + ": " + plugin_text(message));
+  } catch (const std::exception&) {  // out of memory for the text
+    log(level_of(level), "a line of a plugin is lost: no memory is left");
   }
 }
 

@@ -3,6 +3,7 @@
 #include "host/plugin/loss_proxy.hpp"
 
 #include "host/plugin/interface_table.hpp"
+#include "host/tensor/handle.hpp"
 #include "host/text/formatted.hpp"
 
 #include <string>
@@ -18,21 +19,28 @@ LossProxy::LossProxy(ComponentInstance instance)
   TENON_REQUIRE(tenon_loss, table_, compute, TENON_LOSS_ID, identity);
   has_backward_ = TENON_HAS(tenon_loss, table_, backward);
 
-  tenon_loss_info info{};
-  info.struct_size = sizeof(info);
-  instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
+  const auto info = filled_by<tenon_loss_info>(instance_, "describe", [&](tenon_loss_info* out) {
+    return table_->describe(instance_.self(), out);
+  });
   if (info.additive_over > TENON_ADDITIVE_TOKENS) {
     identity.fail_result(
         formatted("describe returned additive_over {}, expected one of TENON_ADDITIVE_*",
                   info.additive_over));
   }
+  identity.check_flags(info.flags, TENON_LOSS_COUNT_FROM_BATCH, "the loss");
   info_.additive_over = info.additive_over;
   info_.counts_from_batch = (info.flags & TENON_LOSS_COUNT_FROM_BATCH) != 0;
   info_.ports = copy_ports(info.ports_ref, info.num_ports, identity);
 }
 
-void LossProxy::fail_no_result(const char* function) const {
-  instance_.identity().fail_result(std::string(function) + " returned success and no tensor");
+tenon_tensor* LossProxy::checked(const char* function, tenon_tensor* tensor_own) const {
+  if (tensor_own == nullptr) {
+    instance_.identity().fail_result(std::string(function) + " returned success and no tensor");
+  }
+  if (const char* const problem = handle_problem(tensor_own)) {
+    instance_.identity().fail_result(formatted("{} returned a pointer that {}", function, problem));
+  }
+  return tensor_own;
 }
 
 }  // namespace tenon

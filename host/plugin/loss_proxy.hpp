@@ -34,7 +34,7 @@ class LossProxy {
   // Returns the number of items of one microbatch.
   //
   // Shapes   `inputs` in the order of the ports; result [] f64
-  // Errors   PluginError; plugin.bad_result if there is no result
+  // Errors   PluginError; plugin.bad_result if there is no result, or no valid handle
   // Threads  [step]
   // Owner    the caller releases the result
   tenon_tensor* count(const tenon_exec& exec,
@@ -44,7 +44,7 @@ class LossProxy {
     instance_.call("count", [&] {
       return table_->count(instance_.self(), &exec, inputs, num_inputs, &count_own);
     });
-    return result("count", count_own);
+    return checked("count", count_own);
   }
 
   // Returns the sum of the loss over one microbatch: like count(), but [] f32 or f64.
@@ -55,7 +55,7 @@ class LossProxy {
     instance_.call("compute", [&] {
       return table_->compute(instance_.self(), &exec, inputs, num_inputs, &sum_own);
     });
-    return result("compute", sum_own);
+    return checked("compute", sum_own);
   }
 
   // Stores the gradients of the sum of compute(), times `grad_sum`, in `grad_inputs_own`
@@ -76,13 +76,8 @@ class LossProxy {
   }
 
  private:
-  tenon_tensor* result(const char* function, tenon_tensor* tensor_own) const {
-    if (tensor_own == nullptr) [[unlikely]] {
-      fail_no_result(function);
-    }
-    return tensor_own;
-  }
-  [[noreturn]] void fail_no_result(const char* function) const;
+  // Returns the handle that `function` returned, if it is one.
+  tenon_tensor* checked(const char* function, tenon_tensor* tensor_own) const;
 
   ComponentInstance instance_;
   const tenon_loss* table_;

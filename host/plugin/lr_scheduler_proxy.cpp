@@ -3,9 +3,9 @@
 #include "host/plugin/lr_scheduler_proxy.hpp"
 
 #include "host/plugin/interface_table.hpp"
+#include "host/text/formatted.hpp"
 
 #include <cmath>
-#include <string>
 #include <utility>
 
 namespace tenon {
@@ -16,15 +16,16 @@ LrSchedulerProxy::LrSchedulerProxy(ComponentInstance instance)
   const ComponentIdentity& identity = instance_.identity();
   TENON_REQUIRE(tenon_lr_scheduler, table_, needs_total, TENON_LR_SCHEDULER_ID, identity);
   TENON_REQUIRE(tenon_lr_scheduler, table_, factor, TENON_LR_SCHEDULER_ID, identity);
-  needs_total_ = table_->needs_total(instance_.self());
+  needs_total_ =
+      identity.watch("needs_total", [this] { return table_->needs_total(instance_.self()); });
 }
 
 double LrSchedulerProxy::factor(uint64_t step, uint64_t total) const {
   double value = 0;
   instance_.call("factor", [&] { return table_->factor(instance_.self(), step, total, &value); });
-  if (!std::isfinite(value)) [[unlikely]] {
-    instance_.identity().fail_result("the factor of step " + std::to_string(step) + " is " +
-                                     std::to_string(value));
+  if (!std::isfinite(value) || value < 0) [[unlikely]] {
+    instance_.identity().fail_result(
+        formatted("the factor of step {} is {}, expected a finite number from 0 on", step, value));
   }
   return value;
 }

@@ -21,7 +21,7 @@ struct ComponentName {
 struct Manifest {
   std::string id;
   std::string version;
-  std::string abi;    // "0.2"
+  std::string abi;    // "0.3"
   std::string lane;   // "stable", "torch", or a lane of a later SDK
   std::string torch;  // fingerprint of the libtorch of the build; "" in the stable lane
   std::vector<ComponentName> components;

@@ -71,9 +71,10 @@ MetricProxy::MetricProxy(ComponentInstance instance)
   TENON_REQUIRE(tenon_metric, table_, compute, TENON_METRIC_ID, identity);
   has_reset_ = TENON_HAS(tenon_metric, table_, reset);
 
-  tenon_metric_info info{};
-  info.struct_size = sizeof(info);
-  instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
+  const auto info =
+      filled_by<tenon_metric_info>(instance_, "describe", [&](tenon_metric_info* out) {
+        return table_->describe(instance_.self(), out);
+      });
   if ((info.periods & ~kAllPeriods) != 0) {
     identity.fail_result(formatted(
         "describe returned periods {}, which has bits other than TENON_PERIOD_*", info.periods));
@@ -86,7 +87,7 @@ MetricProxy::MetricProxy(ComponentInstance instance)
   }
   for (std::size_t i = 0; i < info.num_states; ++i) {
     info_.states.push_back(
-        copy_state(element_of(info.states_ref, i, "state", identity), info_.states, identity));
+        copy_state(element_of(info.states_ref, i, identity), info_.states, identity));
     if (info_.states.back().reduce == TENON_REDUCE_OWN) {
       TENON_REQUIRE(tenon_metric, table_, merge, TENON_METRIC_ID, identity);
     }

@@ -3,6 +3,7 @@
 #include "host/plugin/model_proxy.hpp"
 
 #include "host/plugin/interface_table.hpp"
+#include "host/plugin/own_handles.hpp"
 #include "host/text/formatted.hpp"
 
 #include <utility>
@@ -20,20 +21,23 @@ ModelProxy::ModelProxy(ComponentInstance instance)
 
 // The next two functions are checked when called: only describe() shows if the model needs them.
 
-void ModelProxy::materialize(const tenon_exec& exec,
-                             uint32_t block,
-                             std::span<tenon_tensor*> leaves_own) const {
-  TENON_REQUIRE(tenon_model, table_, materialize, TENON_MODEL_ID, instance_.identity());
+std::vector<at::Tensor> ModelProxy::materialize(const tenon_exec& exec,
+                                                uint32_t block,
+                                                std::size_t num_leaves) const {
+  const ComponentIdentity& identity = instance_.identity();
+  TENON_REQUIRE(tenon_model, table_, materialize, TENON_MODEL_ID, identity);
+  OwnHandles leaves_own(num_leaves);
   instance_.call("materialize", [&] {
-    return table_->materialize(
-        instance_.self(), &exec, block, leaves_own.data(), leaves_own.size());
+    return table_->materialize(instance_.self(), &exec, block, leaves_own.data(), num_leaves);
   });
-  for (std::size_t i = 0; i < leaves_own.size(); ++i) {
-    if (leaves_own[i] == nullptr) {
-      instance_.identity().fail_result(
+  std::vector<at::Tensor> leaves = leaves_own.take(identity, "materialize");
+  for (std::size_t i = 0; i < num_leaves; ++i) {
+    if (!leaves[i].defined()) {
+      identity.fail_result(
           formatted("materialize of block {} returned no leaf for its parameter {}", block, i));
     }
   }
+  return leaves;
 }
 
 void ModelProxy::fill_buffer(const tenon_exec& exec, uint32_t buffer, tenon_tensor* tensor) const {

@@ -9,8 +9,11 @@
 
 #include "host/plugin/instance.hpp"
 
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
 #include <cstdint>
-#include <span>
+#include <vector>
 
 namespace tenon {
 
@@ -42,14 +45,13 @@ class ModelProxy {
     instance_.call("backward", [&] { return table_->backward(instance_.self(), &exec, &args); });
   }
 
-  // Creates the leaves of a block and stores them in `leaves_own`.
+  // Creates the leaves of a block, which has `num_leaves` parameters. All are defined.
   //
-  // Errors   PluginError; plugin.missing_interface; plugin.bad_result for a null leaf
+  // Errors   PluginError; plugin.missing_interface; plugin.bad_result for a null or invalid leaf
   // Threads  [main], once per block
-  // Owner    the caller releases the handles, also those stored before an error
-  void materialize(const tenon_exec& exec,
-                   uint32_t block,
-                   std::span<tenon_tensor*> leaves_own) const;
+  std::vector<at::Tensor> materialize(const tenon_exec& exec,
+                                      uint32_t block,
+                                      std::size_t num_leaves) const;
 
   // Writes the initial values of a buffer into `tensor`.
   //

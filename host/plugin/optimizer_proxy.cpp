@@ -11,10 +11,8 @@
 namespace tenon {
 namespace {
 
-SlotSpec copy_slot(const tenon_slot_spec& slot, const ComponentIdentity& identity) {
-  if (slot.name == nullptr || *slot.name == '\0') {
-    identity.fail_result("a slot has no name");
-  }
+SlotSpec copy_slot(const tenon_slot_spec& slot, std::size_t i, const ComponentIdentity& identity) {
+  identity.check_name(slot.name, "slot", i);
   const std::string of = "slot \"" + std::string(slot.name) + "\"";
   if (slot.shape > TENON_SLOT_SCALAR) {
     identity.fail_result(formatted("{} has the unknown shape {}", of, slot.shape));
@@ -35,9 +33,10 @@ OptimizerProxy::OptimizerProxy(ComponentInstance instance)
   TENON_REQUIRE(tenon_optimizer, table_, describe, TENON_OPTIMIZER_ID, identity);
   TENON_REQUIRE(tenon_optimizer, table_, update, TENON_OPTIMIZER_ID, identity);
 
-  tenon_optimizer_info info{};
-  info.struct_size = sizeof(info);
-  instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
+  const auto info =
+      filled_by<tenon_optimizer_info>(instance_, "describe", [&](tenon_optimizer_info* out) {
+        return table_->describe(instance_.self(), out);
+      });
   if (info.needs > TENON_OPTIMIZER_NORM) {
     identity.fail_result(
         formatted("describe returned needs {}, expected one of TENON_OPTIMIZER_*", info.needs));
@@ -47,7 +46,7 @@ OptimizerProxy::OptimizerProxy(ComponentInstance instance)
   }
   info_.needs = info.needs;
   for (std::size_t i = 0; i < info.num_slots; ++i) {
-    SlotSpec slot = copy_slot(element_of(info.slots_ref, i, "slot", identity), identity);
+    SlotSpec slot = copy_slot(element_of(info.slots_ref, i, identity), i, identity);
     for (const SlotSpec& other : info_.slots) {
       if (other.name == slot.name) {
         identity.fail_result("slot \"" + slot.name + "\" is declared twice");

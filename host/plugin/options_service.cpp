@@ -5,6 +5,7 @@
 #include "host/error/assert.hpp"
 #include "host/error/status.hpp"
 #include "host/plugin/component_identity.hpp"
+#include "host/tensor/sized_struct.hpp"
 #include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
@@ -293,13 +294,7 @@ tenon_status* get_component(const tenon_options* options,
                         "options.null_argument",
                         "an options function was called with a null argument");
     }
-    if (out->struct_size < sizeof(tenon_component_ref)) {
-      throw StatusError(
-          TENON_INVALID,
-          "options.small_struct",
-          formatted("get_component was called with a tenon_component_ref of struct_size {}",
-                    out->struct_size));
-    }
+    refuse_size(size_problem(*out));
     const Json& value = get(*options, pointer);
     const auto found = options->nested.find(pointer);
     if (found == options->nested.end()) {
@@ -312,9 +307,7 @@ tenon_status* get_component(const tenon_options* options,
            "options.wrong_type",
            "is read as a component, but its schema lacks \"x-tenon-component\"");
     }
-    out->interface_id = found->second.interface_id;
-    out->table = found->second.table;
-    out->self = found->second.self;
+    write_sized(*out, found->second);
   });
 }
 

@@ -2,11 +2,17 @@
 
 #include "host/plugin/plugin_loader.hpp"
 
+#include "host/log/log.hpp"
+#include "host/plugin/call_watch.hpp"
+#include "host/plugin/component_identity.hpp"
+#include "host/plugin/process_state.hpp"
 #include "host/plugin/registration.hpp"
+#include "host/plugin/watchdog.hpp"
 
 #include <boost/dll/shared_library.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <dlfcn.h>
 #include <filesystem>
 #include <iterator>
@@ -52,6 +58,7 @@ std::string fix_for(const std::string& problem) {
 
 void open_library(const PluginInfo& plugin, Entry& entry) {
   boost::system::error_code failed;
+  const CallScope scope(entry.plugin.itself, "its loading");
   // Binds all symbols now, and hides them from plugins loaded later.
   entry.file.load(
       entry.path, failed, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
@@ -131,10 +138,15 @@ const LoadedPlugin& load_plugin(const PluginInfo& plugin, const ServiceTable& se
     all_loaded().push_back(
         std::unique_ptr<Entry>(new Entry{path, {}, LoadedPlugin(context, services), std::nullopt}));
     found = std::prev(all_loaded().end());
+    const ProcessState before;
     try {
       load(plugin, **found);
     } catch (const Error& error) {
       (*found)->failure = error;
+    }
+    if (const std::string changed = before.restore(); !changed.empty()) {
+      log_warning((*found)->plugin.itself.describe() + " changed " + changed +
+                  " of the process while it was loaded; Tenon has restored it");
     }
   }
   if ((*found)->failure) {
@@ -153,13 +165,41 @@ std::vector<const LoadedPlugin*> loaded_plugins() {
   return plugins;
 }
 
-void shutdown_plugins() {
-  std::vector<std::unique_ptr<Entry>>& entries = all_loaded();
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    if (const auto shutdown = std::exchange((*entry)->plugin.shutdown, nullptr)) {
-      shutdown();
+const LoadedPlugin* plugin_of_code(const void* instruction) noexcept {
+  Dl_info info{};
+  if (instruction == nullptr || ::dladdr(instruction, &info) == 0 || info.dli_fname == nullptr) {
+    return nullptr;
+  }
+  for (const std::unique_ptr<Entry>& entry : all_loaded()) {
+    if (entry->path == info.dli_fname) {
+      return &entry->plugin;
     }
   }
+  return nullptr;
+}
+
+bool shutdown_plugins(const std::function<void(const StuckCall&)>& on_stuck) {
+  constexpr std::chrono::duration<double> kLimit{10};
+  std::optional<Watchdog> watchdog;
+  bool is_clean = true;
+  std::vector<std::unique_ptr<Entry>>& entries = all_loaded();
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    LoadedPlugin& plugin = (*entry)->plugin;
+    const auto shutdown = std::exchange(plugin.shutdown, nullptr);
+    if (shutdown == nullptr) {
+      continue;
+    }
+    if (on_stuck && !watchdog.has_value()) {
+      watchdog.emplace(WatchLimits{.data = std::nullopt, .other = kLimit}, on_stuck);
+    }
+    try {
+      ComponentIdentity(plugin.itself, "").watch("shutdown", shutdown);
+    } catch (const Error& error) {
+      is_clean = false;
+      log_error(error.what());
+    }
+  }
+  return is_clean;
 }
 
 }  // namespace tenon

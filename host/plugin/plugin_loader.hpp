@@ -8,7 +8,9 @@
 
 #include "host/plugin/loaded_plugin.hpp"
 #include "host/plugin/plugin_info.hpp"
+#include "host/plugin/watchdog.hpp"
 
+#include <functional>
 #include <vector>
 
 namespace tenon {
@@ -21,12 +23,19 @@ namespace tenon {
 // Owner    the result lives as long as the process
 const LoadedPlugin& load_plugin(const PluginInfo& plugin, const ServiceTable& services);
 
+// Returns the plugin whose library has the code at an address; null if none has. Allocates no
+// memory, so that a signal handler can call it.
+//
+// Threads  any, while no plugin is being loaded
+const LoadedPlugin* plugin_of_code(const void* instruction) noexcept;
+
 // Returns the loaded plugins, in the order of loading.
 std::vector<const LoadedPlugin*> loaded_plugins();
 
 // Calls the `out_shutdown` of each plugin once, in reverse order of loading. Call it after all
 // instances are destroyed and before the process ends: static destructors of libraries run too late
-// to be safe.
-void shutdown_plugins();
+// to be safe. Calls `on_stuck`, if it is not null, on another thread if a plugin does not return
+// within 10 seconds. Logs exceptions, and returns false if there were any.
+bool shutdown_plugins(const std::function<void(const StuckCall&)>& on_stuck = nullptr);
 
 }  // namespace tenon

@@ -36,11 +36,10 @@ std::vector<Port> copy_ports(const tenon_port* ports,
   }
   std::vector<Port> copies;
   for (std::size_t i = 0; i < num_ports; ++i) {
-    const tenon_port& port = element_of(ports, i, "port", identity);
-    if (port.name == nullptr || *port.name == '\0') {
-      identity.fail_result(formatted("port {} has no name", i));
-    }
+    const tenon_port port = element_of(ports, i, identity);
+    identity.check_name(port.name, "port", i);
     const std::string of = "port \"" + std::string(port.name) + "\"";
+    identity.check_flags(port.flags, TENON_PORT_OPTIONAL, of);
     if (!is_dtype(port.dtype) && !is_dtype_class(port.dtype)) {
       identity.fail_result(formatted("{} has the unknown dtype {}", of, port.dtype));
     }

@@ -3,7 +3,9 @@
 #include "host/plugin/registration.hpp"
 
 #include "host/error/status.hpp"
+#include "host/plugin/call_watch.hpp"
 #include "host/plugin/kinds.hpp"
+#include "host/tensor/sized_struct.hpp"
 #include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
@@ -16,9 +18,6 @@
 
 namespace tenon {
 namespace {
-
-// Far above the size of any table in ABI 0.x; a larger struct_size is invalid.
-constexpr std::size_t kMaxTableBytes = 4096;
 
 std::string describe(const PluginContext& plugin) {
   return plugin.file + " (" + plugin.id + " " + plugin.version + ")";
@@ -76,6 +75,13 @@ class Registration {
   }
 
   LoadedComponent checked(const tenon_component* component) const {
+    if (component != nullptr) {
+      const std::string problem = size_problem(
+          "tenon_component", component->struct_size, TENON_END_OF(tenon_component, type));
+      if (!problem.empty()) {
+        fail("plugin.bad_struct", "registers a component whose " + problem);
+      }
+    }
     // Kind and type first, so that later messages can name the component.
     if (!TENON_HAS(tenon_component, component, kind) ||
         !TENON_HAS(tenon_component, component, type)) {
@@ -126,7 +132,7 @@ class Registration {
     const auto address = reinterpret_cast<uintptr_t>(component.table);
     const std::size_t size =
         address % alignof(std::size_t) == 0 ? *static_cast<const std::size_t*>(component.table) : 0;
-    if (size < sizeof(std::size_t) + sizeof(void*) || size > kMaxTableBytes ||
+    if (size < sizeof(std::size_t) + sizeof(void*) || size > TENON_MAX_STRUCT_SIZE ||
         size % sizeof(void*) != 0) {
       fail("plugin.missing_interface",
            formatted("registers {} with a table whose struct_size is {}; set it to the sizeof of "
@@ -186,6 +192,7 @@ void run_entry(PluginEntry entry, const Manifest& manifest, LoadedPlugin& plugin
   args.register_component = Registration::add;
   tenon_status* status_own = nullptr;
   try {
+    const CallScope scope(plugin.itself, TENON_ENTRY_SYMBOL);
     status_own = entry(&args);
   } catch (const std::exception& error) {
     // The ABI forbids exceptions, but they can be caught if plugin and host share a C++ runtime.

@@ -11,10 +11,10 @@
 namespace tenon {
 namespace {
 
-RowSlotSpec copy_slot(const tenon_row_slot_spec& slot, const ComponentIdentity& identity) {
-  if (slot.name == nullptr || *slot.name == '\0') {
-    identity.fail_result("a slot has no name");
-  }
+RowSlotSpec copy_slot(const tenon_row_slot_spec& slot,
+                      std::size_t i,
+                      const ComponentIdentity& identity) {
+  identity.check_name(slot.name, "slot", i);
   const std::string of = "slot \"" + std::string(slot.name) + "\"";
   if (slot.shape > TENON_ROW_SLOT_SCALAR) {
     identity.fail_result(formatted("{} has the unknown shape {}", of, slot.shape));
@@ -34,9 +34,10 @@ SparseOptimizerProxy::SparseOptimizerProxy(ComponentInstance instance)
   TENON_REQUIRE(tenon_sparse_optimizer, table_, describe, TENON_SPARSE_OPTIMIZER_ID, identity);
   TENON_REQUIRE(tenon_sparse_optimizer, table_, update, TENON_SPARSE_OPTIMIZER_ID, identity);
 
-  tenon_sparse_optimizer_info info{};
-  info.struct_size = sizeof(info);
-  instance_.call("describe", [&] { return table_->describe(instance_.self(), &info); });
+  const auto info = filled_by<tenon_sparse_optimizer_info>(
+      instance_, "describe", [&](tenon_sparse_optimizer_info* out) {
+        return table_->describe(instance_.self(), out);
+      });
   if (info.narrow > TENON_NARROW_MASTER) {
     identity.fail_result(
         formatted("describe returned narrow {}, expected one of TENON_NARROW_*", info.narrow));
@@ -54,7 +55,7 @@ SparseOptimizerProxy::SparseOptimizerProxy(ComponentInstance instance)
   info_.runs_on_cpu = (info.devices & kCpu) != 0;
   info_.runs_on_cuda = (info.devices & kCuda) != 0;
   for (std::size_t i = 0; i < info.num_slots; ++i) {
-    RowSlotSpec slot = copy_slot(element_of(info.slots_ref, i, "slot", identity), identity);
+    RowSlotSpec slot = copy_slot(element_of(info.slots_ref, i, identity), i, identity);
     for (const RowSlotSpec& other : info_.slots) {
       if (other.name == slot.name) {
         identity.fail_result("slot \"" + slot.name + "\" is declared twice");

@@ -28,8 +28,11 @@ class StatefulProxy {
 
   // The version of the entries that snapshot() writes.
   //
+  // Errors   PluginError
   // Threads  [any]
-  uint32_t version() const { return table_->version(self_); }
+  uint32_t version() const {
+    return identity_->watch("version", [&] { return table_->version(self_); });
+  }
 
   // Errors   PluginError
   // Threads  [step], between steps

@@ -16,10 +16,13 @@ TokenizerProxy::TokenizerProxy(ComponentInstance instance) : instance_(std::move
   TENON_REQUIRE(tenon_tokenizer, table, encode, TENON_TOKENIZER_ID, identity);
   TENON_REQUIRE(tenon_tokenizer, table, decode, TENON_TOKENIZER_ID, identity);
 
-  tenon_tokenizer_info info{};
-  info.struct_size = sizeof(info);
-  info.bos = info.eos = info.pad = -1;
-  instance_.call("describe", [&] { return table->describe(instance_.self(), &info); });
+  tenon_tokenizer_info given{};
+  given.bos = given.eos = given.pad = -1;
+  const auto info = filled_by(
+      instance_,
+      "describe",
+      [&](tenon_tokenizer_info* out) { return table->describe(instance_.self(), out); },
+      given);
   if (info.vocab_size <= 0) {
     identity.fail_result(formatted("describe returned vocab_size {}", info.vocab_size));
   }

@@ -18,10 +18,7 @@ using Seconds = std::chrono::duration<double>;
 }  // namespace
 
 std::string StuckCall::name() const {
-  const PluginContext& plugin = component->plugin->host.context();
-  return component->kind + " \"" + component->type + "\" (plugin " + plugin.id + " " +
-         plugin.version + ", " + plugin.file + "): " + function +
-         (event.empty() ? "" : " at " + event);
+  return component->describe() + ": " + function + (event.empty() ? "" : " at " + event);
 }
 
 std::string StuckCall::describe() const {

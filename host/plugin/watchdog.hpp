@@ -3,8 +3,8 @@
 // Periodically checks if a call into a plugin has exceeded its time limit
 // (docs/decisions/0013-watchdog.md). It only reports the call, because calls cannot be canceled.
 // The owner decides how to react.
-// Invariants: a call is reported after its limit, and at most 25 % of the limit later. Time in
-// which the whole process was stopped (suspended, or in a debugger) does not count.
+// Invariants: a call is reported after its limit, and at most 25 % of the limit, or 10 ms, later.
+// Time in which the whole process was stopped (suspended, or in a debugger) does not count.
 // Threads: runs on a separate thread; created and destroyed by one other thread.
 #pragma once
 

@@ -6,6 +6,7 @@
 #include "host/error/status.hpp"
 #include "host/plugin/interface_table.hpp"
 #include "host/plugin/options_service.hpp"
+#include "host/tensor/sized_struct.hpp"
 
 #include <algorithm>
 
@@ -29,15 +30,16 @@ std::string text_of(const char* text, const char* what) {
   return text;
 }
 
-void add_tensor(Collected& collected, const tenon_layout_tensor* tensor) {
-  if (tensor == nullptr || tensor->struct_size < sizeof(tenon_layout_tensor)) {
-    refuse("a tensor of a layout is null, or of another ABI");
+void add_tensor(Collected& collected, const tenon_layout_tensor* theirs) {
+  if (theirs == nullptr) {
+    refuse("a tensor of a layout is null");
   }
+  const tenon_layout_tensor tensor = read_sized(*theirs);
   collected.description.tensors.push_back(
-      {.name = text_of(tensor->name, "the name of a layout's tensor"),
-       .parameter = text_of(tensor->parameter, "the parameter of a layout's tensor"),
-       .flags = tensor->flags,
-       .first = tensor->first});
+      {.name = text_of(tensor.name, "the name of a layout's tensor"),
+       .parameter = text_of(tensor.parameter, "the parameter of a layout's tensor"),
+       .flags = tensor.flags,
+       .first = tensor.first});
 }
 
 void add_file(Collected& collected, const char* name, const char* text) {

@@ -7,6 +7,7 @@
 #include "host/recipe/eval_sites.hpp"
 #include "host/recipe/recipe_schema.hpp"
 #include "host/text/formatted.hpp"
+#include "host/text/metric_name.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace tenon {
@@ -27,6 +29,10 @@ constexpr std::size_t kMaxName = 100;
 // Shorter, because it is part of metric names, which may have 100 characters.
 constexpr std::size_t kMaxEvalName = 40;
 constexpr std::size_t kMaxTableName = 100;
+
+bool never_taken(std::string_view) {
+  return false;
+}
 
 class Rules {
  public:
@@ -52,32 +58,15 @@ class Rules {
     }
   }
 
-  void check_features() { check_unique_names("/features", "feature", {}, type_name); }
+  void check_features() { check_unique_names("/features", "feature", never_taken, type_name); }
 
   void check_losses() {
     one_form("loss", "losses", "is short for a list \"losses\" of one");
-    check_unique_names("/losses", "loss", {}, type_name);
+    check_unique_names("/losses", "loss", never_taken, type_name);
   }
 
   // A metric's name prefixes its values, beside the built-in metrics.
-  void check_metrics() {
-    check_unique_names("/metrics",
-                       "metric",
-                       {"aux",
-                        "data_wait_seconds",
-                        "eval",
-                        "grad_norm",
-                        "loss",
-                        "lr",
-                        "next",
-                        "non_finite_steps",
-                        "roll_backs",
-                        "samples_per_second",
-                        "step_seconds",
-                        "test",
-                        "tokens_per_second"},
-                       type_name);
-  }
+  void check_metrics() { check_unique_names("/metrics", "metric", is_host_metric, type_name); }
 
   void check_tables() {
     const json* const tables = object_at("/tables");
@@ -374,7 +363,7 @@ class Rules {
     }
     const json& mix = dataset["mix"];
     const std::string list = join_pointer(pointer, "mix");
-    check_unique_names(list, "source", {}, mix_name);
+    check_unique_names(list, "source", never_taken, mix_name);
     const auto is_off = [](const json& entry) {
       return entry.is_object() && entry.contains("weight") && entry["weight"].is_number() &&
              entry["weight"].get<double>() == 0;
@@ -389,7 +378,7 @@ class Rules {
 
   void check_unique_names(const std::string& list,
                           const std::string& kind,
-                          const std::set<std::string>& taken,
+                          bool (*is_taken)(std::string_view name),
                           NameOf name_of) {
     const json* const nodes = find_at(root_, list);
     if (nodes == nullptr || !nodes->is_array()) {
@@ -406,7 +395,7 @@ class Rules {
       const std::string name = own ? *own : name_of(*type, i);
       const std::string at = own ? pointer + "/name" : pointer;
       const auto [known, is_new] = first.emplace(name, pointer);
-      if (taken.contains(name)) {
+      if (is_taken(name)) {
         add("recipe.duplicate_name",
             at,
             "a " + kind + " named \"" + name + "\" clashes with a built-in metric",

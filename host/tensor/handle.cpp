@@ -5,6 +5,7 @@
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/tensor/dtype.hpp"
+#include "host/tensor/handle_pool.hpp"
 #include "host/text/formatted.hpp"
 
 #include <c10/core/Device.h>
@@ -12,8 +13,8 @@
 #include <c10/core/ScalarType.h>
 
 #include <limits>
-#include <memory>
 #include <string>
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -44,16 +45,21 @@ static_assert(is_number(at::kMeta, TENON_META));
 
 tenon_tensor* new_handle(at::Tensor tensor) {
   TENON_ASSERT(tensor.defined(), "a handle of an undefined tensor");
-  return reinterpret_cast<tenon_tensor*>(new at::Tensor(std::move(tensor)));
+  return HandlePool::get().add(std::move(tensor));
 }
 
 at::Tensor take_handle(tenon_tensor* handle_own) noexcept {
-  const std::unique_ptr<at::Tensor> owner(reinterpret_cast<at::Tensor*>(handle_own));
-  return std::move(*owner);
+  return HandlePool::get().remove(handle_own);
 }
 
 void release_handle(tenon_tensor* handle_own) noexcept {
-  delete reinterpret_cast<at::Tensor*>(handle_own);
+  if (handle_own != nullptr) {
+    HandlePool::get().remove(handle_own);
+  }
+}
+
+const char* handle_problem(const tenon_tensor* handle_own) noexcept {
+  return HandlePool::get().problem(handle_own);
 }
 
 std::optional<at::ScalarType> scalar_type_of(uint32_t dtype) noexcept {

@@ -2,9 +2,9 @@
 //
 // Tensor handles: a `tenon_tensor*` is an `at::Tensor*`, like libtorch's own C handle. These
 // functions make, read and release handles on the host's side; plugins use tensor_service.hpp.
-// Invariants: an owned handle is on the heap and holds a defined tensor; a borrowed handle is the
-// address of an at::Tensor of the host, and is never released.
-// Threads: every function may be called from any thread; one handle is one object, not locked.
+// Invariants: an owned handle is in handle_pool.hpp and holds a defined tensor; a borrowed handle
+// is the address of an at::Tensor of the host, and is never released. Threads: every function may
+// be called from any thread; one handle is one object, not locked.
 
 #pragma once
 
@@ -29,6 +29,10 @@ namespace tenon {
 
 // Releases a handle. Null is allowed.
 void release_handle(tenon_tensor* handle_own) noexcept;
+
+// Returns what is wrong with a handle that a plugin passes as `_own`: "is not a handle of this
+// host", or "has already been released"; null if it is an owned handle. `handle_own` is not null.
+const char* handle_problem(const tenon_tensor* handle_own) noexcept;
 
 // Returns the tensor of a handle, owned or borrowed. The handle must not be null.
 inline const at::Tensor& tensor_of(const tenon_tensor* handle) noexcept {

@@ -5,6 +5,7 @@
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/tensor/not_null.hpp"
+#include "host/tensor/sized_struct.hpp"
 #include "host/tensor/torch_guard.hpp"
 #include "host/text/formatted.hpp"
 
@@ -56,24 +57,18 @@ tenon_status* info(const tenon_tensor* tensor, tenon_tensor_info* out) {
   return torch_guard(nullptr, "info: ", [&] {
     const at::Tensor& t = defined(tensor);
     not_null(out, "out");
-    if (out->struct_size < sizeof(tenon_tensor_info)) {
-      refuse(formatted("struct_size is {}; set it to sizeof(tenon_tensor_info) before the call",
-                       out->struct_size));
-    }
-    const uint32_t dtype = dtype_of(t);
-    const tenon_device device = to_abi(t.device());
     const at::IntArrayRef sizes = t.sizes();
-    const at::IntArrayRef strides = t.strides();
-    void* const data = t.is_meta() || t.numel() == 0 ? nullptr : t.data_ptr();
-    out->dtype = dtype;
-    out->ndim = static_cast<uint32_t>(sizes.size());
-    out->device = device;
-    out->shape_ref = sizes.data();
-    out->strides_ref = strides.data();
-    out->numel = t.numel();
-    out->data = data;
-    out->is_contiguous = t.is_contiguous() ? 1 : 0;
-    out->requires_grad = t.requires_grad() ? 1 : 0;
+    write_sized(*out,
+                {.struct_size = sizeof(tenon_tensor_info),
+                 .dtype = dtype_of(t),
+                 .ndim = static_cast<uint32_t>(sizes.size()),
+                 .device = to_abi(t.device()),
+                 .shape_ref = sizes.data(),
+                 .strides_ref = t.strides().data(),
+                 .numel = t.numel(),
+                 .data = t.is_meta() || t.numel() == 0 ? nullptr : t.data_ptr(),
+                 .is_contiguous = t.is_contiguous() ? 1U : 0U,
+                 .requires_grad = t.requires_grad() ? 1U : 0U});
   });
 }
 

@@ -35,6 +35,7 @@ const at::Tensor* HookView::scalar(std::string_view name) {
 }
 
 void HookView::add_metric(const std::string& name, double value) {
+  check_plugin_metric(name);
   parts_.metrics.set(name, value);
 }
 

@@ -6,6 +6,7 @@
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/metrics/metrics_service.hpp"
+#include "host/plugin/crash_report.hpp"
 #include "host/train/components/run_failure.hpp"
 #include "host/train/loop_wiring.hpp"
 #include "host/train/memory_report.hpp"
@@ -340,6 +341,7 @@ bool Trainer::run_step() {
 void Trainer::begin_step() {
   ++place_.run.step;
   parts_.published.set(state());
+  crash_page().step.store(state().step, std::memory_order_relaxed);
   if (parts_.profile != nullptr) {
     parts_.profile->begin_step(state().step);
   }

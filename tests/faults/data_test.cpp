@@ -108,13 +108,14 @@ TEST_CASE("truncating a file that a plugin maps ends the process with the name o
 #ifdef __SANITIZE_ADDRESS__
   TENON_SKIP("the address sanitizer reports crashes in its own way, before anybody else");
 #endif
-  const std::string faults[][3] = {{"cut_mapping", "SIGBUS", "135"}, {"abort", "SIGABRT", "134"}};
-  for (const auto& [how, signal, code] : faults) {
+  const std::string faults[][2] = {{"cut_mapping", "SIGBUS"}, {"abort", "SIGABRT"}};
+  for (const auto& [how, signal] : faults) {
     const HostRun run(small_recipe(R"({"data": {"train": {"type": "faulty", "options":
       {"samples": null, "at": "read", "how": ")" +
                                    how + R"(", "calls_before": 3}}}})"));
     INFO(run.result().err);
-    CHECK(std::to_string(run.result().exit_code) == code);  // as a shell has a signal's end
+    // A loader reads ahead: the first step may not have begun.
+    CHECK((run.result().exit_code == 4 || run.result().exit_code == 5));
     CHECK_THAT(run.result().err,
                contains_text("error: [plugin.crashed] dataset \"faulty\" (plugin "
                              "org.tenon.test.faulty 0.1.0, "));

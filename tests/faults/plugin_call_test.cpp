@@ -3,6 +3,7 @@
 // Calls into plugins that throw, answer with an error, or give what they must not. Each ends the
 // run with the name of the component, its plugin and what it said; none ends the process.
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -115,6 +116,95 @@ TEST_CASE("a call that fails or throws any object is reported with its component
       }
     }
   }
+}
+
+TEST_CASE("a call that crashes or exits ends the run with its component, function and step",
+          "[faults]") {
+#ifdef __SANITIZE_ADDRESS__
+  TENON_SKIP("the address sanitizer reports crashes in its own way, before anybody else");
+#endif
+  const std::string ways[][3] = {{"segv", "[plugin.crashed] ", " crashed with SIGSEGV"},
+                                 {"abort", "[plugin.crashed] ", " crashed with SIGABRT"},
+                                 {"exit", "[plugin.exited] ", " called exit()"}};
+  size_t turn = 0;
+  for (const Call& call : calls()) {
+    const auto& [how, id, says] = ways[turn++ % std::size(ways)];
+    const HostRun run(faulty(call, how));
+    INFO(call.kind << " " << call.at << " " << how << "\n" << run.result().err);
+    CHECK_THAT(run.result().err, contains_text("error: " + id + named(call.kind)));
+    CHECK_THAT(run.result().err, contains_text(": " + call.at));
+    CHECK_THAT(run.result().err, contains_text(says));
+    const bool is_early = run.result().err.find(", before the first step") != std::string::npos;
+    CHECK(run.result().exit_code == (is_early ? 4 : 5));
+    if (call.is_before_step) {
+      CHECK(is_early);
+    }
+    if (std::filesystem::exists(run.run_dir())) {
+      const nlohmann::json summary = run.awaited_summary();
+      CHECK(summary["outcome"] == "failed");
+      CHECK(summary["exit_code"] == run.result().exit_code);
+      CHECK("[" + summary["error_id"].get<std::string>() + "] " == id);
+      CHECK_THAT(run.result().err, contains_text(summary["reason"].get<std::string>()));
+    } else {
+      CHECK(is_early);
+    }
+  }
+}
+
+TEST_CASE("a rank whose plugin crashes or exits is named by the launcher, with its step",
+          "[faults][ranks]") {
+#ifdef __SANITIZE_ADDRESS__
+  TENON_SKIP("the address sanitizer reports crashes in its own way, before anybody else");
+#endif
+  const std::string hook = "hook \"fail_at\" (plugin org.tenon.test.fail_at 0.1.0, ";
+  const std::string ways[][2] = {
+      {"crash", ": on_event at after_step crashed with SIGSEGV, in step 3 of rank "},
+      {"leave", ": on_event at after_step called exit(), in step 3 of rank "}};
+  for (const auto& [how, says] : ways) {
+    for (const std::string rank : {"0", "1"}) {
+      const HostRun run(
+          busy_recipe(R"({"hooks": [{"type": "fail_at", "options": {"event": "after_step",
+            "step": 3, "how": ")" +
+                      how + R"(", "rank": )" + rank + "}}]}"),
+          {"--launch", "2"});
+      INFO(how << " on rank " << rank << "\n" << run.result().err);
+      CHECK(run.result().exit_code == 5);
+      CHECK_THAT(run.result().err, contains_text("rank " + rank + " ended: [plugin."));
+      CHECK_THAT(run.result().err, contains_text(hook));
+      CHECK_THAT(run.result().err, contains_text(says + rank));
+      const nlohmann::json summary = run.awaited_summary();
+      CHECK(summary["outcome"] == "failed");
+      CHECK(summary["exit_code"] == 5);
+    }
+  }
+}
+
+TEST_CASE("a rank that a plugin ends with status 0 is a failure of the run", "[faults][ranks]") {
+  for (const std::string rank : {"0", "1"}) {
+    const HostRun run(
+        busy_recipe(R"({"hooks": [{"type": "fail_at", "options": {"event": "after_step",
+          "step": 3, "how": "vanish", "rank": )" +
+                    rank + "}}]}"),
+        {"--launch", "2"});
+    INFO("rank " << rank << "\n" << run.result().err);
+    CHECK(run.result().exit_code == 5);
+    CHECK_THAT(run.result().err,
+               contains_text("rank " + rank +
+                             " exited with status 0 before the run ended; it was last seen in "
+                             "step 3"));
+    CHECK(run.awaited_summary()["outcome"] == "failed");
+  }
+}
+
+TEST_CASE("a run that is killed has a summary", "[faults]") {
+  const HostRun run(faulty({"hook", "on_event", 2}, "kill"));
+  INFO(run.result().err);
+  CHECK(run.result().exit_code == 137);
+  const nlohmann::json summary = run.awaited_summary();
+  CHECK(summary["outcome"] == "failed");
+  CHECK(summary["error_id"] == "run.killed");
+  CHECK(summary["steps"].get<int>() > 0);
+  CHECK(summary["components"].size() > 3);
 }
 
 TEST_CASE("out of memory in a plugin has the memory error id and names the plugin", "[faults]") {

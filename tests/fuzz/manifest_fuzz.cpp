@@ -122,7 +122,7 @@ Corpus read_corpus() {
                   "id=com.example.b\n",
                   "\n\n",
                   "key=value\n",
-                  "abi=0.2\n",
+                  "abi=0.3\n",
                   "component=loss:mse\n",
                   "component=metric_sink:",
                   "torch=version=2.10.0;git=;cxx11abi=1;cuda=none\n",

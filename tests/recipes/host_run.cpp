@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/recipes/host_run.hpp"
 
+#include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "tests/support/paths.hpp"
 
@@ -72,6 +74,16 @@ std::vector<nlohmann::json> HostRun::metrics() const {
 
 nlohmann::json HostRun::summary() const {
   return nlohmann::json::parse(file("summary.json"));
+}
+
+nlohmann::json HostRun::awaited_summary() const {
+  constexpr std::chrono::seconds kLimit{10};
+  const auto begin = std::chrono::steady_clock::now();
+  while (!std::filesystem::exists(run_dir() / "summary.json") &&
+         std::chrono::steady_clock::now() - begin < kLimit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return summary();
 }
 
 std::vector<nlohmann::json> metric_records(const std::string& text) {

@@ -44,6 +44,9 @@ class HostRun {
   std::string file(const std::string& name) const;
   std::vector<nlohmann::json> metrics() const;
   nlohmann::json summary() const;
+  // The summary that another process writes after the program has ended: waits for it for up to ten
+  // seconds.
+  nlohmann::json awaited_summary() const;
 
  private:
   ScratchFolder folder_;

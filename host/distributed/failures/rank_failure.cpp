@@ -131,6 +131,10 @@ std::string RankFailure::sentence() const {
     case Kind::kThrew:
       return who + " failed " + activity.place() + ": " + text;
     case Kind::kDied:
+      if (!error_id.empty()) {  // the report of a crash says where
+        return who + " " + text;
+      }
+      [[fallthrough]];
     case Kind::kSilent:
     case Kind::kLeft:
       return who + " " + text + "; it was last seen " + activity.text();

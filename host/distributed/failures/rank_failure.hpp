@@ -27,7 +27,7 @@ struct RankFailure {
 
   Kind kind = Kind::kUnknown;
   uint32_t rank = 0;
-  std::string error_id;   // for kThrew
+  std::string error_id;   // for kThrew, and for kDied with a report of a crash; otherwise ""
   std::string text;       // kThrew: the error's text; otherwise a description
   int exit_code = 5;      // of all ranks
   RankActivity activity;  // of the failed rank

@@ -4,6 +4,7 @@
 #include "host/distributed/launch/rank_output.hpp"
 #include "host/distributed/launch/rank_process.hpp"
 #include "host/distributed/ranks/store_server.hpp"
+#include "host/error/crash_page.hpp"
 #include "host/error/error.hpp"
 #include "host/error/exit_code.hpp"
 #include "host/log/log.hpp"
@@ -92,8 +93,9 @@ class Signals {
 };
 
 bool is_failure(const EndedRank& end) {
-  return end.signal != 0 || (end.code != static_cast<int>(ExitCode::kDone) &&
-                             end.code != static_cast<int>(ExitCode::kStopped));
+  return end.signal != 0 || !end.has_ended ||
+         (end.code != static_cast<int>(ExitCode::kDone) &&
+          end.code != static_cast<int>(ExitCode::kStopped));
 }
 
 // Prints how a rank ended. Each failure is printed once: rank 0 has the terminal, and itself prints
@@ -142,6 +144,7 @@ class Launcher {
   struct Rank {
     RankProcess process;
     RankOutput output;
+    ChildCrashPage crash_page;
     std::optional<EndedRank> end;
   };
 
@@ -158,13 +161,19 @@ class Launcher {
       environment.local_rank = rank;
       environment.slot = request_.slots.empty() ? rank : request_.slots[rank];
       environment.threads = static_cast<uint32_t>(request_.ranks[rank].threads);
+      ChildCrashPage crash_page;
+      Environment variables = launch_variables(environment);
+      if (crash_page.file() >= 0) {
+        variables[kCrashPageVariable] = std::to_string(crash_page.file());
+      }
       const RankProcess process =
           start_rank({.program = request_.program,
                       .words = request_.words,
-                      .variables = launch_variables(environment),
+                      .variables = std::move(variables),
                       .processors = request_.ranks[rank].processors,
-                      .terminal = rank == 0 ? RankTerminal::kShared : RankTerminal::kPipe});
-      ranks_.push_back({process, RankOutput(process.output), std::nullopt});
+                      .terminal = rank == 0 ? RankTerminal::kShared : RankTerminal::kPipe,
+                      .crash_page = crash_page.file()});
+      ranks_.push_back({process, RankOutput(process.output), std::move(crash_page), std::nullopt});
     }
   }
 
@@ -228,6 +237,12 @@ class Launcher {
       end.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
       end.log_file = rank.output.log_file();
       end.last_lines = rank.output.last_lines(kShownLines);
+      if (const CrashPage* const page = rank.crash_page.page();
+          page != nullptr && page->is_used.load(std::memory_order_relaxed) != 0) {
+        end.report = page->report();
+        end.step = page->step.load(std::memory_order_relaxed);
+        end.has_ended = page->has_ended.load(std::memory_order_relaxed) != 0;
+      }
       rank.end = end;
       note_end(end);
     }

@@ -33,6 +33,10 @@ struct EndedRank {
   double seconds = 0;                   // since the start of the ranks
   std::string log_file;                 // "" for rank 0, and if a rank ended early
   std::vector<std::string> last_lines;  // of its output; empty if it has the terminal
+  std::string report;                   // of a crash: "[id] message"; "" if there is none
+  uint64_t step = 0;                    // last step that it began; 0 if unknown
+  // False if the program ended by an exit of a plugin. True for programs that do not report it.
+  bool has_ended = true;
 };
 
 // The consequences of a rank's end for the other ranks.

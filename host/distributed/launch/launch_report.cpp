@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/launch/launch_report.hpp"
 
+#include "host/error/crash_page.hpp"
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -18,6 +20,24 @@ bool is_agreed(const RankFailure& end) {
          end.exit_code == static_cast<int>(ExitCode::kPlugin);
 }
 
+// Returns the failure that the end of a rank is; none if it ended as it was meant to.
+std::optional<RankFailure> failure_of_end(const EndedRank& end) {
+  std::optional<RankFailure> failure = failure_of_process(end.rank, end.status);
+  if (!failure.has_value() && !end.has_ended) {
+    failure = RankFailure{.kind = RankFailure::Kind::kDied,
+                          .rank = end.rank,
+                          .error_id = {},
+                          .text = formatted("exited with status {} before the run ended", end.code),
+                          .exit_code = static_cast<int>(ExitCode::kFailed),
+                          .activity = {}};
+  }
+  if (failure.has_value() && !end.report.empty()) {
+    failure->error_id = id_of_report(end.report);
+    failure->text = "ended: " + end.report;
+  }
+  return failure;
+}
+
 }  // namespace
 
 LaunchReport::LaunchReport(std::unique_ptr<Store> store, uint32_t num_ranks)
@@ -31,12 +51,16 @@ EndVerdict LaunchReport::note_end(const EndedRank& end) {
     if (!first_.has_value()) {
       first_ = run_.first();
     }
-    const std::optional<RankFailure> failure = failure_of_process(end.rank, end.status);
-    const bool is_own_doing = end.was_ended || !failure.has_value() || is_agreed(*failure);
+    const std::optional<RankFailure> failure = failure_of_end(end);
+    const bool is_own_doing = end.was_ended || !failure.has_value() ||
+                              (end.report.empty() && end.has_ended && is_agreed(*failure));
     if (!first_.has_value() && !is_own_doing) {
       RankFailure declared = *failure;
       if (const std::optional<RankStatus> status = run_.status(end.rank)) {
         declared.activity = status->activity;
+      }
+      if (end.step > declared.activity.step) {  // the status is some time old
+        declared.activity = {.step = end.step};
       }
       first_ = run_.declare(declared);
     }

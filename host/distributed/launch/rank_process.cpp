@@ -85,7 +85,8 @@ struct ChildPlan {
   char** variables;
   const cpu_set_t* processors;  // null: unchanged
   size_t processors_size;
-  int output;  // -1: unchanged
+  int output;      // -1: unchanged
+  int crash_page;  // -1: none
   int failure;
   pid_t parent;
   sigset_t signals;  // blocked before the fork
@@ -109,6 +110,9 @@ struct ChildPlan {
     ::dup2(nothing, STDIN_FILENO);
     ::dup2(plan.output, STDOUT_FILENO);
     ::dup2(plan.output, STDERR_FILENO);
+  }
+  if (plan.crash_page >= 0) {
+    ::fcntl(plan.crash_page, F_SETFD, 0);  // stays open in the program
   }
   ::sigprocmask(SIG_SETMASK, &plan.signals, nullptr);
   ::execve(plan.program, plan.words, plan.variables);
@@ -151,6 +155,7 @@ RankProcess start_rank(const RankStart& start) {
   plan.processors = processors.sets.empty() ? nullptr : processors.sets.data();
   plan.processors_size = processors.size();
   plan.output = start.terminal == RankTerminal::kPipe ? output.write_end() : -1;
+  plan.crash_page = start.crash_page;
   plan.failure = failure.write_end();
   plan.parent = ::getpid();
   // A signal that arrives between fork and exec stays pending until the program runs.

@@ -24,6 +24,7 @@ struct RankStart {
   Environment variables;           // in addition to those of this process
   Processors processors;           // empty: those of this process
   RankTerminal terminal = RankTerminal::kShared;
+  int crash_page = -1;  // descriptor that the rank inherits (crash_page.hpp); -1: none
 };
 
 struct RankProcess {

@@ -3,6 +3,7 @@
 
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
+#include "host/plugin/own_handles.hpp"
 #include "host/plugin/plugin_gradients.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
@@ -14,6 +15,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace tenon {
 
@@ -118,7 +120,15 @@ at::Tensor LossSet::count_one(Entry& entry, const CallPlace& place) {
     entry.loss.proxy.instance().identity().fail_result("count returned " + text_of(count) +
                                                        "; it must return a real scalar");
   }
-  return count.reshape({}).to(at::kDouble);
+  count = count.reshape({}).to(at::kDouble);
+  // On a device, reading the count would wait for it. train.non_finite says what happens to a count
+  // that is NaN or infinite.
+  if (const double* const value = count.is_cpu() ? count.const_data_ptr<double>() : nullptr;
+      value != nullptr && *value < 0 && std::isfinite(*value)) {
+    entry.loss.proxy.instance().identity().fail_result(
+        formatted("count returned {}; a count is a number from 0 on", *value));
+  }
+  return count;
 }
 
 std::vector<at::Tensor> LossSet::count(const Batch& batch, const CallPlace& place) {
@@ -191,26 +201,15 @@ void LossSet::backward(ModelRunner& runner, const std::vector<at::Tensor>& seeds
         seeds[i].to(entry.sum.device(), entry.sum.scalar_type()).view_as(entry.sum);
     std::vector<at::Tensor> grads(wanted.size());
     if (proxy.has_backward()) {
-      std::vector<tenon_tensor*> handles(entry.binding.size(), nullptr);
-      std::vector<HandleGuard> guards;
-      const auto take_all = [&] {
-        for (tenon_tensor* handle : handles) {
-          guards.emplace_back(handle);
-        }
-      };
-      try {
-        proxy.backward(entry.frame.exec(),
-                       entry.binding.handles(),
-                       entry.binding.size(),
-                       borrow(seed),
-                       handles.data());
-      } catch (...) {
-        take_all();
-        throw;
-      }
-      take_all();
+      OwnHandles handles(entry.binding.size());
+      proxy.backward(entry.frame.exec(),
+                     entry.binding.handles(),
+                     entry.binding.size(),
+                     borrow(seed),
+                     handles.data());
+      std::vector<at::Tensor> all = handles.take(proxy.instance().identity(), "backward");
       for (size_t k = 0; k < wanted.size(); ++k) {
-        grads[k] = guards[wanted[k]].take();
+        grads[k] = std::move(all[wanted[k]]);
         if (grads[k].defined() &&
             (grads[k].sizes() != leaves[k].sizes() || grads[k].device() != leaves[k].device() ||
              !grads[k].is_floating_point())) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/objective/metric_set.hpp"
 
-#include "host/metrics/metric_book.hpp"
 #include "host/text/formatted.hpp"
+#include "host/text/metric_name.hpp"
 
 #include <ATen/core/Tensor.h>
 

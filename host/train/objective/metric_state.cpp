@@ -2,6 +2,7 @@
 #include "host/train/objective/metric_state.hpp"
 
 #include "host/error/assert.hpp"
+#include "host/plugin/own_handles.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
 
@@ -89,22 +90,11 @@ void MetricState::update(const tenon_exec& exec,
     start(exec, device);
   }
   const auto& specs = metric_->info().states;
-  std::vector<tenon_tensor*> appended(specs.size(), nullptr);
-  std::vector<HandleGuard> rows(specs.size());
-  const auto take_all = [&] {
-    for (size_t i = 0; i < specs.size(); ++i) {
-      rows[i] = HandleGuard(std::exchange(appended[i], nullptr));
-    }
-  };
-  try {
-    metric_->update(exec, inputs, num_inputs, handles_in_place().data(), appended.data());
-  } catch (...) {
-    take_all();
-    throw;
-  }
-  take_all();
+  OwnHandles appended(specs.size());
+  metric_->update(exec, inputs, num_inputs, handles_in_place().data(), appended.data());
+  const std::vector<at::Tensor> parts = appended.take(metric_->instance().identity(), "update");
   for (size_t i = 0; i < specs.size(); ++i) {
-    const at::Tensor part = rows[i].take();
+    const at::Tensor& part = parts[i];
     if (!part.defined()) {
       continue;
     }

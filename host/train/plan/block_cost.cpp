@@ -8,6 +8,7 @@
 #include "host/error/status.hpp"
 #include "host/model/group_layout.hpp"
 #include "host/plugin/model_proxy.hpp"
+#include "host/plugin/own_handles.hpp"
 #include "host/plugin/plugin_gradients.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/train/plan/flop_count.hpp"
@@ -260,20 +261,7 @@ class Planner {
   // Returns the leaves of a module, converted to meta tensors.
   std::vector<at::Tensor> materialized(uint32_t b) {
     const ModelBlock& block = graph_.blocks[b];
-    std::vector<tenon_tensor*> handles(block.parameters.size(), nullptr);
-    std::vector<at::Tensor> leaves;
-    const auto take_all = [&] {
-      for (tenon_tensor* handle : handles) {
-        leaves.push_back(handle != nullptr ? take_handle(handle) : at::Tensor());
-      }
-    };
-    try {
-      model_.materialize(frame_.exec(), b, handles);
-    } catch (...) {
-      take_all();
-      throw;
-    }
-    take_all();
+    std::vector<at::Tensor> leaves = model_.materialize(frame_.exec(), b, block.parameters.size());
     for (size_t i = 0; i < leaves.size(); ++i) {
       // The module has its own handles to this leaf, so the leaf itself must change.
       leaves[i].unsafeGetTensorImpl()->shallow_copy_from(
@@ -416,8 +404,8 @@ class Planner {
     const auto input_handles = handles_of(inputs);
     const auto parameter_handles = handles_of(parameters);
     const auto buffer_handles = handles_of(buffers);
-    std::vector<tenon_tensor*> output_handles(block.outputs.size(), nullptr);
-    std::vector<tenon_tensor*> next_buffers(block.buffers.size(), nullptr);
+    OwnHandles output_handles(block.outputs.size());
+    OwnHandles next_buffers(block.buffers.size());
     tenon_forward_args& args = call.args;
     args.struct_size = sizeof(args);
     args.impl = &call;
@@ -434,24 +422,11 @@ class Planner {
     args.save = &MetaCall::save;
     args.add_loss = &MetaCall::add_loss;
     std::vector<at::Tensor> outputs;
-    const auto take_all = [&] {
-      for (tenon_tensor* handle : output_handles) {
-        outputs.push_back(handle != nullptr ? take_handle(handle) : at::Tensor());
-      }
-      for (tenon_tensor* handle : next_buffers) {
-        if (handle != nullptr) {
-          const at::Tensor not_kept = take_handle(handle);
-        }
-      }
-    };
-    try {
+    {
       const at::AutoGradMode mode(record);
       model_.forward(frame_.exec(), args);
-    } catch (...) {
-      take_all();
-      throw;
+      outputs = output_handles.take(model_.instance().identity(), "forward");
     }
-    take_all();
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i].defined() || !outputs[i].is_meta()) {
         throw Error("model.unknown_shape",

@@ -3,10 +3,10 @@
 
 #include "host/data/stream_plan.hpp"
 #include "host/error/error.hpp"
-#include "host/metrics/metric_book.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
+#include "host/text/metric_name.hpp"
 #include "host/train/components/rank_groups.hpp"
 #include "host/train/components/recipe_model.hpp"
 #include "host/train/objective/chunked_loss.hpp"

@@ -13,6 +13,7 @@
 #include "host/train/run/rank_records.hpp"
 #include "host/train/run/run_engine.hpp"
 #include "host/train/run/run_fingerprint.hpp"
+#include "host/train/run/run_witness.hpp"
 #include "host/train/run/stuck_run.hpp"
 #include "host/train/same_data.hpp"
 #include "host/train/signal_watch.hpp"
@@ -211,10 +212,14 @@ void RunSession::watch_folder(const RunFolder& folder, const RunReport& report) 
     ended.seconds = seconds();
     try {
       folder.write("summary.json", summary_json(report, ended));
+      dismiss_witness();
     } catch (const Error& failure) {
       log_warning(failure.what());
     }
   };
+  if (request_.witness != nullptr && is_first()) {
+    request_.witness->expect(folder.full_path() + "/summary.json", summary_json(report, {}));
+  }
   watch_.use_folder(folder.path(), write_early_end);
   tell_stuck_to([this, write_early_end](const Error& error, int code) {
     const FailedEnd end = fail(error);
@@ -226,7 +231,7 @@ void RunSession::watch_folder(const RunFolder& folder, const RunReport& report) 
 }
 
 Outcome RunSession::train() {
-  report_crashes();
+  report_crashes_of(platform_.mesh().rank(), platform_.mesh().world_size());
   RunReport report = make_report();
   const RunFolder folder = open_folder();
   report.run_dir = folder.path();
@@ -251,6 +256,7 @@ Outcome RunSession::train() {
   } else if (is_first()) {  // the error is reported, and no work was done
     folder.discard();
   }
+  dismiss_witness();
   return outcome;
 }
 
@@ -304,6 +310,13 @@ void RunSession::report_end(const RunFolder& folder,
     progress.say(commands);
   }
   flush_log();
+}
+
+// The summary is written.
+void RunSession::dismiss_witness() {
+  if (request_.witness != nullptr) {
+    request_.witness->dismiss();
+  }
 }
 
 double RunSession::seconds() const {

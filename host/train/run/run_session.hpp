@@ -86,6 +86,7 @@ class RunSession {
                   Progress& progress);
   void tell_stuck_to(StuckWriter writer);
   [[noreturn]] void end_stuck(const StuckCall& call);
+  void dismiss_witness();
   double seconds() const;
   bool is_first() const { return platform_.is_first(); }
 

@@ -9,9 +9,12 @@
  *    host and plugin must have the same minor version. From 1.0 on, a host accepts every minor
  *    version of its major version, up to its own.
  * 2. Growth. A struct that may grow starts with `size_t struct_size` and grows only at its end.
- *    Whoever allocates the struct sets `struct_size` to the sizeof in its own headers. Before a
- *    reader uses an optional field, it tests that one field with TENON_HAS. It never compares sizes
- *    for equality, because that would reject partners that lack only unused fields.
+ *    Whoever allocates the struct sets `struct_size` to the sizeof in its own headers: a multiple
+ * of 8, from 8 to TENON_MAX_STRUCT_SIZE. Before a reader uses an optional field, it tests that one
+ *    field with TENON_HAS_FIELD, or with TENON_HAS if the field is a pointer. It never compares
+ *    sizes for equality, because that would reject partners that lack only unused fields. In an
+ *    array of such structs, all elements have the same `struct_size`, which is their distance in
+ *    bytes.
  * 3. Enums are `uint32_t` constants. Numbers are never reused or changed.
  * 4. Calls return `tenon_status*`; null is success (status.h). If a call fails, ownership of its
  *    arguments has not changed and its out parameters are unmodified.
@@ -45,9 +48,9 @@
 #include <stdint.h>
 
 #define TENON_ABI_MAJOR 0u
-#define TENON_ABI_MINOR 2u
+#define TENON_ABI_MINOR 3u
 /* The version as a string, for the manifest. */
-#define TENON_ABI_STRING "0.2"
+#define TENON_ABI_STRING "0.3"
 
 /* Wraps declarations in C linkage, and asserts at compile time, in C and in C++. */
 #ifdef __cplusplus
@@ -63,15 +66,23 @@
 /* Exports the plugin's one public symbol. */
 #define TENON_EXPORT __attribute__((visibility("default")))
 
-/* True if the struct at `p` (of type T, with struct_size) is large enough to hold `field` and
- * `field` is not null. A null `p` gives false. */
-#define TENON_HAS(T, p, field) \
-  ((p) != NULL && (p)->struct_size >= offsetof(T, field) + sizeof((p)->field) && (p)->field != NULL)
+/* Largest `struct_size` of a struct or table, in bytes. A larger one is refused as garbage. */
+#define TENON_MAX_STRUCT_SIZE 4096u
+
+/* Number of bytes from the start of a T to the end of `field`. */
+#define TENON_END_OF(T, field) (offsetof(T, field) + sizeof(((T*)0)->field))
+
+/* True if the struct at `p` (of type T, with struct_size) is large enough to hold `field`. A null
+ * `p` gives false. */
+#define TENON_HAS_FIELD(T, p, field) ((p) != NULL && (p)->struct_size >= TENON_END_OF(T, field))
+
+/* Like TENON_HAS_FIELD, for a pointer or a function pointer that must not be null either. */
+#define TENON_HAS(T, p, field) (TENON_HAS_FIELD(T, p, field) && (p)->field != NULL)
 
 /* Follows each struct that may grow. Compilation fails if `last` is not the last field, or if
  * padding follows it, because a field added in padding would not change struct_size. */
-#define TENON_SEAL(T, last)                                                   \
-  TENON_STATIC_ASSERT(sizeof(T) == offsetof(T, last) + sizeof(((T*)0)->last), \
+#define TENON_SEAL(T, last)                               \
+  TENON_STATIC_ASSERT(sizeof(T) == TENON_END_OF(T, last), \
                       #T ": '" #last "' is not last, or padding follows it")
 
 /* Pins an entry of a function table: `field` is the n-th pointer after struct_size, from 0. */

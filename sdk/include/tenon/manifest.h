@@ -6,7 +6,7 @@
  *
  *     id=com.example.focal       identity of the plugin: a reverse domain name, not the file name
  *     version=1.2.0              MAJOR.MINOR.PATCH
- *     abi=0.2                    ABI version of the headers that the plugin was built with
+ *     abi=0.3                    ABI version of the headers that the plugin was built with
  *     lane=stable                or "torch": the plugin uses libtorch's C++ ABI
  *     torch=version=...;git=...  lane torch: the libtorch build, compared as a string
  *     component=loss:focal       one line for each component that the plugin registers

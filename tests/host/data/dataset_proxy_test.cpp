@@ -203,5 +203,5 @@ TEST_CASE("a dataset that describes itself wrongly is refused", "[data]") {
   fields[0].dtype = TENON_CLASS_INTEGER;
   CHECK_THAT(proxy_error<DatasetProxy>(fake), contains_text("expected an exact dtype"));
   fields[0].name = nullptr;
-  CHECK_THAT(proxy_error<DatasetProxy>(fake), contains_text("a field has no name"));
+  CHECK_THAT(proxy_error<DatasetProxy>(fake), contains_text("field 0 has no name"));
 }

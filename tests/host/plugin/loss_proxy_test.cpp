@@ -108,7 +108,7 @@ TEST_CASE("a loss that describes itself wrongly is refused", "[plugin]") {
              contains_text("port \"weight\" has the unknown dtype 99"));
   port = kPorts[1];
   port.struct_size = 8;
-  CHECK_THAT(proxy_error<LossProxy>(fake), contains_text("a port has a struct_size of 8"));
+  CHECK_THAT(proxy_error<LossProxy>(fake), contains_text("tenon_port has struct_size 8"));
   port = kPorts[0];
   const tenon_axis axes[] = {{"B", -2}, {nullptr, 1}};
   port.axes = axes;

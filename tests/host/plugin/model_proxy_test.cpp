@@ -85,21 +85,27 @@ TEST_CASE("a model that lacks a function is refused by the function's name", "[p
   // These are needed only by those who declare something that asks for them.
   bad = model_table();
   const ModelProxy model(fake.make());
-  CHECK_THROWS_WITH(model.materialize(tenon_exec{}, 0, {}),
+  CHECK_THROWS_WITH(model.materialize(tenon_exec{}, 0, 0),
                     missing_function("model", "materialize"));
   CHECK_THROWS_WITH(model.fill_buffer(tenon_exec{}, 0, nullptr),
                     missing_function("model", "fill_buffer"));
 }
 
-TEST_CASE("a leaf that a model leaves out is told", "[plugin]") {
+TEST_CASE("a leaf that a model leaves out, or that is no handle, is reported", "[plugin]") {
   tenon_model lazy = model_table();
   lazy.materialize = [](void*, const tenon_exec*, uint32_t, tenon_tensor** leaves_own, size_t) {
-    leaves_own[0] = reinterpret_cast<tenon_tensor*>(leaves_own);
+    leaves_own[0] = new_handle(at::ones({2}));
     return static_cast<tenon_status*>(nullptr);
   };
   const FakeComponent fake("model", TENON_MODEL_ID, &lazy);
   const ModelProxy model(fake.make());
-  std::array<tenon_tensor*, 2> leaves{};
-  CHECK_THROWS_WITH(model.materialize(tenon_exec{}, 3, leaves),
+  CHECK_THROWS_WITH(model.materialize(tenon_exec{}, 3, 2),
                     contains_text("materialize of block 3 returned no leaf for its parameter 1"));
+  lazy.materialize = [](void*, const tenon_exec*, uint32_t, tenon_tensor** leaves_own, size_t) {
+    leaves_own[0] = reinterpret_cast<tenon_tensor*>(leaves_own);
+    return static_cast<tenon_status*>(nullptr);
+  };
+  CHECK_THROWS_WITH(model.materialize(tenon_exec{}, 3, 2),
+                    contains_text("materialize stored, as tensor 0, a pointer that is not a handle "
+                                  "of this host"));
 }

@@ -61,7 +61,7 @@ TEST_CASE("an optimizer that lacks a function or makes no sense is refused", "[p
   slots[0].shape = 2;
   CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("the unknown shape 2"));
   slots[0].name = "";
-  CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("a slot has no name"));
+  CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("slot 0 has no name"));
   optimizer_info.slots_ref = nullptr;
   CHECK_THAT(proxy_error<OptimizerProxy>(fake), contains_text("slots at a null pointer"));
   optimizer_info.needs = 3;

@@ -79,7 +79,7 @@ TEST_CASE("a plugin that cannot work is refused before it is loaded", "[plugin]"
   CHECK(refusal_of("wrong_abi") ==
         "[plugin.abi_mismatch] wrong_abi.so (org.tenon.zoo.wrong.abi 1.0.0) requires ABI 0.9, host "
         "has "
-        "0.2; rebuild it with SDK 0.2");
+        "0.3; rebuild it with SDK 0.3");
   const std::string torch = refusal_of("wrong_torch");
   CHECK_THAT(torch, contains_text("[plugin.torch_mismatch] wrong_torch.so"));
   CHECK_THAT(torch, contains_text("version 1.13.1, here 2."));

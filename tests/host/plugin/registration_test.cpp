@@ -60,7 +60,7 @@ TEST_CASE("a plugin whose entry chooses another ABI, or none, is refused", "[plu
   const Verdict other = verdict_on("speaks_other_abi");
   CHECK(other.id == "plugin.abi_mismatch");
   CHECK_THAT(other.message,
-             contains_text("reports ABI 0.7 instead of the ABI in its manifest, host has 0.2"));
+             contains_text("reports ABI 0.7 instead of the ABI in its manifest, host has 0.3"));
   const Verdict none = verdict_on("speaks_no_abi");
   CHECK(none.id == "plugin.abi_mismatch");
   CHECK_THAT(none.message, contains_text("set out_abi_minor to TENON_ABI_MINOR"));

@@ -65,9 +65,9 @@ TEST_CASE("a sparse optimizer that lacks a function or makes no sense is refused
   slots[0].shape = 2;
   CHECK_THAT(error(), contains_text("the unknown shape 2"));
   slots[0].name = "";
-  CHECK_THAT(error(), contains_text("a slot has no name"));
+  CHECK_THAT(error(), contains_text("slot 0 has no name"));
   slots[0].struct_size = 8;
-  CHECK_THAT(error(), contains_text("a slot has a struct_size of 8"));
+  CHECK_THAT(error(), contains_text("tenon_row_slot_spec has struct_size 8"));
   sparse_optimizer_info.slots_ref = nullptr;
   CHECK_THAT(error(), contains_text("slots at a null pointer"));
   sparse_optimizer_info.devices = 8;

@@ -3,8 +3,14 @@
 #include "host/tensor/handle.hpp"
 
 #include "host/error/error.hpp"
+#include "host/tensor/handle_pool.hpp"
 
 #include <ATen/ATen.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/support/catch.hpp"
 
@@ -50,6 +56,46 @@ TEST_CASE("a handle guard releases what a call put into it", "[tensor]") {
   release_handle(other.release());
   CHECK(tensor.use_count() == 1);
   release_handle(nullptr);
+}
+
+TEST_CASE("a handle is told from any other pointer, and from a released one", "[tensor]") {
+  const at::Tensor tensor = at::ones({2});
+  tenon_tensor* const handle = new_handle(tensor);
+  CHECK(handle_problem(handle) == nullptr);
+  auto* const inside = reinterpret_cast<tenon_tensor*>(reinterpret_cast<char*>(handle) + 1);
+  CHECK(std::string(handle_problem(inside)) == "is not a handle of this host");
+  CHECK(std::string(handle_problem(borrow(tensor))) == "is not a handle of this host");
+  CHECK(std::string(handle_problem(reinterpret_cast<tenon_tensor*>(1))) ==
+        "is not a handle of this host");
+  release_handle(handle);
+  CHECK(std::string(handle_problem(handle)) == "has already been released");
+  tenon_tensor* const next = new_handle(tensor);  // the memory is used again
+  CHECK(next == handle);
+  CHECK(handle_problem(next) == nullptr);
+  release_handle(next);
+}
+
+TEST_CASE("handles of several threads stay apart", "[tensor]") {
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 2000;
+  const int64_t before = HandlePool::get().num_live();
+  std::vector<std::thread> threads;
+  std::atomic<int> num_wrong = 0;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&num_wrong, t] {
+      const at::Tensor tensor = at::full({1}, t);
+      for (int i = 0; i < kRounds; ++i) {
+        tenon_tensor* const a = new_handle(tensor);
+        tenon_tensor* const b = new_handle(tensor);
+        num_wrong += a == b || !take_handle(b).is_same(tensor) || !take_handle(a).is_same(tensor);
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  CHECK(num_wrong == 0);
+  CHECK(HandlePool::get().num_live() == before);
 }
 
 TEST_CASE("each dtype of the ABI is one of libtorch's and back", "[tensor]") {

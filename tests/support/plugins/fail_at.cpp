@@ -20,7 +20,20 @@
 
 namespace {
 
-enum class How { kError, kException, kForeign, kHang, kKill, kStop, kExit, kSleep, kCreate };
+enum class How {
+  kError,
+  kException,
+  kForeign,
+  kHang,
+  kKill,
+  kStop,
+  kExit,
+  kCrash,
+  kLeave,
+  kVanish,
+  kSleep,
+  kCreate
+};
 
 struct FailAtOptions {
   std::string event;
@@ -57,12 +70,16 @@ class FailAt : public tenon::Hook {
                  {"kill", How::kKill},
                  {"stop", How::kStop},
                  {"exit", How::kExit},
+                 {"crash", How::kCrash},
+                 {"leave", How::kLeave},
+                 {"vanish", How::kVanish},
                  {"sleep", How::kSleep},
                  {"create", How::kCreate}})
         .doc(
             "error: with a code and an id; exception: a std::exception; foreign: neither; "
-            "hang: never returns; kill, stop: a signal to the process; exit: with status 1; sleep: "
-            "returns after the wait; create: it cannot be made, at no event");
+            "hang: never returns; kill, stop: a signal to the process; exit: with status 1; "
+            "crash: writes to a null pointer; leave: exit(0); vanish: _exit(0); "
+            "sleep: returns after the wait; create: it cannot be made, at no event");
     binder.field("message", &Options::message).doc("what it says");
     binder.field("rank", &Options::rank).min(0).doc("the rank that fails; without it all do");
     binder.field("slot", &Options::slot).min(0).doc("the rank in that slot of --launch alone");
@@ -118,6 +135,13 @@ class FailAt : public tenon::Hook {
         return;
       case How::kExit:
         _exit(1);
+      case How::kCrash:
+        *static_cast<volatile char*>(nullptr) = 1;
+        return;
+      case How::kLeave:
+        std::exit(0);
+      case How::kVanish:
+        _exit(0);
       case How::kSleep:
       case How::kCreate:
         return;

@@ -10,6 +10,7 @@
 
 #include <ATen/ATen.h>
 
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
@@ -29,7 +30,9 @@ template <class O>
 void bind_fault(tenon::OptionBinder<O>& binder) {
   binder.field("at", &O::at).doc("the call that goes wrong; empty: none");
   binder.field("how", &O::how)
-      .doc("error, exception, foreign, bad_alloc, huge, abort, cut_mapping, or a result");
+      .doc(
+          "error, exception, foreign, bad_alloc, huge, abort, segv, exit, kill, cut_mapping, or a "
+          "result");
   binder.field("calls_before", &O::calls_before).doc("calls that go well");
 }
 
@@ -56,6 +59,12 @@ class Fault {
       at::empty({int64_t{1} << 45});
     } else if (how == "abort") {
       std::abort();
+    } else if (how == "segv") {
+      return *static_cast<const volatile char*>(nullptr) == 0 ? "" : "never";
+    } else if (how == "exit") {
+      std::exit(0);
+    } else if (how == "kill") {
+      raise(SIGKILL);
     } else if (how == "cut_mapping") {
       const int file = memfd_create("cut", 0);
       TENON_CHECK(ftruncate(file, 4096) == 0, "no file to map");

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Texts and names that plugins pass to the host. They may have any bytes: what the host prints,
+// logs or saves must be UTF-8, and must not move the cursor of a terminal.
+// Threads: any.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace tenon {
+
+// Number of bytes of a plugin's text that the host keeps.
+constexpr std::size_t kMaxPluginText = 4096;
+// Number of bytes that a name may have.
+constexpr std::size_t kMaxPluginName = 256;
+
+// Returns the text in UTF-8: each invalid byte and each control character except line breaks and
+// tabs becomes an escape sequence, such as "\xff" and "\x1b". A text of more than kMaxPluginText
+// bytes is cut, and its end states how many bytes are missing.
+std::string plugin_text(std::string_view text);
+
+// Returns why a name is invalid ("has the byte \xff, which is not UTF-8"); "" if it is valid: 1 to
+// kMaxPluginName bytes of UTF-8, without control characters.
+std::string name_problem(std::string_view name);
+
+}  // namespace tenon

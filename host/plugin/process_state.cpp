@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/plugin/process_state.hpp"
+
+#include <cfloat>
+#include <clocale>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+// True if this thread replaces results below the smallest normal number by 0.
+bool flushes_to_zero() {
+  const volatile float smallest = FLT_MIN;
+  return smallest / 2 == 0;
+}
+
+mode_t current_umask() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return mask;
+}
+
+std::string current_locale() {
+  const char* const name = std::setlocale(LC_ALL, nullptr);
+  return name != nullptr ? name : "";
+}
+
+std::string current_folder() {
+  std::error_code gone;
+  return std::filesystem::current_path(gone).string();
+}
+
+bool is_same(const struct sigaction& a, const struct sigaction& b) {
+  return a.sa_flags == b.sa_flags && a.sa_handler == b.sa_handler;
+}
+
+void append(std::string& list, std::string_view what) {
+  list.append(list.empty() ? "" : ", ").append(what);
+}
+
+}  // namespace
+
+ProcessState::ProcessState()
+    : rounding_(std::fegetround()),
+      flushes_to_zero_(flushes_to_zero()),
+      folder_(current_folder()),
+      umask_(current_umask()),
+      locale_(current_locale()) {
+  std::fegetenv(&floating_point_);
+  for (int signal = 1; signal < kNumSignals; ++signal) {
+    ::sigaction(signal, nullptr, &signals_[static_cast<std::size_t>(signal)]);
+  }
+}
+
+std::string ProcessState::restore() const {
+  std::string changed;
+  if (std::fegetround() != rounding_) {
+    append(changed, "the rounding mode");
+  }
+  if (flushes_to_zero() != flushes_to_zero_) {
+    append(changed, "the handling of denormal numbers (-ffast-math sets it)");
+  }
+  std::fesetenv(&floating_point_);
+  for (int signal = 1; signal < kNumSignals; ++signal) {
+    const struct sigaction& before = signals_[static_cast<std::size_t>(signal)];
+    struct sigaction now {};
+    if (::sigaction(signal, nullptr, &now) == 0 && !is_same(before, now)) {
+      const char* const name = ::sigabbrev_np(signal);
+      append(changed, std::string("the handler of SIG") + (name != nullptr ? name : "RT"));
+      ::sigaction(signal, &before, nullptr);
+    }
+  }
+  if (current_folder() != folder_) {
+    append(changed, "the working directory");
+    std::error_code failed;  // the folder may be gone
+    std::filesystem::current_path(folder_, failed);
+  }
+  if (current_umask() != umask_) {
+    append(changed, "the umask");
+    ::umask(umask_);
+  }
+  if (current_locale() != locale_) {
+    append(changed, "the locale");
+    std::setlocale(LC_ALL, locale_.c_str());
+  }
+  return changed;
+}
+
+}  // namespace tenon

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// State of the process that a plugin must not change: the floating-point environment of a thread,
+// signal handlers, the working directory, the umask and the locale. A library can change it by
+// being loaded; one linked with -ffast-math sets flush-to-zero, which changes losses.
+// Threads: one at a time; the floating-point environment is that of the calling thread.
+#pragma once
+
+#include <array>
+#include <cfenv>
+#include <csignal>
+#include <string>
+#include <sys/types.h>
+
+namespace tenon {
+
+class ProcessState {
+ public:
+  // Takes the present state.
+  ProcessState();
+
+  // Restores the state. Returns what had changed: "the rounding mode, the handler of SIGTERM"; ""
+  // if nothing had.
+  std::string restore() const;
+
+ private:
+  static constexpr int kNumSignals = 65;
+
+  std::fenv_t floating_point_;
+  int rounding_;
+  bool flushes_to_zero_;
+  std::array<struct sigaction, kNumSignals> signals_;
+  std::string folder_;
+  mode_t umask_;
+  std::string locale_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/tensor/handle_pool.hpp"
+
+#include "host/error/assert.hpp"
+
+#include <atomic>
+#include <new>
+#include <sys/mman.h>
+#include <utility>
+
+namespace tenon {
+
+struct HandlePool::Slot {
+  // Where a handle points; constructed while the slot is live.
+  alignas(at::Tensor) std::byte tensor[sizeof(at::Tensor)];
+  std::atomic<bool> is_live;
+  Slot* next_free;
+
+  at::Tensor& get() noexcept { return *std::launder(reinterpret_cast<at::Tensor*>(tensor)); }
+};
+
+namespace {
+
+constexpr std::size_t kMostSlots = std::size_t{1} << 26;
+
+}  // namespace
+
+HandlePool& HandlePool::get() {
+  static auto* const pool = new HandlePool;
+  return *pool;
+}
+
+HandlePool::HandlePool() {
+  void* const memory = ::mmap(nullptr,
+                              kMostSlots * sizeof(Slot),
+                              PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                              -1,
+                              0);
+  if (memory != MAP_FAILED) {
+    slots_ = static_cast<Slot*>(memory);
+  }
+}
+
+tenon_tensor* HandlePool::add(at::Tensor tensor) {
+  const std::lock_guard lock(mutex_);
+  Slot* slot = free_;
+  if (slot != nullptr) {
+    free_ = slot->next_free;
+  } else if (slots_ != nullptr && num_slots_ < kMostSlots) {
+    slot = &slots_[num_slots_++];
+  } else {
+    throw std::bad_alloc();
+  }
+  new (slot->tensor) at::Tensor(std::move(tensor));
+  slot->is_live.store(true, std::memory_order_relaxed);
+  ++num_live_;
+  return reinterpret_cast<tenon_tensor*>(slot->tensor);
+}
+
+at::Tensor HandlePool::remove(tenon_tensor* handle) noexcept {
+  TENON_ASSERT(problem(handle) == nullptr, "a handle of the pool");
+  auto* const slot = reinterpret_cast<Slot*>(handle);
+  at::Tensor tensor = std::move(slot->get());
+  slot->get().~Tensor();
+  const std::lock_guard lock(mutex_);
+  slot->is_live.store(false, std::memory_order_relaxed);
+  slot->next_free = std::exchange(free_, slot);
+  --num_live_;
+  return tensor;
+}
+
+const char* HandlePool::problem(const tenon_tensor* handle) const noexcept {
+  const auto offset = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(slots_);
+  if (offset >= kMostSlots * sizeof(Slot) || offset % sizeof(Slot) != 0) {
+    return "is not a handle of this host";
+  }
+  // A slot that was never used has zeros.
+  return slots_[offset / sizeof(Slot)].is_live.load(std::memory_order_relaxed)
+             ? nullptr
+             : "has already been released";
+}
+
+int64_t HandlePool::num_live() const {
+  const std::lock_guard lock(mutex_);
+  return num_live_;
+}
+
+}  // namespace tenon

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory of the tensor handles that plugins own. It distinguishes a handle of this pool from any
+// other pointer, and from a handle that was released, without reading memory that may not exist.
+// Invariant: the memory of a handle is used for other handles only.
+// Threads: any.
+#pragma once
+
+#include <tenon/tensor.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+namespace tenon {
+
+class HandlePool {
+ public:
+  // The pool of the process, which is never destroyed: plugins may release handles until the end.
+  static HandlePool& get();
+
+  HandlePool(const HandlePool&) = delete;
+  HandlePool& operator=(const HandlePool&) = delete;
+
+  // Errors   std::bad_alloc if no memory is left
+  tenon_tensor* add(at::Tensor tensor);
+  // Releases a handle and returns its tensor. The handle must be one of the pool, and not released.
+  at::Tensor remove(tenon_tensor* handle) noexcept;
+
+  // As handle_problem().
+  const char* problem(const tenon_tensor* handle) const noexcept;
+
+  // The number of handles that are not released.
+  int64_t num_live() const;
+
+ private:
+  struct Slot;
+  HandlePool();
+
+  mutable std::mutex mutex_;
+  Slot* slots_ = nullptr;      // reserved addresses; the system adds memory as slots are touched
+  std::size_t num_slots_ = 0;  // used at least once
+  Slot* free_ = nullptr;       // list of released slots, the last one first
+  int64_t num_live_ = 0;
+};
+
+}  // namespace tenon

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/text/metric_name.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tenon {
+namespace {
+
+constexpr std::array<std::string_view, 7> kHostFolders = {
+    "aux", "data", "eval", "loss", "next", "tables", "test"};
+constexpr std::array<std::string_view, 10> kHostMetrics = {"data_wait_seconds",
+                                                           "grad_norm",
+                                                           "loss",
+                                                           "loss_scale",
+                                                           "lr",
+                                                           "non_finite_steps",
+                                                           "roll_backs",
+                                                           "samples_per_second",
+                                                           "step_seconds",
+                                                           "tokens_per_second"};
+
+}  // namespace
+
+bool is_legal_metric_name(std::string_view name) {
+  return !name.empty() && name.size() <= 100 && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '/' || c == '.' || c == '-';
+  });
+}
+
+bool is_host_metric(std::string_view name) {
+  return std::ranges::find(kHostFolders, name.substr(0, name.find('/'))) != kHostFolders.end() ||
+         std::ranges::find(kHostMetrics, name) != kHostMetrics.end();
+}
+
+}  // namespace tenon

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/run_witness.hpp"
+
+#include "host/error/exit_code.hpp"
+#include "host/plugin/crash_report.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <fcntl.h>
+#include <fstream>
+#include <poll.h>
+#include <string_view>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A message to the witness: the sizes of two texts, then the texts. Both are empty to dismiss it.
+struct Header {
+  uint64_t file_bytes = 0;
+  uint64_t text_bytes = 0;
+};
+
+bool write_all(int to, const void* data, std::size_t size) {
+  const char* at = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t count = ::write(to, at, size);
+    if (count < 0 && errno != EINTR) {
+      return false;
+    }
+    at += count > 0 ? count : 0;
+    size -= count > 0 ? static_cast<std::size_t>(count) : 0;
+  }
+  return true;
+}
+
+// ---- in the witness ----
+
+// Text that has arrived, without the messages that were taken from it.
+struct Received {
+  std::string bytes;
+  std::string file;  // "": nothing is expected
+  std::string summary;
+
+  // Reads until the pipe is empty. Returns false at its end.
+  bool read_from(int pipe) {
+    std::array<char, 65536> buffer;
+    while (true) {
+      const ssize_t count = ::read(pipe, buffer.data(), buffer.size());
+      if (count > 0) {
+        bytes.append(buffer.data(), static_cast<std::size_t>(count));
+      } else if (count == 0) {
+        return false;
+      } else if (errno != EINTR) {
+        return true;
+      }
+    }
+  }
+
+  void take_messages() {
+    Header header;
+    while (bytes.size() >= sizeof(header)) {
+      bytes.copy(reinterpret_cast<char*>(&header), sizeof(header));
+      const std::size_t end = sizeof(header) + header.file_bytes + header.text_bytes;
+      if (bytes.size() < end) {
+        return;
+      }
+      file = bytes.substr(sizeof(header), header.file_bytes);
+      summary = bytes.substr(sizeof(header) + header.file_bytes, header.text_bytes);
+      bytes.erase(0, end);
+    }
+  }
+};
+
+// Completes the summary with how the process ended, and writes it.
+void write_summary(const Received& received) {
+  const CrashPage& page = crash_page();
+  std::string report = page.report();
+  const bool has_report = !report.empty();
+  if (!has_report) {
+    report =
+        "[run.killed] the process ended without a report, for example because it was killed "
+        "(SIGKILL), because the machine ran out of memory, or because a plugin called _exit()";
+  }
+  Json summary = Json::parse(received.summary, nullptr, /*allow_exceptions=*/false);
+  if (!summary.is_object()) {
+    summary = Json::object();
+  }
+  summary["outcome"] = "failed";
+  summary["exit_code"] = has_report ? page.exit_code.load(std::memory_order_relaxed)
+                                    : static_cast<int>(ExitCode::kFailed);
+  summary["reason"] = report;
+  summary["error_id"] = id_of_report(report);
+  summary["steps"] = page.step.load(std::memory_order_relaxed);
+  const std::string partial = received.file + ".part";
+  std::ofstream out(partial, std::ios::binary);
+  out << summary.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  out.close();
+  if (out) {
+    std::rename(partial.c_str(), received.file.c_str());
+  }
+}
+
+// Waits until the watched process has ended.
+[[noreturn]] void be_witness(int pipe, int process) {
+  // The watched process handles signals of the terminal and of a job's end.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+    std::signal(signal, SIG_IGN);
+  }
+  ::prctl(PR_SET_NAME, "tenon-witness");
+  // Whoever reads the output of the run must not wait for this process.
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int output : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    ::dup2(nothing, output);
+  }
+  Received received;
+  std::array<pollfd, 2> watched{{{.fd = pipe, .events = POLLIN, .revents = 0},
+                                 {.fd = process, .events = POLLIN, .revents = 0}}};
+  while (true) {
+    if (::poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) {
+      ::_exit(1);
+    }
+    const bool has_ended = watched[1].revents != 0;
+    if (!received.read_from(pipe)) {
+      watched[0].fd = -1;  // closed: the process is about to end
+    }
+    received.take_messages();
+    if (has_ended) {
+      if (!received.file.empty()) {
+        write_summary(received);
+      }
+      ::_exit(0);
+    }
+  }
+}
+
+}  // namespace
+
+// ---- in the run ----
+
+RunWitness::RunWitness() {
+  const int process = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
+  std::array<int, 2> ends{};
+  if (process < 0) {
+    return;
+  }
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    ::close(process);
+    return;
+  }
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::close(ends[1]);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    be_witness(ends[0], process);
+  }
+  ::close(process);
+  ::close(ends[0]);
+  if (pid_ < 0) {
+    ::close(ends[1]);
+    return;
+  }
+  to_witness_ = ends[1];
+}
+
+RunWitness::~RunWitness() {
+  if (to_witness_ < 0) {
+    return;
+  }
+  ::close(to_witness_);
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void RunWitness::expect(const std::string& file, const std::string& summary) {
+  if (to_witness_ < 0) {
+    return;
+  }
+  const Header header{.file_bytes = file.size(), .text_bytes = summary.size()};
+  // A witness that was killed is no reason to end the run: SIGPIPE is ignored.
+  (void)(write_all(to_witness_, &header, sizeof(header)) &&
+         write_all(to_witness_, file.data(), file.size()) &&
+         write_all(to_witness_, summary.data(), summary.size()));
+}
+
+void RunWitness::dismiss() {
+  expect("", "");
+}
+
+}  // namespace tenon
