@@ -3,8 +3,6 @@
 
 #include <cstdlib>
 #include <fcntl.h>
-#include <new>
-#include <string_view>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <utility>

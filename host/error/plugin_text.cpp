@@ -73,4 +73,10 @@ std::string name_problem(std::string_view name) {
   return "";
 }
 
+std::string flags_problem(uint32_t flags, uint32_t known) {
+  return (flags & ~known) == 0 ? ""
+                               : "has flags " + std::to_string(flags) +
+                                     ", of which this host knows only " + std::to_string(known);
+}
+
 }  // namespace tenon

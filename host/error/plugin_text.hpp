@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -24,5 +25,8 @@ std::string plugin_text(std::string_view text);
 // Returns why a name is invalid ("has the byte \xff, which is not UTF-8"); "" if it is valid: 1 to
 // kMaxPluginName bytes of UTF-8, without control characters.
 std::string name_problem(std::string_view name);
+
+// Returns "has flags 9, of which this host knows only 1"; "" if `flags` has no bits but the known.
+std::string flags_problem(uint32_t flags, uint32_t known);
 
 }  // namespace tenon

@@ -45,8 +45,8 @@ void check_dtype(uint32_t dtype, const std::string& of) {
 
 // Refuses flags that this host does not know: the plugin relies on a meaning that they do not have.
 void check_flags(uint32_t flags, uint32_t known, const std::string& of) {
-  if ((flags & ~known) != 0) {
-    refuse(formatted("{} has flags {}, of which this host knows only {}", of, flags, known));
+  if (const std::string problem = flags_problem(flags, known); !problem.empty()) {
+    refuse(of + " " + problem);
   }
 }
 

@@ -92,8 +92,8 @@ void ComponentIdentity::check_name(const char* name, const char* what, std::size
 }
 
 void ComponentIdentity::check_flags(uint32_t flags, uint32_t known, std::string_view of) const {
-  if ((flags & ~known) != 0) {
-    fail_result(formatted("{} has flags {}, of which this host knows only {}", of, flags, known));
+  if (const std::string problem = flags_problem(flags, known); !problem.empty()) {
+    fail_result(formatted("{} {}", of, problem));
   }
 }
 

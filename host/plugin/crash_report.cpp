@@ -54,21 +54,9 @@ class ReportText {
   std::size_t size_ = 0;
 };
 
-std::string_view name_of(int signal) {
-  switch (signal) {
-    case SIGSEGV:
-      return "SIGSEGV";
-    case SIGBUS:
-      return "SIGBUS";
-    case SIGFPE:
-      return "SIGFPE";
-    case SIGILL:
-      return "SIGILL";
-    case SIGTRAP:
-      return "SIGTRAP";
-    default:
-      return "SIGABRT";
-  }
+// "SIGSEGV". Only signals of kCrashSignals, which all have a name.
+void put_signal(ReportText& text, int signal) {
+  text << "SIG" << ::sigabbrev_np(signal);
 }
 
 // Like LoadedComponent::describe(), without allocating.
@@ -90,6 +78,32 @@ void put_call(ReportText& text,
   text << ": " << function;
   if (*event != '\0') {
     text << " at " << event;
+  }
+}
+
+// Puts the call in progress on this thread. Returns false if there is none.
+bool put_current_call(ReportText& text) {
+  const CallSlot* const slot = current_call_slot;
+  const LoadedComponent* const component =
+      slot != nullptr ? slot->component.load(std::memory_order_relaxed) : nullptr;
+  if (component != nullptr) {
+    put_call(text,
+             *component,
+             slot->function.load(std::memory_order_relaxed),
+             slot->event.load(std::memory_order_relaxed));
+  }
+  return component != nullptr;
+}
+
+// Puts the last call of this thread, which has returned. Does nothing if there was none.
+void put_last_call(ReportText& text) {
+  const CallSlot* const slot = current_call_slot;
+  const LoadedComponent* const component =
+      slot != nullptr ? slot->last_component.load(std::memory_order_relaxed) : nullptr;
+  if (component != nullptr) {
+    text << "; the last call was ";
+    put_call(text, *component, slot->last_function.load(std::memory_order_relaxed), "");
+    text << ", which may have returned an invalid handle or written beyond its memory";
   }
 }
 
@@ -125,20 +139,12 @@ int file_report(const ReportText& text, bool is_of_plugin) {
 // Reports the call of this thread that crashed; without one, the plugin whose code did; otherwise
 // the last call that returned.
 int report_crash(int signal, const void* instruction) {
-  const CallSlot* const slot = current_call_slot;
-  const LoadedComponent* const component =
-      slot != nullptr ? slot->component.load(std::memory_order_relaxed) : nullptr;
-  const LoadedComponent* const last =
-      slot != nullptr ? slot->last_component.load(std::memory_order_relaxed) : nullptr;
-  const LoadedPlugin* const plugin = component == nullptr ? plugin_of_code(instruction) : nullptr;
+  ReportText call;
+  const bool is_in_call = put_current_call(call);
+  const LoadedPlugin* const plugin = is_in_call ? nullptr : plugin_of_code(instruction);
   ReportText text;
-  if (component != nullptr) {
-    text << "[plugin.crashed] ";
-    put_call(text,
-             *component,
-             slot->function.load(std::memory_order_relaxed),
-             slot->event.load(std::memory_order_relaxed));
-    text << " crashed with ";
+  if (is_in_call) {
+    text << "[plugin.crashed] " << call.text() << " crashed with ";
   } else if (plugin != nullptr) {
     text << "[plugin.crashed] ";
     put(text, plugin->itself);
@@ -146,17 +152,16 @@ int report_crash(int signal, const void* instruction) {
   } else {
     text << "[run.crashed] the process crashed outside of a plugin's call with ";
   }
-  text << name_of(signal);
+  put_signal(text, signal);
   put_place(text);
   if (signal == SIGBUS) {
     text << "; a memory-mapped file was truncated, or its disk failed";
   }
-  if (component == nullptr && plugin == nullptr && last != nullptr) {
-    text << "; the last call was ";
-    put_call(text, *last, slot->last_function.load(std::memory_order_relaxed), "");
-    text << ", which may have returned an invalid handle or written beyond its memory";
+  const bool is_of_plugin = is_in_call || plugin != nullptr;
+  if (!is_of_plugin) {
+    put_last_call(text);
   }
-  return file_report(text, component != nullptr || plugin != nullptr);
+  return file_report(text, is_of_plugin);
 }
 
 // Ends this process by the default action of the signal.
@@ -194,8 +199,9 @@ const void* instruction_of(const void* context) {
 // Reports a signal that another process sent, which is no fault of the code that it interrupts.
 int report_foreign(int signal, pid_t sender) {
   ReportText text;
-  text << "[run.crashed] the process received " << name_of(signal) << " from process "
-       << static_cast<uint64_t>(sender);
+  text << "[run.crashed] the process received ";
+  put_signal(text, signal);
+  text << " from process " << static_cast<uint64_t>(sender);
   put_place(text);
   return file_report(text, false);
 }
@@ -219,19 +225,12 @@ void on_exit() {
   if (::getpid() != reported_process || has_reported.exchange(true)) {
     return;
   }
-  const CallSlot* const slot = current_call_slot;
-  const LoadedComponent* const component =
-      slot != nullptr ? slot->component.load(std::memory_order_relaxed) : nullptr;
   ReportText text;
-  if (component != nullptr) {
-    text << "[plugin.exited] ";
-    put_call(text,
-             *component,
-             slot->function.load(std::memory_order_relaxed),
-             slot->event.load(std::memory_order_relaxed));
+  text << "[plugin.exited] ";
+  if (put_current_call(text)) {
     text << " called exit()";
   } else {
-    text << "[plugin.exited] a library called exit() outside of a plugin's call";
+    text << "a library called exit() outside of a plugin's call";
   }
   put_place(text);
   text << "; a plugin must return a status instead";

@@ -14,6 +14,8 @@ import sys
 import tempfile
 
 SDK = pathlib.Path(__file__).resolve().parents[2] / "sdk"
+sys.path.insert(0, str(SDK / "abi"))
+import describe_abi  # noqa: E402, beside the headers
 WHAT_TO_DO = "raise TENON_ABI_MINOR"
 MOVED = "static assertion failed"  # of the headers: TENON_SEAL, TENON_SLOT
 
@@ -25,20 +27,14 @@ def described(sdk):
     return run.returncode, run.stdout + run.stderr
 
 
-def without_comments(text):
-    return re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
-
-
 def declarations(text, struct):
     """Where the declarations of a struct begin and end, without the comments before them."""
-    code = without_comments(text)
+    code = describe_abi.without_comments(text)
     body = re.search(r"struct " + struct + r" \{(.*?)^\}", code, re.S | re.M)
-    places, depth, begin = [], 0, body.start(1)
-    for i in range(body.start(1), body.end(1)):
-        depth += (code[i] in "({") - (code[i] in ")}")
-        if code[i] == ";" and depth == 0:
-            places.append((begin + len(code[begin:i]) - len(code[begin:i].lstrip()), i + 1))
-            begin = i + 1
+    places = []
+    for begin, part in describe_abi.split(body.group(1), ";"):
+        end = body.start(1) + begin + len(part)
+        places.append((end - len(part.lstrip()), end + 1))
     return places
 
 

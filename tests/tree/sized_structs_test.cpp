@@ -4,8 +4,6 @@
 // allocates through host/tensor/sized_struct.hpp, and nothing else in the host reads a struct_size.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <regex>
 #include <set>
 #include <string>
@@ -13,6 +11,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/read_files.hpp"
 
 namespace fs = std::filesystem;
 
@@ -47,12 +46,6 @@ const std::set<std::string>& structs_of_host() {
   return names;
 }
 
-std::string source_text(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  REQUIRE(in.good());
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 std::string code_only(const std::string& text) {
   std::string code;
   for (size_t i = 0; i < text.size();) {
@@ -81,11 +74,11 @@ std::vector<fs::path> sources_below(const fs::path& folder, const std::set<std::
 
 TEST_CASE("every struct with a size is read through read_sized, or is allocated by the host",
           "[tree]") {
-  const std::string known = source_text(tenon::source_dir() / "host/tensor/sized_struct.hpp");
+  const std::string known = tenon::file_text(tenon::source_dir() / "host/tensor/sized_struct.hpp");
   const std::regex structs(R"(struct (tenon_\w+) \{\s*size_t struct_size;([^}]*)\})");
   size_t num_found = 0;
   for (const fs::path& header : sources_below("sdk/include/tenon", {".h"})) {
-    const std::string code = code_only(source_text(header));
+    const std::string code = code_only(tenon::file_text(header));
     for (std::sregex_iterator i(code.begin(), code.end(), structs), end; i != end; ++i) {
       const std::string name = (*i)[1];
       const bool has_functions = (*i)[2].str().find("(*") != std::string::npos;
@@ -110,7 +103,7 @@ TEST_CASE("nothing else in the host reads a struct_size", "[tree]") {
     if (readers.count(file.filename().string()) != 0) {
       continue;
     }
-    const std::string code = code_only(source_text(file));
+    const std::string code = code_only(tenon::file_text(file));
     INFO(file.string() << ": use read_sized(), read_element() or write_sized()");
     CHECK_FALSE(std::regex_search(code, reading));
   }

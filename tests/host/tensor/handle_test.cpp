@@ -58,7 +58,7 @@ TEST_CASE("a handle guard releases what a call put into it", "[tensor]") {
   release_handle(nullptr);
 }
 
-TEST_CASE("a handle is told from any other pointer, and from a released one", "[tensor]") {
+TEST_CASE("a handle is distinguished from any other pointer, and from a released one", "[tensor]") {
   const at::Tensor tensor = at::ones({2});
   tenon_tensor* const handle = new_handle(tensor);
   CHECK(handle_problem(handle) == nullptr);
