@@ -9,26 +9,22 @@
 namespace tenon {
 namespace {
 
-// The meaning of TENON_INVALID as the result of a call.
-enum class Invalid { kExists, kOther };
-
 // Makes a call, and converts errors of the storage to storage.* errors. Other errors of the plugin
 // stay unchanged.
 template <class Body>
-auto call(Body&& body, Invalid invalid = Invalid::kOther) {
+auto call(Body&& body) {
   try {
     return body();
   } catch (const PluginError& error) {
     switch (error.code()) {
       case TENON_IO:
+      case TENON_TIMEOUT:
+      case TENON_DATA_LOSS:
         throw Error("storage.io", error.message());
       case TENON_NOT_FOUND:
         throw Error("storage.not_found", error.message());
-      case TENON_INVALID:
-        if (invalid == Invalid::kExists) {
-          throw Error("storage.exists", error.message());
-        }
-        throw;
+      case TENON_EXISTS:
+        throw Error("storage.exists", error.message());
       default:
         throw;
     }
@@ -81,15 +77,15 @@ PluginStorage::PluginStorage(ComponentInstance instance, const std::string& plac
 
 void PluginStorage::open(const std::string& checkpoint, bool is_first) {
   check_checkpoint_name(checkpoint);
-  call([&] { proxy_.open(checkpoint, is_first ? 1 : 0); }, Invalid::kExists);
+  call([&] { proxy_.open(checkpoint, is_first ? 1 : 0); });
 }
 
 std::unique_ptr<CheckpointFile> PluginStorage::create_file(const std::string& checkpoint,
                                                            const std::string& file) {
   check_checkpoint_name(checkpoint);
   check_checkpoint_name(file);
-  return std::make_unique<PluginFile>(
-      proxy_, call([&] { return proxy_.create_file(checkpoint, file); }, Invalid::kExists));
+  return std::make_unique<PluginFile>(proxy_,
+                                      call([&] { return proxy_.create_file(checkpoint, file); }));
 }
 
 void PluginStorage::commit(const std::string& checkpoint) {

@@ -51,6 +51,7 @@ struct CommandLine {
   bool is_json = false;
   bool is_markdown = false;
   bool use_vet_cache = true;
+  bool checks_plugins = false;
 
   bool operator==(const CommandLine&) const = default;
 };

@@ -195,7 +195,7 @@ const LoadedComponent& component_to_describe(PluginRegistry& registry,
     }
     throw Error("recipe.unknown_type",
                 "no plugin in " + registry.describe_folders() + " offers " + kind + " \"" + name +
-                    "\"; " + hint);
+                    "\"" + registry.describe_not_plugins() + "; " + hint);
   }
   return registry.get(kind, name);
 }
@@ -248,7 +248,7 @@ std::string component_json(const LoadedComponent& component) {
       {"kind", component.kind},
       {"type", component.type},
       {"summary", component.summary},
-      {"interface", component.descriptor->interface_id},
+      {"interface", component.interface_id},
       {"plugin", {{"id", plugin.id}, {"version", plugin.version}, {"file", plugin.file}}},
       {"options_schema", schema_of(component)},
   };

@@ -78,10 +78,11 @@ std::string plugin_list_json(std::span<const PluginInfo> plugins) {
     }
     list.push_back({{"id", manifest.id},
                     {"version", manifest.version},
-                    {"abi", manifest.abi},
+                    {"abi", manifest.abi.text()},
                     {"lane", manifest.lane},
                     {"torch", manifest.torch},
                     {"components", std::move(components)},
+                    {"requires", manifest.services},
                     {"file", plugin.file},
                     {"state", state_of(plugin)},
                     {"same_as", plugin.same_as.empty() ? Json() : Json(plugin.same_as)},

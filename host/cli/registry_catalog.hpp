@@ -22,7 +22,9 @@ class RegistryCatalog : public ComponentCatalog {
   std::vector<CatalogEntry> find(const std::string& kind, const std::string& name) const override;
   std::vector<std::string> types_of(const std::string& kind) const override;
   std::vector<std::string> kinds() const override;
-  std::string searched() const override { return registry_.describe_folders(); }
+  std::string searched() const override {
+    return registry_.describe_folders() + registry_.describe_not_plugins();
+  }
 
  private:
   PluginRegistry& registry_;

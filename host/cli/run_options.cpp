@@ -21,6 +21,7 @@ ResumeRequest read_resume(const std::string& text) {
 void read_run_options(const GivenOptions& given, CommandLine& line) {
   line.run_dir = given.value_of("run-dir");
   line.resume = read_resume(given.value_of("resume"));
+  line.checks_plugins = given.has("check-plugins");
   line.tables.import_from = given.value_of("import-tables");
   if (line.resume.from == ResumeFrom::kPath && !line.tables.import_from.empty()) {
     fail_usage(

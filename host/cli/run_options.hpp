@@ -24,7 +24,15 @@ inline constexpr Option kResumeOption{
 inline constexpr Option kImportTablesOption{
     "import-tables", "DIR", "initialize the rows of each table from DIR/TABLE.parquet"};
 
-// Reads --run-dir, --resume and --import-tables. The default of --resume is not set here.
+inline constexpr Option kCheckPluginsOption{
+    "check-plugins",
+    "",
+    "for plugin authors: around each call of a plugin, check that it keeps\n"
+    "rounding mode, signal handlers, working directory, umask, locale and\n"
+    "tensors that it may only read; slow"};
+
+// Reads --run-dir, --resume, --import-tables and --check-plugins. The default of --resume is not
+// set here.
 void read_run_options(const GivenOptions& given, CommandLine& line);
 
 }  // namespace tenon

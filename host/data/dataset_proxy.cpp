@@ -4,6 +4,8 @@
 
 #include "host/plugin/interface_table.hpp"
 #include "host/plugin/port_spec.hpp"
+#include "host/tensor/op_service.hpp"
+#include "host/tensor/tensor_service.hpp"
 #include "host/text/formatted.hpp"
 
 #include <cstddef>
@@ -13,6 +15,9 @@
 
 namespace tenon {
 namespace {
+
+// Every shard has a cursor on some rank, and a position in each checkpoint.
+constexpr uint32_t kMaxShards = 65536;
 
 FieldInfo copy_field(const tenon_field_spec& field,
                      std::size_t i,
@@ -52,10 +57,11 @@ const tenon_window* abi_of(const Window* window) {
 
 }  // namespace
 
-DatasetProxy::DatasetProxy(ComponentInstance instance)
+DatasetProxy::DatasetProxy(ComponentInstance instance, const tenon_mesh* mesh)
     : instance_(std::move(instance)),
       name_(instance_.identity().describe()),
-      table_(table_of<tenon_dataset>(instance_, TENON_DATASET_ID)) {
+      table_(table_of<tenon_dataset>(instance_, TENON_DATASET_ID)),
+      frame_(instance_.host(), {.mesh = mesh, .tensors = tensor_service(), .ops = op_service()}) {
   const ComponentIdentity& identity = instance_.identity();
   TENON_REQUIRE(tenon_dataset, table_, describe, TENON_DATASET_ID, identity);
   const auto info =
@@ -75,8 +81,9 @@ DatasetProxy::DatasetProxy(ComponentInstance instance)
   } else {
     TENON_REQUIRE(tenon_dataset, table_, next, TENON_DATASET_ID, identity);
     TENON_REQUIRE(tenon_dataset, table_, seek, TENON_DATASET_ID, identity);
-    if (info.num_shards == 0) {
-      identity.fail_result("describe returned no shards; a stream needs at least one");
+    if (info.num_shards == 0 || info.num_shards > kMaxShards) {
+      identity.fail_result(formatted(
+          "describe returned num_shards {}, expected 1 to {}", info.num_shards, kMaxShards));
     }
     info_.num_shards = info.num_shards;
   }
@@ -102,37 +109,47 @@ int64_t DatasetProxy::size(const Window* window) {
 void DatasetProxy::read(const Window* window,
                         std::span<const int64_t> indices,
                         tenon_batch_writer& writer) {
-  instance_.call("read", [&] {
-    return table_->read(instance_.self(), abi_of(window), indices.data(), indices.size(), &writer);
-  });
+  const tenon_read_args args{.struct_size = sizeof(tenon_read_args),
+                             .window = abi_of(window),
+                             .indices = indices.data(),
+                             .num_indices = indices.size(),
+                             .writer = &writer};
+  instance_.call("read", [&] { return table_->read(instance_.self(), &frame_.exec(), &args); });
 }
 
 bool DatasetProxy::next(const Window* window,
                         uint32_t shard,
                         int64_t max_samples,
                         tenon_batch_writer& writer) {
-  bool is_end = false;
-  instance_.call("next", [&] {
-    return table_->next(instance_.self(), abi_of(window), shard, max_samples, &writer, &is_end);
-  });
-  return is_end;
+  tenon_next_args args{.struct_size = sizeof(tenon_next_args),
+                       .window = abi_of(window),
+                       .shard = shard,
+                       .out_end = 0,
+                       .max_samples = max_samples,
+                       .writer = &writer};
+  instance_.call("next", [&] { return table_->next(instance_.self(), &frame_.exec(), &args); });
+  return args.out_end != 0;
 }
 
 void DatasetProxy::seek(const Window* window,
                         uint32_t shard,
                         const std::optional<std::string>& position) {
   const auto bytes = position ? std::as_bytes(std::span(*position)) : std::span<const std::byte>();
-  instance_.call("seek", [&] {
-    return table_->seek(instance_.self(), abi_of(window), shard, bytes.data(), bytes.size());
-  });
+  const tenon_seek_args args{.struct_size = sizeof(tenon_seek_args),
+                             .window = abi_of(window),
+                             .shard = shard,
+                             .reserved = 0,
+                             .position = bytes.data(),
+                             .position_size = bytes.size()};
+  instance_.call("seek", [&] { return table_->seek(instance_.self(), &frame_.exec(), &args); });
 }
 
 std::optional<Window> DatasetProxy::next_window() {
-  bool has_window = false;
+  uint32_t has_window = 0;
   auto window = filled_by<tenon_window>(instance_, "next_window", [&](tenon_window* out) {
     return table_->next_window(instance_.self(), out, &has_window);
   });
-  if (!has_window) {
+  if (has_window == 0) {
     return std::nullopt;
   }
   if (window.wait_ms != 0) {

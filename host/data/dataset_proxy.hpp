@@ -9,6 +9,7 @@
 
 #include "host/data/data_source.hpp"
 #include "host/plugin/instance.hpp"
+#include "host/tensor/exec_frame.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -20,9 +21,11 @@ namespace tenon {
 // All functions: Errors  PluginError; plugin.bad_result
 class DatasetProxy final : public DataSource {
  public:
+  // `mesh` is that of the run; it may be null in tests.
+  //
   // Errors   plugin.missing_interface, plugin.bad_result, PluginError of `describe`
   // Threads  [main]
-  explicit DatasetProxy(ComponentInstance instance);
+  explicit DatasetProxy(ComponentInstance instance, const tenon_mesh* mesh = nullptr);
 
   const ComponentInstance& instance() const noexcept { return instance_; }
 
@@ -48,6 +51,7 @@ class DatasetProxy final : public DataSource {
   std::string name_;
   const tenon_dataset* table_;
   DataSourceInfo info_;
+  ExecFrame frame_;  // of all calls, which may run concurrently
   bool has_reset_ = false;
 };
 

@@ -48,8 +48,8 @@ bool any_writes(const std::vector<HookProxy>& hooks, uint32_t event, uint32_t to
   });
 }
 
-HookList::HookList(std::vector<HookProxy> hooks, uint32_t rank, RunView& run)
-    : hooks_(std::move(hooks)) {
+HookList::HookList(std::vector<HookProxy> hooks, uint32_t rank, RunView& run, const ExecBase& exec)
+    : hooks_(std::move(hooks)), run_(run) {
   std::stable_sort(hooks_.begin(), hooks_.end(), [](const HookProxy& a, const HookProxy& b) {
     return std::make_tuple(a.info().phase, -int64_t{a.info().priority}) <
            std::make_tuple(b.info().phase, -int64_t{b.info().priority});
@@ -58,9 +58,10 @@ HookList::HookList(std::vector<HookProxy> hooks, uint32_t rank, RunView& run)
     if (hook.info().rank_0_only && rank != 0) {
       continue;
     }
+    ExecFrame& frame = frames_.emplace_back(hook.instance().host(), exec);
     for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
       if (hook.wants(event)) {
-        listeners_[event].push_back(&hook);
+        listeners_[event].push_back({&hook, &frame});
       }
     }
   }
@@ -75,14 +76,28 @@ HookList::HookList(std::vector<HookProxy> hooks, uint32_t rank, RunView& run)
 void HookList::fire_to_listeners(uint32_t event) {
   event_.id = event;
   const EventScope scope(event_name(event));
-  for (const HookProxy* hook : listeners_[event]) {
-    const TraceSpan span("hook", hook->instance().type());
+  for (const Listener& listener : listeners_[event]) {
+    const TraceSpan span("hook", listener.hook->instance().type());
     try {
-      hook->on_event(event_);
+      call(listener);
     } catch (const Error& error) {
       throw error.with_context(std::string("at ") + event_name(event));
     }
   }
+}
+
+void HookList::call(const Listener& listener) {
+  listener.frame->move_to(
+      {event_.step, static_cast<uint32_t>(event_.microbatch), event_.is_train != 0});
+  event_.exec = &listener.frame->exec();
+  run_.begin_call({listener.hook, event_.id, event_.is_train != 0});
+  try {
+    listener.hook->on_event(event_);
+  } catch (...) {
+    run_.drop_call();
+    throw;
+  }
+  run_.end_call();
 }
 
 void HookList::fire_traced(uint32_t event) {
@@ -99,7 +114,7 @@ bool HookList::fire_in_reverse(uint32_t event, const std::string& message) {
   const auto& hooks = listeners_[event];
   for (auto hook = hooks.rbegin(); hook != hooks.rend(); ++hook) {
     try {
-      (*hook)->on_event(event_);
+      call(*hook);
     } catch (const Error& error) {
       is_clean = false;
       log_error(error.with_context(std::string("at ") + event_name(event)).what());

@@ -9,9 +9,11 @@
 #include "host/hook/event_spans.hpp"
 #include "host/hook/run_view.hpp"
 #include "host/plugin/hook_proxy.hpp"
+#include "host/tensor/exec_frame.hpp"
 #include "host/tensor/trace_span.hpp"
 
 #include <array>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -29,8 +31,8 @@ bool any_writes(const std::vector<HookProxy>& hooks, uint32_t event, uint32_t to
 
 class HookList {
  public:
-  // `hooks` are in the order of the recipe.
-  HookList(std::vector<HookProxy> hooks, uint32_t rank, RunView& run);
+  // `hooks` are in the order of the recipe; `exec` is that of the run.
+  HookList(std::vector<HookProxy> hooks, uint32_t rank, RunView& run, const ExecBase& exec);
   ~HookList() = default;
   HookList(const HookList&) = delete;
   HookList& operator=(const HookList&) = delete;
@@ -57,11 +59,18 @@ class HookList {
   const std::vector<HookProxy>& hooks() const { return hooks_; }
 
  private:
+  struct Listener {
+    const HookProxy* hook;
+    ExecFrame* frame;
+  };
   void fire_to_listeners(uint32_t event);
+  void call(const Listener& listener);
   void fire_traced(uint32_t event);
 
   std::vector<HookProxy> hooks_;  // in the order they are called
-  std::array<std::vector<const HookProxy*>, TENON_NUM_EVENTS> listeners_;
+  std::deque<ExecFrame> frames_;  // of each hook
+  std::array<std::vector<Listener>, TENON_NUM_EVENTS> listeners_;
+  RunView& run_;
   tenon_event event_{};
   EventSpans spans_;
 };

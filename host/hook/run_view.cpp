@@ -3,14 +3,31 @@
 
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
+#include "host/hook/event_name.hpp"
+#include "host/plugin/call_checks.hpp"
+#include "host/plugin/hook_proxy.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/tensor/sized_struct.hpp"
 #include "host/text/formatted.hpp"
 
+#include <ATen/core/Tensor.h>
+
 #include <cmath>
+#include <utility>
 
 namespace tenon {
 namespace {
+
+// As in a hook's source.
+const char* touch_name(uint32_t touch) {
+  return touch == TENON_TOUCH_BATCH        ? "TENON_TOUCH_BATCH"
+         : touch == TENON_TOUCH_PARAMETERS ? "TENON_TOUCH_PARAMETERS"
+         : touch == TENON_TOUCH_GRADIENTS  ? "TENON_TOUCH_GRADIENTS"
+         : touch == TENON_TOUCH_LR         ? "TENON_TOUCH_LR"
+                                           : "TENON_TOUCH_LOSS";
+}
+
+constexpr size_t kMaxReduced = 4096;
 
 template <class... Pointers>
 RunView& view_of(tenon_run* run, const Pointers*... arguments) {
@@ -53,8 +70,13 @@ tenon_status* add_metric(tenon_run* run, const char* name, double value) {
 
 tenon_status* get_field(tenon_run* run, const char* name, tenon_tensor** out_ref) {
   return guard(nullptr, [&] {
-    at::Tensor* field = view_of(run, name, out_ref).field(name);
-    *out_ref = field != nullptr && field->defined() ? borrow_mutable(*field) : nullptr;
+    RunView& view = view_of(run, name, out_ref);
+    at::Tensor* field = view.field(name);
+    const bool exists = field != nullptr && field->defined();
+    if (exists) {
+      view.lend(*field, TENON_TOUCH_BATCH, name);
+    }
+    *out_ref = exists ? borrow_mutable(*field) : nullptr;
   });
 }
 
@@ -66,6 +88,7 @@ tenon_status* set_lr_factor(tenon_run* run, double factor) {
                   formatted("set_lr_factor was called with {}, expected a finite number from 0 on",
                             factor));
     }
+    view.require_write(TENON_TOUCH_LR, "set_lr_factor");
     view.set_lr_factor(factor);
   });
 }
@@ -84,6 +107,10 @@ tenon_status* get_parameter(tenon_run* run, size_t i, tenon_parameter_view* out)
                             view.num_parameters()));
     }
     const ParameterView parameter = view.parameter(i);
+    view.lend(*parameter.value, TENON_TOUCH_PARAMETERS, *parameter.name);
+    if (parameter.grad != nullptr) {
+      view.lend(*parameter.grad, TENON_TOUCH_GRADIENTS, *parameter.name);
+    }
     write_sized(*out,
                 {.struct_size = sizeof(tenon_parameter_view),
                  .name_ref = parameter.name->c_str(),
@@ -145,7 +172,116 @@ tenon_status* roll_back(tenon_run* run, uint64_t first_bad_step, const char* rea
                [&] { view_of(run).roll_back(first_bad_step, reason != nullptr ? reason : ""); });
 }
 
+tenon_status* get_output(tenon_run* run, const char* name, const tenon_tensor** out_ref) {
+  return guard(nullptr, [&] {
+    const at::Tensor* output = view_of(run, name, out_ref).output(name);
+    if (output == nullptr || !output->defined()) {
+      throw StatusError(TENON_NOT_FOUND,
+                        "hook.no_output",
+                        std::string("the model has no output '") + name + "' at this event");
+    }
+    *out_ref = borrow(*output);
+  });
+}
+
+tenon_status* set_field(tenon_run* run, const char* name, const tenon_tensor* tensor) {
+  return guard(nullptr, [&] {
+    RunView& view = view_of(run, name, tensor);
+    view.require_write(TENON_TOUCH_BATCH, "set_field");
+    if (!tensor_of(tensor).defined()) {
+      throw Error("hook.bad_call", "set_field was called with a handle that holds no tensor");
+    }
+    view.set_field(name, tensor_of(tensor));
+  });
+}
+
+tenon_status* scale_loss(tenon_run* run, double factor) {
+  return guard(nullptr, [&] {
+    RunView& view = view_of(run);
+    if (!std::isfinite(factor)) {
+      throw Error("hook.bad_call",
+                  formatted("scale_loss was called with {}, expected a finite number", factor));
+    }
+    view.require_write(TENON_TOUCH_LOSS, "scale_loss");
+    view.scale_loss(factor);
+  });
+}
+
+tenon_status* get_step_loss(tenon_run* run, double* out) {
+  return guard(nullptr, [&] {
+    RunView& view = view_of(run, out);
+    const HookProxy* const hook = view.call().hook;
+    if (hook == nullptr || (hook->info().reads & TENON_TOUCH_LOSS) == 0) {
+      throw Error("hook.bad_call",
+                  "get_step_loss was called by a hook that does not declare to read "
+                  "TENON_TOUCH_LOSS; set it in `reads`");
+    }
+    const std::optional<double> loss = view.step_loss();
+    if (!loss.has_value()) {
+      throw StatusError(
+          TENON_NOT_FOUND, "hook.no_metric", "the step has no finite loss at this event");
+    }
+    *out = *loss;
+  });
+}
+
+tenon_status* all_reduce(tenon_run* run, double* io_values, size_t n, uint32_t reduction) {
+  return guard(nullptr, [&] {
+    RunView& view = view_of(run, io_values);
+    const HookCall& call = view.call();
+    if (call.hook == nullptr || !call.hook->info().uses_collectives) {
+      throw Error("hook.bad_call",
+                  "all_reduce was called by a hook that does not declare uses_collectives");
+    }
+    if (call.event == TENON_EVENT_ON_ERROR || call.event == TENON_EVENT_END) {
+      throw Error("hook.bad_call",
+                  formatted("all_reduce was called at {}, which other ranks may not reach",
+                            event_name(call.event)));
+    }
+    if (n == 0 || n > kMaxReduced || reduction > TENON_REDUCE_MAX) {
+      throw Error("hook.bad_call",
+                  formatted("all_reduce was called with {} numbers and reduction {}, expected 1 to "
+                            "{} and TENON_REDUCE_SUM or TENON_REDUCE_MAX",
+                            n,
+                            reduction,
+                            kMaxReduced));
+    }
+    view.all_reduce({io_values, n}, reduction == TENON_REDUCE_SUM);
+  });
+}
+
 }  // namespace
+
+bool RunView::declares(uint32_t touch) const {
+  return call_.hook == nullptr || (call_.hook->info().writes & touch) != 0;
+}
+
+void RunView::require_write(uint32_t touch, const char* service) const {
+  if (!declares(touch)) {
+    throw Error("hook.undeclared_write",
+                formatted("{} needs {} in `writes` of the hook", service, touch_name(touch)));
+  }
+}
+
+void RunView::lend(const at::Tensor& tensor, uint32_t touch, const std::string& name) {
+  if (call_.hook != nullptr && !declares(touch) && !tensor.is_inference()) {
+    lent_.push_back({tensor, tensor._version(), content_if_checked(tensor), touch, name});
+  }
+}
+
+void RunView::check_lent() {
+  const HookCall call = std::exchange(call_, {});
+  for (const ReadOnlyTensor& lent : std::exchange(lent_, {})) {
+    if (lent.tensor._version() != lent.version || content_if_checked(lent.tensor) != lent.content) {
+      throw Error("hook.undeclared_write",
+                  formatted("{} wrote into \"{}\" without {} in its `writes`; declare it, so that "
+                            "hooks are ordered and all ranks agree",
+                            call.hook->instance().identity().describe(),
+                            lent.name,
+                            touch_name(lent.touch)));
+    }
+  }
+}
 
 const tenon_run_api* run_api() {
   static const tenon_run_api api = {sizeof(tenon_run_api),
@@ -161,7 +297,12 @@ const tenon_run_api* run_api() {
                                     &get_num_lr_groups,
                                     &get_lr_group,
                                     &get_lr_group_option,
-                                    &roll_back};
+                                    &roll_back,
+                                    &get_output,
+                                    &set_field,
+                                    &scale_loss,
+                                    &get_step_loss,
+                                    &all_reduce};
   return &api;
 }
 

@@ -9,10 +9,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tenon {
 
@@ -31,9 +34,53 @@ struct LrGroupView {
   double rate = 0;
 };
 
+class HookProxy;
+
+// The call of a hook that is under way.
+struct HookCall {
+  const HookProxy* hook = nullptr;  // null between calls
+  uint32_t event = TENON_NUM_EVENTS;
+  bool is_train = true;
+};
+
+// Tensors that a hook got and may only read. A write by an operator changes their version.
+struct ReadOnlyTensor {
+  at::Tensor tensor;
+  int64_t version = 0;
+  uint64_t content = 0;  // hash of the elements; 0 unless calls are checked
+  uint32_t touch = 0;    // TENON_TOUCH_*: what writing needs
+  std::string name;
+};
+
 class RunView {
  public:
   virtual ~RunView() = default;
+
+  // ---- for the list of hooks ----
+
+  // Begins the call of a hook.
+  void begin_call(const HookCall& call) { call_ = call; }
+  // Ends it. Errors  hook.undeclared_write if the hook wrote into a tensor that it may only read
+  void end_call() {
+    if (!lent_.empty()) [[unlikely]] {
+      check_lent();
+    }
+    call_ = {};
+  }
+  // Ends a call that failed, without a check.
+  void drop_call() noexcept {
+    lent_.clear();
+    call_ = {};
+  }
+
+  // ---- for the services ----
+
+  const HookCall& call() const { return call_; }
+  bool declares(uint32_t touch) const;
+  // Errors  hook.undeclared_write if the hook does not declare that it writes `touch`
+  void require_write(uint32_t touch, const char* service) const;
+  // Notes that the hook got a tensor, so that end_call() finds undeclared writes.
+  void lend(const at::Tensor& tensor, uint32_t touch, const std::string& name);
 
   // Errors  hook.bad_request for a request that is unknown, or that the recipe does not allow
   virtual void request(uint32_t requests, const std::string& reason) = 0;
@@ -51,6 +98,21 @@ class RunView {
   virtual std::optional<double> lr_group_option(size_t i, const std::string& pointer) const = 0;
   // Errors  hook.bad_request if the run cannot roll back, or cannot roll back to before this step
   virtual void roll_back(uint64_t first_bad_step, const std::string& reason) = 0;
+  // Returns null if the output does not exist at this event.
+  virtual const at::Tensor* output(std::string_view name) = 0;
+  // Errors  hook.bad_call; StatusError with TENON_NOT_FOUND if there is no such field
+  virtual void set_field(const std::string& name, const at::Tensor& tensor) = 0;
+  // Errors  hook.bad_call; StatusError with TENON_UNSUPPORTED
+  virtual void scale_loss(double factor) = 0;
+  // Returns none before the losses of a step are known, or if they are non-finite.
+  virtual std::optional<double> step_loss() const = 0;
+  virtual void all_reduce(std::span<double> values, bool is_sum) = 0;
+
+ private:
+  void check_lent();
+
+  HookCall call_;
+  std::vector<ReadOnlyTensor> lent_;
 };
 
 // Returns the function table for hooks; its functions take `as_abi(view)`.

@@ -88,11 +88,8 @@ std::vector<const tenon_tensor*> borrow_all(const std::vector<at::Tensor>& tenso
   return handles;
 }
 
-// Copies flags to an array of bool for the ABI, since std::vector<bool> is packed.
-std::unique_ptr<bool[]> array_of(const std::vector<bool>& flags) {
-  auto array = std::make_unique<bool[]>(flags.size() + 1);
-  std::copy(flags.begin(), flags.end(), array.get());
-  return array;
+std::vector<uint32_t> array_of(const std::vector<bool>& flags) {
+  return {flags.begin(), flags.end()};
 }
 
 }  // namespace
@@ -381,9 +378,9 @@ BlockRunner::HandGrads BlockRunner::call_backward(uint32_t b,
   args.num_parameters = tape.parameter_handles.size();
   args.grad_outputs = grad_outputs.data();
   args.num_outputs = grad_outputs.size();
-  args.want_grad_inputs = want_inputs.get();
+  args.want_grad_inputs = want_inputs.data();
   args.num_inputs = block.inputs.size();
-  args.want_grad_parameters = want_parameters.get();
+  args.want_grad_parameters = want_parameters.data();
   args.grad_inputs_own = grad_inputs.data();
   args.grad_parameters_own = grad_parameters.data();
   frame_.seed_for(salt);

@@ -15,6 +15,7 @@
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <unordered_map>
 
@@ -83,6 +84,36 @@ std::vector<int64_t> read_shape(const int64_t* shape,
   return result;
 }
 
+// Checks how ranks may divide something of this shape.
+void check_split(const tenon_split& given,
+                 const std::vector<int64_t>& shape,
+                 const std::string& of) {
+  const tenon_split split = read_sized(given);
+  if (split.axis >= shape.size()) {
+    refuse(formatted("{} is divided along axis {} of {}", of, split.axis, shape.size()));
+  }
+  if (split.num_parts == 0 || split.parts == nullptr || split.units == nullptr) {
+    refuse(of + " is divided into no parts");
+  }
+  const int64_t size = shape[split.axis];
+  int64_t rest = size;
+  for (size_t i = 0; i < split.num_parts && rest >= 0; ++i) {
+    const int64_t part = split.parts[i];
+    if (part < 1 || split.units[i] < 1 || part % split.units[i] != 0) {
+      refuse(formatted("part {} of {} has the size {} and {} units, which do not divide it evenly",
+                       i,
+                       of,
+                       part,
+                       split.units[i]));
+    }
+    rest = part > rest ? -1 : rest - part;
+  }
+  if (rest != 0) {
+    refuse(formatted(
+        "the parts of {} do not add up to {}, the size of axis {}", of, size, split.axis));
+  }
+}
+
 // Collects the declarations of `describe`. A guard around each add_ method turns exceptions into
 // statuses.
 class GraphBuilder {
@@ -97,6 +128,13 @@ class GraphBuilder {
         refuse(formatted("{} has {} axes, more than any tensor", called, spec.num_axes));
       }
       value.axes = read_axes(spec.axes, spec.num_axes);
+    }
+    if (spec.split != nullptr) {
+      std::vector<int64_t> sizes;
+      for (const Axis& axis : value.axes.value_or(std::vector<Axis>{})) {
+        sizes.push_back(axis.size);
+      }
+      check_split(*spec.split, sizes, called);
     }
     value.dtype = spec.dtype;
     value.source_kind = spec.source_kind;
@@ -138,6 +176,9 @@ class GraphBuilder {
       const std::string called = "parameter '" + parameter.name + "'";
       check_dtype(spec.dtype, called);
       parameter.shape = read_shape(spec.shape, spec.ndim, spec.dtype, called);
+      if (spec.split != nullptr) {
+        check_split(*spec.split, parameter.shape, called);
+      }
       parameter.dtype = spec.dtype;
       parameter.flags = spec.flags;
       check_flags(spec.flags, kParameterFlags, called);
@@ -361,6 +402,10 @@ class GraphBuilder {
     }
     if (const std::string problem = name_problem(name); !problem.empty()) {
       refuse(formatted("the name of {} {} {}", what, index, problem));
+    }
+    if (std::strchr(name, '/') != nullptr) {
+      refuse(std::string("the name of ") + what + " '" + name +
+             "' has a '/', which separates a model's name from the names in it; use dots");
     }
     if (!names.emplace(name, static_cast<uint32_t>(index)).second) {
       refuse(std::string("two ") + what + "s are called '" + name + "'");

@@ -4,6 +4,8 @@
 
 #include "host/error/catalogue.hpp"
 #include "host/error/plugin_text.hpp"
+#include "host/log/log.hpp"
+#include "host/tensor/stop_flag.hpp"
 #include "host/tensor/torch_guard.hpp"
 #include "host/text/formatted.hpp"
 
@@ -24,6 +26,7 @@ std::string_view base_name(std::string_view path) {
 void ComponentIdentity::fail(tenon_status* status_own, std::string_view function) const {
   const StatusText status = take(status_own);
   const bool is_out_of_memory = status.code == TENON_OUT_OF_MEMORY;
+  const bool is_cancelled = status.code == TENON_CANCELLED && is_stop_requested();
   std::string text = describe() + ": ";
   if (status.message.empty()) {
     text.append(function).append(" failed without a message");
@@ -47,12 +50,37 @@ void ComponentIdentity::fail(tenon_status* status_own, std::string_view function
   if (is_out_of_memory) {
     text += "; reduce /data/batch_size, /data/prefetch or the model";
   }
+  if (is_cancelled) {
+    text.append("; ").append(function).append(" gave up because the run was asked to stop");
+  }
   throw PluginError(status.code,
                     is_out_of_memory ? "run.out_of_memory"
+                    : is_cancelled   ? "run.cancelled"
                     : is_ours        ? status.id
                                      : "plugin.failed",
                     std::move(text),
                     status.id);
+}
+
+void ComponentIdentity::fail_misuse(std::string_view function, std::string_view problem) const {
+  fail_result(
+      formatted("{} released a pointer that {}, or that it had only borrowed; release each "
+                "handle of a function that returns it as `_own` once",
+                function,
+                problem));
+}
+
+ComponentIdentity::ChangeCheck::~ChangeCheck() {
+  try {
+    if (const std::string changed = before_.restore(); !changed.empty()) {
+      log_warning(formatted("{}: {} changed {} of the process; Tenon has restored it",
+                            identity_.describe(),
+                            function_,
+                            changed));
+    }
+  } catch (const std::exception& error) {  // out of memory for the text
+    log_warning(error.what());
+  }
 }
 
 void ComponentIdentity::fail_thrown(std::string_view function) const {

@@ -9,8 +9,11 @@
 #include <tenon/status.h>
 
 #include "host/error/status.hpp"
+#include "host/plugin/call_checks.hpp"
 #include "host/plugin/call_watch.hpp"
 #include "host/plugin/loaded_plugin.hpp"
+#include "host/plugin/process_settings.hpp"
+#include "host/tensor/service_misuse.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +70,10 @@ class ComponentIdentity {
   std::invoke_result_t<Body> watch(const char* function, Body&& body) const {
     const CallScope scope(*component_, function);
     try {
+      if (!are_calls_checked()) [[likely]] {
+        return std::forward<Body>(body)();
+      }
+      const ChangeCheck check(*this, function);
       return std::forward<Body>(body)();
     } catch (const ::abi::__forced_unwind&) {  // the thread is being canceled
       throw;
@@ -81,8 +88,16 @@ class ComponentIdentity {
   // Threads  [any]
   template <class Body>
   void call(const char* function, Body&& body) const {
-    check(watch(function, std::forward<Body>(body)), function);
+    tenon_status* const status_own = watch(function, std::forward<Body>(body));
+    const char* const misuse = std::exchange(service_misuse, nullptr);
+    check(status_own, function);
+    if (misuse != nullptr) [[unlikely]] {
+      fail_misuse(function, misuse);
+    }
   }
+
+  // Throws plugin.bad_result: `function` released a tensor handle with this problem.
+  [[noreturn]] void fail_misuse(std::string_view function, std::string_view problem) const;
 
   // Throws the exception being handled, which left `function` of the component, as a PluginError.
   [[noreturn]] void fail_thrown(std::string_view function) const;
@@ -103,6 +118,21 @@ class ComponentIdentity {
   [[noreturn]] void fail_missing(std::string_view interface_id, std::string_view function) const;
 
  private:
+  // Compares the state of the process around a checked call, and restores it.
+  class ChangeCheck {
+   public:
+    ChangeCheck(const ComponentIdentity& identity, const char* function)
+        : identity_(identity), function_(function) {}
+    ~ChangeCheck();
+    ChangeCheck(const ChangeCheck&) = delete;
+    ChangeCheck& operator=(const ChangeCheck&) = delete;
+
+   private:
+    const ComponentIdentity& identity_;
+    const char* function_;
+    ProcessSettings before_;
+  };
+
   const LoadedComponent* component_;
   std::string place_;
 };

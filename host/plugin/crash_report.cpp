@@ -16,6 +16,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <ucontext.h>
@@ -164,6 +165,13 @@ int report_crash(int signal, const void* instruction) {
   return file_report(text, is_of_plugin);
 }
 
+// Ends the process as _exit() does, which this program replaces.
+[[noreturn]] void end_with(int status) {
+  while (true) {
+    ::syscall(SYS_exit_group, status);
+  }
+}
+
 // Ends this process by the default action of the signal.
 [[noreturn]] void end_by(int signal) {
   std::signal(signal, SIG_DFL);
@@ -220,24 +228,39 @@ void on_crash(int signal, siginfo_t* info, void* context) {
   ::_exit(code);
 }
 
-// Runs if anything but end_process() ends the process.
+// Reports that `call` was made, and ends the process.
+[[noreturn]] void report_exit(const ReportText& call) {
+  ReportText text;
+  text << "[plugin.exited] " << call.text();
+  put_place(text);
+  text << "; a plugin must return a status instead";
+  end_with(file_report(text, true));
+}
+
+// Runs if exit() ends the process, and not end_process().
 void on_exit() {
   if (::getpid() != reported_process || has_reported.exchange(true)) {
     return;
   }
-  ReportText text;
-  text << "[plugin.exited] ";
-  if (put_current_call(text)) {
-    text << " called exit()";
+  ReportText call;
+  if (put_current_call(call)) {
+    call << " called exit()";
   } else {
-    text << "a library called exit() outside of a plugin's call";
+    call << "a library called exit() outside of a plugin's call";
   }
-  put_place(text);
-  text << "; a plugin must return a status instead";
-  ::_exit(file_report(text, true));
+  report_exit(call);
 }
 
 }  // namespace
+
+void exit_at_once(int status) {
+  ReportText call;
+  if (::getpid() == reported_process && put_current_call(call) && !has_reported.exchange(true)) {
+    call << " called _exit()";
+    report_exit(call);
+  }
+  end_with(status);
+}
 
 void report_crashes() {
   shared_page = map_own_crash_page();
@@ -261,6 +284,7 @@ void report_crashes() {
     sigaction(signal, &action, nullptr);
   }
   std::atexit(on_exit);
+  std::at_quick_exit(on_exit);
 }
 
 void report_crashes_of(uint32_t rank, uint32_t world_size) {
@@ -280,8 +304,9 @@ void end_process(int code) {
   std::fflush(stdout);
   std::fflush(stderr);
   shared_page->has_ended.store(1, std::memory_order_relaxed);
+  has_reported = true;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  has_reported = true;  // lets the sanitizer report at exit
+  // At exit, the sanitizer reports.
   std::exit(code);
 #else
   ::_exit(code);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reports a process that crashes (invalid memory access, abort, truncated mapped file), or that a
-// plugin ends by exit(): which plugin, component, function, event and step. The report goes to
-// stderr and to a page that another process can read (crash_page.hpp). A crash then ends the
-// process with exit status 5, or 4 before the first step; a copy of the process dumps the core.
-// Not for loading a plugin for the first time, where a child process crashes instead of the host
-// (vet.hpp).
-// Invariants: the handler allocates no memory. It takes no lock, except that of the dynamic loader
-// if no call explains the crash. Processes that a plugin forks are not reported.
+// plugin ends by exit(), quick_exit() or _exit(): which plugin, component, function, event and
+// step. The report goes to stderr and to a page that another process can read (crash_page.hpp). A
+// crash then ends the process with exit status 5, or 4 before the first step; a copy of the process
+// dumps the core. Not for loading a plugin for the first time, where a child process crashes
+// instead of the host (vet.hpp). Invariants: the handler allocates no memory. It takes no lock,
+// except that of the dynamic loader if no call explains the crash. Processes that a plugin forks
+// are not reported.
 #pragma once
 
 #include "host/error/crash_page.hpp"
@@ -34,5 +34,11 @@ CrashPage& crash_page();
 // Ends the process with `code`, as it was meant to end. Flushes stdout and stderr. Runs no
 // destructors of plugins and of the host: exit() is reported as the mistake of a plugin.
 [[noreturn]] void end_process(int code);
+
+// What _exit() does in this program (exit_symbols.cpp): reports a call that a plugin makes, and
+// ends the process with `status` for all others.
+//
+// Threads  [any]
+[[noreturn]] void exit_at_once(int status);
 
 }  // namespace tenon

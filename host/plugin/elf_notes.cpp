@@ -5,16 +5,13 @@
 
 #include "host/plugin/elf_notes.hpp"
 
+#include "host/plugin/elf_file.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <elf.h>
-#include <fcntl.h>
 #include <optional>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
 
 namespace tenon {
@@ -32,72 +29,6 @@ constexpr uint16_t kMachine = EM_AARCH64;
 constexpr uint64_t kMaxNoteBytes = 1 << 20;
 constexpr std::size_t kMaxNotes = 1000;
 
-class File {
- public:
-  explicit File(const std::string& path)
-      // O_NONBLOCK, so that a FIFO in a plugin folder does not hang the host
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    struct stat status {};
-    if (fd_ < 0 || ::fstat(fd_, &status) != 0) {
-      problem_ = std::strerror(errno);
-    } else if (!S_ISREG(status.st_mode)) {
-      problem_ = "it is not a regular file";
-    } else {
-      size_ = static_cast<uint64_t>(status.st_size);
-    }
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-  }
-
-  const std::string& problem() const { return problem_; }
-  uint64_t size() const { return size_; }
-  bool holds(uint64_t offset, uint64_t size) const {
-    return offset <= size_ && size <= size_ - offset;
-  }
-
-  // Returns all `size` bytes at `offset`, or null.
-  std::optional<std::string> read(uint64_t offset, uint64_t size) const {
-    if (!holds(offset, size)) {
-      return std::nullopt;
-    }
-    std::string bytes(size, '\0');
-    uint64_t done = 0;
-    while (done < size) {
-      const ssize_t n =
-          ::pread(fd_, bytes.data() + done, size - done, static_cast<off_t>(offset + done));
-      if (n < 0 && errno == EINTR) {
-        continue;
-      }
-      if (n <= 0) {  // an error, or the file has shrunk since
-        return std::nullopt;
-      }
-      done += static_cast<uint64_t>(n);
-    }
-    return bytes;
-  }
-
-  template <class T>
-  std::optional<T> read_struct(uint64_t offset) const {
-    const std::optional<std::string> bytes = read(offset, sizeof(T));
-    if (!bytes) {
-      return std::nullopt;
-    }
-    T value;
-    std::memcpy(&value, bytes->data(), sizeof(T));
-    return value;
-  }
-
- private:
-  int fd_;
-  uint64_t size_ = 0;
-  std::string problem_;
-};
-
 std::string hex(uint64_t value) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
@@ -107,14 +38,9 @@ std::string hex(uint64_t value) {
   return "0x" + text;
 }
 
-// True if the 64-bit little-endian structs of <elf.h> match the file.
-bool is_readable(const Elf64_Ehdr& header) {
-  return header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB;
-}
-
 // Returns why this machine cannot load a file with this header, or "".
 std::string foreignness(const Elf64_Ehdr& header) {
-  if (!is_readable(header)) {
+  if (!has_native_structs(header)) {
     return "it is not for 64-bit little-endian machines";
   }
   if (header.e_machine != kMachine) {
@@ -152,7 +78,7 @@ std::string split_notes(const std::string& bytes, uint64_t alignment, std::vecto
 
 class Reader {
  public:
-  explicit Reader(const File& file) : file_(file) {}
+  explicit Reader(const ElfFile& file) : file_(file) {}
 
   ElfNotes run() {
     const std::optional<std::string> magic = file_.read(0, SELFMAG);
@@ -163,7 +89,7 @@ class Reader {
     if (!header) {
       return {ElfReading::kBroken, "it ends within its header", {}};
     }
-    if (is_readable(*header)) {
+    if (has_native_structs(*header)) {
       read_segments(*header);
       read_sections(*header);
     }
@@ -188,7 +114,7 @@ class Reader {
       return;
     }
     for (uint64_t i = 0; i < header.e_phnum; ++i) {
-      const auto segment = in_table<Elf64_Phdr>(header.e_phoff, i);
+      const auto segment = file_.read_element<Elf64_Phdr>(header.e_phoff, i);
       if (!segment) {
         complain("it ends within its program headers");
         return;
@@ -214,7 +140,7 @@ class Reader {
       return;
     }
     for (uint64_t i = 0; i < header.e_shnum; ++i) {
-      const auto section = in_table<Elf64_Shdr>(header.e_shoff, i);
+      const auto section = file_.read_element<Elf64_Shdr>(header.e_shoff, i);
       if (!section) {
         complain("it ends within its section headers; the file is truncated");
         return;
@@ -223,12 +149,6 @@ class Reader {
         read_notes(section->sh_offset, section->sh_size, section->sh_addralign);
       }
     }
-  }
-
-  template <class T>
-  std::optional<T> in_table(uint64_t table, uint64_t i) const {
-    // Tables have fewer than 2^16 entries, so only `table` itself can be out of range.
-    return table <= file_.size() ? file_.read_struct<T>(table + i * sizeof(T)) : std::nullopt;
   }
 
   void read_notes(uint64_t offset, uint64_t size, uint64_t alignment) {
@@ -270,7 +190,7 @@ class Reader {
     }
   }
 
-  const File& file_;
+  const ElfFile& file_;
   std::string problem_;
   std::vector<ElfNote> notes_;
   uint64_t num_bytes_ = 0;
@@ -279,7 +199,7 @@ class Reader {
 }  // namespace
 
 ElfNotes read_elf_notes(const std::string& file) {
-  const File opened(file);
+  const ElfFile opened(file);
   if (!opened.problem().empty()) {
     return {ElfReading::kUnreadable, opened.problem(), {}};
   }

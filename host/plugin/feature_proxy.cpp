@@ -83,18 +83,31 @@ struct AbiCall {
   AbiCall(const AbiCall&) = delete;
   AbiCall& operator=(const AbiCall&) = delete;
   ~AbiCall() {
+    const auto drop = [](tenon_tensor* handle) {
+      if (handle != nullptr && handle_problem(handle) == nullptr) {
+        release_handle(handle);
+      }
+    };
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      release_handle(outputs[i].values_own);
-      release_handle(outputs[i].weights_own);
+      drop(outputs[i].values_own);
+      drop(outputs[i].weights_own);
       for (tenon_tensor* const level : output_offsets[i]) {
-        release_handle(level);
+        drop(level);
       }
     }
   }
 
-  Column take(std::size_t output) {
-    const auto give = [](tenon_tensor*& handle) {
-      return handle != nullptr ? take_handle(std::exchange(handle, nullptr)) : at::Tensor();
+  // Errors   plugin.bad_result for a handle that is not one, or that was released
+  Column take(std::size_t output, const ComponentIdentity& identity) {
+    const auto give = [&](tenon_tensor*& handle) {
+      if (handle == nullptr) {
+        return at::Tensor();
+      }
+      if (const char* const problem = handle_problem(handle)) {
+        identity.fail_result(
+            formatted("run stored, in output {}, a pointer that {}", output, problem));
+      }
+      return take_handle(std::exchange(handle, nullptr));
     };
     Column column;
     column.values = give(outputs[output].values_own);
@@ -158,7 +171,7 @@ void FeatureProxy::run(const tenon_exec& exec, std::span<FeatureCall> calls, int
     const FeatureProxy& feature = *calls[i].feature;
     calls[i].outputs.clear();
     for (std::size_t output = 0; output < feature.outputs_.size(); ++output) {
-      Column column = views[i].take(output);
+      Column column = views[i].take(output, feature.instance_.identity());
       if (const auto why = why_not_column(column, feature.outputs_[output], samples)) {
         feature.instance_.identity().fail_result(
             formatted("run returned an output of {} samples of which {}", samples, *why));

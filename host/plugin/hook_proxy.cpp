@@ -29,12 +29,22 @@ HookProxy::HookProxy(ComponentInstance instance)
     identity.fail_result(
         formatted("describe returned phase {}, expected one of TENON_PHASE_*", info.phase));
   }
+  constexpr uint32_t kTouches = TENON_TOUCH_BATCH | TENON_TOUCH_PARAMETERS | TENON_TOUCH_GRADIENTS |
+                                TENON_TOUCH_LR | TENON_TOUCH_LOSS;
+  identity.check_flags(info.reads, kTouches, "reads");
+  identity.check_flags(info.writes, kTouches, "writes");
+  if (info.uses_collectives != 0 && info.rank_0_only != 0) {
+    identity.fail_result(
+        "describe returned uses_collectives and rank_0_only; a collective needs all ranks");
+  }
   info_ = {.events = info.events,
            .phase = info.phase,
            .priority = info.priority,
+           .reads = info.reads,
            .writes = info.writes,
            .rank_0_only = info.rank_0_only != 0,
-           .full_parameters = info.full_parameters != 0};
+           .full_parameters = info.full_parameters != 0,
+           .uses_collectives = info.uses_collectives != 0};
 }
 
 }  // namespace tenon

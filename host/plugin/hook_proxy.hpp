@@ -16,9 +16,11 @@ struct HookInfo {
   uint64_t events = 0;  // TENON_EVENT_BIT of each event
   uint32_t phase = TENON_PHASE_NORMAL;
   int32_t priority = 0;
-  uint32_t writes = 0;
+  uint32_t reads = 0;   // TENON_TOUCH_*
+  uint32_t writes = 0;  // TENON_TOUCH_*
   bool rank_0_only = false;
   bool full_parameters = false;
+  bool uses_collectives = false;
 };
 
 class HookProxy {

@@ -33,6 +33,9 @@ ComponentInstance::~ComponentInstance() {
   if (identity_ != nullptr) {
     try {
       identity_->watch("destroy", [this] { descriptor().destroy(self_); });
+      if (const char* const misuse = std::exchange(service_misuse, nullptr)) {
+        identity_->fail_misuse("destroy", misuse);
+      }
     } catch (const Error& error) {  // destroy cannot return an error
       log_error(error.what());
     }
@@ -41,8 +44,8 @@ ComponentInstance::~ComponentInstance() {
 
 tenon_component_ref ComponentInstance::reference() const noexcept {
   return {.struct_size = sizeof(tenon_component_ref),
-          .interface_id = descriptor().interface_id,
-          .table = descriptor().table,
+          .interface_id = identity_->component().interface_id,
+          .table = identity_->component().table,
           .self = self_};
 }
 

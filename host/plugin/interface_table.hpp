@@ -24,11 +24,11 @@ namespace tenon {
 // Errors   plugin.missing_interface if the component has another interface
 template <class Table>
 const Table* table_of(const ComponentInstance& instance, const char* interface_id) {
-  const tenon_component& descriptor = instance.descriptor();
-  if (std::strcmp(descriptor.interface_id, interface_id) != 0) {
+  const LoadedComponent& component = instance.identity().component();
+  if (std::strcmp(component.interface_id, interface_id) != 0) {
     instance.identity().fail_missing(interface_id, "");
   }
-  return static_cast<const Table*>(descriptor.table);
+  return static_cast<const Table*>(component.table);
 }
 
 // Returns element `i` of a plugin's array of structs, as read_element() does, with errors that name

@@ -24,6 +24,8 @@ struct LoadedComponent {
   const tenon_component* descriptor;
   std::string kind;
   std::string type;
+  const char* interface_id;    // the version of the kind's interface that the host uses
+  const void* table;           // function table of that interface
   std::string summary;         // "" if the plugin gives none
   std::string options_schema;  // JSON text of an object
 
@@ -45,6 +47,8 @@ struct LoadedPlugin {
                                .descriptor = nullptr,
                                .kind = {},
                                .type = {},
+                               .interface_id = nullptr,
+                               .table = nullptr,
                                .summary = {},
                                .options_schema = {}};
   std::vector<LoadedComponent> components;

@@ -33,14 +33,19 @@ LossProxy::LossProxy(ComponentInstance instance)
   info_.ports = copy_ports(info.ports_ref, info.num_ports, identity);
 }
 
-tenon_tensor* LossProxy::checked(const char* function, tenon_tensor* tensor_own) const {
-  if (tensor_own == nullptr) {
+void LossProxy::check_result(const char* function, const tenon_tensor* result_own) const {
+  if (result_own == nullptr) {
     instance_.identity().fail_result(std::string(function) + " returned success and no tensor");
   }
-  if (const char* const problem = handle_problem(tensor_own)) {
+  if (const char* const problem = handle_problem(result_own)) {
     instance_.identity().fail_result(formatted("{} returned a pointer that {}", function, problem));
   }
-  return tensor_own;
+}
+
+void LossProxy::release_result(tenon_tensor* result_own) noexcept {
+  if (result_own != nullptr && handle_problem(result_own) == nullptr) {
+    release_handle(result_own);
+  }
 }
 
 }  // namespace tenon

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -40,22 +41,27 @@ class LossProxy {
   tenon_tensor* count(const tenon_exec& exec,
                       const tenon_tensor* const* inputs,
                       std::size_t num_inputs) const {
-    tenon_tensor* count_own = nullptr;
-    instance_.call("count", [&] {
-      return table_->count(instance_.self(), &exec, inputs, num_inputs, &count_own);
-    });
-    return checked("count", count_own);
+    tenon_loss_count_args args{.struct_size = sizeof(tenon_loss_count_args),
+                               .inputs = inputs,
+                               .num_inputs = num_inputs,
+                               .out_count_own = nullptr};
+    call(
+        "count", args.out_count_own, [&] { return table_->count(instance_.self(), &exec, &args); });
+    return args.out_count_own;
   }
 
   // Returns the sum of the loss over one microbatch: like count(), but [] f32 or f64.
   tenon_tensor* compute(const tenon_exec& exec,
                         const tenon_tensor* const* inputs,
                         std::size_t num_inputs) const {
-    tenon_tensor* sum_own = nullptr;
-    instance_.call("compute", [&] {
-      return table_->compute(instance_.self(), &exec, inputs, num_inputs, &sum_own);
+    tenon_loss_compute_args args{.struct_size = sizeof(tenon_loss_compute_args),
+                                 .inputs = inputs,
+                                 .num_inputs = num_inputs,
+                                 .out_sum_own = nullptr};
+    call("compute", args.out_sum_own, [&] {
+      return table_->compute(instance_.self(), &exec, &args);
     });
-    return checked("compute", sum_own);
+    return args.out_sum_own;
   }
 
   // Stores the gradients of the sum of compute(), times `grad_sum`, in `grad_inputs_own`
@@ -69,15 +75,30 @@ class LossProxy {
                 std::size_t num_inputs,
                 const tenon_tensor* grad_sum,
                 tenon_tensor** grad_inputs_own) const {
-    instance_.call("backward", [&] {
-      return table_->backward(
-          instance_.self(), &exec, inputs, num_inputs, grad_sum, grad_inputs_own);
-    });
+    const tenon_loss_backward_args args{.struct_size = sizeof(tenon_loss_backward_args),
+                                        .inputs = inputs,
+                                        .num_inputs = num_inputs,
+                                        .grad_sum = grad_sum,
+                                        .grad_inputs_own = grad_inputs_own};
+    instance_.call("backward", [&] { return table_->backward(instance_.self(), &exec, &args); });
   }
 
  private:
-  // Returns the handle that `function` returned, if it is one.
-  tenon_tensor* checked(const char* function, tenon_tensor* tensor_own) const;
+  // Calls `function`, which stores a handle in `result_own`. Releases the handle if the call fails.
+  //
+  // Errors   PluginError; plugin.bad_result if there is no result, or no valid handle
+  template <class Body>
+  void call(const char* function, tenon_tensor*& result_own, Body&& body) const {
+    try {
+      instance_.call(function, std::forward<Body>(body));
+    } catch (const Error&) {
+      release_result(result_own);
+      throw;
+    }
+    check_result(function, result_own);
+  }
+  void check_result(const char* function, const tenon_tensor* result_own) const;
+  static void release_result(tenon_tensor* result_own) noexcept;
 
   ComponentInstance instance_;
   const tenon_loss* table_;

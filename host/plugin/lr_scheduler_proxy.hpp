@@ -14,7 +14,7 @@ namespace tenon {
 
 class LrSchedulerProxy {
  public:
-  // Errors   plugin.missing_interface
+  // Errors   plugin.missing_interface, PluginError of `describe`
   // Threads  [main]
   explicit LrSchedulerProxy(ComponentInstance instance);
 

@@ -9,6 +9,9 @@
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
 #include <utility>
 
 namespace tenon {
@@ -55,6 +58,43 @@ bool is_plugin_id(std::string_view id) {
          });
 }
 
+// Returns the numbers of "1.2", which is_version() has accepted.
+std::array<uint32_t, 2> version_numbers(std::string_view text) {
+  std::array<uint32_t, 2> numbers{};
+  const std::vector<std::string_view> parts = split(text, '.');
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    std::from_chars(parts[i].data(), parts[i].data() + parts[i].size(), numbers[i]);
+  }
+  return numbers;
+}
+
+// Parses "0.4" or "1.0..1.3". Returns the empty range for anything else.
+AbiRange parse_abi_range(std::string_view text) {
+  const std::size_t dots = text.find("..");
+  const std::string_view min = text.substr(0, dots);
+  const std::string_view max = dots == std::string_view::npos ? min : text.substr(dots + 2);
+  if (!is_version(min, 2) || !is_version(max, 2)) {
+    return {};
+  }
+  const auto [min_major, min_minor] = version_numbers(min);
+  const auto [max_major, max_minor] = version_numbers(max);
+  if (min_major != max_major || min_minor > max_minor) {
+    return {};
+  }
+  return {.major = min_major, .min_minor = min_minor, .max_minor = max_minor};
+}
+
+// True for "tenon.op/1": a dotted name in lower case, and a version from 1.
+bool is_service_id(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  if (slash == std::string_view::npos || !is_plugin_id(text.substr(0, slash))) {
+    return false;
+  }
+  const std::string_view version = text.substr(slash + 1);
+  return !version.empty() && version.size() <= 9 && version.front() != '0' &&
+         std::ranges::all_of(version, is_digit);
+}
+
 // True if a message can contain the text unchanged: printable ASCII without control characters.
 bool is_printable(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
@@ -82,18 +122,26 @@ class Parser {
   Manifest manifest;
 
  private:
-  std::string take(std::string_view key, std::string value) {
+  // `given_key` may start with '!': a host that does not know the key must not use the plugin.
+  std::string take(std::string_view given_key, std::string value) {
+    const std::string_view key = given_key.substr(given_key.starts_with('!') ? 1 : 0);
     if (key == "component") {
       return take_component(value);
     }
+    if (key == "requires") {
+      return take_service(std::move(value));
+    }
     std::string* const field = key == "id"        ? &manifest.id
                                : key == "version" ? &manifest.version
-                               : key == "abi"     ? &manifest.abi
+                               : key == "abi"     ? &abi_
                                : key == "lane"    ? &manifest.lane
                                : key == "torch"   ? &manifest.torch
                                                   : nullptr;
-    if (field == nullptr) {
-      return {};  // a key of a later SDK; a required key would come with another ABI version
+    if (field == nullptr) {  // a key of a later SDK
+      if (key != given_key && manifest.unknown_key.empty()) {
+        manifest.unknown_key = given_key;
+      }
+      return {};
     }
     if (!field->empty()) {
       return "it has \"" + std::string(key) + "\" twice";
@@ -103,15 +151,26 @@ class Parser {
     }
     const bool is_legal = key == "id"        ? is_plugin_id(value)
                           : key == "version" ? is_version(value, 3)
-                          : key == "abi"     ? is_version(value, 2)
+                          : key == "abi"     ? !parse_abi_range(value).is_empty()
                                              : true;
     if (!is_legal) {
       return "its " + std::string(key) + " is \"" + value + "\", expected " +
              (key == "id"        ? "a reverse domain in lower case (com.example.focal)"
               : key == "version" ? "MAJOR.MINOR.PATCH"
-                                 : "MAJOR.MINOR");
+                                 : "MAJOR.MINOR, or MIN..MAX of one major version (1.0..1.3)");
     }
     *field = std::move(value);
+    if (key == "abi") {
+      manifest.abi = parse_abi_range(abi_);
+    }
+    return {};
+  }
+
+  std::string take_service(std::string value) {
+    if (!is_service_id(value)) {
+      return "its requires is \"" + value + "\", expected a service and its version (tenon.op/1)";
+    }
+    manifest.services.push_back(std::move(value));
     return {};
   }
 
@@ -134,7 +193,7 @@ class Parser {
   std::string missing() const {
     for (const auto& [key, value] : {std::pair("id", &manifest.id),
                                      std::pair("version", &manifest.version),
-                                     std::pair("abi", &manifest.abi),
+                                     std::pair("abi", &abi_),
                                      std::pair("lane", &manifest.lane)}) {
       if (value->empty()) {
         return std::string("it has no \"") + key + "\"";
@@ -148,6 +207,8 @@ class Parser {
     }
     return {};
   }
+
+  std::string abi_;  // as the manifest has it
 };
 
 }  // namespace
@@ -171,6 +232,7 @@ ManifestFile read_manifest(const std::string& file) {
   });
   ManifestFile result;
   if (elf.reading == ElfReading::kNotElf) {
+    result.problem = "it is not a shared library";
     return result;
   }
   if (elf.reading == ElfReading::kUnreadable || elf.reading == ElfReading::kBroken) {
@@ -179,7 +241,10 @@ ManifestFile read_manifest(const std::string& file) {
     result.problem = elf.problem;
   } else if (elf.notes.empty()) {
     result.reading = ManifestReading::kNoManifest;
-    result.problem = "it has no manifest (an ELF note in section .note.tenon)";
+    // Manifests of other byte orders and word sizes are not read.
+    result.problem = elf.reading == ElfReading::kForeign
+                         ? elf.problem
+                         : "it has no manifest (an ELF note in section .note.tenon)";
   } else if (elf.notes.size() > 1) {
     result.reading = ManifestReading::kBad;
     result.problem = formatted(

@@ -5,6 +5,8 @@
 
 #pragma once
 
+#include "host/plugin/abi_range.hpp"
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,10 +23,13 @@ struct ComponentName {
 struct Manifest {
   std::string id;
   std::string version;
-  std::string abi;    // "0.3"
+  AbiRange abi;       // versions of hosts that the plugin runs with
   std::string lane;   // "stable", "torch", or a lane of a later SDK
   std::string torch;  // fingerprint of the libtorch of the build; "" in the stable lane
   std::vector<ComponentName> components;
+  std::vector<std::string> services = {};  // that the plugin requires: "tenon.op/1"
+  // The first key that a host must understand and that this host does not know, "!gpu"; or "".
+  std::string unknown_key = {};
 };
 
 enum class ManifestReading {
@@ -38,7 +43,7 @@ enum class ManifestReading {
 
 struct ManifestFile {
   ManifestReading reading = ManifestReading::kNotElf;
-  std::string problem;  // the reason if `reading` is not kOk
+  std::string problem;  // the reason if `reading` is not kOk, in a sentence about the file
   Manifest manifest;
 };
 
@@ -47,7 +52,8 @@ struct ManifestFile {
 // Threads  [any]
 ManifestFile read_manifest(const std::string& file);
 
-// Parses the text of the note. Sets `problem` to the first error, or to "" if the text is valid.
+// Parses the text of the note. Sets `problem` to the first error, or to "" if the text is valid. A
+// key that this host does not know is no error.
 Manifest parse_manifest(std::string_view text, std::string& problem);
 
 // True if component.h allows `name` as a type: lower case, digits and '_', starting with a letter,

@@ -53,31 +53,45 @@ class MetricProxy {
               std::size_t num_inputs,
               tenon_tensor* const* states,
               tenon_tensor** appended_own) const {
-    instance_.call("update", [&] {
-      return table_->update(instance_.self(), &exec, inputs, num_inputs, states, appended_own);
-    });
+    const tenon_metric_update_args args{.struct_size = sizeof(tenon_metric_update_args),
+                                        .inputs = inputs,
+                                        .num_inputs = num_inputs,
+                                        .states = states,
+                                        .num_states = info_.states.size(),
+                                        .appended_own = appended_own};
+    instance_.call("update", [&] { return table_->update(instance_.self(), &exec, &args); });
   }
 
   // Merges `others` into `states`. Requires a state with TENON_REDUCE_OWN.
   void merge(const tenon_exec& exec,
              tenon_tensor* const* states,
              const tenon_tensor* const* others) const {
-    instance_.call("merge", [&] { return table_->merge(instance_.self(), &exec, states, others); });
+    const tenon_metric_merge_args args{.struct_size = sizeof(tenon_metric_merge_args),
+                                       .states = states,
+                                       .others = others,
+                                       .num_states = info_.states.size()};
+    instance_.call("merge", [&] { return table_->merge(instance_.self(), &exec, &args); });
   }
 
   // Returns the metrics, in the order of info().metrics.
   std::vector<double> compute(const tenon_exec& exec, const tenon_tensor* const* states) const {
     std::vector<double> metrics(info_.metrics.size());
-    instance_.call("compute", [&] {
-      return table_->compute(instance_.self(), &exec, states, metrics.data());
-    });
+    const tenon_metric_compute_args args{.struct_size = sizeof(tenon_metric_compute_args),
+                                         .states = states,
+                                         .num_states = info_.states.size(),
+                                         .out_values = metrics.data(),
+                                         .num_metrics = metrics.size()};
+    instance_.call("compute", [&] { return table_->compute(instance_.self(), &exec, &args); });
     return metrics;
   }
 
   // Called after the host has set the states to their `init` values.
   void reset(const tenon_exec& exec, tenon_tensor* const* states) const {
     if (has_reset_) {
-      instance_.call("reset", [&] { return table_->reset(instance_.self(), &exec, states); });
+      const tenon_metric_reset_args args{.struct_size = sizeof(tenon_metric_reset_args),
+                                         .states = states,
+                                         .num_states = info_.states.size()};
+      instance_.call("reset", [&] { return table_->reset(instance_.self(), &exec, &args); });
     }
   }
 

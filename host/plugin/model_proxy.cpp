@@ -27,9 +27,13 @@ std::vector<at::Tensor> ModelProxy::materialize(const tenon_exec& exec,
   const ComponentIdentity& identity = instance_.identity();
   TENON_REQUIRE(tenon_model, table_, materialize, TENON_MODEL_ID, identity);
   OwnHandles leaves_own(num_leaves);
-  instance_.call("materialize", [&] {
-    return table_->materialize(instance_.self(), &exec, block, leaves_own.data(), num_leaves);
-  });
+  const tenon_materialize_args args{.struct_size = sizeof(tenon_materialize_args),
+                                    .block = block,
+                                    .reserved = 0,
+                                    .leaves_own = leaves_own.data(),
+                                    .num_leaves = num_leaves};
+  instance_.call("materialize",
+                 [&] { return table_->materialize(instance_.self(), &exec, &args); });
   std::vector<at::Tensor> leaves = leaves_own.take(identity, "materialize");
   for (std::size_t i = 0; i < num_leaves; ++i) {
     if (!leaves[i].defined()) {
@@ -42,8 +46,12 @@ std::vector<at::Tensor> ModelProxy::materialize(const tenon_exec& exec,
 
 void ModelProxy::fill_buffer(const tenon_exec& exec, uint32_t buffer, tenon_tensor* tensor) const {
   TENON_REQUIRE(tenon_model, table_, fill_buffer, TENON_MODEL_ID, instance_.identity());
+  const tenon_fill_buffer_args args{.struct_size = sizeof(tenon_fill_buffer_args),
+                                    .buffer = buffer,
+                                    .reserved = 0,
+                                    .tensor = tensor};
   instance_.call("fill_buffer",
-                 [&] { return table_->fill_buffer(instance_.self(), &exec, buffer, tensor); });
+                 [&] { return table_->fill_buffer(instance_.self(), &exec, &args); });
 }
 
 }  // namespace tenon

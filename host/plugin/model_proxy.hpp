@@ -64,8 +64,8 @@ class ModelProxy {
   //
   // Errors   PluginError
   // Threads  [any]
-  void infer(tenon_infer_args& args) const {
-    instance_.call("infer", [&] { return table_->infer(instance_.self(), &args); });
+  void infer(const tenon_exec& exec, tenon_infer_args& args) const {
+    instance_.call("infer", [&] { return table_->infer(instance_.self(), &exec, &args); });
   }
 
  private:

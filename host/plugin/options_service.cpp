@@ -198,13 +198,13 @@ uint32_t kind(const tenon_options* options, const char* pointer) {
   return result;
 }
 
-tenon_status* get_bool(const tenon_options* options, const char* pointer, bool* out) {
+tenon_status* get_bool(const tenon_options* options, const char* pointer, uint32_t* out) {
   return getter(options, pointer, out, [](const tenon_options& all, std::string_view where) {
     const Json& value = get(all, where);
     if (!value.is_boolean()) {
       fail_type(all, where, "a boolean", value);
     }
-    return value.get<bool>();
+    return value.get<bool>() ? 1U : 0U;
   });
 }
 

@@ -5,7 +5,7 @@
 #include "host/log/log.hpp"
 #include "host/plugin/call_watch.hpp"
 #include "host/plugin/component_identity.hpp"
-#include "host/plugin/process_state.hpp"
+#include "host/plugin/process_settings.hpp"
 #include "host/plugin/registration.hpp"
 #include "host/plugin/watchdog.hpp"
 
@@ -138,7 +138,7 @@ const LoadedPlugin& load_plugin(const PluginInfo& plugin, const ServiceTable& se
     all_loaded().push_back(
         std::unique_ptr<Entry>(new Entry{path, {}, LoadedPlugin(context, services), std::nullopt}));
     found = std::prev(all_loaded().end());
-    const ProcessState before;
+    const ProcessSettings before;
     try {
       load(plugin, **found);
     } catch (const Error& error) {

@@ -6,7 +6,9 @@
 
 #include "host/io/content_hash.hpp"
 #include "host/log/log.hpp"
+#include "host/plugin/elf_symbols.hpp"
 #include "host/plugin/kinds.hpp"
+#include "host/plugin/service_ids.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -68,13 +70,18 @@ std::string known_kinds() {
   return text;
 }
 
-// Returns why this host cannot use a plugin with this manifest, or null.
+// Returns why this host cannot use a plugin with this manifest and these exported symbols, or null.
 std::optional<Error> judge(const PluginInfo& plugin, const std::string& torch_fingerprint) {
   const Manifest& manifest = plugin.manifest;
-  if (manifest.abi != TENON_ABI_STRING) {
+  if (!manifest.abi.intersects(kHostAbi)) {
     return Error("plugin.abi_mismatch",
-                 plugin.describe() + " requires ABI " + manifest.abi +
-                     ", host has " TENON_ABI_STRING "; rebuild it with SDK " TENON_ABI_STRING);
+                 plugin.describe() + " requires ABI " + manifest.abi.text(" to ") + ", host has " +
+                     kHostAbi.text(" to ") + "; rebuild it with SDK " TENON_ABI_STRING);
+  }
+  if (!manifest.unknown_key.empty()) {
+    return Error("plugin.abi_mismatch",
+                 plugin.describe() + ": its manifest has the key \"" + manifest.unknown_key +
+                     "\", which this host does not know; use a newer host");
   }
   if (manifest.lane != "stable" && manifest.lane != "torch") {
     return Error("plugin.bad_manifest",
@@ -94,6 +101,19 @@ std::optional<Error> judge(const PluginInfo& plugin, const std::string& torch_fi
                    plugin.describe() + " lists the component \"" + component.kind + ":" +
                        component.type + "\" in its manifest; kinds are " + known_kinds());
     }
+  }
+  for (const std::string& service : manifest.services) {
+    if (!has_service(service)) {
+      return Error("plugin.missing_interface",
+                   plugin.describe() + " requires the service " + service +
+                       ", which this host does not have; use a newer host");
+    }
+  }
+  if (const std::optional<std::string> symbol = find_unique_symbol(plugin.file)) {
+    return Error("plugin.shared_symbol",
+                 plugin.describe() + " exports the symbol " + *symbol +
+                     ", which every plugin of the process would share; link it with the SDK's "
+                     "version script (tenon_plugin.map), or compile it with -fno-gnu-unique");
   }
   return std::nullopt;
 }
@@ -221,16 +241,17 @@ PluginInfo inspect_plugin(const std::string& file, const std::string& torch_fing
   }
   PluginInfo plugin{
       .file = file, .manifest = {}, .refusal = std::nullopt, .details = {}, .same_as = {}};
-  plugin.refusal = Error("plugin.no_manifest",
-                         file + " is not a plugin: " +
-                             (reading.reading == ManifestReading::kNotElf
-                                  ? "it is not a shared library"
-                                  : reading.problem + "; build it with tenon_add_plugin()"));
+  plugin.refusal = Error(
+      "plugin.no_manifest",
+      file + " is not a plugin: " + reading.problem +
+          (reading.reading == ManifestReading::kNoManifest ? "; build it with tenon_add_plugin()"
+                                                           : ""));
   return plugin;
 }
 
 std::vector<PluginInfo> scan_plugins(std::span<const PluginFolder> folders,
-                                     const std::string& torch_fingerprint) {
+                                     const std::string& torch_fingerprint,
+                                     std::vector<std::string>* not_plugins) {
   std::vector<PluginInfo> plugins;
   std::set<std::string> seen;
   for (const PluginFolder& folder : folders) {
@@ -245,8 +266,11 @@ std::vector<PluginInfo> scan_plugins(std::span<const PluginFolder> folders,
       ManifestFile reading = read_manifest(file);
       if (reading.reading == ManifestReading::kNotElf ||
           reading.reading == ManifestReading::kNoManifest) {
-        log_debug(file + " is not a plugin" +
-                  (reading.problem.empty() ? "" : ": " + reading.problem));
+        std::string text = file + " is not a plugin: " + reading.problem;
+        log_debug(text);
+        if (not_plugins != nullptr) {
+          not_plugins->push_back(std::move(text));
+        }
         continue;
       }
       plugins.push_back(to_info(file, std::move(reading), torch_fingerprint));

@@ -30,13 +30,15 @@ PluginInfo inspect_plugin(const std::string& file,
                           const std::string& torch_fingerprint = host_torch_fingerprint());
 
 // Returns the plugins among the *.so files of the folders, folder by folder, sorted by name. The
-// result includes broken plugins. Subfolders are not searched. Other libraries are skipped, with a
-// debug line. If files share an id, identical copies are replaced by the first. If the contents
-// differ, all files with the id are refused.
+// result includes broken plugins. Subfolders are not searched. Other files are skipped, with a
+// debug line; unless `not_plugins` is null, the text of each such line is added to it. If files
+// share an id, identical copies are replaced by the first. If the contents differ, all files with
+// the id are refused.
 //
 // Errors   plugin.dir_unreadable
 std::vector<PluginInfo> scan_plugins(
     std::span<const PluginFolder> folders,
-    const std::string& torch_fingerprint = host_torch_fingerprint());
+    const std::string& torch_fingerprint = host_torch_fingerprint(),
+    std::vector<std::string>* not_plugins = nullptr);
 
 }  // namespace tenon

@@ -3,6 +3,7 @@
 #include "host/plugin/registration.hpp"
 
 #include "host/error/status.hpp"
+#include "host/plugin/abi_range.hpp"
 #include "host/plugin/call_watch.hpp"
 #include "host/plugin/kinds.hpp"
 #include "host/tensor/sized_struct.hpp"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <string>
@@ -111,27 +113,42 @@ class Registration {
                  "\"; set it in its tenon_component");
       }
     }
-    check_interface(*component, text);
+    const Interface interface = checked_interface(*component, text);
     check_schema(component->options_schema, text);
     return {.plugin = &plugin_,
             .descriptor = component,
             .kind = name.kind,
             .type = name.type,
+            .interface_id = interface.id,
+            .table = interface.table,
             .summary = TENON_HAS(tenon_component, component, summary) ? component->summary : "",
             .options_schema = component->options_schema};
   }
 
-  void check_interface(const tenon_component& component, const std::string& text) const {
+  struct Interface {
+    const char* id;
+    const void* table;
+  };
+
+  // Returns the table of the interface that this host uses for the kind.
+  Interface checked_interface(const tenon_component& component, const std::string& text) const {
     // The scan has already refused manifests with unknown kinds.
-    const std::string wanted(find_kind(component.kind)->interface_id);
-    if (component.interface_id != wanted) {
+    const char* const wanted = find_kind(component.kind)->interface_id.data();  // a literal
+    Interface interface { wanted, component.table };
+    if (std::strcmp(component.interface_id, wanted) != 0) {
+      const tenon_component* const given = &component;
+      const CallScope scope(plugin_.itself, "get_table");
+      interface.table =
+          TENON_HAS(tenon_component, given, get_table) ? component.get_table(wanted) : nullptr;
+    }
+    if (interface.table == nullptr) {
       fail("plugin.missing_interface",
            "registers " + text + " with the interface " + component.interface_id + ", host has " +
                wanted + "; rebuild it with SDK " TENON_ABI_STRING);
     }
-    const auto address = reinterpret_cast<uintptr_t>(component.table);
+    const auto address = reinterpret_cast<uintptr_t>(interface.table);
     const std::size_t size =
-        address % alignof(std::size_t) == 0 ? *static_cast<const std::size_t*>(component.table) : 0;
+        address % alignof(std::size_t) == 0 ? *static_cast<const std::size_t*>(interface.table) : 0;
     if (size < sizeof(std::size_t) + sizeof(void*) || size > TENON_MAX_STRUCT_SIZE ||
         size % sizeof(void*) != 0) {
       fail("plugin.missing_interface",
@@ -140,6 +157,7 @@ class Registration {
                      text,
                      size));
     }
+    return interface;
   }
 
   void check_schema(const char* schema, const std::string& text) const {
@@ -166,6 +184,32 @@ class Registration {
   std::optional<Error> problem_;
 };
 
+// Throws unless both this host and the manifest support the version that the entry chose.
+void check_version(uint32_t minor, const Manifest& manifest, const Registration& registration) {
+  constexpr const char* kId = "plugin.abi_mismatch";
+  if (minor == UINT32_MAX) {
+    registration.fail(kId,
+                      "does not report its ABI; set out_abi_minor to TENON_ABI_MINOR in its entry");
+  }
+  if (!manifest.abi.contains(minor)) {
+    registration.fail(kId,
+                      formatted("reports ABI {}.{} instead of the ABI in its manifest ({}), host "
+                                "has {}; rebuild it with SDK " TENON_ABI_STRING,
+                                manifest.abi.major,
+                                minor,
+                                manifest.abi.text(" to "),
+                                kHostAbi.text(" to ")));
+  }
+  if (!kHostAbi.contains(minor)) {
+    registration.fail(kId,
+                      formatted("reports ABI {}.{}, host has {}; choose an out_abi_minor from "
+                                "abi_minor_min to abi_minor_max in its entry",
+                                manifest.abi.major,
+                                minor,
+                                kHostAbi.text(" to ")));
+  }
+}
+
 std::string text_of(const StatusText& status) {
   std::string text = status.message.empty() ? "no message" : status.message;
   if (!status.id.empty()) {
@@ -183,9 +227,9 @@ void run_entry(PluginEntry entry, const Manifest& manifest, LoadedPlugin& plugin
   Registration registration(manifest, plugin);
   tenon_entry_args args{};
   args.struct_size = sizeof(args);
-  args.abi_major = TENON_ABI_MAJOR;
-  args.abi_minor_min = TENON_ABI_MINOR;
-  args.abi_minor_max = TENON_ABI_MINOR;
+  args.abi_major = kHostAbi.major;
+  args.abi_minor_min = kHostAbi.min_minor;
+  args.abi_minor_max = kHostAbi.max_minor;
   args.out_abi_minor = UINT32_MAX;  // a value that no plugin can choose
   args.host = plugin.host.abi();
   args.registrar = &registration;
@@ -209,17 +253,7 @@ void run_entry(PluginEntry entry, const Manifest& manifest, LoadedPlugin& plugin
   if (!status.ok()) {
     registration.fail("plugin.entry_failed", "refused to load: " + text_of(status));
   }
-  if (args.out_abi_minor != TENON_ABI_MINOR) {
-    registration.fail(
-        "plugin.abi_mismatch",
-        args.out_abi_minor == UINT32_MAX
-            ? std::string("does not report its ABI; set out_abi_minor to "
-                          "TENON_ABI_MINOR in its entry")
-            : formatted(
-                  "reports ABI 0.{} instead of the ABI in its manifest, host has " TENON_ABI_STRING
-                  "; rebuild it with SDK " TENON_ABI_STRING,
-                  args.out_abi_minor));
-  }
+  check_version(args.out_abi_minor, manifest, registration);
   registration.check_complete();
   plugin.shutdown = args.out_shutdown;
 }

@@ -6,6 +6,7 @@
 
 #include "host/log/log.hpp"
 #include "host/plugin/plugin_loader.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <map>
@@ -28,7 +29,7 @@ bool is_named(const PluginInfo& plugin, std::string_view kind, std::string_view 
 }  // namespace
 
 PluginRegistry::PluginRegistry(PluginSetup setup) : setup_(std::move(setup)) {
-  plugins_ = scan_plugins(setup_.folders, setup_.torch_fingerprint);
+  plugins_ = scan_plugins(setup_.folders, setup_.torch_fingerprint, &not_plugins_);
   cache_ = std::make_unique<VetCache>(
       setup_.vet_cache_file,
       host_build_id() + " abi " TENON_ABI_STRING " torch " + setup_.torch_fingerprint);
@@ -145,7 +146,8 @@ const LoadedComponent& PluginRegistry::get(std::string_view kind, std::string_vi
         text + " is offered by several plugins: " + list + "; name one as \"plugin-id/type\"");
   }
   if (std::holds_alternative<UnknownComponent>(result)) {
-    throw Error("recipe.unknown_type", "no plugin in " + describe_folders() + " offers " + text);
+    throw Error("recipe.unknown_type",
+                "no plugin in " + describe_folders() + " offers " + text + describe_not_plugins());
   }
   return *std::get<FoundComponent>(result).component;
 }
@@ -186,6 +188,18 @@ std::string PluginRegistry::describe_folders() const {
     text += (text.empty() ? "" : ", ") + folder.path + " (" + folder.origin + ")";
   }
   return text.empty() ? "no plugin folder" : text;
+}
+
+std::string PluginRegistry::describe_not_plugins() const {
+  constexpr std::size_t kMaxFiles = 3;
+  std::string text;
+  for (std::size_t i = 0; i < not_plugins_.size() && i < kMaxFiles; ++i) {
+    text += (i == 0 ? " (" : "; ") + not_plugins_[i];
+  }
+  if (not_plugins_.size() > kMaxFiles) {
+    text += formatted("; {} more", not_plugins_.size() - kMaxFiles);
+  }
+  return text.empty() ? text : text + ")";
 }
 
 }  // namespace tenon

@@ -94,6 +94,9 @@ class PluginRegistry {
   std::span<const PluginFolder> folders() const noexcept { return setup_.folders; }
   // For messages: "build/plugins (--plugin-dir)", or "no plugin folder".
   std::string describe_folders() const;
+  // For messages about a missing component: " (build/plugins/a.so is not a plugin: it is not a
+  // shared library)", with at most three files; "" if each *.so file of the folders is a plugin.
+  std::string describe_not_plugins() const;
 
  private:
   void vet(const std::vector<PluginInfo*>& plugins);
@@ -102,6 +105,7 @@ class PluginRegistry {
 
   PluginSetup setup_;
   std::vector<PluginInfo> plugins_;
+  std::vector<std::string> not_plugins_;  // a text for each other file of the folders
   std::set<const PluginInfo*> vetted_;
   std::unique_ptr<VetCache> cache_;
 };

@@ -39,43 +39,49 @@ StorageProxy::StorageProxy(ComponentInstance instance)
 
 tenon_storage_file* StorageProxy::create_file(const std::string& checkpoint,
                                               const std::string& file) const {
-  tenon_storage_file* made = nullptr;
-  instance_.call("create_file", [&] {
-    return table_->create_file(instance_.self(), checkpoint.c_str(), file.c_str(), &made);
-  });
-  if (made == nullptr) {
+  tenon_storage_create_args args{.struct_size = sizeof(tenon_storage_create_args),
+                                 .checkpoint = checkpoint.c_str(),
+                                 .file = file.c_str(),
+                                 .out_file_own = nullptr};
+  instance_.call("create_file", [&] { return table_->create_file(instance_.self(), &args); });
+  if (args.out_file_own == nullptr) {
     instance_.identity().fail_result("create_file returned no file");
   }
-  return made;
+  return args.out_file_own;
+}
+
+std::vector<std::string> StorageProxy::names_of(
+    const char* function,
+    tenon_status* (*list)(void*, const tenon_storage_list_args*),
+    const char* checkpoint) const {
+  std::vector<std::string> names;
+  const tenon_storage_list_args args{.struct_size = sizeof(tenon_storage_list_args),
+                                     .checkpoint = checkpoint,
+                                     .sink = add_name,
+                                     .context = &names};
+  instance_.call(function, [&] { return list(instance_.self(), &args); });
+  return names;
 }
 
 std::vector<std::string> StorageProxy::list() const {
-  std::vector<std::string> names;
-  instance_.call("list", [&] { return table_->list(instance_.self(), add_name, &names); });
-  return names;
+  return names_of("list", table_->list, nullptr);
 }
 
 std::vector<std::string> StorageProxy::list_files(const std::string& checkpoint) const {
-  std::vector<std::string> names;
-  instance_.call("list_files", [&] {
-    return table_->list_files(instance_.self(), checkpoint.c_str(), add_name, &names);
-  });
-  return names;
+  return names_of("list_files", table_->list_files, checkpoint.c_str());
 }
 
 uint64_t StorageProxy::file_size(const std::string& checkpoint, const std::string& file) const {
-  uint64_t size = 0;
-  instance_.call("file_size", [&] {
-    return table_->file_size(instance_.self(), checkpoint.c_str(), file.c_str(), &size);
-  });
-  return size;
+  tenon_storage_size_args args{.struct_size = sizeof(tenon_storage_size_args),
+                               .checkpoint = checkpoint.c_str(),
+                               .file = file.c_str(),
+                               .out_size = 0};
+  instance_.call("file_size", [&] { return table_->file_size(instance_.self(), &args); });
+  return args.out_size;
 }
 
 std::string StorageProxy::address(const std::string& checkpoint) const {
-  std::vector<std::string> names;
-  instance_.call("address", [&] {
-    return table_->address(instance_.self(), checkpoint.c_str(), add_name, &names);
-  });
+  const std::vector<std::string> names = names_of("address", table_->address, checkpoint.c_str());
   if (names.size() != 1) {
     instance_.identity().fail_result(
         formatted("address returned {} names for a checkpoint, expected one", names.size()));

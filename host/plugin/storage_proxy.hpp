@@ -30,28 +30,36 @@ class StorageProxy {
 
   // Threads  [main], once, before anything else
   void connect(const std::string& place) const {
-    instance_.call("connect", [&] { return table_->connect(instance_.self(), place.c_str()); });
+    const tenon_storage_connect_args args{.struct_size = sizeof(tenon_storage_connect_args),
+                                          .place = place.c_str()};
+    instance_.call("connect", [&] { return table_->connect(instance_.self(), &args); });
   }
   void open(const std::string& checkpoint, uint32_t is_first) const {
-    instance_.call("open",
-                   [&] { return table_->open(instance_.self(), checkpoint.c_str(), is_first); });
+    const tenon_storage_open_args args{.struct_size = sizeof(tenon_storage_open_args),
+                                       .checkpoint = checkpoint.c_str(),
+                                       .is_first = is_first,
+                                       .reserved = 0};
+    instance_.call("open", [&] { return table_->open(instance_.self(), &args); });
   }
   // Owner  the caller, until close()
   tenon_storage_file* create_file(const std::string& checkpoint, const std::string& file) const;
   void write(tenon_storage_file* file, std::span<const std::byte> bytes) const {
-    instance_.call(
-        "write", [&] { return table_->write(instance_.self(), file, bytes.data(), bytes.size()); });
+    const tenon_storage_write_args args{.struct_size = sizeof(tenon_storage_write_args),
+                                        .file = file,
+                                        .data = bytes.data(),
+                                        .size = bytes.size()};
+    instance_.call("write", [&] { return table_->write(instance_.self(), &args); });
   }
   // Closes a file. `keep` 0 cancels the file; 1 completes it.
   void close(tenon_storage_file* file_own, uint32_t keep) const {
-    instance_.call("close", [&] { return table_->close(instance_.self(), file_own, keep); });
+    const tenon_storage_close_args args{.struct_size = sizeof(tenon_storage_close_args),
+                                        .file_own = file_own,
+                                        .keep = keep,
+                                        .reserved = 0};
+    instance_.call("close", [&] { return table_->close(instance_.self(), &args); });
   }
-  void commit(const std::string& checkpoint) const {
-    instance_.call("commit", [&] { return table_->commit(instance_.self(), checkpoint.c_str()); });
-  }
-  void abort(const std::string& checkpoint) const {
-    instance_.call("abort", [&] { return table_->abort(instance_.self(), checkpoint.c_str()); });
-  }
+  void commit(const std::string& checkpoint) const { change("commit", table_->commit, checkpoint); }
+  void abort(const std::string& checkpoint) const { change("abort", table_->abort, checkpoint); }
   std::vector<std::string> list() const;
   std::vector<std::string> list_files(const std::string& checkpoint) const;
   uint64_t file_size(const std::string& checkpoint, const std::string& file) const;
@@ -59,18 +67,30 @@ class StorageProxy {
             const std::string& file,
             uint64_t offset,
             std::span<std::byte> out) const {
-    instance_.call("read", [&] {
-      return table_->read(
-          instance_.self(), checkpoint.c_str(), file.c_str(), offset, out.data(), out.size());
-    });
+    const tenon_storage_read_args args{.struct_size = sizeof(tenon_storage_read_args),
+                                       .checkpoint = checkpoint.c_str(),
+                                       .file = file.c_str(),
+                                       .offset = offset,
+                                       .size = out.size(),
+                                       .data = out.data()};
+    instance_.call("read", [&] { return table_->read(instance_.self(), &args); });
   }
-  void remove(const std::string& checkpoint) const {
-    instance_.call("remove", [&] { return table_->remove(instance_.self(), checkpoint.c_str()); });
-  }
+  void remove(const std::string& checkpoint) const { change("remove", table_->remove, checkpoint); }
   // Threads  [any]
   std::string address(const std::string& checkpoint) const;
 
  private:
+  void change(const char* function,
+              tenon_status* (*call)(void*, const tenon_storage_checkpoint_args*),
+              const std::string& checkpoint) const {
+    const tenon_storage_checkpoint_args args{.struct_size = sizeof(tenon_storage_checkpoint_args),
+                                             .checkpoint = checkpoint.c_str()};
+    instance_.call(function, [&] { return call(instance_.self(), &args); });
+  }
+  std::vector<std::string> names_of(const char* function,
+                                    tenon_status* (*list)(void*, const tenon_storage_list_args*),
+                                    const char* checkpoint) const;
+
   ComponentInstance instance_;
   const tenon_storage* table_;
 };

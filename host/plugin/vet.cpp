@@ -20,9 +20,11 @@
 #include <cstring>
 #include <fcntl.h>
 #include <memory>
+#include <new>
 #include <optional>
 #include <poll.h>
 #include <string_view>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <system_error>
@@ -91,6 +93,12 @@ class VetProcess {
     if (fcntl(output_->get(), F_SETFL, O_NONBLOCK) != 0) {
       fail("fcntl");
     }
+    void* const shared =
+        ::mmap(nullptr, sizeof(VetNote), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+      fail("mmap");
+    }
+    note_ = new (shared) VetNote{};
     // Otherwise both processes would write the buffered output.
     flush_log();
     std::fflush(nullptr);
@@ -102,7 +110,7 @@ class VetProcess {
     if (pid_ == 0) {
       socket_->close();
       output_->close();
-      run_vet_child(child_socket.get(), child_output.get(), parent, plugins, services);
+      run_vet_child(child_socket.get(), child_output.get(), parent, plugins, services, *note_);
     }
   }
   VetProcess(const VetProcess&) = delete;
@@ -112,6 +120,7 @@ class VetProcess {
       socket_->close();  // the child then exits
       reap(Clock::now() + std::chrono::seconds(1));
     }
+    ::munmap(note_, sizeof(VetNote));
   }
 
   // Requests that the child load a plugin. Returns the answer, or null if the child died; see
@@ -152,6 +161,11 @@ class VetProcess {
   }
 
   const Death& death() const { return death_; }
+  // What the child was doing: "create of loss \"mse\""; "" while it loaded a library.
+  std::string call() const {
+    const VetNote note = *note_;
+    return {note.data(), ::strnlen(note.data(), note.size())};
+  }
   const std::string& output() const { return text_; }
 
  private:
@@ -228,6 +242,7 @@ class VetProcess {
   pid_t pid_ = 0;
   Death death_;
   std::string text_;
+  VetNote* note_ = nullptr;  // mapped
 };
 
 std::string trimmed(std::string_view text) {
@@ -306,9 +321,9 @@ std::string details_of(const Output& output) {
 }
 
 std::string seconds(std::chrono::milliseconds time) {
-  std::string text = std::to_string(time.count() / 1000);
+  std::string text = formatted("{}", time.count() / 1000);
   if (time.count() % 1000 != 0) {
-    text += "." + std::to_string(1000 + time.count() % 1000).substr(1);
+    text += "." + formatted("{}", 1000 + time.count() % 1000).substr(1);
     text.erase(text.find_last_not_of('0') + 1);
   }
   return text;
@@ -317,26 +332,31 @@ std::string seconds(std::chrono::milliseconds time) {
 Verdict verdict_on_death(const PluginInfo& plugin,
                          const Death& death,
                          const std::string& printed,
+                         const std::string& call,
                          std::chrono::milliseconds timeout) {
+  const std::string when =
+      call.empty() ? "while loading" : "in the " + call + ", which is tried with default options";
   const Output output = split_output(printed);
   Verdict verdict;
   verdict.details = details_of(output);
   std::string what;
   if (death.is_hung) {
     verdict.id = "plugin.hung";
-    what = "did not load within " + seconds(timeout) + " s";
+    what = (call.empty() ? "did not load" : "did not return from the " + call) + " within " +
+           seconds(timeout) + " s";
   } else if (WIFSIGNALED(death.status)) {
     verdict.id = "plugin.crashed";
     const char* const name = sigabbrev_np(WTERMSIG(death.status));
-    what = formatted("crashed with {} while loading",
+    what = formatted("crashed with {} {}",
                      name != nullptr ? "SIG" + std::string(name)
-                                     : formatted("signal {}", WTERMSIG(death.status)));
+                                     : formatted("signal {}", WTERMSIG(death.status)),
+                     when);
     if (const std::string frame = innermost_frame(plugin, output.frames); !frame.empty()) {
       what += ", in " + frame;
     }
   } else {
     verdict.id = "plugin.crashed";
-    what = formatted("ended the process with status {} while loading", WEXITSTATUS(death.status));
+    what = formatted("ended the process with status {} {}", WEXITSTATUS(death.status), when);
   }
   if (const std::string words = last_words(output.text); !words.empty()) {
     what += ", after printing \"" + words + "\"";
@@ -399,7 +419,8 @@ std::vector<Verdict> vet_plugins(std::span<const PluginInfo* const> plugins,
     // a new child, so that the order of vetting does not decide which plugin is refused.
     const bool is_alone = num_before == 0;
     if (is_alone || child->death().is_hung) {
-      verdicts.push_back(verdict_on_death(*plugins[i], child->death(), child->output(), timeout));
+      verdicts.push_back(
+          verdict_on_death(*plugins[i], child->death(), child->output(), child->call(), timeout));
     } else {
       log_debug(plugins[i]->file +
                 " ended the child process that had loaded other plugins; retrying alone");

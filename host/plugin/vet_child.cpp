@@ -4,9 +4,11 @@
 
 #include "host/log/log.hpp"
 #include "host/plugin/plugin_loader.hpp"
+#include "host/plugin/vet_components.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -89,10 +91,17 @@ void isolate(int output, int parent) {
   catch_crashes();
 }
 
-std::string vet(const PluginInfo& plugin, const ServiceTable& services) {
+void set(VetNote& note, std::string_view call) {
+  const std::size_t size = std::min(call.size(), note.size() - 1);
+  std::memcpy(note.data(), call.data(), size);
+  note[size] = '\0';
+}
+
+std::string vet(const PluginInfo& plugin, const ServiceTable& services, VetNote& note) {
   nlohmann::json answer = {{"id", ""}, {"message", ""}};
   try {
-    load_plugin(plugin, services);
+    set(note, "");
+    vet_components(load_plugin(plugin, services), [&](std::string_view call) { set(note, call); });
   } catch (const Error& error) {
     answer["id"] = error.id();
     answer["message"] = error.message().substr(0, kMaxAnswerBytes / 8);  // escaping makes it longer
@@ -109,7 +118,8 @@ void run_vet_child(int socket,
                    int output,
                    int parent,
                    std::span<const PluginInfo* const> plugins,
-                   const ServiceTable& services) noexcept {
+                   const ServiceTable& services,
+                   VetNote& note) noexcept {
   isolate(output, parent);
   while (true) {
     uint32_t index = 0;
@@ -120,7 +130,7 @@ void run_vet_child(int socket,
     if (n != static_cast<ssize_t>(sizeof(index)) || index >= plugins.size()) {
       _exit(0);  // the parent has closed its end; run no static destructors
     }
-    const std::string answer = vet(*plugins[index], services);
+    const std::string answer = vet(*plugins[index], services, note);
     if (send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) {
       _exit(1);
     }

@@ -8,6 +8,7 @@
 #include "host/plugin/plugin_host.hpp"
 #include "host/plugin/plugin_info.hpp"
 
+#include <array>
 #include <span>
 #include <string_view>
 
@@ -15,6 +16,10 @@ namespace tenon {
 
 // Precedes the frames that a crashing child prints.
 inline constexpr std::string_view kBacktraceMark = "\n[tenon backtrace]\n";
+
+// What the child calls, for the parent if the child dies: text that ends with a NUL; "" while it
+// loads a plugin. Shared memory.
+using VetNote = std::array<char, 256>;
 
 // Answers are truncated to fit into one packet of the socket.
 inline constexpr std::size_t kMaxAnswerBytes = 32768;
@@ -26,6 +31,7 @@ inline constexpr std::size_t kMaxAnswerBytes = 32768;
                                 int output,
                                 int parent,
                                 std::span<const PluginInfo* const> plugins,
-                                const ServiceTable& services) noexcept;
+                                const ServiceTable& services,
+                                VetNote& note) noexcept;
 
 }  // namespace tenon

@@ -3,6 +3,7 @@
 
 #include "host/tensor/handle.hpp"
 #include "host/tensor/philox.hpp"
+#include "host/tensor/stop_flag.hpp"
 #include "host/tensor/torch_guard.hpp"
 
 #include <cstddef>
@@ -20,6 +21,7 @@ ExecFrame::ExecFrame(const tenon_host* host, const ExecBase& base) : run_seed_(b
   call_.exec.tensors = base.tensors;
   call_.exec.ops = base.ops;
   call_.exec.sync = &ExecFrame::sync;
+  call_.exec.stop_requested = &ExecFrame::stop_requested;
   call_.waiting = base.waiting;
 }
 
@@ -36,16 +38,20 @@ tenon_status* ExecFrame::sync(const tenon_exec* exec) {
   });
 }
 
+uint32_t ExecFrame::stop_requested(const tenon_exec* exec) {
+  return exec != nullptr && is_stop_requested() ? 1 : 0;
+}
+
 void ExecFrame::move_to(const CallPlace& place) {
   call_.exec.step = place.step;
   call_.exec.microbatch = place.microbatch;
-  call_.exec.is_train = place.is_train ? 1 : 0;
+  call_.exec.mode = place.is_train ? TENON_MODE_TRAIN : TENON_MODE_EVALUATE;
 }
 
 uint64_t ExecFrame::seed_for(uint32_t salt) {
   // Evaluation uses separate streams, so that the frequency of evaluations does not change
-  // training.
-  const uint64_t stream = (call_.exec.step << 1) | call_.exec.is_train;
+  // training. A mode is 0 or 1 here: this host does not generate.
+  const uint64_t stream = (call_.exec.step << 1) | call_.exec.mode;
   const uint64_t data_rank = call_.exec.mesh == nullptr
                                  ? 0
                                  : uint64_t{call_.exec.mesh->coordinate[TENON_MESH_REPLICATE]} *

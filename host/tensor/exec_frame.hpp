@@ -62,6 +62,7 @@ class ExecFrame {
     DeviceWait* waiting;
   };
   static tenon_status* sync(const tenon_exec* exec);
+  static uint32_t stop_requested(const tenon_exec* exec);
 
   uint64_t run_seed_;
   Call call_{};

@@ -43,9 +43,9 @@ static_assert(is_number(at::kMeta, TENON_META));
 
 }  // namespace
 
-tenon_tensor* new_handle(at::Tensor tensor) {
+tenon_tensor* new_handle(at::Tensor tensor, const tenon_host* holder) {
   TENON_ASSERT(tensor.defined(), "a handle of an undefined tensor");
-  return HandlePool::get().add(std::move(tensor));
+  return HandlePool::get().add(std::move(tensor), holder);
 }
 
 at::Tensor take_handle(tenon_tensor* handle_own) noexcept {

@@ -18,11 +18,12 @@
 
 namespace tenon {
 
-// Returns a new handle of a tensor.
+// Returns a new handle of a tensor. `holder` is the host of the plugin that gets it, if it is
+// known: HandlePool counts the handles of each.
 //
 // Owner  the caller, who passes it to a plugin as `_own`, or releases it with take_handle or
 //        release_handle
-[[nodiscard]] tenon_tensor* new_handle(at::Tensor tensor);
+[[nodiscard]] tenon_tensor* new_handle(at::Tensor tensor, const tenon_host* holder = nullptr);
 
 // Releases a handle and returns its tensor. The handle must not be null.
 [[nodiscard]] at::Tensor take_handle(tenon_tensor* handle_own) noexcept;

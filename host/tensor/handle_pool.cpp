@@ -14,6 +14,7 @@ struct HandlePool::Slot {
   // Where a handle points; constructed while the slot is live.
   alignas(at::Tensor) std::byte tensor[sizeof(at::Tensor)];
   std::atomic<bool> is_live;
+  const tenon_host* holder;
   Slot* next_free;
 
   at::Tensor& get() noexcept { return *std::launder(reinterpret_cast<at::Tensor*>(tensor)); }
@@ -42,7 +43,7 @@ HandlePool::HandlePool() {
   }
 }
 
-tenon_tensor* HandlePool::add(at::Tensor tensor) {
+tenon_tensor* HandlePool::add(at::Tensor tensor, const tenon_host* holder) {
   const std::lock_guard lock(mutex_);
   Slot* slot = free_;
   if (slot != nullptr) {
@@ -53,6 +54,7 @@ tenon_tensor* HandlePool::add(at::Tensor tensor) {
     throw std::bad_alloc();
   }
   new (slot->tensor) at::Tensor(std::move(tensor));
+  slot->holder = holder;
   slot->is_live.store(true, std::memory_order_relaxed);
   ++num_live_;
   return reinterpret_cast<tenon_tensor*>(slot->tensor);
@@ -84,6 +86,17 @@ const char* HandlePool::problem(const tenon_tensor* handle) const noexcept {
 int64_t HandlePool::num_live() const {
   const std::lock_guard lock(mutex_);
   return num_live_;
+}
+
+std::map<const tenon_host*, int64_t> HandlePool::num_live_by_holder() const {
+  const std::lock_guard lock(mutex_);
+  std::map<const tenon_host*, int64_t> counts;
+  for (std::size_t i = 0; i < num_slots_; ++i) {
+    if (slots_[i].is_live.load(std::memory_order_relaxed) && slots_[i].holder != nullptr) {
+      ++counts[slots_[i].holder];
+    }
+  }
+  return counts;
 }
 
 }  // namespace tenon

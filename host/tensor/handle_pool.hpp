@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 
 namespace tenon {
@@ -24,8 +25,10 @@ class HandlePool {
   HandlePool(const HandlePool&) = delete;
   HandlePool& operator=(const HandlePool&) = delete;
 
+  // `holder` is the host of the plugin that gets the handle; null if it is unknown.
+  //
   // Errors   std::bad_alloc if no memory is left
-  tenon_tensor* add(at::Tensor tensor);
+  tenon_tensor* add(at::Tensor tensor, const tenon_host* holder = nullptr);
   // Releases a handle and returns its tensor. The handle must be one of the pool, and not released.
   at::Tensor remove(tenon_tensor* handle) noexcept;
 
@@ -34,6 +37,8 @@ class HandlePool {
 
   // The number of handles that are not released.
   int64_t num_live() const;
+  // The same by plugin, without handles whose holder is unknown.
+  std::map<const tenon_host*, int64_t> num_live_by_holder() const;
 
  private:
   struct Slot;

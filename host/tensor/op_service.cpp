@@ -356,7 +356,7 @@ class Converter {
       require(plan_.takes == Takes::kInt ? TENON_ANY_INT : TENON_ANY_BOOL);
     }
     return any_.tag == TENON_ANY_INT    ? c10::IValue(any_.v.i)
-           : any_.tag == TENON_ANY_BOOL ? c10::IValue(any_.v.b)
+           : any_.tag == TENON_ANY_BOOL ? c10::IValue(any_.v.b != 0)
                                         : c10::IValue(number());
   }
 
@@ -461,7 +461,7 @@ class Results {
     } else if (value.isDouble() || value.isSymFloat()) {
       add_any(TENON_ANY_DOUBLE).v.d = value.toDouble();
     } else if (value.isBool() || value.isSymBool()) {
-      add_any(TENON_ANY_BOOL).v.b = value.toBool();
+      add_any(TENON_ANY_BOOL).v.b = value.toBool() ? 1 : 0;
     } else if (value.isDevice()) {
       add_any(TENON_ANY_DEVICE).v.device = to_abi(value.toDevice());
     } else {

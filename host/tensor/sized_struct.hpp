@@ -39,13 +39,14 @@ TENON_SIZED_STRUCT(tenon_field_spec, pad);
 TENON_SIZED_STRUCT(tenon_layout_tensor, first);
 TENON_SIZED_STRUCT(tenon_lr_group, rate);
 TENON_SIZED_STRUCT(tenon_metric_state_spec, init);
-TENON_SIZED_STRUCT(tenon_parameter_spec, tied_to);
+TENON_SIZED_STRUCT(tenon_parameter_spec, split);
 TENON_SIZED_STRUCT(tenon_parameter_view, numel);
 TENON_SIZED_STRUCT(tenon_port, num_axes);
 TENON_SIZED_STRUCT(tenon_row_slot_spec, init);
 TENON_SIZED_STRUCT(tenon_slot_spec, init);
+TENON_SIZED_STRUCT(tenon_split, num_parts);
 TENON_SIZED_STRUCT(tenon_tensor_info, requires_grad);
-TENON_SIZED_STRUCT(tenon_value_spec, init_b);
+TENON_SIZED_STRUCT(tenon_value_spec, split);
 
 #undef TENON_SIZED_STRUCT
 

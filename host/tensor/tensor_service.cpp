@@ -5,6 +5,7 @@
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/tensor/not_null.hpp"
+#include "host/tensor/service_misuse.hpp"
 #include "host/tensor/sized_struct.hpp"
 #include "host/tensor/torch_guard.hpp"
 #include "host/text/formatted.hpp"
@@ -13,10 +14,14 @@
 #include <ATen/Functions.h>
 #include <ATen/dlpack.h>
 #include <c10/core/ScalarType.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <string>
 
 namespace tenon {
+
+constinit thread_local const char* service_misuse = nullptr;
+
 namespace {
 
 constexpr const char* kBadArgument = "tensor.bad_argument";
@@ -80,7 +85,7 @@ tenon_status* empty(const tenon_host* host,
                     tenon_tensor** out_own) {
   return torch_guard(host, "empty: ", [&] {
     not_null(out_own, "out_own");
-    *out_own = new_handle(at::empty(shape_of(ndim, shape), options_of(dtype, device)));
+    *out_own = new_handle(at::empty(shape_of(ndim, shape), options_of(dtype, device)), host);
   });
 }
 
@@ -93,15 +98,27 @@ tenon_status* full(const tenon_host* host,
                    tenon_tensor** out_own) {
   return torch_guard(host, "full: ", [&] {
     not_null(out_own, "out_own");
-    *out_own = new_handle(at::full(shape_of(ndim, shape), value, options_of(dtype, device)));
+    *out_own = new_handle(at::full(shape_of(ndim, shape), value, options_of(dtype, device)), host);
   });
 }
 
 tenon_status* retain(const tenon_host* host, const tenon_tensor* tensor, tenon_tensor** out_own) {
   return torch_guard(host, "retain: ", [&] {
     not_null(out_own, "out_own");
-    *out_own = new_handle(defined(tensor));
+    *out_own = new_handle(defined(tensor), host);
   });
+}
+
+// A wrong handle is left alone: it may be one that the host still uses.
+void release(tenon_tensor* tensor_own) {
+  if (tensor_own == nullptr) {
+    return;
+  }
+  if (const char* const problem = handle_problem(tensor_own)) {
+    service_misuse = problem;
+    return;
+  }
+  release_handle(tensor_own);
 }
 
 tenon_status* item(const tenon_host* host, const tenon_tensor* tensor, double* out) {
@@ -148,23 +165,29 @@ void check_dlpack(const DLManagedTensorVersioned& managed) {
   }
 }
 
+// The data is used in the order of the current stream, which is exec's during a call.
 tenon_status* from_dlpack(const tenon_host* host,
+                          const tenon_exec* /*exec*/,
                           DLManagedTensorVersioned* managed_own,
                           tenon_tensor** out_own) {
   return torch_guard(host, "from_dlpack: ", [&] {
     not_null(out_own, "out_own");
     check_dlpack(not_null(managed_own, "managed_own"));
-    *out_own = new_handle(at::fromDLPackVersioned(managed_own));
+    *out_own = new_handle(at::fromDLPackVersioned(managed_own), host);
   });
 }
 
 tenon_status* to_dlpack(const tenon_host* host,
+                        const tenon_exec* exec,
                         const tenon_tensor* tensor,
                         DLManagedTensorVersioned** out_own) {
   return torch_guard(host, "to_dlpack: ", [&] {
     not_null(out_own, "out_own");
     const at::Tensor& t = defined(tensor);
     static_cast<void>(dtype_of(t));
+    if (exec == nullptr && t.is_cuda()) {
+      c10::impl::VirtualGuardImpl(c10::kCUDA).synchronizeDevice(t.device().index());
+    }
     // DLPack does not support autograd: the receiver sees only the values.
     *out_own = at::toDLPackVersioned(t.detach());
   });
@@ -179,7 +202,7 @@ const tenon_tensor_api* tensor_service() noexcept {
       .empty = empty,
       .full = full,
       .retain = retain,
-      .release = release_handle,
+      .release = release,
       .item = item,
       .from_dlpack = from_dlpack,
       .to_dlpack = to_dlpack,

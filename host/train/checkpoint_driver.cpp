@@ -172,6 +172,17 @@ void CheckpointDriver::finish() {
   }
 }
 
+void CheckpointDriver::check_last() const {
+  if (!is_on() || parts_.stop.is_interrupted_run()) {
+    return;
+  }
+  const auto& lost = parts_.checkpoints->lost();
+  const std::string reason = first_text(parts_.collective, lost.has_value() ? lost->message() : "");
+  if (!reason.empty()) {
+    throw Error("checkpoint.failed", "the run has trained to its end, but " + reason);
+  }
+}
+
 std::optional<Error> CheckpointDriver::finish_all() {
   if (!is_on()) {
     return std::nullopt;

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/hook_view.hpp"
 
+#include "host/error/status.hpp"
+#include "host/tensor/shape_text.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/components/optimizer_groups.hpp"
+
+#include <ATen/TensorOperators.h>
 
 namespace tenon {
 
@@ -90,6 +95,72 @@ LrGroupView HookView::lr_group(size_t i) {
           .match = &partition.match,
           .base_rate = partition.lr,
           .rate = partition.lr * step_.lr_factor.value_or(lr_factor())};
+}
+
+const at::Tensor* HookView::output(std::string_view name) {
+  switch (call().event) {
+    case TENON_EVENT_AFTER_FORWARD:
+    case TENON_EVENT_BEFORE_LOSS:
+    case TENON_EVENT_AFTER_LOSS:
+    case TENON_EVENT_BEFORE_BACKWARD: {
+      const std::optional<uint32_t> value = parts_.parameters.graph().find_output(name);
+      return value.has_value() ? &parts_.model.value(*value) : nullptr;
+    }
+    default:
+      return nullptr;
+  }
+}
+
+void HookView::set_field(const std::string& name, const at::Tensor& tensor) {
+  if (call().event != TENON_EVENT_AFTER_DATA || step_.batch == nullptr) {
+    throw Error("hook.bad_call", "set_field is possible only at after_data");
+  }
+  Batch& batch = *step_.batch;
+  const std::optional<size_t> field = find_field(*batch.schema, name);
+  if (!field.has_value() || !batch.fields[*field].defined()) {
+    throw StatusError(TENON_NOT_FOUND, "hook.no_field", "the batch has no field '" + name + "'");
+  }
+  const at::Tensor& old = batch.fields[*field];
+  if (tensor.scalar_type() != old.scalar_type() || tensor.device() != old.device() ||
+      tensor.dim() != old.dim() || (old.dim() > 0 && tensor.size(0) != old.size(0))) {
+    throw Error(
+        "hook.bad_call",
+        formatted("set_field was called with {} {} on {} for the field '{}', which is {} {} "
+                  "on {}; keep dtype, device, number of axes and first axis",
+                  c10::toString(tensor.scalar_type()),
+                  shape_text(tensor.sizes()),
+                  tensor.device().str(),
+                  name,
+                  c10::toString(old.scalar_type()),
+                  shape_text(old.sizes()),
+                  old.device().str()));
+  }
+  batch.fields[*field] = tensor.detach();
+}
+
+void HookView::scale_loss(double factor) {
+  const uint32_t event = call().event;
+  const bool is_before = event == TENON_EVENT_BEFORE_LOSS;
+  if (step_.microbatch == nullptr ||
+      !(is_before || event == TENON_EVENT_AFTER_LOSS || event == TENON_EVENT_BEFORE_BACKWARD)) {
+    throw Error("hook.bad_call",
+                "scale_loss is possible only in training, at before_loss, after_loss and "
+                "before_backward");
+  }
+  if (step_.is_loss_chunked && !is_before) {
+    throw StatusError(TENON_UNSUPPORTED,
+                      "hook.bad_call",
+                      "scale_loss is possible only at before_loss if the recipe sets loss_chunk: "
+                      "gradients are computed along with the loss");
+  }
+  for (at::Tensor& seed : step_.microbatch->seeds) {
+    seed = seed * factor;
+  }
+  step_.microbatch->aux_scale *= factor;
+}
+
+void HookView::all_reduce(std::span<double> values, bool is_sum) {
+  parts_.collective.all_reduce(values, is_sum ? Reduce::kSum : Reduce::kMax, "numbers of a hook");
 }
 
 std::optional<double> HookView::lr_group_option(size_t i, const std::string& pointer) const {

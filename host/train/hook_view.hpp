@@ -5,8 +5,10 @@
 // Threads: the train thread, while an event is being fired.
 #pragma once
 
+#include "host/distributed/collectives/collective.hpp"
 #include "host/hook/run_view.hpp"
 #include "host/metrics/metric_book.hpp"
+#include "host/model/model_runner.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/optim/optimizer_driver.hpp"
 #include "host/train/finite_check.hpp"
@@ -17,6 +19,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,8 +28,11 @@ namespace tenon {
 // Values of the step under way. Pointers are borrowed.
 struct StepValues {
   Batch* batch = nullptr;                                 // null outside of a microbatch
+  Microbatch* microbatch = nullptr;                       // of training; null outside of one
   const std::vector<Microbatch>* microbatches = nullptr;  // null outside of a step
   std::optional<double> lr_factor;                        // once the update is applied or skipped
+  std::optional<double> loss;    // over all ranks; only if a hook reads it, and it is finite
+  bool is_loss_chunked = false;  // gradients of the outputs are computed with the loss
   bool is_applied = true;
   bool are_gradients_final = false;
 };
@@ -45,12 +51,14 @@ class HookView final : public RunView {
     const RunState& state;
     const std::string& run_dir;
     const LossSet& losses;
+    const ModelRunner& model;
     const ParameterStore& parameters;
     const ShardedParameters& flow;
     const OptimizerDriver& optimizer;
     const FiniteCheck& finite_check;
     MetricBook& metrics;
     LoopRequests& requests;
+    Collective& collective;
   };
   HookView(Parts parts, const LrSchedulerProxy* scheduler, uint64_t total_steps)
       : parts_(parts), rate_(scheduler, total_steps) {}
@@ -79,6 +87,11 @@ class HookView final : public RunView {
   LrGroupView lr_group(size_t i) override;
   std::optional<double> lr_group_option(size_t i, const std::string& pointer) const override;
   void roll_back(uint64_t first_bad_step, const std::string& reason) override;
+  const at::Tensor* output(std::string_view name) override;
+  void set_field(const std::string& name, const at::Tensor& tensor) override;
+  void scale_loss(double factor) override;
+  std::optional<double> step_loss() const override { return step_.loss; }
+  void all_reduce(std::span<double> values, bool is_sum) override;
 
  private:
   Parts parts_;

@@ -11,12 +11,13 @@ LoopEvents::LoopEvents(std::vector<HookProxy> hooks,
                        HookView& view,
                        ParameterStore& parameters,
                        ShardedParameters& flow,
-                       PublishedState& published)
+                       PublishedState& published,
+                       const ExecBase& exec)
     : view_(view),
       parameters_(parameters),
       flow_(flow),
       published_(published),
-      hooks_(std::move(hooks), rank, view) {
+      hooks_(std::move(hooks), rank, view, exec) {
   for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
     if (any_writes(hooks_.hooks(), event, TENON_TOUCH_PARAMETERS)) {
       parameter_writes_ |= TENON_EVENT_BIT(event);
@@ -30,6 +31,9 @@ LoopEvents::LoopEvents(std::vector<HookProxy> hooks,
   }
   rewrites_gradients_ =
       any_writes(hooks_.hooks(), TENON_EVENT_BEFORE_OPTIMIZER_STEP, TENON_TOUCH_GRADIENTS);
+  reads_step_loss_ = std::ranges::any_of(hooks_.hooks(), [](const HookProxy& hook) {
+    return (hook.info().reads & TENON_TOUCH_LOSS) != 0;
+  });
 }
 
 void LoopEvents::fire_in_reverse(uint32_t event, const std::string& message) {

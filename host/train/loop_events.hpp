@@ -26,7 +26,8 @@ class LoopEvents {
              HookView& view,
              ParameterStore& parameters,
              ShardedParameters& flow,
-             PublishedState& published);
+             PublishedState& published,
+             const ExecBase& exec);
 
   // Calls the hooks that subscribe to the event.
   // Errors  as HookList::fire
@@ -45,6 +46,8 @@ class LoopEvents {
   tenon_event& place() { return hooks_.event(); }
   // True if a hook changes final gradients.
   bool rewrites_gradients() const { return rewrites_gradients_; }
+  // True if a hook, on any rank, reads the loss of each step over all ranks.
+  bool reads_step_loss() const { return reads_step_loss_; }
   // Ends the spans that are still open in a profile.
   void close_spans() { hooks_.close_spans(); }
 
@@ -59,6 +62,7 @@ class LoopEvents {
   uint64_t parameter_writes_ = 0;  // TENON_EVENT_BIT of events at which a hook writes parameters
   uint64_t whole_parameters_ = 0;  // and at which a hook asks for whole parameters
   bool rewrites_gradients_ = false;
+  bool reads_step_loss_ = false;
 };
 
 }  // namespace tenon

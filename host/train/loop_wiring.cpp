@@ -37,12 +37,14 @@ HookView::Parts view_parts(const TrainerParts& parts,
   return {.state = state,
           .run_dir = parts.run_dir,
           .losses = parts.losses,
+          .model = parts.model,
           .parameters = parts.parameters,
           .flow = parts.flow,
           .optimizer = parts.optimizer,
           .finite_check = finite_check,
           .metrics = parts.metrics,
-          .requests = requests};
+          .requests = requests,
+          .collective = parts.collective};
 }
 
 StepLog::Parts log_parts(const TrainerParts& parts,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/signal_watch.hpp"
 
+#include "host/tensor/stop_flag.hpp"
+
 #include <atomic>
 
 namespace tenon {
@@ -22,6 +24,7 @@ void on_signal(int signal) {
     return;
   }
   first_signal = signal;
+  set_stop_requested(true);
 }
 
 void on_save_signal(int /*signal*/) {
@@ -32,6 +35,7 @@ void on_save_signal(int /*signal*/) {
 
 SignalWatch::SignalWatch(Second second) {
   first_signal = 0;
+  set_stop_requested(false);
   second_ends = second == Second::kEnds ? 1 : 0;
   struct sigaction action {};
   action.sa_handler = &on_signal;
@@ -46,6 +50,7 @@ SignalWatch::SignalWatch(Second second) {
 }
 
 SignalWatch::~SignalWatch() {
+  set_stop_requested(false);
   sigaction(SIGUSR1, &old_usr1_, nullptr);
   if (first_signal != 0 && second_ends == 0) {  // it may arrive while the run shuts down
     std::signal(SIGTERM, SIG_IGN);

@@ -6,6 +6,7 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include <cmath>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,6 +33,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
   LoopEvents& events = parts_.update.events;
   StepValues& step = parts_.update.view.step();
   step.microbatches = &microbatches;
+  step.is_loss_chunked = forward_pass_.is_chunked(place(0));
   parts_.update.finite_check.begin_step();
   update_.keep_buffers();
   for (Microbatch& microbatch : microbatches) {
@@ -44,6 +46,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
   for (size_t i = 0; i < microbatches.size(); ++i) {
     events.place().microbatch = i;
     step.batch = &microbatches[i].batch;
+    step.microbatch = &microbatches[i];
     events.fire(TENON_EVENT_AFTER_DATA);
     if (i == 0) {
       // A single microbatch is counted after hooks, which may change it.
@@ -56,6 +59,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
     run_microbatch(microbatches, i);
   }
   step.batch = nullptr;
+  step.microbatch = nullptr;
   if (parts_.update.tables != nullptr) {
     parts_.update.tables->send_gradients();  // in transit while the step is finished
   }
@@ -125,6 +129,9 @@ void TrainStep::run_backward(const Microbatch& microbatch, const CallPlace& plac
 
 void TrainStep::update(const std::vector<Microbatch>& microbatches, bool is_wanted) {
   FiniteCheck& check = parts_.update.finite_check;
+  if (parts_.update.events.reads_step_loss()) {
+    parts_.update.view.step().loss = loss_of_all_ranks(microbatches);
+  }
   update_.run(
       is_wanted,
       late_scale_,
@@ -223,6 +230,26 @@ at::Tensor TrainStep::late_scale(const std::vector<Microbatch>& microbatches) {
     total = at::scalar_tensor(value, at::kDouble);
   }
   return seed_of(parts_.losses.weight(0), total);
+}
+
+// Waits for the device. Returns none if the loss is non-finite, or nothing is counted.
+std::optional<double> TrainStep::loss_of_all_ranks(const std::vector<Microbatch>& microbatches) {
+  const size_t num_losses = parts_.losses.size();
+  std::vector<double> totals(2 * num_losses);  // sums, then counts
+  for (const Microbatch& microbatch : microbatches) {
+    for (size_t l = 0; l < num_losses && !microbatch.sums.empty(); ++l) {
+      totals[l] += microbatch.sums[l].item<double>();
+      totals[num_losses + l] += microbatch.counts[l].item<double>();
+    }
+  }
+  if (!is_alone()) {
+    parts_.update.collective.all_reduce(totals, Reduce::kSum, "loss of a step");
+  }
+  double loss = 0;
+  for (size_t l = 0; l < num_losses; ++l) {
+    loss += parts_.losses.weight(l) * totals[l] / totals[num_losses + l];
+  }
+  return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
 }
 
 // Called before the step changes parameters, so that its values can be recomputed.

@@ -16,6 +16,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace tenon {
@@ -64,6 +65,7 @@ class TrainStep {
   void run_microbatch(std::vector<Microbatch>& microbatches, size_t i);
   void run_losses(Microbatch& microbatch, const CallPlace& place);
   void run_backward(const Microbatch& microbatch, const CallPlace& place, bool ends_step);
+  std::optional<double> loss_of_all_ranks(const std::vector<Microbatch>& microbatches);
   at::Tensor late_scale(const std::vector<Microbatch>& microbatches);
   NonFiniteOrigin find_origin(const std::vector<Microbatch>& microbatches);
 

@@ -58,7 +58,8 @@ Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
               view_,
               parts_.parameters,
               parts_.flow,
-              parts_.published),
+              parts_.published,
+              parts_.exec),
       log_(log_parts(parts_, place_.run, stop_, finite_check_)),
       feed_(feed_parts(parts_, stop_, log_)),
       step_(step_parts(parts_, place_.run, finite_check_, events_, view_, log_, requests_)),
@@ -193,6 +194,7 @@ void Trainer::finish_training() {
     evaluator_.evaluate_test_sets();
   }
   checkpoints_.finish();
+  checkpoints_.check_last();
 }
 
 // ---- an epoch ----
@@ -348,6 +350,7 @@ void Trainer::begin_step() {
   events_.place().step = state().step;
   events_.place().microbatch = 0;
   view_.step().lr_factor.reset();
+  view_.step().loss.reset();
   events_.fire(TENON_EVENT_BEFORE_STEP);
 }
 

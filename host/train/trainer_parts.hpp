@@ -81,6 +81,7 @@ struct TrainerParts {
   const SignalWatch* signals = nullptr;
   PublishedState& published;
   StepProfile* profile = nullptr;
+  ExecBase exec = {};  // of calls to hooks
   std::string run_dir;
   std::function<void()> initialise;  // gives parameters their initial values
   // Called as soon as an error ends the run on this rank, before on_error is fired: other ranks

@@ -53,9 +53,10 @@ def split(text, at):
 
 
 def roles_of(comment):
-    """The thread roles that a comment names after its tag Threads."""
+    """The thread roles that a comment names after its tag Threads; ["call"] if they are those of a call in progress."""
     found = re.search(r"Threads\s+(.*?)(?=\n[ *]*(?:[A-Z][a-z]+\s{2,}|\*/)|\Z)", comment, re.S)
-    return [role for role in ROLES if found and f"[{role}]" in found.group(1)]
+    roles = [role for role in ROLES if found and f"[{role}]" in found.group(1)]
+    return roles or (["call"] if found else [])
 
 
 def last_comment(text):
@@ -75,12 +76,14 @@ def function_of(declaration, comment):
 def fields_of(body, code):
     """The fields of a struct. `body` has comments, `code` has spaces in their place."""
     fields = []
+    shared = ""  # the comment of functions that follow without one of their own
     for begin, part in split(code, ";"):
         declaration = re.sub(r"\s+", " ", part).strip()
         first = begin + len(part) - len(part.lstrip())
         comment = last_comment(body[:first])
         if "(*" in declaration and re.search(r"\)\s*\(", declaration):
-            name, function = function_of(declaration, comment)
+            shared = comment or shared
+            name, function = function_of(declaration, shared)
             fields.append({"name": name, "function": function})
             continue
         array = re.search(r"\[(\w+)\]$", declaration)
@@ -99,8 +102,9 @@ def structs_of(text, code):
     for found in re.finditer(r"^(?:typedef )?struct (tenon_\w+) \{(.*?)^\}", code, re.S | re.M):
         body = text[found.start(2):found.end(2)]
         fields = fields_of(body, found.group(2))
+        before = re.sub(r"typedef struct \w+ \w+;\s*$", "", text[:found.start()])
         yield {"name": found.group(1), "is_sized": fields[0]["name"] == "struct_size",
-               "threads": roles_of(last_comment(text[:found.start()])), "fields": fields}
+               "threads": roles_of(last_comment(before)), "fields": fields}
 
 
 def constants_of(code):

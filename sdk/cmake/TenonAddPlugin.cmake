@@ -5,6 +5,8 @@
 #                  LANE <stable|torch>
 #                  COMPONENTS <kind>:<type> ...
 #                  SOURCES <file> ...
+#                  [MIN_ABI <major.minor>]
+#                  [REQUIRES <service> ...]
 #                  [LINK <target> ...]
 #                  [LIBRARY_PATH <folder>]
 #                  [STABLE_TORCH])
@@ -17,6 +19,10 @@
 #                 STABLE_TORCH adds libtorch's own stable ABI (<torch/csrc/stable/...>).
 #   LANE torch    libtorch's C++ ABI: runs only on a host with the same libtorch build.
 #   COMPONENTS    exactly the components that the entry point registers, for example loss:focal
+#   MIN_ABI       the oldest ABI version of hosts that the plugin runs with. It must test for
+#                 everything newer with TENON_HAS. Default: the version of this SDK
+#   REQUIRES      services that the plugin cannot run without, for example tenon.op/1. A host that
+#                 lacks one of them rejects the plugin before loading it
 #   LINK          additional libraries. Static libraries keep the plugin in one file.
 #   LIBRARY_PATH  where the loader searches for shared libraries in LINK. They must be libraries
 #                 that neither the host nor libtorch has. Default: only the system's search path.
@@ -28,8 +34,8 @@ set(_TENON_KINDS model dataset loss metric hook sparse_optimizer optimizer lr_sc
 set(_TENON_PACKAGE_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 function(tenon_add_plugin target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "STABLE_TORCH" "ID;VERSION;LANE;LIBRARY_PATH"
-                        "COMPONENTS;SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "STABLE_TORCH" "ID;VERSION;LANE;MIN_ABI;LIBRARY_PATH"
+                        "COMPONENTS;SOURCES;REQUIRES;LINK")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_add_plugin(${target}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -54,9 +60,28 @@ function(tenon_add_plugin target)
                           "the kinds are ${kinds}")
     endif()
   endforeach()
+  set(abi "\" TENON_ABI_STRING \"")
+  set(check_abi "")
+  if(NOT "${arg_MIN_ABI}" STREQUAL "")
+    if(NOT arg_MIN_ABI MATCHES "^([0-9]+)\\.([0-9]+)$")
+      message(FATAL_ERROR "tenon_add_plugin(${target}): MIN_ABI is `${arg_MIN_ABI}`; it must be "
+                          "MAJOR.MINOR")
+    endif()
+    set(abi "${arg_MIN_ABI}..${abi}")
+    string(CONCAT check_abi
+           "TENON_STATIC_ASSERT(TENON_ABI_MAJOR == ${CMAKE_MATCH_1} && TENON_ABI_MINOR >= ${CMAKE_MATCH_2},\n"
+           "    \"MIN_ABI ${arg_MIN_ABI} is newer than this SDK, or has another major version\");\n")
+    set(min_minor ${CMAKE_MATCH_2})
+  endif()
+  foreach(service IN LISTS arg_REQUIRES)
+    if(NOT service MATCHES "^[a-z0-9_-]+(\\.[a-z0-9_-]+)+/[1-9][0-9]*$")
+      message(FATAL_ERROR "tenon_add_plugin(${target}): REQUIRES has `${service}`; it must be a "
+                          "service and its version, for example tenon.op/1")
+    endif()
+  endforeach()
 
   # The manifest.
-  set(lines "id=${arg_ID}" "version=${arg_VERSION}" "abi=\" TENON_ABI_STRING \"" "lane=${arg_LANE}")
+  set(lines "id=${arg_ID}" "version=${arg_VERSION}" "abi=${abi}" "lane=${arg_LANE}")
   if(arg_LANE STREQUAL "torch")
     if(NOT TARGET tenon::sdk_torch)
       message(FATAL_ERROR "tenon_add_plugin(${target}): LANE torch needs libtorch, which was not "
@@ -77,6 +102,9 @@ function(tenon_add_plugin target)
   foreach(component IN LISTS arg_COMPONENTS)
     list(APPEND lines "component=${component}")
   endforeach()
+  foreach(service IN LISTS arg_REQUIRES)
+    list(APPEND lines "requires=${service}")
+  endforeach()
   set(text "")
   foreach(line IN LISTS lines)
     string(APPEND text "\n    \"${line}\\n\"")
@@ -88,10 +116,13 @@ function(tenon_add_plugin target)
   endif()
   set(manifest ${CMAKE_CURRENT_BINARY_DIR}/${target}_manifest.${suffix})
   file(CONFIGURE OUTPUT ${manifest} @ONLY CONTENT
-       "/* Written by tenon_add_plugin(). */\n#include <tenon/manifest.h>\n\nTENON_MANIFEST(@text@);\n")
+       "/* Written by tenon_add_plugin(). */\n#include <tenon/manifest.h>\n\n@check_abi@TENON_MANIFEST(@text@);\n")
   set_source_files_properties(${manifest} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 
   add_library(${target} MODULE ${arg_SOURCES} ${manifest})
+  if(DEFINED min_minor)
+    target_compile_definitions(${target} PRIVATE TENON_PLUGIN_MIN_MINOR=${min_minor}u)
+  endif()
   set(folder "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
   if(NOT folder)
     set(folder ${PROJECT_BINARY_DIR}/plugins)

@@ -59,6 +59,28 @@ if(READELF)
     string(APPEND problems "\n  - its manifest note is missing or has another id; is TENON_MANIFEST used "
                            "twice?")
   endif()
+
+  # Unique symbols are shared by all plugins of the process, even though each plugin is loaded with
+  # RTLD_LOCAL. Columns: number, value, size, type, binding, visibility, section, name.
+  execute_process(COMMAND ${READELF} -W --dyn-syms ${PLUGIN}
+                  OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+  # GNU readelf names the binding by its number in a file that is not marked as GNU's.
+  string(REGEX REPLACE "(OBJECT|FUNC|TLS|NOTYPE) +<OS specific>: 10" "\\1 UNIQUE" symbols "${symbols}")
+  string(REGEX MATCHALL "[^\n]* UNIQUE +[A-Z]+ +[^ \n]+ +[^\n]+" symbols "${symbols}")
+  list(FILTER symbols EXCLUDE REGEX " UNIQUE +[A-Z]+ +UND ")
+  if(symbols)
+    list(LENGTH symbols count)
+    list(GET symbols 0 first)
+    string(REGEX REPLACE "^.* UNIQUE +[A-Z]+ +[^ ]+ +([^ @]+).*$" "\\1" first "${first}")
+    find_program(CXXFILT NAMES c++filt llvm-cxxfilt)
+    if(CXXFILT)
+      execute_process(COMMAND ${CXXFILT} ${first} OUTPUT_VARIABLE first
+                      OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    endif()
+    string(APPEND problems "\n  - it exports ${count} symbol(s) that all plugins of a process share, "
+                           "the first is ${first}; link it with the SDK's version script "
+                           "tenon_plugin.map, or compile it with -fno-gnu-unique")
+  endif()
 endif()
 
 if(problems)

@@ -96,15 +96,10 @@ static tenon_status* describe(void* self, tenon_loss_info* out) {
   return NULL;
 }
 
-static tenon_status* count(void* self,
-                           const tenon_exec* exec,
-                           const tenon_tensor* const* inputs,
-                           size_t num_inputs,
-                           tenon_tensor** out_count_own) {
+static tenon_status* count(void* self, const tenon_exec* exec, tenon_loss_count_args* args) {
   const Loss* loss = self;
   Call call = {0};
-  (void)num_inputs;
-  tenon_status* status = read_labels(loss, inputs[1], &call);
+  tenon_status* status = read_labels(loss, args->inputs[1], &call);
   if (status != NULL) {
     return status;
   }
@@ -112,18 +107,14 @@ static tenon_status* count(void* self,
   for (int64_t i = 0; i < call.rows; ++i) {
     items += call.labels[i] != kIgnored;
   }
-  return loss->tensors->full(loss->host, TENON_F64, exec->device, 0, NULL, items, out_count_own);
+  return loss->tensors->full(
+      loss->host, TENON_F64, exec->device, 0, NULL, items, &args->out_count_own);
 }
 
-static tenon_status* compute(void* self,
-                             const tenon_exec* exec,
-                             const tenon_tensor* const* inputs,
-                             size_t num_inputs,
-                             tenon_tensor** out_sum_own) {
+static tenon_status* compute(void* self, const tenon_exec* exec, tenon_loss_compute_args* args) {
   const Loss* loss = self;
   Call call = {0};
-  (void)num_inputs;
-  tenon_status* status = read_inputs(loss, inputs, &call);
+  tenon_status* status = read_inputs(loss, args->inputs, &call);
   if (status != NULL) {
     return status;
   }
@@ -134,29 +125,25 @@ static tenon_status* compute(void* self,
       sum += log_sum_exp(row, call.classes) - row[call.labels[i]];
     }
   }
-  return loss->tensors->full(loss->host, TENON_F32, exec->device, 0, NULL, sum, out_sum_own);
+  return loss->tensors->full(loss->host, TENON_F32, exec->device, 0, NULL, sum, &args->out_sum_own);
 }
 
 /* Computes, for each row, softmax(logits) minus 1 at the label, times grad_sum. */
 static tenon_status* backward(void* self,
                               const tenon_exec* exec,
-                              const tenon_tensor* const* inputs,
-                              size_t num_inputs,
-                              const tenon_tensor* grad_sum,
-                              tenon_tensor** grad_inputs_own) {
+                              const tenon_loss_backward_args* args) {
   const Loss* loss = self;
   Call call = {0};
   double factor = 0;
   tenon_tensor_info shape = {.struct_size = sizeof shape};
   tenon_tensor_info made = {.struct_size = sizeof made};
   tenon_tensor* grad = NULL;
-  (void)num_inputs;
-  tenon_status* status = read_inputs(loss, inputs, &call);
+  tenon_status* status = read_inputs(loss, args->inputs, &call);
   if (status == NULL) {
-    status = loss->tensors->item(loss->host, grad_sum, &factor);
+    status = loss->tensors->item(loss->host, args->grad_sum, &factor);
   }
   if (status == NULL) {
-    status = loss->tensors->info(inputs[0], &shape);
+    status = loss->tensors->info(args->inputs[0], &shape);
   }
   if (status == NULL) {
     status = loss->tensors->empty(
@@ -178,7 +165,7 @@ static tenon_status* backward(void* self,
       out[v] = (float)(scale * (exp(row[v] - total) - (v == call.labels[i] ? 1.0 : 0.0)));
     }
   }
-  grad_inputs_own[0] = grad;
+  args->grad_inputs_own[0] = grad;
   return NULL;
 }
 

@@ -61,6 +61,11 @@ class NoRun final : public RunView {
   void add_metric(const std::string&, double) override {}
   at::Tensor* field(std::string_view) override { return nullptr; }
   void set_lr_factor(double) override {}
+  const at::Tensor* output(std::string_view) override { return nullptr; }
+  void set_field(const std::string&, const at::Tensor&) override {}
+  void scale_loss(double) override {}
+  std::optional<double> step_loss() const override { return 0.5; }
+  void all_reduce(std::span<double> values, bool) override { values[0] = 0; }
   size_t num_parameters() const override { return 0; }
   ParameterView parameter(size_t) override { return {}; }
   const std::string& run_dir() const override { return nowhere_; }
@@ -96,7 +101,7 @@ HookList one_hook(PluginRegistry& registry,
                   RunView& run) {
   std::vector<HookProxy> hooks;
   hooks.emplace_back(create(registry, "hook", type, options_json));
-  return HookList(std::move(hooks), /*rank=*/0, run);
+  return HookList(std::move(hooks), /*rank=*/0, run, {});
 }
 
 void measure(const char* bench_plugins, const char* plugins, uint64_t calls) {

@@ -226,7 +226,8 @@ TEST_CASE("losing a server during a run costs only the checkpoints on it", "[fau
   });
   const int code = run->wait();
   INFO(run->out() << run->err());
-  CHECK(code == 0);
+  CHECK(code == 5);
+  CHECK_THAT(run->err(), contains_text("[checkpoint.failed] the run has trained to its end"));
   CHECK_THAT(run->err(), contains_text("s3://runs/kept/r/checkpoints/step-00000014"));
   CHECK_THAT(run->err(), contains_text("could not be saved"));
   const nlohmann::json count = summary_of(runs.path("r"))["checkpoints"];

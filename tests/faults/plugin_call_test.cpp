@@ -159,7 +159,8 @@ TEST_CASE("a rank whose plugin crashes or exits is named by the launcher, with i
   const std::string hook = "hook \"fail_at\" (plugin org.tenon.test.fail_at 0.1.0, ";
   const std::string ways[][2] = {
       {"crash", ": on_event at after_step crashed with SIGSEGV, in step 3 of rank "},
-      {"leave", ": on_event at after_step called exit(), in step 3 of rank "}};
+      {"leave", ": on_event at after_step called exit(), in step 3 of rank "},
+      {"quit", ": on_event at after_step called _exit(), in step 3 of rank "}};
   for (const auto& [how, says] : ways) {
     for (const std::string rank : {"0", "1"}) {
       const HostRun run(

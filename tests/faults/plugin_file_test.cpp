@@ -31,6 +31,10 @@ struct Bad {
 
 const Bad kBad[] = {
     {"wrong_abi", "plugin.abi_mismatch"},
+    {"wrong_range", "plugin.abi_mismatch"},
+    {"unknown_key", "plugin.abi_mismatch"},
+    {"missing_service", "plugin.missing_interface"},
+    {"shares_a", "plugin.shared_symbol"},
     {"wrong_torch", "plugin.torch_mismatch"},
     {"brings_torch", "plugin.torch_mismatch"},
     {"wrong_manifest", "plugin.bad_manifest"},

@@ -2,13 +2,14 @@
 //
 // Plugin files whose manifest or ELF structure is nearly right are accepted or refused with an
 // error of the catalogue. A case is a whole file: the manifest of a built plugin, changed and put
-// into the smallest ELF file that carries one, or a whole small plugin with changed headers, tables
-// and notes.
+// into the smallest ELF file that carries one, or a whole small plugin with changed headers,
+// tables, notes and symbols.
 #include <tenon/manifest.h>
 
 #include "host/error/catalogue.hpp"
 #include "host/plugin/elf_notes.hpp"
 #include "host/plugin/plugin_scan.hpp"
+#include "host/plugin/service_ids.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -122,7 +123,16 @@ Corpus read_corpus() {
                   "id=com.example.b\n",
                   "\n\n",
                   "key=value\n",
-                  "abi=0.3\n",
+                  "abi=0.4\n",
+                  "abi=0.4..0.5\n",
+                  "..",
+                  "0.4..",
+                  "!",
+                  "!key=value\n",
+                  "requires=",
+                  "requires=tenon.op/1\n",
+                  "requires=tenon.none/1\n",
+                  "tenon.tensor/2",
                   "component=loss:mse\n",
                   "component=metric_sink:",
                   "torch=version=2.10.0;git=;cxx11abi=1;cuda=none\n",
@@ -175,6 +185,34 @@ void change_number(std::string& bytes, std::size_t at, Mutator& mutator) {
   }
 }
 
+// The place of the dynamic segment's content, or of one of the tables that it refers to: names,
+// symbols, hashes. Linkers map the part of a file that has these at the same addresses.
+std::size_t dynamic_place(const std::string& bytes, const Elf64_Ehdr& header, Mutator& mutator) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    const std::size_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
+    if (header.e_phoff > bytes.size() || at + sizeof(Elf64_Phdr) > bytes.size()) {
+      break;
+    }
+    const auto segment = load<Elf64_Phdr>(bytes, at);
+    if (segment.p_type != PT_DYNAMIC || segment.p_offset > bytes.size()) {
+      continue;
+    }
+    const std::size_t size = std::min<std::size_t>(segment.p_filesz, 100 * sizeof(Elf64_Dyn));
+    for (std::size_t entry = segment.p_offset;
+         entry + sizeof(Elf64_Dyn) <= std::min(bytes.size(), segment.p_offset + size);
+         entry += sizeof(Elf64_Dyn)) {
+      const auto dynamic = load<Elf64_Dyn>(bytes, entry);
+      if (dynamic.d_tag == DT_SYMTAB || dynamic.d_tag == DT_STRTAB || dynamic.d_tag == DT_STRSZ ||
+          dynamic.d_tag == DT_HASH || dynamic.d_tag == DT_GNU_HASH) {
+        places.push_back(entry + 8);
+        places.push_back(static_cast<std::size_t>(dynamic.d_un.d_val) + 4 * mutator.below(16));
+      }
+    }
+  }
+  return places.empty() ? bytes.size() : mutator.pick(places);
+}
+
 // Changes one number of the header, a table or a note.
 void change_structure(std::string& bytes, Mutator& mutator) {
   if (bytes.size() < sizeof(Elf64_Ehdr)) {
@@ -184,7 +222,7 @@ void change_structure(std::string& bytes, Mutator& mutator) {
   const auto in_table = [&](std::uint64_t table, std::size_t count, std::size_t size) {
     return static_cast<std::size_t>(table) + mutator.below(count + 1) * size;
   };
-  switch (mutator.below(5)) {
+  switch (mutator.below(6)) {
     case 0: {
       static const std::vector<std::size_t> kHalves = {offsetof(Elf64_Ehdr, e_type),
                                                        offsetof(Elf64_Ehdr, e_machine),
@@ -221,6 +259,13 @@ void change_structure(std::string& bytes, Mutator& mutator) {
       }
       break;
     }
+    case 4:
+      if (mutator.one_in(2)) {
+        change_number<Elf64_Word>(bytes, dynamic_place(bytes, header, mutator), mutator);
+      } else {
+        change_number<Elf64_Xword>(bytes, dynamic_place(bytes, header, mutator), mutator);
+      }
+      break;
     default: {
       // The numbers before the owner's name are those of a note.
       const std::size_t owner = bytes.find(std::string(TENON_MANIFEST_OWNER) + '\0', 16);
@@ -276,6 +321,8 @@ std::string judge_plugin(const std::string& bytes) {
   }
   const Manifest& manifest = plugin.manifest;
   const bool is_whole = !manifest.id.empty() && !manifest.version.empty() &&
+                        manifest.abi.intersects(kHostAbi) && manifest.unknown_key.empty() &&
+                        std::ranges::all_of(manifest.services, has_service) &&
                         !manifest.components.empty() &&
                         std::ranges::all_of(manifest.components, [](const ComponentName& name) {
                           return is_type_name(name.kind) && is_type_name(name.type);

@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "tests/plugins/made_component.hpp"
+
 namespace tenon {
 
 FakeRun::FakeRun(std::string run_dir) : run_dir_(std::move(run_dir)), api_{} {
@@ -64,14 +66,11 @@ FakeRun::FakeRun(std::string run_dir) : run_dir_(std::move(run_dir)), api_{} {
   api_.run_dir = [](tenon_run* run) { return of(run).run_dir_.c_str(); };
 }
 
-void FakeRun::forget_lr_groups() {
-  api_.struct_size = offsetof(tenon_run_api, get_num_lr_groups);
-}
-
 void FakeRun::fire(const HookProxy& hook, uint32_t event, uint64_t step, bool is_train) {
   if (!hook.wants(event)) {
     return;
   }
+  const tenon_exec exec = make_exec(hook.instance());
   tenon_event abi{};
   abi.struct_size = sizeof abi;
   abi.id = event;
@@ -81,6 +80,7 @@ void FakeRun::fire(const HookProxy& hook, uint32_t event, uint64_t step, bool is
   abi.message = message.c_str();
   abi.run = reinterpret_cast<tenon_run*>(this);
   abi.api = &api_;
+  abi.exec = &exec;
   hook.on_event(abi);
 }
 

@@ -44,9 +44,6 @@ class FakeRun {
   std::string window_label;
   std::string message;
 
-  // As a host is that was built before the services told the rates of groups.
-  void forget_lr_groups();
-
   // Calls the hook at an event, if it wants it.
   void fire(const HookProxy& hook, uint32_t event, uint64_t step = 0, bool is_train = true);
 

@@ -63,12 +63,3 @@ TEST_CASE("lr_monitor refuses an option that no optimizer has", "[plugins]") {
   CHECK_THAT(tenon::error_of([&] { run.fire(hook, TENON_EVENT_AFTER_OPTIMIZER_STEP, 1); }),
              tenon::contains_text("wait_decay"));
 }
-
-TEST_CASE("lr_monitor says so where the host is older than the rates of groups", "[plugins]") {
-  const auto hook = make_lr_monitor();
-  tenon::FakeRun run;
-  give_groups(run);
-  run.forget_lr_groups();
-  CHECK_THAT(tenon::error_of([&] { run.fire(hook, TENON_EVENT_AFTER_OPTIMIZER_STEP, 1); }),
-             tenon::contains_text("use a newer host"));
-}

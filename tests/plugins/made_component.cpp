@@ -117,11 +117,12 @@ tenon_exec make_exec(const ComponentInstance& instance) {
   exec.device = {TENON_CPU, -1};
   exec.seed = 1;
   exec.step = 1;
-  exec.is_train = 1;
+  exec.mode = TENON_MODE_TRAIN;
   exec.compute_dtype = TENON_F32;
   exec.tensors = tensor_service();
   exec.ops = op_service();
   exec.sync = [](const tenon_exec*) -> tenon_status* { return nullptr; };
+  exec.stop_requested = [](const tenon_exec*) -> uint32_t { return 0; };
   return exec;
 }
 

@@ -20,24 +20,24 @@ namespace {
 
 // A table whose functions do nothing, but for those a test sets.
 tenon_storage idle_table() {
+  const auto change = [](void*, const tenon_storage_checkpoint_args*) -> tenon_status* {
+    return nullptr;
+  };
+  const auto list = [](void*, const tenon_storage_list_args*) -> tenon_status* { return nullptr; };
   return {sizeof(tenon_storage),
-          [](void*, const char*) -> tenon_status* { return nullptr; },
-          [](void*, const char*, uint32_t) -> tenon_status* { return nullptr; },
-          [](void*, const char*, const char*, tenon_storage_file**) -> tenon_status* {
-            return nullptr;
-          },
-          [](void*, tenon_storage_file*, const void*, size_t) -> tenon_status* { return nullptr; },
-          [](void*, tenon_storage_file*, uint32_t) -> tenon_status* { return nullptr; },
-          [](void*, const char*) -> tenon_status* { return nullptr; },
-          [](void*, const char*) -> tenon_status* { return nullptr; },
-          [](void*, tenon_names_sink, void*) -> tenon_status* { return nullptr; },
-          [](void*, const char*, tenon_names_sink, void*) -> tenon_status* { return nullptr; },
-          [](void*, const char*, const char*, uint64_t*) -> tenon_status* { return nullptr; },
-          [](void*, const char*, const char*, uint64_t, void*, size_t) -> tenon_status* {
-            return nullptr;
-          },
-          [](void*, const char*) -> tenon_status* { return nullptr; },
-          [](void*, const char*, tenon_names_sink, void*) -> tenon_status* { return nullptr; }};
+          [](void*, const tenon_storage_connect_args*) -> tenon_status* { return nullptr; },
+          [](void*, const tenon_storage_open_args*) -> tenon_status* { return nullptr; },
+          [](void*, tenon_storage_create_args*) -> tenon_status* { return nullptr; },
+          [](void*, const tenon_storage_write_args*) -> tenon_status* { return nullptr; },
+          [](void*, const tenon_storage_close_args*) -> tenon_status* { return nullptr; },
+          change,
+          change,
+          list,
+          list,
+          [](void*, tenon_storage_size_args*) -> tenon_status* { return nullptr; },
+          [](void*, const tenon_storage_read_args*) -> tenon_status* { return nullptr; },
+          change,
+          list};
 }
 
 PluginStorage storage_of(const tenon_storage& table) {
@@ -71,17 +71,19 @@ TEST_CASE("two places of a storage in a plugin do not see each other", "[plugins
 TEST_CASE("what a storage in a plugin reports are errors of storages, with its words",
           "[plugins][checkpoint]") {
   tenon_storage table = idle_table();
-  table.open = [](void*, const char*, uint32_t) { return failed(TENON_INVALID); };
-  table.commit = [](void*, const char*) { return failed(TENON_IO); };
-  table.list_files = [](void*, const char*, tenon_names_sink, void*) {
-    return failed(TENON_NOT_FOUND);
-  };
-  table.remove = [](void*, const char*) { return failed(TENON_INTERNAL); };
+  table.open = [](void*, const tenon_storage_open_args*) { return failed(TENON_EXISTS); };
+  table.commit = [](void*, const tenon_storage_checkpoint_args*) { return failed(TENON_IO); };
+  table.abort = [](void*, const tenon_storage_checkpoint_args*) { return failed(TENON_TIMEOUT); };
+  table.list_files = [](void*, const tenon_storage_list_args*) { return failed(TENON_NOT_FOUND); };
+  table.file_size = [](void*, tenon_storage_size_args*) { return failed(TENON_DATA_LOSS); };
+  table.remove = [](void*, const tenon_storage_checkpoint_args*) { return failed(TENON_INTERNAL); };
   PluginStorage storage = storage_of(table);
   for (const auto& [error, id] :
        {std::pair{error_of([&] { storage.open("a", true); }), "storage.exists"},
         std::pair{error_of([&] { storage.commit("a"); }), "storage.io"},
+        std::pair{error_of([&] { storage.abort("a"); }), "storage.io"},
         std::pair{error_of([&] { storage.list_files("a"); }), "storage.not_found"},
+        std::pair{error_of([&] { storage.file_size("a", "b"); }), "storage.io"},
         std::pair{error_of([&] { storage.remove("a"); }), "plugin.failed"}}) {
     CHECK_THAT(error, contains_text("[" + std::string(id) + "]"));
     CHECK_THAT(error, contains_text("the disk said no"));
@@ -105,9 +107,9 @@ TEST_CASE("a storage in a plugin that lacks a function, a file or an address is 
 TEST_CASE("names that no bundle can have are never seen, whatever a plugin lists",
           "[plugins][checkpoint]") {
   tenon_storage table = idle_table();
-  table.list = [](void*, tenon_names_sink sink, void* context) -> tenon_status* {
+  table.list = [](void*, const tenon_storage_list_args* args) -> tenon_status* {
     for (const char* name : {"step-1", "../step-1", "a/b", ".hidden", "step-2"}) {
-      if (tenon_status* status = sink(context, name); status != nullptr) {
+      if (tenon_status* status = args->sink(args->context, name); status != nullptr) {
         return status;
       }
     }

@@ -258,8 +258,7 @@ TEST_CASE("at its end a run exports the parameters of its best evaluation", "[re
         state_dict(folders, checkpoint_of(saved, "step-0000000" + std::to_string(best))));
 }
 
-TEST_CASE("an export that cannot be made is told, and ends the run where that is asked",
-          "[recipes]") {
+TEST_CASE("an export that cannot be made fails the run, at its end or at once", "[recipes]") {
   const Folders folders;
   const std::string recipe =
       merged(merged(kLanguage, kExports), R"({"checkpoint": {"retries": 0}})");
@@ -271,11 +270,13 @@ TEST_CASE("an export that cannot be made is told, and ends the run where that is
         folders.run(then, recipe, 1, {"--set", "checkpoint.on_failure=" + then});
     INFO(result.out << result.err);
     const bool goes_on = then == "continue";
-    CHECK(result.exit_code == (goes_on ? 0 : 5));
+    CHECK(result.exit_code == 5);
     CHECK_THAT(result.err, contains_text("[storage.io]") || contains_text("[checkpoint.failed]"));
     CHECK_THAT(result.err, contains_text("the export " + folders.path(then).string()));
     CHECK(folders.summary(then)["exports"]["failed"].get<int>() >= 1);
     if (goes_on) {
+      CHECK_THAT(result.err, contains_text("the run has trained to its end, but the export"));
+      CHECK(folders.summary(then)["steps"] == 12);
       CHECK(folders.summary(then)["checkpoints"]["failed"] == 0);
       CHECK(steps(folders.path(then) / "checkpoints").size() == 3);
     }

@@ -95,6 +95,7 @@ TEST_CASE("an operator gets its arguments in order, and its tensor is owned", "[
     CHECK(seen[1].v.i == 2);
     CHECK(seen[2].v.d == 0.5);
     CHECK(seen[3].tag == TENON_ANY_BOOL);
+    CHECK(seen[3].v.b == 1);
     CHECK(seen[4].tag == TENON_ANY_NONE);
     CHECK(seen[5].v.s == std::string("text"));
   }

@@ -41,7 +41,14 @@ inline ComponentInstance made_instance(const char* kind,
     return nullptr;
   };
   made->descriptor.destroy = [](void*) {};
-  made->component = {&made->plugin, &made->descriptor, kind, "made", "", "{}"};
+  made->component = {.plugin = &made->plugin,
+                     .descriptor = &made->descriptor,
+                     .kind = kind,
+                     .type = "made",
+                     .interface_id = interface_id,
+                     .table = table,
+                     .summary = "",
+                     .options_schema = "{}"};
   static std::vector<std::unique_ptr<Made>> kept;  // reachable, so that leak checkers stay quiet
   static std::mutex mutex;                         // ranks of a test are threads
   {

@@ -23,7 +23,8 @@ constexpr std::array kOptions = {kRecipeOption,
                                  kQuietOption,
                                  kLogLevelOption,
                                  kImportTablesOption,
-                                 kNoVetCacheOption};
+                                 kNoVetCacheOption,
+                                 kCheckPluginsOption};
 
 void read(const GivenOptions& given, CommandLine& line) {
   read_run_options(given, line);

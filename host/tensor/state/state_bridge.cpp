@@ -8,6 +8,7 @@
 #include "host/text/formatted.hpp"
 
 #include <utility>
+#include <variant>
 
 namespace tenon {
 namespace {
@@ -150,6 +151,34 @@ struct StateReader::Callbacks {
       not_null(out_ref, "out_ref") = borrow(self.lent_.back());
     });
   }
+  template <class Body>
+  static tenon_status* on_all(tenon_state_reader* table, Body body) {
+    if (table == nullptr || table->impl == nullptr) {
+      return null_table();
+    }
+    StateReader& self = *static_cast<StateReader*>(table->impl);
+    return torch_guard(self.host_, "state: ", [&] { body(self.entries()); });
+  }
+  static tenon_status* get_num_entries(tenon_state_reader* table, size_t* out) {
+    return on_all(
+        table, [&](const std::vector<Entry>& entries) { not_null(out, "out") = entries.size(); });
+  }
+  static tenon_status* get_entry(tenon_state_reader* table,
+                                 size_t i,
+                                 const char** out_name_ref,
+                                 uint32_t* out_type) {
+    return on_all(table, [&](const std::vector<Entry>& entries) {
+      not_null(out_name_ref, "out_name_ref");
+      not_null(out_type, "out_type");
+      if (i >= entries.size()) {
+        throw StatusError(TENON_NOT_FOUND,
+                          "state.missing_entry",
+                          formatted("entry {} of {} does not exist", i, entries.size()));
+      }
+      *out_name_ref = entries[i].name.c_str();
+      *out_type = entries[i].type;
+    });
+  }
 };
 
 StateReader::StateReader(const StateTree& tree, std::string prefix, const tenon_host* host)
@@ -163,6 +192,27 @@ StateReader::StateReader(const StateTree& tree, std::string prefix, const tenon_
              .get_int = Callbacks::get_int,
              .get_double = Callbacks::get_double,
              .get_bytes = Callbacks::get_bytes,
-             .get_tensor = Callbacks::get_tensor} {}
+             .get_tensor = Callbacks::get_tensor,
+             .get_num_entries = Callbacks::get_num_entries,
+             .get_entry = Callbacks::get_entry} {}
+
+const std::vector<StateReader::Entry>& StateReader::entries() {
+  if (entries_.has_value()) {
+    return *entries_;
+  }
+  entries_.emplace();
+  const std::string start = prefix_.empty() ? "" : prefix_ + "/";
+  for (auto entry = tree_.entries().lower_bound(start);
+       entry != tree_.entries().end() && entry->first.starts_with(start);
+       ++entry) {
+    const auto& value = entry->second.value;
+    const uint32_t type = std::holds_alternative<int64_t>(value)       ? TENON_STATE_INT
+                          : std::holds_alternative<double>(value)      ? TENON_STATE_DOUBLE
+                          : std::holds_alternative<std::string>(value) ? TENON_STATE_BYTES
+                                                                       : TENON_STATE_TENSOR;
+    entries_->push_back({entry->first.substr(start.size()), type});
+  }
+  return *entries_;
+}
 
 }  // namespace tenon

@@ -10,8 +10,11 @@
 
 #include "host/tensor/state/state_tree.hpp"
 
+#include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace tenon {
 
@@ -53,11 +56,18 @@ class StateReader {
 
  private:
   struct Callbacks;
+  struct Entry {
+    std::string name;  // below the prefix
+    uint32_t type;     // TENON_STATE_INT to TENON_STATE_TENSOR
+  };
+  // Lists the entries when first called.
+  const std::vector<Entry>& entries();
 
   const StateTree& tree_;
   std::string prefix_;
   const tenon_host* host_;
   std::deque<at::Tensor> lent_;
+  std::optional<std::vector<Entry>> entries_;
   tenon_state_reader table_;
 };
 

@@ -2,6 +2,7 @@
 #include "host/train/components/component_factory.hpp"
 
 #include "host/error/assert.hpp"
+#include "host/plugin/tokenizer_check.hpp"
 #include "host/tensor/philox.hpp"
 
 namespace tenon {
@@ -33,6 +34,9 @@ const ComponentInstance& ComponentFactory::nested(const ComponentUse& use) {
   const uint64_t seed =
       mix_seeds(recipe_.seed, stream_of(target->second->kind + ":" + target->second->options));
   auto instance = std::make_unique<ComponentInstance>(make(*target->second, seed));
+  if (instance->kind() == "tokenizer") {
+    static_cast<void>(describe_tokenizer(*instance));
+  }
   states_.add("nested" + pointer, *instance);
   return *shared_.emplace(pointer, std::move(instance)).first->second;
 }

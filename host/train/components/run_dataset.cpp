@@ -57,14 +57,14 @@ RunDataset::RunDataset(ComponentFactory& factory,
                        bool shuffle)
     : use_(use) {
   if (use.mix.empty()) {
-    datasets_.emplace_back(factory.create(use.use, role));
+    datasets_.emplace_back(factory.create(use.use, role), &factory.mesh());
     add_features(factory);
     return;
   }
   std::vector<MixPart> parts;
   for (std::size_t i = 0; i < use.mix.size(); ++i) {
     const std::string own = i == 0 ? role : formatted("{}/mix/{}", role, i);
-    datasets_.emplace_back(factory.create(use.mix[i].use, own));
+    datasets_.emplace_back(factory.create(use.mix[i].use, own), &factory.mesh());
     parts.push_back({use.mix[i].name, use.mix[i].weight, &datasets_.back()});
   }
   mix_.emplace(std::move(parts),

@@ -9,6 +9,7 @@
 #include "host/plugin/port_spec.hpp"
 #include "host/tensor/batch.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -59,6 +60,11 @@ class InputBinding {
   size_t size() const { return inputs_.size(); }
   const at::Tensor& input(size_t i) const { return inputs_[i]; }
   const tenon_tensor* const* handles() const { return handles_.data(); }
+  // True if an input of the current call needs a gradient.
+  bool has_leaf() const {
+    return std::ranges::any_of(
+        inputs_, [](const at::Tensor& input) { return input.defined() && input.requires_grad(); });
+  }
   // The model's value that port `i` reads; nothing if it reads a batch field.
   std::optional<uint32_t> value(size_t i) const { return bindings_[i].value; }
   // The model's values that the ports read.

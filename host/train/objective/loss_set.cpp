@@ -116,11 +116,11 @@ at::Tensor LossSet::count_one(Entry& entry, const CallPlace& place) {
   entry.frame.move_to(place);
   at::Tensor count = take_handle(
       entry.loss.proxy.count(entry.frame.exec(), entry.binding.handles(), entry.binding.size()));
-  if (count.numel() != 1 || count.is_complex() || count.is_meta()) {
+  if (count.numel() != 1 || count.scalar_type() != at::kDouble || count.is_meta()) {
     entry.loss.proxy.instance().identity().fail_result("count returned " + text_of(count) +
-                                                       "; it must return a real scalar");
+                                                       "; it must return a scalar of Double");
   }
-  count = count.reshape({}).to(at::kDouble);
+  count = count.reshape({});
   // On a device, reading the count would wait for it. train.non_finite says what happens to a count
   // that is NaN or infinite.
   if (const double* const value = count.is_cpu() ? count.const_data_ptr<double>() : nullptr;
@@ -173,6 +173,14 @@ std::vector<at::Tensor> LossSet::compute(const ModelRunner& runner,
       proxy.instance().identity().fail_result(
           "compute returned " + text_of(entry.sum) + "; it must return a scalar of " +
           c10::toString(least) + ", whatever the dtype of its inputs");
+    }
+    if (place.is_train && !proxy.has_backward() && entry.binding.has_leaf() &&
+        !entry.sum.requires_grad() && entry.sum.item<double>() != 0) {
+      proxy.instance().identity().fail_result(
+          "compute returned a sum that autograd has not recorded, and the loss has no backward, so "
+          "there is no gradient and nothing would be trained; compute the sum with operators on "
+          "the "
+          "inputs, or implement backward");
     }
     sums.push_back(entry.sum.detach().reshape({}));
     if (!place.is_train) {

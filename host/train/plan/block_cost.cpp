@@ -211,10 +211,9 @@ class Planner {
     args.out_shapes = out_shapes.get();
     args.out_ndims = out_ndims.data();
     args.num_outputs = block.outputs.size();
-    args.exec = &frame_.exec();
     try {
       const AutocastGuard autocast(question_.base.device, question_.base.autocast_dtype);
-      model_.infer(args);
+      model_.infer(frame_.exec(), args);
     } catch (PluginError& error) {
       if (error.code() == TENON_UNSUPPORTED) {
         return false;

@@ -308,21 +308,22 @@ std::vector<std::string> Checkpointing::take_lines() {
   };
   for (const SaveResult& result : saver_.take_results()) {
     if (result.error.has_value()) {
-      count_failure(
-          count_,
-          result.error->with_context("the checkpoint " + storage_->address(result.checkpoint) +
-                                     " could not be saved"));
+      lost_ = result.error->with_context("the checkpoint " + storage_->address(result.checkpoint) +
+                                         " could not be saved");
+      count_failure(count_, *lost_);
     } else {
+      lost_.reset();
       done("saved", result, count_);
     }
   }
   for (const auto& one : exports_) {
     for (const SaveResult& result : one->saver().take_results()) {
       if (result.error.has_value()) {
-        count_failure(export_count_,
-                      result.error->with_context("the export " + one->address(result.checkpoint) +
-                                                 " could not be made"));
+        lost_export_ = result.error->with_context("the export " + one->address(result.checkpoint) +
+                                                  " could not be made");
+        count_failure(export_count_, *lost_export_);
       } else {
+        lost_export_.reset();
         done("exported", result, export_count_);
       }
     }

@@ -137,6 +137,8 @@ class Checkpointing {
   std::vector<std::string> take_lines();
   // The failed save that must stop the run; none if there is no such save. Rank 0 only.
   const std::optional<Error>& failure() const { return failure_; }
+  // The failure of the last save, or of an export's last one; none if they succeeded.
+  const std::optional<Error>& lost() const { return lost_.has_value() ? lost_ : lost_export_; }
   const SaveCount& count() const { return count_; }
   // Returns none if the recipe has no exports.
   std::optional<SaveCount> export_count() const;
@@ -156,6 +158,8 @@ class Checkpointing {
   SaveCount count_;
   SaveCount export_count_;
   std::optional<Error> failure_;
+  std::optional<Error> lost_;
+  std::optional<Error> lost_export_;
   StateTree::NameTest excluded_;  // true for entries excluded from checkpoints
   CheckpointSaver saver_;         // destroyed before the keeper, which it calls
   std::vector<std::unique_ptr<Export>> exports_;

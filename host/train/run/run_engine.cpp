@@ -296,6 +296,7 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
           .signals = &surroundings.signals,
           .published = surroundings.published,
           .profile = profile_.get(),
+          .exec = platform.exec(),
           .run_dir = folder_.path(),
           .initialise = [this] { initialise(); },
           .on_failure = surroundings.on_failure,

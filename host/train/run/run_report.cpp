@@ -104,6 +104,7 @@ void put_setting(Json& summary, const RunReport& report, const Outcome& outcome)
   if (!report.device_waits.empty()) {
     summary["device_waits"] = report.device_waits;
   }
+  summary["live_handles"] = report.live_handles;
   summary["world_size"] = report.mesh.world_size();
   summary["mesh"] = {{"replicate", report.mesh.size(MeshDim::kReplicate)},
                      {"shard", report.mesh.size(MeshDim::kShard)}};

@@ -27,6 +27,7 @@ struct RunReport {
   int64_t num_parameters = 0;
   std::vector<ReportedComponent> components;
   std::map<std::string, uint64_t> device_waits;  // waits for the GPU, by plugin id
+  std::map<std::string, int64_t> live_handles;   // tensors that plugins hold at the end, by id
 };
 
 std::string header_text(const RunReport& report);

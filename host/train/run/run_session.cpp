@@ -6,7 +6,9 @@
 #include "host/distributed/launch/rank_output.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/crash_report.hpp"
+#include "host/plugin/plugin_host.hpp"
 #include "host/plugin/weights_layout_proxy.hpp"
+#include "host/tensor/handle_pool.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
 #include "host/train/run/next_commands.hpp"
@@ -19,6 +21,8 @@
 #include "host/train/signal_watch.hpp"
 
 #include <cmath>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <tenon_build.hpp>
 #include <utility>
@@ -74,6 +78,25 @@ const char* export_format(const ComponentInstance& model) {
   } catch (const Error&) {  // an export reports the error
     return "torch";
   }
+}
+
+// Returns the number of tensors that each plugin holds. Instances may hold some until they are
+// destroyed, but a number of the order of the steps is a leak.
+std::map<std::string, int64_t> live_handles() {
+  constexpr int64_t kMany = 1000;
+  std::map<std::string, int64_t> counts;
+  for (const auto& [holder, count] : HandlePool::get().num_live_by_holder()) {
+    const std::string& id = plugin_of(holder).id;
+    counts[id] = count;
+    if (count >= kMany) {
+      log_warning(
+          formatted("{} holds {} tensors at the end of the run; release the handles that "
+                    "functions return as `_own`",
+                    id,
+                    count));
+    }
+  }
+  return counts;
 }
 
 void write_summary(const RunFolder& folder, const RunReport& report, Outcome& outcome) {
@@ -149,6 +172,7 @@ RunReport RunSession::make_report() {
                    platform_.mesh(),
                    components_->graph().num_elements(),
                    components_->reported(),
+                   {},
                    {}};
   return report;
 }
@@ -251,6 +275,7 @@ Outcome RunSession::train() {
   }
   watch_.forget_writer();
   report.device_waits = platform_.waits_by_plugin();
+  report.live_handles = live_handles();
   if (leaves_folder(outcome.code)) {
     report_end(folder, report, outcome, progress);
   } else if (is_first()) {  // the error is reported, and no work was done

@@ -162,9 +162,12 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
   }
   void describe(tenon::TorchGraph& g) override {
     const int64_t width = o_.hidden_size;
-    const auto weight = [&](const std::string& name, int64_t out, int64_t in, int32_t split_axis) {
-      return add_weight(g, name, out, in, split_axis);
-    };
+    const int64_t inner = o_.intermediate_size;
+    // Tensor-parallel ranks divide `axis` in units: heads in attention, otherwise single features.
+    const auto weight =
+        [&](const std::string& name, int64_t out, int64_t in, uint32_t axis, int64_t num_units) {
+          return add_weight(g, name, out, in, {axis, {axis == 0 ? out : in}, {num_units}});
+        };
     const auto norm = [&](const std::string& name) { return add_norm(g, name); };
     const auto hidden = [&](int64_t i) {
       return g.value("hidden." + std::to_string(i), {"B", "T", width});
@@ -175,7 +178,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
                                    [this](at::Tensor& table) { fill_rotary(table); });
 
     const auto ids = g.input("input_ids", {"B", "T"}, TENON_I64);
-    const auto embedding = weight("model.embed_tokens", o_.vocab_size, width, 0);
+    const auto embedding = weight("model.embed_tokens", o_.vocab_size, width, 0, o_.vocab_size);
     auto x = hidden(0);
     g.block("embed", {ids}, {x}, {embedding}, [](const tenon::BlockCall& b) {
        try {
@@ -193,14 +196,14 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
       // In the order in which `run_layer` reads them.
       const std::vector<tenon::ParameterId> parameters = {
           norm(name + ".input_layernorm"),
-          weight(name + ".self_attn.q_proj", width, width, 0),
-          weight(name + ".self_attn.k_proj", kv_width, width, 0),
-          weight(name + ".self_attn.v_proj", kv_width, width, 0),
-          weight(name + ".self_attn.o_proj", width, width, 1),
+          weight(name + ".self_attn.q_proj", width, width, 0, o_.num_attention_heads),
+          weight(name + ".self_attn.k_proj", kv_width, width, 0, num_kv_heads_),
+          weight(name + ".self_attn.v_proj", kv_width, width, 0, num_kv_heads_),
+          weight(name + ".self_attn.o_proj", width, width, 1, o_.num_attention_heads),
           norm(name + ".post_attention_layernorm"),
-          weight(name + ".mlp.gate_proj", o_.intermediate_size, width, 0),
-          weight(name + ".mlp.up_proj", o_.intermediate_size, width, 0),
-          weight(name + ".mlp.down_proj", width, o_.intermediate_size, 1)};
+          weight(name + ".mlp.gate_proj", inner, width, 0, inner),
+          weight(name + ".mlp.up_proj", inner, width, 0, inner),
+          weight(name + ".mlp.down_proj", width, inner, 1, inner)};
       g.block(layer, {x}, {next}, parameters, [this](const tenon::BlockCall& b) {
          return run_layer(b);
        }).buffers({rotary});
@@ -210,7 +213,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     const auto last_norm = norm("model.norm");
     const auto head = o_.tie_word_embeddings
                           ? g.tied_parameter("lm_head.weight", "model.embed_tokens.weight")
-                          : weight("lm_head", o_.vocab_size, width, 0);
+                          : weight("lm_head", o_.vocab_size, width, 0, o_.vocab_size);
     const auto logits = g.value("logits", {"B", "T", o_.vocab_size});
     g.block("head", {x}, {logits}, {last_norm, head}, [this](const tenon::BlockCall& b) {
        return tenon::linear_layer(rms_norm(b.input(0), b.parameter(0)), b.parameter(1));
@@ -241,17 +244,17 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
   }
 
   // Cost of a block by block_cost.hpp, in the order of `describe`: embedding, layers, head.
-  void on_infer(tenon_infer_args& args) override {
+  void on_infer(const tenon::Exec& exec, tenon_infer_args& args) override {
     const auto last = static_cast<uint32_t>(o_.num_hidden_layers) + 1;
     TENON_CHECK(args.block <= last && args.num_inputs == 1 && args.num_outputs == 1 &&
-                    args.input_ndims[0] == (args.block == 0 ? 2U : 3U) && args.exec != nullptr,
+                    args.input_ndims[0] == (args.block == 0 ? 2U : 3U),
                 "infer: block ",
                 args.block,
                 " of ",
                 last + 1,
                 " called with unexpected inputs");
     const int64_t* const shape = args.input_shapes[0];
-    const LayerSizes s = sizes(shape[0], shape[1], *args.exec);
+    const LayerSizes s = sizes(shape[0], shape[1], exec);
     const bool is_head = args.block == last;
     const auto vocabulary = static_cast<double>(o_.vocab_size);
     const BlockCost cost = args.block == 0 ? embed_block(s, vocabulary)
@@ -267,11 +270,14 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
   }
 
  private:
-  tenon::ParameterId add_weight(
-      tenon::TorchGraph& g, const std::string& name, int64_t out, int64_t in, int32_t split_axis) {
+  tenon::ParameterId add_weight(tenon::TorchGraph& g,
+                                const std::string& name,
+                                int64_t out,
+                                int64_t in,
+                                const tenon::Split& split) {
     parameters_.push_back(name + ".weight");
     const auto matrix = tenon::Init::normal(0.0, o_.initializer_range);
-    return g.parameter(name + ".weight", {out, in}, matrix, 0, split_axis);
+    return g.parameter(name + ".weight", {out, in}, matrix, 0, split);
   }
   tenon::ParameterId add_norm(tenon::TorchGraph& g, const std::string& name) {
     parameters_.push_back(name + ".weight");
@@ -315,14 +321,14 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     return c;
   }
 
-  LayerSizes sizes(int64_t samples, int64_t positions, const tenon_exec& exec) const {
-    const bool on_cpu = exec.device.type == TENON_CPU;
+  LayerSizes sizes(int64_t samples, int64_t positions, const tenon::Exec& exec) const {
+    const bool on_cpu = exec.device().type == TENON_CPU;
     const auto device = on_cpu ? at::kCPU : at::kCUDA;
     const bool narrows = at::autocast::is_autocast_enabled(device);
     const bool one_dnn =
-        on_cpu && exec.compute_dtype == TENON_F32 && !narrows && tenon::OneDnn::is_available();
+        on_cpu && exec.compute_dtype() == TENON_F32 && !narrows && tenon::OneDnn::is_available();
     const auto element_size =
-        static_cast<double>(c10::elementSize(static_cast<at::ScalarType>(exec.compute_dtype)));
+        static_cast<double>(c10::elementSize(tenon::scalar_type(exec.compute_dtype())));
     LayerSizes s;
     s.B = static_cast<double>(samples);
     s.T = static_cast<double>(positions);

@@ -68,15 +68,15 @@ class Mlp final : public tenon::ModuleModel {
 
   // Per hidden layer, autograd saves the next layer's input, the tensor that the activation's
   // gradient needs if it is a different one, and the dropout mask.
-  void on_infer(tenon_infer_args& args) override {
+  void on_infer(const tenon::Exec& exec, tenon_infer_args& args) override {
     TENON_CHECK(args.block == 0 && args.num_inputs == 1 && args.num_outputs == 1 &&
-                    args.input_ndims[0] == 2 && args.exec != nullptr,
+                    args.input_ndims[0] == 2,
                 "infer: block ",
                 args.block,
                 " of 1 called with unexpected inputs");
     const auto samples = static_cast<double>(args.input_shapes[0][0]);
-    const auto bytes = static_cast<double>(
-        c10::elementSize(static_cast<at::ScalarType>(args.exec->compute_dtype)));
+    const auto bytes =
+        static_cast<double>(c10::elementSize(tenon::scalar_type(exec.compute_dtype())));
     const bool by_result = options_.activation == "relu" || options_.activation == "tanh";
     const double tensors = options_.dropout > 0 ? 3 : (by_result ? 1 : 2);
     double products = 0;

@@ -185,7 +185,7 @@ void ObjectStore::read(const std::string& key, uint64_t offset, void* out, size_
     TENON_FAIL(TENON_NOT_FOUND, "s3.no_object", "object does not exist: s3://", key);
   }
   if (offset > *all || size > *all - offset) {
-    TENON_FAIL(TENON_IO,
+    TENON_FAIL(TENON_DATA_LOSS,
                "s3.short",
                "s3://",
                key,
@@ -205,7 +205,7 @@ void ObjectStore::read(const std::string& key, uint64_t offset, void* out, size_
                key,
                "cannot be read");
   if (static_cast<size_t>(n) != size) {
-    TENON_FAIL(TENON_IO,
+    TENON_FAIL(TENON_DATA_LOSS,
                "s3.short",
                "s3://",
                key,

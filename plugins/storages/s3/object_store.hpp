@@ -83,7 +83,7 @@ class ObjectStore {
   void put(const std::string& key, std::string_view content) const;
   std::unique_ptr<ObjectWriter> open(const std::string& key) const;
   // Reads exactly `size` bytes.
-  // Errors   TENON_NOT_FOUND; TENON_IO if the object is too short
+  // Errors   TENON_NOT_FOUND; TENON_DATA_LOSS if the object is too short
   void read(const std::string& key, uint64_t offset, void* out, size_t size) const;
   // Base names of the objects, or folders, directly below a folder. Sorted.
   std::vector<std::string> objects_in(const std::string& folder) const;

@@ -77,7 +77,7 @@ class S3Storage : public tenon::Storage {
 
   void open(const std::string& checkpoint, bool is_first) override {
     if (has(checkpoint, kCommitted)) {
-      TENON_FAIL(TENON_INVALID, "s3.exists", address(checkpoint), " already exists");
+      TENON_FAIL(TENON_EXISTS, "s3.exists", address(checkpoint), " already exists");
     }
     if (!is_first) {
       if (!has(checkpoint, kNotYet)) {
@@ -91,7 +91,7 @@ class S3Storage : public tenon::Storage {
       }
     }
     if (!store_.objects_in(folder(checkpoint)).empty()) {
-      TENON_FAIL(TENON_INVALID,
+      TENON_FAIL(TENON_EXISTS,
                  "s3.exists",
                  address(checkpoint),
                  " already exists and is not a checkpoint");
@@ -102,7 +102,7 @@ class S3Storage : public tenon::Storage {
   std::unique_ptr<tenon::StorageFile> create_file(const std::string& checkpoint,
                                                   const std::string& file) override {
     if (has(checkpoint, file)) {
-      TENON_FAIL(TENON_INVALID, "s3.exists", address(checkpoint), "/", file, " already exists");
+      TENON_FAIL(TENON_EXISTS, "s3.exists", address(checkpoint), "/", file, " already exists");
     }
     return std::make_unique<S3File>(store_.open(key(checkpoint, file)));
   }

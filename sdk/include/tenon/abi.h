@@ -14,10 +14,13 @@
  *    field with TENON_HAS_FIELD, or with TENON_HAS if the field is a pointer. It never compares
  *    sizes for equality, because that would reject partners that lack only unused fields. In an
  *    array of such structs, all elements have the same `struct_size`, which is their distance in
- *    bytes.
- * 3. Enums are `uint32_t` constants. Numbers are never reused or changed.
+ *    bytes. Only tenon_axis, tenon_device and tenon_any have no `struct_size`; they never change.
+ * 3. Enums are `uint32_t` constants. Numbers are never reused or changed. Booleans are `uint32_t`
+ *    as well: writers write 0 or 1, readers take every value but 0 as true.
  * 4. Calls return `tenon_status*`; null is success (status.h). If a call fails, ownership of its
- *    arguments has not changed and its out parameters are unmodified.
+ *    arguments has not changed and its out parameters are unmodified. One exception: handles that
+ *    a plugin stores into a struct of arguments belong to the host at once, which releases them
+ *    even if the call then fails.
  * 5. Ownership. The side that creates an object destroys it. A pointer whose name ends in `_ref` is
  *    borrowed: it is valid until the call returns, or as long as its comment states. A pointer
  *    whose name ends in `_own` transfers ownership of a host handle (tensor, status); the receiver
@@ -26,7 +29,10 @@
  * 6. Strings are UTF-8, NUL-terminated, borrowed, and non-null unless stated otherwise.
  * 7. No C++ type, exception, FILE* or errno crosses the boundary. A null argument is reported as
  *    TENON_INVALID; it does not crash.
- * 8. Thread roles. The comment of each function pointer states one of these roles:
+ * 8. Functions of components take `self`, then the `exec` of the call (exec.h) if they compute or
+ *    read data, then one struct with all other arguments and the results, so that arguments can be
+ *    added. Functions whose arguments cannot grow take them one by one.
+ * 9. Thread roles. The comment of each function pointer states one of these roles:
  *
  *        [load]    called once, on one thread, while the plugin is loaded
  *        [main]    one call at a time per instance, outside of steps
@@ -43,14 +49,13 @@
 #ifndef TENON_ABI_H
 #define TENON_ABI_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define TENON_ABI_MAJOR 0u
-#define TENON_ABI_MINOR 3u
+#define TENON_ABI_MINOR 4u
 /* The version as a string, for the manifest. */
-#define TENON_ABI_STRING "0.3"
+#define TENON_ABI_STRING "0.4"
 
 /* Wraps declarations in C linkage, and asserts at compile time, in C and in C++. */
 #ifdef __cplusplus

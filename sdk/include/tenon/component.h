@@ -4,7 +4,8 @@
  * descriptor per component, and the host creates any number of instances of it.
  *
  * The functions of an instance are in the table of its kind (model.h, dataset.h, ...). Optional
- * abilities are looked up by id with `get_extension`. */
+ * abilities are looked up by id: those of an instance with `get_extension`, those of the component
+ * with `get_table`. */
 #ifndef TENON_COMPONENT_H
 #define TENON_COMPONENT_H
 
@@ -21,8 +22,8 @@ typedef struct tenon_create_args {
   size_t struct_size;
   /* The validated options, with defaults filled in (options.h). Never null. */
   const tenon_options* options;
-  const char* place;      /* JSON pointer of the component in the recipe, for example "/hooks/0" */
-  uint64_t seed;          /* derived from the run's seed and `place`; equal on all ranks */
+  const char* place; /* JSON pointer in the recipe, "/hooks/0"; lives as long as the instance */
+  uint64_t seed;     /* derived from the run's seed and `place`; equal on all ranks */
   const tenon_mesh* mesh; /* position of this rank; valid for the whole run */
 } tenon_create_args;
 TENON_SEAL(tenon_create_args, mesh);
@@ -39,7 +40,9 @@ typedef struct tenon_component {
    * means that the component has no options. */
   const char* options_schema;
 
-  /* Creates an instance.
+  /* Creates an instance. It has no effect outside of the process: the first time the host sees a
+   * plugin, it creates, describes and destroys an instance of each component with default options,
+   * in a child process.
    *
    * Errors   TENON_INVALID for options that are valid individually but not together; TENON_IO and
    *          others as they apply. On an error, `destroy` is not called
@@ -61,8 +64,20 @@ typedef struct tenon_component {
    * Owner    the table lives at least as long as the instance
    * Since    0.1 */
   const void* (*get_extension)(void* self, const char* id);
+
+  /* Returns the table of another interface of the component, or null if it has none of this id. The
+   * function pointer itself may be null. The host asks for two sorts of ids:
+   *
+   * - other versions of the kind's interface ("tenon.loss/2"), newest first, if it does not know
+   *   `interface_id`. A component that serves old and new hosts names the older one there;
+   * - abilities that concern the component before an instance exists.
+   *
+   * Threads  [any]
+   * Owner    the table lives as long as the process
+   * Since    0.4 */
+  const void* (*get_table)(const char* id);
 } tenon_component;
-TENON_SEAL(tenon_component, get_extension);
+TENON_SEAL(tenon_component, get_table);
 
 TENON_C_END
 #endif

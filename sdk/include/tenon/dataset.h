@@ -16,6 +16,7 @@
 #define TENON_DATASET_H
 
 #include "component.h"
+#include "exec.h"
 #include "ports.h"
 
 TENON_C_BEGIN
@@ -119,8 +120,44 @@ struct tenon_batch_writer {
 };
 TENON_SEAL(tenon_batch_writer, set_position);
 
+/* Arguments of `read`. All pointers are borrowed until return. */
+typedef struct tenon_read_args {
+  size_t struct_size;
+  const tenon_window* window; /* null if the dataset has no windows */
+  const int64_t* indices;     /* [num_indices] each in [0, size) */
+  size_t num_indices;
+  tenon_batch_writer* writer; /* receives the samples, in the order of `indices`, as one batch */
+} tenon_read_args;
+TENON_SEAL(tenon_read_args, writer);
+
+/* Arguments of `next`. All pointers are borrowed until return. */
+typedef struct tenon_next_args {
+  size_t struct_size;
+  const tenon_window* window; /* null if the dataset has no windows */
+  uint32_t shard;             /* in [0, num_shards) */
+  uint32_t out_end;           /* result: 1 at the end of the shard; 0 on entry */
+  int64_t max_samples;        /* at least 1 */
+  tenon_batch_writer* writer; /* receives the samples */
+} tenon_next_args;
+TENON_SEAL(tenon_next_args, writer);
+
+/* Arguments of `seek`. All pointers are borrowed until return. */
+typedef struct tenon_seek_args {
+  size_t struct_size;
+  const tenon_window* window; /* null if the dataset has no windows */
+  uint32_t shard;             /* in [0, num_shards) */
+  uint32_t reserved;
+  /* A position that `set_position` reported, [position_size] bytes; null: the start of the window
+   * or epoch. */
+  const void* position;
+  size_t position_size;
+} tenon_seek_args;
+TENON_SEAL(tenon_seek_args, position_size);
+
 /* Interface TENON_DATASET_ID. Map style requires `size` and `read`; stream style requires `next`,
- * `seek` and `reset`; windows require `next_window` and `reset`. All others may be null. */
+ * `seek` and `reset`; windows require `next_window` and `reset`. All others may be null.
+ *
+ * Of `exec`, only host, device (the CPU), mesh, services and `stop_requested` are meaningful. */
 typedef struct tenon_dataset {
   size_t struct_size;
 
@@ -139,61 +176,42 @@ typedef struct tenon_dataset {
    * Threads  [main]
    * Since    0.1 */
   tenon_status* (*size)(void* self, const tenon_window* window, int64_t* out);
-  /* Map style: reads the samples `indices`, each in [0, size), in this order, as one batch.
+  /* Map style: reads samples as one batch.
    *
-   * Shapes   indices [n]
-   * Errors   TENON_IO, with file and offset
+   * Errors   TENON_IO or TENON_DATA_LOSS, with file and offset; TENON_CANCELLED if
+   *          `stop_requested`
    * Threads  [worker]: several reads run concurrently
-   * Owner    all arguments are borrowed until return
+   * Owner    `args` is borrowed until return
    * Since    0.1 */
-  tenon_status* (*read)(void* self,
-                        const tenon_window* window,
-                        const int64_t* indices,
-                        size_t n,
-                        tenon_batch_writer* writer);
-  /* Reserved: ignored by this host. Map style, optional (null): returns the lengths in tokens of
-   * samples [first, first + n), for packing.
-   *
-   * Shapes   out [n]
-   * Errors   TENON_IO, with file and offset
-   * Threads  [worker]
-   * Since    0.1 */
-  tenon_status* (*lengths)(
-      void* self, const tenon_window* window, int64_t first, size_t n, int32_t* out);
+  tenon_status* (*read)(void* self, const tenon_exec* exec, const tenon_read_args* args);
 
   /* Stream style: reads up to `max_samples` samples from a shard, and sets the position after them.
    * At the end of the shard (of the window, or of the epoch), it writes the remaining samples,
-   * possibly none, and sets *out_end to true.
+   * possibly none, and sets `out_end`. A batch that is not the last has at least one sample.
    *
-   * Errors   TENON_IO, with file and offset
+   * Errors   as for `read`
    * Threads  [worker]: different shards concurrently, one shard never
-   * Owner    all arguments are borrowed until return
+   * Owner    `args` is borrowed until return
    * Since    0.1 */
-  tenon_status* (*next)(void* self,
-                        const tenon_window* window,
-                        uint32_t shard,
-                        int64_t max_samples,
-                        tenon_batch_writer* writer,
-                        bool* out_end);
-  /* Stream style: moves a shard to a position that `set_position` reported. Null `data` means the
-   * start of the window or epoch.
+  tenon_status* (*next)(void* self, const tenon_exec* exec, tenon_next_args* args);
+  /* Stream style: moves a shard to a position. The host calls `reset` before the first `seek` of an
+   * epoch, and `seek` before the first `next` of a shard that does not begin at the start.
    *
    * Errors   TENON_INVALID for a position it cannot read, TENON_IO
    * Threads  [main], while no read is running
-   * Owner    `data` is borrowed until return
+   * Owner    `args` is borrowed until return
    * Since    0.1 */
-  tenon_status* (*seek)(
-      void* self, const tenon_window* window, uint32_t shard, const void* data, size_t size);
+  tenon_status* (*seek)(void* self, const tenon_exec* exec, const tenon_seek_args* args);
 
-  /* Returns the next window, or *out_has = false at the end of the epoch. A dataset that follows a
-   * growing source must not block until new data arrives. It returns *out_has = true with `wait_ms`
+  /* Returns the next window, or *out_has = 0 at the end of the epoch. A dataset that follows a
+   * growing source must not block until new data arrives. It returns *out_has = 1 with `wait_ms`
    * set instead; the host keeps handling signals, and calls again.
    *
    * Errors   TENON_IO
    * Threads  [main], while no read is running
    * Owner    `label_ref` lives until the next call
    * Since    0.1 */
-  tenon_status* (*next_window)(void* self, tenon_window* out, bool* out_has);
+  tenon_status* (*next_window)(void* self, tenon_window* out, uint32_t* out_has);
   /* Starts an epoch: windows and streams start over. `epoch` counts from 0.
    *
    * Errors   TENON_IO
@@ -204,7 +222,12 @@ typedef struct tenon_dataset {
 
 TENON_SEAL(tenon_dataset, reset);
 TENON_SLOT(tenon_dataset, describe, 0);
-TENON_SLOT(tenon_dataset, reset, 7);
+TENON_SLOT(tenon_dataset, size, 1);
+TENON_SLOT(tenon_dataset, read, 2);
+TENON_SLOT(tenon_dataset, next, 3);
+TENON_SLOT(tenon_dataset, seek, 4);
+TENON_SLOT(tenon_dataset, next_window, 5);
+TENON_SLOT(tenon_dataset, reset, 6);
 
 TENON_C_END
 #endif

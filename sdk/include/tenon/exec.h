@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Describes where and for what a call runs. It is the first argument after `self` of every function
- * that computes. The struct and everything it points to is valid until the call returns. Results
- * only have to be ready in stream order. */
+ * that computes or reads data. The struct and everything it points to is valid until the call
+ * returns. Pass on its address and never copy the struct: its functions find the host's data behind
+ * it. Results only have to be ready in stream order. */
 #ifndef TENON_EXEC_H
 #define TENON_EXEC_H
 
@@ -31,7 +32,13 @@ typedef struct tenon_mesh {
 } tenon_mesh;
 TENON_SEAL(tenon_mesh, size);
 
-typedef struct tenon_exec tenon_exec;
+/* Mode: what a call is for. */
+enum {
+  TENON_MODE_EVALUATE = 0,
+  TENON_MODE_TRAIN = 1,
+  TENON_MODE_PREFILL = 2, /* Reserved: ignored by this host. Generation: reads the prompt */
+  TENON_MODE_DECODE = 3   /* Reserved: ignored by this host. Generation: one token at a time */
+};
 
 /* Context of a call. */
 struct tenon_exec {
@@ -44,7 +51,7 @@ struct tenon_exec {
   uint64_t seed;
   uint64_t step;          /* training step, from 1; 0 before the first */
   uint32_t microbatch;    /* index within the step, from 0 */
-  uint32_t is_train;      /* 0 in an evaluation */
+  uint32_t mode;          /* TENON_MODE_* */
   uint32_t is_recompute;  /* 1: forward runs again for backward and must have no side effects */
   uint32_t compute_dtype; /* dtype of floating-point activations, TENON_F32 etc. */
   const tenon_mesh* mesh; /* position of this rank; never null; valid for the whole run */
@@ -58,8 +65,15 @@ struct tenon_exec {
    * Threads  the thread of the call that received this exec
    * Since    0.1 */
   tenon_status* (*sync)(const tenon_exec* exec);
+  /* Returns 1 if the run is about to end, because it was asked to stop. A call that waits or takes
+   * long may then give up with TENON_CANCELLED, which is not an error of the component. A null
+   * `exec` gives 0.
+   *
+   * Threads  [any], until the call that received this exec returns
+   * Since    0.4 */
+  uint32_t (*stop_requested)(const tenon_exec* exec);
 };
-TENON_SEAL(tenon_exec, sync);
+TENON_SEAL(tenon_exec, stop_requested);
 
 TENON_C_END
 #endif

@@ -9,6 +9,8 @@
 #define TENON_HOOK_H
 
 #include "component.h"
+#include "exec.h"
+#include "metric.h"
 
 TENON_C_BEGIN
 
@@ -53,14 +55,17 @@ enum {
 /* Phase of a hook; NORMAL is the default. */
 enum { TENON_PHASE_BEFORE = 0, TENON_PHASE_NORMAL = 1, TENON_PHASE_AFTER = 2 };
 
-/* Objects that a hook writes, apart from requests and metrics. Two hooks that write the same object
- * at the same event need different phases or priorities; otherwise the host rejects the recipe. */
+/* Objects that a hook reads or writes, apart from requests and metrics. A hook declares what it
+ * writes: an undeclared write is an error. Two hooks that write the same object at the same event
+ * need different phases or priorities; otherwise the host rejects the recipe. */
 enum {
-  TENON_TOUCH_BATCH = 1u << 0,      /* fields of the batch */
-  TENON_TOUCH_PARAMETERS = 1u << 1, /* values of parameters */
-  TENON_TOUCH_GRADIENTS = 1u << 2,  /* gradients of parameters */
-  TENON_TOUCH_LR = 1u << 3,         /* the learning rate; used only to order hooks */
-  TENON_TOUCH_LOSS = 1u << 4        /* the loss; used only to order hooks */
+  TENON_TOUCH_BATCH = 1u << 0,      /* fields of the batch: in place, or by set_field */
+  TENON_TOUCH_PARAMETERS = 1u << 1, /* values of parameters, in place */
+  TENON_TOUCH_GRADIENTS = 1u << 2,  /* gradients of parameters, in place */
+  TENON_TOUCH_LR = 1u << 3,         /* the learning rate, by set_lr_factor */
+  /* Write: the loss, by scale_loss. Read: the loss of each step over all ranks, by get_step_loss.
+   */
+  TENON_TOUCH_LOSS = 1u << 4
 };
 
 /* Requests. A request of any rank counts for all ranks. A request made before the first
@@ -84,13 +89,17 @@ typedef struct tenon_hook_info {
   uint64_t events;  /* TENON_EVENT_BIT of each event to be called at */
   uint32_t phase;   /* TENON_PHASE_* */
   int32_t priority; /* higher runs first */
-  uint32_t reads;   /* Reserved: ignored by this host. TENON_TOUCH_* */
-  uint32_t writes;  /* TENON_TOUCH_* */
+  /* TENON_TOUCH_*: what the host must prepare. Only TENON_TOUCH_LOSS has an effect in this host. */
+  uint32_t reads;
+  uint32_t writes; /* TENON_TOUCH_* */
   /* 1: called only on rank 0. With several ranks, such a hook must not write anything. */
   uint32_t rank_0_only;
   uint32_t full_parameters; /* 1: the host gathers whole parameters for it, on all ranks */
+  /* 1: it calls all_reduce, with the same calls on all ranks. Not with rank_0_only. */
+  uint32_t uses_collectives;
+  uint32_t reserved;
 } tenon_hook_info;
-TENON_SEAL(tenon_hook_info, full_parameters);
+TENON_SEAL(tenon_hook_info, reserved);
 
 /* The running training, valid during an event. Opaque. */
 typedef struct tenon_run tenon_run;
@@ -138,7 +147,8 @@ typedef struct tenon_run_api {
   tenon_status* (*request)(tenon_run* run, uint32_t requests, const char* reason);
   /* Returns the last recorded value of a metric. Names: "loss" (of the last log line), "lr",
    * "grad_norm", "loss_scale", "step_seconds", "samples_per_second", "tokens_per_second",
-   * "data_wait_seconds", "eval/loss", and those of the recipe's metrics and of plugins.
+   * "data_wait_seconds", "eval/loss", and those of the recipe's metrics and of plugins. All ranks
+   * have the same value, which is up to `log_every` steps old (get_step_loss is not).
    *
    * Errors   TENON_NOT_FOUND if there is no value yet */
   tenon_status* (*get_metric)(tenon_run* run, const char* name, double* out);
@@ -151,7 +161,7 @@ typedef struct tenon_run_api {
   tenon_status* (*get_scalar)(tenon_run* run, const char* name, const tenon_tensor** out_ref);
   /* Adds a metric to the next record. If several ranks add it, the lowest rank's value is recorded.
    *
-   * Errors   TENON_INVALID for an invalid name (metrics.h) */
+   * Errors   TENON_INVALID for an invalid or reserved name (metrics.h) */
   tenon_status* (*add_metric)(tenon_run* run, const char* name, double value);
   /* Returns a field of the batch, or null if there is no such field or no batch at this event. A
    * hook that changes the field in place declares TENON_TOUCH_BATCH.
@@ -159,7 +169,10 @@ typedef struct tenon_run_api {
    * Owner    *out_ref is borrowed until the event returns */
   tenon_status* (*get_field)(tenon_run* run, const char* name, tenon_tensor** out_ref);
   /* Sets a factor on the learning rate of every group, on top of the schedule. It stays in effect
-   * until it is set again. All ranks must set the same factor. */
+   * until it is set again, and is saved in checkpoints. All ranks must set the same factor.
+   *
+   * Errors   TENON_INVALID for a negative or non-finite factor, or a hook that does not declare
+   *          TENON_TOUCH_LR */
   tenon_status* (*set_lr_factor)(tenon_run* run, double factor);
   /* Returns the number of parameters. */
   tenon_status* (*get_num_parameters)(tenon_run* run, size_t* out);
@@ -171,8 +184,7 @@ typedef struct tenon_run_api {
    *
    * Owner    lives as long as the run */
   const char* (*run_dir)(tenon_run* run);
-  /* Returns the number of learning-rate groups. Early 0.1 hosts lack the next three functions: test
-   * with TENON_HAS. */
+  /* Returns the number of learning-rate groups. */
   tenon_status* (*get_num_lr_groups)(tenon_run* run, size_t* out);
   /* Returns learning-rate group i. */
   tenon_status* (*get_lr_group)(tenon_run* run, size_t i, tenon_lr_group* out);
@@ -182,16 +194,64 @@ typedef struct tenon_run_api {
    * Errors   TENON_NOT_FOUND if there is no number at the pointer */
   tenon_status* (*get_lr_group_option)(tenon_run* run, size_t i, const char* pointer, double* out);
   /* Requests TENON_REQUEST_ROLL_BACK to a checkpoint before `first_bad_step`, a finished step at
-   * which the run turned bad. Early 0.1 hosts lack this function: test with TENON_HAS.
+   * which the run turned bad.
    *
    * Errors   TENON_INVALID for a step that is not finished, or if the recipe does not allow it */
   tenon_status* (*roll_back)(tenon_run* run, uint64_t first_bad_step, const char* reason);
+
+  /* Returns an output of the model for the current microbatch, by its name in the model: at
+   * after_forward, before_loss, after_loss and before_backward, also in an evaluation.
+   *
+   * Errors   TENON_NOT_FOUND if no such value is computed at this event: with `loss_chunk`, the
+   *          outputs of the last block never exist as a whole
+   * Owner    *out_ref is borrowed until the event returns
+   * Since    0.4 */
+  tenon_status* (*get_output)(tenon_run* run, const char* name, const tenon_tensor** out_ref);
+  /* Replaces a field of the batch, at after_data. The new tensor has the dtype, device and number
+   * of axes of the old one, and the same size of the first axis.
+   *
+   * Errors   TENON_NOT_FOUND if there is no such field; TENON_INVALID for another tensor or event,
+   *          or a hook that does not declare TENON_TOUCH_BATCH
+   * Owner    `tensor` is borrowed; the host takes a reference
+   * Since    0.4 */
+  tenon_status* (*set_field)(tenon_run* run, const char* name, const tenon_tensor* tensor);
+  /* Multiplies the loss of the current microbatch, auxiliary losses included, by a factor for the
+   * backward pass: at before_loss, after_loss and before_backward of the training. Recorded losses
+   * do not change.
+   *
+   * Errors   TENON_INVALID for a non-finite factor, another event, or a hook that does not declare
+   *          TENON_TOUCH_LOSS; TENON_UNSUPPORTED after before_loss if the recipe sets `loss_chunk`,
+   *          because gradients are then computed along with the loss
+   * Since    0.4 */
+  tenon_status* (*scale_loss)(tenon_run* run, double factor);
+  /* Returns the loss of the current step over all ranks, as a record of this step alone would show
+   * it: from before_optimizer_step to after_step.
+   *
+   * Errors   TENON_NOT_FOUND before that, or if the loss of the step is non-finite; TENON_INVALID
+   *          if the hook does not declare to read TENON_TOUCH_LOSS
+   * Since    0.4 */
+  tenon_status* (*get_step_loss)(tenon_run* run, double* out);
+  /* Replaces each of n numbers by its reduction over all ranks: TENON_REDUCE_SUM, in rank order, or
+   * TENON_REDUCE_MAX. All ranks call it at the same events, with the same n and reduction; not at
+   * on_error and end.
+   *
+   * Shapes   io_values [n], n at most 4096
+   * Errors   TENON_INVALID for another n or reduction, or a hook that does not declare
+   *          uses_collectives. If a rank is lost, the run ends
+   * Owner    io_values is borrowed
+   * Since    0.4 */
+  tenon_status* (*all_reduce)(tenon_run* run, double* io_values, size_t n, uint32_t reduction);
 } tenon_run_api;
-TENON_SEAL(tenon_run_api, roll_back);
+TENON_SEAL(tenon_run_api, all_reduce);
 TENON_SLOT(tenon_run_api, request, 0);
 TENON_SLOT(tenon_run_api, run_dir, 8);
 TENON_SLOT(tenon_run_api, get_lr_group_option, 11);
 TENON_SLOT(tenon_run_api, roll_back, 12);
+TENON_SLOT(tenon_run_api, get_output, 13);
+TENON_SLOT(tenon_run_api, set_field, 14);
+TENON_SLOT(tenon_run_api, scale_loss, 15);
+TENON_SLOT(tenon_run_api, get_step_loss, 16);
+TENON_SLOT(tenon_run_api, all_reduce, 17);
 
 /* One event. All pointers are borrowed until `on_event` returns. */
 typedef struct tenon_event {
@@ -210,8 +270,10 @@ typedef struct tenon_event {
   const char* message;
   tenon_run* run;           /* first argument of the functions in `api` */
   const tenon_run_api* api; /* never null */
+  /* Device, stream and services, for work on tensors; never null. `seed` is 0. */
+  const tenon_exec* exec;
 } tenon_event;
-TENON_SEAL(tenon_event, api);
+TENON_SEAL(tenon_event, exec);
 
 /* Interface TENON_HOOK_ID. */
 typedef struct tenon_hook {

@@ -17,8 +17,8 @@ enum { TENON_LOG_DEBUG = 0, TENON_LOG_INFO = 1, TENON_LOG_WARN = 2, TENON_LOG_ER
 /* Service TENON_LOG_ID. */
 typedef struct tenon_log_api {
   size_t struct_size;
-  /* Writes one line, prefixed with the plugin's id. A full disk does not block it. A null `host` or
-   * `message` is ignored.
+  /* Writes one line, prefixed with the plugin's id. Of more than 200 lines in one second, the rest
+   * is dropped and counted. A full disk does not block it. A null `host` or `message` is ignored.
    *
    * Errors   none
    * Threads  [any]

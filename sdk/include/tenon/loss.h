@@ -35,6 +35,38 @@ typedef struct tenon_loss_info {
 } tenon_loss_info;
 TENON_SEAL(tenon_loss_info, num_ports);
 
+/* Arguments of `count`. Inputs are borrowed until return. */
+typedef struct tenon_loss_count_args {
+  size_t struct_size;
+  /* [num_inputs] In the order of the ports; null if optional and absent. */
+  const tenon_tensor* const* inputs;
+  size_t num_inputs;
+  tenon_tensor* out_count_own; /* result: f64 scalar on exec's device */
+} tenon_loss_count_args;
+TENON_SEAL(tenon_loss_count_args, out_count_own);
+
+/* Arguments of `compute`. Inputs are borrowed until return. */
+typedef struct tenon_loss_compute_args {
+  size_t struct_size;
+  /* [num_inputs] In the order of the ports; null if optional and absent. */
+  const tenon_tensor* const* inputs;
+  size_t num_inputs;
+  tenon_tensor* out_sum_own; /* result: scalar on exec's device, f32 (f64 in precision fp64) */
+} tenon_loss_compute_args;
+TENON_SEAL(tenon_loss_compute_args, out_sum_own);
+
+/* Arguments of `backward`. Inputs are borrowed until return. */
+typedef struct tenon_loss_backward_args {
+  size_t struct_size;
+  const tenon_tensor* const* inputs; /* [num_inputs] as for `compute` */
+  size_t num_inputs;
+  const tenon_tensor* grad_sum; /* scalar: the gradient of the sum */
+  /* [num_inputs] Results: each gradient is floating-point and has the shape of its input. Null for
+   * an input without gradient. */
+  tenon_tensor** grad_inputs_own;
+} tenon_loss_backward_args;
+TENON_SEAL(tenon_loss_backward_args, grad_inputs_own);
+
 /* Interface TENON_LOSS_ID. */
 typedef struct tenon_loss {
   size_t struct_size;
@@ -49,50 +81,36 @@ typedef struct tenon_loss {
 
   /* Counts the items of one microbatch.
    *
-   * Shapes   inputs [num_inputs], in the order of the ports; null if optional and absent.
-   *          *out_count_own: f64 scalar on exec's device
    * Errors   TENON_INVALID if shapes do not match
    * Threads  [step]
-   * Owner    inputs are borrowed; the host releases *out_count_own
+   * Owner    inputs are borrowed; the host releases the result
    * Since    0.1 */
-  tenon_status* (*count)(void* self,
-                         const tenon_exec* exec,
-                         const tenon_tensor* const* inputs,
-                         size_t num_inputs,
-                         tenon_tensor** out_count_own);
+  tenon_status* (*count)(void* self, const tenon_exec* exec, tenon_loss_count_args* args);
 
   /* Sums the loss of one microbatch. Autograd records the call, unless `backward` is set.
    *
-   * Shapes   inputs as for `count`; *out_sum_own: scalar on exec's device, f32 (f64 in precision
-   *          fp64)
    * Errors   TENON_INVALID if shapes do not match
    * Threads  [step]
-   * Owner    inputs are borrowed; the host releases *out_sum_own
+   * Owner    inputs are borrowed; the host releases the result
    * Since    0.1 */
-  tenon_status* (*compute)(void* self,
-                           const tenon_exec* exec,
-                           const tenon_tensor* const* inputs,
-                           size_t num_inputs,
-                           tenon_tensor** out_sum_own);
+  tenon_status* (*compute)(void* self, const tenon_exec* exec, tenon_loss_compute_args* args);
 
-  /* Computes the gradient of the sum with respect to each input, times the scalar `grad_sum`; null
-   * for an input without gradient. If this pointer is null, autograd computes the gradients.
+  /* Computes the gradient of the sum with respect to each input, times `grad_sum`. If this pointer
+   * is null, autograd computes the gradients.
    *
-   * Shapes   grad_inputs_own [num_inputs], each gradient has the shape of its input
    * Errors   TENON_INVALID if shapes do not match
    * Threads  [step], after `compute` with the same inputs
-   * Owner    inputs are borrowed; the host releases the handles in grad_inputs_own
+   * Owner    inputs are borrowed; the host releases the results
    * Since    0.1 */
   tenon_status* (*backward)(void* self,
                             const tenon_exec* exec,
-                            const tenon_tensor* const* inputs,
-                            size_t num_inputs,
-                            const tenon_tensor* grad_sum,
-                            tenon_tensor** grad_inputs_own);
+                            const tenon_loss_backward_args* args);
 } tenon_loss;
 
 TENON_SEAL(tenon_loss, backward);
 TENON_SLOT(tenon_loss, describe, 0);
+TENON_SLOT(tenon_loss, count, 1);
+TENON_SLOT(tenon_loss, compute, 2);
 TENON_SLOT(tenon_loss, backward, 3);
 
 TENON_C_END

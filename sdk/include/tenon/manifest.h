@@ -6,10 +6,16 @@
  *
  *     id=com.example.focal       identity of the plugin: a reverse domain name, not the file name
  *     version=1.2.0              MAJOR.MINOR.PATCH
- *     abi=0.3                    ABI version of the headers that the plugin was built with
+ *     abi=0.4                    ABI version of the headers that the plugin was built with, or
+ *                                MIN..MAX: it also runs with older hosts, down to MIN (1.0..1.3)
  *     lane=stable                or "torch": the plugin uses libtorch's C++ ABI
  *     torch=version=...;git=...  lane torch: the libtorch build, compared as a string
  *     component=loss:focal       one line for each component that the plugin registers
+ *     requires=tenon.op/1        a service that the plugin needs; a host without it rejects the
+ *                                plugin before loading it. Any number of lines
+ *
+ * A host ignores keys that it does not know, except those that start with '!': it then rejects the
+ * plugin. '!' makes any key one that must be understood.
  *
  * `tenon_add_plugin()` writes the manifest. Without CMake, put one TENON_MANIFEST(...) into one
  * source file of the plugin:

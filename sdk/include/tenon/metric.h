@@ -8,6 +8,7 @@
 #define TENON_METRIC_H
 
 #include "component.h"
+#include "exec.h"
 #include "ports.h"
 
 TENON_C_BEGIN
@@ -60,6 +61,51 @@ typedef struct tenon_metric_info {
 } tenon_metric_info;
 TENON_SEAL(tenon_metric_info, num_metrics);
 
+/* Arguments of `update`. Inputs and states are borrowed until return. */
+typedef struct tenon_metric_update_args {
+  size_t struct_size;
+  /* [num_inputs] In the order of the ports; null if optional and absent. */
+  const tenon_tensor* const* inputs;
+  size_t num_inputs;
+  tenon_tensor* const* states; /* [num_states] updated in place; null for CONCAT states */
+  size_t num_states;
+  /* [num_states] Null on entry. To append rows to a CONCAT state, store a new handle, whose other
+   * axes are as declared. */
+  tenon_tensor** appended_own;
+} tenon_metric_update_args;
+TENON_SEAL(tenon_metric_update_args, appended_own);
+
+/* Arguments of `merge`. Only states declared TENON_REDUCE_OWN are passed; all others are null in
+ * both arrays. All are borrowed until return. */
+typedef struct tenon_metric_merge_args {
+  size_t struct_size;
+  tenon_tensor* const* states;       /* [num_states] the left operands, updated in place */
+  const tenon_tensor* const* others; /* [num_states] the right operands */
+  size_t num_states;
+} tenon_metric_merge_args;
+TENON_SEAL(tenon_metric_merge_args, num_states);
+
+/* Arguments of `compute`. All are borrowed until return. */
+typedef struct tenon_metric_compute_args {
+  size_t struct_size;
+  const tenon_tensor* const* states; /* [num_states] merged; none is null */
+  size_t num_states;
+  /* [num_metrics] Results, in natural units, for example 0.97 for an accuracy of 97%; NaN if there
+   * is no data. The host provides the array. */
+  double* out_values;
+  size_t num_metrics;
+} tenon_metric_compute_args;
+TENON_SEAL(tenon_metric_compute_args, num_metrics);
+
+/* Arguments of `reset`. States are borrowed until return. */
+typedef struct tenon_metric_reset_args {
+  size_t struct_size;
+  /* [num_states] Each filled with its `init`; null for CONCAT states, which are empty. */
+  tenon_tensor* const* states;
+  size_t num_states;
+} tenon_metric_reset_args;
+TENON_SEAL(tenon_metric_reset_args, num_states);
+
 /* Interface TENON_METRIC_ID. */
 typedef struct tenon_metric {
   size_t struct_size;
@@ -75,57 +121,38 @@ typedef struct tenon_metric {
   /* Adds one microbatch to the states. Autograd never records it. It must not wait for the device,
    * because training calls it once per microbatch.
    *
-   * Shapes   inputs [num_inputs], in the order of the ports; null if optional and absent. states
-   *          [num_states], updated in place; null for CONCAT states. appended_own [num_states],
-   *          null on entry: to append rows to a CONCAT state, store a new handle; its other axes
-   *          are as declared
    * Errors   TENON_INVALID if shapes do not match
    * Threads  [step]
    * Owner    inputs and states are borrowed; the host releases the handles in appended_own
    * Since    0.1 */
-  tenon_status* (*update)(void* self,
-                          const tenon_exec* exec,
-                          const tenon_tensor* const* inputs,
-                          size_t num_inputs,
-                          tenon_tensor* const* states,
-                          tenon_tensor** appended_own);
+  tenon_status* (*update)(void* self, const tenon_exec* exec, const tenon_metric_update_args* args);
 
-  /* Merges the states of the next rank, or of the next data range, into `states`, in place. Only
-   * states declared TENON_REDUCE_OWN are passed; all others are null in both arrays. The operation
-   * must be associative; `states` is the left operand. Null if no state is declared so.
+  /* Merges the states of the next rank, or of the next data range, into `states`, in place. The
+   * operation must be associative. Null if no state is declared TENON_REDUCE_OWN.
    *
-   * Shapes   states and others [num_states]
    * Errors   TENON_INVALID if shapes do not match
    * Threads  [step]
-   * Owner    all arguments are borrowed
+   * Owner    `args` is borrowed until return
    * Since    0.1 */
-  tenon_status* (*merge)(void* self,
-                         const tenon_exec* exec,
-                         tenon_tensor* const* states,
-                         const tenon_tensor* const* others);
+  tenon_status* (*merge)(void* self, const tenon_exec* exec, const tenon_metric_merge_args* args);
 
   /* Computes the metric's values from the merged states. It may wait for the device.
    *
-   * Shapes   states [num_states], none null; out [num_metrics]
-   * Units    natural units, for example 0.97 for an accuracy of 97%; NaN if there is no data
    * Errors   any error ends the run
    * Threads  [step], on rank 0 only
-   * Owner    all arguments are borrowed
+   * Owner    `args` is borrowed until return
    * Since    0.1 */
   tenon_status* (*compute)(void* self,
                            const tenon_exec* exec,
-                           const tenon_tensor* const* states,
-                           double* out);
+                           const tenon_metric_compute_args* args);
 
-  /* Resets states that need more than their `init` value. On entry, each state is filled with its
-   * `init`; CONCAT states are empty and passed as null. Null if nothing is left to do.
+  /* Resets states that need more than their `init` value. Null if nothing is left to do.
    *
-   * Shapes   states [num_states]
    * Errors   any error ends the run
    * Threads  [step]
-   * Owner    states are borrowed
+   * Owner    `args` is borrowed until return
    * Since    0.1 */
-  tenon_status* (*reset)(void* self, const tenon_exec* exec, tenon_tensor* const* states);
+  tenon_status* (*reset)(void* self, const tenon_exec* exec, const tenon_metric_reset_args* args);
 } tenon_metric;
 
 TENON_SEAL(tenon_metric, reset);

@@ -9,6 +9,9 @@
  * twice (recompute), on a gathered copy of its parameters, or on another rank. It modifies neither
  * inputs nor parameters, and keeps no tensor between calls.
  *
+ * Names of values, parameters, buffers and blocks contain no '/', which will separate the name of a
+ * model from the names in it.
+ *
  * Life of an instance: `create`; `describe` once; `materialize` once for each block that requests
  * it; `fill_buffer` once for each buffer; then `forward` and `backward` until `destroy`. */
 #ifndef TENON_MODEL_H
@@ -45,6 +48,26 @@ enum {
 /* Marks an index field that is not used. */
 #define TENON_NO_INDEX UINT32_MAX
 
+/* Declares how tensor-parallel ranks may divide a parameter or a value along one axis: which ranges
+ * a rank holds, in units that are never cut. A fused matrix has one part per matrix in it, each
+ * divided on its own. If there are more ranks than units in a part, several ranks hold the same
+ * unit (the key and value heads of grouped attention).
+ *
+ *     fused query, key and value of 8, 2 and 2 heads of 64:
+ *     axis 0   parts 512 128 128   units 8 2 2
+ *
+ * This host checks splits and does not use them yet. All pointers are borrowed until the call
+ * returns. */
+typedef struct tenon_split {
+  size_t struct_size;
+  uint32_t axis; /* of the shape */
+  uint32_t reserved;
+  const int64_t* parts; /* [num_parts] sizes, which add up to the size of the axis */
+  const int64_t* units; /* [num_parts] number of equal units of each part; divides its size */
+  size_t num_parts;     /* at least 1 */
+} tenon_split;
+TENON_SEAL(tenon_split, num_parts);
+
 /* Declares a value. All pointers are borrowed until `add_value` returns. */
 typedef struct tenon_value_spec {
   size_t struct_size;
@@ -64,8 +87,11 @@ typedef struct tenon_value_spec {
   uint32_t init;     /* initial value of new rows: TENON_INIT_* except MODULE */
   double init_a;     /* first parameter of `init` */
   double init_b;     /* second parameter of `init` */
+  /* How tensor-parallel ranks divide the value; null: each has all of it. The size of the axis must
+   * be known. */
+  const tenon_split* split;
 } tenon_value_spec;
-TENON_SEAL(tenon_value_spec, init_b);
+TENON_SEAL(tenon_value_spec, split);
 
 /* Tables. A value with TENON_SOURCE_TABLE consists of rows of a table, which the host owns. In
  * training, the table grows with the ids that are looked up, and the gradient of the value updates
@@ -110,15 +136,15 @@ typedef struct tenon_parameter_spec {
   uint32_t dtype; /* TENON_CLASS_PARAM, or a dtype that must be kept */
   uint32_t flags; /* TENON_PARAM_* */
   uint32_t init;  /* TENON_INIT_* */
-  /* Reserved: ignored by this host. Axis that tensor-parallel ranks may split; -1: none. */
-  int32_t split_axis;
+  uint32_t reserved;
   double init_a; /* first parameter of `init` */
   double init_b; /* second parameter of `init` */
   /* Name of an earlier parameter that this one shares, or null. If set, all other fields except
    * `name` are ignored. */
   const char* tied_to;
+  const tenon_split* split; /* how tensor-parallel ranks divide it; null: each has all of it */
 } tenon_parameter_spec;
-TENON_SEAL(tenon_parameter_spec, tied_to);
+TENON_SEAL(tenon_parameter_spec, split);
 
 /* Kind of a buffer. */
 enum {
@@ -226,8 +252,7 @@ struct tenon_forward_args {
   size_t num_parameters;
   const tenon_tensor* const* buffers;
   size_t num_buffers;
-  /* [num_outputs] Filled by the block with new handles; all must be set. On an error, the host
-   * releases the handles that are already set. */
+  /* [num_outputs] Filled by the block with new handles; all must be set. */
   tenon_tensor** outputs_own;
   size_t num_outputs;
   /* [num_buffers] Next values of TENON_BUFFER_STATE buffers, as new handles; null keeps the value.
@@ -272,9 +297,9 @@ typedef struct tenon_backward_args {
   /* [num_outputs] Gradients of the outputs. Null: no gradient flows through this output. */
   const tenon_tensor* const* grad_outputs;
   size_t num_outputs;
-  const bool* want_grad_inputs; /* [num_inputs] false: leave the gradient null */
+  const uint32_t* want_grad_inputs; /* [num_inputs] 0: leave the gradient null */
   size_t num_inputs;
-  const bool* want_grad_parameters; /* [num_parameters] false: leave the gradient null */
+  const uint32_t* want_grad_parameters; /* [num_parameters] 0: leave the gradient null */
   /* [num_inputs] and [num_parameters] Filled with new handles. Null means that there is no
    * gradient: the host treats it as zero, and it does not count as an update of the parameter. */
   tenon_tensor** grad_inputs_own;
@@ -282,9 +307,29 @@ typedef struct tenon_backward_args {
 } tenon_backward_args;
 TENON_SEAL(tenon_backward_args, grad_parameters_own);
 
-/* Arguments of `infer`: shapes and cost of a block, without running it. `exec` describes the
- * planned run: device, compute dtype and mesh. It has no stream and cannot compute. Autocast is set
- * as in the run. */
+/* Arguments of `materialize`. */
+typedef struct tenon_materialize_args {
+  size_t struct_size;
+  uint32_t block; /* index of the block */
+  uint32_t reserved;
+  /* [num_leaves] Filled with new handles, in the order of the block's parameters, each of the
+   * declared shape; all must be set. */
+  tenon_tensor** leaves_own;
+  size_t num_leaves;
+} tenon_materialize_args;
+TENON_SEAL(tenon_materialize_args, num_leaves);
+
+/* Arguments of `fill_buffer`. */
+typedef struct tenon_fill_buffer_args {
+  size_t struct_size;
+  uint32_t buffer; /* index of the buffer */
+  uint32_t reserved;
+  /* The declared shape and dtype, contiguous, on the CPU, filled with zeros. Borrowed. */
+  tenon_tensor* tensor;
+} tenon_fill_buffer_args;
+TENON_SEAL(tenon_fill_buffer_args, tensor);
+
+/* Arguments of `infer`: shapes and cost of a block, without running it. */
 typedef struct tenon_infer_args {
   size_t struct_size;
   uint32_t block; /* index of the block */
@@ -300,9 +345,8 @@ typedef struct tenon_infer_args {
   /* Bytes kept for backward without recompute, not counting the block's inputs, outputs, parameters
    * and buffers. */
   double out_saved_bytes;
-  const tenon_exec* exec; /* context of the planned run; borrowed */
   /* Peak bytes that backward allocates on top of the memory in use when it starts, including the
-   * gradients it returns. Since 0.1. */
+   * gradients it returns. */
   double out_working_bytes;
 } tenon_infer_args;
 TENON_SEAL(tenon_infer_args, out_working_bytes);
@@ -343,41 +387,41 @@ typedef struct tenon_model {
    * seeded from the run's seed and the block's name. The host copies the values and redirects the
    * leaves (`set_data`) to its own memory. Null if no block requests it.
    *
-   * Shapes   leaves_own [num_leaves], each of the declared shape
    * Errors   any error ends the run
    * Threads  [main], once per block
    * Owner    the host releases the handles; the instance keeps the tensors
    * Since    0.1 */
   tenon_status* (*materialize)(void* self,
                                const tenon_exec* exec,
-                               uint32_t block,
-                               tenon_tensor** leaves_own,
-                               size_t num_leaves);
+                               const tenon_materialize_args* args);
 
-  /* Writes the initial value of a buffer into `tensor`. Null if there are no buffers.
+  /* Writes the initial value of a buffer into the tensor of `args`. Null if there are no buffers.
    *
-   * Shapes   tensor: the declared shape and dtype, contiguous, on the CPU, filled with zeros
    * Errors   any error ends the run
    * Threads  [main], once per buffer of either kind
-   * Owner    `tensor` is borrowed until return
+   * Owner    `args` is borrowed until return
    * Since    0.1 */
   tenon_status* (*fill_buffer)(void* self,
                                const tenon_exec* exec,
-                               uint32_t buffer,
-                               tenon_tensor* tensor);
+                               const tenon_fill_buffer_args* args);
 
   /* Infers shapes and cost of a block. Optional: if null, the host runs the block on meta tensors.
-   * Required for blocks that access data pointers.
+   * Required for blocks that access data pointers. `exec` describes the planned run: device,
+   * compute dtype and mesh. It has no stream and cannot compute. Autocast is set as in the run.
    *
    * Errors   TENON_INVALID for shapes it cannot process
    * Threads  [any]
    * Owner    `args` is borrowed until return
    * Since    0.1 */
-  tenon_status* (*infer)(void* self, tenon_infer_args* args);
+  tenon_status* (*infer)(void* self, const tenon_exec* exec, tenon_infer_args* args);
 } tenon_model;
 
 TENON_SEAL(tenon_model, infer);
 TENON_SLOT(tenon_model, describe, 0);
+TENON_SLOT(tenon_model, forward, 1);
+TENON_SLOT(tenon_model, backward, 2);
+TENON_SLOT(tenon_model, materialize, 3);
+TENON_SLOT(tenon_model, fill_buffer, 4);
 TENON_SLOT(tenon_model, infer, 5);
 
 TENON_C_END

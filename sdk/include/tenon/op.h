@@ -42,14 +42,14 @@ typedef struct tenon_any {
   union {
     int64_t i;
     double d;
-    bool b;
+    uint32_t b;
     const char* s;
     tenon_device device;
     tenon_tensor* tensor;
     tenon_tensor* const* tensors;
     const int64_t* ints;
     const double* doubles;
-    const bool* bools;
+    const uint32_t* bools;
   } v;
 } tenon_any;
 TENON_STATIC_ASSERT(sizeof(tenon_any) == 24, "tenon_any is a value of three words");
@@ -74,8 +74,9 @@ typedef struct tenon_op_api {
    *
    * Shapes   *io_num_results holds the capacity of `results` and receives the number of results; a
    *          result that is a list of tensors takes one entry per tensor
-   * Errors   TENON_INVALID for too many arguments, too small a capacity, a value of the wrong type
-   *          (the message has the schema), or an error of the operator itself
+   * Errors   TENON_INVALID for too many arguments, a value of the wrong type (the message has the
+   *          schema), an error of the operator itself, or a capacity that is too small: for a
+   *          list of unknown length this is known only after the operator ran
    * Threads  [step], [worker]
    * Owner    arguments are borrowed; tensor results are new handles, which the caller releases
    * Since    0.1 */

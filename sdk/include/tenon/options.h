@@ -53,8 +53,8 @@ typedef struct tenon_options_api {
   /* Returns the type of a value, TENON_OPTION_*. It does not fail: an absent value gives
    * TENON_OPTION_ABSENT. */
   uint32_t (*kind)(const tenon_options* options, const char* pointer);
-  /* Reads a boolean. */
-  tenon_status* (*get_bool)(const tenon_options* options, const char* pointer, bool* out);
+  /* Reads a boolean, as 0 or 1. */
+  tenon_status* (*get_bool)(const tenon_options* options, const char* pointer, uint32_t* out);
   /* Reads an integer. A number that does not fit into 64 bits or has a fraction is TENON_INVALID.
    */
   tenon_status* (*get_int)(const tenon_options* options, const char* pointer, int64_t* out);

@@ -19,6 +19,8 @@ enum {
   TENON_STATE_PER_SHARD = 1,  /* belongs to a data shard (dataset.h), and moves with it */
   TENON_STATE_PER_RANK = 2    /* dropped with a warning if the number of ranks changes */
 };
+/* Type of an entry. */
+enum { TENON_STATE_INT = 1, TENON_STATE_DOUBLE = 2, TENON_STATE_BYTES = 3, TENON_STATE_TENSOR = 4 };
 /* Flags of put_tensor. COPY: the host copies the tensor during the call. */
 enum { TENON_STATE_COPY = 1u << 0 };
 
@@ -83,8 +85,18 @@ struct tenon_state_reader {
   tenon_status* (*get_tensor)(tenon_state_reader* reader,
                               const char* name,
                               const tenon_tensor** out_ref);
+  /* Returns the number of entries. */
+  tenon_status* (*get_num_entries)(tenon_state_reader* reader, size_t* out);
+  /* Returns name and type (TENON_STATE_INT to TENON_STATE_TENSOR) of entry `i`; entries are sorted
+   * by name. TENON_NOT_FOUND if there are not that many.
+   *
+   * Owner    the name is borrowed until `load` returns */
+  tenon_status* (*get_entry)(tenon_state_reader* reader,
+                             size_t i,
+                             const char** out_name_ref,
+                             uint32_t* out_type);
 };
-TENON_SEAL(tenon_state_reader, get_tensor);
+TENON_SEAL(tenon_state_reader, get_entry);
 
 #define TENON_STATEFUL_ID "tenon.stateful/1"
 

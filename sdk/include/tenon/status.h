@@ -23,7 +23,11 @@ enum {
   TENON_NOT_FOUND = 3,     /* a required file, field or name does not exist */
   TENON_IO = 4,            /* reading or writing failed */
   TENON_OUT_OF_MEMORY = 5, /* an allocation failed */
-  TENON_INTERNAL = 6       /* a bug or an unexpected exception */
+  TENON_INTERNAL = 6,      /* a bug or an unexpected exception; also every unknown code */
+  TENON_CANCELLED = 7,     /* given up because the run is to stop (exec.h) */
+  TENON_EXISTS = 8,        /* a name that must be new exists already */
+  TENON_DATA_LOSS = 9,     /* data is incomplete or corrupt: retrying does not help */
+  TENON_TIMEOUT = 10       /* no answer in time: retrying may help */
 };
 
 #define TENON_STATUS_ID "tenon.status/1"
@@ -32,7 +36,7 @@ enum {
 typedef struct tenon_status_api {
   size_t struct_size;
 
-  /* Creates a status. `code` is one of TENON_INVALID to TENON_INTERNAL, and `id` is a short stable
+  /* Creates a status. `code` is one of TENON_INVALID to TENON_TIMEOUT, and `id` is a short stable
    * name such as "loss.bad_shape". `file` and `line` (from 1) locate the failure in the plugin.
    * Null strings read as "".
    *

@@ -14,6 +14,8 @@ TENON_C_BEGIN
 
 /* A handle of a tensor. Opaque. */
 typedef struct tenon_tensor tenon_tensor;
+/* The context of a call (exec.h). */
+typedef struct tenon_exec tenon_exec;
 /* Declared in <dlpack/dlpack.h>, which this header does not include. */
 struct DLManagedTensorVersioned;
 
@@ -112,24 +114,32 @@ typedef struct tenon_tensor_api {
   tenon_status* (*item)(const tenon_host* host, const tenon_tensor* tensor, double* out);
 
   /* Wraps a DLPack 1.x tensor, sharing its data. On success the host owns the struct and calls its
-   * deleter when the last user has released the tensor.
+   * deleter when the last user has released the tensor. The data must be ready in the order of
+   * exec's stream; without an `exec` (null), it must be ready at once.
    *
    * Errors   TENON_INVALID for another major version, an unsupported dtype, a device other than CPU
    *          and CUDA, or an invalid shape; the struct then still belongs to the caller
    * Owner    takes `managed_own` on success */
   tenon_status* (*from_dlpack)(const tenon_host* host,
+                               const tenon_exec* exec,
                                struct DLManagedTensorVersioned* managed_own,
                                tenon_tensor** out_own);
-  /* Exports a tensor as DLPack 1.x, sharing its data, without autograd history.
+  /* Exports a tensor as DLPack 1.x, sharing its data, without autograd history. The data is ready
+   * in the order of exec's stream; without an `exec` (null), the call waits until it is ready.
    *
+   * Errors   TENON_INTERNAL if the device failed
    * Owner    the caller, who calls the struct's deleter */
   tenon_status* (*to_dlpack)(const tenon_host* host,
+                             const tenon_exec* exec,
                              const tenon_tensor* tensor,
                              struct DLManagedTensorVersioned** out_own);
 } tenon_tensor_api;
 
 TENON_SEAL(tenon_tensor_api, to_dlpack);
 TENON_SLOT(tenon_tensor_api, info, 0);
+TENON_SLOT(tenon_tensor_api, release, 4);
+TENON_SLOT(tenon_tensor_api, item, 5);
+TENON_SLOT(tenon_tensor_api, from_dlpack, 6);
 TENON_SLOT(tenon_tensor_api, to_dlpack, 7);
 
 TENON_C_END

@@ -29,7 +29,27 @@ TENON_SEAL(tenon_tokenizer_info, reserved);
 typedef tenon_status* (*tenon_ids_sink)(void* context, const int32_t* ids, size_t n);
 typedef tenon_status* (*tenon_bytes_sink)(void* context, const char* bytes, size_t n);
 
-/* Interface TENON_TOKENIZER_ID. */
+/* Arguments of `encode`. All pointers are borrowed until return. */
+typedef struct tenon_encode_args {
+  size_t struct_size;
+  const char* bytes; /* [num_bytes] the text; need not end with a NUL */
+  size_t num_bytes;
+  tenon_ids_sink sink; /* receives the ids, in order */
+  void* context;       /* first argument of `sink` */
+} tenon_encode_args;
+TENON_SEAL(tenon_encode_args, context);
+
+/* Arguments of `decode`. All pointers are borrowed until return. */
+typedef struct tenon_decode_args {
+  size_t struct_size;
+  const int32_t* ids; /* [num_ids] */
+  size_t num_ids;
+  tenon_bytes_sink sink; /* receives the bytes, in order */
+  void* context;         /* first argument of `sink` */
+} tenon_decode_args;
+TENON_SEAL(tenon_decode_args, context);
+
+/* Interface TENON_TOKENIZER_ID. Its callers are other components, so it takes no exec. */
 typedef struct tenon_tokenizer {
   size_t struct_size;
   /* Describes the vocabulary. The result does not change during the instance's life.
@@ -37,25 +57,24 @@ typedef struct tenon_tokenizer {
    * Threads  [any]
    * Since    0.1 */
   tenon_status* (*describe)(void* self, tenon_tokenizer_info* out);
-  /* Encodes `n` bytes of text and passes the ids to `sink`, in order.
+  /* Encodes text and passes the ids to the sink.
    *
    * Errors   TENON_INVALID for text it cannot encode, with the byte offset; errors of the sink
    * Threads  [any], also concurrently
-   * Owner    `bytes` is borrowed until return; `context` is passed through
+   * Owner    `args` is borrowed until return
    * Since    0.1 */
-  tenon_status* (*encode)(
-      void* self, const char* bytes, size_t n, tenon_ids_sink sink, void* context);
-  /* Decodes `n` ids and passes the bytes to `sink`, in order.
+  tenon_status* (*encode)(void* self, const tenon_encode_args* args);
+  /* Decodes ids and passes the bytes to the sink.
    *
    * Errors   TENON_INVALID for an id outside of the vocabulary; errors of the sink
    * Threads  [any], also concurrently
-   * Owner    `ids` is borrowed until return; `context` is passed through
+   * Owner    `args` is borrowed until return
    * Since    0.1 */
-  tenon_status* (*decode)(
-      void* self, const int32_t* ids, size_t n, tenon_bytes_sink sink, void* context);
+  tenon_status* (*decode)(void* self, const tenon_decode_args* args);
 } tenon_tokenizer;
 TENON_SEAL(tenon_tokenizer, decode);
 TENON_SLOT(tenon_tokenizer, describe, 0);
+TENON_SLOT(tenon_tokenizer, encode, 1);
 TENON_SLOT(tenon_tokenizer, decode, 2);
 
 TENON_C_END

@@ -22,6 +22,8 @@ class Described {
                   .descriptor = &descriptor_,
                   .kind = "loss",
                   .type = "x",
+                  .interface_id = "tenon.loss/1",
+                  .table = nullptr,
                   .summary = summary,
                   .options_schema = schema};
   }

@@ -17,10 +17,11 @@ PluginInfo plugin(const std::string& id, const std::string& file) {
       .file = file, .manifest = {}, .refusal = std::nullopt, .details = {}, .same_as = {}};
   info.manifest = {.id = id,
                    .version = "1.2.0",
-                   .abi = "0.1",
+                   .abi = {.major = 0, .min_minor = 4, .max_minor = 5},
                    .lane = "stable",
                    .torch = "",
-                   .components = {{"loss", "focal"}, {"hook", "watch"}}};
+                   .components = {{"loss", "focal"}, {"hook", "watch"}},
+                   .services = {"tenon.op/1"}};
   return info;
 }
 
@@ -67,13 +68,17 @@ TEST_CASE("the JSON list has every key of every plugin, in one order", "[cli]") 
     for (const auto& [key, value] : entry.items()) {
       keys += key + " ";
     }
-    CHECK(keys == "id version abi lane torch components file state same_as error ");
+    CHECK(keys == "id version abi lane torch components requires file state same_as error ");
   }
   CHECK(list[0]["state"] == "found");
   CHECK(list[0]["error"].is_null());
   CHECK(list[0]["same_as"].is_null());
   CHECK(list[0]["components"][0]["kind"] == "loss");
   CHECK(list[0]["components"][0]["type"] == "focal");
+  CHECK(list[0]["abi"] == "0.4..0.5");
+  CHECK(list[0]["requires"] == nlohmann::ordered_json::array({"tenon.op/1"}));
+  CHECK(list[2]["abi"] == "");
+  CHECK(list[2]["requires"] == nlohmann::ordered_json::array());
   CHECK(list[1]["same_as"] == "p/focal.so");
   CHECK(list[2]["error"]["id"] == "plugin.bad_manifest");
   CHECK(list[2]["error"]["message"] == "p/cut.so cannot be understood");

@@ -3,6 +3,8 @@
 
 #include <tenon/tenon.h>
 
+#include "host/plugin/service_ids.hpp"
+
 #include "tests/support/catch.hpp"
 
 namespace tenon {
@@ -24,6 +26,18 @@ TEST_CASE("every service of the SDK's headers is offered", "[cli]") {
     CHECK(found->second != nullptr);
   }
   CHECK(services.size() == 9);
+}
+
+TEST_CASE("the ids that a manifest may require are those of the service table", "[cli]") {
+  const ServiceTable services = make_service_table();
+  CHECK(all_service_ids().size() == services.size());
+  for (const auto& [id, table] : services) {
+    INFO(id);
+    CHECK(has_service(id));
+  }
+  CHECK_FALSE(has_service("tenon.op/2"));
+  CHECK_FALSE(has_service(TENON_LOSS_ID));
+  CHECK_FALSE(has_service(""));
 }
 
 }  // namespace tenon

@@ -57,52 +57,46 @@ struct Plugin {
     return nullptr;
   }
 
-  static tenon_status* read(void* self,
-                            const tenon_window* window,
-                            const int64_t* indices,
-                            size_t n,
-                            tenon_batch_writer* writer) {
+  static tenon_status* read(void* self, const tenon_exec*, const tenon_read_args* args) {
     std::vector<int64_t> samples;
-    for (size_t i = 0; i < n; ++i) {
-      samples.push_back(indices[i] + 100 * static_cast<int64_t>(window->id));
+    for (size_t i = 0; i < args->num_indices; ++i) {
+      samples.push_back(args->indices[i] + 100 * static_cast<int64_t>(args->window->id));
     }
-    tenon_status* const status = write(writer, samples);
-    return status == nullptr && of(self).writes_twice ? write(writer, samples) : status;
+    tenon_status* const status = write(args->writer, samples);
+    return status == nullptr && of(self).writes_twice ? write(args->writer, samples) : status;
   }
 
-  static tenon_status* next(void* self,
-                            const tenon_window* window,
-                            uint32_t shard,
-                            int64_t max_samples,
-                            tenon_batch_writer* writer,
-                            bool* out_end) {
-    int64_t& position = of(self).positions[shard];
-    const int64_t size = 3 + int64_t{shard};
+  static tenon_status* next(void* self, const tenon_exec*, tenon_next_args* args) {
+    int64_t& position = of(self).positions[args->shard];
+    const int64_t size = 3 + int64_t{args->shard};
     std::vector<int64_t> samples;
-    while (position < size && static_cast<int64_t>(samples.size()) < max_samples) {
-      samples.push_back(100 * static_cast<int64_t>(window->id) + 10 * int64_t{shard} + position++);
+    while (position < size && static_cast<int64_t>(samples.size()) < args->max_samples) {
+      samples.push_back(100 * static_cast<int64_t>(args->window->id) + 10 * int64_t{args->shard} +
+                        position++);
     }
-    *out_end = position == size;
-    if (tenon_status* const status = writer->set_position(writer, &position, sizeof(position))) {
+    args->out_end = position == size ? 1 : 0;
+    if (tenon_status* const status =
+            args->writer->set_position(args->writer, &position, sizeof(position))) {
       return status;
     }
-    return write(writer, samples);
+    return write(args->writer, samples);
   }
 
-  static tenon_status* seek(
-      void* self, const tenon_window*, uint32_t shard, const void* data, size_t size) {
-    int64_t& position = of(self).positions[shard];
+  static tenon_status* seek(void* self, const tenon_exec*, const tenon_seek_args* args) {
+    int64_t& position = of(self).positions[args->shard];
     position = 0;
-    if (data == nullptr) {
+    if (args->position == nullptr) {
       of(self).has_null_position = true;
     } else {
-      std::copy_n(static_cast<const char*>(data), size, reinterpret_cast<char*>(&position));
+      std::copy_n(static_cast<const char*>(args->position),
+                  args->position_size,
+                  reinterpret_cast<char*>(&position));
     }
     return nullptr;
   }
 
-  static tenon_status* next_window(void* self, tenon_window* out, bool* out_has) {
-    *out_has = of(self).window < 2;
+  static tenon_status* next_window(void* self, tenon_window* out, uint32_t* out_has) {
+    *out_has = of(self).window < 2 ? 1 : 0;
     out->id = ++of(self).window;
     out->label_ref = out->id == 1 ? "one" : "two";
     out->size = of(self).style == TENON_DATASET_MAP ? 4 : -1;
@@ -140,7 +134,8 @@ class Loaded {
       return static_cast<tenon_status*>(nullptr);
     };
     descriptor_.destroy = [](void*) {};
-    library_.components.push_back({&library_, &descriptor_, "dataset", "numbers", "", "{}"});
+    library_.components.push_back(
+        {&library_, &descriptor_, "dataset", "numbers", TENON_DATASET_ID, &table_, "", "{}"});
   }
 
   DatasetProxy proxy() {

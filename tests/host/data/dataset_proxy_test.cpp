@@ -3,6 +3,8 @@
 
 #include <tenon/status.h>
 
+#include "host/tensor/stop_flag.hpp"
+
 #include "tests/host/plugin/fake_component.hpp"
 #include "tests/support/catch.hpp"
 
@@ -19,8 +21,9 @@ const tenon_field_spec kFields[] = {
 // What `describe` gives, and what `next_window` and `size` do. Each test sets its own.
 tenon_dataset_info info;
 tenon_window window;
-bool has_window;
+uint32_t has_window;
 int64_t num_samples;
+bool is_stop_seen;
 
 tenon_dataset table() {
   info = {sizeof(info), TENON_DATASET_MAP, 0, 0, 0, kFields, 2};
@@ -34,24 +37,20 @@ tenon_dataset table() {
     *out = num_samples;
     return nullptr;
   };
-  table.read =
-      [](void*, const tenon_window*, const int64_t* indices, size_t n, tenon_batch_writer* writer)
-      -> tenon_status* { return writer->set_counts(writer, static_cast<int64_t>(n), indices[0]); };
-  table.next = [](void*,
-                  const tenon_window*,
-                  uint32_t shard,
-                  int64_t max_samples,
-                  tenon_batch_writer* writer,
-                  bool* out_end) -> tenon_status* {
-    *out_end = shard == 1;
-    return writer->set_counts(writer, max_samples, 0);
+  table.read = [](void*, const tenon_exec* exec, const tenon_read_args* args) -> tenon_status* {
+    is_stop_seen = exec->stop_requested(exec) != 0;
+    return args->writer->set_counts(
+        args->writer, static_cast<int64_t>(args->num_indices), args->indices[0]);
   };
-  table.seek =
-      [](void*, const tenon_window*, uint32_t, const void* data, size_t size) -> tenon_status* {
-    num_samples = data == nullptr ? -1 : static_cast<int64_t>(size);
+  table.next = [](void*, const tenon_exec*, tenon_next_args* args) -> tenon_status* {
+    args->out_end = args->shard == 1 ? 2 : 0;  // every value but 0 is true
+    return args->writer->set_counts(args->writer, args->max_samples, 0);
+  };
+  table.seek = [](void*, const tenon_exec*, const tenon_seek_args* args) -> tenon_status* {
+    num_samples = args->position == nullptr ? -1 : static_cast<int64_t>(args->position_size);
     return nullptr;
   };
-  table.next_window = [](void*, tenon_window* out, bool* out_has) -> tenon_status* {
+  table.next_window = [](void*, tenon_window* out, uint32_t* out_has) -> tenon_status* {
     *out = window;
     *out_has = has_window;
     return nullptr;
@@ -103,6 +102,11 @@ TEST_CASE("a map-style dataset is described and read", "[data]") {
   dataset.read(nullptr, indices, writer.abi);
   CHECK(writer.samples == 2);
   CHECK(writer.tokens == 7);
+  CHECK_FALSE(is_stop_seen);
+  set_stop_requested(true);
+  dataset.read(nullptr, indices, writer.abi);
+  set_stop_requested(false);
+  CHECK(is_stop_seen);
   num_samples = -1;
   CHECK_THROWS_WITH(dataset.size(nullptr), contains_text("[plugin.bad_result]"));
 }
@@ -134,7 +138,7 @@ TEST_CASE("a window keeps its label when the dataset goes on", "[data]") {
   DatasetProxy dataset(fake.make());
   char label[] = "day 1";
   window = {sizeof(window), 17, label, 100, 1, 0};
-  has_window = true;
+  has_window = 1;
   const std::optional<Window> first = dataset.next_window();
   label[4] = '2';
   REQUIRE(first);
@@ -152,7 +156,7 @@ TEST_CASE("a window keeps its label when the dataset goes on", "[data]") {
   CHECK(dataset.next_window()->label().empty());
   window.size = -1;
   CHECK_THROWS_WITH(dataset.next_window(), contains_text("next_window returned the size -1"));
-  has_window = false;
+  has_window = 0;
   CHECK_FALSE(dataset.next_window());
 }
 
@@ -192,7 +196,10 @@ TEST_CASE("a dataset that describes itself wrongly is refused", "[data]") {
   CHECK_THAT(proxy_error<DatasetProxy>(fake), contains_text("describe returned style 2"));
   info = good;
   info.style = TENON_DATASET_STREAM;
-  CHECK_THAT(proxy_error<DatasetProxy>(fake), contains_text("describe returned no shards"));
+  CHECK_THAT(proxy_error<DatasetProxy>(fake),
+             contains_text("describe returned num_shards 0, expected 1 to 65536"));
+  info.num_shards = UINT32_MAX;
+  CHECK_THAT(proxy_error<DatasetProxy>(fake), contains_text("num_shards 4294967295"));
   info = good;
   info.num_fields = 0;
   CHECK_THAT(proxy_error<DatasetProxy>(fake), contains_text("describe returned no fields"));

@@ -84,7 +84,7 @@ struct FakeType {
       return nullptr;
     };
     descriptor.destroy = [](void*) {};
-    component = {&plugin, &descriptor, "feature", type_name, "", "{}"};
+    component = {&plugin, &descriptor, "feature", type_name, TENON_FEATURE_ID, &table, "", "{}"};
   }
 
   FeatureProxy make(int64_t amount) {

@@ -4,8 +4,15 @@
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/hook/event_name.hpp"
+#include "host/plugin/call_checks.hpp"
+#include "host/tensor/handle.hpp"
 
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <limits>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,8 +30,13 @@ class NoRun final : public RunView {
   }
   const at::Tensor* scalar(std::string_view) override { return nullptr; }
   void add_metric(const std::string&, double) override {}
-  at::Tensor* field(std::string_view) override { return nullptr; }
-  void set_lr_factor(double) override {}
+  at::Tensor* field(std::string_view) override { return &batch_field; }
+  void set_lr_factor(double) override { ++num_writes; }
+  const at::Tensor* output(std::string_view) override { return nullptr; }
+  void set_field(const std::string&, const at::Tensor&) override { ++num_writes; }
+  void scale_loss(double) override { ++num_writes; }
+  std::optional<double> step_loss() const override { return 0.5; }
+  void all_reduce(std::span<double> values, bool) override { values[0] *= 2; }
   size_t num_parameters() const override { return 0; }
   ParameterView parameter(size_t) override { return {}; }
   const std::string& run_dir() const override { return dir; }
@@ -39,6 +51,8 @@ class NoRun final : public RunView {
     first_bad = first_bad_step;
   }
   uint64_t first_bad = 0;
+  int num_writes = 0;
+  at::Tensor batch_field = at::zeros({2});
 
   std::string dir = "somewhere";
   std::string group = "group0";
@@ -52,6 +66,7 @@ struct TestHook {
   std::string name;
   tenon_hook_info info{};
   bool fails = false;
+  std::function<tenon_status*(const tenon_event&)> does = {};  // in place of a request
 
   static tenon_status* describe(void* self, tenon_hook_info* out) {
     const size_t size = out->struct_size;
@@ -62,6 +77,9 @@ struct TestHook {
   static tenon_status* on_event(void* self, const tenon_event* event) {
     auto& hook = *static_cast<TestHook*>(self);
     calls.push_back(hook.name);
+    if (hook.does) {
+      return hook.does(*event);
+    }
     return event->api->request(event->run, hook.fails ? 0 : TENON_REQUEST_EVALUATE, "because");
   }
   HookProxy proxy() {
@@ -97,7 +115,7 @@ TEST_CASE("hooks are called by phase, priority and place, at the end in reverse"
                                  hook("d", TENON_PHASE_BEFORE, -3),
                                  hook("e", TENON_PHASE_NORMAL, 0)};
   NoRun run;
-  HookList list(proxies(hooks), 0, run);
+  HookList list(proxies(hooks), 0, run, {});
   calls.clear();
   list.fire(TENON_EVENT_START);
   CHECK(calls == std::vector<std::string>{"d", "c", "a", "e", "b"});
@@ -125,10 +143,109 @@ TEST_CASE("a hook for rank 0 alone is not called elsewhere", "[hook]") {
   std::vector<TestHook> hooks = {hook("a", TENON_PHASE_NORMAL, 0)};
   hooks[0].info.rank_0_only = 1;
   NoRun run;
-  HookList list(proxies(hooks), 1, run);
+  HookList list(proxies(hooks), 1, run, {});
   calls.clear();
   list.fire(TENON_EVENT_START);
   CHECK(calls.empty());
+}
+
+TEST_CASE("a hook writes only what it declares", "[hook]") {
+  const tenon_run_api* api = run_api();
+  const at::Tensor other = at::ones({2});
+  const auto run_with = [&](uint32_t writes, auto&& does) {
+    std::vector<TestHook> hooks = {hook("a", TENON_PHASE_NORMAL, 0, writes)};
+    hooks[0].does = does;
+    NoRun run;
+    HookList list(proxies(hooks), 0, run, {});
+    std::string error;
+    try {
+      list.fire(TENON_EVENT_START);
+    } catch (const Error& thrown) {
+      error = thrown.what();
+    }
+    CHECK(run.num_writes == (error.empty() && writes != TENON_TOUCH_BATCH ? 1 : 0));
+    return error;
+  };
+  const auto sets_rate = [&](const tenon_event& event) {
+    return api->set_lr_factor(event.run, 0.5);
+  };
+  const auto scales = [&](const tenon_event& event) { return api->scale_loss(event.run, 2); };
+  CHECK(run_with(TENON_TOUCH_LR, sets_rate).empty());
+  CHECK_THAT(run_with(TENON_TOUCH_LOSS, sets_rate),
+             contains_text("[hook.undeclared_write] at start: hook \"made\"") &&
+                 contains_text("set_lr_factor needs TENON_TOUCH_LR in `writes` of the hook"));
+  CHECK(run_with(TENON_TOUCH_LOSS, scales).empty());
+  CHECK_THAT(run_with(TENON_TOUCH_LR, scales), contains_text("TENON_TOUCH_LOSS"));
+  CHECK_THAT(run_with(0,
+                      [&](const tenon_event& event) {
+                        return api->set_field(event.run, "x", borrow(other));
+                      }),
+             contains_text("TENON_TOUCH_BATCH"));
+  // In place, by an operator.
+  const auto fills = [&](const tenon_event& event) {
+    tenon_tensor* field = nullptr;
+    tenon_status* const status = api->get_field(event.run, "x", &field);
+    reinterpret_cast<at::Tensor*>(field)->fill_(3);
+    return status;
+  };
+  CHECK(run_with(TENON_TOUCH_BATCH, fills).empty());
+  CHECK_THAT(run_with(TENON_TOUCH_LR, fills),
+             contains_text("[hook.undeclared_write]") &&
+                 contains_text("wrote into \"x\" without TENON_TOUCH_BATCH in its `writes`"));
+}
+
+TEST_CASE("writes through a data pointer are found if calls are checked", "[hook]") {
+  const tenon_run_api* api = run_api();
+  std::vector<TestHook> hooks = {hook("a", TENON_PHASE_NORMAL, 0)};
+  hooks[0].does = [&](const tenon_event& event) {
+    tenon_tensor* field = nullptr;
+    tenon_status* const status = api->get_field(event.run, "x", &field);
+    static_cast<float*>(reinterpret_cast<at::Tensor*>(field)->data_ptr())[1] += 1;
+    return status;
+  };
+  NoRun run;
+  HookList list(proxies(hooks), 0, run, {});
+  CHECK_NOTHROW(list.fire(TENON_EVENT_START));
+  check_calls(true);
+  CHECK_THROWS_WITH(list.fire(TENON_EVENT_START), contains_text("[hook.undeclared_write]"));
+  check_calls(false);
+}
+
+TEST_CASE("a hook reads the loss of a step and reduces over ranks if it declares so", "[hook]") {
+  const tenon_run_api* api = run_api();
+  std::vector<TestHook> hooks = {hook("a", TENON_PHASE_NORMAL, 0)};
+  double loss = 0;
+  std::vector<double> values = {4};
+  hooks[0].does = [&](const tenon_event& event) -> tenon_status* {
+    CHECK(event.exec != nullptr);
+    CHECK(event.exec->mode == TENON_MODE_TRAIN);
+    if (tenon_status* const status = api->get_step_loss(event.run, &loss)) {
+      return status;
+    }
+    return api->all_reduce(event.run, values.data(), values.size(), TENON_REDUCE_SUM);
+  };
+  NoRun run;
+  {
+    HookList list(proxies(hooks), 0, run, {});
+    CHECK_THROWS_WITH(list.fire(TENON_EVENT_START), contains_text("to read TENON_TOUCH_LOSS"));
+  }
+  hooks[0].info.reads = TENON_TOUCH_LOSS;
+  {
+    HookList list(proxies(hooks), 0, run, {});
+    CHECK_THROWS_WITH(list.fire(TENON_EVENT_START), contains_text("uses_collectives"));
+  }
+  hooks[0].info.uses_collectives = 1;
+  HookList list(proxies(hooks), 0, run, {});
+  CHECK_NOTHROW(list.fire(TENON_EVENT_START));
+  CHECK(loss == 0.5);
+  CHECK(values[0] == 8);
+  CHECK_FALSE(list.fire_in_reverse(TENON_EVENT_END, "done"));  // other ranks may not be there
+  values.resize(5000);
+  CHECK_THROWS_WITH(list.fire(TENON_EVENT_START), contains_text("all_reduce was called with 5000"));
+  hooks[0].info.rank_0_only = 1;
+  CHECK_THROWS_WITH(proxies(hooks), contains_text("uses_collectives and rank_0_only"));
+  hooks[0].info.writes = 64;
+  CHECK_THROWS_WITH(proxies(hooks), contains_text("writes has flags 64"));
 }
 
 TEST_CASE("the run's services refuse null and unknown things with a status", "[hook]") {
@@ -179,13 +296,6 @@ TEST_CASE("a hook sees groups of parameters with their rates and options", "[hoo
   CHECK(take(api->get_lr_group(as_abi(run), 0, nullptr)).id == "hook.bad_call");
   CHECK(take(api->get_lr_group_option(as_abi(run), 0, nullptr, &value)).id == "hook.bad_call");
   CHECK(take(api->get_num_lr_groups(nullptr, &num)).id == "hook.bad_call");
-}
-
-// Hooks built with a header that ended at run_dir find all of it where it was.
-TEST_CASE("the run's services have grown at their end", "[hook]") {
-  CHECK(offsetof(tenon_run_api, get_num_lr_groups) ==
-        offsetof(tenon_run_api, run_dir) + sizeof(void*));
-  CHECK(run_api()->struct_size == offsetof(tenon_run_api, run_dir) + 5 * sizeof(void*));
 }
 
 TEST_CASE("every event has a name of its own", "[hook]") {

@@ -82,7 +82,6 @@ struct TestModel {
       spec.dtype = model.parameter_dtype;
       spec.init = model.leaves.empty() ? TENON_INIT_NORMAL : TENON_INIT_MODULE;
       spec.init_b = 0.5;
-      spec.split_axis = -1;
       spec.flags = p < model.parameter_flags.size() ? model.parameter_flags[p] : 0;
       if (p + 1 == model.parameters.size() && !model.parameter_tie.empty()) {
         spec.tied_to = model.parameter_tie.c_str();
@@ -127,11 +126,12 @@ struct TestModel {
     return nullptr;
   }
 
-  static tenon_status* materialize(
-      void* self, const tenon_exec*, uint32_t, tenon_tensor** leaves, size_t n) {
+  static tenon_status* materialize(void* self,
+                                   const tenon_exec*,
+                                   const tenon_materialize_args* args) {
     auto& model = *static_cast<TestModel*>(self);
-    for (size_t i = 0; i < n; ++i) {
-      leaves[i] = new_handle(model.leaves[i]);
+    for (size_t i = 0; i < args->num_leaves; ++i) {
+      args->leaves_own[i] = new_handle(model.leaves[i]);
     }
     return nullptr;
   }

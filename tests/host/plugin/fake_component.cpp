@@ -19,6 +19,8 @@ FakeComponent::FakeComponent(std::string kind, const char* interface_id, const v
                                 .descriptor = &descriptor,
                                 .kind = std::move(kind),
                                 .type = "fake",
+                                .interface_id = interface_id,
+                                .table = table,
                                 .summary = "",
                                 .options_schema = "{}"});
   descriptor.struct_size = sizeof(descriptor);

@@ -20,6 +20,8 @@ tenon_hook hook_table() {
                TENON_TOUCH_LOSS,
                TENON_TOUCH_LR,
                1,
+               0,
+               0,
                0};
   tenon_hook table{};
   table.struct_size = sizeof(table);

@@ -32,9 +32,12 @@ tenon_loss loss_table() {
     out->num_ports = 2;
     return nullptr;
   };
-  table.count = [](void*, const tenon_exec*, const tenon_tensor* const*, size_t, tenon_tensor**)
-      -> tenon_status* { return nullptr; };
-  table.compute = table.count;
+  table.count = [](void*, const tenon_exec*, tenon_loss_count_args*) -> tenon_status* {
+    return nullptr;
+  };
+  table.compute = [](void*, const tenon_exec*, tenon_loss_compute_args*) -> tenon_status* {
+    return nullptr;
+  };
   return table;
 }
 

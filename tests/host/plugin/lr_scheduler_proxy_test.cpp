@@ -11,9 +11,12 @@ namespace {
 tenon_lr_scheduler lr_scheduler_table() {
   tenon_lr_scheduler table{};
   table.struct_size = sizeof(table);
-  table.needs_total = [](void*) { return true; };
-  table.factor = [](void*, uint64_t step, uint64_t total, double* out) -> tenon_status* {
-    *out = static_cast<double>(step) / static_cast<double>(total);
+  table.describe = [](void*, tenon_lr_scheduler_info* out) -> tenon_status* {
+    out->needs_total = 1;
+    return nullptr;
+  };
+  table.factor = [](void*, tenon_lr_factor_args* args) -> tenon_status* {
+    args->out_factor = static_cast<double>(args->step) / static_cast<double>(args->total);
     return nullptr;
   };
   return table;
@@ -35,6 +38,6 @@ TEST_CASE("a schedule that lacks a function is refused by the function's name", 
   const FakeComponent fake("lr_scheduler", TENON_LR_SCHEDULER_ID, &bad);
   bad.factor = nullptr;
   CHECK(proxy_error<LrSchedulerProxy>(fake) == missing_function("lr_scheduler", "factor"));
-  bad.needs_total = nullptr;
-  CHECK(proxy_error<LrSchedulerProxy>(fake) == missing_function("lr_scheduler", "needs_total"));
+  bad.describe = nullptr;
+  CHECK(proxy_error<LrSchedulerProxy>(fake) == missing_function("lr_scheduler", "describe"));
 }

@@ -26,20 +26,16 @@ tenon_metric metric_table() {
     *out = metric_info;
     return nullptr;
   };
-  table.update = [](void*,
-                    const tenon_exec*,
-                    const tenon_tensor* const*,
-                    size_t,
-                    tenon_tensor* const*,
-                    tenon_tensor**) -> tenon_status* { return nullptr; };
-  table.merge = [](void*,
-                   const tenon_exec*,
-                   tenon_tensor* const*,
-                   const tenon_tensor* const*) -> tenon_status* { return nullptr; };
+  table.update = [](void*, const tenon_exec*, const tenon_metric_update_args*) -> tenon_status* {
+    return nullptr;
+  };
+  table.merge = [](void*, const tenon_exec*, const tenon_metric_merge_args*) -> tenon_status* {
+    return nullptr;
+  };
   table.compute =
-      [](void*, const tenon_exec*, const tenon_tensor* const*, double* out) -> tenon_status* {
-    out[0] = 0.25;
-    out[1] = 0.75;
+      [](void*, const tenon_exec*, const tenon_metric_compute_args* args) -> tenon_status* {
+    args->out_values[0] = 0.25;
+    args->out_values[1] = 0.75;
     return nullptr;
   };
   return table;

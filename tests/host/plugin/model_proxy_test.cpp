@@ -2,6 +2,9 @@
 #include "host/plugin/model_proxy.hpp"
 
 #include "host/error/status.hpp"
+#include "host/tensor/handle.hpp"
+
+#include <ATen/Functions.h>
 
 #include <array>
 
@@ -43,7 +46,7 @@ TEST_CASE("a model's functions are called", "[plugin]") {
   good.backward = [](void*, const tenon_exec*, const tenon_backward_args* args) -> tenon_status* {
     return make_status(nullptr, TENON_INVALID, "b", args->block == 2 ? "two" : "", "", 0);
   };
-  good.infer = [](void*, tenon_infer_args* args) -> tenon_status* {
+  good.infer = [](void*, const tenon_exec*, tenon_infer_args* args) -> tenon_status* {
     args->out_flops = 12;
     return nullptr;
   };
@@ -54,7 +57,7 @@ TEST_CASE("a model's functions are called", "[plugin]") {
   backward.block = 2;
   CHECK_THROWS_WITH(model.backward(tenon_exec{}, backward), contains_text("two [b]"));
   tenon_infer_args infer{};
-  model.infer(infer);
+  model.infer(tenon_exec{}, infer);
   CHECK(infer.out_flops == 12);
 }
 
@@ -93,16 +96,16 @@ TEST_CASE("a model that lacks a function is refused by the function's name", "[p
 
 TEST_CASE("a leaf that a model leaves out, or that is no handle, is reported", "[plugin]") {
   tenon_model lazy = model_table();
-  lazy.materialize = [](void*, const tenon_exec*, uint32_t, tenon_tensor** leaves_own, size_t) {
-    leaves_own[0] = new_handle(at::ones({2}));
+  lazy.materialize = [](void*, const tenon_exec*, const tenon_materialize_args* args) {
+    args->leaves_own[0] = new_handle(at::ones({2}));
     return static_cast<tenon_status*>(nullptr);
   };
   const FakeComponent fake("model", TENON_MODEL_ID, &lazy);
   const ModelProxy model(fake.make());
   CHECK_THROWS_WITH(model.materialize(tenon_exec{}, 3, 2),
                     contains_text("materialize of block 3 returned no leaf for its parameter 1"));
-  lazy.materialize = [](void*, const tenon_exec*, uint32_t, tenon_tensor** leaves_own, size_t) {
-    leaves_own[0] = reinterpret_cast<tenon_tensor*>(leaves_own);
+  lazy.materialize = [](void*, const tenon_exec*, const tenon_materialize_args* args) {
+    args->leaves_own[0] = reinterpret_cast<tenon_tensor*>(args->leaves_own);
     return static_cast<tenon_status*>(nullptr);
   };
   CHECK_THROWS_WITH(model.materialize(tenon_exec{}, 3, 2),

@@ -55,7 +55,7 @@ struct Fixture {
 
 TEST_CASE_METHOD(Fixture, "options are read by JSON pointer", "[plugin]") {
   const Options options(kJson, {}, identity);
-  CHECK(get(api->get_bool, options, "/flag"));
+  CHECK(get(api->get_bool, options, "/flag") == 1);
   CHECK(get(api->get_int, options, "/steps") == 300);
   CHECK(get(api->get_int, options, "/whole") == 3);
   CHECK(get(api->get_double, options, "/lr") == 0.003);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/plugin_scan.hpp"
 
+#include <elf.h>
 #include <filesystem>
 #include <unistd.h>
 
@@ -79,7 +80,15 @@ TEST_CASE("a plugin that cannot work is refused before it is loaded", "[plugin]"
   CHECK(refusal_of("wrong_abi") ==
         "[plugin.abi_mismatch] wrong_abi.so (org.tenon.zoo.wrong.abi 1.0.0) requires ABI 0.9, host "
         "has "
-        "0.3; rebuild it with SDK 0.3");
+        "0.4; rebuild it with SDK 0.4");
+  CHECK_THAT(refusal_of("wrong_range"),
+             contains_text(" requires ABI 0.2 to 0.3, host has 0.4; rebuild it with SDK 0.4"));
+  CHECK(refusal_of("unknown_key") ==
+        "[plugin.abi_mismatch] unknown_key.so (org.tenon.zoo.unknown.key 1.0.0): its manifest has "
+        "the key \"!gpu\", which this host does not know; use a newer host");
+  CHECK(refusal_of("missing_service") ==
+        "[plugin.missing_interface] missing_service.so (org.tenon.zoo.missing.service 1.0.0) "
+        "requires the service tenon.foo/1, which this host does not have; use a newer host");
   const std::string torch = refusal_of("wrong_torch");
   CHECK_THAT(torch, contains_text("[plugin.torch_mismatch] wrong_torch.so"));
   CHECK_THAT(torch, contains_text("version 1.13.1, here 2."));
@@ -95,6 +104,44 @@ TEST_CASE("a plugin that cannot work is refused before it is loaded", "[plugin]"
   CHECK_THAT(
       refusal_of("wrong_manifest"),
       contains_text("[plugin.bad_manifest] wrong_manifest.so has an invalid manifest: its id"));
+}
+
+TEST_CASE("a plugin whose range of ABI versions includes the host's is taken", "[plugin]") {
+  ZooFolder zoo;
+  zoo.add("good_range");
+  PluginRegistry registry(zoo.setup());
+  CHECK(registry.get("loss", "zoo").plugin->host.context().id == "org.tenon.zoo.good_range");
+}
+
+TEST_CASE("a plugin that is built by hand, with a manifest and the version script, is taken",
+          "[plugin]") {
+  ZooFolder zoo;
+  zoo.add("by_hand");
+  PluginRegistry registry(zoo.setup());
+  CHECK(registry.get("loss", "zoo").plugin->host.context().id == "org.tenon.zoo.by_hand");
+}
+
+TEST_CASE("a plugin that would share a symbol with others is refused before it is loaded",
+          "[plugin]") {
+  ZooFolder zoo;
+  zoo.add("shares_a");
+  zoo.add("shares_b");
+  zoo.add("good_c");
+  const std::vector<PluginInfo> plugins = scan(zoo);
+  REQUIRE(plugins.size() == 3);
+  CHECK(plugins[0].is_usable());
+  for (const PluginInfo* const plugin : {&plugins[1], &plugins[2]}) {
+    INFO(plugin->file);
+    REQUIRE(plugin->refusal);
+    CHECK(plugin->refusal->id() == "plugin.shared_symbol");
+    CHECK_THAT(plugin->refusal->message(),
+               contains_text(plugin->describe() + " exports the symbol _Z"));
+    CHECK_THAT(plugin->refusal->message(), contains_text("7Counter"));
+    CHECK_THAT(plugin->refusal->message(),
+               contains_text(", which every plugin of the process would share; link it with the "
+                             "SDK's version script (tenon_plugin.map), or compile it with "
+                             "-fno-gnu-unique"));
+  }
 }
 
 TEST_CASE("of two fingerprints the keys that differ are told", "[plugin]") {
@@ -163,6 +210,40 @@ TEST_CASE("a folder that is given twice is read once", "[plugin]") {
   zoo.add("good_c");
   const PluginFolder folders[] = {{zoo.path(), "--plugin-dir"}, {zoo.path() + "/.", "other"}};
   CHECK(scan_plugins(folders).size() == 1);
+}
+
+TEST_CASE("an unknown type is answered with the files of the folder that are no plugins",
+          "[plugin]") {
+  ZooFolder zoo;
+  std::string library = read_text(zoo.add("good_c"));
+  const auto unknown_type = [&] {
+    PluginRegistry registry(zoo.setup());
+    try {
+      registry.get("loss", "x");
+      return std::string("it was found");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  const std::string plain =
+      "[recipe.unknown_type] no plugin in " + zoo.path() + " (--plugin-dir) offers loss \"x\"";
+  CHECK(unknown_type() == plain);
+
+  const std::string empty = zoo.write("a.so", "");
+  zoo.write("notes.txt", "not a library, and not named as one");
+  CHECK(unknown_type() == plain + " (" + empty + " is not a plugin: it is not a shared library)");
+
+  const std::string text = zoo.write("b.so", "INPUT(-lother)\n");
+  library[EI_CLASS] = ELFCLASS32;
+  const std::string narrow = zoo.write("c.so", library);
+  library[EI_CLASS] = ELFCLASS64;
+  library[EI_DATA] = ELFDATA2MSB;
+  zoo.write("d.so", library);
+  zoo.add("no_manifest");
+  CHECK(unknown_type() == plain + " (" + empty + " is not a plugin: it is not a shared library; " +
+                              text + " is not a plugin: it is not a shared library; " + narrow +
+                              " is not a plugin: it is not for 64-bit little-endian machines; "
+                              "2 more)");
 }
 
 TEST_CASE("a file that was named and is no plugin is refused", "[plugin]") {

@@ -59,11 +59,63 @@ TEST_CASE("an exception that the entry lets out is told", "[plugin]") {
 TEST_CASE("a plugin whose entry chooses another ABI, or none, is refused", "[plugin]") {
   const Verdict other = verdict_on("speaks_other_abi");
   CHECK(other.id == "plugin.abi_mismatch");
-  CHECK_THAT(other.message,
-             contains_text("reports ABI 0.7 instead of the ABI in its manifest, host has 0.3"));
+  CHECK_THAT(
+      other.message,
+      contains_text("reports ABI 0.7 instead of the ABI in its manifest (0.4), host has 0.4; "
+                    "rebuild it with SDK 0.4"));
   const Verdict none = verdict_on("speaks_no_abi");
   CHECK(none.id == "plugin.abi_mismatch");
   CHECK_THAT(none.message, contains_text("set out_abi_minor to TENON_ABI_MINOR"));
+}
+
+TEST_CASE("the ABI that an entry chooses must be one of the host and one of its manifest",
+          "[plugin]") {
+  // An entry has no argument of its own, so it reads this.
+  static uint32_t chosen = 0;
+  static tenon_entry_args given{};
+  const auto entry = [](tenon_entry_args* args) -> tenon_status* {
+    given = *args;
+    args->out_abi_minor = chosen;
+    return nullptr;
+  };
+  const auto message_of = [&](const AbiRange& abi, uint32_t minor) {
+    const Manifest manifest{.id = "org.tenon.fake",
+                            .version = "1.0.0",
+                            .abi = abi,
+                            .lane = "stable",
+                            .torch = "",
+                            .components = {}};
+    LoadedPlugin plugin({"org.tenon.fake", "1.0.0", "fake.so"}, zoo_services());
+    chosen = minor;
+    try {
+      run_entry(entry, manifest, plugin);
+      return std::string();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  constexpr uint32_t kNewest = TENON_ABI_MINOR;
+  const auto name_of = [](uint32_t minor) { return "0." + std::to_string(minor); };
+  const std::string refused = "[plugin.abi_mismatch] fake.so (org.tenon.fake 1.0.0) reports ABI ";
+  const std::string host = ", host has " TENON_ABI_STRING "; ";
+  const std::string choose =
+      "choose an out_abi_minor from abi_minor_min to abi_minor_max in its entry";
+  const AbiRange wide{.major = 0, .min_minor = kNewest - 1, .max_minor = kNewest + 2};
+  CHECK(message_of(kHostAbi, kNewest).empty());
+  CHECK(message_of(wide, kNewest).empty());
+  CHECK(given.abi_major == TENON_ABI_MAJOR);
+  CHECK(given.abi_minor_min == kOldestMinor);
+  CHECK(given.abi_minor_max == TENON_ABI_MINOR);
+  CHECK(message_of(wide, kNewest + 2) == refused + name_of(kNewest + 2) + host + choose);
+  CHECK(message_of(wide, kNewest - 1) == refused + name_of(kNewest - 1) + host + choose);
+  CHECK(message_of(wide, kNewest + 3) == refused + name_of(kNewest + 3) +
+                                             " instead of the ABI in its manifest (" +
+                                             name_of(kNewest - 1) + " to " + name_of(kNewest + 2) +
+                                             ")" + host + "rebuild it with SDK " TENON_ABI_STRING);
+  // The host has it, but the manifest does not.
+  const AbiRange newer{.major = 0, .min_minor = kNewest + 1, .max_minor = kNewest + 2};
+  CHECK_THAT(message_of(newer, kNewest),
+             contains_text(refused + TENON_ABI_STRING " instead of the ABI in its manifest"));
 }
 
 TEST_CASE(
@@ -97,7 +149,7 @@ TEST_CASE(
 TEST_CASE("registering nothing at all is an error, not a crash", "[plugin]") {
   const Manifest manifest{.id = "org.tenon.fake",
                           .version = "1.0.0",
-                          .abi = TENON_ABI_STRING,
+                          .abi = kHostAbi,
                           .lane = "stable",
                           .torch = "",
                           .components = {{"loss", "a"}}};

@@ -13,13 +13,13 @@ using namespace tenon;
 namespace {
 
 tenon_sparse_optimizer_info sparse_optimizer_info;
-tenon_row_slot_spec slots[2];
+tenon_row_slot_spec row_slots[2];
 
 tenon_sparse_optimizer sparse_optimizer_table() {
-  slots[0] = {sizeof(tenon_row_slot_spec), "sum", TENON_ROW_SLOT_LIKE_VALUE, TENON_F32, 0.5};
-  slots[1] = {sizeof(tenon_row_slot_spec), "norm", TENON_ROW_SLOT_SCALAR, TENON_F64, 0};
+  row_slots[0] = {sizeof(tenon_row_slot_spec), "sum", TENON_ROW_SLOT_LIKE_VALUE, TENON_F32, 0.5};
+  row_slots[1] = {sizeof(tenon_row_slot_spec), "norm", TENON_ROW_SLOT_SCALAR, TENON_F64, 0};
   sparse_optimizer_info = {
-      sizeof(sparse_optimizer_info), TENON_NARROW_MASTER, 1u << TENON_CPU, slots, 2};
+      sizeof(sparse_optimizer_info), TENON_NARROW_MASTER, 1u << TENON_CPU, row_slots, 2};
   tenon_sparse_optimizer table{};
   table.struct_size = sizeof(table);
   table.describe = [](void*, tenon_sparse_optimizer_info* out) -> tenon_status* {
@@ -58,15 +58,15 @@ TEST_CASE("a sparse optimizer that lacks a function or makes no sense is refused
   tenon_sparse_optimizer bad = sparse_optimizer_table();
   const FakeComponent fake("sparse_optimizer", TENON_SPARSE_OPTIMIZER_ID, &bad);
   const auto error = [&] { return proxy_error<SparseOptimizerProxy>(fake); };
-  slots[1].name = "sum";
+  row_slots[1].name = "sum";
   CHECK_THAT(error(), contains_text("\"sum\" is declared twice"));
-  slots[1].dtype = TENON_CLASS_ANY;
+  row_slots[1].dtype = TENON_CLASS_ANY;
   CHECK_THAT(error(), contains_text("which is none"));
-  slots[0].shape = 2;
+  row_slots[0].shape = 2;
   CHECK_THAT(error(), contains_text("the unknown shape 2"));
-  slots[0].name = "";
+  row_slots[0].name = "";
   CHECK_THAT(error(), contains_text("slot 0 has no name"));
-  slots[0].struct_size = 8;
+  row_slots[0].struct_size = 8;
   CHECK_THAT(error(), contains_text("tenon_row_slot_spec has struct_size 8"));
   sparse_optimizer_info.slots_ref = nullptr;
   CHECK_THAT(error(), contains_text("slots at a null pointer"));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/tensor/exec_frame.hpp"
 
+#include "host/tensor/stop_flag.hpp"
+
 #include <set>
 
 #include "tests/support/catch.hpp"
@@ -51,6 +53,19 @@ TEST_CASE("data ranks draw different numbers, tensor ranks the same", "[tensor]"
   CHECK(seed_at(TENON_MESH_SHARD) != seed);
   CHECK(seed_at(TENON_MESH_REPLICATE) != seed);
   CHECK(seed_at(TENON_MESH_TENSOR) == seed);
+}
+
+TEST_CASE("a call learns its mode and whether the run is to stop", "[tensor]") {
+  ExecFrame frame(nullptr, {});
+  frame.move_to({1, 0, true});
+  CHECK(frame.exec().mode == TENON_MODE_TRAIN);
+  frame.move_to({1, 0, false});
+  CHECK(frame.exec().mode == TENON_MODE_EVALUATE);
+  CHECK(frame.exec().stop_requested(&frame.exec()) == 0);
+  set_stop_requested(true);
+  CHECK(frame.exec().stop_requested(&frame.exec()) == 1);
+  CHECK(frame.exec().stop_requested(nullptr) == 0);
+  set_stop_requested(false);
 }
 
 }  // namespace tenon

@@ -75,6 +75,28 @@ TEST_CASE("a handle is distinguished from any other pointer, and from a released
   release_handle(next);
 }
 
+TEST_CASE("handles are counted by the plugin that got them", "[tensor]") {
+  const tenon_host one{};
+  const tenon_host two{};
+  const at::Tensor tensor = at::zeros({1});
+  const auto count = [](const tenon_host& host) {
+    const auto counts = HandlePool::get().num_live_by_holder();
+    const auto found = counts.find(&host);
+    return found != counts.end() ? found->second : 0;
+  };
+  tenon_tensor* const a = new_handle(tensor, &one);
+  tenon_tensor* const b = new_handle(tensor, &one);
+  tenon_tensor* const c = new_handle(tensor, &two);
+  tenon_tensor* const d = new_handle(tensor);
+  CHECK(count(one) == 2);
+  CHECK(count(two) == 1);
+  for (tenon_tensor* const handle : {a, b, c, d}) {
+    release_handle(handle);
+  }
+  CHECK(count(one) == 0);
+  CHECK(count(two) == 0);
+}
+
 TEST_CASE("handles of several threads stay apart", "[tensor]") {
   constexpr int kThreads = 4;
   constexpr int kRounds = 2000;

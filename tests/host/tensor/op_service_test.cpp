@@ -296,7 +296,7 @@ TEST_CASE("strings, lists of numbers and lists of flags are passed on", "[tensor
   // bool[3] output_mask
   const at::Tensor x = at::randn({2, 3});
   const auto [y, mean, rstd] = at::native_layer_norm(x, {3}, {}, {}, 1e-5);
-  const std::array<bool, 3> mask = {true, false, false};
+  const std::array<uint32_t, 3> mask = {1, 0, 0};
   const tenon_any flags =
       any(TENON_ANY_BOOLS, mask.size(), [&](auto& value) { value.v.bools = mask.data(); });
   const Called called(

@@ -78,7 +78,8 @@ constexpr std::size_t kShorter = sizeof(T) - 8;
 #define ALL_SIZED_STRUCTS                                                                          \
   tenon_block_spec, tenon_buffer_spec, tenon_component_ref, tenon_field_spec, tenon_layout_tensor, \
       tenon_lr_group, tenon_metric_state_spec, tenon_parameter_spec, tenon_parameter_view,         \
-      tenon_port, tenon_row_slot_spec, tenon_slot_spec, tenon_tensor_info, tenon_value_spec
+      tenon_port, tenon_row_slot_spec, tenon_slot_spec, tenon_split, tenon_tensor_info,            \
+      tenon_value_spec
 
 TEMPLATE_TEST_CASE("a struct of older headers is refused, and not read past its end",
                    "[tensor]",

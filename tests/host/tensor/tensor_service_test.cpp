@@ -147,7 +147,7 @@ TEST_CASE("DLPack out and in again shares the data", "[tensor]") {
   at::Tensor tensor = at::arange(6, at::kFloat).reshape({2, 3}).t();
   tensor.requires_grad_(true);
   DLManagedTensorVersioned* managed = nullptr;
-  REQUIRE(take(api.to_dlpack(kServiceHost, borrow(tensor), &managed)).ok());
+  REQUIRE(take(api.to_dlpack(kServiceHost, nullptr, borrow(tensor), &managed)).ok());
   CHECK(managed->version.major == DLPACK_MAJOR_VERSION);
   CHECK(managed->dl_tensor.data == tensor.data_ptr());
   CHECK(managed->dl_tensor.ndim == 2);
@@ -155,7 +155,7 @@ TEST_CASE("DLPack out and in again shares the data", "[tensor]") {
   CHECK(managed->dl_tensor.dtype.code == kDLFloat);
 
   HandleGuard back;
-  REQUIRE(take(api.from_dlpack(kServiceHost, managed, back.out())).ok());
+  REQUIRE(take(api.from_dlpack(kServiceHost, nullptr, managed, back.out())).ok());
   CHECK(back.tensor().data_ptr() == tensor.data_ptr());
   CHECK(back.tensor().strides() == tensor.strides());
   CHECK(at::equal(back.tensor(), tensor));
@@ -186,7 +186,8 @@ struct Foreign {
 TEST_CASE("a foreign DLPack tensor is deleted when its last user is gone", "[tensor]") {
   Foreign foreign;
   HandleGuard tensor;
-  REQUIRE(take(tensor_service()->from_dlpack(kServiceHost, &foreign.managed, tensor.out())).ok());
+  REQUIRE(take(tensor_service()->from_dlpack(kServiceHost, nullptr, &foreign.managed, tensor.out()))
+              .ok());
   CHECK(tensor.tensor().data_ptr() == foreign.data.data());
   CHECK(at::equal(tensor.tensor(), at::arange(6, at::kDouble).reshape({2, 3})));
   at::Tensor view = tensor.take().slice(0, 1);
@@ -201,7 +202,7 @@ TEST_CASE("a DLPack tensor that is refused stays its owner's", "[tensor]") {
     spoil(foreign);
     tenon_tensor* out = nullptr;
     const StatusText text =
-        take(tensor_service()->from_dlpack(kServiceHost, &foreign.managed, &out));
+        take(tensor_service()->from_dlpack(kServiceHost, nullptr, &foreign.managed, &out));
     return text.code == TENON_INVALID && out == nullptr && foreign.deleted == 0;
   };
   CHECK(refused([](Foreign& f) { f.managed.version.major = DLPACK_MAJOR_VERSION + 1; }));
@@ -217,14 +218,17 @@ TEST_CASE("a DLPack tensor that is refused stays its owner's", "[tensor]") {
   static std::array<int64_t, 2> strides = {-3, 1};
   CHECK(refused([](Foreign& f) { f.managed.dl_tensor.strides = strides.data(); }));
   tenon_tensor* out = nullptr;
-  CHECK(take(tensor_service()->from_dlpack(kServiceHost, nullptr, &out)).code == TENON_INVALID);
-  Foreign foreign;
-  CHECK(take(tensor_service()->from_dlpack(kServiceHost, &foreign.managed, nullptr)).code ==
+  CHECK(take(tensor_service()->from_dlpack(kServiceHost, nullptr, nullptr, &out)).code ==
         TENON_INVALID);
+  Foreign foreign;
+  CHECK(
+      take(tensor_service()->from_dlpack(kServiceHost, nullptr, &foreign.managed, nullptr)).code ==
+      TENON_INVALID);
   DLManagedTensorVersioned* managed = nullptr;
-  CHECK(take(tensor_service()->to_dlpack(kServiceHost, nullptr, &managed)).code == TENON_INVALID);
+  CHECK(take(tensor_service()->to_dlpack(kServiceHost, nullptr, nullptr, &managed)).code ==
+        TENON_INVALID);
   const at::Tensor tensor = at::ones({1});
-  CHECK(take(tensor_service()->to_dlpack(kServiceHost, borrow(tensor), nullptr)).code ==
+  CHECK(take(tensor_service()->to_dlpack(kServiceHost, nullptr, borrow(tensor), nullptr)).code ==
         TENON_INVALID);
 }
 

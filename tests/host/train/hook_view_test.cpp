@@ -3,6 +3,15 @@
 
 #include <tenon/hook.h>
 
+#include "host/error/status.hpp"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "tests/host/train/loop_rig.hpp"
 
 namespace tenon {
@@ -57,6 +66,88 @@ TEST_CASE("the factor that a hook has set is saved", "[train]") {
   CHECK(other.factor(1) == 1);
   other.get_fields(tree, "run");
   CHECK(other.factor(1) == 0.25);
+}
+
+TEST_CASE("hooks see outputs, replace fields and scale the loss at their events", "[train]") {
+  RunRig run;
+  LoopRig loop(run);
+  std::map<uint32_t, std::string> said;
+  double output = 0;
+  std::vector<double> grads;
+  loop.hook.writes = TENON_TOUCH_BATCH | TENON_TOUCH_LOSS;
+  loop.hook.on_event = [&](const tenon_event& event) {
+    const tenon_tensor* out = nullptr;
+    const StatusText found = take(event.api->get_output(event.run, "v1", &out));
+    said[event.id] = found.id;
+    if (event.id == TENON_EVENT_AFTER_DATA) {
+      const at::Tensor longer = at::full({2}, 10, at::kLong);
+      CHECK(take(event.api->set_field(event.run, "sample", borrow(longer))).ok());
+      CHECK(take(event.api->set_field(event.run, "none", borrow(longer))).code == TENON_NOT_FOUND);
+      const at::Tensor wrong = at::full({3}, 10, at::kLong);
+      CHECK_THAT(take(event.api->set_field(event.run, "sample", borrow(wrong))).message,
+                 contains_text("keep dtype, device, number of axes and first axis"));
+      CHECK(take(event.api->scale_loss(event.run, 2)).code == TENON_INVALID);
+    } else if (event.id == TENON_EVENT_AFTER_LOSS) {
+      output = tensor_of(out).sum().item<double>();
+      CHECK(take(event.api->scale_loss(event.run, 3)).ok());
+      CHECK(take(event.api->scale_loss(event.run, NAN)).code == TENON_INVALID);
+    }
+  };
+  LoopEvents events(loop.hook.proxies(),
+                    0,
+                    loop.view,
+                    loop.parts.parameters,
+                    loop.parts.flow,
+                    run.published,
+                    ExecBase{});
+  TrainStep step(step_parts(
+      loop.parts, loop.state, loop.finite_check, events, loop.view, loop.log, loop.requests));
+  loop.feed.begin_epoch(0);
+  REQUIRE(loop.feed.open_next() == NextWindow::kOpen);
+  ++loop.state.step;
+  std::vector<Microbatch> microbatches = loop.feed.take_microbatches();
+  const auto num_samples = static_cast<double>(microbatches[0].batch.samples);
+  REQUIRE(num_samples == 2);
+  step.run_microbatches(microbatches, [] {});
+  CHECK(said[TENON_EVENT_AFTER_FORWARD].empty());
+  CHECK(said[TENON_EVENT_BEFORE_BACKWARD].empty());
+  CHECK(said[TENON_EVENT_BEFORE_FORWARD] == "hook.no_output");
+  CHECK(output == 2 * 10 * 2.0);  // the weight is 2
+  // The mean over two samples of 10 * weight has the gradient 10, times the factor.
+  loop.parts.flow.resolve();
+  CHECK(loop.parts.parameters.groups()[0].grad_view(0).item<double>() == Approx(30));
+}
+
+TEST_CASE("the loss of a step is that of all samples, and none if it is non-finite", "[train]") {
+  RunRig run;
+  LoopRig loop(run, 2);
+  loop.hook.reads = TENON_TOUCH_LOSS;
+  LoopEvents events(loop.hook.proxies(),
+                    0,
+                    loop.view,
+                    loop.parts.parameters,
+                    loop.parts.flow,
+                    run.published,
+                    ExecBase{});
+  TrainStep step(step_parts(
+      loop.parts, loop.state, loop.finite_check, events, loop.view, loop.log, loop.requests));
+  loop.feed.begin_epoch(0);
+  REQUIRE(loop.feed.open_next() == NextWindow::kOpen);
+  ++loop.state.step;
+  std::vector<Microbatch> microbatches = loop.feed.take_microbatches();
+  step.run_microbatches(microbatches, [] {});
+  double sum = 0;
+  double count = 0;
+  for (const Microbatch& microbatch : microbatches) {
+    sum += microbatch.sums[0].item<double>();
+    count += microbatch.counts[0].item<double>();
+  }
+  CHECK_FALSE(loop.view.step_loss().has_value());
+  step.update(microbatches, true);
+  CHECK(loop.view.step_loss() == Approx(sum / count));
+  microbatches[0].sums[0] = at::full({}, NAN, at::kDouble);
+  step.update(microbatches, false);
+  CHECK_FALSE(loop.view.step_loss().has_value());
 }
 
 TEST_CASE("metrics and requests of hooks reach the run", "[train]") {

@@ -9,8 +9,13 @@ namespace {
 // The loop's events with one hook that writes what `touches` says.
 struct Events {
   explicit Events(uint32_t touches) : hook{.writes = touches}, loop(run) {
-    events.emplace(
-        hook.proxies(), 0, loop.view, loop.parts.parameters, loop.parts.flow, run.published);
+    events.emplace(hook.proxies(),
+                   0,
+                   loop.view,
+                   loop.parts.parameters,
+                   loop.parts.flow,
+                   run.published,
+                   ExecBase{});
   }
 
   RunRig run;

@@ -46,18 +46,14 @@ struct SumLoss {
     out->num_ports = 2;
     return nullptr;
   }
-  static tenon_status* count(
-      void*, const tenon_exec*, const tenon_tensor* const* inputs, size_t, tenon_tensor** out) {
-    const auto n = static_cast<double>(tensor_of(inputs[1]).numel());
-    *out = new_handle(at::scalar_tensor(n, at::kDouble));
+  static tenon_status* count(void*, const tenon_exec*, tenon_loss_count_args* args) {
+    const auto n = static_cast<double>(tensor_of(args->inputs[1]).numel());
+    args->out_count_own = new_handle(at::scalar_tensor(n, at::kDouble));
     return nullptr;
   }
-  static tenon_status* compute(void* self,
-                               const tenon_exec*,
-                               const tenon_tensor* const* inputs,
-                               size_t,
-                               tenon_tensor** out) {
-    *out = new_handle(tensor_of(inputs[0]).sum() * static_cast<SumLoss*>(self)->times);
+  static tenon_status* compute(void* self, const tenon_exec*, tenon_loss_compute_args* args) {
+    args->out_sum_own =
+        new_handle(tensor_of(args->inputs[0]).sum() * static_cast<SumLoss*>(self)->times);
     return nullptr;
   }
   LossProxy proxy() {
@@ -90,6 +86,8 @@ struct PlainDescent {
 // Records the events that it is called at, and does what a test wants there.
 struct RecordingHook {
   uint32_t writes = 0;
+  uint32_t reads = 0;
+  uint32_t uses_collectives = 0;
   std::function<void(const tenon_event&)> on_event = {};
   std::vector<uint32_t> seen = {};
 
@@ -97,6 +95,8 @@ struct RecordingHook {
     out->events = (uint64_t{1} << TENON_NUM_EVENTS) - 1;
     out->phase = TENON_PHASE_NORMAL;
     out->writes = static_cast<RecordingHook*>(self)->writes;
+    out->reads = static_cast<RecordingHook*>(self)->reads;
+    out->uses_collectives = static_cast<RecordingHook*>(self)->uses_collectives;
     return nullptr;
   }
   static tenon_status* call(void* self, const tenon_event* event) {
@@ -256,7 +256,8 @@ struct LoopRig {
         requests(parts.collective, state, stop, possible_requests(parts)),
         finite_check(finite_check_parts(parts, state, hooks), parts.recipe.train.non_finite),
         view(view_parts(parts, state, finite_check, requests), nullptr, 0),
-        events(std::move(hooks), 0, view, parts.parameters, parts.flow, parts.published),
+        events(
+            std::move(hooks), 0, view, parts.parameters, parts.flow, parts.published, parts.exec),
         log(log_parts(parts, state, stop, finite_check)),
         feed(feed_parts(parts, stop, log)),
         step(step_parts(parts, state, finite_check, events, view, log, requests)),

@@ -12,6 +12,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -30,6 +31,7 @@ enum class How {
   kExit,
   kCrash,
   kLeave,
+  kQuit,
   kVanish,
   kSleep,
   kCreate
@@ -72,13 +74,16 @@ class FailAt : public tenon::Hook {
                  {"exit", How::kExit},
                  {"crash", How::kCrash},
                  {"leave", How::kLeave},
+                 {"quit", How::kQuit},
                  {"vanish", How::kVanish},
                  {"sleep", How::kSleep},
                  {"create", How::kCreate}})
         .doc(
             "error: with a code and an id; exception: a std::exception; foreign: neither; "
-            "hang: never returns; kill, stop: a signal to the process; exit: with status 1; "
-            "crash: writes to a null pointer; leave: exit(0); vanish: _exit(0); "
+            "hang: never returns; kill, stop: a signal to the process; exit: the system call, with "
+            "status 1; "
+            "crash: writes to a null pointer; leave: exit(0); quit: _exit(0); vanish: the "
+            "system call that _exit(0) makes; "
             "sleep: returns after the wait; create: it cannot be made, at no event");
     binder.field("message", &Options::message).doc("what it says");
     binder.field("rank", &Options::rank).min(0).doc("the rank that fails; without it all do");
@@ -134,14 +139,18 @@ class FailAt : public tenon::Hook {
         raise(SIGSTOP);
         return;
       case How::kExit:
-        _exit(1);
+        ::syscall(SYS_exit_group, 1);
+        return;
       case How::kCrash:
         *static_cast<volatile char*>(nullptr) = 1;
         return;
       case How::kLeave:
         std::exit(0);
-      case How::kVanish:
+      case How::kQuit:
         _exit(0);
+      case How::kVanish:
+        ::syscall(SYS_exit_group, 0);
+        return;
       case How::kSleep:
       case How::kCreate:
         return;

@@ -58,7 +58,9 @@ class MemoryStorage : public tenon::Storage {
 
   void open(const std::string& checkpoint, bool is_first) override {
     const std::lock_guard<std::mutex> lock(place_->mutex);
-    TENON_CHECK(place_->committed.count(checkpoint) == 0, address(checkpoint), " already exists");
+    if (place_->committed.count(checkpoint) != 0) {
+      TENON_FAIL(TENON_EXISTS, "memory_storage.exists", address(checkpoint), " already exists");
+    }
     if (is_first) {
       place_->open.clear();
       place_->open[checkpoint];
@@ -68,8 +70,9 @@ class MemoryStorage : public tenon::Storage {
   std::unique_ptr<tenon::StorageFile> create_file(const std::string& checkpoint,
                                                   const std::string& file) override {
     const std::lock_guard<std::mutex> lock(place_->mutex);
-    TENON_CHECK(
-        place_->open[checkpoint].count(file) == 0, address(checkpoint), " has a file ", file);
+    if (place_->open[checkpoint].count(file) != 0) {
+      TENON_FAIL(TENON_EXISTS, "memory_storage.exists", address(checkpoint), " has a file ", file);
+    }
     return std::make_unique<MemoryFile>(*place_, checkpoint, file);
   }
 
@@ -116,7 +119,7 @@ class MemoryStorage : public tenon::Storage {
     const std::lock_guard<std::mutex> lock(place_->mutex);
     const std::string& text = content(checkpoint, file);
     if (offset > text.size() || size > text.size() - offset) {
-      TENON_FAIL(TENON_IO,
+      TENON_FAIL(TENON_DATA_LOSS,
                  "memory_storage.short",
                  address(checkpoint),
                  "/",

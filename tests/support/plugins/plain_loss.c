@@ -78,40 +78,32 @@ static tenon_status* describe(void* self, tenon_loss_info* out) {
   return NULL;
 }
 
-static tenon_status* count(void* self,
-                           const tenon_exec* exec,
-                           const tenon_tensor* const* inputs,
-                           size_t num_inputs,
-                           tenon_tensor** out_count_own) {
+static tenon_status* count(void* self, const tenon_exec* exec, tenon_loss_count_args* args) {
   const PlainLoss* loss = self;
-  if (loss == NULL || exec == NULL || out_count_own == NULL) {
+  if (loss == NULL || exec == NULL || args == NULL) {
     return null_argument(__LINE__);
   }
-  if (inputs == NULL || num_inputs != 2 || inputs[1] == NULL) {
+  if (args->inputs == NULL || args->num_inputs != 2 || args->inputs[1] == NULL) {
     return fail(loss, TENON_INVALID, "input y is missing", __LINE__);
   }
   tenon_tensor_info info = {.struct_size = sizeof info};
-  tenon_status* status = loss->tensors->info(inputs[1], &info);
+  tenon_status* status = loss->tensors->info(args->inputs[1], &info);
   if (status != NULL) {
     return status;
   }
   return loss->tensors->full(
-      loss->host, TENON_F64, exec->device, 0, NULL, (double)info.numel, out_count_own);
+      loss->host, TENON_F64, exec->device, 0, NULL, (double)info.numel, &args->out_count_own);
 }
 
-static tenon_status* compute(void* self,
-                             const tenon_exec* exec,
-                             const tenon_tensor* const* inputs,
-                             size_t num_inputs,
-                             tenon_tensor** out_sum_own) {
+static tenon_status* compute(void* self, const tenon_exec* exec, tenon_loss_compute_args* args) {
   const PlainLoss* loss = self;
-  if (loss == NULL || exec == NULL || out_sum_own == NULL) {
+  if (loss == NULL || exec == NULL || args == NULL) {
     return null_argument(__LINE__);
   }
   const float* logits = NULL;
   const float* targets = NULL;
   int64_t n = 0;
-  tenon_status* status = both_inputs(loss, inputs, num_inputs, &logits, &targets, &n);
+  tenon_status* status = both_inputs(loss, args->inputs, args->num_inputs, &logits, &targets, &n);
   if (status != NULL) {
     return status;
   }
@@ -120,26 +112,24 @@ static tenon_status* compute(void* self,
     const double error = (double)logits[i] - (double)targets[i];
     sum += 0.5 * loss->scale * error * error;
   }
-  return loss->tensors->full(loss->host, TENON_F32, exec->device, 0, NULL, sum, out_sum_own);
+  return loss->tensors->full(loss->host, TENON_F32, exec->device, 0, NULL, sum, &args->out_sum_own);
 }
 
 static tenon_status* backward(void* self,
                               const tenon_exec* exec,
-                              const tenon_tensor* const* inputs,
-                              size_t num_inputs,
-                              const tenon_tensor* grad_sum,
-                              tenon_tensor** grad_inputs_own) {
+                              const tenon_loss_backward_args* args) {
   const PlainLoss* loss = self;
-  if (loss == NULL || exec == NULL || grad_sum == NULL || grad_inputs_own == NULL) {
+  if (loss == NULL || exec == NULL || args == NULL || args->grad_sum == NULL ||
+      args->grad_inputs_own == NULL) {
     return null_argument(__LINE__);
   }
   const float* logits = NULL;
   const float* targets = NULL;
   int64_t n = 0;
   double factor = 0.0;
-  tenon_status* status = both_inputs(loss, inputs, num_inputs, &logits, &targets, &n);
+  tenon_status* status = both_inputs(loss, args->inputs, args->num_inputs, &logits, &targets, &n);
   if (status == NULL) {
-    status = loss->tensors->item(loss->host, grad_sum, &factor);
+    status = loss->tensors->item(loss->host, args->grad_sum, &factor);
   }
   if (status != NULL) {
     return status;
@@ -147,7 +137,7 @@ static tenon_status* backward(void* self,
   tenon_tensor_info shape = {.struct_size = sizeof shape};
   tenon_tensor_info made = {.struct_size = sizeof made};
   tenon_tensor* grad = NULL;
-  status = loss->tensors->info(inputs[0], &shape);
+  status = loss->tensors->info(args->inputs[0], &shape);
   if (status == NULL) {
     status = loss->tensors->empty(
         loss->host, TENON_F32, exec->device, shape.ndim, shape.shape_ref, &grad);
@@ -163,8 +153,8 @@ static tenon_status* backward(void* self,
   for (int64_t i = 0; i < n; ++i) {
     out[i] = (float)(factor * loss->scale * ((double)logits[i] - (double)targets[i]));
   }
-  grad_inputs_own[0] = grad;
-  grad_inputs_own[1] = NULL; /* targets have no gradient */
+  args->grad_inputs_own[0] = grad;
+  args->grad_inputs_own[1] = NULL; /* targets have no gradient */
   return NULL;
 }
 

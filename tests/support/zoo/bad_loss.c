@@ -9,16 +9,10 @@
 
 static tenon_status* never_called(void* self,
                                   const tenon_exec* exec,
-                                  const tenon_tensor* const* inputs,
-                                  size_t num_inputs,
-                                  const tenon_tensor* grad_sum,
-                                  tenon_tensor** grad_inputs_own) {
+                                  const tenon_loss_backward_args* args) {
   (void)self;
   (void)exec;
-  (void)inputs;
-  (void)num_inputs;
-  (void)grad_sum;
-  (void)grad_inputs_own;
+  (void)args;
   abort();
 }
 

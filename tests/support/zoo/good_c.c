@@ -117,15 +117,12 @@ static tenon_status* check_shapes(const tenon_exec* exec, const tenon_tensor* co
 
 static tenon_status* half_square_count(void* self,
                                        const tenon_exec* exec,
-                                       const tenon_tensor* const* inputs,
-                                       size_t num_inputs,
-                                       tenon_tensor** out_count_own) {
+                                       tenon_loss_count_args* args) {
   tenon_tensor_info target = {.struct_size = sizeof(target)};
   (void)self;
-  (void)num_inputs;
-  RETURN_IF_FAILED(exec->tensors->info(inputs[1], &target));
+  RETURN_IF_FAILED(exec->tensors->info(args->inputs[1], &target));
   return exec->tensors->full(
-      exec->host, TENON_F64, exec->device, 0, NULL, (double)target.numel, out_count_own);
+      exec->host, TENON_F64, exec->device, 0, NULL, (double)target.numel, &args->out_count_own);
 }
 
 static tenon_status* difference(half_square* self,
@@ -138,16 +135,13 @@ static tenon_status* difference(half_square* self,
 
 static tenon_status* half_square_compute(void* opaque,
                                          const tenon_exec* exec,
-                                         const tenon_tensor* const* inputs,
-                                         size_t num_inputs,
-                                         tenon_tensor** out_sum_own) {
+                                         tenon_loss_compute_args* args) {
   half_square* self = opaque;
   tenon_tensor* delta = NULL;
   tenon_tensor* square = NULL;
   tenon_tensor* sum = NULL;
-  (void)num_inputs;
-  RETURN_IF_FAILED(check_shapes(exec, inputs));
-  tenon_status* failed = difference(self, exec, inputs, &delta);
+  RETURN_IF_FAILED(check_shapes(exec, args->inputs));
+  tenon_status* failed = difference(self, exec, args->inputs, &delta);
   if (failed == NULL) {
     failed =
         call2(exec, &self->mul, "aten::mul.Tensor", of_tensor(delta), of_tensor(delta), 2, &square);
@@ -162,7 +156,7 @@ static tenon_status* half_square_compute(void* opaque,
                    of_tensor(sum),
                    of_double(0.5 * self->scale),
                    2,
-                   out_sum_own);
+                   &args->out_sum_own);
   }
   exec->tensors->release(sum);
   exec->tensors->release(square);
@@ -172,15 +166,11 @@ static tenon_status* half_square_compute(void* opaque,
 
 static tenon_status* half_square_backward(void* opaque,
                                           const tenon_exec* exec,
-                                          const tenon_tensor* const* inputs,
-                                          size_t num_inputs,
-                                          const tenon_tensor* grad_sum,
-                                          tenon_tensor** grad_inputs_own) {
+                                          const tenon_loss_backward_args* args) {
   half_square* self = opaque;
   tenon_tensor* delta = NULL;
   tenon_tensor* scaled = NULL;
-  (void)num_inputs;
-  tenon_status* failed = difference(self, exec, inputs, &delta);
+  tenon_status* failed = difference(self, exec, args->inputs, &delta);
   if (failed == NULL) {
     failed = call2(exec,
                    &self->mul_scalar,
@@ -195,9 +185,9 @@ static tenon_status* half_square_backward(void* opaque,
                    &self->mul,
                    "aten::mul.Tensor",
                    of_tensor(scaled),
-                   of_tensor(grad_sum),
+                   of_tensor(args->grad_sum),
                    2,
-                   &grad_inputs_own[0]);
+                   &args->grad_inputs_own[0]);
   }
   exec->tensors->release(scaled);
   exec->tensors->release(delta);

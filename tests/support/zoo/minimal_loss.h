@@ -27,22 +27,27 @@ static tenon_status* zoo_describe(void* self, tenon_loss_info* out) {
   return NULL;
 }
 
-static tenon_status* zoo_count(void* self,
-                               const tenon_exec* exec,
-                               const tenon_tensor* const* inputs,
-                               size_t num_inputs,
-                               tenon_tensor** out_count_own) {
-  (void)self;
-  (void)inputs;
-  (void)num_inputs;
+static tenon_status* zoo_one(const tenon_exec* exec, tenon_tensor** out_own) {
   const tenon_device cpu = {TENON_CPU, -1};
-  return exec->tensors->full(exec->host, TENON_F64, cpu, 0, NULL, 1.0, out_count_own);
+  return exec->tensors->full(exec->host, TENON_F64, cpu, 0, NULL, 1.0, out_own);
+}
+
+static tenon_status* zoo_count(void* self, const tenon_exec* exec, tenon_loss_count_args* args) {
+  (void)self;
+  return zoo_one(exec, &args->out_count_own);
+}
+
+static tenon_status* zoo_compute(void* self,
+                                 const tenon_exec* exec,
+                                 tenon_loss_compute_args* args) {
+  (void)self;
+  return zoo_one(exec, &args->out_sum_own);
 }
 
 static const tenon_loss kZooLoss = {.struct_size = sizeof(tenon_loss),
                                     .describe = zoo_describe,
                                     .count = zoo_count,
-                                    .compute = zoo_count};
+                                    .compute = zoo_compute};
 
 #define ZOO_LOSS(name)                                                            \
   {                                                                               \

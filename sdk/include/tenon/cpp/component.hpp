@@ -11,10 +11,12 @@
 //     struct Options { ... };                                        // optional
 //     static void bind(tenon::OptionBinder<Options>&);               // required with Options
 //     Focal(const Options&, const tenon::CreateContext&);            // either argument is optional
+//     static const void* get_table(const char* id);                  // optional, see component.h
 #ifndef TENON_CPP_COMPONENT_HPP
 #define TENON_CPP_COMPONENT_HPP
 
 #include <tenon/component.h>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/options.hpp>
 #include <tenon/cpp/services.hpp>
 #include <tenon/cpp/stateful.hpp>
@@ -24,8 +26,9 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Arguments of a component's constructor. */
 struct CreateContext {
@@ -113,6 +116,13 @@ struct HasBind<
     std::void_t<decltype(T::bind(std::declval<OptionBinder<typename OptionsOf<T>::Type>&>()))>>
     : std::true_type {};
 
+/* Whether T declares `static const void* get_table(const char* id)`. */
+template <class T, class = void>
+struct HasGetTable : std::false_type {};
+template <class T>
+struct HasGetTable<T, std::void_t<decltype(T::get_table(std::declval<const char*>()))>>
+    : std::true_type {};
+
 /* Returns the binder of a component's options: from `T::bind`, or from the options' own `bind`. */
 template <class T>
 OptionBinder<typename OptionsOf<T>::Type> binder_of() {
@@ -186,8 +196,23 @@ struct ComponentCalls {
       return nullptr;  // an ability whose lookup fails does not exist
     }
   }
+
+  /* Returns the function `get_table` of the descriptor; null if T has none. */
+  static auto table_lookup() noexcept -> const void* (*)(const char*) {
+    if constexpr (HasGetTable<T>::value) {
+      return [](const char* id) noexcept -> const void* {
+        try {
+          return id == nullptr ? nullptr : T::get_table(id);
+        } catch (...) {
+          return nullptr;
+        }
+      };
+    } else {
+      return nullptr;
+    }
+  }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

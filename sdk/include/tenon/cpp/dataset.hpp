@@ -6,6 +6,8 @@
 #define TENON_CPP_DATASET_HPP
 
 #include <tenon/cpp/component.hpp>
+#include <tenon/cpp/exec.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/ports.hpp>
 #include <tenon/cpp/tensor.hpp>
 #include <tenon/dataset.h>
@@ -15,11 +17,10 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Describes a dataset. Fields are numbered in the order of the calls to `field`, from 0. */
 class DatasetInfo {
@@ -73,7 +74,7 @@ class DatasetInfo {
  * Threads  those of the read, and only during it */
 class BatchWriter {
  public:
-  BatchWriter(const Host& host, tenon_batch_writer* writer) : host_(host), writer_(writer) {}
+  BatchWriter(const Exec& exec, tenon_batch_writer* writer) : exec_(exec), writer_(writer) {}
   /* Allocates field number `field`, contiguous, of shape `shape`, and returns its memory. Fill it
    * before the read returns. T must match the field's dtype.
    *
@@ -81,7 +82,7 @@ class BatchWriter {
   template <class T>
   T* add(uint32_t field, const std::vector<int64_t>& shape) {
     void* data = nullptr;
-    host_.check(
+    exec_.host().check(
         writer_->add(writer_, field, static_cast<uint32_t>(shape.size()), shape.data(), &data));
     return static_cast<T*>(data);
   }
@@ -89,20 +90,23 @@ class BatchWriter {
    *
    * Owner    `tensor` is borrowed; the host takes a reference */
   void add_tensor(uint32_t field, const tenon_tensor* tensor) {
-    host_.check(writer_->add_tensor(writer_, field, tensor));
+    exec_.host().check(writer_->add_tensor(writer_, field, tensor));
   }
   /* Sets the number of samples, and of tokens that are not padding (0 if tokens have no meaning).
    * Map style: `samples` equals the number of indices. Stream style: at most `max_samples`. */
   void set_counts(int64_t samples, int64_t tokens) {
-    host_.check(writer_->set_counts(writer_, samples, tokens));
+    exec_.host().check(writer_->set_counts(writer_, samples, tokens));
   }
   /* Sets the shard's position after this batch, at most 1 MiB; copied. Streams only. */
   void set_position(const std::string& position) {
-    host_.check(writer_->set_position(writer_, position.data(), position.size()));
+    exec_.host().check(writer_->set_position(writer_, position.data(), position.size()));
   }
+  /* Returns true if the run is about to end, because it was asked to stop. A read that waits or
+   * takes long may then give up with TENON_CANCELLED. */
+  bool stop_requested() const { return exec_.stop_requested(); }
 
  private:
-  const Host& host_;
+  const Exec& exec_;
   tenon_batch_writer* writer_;
 };
 
@@ -144,7 +148,7 @@ class AnyDataset : public Component {
   virtual void reset(uint64_t /*epoch*/) {}
 
  protected:
-  static tenon_status* on_next_window(void* self, tenon_window* out, bool* out_has) noexcept {
+  static tenon_status* on_next_window(void* self, tenon_window* out, uint32_t* out_has) noexcept {
     return call_on<AnyDataset>(self, [&](AnyDataset& dataset) {
       TENON_CHECK(out != nullptr && out_has != nullptr, "an argument of next_window is null");
       Window window;
@@ -157,7 +161,7 @@ class AnyDataset : public Component {
         out->skip = window.skip ? 1 : 0;
         out->wait_ms = window.wait_ms;
       }
-      *out_has = has;
+      *out_has = has ? 1 : 0;
     });
   }
   static tenon_status* on_reset(void* self, uint64_t epoch) noexcept {
@@ -189,39 +193,22 @@ class MapDataset : public AnyDataset {
   virtual int64_t size(const tenon_window* window) = 0;
   /* Reads samples `indices[0 .. n)`, each in [0, size), in this order, as one batch.
    *
-   * Errors   TENON_IO, with file and offset
+   * Errors   TENON_IO or TENON_DATA_LOSS, with file and offset; TENON_CANCELLED if
+   *          `writer.stop_requested()`
    * Threads  [worker]: several reads run concurrently
    * Owner    all arguments are borrowed until return */
   virtual void read(const tenon_window* window,
                     const int64_t* indices,
                     size_t n,
                     BatchWriter& writer) = 0;
-  /* Reserved: ignored by this host. Optional: returns the lengths in tokens of samples [first,
-   * first + n), for packing.
-   *
-   * Shapes   out [n]
-   * Errors   TENON_IO, with file and offset
-   * Threads  [worker] */
-  virtual void lengths(const tenon_window* /*window*/,
-                       int64_t /*first*/,
-                       size_t /*n*/,
-                       int32_t* /*out*/) {
-    TENON_FAIL(
-        TENON_UNSUPPORTED, "no_lengths", "this dataset does not provide the lengths of samples");
-  }
 
   /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
-    // Only a class that overrides `lengths` provides it; for all others the host sees a null
-    // pointer.
-    constexpr bool kHasLengths =
-        !std::is_same_v<decltype(&T::lengths), decltype(&MapDataset::lengths)>;
     static const tenon_dataset calls{sizeof(tenon_dataset),
                                      on_describe<TENON_DATASET_MAP>,
                                      on_size,
                                      on_read,
-                                     kHasLengths ? on_lengths : nullptr,
                                      nullptr,
                                      nullptr,
                                      on_next_window,
@@ -238,21 +225,15 @@ class MapDataset : public AnyDataset {
     });
   }
   static tenon_status* on_read(void* self,
-                               const tenon_window* window,
-                               const int64_t* indices,
-                               size_t n,
-                               tenon_batch_writer* raw) noexcept {
+                               const tenon_exec* raw_exec,
+                               const tenon_read_args* args) noexcept {
     return call_on<AnyDataset>(self, [&](AnyDataset& dataset) {
-      TENON_CHECK((indices != nullptr || n == 0) && raw != nullptr, "an argument of read is null");
-      BatchWriter writer(dataset.host(), raw);
-      of(dataset).read(window, indices, n, writer);
-    });
-  }
-  static tenon_status* on_lengths(
-      void* self, const tenon_window* window, int64_t first, size_t n, int32_t* out) noexcept {
-    return call_on<AnyDataset>(self, [&](AnyDataset& dataset) {
-      TENON_CHECK(out != nullptr || n == 0, "out is null");
-      of(dataset).lengths(window, first, n, out);
+      TENON_CHECK(args != nullptr && (args->indices != nullptr || args->num_indices == 0) &&
+                      args->writer != nullptr,
+                  "an argument of read is null");
+      const Exec exec(dataset.host(), raw_exec);
+      BatchWriter writer(exec, args->writer);
+      of(dataset).read(args->window, args->indices, args->num_indices, writer);
     });
   }
 };
@@ -262,9 +243,9 @@ class MapDataset : public AnyDataset {
 class StreamDataset : public AnyDataset {
  public:
   /* Reads up to `max_samples` samples from a shard, and sets the position after them. Returns true
-   * at the end of the shard.
+   * at the end of the shard. A batch that is not the last has at least one sample.
    *
-   * Errors   TENON_IO, with file and offset
+   * Errors   as for MapDataset::read
    * Threads  [worker]: different shards concurrently, one shard never
    * Owner    all arguments are borrowed until return */
   virtual bool next(const tenon_window* window,
@@ -286,7 +267,6 @@ class StreamDataset : public AnyDataset {
                                      on_describe<TENON_DATASET_STREAM>,
                                      nullptr,
                                      nullptr,
-                                     nullptr,
                                      on_next,
                                      on_seek,
                                      on_next_window,
@@ -297,33 +277,31 @@ class StreamDataset : public AnyDataset {
  private:
   static StreamDataset& of(AnyDataset& dataset) { return static_cast<StreamDataset&>(dataset); }
   static tenon_status* on_next(void* self,
-                               const tenon_window* window,
-                               uint32_t shard,
-                               int64_t max_samples,
-                               tenon_batch_writer* raw,
-                               bool* out_end) noexcept {
+                               const tenon_exec* raw_exec,
+                               tenon_next_args* args) noexcept {
     return call_on<AnyDataset>(self, [&](AnyDataset& dataset) {
-      TENON_CHECK(raw != nullptr && out_end != nullptr, "an argument of next is null");
-      BatchWriter writer(dataset.host(), raw);
-      *out_end = of(dataset).next(window, shard, max_samples, writer);
+      TENON_CHECK(args != nullptr && args->writer != nullptr, "an argument of next is null");
+      const Exec exec(dataset.host(), raw_exec);
+      BatchWriter writer(exec, args->writer);
+      args->out_end =
+          of(dataset).next(args->window, args->shard, args->max_samples, writer) ? 1 : 0;
     });
   }
   static tenon_status* on_seek(void* self,
-                               const tenon_window* window,
-                               uint32_t shard,
-                               const void* data,
-                               size_t size) noexcept {
+                               const tenon_exec* /*exec*/,
+                               const tenon_seek_args* args) noexcept {
     return call_on<AnyDataset>(self, [&](AnyDataset& dataset) {
-      if (data == nullptr) {
-        of(dataset).seek(window, shard, nullptr);
+      TENON_CHECK(args != nullptr, "the arguments of seek are null");
+      if (args->position == nullptr) {
+        of(dataset).seek(args->window, args->shard, nullptr);
       } else {
-        const std::string position(static_cast<const char*>(data), size);
-        of(dataset).seek(window, shard, &position);
+        const std::string position(static_cast<const char*>(args->position), args->position_size);
+        of(dataset).seek(args->window, args->shard, &position);
       }
     });
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

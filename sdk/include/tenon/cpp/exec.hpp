@@ -4,12 +4,13 @@
 #ifndef TENON_CPP_EXEC_HPP
 #define TENON_CPP_EXEC_HPP
 
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/services.hpp>
 #include <tenon/exec.h>
 
 #include <cstdint>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Describes where and for what a call runs; see tenon_exec.
  *
@@ -29,8 +30,10 @@ class Exec {
   uint64_t step() const { return exec_->step; }
   /* Index within the step, from 0. */
   uint32_t microbatch() const { return exec_->microbatch; }
-  /* False in an evaluation. */
-  bool is_train() const { return exec_->is_train != 0; }
+  /* What the call is for, TENON_MODE_*. */
+  uint32_t mode() const { return exec_->mode; }
+  /* True if the mode is TENON_MODE_TRAIN; false in an evaluation. */
+  bool is_train() const { return exec_->mode == TENON_MODE_TRAIN; }
   /* True if forward runs again for backward; it must then have no side effects. */
   bool is_recompute() const { return exec_->is_recompute != 0; }
   /* Dtype of floating-point activations. */
@@ -42,12 +45,17 @@ class Exec {
    *
    * Errors   TENON_INTERNAL if the device failed */
   void sync() const { host_->check(exec_->sync(exec_)); }
+  /* Returns true if the run is about to end, because it was asked to stop. A call that waits or
+   * takes long may then give up with TENON_CANCELLED.
+   *
+   * Threads  [any], until the call that received this exec returns */
+  bool stop_requested() const { return exec_->stop_requested(exec_) != 0; }
 
  private:
   const Host* host_;
   const tenon_exec* exec_;
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <tenon/cpp/component.hpp>
 #include <tenon/cpp/exec.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/tensor.hpp>
 #include <tenon/feature.h>
 
@@ -17,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Static type of a column; see tenon_column_type. */
 struct ColumnType {
@@ -310,6 +311,6 @@ class FusedFeature : public AnyFeature {
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -8,6 +8,7 @@
 #ifndef TENON_CPP_GUARD_HPP
 #define TENON_CPP_GUARD_HPP
 
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/text.hpp>
 #include <tenon/host.h>
 #include <tenon/status.h>
@@ -21,9 +22,7 @@
 #include <type_traits>
 #include <utility>
 
-#define TENON_HIDDEN __attribute__((visibility("hidden")))
-
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* An error: thrown by plugins, and by the wrapper if a call to the host fails. */
 class Error : public std::exception {
@@ -52,9 +51,9 @@ class Error : public std::exception {
 };
 
 /* The host that loaded this library; null before the entry point was called. It serves calls that
- * have no instance, for example with a null `self`. The symbol is hidden, so that two plugins never
- * share it. */
-struct TENON_HIDDEN PluginHost {
+ * have no instance, for example with a null `self`. Two plugins never share it, because the symbols
+ * of the wrapper are hidden. */
+struct PluginHost {
   static const tenon_host*& get() noexcept {
     static const tenon_host* host = nullptr;
     return host;
@@ -154,7 +153,7 @@ inline void check(const tenon_host* host, tenon_status* status_own) {
   throw Error(code, id, message, file, line);
 }
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 /* Throws TENON_INVALID with the source location if `condition` is false. The remaining arguments
  * form the message: TENON_CHECK(n > 0, "n is ", n, " (expected a positive number)"). */

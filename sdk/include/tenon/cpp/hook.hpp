@@ -5,6 +5,8 @@
 #define TENON_CPP_HOOK_HPP
 
 #include <tenon/cpp/component.hpp>
+#include <tenon/cpp/exec.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/tensor.hpp>
 #include <tenon/hook.h>
 
@@ -15,7 +17,7 @@
 #include <string>
 #include <string_view>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Returns the name of an event, for example "before_step"; "event 99" for an unknown number. */
 inline std::string event_name(uint32_t event) {
@@ -114,6 +116,8 @@ class Event {
   std::string window_label() const { return event_->window_label; }
   /* Depends on the event, see tenon_event: the error at on_error, the outcome at end. */
   std::string message() const { return event_->message; }
+  /* Returns device, stream and services, for work on tensors. The seed is 0. */
+  Exec exec() const { return {*host_, event_->exec}; }
 
   /* Makes requests, TENON_REQUEST_*; the reason is logged.
    *
@@ -123,15 +127,8 @@ class Event {
   }
   /* Requests a rollback to a checkpoint before `first_bad_step`; the data since is skipped.
    *
-   * Errors   TENON_INVALID for a step that is not finished, or if the recipe does not allow it;
-   *          TENON_UNSUPPORTED on an early 0.1 host */
+   * Errors   TENON_INVALID for a step that is not finished, or if the recipe does not allow it */
   void roll_back(uint64_t first_bad_step, const std::string& reason) const {
-    if (!TENON_HAS(tenon_run_api, event_->api, roll_back)) {
-      TENON_FAIL(
-          TENON_UNSUPPORTED,
-          "service_missing",
-          "this hook requests a rollback, which the host does not support; use a newer host");
-    }
     host_->check(api().roll_back(run(), first_bad_step, reason.c_str()));
   }
   /* Returns the last recorded value of a metric, or nothing if there is none yet. Names: "loss",
@@ -171,6 +168,52 @@ class Event {
     host_->check(api().get_field(run(), name.c_str(), &out));
     return {*host_, out};
   }
+  /* Replaces a field of the batch, at after_data, by a tensor of the same dtype, device, number of
+   * axes and size of the first axis. Declare TENON_TOUCH_BATCH in `writes`.
+   *
+   * Errors   TENON_NOT_FOUND if there is no such field; TENON_INVALID for another tensor or event,
+   *          or a hook that does not declare it
+   * Owner    `tensor` is borrowed; the host takes a reference */
+  void set_field(const std::string& name, const tenon_tensor* tensor) const {
+    host_->check(api().set_field(run(), name.c_str(), tensor));
+  }
+  /* Returns an output of the model for the current microbatch, from after_forward to
+   * before_backward.
+   *
+   * Errors   TENON_NOT_FOUND if no such value is computed at this event: with `loss_chunk`, the
+   *          outputs of the last block never exist as a whole */
+  TensorRef output(const std::string& name) const {
+    const tenon_tensor* out = nullptr;
+    host_->check(api().get_output(run(), name.c_str(), &out));
+    return {*host_, out};
+  }
+  /* Multiplies the loss of the current microbatch by a factor for the backward pass, at
+   * before_loss, after_loss or before_backward of the training. Recorded losses do not change.
+   * Declare TENON_TOUCH_LOSS in `writes`.
+   *
+   * Errors   TENON_INVALID for a non-finite factor, another event, or a hook that does not declare
+   *          it; TENON_UNSUPPORTED after before_loss if the recipe sets `loss_chunk` */
+  void scale_loss(double factor) const { host_->check(api().scale_loss(run(), factor)); }
+  /* Returns the loss of the current step over all ranks, from after_optimizer_step or
+   * update_skipped to after_step; nothing before that, or if the loss is non-finite. It waits for
+   * the device. Declare TENON_TOUCH_LOSS in `reads`.
+   *
+   * Errors   TENON_INVALID if the hook does not declare it */
+  std::optional<double> step_loss() const {
+    double out = 0;
+    return found(api().get_step_loss(run(), &out)) ? std::optional<double>(out) : std::nullopt;
+  }
+  /* Replaces each of n numbers by its reduction over all ranks, TENON_REDUCE_SUM or
+   * TENON_REDUCE_MAX. All ranks call it at the same events, with the same n and reduction. Set
+   * `uses_collectives`.
+   *
+   * Shapes   values [n], n at most 4096
+   * Errors   TENON_INVALID for another n or reduction, or a hook that does not set it. If a rank is
+   *          lost, the run ends
+   * Owner    `values` is borrowed until return */
+  void all_reduce(double* values, size_t n, uint32_t reduction = TENON_REDUCE_SUM) const {
+    host_->check(api().all_reduce(run(), values, n, reduction));
+  }
   /* Sets a factor on the learning rate of every group, until it is set again. All ranks must set
    * the same factor. */
   void set_lr_factor(double factor) const { host_->check(api().set_lr_factor(run(), factor)); }
@@ -193,25 +236,24 @@ class Event {
   }
   /* Returns the run directory. */
   std::string run_dir() const { return api().run_dir(run()); }
-  /* Returns the number of learning-rate groups; TENON_UNSUPPORTED on an early 0.1 host, as the next
-   * two functions. */
+  /* Returns the number of learning-rate groups. */
   size_t num_lr_groups() const {
     size_t out = 0;
-    host_->check(lr_api().get_num_lr_groups(run(), &out));
+    host_->check(api().get_num_lr_groups(run(), &out));
     return out;
   }
   /* Returns learning-rate group i. */
   LrGroup lr_group(size_t i) const {
     tenon_lr_group group{};
     group.struct_size = sizeof(group);
-    host_->check(lr_api().get_lr_group(run(), i, &group));
+    host_->check(api().get_lr_group(run(), i, &group));
     return {group.name_ref, group.match_ref, group.base_rate, group.rate};
   }
   /* Reads a number from the options of the group's optimizer ("/betas/0"), or nothing if there is
    * none. */
   std::optional<double> lr_group_option(size_t i, const std::string& pointer) const {
     double out = 0;
-    return found(lr_api().get_lr_group_option(run(), i, pointer.c_str(), &out))
+    return found(api().get_lr_group_option(run(), i, pointer.c_str(), &out))
                ? std::optional<double>(out)
                : std::nullopt;
   }
@@ -229,15 +271,6 @@ class Event {
     host_->check(status);
     return true;
   }
-  const tenon_run_api& lr_api() const {
-    if (!TENON_HAS(tenon_run_api, event_->api, get_lr_group_option)) {
-      TENON_FAIL(TENON_UNSUPPORTED,
-                 "service_missing",
-                 "this hook reads learning-rate groups, which the host does not provide; use a "
-                 "newer host");
-    }
-    return *event_->api;
-  }
   const tenon_run_api& api() const { return *event_->api; }
   tenon_run* run() const { return event_->run; }
 
@@ -252,8 +285,8 @@ class Hook : public Component {
   static constexpr const char* kKind = "hook";
   static constexpr const char* kInterfaceId = TENON_HOOK_ID;
 
-  /* Sets info.events, and, if they differ from the defaults, phase (NORMAL), priority, writes,
-   * rank_0_only and full_parameters (0). `reads` is reserved.
+  /* Sets info.events, and, if they differ from the defaults, phase (NORMAL), priority, reads,
+   * writes, rank_0_only, full_parameters and uses_collectives (0).
    *
    * Errors   any exception ends the run before the first step
    * Threads  [main], once, before any other call */
@@ -288,6 +321,6 @@ class Hook : public Component {
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <tenon/cpp/component.hpp>
 #include <tenon/cpp/exec.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/ports.hpp>
 #include <tenon/cpp/tensor.hpp>
 #include <tenon/loss.h>
@@ -17,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Describes a loss; the calls chain. */
 class LossInfo {
@@ -101,39 +102,36 @@ class AnyLoss : public Component {
   }
   static tenon_status* on_count(void* self,
                                 const tenon_exec* exec,
-                                const tenon_tensor* const* inputs,
-                                size_t num_inputs,
-                                tenon_tensor** out_count_own) noexcept {
+                                tenon_loss_count_args* args) noexcept {
     return call_on<AnyLoss>(self, [&](AnyLoss& loss) {
-      TENON_CHECK(inputs != nullptr && out_count_own != nullptr, "an argument of count is null");
-      *out_count_own =
-          loss.call_count(Exec(loss.host(), exec), TensorList(loss.host(), inputs, num_inputs));
+      TENON_CHECK(args != nullptr && (args->inputs != nullptr || args->num_inputs == 0),
+                  "an argument of count is null");
+      args->out_count_own = loss.call_count(
+          Exec(loss.host(), exec), TensorList(loss.host(), args->inputs, args->num_inputs));
     });
   }
   static tenon_status* on_compute(void* self,
                                   const tenon_exec* exec,
-                                  const tenon_tensor* const* inputs,
-                                  size_t num_inputs,
-                                  tenon_tensor** out_sum_own) noexcept {
+                                  tenon_loss_compute_args* args) noexcept {
     return call_on<AnyLoss>(self, [&](AnyLoss& loss) {
-      TENON_CHECK(inputs != nullptr && out_sum_own != nullptr, "an argument of compute is null");
-      *out_sum_own =
-          loss.call_compute(Exec(loss.host(), exec), TensorList(loss.host(), inputs, num_inputs));
+      TENON_CHECK(args != nullptr && (args->inputs != nullptr || args->num_inputs == 0),
+                  "an argument of compute is null");
+      args->out_sum_own = loss.call_compute(
+          Exec(loss.host(), exec), TensorList(loss.host(), args->inputs, args->num_inputs));
     });
   }
   static tenon_status* on_backward(void* self,
                                    const tenon_exec* exec,
-                                   const tenon_tensor* const* inputs,
-                                   size_t num_inputs,
-                                   const tenon_tensor* grad_sum,
-                                   tenon_tensor** grad_inputs_own) noexcept {
+                                   const tenon_loss_backward_args* args) noexcept {
     return call_on<AnyLoss>(self, [&](AnyLoss& loss) {
-      TENON_CHECK(inputs != nullptr && grad_sum != nullptr && grad_inputs_own != nullptr,
+      TENON_CHECK(args != nullptr && args->grad_sum != nullptr &&
+                      ((args->inputs != nullptr && args->grad_inputs_own != nullptr) ||
+                       args->num_inputs == 0),
                   "an argument of backward is null");
       loss.call_backward(Exec(loss.host(), exec),
-                         TensorList(loss.host(), inputs, num_inputs),
-                         grad_sum,
-                         grad_inputs_own);
+                         TensorList(loss.host(), args->inputs, args->num_inputs),
+                         args->grad_sum,
+                         args->grad_inputs_own);
     });
   }
 
@@ -206,6 +204,6 @@ class HandWrittenLoss : public Loss {
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -5,11 +5,12 @@
 #define TENON_CPP_LR_SCHEDULER_HPP
 
 #include <tenon/cpp/component.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/lr_scheduler.h>
 
 #include <cstdint>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Base class of learning-rate schedules. */
 class LrScheduler : public Component {
@@ -21,8 +22,8 @@ class LrScheduler : public Component {
   /* Returns true if `factor` needs the length of the run. The host then rejects a recipe that does
    * not specify it.
    *
-   * Errors   none: an exception ends the process
-   * Threads  [main] */
+   * Errors   any exception ends the run before the first step
+   * Threads  [main], once, before any other call */
   virtual bool needs_total() const { return false; }
   /* Computes the factor on each group's learning rate. A pure function of its arguments.
    *
@@ -35,22 +36,25 @@ class LrScheduler : public Component {
   /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
-    static const tenon_lr_scheduler calls{sizeof(tenon_lr_scheduler), on_needs_total, on_factor};
+    static const tenon_lr_scheduler calls{sizeof(tenon_lr_scheduler), on_describe, on_factor};
     return &calls;
   }
 
  private:
-  static bool on_needs_total(void* self) noexcept {
-    return self != nullptr && static_cast<LrScheduler*>(self)->needs_total();
-  }
-  static tenon_status* on_factor(void* self, uint64_t step, uint64_t total, double* out) noexcept {
+  static tenon_status* on_describe(void* self, tenon_lr_scheduler_info* out) noexcept {
     return call_on<LrScheduler>(self, [&](LrScheduler& scheduler) {
       TENON_CHECK(out != nullptr, "out is null");
-      *out = scheduler.factor(step, total);
+      out->needs_total = scheduler.needs_total() ? 1 : 0;
+    });
+  }
+  static tenon_status* on_factor(void* self, tenon_lr_factor_args* args) noexcept {
+    return call_on<LrScheduler>(self, [&](LrScheduler& scheduler) {
+      TENON_CHECK(args != nullptr, "the arguments of factor are null");
+      args->out_factor = scheduler.factor(args->step, args->total);
     });
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

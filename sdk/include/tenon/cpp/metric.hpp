@@ -8,6 +8,7 @@
 
 #include <tenon/cpp/component.hpp>
 #include <tenon/cpp/exec.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/ports.hpp>
 #include <tenon/cpp/tensor.hpp>
 #include <tenon/metric.h>
@@ -21,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Describes a metric; the calls chain. */
 class MetricInfo {
@@ -75,7 +76,6 @@ class MetricInfo {
   }
 
   size_t num_states() const { return states_.size(); }
-  size_t num_metrics() const { return metrics_.size(); }
   /* Fills the ABI struct. For the wrapper only. */
   void write(tenon_metric_info& out) const {
     out.periods = periods_;
@@ -149,53 +149,67 @@ class AnyMetric : public Component {
   }
   static tenon_status* on_update(void* self,
                                  const tenon_exec* exec,
-                                 const tenon_tensor* const* inputs,
-                                 size_t num_inputs,
-                                 tenon_tensor* const* states,
-                                 tenon_tensor** appended_own) noexcept {
+                                 const tenon_metric_update_args* args) noexcept {
     return call_on<AnyMetric>(self, [&](AnyMetric& metric) {
-      TENON_CHECK(inputs != nullptr && states != nullptr && appended_own != nullptr,
+      TENON_CHECK(args != nullptr && (args->inputs != nullptr || args->num_inputs == 0) &&
+                      (args->states != nullptr || args->num_states == 0) &&
+                      (args->appended_own != nullptr || args->num_states == 0),
                   "an argument of update is null");
+      metric.check_states(args->num_states);
       metric.call_update(Exec(metric.host(), exec),
-                         TensorList(metric.host(), inputs, num_inputs),
-                         states,
-                         appended_own);
+                         TensorList(metric.host(), args->inputs, args->num_inputs),
+                         args->states,
+                         args->appended_own);
     });
   }
   static tenon_status* on_merge(void* self,
                                 const tenon_exec* exec,
-                                tenon_tensor* const* states,
-                                const tenon_tensor* const* others) noexcept {
+                                const tenon_metric_merge_args* args) noexcept {
     return call_on<AnyMetric>(self, [&](AnyMetric& metric) {
-      TENON_CHECK(states != nullptr && others != nullptr, "an argument of merge is null");
-      metric.call_merge(Exec(metric.host(), exec), states, others);
+      TENON_CHECK(args != nullptr && ((args->states != nullptr && args->others != nullptr) ||
+                                      args->num_states == 0),
+                  "an argument of merge is null");
+      metric.check_states(args->num_states);
+      metric.call_merge(Exec(metric.host(), exec), args->states, args->others);
     });
   }
   static tenon_status* on_compute(void* self,
                                   const tenon_exec* exec,
-                                  const tenon_tensor* const* states,
-                                  double* out) noexcept {
+                                  const tenon_metric_compute_args* args) noexcept {
     return call_on<AnyMetric>(self, [&](AnyMetric& metric) {
-      TENON_CHECK(states != nullptr && out != nullptr, "an argument of compute is null");
+      TENON_CHECK(args != nullptr && (args->states != nullptr || args->num_states == 0) &&
+                      (args->out_values != nullptr || args->num_metrics == 0),
+                  "an argument of compute is null");
+      metric.check_states(args->num_states);
       const std::vector<double> metrics = metric.call_compute(
-          Exec(metric.host(), exec), TensorList(metric.host(), states, metric.num_states()));
-      const size_t num_metrics = metric.info_ == nullptr ? 0 : metric.info_->num_metrics();
-      TENON_CHECK(metrics.size() == num_metrics,
+          Exec(metric.host(), exec), TensorList(metric.host(), args->states, args->num_states));
+      TENON_CHECK(metrics.size() == args->num_metrics,
                   "compute returned ",
                   metrics.size(),
                   " values (expected ",
-                  num_metrics,
+                  args->num_metrics,
                   ", as declared)");
-      std::copy(metrics.begin(), metrics.end(), out);
+      std::copy(metrics.begin(), metrics.end(), args->out_values);
     });
   }
   static tenon_status* on_reset(void* self,
                                 const tenon_exec* exec,
-                                tenon_tensor* const* states) noexcept {
+                                const tenon_metric_reset_args* args) noexcept {
     return call_on<AnyMetric>(self, [&](AnyMetric& metric) {
-      TENON_CHECK(states != nullptr, "an argument of reset is null");
-      metric.call_reset(Exec(metric.host(), exec), states);
+      TENON_CHECK(args != nullptr && (args->states != nullptr || args->num_states == 0),
+                  "an argument of reset is null");
+      metric.check_states(args->num_states);
+      metric.call_reset(Exec(metric.host(), exec), args->states);
     });
+  }
+  // The number of states of a call, which the adapters use as declared.
+  void check_states(size_t n) const {
+    TENON_CHECK(n == num_states(),
+                "the call has ",
+                n,
+                " states (expected ",
+                num_states(),
+                ", as declared)");
   }
 
   std::unique_ptr<MetricInfo> info_;
@@ -295,6 +309,6 @@ class Metric : public AnyMetric {
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

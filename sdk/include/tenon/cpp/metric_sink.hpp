@@ -5,6 +5,7 @@
 #define TENON_CPP_METRIC_SINK_HPP
 
 #include <tenon/cpp/component.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/metric_sink.h>
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* One record. Borrowed until `write` returns. */
 class MetricRecord {
@@ -101,6 +102,6 @@ class MetricSink : public Component {
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <tenon/cpp/component.hpp>
 #include <tenon/cpp/exec.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/ports.hpp>
 #include <tenon/cpp/tensor.hpp>
 #include <tenon/model.h>
@@ -19,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Indices that a Graph returns, with one type each so that they are not confused. */
 struct ValueId {
@@ -49,6 +50,45 @@ struct Init {
   }
   /* The value that `on_materialize` returns. */
   static Init module() { return {TENON_INIT_MODULE, 0, 0}; }
+};
+
+/* Declares how tensor-parallel ranks may divide a parameter or a value along `axis`; see
+ * tenon_split. Without parts, each rank has all of it. Reserved: checked, but ignored by this host.
+ *
+ *     {0, {512, 128, 128}, {8, 2, 2}}    fused query, key and value of 8, 2 and 2 heads of 64 */
+struct Split {
+  uint32_t axis = 0;               /* of the shape */
+  std::vector<int64_t> parts = {}; /* sizes, which add up to the size of the axis */
+  std::vector<int64_t> units = {}; /* number of equal units of each part; divides its size */
+};
+
+/* A Split in the form of the ABI. It borrows the Split. */
+class SplitView {
+ public:
+  /* Takes the split of the parameter or value `name`, for error messages.
+   *
+   * Errors   TENON_INVALID if there are not as many units as parts */
+  SplitView(const std::string& name, const Split& split)
+      : raw_{sizeof(tenon_split),
+             split.axis,
+             0,
+             split.parts.data(),
+             split.units.data(),
+             split.parts.size()} {
+    TENON_CHECK(split.parts.size() == split.units.size(),
+                "the split of ",
+                name,
+                " has ",
+                split.parts.size(),
+                " parts and ",
+                split.units.size(),
+                " units (expected one number of units per part)");
+  }
+  /* Null if there is no part; valid as long as this object. */
+  const tenon_split* get() const { return raw_.num_parts == 0 ? nullptr : &raw_; }
+
+ private:
+  tenon_split raw_;
 };
 
 /* Declares a block, see `Graph::add_block`. Lists are in the order in which `forward` receives
@@ -85,13 +125,20 @@ class Graph {
 
   /* Declares a value that is field `field` of the batch; by default, the field has the name of the
    * value. `dtype` is a dtype or a class; empty `axes` mean any shape. */
-  ValueId input(const std::string& name, Axes axes, uint32_t dtype, const std::string& field = {}) {
+  ValueId input(const std::string& name,
+                Axes axes,
+                uint32_t dtype,
+                const std::string& field = {},
+                const Split& split = {}) {
     const std::string source = field.empty() ? name : field;
-    return add_value(name, std::move(axes), dtype, TENON_SOURCE_BATCH, source.c_str());
+    return add_value(name, std::move(axes), dtype, TENON_SOURCE_BATCH, source.c_str(), split);
   }
-  /* Declares a value that a block outputs. */
-  ValueId value(const std::string& name, Axes axes, uint32_t dtype = TENON_CLASS_COMPUTE) {
-    return add_value(name, std::move(axes), dtype, TENON_SOURCE_BLOCK, nullptr);
+  /* Declares a value that a block outputs. The size of an axis that is split must be known. */
+  ValueId value(const std::string& name,
+                Axes axes,
+                uint32_t dtype = TENON_CLASS_COMPUTE,
+                const Split& split = {}) {
+    return add_value(name, std::move(axes), dtype, TENON_SOURCE_BLOCK, nullptr, split);
   }
   /* Declares a value of table rows for the ids in column `column` of the batch, or in value `ids`
    * of an earlier block. The last axis is the row size. */
@@ -109,17 +156,18 @@ class Graph {
   /* Refused by this host: declares value `source` of the previous microbatch, detached; zeros at
    * first. */
   ValueId carry(const std::string& name, Axes axes, uint32_t dtype, const std::string& source) {
-    return add_value(name, std::move(axes), dtype, TENON_SOURCE_CARRY, source.c_str());
+    return add_value(name, std::move(axes), dtype, TENON_SOURCE_CARRY, source.c_str(), {});
   }
 
-  /* Declares a parameter. `flags` is TENON_PARAM_*. `split_axis` is reserved: ignored by this host.
-   * `dtype` is a dtype that must be kept, or TENON_CLASS_PARAM. */
+  /* Declares a parameter. `flags` is TENON_PARAM_*; `dtype` is a dtype that must be kept, or
+   * TENON_CLASS_PARAM. */
   ParameterId parameter(const std::string& name,
                         const std::vector<int64_t>& shape,
                         Init init,
                         uint32_t flags = 0,
-                        int32_t split_axis = -1,
+                        const Split& split = {},
                         uint32_t dtype = TENON_CLASS_PARAM) {
+    const SplitView view(name, split);
     const tenon_parameter_spec spec{sizeof(tenon_parameter_spec),
                                     name.c_str(),
                                     shape.data(),
@@ -127,10 +175,11 @@ class Graph {
                                     dtype,
                                     flags,
                                     init.kind,
-                                    split_axis,
+                                    0,
                                     init.a,
                                     init.b,
-                                    nullptr};
+                                    nullptr,
+                                    view.get()};
     return add_parameter(spec);
   }
   /* Declares another name for an earlier parameter. */
@@ -139,7 +188,6 @@ class Graph {
     spec.struct_size = sizeof(spec);
     spec.name = name.c_str();
     spec.dtype = TENON_CLASS_PARAM;
-    spec.split_axis = -1;
     spec.tied_to = tied_to.c_str();
     return add_parameter(spec);
   }
@@ -187,12 +235,15 @@ class Graph {
                     Axes axes,
                     uint32_t dtype,
                     uint32_t source_kind,
-                    const char* source) {
+                    const char* source,
+                    const Split& split) {
+    const SplitView view(name, split);
     tenon_value_spec spec{};
     spec.dtype = dtype;
     spec.source_kind = source_kind;
     spec.source = source;
     spec.ids = TENON_NO_INDEX;
+    spec.split = view.get();
     return add_value(name, std::move(axes), spec);
   }
   ValueId add_lookup(const std::string& name, Axes axes, tenon_value_spec spec, const Lookup& of) {
@@ -268,32 +319,30 @@ class Model : public Component {
   /* Creates the leaves of a TENON_BLOCK_MATERIALIZED block with their initial values, in the order
    * of its parameters. Draw random numbers from torch's default generator.
    *
-   * Shapes   leaves_own [num_leaves], each of the declared shape
+   * Shapes   args.leaves_own [num_leaves], each of the declared shape
    * Errors   any exception ends the run; by default TENON_UNSUPPORTED
    * Threads  [main], once per block
    * Owner    the host releases the handles; the instance keeps the tensors */
-  virtual void on_materialize(const Exec& /*exec*/,
-                              uint32_t block,
-                              tenon_tensor** /*leaves_own*/,
-                              size_t /*num_leaves*/) {
-    TENON_FAIL(TENON_UNSUPPORTED, "no_materialize", "block ", block, " is not materialized");
+  virtual void on_materialize(const Exec& /*exec*/, const tenon_materialize_args& args) {
+    TENON_FAIL(TENON_UNSUPPORTED, "no_materialize", "block ", args.block, " is not materialized");
   }
-  /* Writes the initial value of a buffer into `tensor`.
+  /* Writes the initial value of buffer args.buffer into args.tensor.
    *
-   * Shapes   tensor: the declared shape and dtype, contiguous, on the CPU, filled with zeros
+   * Shapes   args.tensor: the declared shape and dtype, contiguous, on the CPU, filled with zeros
    * Errors   any exception ends the run; by default TENON_UNSUPPORTED
    * Threads  [main], once per buffer
-   * Owner    `tensor` is borrowed until return */
-  virtual void on_fill_buffer(const Exec& /*exec*/, uint32_t buffer, tenon_tensor* /*tensor*/) {
-    TENON_FAIL(TENON_UNSUPPORTED, "no_buffer", "there is no buffer ", buffer);
+   * Owner    `args` is borrowed until return */
+  virtual void on_fill_buffer(const Exec& /*exec*/, const tenon_fill_buffer_args& args) {
+    TENON_FAIL(TENON_UNSUPPORTED, "no_buffer", "there is no buffer ", args.buffer);
   }
   /* Infers shapes and cost of a block without running it. Override it, publicly, if a block
-   * accesses data pointers; otherwise the host runs the block on meta tensors.
+   * accesses data pointers; otherwise the host runs the block on meta tensors. `exec` describes the
+   * planned run; it has no stream and cannot compute.
    *
    * Errors   TENON_INVALID for shapes it cannot process; by default TENON_UNSUPPORTED
    * Threads  [any]
    * Owner    `args` is borrowed until return */
-  virtual void on_infer(tenon_infer_args& args) {
+  virtual void on_infer(const Exec& /*exec*/, tenon_infer_args& args) {
     TENON_FAIL(TENON_UNSUPPORTED, "no_infer", "block ", args.block, " has no shape inference");
   }
 
@@ -336,31 +385,31 @@ class Model : public Component {
   }
   static tenon_status* call_materialize(void* self,
                                         const tenon_exec* exec,
-                                        uint32_t block,
-                                        tenon_tensor** leaves_own,
-                                        size_t num_leaves) noexcept {
+                                        const tenon_materialize_args* args) noexcept {
     return call_on<Model>(self, [&](Model& model) {
-      TENON_CHECK(leaves_own != nullptr || num_leaves == 0, "the leaves are null");
-      model.on_materialize(Exec(model.host(), exec), block, leaves_own, num_leaves);
+      TENON_CHECK(args != nullptr && (args->leaves_own != nullptr || args->num_leaves == 0),
+                  "an argument of materialize is null");
+      model.on_materialize(Exec(model.host(), exec), *args);
     });
   }
   static tenon_status* call_fill_buffer(void* self,
                                         const tenon_exec* exec,
-                                        uint32_t buffer,
-                                        tenon_tensor* tensor) noexcept {
+                                        const tenon_fill_buffer_args* args) noexcept {
     return call_on<Model>(self, [&](Model& model) {
-      TENON_CHECK(tensor != nullptr, "the tensor is null");
-      model.on_fill_buffer(Exec(model.host(), exec), buffer, tensor);
+      TENON_CHECK(args != nullptr && args->tensor != nullptr, "an argument of fill_buffer is null");
+      model.on_fill_buffer(Exec(model.host(), exec), *args);
     });
   }
-  static tenon_status* call_infer(void* self, tenon_infer_args* args) noexcept {
+  static tenon_status* call_infer(void* self,
+                                  const tenon_exec* exec,
+                                  tenon_infer_args* args) noexcept {
     return call_on<Model>(self, [&](Model& model) {
       TENON_CHECK(args != nullptr, "the arguments of infer are null");
-      model.on_infer(*args);
+      model.on_infer(Exec(model.host(), exec), *args);
     });
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

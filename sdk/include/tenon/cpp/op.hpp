@@ -8,6 +8,7 @@
 #ifndef TENON_CPP_OP_HPP
 #define TENON_CPP_OP_HPP
 
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/tensor.hpp>
 #include <tenon/op.h>
 
@@ -19,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* One argument of an operator. It borrows the object it is built from until the call returns, which
  * includes temporaries in the call expression. */
@@ -51,7 +52,7 @@ class Arg {
     any_ = {TENON_ANY_NONE, 0, 0, {}};
     if constexpr (std::is_same_v<T, bool>) {
       any_.tag = TENON_ANY_BOOL;
-      any_.v.b = value;
+      any_.v.b = value ? 1 : 0;
     } else if constexpr (std::is_integral_v<T>) {
       any_.tag = TENON_ANY_INT;
       any_.v.i = static_cast<int64_t>(value);
@@ -161,6 +162,6 @@ inline Tensor call_op(const Host& host, const char* name, std::initializer_list<
   return Op(host, name)(args);
 }
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <tenon/cpp/component.hpp>
 #include <tenon/cpp/exec.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/tensor.hpp>
 #include <tenon/optimizer.h>
 #include <tenon/ports.h>
@@ -20,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Describes an optimizer; the calls chain. */
 class OptimizerInfo {
@@ -162,6 +163,6 @@ class Optimizer : public AnyOptimizer {
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -19,6 +19,7 @@
 #ifndef TENON_CPP_OPTIONS_HPP
 #define TENON_CPP_OPTIONS_HPP
 
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/services.hpp>
 #include <tenon/options.h>
 
@@ -36,7 +37,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* ---- JSON text ---- */
 
@@ -209,7 +210,9 @@ class OptionReader {
 
   /* Type of a value, TENON_OPTION_*; TENON_OPTION_ABSENT if there is none. */
   uint32_t kind(const std::string& pointer) const { return api_->kind(options_, pointer.c_str()); }
-  bool get_bool(const std::string& pointer) const { return get<bool>(api_->get_bool, pointer); }
+  bool get_bool(const std::string& pointer) const {
+    return get<uint32_t>(api_->get_bool, pointer) != 0;
+  }
   int64_t get_int(const std::string& pointer) const { return get<int64_t>(api_->get_int, pointer); }
   double get_double(const std::string& pointer) const {
     return get<double>(api_->get_double, pointer);
@@ -583,6 +586,6 @@ class OptionBinder {
   std::vector<Entry> entries_;
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -7,11 +7,14 @@
 #define TENON_CPP_PLUGIN_HPP
 
 #include <tenon/cpp/component.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/plugin.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Returns the descriptor of a class, which lives as long as the process.
  *
@@ -28,9 +31,18 @@ const tenon_component& descriptor_of() {
                                           schema.c_str(),
                                           ComponentCalls<T>::create,
                                           ComponentCalls<T>::destroy,
-                                          ComponentCalls<T>::get_extension};
+                                          ComponentCalls<T>::get_extension,
+                                          ComponentCalls<T>::table_lookup()};
   return descriptor;
 }
+
+/* The oldest ABI minor version of hosts that the plugin runs with; tenon_add_plugin(MIN_ABI) sets
+ * it. */
+#ifdef TENON_PLUGIN_MIN_MINOR
+constexpr uint32_t kMinMinor = TENON_PLUGIN_MIN_MINOR;
+#else
+constexpr uint32_t kMinMinor = TENON_ABI_MINOR;
+#endif
 
 /* Checks the ABI version and registers the classes. If there is no host to report an error to, it
  * registers nothing.
@@ -46,7 +58,7 @@ tenon_status* register_plugin(tenon_entry_args* args) noexcept {
   PluginHost::get() = args->host;
   return guard(args->host, [&] {
     if (args->abi_major != TENON_ABI_MAJOR || args->abi_minor_min > TENON_ABI_MINOR ||
-        args->abi_minor_max < TENON_ABI_MINOR) {
+        args->abi_minor_max < kMinMinor) {
       TENON_FAIL(TENON_UNSUPPORTED,
                  "abi_mismatch",
                  "the plugin uses ABI ",
@@ -61,12 +73,12 @@ tenon_status* register_plugin(tenon_entry_args* args) noexcept {
                  args->abi_minor_max,
                  "; rebuild the plugin with the host's SDK");
     }
-    args->out_abi_minor = TENON_ABI_MINOR;
+    args->out_abi_minor = std::min(args->abi_minor_max, TENON_ABI_MINOR);
     (check(args->host, args->register_component(args->registrar, &descriptor_of<Classes>())), ...);
   });
 }
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 // NOLINTBEGIN(bugprone-macro-parentheses): it is a definition, not an expression
 /* Defines the entry point. Use it once per plugin, outside of any namespace. */

@@ -5,6 +5,7 @@
 #ifndef TENON_CPP_PORTS_HPP
 #define TENON_CPP_PORTS_HPP
 
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/ports.h>
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* One axis: a name ("B"), a size (64), or both. Size -1 is known only at run time. */
 struct Axis {
@@ -76,6 +77,6 @@ class PortList {
   std::vector<tenon_port> raw_;
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

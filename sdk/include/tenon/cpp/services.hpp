@@ -6,6 +6,7 @@
 #define TENON_CPP_SERVICES_HPP
 
 #include <tenon/cpp/guard.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/log.h>
 #include <tenon/memory.h>
 #include <tenon/metrics.h>
@@ -20,7 +21,7 @@
 #include <string>
 #include <utility>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* The host and its services. It consists of a few pointers and may be copied freely.
  *
@@ -183,6 +184,6 @@ class RandomStream {
   uint64_t stream_;
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

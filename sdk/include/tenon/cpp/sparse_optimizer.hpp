@@ -8,6 +8,7 @@
 
 #include <tenon/cpp/component.hpp>
 #include <tenon/cpp/exec.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/draft/sparse_optimizer.h>
 #include <tenon/tensor.h>
 
@@ -20,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Describes a sparse optimizer; the calls chain. */
 class SparseOptimizerInfo {
@@ -304,6 +305,6 @@ class SparseOptimizer : public AnySparseOptimizer {
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -7,6 +7,7 @@
 #define TENON_CPP_STABLE_FILE_HPP
 
 #include <tenon/cpp/guard.hpp>
+#include <tenon/cpp/namespace.hpp>
 
 #include <cerrno>
 #include <cstddef>
@@ -18,7 +19,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* A file opened for reading. Error ids start with the given name: "text.open".
  *
@@ -136,6 +137,6 @@ class StableFile {
   struct stat opened_;
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

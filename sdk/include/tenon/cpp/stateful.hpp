@@ -5,14 +5,17 @@
 #ifndef TENON_CPP_STATEFUL_HPP
 #define TENON_CPP_STATEFUL_HPP
 
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/tensor.hpp>
 #include <tenon/state.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Receives the entries of a snapshot. Names are paths "a/b/c" whose parts use [a-z0-9_.-].
  *
@@ -48,6 +51,12 @@ class StateWriter {
   tenon_state_writer* writer_;
 };
 
+/* Name and type of an entry of a checkpoint. */
+struct StateEntry {
+  std::string name;
+  uint32_t type = 0; /* TENON_STATE_INT to TENON_STATE_TENSOR */
+};
+
 /* Gives access to the entries of a checkpoint.
  *
  * Errors   TENON_NOT_FOUND if there is no such entry, TENON_INVALID if it has another type
@@ -57,6 +66,26 @@ class StateReader {
   StateReader(const Host& host, tenon_state_reader* reader) : host_(host), reader_(reader) {}
   /* The `state_version` of the component that saved the entries. */
   uint32_t version() const { return reader_->version; }
+  /* Returns all entries, sorted by name. */
+  std::vector<StateEntry> entries() const {
+    size_t num_entries = 0;
+    host_.check(reader_->get_num_entries(reader_, &num_entries));
+    std::vector<StateEntry> out;
+    out.reserve(num_entries);
+    for (size_t i = 0; i < num_entries; ++i) {
+      const char* name = nullptr;
+      uint32_t type = 0;
+      host_.check(reader_->get_entry(reader_, i, &name, &type));
+      out.push_back({name, type});
+    }
+    return out;
+  }
+  /* Returns true if there is an entry of this name, of any type. */
+  bool has(const std::string& name) const {
+    const std::vector<StateEntry> all = entries();
+    return std::any_of(
+        all.begin(), all.end(), [&](const StateEntry& entry) { return entry.name == name; });
+  }
   int64_t get_int(const char* name) const {
     int64_t out = 0;
     host_.check(reader_->get_int(reader_, name, &out));
@@ -144,6 +173,6 @@ struct StatefulCalls {
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

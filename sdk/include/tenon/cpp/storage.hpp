@@ -6,6 +6,7 @@
 #define TENON_CPP_STORAGE_HPP
 
 #include <tenon/cpp/component.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/draft/storage.h>
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* A file of an open checkpoint. If it is destroyed without a successful `close`, it is discarded.
  *
@@ -42,7 +43,7 @@ class StorageFile {
 /* Base class of storages. The host has validated the names of checkpoints and files. The tags below
  * hold for every function, if it does not state others.
  *
- * Errors   TENON_IO, with the reason and the full address
+ * Errors   TENON_IO, with the reason and the full address; TENON_TIMEOUT if a retry may help
  * Threads  [worker]
  * Owner    all arguments are borrowed until return */
 class Storage : public Component {
@@ -61,20 +62,20 @@ class Storage : public Component {
   /* Opens a checkpoint for writing. `is_first` is true on the one rank that calls before all
    * others; that call deletes leftovers.
    *
-   * Errors   TENON_INVALID if a committed checkpoint has that name; TENON_IO
+   * Errors   TENON_EXISTS if a committed checkpoint has that name; TENON_IO
    * Threads  [worker] */
   virtual void open(const std::string& checkpoint, bool is_first) = 0;
   /* Creates a file in an open checkpoint.
    *
-   * Errors   TENON_INVALID if the checkpoint has that file; TENON_IO
+   * Errors   TENON_EXISTS if the checkpoint has that file; TENON_IO
    * Threads  [worker]
    * Owner    the host destroys the file */
   virtual std::unique_ptr<StorageFile> create_file(const std::string& checkpoint,
                                                    const std::string& file) = 0;
   /* Commits the checkpoint atomically, on one rank, after the last `close` of every rank.
    *
-   * Errors   TENON_NOT_FOUND if no such checkpoint is open. After an error the checkpoint is not visible,
-   *          and `commit` may be retried
+   * Errors   TENON_NOT_FOUND if no such checkpoint is open; TENON_IO. After an error the checkpoint
+   *          is not visible, and `commit` may be retried
    * Threads  [worker] */
   virtual void commit(const std::string& checkpoint) = 0;
   /* Discards an open checkpoint. It is no error if the checkpoint does not exist.
@@ -100,7 +101,8 @@ class Storage : public Component {
   virtual uint64_t file_size(const std::string& checkpoint, const std::string& file) = 0;
   /* Reads exactly `size` bytes from `offset`, both in bytes.
    *
-   * Errors   TENON_NOT_FOUND if there is no such file; TENON_IO if the file is shorter
+   * Errors   TENON_NOT_FOUND if there is no such file; TENON_DATA_LOSS, with the offset, if the
+   *          file is shorter; TENON_IO
    * Threads  [worker]: several reads concurrently, also of one file */
   virtual void read(const std::string& checkpoint,
                     const std::string& file,
@@ -140,107 +142,98 @@ class Storage : public Component {
   }
 
  private:
-  static tenon_status* on_connect(void* self, const char* place) noexcept {
-    return call_on<Storage>(self, [&](Storage& storage) { storage.connect(text(place)); });
+  static tenon_status* on_connect(void* self, const tenon_storage_connect_args* args) noexcept {
+    return call_on<Storage>(self,
+                            [&](Storage& storage) { storage.connect(text(given(args).place)); });
   }
-  static tenon_status* on_open(void* self, const char* checkpoint, uint32_t is_first) noexcept {
+  static tenon_status* on_open(void* self, const tenon_storage_open_args* args) noexcept {
     return call_on<Storage>(
-        self, [&](Storage& storage) { storage.open(text(checkpoint), is_first != 0); });
+        self, [&](Storage& storage) { storage.open(checkpoint_of(args), args->is_first != 0); });
   }
-  static tenon_status* on_create_file(void* self,
-                                      const char* checkpoint,
-                                      const char* file,
-                                      tenon_storage_file** out_own) noexcept {
+  static tenon_status* on_create_file(void* self, tenon_storage_create_args* args) noexcept {
     return call_on<Storage>(self, [&](Storage& storage) {
-      TENON_CHECK(out_own != nullptr, "out_own is null");
-      *out_own = reinterpret_cast<tenon_storage_file*>(
-          storage.create_file(text(checkpoint), text(file)).release());
+      const std::string checkpoint = checkpoint_of(args);
+      args->out_file_own = reinterpret_cast<tenon_storage_file*>(
+          storage.create_file(checkpoint, text(args->file)).release());
     });
   }
-  static tenon_status* on_write(void* self,
-                                tenon_storage_file* file,
-                                const void* data,
-                                size_t size) noexcept {
+  static tenon_status* on_write(void* self, const tenon_storage_write_args* args) noexcept {
     return call_on<Storage>(self, [&](Storage&) {
-      TENON_CHECK(file != nullptr && (data != nullptr || size == 0),
-                  "an argument of write is null");
-      reinterpret_cast<StorageFile*>(file)->write(data, size);
+      TENON_CHECK(
+          args != nullptr && args->file != nullptr && (args->data != nullptr || args->size == 0),
+          "an argument of write is null");
+      reinterpret_cast<StorageFile*>(args->file)->write(args->data, args->size);
     });
   }
-  static tenon_status* on_close(void* self, tenon_storage_file* file_own, uint32_t keep) noexcept {
+  static tenon_status* on_close(void* self, const tenon_storage_close_args* args) noexcept {
     return call_on<Storage>(self, [&](Storage&) {
-      TENON_CHECK(file_own != nullptr, "the file is null");
-      const std::unique_ptr<StorageFile> file(reinterpret_cast<StorageFile*>(file_own));
-      if (keep != 0) {
+      TENON_CHECK(args != nullptr && args->file_own != nullptr, "an argument of close is null");
+      const std::unique_ptr<StorageFile> file(reinterpret_cast<StorageFile*>(args->file_own));
+      if (args->keep != 0) {
         file->close();
       }
     });
   }
-  static tenon_status* on_commit(void* self, const char* checkpoint) noexcept {
-    return call_on<Storage>(self, [&](Storage& storage) { storage.commit(text(checkpoint)); });
+  static tenon_status* on_commit(void* self, const tenon_storage_checkpoint_args* args) noexcept {
+    return call_on<Storage>(self, [&](Storage& storage) { storage.commit(checkpoint_of(args)); });
   }
-  static tenon_status* on_abort(void* self, const char* checkpoint) noexcept {
-    return call_on<Storage>(self, [&](Storage& storage) { storage.abort(text(checkpoint)); });
+  static tenon_status* on_abort(void* self, const tenon_storage_checkpoint_args* args) noexcept {
+    return call_on<Storage>(self, [&](Storage& storage) { storage.abort(checkpoint_of(args)); });
   }
-  static tenon_status* on_list(void* self, tenon_names_sink sink, void* context) noexcept {
+  static tenon_status* on_list(void* self, const tenon_storage_list_args* args) noexcept {
     return call_on<Storage>(
-        self, [&](Storage& storage) { hand_over(storage, storage.list(), sink, context); });
+        self, [&](Storage& storage) { hand_over(storage, storage.list(), given(args)); });
   }
-  static tenon_status* on_list_files(void* self,
-                                     const char* checkpoint,
-                                     tenon_names_sink sink,
-                                     void* context) noexcept {
+  static tenon_status* on_list_files(void* self, const tenon_storage_list_args* args) noexcept {
     return call_on<Storage>(self, [&](Storage& storage) {
-      hand_over(storage, storage.list_files(text(checkpoint)), sink, context);
+      hand_over(storage, storage.list_files(checkpoint_of(args)), *args);
     });
   }
-  static tenon_status* on_file_size(void* self,
-                                    const char* checkpoint,
-                                    const char* file,
-                                    uint64_t* out) noexcept {
+  static tenon_status* on_file_size(void* self, tenon_storage_size_args* args) noexcept {
     return call_on<Storage>(self, [&](Storage& storage) {
-      TENON_CHECK(out != nullptr, "out is null");
-      *out = storage.file_size(text(checkpoint), text(file));
+      const std::string checkpoint = checkpoint_of(args);
+      args->out_size = storage.file_size(checkpoint, text(args->file));
     });
   }
-  static tenon_status* on_read(void* self,
-                               const char* checkpoint,
-                               const char* file,
-                               uint64_t offset,
-                               void* out,
-                               size_t size) noexcept {
+  static tenon_status* on_read(void* self, const tenon_storage_read_args* args) noexcept {
     return call_on<Storage>(self, [&](Storage& storage) {
-      TENON_CHECK(out != nullptr || size == 0, "out is null");
-      storage.read(text(checkpoint), text(file), offset, out, size);
+      const std::string checkpoint = checkpoint_of(args);
+      TENON_CHECK(args->data != nullptr || args->size == 0, "data is null");
+      storage.read(checkpoint, text(args->file), args->offset, args->data, args->size);
     });
   }
-  static tenon_status* on_remove(void* self, const char* checkpoint) noexcept {
-    return call_on<Storage>(self, [&](Storage& storage) { storage.remove(text(checkpoint)); });
+  static tenon_status* on_remove(void* self, const tenon_storage_checkpoint_args* args) noexcept {
+    return call_on<Storage>(self, [&](Storage& storage) { storage.remove(checkpoint_of(args)); });
   }
-  static tenon_status* on_address(void* self,
-                                  const char* checkpoint,
-                                  tenon_names_sink sink,
-                                  void* context) noexcept {
+  static tenon_status* on_address(void* self, const tenon_storage_list_args* args) noexcept {
     return call_on<Storage>(self, [&](Storage& storage) {
-      hand_over(storage, {storage.address(text(checkpoint))}, sink, context);
+      hand_over(storage, {storage.address(checkpoint_of(args))}, *args);
     });
   }
 
-  static std::string text(const char* given) {
-    TENON_CHECK(given != nullptr, "a name is null");
-    return given;
+  template <class Args>
+  static Args& given(Args* args) {
+    TENON_CHECK(args != nullptr, "the arguments are null");
+    return *args;
+  }
+  static std::string text(const char* name) {
+    TENON_CHECK(name != nullptr, "a name is null");
+    return name;
+  }
+  template <class Args>
+  static std::string checkpoint_of(Args* args) {
+    return text(given(args).checkpoint);
   }
   static void hand_over(const Storage& storage,
                         const std::vector<std::string>& names,
-                        tenon_names_sink sink,
-                        void* context) {
-    TENON_CHECK(sink != nullptr, "the sink is null");
+                        const tenon_storage_list_args& args) {
+    TENON_CHECK(args.sink != nullptr, "the sink is null");
     for (const std::string& name : names) {
-      storage.host().check(sink(context, name.c_str()));
+      storage.host().check(args.sink(args.context, name.c_str()));
     }
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

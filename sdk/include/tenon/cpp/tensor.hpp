@@ -5,6 +5,7 @@
 #ifndef TENON_CPP_TENSOR_HPP
 #define TENON_CPP_TENSOR_HPP
 
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/services.hpp>
 #include <tenon/tensor.h>
 
@@ -15,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* The dtype of a C++ type; undefined for types without a dtype. */
 template <class T>
@@ -306,6 +307,6 @@ class TensorList {
   size_t size_;
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

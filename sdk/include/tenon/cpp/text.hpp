@@ -5,10 +5,12 @@
 #ifndef TENON_CPP_TEXT_HPP
 #define TENON_CPP_TEXT_HPP
 
+#include <tenon/cpp/namespace.hpp>
+
 #include <sstream>
 #include <string>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Concatenates the parts as `operator<<` writes them.
  *
@@ -27,6 +29,6 @@ inline std::string concat(const std::string& text) {
   return text;
 }
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -6,6 +6,7 @@
 #define TENON_CPP_TOKENIZER_HPP
 
 #include <tenon/cpp/component.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/tokenizer.h>
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Receives the result of an encode or decode, in one or several calls.
  *
@@ -76,18 +77,22 @@ class Tokenizer : public Component {
       tokenizer.describe(*out);
     });
   }
-  static tenon_status* on_encode(
-      void* self, const char* bytes, size_t n, tenon_ids_sink sink, void* context) noexcept {
+  static tenon_status* on_encode(void* self, const tenon_encode_args* args) noexcept {
     return call_on<Tokenizer>(self, [&](Tokenizer& tokenizer) {
-      TENON_CHECK((bytes != nullptr || n == 0) && sink != nullptr, "an argument of encode is null");
-      tokenizer.encode({bytes, n}, IdsSink(tokenizer.host(), sink, context));
+      TENON_CHECK(args != nullptr && (args->bytes != nullptr || args->num_bytes == 0) &&
+                      args->sink != nullptr,
+                  "an argument of encode is null");
+      tokenizer.encode({args->bytes, args->num_bytes},
+                       IdsSink(tokenizer.host(), args->sink, args->context));
     });
   }
-  static tenon_status* on_decode(
-      void* self, const int32_t* ids, size_t n, tenon_bytes_sink sink, void* context) noexcept {
+  static tenon_status* on_decode(void* self, const tenon_decode_args* args) noexcept {
     return call_on<Tokenizer>(self, [&](Tokenizer& tokenizer) {
-      TENON_CHECK((ids != nullptr || n == 0) && sink != nullptr, "an argument of decode is null");
-      tokenizer.decode(ids, n, BytesSink(tokenizer.host(), sink, context));
+      TENON_CHECK(
+          args != nullptr && (args->ids != nullptr || args->num_ids == 0) && args->sink != nullptr,
+          "an argument of decode is null");
+      tokenizer.decode(
+          args->ids, args->num_ids, BytesSink(tokenizer.host(), args->sink, args->context));
     });
   }
 };
@@ -116,12 +121,15 @@ class TokenizerRef {
   }
   std::vector<int32_t> encode(std::string_view bytes) const {
     std::vector<int32_t> out;
-    host_.check(table_->encode(self_, bytes.data(), bytes.size(), append<int32_t>, collect(out)));
+    const tenon_encode_args args{
+        sizeof(args), bytes.data(), bytes.size(), append<int32_t>, collect(out)};
+    host_.check(table_->encode(self_, &args));
     return out;
   }
   std::string decode(const int32_t* ids, size_t n) const {
     std::vector<char> out;
-    host_.check(table_->decode(self_, ids, n, append<char>, collect(out)));
+    const tenon_decode_args args{sizeof(args), ids, n, append<char>, collect(out)};
+    host_.check(table_->decode(self_, &args));
     return {out.begin(), out.end()};
   }
 
@@ -144,6 +152,6 @@ class TokenizerRef {
   void* self_;
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -7,11 +7,12 @@
 #define TENON_CPP_WARMUP_HPP
 
 #include <tenon/cpp/lr_scheduler.hpp>
+#include <tenon/cpp/namespace.hpp>
 
 #include <cstdint>
 #include <optional>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Shape of a warmup of w steps, for step s from 0. */
 enum class WarmupForm {
@@ -86,6 +87,6 @@ inline double progress_after_warmup(const WarmupOptions& options,
   return static_cast<double>(step - warmup) / static_cast<double>(total - warmup);
 }
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -7,6 +7,7 @@
 #define TENON_CPP_WEIGHTS_LAYOUT_HPP
 
 #include <tenon/cpp/guard.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/options.hpp>
 #include <tenon/draft/weights_layout.h>
 
@@ -14,7 +15,7 @@
 #include <cstring>
 #include <string>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Receives a layout from `describe_layout`.
  *
@@ -126,6 +127,6 @@ struct WeightsLayoutCalls {
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -5,11 +5,12 @@
 #define TENON_TORCH_LOSS_HPP
 
 #include <tenon/cpp/loss.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/torch/tensor.hpp>
 
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* A loss on at::Tensor, differentiated by autograd. */
 class TorchLoss : public AnyLoss {
@@ -82,6 +83,6 @@ class HandWrittenTorchLoss : public TorchLoss {
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

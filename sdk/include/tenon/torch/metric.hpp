@@ -5,12 +5,13 @@
 #define TENON_TORCH_METRIC_HPP
 
 #include <tenon/cpp/metric.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/torch/tensor.hpp>
 
 #include <cstddef>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* The states of a call, in declaration order. Change them with in-place operators (`add_`,
  * `copy_`); never replace them.
@@ -112,6 +113,6 @@ class TorchMetric : public AnyMetric {
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

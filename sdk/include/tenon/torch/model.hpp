@@ -15,6 +15,7 @@
 #define TENON_TORCH_MODEL_HPP
 
 #include <tenon/cpp/model.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/torch/tensor.hpp>
 
 #include <cstddef>
@@ -25,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* One forward of a block.
  *
@@ -173,18 +174,25 @@ class TorchGraph {
   explicit TorchGraph(Graph& graph) : graph_(&graph) {}
 
   /* As in Graph. */
-  ValueId input(const std::string& name, Axes axes, uint32_t dtype, const std::string& field = {}) {
-    return graph_->input(name, std::move(axes), dtype, field);
+  ValueId input(const std::string& name,
+                Axes axes,
+                uint32_t dtype,
+                const std::string& field = {},
+                const Split& split = {}) {
+    return graph_->input(name, std::move(axes), dtype, field, split);
   }
-  ValueId value(const std::string& name, Axes axes, uint32_t dtype = TENON_CLASS_COMPUTE) {
-    return graph_->value(name, std::move(axes), dtype);
+  ValueId value(const std::string& name,
+                Axes axes,
+                uint32_t dtype = TENON_CLASS_COMPUTE,
+                const Split& split = {}) {
+    return graph_->value(name, std::move(axes), dtype, split);
   }
   ParameterId parameter(const std::string& name,
                         const std::vector<int64_t>& shape,
                         Init init,
                         uint32_t flags = 0,
-                        int32_t split_axis = -1) {
-    return graph_->parameter(name, shape, init, flags, split_axis);
+                        const Split& split = {}) {
+    return graph_->parameter(name, shape, init, flags, split);
   }
   ParameterId tied_parameter(const std::string& name, const std::string& tied_to) {
     return graph_->tied_parameter(name, tied_to);
@@ -320,9 +328,10 @@ class TorchModel : public Model {
       b.backward(BlockGradients(exec, args));
     });
   }
-  void on_fill_buffer(const Exec& /*exec*/, uint32_t buffer, tenon_tensor* tensor) final {
-    TENON_CHECK(buffer < fills_.size() && fills_[buffer], "there is no buffer ", buffer);
-    call_torch([&] { fills_[buffer](unwrap_mutable(tensor)); });
+  void on_fill_buffer(const Exec& /*exec*/, const tenon_fill_buffer_args& args) final {
+    TENON_CHECK(
+        args.buffer < fills_.size() && fills_[args.buffer], "there is no buffer ", args.buffer);
+    call_torch([&] { fills_[args.buffer](unwrap_mutable(args.tensor)); });
   }
 
  private:
@@ -335,6 +344,6 @@ class TorchModel : public Model {
   std::vector<BufferFill> fills_;
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

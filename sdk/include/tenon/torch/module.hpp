@@ -19,6 +19,7 @@
 #ifndef TENON_TORCH_MODULE_HPP
 #define TENON_TORCH_MODULE_HPP
 
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/torch/model.hpp>
 
 #include <ATen/Context.h>
@@ -27,6 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,7 +36,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* A module and the function that runs it. */
 class LiveModule {
@@ -106,13 +108,32 @@ class ModuleGraph {
   explicit ModuleGraph(Graph& graph) : graph_(&graph) {}
 
   /* As in Graph. */
-  ValueId input(const std::string& name, Axes axes, uint32_t dtype, const std::string& field = {}) {
-    return graph_->input(name, std::move(axes), dtype, field);
+  ValueId input(const std::string& name,
+                Axes axes,
+                uint32_t dtype,
+                const std::string& field = {},
+                const Split& split = {}) {
+    return graph_->input(name, std::move(axes), dtype, field, split);
   }
-  ValueId value(const std::string& name, Axes axes, uint32_t dtype = TENON_CLASS_COMPUTE) {
-    return graph_->value(name, std::move(axes), dtype);
+  ValueId value(const std::string& name,
+                Axes axes,
+                uint32_t dtype = TENON_CLASS_COMPUTE,
+                const Split& split = {}) {
+    return graph_->value(name, std::move(axes), dtype, split);
   }
   Graph& graph() { return *graph_; }
+
+  /* Declares how tensor-parallel ranks may divide parameter `name`, a leaf BLOCK.NAME. Call it
+   * before `module` of that block:
+   *
+   *     g.split("body.weight", {0, {512, 128, 128}, {8, 2, 2}});
+   *
+   * Errors   TENON_INVALID for a name that already has a split; at the end of `describe`, for a
+   *          name that is a parameter of no block */
+  void split(const std::string& name, Split split) {
+    const bool is_new = splits_.emplace(name, std::move(split)).second;
+    TENON_CHECK(is_new, "parameter ", name, " has two splits");
+  }
 
   /* Declares a block. `factory` builds its module, with initial values from torch's default
    * generator. `forward` takes the module and one at::Tensor per input (up to three), or the module
@@ -137,6 +158,7 @@ class ModuleGraph {
   friend class ModuleModel;
   Graph* graph_;
   std::vector<Block> blocks_;
+  std::map<std::string, Split> splits_;  // not yet passed on
 };
 
 /* A model of modules. */
@@ -163,30 +185,31 @@ class ModuleModel : public Model {
       ModuleGraph modules(graph);
       describe(modules);
       for (ModuleGraph::Block& block : modules.blocks_) {
-        add_block(graph, std::move(block));
+        add_block(graph, std::move(block), modules.splits_);
       }
+      TENON_CHECK(modules.splits_.empty(),
+                  "a split names ",
+                  modules.splits_.begin()->first,
+                  ", which is a parameter of no block");
     });
   }
 
-  void on_materialize(const Exec& exec,
-                      uint32_t block,
-                      tenon_tensor** leaves_own,
-                      size_t num_leaves) final {
+  void on_materialize(const Exec& exec, const tenon_materialize_args& args) final {
     call_torch([&] {
-      Block& b = at_index(block);
+      Block& b = at_index(args.block);
       b.live = b.factory();
       b.buffers = buffers_of(b.live->module());
       const Leaves leaves = leaves_of(b.live->module());
-      TENON_CHECK(leaves.size() == num_leaves,
+      TENON_CHECK(leaves.size() == args.num_leaves,
                   "block ",
                   b.name,
                   " has ",
                   leaves.size(),
                   " parameters (expected ",
-                  num_leaves,
+                  args.num_leaves,
                   ", as described)");
       for (size_t i = 0; i < leaves.size(); ++i) {
-        leaves_own[i] = wrap(exec.host(), leaves[i].second);
+        args.leaves_own[i] = wrap(exec.host(), leaves[i].second);
       }
     });
   }
@@ -214,11 +237,11 @@ class ModuleModel : public Model {
     });
   }
 
-  void on_fill_buffer(const Exec& /*exec*/, uint32_t buffer, tenon_tensor* tensor) final {
-    TENON_CHECK(buffer < first_buffers_.size() && first_buffers_[buffer].defined(),
+  void on_fill_buffer(const Exec& /*exec*/, const tenon_fill_buffer_args& args) final {
+    TENON_CHECK(args.buffer < first_buffers_.size() && first_buffers_[args.buffer].defined(),
                 "there is no buffer ",
-                buffer);
-    call_torch([&] { unwrap_mutable(tensor).copy_(first_buffers_[buffer]); });
+                args.buffer);
+    call_torch([&] { unwrap_mutable(args.tensor).copy_(first_buffers_[args.buffer]); });
   }
 
  private:
@@ -254,8 +277,8 @@ class ModuleModel : public Model {
   }
 
   // Builds the module to read names and shapes, then restores torch's generator: describing a model
-  // must not change later random numbers.
-  void add_block(Graph& graph, ModuleGraph::Block block) {
+  // must not change later random numbers. Takes the splits of the parameters out of `splits`.
+  void add_block(Graph& graph, ModuleGraph::Block block, std::map<std::string, Split>& splits) {
     at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
     at::Tensor state;
     {
@@ -277,12 +300,13 @@ class ModuleModel : public Model {
                   name,
                   " does not have a floating-point dtype");
       const bool is_plain = tensor.dtype() == at::get_default_dtype();
+      const auto split = splits.extract(prefix + name);
       block.spec.parameters.push_back(
           graph.parameter(prefix + name,
                           tensor.sizes().vec(),
                           Init::module(),
                           parameter_flags(prefix + name, tensor),
-                          -1,
+                          split.empty() ? Split() : split.mapped(),
                           is_plain ? uint32_t{TENON_CLASS_PARAM} : dtype_of(tensor)));
     }
     for (const auto& [name, tensor] : buffers_of(probe->module())) {
@@ -321,6 +345,6 @@ class ModuleModel : public Model {
   std::vector<at::Tensor> first_buffers_;
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -5,13 +5,14 @@
 #ifndef TENON_TORCH_OPTIMIZER_HPP
 #define TENON_TORCH_OPTIMIZER_HPP
 
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/optimizer.hpp>
 #include <tenon/torch/tensor.hpp>
 
 #include <optional>
 #include <vector>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* One update of n pieces; see tenon_update_args. */
 struct TorchUpdate {
@@ -66,6 +67,6 @@ class TorchOptimizer : public AnyOptimizer {
   }
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

@@ -7,6 +7,7 @@
 #define TENON_TORCH_TENSOR_HPP
 
 #include <tenon/cpp/guard.hpp>
+#include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/services.hpp>
 #include <tenon/tensor.h>
 
@@ -19,7 +20,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace tenon {
+TENON_NAMESPACE_BEGIN
 
 /* Returns the tensor behind a handle; borrowed, as the handle.
  *
@@ -115,6 +116,6 @@ class TorchInputs {
   size_t size_;
 };
 
-}  // namespace tenon
+TENON_NAMESPACE_END
 
 #endif

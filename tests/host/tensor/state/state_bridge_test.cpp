@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include <string>
+#include <utility>
 
 #include "tests/support/catch.hpp"
 
@@ -99,6 +100,35 @@ TEST_CASE("a reader tells a missing entry from one of another type", "[tensor]")
   CHECK(text.code == TENON_INVALID);
   CHECK(text.id == "state.wrong_type");
   CHECK(number == 4.0);
+}
+
+TEST_CASE("a reader lists its entries by name and type", "[tensor]") {
+  StateTree tree;
+  tree.put_int("x/i", 1);
+  tree.put_double("x/a/d", 1.0);
+  tree.put_bytes("x/b", "1");
+  tree.put_tensor("x/t", at::zeros({1}), StateTree::Copy::kNo);
+  tree.put_int("xy/other", 1);
+  StateReader reader(tree, "x", nullptr);
+  tenon_state_reader* const r = reader.abi();
+  size_t count = 0;
+  CHECK(take(r->get_num_entries(r, &count)).ok());
+  REQUIRE(count == 4);
+  const std::pair<std::string, uint32_t> wanted[] = {{"a/d", TENON_STATE_DOUBLE},
+                                                     {"b", TENON_STATE_BYTES},
+                                                     {"i", TENON_STATE_INT},
+                                                     {"t", TENON_STATE_TENSOR}};
+  for (size_t i = 0; i < count; ++i) {
+    const char* name = nullptr;
+    uint32_t type = 0;
+    CHECK(take(r->get_entry(r, i, &name, &type)).ok());
+    CHECK(name == wanted[i].first);
+    CHECK(type == wanted[i].second);
+  }
+  const char* name = nullptr;
+  uint32_t type = 0;
+  CHECK(take(r->get_entry(r, 4, &name, &type)).code == TENON_NOT_FOUND);
+  CHECK(take(r->get_entry(r, 0, nullptr, &type)).code == TENON_INVALID);
 }
 
 TEST_CASE("null arguments of state functions are errors", "[tensor]") {

@@ -55,14 +55,12 @@ TEST_CASE("losses say what they read, and what they promise", "[train]") {
 
 TEST_CASE("what a loss gives must be a scalar that is wide enough", "[train]") {
   struct Narrow {
-    static tenon_status* compute(
-        void*, const tenon_exec*, const tenon_tensor* const* inputs, size_t, tenon_tensor** out) {
-      *out = new_handle(tensor_of(inputs[0]).sum().to(at::kHalf));
+    static tenon_status* compute(void*, const tenon_exec*, tenon_loss_compute_args* args) {
+      args->out_sum_own = new_handle(tensor_of(args->inputs[0]).sum().to(at::kHalf));
       return nullptr;
     }
-    static tenon_status* count(
-        void*, const tenon_exec*, const tenon_tensor* const*, size_t, tenon_tensor** out) {
-      *out = new_handle(at::ones({2}));
+    static tenon_status* count(void*, const tenon_exec*, tenon_loss_count_args* args) {
+      args->out_count_own = new_handle(at::ones({2}));
       return nullptr;
     }
   };
@@ -81,7 +79,8 @@ TEST_CASE("what a loss gives must be a scalar that is wide enough", "[train]") {
   run.runner->forward(batch, kTrain);
   CHECK_THROWS_WITH(losses.compute(*run.runner, batch, kTrain),
                     contains_text("[plugin.bad_result]"));
-  CHECK_THROWS_WITH(losses.count(batch, kTrain), contains_text("it must return a real scalar"));
+  CHECK_THROWS_WITH(losses.count(batch, kTrain),
+                    contains_text("it must return a scalar of Double"));
   run.runner->clear();
 }
 

@@ -26,20 +26,12 @@ struct TotalMetric {
     out->num_metrics = 1;
     return nullptr;
   }
-  static tenon_status* update(void*,
-                              const tenon_exec*,
-                              const tenon_tensor* const* inputs,
-                              size_t,
-                              tenon_tensor* const* states,
-                              tenon_tensor**) {
-    tensor_of(states[0]).add_(tensor_of(inputs[0]).sum());
+  static tenon_status* update(void*, const tenon_exec*, const tenon_metric_update_args* args) {
+    tensor_of(args->states[0]).add_(tensor_of(args->inputs[0]).sum());
     return nullptr;
   }
-  static tenon_status* compute(void*,
-                               const tenon_exec*,
-                               const tenon_tensor* const* states,
-                               double* out) {
-    *out = tensor_of(states[0]).item<double>();
+  static tenon_status* compute(void*, const tenon_exec*, const tenon_metric_compute_args* args) {
+    args->out_values[0] = tensor_of(args->states[0]).item<double>();
     return nullptr;
   }
   MetricProxy proxy() {

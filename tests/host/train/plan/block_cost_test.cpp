@@ -49,7 +49,8 @@ struct OneBlock {
                         0,
                         TENON_INIT_ZEROS,
                         0,
-                        0};
+                        0,
+                        nullptr};
     tenon_value_spec out{sizeof(out),
                          "y",
                          model.has_shape ? y_axes : nullptr,
@@ -63,7 +64,8 @@ struct OneBlock {
                          0,
                          TENON_INIT_ZEROS,
                          0,
-                         0};
+                         0,
+                         nullptr};
     const int64_t shape[] = {4, 3};
     tenon_parameter_spec parameter{};
     parameter.struct_size = sizeof(parameter);

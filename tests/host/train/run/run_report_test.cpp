@@ -29,7 +29,8 @@ RunReport report_of(const Recipe& recipe) {
           .num_parameters = 67,
           .components = {{"model", "mlp", "org.tenon.mlp 0.1", "67 parameters"},
                          {"optimizer", "sgd", "org.tenon.sgd 0.1", ""}},
-          .device_waits = {}};
+          .device_waits = {},
+          .live_handles = {{"org.tenon.mlp", 2}}};
 }
 
 }  // namespace
@@ -72,6 +73,7 @@ TEST_CASE("the summary has null for what a run does not have, and for what is no
   CHECK(summary["metrics"]["lr"] == 0.5);
   CHECK(summary["components"][1]["type"] == "sgd");
   CHECK_FALSE(summary.contains("device_waits"));
+  CHECK(summary["live_handles"]["org.tenon.mlp"] == 2);
   for (const char* const key :
        {"error_id", "best", "checkpoints", "exports", "resumed", "loaded", "last_window"}) {
     INFO(key);

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "host/plugin/tokenizer_proxy.hpp"
+#include "host/plugin/tokenizer_check.hpp"
 
 #include "host/plugin/interface_table.hpp"
 #include "host/text/formatted.hpp"
 
-#include <utility>
-
 namespace tenon {
 
-TokenizerProxy::TokenizerProxy(ComponentInstance instance) : instance_(std::move(instance)) {
-  const ComponentIdentity& identity = instance_.identity();
-  const auto* const table = table_of<tenon_tokenizer>(instance_, TENON_TOKENIZER_ID);
+TokenizerInfo describe_tokenizer(const ComponentInstance& instance) {
+  const ComponentIdentity& identity = instance.identity();
+  const auto* const table = table_of<tenon_tokenizer>(instance, TENON_TOKENIZER_ID);
   TENON_REQUIRE(tenon_tokenizer, table, describe, TENON_TOKENIZER_ID, identity);
   TENON_REQUIRE(tenon_tokenizer, table, encode, TENON_TOKENIZER_ID, identity);
   TENON_REQUIRE(tenon_tokenizer, table, decode, TENON_TOKENIZER_ID, identity);
@@ -19,9 +17,9 @@ TokenizerProxy::TokenizerProxy(ComponentInstance instance) : instance_(std::move
   tenon_tokenizer_info given{};
   given.bos = given.eos = given.pad = -1;
   const auto info = filled_by(
-      instance_,
+      instance,
       "describe",
-      [&](tenon_tokenizer_info* out) { return table->describe(instance_.self(), out); },
+      [&](tenon_tokenizer_info* out) { return table->describe(instance.self(), out); },
       given);
   if (info.vocab_size <= 0) {
     identity.fail_result(formatted("describe returned vocab_size {}", info.vocab_size));
@@ -34,7 +32,7 @@ TokenizerProxy::TokenizerProxy(ComponentInstance instance) : instance_(std::move
                     info.vocab_size));
     }
   }
-  info_ = {info.vocab_size, info.bos, info.eos, info.pad, info.bytes_per_token};
+  return {info.vocab_size, info.bos, info.eos, info.pad, info.bytes_per_token};
 }
 
 }  // namespace tenon

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/plugin/process_state.hpp"
+#include "host/plugin/process_settings.hpp"
 
 #include "host/log/log.hpp"
 
@@ -16,14 +16,14 @@
 namespace tenon {
 
 TEST_CASE("state that nothing changed stays as it is", "[plugin]") {
-  const ProcessState before;
+  const ProcessSettings before;
   CHECK(before.restore().empty());
 }
 
 TEST_CASE("what has changed is named and restored", "[plugin]") {
   const std::filesystem::path folder = std::filesystem::current_path();
   const mode_t mask = ::umask(022);
-  const ProcessState before;
+  const ProcessSettings before;
   std::fesetround(FE_UPWARD);
   std::signal(SIGUSR2, SIG_IGN);
   std::filesystem::current_path("/");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/plugin/tokenizer_proxy.hpp"
+#include "host/plugin/tokenizer_check.hpp"
 
 #include "tests/host/plugin/fake_component.hpp"
 #include "tests/support/catch.hpp"
@@ -18,13 +18,18 @@ tenon_tokenizer tokenizer_table() {
     *out = tokenizer_info;
     return nullptr;
   };
-  table.encode = [](void*, const char*, size_t, tenon_ids_sink, void*) -> tenon_status* {
-    return nullptr;
-  };
-  table.decode = [](void*, const int32_t*, size_t, tenon_bytes_sink, void*) -> tenon_status* {
-    return nullptr;
-  };
+  table.encode = [](void*, const tenon_encode_args*) -> tenon_status* { return nullptr; };
+  table.decode = [](void*, const tenon_decode_args*) -> tenon_status* { return nullptr; };
   return table;
+}
+
+std::string tokenizer_error(const FakeComponent& fake) {
+  try {
+    static_cast<void>(describe_tokenizer(fake.make()));
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 }  // namespace
@@ -32,24 +37,24 @@ tenon_tokenizer tokenizer_table() {
 TEST_CASE("a tokenizer says what its ids are", "[plugin]") {
   const tenon_tokenizer good = tokenizer_table();
   const FakeComponent fake("tokenizer", TENON_TOKENIZER_ID, &good);
-  const TokenizerProxy tokenizer(fake.make());
-  CHECK(tokenizer.info().vocab_size == 256);
-  CHECK(tokenizer.info().bos == -1);
-  CHECK(tokenizer.info().eos == 10);
-  CHECK(tokenizer.info().bytes_per_token == 1);
+  const TokenizerInfo info = describe_tokenizer(fake.make());
+  CHECK(info.vocab_size == 256);
+  CHECK(info.bos == -1);
+  CHECK(info.eos == 10);
+  CHECK(info.bytes_per_token == 1);
 }
 
 TEST_CASE("a tokenizer that lacks a function or makes no sense is refused", "[plugin]") {
   tenon_tokenizer bad = tokenizer_table();
   const FakeComponent fake("tokenizer", TENON_TOKENIZER_ID, &bad);
   tokenizer_info.eos = 256;
-  CHECK_THAT(proxy_error<TokenizerProxy>(fake), contains_text("the special id 256"));
+  CHECK_THAT(tokenizer_error(fake), contains_text("the special id 256"));
   tokenizer_info.vocab_size = 0;
-  CHECK_THAT(proxy_error<TokenizerProxy>(fake), contains_text("vocab_size 0"));
+  CHECK_THAT(tokenizer_error(fake), contains_text("vocab_size 0"));
   bad.decode = nullptr;
-  CHECK(proxy_error<TokenizerProxy>(fake) == missing_function("tokenizer", "decode"));
+  CHECK(tokenizer_error(fake) == missing_function("tokenizer", "decode"));
   bad.encode = nullptr;
-  CHECK(proxy_error<TokenizerProxy>(fake) == missing_function("tokenizer", "encode"));
+  CHECK(tokenizer_error(fake) == missing_function("tokenizer", "encode"));
   bad.describe = nullptr;
-  CHECK(proxy_error<TokenizerProxy>(fake) == missing_function("tokenizer", "describe"));
+  CHECK(tokenizer_error(fake) == missing_function("tokenizer", "describe"));
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/plugin/process_state.hpp"
+#include "host/plugin/process_settings.hpp"
 
 #include <cfloat>
 #include <clocale>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 #include <sys/stat.h>
 #include <system_error>
@@ -19,7 +20,14 @@ bool flushes_to_zero() {
   return smallest / 2 == 0;
 }
 
+// Read from the system: setting and resetting it would race with other threads.
 mode_t current_umask() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("Umask:")) {
+      return static_cast<mode_t>(std::stoul(line.substr(6), nullptr, 8));
+    }
+  }
   const mode_t mask = ::umask(0);
   ::umask(mask);
   return mask;
@@ -45,7 +53,7 @@ void append(std::string& list, std::string_view what) {
 
 }  // namespace
 
-ProcessState::ProcessState()
+ProcessSettings::ProcessSettings()
     : rounding_(std::fegetround()),
       flushes_to_zero_(flushes_to_zero()),
       folder_(current_folder()),
@@ -57,7 +65,7 @@ ProcessState::ProcessState()
   }
 }
 
-std::string ProcessState::restore() const {
+std::string ProcessSettings::restore() const {
   std::string changed;
   if (std::fegetround() != rounding_) {
     append(changed, "the rounding mode");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// State of the process that a plugin must not change: the floating-point environment of a thread,
-// signal handlers, the working directory, the umask and the locale. A library can change it by
-// being loaded; one linked with -ffast-math sets flush-to-zero, which changes losses.
-// Threads: one at a time; the floating-point environment is that of the calling thread.
+// Settings of the process that a plugin must not change: the floating-point environment of a
+// thread, signal handlers, the working directory, the umask and the locale. A library can change it
+// by being loaded; one linked with -ffast-math sets flush-to-zero, which changes losses. Threads:
+// one at a time; the floating-point environment is that of the calling thread.
 #pragma once
 
 #include <array>
@@ -14,10 +14,10 @@
 
 namespace tenon {
 
-class ProcessState {
+class ProcessSettings {
  public:
   // Takes the present state.
-  ProcessState();
+  ProcessSettings();
 
   // Restores the state. Returns what had changed: "the rounding mode, the handler of SIGTERM"; ""
   // if nothing had.

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The second half of vetting a plugin: makes an instance of each of its components with the default
+// options, describes it, and destroys it. Errors that the components report are no reason to refuse
+// them, because options or data may be missing; only what ends the process is.
+// Threads: that of the vetting child.
+#pragma once
+
+#include "host/plugin/loaded_plugin.hpp"
+
+#include <functional>
+#include <string_view>
+
+namespace tenon {
+
+// Calls `before_call` with the next call, "create of loss \"mse\"".
+void vet_components(const LoadedPlugin& plugin,
+                    const std::function<void(std::string_view call)>& before_call);
+
+}  // namespace tenon

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Models of the C++ wrapper by themselves: what they declare to a builder that is a table of
+// functions. The other tests of models go through the host.
+#include <tenon/torch/module.hpp>
+
+#include <torch/nn/modules/linear.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+
+struct tenon_status {
+  uint32_t code;
+  std::string message;
+};
+
+namespace tenon {
+namespace {
+
+const void* get_interface(const tenon_host*, const char* id) {
+  static const tenon_status_api statuses{
+      sizeof(tenon_status_api),
+      [](const tenon_host*, uint32_t code, const char*, const char* message, const char*, int32_t) {
+        return new tenon_status{code, message};
+      },
+      [](tenon_status* status) { delete status; },
+      [](const tenon_status* status) { return status->code; },
+      [](const tenon_status*) { return ""; },
+      [](const tenon_status* status) { return status->message.c_str(); },
+      [](const tenon_status*) { return ""; },
+      [](const tenon_status*) { return int32_t{0}; }};
+  return id == std::string(TENON_STATUS_ID) ? &statuses : nullptr;
+}
+
+const tenon_host fake_host{sizeof(tenon_host), 0, 1, "0.1.0", nullptr, get_interface};
+
+using Splits = std::map<std::string, Split>;
+
+// What a model declares, with the splits of all parameters and values that it splits.
+struct Declared {
+  std::vector<std::string> parameters;
+  std::vector<std::string> values;
+  Splits splits;
+  std::string error;  // "" if `describe` succeeded
+};
+
+Declared& of(tenon_model_builder* builder) {
+  return *static_cast<Declared*>(builder->impl);
+}
+
+void add(Splits& splits, const std::string& name, const tenon_split* split) {
+  if (split == nullptr) {
+    return;
+  }
+  CHECK(split->struct_size == sizeof(tenon_split));
+  splits[name] = {split->axis,
+                  {split->parts, split->parts + split->num_parts},
+                  {split->units, split->units + split->num_parts}};
+}
+
+Declared declare(Model& model) {
+  Declared out;
+  tenon_model_builder builder{
+      sizeof(tenon_model_builder),
+      &out,
+      [](tenon_model_builder* b, const tenon_value_spec* spec, uint32_t* index) -> tenon_status* {
+        *index = static_cast<uint32_t>(of(b).values.size());
+        of(b).values.emplace_back(spec->name);
+        add(of(b).splits, spec->name, spec->split);
+        return nullptr;
+      },
+      [](tenon_model_builder* b,
+         const tenon_parameter_spec* spec,
+         uint32_t* index) -> tenon_status* {
+        *index = static_cast<uint32_t>(of(b).parameters.size());
+        of(b).parameters.emplace_back(spec->name);
+        add(of(b).splits, spec->name, spec->split);
+        return nullptr;
+      },
+      [](tenon_model_builder*, const tenon_buffer_spec*, uint32_t*) -> tenon_status* {
+        return nullptr;
+      },
+      [](tenon_model_builder*, const tenon_block_spec*, uint32_t*) -> tenon_status* {
+        return nullptr;
+      }};
+  model.attach(Host(&fake_host));
+  const auto& table = *static_cast<const tenon_model*>(Model::table<Model>());
+  if (tenon_status* status = table.describe(&model, &builder); status != nullptr) {
+    CHECK(status->code == TENON_INVALID);
+    out.error = status->message;
+    delete status;
+  }
+  return out;
+}
+
+at::Tensor run(torch::nn::Linear& layer, const at::Tensor& x) {
+  return layer->forward(x);
+}
+
+// Two layers, with the splits that a test sets.
+class TwoLayers final : public ModuleModel {
+ public:
+  explicit TwoLayers(std::vector<std::pair<std::string, Split>> splits)
+      : splits_(std::move(splits)) {}
+  void describe(ModuleGraph& g) override {
+    const auto x = g.input("x", {"B", 6}, TENON_CLASS_COMPUTE, "features", {1, {6}, {3}});
+    const auto h = g.value("h", {"B", 16});
+    const auto y = g.value("y", {"B", 4}, TENON_F32, {1, {4}, {2}});
+    for (const auto& [name, split] : splits_) {
+      g.split(name, split);
+    }
+    g.module(
+        "body", {x}, {h}, [] { return torch::nn::Linear(6, 16); }, run);
+    g.module(
+        "head", {h}, {y}, [] { return torch::nn::Linear(16, 4); }, run);
+  }
+
+ private:
+  std::vector<std::pair<std::string, Split>> splits_;
+};
+
+class OneBlock final : public TorchModel {
+ public:
+  void describe(TorchGraph& g) override {
+    const auto x = g.input("x", {"B", 6}, TENON_CLASS_COMPUTE);
+    const auto y = g.value("y", {"B", 16}, TENON_CLASS_COMPUTE, {1, {16}, {4}});
+    const auto w =
+        g.parameter("w", {16, 6}, Init::zeros(), TENON_PARAM_NO_DECAY, {0, {8, 8}, {4, 2}});
+    const auto b = g.parameter("b", {16}, Init::zeros());
+    g.block("all", {x}, {y}, {w, b}, [](const BlockCall& call) {
+      return at::linear(call.input(0), call.parameter(0), call.parameter(1));
+    });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a module's leaf gets the split of its name, and all others none", "[sdk]") {
+  TwoLayers model({{"head.weight", {1, {16}, {4}}}, {"body.weight", {0, {8, 4, 4}, {4, 2, 2}}}});
+  const Declared declared = declare(model);
+  CHECK(declared.error.empty());
+  CHECK(declared.parameters ==
+        std::vector<std::string>{"body.weight", "body.bias", "head.weight", "head.bias"});
+  CHECK(declared.values == std::vector<std::string>{"x", "h", "y"});
+  REQUIRE(declared.splits.size() == 4);
+  const Split& body = declared.splits.at("body.weight");
+  CHECK(body.axis == 0);
+  CHECK(body.parts == std::vector<int64_t>{8, 4, 4});
+  CHECK(body.units == std::vector<int64_t>{4, 2, 2});
+  CHECK(declared.splits.at("head.weight").axis == 1);
+  CHECK(declared.splits.at("x").units == std::vector<int64_t>{3});
+  CHECK(declared.splits.at("y").units == std::vector<int64_t>{2});
+}
+
+TEST_CASE("a split of a leaf that no block has is an error, as are two of one leaf", "[sdk]") {
+  TwoLayers absent({{"body.bias", {0, {16}, {4}}}, {"body.gain", {0, {16}, {4}}}});
+  CHECK(declare(absent).error == "a split names body.gain, which is a parameter of no block");
+  TwoLayers twice({{"body.bias", {0, {16}, {4}}}, {"body.bias", {0, {16}, {8}}}});
+  CHECK(declare(twice).error == "parameter body.bias has two splits");
+  TwoLayers uneven({{"body.bias", {0, {8, 8}, {4}}}});
+  CHECK(declare(uneven).error ==
+        "the split of body.bias has 2 parts and 1 units (expected one number of units per part)");
+}
+
+TEST_CASE("a functional model passes its splits on", "[sdk]") {
+  OneBlock model;
+  const Declared declared = declare(model);
+  CHECK(declared.error.empty());
+  REQUIRE(declared.splits.size() == 2);
+  CHECK(declared.splits.at("w").parts == std::vector<int64_t>{8, 8});
+  CHECK(declared.splits.at("w").units == std::vector<int64_t>{4, 2});
+  CHECK(declared.splits.at("y").axis == 1);
+}
+
+}  // namespace tenon
