@@ -17,11 +17,10 @@ namespace tenon {
 
 struct CallSlot {
   std::atomic<const LoadedComponent*> component = nullptr;  // null: no call in progress
-  std::atomic<const char*> function = "";
-  std::atomic<const char*> event = "";  // of a hook's call; "" for other calls
-  // The last call that began, also after it returned; null before the first.
+  std::atomic<const char*> function = "";  // of the last call, if none is in progress
+  std::atomic<const char*> event = "";     // of a hook's call; "" for other calls
+  // Of the last call that began, also after it returned; null before the first.
   std::atomic<const LoadedComponent*> last_component = nullptr;
-  std::atomic<const char*> last_function = "";
   std::atomic<uint64_t> serial = 0;
   // What the watchdog saw at its last visit. Guarded by the lock of visit_calls().
   uint64_t seen_serial = 0;
@@ -38,22 +37,26 @@ CallSlot& add_call_slot();
 // Threads  any
 class CallScope {
  public:
-  // `function` is a literal.
-  CallScope(const LoadedComponent& component, const char* function) noexcept
+  // `function` is a literal. Inlined by force: the cost of each call depends on it.
+  [[gnu::always_inline]] CallScope(const LoadedComponent& component, const char* function) noexcept
       : slot_(current_call_slot != nullptr ? *current_call_slot : add_call_slot()),
         outer_component_(slot_.component.load(std::memory_order_relaxed)),
         outer_function_(slot_.function.load(std::memory_order_relaxed)) {
     slot_.last_component.store(&component, std::memory_order_relaxed);
-    slot_.last_function.store(function, std::memory_order_relaxed);
-    set(&component, function);
+    slot_.function.store(function, std::memory_order_relaxed);
+    set(&component);
   }
-  ~CallScope() { set(outer_component_, outer_function_); }
+  [[gnu::always_inline]] ~CallScope() {
+    if (outer_component_ != nullptr) [[unlikely]] {
+      slot_.function.store(outer_function_, std::memory_order_relaxed);
+    }
+    set(outer_component_);
+  }
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
 
  private:
-  void set(const LoadedComponent* component, const char* function) noexcept {
-    slot_.function.store(function, std::memory_order_relaxed);
+  [[gnu::always_inline]] void set(const LoadedComponent* component) noexcept {
     slot_.component.store(component, std::memory_order_relaxed);
     slot_.serial.store(slot_.serial.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
@@ -68,7 +71,9 @@ class EventScope {
  public:
   explicit EventScope(const char* event) noexcept
       : slot_(current_call_slot != nullptr ? *current_call_slot : add_call_slot()),
-        outer_(slot_.event.exchange(event, std::memory_order_relaxed)) {}
+        outer_(slot_.event.load(std::memory_order_relaxed)) {
+    slot_.event.store(event, std::memory_order_relaxed);  // only this thread writes the slot
+  }
   ~EventScope() { slot_.event.store(outer_, std::memory_order_relaxed); }
   EventScope(const EventScope&) = delete;
   EventScope& operator=(const EventScope&) = delete;

@@ -70,6 +70,17 @@ void ComponentIdentity::fail_misuse(std::string_view function, std::string_view 
                 problem));
 }
 
+void ComponentIdentity::fail_call(tenon_status* status_own, const char* function) const {
+  const char* const misuse = std::exchange(service_misuse, nullptr);
+  check(status_own, function);
+  fail_misuse(function, misuse);
+}
+
+std::unique_ptr<const ComponentIdentity::ChangeCheck> ComponentIdentity::begin_check(
+    const char* function) const {
+  return std::make_unique<const ChangeCheck>(*this, function);
+}
+
 ComponentIdentity::ChangeCheck::~ChangeCheck() {
   try {
     if (const std::string changed = before_.restore(); !changed.empty()) {

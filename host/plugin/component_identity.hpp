@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cxxabi.h>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -70,10 +71,8 @@ class ComponentIdentity {
   std::invoke_result_t<Body> watch(const char* function, Body&& body) const {
     const CallScope scope(*component_, function);
     try {
-      if (!are_calls_checked()) [[likely]] {
-        return std::forward<Body>(body)();
-      }
-      const ChangeCheck check(*this, function);
+      const std::unique_ptr<const ChangeCheck> change =
+          are_calls_checked() ? begin_check(function) : nullptr;
       return std::forward<Body>(body)();
     } catch (const ::abi::__forced_unwind&) {  // the thread is being canceled
       throw;
@@ -89,10 +88,8 @@ class ComponentIdentity {
   template <class Body>
   void call(const char* function, Body&& body) const {
     tenon_status* const status_own = watch(function, std::forward<Body>(body));
-    const char* const misuse = std::exchange(service_misuse, nullptr);
-    check(status_own, function);
-    if (misuse != nullptr) [[unlikely]] {
-      fail_misuse(function, misuse);
+    if (status_own != nullptr || service_misuse != nullptr) [[unlikely]] {
+      fail_call(status_own, function);
     }
   }
 
@@ -118,7 +115,7 @@ class ComponentIdentity {
   [[noreturn]] void fail_missing(std::string_view interface_id, std::string_view function) const;
 
  private:
-  // Compares the state of the process around a checked call, and restores it.
+  // Compares the settings of the process around a checked call, and restores them.
   class ChangeCheck {
    public:
     ChangeCheck(const ComponentIdentity& identity, const char* function)
@@ -132,6 +129,9 @@ class ComponentIdentity {
     const char* function_;
     ProcessSettings before_;
   };
+  [[gnu::cold]] std::unique_ptr<const ChangeCheck> begin_check(const char* function) const;
+  // Throws the status, or else what service_misuse says, and clears both.
+  [[noreturn]] void fail_call(tenon_status* status_own, const char* function) const;
 
   const LoadedComponent* component_;
   std::string place_;

@@ -103,7 +103,7 @@ void put_last_call(ReportText& text) {
       slot != nullptr ? slot->last_component.load(std::memory_order_relaxed) : nullptr;
   if (component != nullptr) {
     text << "; the last call was ";
-    put_call(text, *component, slot->last_function.load(std::memory_order_relaxed), "");
+    put_call(text, *component, slot->function.load(std::memory_order_relaxed), "");
     text << ", which may have returned an invalid handle or written beyond its memory";
   }
 }

@@ -42,12 +42,6 @@ uint32_t ExecFrame::stop_requested(const tenon_exec* exec) {
   return exec != nullptr && is_stop_requested() ? 1 : 0;
 }
 
-void ExecFrame::move_to(const CallPlace& place) {
-  call_.exec.step = place.step;
-  call_.exec.microbatch = place.microbatch;
-  call_.exec.mode = place.is_train ? TENON_MODE_TRAIN : TENON_MODE_EVALUATE;
-}
-
 uint64_t ExecFrame::seed_for(uint32_t salt) {
   // Evaluation uses separate streams, so that the frequency of evaluations does not change
   // training. A mode is 0 or 1 here: this host does not generate.

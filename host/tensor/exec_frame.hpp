@@ -47,7 +47,11 @@ class ExecFrame {
   // `host` is the one passed to the component's plugin.
   ExecFrame(const tenon_host* host, const ExecBase& base);
 
-  void move_to(const CallPlace& place);
+  void move_to(const CallPlace& place) {
+    call_.exec.step = place.step;
+    call_.exec.microbatch = place.microbatch;
+    call_.exec.mode = place.is_train ? TENON_MODE_TRAIN : TENON_MODE_EVALUATE;
+  }
   // Seeds the call. `salt` distinguishes the blocks, or other users of random numbers, of one
   // place. Returns the seed, for use by the default generator.
   uint64_t seed_for(uint32_t salt);

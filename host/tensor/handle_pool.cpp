@@ -3,6 +3,7 @@
 
 #include "host/error/assert.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 #include <sys/mman.h>
@@ -23,8 +24,26 @@ struct HandlePool::Slot {
 namespace {
 
 constexpr std::size_t kMostSlots = std::size_t{1} << 26;
+// Released slots that a thread keeps, so that most handles need no lock.
+constexpr std::size_t kMostKept = 64;
 
 }  // namespace
+
+// The released slots of one thread, as a list.
+struct HandlePool::Cache {
+  Slot* free = nullptr;
+  std::size_t size = 0;
+
+  static Cache& of_thread() {
+    thread_local Cache cache;
+    return cache;
+  }
+  ~Cache() {
+    while (free != nullptr) {
+      HandlePool::get().take_back(std::exchange(free, free->next_free));
+    }
+  }
+};
 
 HandlePool& HandlePool::get() {
   static auto* const pool = new HandlePool;
@@ -43,20 +62,32 @@ HandlePool::HandlePool() {
   }
 }
 
-tenon_tensor* HandlePool::add(at::Tensor tensor, const tenon_host* holder) {
+HandlePool::Slot* HandlePool::new_slot() {
   const std::lock_guard lock(mutex_);
-  Slot* slot = free_;
-  if (slot != nullptr) {
-    free_ = slot->next_free;
-  } else if (slots_ != nullptr && num_slots_ < kMostSlots) {
-    slot = &slots_[num_slots_++];
-  } else {
+  if (free_ != nullptr) {
+    return std::exchange(free_, free_->next_free);
+  }
+  if (slots_ == nullptr || num_slots_ == kMostSlots) {
     throw std::bad_alloc();
+  }
+  return &slots_[num_slots_++];
+}
+
+void HandlePool::take_back(Slot* slot) noexcept {
+  const std::lock_guard lock(mutex_);
+  slot->next_free = std::exchange(free_, slot);
+}
+
+tenon_tensor* HandlePool::add(at::Tensor tensor, const tenon_host* holder) {
+  Cache& cache = Cache::of_thread();
+  Slot* const slot = cache.free != nullptr ? cache.free : new_slot();
+  if (slot == cache.free) {
+    cache.free = slot->next_free;
+    --cache.size;
   }
   new (slot->tensor) at::Tensor(std::move(tensor));
   slot->holder = holder;
-  slot->is_live.store(true, std::memory_order_relaxed);
-  ++num_live_;
+  slot->is_live.store(true, std::memory_order_release);
   return reinterpret_cast<tenon_tensor*>(slot->tensor);
 }
 
@@ -65,10 +96,13 @@ at::Tensor HandlePool::remove(tenon_tensor* handle) noexcept {
   auto* const slot = reinterpret_cast<Slot*>(handle);
   at::Tensor tensor = std::move(slot->get());
   slot->get().~Tensor();
-  const std::lock_guard lock(mutex_);
   slot->is_live.store(false, std::memory_order_relaxed);
-  slot->next_free = std::exchange(free_, slot);
-  --num_live_;
+  if (Cache& cache = Cache::of_thread(); cache.size < kMostKept) {
+    slot->next_free = std::exchange(cache.free, slot);
+    ++cache.size;
+  } else {
+    take_back(slot);
+  }
   return tensor;
 }
 
@@ -85,7 +119,9 @@ const char* HandlePool::problem(const tenon_tensor* handle) const noexcept {
 
 int64_t HandlePool::num_live() const {
   const std::lock_guard lock(mutex_);
-  return num_live_;
+  return std::count_if(slots_, slots_ + num_slots_, [](const Slot& slot) {
+    return slot.is_live.load(std::memory_order_relaxed);
+  });
 }
 
 std::map<const tenon_host*, int64_t> HandlePool::num_live_by_holder() const {

@@ -35,20 +35,22 @@ class HandlePool {
   // As handle_problem().
   const char* problem(const tenon_tensor* handle) const noexcept;
 
-  // The number of handles that are not released.
+  // The number of handles that are not released. Looks at every slot.
   int64_t num_live() const;
   // The same by plugin, without handles whose holder is unknown.
   std::map<const tenon_host*, int64_t> num_live_by_holder() const;
 
  private:
   struct Slot;
+  struct Cache;
   HandlePool();
+  Slot* new_slot();
+  void take_back(Slot* slot) noexcept;
 
   mutable std::mutex mutex_;
   Slot* slots_ = nullptr;      // reserved addresses; the system adds memory as slots are touched
   std::size_t num_slots_ = 0;  // used at least once
-  Slot* free_ = nullptr;       // list of released slots, the last one first
-  int64_t num_live_ = 0;
+  Slot* free_ = nullptr;       // list of released slots that no thread keeps, the last one first
 };
 
 }  // namespace tenon
