@@ -12,6 +12,8 @@
 #   tenon::spdlog         spdlog
 #   tenon::dll            Boost.DLL
 #   tenon::program_options  Boost.Program_options
+#   tenon::crypto         OpenSSL's libcrypto, linked statically and not exported
+#   tenon::tls            OpenSSL's libssl, in the same way, with tenon::crypto
 #   tenon::catch2         Catch2 2.13 or 3, without a main()
 #
 # All of them are SYSTEM: their warnings are not ours. No file may include both spdlog and libtorch: the
@@ -154,6 +156,26 @@ target_link_libraries(tenon_dll INTERFACE Boost::headers Boost::filesystem ${CMA
 add_library(tenon_program_options INTERFACE)
 add_library(tenon::program_options ALIAS tenon_program_options)
 target_link_libraries(tenon_program_options INTERFACE Boost::program_options)
+
+# Static and hidden: the wheel's libparquet exports a copy of OpenSSL and calls it by names that a
+# libcrypto of the program would take over.
+find_library(TENON_LIBCRYPTO libcrypto.a)
+find_library(TENON_LIBSSL libssl.a)
+find_path(TENON_OPENSSL_INCLUDE openssl/ssl.h)
+mark_as_advanced(TENON_LIBCRYPTO TENON_LIBSSL TENON_OPENSSL_INCLUDE)
+if(NOT TENON_LIBCRYPTO OR NOT TENON_LIBSSL OR NOT TENON_OPENSSL_INCLUDE)
+  message(FATAL_ERROR "libcrypto.a, libssl.a or openssl/ssl.h, of Debian's libssl-dev, was not found; "
+                      "${_what_to_do}")
+endif()
+add_library(tenon_crypto INTERFACE)
+add_library(tenon::crypto ALIAS tenon_crypto)
+target_include_directories(tenon_crypto SYSTEM INTERFACE ${TENON_OPENSSL_INCLUDE})
+target_link_libraries(tenon_crypto INTERFACE ${TENON_LIBCRYPTO} ${CMAKE_DL_LIBS})
+target_link_options(tenon_crypto INTERFACE LINKER:--exclude-libs,libcrypto.a)
+add_library(tenon_tls INTERFACE)
+add_library(tenon::tls ALIAS tenon_tls)
+target_link_libraries(tenon_tls INTERFACE ${TENON_LIBSSL} tenon::crypto)
+target_link_options(tenon_tls INTERFACE LINKER:--exclude-libs,libssl.a)
 
 if(TENON_TESTS)
   find_package(Catch2 REQUIRED)

@@ -234,13 +234,15 @@ function(tenon_host_library)
   endif()
 endfunction()
 
-# What a test under a sanitizer needs to be told.
-set(TENON_TEST_ENVIRONMENT "")
+# What tests keep for a user lies in the build folder: secrets of ranks, verdicts on plugins, choices
+# of kernels.
+set(TENON_TEST_ENVIRONMENT "XDG_CONFIG_HOME=${PROJECT_BINARY_DIR}/tests/config"
+                           "XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/tests/cache")
 if(TENON_SANITIZE)
   # Containers that libtorch fills are not annotated by it, so their overflow checks would be wrong.
   # A request for more memory than there is is an error that tests look for. Modules of one kind have
   # a global of one name, by contract. A library that is put before a program comes before the runtime.
-  set(TENON_TEST_ENVIRONMENT
+  list(APPEND TENON_TEST_ENVIRONMENT
     "ASAN_OPTIONS=allocator_may_return_null=1:detect_odr_violation=0:detect_container_overflow=0:detect_stack_use_after_return=1:strict_string_checks=1:verify_asan_link_order=0"
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
     "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
@@ -304,4 +306,24 @@ function(tenon_test_properties name)
     LABELS "${arg_LABELS}"
     ENVIRONMENT "${TENON_TEST_ENVIRONMENT};${arg_ENVIRONMENT}"
     SKIP_RETURN_CODE 77)
+endfunction()
+
+# tenon_test_on_older_processors(test [CASES name ...])
+#
+# Runs a test that tenon_test() made in this folder, or some of its cases, as on processors with
+# fewer instruction sets: the tests <test>_avx2 and <test>_sse.
+function(tenon_test_on_older_processors test)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "CASES")
+  set(avx2 TENON_SIMD=avx2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2
+           ONEDNN_MAX_CPU_ISA=AVX2)
+  set(sse TENON_SIMD=basic ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2
+          ONEDNN_MAX_CPU_ISA=SSE41)
+  get_test_property(${test} ENVIRONMENT environment)
+  string(REPLACE "," "\\," cases "${arg_CASES}")  # Catch2 reads a comma as "or"
+  list(JOIN cases "," cases)
+  foreach(set avx2 sse)
+    add_test(NAME ${test}_${set} COMMAND ${test} ${cases} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    tenon_test_properties(${test}_${set})
+    set_tests_properties(${test}_${set} PROPERTIES ENVIRONMENT "${environment};${${set}}")
+  endforeach()
 endfunction()

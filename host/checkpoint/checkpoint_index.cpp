@@ -4,7 +4,9 @@
 #include "host/checkpoint/checkpoint_files.hpp"
 #include "host/checkpoint/safetensors.hpp"
 #include "host/error/error.hpp"
+#include "host/io/checked_size.hpp"
 #include "host/io/checksum.hpp"
+#include "host/json/bounded_json.hpp"
 #include "host/tensor/state/state_tree.hpp"
 #include "host/text/formatted.hpp"
 
@@ -13,9 +15,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace tenon {
@@ -29,11 +36,6 @@ constexpr std::pair<uint32_t, const char*> kScopes[] = {{TENON_STATE_REPLICATED,
                                                         {TENON_STATE_PER_SHARD, "per_shard"},
                                                         {TENON_STATE_PER_RANK, "per_rank"},
                                                         {kStateByRow, "by_row"}};
-
-// The error of parsing an index; the caller adds the address.
-struct BadIndex {
-  std::string why;
-};
 
 const char* scope_name(uint32_t scope) {
   for (const auto& [value, name] : kScopes) {
@@ -50,7 +52,7 @@ uint32_t scope_of(const std::string& name) {
       return value;
     }
   }
-  throw BadIndex{"'" + name + "' is not a scope"};
+  throw BadJson(quoted_start(name) + " is not a scope");
 }
 
 // Formats a number exactly, including values that JSON cannot represent: "0x1.8p+1", "-inf",
@@ -64,27 +66,37 @@ std::string double_text(double value) {
   return text;
 }
 
+// Parses 64 bits, hexadecimal. The whole text counts, without sign or blanks.
+std::optional<uint64_t> bits_in(std::string_view text) {
+  uint64_t bits = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, bits, 16);
+  return read.ec == std::errc() && read.ptr == end ? std::optional(bits) : std::nullopt;
+}
+
 double double_of(const std::string& text) {
-  if (text.starts_with("nan:")) {
-    return std::bit_cast<double>(
-        static_cast<uint64_t>(std::strtoull(text.c_str() + 4, nullptr, 16)));
+  constexpr std::string_view kNan = "nan:";
+  if (text.starts_with(kNan)) {
+    if (const auto bits = bits_in(std::string_view(text).substr(kNan.size()))) {
+      return std::bit_cast<double>(*bits);
+    }
+  } else if (!text.empty() && std::string_view("+ \t\n\v\f\r").find(text[0]) == std::string::npos) {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);  // reads "0x1.8p+1" and "-inf"
+    if (end == text.c_str() + text.size()) {
+      return value;
+    }
   }
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0') {
-    throw BadIndex{"'" + text + "' is not a number"};
-  }
-  return value;
+  throw BadJson(quoted_start(text) + " is not a number");
 }
 
 uint64_t sum_of(const json& value) {
   const auto text = value.get<std::string>();
-  char* end = nullptr;
-  const uint64_t sum = std::strtoull(text.c_str(), &end, 16);
-  if (text.size() != 16 || *end != '\0') {
-    throw BadIndex{"'" + text + "' is not a checksum"};
+  const auto sum = text.size() == 16 ? bits_in(text) : std::nullopt;
+  if (!sum.has_value()) {
+    throw BadJson(quoted_start(text) + " is not a checksum");
   }
-  return sum;
+  return *sum;
 }
 
 json to_json(const StoredTensor& tensor) {
@@ -109,16 +121,19 @@ json to_json(const StoredTensor& tensor) {
 
 StoredTensor tensor_of(const json& value) {
   StoredTensor tensor{.dtype = value.at("dtype").get<std::string>(),
-                      .shape = value.at("shape").get<std::vector<int64_t>>(),
+                      .shape = {},
                       .scope = scope_of(value.at("scope").get<std::string>()),
                       .is_bytes = value.value("is_bytes", false),
                       .pieces = {}};
+  for (const json& size : value.at("shape")) {
+    tensor.shape.push_back(integer_of(size));
+  }
   for (const json& piece : value.at("pieces")) {
     tensor.pieces.push_back({.file = piece.at("file").get<std::string>(),
-                             .begin = piece.at("begin").get<uint64_t>(),
-                             .end = piece.at("end").get<uint64_t>(),
-                             .first = piece.at("first").get<int64_t>(),
-                             .numel = piece.at("numel").get<int64_t>(),
+                             .begin = unsigned_of(piece.at("begin")),
+                             .end = unsigned_of(piece.at("end")),
+                             .first = integer_of(piece.at("first")),
+                             .numel = integer_of(piece.at("numel")),
                              .xxh3 = sum_of(piece.at("xxh3"))});
   }
   return tensor;
@@ -151,12 +166,24 @@ StoredEntries entries_of(const json& value) {
     StoredNumber& entry = entries.numbers[name];
     entry.scope = scope_of(number.at("scope").get<std::string>());
     if (number.contains("int")) {
-      entry.value = number["int"].get<int64_t>();
+      entry.value = integer_of(number["int"]);
     } else {
       entry.value = double_of(number.at("double").get<std::string>());
     }
   }
   return entries;
+}
+
+std::map<std::string, uint32_t> versions_of(const json& value) {
+  std::map<std::string, uint32_t> versions;
+  for (const auto& [name, version] : value.items()) {
+    const uint64_t number = unsigned_of(version);
+    if (number > std::numeric_limits<uint32_t>::max()) {
+      throw BadJson(formatted("{} is not a version", number));
+    }
+    versions[name] = static_cast<uint32_t>(number);
+  }
+  return versions;
 }
 
 json to_json(const std::vector<StoredFile>& files) {
@@ -172,7 +199,7 @@ std::vector<StoredFile> files_of(const json& value) {
   std::vector<StoredFile> files;
   for (const json& file : value) {
     files.push_back({file.at("name").get<std::string>(),
-                     file.at("bytes").get<uint64_t>(),
+                     unsigned_of(file.at("bytes")),
                      sum_of(file.at("header_xxh3"))});
   }
   return files;
@@ -208,6 +235,13 @@ json to_json(const CheckpointMetadata& metadata) {
        metadata.evaluated_step.has_value() ? json(*metadata.evaluated_step) : json(nullptr)},
       {"figures", std::move(metrics)},
       {"plugins", std::move(plugins)}};
+  if (!metadata.processor.empty()) {
+    result["processor"] = metadata.processor;
+    result["kernels"] = metadata.kernels;
+  }
+  if (!metadata.checkpoint.empty()) {
+    result["checkpoint"] = metadata.checkpoint;
+  }
   if (!metadata.excluded.is_empty()) {
     result["left_out"] = {{"parameters", metadata.excluded.parameters},
                           {"tables", metadata.excluded.tables}};
@@ -218,23 +252,28 @@ json to_json(const CheckpointMetadata& metadata) {
 CheckpointMetadata metadata_of(const json& value) {
   CheckpointMetadata metadata;
   value.at("run").get_to(metadata.run);
+  metadata.checkpoint = value.value("checkpoint", "");
   value.at("kind").get_to(metadata.kind);
   value.at("tenon").get_to(metadata.tenon);
   value.at("torch").get_to(metadata.torch);
   value.at("machine").get_to(metadata.machine);
-  value.at("compute_threads").get_to(metadata.compute_threads);
+  metadata.processor = value.value("processor", "");
+  if (const auto kernels = value.find("kernels"); kernels != value.end()) {
+    kernels->get_to(metadata.kernels);
+  }
+  metadata.compute_threads = integer_of(value.at("compute_threads"));
   value.at("precision").get_to(metadata.precision);
   value.at("device").get_to(metadata.device);
-  value.at("step").get_to(metadata.step);
-  value.at("updates").get_to(metadata.updates);
-  value.at("epochs").get_to(metadata.epochs);
-  value.at("windows").get_to(metadata.windows);
-  value.at("samples").get_to(metadata.samples);
-  value.at("tokens").get_to(metadata.tokens);
+  metadata.step = unsigned_of(value.at("step"));
+  metadata.updates = unsigned_of(value.at("updates"));
+  metadata.epochs = unsigned_of(value.at("epochs"));
+  metadata.windows = unsigned_of(value.at("windows"));
+  metadata.samples = integer_of(value.at("samples"));
+  metadata.tokens = integer_of(value.at("tokens"));
   value.at("at").get_to(metadata.at);
   value.at("time").get_to(metadata.time);
   if (const json& step = value.at("evaluated_step"); !step.is_null()) {
-    metadata.evaluated_step = step.get<uint64_t>();
+    metadata.evaluated_step = unsigned_of(step);
   }
   for (const auto& [name, metric] : value.at("figures").items()) {
     metadata.metrics[name] = double_of(metric.get<std::string>());
@@ -258,13 +297,15 @@ std::string why_not_whole(const StoredTensor& tensor, const std::vector<StoredFi
   if (!dtype.has_value()) {
     return "is of the unknown type '" + tensor.dtype + "'";
   }
-  int64_t numel = 1;
-  for (const int64_t size : tensor.shape) {
-    if (size < 0) {
-      return "has a negative size";
-    }
-    numel *= size;
+  if (std::ranges::any_of(tensor.shape, [](int64_t size) { return size < 0; })) {
+    return "has a negative size";
   }
+  const uint64_t element = c10::elementSize(*dtype);
+  const auto bytes = checked_bytes(tensor.shape, element);
+  if (!bytes.has_value()) {
+    return "has a shape of more bytes than 63 bits can count";
+  }
+  const auto numel = static_cast<int64_t>(*bytes / element);
   int64_t at = 0;
   for (const StoredPiece& piece : tensor.pieces) {
     if (piece.first != at) {
@@ -272,8 +313,8 @@ std::string why_not_whole(const StoredTensor& tensor, const std::vector<StoredFi
                        piece.first > at ? "lacks the elements" : "has duplicate elements",
                        std::min(at, piece.first));
     }
-    if (piece.numel < 0 || piece.end < piece.begin ||
-        piece.end - piece.begin != static_cast<uint64_t>(piece.numel) * c10::elementSize(*dtype)) {
+    if (piece.numel < 0 || piece.numel > numel - at || piece.end < piece.begin ||
+        checked_product(static_cast<uint64_t>(piece.numel), element) != piece.end - piece.begin) {
       return "has a piece at an invalid position";
     }
     const auto file = std::ranges::find(files, piece.file, &StoredFile::name);
@@ -330,16 +371,17 @@ std::string share_text(const RankShare& share) {
 
 RankShare share_of(const std::string& text) {
   try {
-    const json value = json::parse(text);
+    const json value = parse_bounded_json(text);
     return {.files = files_of(value.at("files")),
-            .versions = value.at("versions").get<std::map<std::string, uint32_t>>(),
+            .versions = versions_of(value.at("versions")),
             .shared = entries_of(value.at("shared")),
             .own = entries_of(value.at("own"))};
   } catch (const json::exception& error) {
     throw Error("checkpoint.damaged",
                 std::string("cannot read a rank's part of the index: ") + error.what());
-  } catch (const BadIndex& error) {
-    throw Error("checkpoint.damaged", "cannot read a rank's part of the index: " + error.why);
+  } catch (const BadJson& error) {
+    throw Error("checkpoint.damaged",
+                std::string("cannot read a rank's part of the index: ") + error.what());
   }
 }
 
@@ -401,12 +443,12 @@ CheckpointIndex index_of(const std::string& text, const std::string& address) {
   };
   CheckpointIndex index;
   try {
-    const json value = json::parse(text);
+    const json value = parse_bounded_json(text);
     if (value.value("format", "") != kFormat) {
       throw Error("checkpoint.foreign",
                   address + " is not a checkpoint: another program wrote index.json");
     }
-    if (const auto version = value.at("version").get<int64_t>(); version != kCheckpointVersion) {
+    if (const auto version = integer_of(value.at("version")); version != kCheckpointVersion) {
       throw Error("checkpoint.too_new",
                   formatted("{} has format {}, but this host supports {}; read it with the release "
                             "that wrote it",
@@ -416,15 +458,15 @@ CheckpointIndex index_of(const std::string& text, const std::string& address) {
     }
     index.metadata = metadata_of(value.at("facts"));
     index.files = files_of(value.at("files"));
-    value.at("versions").get_to(index.versions);
+    index.versions = versions_of(value.at("versions"));
     index.shared = entries_of(value.at("shared"));
     for (const json& entries : value.at("by_rank")) {
       index.by_rank.push_back(entries_of(entries));
     }
   } catch (const json::exception& error) {
     throw damaged(error.what());
-  } catch (const BadIndex& error) {
-    throw damaged(error.why);
+  } catch (const BadJson& error) {
+    throw damaged(error.what());
   }
   if (const std::string why = why_not_whole(index); !why.empty()) {
     throw damaged(why);

@@ -70,11 +70,14 @@ struct Excluded {
 
 // Metadata of the run at the time of the checkpoint.
 struct CheckpointMetadata {
-  std::string run;    // its name
-  std::string kind;   // kFullCheckpoint, kWeightsCheckpoint
-  std::string tenon;  // versions
+  std::string run;         // its name
+  std::string checkpoint;  // the name it was saved under; "" in checkpoints of earlier releases
+  std::string kind;        // kFullCheckpoint, kWeightsCheckpoint
+  std::string tenon;       // versions
   std::string torch;
-  std::string machine;  // type of processor, and the instruction set of matrix products
+  std::string machine;    // type of processor, and the instruction set of matrix products
+  std::string processor;  // its model; "" in checkpoints of earlier releases
+  std::map<std::string, std::string> kernels;  // chosen for the host's operators, by question
   int64_t compute_threads = 0;
   std::string precision;
   std::string device;

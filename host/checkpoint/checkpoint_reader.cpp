@@ -5,6 +5,8 @@
 #include "host/checkpoint/safetensors.hpp"
 #include "host/checkpoint/summed_read.hpp"
 #include "host/error/error.hpp"
+#include "host/error/plugin_text.hpp"
+#include "host/io/checked_size.hpp"
 #include "host/io/checksum.hpp"
 #include "host/text/formatted.hpp"
 
@@ -21,6 +23,9 @@ namespace {
 
 // Buffer size in bytes for verifying data that is not returned.
 constexpr uint64_t kLookedAt = uint64_t{16} << 20;
+// Maximum size of the index, the recipe and the checksums. An index has about 300 bytes per tensor
+// and rank.
+constexpr uint64_t kMostTextBytes = uint64_t{1} << 30;
 
 struct Place {
   std::shared_ptr<CheckpointStore> storage;
@@ -136,10 +141,20 @@ at::ScalarType dtype_of(const StoredTensor& tensor) {
   return *scalar_type_of_safetensors(tensor.dtype);  // index_of() has checked it
 }
 
+// Reads a whole file. Its size is checked first, because a corrupt one may exceed the memory.
 std::string read_text(CheckpointStore& storage,
                       const std::string& checkpoint,
                       const std::string& file) {
-  std::string text(storage.file_size(checkpoint, file), '\0');
+  const uint64_t bytes = storage.file_size(checkpoint, file);
+  if (bytes > kMostTextBytes) {
+    throw Error("checkpoint.damaged",
+                formatted("{}: {} has {} bytes (expected at most {})",
+                          storage.address(checkpoint),
+                          file,
+                          bytes,
+                          kMostTextBytes));
+  }
+  std::string text(bytes, '\0');
   storage.read(checkpoint, file, 0, std::as_writable_bytes(std::span(text)));
   return text;
 }
@@ -164,6 +179,12 @@ void put_entries(const StoredEntries& entries, const Place& place, StateTree& tr
   }
 }
 
+// True if rows of both tensors can be concatenated.
+bool have_equal_rows(const StoredTensor& a, const StoredTensor& b) {
+  return a.dtype == b.dtype && !a.shape.empty() && a.shape.size() == b.shape.size() &&
+         std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1);
+}
+
 // Concatenates the rows of all ranks.
 void put_rows(const std::vector<StoredEntries>& by_rank, const Place& place, StateTree& tree) {
   std::map<std::string, StoredTensor> whole;
@@ -177,20 +198,21 @@ void put_rows(const std::vector<StoredEntries>& by_rank, const Place& place, Sta
       if (is_new) {
         continue;
       }
-      int64_t before = 1;
-      for (const int64_t size : rows.shape) {
-        before *= size;
-      }
-      for (StoredPiece piece : tensor.pieces) {
-        piece.first += before;
-        rows.pieces.push_back(std::move(piece));
-      }
-      if (rows.shape.empty() || tensor.shape.size() != rows.shape.size()) {
+      std::vector<int64_t> shape = rows.shape;
+      const bool are_equal = have_equal_rows(rows, tensor) &&
+                             !__builtin_add_overflow(shape[0], tensor.shape[0], shape.data());
+      const uint64_t element = c10::elementSize(dtype_of(tensor));
+      const auto bytes_before = checked_bytes(rows.shape, element);
+      if (!are_equal || !bytes_before.has_value() || !checked_bytes(shape, element).has_value()) {
         throw Error("checkpoint.damaged",
                     place.storage->address(place.checkpoint) + ": '" + name +
-                        "' has a different number of dimensions on each rank");
+                        "' has different dimensions or dtypes on its ranks");
       }
-      rows.shape[0] += tensor.shape[0];
+      for (StoredPiece piece : tensor.pieces) {
+        piece.first += static_cast<int64_t>(*bytes_before / element);
+        rows.pieces.push_back(std::move(piece));
+      }
+      rows.shape = std::move(shape);
     }
   }
   for (const auto& [name, tensor] : whole) {
@@ -225,6 +247,7 @@ CheckpointReader::CheckpointReader(std::shared_ptr<CheckpointStore> storage, std
     throw Error("checkpoint.damaged", address() + ": " + kSumsFile + " is corrupt");
   }
   index_ = index_of(text, address());
+  check_record();
   for (const StoredFile& file : index_.files) {
     if (std::ranges::find(files, file.name) == files.end()) {
       throw Error("checkpoint.damaged", address() + ": the file " + file.name + " is missing");
@@ -234,6 +257,20 @@ CheckpointReader::CheckpointReader(std::shared_ptr<CheckpointStore> storage, std
           "checkpoint.damaged",
           formatted("{}: {} has {} bytes, expected {}", address(), file.name, bytes, file.bytes));
     }
+  }
+}
+
+// A copy under another name keeps its name in both.
+void CheckpointReader::check_record() const {
+  const auto record = storage_->commit_record(checkpoint_);
+  const std::string& name = index_.metadata.checkpoint;
+  if (record.has_value() && record->has_checksum() && !name.empty() && record->name != name) {
+    throw Error("checkpoint.damaged",
+                formatted("{}: COMMITTED and {} are of different checkpoints, {} and {}",
+                          address(),
+                          kIndexFile,
+                          record->name,
+                          printable_line(name)));
   }
 }
 

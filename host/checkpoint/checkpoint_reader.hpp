@@ -42,6 +42,7 @@ class CheckpointReader {
 
  private:
   void check_header(const StoredFile& file) const;
+  void check_record() const;
 
   std::shared_ptr<CheckpointStore> storage_;
   std::string checkpoint_;

@@ -37,6 +37,27 @@ Error failure_of(const std::string& text, size_t rank, size_t num_ranks) {
 
 }  // namespace
 
+std::string open_free_name(CheckpointStore& storage, const std::string& name) {
+  constexpr int kMostRefusals = 8;
+  const std::vector<std::string> there = storage.list();
+  std::string result = name;
+  int num_refused = 0;
+  for (int number = 2;; ++number) {
+    if (std::ranges::find(there, result) == there.end()) {
+      try {
+        storage.open(result, /*is_first=*/true);
+        return result;
+      } catch (const Error& error) {
+        if (error.id() != "storage.exists" || ++num_refused > kMostRefusals) {
+          throw;
+        }
+        log_warning(error.message() + "; using another name");
+      }
+    }
+    result = formatted("{}_{}", name, number);
+  }
+}
+
 struct CheckpointSaver::Save {
   std::string checkpoint;
   StateTree tree;
@@ -110,14 +131,7 @@ void CheckpointSaver::begin(const std::string& name,
   std::string opened;
   if (is_first()) {
     try {
-      with_retries([&] {
-        const std::vector<std::string> there = storage_->list();
-        opened = name;
-        for (int number = 2; std::ranges::find(there, opened) != there.end(); ++number) {
-          opened = formatted("{}_{}", name, number);
-        }
-        storage_->open(opened, /*is_first=*/true);
-      });
+      with_retries([&] { opened = open_free_name(*storage_, name); });
       opened = "+" + opened;
     } catch (const std::exception& error) {
       opened = failure_text(as_error(error));
@@ -125,6 +139,7 @@ void CheckpointSaver::begin(const std::string& name,
   }
   opened = collective_.broadcast_text(opened, 0, "name of a checkpoint");
   save->checkpoint = opened.starts_with('+') ? opened.substr(1) : name;
+  save->metadata.checkpoint = save->checkpoint;
   if (!opened.starts_with('+')) {
     fail(*save, failure_of(opened, 0, collective_.world_size()));
     return;
@@ -194,8 +209,12 @@ void CheckpointSaver::commit(Save& save, std::vector<std::string> shares) {
     }
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - save.begun;
     const std::lock_guard lock(mutex_);
-    results_.push_back(
-        {save.checkpoint, std::move(address), std::nullopt, index.tensor_bytes(), taken.count()});
+    results_.push_back({save.checkpoint,
+                        std::move(address),
+                        std::nullopt,
+                        index.tensor_bytes(),
+                        taken.count(),
+                        save.metadata.step});
   } catch (const std::exception& error) {
     fail(save, as_error(error));
     abandon(save);
@@ -228,7 +247,7 @@ void CheckpointSaver::fail(const Save& save, const Error& error) {
   const std::lock_guard lock(mutex_);
   failure_ = error;
   if (is_first()) {
-    results_.push_back({.checkpoint = save.checkpoint, .error = error});
+    results_.push_back({.checkpoint = save.checkpoint, .error = error, .step = save.metadata.step});
   }
 }
 

@@ -30,7 +30,13 @@ struct SaveResult {
   std::optional<Error> error = {};  // null: the checkpoint is committed
   uint64_t bytes = 0;               // of the tensors of all ranks
   double seconds = 0;               // since begin()
+  uint64_t step = 0;
 };
+
+// Opens a checkpoint for its first writer, as NAME, or as NAME_2, NAME_3, ... if a checkpoint has
+// the name, or a folder of the user. Returns the name.
+// Errors  those of CheckpointStore::open
+std::string open_free_name(CheckpointStore& storage, const std::string& name);
 
 class CheckpointSaver {
  public:

@@ -7,9 +7,13 @@
 // Threads  any, one call at a time, except `read` and writes to different files
 #pragma once
 
+#include "host/checkpoint/checkpoint_name.hpp"
+#include "host/checkpoint/commit_record.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,16 +56,18 @@ class CheckpointStore {
   // Cancels an open checkpoint and removes its files. A missing checkpoint is not an error.
   virtual void abort(const std::string& checkpoint) = 0;
 
-  // The committed checkpoints, in the order of their commits.
+  // The committed checkpoints, in the order of their commits. A checkpoint whose place in the order
+  // cannot be read is last: it may be the newest, and whoever opens it reports the error.
   virtual std::vector<std::string> list() = 0;
   // The files of a committed checkpoint, sorted.
-  // Errors   storage.not_found
+  // Errors   storage.not_found; checkpoint.damaged if its place in the order cannot be read
   virtual std::vector<std::string> list_files(const std::string& checkpoint) = 0;
   // Size in bytes.
-  // Errors  storage.not_found
+  // Errors  storage.not_found; checkpoint.damaged if it is not a file
   virtual uint64_t file_size(const std::string& checkpoint, const std::string& file) = 0;
   // Fills `out` with the bytes of the file from `offset`. Fastest in blocks of a few MiB.
-  // Errors  storage.not_found; storage.io if the file is shorter
+  // Errors  storage.not_found; storage.io if the file is shorter; checkpoint.damaged if it is not a
+  //         file
   virtual void read(const std::string& checkpoint,
                     const std::string& file,
                     uint64_t offset,
@@ -72,12 +78,15 @@ class CheckpointStore {
 
   // For messages: "runs/a/checkpoints/step-500", "s3://bucket/a/step-500".
   virtual std::string address(const std::string& checkpoint) const = 0;
+
+  // What the storage recorded at the commit; none if it keeps its records to itself.
+  // Errors  storage.not_found; checkpoint.damaged
+  virtual std::optional<CommitRecord> commit_record(const std::string& checkpoint);
+  // The content of the file that names the newest checkpoint; none if there is no such file.
+  // Errors  checkpoint.damaged if it is not a file
+  virtual std::optional<std::string> latest();
+  // Names that look like those of committed checkpoints, but are not valid and are not listed.
+  virtual std::vector<std::string> skipped();
 };
-
-// True if `name` is valid for a checkpoint or a file.
-bool is_checkpoint_name(std::string_view name);
-
-// Errors  storage.bad_name if `name` is not valid for a checkpoint or a file
-void check_checkpoint_name(const std::string& name);
 
 }  // namespace tenon

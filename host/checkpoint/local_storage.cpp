@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/checkpoint/local_storage.hpp"
 
+#include "host/checkpoint/commit_record.hpp"
 #include "host/error/error.hpp"
 #include "host/io/durable_file.hpp"
+#include "host/io/regular_file.hpp"
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
-#include <fcntl.h>
 #include <filesystem>
 #include <string_view>
 #include <sys/stat.h>
+#include <tuple>
 #include <unistd.h>
 #include <utility>
 
@@ -28,6 +28,9 @@ constexpr const char* kNotYet = "/COMMITTED.tmp";
 constexpr const char* kLatest = "/latest";
 constexpr std::string_view kOpenPrefix = ".open-";
 constexpr std::string_view kGonePrefix = ".gone-";
+// Added to the largest known number if some COMMITTED cannot be read: more than a run commits, so
+// that the next number is larger than the unknown one.
+constexpr uint64_t kNumbersLeftOut = 1'000'000;
 
 bool is_there(const std::string& path) {
   struct stat status {};
@@ -38,6 +41,14 @@ bool is_there(const std::string& path) {
     throw_disk_error("access", path, errno);
   }
   return false;
+}
+
+// True if a folder of the root has this file. False also if the folder cannot be searched: it is
+// then not the host's. One folder must not stop the listing of all others.
+bool has_file(const std::string& folder, const char* file) {
+  struct stat status {};
+  return ::stat((folder + file).c_str(), &status) == 0 ||
+         (errno != ENOENT && errno != ENOTDIR && errno != EACCES && errno != ELOOP);
 }
 
 // Returns the names in a folder; empty if the folder does not exist.
@@ -67,33 +78,24 @@ void remove_file(const std::string& path) {
   }
 }
 
-// Returns up to 512 bytes of a file; "" if it does not exist.
-std::string small_text(const std::string& path) {
-  const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open()) {
-    if (errno == ENOENT || errno == ENOTDIR) {
-      return "";
-    }
-    throw_disk_error("open", path, errno);
-  }
-  std::array<char, 512> text;
-  ssize_t n = 0;
-  do {
-    n = ::pread(file.get(), text.data(), text.size(), 0);
-  } while (n < 0 && errno == EINTR);
-  if (n < 0) {
-    throw_disk_error("read", path, errno);
-  }
-  return {text.data(), static_cast<size_t>(n)};
+[[noreturn]] void throw_unreadable(const std::string& path, const std::string& problem) {
+  struct stat status {};
+  const bool is_special = ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+  throw Error(is_special ? "checkpoint.damaged" : "storage.io",
+              "cannot read " + path + ": " + problem);
 }
 
-// Returns the position in the order of commits, or 0 if the text is invalid. The checkpoint is then
-// still listed, because its checksums show whether it is valid.
-uint64_t sequence_of(const std::string& folder) {
-  const std::string text = small_text(folder + kCommitted);
-  uint64_t sequence = 0;
-  std::from_chars(text.data(), text.data() + text.size(), sequence);
-  return sequence;
+// Returns the text of COMMITTED or `latest`; none if the file does not exist, "" if it is too long.
+std::optional<std::string> small_text(const std::string& path) {
+  constexpr uint64_t kMostBytes = 512;
+  FileText file = read_file_text(path, kMostBytes);
+  if (file.is_missing) {
+    return std::nullopt;
+  }
+  if (!file.problem.empty()) {
+    throw_unreadable(path, file.problem);
+  }
+  return std::move(file.text);
 }
 
 class LocalFile final : public CheckpointFile {
@@ -155,6 +157,17 @@ void LocalStorage::check_committed(const std::string& checkpoint) const {
   }
 }
 
+CommitRecord LocalStorage::record_of(const std::string& checkpoint) const {
+  check_committed(checkpoint);
+  const std::string path = folder(checkpoint) + kCommitted;
+  const auto record = commit_record_of(small_text(path).value_or(""));
+  if (!record.has_value()) {
+    throw Error("checkpoint.damaged",
+                path + " is corrupt: it has no valid number, name and checksum");
+  }
+  return *record;
+}
+
 void LocalStorage::open(const std::string& checkpoint, bool is_first) {
   const std::string path = open_folder(checkpoint);
   if (is_committed(checkpoint)) {
@@ -171,6 +184,10 @@ void LocalStorage::open(const std::string& checkpoint, bool is_first) {
     return;
   }
   make_folders(root_);
+  if (!is_root_synced_) {
+    sync_name(root_);
+    is_root_synced_ = true;
+  }
   clear_leftovers();
   if (is_there(folder(checkpoint))) {
     throw Error("storage.exists",
@@ -194,13 +211,9 @@ void LocalStorage::commit(const std::string& checkpoint) {
   const std::string path = folder(checkpoint);
   if (!is_committed(checkpoint)) {  // otherwise an earlier attempt got this far
     if (is_there(open)) {
-      uint64_t sequence = 0;
-      for (const std::string& other : list()) {
-        sequence = std::max(sequence, sequence_of(folder(other)));
-      }
+      const std::string text = commit_record_text(next_sequence(), checkpoint);
       remove_file(open + kNotYet);
       DurableFile record = DurableFile::create(open + kNotYet);
-      const std::string text = formatted("{}\n", sequence + 1);
       record.write(std::as_bytes(std::span(text)));
       record.sync();
       sync_folder(open);
@@ -230,23 +243,58 @@ void LocalStorage::abort(const std::string& checkpoint) {
   remove_leftover(checkpoint);
 }
 
-std::vector<std::string> LocalStorage::list() {
-  std::vector<std::pair<uint64_t, std::string>> found;
+std::vector<LocalStorage::Committed> LocalStorage::committed() {
+  std::vector<Committed> found;
   for (const std::string& name : names_in(root_)) {
-    if (name.front() != '.' && is_there(root_ + "/" + name + kCommitted)) {
-      found.emplace_back(sequence_of(root_ + "/" + name), name);
+    if (!is_checkpoint_name(name) || !has_file(root_ + "/" + name, kCommitted)) {
+      continue;
+    }
+    Committed& one = found.emplace_back(Committed{.name = name});
+    try {
+      one.record = record_of(name);
+      highest_ = std::max(highest_, one.record->sequence);
+    } catch (const Error&) {
+      // Listed as corrupt. Whoever opens the checkpoint reports the error.
     }
   }
-  std::ranges::sort(found);
+  // A copy of a checkpoint has its number; it comes before the checkpoint, which then is the newer.
+  const auto key = [](const Committed& one) {
+    const uint64_t sequence = one.record.has_value() ? one.record->sequence : kMaxSequence + 1;
+    const bool is_original = one.record.has_value() && one.record->name == one.name;
+    return std::tuple(sequence, is_original, -static_cast<int64_t>(one.name.size()), one.name);
+  };
+  std::ranges::sort(found, {}, key);
+  return found;
+}
+
+std::vector<std::string> LocalStorage::list() {
   std::vector<std::string> names;
-  for (auto& [sequence, name] : found) {
-    names.push_back(std::move(name));
+  for (Committed& one : committed()) {
+    names.push_back(std::move(one.name));
   }
   return names;
 }
 
+std::optional<CommitRecord> LocalStorage::commit_record(const std::string& checkpoint) {
+  return record_of(checkpoint);
+}
+
+std::optional<std::string> LocalStorage::latest() {
+  return small_text(root_ + kLatest);
+}
+
+std::vector<std::string> LocalStorage::skipped() {
+  std::vector<std::string> names = names_in(root_);
+  std::erase_if(names, [this](const std::string& name) {
+    return name.starts_with('.') || is_checkpoint_name(name) ||
+           !has_file(root_ + "/" + name, kCommitted);
+  });
+  std::ranges::sort(names);
+  return names;
+}
+
 std::vector<std::string> LocalStorage::list_files(const std::string& checkpoint) {
-  check_committed(checkpoint);
+  record_of(checkpoint);
   std::vector<std::string> names = names_in(folder(checkpoint));
   std::erase(names, kCommitted + 1);
   std::ranges::sort(names);
@@ -264,6 +312,10 @@ uint64_t LocalStorage::file_size(const std::string& checkpoint, const std::strin
     }
     throw_disk_error("access", path, errno);
   }
+  if (!S_ISREG(status.st_mode)) {
+    throw Error("checkpoint.damaged",
+                formatted("{} is {} (expected a regular file)", path, file_kind(status.st_mode)));
+  }
   return static_cast<uint64_t>(status.st_size);
 }
 
@@ -275,37 +327,30 @@ void LocalStorage::read(const std::string& checkpoint,
   check_checkpoint_name(file);
   const std::string path = folder(checkpoint) + "/" + file;
   // Opened for each read, because the name may refer to a new file after a removal.
-  const OpenFile input(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!input.is_open()) {
-    if (errno == ENOENT) {
-      throw Error("storage.not_found", "no such file: " + path);
-    }
-    throw_disk_error("open", path, errno);
+  const RegularFile input = open_regular_file(path);
+  if (input.is_missing) {
+    throw Error("storage.not_found", "no such file: " + path);
   }
-  while (!out.empty()) {
-    const ssize_t n = ::pread(input.get(), out.data(), out.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) {
-      continue;
-    }
-    if (n < 0) {
-      throw_disk_error("read", path, errno);
-    }
-    if (n == 0) {
-      throw Error("storage.io",
-                  formatted("{} ends at byte {}, {} bytes too early: the file is truncated; use "
-                            "another checkpoint",
-                            path,
-                            offset,
-                            out.size()));
-    }
-    out = out.subspan(static_cast<size_t>(n));
-    offset += static_cast<uint64_t>(n);
+  if (!input.problem.empty()) {
+    throw_unreadable(path, input.problem);
+  }
+  size_t num_read = 0;
+  if (const std::string problem = read_at(input.file, offset, out, num_read); !problem.empty()) {
+    throw_unreadable(path, problem);
+  }
+  if (num_read < out.size()) {
+    throw Error("storage.io",
+                formatted("{} ends at byte {}, {} bytes too early: the file is truncated; use "
+                          "another checkpoint",
+                          path,
+                          offset + num_read,
+                          out.size() - num_read));
   }
 }
 
 void LocalStorage::remove(const std::string& checkpoint) {
   if (is_committed(checkpoint)) {
-    point_latest(checkpoint);
+    leave_latest(checkpoint);
     const std::string path = folder(checkpoint);
     rename_path(path + kCommitted, path + kNotYet);
     sync_folder(path);
@@ -319,24 +364,79 @@ std::string LocalStorage::address(const std::string& checkpoint) const {
 
 void LocalStorage::clear_leftovers() {
   for (const std::string& name : names_in(root_)) {
-    if (name.starts_with(kOpenPrefix) || name.starts_with(kGonePrefix)) {
-      remove_folder(root_ + "/" + name);
-    } else if (name.front() != '.' && is_there(root_ + "/" + name + kNotYet) &&
-               !is_there(root_ + "/" + name + kCommitted)) {
-      remove_leftover(name);
+    const std::string path = root_ + "/" + name;
+    try {
+      if (name.starts_with(kOpenPrefix) || name.starts_with(kGonePrefix)) {
+        remove_folder(path);
+      } else if (is_checkpoint_name(name) && has_file(path, kNotYet) && is_own_leftover(name)) {
+        remove_leftover(name);
+      }
+    } catch (const Error& error) {
+      // Only a save under that name fails.
+      log_warning(error.what());
     }
   }
 }
 
+// A copy of a leftover belongs to whoever made it.
+bool LocalStorage::is_own_leftover(const std::string& checkpoint) const {
+  if (!is_leftover(checkpoint)) {
+    return false;
+  }
+  const auto record = commit_record_of(small_text(folder(checkpoint) + kNotYet).value_or(""));
+  return record.has_value() && (record->name == checkpoint || !record->has_checksum());
+}
+
+uint64_t LocalStorage::next_sequence() {
+  const std::vector<Committed> found = committed();
+  const bool are_known =
+      std::ranges::all_of(found, [](const Committed& one) { return one.record.has_value(); });
+  const uint64_t step = are_known ? 1 : kNumbersLeftOut;
+  if (highest_ > kMaxSequence - step) {
+    throw Error("storage.io",
+                formatted("a checkpoint in {} has the number {} in COMMITTED, and no larger number "
+                          "is left; move that checkpoint away",
+                          root_,
+                          highest_));
+  }
+  return highest_ + step;
+}
+
 void LocalStorage::point_latest(const std::string& without) {
-  std::vector<std::string> names = list();
-  std::erase(names, without);
+  std::vector<Committed> found = committed();
+  std::erase_if(
+      found, [&](const Committed& one) { return one.name == without || !one.record.has_value(); });
   const std::string path = root_ + kLatest;
-  if (names.empty()) {
+  if (found.empty()) {
     remove_file(path);
     sync_folder(root_);
-  } else if (small_text(path) != names.back() + "\n") {
-    replace_file(path, names.back() + "\n");
+    return;
+  }
+  std::optional<std::string> text;
+  try {
+    text = small_text(path);
+  } catch (const Error&) {
+    // Replaced below, if it can be.
+  }
+  if (text != found.back().name + "\n") {
+    replace_file(path, found.back().name + "\n");
+  }
+}
+
+void LocalStorage::leave_latest(const std::string& checkpoint) {
+  try {
+    point_latest(checkpoint);
+  } catch (const Error& error) {
+    std::optional<std::string> text;
+    try {
+      text = small_text(root_ + kLatest);
+    } catch (const Error&) {
+      // A directory, for example: it names no checkpoint.
+    }
+    if (text == checkpoint + "\n") {
+      throw;
+    }
+    log_warning(error.what());
   }
 }
 

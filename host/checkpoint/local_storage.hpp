@@ -3,13 +3,16 @@
 // Checkpoints as folders of a local or shared file system:
 //
 //   ROOT/NAME/             the files of a checkpoint, and COMMITTED, written last
-//   ROOT/NAME/COMMITTED    a number; checkpoints are listed in this order, not by date
+//   ROOT/NAME/COMMITTED    commit_record.hpp: a number; checkpoints are listed in this order, not
+//                          by date
 //   ROOT/latest            the name of the newest committed checkpoint, for people and scripts
 //   ROOT/.open-NAME/       a checkpoint that is being written
 //   ROOT/.gone-NAME/       a checkpoint that is being removed
 //
 // Invariants: at any moment, and after any crash, a listed checkpoint is complete and on disk.
-// `latest` names a listed checkpoint, or is missing. Other files are never changed. Two runs must
+// `latest` names a listed checkpoint, or is missing. Other files are never changed, and folders
+// with names that are not valid are skipped. Symbolic links are followed. Files that are not
+// regular, such as a directory or a FIFO, count as corrupt and are never waited for. Two runs must
 // not share a folder; run_lock.hpp prevents it.
 //
 // Threads  as CheckpointStore
@@ -40,20 +43,37 @@ class LocalStorage final : public CheckpointStore {
             std::span<std::byte> out) override;
   void remove(const std::string& checkpoint) override;
   std::string address(const std::string& checkpoint) const override;
+  std::optional<CommitRecord> commit_record(const std::string& checkpoint) override;
+  std::optional<std::string> latest() override;
+  std::vector<std::string> skipped() override;
 
  private:
+  struct Committed {
+    std::string name;
+    std::optional<CommitRecord> record = {};  // none if COMMITTED is corrupt
+  };
+
   std::string folder(const std::string& checkpoint) const;
   std::string open_folder(const std::string& checkpoint) const;
   std::string gone_folder(const std::string& checkpoint) const;
   bool is_committed(const std::string& checkpoint) const;
   bool is_leftover(const std::string& checkpoint) const;
+  bool is_own_leftover(const std::string& checkpoint) const;
   void check_committed(const std::string& checkpoint) const;
+  CommitRecord record_of(const std::string& checkpoint) const;
+  // In the order of list().
+  std::vector<Committed> committed();
+  uint64_t next_sequence();
   void clear_leftovers();
   // Points `latest` to the newest checkpoint except `without`, or removes it.
   void point_latest(const std::string& without);
+  // The same before the removal of `checkpoint`. Fails only if `latest` would still name it.
+  void leave_latest(const std::string& checkpoint);
   void remove_leftover(const std::string& checkpoint);
 
   std::string root_;
+  uint64_t highest_ = 0;  // number seen in COMMITTED
+  bool is_root_synced_ = false;
 };
 
 }  // namespace tenon

@@ -2,14 +2,30 @@
 
 #include "host/checkpoint/named_checkpoint.hpp"
 
+#include "host/checkpoint/checkpoint_order.hpp"
 #include "host/checkpoint/local_storage.hpp"
 #include "host/error/error.hpp"
+#include "host/log/log.hpp"
 
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 namespace tenon {
+namespace {
+
+// True if the folder is a committed checkpoint, valid or not. Only this folder is read: the others
+// beside it may be anybody's.
+bool is_checkpoint_here(LocalStorage& storage, const std::string& name) {
+  try {
+    storage.commit_record(name);
+  } catch (const Error& error) {
+    return error.id() != "storage.not_found";
+  }
+  return true;
+}
+
+}  // namespace
 
 NamedCheckpoints find_checkpoints(const std::string& path) {
   namespace fs = std::filesystem;
@@ -23,16 +39,18 @@ NamedCheckpoints find_checkpoints(const std::string& path) {
       continue;
     }
     auto storage = std::make_shared<LocalStorage>(folder.string());
-    if (std::vector<std::string> checkpoints = storage->list(); !checkpoints.empty()) {
+    if (CheckpointOrder order = checkpoint_order(storage); !order.checkpoints.empty()) {
       return {.storage = std::move(storage),
               .root = folder.string(),
-              .checkpoints = std::move(checkpoints)};
+              .checkpoints = std::move(order.checkpoints),
+              .warnings = std::move(order.warnings)};
     }
   }
   const std::string name = full.filename().string();
-  auto storage = std::make_shared<LocalStorage>(full.parent_path().string());
-  for (const std::string& checkpoint : storage->list()) {
-    if (checkpoint == name) {
+  if (fs::exists(full / "COMMITTED", error)) {
+    check_checkpoint_name(name);
+    auto storage = std::make_shared<LocalStorage>(full.parent_path().string());
+    if (is_checkpoint_here(*storage, name)) {
       return {.storage = std::move(storage),
               .root = full.parent_path().string(),
               .checkpoints = {name}};
@@ -46,6 +64,9 @@ NamedCheckpoints find_checkpoints(const std::string& path) {
 
 NamedCheckpoint find_checkpoint(const std::string& path) {
   NamedCheckpoints found = find_checkpoints(path);
+  for (const std::string& warning : found.warnings) {
+    log_warning(warning);
+  }
   return {.storage = std::move(found.storage), .checkpoint = std::move(found.checkpoints.back())};
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <tuple>
 
 namespace tenon {
 namespace {
@@ -29,10 +30,8 @@ void keep_best(std::span<const KeptCheckpoint> kept,
   }
 }
 
-}  // namespace
-
-std::vector<std::string> checkpoints_to_remove(std::span<const KeptCheckpoint> kept,
-                                               const RetentionRule& rule) {
+// As checkpoints_to_remove, in this order alone.
+std::vector<std::string> selected(std::span<const KeptCheckpoint> kept, const RetentionRule& rule) {
   if (rule.keep_last <= 0 || kept.empty()) {
     return {};
   }
@@ -47,6 +46,29 @@ std::vector<std::string> checkpoints_to_remove(std::span<const KeptCheckpoint> k
     }
   }
   return names;
+}
+
+}  // namespace
+
+std::vector<std::string> checkpoints_to_remove(std::span<const KeptCheckpoint> kept,
+                                               const RetentionRule& rule) {
+  std::vector<std::string> names = selected(kept, rule);
+  if (!std::ranges::all_of(kept, &KeptCheckpoint::is_place_known)) {
+    std::vector<KeptCheckpoint> by_time(kept.begin(), kept.end());
+    sort_unknown_order(by_time);
+    const std::vector<std::string> also = selected(by_time, rule);
+    std::erase_if(names, [&](const std::string& name) {
+      return std::ranges::find(also, name) == also.end();
+    });
+  }
+  return names;
+}
+
+void sort_unknown_order(std::vector<KeptCheckpoint>& kept) {
+  if (!std::ranges::all_of(kept, &KeptCheckpoint::is_place_known)) {
+    std::ranges::stable_sort(
+        kept, {}, [](const KeptCheckpoint& one) { return std::tie(one.time, one.step); });
+  }
 }
 
 }  // namespace tenon

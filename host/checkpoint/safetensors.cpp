@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/checkpoint/safetensors.hpp"
 
+#include "host/error/assert.hpp"
 #include "host/error/error.hpp"
+#include "host/io/checked_size.hpp"
+#include "host/json/bounded_json.hpp"
 #include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
@@ -9,6 +12,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <set>
+#include <unordered_set>
 #include <utility>
 
 namespace tenon {
@@ -22,6 +28,12 @@ constexpr size_t kLengthBytes = 8;
 // The first tensor starts at a multiple of this, so that a mapped file can be used directly.
 constexpr size_t kAlignment = 64;
 constexpr uint64_t kMaxHeader = 100'000'000;  // bytes; the limit of the reference implementation
+constexpr size_t kMaxDims = 64;               // libtorch's operations support no more
+
+constexpr std::string_view kMetadata = "__metadata__";
+constexpr std::string_view kDtype = "dtype";
+constexpr std::string_view kShape = "shape";
+constexpr std::string_view kDataOffsets = "data_offsets";
 
 constexpr std::pair<at::ScalarType, std::string_view> kTypes[] = {{at::kDouble, "F64"},
                                                                   {at::kFloat, "F32"},
@@ -43,12 +55,187 @@ constexpr std::pair<at::ScalarType, std::string_view> kTypes[] = {{at::kDouble, 
   throw Error("checkpoint.damaged", address + " is not a valid safetensors file: " + why);
 }
 
-uint64_t bytes_of(const SafeTensor& tensor) {
-  uint64_t bytes = c10::elementSize(tensor.dtype);
-  for (const int64_t size : tensor.shape) {
-    bytes *= static_cast<uint64_t>(size);
+// Reads the header, event by event: memory grows with the tensors, not with what a corrupt file
+// nests or repeats.
+class HeaderReader final : public nlohmann::json_sax<json> {
+ public:
+  // `data` and `end` are the positions of the first tensor and of the end of the file.
+  HeaderReader(uint64_t data, uint64_t end, const std::string& address)
+      : data_(data), end_(end), address_(address) {}
+
+  SafetensorsContent take() && { return std::move(content_); }
+
+  bool null() override { return other_value(); }
+  bool boolean(bool) override { return other_value(); }
+  bool number_float(number_float_t, const string_t&) override { return other_value(); }
+  bool number_integer(number_integer_t) override { return other_value(); }  // negative
+  bool number_unsigned(number_unsigned_t value) override;
+  bool string(string_t& value) override;
+  bool binary(binary_t&) override { return false; }  // JSON text has none
+  bool start_object(std::size_t) override;
+  bool start_array(std::size_t) override;
+  bool key(string_t& name) override;
+  bool end_object() override;
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t position, const std::string&, const json::exception&) override {
+    refuse(formatted("it is not valid JSON at byte {}", position));
   }
-  return bytes;
+
+ private:
+  enum class In { kHeader, kMetadata, kTensor, kShape, kOffsets, kUnknown };
+  struct Fields {
+    std::string dtype;
+    std::vector<int64_t> shape;
+    std::vector<uint64_t> offsets;
+    std::set<std::string> found;  // of kDtype, kShape and kDataOffsets
+  };
+
+  [[noreturn]] void refuse(const std::string& why) const {
+    damaged(address_, "its header cannot be read: " + why);
+  }
+  [[noreturn]] void refuse_value() const {
+    refuse("the value of " + quoted_start(key_) + " has another type than the format specifies");
+  }
+
+  bool is_in(In in) const { return !open_.empty() && open_.back() == in; }
+  // True in a part that the format does not specify; readers skip it.
+  bool is_unknown() const { return is_in(In::kUnknown) || (is_in(In::kTensor) && !is_field(key_)); }
+  static bool is_field(const std::string& key) {
+    return key == kDtype || key == kShape || key == kDataOffsets;
+  }
+  // A value that the format has nowhere.
+  bool other_value() const {
+    if (open_.empty()) {
+      refuse("it is not an object");
+    }
+    if (!is_unknown()) {
+      refuse_value();
+    }
+    return true;
+  }
+  bool open(In in);
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+  void add_tensor();
+
+  uint64_t data_;
+  uint64_t end_;
+  const std::string& address_;
+  SafetensorsContent content_;
+  std::unordered_set<std::string> names_;
+  std::vector<In> open_;
+  std::string name_;  // key in the header: of a tensor
+  std::string key_;   // last key
+  Fields fields_;     // of the open tensor
+};
+
+bool HeaderReader::open(In in) {
+  if (open_.size() == kMaxFileJsonDepth) {
+    refuse(formatted("it is nested more than {} levels deep", kMaxFileJsonDepth));
+  }
+  open_.push_back(in);
+  return true;
+}
+
+bool HeaderReader::start_object(std::size_t) {
+  if (open_.empty()) {
+    return open(In::kHeader);
+  }
+  if (is_in(In::kHeader)) {
+    fields_ = {};
+    return open(key_ == kMetadata ? In::kMetadata : In::kTensor);
+  }
+  return other_value() && open(In::kUnknown);
+}
+
+bool HeaderReader::start_array(std::size_t) {
+  if (is_in(In::kTensor) && key_ == kShape) {
+    return open(In::kShape);
+  }
+  if (is_in(In::kTensor) && key_ == kDataOffsets) {
+    return open(In::kOffsets);
+  }
+  return other_value() && open(In::kUnknown);
+}
+
+bool HeaderReader::key(string_t& name) {
+  const bool is_new = is_in(In::kHeader)                     ? names_.insert(name).second
+                      : is_in(In::kMetadata)                 ? !content_.metadata.contains(name)
+                      : is_in(In::kTensor) && is_field(name) ? fields_.found.insert(name).second
+                                                             : true;
+  if (!is_new) {
+    refuse("it has the name " + quoted_start(name) + " twice");
+  }
+  if (is_in(In::kHeader)) {
+    name_ = name;
+  }
+  key_ = std::move(name);
+  return true;
+}
+
+bool HeaderReader::number_unsigned(number_unsigned_t value) {
+  if (is_in(In::kShape)) {
+    if (fields_.shape.size() == kMaxDims || value > std::numeric_limits<int64_t>::max()) {
+      refuse(quoted_start(name_) + " has a shape that no tensor can have");
+    }
+    fields_.shape.push_back(static_cast<int64_t>(value));
+    return true;
+  }
+  if (is_in(In::kOffsets)) {
+    if (fields_.offsets.size() == 2) {
+      refuse(quoted_start(name_) + " has more than two offsets");
+    }
+    fields_.offsets.push_back(value);
+    return true;
+  }
+  return other_value();
+}
+
+bool HeaderReader::string(string_t& value) {
+  if (is_in(In::kMetadata)) {
+    content_.metadata[key_] = std::move(value);
+    return true;
+  }
+  if (is_in(In::kTensor) && key_ == kDtype) {
+    fields_.dtype = std::move(value);
+    return true;
+  }
+  return other_value();
+}
+
+bool HeaderReader::end_object() {
+  if (is_in(In::kTensor)) {
+    add_tensor();
+  }
+  return close();
+}
+
+// Adds the tensor whose object has ended.
+void HeaderReader::add_tensor() {
+  const std::string name = quoted_start(name_);
+  if (fields_.found.size() != 3 || fields_.offsets.size() != 2) {
+    refuse(name + " lacks its dtype, its shape or one of its two offsets");
+  }
+  const auto dtype = scalar_type_of_safetensors(fields_.dtype);
+  if (!dtype.has_value()) {
+    damaged(address_,
+            name + " has the dtype " + quoted_start(fields_.dtype) + ", which is not supported");
+  }
+  const auto begin = checked_sum(data_, fields_.offsets[0]);
+  const auto end = checked_sum(data_, fields_.offsets[1]);
+  if (!begin.has_value() || !end.has_value() || *begin > *end || *end > end_) {
+    damaged(address_, name + " has offsets outside the file");
+  }
+  if (checked_bytes(fields_.shape, c10::elementSize(*dtype)) != *end - *begin) {
+    damaged(address_, name + " has a shape that does not match its byte range");
+  }
+  content_.tensors.push_back({.name = std::move(name_),
+                              .dtype = *dtype,
+                              .shape = std::move(fields_.shape),
+                              .begin = *begin,
+                              .end = *end});
 }
 
 }  // namespace
@@ -80,7 +267,10 @@ std::string safetensors_header(std::vector<SafeTensor>& tensors,
                       ", which safetensors files do not support; use another dtype");
     }
     tensor.begin = at;
-    at += bytes_of(tensor);
+    const auto bytes = checked_bytes(tensor.shape, c10::elementSize(tensor.dtype));
+    const auto end = bytes.has_value() ? checked_sum(at, *bytes) : std::nullopt;
+    TENON_ASSERT(end.has_value(), "a tensor in memory has a size that fits");
+    at = *end;
     tensor.end = at;
     header[tensor.name] = {
         {"dtype", *dtype}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, tensor.end}}};
@@ -115,34 +305,9 @@ SafetensorsContent read_safetensors_header(
   std::string text(length, '\0');
   read(kLengthBytes, std::as_writable_bytes(std::span(text)));
   const uint64_t data = kLengthBytes + length;
-  SafetensorsContent content;
-  try {
-    const json header = json::parse(text);
-    for (const auto& [name, value] : header.items()) {
-      if (name == "__metadata__") {
-        content.metadata = value.get<std::map<std::string, std::string>>();
-        continue;
-      }
-      const auto dtype = scalar_type_of_safetensors(value.at("dtype").get<std::string>());
-      if (!dtype.has_value()) {
-        damaged(address,
-                "'" + name + "' has the dtype " + value.at("dtype").dump() +
-                    ", which is not supported");
-      }
-      SafeTensor tensor{.name = name,
-                        .dtype = *dtype,
-                        .shape = value.at("shape").get<std::vector<int64_t>>(),
-                        .begin = data + value.at("data_offsets").at(0).get<uint64_t>(),
-                        .end = data + value.at("data_offsets").at(1).get<uint64_t>()};
-      if (std::ranges::any_of(tensor.shape, [](int64_t n) { return n < 0; }) ||
-          tensor.end < tensor.begin || tensor.end - tensor.begin != bytes_of(tensor)) {
-        damaged(address, "'" + name + "' has a shape that does not match its byte range");
-      }
-      content.tensors.push_back(std::move(tensor));
-    }
-  } catch (const json::exception& error) {
-    damaged(address, std::string("its header cannot be read: ") + error.what());
-  }
+  HeaderReader header(data, size, address);
+  json::sax_parse(text, &header);
+  SafetensorsContent content = std::move(header).take();
   std::ranges::sort(content.tensors, [](const SafeTensor& a, const SafeTensor& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });

@@ -45,6 +45,8 @@ struct SafetensorsContent {
   std::map<std::string, std::string> metadata;
 };
 // Reads the header of a file of `size` bytes. `read(offset, out)` fills `out` from that offset.
+// Limits, as in the reference implementation: a header of at most 100 MB that is nested at most 128
+// deep, and each name once.
 // Errors  checkpoint.damaged with `address` if it is not a safetensors file, or if tensors overlap,
 //         have gaps or exceed the file; those of `read`
 SafetensorsContent read_safetensors_header(

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/checkpoint/weights_folder.hpp"
 
+#include "host/error/assert.hpp"
 #include "host/error/error.hpp"
+#include "host/io/checked_size.hpp"
 #include "host/io/durable_file.hpp"
+#include "host/io/regular_file.hpp"
+#include "host/json/bounded_json.hpp"
 #include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <fcntl.h>
 #include <filesystem>
-#include <numeric>
 #include <set>
 #include <span>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace tenon {
 namespace {
@@ -29,12 +28,12 @@ constexpr char kIndex[] = "model.safetensors.index.json";
 constexpr char kSuffix[] = ".safetensors";
 // Bytes per write to a file.
 constexpr size_t kFileChunk = size_t{8} << 20;
+constexpr uint64_t kMaxText = 100'000'000;  // bytes of the index or config.json
 
 uint64_t bytes_of(const WeightTensor& tensor) {
-  return std::accumulate(tensor.shape.begin(),
-                         tensor.shape.end(),
-                         static_cast<uint64_t>(c10::elementSize(tensor.dtype)),
-                         [](uint64_t a, int64_t b) { return a * static_cast<uint64_t>(b); });
+  const auto bytes = checked_bytes(tensor.shape, c10::elementSize(tensor.dtype));
+  TENON_ASSERT(bytes.has_value(), "a tensor in memory has a size that fits");
+  return *bytes;
 }
 
 // "model-00001-of-00003.safetensors".
@@ -115,16 +114,13 @@ void read_bytes(const OpenFile& file,
                 const std::string& path,
                 uint64_t offset,
                 std::span<std::byte> out) {
-  while (!out.empty()) {
-    const ssize_t n = ::pread(file.get(), out.data(), out.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) {
-      continue;
-    }
-    if (n <= 0) {
-      throw_disk_error("read", path, n == 0 ? EIO : errno);
-    }
-    out = out.subspan(static_cast<size_t>(n));
-    offset += static_cast<uint64_t>(n);
+  size_t num_read = 0;
+  std::string problem = read_at(file, offset, out, num_read);
+  if (problem.empty() && num_read < out.size()) {
+    problem = "it ends too early; it was changed while it was read";
+  }
+  if (!problem.empty()) {
+    throw Error("storage.io", "cannot read " + path + ": " + problem);
   }
 }
 
@@ -135,23 +131,6 @@ void FileSource::read(int64_t first, const at::Tensor& out) const {
              {static_cast<std::byte*>(out.mutable_data_ptr()), out.nbytes()});
 }
 
-// Opens a file and sets `size`. Returns null if the file does not exist.
-std::optional<OpenFile> open_to_read(const std::string& path, uint64_t* size) {
-  OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open() && errno == ENOENT) {
-    return std::nullopt;
-  }
-  struct stat found = {};
-  if (!file.is_open() || ::fstat(file.get(), &found) != 0) {
-    throw_disk_error("open", path, errno);
-  }
-  if (!S_ISREG(found.st_mode)) {
-    throw_disk_error("read", path, EISDIR);
-  }
-  *size = static_cast<uint64_t>(found.st_size);
-  return file;
-}
-
 std::string list_of(const std::vector<std::string>& names) {
   constexpr size_t kShown = 3;
   std::string text;
@@ -159,6 +138,20 @@ std::string list_of(const std::vector<std::string>& names) {
     text += (i == 0 ? "'" : ", '") + names[i] + "'";
   }
   return names.size() > kShown ? formatted("{} and {} more", text, names.size() - kShown) : text;
+}
+
+// The file of each tensor, from the text of kIndex in the folder `path`.
+std::map<std::string, std::string> index_of_weights(const std::string& text,
+                                                    const std::string& path) {
+  try {
+    return parse_bounded_json(text).at("weight_map").get<std::map<std::string, std::string>>();
+  } catch (const json::exception& error) {
+    throw Error("weights.bad_folder",
+                path + "/" + kIndex + " cannot be read: " + std::string(error.what()));
+  } catch (const BadJson& error) {
+    throw Error("weights.bad_folder",
+                path + "/" + kIndex + " cannot be read: " + std::string(error.what()));
+  }
 }
 
 }  // namespace
@@ -251,7 +244,7 @@ WrittenWeights write_weights_folder(const std::string& path,
 
 bool is_weights_folder(const std::string& path) {
   std::error_code ignored;
-  return path.ends_with(kSuffix) ? fs::is_regular_file(path, ignored)
+  return path.ends_with(kSuffix) ? fs::exists(path, ignored) && !fs::is_directory(path, ignored)
                                  : fs::exists(path + "/" + kOnlyFile, ignored) ||
                                        fs::exists(path + "/" + kIndex, ignored);
 }
@@ -271,13 +264,7 @@ WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
     add_file(kOnlyFile, nullptr);
     return;
   }
-  std::map<std::string, std::string> index;
-  try {
-    index = json::parse(*index_text).at("weight_map").get<std::map<std::string, std::string>>();
-  } catch (const json::exception& error) {
-    throw Error("weights.bad_folder",
-                path_ + "/" + kIndex + " cannot be read: " + std::string(error.what()));
-  }
+  const std::map<std::string, std::string> index = index_of_weights(*index_text, path_);
   std::set<std::string> files;
   for (const auto& [tensor, file] : index) {
     if (file.find('/') != std::string::npos) {
@@ -306,18 +293,20 @@ WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
 void WeightsFolder::add_file(const std::string& name,
                              const std::map<std::string, std::string>* index) {
   const std::string path = path_ + "/" + name;
-  uint64_t size = 0;
-  auto opened = open_to_read(path, &size);
-  if (!opened.has_value()) {
+  RegularFile opened = open_regular_file(path);
+  if (opened.is_missing) {
     throw Error("weights.bad_folder",
                 index != nullptr
                     ? path_ + ": the file " + name + ", which " + kIndex + " names, is missing"
                     : path_ + " has neither " + kOnlyFile + " nor " + kIndex +
                           "; pass a folder with safetensors files");
   }
-  const auto file = std::make_shared<const OpenFile>(std::move(*opened));
+  if (!opened.file.is_open()) {
+    throw Error("storage.io", "cannot read " + path + ": " + opened.problem);
+  }
+  const auto file = std::make_shared<const OpenFile>(std::move(opened.file));
   const SafetensorsContent content = read_safetensors_header(
-      size,
+      opened.size,
       [&](uint64_t offset, std::span<std::byte> out) { read_bytes(*file, path, offset, out); },
       path);
   for (const SafeTensor& tensor : content.tensors) {
@@ -339,14 +328,17 @@ std::optional<std::string> WeightsFolder::text(const std::string& name) const {
     return std::nullopt;
   }
   const std::string path = path_ + "/" + name;
-  uint64_t size = 0;
-  const auto file = open_to_read(path, &size);
-  if (!file.has_value()) {
+  FileText file = read_file_text(path, kMaxText);
+  if (file.is_missing) {
     return std::nullopt;
   }
-  std::string text(size, '\0');
-  read_bytes(*file, path, 0, std::as_writable_bytes(std::span(text)));
-  return text;
+  if (!file.problem.empty()) {
+    throw Error("storage.io", "cannot read " + path + ": " + file.problem);
+  }
+  if (file.is_too_large) {
+    throw Error("weights.bad_folder", formatted("{} has more than {} bytes", path, kMaxText));
+  }
+  return std::move(file.text);
 }
 
 }  // namespace tenon

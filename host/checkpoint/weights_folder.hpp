@@ -100,7 +100,7 @@ class WeightsFolder {
     return sources_.at(name);
   }
   // Content of a text file of the folder; null if it does not exist, or for a single file.
-  // Errors  storage.io
+  // Errors  storage.io; weights.bad_folder for more than 100 MB
   std::optional<std::string> text(const std::string& name) const;
 
  private:

@@ -81,22 +81,29 @@ std::optional<Problem> judge(const PluginNeed& need, const PluginRegistry& regis
 }  // namespace
 
 Recipe check_recipe(RecipeDraft draft, PluginRegistry& registry) {
-  std::vector<Problem> unmet;
+  ProblemList unmet;
   for (const PluginNeed& need : draft.plugins()) {
+    if (unmet.is_full()) {
+      break;
+    }
     if (std::optional<Problem> problem = judge(need, registry)) {
       unmet.push_back(*std::move(problem));
     }
   }
   const std::string file = draft.file();
+  ProblemList all;
   try {
     Recipe recipe = finish_recipe(std::move(draft), RegistryCatalog(registry));
     if (unmet.empty()) {
       return recipe;
     }
   } catch (const RecipeErrors& errors) {
-    unmet.insert(unmet.begin(), errors.problems().begin(), errors.problems().end());
+    for (const Problem& problem : errors.problems()) {
+      all.push_back(problem);
+    }
   }
-  throw RecipeErrors(file, std::move(unmet));
+  all.append(std::move(unmet));
+  throw RecipeErrors(file, all);
 }
 
 }  // namespace tenon

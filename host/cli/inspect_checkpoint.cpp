@@ -7,6 +7,7 @@
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/checkpoint/named_checkpoint.hpp"
 #include "host/cli/text_table.hpp"
+#include "host/error/plugin_text.hpp"
 #include "host/io/content_hash.hpp"
 #include "host/recipe/plugin_difference.hpp"
 #include "host/recipe/recipe_difference.hpp"
@@ -154,9 +155,9 @@ std::string metadata_text(const CheckpointIndex& index) {
   std::string text;
   for (const std::vector<std::string>& row : fact_rows(index)) {
     if (!row[1].empty()) {
-      std::string name = "  " + row[0];
+      std::string name = "  " + printable_line(row[0]);
       name.resize(std::max<std::size_t>(20, name.size() + 1), ' ');
-      text += name + row[1] + "\n";
+      text += name + printable_line(row[1]) + "\n";
     }
   }
   return text;
@@ -198,9 +199,10 @@ std::string differing_metadata(const CheckpointIndex& a, const CheckpointIndex& 
   for (const auto& [name, values] : metadata) {
     if (values.first != values.second) {
       const auto shown = [](const std::string& value) {
-        return value.empty() ? "(nothing)" : value;
+        return value.empty() ? "(nothing)" : printable_line(value);
       };
-      text += "  " + name + ": " + shown(values.first) + " -> " + shown(values.second) + "\n";
+      text += "  " + printable_line(name) + ": " + shown(values.first) + " -> " +
+              shown(values.second) + "\n";
     }
   }
   return text;
@@ -219,15 +221,21 @@ std::string inspected_text(const std::string& path, InspectForm form) {
 }
 
 std::string verified_text(const std::string& path) {
-  const CheckpointReader reader = open_checkpoint(path);
+  const NamedCheckpoint named = find_checkpoint(path);
+  const CheckpointReader reader(named.storage, named.checkpoint);
   reader.verify();
+  const auto record = named.storage->commit_record(named.checkpoint);
   std::uint64_t num_tensors = 0;
   visit_tensors(reader.index(), [&](const std::string&, const StoredTensor&, const std::string&) {
     ++num_tensors;
   });
   return reader.address() + " is sound: " + counted(num_tensors, "tensor") + ", " +
          counted(reader.index().tensor_bytes(), "byte") + " in " +
-         counted(reader.index().files.size(), "file") + "\n";
+         counted(reader.index().files.size(), "file") + "\n" +
+         (record.has_value() && !record->has_checksum()
+              ? "COMMITTED has no checksum, because an earlier release wrote it: its number is not "
+                "verified\n"
+              : "");
 }
 
 CheckpointComparison compared_checkpoints(const std::string& path_a, const std::string& path_b) {
@@ -252,7 +260,7 @@ CheckpointComparison compared_checkpoints(const std::string& path_a, const std::
   result.text += under("plugins", plugins);
   std::string entries;
   for (const EntryDifference& entry : state.entries) {
-    entries += "  " + entry.name + ": " + entry.what + "\n";
+    entries += "  " + printable_line(entry.name) + ": " + printable_line(entry.what) + "\n";
   }
   result.text += under("state", entries);
   if (a.index().num_ranks() != b.index().num_ranks()) {

@@ -5,9 +5,11 @@
 #include "host/distributed/launch/launch.hpp"
 #include "host/distributed/launch/launch_report.hpp"
 #include "host/distributed/launch/restart_plan.hpp"
+#include "host/distributed/ranks/run_secret.hpp"
 #include "host/distributed/ranks/store_server.hpp"
 #include "host/distributed/ranks/topology.hpp"
 #include "host/error/error.hpp"
+#include "host/error/plugin_text.hpp"
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
@@ -40,6 +42,7 @@ void tell(const LaunchReport::Failed& failed) {
   if (!failed.last_words.empty()) {
     text += failed.last_words + "\n";
   }
+  text = printable_text(text);
   for (const RankRecord& lost : failed.lost) {
     records.write(lost);
   }
@@ -133,12 +136,13 @@ ExitCode run_launched(const CommandLine& line,
   LaunchRequest request;
   request.words = arguments_of_rank({words.begin() + 1, words.end()});
   request.words.insert(request.words.begin(), words.front());
-  const std::vector<RankProcessors> processors =
-      deal_processors(read_topology(allowed_processors()), line.num_ranks, line.binding);
+  const std::vector<RankProcessors> processors = deal_processors(
+      read_topology(allowed_processors()), line.num_ranks, line.binding, processor_quota());
   request.patience = patience_of(recipe);
-  const StoreServer store;
-  request.master_port = store.port();
   request.run_id = new_run_id();
+  request.secret = new_run_secret();
+  const StoreServer store(request.run_id, request.secret);
+  request.master_port = store.port();
   RestartPlan plan(
       {.num_ranks = line.num_ranks, .max_restarts = line.max_restarts, .min_ranks = line.min_ranks},
       [&recipe](uint32_t ranks) { return why_not_on(recipe, ranks).empty(); });
@@ -150,10 +154,13 @@ ExitCode run_launched(const CommandLine& line,
       request.ranks.push_back(processors[slot]);
     }
     const auto num_ranks = static_cast<uint32_t>(request.ranks.size());
-    LaunchReport report(store.open(request.run_id, request.restart), num_ranks);
+    LaunchReport report(store.open(request.restart), num_ranks);
     request.on_end = [&](const EndedRank& end) { return report.note_end(end); };
     const LaunchOutcome outcome = launch_ranks(request);
     flush_log();
+    if (const std::string folder = report.folder(); !folder.empty()) {
+      request.run_folder = folder;
+    }
     const auto failed = report.collect();
     if (failed.has_value()) {
       tell(*failed);

@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program: reads the command line, sets up the process and runs the action (actions/).
-// Invariants: an error is printed once, on stderr. The exit status is defined in exit_code.hpp.
+// Invariants: an error is printed once, on stderr. The exit status is defined in exit_code.hpp. The
+// result of an action is printed completely, or the exit status is not 0 (print_output.hpp).
 // Plugins are vetted in forked processes, before this process starts a thread. With --launch, this
 // process checks the recipe and starts ranks, which do the rest.
 
 #include "host/cli/action.hpp"
 #include "host/cli/failure_text.hpp"
 #include "host/cli/parse_command_line.hpp"
+#include "host/cli/start_failure.hpp"
 #include "host/distributed/collectives/together.hpp"
 #include "host/distributed/failures/early_failure.hpp"
 #include "host/distributed/launch/rank_process.hpp"
 #include "host/distributed/ranks/rank_environment.hpp"
+#include "host/distributed/ranks/run_secret.hpp"
 #include "host/distributed/ranks/topology.hpp"
+#include "host/error/credentials.hpp"
 #include "host/error/error.hpp"
+#include "host/error/plugin_text.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/crash_report.hpp"
 #include "host/plugin/plugin_loader.hpp"
@@ -21,12 +26,15 @@
 #include "host/train/components/run_failure.hpp"
 #include "host/train/run/run_witness.hpp"
 
+#include <cerrno>  // program_invocation_name
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <fcntl.h>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace tenon {
@@ -42,10 +50,13 @@ void set_up_log_for(const CommandLine& line, const RankEnvironment& ranks) {
 // Returns the ranks that this process belongs to; the default for an action of one process, and for
 // the launcher.
 RankEnvironment ranks_for(const CommandLine& line) {
+  const Environment environment = environment_variables();
+  forget_secret_variable();
   if (line.action->processes == Processes::kOne) {
     return {};
   }
-  RankEnvironment ranks = read_rank_environment(environment_variables());
+  RankEnvironment ranks = read_rank_environment(environment);
+  find_run_secret(ranks, environment);
   if (line.num_ranks > 0 && ranks.world_size > 1) {
     throw Error("usage.bad_option",
                 formatted("--launch {} in a process that is rank {} of {} already, started by {}; "
@@ -58,8 +69,13 @@ RankEnvironment ranks_for(const CommandLine& line) {
   return line.num_ranks > 0 ? RankEnvironment{} : ranks;
 }
 
-// Writes the rank of this process to the log file only.
+// Writes the rank of this process to the log file only. Rank 0 warns if the run is not protected.
 void note_rank(const RankEnvironment& ranks) {
+  if (ranks.world_size > 1 && ranks.secret.empty() && ranks.rank == 0) {
+    log_warning(
+        "the ranks have no secret, so other users of their network can read and end this run; set "
+        "TENON_RUN_SECRET_FILE on all ranks (docs/security.md)");
+  }
   if (ranks.world_size > 1) {
     log_to_file(formatted("rank {} of {}, started by {}, on processors {}; ranks meet at {}:{}",
                           ranks.rank,
@@ -74,6 +90,7 @@ void note_rank(const RankEnvironment& ranks) {
 ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {
   Invocation invocation{.words = words, .ranks = ranks_for(line)};
   die_with_agent(invocation.ranks);
+  show_rank(words.front(), invocation.ranks);
   std::optional<RunWitness> witness;
   if (line.action == &kTrainAction && line.num_ranks == 0 && invocation.ranks.launcher.empty()) {
     invocation.witness = &witness.emplace();
@@ -106,8 +123,18 @@ ExitCode run_program(const std::vector<std::string>& words) noexcept {
     std::fprintf(stderr,
                  "%s: [host.internal] %s; this is a mistake of the program, please report it\n",
                  words.front().c_str(),
-                 error.what());
+                 printable_text(hide_credentials(error.what())).c_str());
     return ExitCode::kFailed;
+  }
+}
+
+// Opens standard streams that are closed, so that no file of the program gets their descriptor and
+// with it all that is printed. Reading or printing still fails.
+void keep_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) {
+      (void)!::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    }
   }
 }
 
@@ -124,6 +151,8 @@ void end_stuck_shutdown(const StuckCall& call) {
 }  // namespace tenon
 
 int main(int argc, char** argv) {
+  tenon::end_start_failures();
+  tenon::keep_standard_streams();
   // Makes a failed write return an error with its reason: neither a file size limit nor a closed
   // terminal ends a run.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -135,7 +164,11 @@ int main(int argc, char** argv) {
   if (words.empty()) {
     words.emplace_back("host");
   }
-  words.front() = std::filesystem::path(words.front()).filename().string();
+  const std::string name = std::filesystem::path(words.front()).filename().string();
+  words.front() = tenon::without_rank_title(name);
+  if (words.front() != name) {
+    program_invocation_name = words.front().data();  // suggested commands start with it
+  }
   tenon::report_crashes();
   tenon::ExitCode code = tenon::run_program(words);
   // Plugins are shut down here, because destructors of their libraries would run in an undefined

@@ -3,6 +3,7 @@
 #include "host/cli/service_table.hpp"
 
 #include "host/error/status.hpp"
+#include "host/kernels/operators.hpp"
 #include "host/metrics/metrics_service.hpp"
 #include "host/plugin/plugin_services.hpp"
 #include "host/tensor/op_service.hpp"
@@ -13,6 +14,7 @@
 namespace tenon {
 
 ServiceTable make_service_table() {
+  register_operators();
   ServiceTable services = {
       {TENON_STATUS_ID, status_service()},
       {TENON_TENSOR_ID, tensor_service()},

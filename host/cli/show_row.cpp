@@ -4,6 +4,7 @@
 
 #include "host/embedding/row_folder.hpp"
 #include "host/error/error.hpp"
+#include "host/error/plugin_text.hpp"
 #include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
@@ -48,10 +49,11 @@ std::string row_text(const ShownRow& row, const std::vector<RowColumn>& columns,
   std::string text = formatted("table {}, id {}, {}\n", row.table, row.id, row.place);
   size_t width = 0;
   for (const RowColumn& column : columns) {
-    width = std::max(width, column.name.size());
+    width = std::max(width, printable_line(column.name).size());
   }
   for (const RowColumn& column : columns) {
-    text += "  " + column.name + std::string(width - column.name.size() + 1, ' ');
+    const std::string name = printable_line(column.name);
+    text += "  " + name + std::string(width - name.size() + 1, ' ');
     for (const double number : column.numbers) {
       text += " " + shortest_text(number);
     }

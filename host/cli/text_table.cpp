@@ -2,6 +2,8 @@
 
 #include "host/cli/text_table.hpp"
 
+#include "host/error/plugin_text.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <sstream>
@@ -20,10 +22,11 @@ std::size_t width_of(const std::string& text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
 
-std::string printable(std::string text) {
+// Text of one line: a line break becomes a space, other control characters are escaped.
+std::string cell_text(std::string text) {
   std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
-  return text;
+      text, [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
+  return printable_line(text);
 }
 
 std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
@@ -49,7 +52,7 @@ std::string text_table(const std::vector<Row>& rows) {
     const bool is_used = std::any_of(
         rows.begin() + 1, rows.end(), [column](const Row& row) { return !row[column].empty(); });
     for (std::size_t i = 0; is_used && i < rows.size(); ++i) {
-      kept[i].push_back(printable(rows[i][column]));
+      kept[i].push_back(cell_text(rows[i][column]));
     }
   }
   const std::size_t num_columns = kept.front().size();

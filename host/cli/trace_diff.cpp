@@ -3,6 +3,7 @@
 #include "host/cli/trace_diff.hpp"
 
 #include "host/error/error.hpp"
+#include "host/io/regular_file.hpp"
 #include "host/json/schema_words.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
@@ -32,7 +33,11 @@ constexpr std::array<const char*, 7> kFields = {
 
 class TraceReader {
  public:
-  explicit TraceReader(std::string file) : file_(std::move(file)), in_(file_, std::ios::binary) {
+  explicit TraceReader(std::string file) : file_(std::move(file)) {
+    if (const std::string problem = open_regular_file(file_).problem; !problem.empty()) {
+      fail("cannot be opened: " + problem);
+    }
+    in_.open(file_, std::ios::binary);
     if (!in_.is_open()) {
       fail("cannot be opened: " + std::generic_category().message(errno));
     }

@@ -21,12 +21,10 @@ std::vector<PluginFolder> plugin_folders_of(const CommandLine& line) {
 }
 
 PluginSetup plugin_setup(const CommandLine& line, Vetting vetting) {
-  PluginSetup setup{
-      .folders = plugin_folders_of(line), .services = make_service_table(), .vetting = vetting};
-  if (!line.use_vet_cache) {
-    setup.vet_cache_file = "";
-  }
-  return setup;
+  return {.folders = plugin_folders_of(line),
+          .services = make_service_table(),
+          .vetting = vetting,
+          .ignores_vet_cache = !line.use_vet_cache};
 }
 
 }  // namespace tenon

@@ -7,8 +7,10 @@
 #include "host/cli/used_plugins.hpp"
 #include "host/device/gpu_places.hpp"
 #include "host/distributed/failures/early_failure.hpp"
+#include "host/distributed/launch/binding.hpp"
 #include "host/distributed/ranks/topology.hpp"
 #include "host/embedding/parquet_module.hpp"
+#include "host/error/credentials.hpp"
 #include "host/plugin/call_checks.hpp"
 #include "host/recipe/recipe_loader.hpp"
 
@@ -29,14 +31,15 @@ std::string plugin_options(const CommandLine& line) {
   return shell_text(words);
 }
 
-// Compute threads if the recipe does not set them; 0: one thread per processor.
+// Compute threads if the recipe does not set them.
 int compute_threads_for(const RankEnvironment& ranks) {
-  if (ranks.threads > 0 || ranks.launcher.empty()) {
+  if (ranks.threads > 0) {
     return static_cast<int>(ranks.threads);
   }
   return share_of_threads(static_cast<int>(allowed_processors().size()),
                           num_online_processors(),
-                          ranks.local_world_size);
+                          ranks.launcher.empty() ? 1 : ranks.local_world_size,
+                          processor_quota());
 }
 
 // The command that the user ran. The launcher starts ranks without --launch, so it is added back.
@@ -88,7 +91,7 @@ ExitCode run_recipe(const CommandLine& line, const Invocation& invocation) {
   const RunRequest request{.run_dir = line.run_dir,
                            .style = style,
                            .resume = line.resume,
-                           .command_line = command_text(invocation.words, ranks),
+                           .command_line = hide_credentials(command_text(invocation.words, ranks)),
                            .program = shell_text(std::vector<std::string>{program_invocation_name}),
                            .plugin_options = plugin_options(line),
                            .profile = line.profile,

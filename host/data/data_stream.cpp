@@ -5,6 +5,7 @@
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
+#include "host/tensor/state/saved_number.hpp"
 #include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
@@ -43,7 +44,7 @@ std::vector<ShardPosition> get_shards(const StateTree& tree,
     }
     ShardPosition shard{.shard = number,
                         .has_ended = tree.get_int(state_path(path, "ended")) != 0,
-                        .num_batches = tree.get_int(state_path(path, "batches"))};
+                        .num_batches = saved_signed_count(tree, state_path(path, "batches"))};
     const std::string position = state_path(path, "position");
     if (tree.find(position) != nullptr) {
       shard.position = tree.get_bytes(position);
@@ -346,7 +347,7 @@ void DataStream::load(const StateTree& tree, const std::string& prefix) {
     const std::string entry = at(formatted("parts/{}", i));
     const bool is_dropped =
         info.style == DatasetStyle::kStream && tree.find(entry) == nullptr;  // rank count changed
-    parts_before_[i] = is_dropped ? 0 : tree.get_int(entry);
+    parts_before_[i] = is_dropped ? 0 : saved_signed_count(tree, entry);
   }
   epoch_.reset();
   num_windows_ = 0;
@@ -354,13 +355,13 @@ void DataStream::load(const StateTree& tree, const std::string& prefix) {
     return;
   }
 
-  begin_epoch(static_cast<uint64_t>(tree.get_int(at("epoch"))));
-  num_windows_ = tree.get_int(at("windows"));
-  num_opened_ = tree.get_int(at("opened"));
-  num_skipped_ = tree.get_int(at("skipped"));
-  num_repeated_ = tree.get_int(at("repeated"));
+  begin_epoch(saved_count(tree, at("epoch")));
+  num_windows_ = saved_signed_count(tree, at("windows"));
+  num_opened_ = saved_signed_count(tree, at("opened"));
+  num_skipped_ = saved_signed_count(tree, at("skipped"));
+  num_repeated_ = saved_signed_count(tree, at("repeated"));
   if (tree.find(at("batches")) != nullptr) {  // absent if the rank count changed
-    num_batches_before_ = tree.get_int(at("batches"));
+    num_batches_before_ = saved_signed_count(tree, at("batches"));
   }
   seen_ = ids_of(tree.get_tensor(at("seen")));
   expected_ = seen_;

@@ -3,6 +3,7 @@
 #include "host/device/device.hpp"
 
 #include "host/error/error.hpp"
+#include "host/error/resource_failure.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
 
@@ -10,13 +11,43 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <latch>
+#include <map>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 namespace tenon {
 namespace {
 
 constexpr const char* kMklVariable = "MKL_CBWR";
+// A run that resumes on a smaller machine keeps its number of threads, for its bits.
+constexpr int kMostThreadsPerProcessor = 64;
 constexpr const char* kCublasVariable = "CUBLAS_WORKSPACE_CONFIG";
+
+// Starts as many threads as libtorch's pool will have beside this one, and ends them. The pool
+// itself would wait forever for a thread that the system refuses.
+void check_can_start(int num_compute_threads) {
+  std::latch may_end(1);
+  std::vector<std::jthread> threads;  // joined before the latch is destroyed
+  try {
+    for (int i = 1; i < num_compute_threads; ++i) {
+      threads.emplace_back([&may_end] { may_end.wait(); });
+    }
+  } catch (const std::system_error& error) {
+    may_end.count_down();
+    throw resource_failure(formatted("cannot start {} (/threads/compute)",
+                                     counted(num_compute_threads, "compute thread")),
+                           error.code().value());
+  } catch (...) {
+    may_end.count_down();
+    throw;
+  }
+  may_end.count_down();
+}
 
 }  // namespace
 
@@ -25,6 +56,16 @@ void set_compute_threads(int n) {
     throw Error("device.bad_threads",
                 formatted("the number of compute threads is {}; it must be at least 1", n));
   }
+  const int num_processors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  if (const int most = kMostThreadsPerProcessor * num_processors; n > most) {
+    throw Error("device.bad_threads",
+                formatted("{} on {} would spend their time taking turns; set threads.compute to at "
+                          "most {}",
+                          counted(n, "compute thread"),
+                          counted(num_processors, "processor"),
+                          most));
+  }
+  check_can_start(n);
   // libtorch accepts the number of inter-op threads only once per process.
   [[maybe_unused]] static const bool once = [] {
     at::set_num_interop_threads(1);
@@ -63,11 +104,41 @@ std::string reproducible_math() {
   return value != nullptr ? value : "";
 }
 
+std::string cpu_model(const std::string& root) {
+  std::map<std::string, std::string> first;  // of the first processor
+  std::ifstream in(root + "proc/cpuinfo");
+  for (std::string line; std::getline(in, line) && !line.empty();) {
+    const size_t colon = line.find(':');
+    const size_t end = line.find_last_not_of(" \t", colon - 1);
+    if (colon != std::string::npos && end != std::string::npos) {
+      const size_t begin = std::min(line.find_first_not_of(' ', colon + 1), line.size());
+      first.try_emplace(line.substr(0, end + 1), line.substr(begin));
+    }
+  }
+  if (first["model name"].empty()) {
+    return "an unknown processor";
+  }
+  return formatted("{} ({} {}-{})",
+                   first["model name"],
+                   first["vendor_id"],
+                   first["cpu family"],
+                   first["model"]);
+}
+
+std::string cpu_features() {
+  std::string features = at::get_cpu_capability();
+  // libtorch's answer follows ATEN_CPU_CAPABILITY; the others have no answer to ask for.
+  for (const char* const name :
+       {"ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "TENON_SIMD", kMklVariable}) {
+    if (const char* const value = std::getenv(name); value != nullptr && *value != '\0') {
+      features += formatted(", {}={}", name, value);
+    }
+  }
+  return features;
+}
+
 std::string describe_cpu() {
-  const std::string text =
-      formatted("{}, {}", counted(num_compute_threads(), "thread"), at::get_cpu_capability());
-  const std::string math = reproducible_math();
-  return math.empty() ? text : text + ", MKL_CBWR=" + math;
+  return counted(num_compute_threads(), "thread") + ", " + cpu_features();
 }
 
 }  // namespace tenon

@@ -13,7 +13,8 @@ namespace tenon {
 // Sets the number of compute threads: libtorch's intra-op pool, which parallel_service also uses.
 // The inter-op pool gets one thread, because blocks run one after the other.
 //
-// Errors   device.bad_threads if n is below 1
+// Errors   device.bad_threads if n is below 1 or above 64 times the processors that this process may
+//          use; run.out_of_resources if the system refuses n threads
 // Threads  [main], before the first operator
 void set_compute_threads(int n);
 int num_compute_threads() noexcept;
@@ -45,6 +46,15 @@ void choose_reproducible_gpu_math();
 
 // Returns the value of MKL_CBWR for the run report and checkpoints; "" if it is not set.
 std::string reproducible_math();
+
+// Returns the processor's model, as /proc/cpuinfo names it: "AMD EPYC 9R14 (AuthenticAMD 25-17)".
+// The name alone is not enough, since virtual machines often hide it. `root` replaces "/", for
+// tests.
+std::string cpu_model(const std::string& root = "/");
+
+// Returns the instruction sets and settings that results depend on: "AVX512, MKL_CBWR=AUTO,STRICT".
+// Settings are environment variables that limit the instruction sets of a library.
+std::string cpu_features();
 
 // Returns one line for display: "2 threads, AVX512, MKL_CBWR=AUTO,STRICT".
 std::string describe_cpu();

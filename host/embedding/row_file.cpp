@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/embedding/row_file.hpp"
 
+#include "host/embedding/parquet_footer.hpp"
 #include "host/embedding/parquet_module.hpp"
 #include "host/error/error.hpp"
+#include "host/io/durable_file.hpp"
 #include "host/text/formatted.hpp"
 
 #include <c10/util/BFloat16.h>
@@ -11,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -92,11 +95,14 @@ double number_at(uint32_t dtype, const char* at) {
   }
 }
 
-// A file that appears under its name only when it is complete.
+// A file that appears under its name only when it is complete, and then survives a power failure.
 class PartialFile {
  public:
   explicit PartialFile(std::filesystem::path file)
-      : file_(std::move(file)), partial_(file_.string() + ".partial") {}
+      : file_(std::move(file)), partial_(file_.string() + ".partial") {
+    std::error_code ignored;
+    std::filesystem::remove(partial_, ignored);  // also a symbolic link, which would be followed
+  }
   ~PartialFile() {
     std::error_code ignored;
     std::filesystem::remove(partial_, ignored);  // if it was not completed
@@ -105,7 +111,14 @@ class PartialFile {
   PartialFile& operator=(const PartialFile&) = delete;
 
   std::string path() const { return partial_.string(); }
-  void complete() { std::filesystem::rename(partial_, file_); }
+  // Throws errors of the disk like the module, to be converted by with_file().
+  void complete() {
+    try {
+      publish_file(path(), file_.string());
+    } catch (const DiskError& error) {
+      throw std::runtime_error(error.message());
+    }
+  }
 
  private:
   std::filesystem::path file_;
@@ -115,9 +128,12 @@ class PartialFile {
 // A file of rows that is open for reading.
 class OpenRows {
  public:
-  explicit OpenRows(std::filesystem::path file)
-      : file_(std::move(file)),
-        reader_(call([this] { return load_parquet_module().open(file_.string()); })) {}
+  explicit OpenRows(std::filesystem::path file) : file_(std::move(file)) {
+    if (const std::string problem = parquet_footer_problem(file_); !problem.empty()) {
+      bad_file(file_, problem);
+    }
+    reader_ = call([this] { return load_parquet_module().open(file_.string()); });
+  }
 
   const std::vector<ParquetColumn>& columns() const { return reader_->columns(); }
   std::optional<size_t> find(const std::string& name) const {

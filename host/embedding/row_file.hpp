@@ -26,7 +26,7 @@ enum class RowParts {
   kAll      // also optimizer state, counts and steps
 };
 
-// Writes all rows. The file appears only when it is complete.
+// Writes all rows. The file appears only when it is complete, and is then on the disk.
 //
 // Errors  table.bad_file: the file cannot be written
 void write_rows(const Table& table, RowParts parts, const std::filesystem::path& file);

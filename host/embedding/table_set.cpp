@@ -12,6 +12,7 @@
 #include "host/error/error.hpp"
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/shape_text.hpp"
+#include "host/tensor/state/saved_number.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
@@ -559,7 +560,7 @@ void TableSet::load(const StateTree& tree, const std::string& prefix) {
       continue;
     }
     entry->table.load(tree, below, [this](int64_t id) { return is_own(id); });
-    entry->updates = tree.get_int(state_path(below, kUpdates));
+    entry->updates = saved_signed_count(tree, state_path(below, kUpdates));
   }
 }
 
@@ -569,7 +570,7 @@ int64_t TableSet::take_rows(
   const int64_t taken = take_saved_rows(
       entry.table, tree, below, parts, step, [this](int64_t id) { return is_own(id); });
   if (parts == RowParts::kAll) {
-    entry.updates = tree.get_int(state_path(below, kUpdates));
+    entry.updates = saved_signed_count(tree, state_path(below, kUpdates));
   }
   return taken;
 }

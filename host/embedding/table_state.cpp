@@ -5,6 +5,7 @@
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
 #include "host/tensor/staging_memory.hpp"
+#include "host/tensor/state/saved_number.hpp"
 #include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
@@ -192,7 +193,7 @@ void TableParts::load_counts(const StateTree& tree, const std::string& prefix) {
     const std::string path = state_path(prefix, name);
     return tree.find(path) != nullptr ? tree.get_int(path) : 0;
   };
-  step = tree.get_int(state_path(prefix, "step"));
+  step = saved_signed_count(tree, state_path(prefix, "step"));
   sweep_at = static_cast<uint64_t>(get("sweep_at"));
   excess_at = static_cast<uint64_t>(get("excess_at"));
   for (const auto& [name, member] : kCounts) {

@@ -3,16 +3,18 @@
 #include "host/error/error.hpp"
 
 #include "host/error/catalogue.hpp"
+#include "host/error/credentials.hpp"
 #include "host/error/utf8.hpp"
 
 #include <utility>
 
 namespace tenon {
 
-// Messages quote files, arguments and plugins, which may have any bytes; an Error is UTF-8 text.
+// Messages quote files, arguments and plugins, which may have any bytes and credentials; an Error
+// is UTF-8 text without them.
 Error::Error(std::string id, std::string message)
     : id_(as_utf8(std::move(id))),
-      message_(as_utf8(std::move(message))),
+      message_(hide_credentials(as_utf8(std::move(message)))),
       what_("[" + id_ + "] " + message_) {}
 
 ExitCode Error::exit_code() const noexcept {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts and names that plugins pass to the host. They may have any bytes: what the host prints,
-// logs or saves must be UTF-8, and must not move the cursor of a terminal.
+// Texts and names that plugins pass to the host, or that files contain. They may have any bytes:
+// what the host prints, logs or saves must be UTF-8, and must not control a terminal.
 // Threads: any.
 #pragma once
 
@@ -18,8 +18,15 @@ constexpr std::size_t kMaxPluginText = 4096;
 constexpr std::size_t kMaxPluginName = 256;
 
 // Returns the text in UTF-8: each invalid byte and each control character except line breaks and
-// tabs becomes an escape sequence, such as "\xff" and "\x1b". A text of more than kMaxPluginText
-// bytes is cut, and its end states how many bytes are missing.
+// tabs becomes an escape sequence, such as "\xff" and "\x1b". Control characters above 0x1f become
+// "\u007f" or "\u009b", which are valid in JSON too: JSON text stays valid and keeps its value.
+std::string printable_text(std::string_view text);
+
+// The same for a text that stands in one line: line breaks and tabs are escaped too.
+std::string printable_line(std::string_view text);
+
+// printable_text() of at most kMaxPluginText bytes. A longer text is cut, and its end states how
+// many bytes are missing.
 std::string plugin_text(std::string_view text);
 
 // Returns why a name is invalid ("has the byte \xff, which is not UTF-8"); "" if it is valid: 1 to

@@ -90,7 +90,7 @@ void HookList::call(const Listener& listener) {
   listener.frame->move_to(
       {event_.step, static_cast<uint32_t>(event_.microbatch), event_.is_train != 0});
   event_.exec = &listener.frame->exec();
-  run_.begin_call({listener.hook, event_.id, event_.is_train != 0});
+  run_.begin_call({listener.hook, event_.id});
   try {
     listener.hook->on_event(event_);
   } catch (...) {

@@ -40,7 +40,6 @@ class HookProxy;
 struct HookCall {
   const HookProxy* hook = nullptr;  // null between calls
   uint32_t event = TENON_NUM_EVENTS;
-  bool is_train = true;
 };
 
 // Tensors that a hook got and may only read. A write by an operator changes their version.
@@ -76,7 +75,6 @@ class RunView {
   // ---- for the services ----
 
   const HookCall& call() const { return call_; }
-  bool declares(uint32_t touch) const;
   // Errors  hook.undeclared_write if the hook does not declare that it writes `touch`
   void require_write(uint32_t touch, const char* service) const;
   // Notes that the hook got a tensor, so that end_call() finds undeclared writes.
@@ -109,6 +107,7 @@ class RunView {
   virtual void all_reduce(std::span<double> values, bool is_sum) = 0;
 
  private:
+  bool declares(uint32_t touch) const;
   void check_lent();
 
   HookCall call_;

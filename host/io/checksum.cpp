@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/io/checksum.hpp"
 
+#include "host/io/regular_file.hpp"
+
 #include <cstdio>
-#include <fstream>
 #include <vector>
 
 #define XXH_INLINE_ALL
@@ -52,18 +53,21 @@ std::string xxh128_text(const std::string& text) {
 }
 
 std::string xxh128_of_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
+  const RegularFile opened = open_regular_file(path);
+  if (!opened.file.is_open()) {
     return "";
   }
   alignas(64) XXH3_state_t state;
   XXH3_128bits_reset(&state);
-  std::vector<char> buffer(size_t{1} << 20);
-  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) ||
-         file.gcount() > 0) {
-    XXH3_128bits_update(&state, buffer.data(), static_cast<size_t>(file.gcount()));
+  std::vector<std::byte> buffer(size_t{1} << 20);
+  uint64_t at = 0;
+  for (size_t num_read = buffer.size(); num_read == buffer.size(); at += num_read) {
+    if (!read_at(opened.file, at, buffer, num_read).empty()) {
+      return "";
+    }
+    XXH3_128bits_update(&state, buffer.data(), num_read);
   }
-  return file.bad() ? "" : text_of(XXH3_128bits_digest(&state));
+  return text_of(XXH3_128bits_digest(&state));
 }
 
 std::string xxh3_text(uint64_t value) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hashes that identify the content of files. They detect accidental differences, not malicious
-// ones.
+// Hashes that identify the content of files, also against intent.
 // Threads: any.
 #pragma once
+
+#include "host/io/durable_file.hpp"
 
 #include <optional>
 #include <string>
@@ -11,11 +12,14 @@
 
 namespace tenon {
 
-// Returns the XXH128 of a file as "xxh128:" and 32 hexadecimal digits; none if it cannot be read.
+// Returns the SHA-256 of a file as "sha256:" and 64 hexadecimal digits; none if it cannot be read.
 std::optional<std::string> content_hash(const std::string& file);
 
-// True if `text` has the form of content_hash(). Hashes of earlier releases have no prefix and use
-// another algorithm, so that they cannot be compared.
+// The same for an open file, from its start.
+std::optional<std::string> content_hash(const OpenFile& file);
+
+// True if `text` has the form of content_hash(). Hashes of earlier releases use other algorithms,
+// so that they cannot be compared: "xxh128:" and 32 digits, or digits without a prefix.
 bool is_content_hash(std::string_view text);
 
 }  // namespace tenon

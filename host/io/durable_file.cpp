@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/io/durable_file.hpp"
 
-#include "host/error/error.hpp"
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -60,8 +58,18 @@ int sync_descriptor(int fd) {
   return 0;
 }
 
+void remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    throw_disk_error("remove", path, errno);
+  }
+}
+
 std::string folder_of(const std::string& path) {
-  const std::string parent = fs::path(path).parent_path().string();
+  fs::path full(path);
+  if (!full.has_filename()) {  // ends in '/'
+    full = full.parent_path();
+  }
+  const std::string parent = full.parent_path().string();
   return parent.empty() ? "." : parent;
 }
 
@@ -138,10 +146,14 @@ void DurableFile::sync() {
   }
 }
 
+DiskError::DiskError(std::string_view action, const std::string& path, int number)
+    : Error("storage.io",
+            "cannot " + std::string(action) + " " + path + ": " + std::strerror(number) + "; " +
+                std::string(advice(number))),
+      number_(number) {}
+
 void throw_disk_error(std::string_view action, const std::string& path, int error) {
-  throw Error("storage.io",
-              "cannot " + std::string(action) + " " + path + ": " + std::strerror(error) + "; " +
-                  std::string(advice(error)));
+  throw DiskError(action, path, error);
 }
 
 void sync_folder(const std::string& path) {
@@ -161,30 +173,52 @@ void rename_path(const std::string& from, const std::string& to) {
   }
 }
 
-void replace_file(const std::string& path, std::string_view text) {
-  const std::string temporary = path + ".tmp";
-  if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) {
-    throw_disk_error("remove", temporary, errno);
-  }
-  {
+void replace_file(const std::string& path, std::string_view text, std::string_view suffix) {
+  const std::string temporary = path + std::string(suffix);
+  remove_file(temporary);
+  try {
     DurableFile file = DurableFile::create(temporary);
     file.write(std::as_bytes(std::span(text)));
     file.sync();
+    rename_path(temporary, path);
+  } catch (const Error&) {
+    ::unlink(temporary.c_str());
+    throw;
   }
-  rename_path(temporary, path);
   sync_folder(folder_of(path));
 }
 
-void make_folders(const std::string& path) {
+void publish_file(const std::string& from, const std::string& to) {
+  const OpenFile file = open_file(from, O_RDONLY | O_NOFOLLOW);
+  if (!file.is_open()) {
+    throw_disk_error("open", from, errno);
+  }
+  if (const int error = sync_descriptor(file.get()); error != 0) {
+    throw_disk_error("sync", from, error);
+  }
+  rename_path(from, to);
+  sync_folder(folder_of(to));
+}
+
+bool make_folders(const std::string& path) {
   if (::mkdir(path.c_str(), 0777) == 0) {
     sync_folder(folder_of(path));
-    return;
+    return true;
   }
   if (errno == ENOENT && folder_of(path) != path) {
     make_folders(folder_of(path));
-    make_folders(path);
-  } else if (errno != EEXIST || !fs::is_directory(path)) {
-    throw_disk_error("create the folder", path, errno);
+    return make_folders(path);
+  }
+  if (const int error = errno; error != EEXIST || !fs::is_directory(path)) {
+    throw_disk_error("create the folder", path, error);
+  }
+  return false;
+}
+
+void sync_name(const std::string& path) {
+  const std::string folder = folder_of(path);
+  if (::access(folder.c_str(), R_OK) == 0) {
+    sync_folder(folder);
   }
 }
 

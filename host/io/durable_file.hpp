@@ -5,6 +5,8 @@
 // Errors   storage.io with the path and the system's reason
 #pragma once
 
+#include "host/error/error.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -59,7 +61,19 @@ class DurableFile {
   bool can_start_ = true;
 };
 
-// Throws storage.io: "cannot {action} {path}: {reason of errno value}; {what to try}".
+// storage.io: "cannot {action} {path}: {the system's reason}; {what to try}".
+class DiskError : public Error {
+ public:
+  // `number` is a value of errno.
+  DiskError(std::string_view action, const std::string& path, int number);
+
+  int number() const noexcept { return number_; }
+
+ private:
+  int number_;
+};
+
+// Throws a DiskError.
 [[noreturn]] void throw_disk_error(std::string_view action, const std::string& path, int error);
 
 // Waits until entries created, renamed or removed in a folder are on the disk.
@@ -67,10 +81,20 @@ void sync_folder(const std::string& path);
 
 void rename_path(const std::string& from, const std::string& to);
 
-// Replaces a file atomically and durably. The temporary name ends in ".tmp".
-void replace_file(const std::string& path, std::string_view text);
+// Replaces a file atomically and durably: after a crash or a power failure, the path has the old
+// content or the new one. Writes to a new file whose name is the path and `suffix`, which two
+// processes must not use at once; removes what has that name, without following a symbolic link.
+// Leaves no temporary file after an error.
+void replace_file(const std::string& path, std::string_view text, std::string_view suffix = ".tmp");
 
-// Creates missing folders along the path, durably.
-void make_folders(const std::string& path);
+// Makes a complete file durable, then renames it.
+void publish_file(const std::string& from, const std::string& to);
+
+// Creates missing folders along the path, durably. Returns false if all of them existed.
+bool make_folders(const std::string& path);
+
+// Waits until the name of an existing file or folder is on the disk: whoever created it may have
+// ended before syncing it. Does nothing if the folder that contains it cannot be read.
+void sync_name(const std::string& path);
 
 }  // namespace tenon

@@ -3,6 +3,7 @@
 #include "host/json/expand.hpp"
 
 #include "host/error/utf8.hpp"
+#include "host/io/sha256.hpp"
 #include "host/json/json_path.hpp"
 #include "host/json/schema_words.hpp"
 
@@ -26,7 +27,7 @@ bool is_variable_name(std::string_view name) {
 
 class Expander {
  public:
-  Expander(const EnvLookup& lookup, PlaceMap& places, std::vector<Problem>& problems)
+  Expander(const EnvLookup& lookup, PlaceMap& places, ProblemList& problems)
       : lookup_(lookup), places_(places), problems_(problems) {}
 
   void expand(json& value, const std::string& pointer) {
@@ -43,56 +44,56 @@ class Expander {
     }
   }
 
+  ExpandedStrings take() { return std::move(strings_); }
+
  private:
   std::string expanded(const std::string& text, const std::string& pointer) {
+    const auto parts = split_environment(text);
+    if (!parts) {
+      add("recipe.bad_env",
+          pointer,
+          "a \"${\" that is no ${ENV:NAME}",
+          brief_value(text),
+          "write \"$${\" for a literal \"${\"");
+      return text;
+    }
     std::string result;
     std::string last_name;
-    std::size_t i = 0;
-    while (i < text.size()) {
-      const std::string_view rest = std::string_view(text).substr(i);
-      if (rest.starts_with("$${")) {
-        result += "${";
-        i += 3;
-      } else if (rest.starts_with("${")) {
-        const std::size_t end = rest.find('}');
-        const std::string_view inside = rest.substr(2, end == std::string_view::npos ? 0 : end - 2);
-        const std::string name(inside.starts_with("ENV:") ? inside.substr(4) : "");
-        if (!is_variable_name(name)) {
-          add("recipe.bad_env",
-              pointer,
-              "a \"${\" that is no ${ENV:NAME}",
-              brief_value(text),
-              "write \"$${\" for a literal \"${\"");
-          return text;
-        }
-        const std::optional<std::string> found = lookup_(name);
-        if (!found) {
-          add("recipe.env_unset",
-              pointer,
-              "the environment variable " + name + " is not set",
-              brief_value(text),
-              "set it, or write the value into the recipe");
-        } else if (!is_utf8(*found)) {
-          add("recipe.not_utf8",
-              pointer,
-              "the environment variable " + name + " is not valid UTF-8",
-              brief_value(text),
-              "");
-        } else {
-          result += *found;
-        }
-        last_name = name;
-        i += end + 1;
-      } else {
-        result += text[i++];
-      }
+    for (const TextPart& part : *parts) {
+      result += part.is_variable ? value_of(part.text, text, pointer) : part.text;
+      last_name = part.is_variable ? part.text : last_name;
     }
     if (!last_name.empty()) {
       Place place = places_.at(pointer);
       place.env = last_name;
       places_.set(pointer, place);
+      strings_.by_pointer.insert_or_assign(pointer, ExpandedString{text, result});
     }
     return result;
+  }
+
+  std::string value_of(const std::string& name,
+                       const std::string& text,
+                       const std::string& pointer) {
+    const std::optional<std::string> found = lookup_(name);
+    if (!found) {
+      add("recipe.env_unset",
+          pointer,
+          "the environment variable " + name + " is not set",
+          brief_value(text),
+          "set it, or write the value into the recipe");
+      return "";
+    }
+    if (!is_utf8(*found)) {
+      add("recipe.not_utf8",
+          pointer,
+          "the environment variable " + name + " is not valid UTF-8",
+          brief_value(text),
+          "");
+      return "";
+    }
+    strings_.fingerprints.try_emplace(name, value_fingerprint(*found));
+    return *found;
   }
 
   void add(const char* id,
@@ -110,7 +111,8 @@ class Expander {
 
   const EnvLookup& lookup_;
   PlaceMap& places_;
-  std::vector<Problem>& problems_;
+  ProblemList& problems_;
+  ExpandedStrings strings_;
 };
 
 }  // namespace
@@ -122,11 +124,48 @@ EnvLookup process_environment() {
   };
 }
 
-void expand_environment(json& value,
-                        const EnvLookup& lookup,
-                        PlaceMap& places,
-                        std::vector<Problem>& problems) {
-  Expander(lookup, places, problems).expand(value, "");
+ExpandedStrings expand_environment(json& value,
+                                   const EnvLookup& lookup,
+                                   PlaceMap& places,
+                                   ProblemList& problems) {
+  Expander expander(lookup, places, problems);
+  expander.expand(value, "");
+  return expander.take();
+}
+
+std::string value_fingerprint(std::string_view value) {
+  constexpr std::size_t kDigits = 4;
+  return sha256_text("tenon recipe variable\n" + std::string(value)).substr(0, kDigits);
+}
+
+std::optional<std::vector<TextPart>> split_environment(std::string_view text) {
+  constexpr std::string_view kStart = "${ENV:";
+  std::vector<TextPart> parts;
+  const auto add_literal = [&parts](std::string_view literal) {
+    if (parts.empty() || parts.back().is_variable) {
+      parts.emplace_back();
+    }
+    parts.back().text += literal;
+  };
+  while (!text.empty()) {
+    if (text.starts_with("$${")) {
+      add_literal("${");
+      text.remove_prefix(3);
+    } else if (text.starts_with("${")) {
+      const std::size_t end = text.find('}');
+      if (end == std::string_view::npos || !text.starts_with(kStart) ||
+          !is_variable_name(text.substr(kStart.size(), end - kStart.size()))) {
+        return std::nullopt;
+      }
+      parts.push_back({std::string(text.substr(kStart.size(), end - kStart.size())), true});
+      text.remove_prefix(end + 1);
+    } else {
+      const std::size_t end = std::max<std::size_t>(1, std::min(text.find('$'), text.size()));
+      add_literal(text.substr(0, end));
+      text.remove_prefix(end);
+    }
+  }
+  return parts;
 }
 
 std::string escape_environment(std::string_view text) {

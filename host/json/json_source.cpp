@@ -3,16 +3,15 @@
 #include "host/json/json_source.hpp"
 
 #include "host/error/error.hpp"
+#include "host/io/regular_file.hpp"
+#include "host/json/json_builder.hpp"
 #include "host/json/json_path.hpp"
 #include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -158,28 +157,13 @@ std::string cleaned(std::string message) {
 
 // Builds the value and records places. It may throw through the parser, which has no state to clean
 // up.
-class Builder : public nlohmann::json_sax<json> {
+class Builder final : public JsonBuilder {
  public:
   Builder(std::string_view text, const std::string& file, const std::size_t& num_read)
       : text_(text), lines_(text), file_(file), num_read_(num_read) {}
 
   json take() && { return std::move(root_); }
   const PlaceMap& places() const { return places_; }
-
-  bool null() override { return add(nullptr) != nullptr; }
-  bool boolean(bool value) override { return add(value) != nullptr; }
-  bool number_integer(number_integer_t value) override { return add(value) != nullptr; }
-  bool number_unsigned(number_unsigned_t value) override { return add(value) != nullptr; }
-  bool number_float(number_float_t value, const string_t&) override {
-    return add(value) != nullptr;
-  }
-  bool string(string_t& value) override { return add(std::move(value)) != nullptr; }
-  bool binary(binary_t&) override { return false; }  // JSON text has none
-
-  bool start_object(std::size_t) override { return open(json::object()); }
-  bool start_array(std::size_t) override { return open(json::array()); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
 
   bool key(string_t& name) override {
     const std::string pointer = join_pointer(open_.back().pointer, name);
@@ -229,7 +213,13 @@ class Builder : public nlohmann::json_sax<json> {
                           lines_.excerpt(offset)));
   }
 
-  json* add(json value) {
+  json* put(json value) override {
+    if (++num_values_ > kMaxJsonValues) {
+      fail("recipe.too_many_values",
+           offset(),
+           formatted("more than {} values in one recipe; name data files by a pattern",
+                     kMaxJsonValues));
+    }
     int line = lines_.line_of(offset());
     json* added = nullptr;
     if (open_.empty()) {
@@ -251,17 +241,17 @@ class Builder : public nlohmann::json_sax<json> {
     return added;
   }
 
-  bool open(json container) {
+  bool open(json container) override {
     if (open_.size() == kMaxJsonDepth) {
       fail(
           "recipe.too_deep", offset(), formatted("nested more than {} levels deep", kMaxJsonDepth));
     }
-    json* const added = add(std::move(container));
+    json* const added = put(std::move(container));
     open_.push_back({added, pointer_});
     return true;
   }
 
-  bool close() {
+  bool close() override {
     open_.pop_back();
     return true;
   }
@@ -276,6 +266,7 @@ class Builder : public nlohmann::json_sax<json> {
   std::string pointer_;  // of the last added value
   std::string key_;
   int key_line_ = 0;
+  std::size_t num_values_ = 0;
 };
 
 }  // namespace
@@ -302,23 +293,14 @@ std::string read_recipe_text(const std::string& path) {
   const auto unreadable = [&path](const std::string& why) {
     return Error("recipe.unreadable", "cannot read the recipe " + path + ": " + why);
   };
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw unreadable(std::strerror(errno != 0 ? errno : EIO));
+  FileText file = read_file_text(path, kMaxFileBytes);
+  if (file.is_too_large) {
+    throw unreadable("it is larger than 64 MiB");
   }
-  std::string text;
-  std::vector<char> block(1 << 16);
-  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
-    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
-    if (text.size() > kMaxFileBytes) {
-      throw unreadable("it is larger than 64 MiB");
-    }
+  if (!file.problem.empty()) {
+    throw unreadable(file.problem);
   }
-  if (file.bad()) {  // a folder can be opened, but not read
-    throw unreadable(std::strerror(errno != 0 ? errno : EIO));
-  }
-  return text;
+  return std::move(file.text);
 }
 
 }  // namespace tenon

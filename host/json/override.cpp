@@ -137,7 +137,7 @@ void apply_override(const std::string& assignment,
                     int number,
                     json& root,
                     PlaceMap& places,
-                    std::vector<Problem>& problems) {
+                    ProblemList& problems) {
   const Place place{.origin = PlaceOrigin::kSet, .number = number};
   const std::size_t equals = assignment.find('=');
   const auto tokens = split_path(std::string_view(assignment).substr(0, equals));

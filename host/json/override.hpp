@@ -32,6 +32,6 @@ void apply_override(const std::string& assignment,
                     int number,
                     nlohmann::json& root,
                     PlaceMap& places,
-                    std::vector<Problem>& problems);
+                    ProblemList& problems);
 
 }  // namespace tenon

@@ -27,15 +27,18 @@ std::string id_of(const std::vector<Problem>& problems) {
 }
 
 std::string report_of(const std::vector<Problem>& problems, std::string_view recipe) {
+  const char* const at_least = problems.size() >= ProblemList::kMaxKept ? "at least " : "";
   std::string report;
   for (std::size_t i = 0; i < std::min(problems.size(), kMaxRendered); ++i) {
     report += render(problems[i]) + "\n";
   }
   if (problems.size() > kMaxRendered) {
-    report += formatted("... and {} more\n", problems.size() - kMaxRendered);
+    report += formatted("... and {}{} more\n", at_least, problems.size() - kMaxRendered);
   }
-  return report +
-         formatted("{} in {}; nothing was started", counted(problems.size(), "error"), recipe);
+  return report + formatted("{}{} in {}; nothing was started",
+                            at_least,
+                            counted(problems.size(), "error"),
+                            recipe);
 }
 
 }  // namespace
@@ -62,8 +65,25 @@ std::string render(const Problem& problem) {
   return text;
 }
 
-RecipeErrors::RecipeErrors(const std::string& recipe, std::vector<Problem> problems)
-    : RecipeErrors(sorted(std::move(problems)), std::string_view(recipe)) {}
+void ProblemList::push_back(Problem problem) {
+  is_last_dropped_ = is_full();
+  if (is_last_dropped_) {
+    ++num_dropped_;
+    dropped_ = std::move(problem);
+  } else {
+    kept_.push_back(std::move(problem));
+  }
+}
+
+void ProblemList::append(ProblemList other) {
+  for (Problem& problem : other.kept_) {
+    push_back(std::move(problem));
+  }
+  num_dropped_ += other.num_dropped_;
+}
+
+RecipeErrors::RecipeErrors(const std::string& recipe, const ProblemList& problems)
+    : RecipeErrors(sorted(problems.kept()), std::string_view(recipe)) {}
 
 RecipeErrors::RecipeErrors(std::vector<Problem> problems, std::string_view recipe)
     : Error(id_of(problems), report_of(problems, recipe)), problems_(std::move(problems)) {}

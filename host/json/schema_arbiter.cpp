@@ -109,7 +109,7 @@ SchemaArbiter::~SchemaArbiter() = default;
 void SchemaArbiter::check(const json& value,
                           const std::string& pointer,
                           const PlaceMap& places,
-                          std::vector<Problem>& problems) const {
+                          ProblemList& problems) const {
   if (impl_->has_pattern && longest_text(value) > kMaxPatternBytes) {
     problems.push_back(
         {.id = "recipe.out_of_range",

@@ -34,7 +34,7 @@ class SchemaArbiter {
   void check(const nlohmann::json& value,
              const std::string& pointer,
              const PlaceMap& places,
-             std::vector<Problem>& problems) const;
+             ProblemList& problems) const;
 
  private:
   struct Impl;

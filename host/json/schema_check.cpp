@@ -15,6 +15,7 @@
 #include <cmath>
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <regex>
 #include <utility>
@@ -83,10 +84,12 @@ std::vector<std::string> strings_of(const json& list) {
 
 class Walk {
  public:
-  Walk(const PlaceMap& places, std::vector<Problem>& problems)
-      : places_(places), problems_(problems) {}
+  Walk(const PlaceMap& places, ProblemList& problems) : places_(places), problems_(problems) {}
 
   void check(const json& value, const json& schema, const std::string& pointer) {
+    if (problems_.is_full()) {
+      return;
+    }
     if (schema.is_boolean() && !schema.get<bool>()) {
       add("recipe.bad_value", pointer, "no value is allowed here", "", brief_value(value));
       return;
@@ -306,13 +309,22 @@ class Walk {
           "too long",
           formatted("at most {} bytes where a pattern applies", kMaxPatternBytes),
           brief_value(value));
-    } else if (!std::regex_search(text, std::regex(pattern->get<std::string>()))) {
+    } else if (!std::regex_search(text, regex_of(*pattern))) {
       add("recipe.bad_value",
           pointer,
           "not of the form asked for",
           expected_words(schema),
           brief_value(value));
     }
+  }
+
+  // Compiles a pattern once for all entries of a list. `pattern` is part of the schema.
+  const std::regex& regex_of(const json& pattern) {
+    auto [known, is_new] = regexes_.try_emplace(&pattern);
+    if (is_new) {
+      known->second = std::regex(pattern.get_ref<const std::string&>());
+    }
+    return known->second;
   }
 
   void check_list(const json& value, const json& schema, const std::string& pointer) {
@@ -325,21 +337,27 @@ class Walk {
     }
     if (const json* const items = find_keyword(schema, "items");
         items != nullptr && !items->is_array()) {  // the arbiter checks the tuple form (a list)
-      for (std::size_t i = 0; i < value.size(); ++i) {
+      for (std::size_t i = 0; i < value.size() && !problems_.is_full(); ++i) {
         check(value[i], *items, join_pointer(pointer, i));
       }
     }
     const json* const is_unique = find_keyword(schema, "uniqueItems", KeywordType::kBoolean);
     if (is_unique != nullptr && is_unique->get<bool>()) {
-      for (std::size_t i = 0; i < value.size(); ++i) {
-        const auto first = std::find(value.begin(), value.end(), value[i]) - value.begin();
-        if (static_cast<std::size_t>(first) != i) {
-          add("recipe.bad_value",
-              join_pointer(pointer, i),
-              formatted("the same as entry {}", first),
-              "each entry once",
-              brief_value(value[i]));
-        }
+      check_unique(value, pointer);
+    }
+  }
+
+  void check_unique(const json& list, const std::string& pointer) {
+    const auto is_less = [](const json* a, const json* b) { return *a < *b; };
+    std::map<const json*, std::size_t, decltype(is_less)> first_of(is_less);
+    for (std::size_t i = 0; i < list.size() && !problems_.is_full(); ++i) {
+      const auto [first, is_new] = first_of.emplace(&list[i], i);
+      if (!is_new) {
+        add("recipe.bad_value",
+            join_pointer(pointer, i),
+            formatted("the same as entry {}", first->second),
+            "each entry once",
+            brief_value(list[i]));
       }
     }
   }
@@ -352,6 +370,9 @@ class Walk {
       return properties != nullptr ? find_keyword(*properties, key.c_str()) : nullptr;
     };
     for (const auto& [key, child] : value.items()) {
+      if (problems_.is_full()) {
+        return;
+      }
       const std::string at = join_pointer(pointer, key);
       if (const json* const described = property(key)) {
         check(child, *described, at);
@@ -428,9 +449,9 @@ class Walk {
         continue;
       }
       std::size_t num_fitting = 0;
-      std::vector<std::vector<Problem>> attempts;
+      std::vector<ProblemList> attempts;
       for (const json& variant : *variants) {
-        std::vector<Problem> attempt;
+        ProblemList attempt;
         Walk(places_, attempt).check(value, variant, pointer);
         num_fitting += attempt.empty() ? 1 : 0;
         attempts.push_back(std::move(attempt));
@@ -453,20 +474,21 @@ class Walk {
   void no_variant(const json& value,
                   const json& schema,
                   const std::string& pointer,
-                  std::vector<std::vector<Problem>> attempts) {
+                  std::vector<ProblemList> attempts) {
     std::optional<std::size_t> meant;
     std::size_t num_of_type = 0;
     for (std::size_t i = 0; i < attempts.size(); ++i) {
-      const bool is_of_type = std::ranges::none_of(attempts[i], [&pointer](const Problem& problem) {
-        return problem.pointer == pointer && problem.id == "recipe.wrong_type";
-      });
+      const bool is_of_type =
+          std::ranges::none_of(attempts[i].kept(), [&pointer](const Problem& problem) {
+            return problem.pointer == pointer && problem.id == "recipe.wrong_type";
+          });
       if (is_of_type) {
         ++num_of_type;
         meant = i;
       }
     }
     if (num_of_type == 1) {
-      std::ranges::move(attempts[*meant], std::back_inserter(problems_));
+      problems_.append(std::move(attempts[*meant]));
       return;
     }
     const bool is_type_wrong = num_of_type == 0;
@@ -478,7 +500,8 @@ class Walk {
   }
 
   const PlaceMap& places_;
-  std::vector<Problem>& problems_;
+  ProblemList& problems_;
+  std::map<const json*, std::regex> regexes_;
 };
 
 }  // namespace
@@ -487,7 +510,7 @@ void check_schema(const json& value,
                   const json& schema,
                   const std::string& pointer,
                   const PlaceMap& places,
-                  std::vector<Problem>& problems) {
+                  ProblemList& problems) {
   Walk(places, problems).check(value, schema, pointer);
 }
 

@@ -31,12 +31,12 @@ namespace tenon {
 // recurses once per character.
 inline constexpr std::size_t kMaxPatternBytes = 4096;
 
-// Adds every problem of `value`, which is at `pointer` in the recipe, to `problems`. The schema
-// must be the host's, or one that SchemaArbiter accepts.
+// Adds every problem of `value`, which is at `pointer` in the recipe, to `problems`; stops when
+// that is full. The schema must be the host's, or one that SchemaArbiter accepts.
 void check_schema(const nlohmann::json& value,
                   const nlohmann::json& schema,
                   const std::string& pointer,
                   const PlaceMap& places,
-                  std::vector<Problem>& problems);
+                  ProblemList& problems);
 
 }  // namespace tenon

@@ -20,7 +20,7 @@ const json* fitting_variant(const json& value, const json& schema) {
   for (const char* const name : {"oneOf", "anyOf"}) {
     if (const json* const variants = find_keyword(schema, name, KeywordType::kArray)) {
       for (const json& variant : *variants) {
-        std::vector<Problem> problems;
+        ProblemList problems;
         check_schema(value, variant, "", nowhere, problems);
         if (problems.empty()) {
           return &variant;

@@ -5,7 +5,9 @@
 
 #include "host/log/log.hpp"
 
+#include "host/error/credentials.hpp"
 #include "host/error/error.hpp"
+#include "host/error/plugin_text.hpp"
 #include "host/text/formatted.hpp"
 
 #include <spdlog/logger.h>
@@ -82,7 +84,9 @@ class Log {
 
   enum class To { kAll, kFile };
 
-  void write(LogLevel level, std::string_view text, To to = To::kAll) {
+  void write(LogLevel level, std::string_view raw_text, To to = To::kAll) {
+    // May quote names from files, and URIs.
+    const std::string text = printable_text(hide_credentials(raw_text));
     const std::lock_guard lock(mutex_);
     const auto now = spdlog::log_clock::now();
     if (terminal_ != nullptr && to == To::kAll && level >= terminal_level_) {
@@ -91,7 +95,7 @@ class Log {
       terminal_->set_pattern(level == LogLevel::kInfo ? prefix_ + "%v" : prefix_ + "%^%l:%$ %v");
       terminal_->log(now, spdlog::source_loc{}, to_spdlog(level), text);
     }
-    std::string line = prefix_ + std::string(text);
+    std::string line = prefix_ + text;
     if (file_ != nullptr) {
       file_->log(now, spdlog::source_loc{}, to_spdlog(level), line);
     } else {

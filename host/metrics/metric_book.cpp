@@ -2,6 +2,8 @@
 #include "host/metrics/metric_book.hpp"
 
 #include "host/error/error.hpp"
+#include "host/error/plugin_text.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/metric_name.hpp"
 
 #include <ATen/Functions.h>
@@ -16,6 +18,39 @@ namespace tenon {
 namespace {
 
 constexpr uint32_t kStateVersion = 1;
+
+// A line of a state, or of a message of another rank: "NAME NUMBER NUMBER ...".
+struct MetricLine {
+  std::string name;
+  std::vector<double> numbers;
+};
+
+// Reads the line at `begin`, which must have `count` numbers, and moves `begin` behind it.
+// Errors  `error_id`
+MetricLine take_line(const std::string& text, size_t& begin, size_t count, const char* error_id) {
+  const size_t end = std::min(text.find('\n', begin), text.size());
+  const std::string whole = text.substr(begin, end - begin);
+  const size_t space = std::min(whole.find(' '), whole.size());
+  MetricLine line{whole.substr(0, space), {}};
+  const char* at = whole.c_str() + space;
+  while (*at == ' ') {
+    char* after = nullptr;
+    line.numbers.push_back(std::strtod(at, &after));
+    if (after == at) {
+      break;
+    }
+    at = after;
+  }
+  if (end == text.size() || at != whole.c_str() + whole.size() || line.numbers.size() != count ||
+      !is_legal_metric_name(line.name)) {
+    throw Error(error_id,
+                formatted("metrics since the last record: '{}' is no line of a name and {} numbers",
+                          printable_line(whole.substr(0, 120)),
+                          count));
+  }
+  begin = end + 1;
+  return line;
+}
 
 }  // namespace
 
@@ -150,13 +185,11 @@ std::string MetricBook::to_text(std::string_view prefix) const {
 
 void MetricBook::take_text(const std::string& text) {
   for (size_t begin = 0; begin < text.size();) {
-    const size_t end = text.find('\n', begin);
-    const size_t space = text.find(' ', begin);
-    char* after = nullptr;
-    const long kind = std::strtol(text.c_str() + space + 1, &after, 10);
-    const double sum = std::strtod(after, &after);
-    const double weight = std::strtod(after, &after);
-    Metric& f = metric(std::string_view(text).substr(begin, space - begin));
+    const MetricLine line = take_line(text, begin, 3, "distributed.failed");
+    const double kind = line.numbers[0];
+    const double sum = line.numbers[1];
+    const double weight = line.numbers[2];
+    Metric& f = metric(line.name);
     if (!f.is_used) {
       f.is_used = true;
       f.is_value = kind != 0;
@@ -169,7 +202,6 @@ void MetricBook::take_text(const std::string& text) {
       f.sum += sum;
       f.weight += weight;
     }
-    begin = end + 1;
   }
 }
 
@@ -215,12 +247,18 @@ MetricRecord MetricBook::close(uint64_t step, std::string_view prefix) {
 }
 
 // Writes one line per metric: name, is_used, is_value, of_ranks, sum, weight, whether it has a last
-// recorded value, and that value. Numbers are bit-exact.
+// recorded value, and that value. Numbers are bit-exact. Equal runs write equal lines.
 void MetricBook::snapshot(StateTree& tree, const std::string& prefix) const {
   tree.set_version(prefix, kStateVersion);
   std::string lines;
   for (size_t i = 0; i < metrics_.size(); ++i) {
-    const Metric& f = metrics_[i];
+    // Measured metrics keep their place in records, but not their values.
+    Metric f = metrics_[i];
+    if (is_measured_metric(f.name)) {
+      f = Metric();
+      f.name = metrics_[i].name;
+      f.is_value = true;
+    }
     char numbers[128];
     std::snprintf(numbers,
                   sizeof(numbers),
@@ -255,24 +293,25 @@ void MetricBook::load(const StateTree& tree, const std::string& prefix) {
   }
   const std::string& lines = tree.get_bytes(state_path(prefix, "figures"));
   for (size_t begin = 0; begin < lines.size();) {
-    const size_t space = lines.find(' ', begin);
-    Metric& f = metric(std::string_view(lines).substr(begin, space - begin));
-    char* at = nullptr;
-    f.is_used = std::strtol(lines.c_str() + space, &at, 10) != 0;
-    f.is_value = std::strtol(at, &at, 10) != 0;
-    f.of_ranks = std::strtol(at, &at, 10) == 0 ? OfRanks::kFirst : OfRanks::kLargest;
-    f.sum = std::strtod(at, &at);
-    f.weight = std::strtod(at, &at);
-    const bool has_last = std::strtol(at, &at, 10) != 0;
-    const double last = std::strtod(at, &at);
-    f.last = has_last ? std::optional(last) : std::nullopt;
+    const MetricLine line = take_line(lines, begin, 7, "state.bad_value");
+    if (index_.contains(line.name)) {
+      throw Error("state.bad_value",
+                  "metrics since the last record: '" + line.name + "' is there twice");
+    }
+    const std::vector<double>& numbers = line.numbers;
+    Metric& f = metric(line.name);
+    f.is_used = numbers[0] != 0;
+    f.is_value = numbers[1] != 0;
+    f.of_ranks = numbers[2] == 0 ? OfRanks::kFirst : OfRanks::kLargest;
+    f.sum = numbers[3];
+    f.weight = numbers[4];
+    f.last = numbers[5] != 0 ? std::optional(numbers[6]) : std::nullopt;
     const auto get = [&](const char* what) {
       const std::string name = state_path(prefix, what + std::to_string(metrics_.size() - 1));
       return tree.find(name) != nullptr ? tree.get_tensor(name) : at::Tensor();
     };
     f.tensor_sum = get("sums/");
     f.tensor_weight = get("weights/");
-    begin = lines.find('\n', begin) + 1;
   }
 }
 

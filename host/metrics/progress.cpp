@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/metrics/progress.hpp"
 
+#include "host/error/plugin_text.hpp"
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
 
@@ -54,7 +55,7 @@ std::string progress_text(const ProgressState& state) {
     line += "/" + grouped_digits(static_cast<int64_t>(*state.total_steps));
   }
   if (!state.window.empty()) {
-    line += "  window " + state.window;
+    line += "  window " + printable_line(state.window);  // may be the name of a file
   }
   line += "  loss " + format("%.4f", state.loss);
   line += "  lr " + format("%.3g", state.lr);
@@ -112,7 +113,8 @@ void Progress::show(const ProgressState& state) {
   std::fflush(stdout);
 }
 
-void Progress::say(const std::string& line) {
+void Progress::say(const std::string& text) {
+  const std::string line = printable_text(text);
   log_to_file(line);
   if (is_quiet_) {
     return;

@@ -2,13 +2,13 @@
 #include "host/metrics/run_folder.hpp"
 
 #include "host/error/error.hpp"
+#include "host/io/durable_file.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <fcntl.h>
 #include <filesystem>
 #include <functional>
 #include <unistd.h>
@@ -52,6 +52,29 @@ bool is_empty_folder(const std::string& path) {
   return true;
 }
 
+// The name of a run folder is on the disk before anything in it counts: without the name, a power
+// failure would lose all checkpoints in the folder.
+void sync_run_name(const std::string& path) {
+  try {
+    sync_name(path);
+  } catch (const DiskError& error) {
+    fail(path, std::strerror(error.number()));
+  }
+}
+
+// Returns false if the folder existed.
+bool make_run_folder(const std::string& path) {
+  try {
+    const bool is_new = make_folders(path);
+    if (!is_new) {
+      sync_name(path);
+    }
+    return is_new;
+  } catch (const DiskError& error) {
+    fail(path, std::strerror(error.number()));
+  }
+}
+
 void claim_folder(const RunFolder::Claim& claim, const std::string& path) {
   if (claim) {
     claim(path);
@@ -81,10 +104,7 @@ std::string newest_run(const std::string& name,
 RunFolder RunFolder::create(const std::string& path, const std::string& name, const Claim& claim) {
   std::error_code error;
   if (path.empty()) {
-    fs::create_directories("runs", error);
-    if (error) {
-      fail("runs", error.message());
-    }
+    make_run_folder("runs");
     const std::string stem = "runs/" + name + "-" + time_stamp();
     std::string chosen = stem;
     // Several runs may start in the same second; the run that creates the folder owns it.
@@ -94,13 +114,11 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name, co
       }
       chosen = formatted("{}-{}", stem, i);
     }
+    sync_run_name(chosen);
     claim_folder(claim, chosen);
     return RunFolder(chosen, Origin::kMade);
   }
-  const bool was_there = !fs::create_directories(path, error);
-  if (error) {
-    fail(path, error.message());
-  }
+  const bool was_there = !make_run_folder(path);
   const auto refuse_unless_empty = [&path] {
     if (!is_empty_folder(path)) {
       throw Error(
@@ -121,25 +139,12 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name, co
   return RunFolder(path, was_there ? Origin::kWasThere : Origin::kMade);
 }
 
-std::optional<RunFolder> RunFolder::reopen(const std::string& path, const Claim& claim) {
-  std::error_code error;
-  if (!fs::exists(path + "/recipe.json", error)) {
-    return std::nullopt;
-  }
-  if (access(path.c_str(), W_OK) != 0) {
-    fail(path, std::strerror(errno));
-  }
-  claim_folder(claim, path);
-  const RunFolder folder(path, Origin::kReopened);
-  folder.remove_contents();
-  return folder;
-}
-
-RunFolder RunFolder::resume(const std::string& path) {
+RunFolder RunFolder::reopen(const std::string& path) {
   if (access(path.c_str(), R_OK | W_OK | X_OK) != 0) {
     fail(path, std::strerror(errno));
   }
-  return RunFolder(path, Origin::kResumed);
+  sync_run_name(path);
+  return RunFolder(path, Origin::kReopened);
 }
 
 RunFolder RunFolder::join(const std::string& path) {
@@ -163,30 +168,10 @@ std::string RunFolder::file(std::string_view name) const {
 
 void RunFolder::write(std::string_view name, std::string_view text) const {
   const std::string target = file(name);
-  const std::string temporary = target + ".tmp";
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) {
-    fail(temporary, std::strerror(errno));
-  }
-  size_t done = 0;
-  int failure = 0;
-  while (done < text.size() && failure == 0) {
-    const ssize_t n = ::write(fd, text.data() + done, text.size() - done);
-    if (n > 0) {
-      done += static_cast<size_t>(n);
-    } else if (n == 0 || errno != EINTR) {
-      failure = n == 0 ? EIO : errno;
-    }
-  }
-  if (::close(fd) != 0 && failure == 0) {
-    failure = errno;
-  }
-  if (failure == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) {
-    failure = errno;
-  }
-  if (failure != 0) {
-    ::unlink(temporary.c_str());
-    fail(target, std::strerror(failure));
+  try {
+    replace_file(target, text);
+  } catch (const DiskError& error) {
+    fail(target, std::strerror(error.number()));
   }
 }
 
@@ -203,7 +188,7 @@ void RunFolder::discard() const {
   std::error_code ignored;
   if (origin_ == Origin::kMade) {
     fs::remove_all(path_, ignored);
-  } else if (origin_ != Origin::kResumed) {
+  } else if (origin_ == Origin::kWasThere) {
     remove_contents();
   }
 }
@@ -211,10 +196,7 @@ void RunFolder::discard() const {
 void RunFolder::remove_contents() const {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, ignored)) {
-    const fs::path name = entry.path().filename();
-    const bool stays = name == "log.txt" || name == "logs" || name == "checkpoints" ||
-                       name.string().starts_with("errors");  // of earlier starts, too
-    if (name != kLockFile && (origin_ != Origin::kReopened || !stays)) {
+    if (entry.path().filename() != kLockFile) {
       std::error_code also_ignored;
       fs::remove_all(entry.path(), also_ignored);
     }

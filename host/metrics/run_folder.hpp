@@ -7,7 +7,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,15 +33,10 @@ class RunFolder {
                           const std::string& name,
                           const Claim& claim = {});
 
-  // Opens the folder of a run that starts over. Removes its contents, except logs, error reports
-  // and checkpoints. Returns nothing if `path` is not a run folder.
-  // Errors  run.dir_unwritable; errors of `claim`
-  static std::optional<RunFolder> reopen(const std::string& path, const Claim& claim = {});
-
-  // Opens the folder of a run that resumes from a checkpoint. All its contents stay, even if the
-  // run fails.
+  // Opens the folder of an earlier start, which the caller has claimed. All its contents stay, even
+  // if this start fails.
   // Errors  run.dir_unwritable
-  static RunFolder resume(const std::string& path);
+  static RunFolder reopen(const std::string& path);
 
   // Opens the folder that rank 0 created, and creates the folder for logs of ranks in it.
   // Errors  run.dir_unwritable if the folder cannot be accessed from this rank
@@ -52,18 +46,18 @@ class RunFolder {
   // The absolute path, for ranks that may have another current folder.
   std::string full_path() const;
   std::string file(std::string_view name) const;
-  // Writes a file atomically: to a temporary file, which is then renamed.
+  // Replaces a file atomically and durably, through a temporary file "{name}.tmp".
   // Errors  run.dir_unwritable
   void write(std::string_view name, std::string_view text) const;
-  // Removes the contents of the folder, and the folder itself if create() created it. For a run
-  // that fails before it starts. Keeps files that cannot be removed, everything that reopen()
-  // keeps, and the complete folder of a run that resumes.
+  // Removes the contents of a folder from create(), and the folder itself if create() made it. For
+  // a run that fails before it starts. Keeps files that cannot be removed. Does nothing after
+  // reopen().
   void discard() const;
   // Calls `body`; if it throws an Error, discards the folder and rethrows.
   void discard_unless(const std::function<void()>& body) const;
 
  private:
-  enum class Origin { kMade, kWasThere, kReopened, kResumed };
+  enum class Origin { kMade, kWasThere, kReopened };
   RunFolder(std::string path, Origin origin) : path_(std::move(path)), origin_(origin) {}
   void remove_contents() const;
 

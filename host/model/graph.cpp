@@ -84,6 +84,16 @@ std::vector<int64_t> read_shape(const int64_t* shape,
   return result;
 }
 
+// Adds the elements of a shape to the sum over the model. Plans add and multiply such sums, and one
+// that wraps would look small.
+void add_elements(const std::vector<int64_t>& shape, int64_t& sum) {
+  constexpr int64_t kMost = int64_t{1} << 56;
+  sum += c10::multiply_integers(shape);
+  if (sum > kMost) {
+    refuse("the parameters and buffers together are larger than any memory");
+  }
+}
+
 // Checks how ranks may divide something of this shape.
 void check_split(const tenon_split& given,
                  const std::vector<int64_t>& shape,
@@ -176,6 +186,7 @@ class GraphBuilder {
       const std::string called = "parameter '" + parameter.name + "'";
       check_dtype(spec.dtype, called);
       parameter.shape = read_shape(spec.shape, spec.ndim, spec.dtype, called);
+      add_elements(parameter.shape, num_elements_);
       if (spec.split != nullptr) {
         check_split(*spec.split, parameter.shape, called);
       }
@@ -206,6 +217,7 @@ class GraphBuilder {
     const std::string called = "buffer '" + buffer.name + "'";
     check_dtype(spec.dtype, called);
     buffer.shape = read_shape(spec.shape, spec.ndim, spec.dtype, called);
+    add_elements(buffer.shape, num_elements_);
     buffer.dtype = spec.dtype;
     buffer.kind = spec.kind;
     if (spec.kind != TENON_BUFFER_CONSTANT && spec.kind != TENON_BUFFER_STATE) {
@@ -429,6 +441,7 @@ class GraphBuilder {
   }
 
   ModelGraph graph_;
+  int64_t num_elements_ = 0;  // of all parameters and buffers
   Names value_names_;
   Names parameter_names_;
   Names buffer_names_;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace tenon {
 namespace {
@@ -19,6 +20,19 @@ void scale_grads_by(std::vector<FlatGroup>& groups, double factor) {
     if (group.any_has_grad()) {
       scale_flat(group.grad(), factor);
     }
+  }
+}
+
+double largest_finite(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kDouble:
+      return std::numeric_limits<double>::max();
+    case at::kHalf:
+      return std::numeric_limits<at::Half>::max();
+    case at::kBFloat16:
+      return std::numeric_limits<at::BFloat16>::max();
+    default:
+      return std::numeric_limits<float>::max();
   }
 }
 
@@ -99,7 +113,8 @@ void clip_grad_norm(std::vector<FlatGroup>& groups, const at::Tensor& norm, doub
 
 void clip_grad_value(std::vector<FlatGroup>& groups, double limit) {
   for (FlatGroup& group : groups) {
-    if (group.any_has_grad()) {
+    // No finite element exceeds a limit that the dtype cannot represent, and clamp_() refuses it.
+    if (group.any_has_grad() && limit <= largest_finite(group.grad().scalar_type())) {
       group.grad().clamp_(-limit, limit);
     }
   }

@@ -6,6 +6,7 @@
 
 #include "host/error/assert.hpp"
 #include "host/tensor/handle.hpp"
+#include "host/tensor/state/saved_number.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -258,8 +259,8 @@ void OptimizerDriver::load(const StateTree& tree, const std::string& prefix) {
     if (is_excluded(piece, piece.first_entry)) {
       continue;
     }
-    const int64_t updates =
-        tree.get_int(state_path(prefix, "updates/" + name_of(piece, piece.first_entry)));
+    const int64_t updates = saved_signed_count(
+        tree, state_path(prefix, "updates/" + name_of(piece, piece.first_entry)));
     piece.step.fill_(static_cast<float>(updates));
     each_slot(piece,
               [&](const std::string& name,

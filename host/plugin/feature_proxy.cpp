@@ -83,16 +83,11 @@ struct AbiCall {
   AbiCall(const AbiCall&) = delete;
   AbiCall& operator=(const AbiCall&) = delete;
   ~AbiCall() {
-    const auto drop = [](tenon_tensor* handle) {
-      if (handle != nullptr && handle_problem(handle) == nullptr) {
-        release_handle(handle);
-      }
-    };
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      drop(outputs[i].values_own);
-      drop(outputs[i].weights_own);
+      release_if_handle(outputs[i].values_own);
+      release_if_handle(outputs[i].weights_own);
       for (tenon_tensor* const level : output_offsets[i]) {
-        drop(level);
+        release_if_handle(level);
       }
     }
   }

@@ -52,6 +52,7 @@ struct LoadedPlugin {
                                .summary = {},
                                .options_schema = {}};
   std::vector<LoadedComponent> components;
+  std::string hash = {};             // content_hash() of the file that is loaded
   void (*shutdown)(void) = nullptr;  // null if the plugin has none, or after its call
 };
 

@@ -42,10 +42,4 @@ void LossProxy::check_result(const char* function, const tenon_tensor* result_ow
   }
 }
 
-void LossProxy::release_result(tenon_tensor* result_own) noexcept {
-  if (result_own != nullptr && handle_problem(result_own) == nullptr) {
-    release_handle(result_own);
-  }
-}
-
 }  // namespace tenon

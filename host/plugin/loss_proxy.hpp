@@ -8,6 +8,7 @@
 
 #include "host/plugin/instance.hpp"
 #include "host/plugin/port_spec.hpp"
+#include "host/tensor/handle.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -92,13 +93,12 @@ class LossProxy {
     try {
       instance_.call(function, std::forward<Body>(body));
     } catch (const Error&) {
-      release_result(result_own);
+      release_if_handle(result_own);
       throw;
     }
     check_result(function, result_own);
   }
   void check_result(const char* function, const tenon_tensor* result_own) const;
-  static void release_result(tenon_tensor* result_own) noexcept;
 
   ComponentInstance instance_;
   const tenon_loss* table_;

@@ -16,9 +16,7 @@ OwnHandles::~OwnHandles() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     tenon_tensor* const handle = std::exchange(slots_[i], nullptr);
     std::ranges::replace(slots_, handle, nullptr);
-    if (handle != nullptr && handle_problem(handle) == nullptr) {
-      release_handle(handle);
-    }
+    release_if_handle(handle);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "host/error/error.hpp"
 #include "host/plugin/manifest.hpp"
+#include "host/plugin/plugin_file.hpp"
 
 #include <optional>
 #include <string>
@@ -22,6 +23,10 @@ struct PluginInfo {
   std::string details;
   // The file with identical bytes that is used instead; "" if there is none.
   std::string same_as;
+  // The file when its manifest was read.
+  std::optional<FileStamp> stamp = {};
+  // The content_hash() of the file that was vetted; "" if none was.
+  std::string hash = {};
 
   bool is_usable() const noexcept { return !refusal && same_as.empty(); }
   bool offers(const ComponentName& name) const noexcept {

@@ -5,6 +5,7 @@
 #include "host/log/log.hpp"
 #include "host/plugin/call_watch.hpp"
 #include "host/plugin/component_identity.hpp"
+#include "host/plugin/plugin_file.hpp"
 #include "host/plugin/process_settings.hpp"
 #include "host/plugin/registration.hpp"
 #include "host/plugin/watchdog.hpp"
@@ -31,7 +32,8 @@ struct Entry {
   std::string path;  // canonical
   boost::dll::shared_library file;
   LoadedPlugin plugin;
-  std::optional<Error> failure;  // set if loading failed
+  std::optional<Error> failure;           // set if loading failed
+  std::optional<PluginFile> opened = {};  // as long as `file`
 };
 
 // Never destroyed or cleared. Plugins hold pointers into their LoadedPlugin. dlclose is unsafe: it
@@ -52,6 +54,11 @@ std::string fix_for(const std::string& problem) {
   }
   if (problem.find("cannot open shared object file") != std::string::npos) {
     return "install the library it needs, or add its folder to LD_LIBRARY_PATH";
+  }
+  if (problem.find("failed to map segment") != std::string::npos) {
+    return problem.find("not permitted") != std::string::npos
+               ? "move it to a file system that is not mounted noexec"
+               : "raise ulimit -v, or free memory on the machine";
   }
   return "build it again";
 }
@@ -108,7 +115,11 @@ void check_one_torch(const PluginInfo& plugin) {
 }
 
 void load(const PluginInfo& plugin, Entry& entry) {
+  const PluginFile& opened = entry.opened.emplace(entry.path, plugin.describe());
+  opened.check_same(plugin.stamp, plugin.hash);
+  entry.plugin.hash = opened.hash();
   open_library(plugin, entry);
+  opened.check_loaded(entry.file.native());
   check_one_torch(plugin);
   if (!entry.file.has(TENON_ENTRY_SYMBOL)) {
     throw Error(

@@ -18,8 +18,9 @@ namespace tenon {
 // Loads a plugin. If the file is already loaded, returns that plugin and ignores `services`. If the
 // plugin crashes, the process ends; vet.hpp prevents this.
 //
-// Errors   plugin.load_failed, plugin.torch_mismatch if it brings its own libtorch, and
-//          those of run_entry (registration.hpp)
+// Errors   plugin.load_failed, plugin.changed if the file is not the one that was scanned and
+//          vetted, plugin.torch_mismatch if it brings its own libtorch, and those of run_entry
+//          (registration.hpp)
 // Owner    the result lives as long as the process
 const LoadedPlugin& load_plugin(const PluginInfo& plugin, const ServiceTable& services);
 

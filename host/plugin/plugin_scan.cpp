@@ -120,13 +120,15 @@ std::optional<Error> judge(const PluginInfo& plugin, const std::string& torch_fi
 
 // Converts all readings except kNotElf and kNoManifest, which the two callers treat differently.
 PluginInfo to_info(const std::string& file,
+                   const std::optional<FileStamp>& stamp,
                    ManifestFile reading,
                    const std::string& torch_fingerprint) {
   PluginInfo plugin{.file = file,
                     .manifest = std::move(reading.manifest),
                     .refusal = std::nullopt,
                     .details = {},
-                    .same_as = {}};
+                    .same_as = {},
+                    .stamp = stamp};
   switch (reading.reading) {
     case ManifestReading::kOk:
       plugin.refusal = judge(plugin, torch_fingerprint);
@@ -234,10 +236,11 @@ std::string host_torch_fingerprint() {
 }
 
 PluginInfo inspect_plugin(const std::string& file, const std::string& torch_fingerprint) {
+  const std::optional<FileStamp> stamp = file_stamp(file);
   ManifestFile reading = read_manifest(file);
   if (reading.reading != ManifestReading::kNotElf &&
       reading.reading != ManifestReading::kNoManifest) {
-    return to_info(file, std::move(reading), torch_fingerprint);
+    return to_info(file, stamp, std::move(reading), torch_fingerprint);
   }
   PluginInfo plugin{
       .file = file, .manifest = {}, .refusal = std::nullopt, .details = {}, .same_as = {}};
@@ -263,6 +266,7 @@ std::vector<PluginInfo> scan_plugins(std::span<const PluginFolder> folders,
     }
     for (const std::string& name : names) {
       const std::string file = (fs::path(folder.path) / name).lexically_normal().string();
+      const std::optional<FileStamp> stamp = file_stamp(file);
       ManifestFile reading = read_manifest(file);
       if (reading.reading == ManifestReading::kNotElf ||
           reading.reading == ManifestReading::kNoManifest) {
@@ -273,7 +277,7 @@ std::vector<PluginInfo> scan_plugins(std::span<const PluginFolder> folders,
         }
         continue;
       }
-      plugins.push_back(to_info(file, std::move(reading), torch_fingerprint));
+      plugins.push_back(to_info(file, stamp, std::move(reading), torch_fingerprint));
     }
   }
   refuse_duplicates(plugins);

@@ -46,16 +46,15 @@ PluginRegistry::~PluginRegistry() = default;
 
 void PluginRegistry::vet(const std::vector<PluginInfo*>& plugins) {
   std::vector<PluginInfo*> unknown;
-  std::vector<std::optional<FileStamp>> stamps;
   for (PluginInfo* const plugin : plugins) {
     if (!plugin->is_usable() || !vetted_.insert(plugin).second) {
       continue;
     }
-    if (const auto verdict = cache_->find(plugin->file, setup_.vet_timeout)) {
-      refuse(*plugin, *verdict);
+    const auto known = setup_.ignores_vet_cache ? std::nullopt : cache_->find(plugin->file);
+    if (known) {
+      refuse(*plugin, *known);
     } else {
       unknown.push_back(plugin);
-      stamps.push_back(file_stamp(plugin->file));
     }
   }
   if (!unknown.empty()) {
@@ -63,8 +62,8 @@ void PluginRegistry::vet(const std::vector<PluginInfo*>& plugins) {
     const std::vector<Verdict> verdicts = vet_plugins(asked, setup_.services, setup_.vet_timeout);
     for (std::size_t i = 0; i < unknown.size(); ++i) {
       refuse(*unknown[i], verdicts[i]);
-      if (stamps[i]) {
-        cache_->store(unknown[i]->file, *stamps[i], verdicts[i], setup_.vet_timeout);
+      if (unknown[i]->stamp) {
+        cache_->store(unknown[i]->file, *unknown[i]->stamp, verdicts[i]);
       }
     }
   }
@@ -86,6 +85,7 @@ void PluginRegistry::warn_of_refused(std::string_view told) const {
 
 void PluginRegistry::refuse(PluginInfo& plugin, const Verdict& verdict) {
   plugin.details = verdict.details;
+  plugin.hash = verdict.hash;
   if (!verdict.is_good()) {
     plugin.refusal = Error(verdict.id, verdict.message);
   }

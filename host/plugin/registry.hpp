@@ -37,6 +37,7 @@ struct PluginSetup {
   Vetting vetting = Vetting::kEarly;
   std::chrono::milliseconds vet_timeout = vet_timeout_from_environment();
   std::string vet_cache_file = default_vet_cache_file();  // "": no cache
+  bool ignores_vet_cache = false;  // vets all plugins again, and replaces their cached verdicts
   std::string torch_fingerprint = host_torch_fingerprint();
 };
 
@@ -60,7 +61,7 @@ class PluginRegistry {
  public:
   // Scans the folders, and vets the plugins as configured.
   //
-  // Errors   plugin.dir_unreadable, usage.bad_option
+  // Errors   plugin.dir_unreadable, usage.bad_option, run.out_of_resources
   explicit PluginRegistry(PluginSetup setup);
   PluginRegistry(const PluginRegistry&) = delete;
   PluginRegistry& operator=(const PluginRegistry&) = delete;

@@ -2,12 +2,12 @@
 
 #include "host/plugin/vet.hpp"
 
+#include "host/error/resource_failure.hpp"
 #include "host/log/log.hpp"
+#include "host/plugin/vet_answer.hpp"
 #include "host/plugin/vet_child.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -25,6 +25,7 @@
 #include <poll.h>
 #include <string_view>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <system_error>
@@ -46,8 +47,22 @@ constexpr int kMaxReads = 64;  // reads of 4 KiB; four times the capacity of a p
 // the socket open after the child has ended.
 constexpr std::chrono::milliseconds kLookAgain{100};
 
+// Signals that code causes itself. Others come from another process, from a limit, or from the
+// system when memory runs out. SIGBUS is not listed: a file or a disk may be its cause.
+constexpr std::array kFaultSignals = {SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP};
+
+// Parts of messages that report a lack of memory, threads, descriptors or disk space.
+constexpr std::array<std::string_view, 7> kShortages = {"bad_alloc",
+                                                        "out of memory",
+                                                        "Out of memory",
+                                                        "allocate memory",
+                                                        "Resource temporarily unavailable",
+                                                        "Too many open files",
+                                                        "No space left on device"};
+
 [[noreturn]] void fail(const char* call) {
-  throw std::system_error(errno, std::generic_category(), call);
+  const int error = errno;
+  throw resource_failure(formatted("cannot check plugins in a child process: {}", call), error);
 }
 
 class Descriptor {
@@ -329,6 +344,61 @@ std::string seconds(std::chrono::milliseconds time) {
   return text;
 }
 
+// "SIGSEGV".
+std::string signal_name(int signal) {
+  const char* const name = sigabbrev_np(signal);
+  return name != nullptr ? "SIG" + std::string(name) : formatted("signal {}", signal);
+}
+
+bool is_fault(int signal) {
+  return std::ranges::find(kFaultSignals, signal) != kFaultSignals.end();
+}
+
+bool names_shortage(std::string_view words) {
+  return std::ranges::any_of(kShortages, [&](std::string_view text) {
+    return words.find(text) != std::string_view::npos;
+  });
+}
+
+// Code that cannot get memory often crashes without a message.
+bool has_memory_limit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+// What happened to the plugin, and what to do.
+struct Finding {
+  std::string what;
+  std::string advice = "fix or remove it";
+  bool is_lasting = true;
+};
+
+Finding finding_on_signal(const PluginInfo& plugin,
+                          int signal,
+                          const std::string& when,
+                          const Output& output) {
+  if (signal != SIGBUS && !is_fault(signal)) {
+    return {.what = formatted("was killed by {} {}", signal_name(signal), when),
+            .advice = signal == SIGKILL
+                          ? "the system sends it when memory runs out: free memory, and start again"
+                          : "another process or a limit sent it: start again",
+            .is_lasting = false};
+  }
+  Finding finding{.what = formatted("crashed with {} {}", signal_name(signal), when),
+                  .is_lasting = signal != SIGBUS && !has_memory_limit()};
+  if (const std::string frame = innermost_frame(plugin, output.frames); !frame.empty()) {
+    finding.what += ", in " + frame;
+  }
+  return finding;
+}
+
+Finding finding_on_hang(const std::string& call, std::chrono::milliseconds timeout) {
+  return {.what = (call.empty() ? "did not load" : "did not return from the " + call) + " within " +
+                  seconds(timeout) + " s",
+          .advice = "fix or remove it, or raise TENON_VET_TIMEOUT_S if it only loads slowly",
+          .is_lasting = false};
+}
+
 Verdict verdict_on_death(const PluginInfo& plugin,
                          const Death& death,
                          const std::string& printed,
@@ -337,45 +407,39 @@ Verdict verdict_on_death(const PluginInfo& plugin,
   const std::string when =
       call.empty() ? "while loading" : "in the " + call + ", which is tried with default options";
   const Output output = split_output(printed);
-  Verdict verdict;
-  verdict.details = details_of(output);
-  std::string what;
+  Finding finding;
   if (death.is_hung) {
-    verdict.id = "plugin.hung";
-    what = (call.empty() ? "did not load" : "did not return from the " + call) + " within " +
-           seconds(timeout) + " s";
+    finding = finding_on_hang(call, timeout);
   } else if (WIFSIGNALED(death.status)) {
-    verdict.id = "plugin.crashed";
-    const char* const name = sigabbrev_np(WTERMSIG(death.status));
-    what = formatted("crashed with {} {}",
-                     name != nullptr ? "SIG" + std::string(name)
-                                     : formatted("signal {}", WTERMSIG(death.status)),
-                     when);
-    if (const std::string frame = innermost_frame(plugin, output.frames); !frame.empty()) {
-      what += ", in " + frame;
-    }
+    finding = finding_on_signal(plugin, WTERMSIG(death.status), when, output);
   } else {
-    verdict.id = "plugin.crashed";
-    what = formatted("ended the process with status {} {}", WEXITSTATUS(death.status), when);
+    finding.what =
+        formatted("ended the process with status {} {}", WEXITSTATUS(death.status), when);
   }
-  if (const std::string words = last_words(output.text); !words.empty()) {
-    what += ", after printing \"" + words + "\"";
+  const std::string words = last_words(output.text);
+  if (!words.empty()) {
+    finding.what += ", after printing \"" + words + "\"";
   }
-  verdict.message =
-      plugin.describe() + " " + what +
-      (death.is_hung ? "; fix or remove it, or raise TENON_VET_TIMEOUT_S if it only loads slowly"
-                     : "; fix or remove it");
-  return verdict;
+  if (!death.is_hung && names_shortage(words)) {
+    finding.advice = "free memory or raise the limits (ulimit -a), and start again";
+    finding.is_lasting = false;
+  }
+  return {.id = death.is_hung ? "plugin.hung" : "plugin.crashed",
+          .message = plugin.describe() + " " + finding.what + "; " + finding.advice,
+          .details = details_of(output),
+          .is_lasting = finding.is_lasting};
 }
 
-Verdict verdict_on_answer(const std::string& answer, const std::string& printed) {
-  const auto json = nlohmann::json::parse(answer, nullptr, /*allow_exceptions=*/false);
-  Verdict verdict;
+Verdict verdict_on_answer(const PluginInfo& plugin,
+                          const std::string& answer,
+                          const std::string& printed) {
+  Verdict verdict = verdict_of_answer(answer).value_or(
+      Verdict{.id = "plugin.crashed",
+              .message = plugin.describe() +
+                         " sent an invalid answer in place of the host's while it was checked; fix "
+                         "it or remove it",
+              .details = {}});
   verdict.details = trimmed(printed);
-  if (json.is_object()) {
-    verdict.id = json.value("id", "");
-    verdict.message = json.value("message", "");
-  }
   return verdict;
 }
 
@@ -411,7 +475,7 @@ std::vector<Verdict> vet_plugins(std::span<const PluginInfo* const> plugins,
     }
     const std::optional<std::string> answer = child->ask(static_cast<uint32_t>(i), timeout);
     if (answer) {
-      verdicts.push_back(verdict_on_answer(*answer, child->output()));
+      verdicts.push_back(verdict_on_answer(*plugins[i], *answer, child->output()));
       ++num_before;
       continue;
     }

@@ -8,6 +8,7 @@
 
 #include "host/plugin/plugin_host.hpp"
 #include "host/plugin/plugin_info.hpp"
+#include "host/plugin/verdict.hpp"
 
 #include <chrono>
 #include <span>
@@ -15,15 +16,6 @@
 #include <vector>
 
 namespace tenon {
-
-// The result of vetting a plugin.
-struct Verdict {
-  std::string id;       // of the error with which the plugin is refused; "" if it is usable
-  std::string message;  // names file, reason and fix in one line
-  std::string details;  // what the plugin printed, and the frames of a crash; several lines, or ""
-
-  bool is_good() const noexcept { return id.empty(); }
-};
 
 // Returns the timeout per plugin: TENON_VET_TIMEOUT_S, or 10 s if it is not set.
 //
@@ -33,7 +25,7 @@ std::chrono::milliseconds vet_timeout_from_environment();
 // Returns a verdict for each plugin, in order. One child loads the plugins one after the other; if
 // it dies or hangs, a new child continues.
 //
-// Errors   std::system_error if a process cannot be created
+// Errors   run.out_of_resources if a process cannot be created
 std::vector<Verdict> vet_plugins(std::span<const PluginInfo* const> plugins,
                                  const ServiceTable& services,
                                  std::chrono::milliseconds timeout);

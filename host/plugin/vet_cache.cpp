@@ -3,6 +3,7 @@
 #include "host/plugin/vet_cache.hpp"
 
 #include "host/io/content_hash.hpp"
+#include "host/io/private_file.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/elf_notes.hpp"
 #include "host/text/formatted.hpp"
@@ -11,14 +12,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <elf.h>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <sys/stat.h>
 #include <system_error>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -27,19 +27,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 3;
 
 // A developer's host changes with each build, so only the newest entries of a file are kept.
 constexpr std::size_t kMaxHostsPerFile = 4;
 
 // Ids of verdicts that depend only on the file. Errors of the dynamic linker or of the plugin's
 // entry may be temporary, and are cheap to check again.
-constexpr std::array<std::string_view, 7> kLasting = {"",
+constexpr std::array<std::string_view, 6> kLasting = {"",
                                                       "plugin.abi_mismatch",
                                                       "plugin.bad_schema",
                                                       "plugin.components_differ",
                                                       "plugin.crashed",
-                                                      "plugin.hung",
                                                       "plugin.missing_interface"};
 
 std::string canonical(const std::string& file) {
@@ -48,23 +47,22 @@ std::string canonical(const std::string& file) {
   return failed ? file : path;
 }
 
-int64_t nanoseconds(const timespec& time) {
-  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+// " (cached since 2026-03-01 09:30:00 UTC; pass ...)".
+std::string cached_text(int64_t unix_seconds) {
+  const std::time_t since = unix_seconds;
+  std::tm utc{};
+  char time[32] = "";
+  if (gmtime_r(&since, &utc) != nullptr) {
+    std::strftime(time, sizeof(time), "%Y-%m-%d %H:%M:%S UTC", &utc);
+  }
+  return formatted(" (cached since {}; pass --no-vet-cache to check the plugin again)", time);
 }
 
 }  // namespace
 
 std::string default_vet_cache_file() {
-  const auto folder_of = [](const char* name) {
-    const char* const value = std::getenv(name);
-    // The XDG base directory specification requires that relative paths are ignored.
-    return value != nullptr && *value == '/' ? std::string(value) : std::string();
-  };
-  std::string folder = folder_of("XDG_CACHE_HOME");
-  if (folder.empty() && !(folder = folder_of("HOME")).empty()) {
-    folder += "/.cache";
-  }
-  return folder.empty() ? folder : folder + "/tenon/vetted.json";
+  const std::string folder = user_cache_folder();
+  return folder.empty() ? folder : folder + "/vetted.json";
 }
 
 std::string host_build_id() {
@@ -84,18 +82,6 @@ std::string host_build_id() {
   return formatted("{}.{}", stamp.size, stamp.modified_ns);
 }
 
-std::optional<FileStamp> file_stamp(const std::string& file) {
-  struct stat status {};
-  if (stat(file.c_str(), &status) != 0) {
-    return std::nullopt;
-  }
-  return FileStamp{.device = status.st_dev,
-                   .inode = status.st_ino,
-                   .size = static_cast<uint64_t>(status.st_size),
-                   .modified_ns = nanoseconds(status.st_mtim),
-                   .changed_ns = nanoseconds(status.st_ctim)};
-}
-
 VetCache::VetCache(std::string file, std::string host)
     : file_(std::move(file)), host_(std::move(host)) {
   if (!file_.empty()) {
@@ -104,11 +90,20 @@ VetCache::VetCache(std::string file, std::string host)
 }
 
 VetCache::Entries VetCache::read(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) {
+  constexpr uint64_t kMaxBytes = uint64_t{16} << 20;
+  constexpr int kMaxDepth = 3;  // an entry in the list in the object; deeper values are not built
+  const FileText in = read_private_file(file, kMaxBytes);
+  if (in.text.empty()) {
+    if (!in.problem.empty() && !in.is_missing) {
+      log_debug("the vet cache " + file + " is ignored: " + in.problem);
+    }
     return {};
   }
-  const nlohmann::json json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const auto is_shallow = [](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
+    return depth <= kMaxDepth;
+  };
+  const nlohmann::json json =
+      nlohmann::json::parse(in.text, is_shallow, /*allow_exceptions=*/false);
   Entries entries;
   try {
     if (json.at("format") != kFormat) {
@@ -125,7 +120,6 @@ VetCache::Entries VetCache::read(const std::string& file) {
                     .changed_ns = one.at("changed_ns")},
           .hash = one.at("hash"),
           .unix_seconds = one.at("unix_seconds"),
-          .timeout_ms = one.at("timeout_ms"),
           .verdict = {
               .id = one.at("id"), .message = one.at("message"), .details = one.at("details")}};
       entries.emplace(one.at("path"), std::move(entry));
@@ -144,14 +138,10 @@ VetCache::Entry* VetCache::entry_of(const std::string& path) {
   return found != end ? &found->second : nullptr;
 }
 
-std::optional<Verdict> VetCache::find(const std::string& plugin,
-                                      std::chrono::milliseconds timeout) {
+std::optional<Verdict> VetCache::find(const std::string& plugin) {
   Entry* const entry = entry_of(canonical(plugin));
   const std::optional<FileStamp> stamp = file_stamp(plugin);
   if (entry == nullptr || !stamp) {
-    return std::nullopt;
-  }
-  if (entry->verdict.id == "plugin.hung" && timeout.count() > entry->timeout_ms) {
     return std::nullopt;
   }
   if (entry->stamp != *stamp) {
@@ -162,19 +152,21 @@ std::optional<Verdict> VetCache::find(const std::string& plugin,
     is_changed_ = true;
   }
   Verdict verdict = entry->verdict;
+  verdict.hash = entry->hash;
   if (verdict.message.starts_with(entry->file)) {  // use the current path
     verdict.message.replace(0, entry->file.size(), plugin);
+  }
+  if (!verdict.is_good()) {
+    verdict.message += cached_text(entry->unix_seconds);
   }
   return verdict;
 }
 
-void VetCache::store(const std::string& plugin,
-                     const FileStamp& stamp,
-                     const Verdict& verdict,
-                     std::chrono::milliseconds timeout) {
-  const std::optional<std::string> hash = content_hash(plugin);
+void VetCache::store(const std::string& plugin, const FileStamp& stamp, const Verdict& verdict) {
+  const std::optional<std::string> hash =
+      verdict.hash.empty() ? content_hash(plugin) : verdict.hash;
   // If the file has changed since, the verdict does not apply to it.
-  if (file_.empty() || !hash || file_stamp(plugin) != stamp ||
+  if (file_.empty() || !hash || file_stamp(plugin) != stamp || !verdict.is_lasting ||
       std::ranges::find(kLasting, verdict.id) == kLasting.end()) {
     return;
   }
@@ -184,7 +176,6 @@ void VetCache::store(const std::string& plugin,
               .stamp = stamp,
               .hash = *hash,
               .unix_seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
-              .timeout_ms = timeout.count(),
               .verdict = verdict};
   const std::string path = canonical(plugin);
   if (Entry* const known = entry_of(path)) {
@@ -230,7 +221,6 @@ void VetCache::save() {
                      {"changed_ns", entry->stamp.changed_ns},
                      {"hash", entry->hash},
                      {"unix_seconds", entry->unix_seconds},
-                     {"timeout_ms", entry->timeout_ms},
                      {"id", entry->verdict.id},
                      {"message", entry->verdict.message},
                      {"details", entry->verdict.details}});
@@ -242,22 +232,8 @@ void VetCache::save() {
   const std::string text =
       json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 
-  // Replaces the cache file atomically, through a temporary file of this process.
-  const std::string fresh = formatted("{}.{}", file_, getpid());
-  std::error_code problem;
-  fs::create_directories(fs::path(file_).parent_path(), problem);
-  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
-  if (!out) {
-    log_debug("the vet cache " + file_ + " cannot be written");
-    fs::remove(fresh, problem);
-    return;
-  }
-  fs::rename(fresh, file_, problem);
-  if (problem) {
-    log_debug("the vet cache " + file_ + " cannot be written: " + problem.message());
-    fs::remove(fresh, problem);
+  if (const std::string problem = write_private_file(file_, text); !problem.empty()) {
+    log_debug("the vet cache " + file_ + " cannot be written: " + problem);
     return;
   }
   is_changed_ = false;

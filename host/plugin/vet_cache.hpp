@@ -3,13 +3,14 @@
 // Caches the verdicts of vetting, so that a plugin is loaded in a child once and not at every
 // start. An entry is valid for one content of a file, one host and one libtorch. This also holds
 // for refused plugins, whose entries include the reason.
-// Invariant: a missing or corrupt cache file only costs time.
+// Invariants: a missing or corrupt cache file only costs time, and so does one that another user
+// could have written. A verdict that something other than the file may have caused is not cached.
 
 #pragma once
 
+#include "host/plugin/plugin_file.hpp"
 #include "host/plugin/vet.hpp"
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -24,36 +25,21 @@ std::string default_vet_cache_file();
 // Identifies this build of the host: the linker's build id, or else the size and time of its file.
 std::string host_build_id();
 
-// Identifies one state of a file without reading it.
-struct FileStamp {
-  uint64_t device = 0;
-  uint64_t inode = 0;
-  uint64_t size = 0;
-  int64_t modified_ns = 0;
-  int64_t changed_ns = 0;
-
-  bool operator==(const FileStamp&) const = default;
-};
-
-// Returns null if the file cannot be accessed.
-std::optional<FileStamp> file_stamp(const std::string& file);
-
 class VetCache {
  public:
   // Reads the cache from `file`; "" disables it. `host` identifies everything about the host that a
   // verdict depends on.
   VetCache(std::string file, std::string host);
 
-  // Returns the verdict on `plugin`. Returns null if there is no entry, the file has changed, or it
-  // hung with a shorter timeout than `timeout`. A new timestamp alone is not a change.
-  std::optional<Verdict> find(const std::string& plugin, std::chrono::milliseconds timeout);
+  // Returns the verdict on `plugin`; the message of a refused plugin says that it is cached.
+  // Returns null if there is no entry or the file has changed. A new timestamp alone is not a
+  // change.
+  std::optional<Verdict> find(const std::string& plugin);
 
   // Stores a verdict that was reached after `stamp` was taken. Ignores verdicts that depend on more
-  // than the file, because a library that is missing now may exist later.
-  void store(const std::string& plugin,
-             const FileStamp& stamp,
-             const Verdict& verdict,
-             std::chrono::milliseconds timeout);
+  // than the file, because a library that is missing now may exist later, and verdicts that are not
+  // lasting.
+  void store(const std::string& plugin, const FileStamp& stamp, const Verdict& verdict);
 
   // Writes the file if there are new entries, merged with entries that other processes wrote
   // meanwhile.
@@ -66,7 +52,6 @@ class VetCache {
     FileStamp stamp;
     std::string hash;
     int64_t unix_seconds = 0;
-    int64_t timeout_ms = 0;
     Verdict verdict;
   };
   using Entries = std::multimap<std::string, Entry>;  // by canonical path

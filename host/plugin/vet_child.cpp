@@ -4,9 +4,8 @@
 
 #include "host/log/log.hpp"
 #include "host/plugin/plugin_loader.hpp"
+#include "host/plugin/vet_answer.hpp"
 #include "host/plugin/vet_components.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -33,15 +32,16 @@ constexpr std::array kChildSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, 
 // The frames of the handler and of the kernel's call to it.
 constexpr int kOwnFrames = 2;
 
-// Prints the frames and returns. The fault then occurs again, and its default action ends the
-// process. Allocates no memory.
-void on_child_crash(int) {
+// Prints the frames and raises the signal again, whose default action ends the process. A signal
+// that the plugin raised itself would not occur again. Allocates no memory.
+void on_child_crash(int signal) {
   std::array<void*, kMaxChildFrames> frames;
   const int num_frames = backtrace(frames.data(), kMaxChildFrames);
   if (write(STDERR_FILENO, kBacktraceMark.data(), kBacktraceMark.size()) > 0 &&
       num_frames > kOwnFrames) {
     backtrace_symbols_fd(frames.data() + kOwnFrames, num_frames - kOwnFrames, STDERR_FILENO);
   }
+  ::raise(signal);
 }
 
 void catch_crashes() {
@@ -98,18 +98,19 @@ void set(VetNote& note, std::string_view call) {
 }
 
 std::string vet(const PluginInfo& plugin, const ServiceTable& services, VetNote& note) {
-  nlohmann::json answer = {{"id", ""}, {"message", ""}};
+  Verdict answer;
   try {
     set(note, "");
-    vet_components(load_plugin(plugin, services), [&](std::string_view call) { set(note, call); });
+    const LoadedPlugin& loaded = load_plugin(plugin, services);
+    answer.hash = loaded.hash;
+    vet_components(loaded, [&](std::string_view call) { set(note, call); });
   } catch (const Error& error) {
-    answer["id"] = error.id();
-    answer["message"] = error.message().substr(0, kMaxAnswerBytes / 8);  // escaping makes it longer
+    answer.id = error.id();
+    answer.message = error.message().substr(0, kMaxAnswerBytes / 8);  // escaping makes it longer
   } catch (...) {
     std::terminate();  // with the exception active, so that the output names it
   }
-  // Messages of plugins may not be valid UTF-8.
-  return answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return vet_answer_text(answer);
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ inline constexpr std::size_t kMaxAnswerBytes = 32768;
 
 // Turns a process that `parent` has just forked into a vetting child, and serves `socket`
 // (SOCK_SEQPACKET). A request is a packet with the index (uint32_t) of a plugin to load. The answer
-// is a packet of JSON text, {"id": ..., "message": ...}. `output` becomes stdout and stderr.
+// is a packet of JSON text, {"id": ..., "message": ..., "hash": ...}. `output` becomes stdout and
+// stderr.
 [[noreturn]] void run_vet_child(int socket,
                                 int output,
                                 int parent,

@@ -53,7 +53,7 @@ struct ComponentChecker::OptionSchema {
 ComponentChecker::ComponentChecker(const ComponentCatalog& catalog,
                                    std::filesystem::path folder,
                                    PlaceMap& places,
-                                   std::vector<Problem>& problems)
+                                   ProblemList& problems)
     : catalog_(catalog), folder_(std::move(folder)), places_(places), problems_(problems) {}
 
 ComponentChecker::~ComponentChecker() = default;
@@ -122,19 +122,19 @@ CheckedGroup ComponentChecker::check_group(const json& group,
     merged = base_node.at("options");
     merged.update(own);
   }
-  std::vector<Problem> found;
-  found.swap(problems_);
+  ProblemList found;
+  std::swap(found, problems_);
   check_options(schema_of(base.kind, use.type, *entry), merged, pointer, use);
-  found.swap(problems_);
-  const bool is_base_good = std::ranges::none_of(problems_, [&base](const Problem& problem) {
+  std::swap(found, problems_);
+  const bool is_base_good = std::ranges::none_of(problems_.kept(), [&base](const Problem& problem) {
     return is_at_or_below(problem.pointer, base.pointer + "/options");
   });
-  for (Problem& problem : found) {
+  for (const Problem& problem : found.kept()) {
     // Options that the group inherits were checked with the optimizer itself.
     const auto tokens = split_pointer(std::string_view(problem.pointer).substr(pointer.size()));
     const bool is_own = tokens && (tokens->empty() ? is_base_good : own.contains(tokens->front()));
-    if (!is_same_type || is_own) {
-      problems_.push_back(std::move(problem));
+    if (!is_same_type || is_own || found.is_full()) {
+      problems_.push_back(problem);
     }
   }
   for (const auto& [key, value] : merged.items()) {
@@ -259,6 +259,9 @@ ComponentUse ComponentChecker::check_nested(const std::string& kind,
 
 void ComponentChecker::check_refs() {
   for (const ComponentRef& ref : refs_) {
+    if (problems_.is_full()) {
+      return;
+    }
     const auto target = kinds_.find(ref.target);
     std::string what;
     std::string note;
@@ -343,6 +346,9 @@ void ComponentChecker::make_absolute(json& text, const std::string& pointer) {
                          .what = "the path's folder has a name that is not UTF-8",
                          .found = brief_value(text)});
     return;
+  }
+  if (std::filesystem::path(path).is_relative()) {
+    folders_.insert_or_assign(pointer, folder.lexically_normal().string());
   }
   text = std::move(absolute);
 }

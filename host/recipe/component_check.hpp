@@ -50,7 +50,7 @@ class ComponentChecker {
   ComponentChecker(const ComponentCatalog& catalog,
                    std::filesystem::path folder,
                    PlaceMap& places,
-                   std::vector<Problem>& problems);
+                   ProblemList& problems);
   ~ComponentChecker();
   ComponentChecker(const ComponentChecker&) = delete;
   ComponentChecker& operator=(const ComponentChecker&) = delete;
@@ -75,6 +75,9 @@ class ComponentChecker {
   void check_refs();
 
   const std::vector<ComponentRef>& refs() const { return refs_; }
+
+  // Returns the folders in which relative paths start, by the pointers of the paths.
+  const std::map<std::string, std::string>& folders() const { return folders_; }
 
   // Makes the strings that `schema` marks as paths absolute.
   void make_paths_absolute(nlohmann::json& value,
@@ -104,10 +107,11 @@ class ComponentChecker {
   const ComponentCatalog& catalog_;
   const std::filesystem::path folder_;
   PlaceMap& places_;
-  std::vector<Problem>& problems_;
+  ProblemList& problems_;
   std::map<std::string, std::unique_ptr<OptionSchema>> schemas_;
   std::map<std::string, std::string> kinds_;  // kinds of the checked components, by pointer
   std::vector<ComponentRef> refs_;
+  std::map<std::string, std::string> folders_;
 };
 
 }  // namespace tenon

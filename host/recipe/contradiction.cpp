@@ -36,7 +36,7 @@ bool never_taken(std::string_view) {
 
 class Rules {
  public:
-  Rules(const json& root, const PlaceMap& places, std::vector<Problem>& problems)
+  Rules(const json& root, const PlaceMap& places, ProblemList& problems)
       : root_(root), places_(places), problems_(problems) {}
 
   void check_models() {
@@ -547,7 +547,7 @@ class Rules {
   bool explains_missing_horizon() const {
     constexpr std::array kHorizons = {
         "\"steps\"", "\"epochs\"", "\"windows\"", "\"tokens\"", "\"minutes\""};
-    return std::ranges::any_of(problems_, [&](const Problem& problem) {
+    return std::ranges::any_of(problems_.kept(), [&](const Problem& problem) {
       return problem.id == "recipe.unknown_key" && problem.pointer.starts_with("/train/") &&
              std::ranges::any_of(kHorizons, [&problem](const char* name) {
                return problem.hint.find(name) != std::string::npos;
@@ -557,14 +557,12 @@ class Rules {
 
   const json& root_;
   const PlaceMap& places_;
-  std::vector<Problem>& problems_;
+  ProblemList& problems_;
 };
 
 }  // namespace
 
-void check_contradictions(const json& root,
-                          const PlaceMap& places,
-                          std::vector<Problem>& problems) {
+void check_contradictions(const json& root, const PlaceMap& places, ProblemList& problems) {
   Rules rules(root, places, problems);
   rules.check_models();
   rules.check_datasets();

@@ -19,7 +19,7 @@ namespace tenon {
 // reported.
 void check_contradictions(const nlohmann::json& root,
                           const PlaceMap& places,
-                          std::vector<Problem>& problems);
+                          ProblemList& problems);
 
 // Returns the name of a loss or metric without a "name" key: its type, without the plugin.
 std::string default_name(const std::string& type);

@@ -3,6 +3,7 @@
 #include "host/recipe/frozen.hpp"
 
 #include "host/json/expand.hpp"
+#include "host/json/json_path.hpp"
 #include "host/json/schema_words.hpp"
 #include "host/recipe/eval_sites.hpp"
 #include "host/recipe/recipe_key.hpp"
@@ -67,9 +68,12 @@ std::vector<std::string> ordered_keys(const json& object, const KeySchema& schem
   return keys;
 }
 
-std::string print_scalar(const json& value) {
-  return value.is_string() ? json(escape_environment(value.get_ref<const std::string&>())).dump()
-                           : value.dump();
+void escape_strings(json& value) {
+  if (value.is_structured()) {
+    std::ranges::for_each(value, escape_strings);
+  } else if (value.is_string()) {
+    value = escape_environment(value.get_ref<const std::string&>());
+  }
 }
 
 void print(const json& value, std::size_t indent, const KeySchema& schema, std::string& text) {
@@ -92,7 +96,7 @@ void print(const json& value, std::size_t indent, const KeySchema& schema, std::
   } else if (value.is_array() && !value.empty()) {
     std::string line;
     for (const json& entry : value) {
-      line += (line.empty() ? "" : ", ") + (entry.is_structured() ? "" : print_scalar(entry));
+      line += (line.empty() ? "" : ", ") + (entry.is_structured() ? "" : entry.dump());
     }
     const bool is_plain =
         std::ranges::none_of(value, [](const json& entry) { return entry.is_structured(); });
@@ -108,16 +112,34 @@ void print(const json& value, std::size_t indent, const KeySchema& schema, std::
     }
     text.append(end).append("]");
   } else {
-    text += print_scalar(value);
+    text += value.dump();
   }
 }
 
 }  // namespace
 
-std::string print_recipe(const json& recipe) {
+std::string print_recipe(const json& recipe, const WrittenStrings& written) {
+  json escaped = recipe;
+  escape_strings(escaped);
+  for (const auto& [pointer, string] : written) {
+    *find_at(escaped, pointer) = string;
+  }
   std::string text;
-  print(recipe, 0, ordered_recipe_schema(), text);
+  print(escaped, 0, ordered_recipe_schema(), text);
   return text + "\n";
+}
+
+std::string expanded_string(const std::string& frozen) {
+  const auto parts = split_environment(frozen);
+  if (!parts) {
+    return frozen;
+  }
+  const EnvLookup lookup = process_environment();
+  std::string text;
+  for (const TextPart& part : *parts) {
+    text += part.is_variable ? lookup(part.text).value_or("${ENV:" + part.text + "}") : part.text;
+  }
+  return text;
 }
 
 }  // namespace tenon

@@ -11,6 +11,7 @@
 #include "host/recipe/checkpoint_recipe.hpp"
 #include "host/recipe/component_use.hpp"
 #include "host/recipe/data_recipe.hpp"
+#include "host/recipe/kernels_recipe.hpp"
 #include "host/recipe/load_recipe.hpp"
 #include "host/recipe/model_recipe.hpp"
 #include "host/recipe/parallel_recipe.hpp"
@@ -19,6 +20,7 @@
 #include "host/recipe/train_recipe.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +40,7 @@ struct Recipe {
   std::uint64_t seed = 1;
   bool deterministic = true;
   std::string device = "cpu";  // argument of open_device()
+  KernelsRecipe kernels;
   int compute_threads = 1;
   std::vector<PluginNeed> needs;
   std::optional<double> plugin_timeout_seconds = 1800;  // of a call into a non-dataset component
@@ -74,7 +77,8 @@ struct Recipe {
     s.printed(R"({"allOf": [
         {"oneOf": [{"required": ["model"]}, {"required": ["models"]}]},
         {"oneOf": [{"required": ["loss"]}, {"required": ["losses"]}]}]})");
-    s.unread("$schema").short_form().doc("schema for editors; ignored by runs");
+    s.template unread<std::string>("$schema").short_form().doc(
+        "schema for editors; ignored by runs");
     s.key("name", &Recipe::name)
         .max_length(100)
         .pattern("^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
@@ -92,12 +96,21 @@ struct Recipe {
         .pattern("^(auto|cpu|cuda(:[0-9]{1,3})?)$")
         .doc("device: \"cpu\", \"cuda\", \"cuda:N\", or \"auto\" for a GPU if there is one")
         .resume(resume::kBits);
+    s.key("kernels", &Recipe::kernels)
+        .doc(
+            "kernels of the host's operators: \"auto\" for the fastest, by measurement, \"plain\" "
+            "for "
+            "libtorch's, or a choice for each operator")
+        .resume(resume::kBits);
     s.object("threads", [](Section& t) { bind_threads(t); })
         .doc("threads of this process")
         .resume(resume::kBits);
     s.object("plugins", [](Section& t) { bind_plugins(t); })
         .doc("plugins that the run needs")
         .resume(resume::kFree);
+    s.template unread<std::map<std::string, std::string>>("environment")
+        .short_form()
+        .doc("fingerprints of variables, written by Tenon; ignored when a run reads the recipe");
   }
 
   template <class Section>
@@ -107,7 +120,10 @@ struct Recipe {
         .preset("null")
         .min(1)
         .max(4096)
-        .doc("threads of operators; null: one per core. Changes the last bits of results");
+        .doc(
+            "threads of operators; null: one per processor that the run may use. Changes the last "
+            "bits of "
+            "results");
   }
 
   template <class Section>

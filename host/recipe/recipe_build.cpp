@@ -126,6 +126,30 @@ json long_form(const json& root, const RecipeParts& parts) {
   return result;
 }
 
+// The strings with variables, as the user wrote them, by pointer into the long form.
+WrittenStrings written_strings(const json& root, const json& long_root, const RecipeParts& parts) {
+  WrittenStrings written;
+  for (const auto& [pointer, string] : parts.strings.by_pointer) {
+    const bool is_ref = std::ranges::any_of(parts.refs, [&pointer](const ComponentRef& ref) {
+      return pointer == join_pointer(ref.pointer, "ref");
+    });
+    std::string at = long_pointer(root, pointer);
+    const json* node = find_at(long_root, at);
+    if (node != nullptr && node->is_array()) {  // "from" of a feature
+      at = join_pointer(at, 0);
+      node = find_at(long_root, at);
+    }
+    if (node == nullptr || !node->is_string() || is_ref || at == "/name") {
+      continue;  // the name of a run is that of its folder
+    }
+    const auto folder = parts.folders.find(pointer);
+    const std::string start =
+        folder != parts.folders.end() ? escape_environment(folder->second) + "/" : "";
+    written.emplace(at, start + string.written);
+  }
+  return written;
+}
+
 }  // namespace
 
 Recipe build_recipe(json root, const RecipeParts& parts) {
@@ -137,7 +161,11 @@ Recipe build_recipe(json root, const RecipeParts& parts) {
   Recipe recipe;
   read_sections(root, components, recipe);
   recipe.file = parts.path;
-  recipe.frozen = print_recipe(long_form(root, parts));
+  json frozen = long_form(root, parts);
+  if (!parts.strings.fingerprints.empty()) {
+    frozen["environment"] = parts.strings.fingerprints;
+  }
+  recipe.frozen = print_recipe(frozen, written_strings(root, frozen, parts));
   return recipe;
 }
 

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "host/json/expand.hpp"
 #include "host/recipe/component_check.hpp"
 #include "host/recipe/recipe.hpp"
 
@@ -18,10 +19,12 @@ namespace tenon {
 
 struct RecipeParts {
   std::string path;                          // recipe file
-  int compute_threads = 0;                   // if the recipe does not set it; 0: one per core
+  int compute_threads = 0;                   // if the recipe does not set it; 0: one per processor
   std::map<std::string, ComponentUse> uses;  // components outside options, by pointer
   std::vector<CheckedGroup> groups;          // groups of the optimizer, in order
   std::vector<ComponentRef> refs;            // references inside options
+  ExpandedStrings strings;                   // strings with variables
+  std::map<std::string, std::string> folders;  // of relative paths, by pointer
 };
 
 // Builds the recipe from `root`, which has passed every check and has the defaults of its schemas.

@@ -7,6 +7,7 @@
 #include "host/json/json_source.hpp"
 #include "host/recipe/old_names.hpp"
 #include "host/recipe/recipe_sections.hpp"
+#include "host/recipe/variable_marks.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
 
@@ -72,18 +73,10 @@ std::string brief(const json& value) {
   return text;
 }
 
-bool is_place(const json& value) {
-  if (!value.is_string()) {
-    return false;
-  }
-  const auto& text = value.get_ref<const std::string&>();
-  return text.starts_with('/') || text.find("://") != std::string::npos;
-}
-
 // One path, or a list of paths.
 bool are_places(const json& value) {
-  return is_place(value) ||
-         (value.is_array() && !value.empty() && std::ranges::all_of(value, is_place));
+  return is_path_or_uri(value) ||
+         (value.is_array() && !value.empty() && std::ranges::all_of(value, is_path_or_uri));
 }
 
 std::int64_t integer_at(const json& recipe, const char* pointer, std::int64_t otherwise) {
@@ -189,7 +182,7 @@ class Difference {
   static bool is_one_type(const json& before, const json& now) {
     const json* const was = find_in(before, "type");
     const json* const is = find_in(now, "type");
-    return was == nullptr || is == nullptr || *was == *is;
+    return was == nullptr || is == nullptr || have_equal_values(*was, *is);
   }
 
   static bool has_structure(const json& before, const json& now) {
@@ -198,9 +191,16 @@ class Difference {
   }
 
   void add(const json* before, const json* now, const std::string& pointer) {
+    const bool are_both = before != nullptr && now != nullptr;
+    if (are_both && have_equal_values(*before, *now)) {
+      return;
+    }
     RecipeChange change{.pointer = pointer,
-                        .before = before != nullptr ? brief(*before) : "",
-                        .now = now != nullptr ? brief(*now) : ""};
+                        .before = before != nullptr ? brief(without_marks(*before)) : "",
+                        .now = now != nullptr ? brief(without_marks(*now)) : ""};
+    if (are_both && without_marks(*before) == without_marks(*now)) {
+      change.now += " with another value";
+    }
     classify(before, now, change);
     changes_.push_back(std::move(change));
   }
@@ -297,6 +297,8 @@ std::vector<RecipeChange> recipe_changes(const RecipeOfRanks& before, const Reci
   json is = parse_json(now.frozen, "the recipe");
   replace_old_names(was);
   replace_old_names(is);
+  mark_variables(was);
+  mark_variables(is);
   return Difference(was, before.num_ranks, is, now.num_ranks).find();
 }
 

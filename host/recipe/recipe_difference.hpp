@@ -25,7 +25,7 @@ std::span<const ResumeRule> resume_rules();
 struct RecipeChange {
   std::string pointer;  // in the frozen recipe; "" for the number of ranks
   std::string before;   // as JSON, cut if long; "" if absent
-  std::string now;      // the same
+  std::string now;      // the same, or "... with another value" if only a variable's value differs
   ChangeClass change = ChangeClass::kFree;
   std::string why = {};
 };

@@ -160,8 +160,12 @@ SectionSchema::SectionSchema(const Object& object) {
   schema_["type"] = "object";
   if (object.has_text_form) {
     schema_["type"] = {"string", "object"};
-    schema_["minLength"] = 1;
-    schema_["x-tenon-path"] = true;
+    if (object.word_pattern.empty()) {
+      schema_["minLength"] = 1;
+      schema_["x-tenon-path"] = true;
+    } else {
+      schema_["pattern"] = object.word_pattern;
+    }
   }
   if (!object.is_open) {
     schema_["additionalProperties"] = false;

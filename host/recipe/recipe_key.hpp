@@ -113,6 +113,7 @@ class SectionSchema {
     std::string printed;  // rules for --print-schema, as JSON
     bool is_open = false;
     bool has_text_form = false;
+    std::string_view word_pattern = "";  // of the text form, if that is no path
   };
   explicit SectionSchema(const Object& object);
 

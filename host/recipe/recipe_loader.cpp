@@ -9,6 +9,7 @@
 #include "host/json/schema_check.hpp"
 #include "host/json/schema_defaults.hpp"
 #include "host/json/schema_words.hpp"
+#include "host/json/written_text.hpp"
 #include "host/recipe/component_check.hpp"
 #include "host/recipe/component_sites.hpp"
 #include "host/recipe/contradiction.hpp"
@@ -34,7 +35,8 @@ struct RecipeDraft::Impl {
   RecipeRequest request;
   json root;
   PlaceMap places;
-  std::vector<Problem> problems;
+  ProblemList problems;
+  ExpandedStrings strings;
   std::vector<NeededComponent> components;
   std::vector<PluginNeed> plugins;
 };
@@ -56,6 +58,32 @@ void add_nested_components(const json& value, const std::string& pointer, Draft&
     for (std::size_t i = 0; i < value.size(); ++i) {
       add_nested_components(value[i], join_pointer(pointer, i), draft);
     }
+  }
+}
+
+[[noreturn]] void throw_problems(Draft& draft) {
+  show_as_written(draft.problems, draft.root, draft.strings);
+  throw RecipeErrors(draft.request.path, draft.problems);
+}
+
+// Ends the checks of a recipe if no further problem is reported. The time of all checks grows with
+// the recipe.
+void throw_if_full(Draft& draft) {
+  if (draft.problems.is_full()) {
+    throw_problems(draft);
+  }
+}
+
+// Removes the fingerprints of the run that wrote the recipe; finish_recipe() adds those of now.
+void drop_fingerprints(Draft& draft) {
+  constexpr const char* kKey = "environment";
+  if (const auto found = draft.root.find(kKey); found != draft.root.end()) {
+    check_schema(*found,
+                 recipe_schema().at("properties").at(kKey),
+                 join_pointer("", kKey),
+                 draft.places,
+                 draft.problems);
+    draft.root.erase(found);
   }
 }
 
@@ -94,7 +122,8 @@ void list_plugins(Draft& draft) {
   for (std::size_t i = 0; i < needs->size(); ++i) {
     const std::string pointer = join_pointer("/plugins/need", i);
     const bool is_good = std::ranges::none_of(
-        draft.problems, [&pointer](const Problem& problem) { return problem.pointer == pointer; });
+        draft.problems.kept(),
+        [&pointer](const Problem& problem) { return problem.pointer == pointer; });
     if (is_good && (*needs)[i].is_string()) {
       PluginNeed& need =
           draft.plugins.emplace_back(parse_need((*needs)[i].get<std::string>(), pointer));
@@ -116,7 +145,7 @@ const std::vector<NeededComponent>& RecipeDraft::components() const {
 const std::vector<PluginNeed>& RecipeDraft::plugins() const {
   return impl_->plugins;
 }
-const std::vector<Problem>& RecipeDraft::problems() const {
+const ProblemList& RecipeDraft::problems() const {
   return impl_->problems;
 }
 const std::string& RecipeDraft::file() const {
@@ -145,12 +174,14 @@ RecipeDraft read_recipe(const RecipeRequest& request) {
   for (const std::string& set : request.sets) {
     apply_override(set, ++number, draft.root, draft.places, draft.problems);
   }
-  expand_environment(draft.root, request.environment, draft.places, draft.problems);
+  drop_fingerprints(draft);
+  draft.strings = expand_environment(draft.root, request.environment, draft.places, draft.problems);
   check_schema(draft.root, recipe_schema(), "", draft.places, draft.problems);
   for (const EvalSite& site : eval_sites(draft.root)) {
     const json& node = *find_at(draft.root, site.pointer);
     check_schema(node, dataset_schema(), site.pointer, draft.places, draft.problems);
   }
+  throw_if_full(draft);
   apply_defaults(draft.root, recipe_schema(), "", draft.places);
   for (const EvalSite& site : eval_sites(draft.root)) {
     json& node = *find_at(draft.root, site.pointer);
@@ -158,6 +189,7 @@ RecipeDraft read_recipe(const RecipeRequest& request) {
   }
   list_components(draft);
   list_plugins(draft);
+  show_as_written(draft.problems, draft.root, draft.strings);
   return RecipeDraft(std::move(impl));
 }
 
@@ -170,6 +202,7 @@ Recipe finish_recipe(RecipeDraft done, const ComponentCatalog& catalog) {
   for (const ComponentSite& site : component_sites(draft.root)) {
     uses.emplace(site.pointer,
                  checker.check(site.kind, *find_at(draft.root, site.pointer), site.pointer));
+    throw_if_full(draft);
   }
   std::vector<CheckedGroup> groups;
   const json* const group_nodes = find_at(draft.root, "/optimizer/groups");
@@ -179,6 +212,7 @@ Recipe finish_recipe(RecipeDraft done, const ComponentCatalog& catalog) {
                                            join_pointer("/optimizer/groups", i),
                                            uses.at("/optimizer"),
                                            draft.root["optimizer"]));
+      throw_if_full(draft);
     }
   }
   checker.check_refs();
@@ -186,14 +220,16 @@ Recipe finish_recipe(RecipeDraft done, const ComponentCatalog& catalog) {
   // Affects only the host's own paths: the recipe schema does not cover the options of components.
   checker.make_paths_absolute(draft.root, recipe_schema(), "");
   if (!draft.problems.empty()) {
-    throw RecipeErrors(draft.request.path, std::move(draft.problems));
+    throw_problems(draft);
   }
   Recipe recipe = build_recipe(std::move(draft.root),
                                {.path = draft.request.path,
                                 .compute_threads = draft.request.compute_threads,
                                 .uses = std::move(uses),
                                 .groups = std::move(groups),
-                                .refs = checker.refs()});
+                                .refs = checker.refs(),
+                                .strings = std::move(draft.strings),
+                                .folders = checker.folders()});
   recipe.needs = std::move(draft.plugins);
   return recipe;
 }

@@ -20,7 +20,7 @@ namespace tenon {
 struct RecipeRequest {
   std::string path;                    // shown in messages as given
   std::vector<std::string> sets = {};  // "train.steps=10", in the order of the command line
-  int compute_threads = 0;             // if the recipe does not set it; 0: one per core
+  int compute_threads = 0;             // if the recipe does not set it; 0: one per processor
   EnvLookup environment = process_environment();
   bool takes_old_names = false;  // for a checkpoint's recipe, which may use names of old releases
 };
@@ -49,7 +49,7 @@ class RecipeDraft {
   const std::vector<PluginNeed>& plugins() const;
 
   // Returns the problems of the first phase; finish_recipe() throws them with its own.
-  const std::vector<Problem>& problems() const;
+  const ProblemList& problems() const;
 
   // Returns the path of the recipe file, as given.
   const std::string& file() const;
@@ -65,9 +65,11 @@ class RecipeDraft {
   std::unique_ptr<Impl> impl_;
 };
 
-// Runs the first phase. Throws only if the recipe cannot be checked at all.
+// Runs the first phase. Throws only if the recipe cannot be checked at all, or has more problems
+// than are reported.
 //
-// Errors   recipe.unreadable, recipe.syntax, recipe.duplicate_key, recipe.too_deep, usage.bad_set
+// Errors   recipe.unreadable, recipe.syntax, recipe.duplicate_key, recipe.too_deep,
+//          recipe.too_many_values, recipe.invalid, usage.bad_set
 RecipeDraft read_recipe(const RecipeRequest& request);
 
 // Runs the second phase: checks options against the schemas of their components, adds defaults,

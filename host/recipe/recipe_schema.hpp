@@ -11,7 +11,7 @@
 //   x-tenon-renamed         old names of keys, and their present names
 //   x-tenon-renamed-values  old names of values, and their present names
 //   x-tenon-resume          whether the key may change when a run resumes
-//   x-tenon-short-form      the key is a short form of another key
+//   x-tenon-short-form      the key is a short form of another key, or does not affect the run
 //   x-tenon-one-or-named    the schema of one dataset, or of each dataset by name
 //   x-tenon-printed         rules over several keys, for --print-schema only
 

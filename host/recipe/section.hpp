@@ -240,10 +240,11 @@ class Section {
                 .visit = {}});
   }
 
-  // A key for editors, which the host does not read.
+  // A key for editors or for comparisons, which does not change the run.
+  template <class T>
   RecipeKey& unread(const char* name) {
     return add(name,
-               {.schema = [](const RecipeKey& key) { return KeyType<std::string>::schema(key); },
+               {.schema = [](const RecipeKey& key) { return KeyType<T>::schema(key); },
                 .preset = [](const RecipeKey&, const S&) { return no_preset(); },
                 .read = {},
                 .visit = {}})
@@ -262,9 +263,15 @@ class Section {
     doc_ = text;
     return *this;
   }
-  // Accepts a string in place of the object, and stores it in this member.
+  // Accepts a path in place of the object, and stores it in this member.
   Section& text_form(std::string S::*member) {
     text_form_ = member;
+    return *this;
+  }
+  // Accepts a word in place of the object: one that matches `pattern`. Stores it in this member.
+  Section& word_form(std::string S::*member, const char* pattern) {
+    text_form_ = member;
+    word_pattern_ = pattern;
     return *this;
   }
   // Stores the object's JSON pointer in this member: "/load/0".
@@ -286,7 +293,8 @@ class Section {
                         .slot = slot_,
                         .printed = printed_,
                         .is_open = is_open_,
-                        .has_text_form = text_form_ != nullptr});
+                        .has_text_form = text_form_ != nullptr,
+                        .word_pattern = word_pattern_});
     const S presets{};
     for (const Entry& entry : entries_) {
       if (entry.key.is_unavailable()) {
@@ -360,6 +368,7 @@ class Section {
   const char* slot_ = "";
   const char* printed_ = "";
   std::string S::*text_form_ = nullptr;
+  const char* word_pattern_ = "";
   bool is_open_ = false;
 };
 

@@ -58,6 +58,12 @@ void release_handle(tenon_tensor* handle_own) noexcept {
   }
 }
 
+void release_if_handle(tenon_tensor* slot) noexcept {
+  if (slot != nullptr && handle_problem(slot) == nullptr) {
+    release_handle(slot);
+  }
+}
+
 const char* handle_problem(const tenon_tensor* handle_own) noexcept {
   return HandlePool::get().problem(handle_own);
 }

@@ -30,6 +30,9 @@ namespace tenon {
 
 // Releases a handle. Null is allowed.
 void release_handle(tenon_tensor* handle_own) noexcept;
+// Releases what a plugin left in a `_own` slot, if it is an owned handle. Null is allowed, and so
+// is any other pointer: it is left alone.
+void release_if_handle(tenon_tensor* slot) noexcept;
 
 // Returns what is wrong with a handle that a plugin passes as `_own`: "is not a handle of this
 // host", or "has already been released"; null if it is an owned handle. `handle_own` is not null.

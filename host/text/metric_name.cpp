@@ -20,6 +20,14 @@ constexpr std::array<std::string_view, 10> kHostMetrics = {"data_wait_seconds",
                                                            "step_seconds",
                                                            "tokens_per_second"};
 
+constexpr std::array<std::string_view, 7> kMeasuredMetrics = {"data_wait_seconds",
+                                                              "gpu/allocated_bytes",
+                                                              "gpu/peak_bytes",
+                                                              "gpu/reserved_bytes",
+                                                              "samples_per_second",
+                                                              "step_seconds",
+                                                              "tokens_per_second"};
+
 }  // namespace
 
 bool is_legal_metric_name(std::string_view name) {
@@ -32,6 +40,10 @@ bool is_legal_metric_name(std::string_view name) {
 bool is_host_metric(std::string_view name) {
   return std::ranges::find(kHostFolders, name.substr(0, name.find('/'))) != kHostFolders.end() ||
          std::ranges::find(kHostMetrics, name) != kHostMetrics.end();
+}
+
+bool is_measured_metric(std::string_view name) {
+  return std::ranges::find(kMeasuredMetrics, name) != kMeasuredMetrics.end();
 }
 
 }  // namespace tenon

@@ -15,4 +15,8 @@ bool is_legal_metric_name(std::string_view name);
 // and "test" are of the host.
 bool is_host_metric(std::string_view name);
 
+// True for metrics of the host that differ between equal runs: times, rates and memory. They are no
+// part of the state of a run.
+bool is_measured_metric(std::string_view name);
+
 }  // namespace tenon

@@ -2,6 +2,7 @@
 #include "host/train/best_state.hpp"
 
 #include "host/error/error.hpp"
+#include "host/tensor/state/saved_number.hpp"
 #include "host/text/formatted.hpp"
 
 #include <cmath>
@@ -83,7 +84,7 @@ void BestState::load(const StateTree& tree, const std::string& prefix) {
     part->load(tree, state_path(prefix, state_path("kept", name)));
     part->snapshot(tree_, name);
   }
-  kept_ = Kept{.step = static_cast<uint64_t>(tree.get_int(state_path(prefix, "step"))),
+  kept_ = Kept{.step = saved_count(tree, state_path(prefix, "step")),
                .value = tree.get_double(state_path(prefix, "value")),
                .bytes = tree_.tensor_bytes()};
 }

@@ -2,6 +2,7 @@
 #include "host/train/checkpoint_driver.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/rank_decisions.hpp"
 
 #include <algorithm>
@@ -173,13 +174,29 @@ void CheckpointDriver::finish() {
 }
 
 void CheckpointDriver::check_last() const {
-  if (!is_on() || parts_.stop.is_interrupted_run()) {
+  if (!is_on()) {
     return;
   }
-  const auto& lost = parts_.checkpoints->lost();
-  const std::string reason = first_text(parts_.collective, lost.has_value() ? lost->message() : "");
-  if (!reason.empty()) {
-    throw Error("checkpoint.failed", "the run has trained to its end, but " + reason);
+  const SaveCount& saves = parts_.checkpoints->count();
+  const std::optional<SaveCount> exports = parts_.checkpoints->export_count();
+  std::string lost;
+  for (const SaveCount& count : {saves, exports.value_or(SaveCount())}) {
+    if (lost.empty() && count.lost.has_value() && !count.lost->is_cut_off) {
+      lost = count.lost->why;
+    }
+  }
+  if (!lost.empty()) {
+    lost += saves.last.empty() ? "; this run has committed no checkpoint"
+                               : "; the newest committed checkpoint is " + saves.last;
+  }
+  lost = first_text(parts_.collective, lost);
+  if (!lost.empty()) {
+    throw Error("checkpoint.failed",
+                formatted("the run ended at step {} ({}), but {}; fix the cause, then resume with "
+                          "the same command",
+                          parts_.state.step,
+                          parts_.stop.reason(),
+                          lost));
   }
 }
 
@@ -202,8 +219,11 @@ void CheckpointDriver::add_counts(Outcome& outcome) const {
 
 void CheckpointDriver::stop_for_failure() {
   const auto& failure = parts_.checkpoints->failure();
-  const std::string reason =
-      first_text(parts_.collective, failure.has_value() ? failure->message() : "");
+  const std::optional<LostSave>& lost = parts_.checkpoints->count().lost;
+  const std::string own = failure.has_value() ? failure->message()
+                          : lost.has_value()  ? lost->why
+                                              : "";
+  const std::string reason = first_text(parts_.collective, own);
   throw Error("checkpoint.failed", reason.empty() ? "a checkpoint could not be saved" : reason);
 }
 

@@ -82,8 +82,8 @@ class CheckpointDriver {
   // Waits for all saves under way; after a signal, at most for the recipe's grace period.
   // Errors  checkpoint.failed if the recipe stops the run when a save fails
   void finish();
-  // Checks that the last checkpoint and the last exports of the run exist, unless the grace period
-  // of a signal may have cut them off. Every rank calls it, after finish().
+  // Checks that the last checkpoint and the last exports of the run exist, except saves that the
+  // end of the grace period of a signal has cut off. Every rank calls it, after finish().
   // Errors  checkpoint.failed
   void check_last() const;
   // Waits for all saves under way, without a time limit. Returns the first failure of any rank.

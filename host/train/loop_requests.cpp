@@ -4,6 +4,7 @@
 #include <tenon/hook.h>
 
 #include "host/error/error.hpp"
+#include "host/tensor/state/saved_number.hpp"
 #include "host/text/formatted.hpp"
 
 #include <cstdlib>
@@ -134,8 +135,8 @@ void LoopRequests::put_spike(StateTree& tree, const std::string& at) const {
 void LoopRequests::get_spike(const StateTree& tree, const std::string& at) {
   own_spike_.reset();
   if (possible_.roll_back && tree.find(state_path(at, "step")) != nullptr) {
-    own_spike_ = LossSpike{static_cast<uint64_t>(tree.get_int(state_path(at, "step"))),
-                           tree.get_bytes(state_path(at, "why"))};
+    own_spike_ =
+        LossSpike{saved_count(tree, state_path(at, "step")), tree.get_bytes(state_path(at, "why"))};
   }
 }
 

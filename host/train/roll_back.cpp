@@ -2,6 +2,7 @@
 #include "host/train/roll_back.hpp"
 
 #include "host/log/log.hpp"
+#include "host/tensor/state/saved_number.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/resume/resume_candidates.hpp"
@@ -17,9 +18,7 @@ namespace {
 using namespace run_state;
 
 bool is_in_window_of(const StateTree& tree, const RunState& now) {
-  const auto count = [&](const char* name) {
-    return static_cast<uint64_t>(tree.get_int(state_path(kRun, name)));
-  };
+  const auto count = [&](const char* name) { return saved_count(tree, state_path(kRun, name)); };
   const std::string has_window = state_path(kTrainData, "has_window");
   return tree.find(has_window) != nullptr && tree.get_int(has_window) != 0 &&
          count("epochs") == now.epochs && count("windows") == now.windows;
@@ -104,7 +103,8 @@ RollBack::Result RollBack::run() {
       parts_.whole.roll_back(tree);
     });
   } catch (const Error& failure) {
-    if (failure.id() != "checkpoint.none_sound") {
+    if (failure.id() != "checkpoint.none_sound" &&
+        !checkpoint_failure(failure, CheckpointPart::kState).has_value()) {
       throw;
     }
     refuse(failure.message());

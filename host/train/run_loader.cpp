@@ -2,25 +2,46 @@
 #include "host/train/run_loader.hpp"
 
 #include "host/error/error.hpp"
+#include "host/tensor/state/saved_number.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/rank_decisions.hpp"
+#include "host/train/run_state/run_state_names.hpp"
 
+#include <exception>
 #include <optional>
 #include <utility>
 
 namespace tenon {
+namespace {
+
+// The step of the state and of the index are written from one number.
+void check_step(const CheckpointReader& reader, const StateTree& tree) {
+  const std::string entry = state_path(run_state::kRun, "step");
+  if (tree.find(entry) == nullptr) {
+    return;  // loading reports it
+  }
+  const uint64_t step = saved_count(tree, entry);
+  if (const uint64_t expected = reader.index().metadata.step; step != expected) {
+    throw Error("checkpoint.damaged",
+                formatted("the state is of step {}, the index of step {}", step, expected));
+  }
+}
+
+}  // namespace
 
 void load_first_valid(ResumeCandidates& saved, Collective& collective, const TakeState& take) {
   for (;;) {
     const StateTree& tree = saved.next();
     std::optional<Error> corrupt;
     try {
+      check_step(saved.reader(), tree);
       take(tree);
-    } catch (const Error& error) {
-      if (!is_damage(error)) {
+    } catch (const std::exception& error) {
+      corrupt = checkpoint_failure(error, CheckpointPart::kState);
+      if (!corrupt.has_value()) {
         throw;
       }
-      corrupt = error;
+      corrupt = with_address(*corrupt, saved.reader().address());
     }
     if (!any_rank(collective, corrupt.has_value())) {
       return;

@@ -27,7 +27,7 @@ namespace tenon {
 using TakeState = std::function<void(const StateTree& tree)>;
 
 // Passes candidates to `take` until one is valid on all ranks.
-// Errors  checkpoint.none_sound; errors of `take`, unless they mean that the state is corrupt
+// Errors  those of ResumeCandidates::next; errors of `take`, except those of a single checkpoint
 void load_first_valid(ResumeCandidates& saved, Collective& collective, const TakeState& take);
 
 class RunLoader {

@@ -15,6 +15,7 @@
 // Threads: the train thread.
 #pragma once
 
+#include "host/tensor/state/saved_number.hpp"
 #include "host/tensor/state/state_tree.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -37,12 +38,15 @@ inline constexpr uint32_t kKeptOnRollBack = 1;
 // Each rank has its own value. If the number of ranks has changed, the tree lacks the value, and
 // the field keeps its current value.
 inline constexpr uint32_t kOwnOfRank = 2;
+// A signed or floating-point value that is finite and not negative. Unsigned values always are.
+inline constexpr uint32_t kNotNegative = 4;
 
 // The fields that a load replaces.
 enum class FieldsToLoad { kAll, kRolledBack };
 
 // "eval/loss 0x1.8p+1\n", one line per metric, exact to the bit.
 std::string metrics_text(const std::map<std::string, double>& metrics);
+// Errors  state.bad_value if a line has another form
 std::map<std::string, double> metrics_of_text(const std::string& text);
 
 // Writes fields to a tree.
@@ -107,7 +111,7 @@ class FieldWriter {
 };
 
 // Reads fields from a tree.
-// Errors  state.missing_entry, state.wrong_type
+// Errors  state.missing_entry, state.wrong_type; state.bad_value if a number is out of range
 class FieldReader {
  public:
   static constexpr bool kIsLoading = true;
@@ -117,13 +121,21 @@ class FieldReader {
 
   template <std::integral T>
   void field(std::string_view name, T& value, uint32_t rules = kRolledBack) {
-    if (is_loaded(name, rules)) {
-      value = static_cast<T>(tree_.get_int(path(name)));
+    if (!is_loaded(name, rules)) {
+      return;
+    }
+    if constexpr (std::same_as<T, bool>) {
+      value = saved_flag(tree_, path(name));
+    } else if ((rules & kNotNegative) != 0 || std::unsigned_integral<T>) {
+      value = static_cast<T>(saved_count(tree_, path(name)));
+    } else {
+      value = saved_number<T>(tree_, path(name));
     }
   }
   void field(std::string_view name, double& value, uint32_t rules = kRolledBack) {
     if (is_loaded(name, rules)) {
-      value = tree_.get_double(path(name));
+      value = (rules & kNotNegative) != 0 ? saved_amount(tree_, path(name))
+                                          : tree_.get_double(path(name));
     }
   }
   void field(std::string_view name, std::string& value, uint32_t rules = kRolledBack) {

@@ -74,8 +74,8 @@ class StepLog final : public WithStateFields<StepLog> {
   template <class Self, class Fields>
   static void describe(Self& self, Fields& f) {
     f.field("logged_step", self.logged_step_);
-    f.field("logged_samples", self.logged_samples_);
-    f.field("logged_tokens", self.logged_tokens_);
+    f.field("logged_samples", self.logged_samples_, kNotNegative);
+    f.field("logged_tokens", self.logged_tokens_, kNotNegative);
     f.field("has_loss_to_log", self.has_loss_);
   }
 

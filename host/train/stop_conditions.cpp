@@ -97,6 +97,13 @@ std::string StopConditions::own_interruption() const {
   return is_interrupted() ? "the kill switch " + train_.kill_switch + " exists" : "";
 }
 
+void StopConditions::end_on_early_signal() {
+  if (!is_over_ && any_rank(collective_, signal_received() != 0)) {
+    is_interrupted_run_ = true;
+    end(ExitCode::kStopped, first_text(collective_, own_interruption()));
+  }
+}
+
 void StopConditions::vote(Agreement& agreement) const {
   if (is_interrupted()) {
     agreement.vote(Vote::kInterrupted);

@@ -62,6 +62,8 @@ class StopConditions final : public WithStateFields<StopConditions> {
   void note_stop_request(const std::string& reason) { stop_reason_ = reason; }
   // Returns true if this rank has received a signal, or sees the kill switch.
   bool is_interrupted() const;
+  // Ends the run before its first step if a signal has arrived on any rank. Called by every rank.
+  void end_on_early_signal();
   // Adds this rank's vote if it is interrupted.
   void vote(Agreement& agreement) const;
   // Ends the run if a hook, a signal or the kill switch asks for it. Called by every rank.
@@ -81,7 +83,7 @@ class StopConditions final : public WithStateFields<StopConditions> {
         "seconds",
         [&] { return self.seconds(); },
         [&](auto seconds) { self.resume_clock(seconds); },
-        kKeptOnRollBack | kOwnOfRank);
+        kKeptOnRollBack | kOwnOfRank | kNotNegative);
     f.field("stop_reason", self.stop_reason_, kOwnOfRank);
   }
 

@@ -7,6 +7,7 @@
 #include "host/log/log.hpp"
 #include "host/metrics/metrics_service.hpp"
 #include "host/plugin/crash_report.hpp"
+#include "host/tensor/state/saved_number.hpp"
 #include "host/train/components/run_failure.hpp"
 #include "host/train/loop_wiring.hpp"
 #include "host/train/memory_report.hpp"
@@ -112,12 +113,13 @@ Outcome Trainer::run() {
 void Trainer::train() {
   initialize();
   load();
-  if (parts_.is_eval_only) {
-    evaluate_only();
+  if (parts_.is_seed_only) {  // the rest takes no time: a signal does not stop it
+    checkpoints_.save_initial();
     return;
   }
-  if (parts_.is_seed_only) {
-    checkpoints_.save_initial();
+  stop_.end_on_early_signal();
+  if (parts_.is_eval_only) {
+    evaluate_only();
     return;
   }
   if (evaluator_.is_due(RunBoundary::kStart) && !stop_.is_over()) {
@@ -474,11 +476,11 @@ void Trainer::take_over(const StateTree& tree) {
 // epochs and windows continue from that position; steps are counted from 0.
 void Trainer::take_position(const StateTree& tree) {
   const auto count = [&](const char* name) {
-    return tree.get_int(state_path(run_state::kRun, name));
+    return saved_count(tree, state_path(run_state::kRun, name));
   };
-  place_.run.epochs = static_cast<uint64_t>(count("epochs"));
-  place_.run.windows = static_cast<uint64_t>(count("windows"));
-  place_.steps_in_window = count("steps_in_window");
+  place_.run.epochs = count("epochs");
+  place_.run.windows = count("windows");
+  place_.steps_in_window = static_cast<int64_t>(count("steps_in_window"));
   load_data(tree);
   if (place_.resumes_window) {
     parts_.metric_set.begin_window({state().step, 0, true});

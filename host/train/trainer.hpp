@@ -51,10 +51,13 @@ class Trainer final : public WithStateFields<Trainer> {
     f.field("updates", self.place_.run.updates);
     f.field("epochs", self.place_.run.epochs, kKeptOnRollBack);
     f.field("windows", self.place_.run.windows, kKeptOnRollBack);
-    f.field("samples", self.place_.run.samples);
-    f.field("tokens", self.place_.run.tokens);
-    f.field("epoch_step", self.place_.epoch_step);
-    f.field("steps_in_window", self.place_.steps_in_window, kKeptOnRollBack);
+    f.field("samples", self.place_.run.samples, kNotNegative);
+    f.field("tokens", self.place_.run.tokens, kNotNegative);
+    f.computed(  // kNoStep is saved as -1
+        "epoch_step",
+        [&] { return static_cast<int64_t>(self.place_.epoch_step); },
+        [&](auto step) { self.place_.epoch_step = static_cast<uint64_t>(step); });
+    f.field("steps_in_window", self.place_.steps_in_window, kKeptOnRollBack | kNotNegative);
   }
 
  private:

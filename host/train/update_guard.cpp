@@ -3,6 +3,7 @@
 
 #include "host/error/assert.hpp"
 #include "host/log/log.hpp"
+#include "host/tensor/state/saved_number.hpp"
 #include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
@@ -130,9 +131,7 @@ void UpdateGuard::snapshot(StateTree& tree, const std::string& prefix) const {
 }
 
 void UpdateGuard::load(const StateTree& tree, const std::string& prefix) {
-  const auto get = [&](const char* name) {
-    return static_cast<uint64_t>(tree.get_int(state_path(prefix, name)));
-  };
+  const auto get = [&](const char* name) { return saved_count(tree, state_path(prefix, name)); };
   count_ = {.steps = get("steps"),
             .consecutive = get("in_a_row"),
             .longest_streak = get("longest_row"),

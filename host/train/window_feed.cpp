@@ -4,6 +4,7 @@
 #include "host/data/batch_builder.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
+#include "host/tensor/state/saved_number.hpp"
 #include "host/tensor/trace_span.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
@@ -222,13 +223,13 @@ void WindowFeed::get_first_batches(const StateTree& tree, const std::string& at)
     return;
   }
   first_batches_.clear();
-  const int64_t count = tree.get_int(state_path(at, "count"));
+  const int64_t count = saved_signed_count(tree, state_path(at, "count"));
   for (int64_t i = 0; i < count; ++i) {
     const std::string place = state_path(at, std::to_string(i));
     Batch batch;
     batch.schema = parts_.data.source().info().schema;
-    batch.samples = tree.get_int(state_path(place, "samples"));
-    batch.tokens = tree.get_int(state_path(place, "tokens"));
+    batch.samples = saved_signed_count(tree, state_path(place, "samples"));
+    batch.tokens = saved_signed_count(tree, state_path(place, "tokens"));
     batch.fields.resize(batch.schema->size());
     for (size_t f = 0; f < batch.fields.size(); ++f) {
       const std::string field = state_path(place, formatted("fields/{}", f));

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "size_limits.hpp"
+
 namespace tenon {
 
 /* A column with a fixed number of ids per sample, from one table. */
@@ -25,7 +27,7 @@ struct WideColumn {
   int64_t size = 1;
   static void bind(OptionBinder<WideColumn>& b) {
     b.field("name", &WideColumn::name).required().non_empty().doc("batch field, i64 [B, size]");
-    b.field("size", &WideColumn::size).required().min(1).doc("ids per sample");
+    b.field("size", &WideColumn::size).required().min(1).max(kMaxWidth).doc("ids per sample");
   }
 };
 
@@ -38,6 +40,7 @@ struct DenseColumn {
     b.field("name", &DenseColumn::name).required().non_empty().doc("batch field, floating point");
     b.field("size", &DenseColumn::size)
         .min(1)
+        .max(kMaxWidth)
         .doc("width, for a field of shape [B, size]; null: shape [B]");
   }
 };
@@ -82,7 +85,7 @@ template <class O>
 void bind_columns(OptionBinder<O>& b) {
   bind_id_columns(b);
   b.field("dense", &O::dense).doc("dense columns of numbers");
-  b.field("dim", &O::dim).min(1).doc("embedding dimension: width of a table row");
+  b.field("dim", &O::dim).min(1).max(kMaxRowWidth).doc("embedding dimension: width of a table row");
   b.field("init_std", &O::init_std)
       .min(0)
       .doc("standard deviation of initial row values; the recipe's `tables` can override it");

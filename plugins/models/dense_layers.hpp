@@ -5,6 +5,7 @@
 #pragma once
 
 #include <tenon/torch/model.hpp>
+#include <tenon/torch/ops.hpp>
 
 #include <ATen/ATen.h>
 
@@ -12,8 +13,6 @@
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "linear.hpp"
 
 namespace tenon {
 
@@ -60,12 +59,16 @@ class DenseLayers {
   at::Tensor run(const BlockCall& call, at::Tensor x, size_t first = 0) const {
     size_t p = first;
     for (size_t i = 0; i < num_layers_; ++i) {
-      x = linear_layer(x, call.parameter(p), call.parameter(p + 1));
+      const bool is_plain = !is_activated(i);
+      const bool has_relu = !is_plain && activation_ == Activation::kRelu;
+      x = ops::linear(x, {call.parameter(p)}, call.parameter(p + 1), has_relu ? "relu" : "none");
       p += 2;
-      if (!is_activated(i)) {
+      if (is_plain) {
         continue;
       }
-      x = activation_ == Activation::kPrelu ? at::prelu(x, call.parameter(p++)) : at::relu_(x);
+      if (activation_ == Activation::kPrelu) {
+        x = at::prelu(x, call.parameter(p++));
+      }
       if (dropout_ > 0 && call.is_train()) {
         x = at::dropout(x, dropout_, /*train=*/true);
       }

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by Adam and AdamW: options, optimizer state, and the call of libtorch's fused kernel. The
-// kernel expects the step already incremented, as the host passes it. The two differ in the weight
-// decay.
+// Shared by Adam and AdamW: options, optimizer state, and the call of the host's operator. The two
+// differ in the weight decay.
 //
 // Source: Kingma and Ba, Adam: A Method for Stochastic Optimization (ICLR 2015), algorithm 1;
 // amsgrad: Reddi, Kale, Kumar, On the Convergence of Adam and Beyond (ICLR 2018), algorithm 2.
 #pragma once
 
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/torch/ops.hpp>
 #include <tenon/torch/optimizer.hpp>
 
-#include <ATen/ATen.h>
-
-#include <optional>
 #include <vector>
 
 #include "lr_option.hpp"
@@ -53,40 +50,17 @@ class FusedAdam : public tenon::TorchOptimizer {
   }
 
   void update(const tenon::Exec&, const tenon::TorchUpdate& update) override {
-    if (update.lr.is_cpu()) {
-      // Passed as a number: some versions of the kernel read a tensor as fp32.
-      run(update, update.lr.item<double>());
-    } else {
-      run(update, update.lr.to(at::kFloat));
-    }
+    tenon::ops::adam_({update.parameters, update.grads, update.steps, update.lr, update.found_inf},
+                      update.slots[0],
+                      update.slots[1],
+                      options_.amsgrad ? at::TensorList(update.slots[2]) : at::TensorList(),
+                      {.beta1 = options_.betas[0],
+                       .beta2 = options_.betas[1],
+                       .eps = options_.eps,
+                       .weight_decay = options_.weight_decay,
+                       .decoupled_decay = kDecay == Decay::kDecoupled});
   }
 
  private:
-  template <class Rate>
-  void run(const tenon::TorchUpdate& update, const Rate& lr) const {
-    const auto apply = [&](auto kernel) {
-      kernel(update.parameters,
-             update.grads,
-             update.slots[0],
-             update.slots[1],
-             options_.amsgrad ? at::TensorList(update.slots[2]) : at::TensorList(),
-             update.steps,
-             lr,
-             options_.betas[0],
-             options_.betas[1],
-             options_.weight_decay,
-             options_.eps,
-             options_.amsgrad,
-             /*maximize=*/false,
-             /*grad_scale=*/std::nullopt,
-             update.found_inf);
-    };
-    if constexpr (kDecay == Decay::kDecoupled) {
-      apply([](const auto&... arguments) { at::_fused_adamw_(arguments...); });
-    } else {
-      apply([](const auto&... arguments) { at::_fused_adam_(arguments...); });
-    }
-  }
-
   AdamOptions options_;
 };

@@ -78,7 +78,8 @@ class GrowingFile {
   // Calls `visit` for each line, from the last one backwards, until it returns false. A line is
   // valid during that call. A path that is not a regular file has no lines.
   //
-  // Errors  TENON_IO
+  // Errors  TENON_IO, also for a line of more than kMaxLine bytes: what writes no line breaks, such
+  //         as a disk after power loss, has no end that is worth the time and the memory
   template <class Visit>
   void visit_lines_from_end(Visit visit) const {
     struct stat status;
@@ -94,11 +95,21 @@ class GrowingFile {
     }
     std::string tail;     // text from `begin` on that was not visited yet
     off_t begin = size_;  // offset of `tail`
+    off_t step = kBlock;  // grows within a line: each read moves `tail`
     while (begin > 0 || !tail.empty()) {
       // End of the line before the last one.
       const size_t end = tail.size() < 2 ? std::string::npos : tail.rfind('\n', tail.size() - 2);
       if (end == std::string::npos && begin > 0) {
-        const auto block = static_cast<size_t>(begin < kBlock ? begin : kBlock);
+        if (tail.size() > kMaxLine) {
+          TENON_FAIL(TENON_IO,
+                     error_id_.c_str(),
+                     path_,
+                     ": a line has more than ",
+                     kMaxLine,
+                     " bytes, so this sink did not write it; move the file away");
+        }
+        const auto block = static_cast<size_t>(begin < step ? begin : step);
+        step *= 2;
         begin -= static_cast<off_t>(block);
         tail.insert(0, read_at(in.fd, begin, block));
         continue;
@@ -108,6 +119,7 @@ class GrowingFile {
         return;
       }
       tail.resize(start);
+      step = kBlock;
     }
   }
 
@@ -125,6 +137,7 @@ class GrowingFile {
 
  private:
   static constexpr off_t kBlock = 65536;
+  static constexpr size_t kMaxLine = size_t{32} << 20;
 
   struct ReadEnd {
     explicit ReadEnd(const std::string& path) : fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}

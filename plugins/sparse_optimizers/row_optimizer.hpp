@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shared by the sparse optimizers: options for gradients and narrow values, the checks of a call,
-// and the choice of the kernel: CUDA, or one compiled by simd/each_machine.hpp, by machine and row
-// width.
+// and the choice of the kernel: CUDA, or one compiled by tenon/simd/each_machine.hpp, by machine
+// and row width.
 #pragma once
 
 #include <tenon/cpp/options.hpp>
 #include <tenon/cpp/sparse_optimizer.hpp>
+#include <tenon/simd/machine.hpp>
 
 #include <cstdint>
 #include <vector>
 
-#include "../simd/machine.hpp"
 #include "row_settings.hpp"
 
 // Base of an optimizer's options.
@@ -85,7 +85,7 @@ struct RowKernels {
   }
 };
 
-// RowKernels of a formula; use after simd/each_machine.hpp.
+// RowKernels of a formula; use after tenon/simd/each_machine.hpp.
 #if TENON_SIMD_X86
 #define ROW_KERNELS(Formula)                                                                    \
   RowKernels<simd_basic::Formula::Settings> {                                                   \

@@ -8,7 +8,7 @@ import dataclasses
 import pathlib
 import typing
 
-import lm
+import llamas
 import mlp
 import programs
 import sparse
@@ -27,18 +27,18 @@ class Case:
 
 
 def lm_case(kernels, threads):
-    return Case(f"{kernels} kernels, {lm.threads_text(threads)}", lm.RECIPE, (5, 30), (1, 3),
-                lambda warmup, steps: lm.sets_of(kernels, threads))
+    return Case(f"{llamas.KERNELS[kernels]}, {llamas.threads_text(threads)}", llamas.RECIPE, (5, 30), (1, 3),
+                lambda warmup, steps: llamas.sets_of("small", kernels, threads))
 
 
 def sparse_case(threads):
-    return Case(lm.threads_text(threads), sparse.RECIPE, (97, 97), (3, 3),
+    return Case(llamas.threads_text(threads), sparse.RECIPE, (97, 97), (3, 3),
                 lambda warmup, steps: sparse.sets_of(threads, steps))
 
 
 CASES = {
     "mlp": [Case("1 thread", mlp.RECIPE, (200, 5000), (50, 200), mlp.timing)],
-    "lm": [lm_case("plain", 1), lm_case("fused", 1), lm_case("plain", 2), lm_case("fused", 2)],
+    "lm": [lm_case("plain", 1), lm_case("tenon", 1), lm_case("plain", 2), lm_case("tenon", 2)],
     "sparse": [sparse_case(1), sparse_case(2)],
 }
 

@@ -44,7 +44,7 @@ def disk(folder, num_tensors, num_rounds):
     raw = programs.last_line(programs.run(
         [programs.FOLDER / "checkpoint_speed", "disk", folder, num_tensors, num_rounds]))
     beside = peer_rounds(folder, num_tensors, max(1, num_rounds // 2))
-    result = Result(raw={"disk": raw, "peers": beside}, missing=[] if programs.has_peers() else [programs.NO_PEERS])
+    result = Result(raw={"disk": raw, "peers": beside}, notes=[] if programs.has_peers() else [programs.NO_PEERS])
     for own, plain, title, plain_title in (
             ("save_s", "write_s", "durable save", "plain writes and fsync"),
             ("load_s", "read_s", "load from a cold cache", "plain reads")):

@@ -38,7 +38,7 @@ def measure(quick):
     why = missing()
     if why:
         goals = not_measured("gpu", [f"{goal_text(name)}, at least {goal}" for name, goal in GOALS.items()])
-        return Result(goals=goals, raw={"missing": why}, missing=[f"Skipped: {why}."])
+        return Result(goals=goals, raw={"missing": why}, notes=[f"Skipped: {why}."])
     num_rounds, warmup, steps = (1, 1, 3) if quick else (5, 10, 50)
     peers = PEERS if programs.has_peers() else {}
     rounds = []
@@ -52,7 +52,7 @@ def measure(quick):
     del rounds[0]
     result = Result([Group("tokens/s", {
         title: [TOKENS_A_STEP / one[name]["step_s"] for one in rounds]
-        for name, title in {"tenon": "Tenon", **peers}.items()}, 0)], missing=[] if peers else [programs.NO_PEERS])
+        for name, title in {"tenon": "Tenon", **peers}.items()}, 0)], notes=[] if peers else [programs.NO_PEERS])
     speed = {name: ratios(rounds, lambda run: run["step_s"], name, "tenon") for name in peers}
     if peers:
         result.groups.append(Group("tokens/s, Tenon / program", {PEERS[name]: speed[name] for name in peers}))

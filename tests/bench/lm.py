@@ -1,109 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small language model: the host, with plain and with fused kernels, and six peers.
+"""A small language model: the host, with its default and with plain kernels, and its peers.
 
-A round runs each program once. Ratios are taken within a round. Four peers are set up as their users do; goals count
-against the fastest of these, the peer with the lowest ratio. Two more peers compute the products of their linear layers
-with oneDNN, as the host does, so that a difference of the math library is not counted as one of the program.
+A round runs each program with one and with two threads. Ratios are taken within a round. Peers are set up as their users
+do, and with every courtesy that we know: fused AdamW, torch.compile with mode="max-autotune", oneDNN instead of the BLAS
+in linear layers, and a process that keeps freed memory and whose threads sleep early. The fastest of them all counts.
 """
 import statistics
 
+import llamas
 import programs
-from table import Group, Result, at_least, at_most, not_measured, ratios
+from table import Group, Result, at_least, at_most, by_clock, not_measured, ratios
 
-TOKENS_A_STEP = 16 * 128
-RECIPE = "lm.json"
-KERNELS = {"fused": "Tenon, fused kernels", "plain": "Tenon, plain kernels"}
-PEERS = {"bare": "PyTorch loop", "compile": "torch.compile, fused AdamW", "lightning": "Lightning",
-         "hf": "Hugging Face Trainer"}
-ONEDNN_PEERS = {"onednn": "PyTorch, oneDNN products", "compile-onednn": "torch.compile, fused AdamW, oneDNN products"}
-SPEED_GOALS = {"plain": 1.05, "fused": 1.3}  # tokens/s, Tenon / fastest peer
+USERS_PEERS = {"loop": "PyTorch loop", "fused": "PyTorch loop, fused AdamW", "fused+compile": "torch.compile, fused AdamW",
+               "lightning": "Lightning", "hf": "Hugging Face Trainer"}
+TUNED_PEERS = {"fused+tuned": "PyTorch loop, fused AdamW, tuned process",
+               "fused+onednn+tuned": "PyTorch loop, fused AdamW, tuned process, oneDNN products",
+               "fused+compile+tuned": "torch.compile, fused AdamW, tuned process",
+               "fused+compile+max+tuned": "torch.compile max-autotune, fused AdamW, tuned process",
+               "fused+compile+onednn+tuned": "torch.compile, fused AdamW, tuned process, oneDNN products"}
+SPEED_GOALS = {"tenon": 1.6, "plain": 1.0}
+SHARE_GOAL = 70
+THREADS_GOAL = 1.8
 MEMORY_GOAL = 0.6
 START_GOAL_S = 0.6
 
 
-def sets_of(kernels, threads):
-    return [f"model.options.kernels={kernels}", f"threads.compute={threads}"]
-
-
-def run_program(name, threads, warmup, steps):
-    if name in KERNELS:
-        return programs.host(RECIPE, warmup, steps, sets_of(name, threads))
-    # A cache for each number of threads: compiled code contains the number, but the key of the cache does not.
-    cache = {"TORCHINDUCTOR_CACHE_DIR": str(programs.FOLDER / f"inductor-{threads}")}
-    return programs.peer("lm_peer.py", name, threads, warmup, steps, environment=cache)
-
-
-def threads_text(threads):
-    return f"{threads} thread{'s' if threads > 1 else ''}"
-
-
-def speed_groups(threads, rounds, names):
-    groups = [Group(f"tokens/s, {threads_text(threads)}", {
-        title: [TOKENS_A_STEP / one[name]["step_s"] for one in rounds] for name, title in names.items()}, 0)]
-    if "compile" in names:
-        groups.append(Group(f"tokens/s of Tenon / tokens/s of a peer, {threads_text(threads)}", {
-            f"{kernels} kernels / {names[name]}": ratios(rounds, lambda run: run["step_s"], name, kernels)
-            for kernels in KERNELS for name in ("compile", "onednn", "compile-onednn")}))
-    return groups
-
-
-def speed_goals(threads, rounds, has_peers):
-    goals = []
-    for kernels, goal in SPEED_GOALS.items():
-        what = f"tokens/s, {kernels} kernels / fastest peer, {threads_text(threads)}"
-        if not has_peers:
-            goals += not_measured("lm", [f"{what}, at least {goal}"])
-            continue
-        value = min(statistics.median(ratios(rounds, lambda run: run["step_s"], name, kernels)) for name in PEERS)
-        goals.append(at_least("lm", what, goal, value))
-    return goals
-
-
-def footprint(raw, names):
+def footprint(raw, peers):
     """Startup and peak memory over all thread counts."""
-    rounds = [one for found in raw.values() for one in found]
-    names = {name: title for name, title in names.items() if name not in ONEDNN_PEERS}
+    some = [one for found in raw.values() for one in found]
+    names = {**llamas.KERNELS, **{name: text for name, text in USERS_PEERS.items() if name in peers}}
     result = Result([
         Group("start of the process to the end of the first step, s",
-              {title: [one[name]["first_step_s"] for one in rounds] for name, title in names.items()}),
+              {text: [one[name]["first_step_s"] for one in some] for name, text in names.items()}),
         Group("peak memory of the process, MiB",
-              {title: [one[name]["peak_mib"] for one in rounds] for name, title in names.items()}, 0)])
+              {text: [one[name]["peak_mib"] for one in some] for name, text in names.items()}, 0)])
     start = max(statistics.median(one[kernels]["first_step_s"] for one in found)
-                for found in raw.values() for kernels in KERNELS)
-    result.goals.append(at_most("lm", "start to the first step", START_GOAL_S, start, " s"))
+                for found in raw.values() for kernels in llamas.KERNELS)
+    result.goals.append(by_clock(at_most("lm", "start to the first step", START_GOAL_S, start, " s")))
     what = "peak memory / peak memory of the PyTorch loop"
-    if "bare" in names:
-        memory = max(statistics.median(ratios(found, lambda run: run["peak_mib"], kernels, "bare"))
-                     for found in raw.values() for kernels in KERNELS)
+    if "loop" in names:
+        memory = max(statistics.median(ratios(found, lambda run: run["peak_mib"], kernels, "loop"))
+                     for found in raw.values() for kernels in llamas.KERNELS)
         result.goals.append(at_most("lm", what, MEMORY_GOAL, memory))
     else:
         result.goals += not_measured("lm", [f"{what}, at most {MEMORY_GOAL}"])
     return result
 
 
-def warm_caches(threads, names):
-    """The host vets its plugins once, and torch.compile compiles once, which takes a minute."""
-    programs.say(f"lm, {threads_text(threads)}: filling caches")
-    for name in names:
-        if name in KERNELS or name.startswith("compile"):
-            run_program(name, threads, 1, 1)
+def second_thread(raw, names):
+    groups = llamas.gain_of_second_thread(raw[1], raw[2], names)
+    gain = statistics.median(groups[0].rows["Tenon"])
+    return Result(groups, [by_clock(at_least("lm", "tokens/s, 2 threads / 1 thread", THREADS_GOAL, gain))])
 
 
-def measure(quick):
-    num_rounds, warmup, steps = (1, 1, 3) if quick else (5, 5, 30)
-    peers = {**PEERS, **ONEDNN_PEERS} if programs.has_peers() else {}
-    names = {**KERNELS, **peers}
-    result, raw = Result(missing=[] if peers else [programs.NO_PEERS]), {}
-    for threads in (2,) if quick else (1, 2):
-        if not quick:
-            warm_caches(threads, names)
-        raw[threads] = []
-        for i in range(num_rounds):
-            programs.say(f"lm, {threads_text(threads)}: round {i + 1} of {num_rounds}")
-            raw[threads].append({name: run_program(name, threads, warmup, steps)
-                                 for name in programs.in_turn(names, i)})
-        result.groups += speed_groups(threads, raw[threads], names)
-        result.goals += speed_goals(threads, raw[threads], bool(peers))
-    result.add("footprint", footprint(raw, names))
+def measure(quick, num_rounds=5):
+    shape, num_rounds, warmup, steps = ("tiny", 1, 1, 3) if quick else ("small", num_rounds, 5, 30)
+    peers = {**USERS_PEERS, **TUNED_PEERS} if programs.has_peers() else {}
+    names = [*llamas.KERNELS, *peers, *(["sgemm"] if peers else [])]
+    result, counts = Result(notes=[] if peers else [programs.NO_PEERS]), (1, 2)
+    if not quick:
+        llamas.fill_caches("lm", shape, names, counts)
+    raw = llamas.rounds("lm", shape, names, counts, num_rounds, warmup, steps)
+    for threads in counts:
+        text = llamas.threads_text(threads)
+        result.groups += llamas.speed_groups(text, shape, raw[threads], llamas.KERNELS, peers)
+        result.goals += llamas.speed_goals("lm", text, SPEED_GOALS, raw[threads], peers, threads)
+        if peers:
+            result.groups += [llamas.share_group(text, shape, raw[threads], llamas.KERNELS, peers),
+                              llamas.sgemm_group(text, raw[threads])]
+    result.goals += llamas.share_goal("lm", "1 thread", shape, SHARE_GOAL, raw[1])
+    result.add("second thread", second_thread(raw, {**llamas.KERNELS, **peers}))
+    result.add("footprint", footprint(raw, peers))
     result.raw = {"rounds": raw, "warmup": warmup, "steps": steps}
     return result

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the host, a program of this folder, or a peer, and reads the line of JSON that it prints.
 
-Every program times its own steps and reads its own memory: step_s, first_step_s (since it was started),
-peak_mib. The host and the bare loop also report cpu_step_s, the CPU time of all threads, user and system.
+Every program times its own steps and reads its own memory: step_s, first_step_s (since it was started), peak_mib, and
+cpu_step_s and cpu_first_step_s, the CPU time of all threads, user and system.
 """
+import contextlib
+import ctypes
 import dataclasses
 import json
 import os
@@ -15,7 +17,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".deps/peers/bin/python"
-LIMIT_S = 600  # of one program; the slowest is torch.compile with an empty cache, about a minute
+LIMIT_S = 1800  # of one program; the slowest is torch.compile of a large model with an empty cache
 NO_PEERS = "The peers were skipped; install them with `./dev deps --peers`."
 
 
@@ -45,6 +47,33 @@ def say(text):
 
 def has_peers():
     return PYTHON.exists()
+
+
+def tuned_process():
+    """The environment in which a peer's process does what the host's does: glibc keeps freed memory
+    (host/device/host_memory.cpp), and threads that wait for work sleep early (host/cli/early/thread_waits.c)."""
+    mmap_threshold, one_gib = -3, 1 << 30
+    try:
+        is_allowed = ctypes.CDLL(None).mallopt(mmap_threshold, one_gib) == 1  # older releases allow 32 MiB
+    except AttributeError:
+        return {}
+    threshold = one_gib if is_allowed else one_gib // 32
+    return {"GLIBC_TUNABLES": f"glibc.malloc.mmap_threshold={threshold}:glibc.malloc.trim_threshold={2**64 - 1}",
+            "GOMP_SPINCOUNT": "10000"}
+
+
+@contextlib.contextmanager
+def variables(values):
+    """Sets variables for all programs that start meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def in_turn(names, i):
@@ -86,8 +115,8 @@ def host_run(recipe, warmup, steps, sets=(), arguments=(), environment=None, che
         return last_line(values.read_text()), summary
 
 
-def host(recipe, warmup, steps, sets=(), checkout=OURS):
-    return host_run(recipe, warmup, steps, sets, checkout=checkout)[0]
+def host(recipe, warmup, steps, sets=(), checkout=OURS, environment=None):
+    return host_run(recipe, warmup, steps, sets, environment=environment, checkout=checkout)[0]
 
 
 def peer(program, *arguments, environment=None):

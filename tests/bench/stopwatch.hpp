@@ -19,6 +19,7 @@ class Stopwatch {
   void tick(uint64_t step) {
     if (first_ == 0) {
       first_ = now();
+      cpu_first_ = cpu_seconds();
     }
     if (step == warmup_) {
       begin_ = now();
@@ -31,17 +32,18 @@ class Stopwatch {
   }
 
   // Prints one line. `first_step_s` counts from the environment variable BENCH_STARTED_NS, a time
-  // of CLOCK_MONOTONIC that the parent process sets.
+  // of CLOCK_MONOTONIC that the parent process sets; `cpu_first_step_s` is the CPU time until then.
   void write(std::FILE* file) const {
     const char* started = std::getenv("BENCH_STARTED_NS");
     const double start = started != nullptr ? std::strtod(started, nullptr) * 1e-9 : first_;
     std::fprintf(file,
                  "{\"steps\": %llu, \"step_s\": %.9g, \"cpu_step_s\": %.9g, "
-                 "\"first_step_s\": %.6g, \"peak_mib\": %.1f}\n",
+                 "\"first_step_s\": %.6g, \"cpu_first_step_s\": %.6g, \"peak_mib\": %.1f}\n",
                  static_cast<unsigned long long>(last_ - warmup_),
                  (end_ - begin_) / static_cast<double>(last_ - warmup_),
                  (cpu_end_ - cpu_begin_) / static_cast<double>(last_ - warmup_),
                  first_ - start,
+                 cpu_first_,
                  peak_mib());
   }
 
@@ -77,6 +79,7 @@ class Stopwatch {
   uint64_t warmup_;
   uint64_t last_;
   double first_ = 0;
+  double cpu_first_ = 0;
   double begin_ = 0;
   double end_ = 0;
   double cpu_begin_ = 0;

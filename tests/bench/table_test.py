@@ -2,10 +2,10 @@
 """Tests of what `./dev bench` computes and prints from samples."""
 import unittest
 
-import page
 import programs
 import ranks
-from table import Goal, Group, Result, at_least, at_most, goal_table, ratios, table
+from table import (Goal, Group, Result, at_least, at_most, fastest, goal_table, ratio_group, ratios, speed_goal,
+                   table)
 
 
 class TableTest(unittest.TestCase):
@@ -25,10 +25,36 @@ class TableTest(unittest.TestCase):
         self.assertEqual([programs.in_turn("abc", i) for i in range(3)], [list("abc"), list("cba"), list("abc")])
 
     def test_parts_of_a_workload_are_joined(self):
-        result = Result(missing=["no peers"])
+        result = Result(notes=["no peers"])
         result.add("a", Result([Group("x", {})], [Goal("lm", "y", "1", True)], {"samples": 1}, ["no peers"]))
-        self.assertEqual((len(result.groups), len(result.goals), result.raw, result.missing),
+        self.assertEqual((len(result.groups), len(result.goals), result.raw, result.notes),
                          (1, 1, {"a": {"samples": 1}}, ["no peers"]))
+
+
+class FastestPeerTest(unittest.TestCase):
+    # "b" is faster by the clock, "a" takes less CPU time.
+    ROUNDS = [{"ours": {"step_s": 1, "cpu_step_s": 2}, "a": {"step_s": 3, "cpu_step_s": 3},
+               "b": {"step_s": 2 + i, "cpu_step_s": 4}} for i in (0, 0, 4)]
+    PEERS = {"a": "peer A", "b": "peer B"}
+
+    def test_it_has_the_lowest_median(self):
+        self.assertEqual(fastest(self.ROUNDS, self.PEERS), "b")
+        self.assertEqual(fastest(self.ROUNDS, self.PEERS, "cpu_step_s"), "a")
+
+    def test_ratios_name_it(self):
+        self.assertEqual(ratio_group("x", self.ROUNDS, {"ours": "Tenon"}, self.PEERS).rows, {"Tenon / peer B": [2, 2, 6]})
+
+    def test_a_goal_counts_by_cpu_time_where_others_run(self):
+        goal = speed_goal("lm", "speed", 1.8, self.ROUNDS, "ours", self.PEERS)
+        self.assertEqual(goal.line(False), "| `lm` | speed, at least 1.8 | 2.00; CPU time 1.50 | met |")
+        goal.is_shared = True
+        self.assertEqual(goal.line(False), "| `lm` | speed, at least 1.8 | 2.00; CPU time 1.50 | missed, CPU time |")
+
+    def test_threads_that_wait_for_others_decide_nothing(self):
+        goal = speed_goal("lm", "speed", 1.8, self.ROUNDS, "ours", self.PEERS, threads=2)
+        self.assertEqual(goal.verdict(), "met")
+        goal.is_shared = True
+        self.assertEqual(goal.verdict(), "undecided, shared machine")
 
 
 class GoalTest(unittest.TestCase):
@@ -50,30 +76,6 @@ class EfficiencyTest(unittest.TestCase):
 
     def test_ranks_that_take_twice_the_time_have_half(self):
         self.assertAlmostEqual(ranks.efficiency(0.2, [0.1, 0.1]), 0.5)
-
-
-class PageTest(unittest.TestCase):
-    TEXT = "a\n<!-- bench lm -->\n\nold\n\n<!-- end -->\nb\n<!-- bench mlp -->\n<!-- end -->\n"
-
-    def test_a_table_replaces_the_old_table_of_its_name(self):
-        text = page.replaced(self.TEXT, "lm", "| new |\n")
-        self.assertEqual(text, self.TEXT.replace("old\n", "| new |\n"))
-        self.assertEqual(page.replaced(text, "lm", "| new |\n"), text)
-
-    def test_rows_of_other_workloads_stay(self):
-        text = page.replaced(self.TEXT, "lm", "| a | b |\n|---|---|\n| lm | 1 |\n| lm | 2 |\n| abi | 3 |\n")
-        self.assertEqual(page.joined(text, "lm", "| a | b |\n|---|---|\n| lm | 4 |\n| gpu | 5 |\n"),
-                         "| a | b |\n|---|---|\n| lm | 4 |\n| abi | 3 |\n| gpu | 5 |\n")
-
-    def test_a_page_without_the_place_is_an_error(self):
-        with self.assertRaisesRegex(ValueError, "no place for the table gpu"):
-            page.replaced(self.TEXT, "gpu", "| new |\n")
-
-    def test_the_pages_have_all_places(self):
-        for path, names in ((page.PERFORMANCE, ("machine", "mlp", "lm", "ranks", "sparse", "abi", "reading", "checkpoint")),
-                            (page.DEVELOPERS, ("goals",))):
-            for name in names:
-                page.replaced(path.read_text(encoding="utf-8"), name, "| new |\n")
 
 
 unittest.main()

@@ -69,7 +69,7 @@ TEST_CASE("a data file that is missing, no file, empty or too short is reported 
   check_not_begun(HostRun(csv_recipe(absent)), 4, csv);
   check_not_begun(HostRun(csv_recipe(absent)), 4, says_absent);
   check_not_begun(HostRun(csv_recipe(folder.path() / "no*.csv")), 4, "no file matches the pattern");
-  check_not_begun(HostRun(text_recipe(folder.path())), 4, "is not a regular file");
+  check_not_begun(HostRun(text_recipe(folder.path())), 4, "is a folder, not a regular file");
   const auto empty = folder.write("empty", "");
   check_not_begun(HostRun(text_recipe(empty)), 4, "empty is empty");
   check_not_begun(HostRun(csv_recipe(empty)), 4, "empty is empty");

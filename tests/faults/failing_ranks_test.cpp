@@ -166,10 +166,11 @@ TEST_CASE("an error before the first step ends all ranks with its own status", "
 TEST_CASE("a rank that runs out of memory is reported and ends all ranks", "[faults][ranks]") {
   FailingRank poor;
   poor.options.memory_limit = 1'100'000'000;
-  const auto run =
-      FailingRanks::started(failing_recipe(R"({"event": "end", "step": 99})",
-                                           R"({"model": {"options": {"hidden": [8000000]}}})"),
-                            {{}, poor});
+  const auto run = FailingRanks::started(
+      failing_recipe(R"({"event": "end", "step": 99})",
+                     R"({"model": {"options": {"hidden": [2000]}}, "data": {"batch_size": 60000,
+                                               "train": {"options": {"samples": 120000}}}})"),
+      {{}, poor});
   INFO(run.text());
   CHECK(run.exit_codes() == std::vector<int>{5, 5});
   CHECK(run.num_reports() == 1);

@@ -304,42 +304,4 @@ TEST_CASE("a run that is killed repeatedly equals the run that was never killed"
   write_table(std::cout, kills, num_ended);
 }
 
-TEST_CASE("a run that was lost before its first checkpoint starts over with the same command",
-          "[faults]") {
-  const std::string saves = R"({"checkpoint": {"every_steps": 5}})";
-  const auto lost = [](const std::string& how) {
-    return R"({"hooks": [{"type": "fail_at", "options": {"how": ")" + how +
-           R"(", "event": "after_step", "step": 2}}]})";
-  };
-  const ScratchFolder folder;
-  const fs::path whole = folder.write("whole.json", dense_recipe(saves));
-  CHECK(StartedRun(whole, folder.path() / "whole").wait() == 0);
-  for (const std::string how : {"kill", "error"}) {
-    INFO(how);
-    const std::string recipe = patched(dense_recipe(saves), lost(how));
-    const fs::path run = folder.path() / how;
-    CHECK(StartedRun(folder.write("lost.json", recipe), run).wait() ==
-          (how == "kill" ? 128 + SIGKILL : 5));
-    StartedRun again(whole, run);
-    const int code = again.wait();
-    INFO(again.out() << again.err());
-    REQUIRE(code == 0);
-    CHECK_THAT(again.out() + again.err(), contains_text("before its first checkpoint"));
-    CHECK(records_of(run) == records_of(folder.path() / "whole"));
-    // What is finished, what is another's, and what is no run are left alone.
-    fs::remove_all(run / "checkpoints");
-    CHECK(StartedRun(whole, run).wait() == 2);
-    CHECK(summary_of(run)["outcome"] == "done");
-  }
-  const std::string other =
-      patched(patched(dense_recipe(saves), lost("kill")), R"({"name": "other"})");
-  const fs::path run = folder.path() / "other";
-  CHECK(StartedRun(folder.write("other.json", other), run).wait() == 128 + SIGKILL);
-  CHECK(StartedRun(whole, run).wait() == 2);
-  fs::create_directories(folder.path() / "texts");
-  folder.write("texts/log.txt", "mine");
-  CHECK(StartedRun(whole, folder.path() / "texts").wait() == 2);
-  CHECK(file_text(folder.path() / "texts" / "log.txt") == "mine");
-}
-
 }  // namespace tenon

@@ -148,6 +148,18 @@ TEST_CASE("a run with checkpoints in object storage is stopped, killed and resum
   REQUIRE(end.code == 0);
   CHECK_THAT(end.out, contains_text("resumed from s3://runs/kept/r/checkpoints/" + newest));
   runs.check_is_whole("r");
+
+  // Where the storage has none of its checkpoints, the run does not start over.
+  const auto elsewhere = runs.run("r",
+                                  with_ranks({"--set",
+                                              "checkpoint.storage.options.uri=s3://runs/elsewhere" +
+                                                  runs.server().uri_options()}));
+  INFO(elsewhere.err);
+  CHECK(elsewhere.code == 2);
+  CHECK_THAT(elsewhere.err,
+             contains_text("[resume.checkpoints_gone]") &&
+                 contains_text("has saved s3://runs/kept/r/checkpoints/step-00000014"));
+  runs.check_is_whole("r");
   CHECK(runs.finished("r").size() == 2);
   CHECK(runs.begun("r") == runs.finished("r"));  // what the dead one began was cleared away
 }
@@ -227,7 +239,7 @@ TEST_CASE("losing a server during a run costs only the checkpoints on it", "[fau
   const int code = run->wait();
   INFO(run->out() << run->err());
   CHECK(code == 5);
-  CHECK_THAT(run->err(), contains_text("[checkpoint.failed] the run has trained to its end"));
+  CHECK_THAT(run->err(), contains_text("[checkpoint.failed] the run ended at step 14 ("));
   CHECK_THAT(run->err(), contains_text("s3://runs/kept/r/checkpoints/step-00000014"));
   CHECK_THAT(run->err(), contains_text("could not be saved"));
   const nlohmann::json count = summary_of(runs.path("r"))["checkpoints"];

@@ -263,9 +263,9 @@ TEST_CASE("a model that reports invalid sizes is rejected before any allocation"
   }
   const HostRun large(faulty({"model", "describe"}, "too large"));
   INFO(large.result().err);
-  CHECK(large.result().exit_code == 5);
-  CHECK_THAT(large.result().err, contains_text("[run.out_of_memory]"));
-  CHECK_THAT(large.result().err, contains_text("could not allocate 65536.0 GiB"));
+  CHECK(large.result().exit_code == 3);
+  CHECK_THAT(large.result().err, contains_text("[run.too_large]"));
+  CHECK_THAT(large.result().err, contains_text("parameters 65536.00 GiB"));
 }
 
 TEST_CASE("a loss that is not a scalar or cannot be summed is reported", "[faults]") {

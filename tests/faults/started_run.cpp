@@ -9,15 +9,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/recipes/host_run.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/read_files.hpp"
 
 namespace tenon {
 namespace {
@@ -25,20 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string proc_text(pid_t process, const char* name) {
-  std::ifstream in("/proc/" + std::to_string(process) + "/" + name, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  return file_text("/proc/" + std::to_string(process) + "/" + name);
 }
 
 }  // namespace
 
 std::vector<std::string> host_words(const fs::path& recipe) {
-  return {host_program().string(),
-          "--recipe",
-          recipe.string(),
-          "--plugin-dir",
-          plugin_dir().string(),
-          "--plugin-dir",
-          test_plugin_dir().string()};
+  std::vector<std::string> words = host_command();
+  words.insert(words.begin() + 1, {"--recipe", recipe.string()});
+  return words;
 }
 
 StartedRun::StartedRun(const fs::path& recipe,

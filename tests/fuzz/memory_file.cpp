@@ -2,6 +2,7 @@
 #include "tests/fuzz/memory_file.hpp"
 
 #include <cerrno>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sys/mman.h>
@@ -40,6 +41,13 @@ void MemoryFile::write(std::string_view content) const {
       fail("pwrite");
     }
     done += static_cast<std::size_t>(n);
+  }
+}
+
+void use_memory_for_scratch() {
+  constexpr char kMemory[] = "/dev/shm";
+  if (::access(kMemory, W_OK) == 0) {
+    ::setenv("TMPDIR", kMemory, /*overwrite=*/0);
   }
 }
 

@@ -29,6 +29,9 @@ class MemoryFile {
   std::string path_;
 };
 
+// Makes scratch folders on a file system in memory, if there is one. Called before the first.
+void use_memory_for_scratch();
+
 // The whole content of a file of the source or build tree.
 std::string read_corpus_file(const std::string& path);
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "tests/host/kernels/kernel_rig.hpp"
 #include "tests/parity/model_rig.hpp"
 #include "tests/plugins/made_component.hpp"
 #include "tests/support/catch.hpp"
@@ -86,16 +87,18 @@ TEST_CASE("llama keeps for its backward what it says", "[parity]") {
     const char* more;
     int64_t kv_heads;
     at::ScalarType dtype;
+    const char* kernels = "auto";
   };
   for (const Case& c : {Case{"fused", "", 4, at::kFloat},
                         Case{"fused, grouped queries", "", 2, at::kFloat},
                         Case{"fused, tied", R"(, "tie_word_embeddings": true)", 4, at::kFloat},
-                        Case{"plain", R"(, "kernels": "plain")", 4, at::kFloat},
-                        Case{"plain, grouped queries", R"(, "kernels": "plain")", 2, at::kFloat},
+                        Case{"plain", "", 4, at::kFloat, "plain"},
+                        Case{"plain, grouped queries", "", 2, at::kFloat, "plain"},
                         Case{"fp64", "", 4, at::kDouble},
                         Case{"bf16", "", 4, at::kBFloat16},
                         Case{"bf16, grouped queries", "", 2, at::kBFloat16},
                         Case{"dropout", R"(, "dropout": 0.1)", 4, at::kFloat}}) {
+    const PolicyScope use(all_kernels(c.kernels));
     const auto both = [&](int layers) {
       const std::string options = llama_options(layers, c.kv_heads, c.more);
       return std::pair(planned("llama", options, c.dtype, fields),

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <string>
 
+#include "tests/host/kernels/kernel_rig.hpp"
 #include "tests/parity/model_rig.hpp"
 #include "tests/plugins/made_component.hpp"
 #include "tests/support/catch.hpp"
@@ -70,15 +71,14 @@ std::string small_options(int64_t kv_heads, double dropout = 0.0) {
 TEST_CASE("llama gives the logits, loss and gradients of transformers in fp32", "[parity]") {
   const std::string name = GENERATE(
       "llama_gqa", "llama_mha_tied", "llama_rope_llama3", "llama_rope_linear", "llama_long");
-  const std::string kernels = GENERATE("plain", "fused");
+  const std::string kernels = GENERATE("plain", "auto");
   const auto recompute = GENERATE(RecomputeMode::kNone, RecomputeMode::kBlocks);
   const auto dtype = GENERATE(at::kFloat, at::kDouble);
   CAPTURE(name, kernels, recompute == RecomputeMode::kBlocks, dtype == at::kDouble);
   const GoldenData golden =
       read_safetensors(source_dir() / "tests" / "parity" / (name + ".safetensors"));
-  std::string options = golden.metadata.at("options");
-  options.back() = ',';
-  ModelRig rig("llama", options + R"( "kernels": ")" + kernels + "\"}", dtype, recompute);
+  const PolicyScope use(all_kernels(kernels));
+  ModelRig rig("llama", golden.metadata.at("options"), dtype, recompute);
   size_t num_weights = 0;
   for (const auto& [key, value] : golden.tensors) {
     if (key.rfind("weight/", 0) == 0) {
@@ -154,31 +154,57 @@ TEST_CASE("llama's kernels for fp32 serve widths that are no whole vectors", "[p
   check_gradients_agree(fast, plain);
 }
 
+// The same with each choice of kernels; products are large enough to have one.
+TEST_CASE("llama agrees with libtorch's operators in fp64 with each choice of kernels",
+          "[parity]") {
+  const auto choice = kernel_choices()[GENERATE(range<size_t>(0, kernel_choices().size()))];
+  CAPTURE(choice.first, choice.second);
+  const PolicyScope use(policy_of(choice));
+  const std::string options =
+      R"({"vocab_size": 64, "hidden_size": 72, "intermediate_size": 120, "num_hidden_layers": 2,
+          "num_attention_heads": 6, "num_key_value_heads": 2, "initializer_range": 0.2})";
+  ModelRig found("llama", options, at::kFloat);
+  ModelRig expected("llama", options, at::kDouble);
+  for (const ModelParameter& parameter : expected.graph().parameters) {
+    found.set_parameter(parameter.name, expected.parameter(parameter.name));
+    expected.set_parameter(parameter.name, found.parameter(parameter.name));
+  }
+  const at::Tensor ids = (at::arange(2 * 130) * 7 % 64).view({2, 130});
+  const at::Tensor grad = at::cos(at::arange(2 * 130 * 64).to(at::kDouble)).view({2, -1, 64});
+  for (ModelRig* const rig : {&found, &expected}) {
+    rig->forward({{"input_ids", ids}});
+  }
+  const at::Tensor logits = expected.output("logits");
+  CHECK(largest_difference(found.output("logits"), logits) <
+        1e-5 * logits.abs().max().item<double>());
+  found.backward("logits", grad.to(at::kFloat));
+  expected.backward("logits", grad);
+  check_gradients_agree(found, expected);
+}
+
 TEST_CASE("llama's plain kernels agree with its fused ones, and are others", "[parity]") {
   const int64_t num_positions = GENERATE(1, 33, 257);
   const int64_t kv_heads = GENERATE(6, 2);
   CAPTURE(num_positions, kv_heads);
-  const auto with = [&](const std::string& kernels) {
-    std::string options = small_options(kv_heads);
-    options.back() = ',';
-    return options + R"( "kernels": ")" + kernels + "\"}";
-  };
-  ModelRig fused("llama", with("fused"));
-  ModelRig plain("llama", with("plain"));
-  ModelRig by_default("llama", small_options(kv_heads));
   const at::Tensor ids = (at::arange(2 * num_positions) * 7 % 50).view({2, num_positions});
-  for (ModelRig* rig : {&fused, &plain, &by_default}) {
-    rig->forward({{"input_ids", ids}});
-  }
-  CHECK(at::equal(fused.output("logits"), by_default.output("logits")));
-  if (num_positions > 1) {  // at one position attention is the identity, so bits may agree
-    CHECK_FALSE(at::equal(fused.output("logits"), plain.output("logits")));
-  }
-  CHECK(largest_difference(fused.output("logits"), plain.output("logits")) < 2e-5);
   const at::Tensor grad =
       at::cos(at::arange(2 * num_positions * 50).to(at::kFloat)).view({2, -1, 50});
-  fused.backward("logits", grad);
-  plain.backward("logits", grad);
+  // Returns the logits, which a backward releases.
+  const auto run = [&](ModelRig& rig, const std::string& kernels) {
+    const PolicyScope use(all_kernels(kernels));
+    rig.forward({{"input_ids", ids}});
+    const at::Tensor logits = rig.output("logits").detach().clone();
+    rig.backward("logits", grad);
+    return logits;
+  };
+  ModelRig fused("llama", small_options(kv_heads));
+  ModelRig plain("llama", small_options(kv_heads));
+  const at::Tensor fused_logits = run(fused, "auto");
+  const at::Tensor plain_logits = run(plain, "plain");
+  if (num_positions > 1) {  // at one position attention is the identity, so bits may agree
+    CHECK_FALSE(at::equal(fused_logits, plain_logits));
+  }
+  CHECK(largest_difference(fused_logits, plain_logits) < 2e-5);
   check_gradients_agree(fused, plain);
 }
 

@@ -4,6 +4,7 @@
 #include "host/data/data_stream.hpp"
 #include "host/data/dataset_proxy.hpp"
 #include "host/data/loader.hpp"
+#include "host/embedding/parquet_module.hpp"
 
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
@@ -14,11 +15,13 @@
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <sys/stat.h>
 #include <thread>
 #include <vector>
 
 #include "tests/plugins/made_component.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/read_files.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace {
@@ -606,6 +609,10 @@ TEST_CASE("what is wrong with columnar files is said before they are read", "[pl
   is_in("compares it with a string",
         problem({good}, kIds, {{"where", one({{"column", "age"}, {"value", "x"}})}}));
   is_in("does not exist", problem({(folder.path() / "none.parquet").string()}, kIds));
+  const std::string fifo = (folder.path() / "fifo.parquet").string();
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  is_in(fifo + " is a FIFO, a device or a socket", problem({fifo}, kIds));
+  is_in("/dev/zero is a FIFO, a device or a socket", problem({"/dev/zero"}, kIds));
   is_in("no file matches `paths`", problem({(folder.path() / "*.parquet").string()}, kIds));
   is_in("has no rows to read", problem({file("empty.parquet")}, kIds));
   is_in("has an unknown extension (expected .parquet",
@@ -799,4 +806,31 @@ TEST_CASE("files beyond the first are looked at when they are read, where the re
   CHECK(stream.loader().next()->samples == 3);
   const std::string wrong = tenon::error_of([&] { stream.next_window(); });
   CHECK(wrong.find("would be read as text, but as ids in") != std::string::npos);
+}
+
+TEST_CASE("a flipped bit in a page of Parquet that has a checksum is found while it is read",
+          "[plugins]") {
+  const tenon::ScratchFolder folder;
+  const std::string path = (folder.path() / "a.parquet").string();
+  constexpr int64_t kNumber = 0x5a17'0042'1234'0000;
+  std::string numbers;
+  for (int64_t i = 0; i < 100; ++i) {
+    const int64_t number = kNumber + i;
+    numbers.append(reinterpret_cast<const char*>(&number), sizeof(number));
+  }
+  {
+    const auto out = tenon::load_parquet_module().create(path, {{"user_id", TENON_I64, 0}});
+    out->add_group(100, {numbers});
+    out->finish();
+  }
+  auto source = open({path}, kIds);
+  CHECK(values<int64_t>(read_all(source), "user_id").at(99) == kNumber + 99);
+  std::string bytes = tenon::file_text(path);
+  const size_t at = bytes.find(numbers.substr(0, 80));
+  REQUIRE(at != std::string::npos);
+  bytes[at + 8] = static_cast<char>(bytes[at + 8] ^ 1);
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  const std::string wrong = read_problem({path}, kIds);
+  CHECK_THAT(wrong, tenon::contains_text(path));
+  CHECK_THAT(wrong, tenon::contains_text("CRC checksum"));
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <string>
 #include <utility>
@@ -154,6 +155,18 @@ TEST_CASE("jsonl cuts files that are longer than it reads at once", "[plugins]")
   CHECK(left_of(all, 123, 1) == kept);
   const std::string huge = "{\"step\":1,\"note\":\"" + std::string(200000, 'y') + "\"}\n";
   CHECK(left_of(huge + huge, 1, 1) == huge);
+}
+
+TEST_CASE("jsonl drops zeros at the end, and refuses to search a file of them", "[plugins]") {
+  CHECK(left_of("{\"step\":1}\n" + std::string(20 << 20, '\0'), 5, 0) == "{\"step\":1}\n");
+  const tenon::ScratchFolder folder;
+  const auto file = folder.write("metrics.jsonl", "{\"step\":1}\n");
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 40);  // sparse
+  const auto sink = make_sink();
+  sink.open(folder.path().string());
+  CHECK_THAT(tenon::error_of([&] { sink.resume(1, 1); }),
+             tenon::contains_text("metrics.jsonl: a line has more than 33554432 bytes"));
+  CHECK(std::filesystem::file_size(file) == std::uintmax_t{1} << 40);
 }
 
 TEST_CASE("jsonl has nothing to drop in a device", "[plugins]") {

@@ -6,6 +6,7 @@
 #include "host/json/problem.hpp"
 #include "host/json/schema_check.hpp"
 #include "host/json/schema_defaults.hpp"
+#include "host/kernels/operators.hpp"
 #include "host/metrics/metrics_service.hpp"
 #include "host/plugin/plugin_loader.hpp"
 #include "host/plugin/plugin_scan.hpp"
@@ -28,6 +29,7 @@ namespace tenon {
 namespace {
 
 ServiceTable services() {
+  register_operators();
   ServiceTable table;
   table[TENON_STATUS_ID] = status_service();
   table[TENON_TENSOR_ID] = tensor_service();
@@ -59,10 +61,10 @@ const LoadedComponent& load_component(const std::string& kind, const std::string
 }
 
 std::string problem_of(const LoadedComponent& component, const nlohmann::json& options) {
-  std::vector<Problem> problems;
+  ProblemList problems;
   check_schema(options, nlohmann::json::parse(component.options_schema), "", PlaceMap(), problems);
   std::string text;
-  for (const Problem& problem : problems) {
+  for (const Problem& problem : problems.kept()) {
     text += problem.pointer + ": " + problem.what + "\n";
   }
   return text;

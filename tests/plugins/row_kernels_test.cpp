@@ -10,8 +10,8 @@
 #include "plugins/sparse_optimizers/row_settings.hpp"
 #include "tests/support/catch.hpp"
 
-#define SIMD_KERNELS "../sparse_optimizers/row_kernels.hpp"
-#include "plugins/simd/each_machine.hpp"
+#define SIMD_KERNELS "plugins/sparse_optimizers/row_kernels.hpp"
+#include <tenon/simd/each_machine.hpp>
 
 // As row_cuda.cuh has it, on a CPU.
 namespace single {

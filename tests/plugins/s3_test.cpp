@@ -2,6 +2,7 @@
 //
 // Storage in S3 against a server of S3, which is another program, on loopback: the contract of
 // storages, writers that are killed, and a server that does not answer or is gone.
+#include "host/checkpoint/commit_record.hpp"
 #include "host/checkpoint/plugin_storage.hpp"
 
 #include <nlohmann/json.hpp>
@@ -18,12 +19,14 @@
 #include <system_error>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "tests/host/checkpoint/storage_contract.hpp"
 #include "tests/plugins/made_component.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/read_files.hpp"
 #include "tests/support/s3_server.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -290,16 +293,45 @@ TEST_CASE("a bundle in object storage is the same objects as a local one is file
   TENON_NEED_S3();
   const ScratchFolder files;
   // As one that was copied there from a run folder.
-  files.write("run/checkpoints/step-7/COMMITTED", "7\n");
+  files.write("run/checkpoints/step-7/COMMITTED", commit_record_text(7, "step-7"));
   files.write("run/checkpoints/step-7/a", "content");
   files.write("run/checkpoints/latest", "step-7\n");
-  const S3Server server(files.path(), "runs");
+  S3Server server(files.path(), "runs");
   const auto storage = connect("s3://runs" + server.uri_options());
   CHECK(storage->list() == Names{"step-7"});
   CHECK(storage->list_files("step-7") == Names{"a"});
   CHECK(read_file(*storage, "step-7", "a") == "content");
   save_checkpoint(*storage, "step-8", 8);
   CHECK(storage->list() == Names{"step-7", "step-8"});
+  server.get("run/checkpoints/step-8/COMMITTED", files.path() / "record");
+  CHECK(file_text(files.path() / "record") == commit_record_text(8, "step-8"));
+}
+
+TEST_CASE("a corrupt COMMITTED in object storage is found, and hides no other checkpoint",
+          "[plugins][checkpoint]") {
+  TENON_NEED_S3();
+  const ScratchFolder files;
+  std::string flipped = commit_record_text(9, "flipped");
+  flipped[0] = '1';
+  for (const auto& [name, text] : {std::pair{"old", std::string("7\n")},  // of an earlier release
+                                   {"new", commit_record_text(8, "new")},
+                                   {"flipped", flipped},
+                                   {"largest", std::string("18446744073709551615\n")},
+                                   {"empty", std::string()}}) {
+    files.write(std::string("run/checkpoints/") + name + "/COMMITTED", text);
+    files.write(std::string("run/checkpoints/") + name + "/a", "content");
+  }
+  const S3Server server(files.path(), "runs");
+  const auto storage = connect("s3://runs" + server.uri_options());
+  CHECK(storage->list() == Names{"old", "new", "empty", "flipped", "largest"});
+  CHECK(read_file(*storage, "old", "a") == "content");
+  for (const char* const name : {"flipped", "largest", "empty"}) {
+    CHECK_THAT(error_of([&] { storage->list_files(name); }),
+               contains_text("[storage.io]") && contains_text("COMMITTED is corrupt"));
+    CHECK_THAT(error_of([&] { read_file(*storage, name, "a"); }), contains_text("[storage.io]"));
+  }
+  save_checkpoint(*storage, "next", 1);
+  CHECK(storage->list() == Names{"old", "new", "next", "empty", "flipped", "largest"});
 }
 
 TEST_CASE("data and checkpoints may both be in object storage", "[plugins][checkpoint]") {

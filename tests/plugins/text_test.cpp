@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <string>
+#include <sys/stat.h>
 #include <thread>
 #include <vector>
 
@@ -155,7 +156,12 @@ TEST_CASE("a text that cannot be used says why when it is opened", "[plugins]") 
   CHECK_THAT(error_of_text(missing, {}), tenon::contains_text(missing + ": No such file"));
   CHECK_THAT(error_of_text(empty, {}), tenon::contains_text(empty + " is empty"));
   CHECK_THAT(error_of_text(folder.path().string(), {}),
-             tenon::contains_text("is not a regular file"));
+             tenon::contains_text(folder.path().string() + " is a folder, not a regular file"));
+  const std::string fifo = (folder.path() / "fifo").string();
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  CHECK_THAT(error_of_text(fifo, {}),
+             tenon::contains_text(fifo + " is a FIFO, not a regular file"));
+  CHECK_THAT(error_of_text("/dev/zero", {}), tenon::contains_text("/dev/zero is a device, not"));
   CHECK_THAT(error_of_text(good, {{"sequence_length", 100}}),
              tenon::contains_text("has 100 tokens between fractions 0 and 1, but a sample needs "
                                   "101"));

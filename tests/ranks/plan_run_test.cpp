@@ -78,7 +78,7 @@ TEST_CASE("ranks send in a step what was planned, and hold what was planned", "[
                        "model": {"options": {"tie_word_embeddings": true}}})"),
       std::pair(3, R"({"parallel": {"reshard_after_forward": false}})"),
       std::pair(4, R"({"parallel": {"replicate": 2}, "train": {"recompute": "blocks"}})"),
-      std::pair(4, R"({"parallel": {"shard": 4}, "model": {"options": {"kernels": "plain"}}})")};
+      std::pair(4, R"({"parallel": {"shard": 4}, "kernels": "plain"})")};
   for (const auto& [ranks, patch] : cases) {
     CAPTURE(ranks, patch);
     const json plan = plan_of(patch, ranks);

@@ -103,6 +103,19 @@ TEST_CASE("an evaluation that a signal has cut is made up for", "[recipes]") {
   CHECK(runs.check({"before_evaluate", 8, 1}));  // where the run ends
 }
 
+TEST_CASE("a run that a signal has stopped before its first step resumes as if it had not",
+          "[recipes]") {
+  Runs runs(small_recipe(R"({"train": {"steps": 4},
+      "data": {"eval": {"type": "windows", "options": {"samples": 9}}},
+      "eval": {"at_start": true, "every_steps": 2}, "checkpoint": {}})"));
+  CHECK(runs.check({"create", 0, 1}));
+  CHECK(runs.check({"before_init", 0, 1}));
+  CHECK(runs.check({"after_init", 0, 1}));
+  Runs ranks(small_recipe(R"({"train": {"steps": 4}, "checkpoint": {}})"), 2);
+  CHECK(ranks.check({"create", 0, 1}));
+  CHECK(ranks.check({"before_init", 0, 1}));
+}
+
 TEST_CASE("evaluations on windows that a signal has cut are made up for", "[recipes]") {
   for (const std::string when : {"before", "after"}) {
     INFO(when);

@@ -126,6 +126,49 @@ TEST_CASE("a first SIGTERM or SIGINT ends the run in order, a second one at once
   CHECK(second.result().exit_code == 128 + SIGINT);
 }
 
+// The hook is created after the recipe is checked and before the run folder exists; its events
+// before_init and start come while parameters are initialized.
+TEST_CASE("a signal before the first step stops the run before it", "[recipes]") {
+  for (const char* const event : {"create", "before_init", "start"}) {
+    for (const char* const signal : {"SIGTERM", "SIGINT"}) {
+      INFO(event << " " << signal);
+      const HostRun run(small_recipe(
+          R"({"train": {"steps": 1000000}, "hooks": [{"type": "signal_at", "options": {"signals":
+          [{"event": ")" +
+          std::string(event) + R"(", "step": 0, "signal": ")" + signal + R"("}]}}]})"));
+      INFO(run.result().err);
+      CHECK(run.result().exit_code == 75);
+      CHECK_THAT(run.last_line(), contains_text("stopped early: received " + std::string(signal)));
+      CHECK(run.summary()["exit_code"] == 75);
+      CHECK(run.summary()["outcome"] == "stopped early");
+      CHECK(run.summary()["steps"] == 0);
+      CHECK_FALSE(std::filesystem::exists(run.run_dir() / ".lock"));
+    }
+  }
+}
+
+TEST_CASE("a signal to one rank before the first step stops all before it",
+          "[recipes][multi-rank]") {
+  for (const char* const event : {"create", "before_init"}) {
+    INFO(event);
+    const HostRun run(small_recipe(R"({"train": {"steps": 1000000}, "hooks": [{"type": "signal_at",
+        "options": {"rank": 1, "signals": [{"event": ")" +
+                                   std::string(event) + R"(", "step": 0}]}}]})"),
+                      {"--launch", "2"});
+    INFO(run.result().err);
+    CHECK(run.result().exit_code == 75);
+    CHECK(run.summary()["reason"] == "rank 1: received SIGTERM");
+    CHECK(run.summary()["steps"] == 0);
+  }
+}
+
+TEST_CASE("a second signal before the first step ends the program at once", "[recipes]") {
+  const HostRun run(small_recipe(R"({"hooks": [{"type": "signal_at", "options": {"signals":
+      [{"event": "create", "step": 0}, {"event": "create", "step": 0, "signal": "SIGINT"}]}}]})"));
+  CHECK(run.result().exit_code == 128 + SIGINT);
+  CHECK_FALSE(std::filesystem::exists(run.run_dir()));
+}
+
 TEST_CASE("each record says how long a step waited for data, which is a part of the step",
           "[recipes]") {
   const HostRun run(small_recipe());

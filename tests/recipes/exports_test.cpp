@@ -275,11 +275,40 @@ TEST_CASE("an export that cannot be made fails the run, at its end or at once", 
     CHECK_THAT(result.err, contains_text("the export " + folders.path(then).string()));
     CHECK(folders.summary(then)["exports"]["failed"].get<int>() >= 1);
     if (goes_on) {
-      CHECK_THAT(result.err, contains_text("the run has trained to its end, but the export"));
+      CHECK_THAT(result.err,
+                 contains_text("the run ended at step 12 (") && contains_text("but the export"));
       CHECK(folders.summary(then)["steps"] == 12);
       CHECK(folders.summary(then)["checkpoints"]["failed"] == 0);
       CHECK(steps(folders.path(then) / "checkpoints").size() == 3);
     }
+  }
+}
+
+TEST_CASE("an export of one format does not replace the last export of another", "[recipes]") {
+  const Folders folders;
+  const std::string recipe = merged(kLanguage, R"({"checkpoint": {"retries": 0, "exports": [
+      {"format": "weights", "at_end": true}, {"format": "hf", "at_end": true}]}})");
+  for (const std::string blocked : {"weights", "hf"}) {
+    INFO(blocked);
+    REQUIRE(folders.run(blocked, recipe, 1, {"--set", "train.exit_at_step=4"}).exit_code == 75);
+    const fs::path exports = folders.path(blocked) / "exports";
+    fs::create_directories(exports);
+    fs::remove_all(exports / blocked);
+    std::ofstream(exports / blocked) << "in the way";
+    const SubprocessResult lost = folders.run(blocked, recipe);
+    INFO(lost.out << lost.err);
+    CHECK(lost.exit_code == 5);
+    CHECK_THAT(lost.err, contains_text("[checkpoint.failed]") && contains_text("but the export "));
+    CHECK(folders.summary(blocked)["exports"]["lost"]["step"] == 12);
+    CHECK(folders.summary(blocked)["exports"]["committed"] == 1);
+    CHECK(folders.summary(blocked)["checkpoints"]["lost"].is_null());
+    // With the way free, the same command makes it.
+    fs::remove(exports / blocked);
+    const SubprocessResult made = folders.run(blocked, recipe);
+    INFO(made.out << made.err);
+    CHECK(made.exit_code == 0);
+    CHECK(steps(exports / "weights") == std::vector<std::string>{"step-00000012"});
+    CHECK(steps(exports / "hf") == std::vector<std::string>{"step-00000012"});
   }
 }
 

@@ -9,15 +9,18 @@
 
 namespace tenon {
 
+std::vector<std::string> host_command(std::vector<std::string> prefix) {
+  prefix.insert(prefix.end(),
+                {host_program().string(),
+                 "--plugin-dir",
+                 plugin_dir().string(),
+                 "--plugin-dir",
+                 test_plugin_dir().string()});
+  return prefix;
+}
+
 SubprocessResult run_host(const std::vector<std::string>& more, const SubprocessOptions& options) {
-  std::vector<std::string> words = {"timeout",
-                                    "--signal=KILL",
-                                    "120",
-                                    host_program().string(),
-                                    "--plugin-dir",
-                                    plugin_dir().string(),
-                                    "--plugin-dir",
-                                    test_plugin_dir().string()};
+  std::vector<std::string> words = host_command({"timeout", "--signal=KILL", "120"});
   words.insert(words.end(), more.begin(), more.end());
   return run_subprocess(words, options);
 }

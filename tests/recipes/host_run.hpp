@@ -16,10 +16,14 @@
 
 namespace tenon {
 
+// Returns the words that start the host with all plugins, after `prefix`: a program that sets
+// limits and runs the words that follow.
+std::vector<std::string> host_command(std::vector<std::string> prefix = {});
+
 // Runs the program with all plugins and `more` words; it is killed after two minutes.
 SubprocessResult run_host(const std::vector<std::string>& more,
                           const SubprocessOptions& options = {});
-// The same with a recipe's file, into or out of a run folder, on so many ranks.
+// The same with a recipe and a run folder, on `num_ranks` ranks.
 SubprocessResult run_host(const std::filesystem::path& recipe,
                           const std::filesystem::path& run_dir,
                           int num_ranks = 1,

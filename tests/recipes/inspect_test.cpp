@@ -10,6 +10,7 @@
 #include "tests/recipes/host_run.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace tenon {
 namespace {
@@ -105,6 +106,30 @@ TEST_CASE("two checkpoints are compared entry by entry", "[recipes]") {
   CHECK_THAT(runs.out, contains_text("recipe, as if the second resumed from the first\n"));
   CHECK_THAT(runs.out, contains_text("  refused  /seed: "));
   CHECK_THAT(runs.out, contains_text("/train/steps: 4 -> 5; "));
+}
+
+TEST_CASE("equal runs do not differ, also if one was stopped and resumed",
+          "[recipes][multi-rank]") {
+  const std::string recipe = busy_recipe(
+      R"({"train": {"steps": 7, "log_every": 2}, "checkpoint": {"every_steps": 5, "at_end": true}})");
+  for (const int num_ranks : {1, 2}) {
+    INFO(num_ranks);
+    const ScratchFolder folder;
+    const fs::path file = folder.write("recipe.json", recipe);
+    const fs::path whole = folder.path() / "whole";
+    const fs::path equal = folder.path() / "equal";
+    const fs::path stopped = folder.path() / "stopped";
+    REQUIRE(run_host(file, whole, num_ranks).exit_code == 0);
+    REQUIRE(run_host(file, equal, num_ranks).exit_code == 0);
+    REQUIRE(run_host(file, stopped, num_ranks, {"--set", "train.exit_at_step=3"}).exit_code == 75);
+    REQUIRE(run_host(file, stopped, num_ranks).exit_code == 0);
+    for (const fs::path& other : {equal, stopped}) {
+      const SubprocessResult same = ask({"--diff", whole.string(), other.string()});
+      INFO(other << "\n" << same.out << same.err);
+      CHECK(same.exit_code == 0);
+      CHECK_THAT(same.out, contains_text(" equal, 0 differ\n"));
+    }
+  }
 }
 
 }  // namespace tenon

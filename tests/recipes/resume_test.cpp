@@ -429,7 +429,7 @@ TEST_CASE("a corrupt checkpoint is named, and the previous one is used", "[recip
          replace(newest / "index.json", before / "index.json");
          replace(newest / "SUMS.xxh128", before / "SUMS.xxh128");
        },
-       ".safetensors"},
+       "COMMITTED and index.json are of different checkpoints"},
       {"a foreign file for a shard",
        [&](const fs::path& newest, const fs::path&) {
          const std::string text(fs::file_size(newest / kShard), '?');

@@ -65,9 +65,7 @@ TEST_CASE("large tables are saved and loaded without a second copy of them", "[r
   const SubprocessResult difference =
       run_subprocess({host_program().string(), "--diff", newest_checkpoint(copied), checkpoint});
   INFO(difference.out << difference.err);
-  // Speeds, that are told with the next figures.
-  CHECK_THAT(difference.out, contains_text("state\n  figures/figures: "));
-  CHECK_THAT(difference.out, contains_text(" are equal, 1 differs\n"));
+  CHECK_THAT(difference.out, contains_text(" are equal, 0 differ\n"));
 
   // One that goes on reads rows straight to where they belong.
   const HostRun resumed(large_recipe(patched(kStream, R"({"train": {"steps": 41}})")),

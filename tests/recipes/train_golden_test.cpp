@@ -28,11 +28,20 @@ double relative_difference(double got, double want) {
 
 TEST_CASE("50 steps of a llama give the losses of PyTorch", "[recipes]") {
   const nlohmann::json golden = parsed("train_golden.json");
-  const std::string kernels = GENERATE("fused", "plain");
+  const std::string kernels = GENERATE(R"("auto")",
+                                       R"("plain")",
+                                       R"({"linear": "mkl"})",
+                                       R"({"linear": "onednn"})",
+                                       R"({"linear": "tenon"})",
+                                       R"({"linear": "plain"})",
+                                       R"({"attention": "plain"})",
+                                       R"({"embedding": "plain"})",
+                                       R"({"gated_mlp": "plain"})",
+                                       R"({"rms_norm": "plain"})");
   CAPTURE(kernels);
   nlohmann::json recipe = parsed("train_golden_recipe.json");
   recipe["data"]["train"]["options"]["path"] = (source_dir() / "data" / "kjv.txt").string();
-  recipe["model"]["options"]["kernels"] = kernels;
+  recipe["kernels"] = nlohmann::json::parse(kernels);
   const HostRun run(recipe.dump());
   INFO(run.result().out << run.result().err);
   REQUIRE(run.result().exit_code == 0);

@@ -4,11 +4,13 @@
 // functions. The other tests of models go through the host.
 #include <tenon/torch/module.hpp>
 
+#include <ATen/ATen.h>
 #include <torch/nn/modules/linear.h>
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +49,9 @@ struct Declared {
   std::vector<std::string> parameters;
   std::vector<std::string> values;
   Splits splits;
+  std::map<std::string, std::vector<int64_t>> shapes;  // of parameters
+  std::vector<std::string> buffers;
+  uint32_t num_blocks = 0;
   std::string error;  // "" if `describe` succeeded
 };
 
@@ -80,13 +85,17 @@ Declared declare(Model& model) {
          uint32_t* index) -> tenon_status* {
         *index = static_cast<uint32_t>(of(b).parameters.size());
         of(b).parameters.emplace_back(spec->name);
+        of(b).shapes[spec->name] = {spec->shape, spec->shape + spec->ndim};
         add(of(b).splits, spec->name, spec->split);
         return nullptr;
       },
-      [](tenon_model_builder*, const tenon_buffer_spec*, uint32_t*) -> tenon_status* {
+      [](tenon_model_builder* b, const tenon_buffer_spec* spec, uint32_t* index) -> tenon_status* {
+        *index = static_cast<uint32_t>(of(b).buffers.size());
+        of(b).buffers.emplace_back(spec->name);
         return nullptr;
       },
-      [](tenon_model_builder*, const tenon_block_spec*, uint32_t*) -> tenon_status* {
+      [](tenon_model_builder* b, const tenon_block_spec*, uint32_t* index) -> tenon_status* {
+        *index = of(b).num_blocks++;
         return nullptr;
       }};
   model.attach(Host(&fake_host));
@@ -124,6 +133,63 @@ class TwoLayers final : public ModuleModel {
  private:
   std::vector<std::pair<std::string, Split>> splits_;
 };
+
+// A module with a large weight, and buffers of which one holds random numbers. `reads` makes its
+// constructor read a value of the weight.
+struct LargeNet : torch::nn::Module {
+  LargeNet(int64_t width, bool reads) {
+    weight = register_parameter("weight", torch::randn({width, 1024}));
+    bias = register_parameter("bias", torch::ones({4}));
+    register_buffer("noise", torch::randn({3}));
+    table = register_buffer("table", torch::zeros({width, 512}));
+    table.slice(1, 0, 512, 2).copy_(torch::arange(width).unsqueeze(1));
+    has_value = !weight.is_meta();
+    if (reads) {
+      has_value = weight.sum().item<float>() != 0;
+    }
+  }
+  at::Tensor weight;
+  at::Tensor bias;
+  at::Tensor table;
+  bool has_value = false;
+};
+
+class LargeModel final : public ModuleModel {
+ public:
+  explicit LargeModel(int64_t width, bool reads = false) : width_(width), reads_(reads) {}
+  void describe(ModuleGraph& g) override {
+    const auto x = g.input("x", {"B", 4}, TENON_CLASS_COMPUTE);
+    g.module(
+        "net",
+        {x},
+        {g.value("y", {"B", 4})},
+        [this] {
+          auto net = std::make_shared<LargeNet>(width_, reads_);
+          built_.push_back(net->has_value);
+          return net;
+        },
+        [](const std::shared_ptr<LargeNet>& net, const at::Tensor& in) { return in * net->bias; });
+  }
+  // Whether each module that was built had a value of its weight.
+  const std::vector<bool>& built() const { return built_; }
+
+ private:
+  int64_t width_;
+  bool reads_;
+  std::vector<bool> built_;
+};
+
+at::Tensor first_buffer(ModuleModel& model, uint32_t index, at::IntArrayRef shape) {
+  at::Tensor value = at::zeros(shape);
+  const tenon_exec exec{};
+  const Host host(&fake_host);
+  model.on_fill_buffer(Exec(host, &exec),
+                       {.struct_size = sizeof(tenon_fill_buffer_args),
+                        .buffer = index,
+                        .reserved = 0,
+                        .tensor = reinterpret_cast<tenon_tensor*>(&value)});
+  return value;
+}
 
 class OneBlock final : public TorchModel {
  public:
@@ -176,6 +242,68 @@ TEST_CASE("a functional model passes its splits on", "[sdk]") {
   CHECK(declared.splits.at("w").parts == std::vector<int64_t>{8, 8});
   CHECK(declared.splits.at("w").units == std::vector<int64_t>{4, 2});
   CHECK(declared.splits.at("y").axis == 1);
+}
+
+TEST_CASE("a large module is described without memory, with all names and shapes", "[sdk]") {
+  constexpr int64_t kWidth = int64_t{1} << 36;  // 256 TiB
+  LargeModel model(kWidth);
+  const Declared declared = declare(model);
+  CHECK(declared.error.empty());
+  CHECK(declared.parameters == std::vector<std::string>{"net.weight", "net.bias"});
+  CHECK(declared.buffers == std::vector<std::string>{"net.noise", "net.table"});
+  CHECK(declared.shapes.at("net.weight") == std::vector<int64_t>{kWidth, 1024});
+  CHECK(model.built() == std::vector<bool>{false});
+}
+
+TEST_CASE("buffers of a module that was described without memory have its values", "[sdk]") {
+  at::manual_seed(7);
+  const LargeNet expected(512, false);
+  at::manual_seed(7);
+  LargeModel model(512);
+  CHECK(declare(model).error.empty());
+  CHECK(model.built() == std::vector<bool>{false});
+  const at::Tensor next = at::randn({2});
+  at::manual_seed(7);
+  CHECK(at::equal(next, at::randn({2})));  // describing draws no random numbers
+  at::manual_seed(8);
+  const auto buffers = expected.named_buffers();
+  CHECK(at::equal(first_buffer(model, 0, {3}), buffers["noise"]));
+  CHECK(at::equal(first_buffer(model, 1, {512, 512}), buffers["table"]));
+  CHECK(buffers["table"][3][2].item<float>() == 3);
+}
+
+TEST_CASE("a module that reads its values is described with memory", "[sdk]") {
+  at::manual_seed(7);
+  const LargeNet expected(512, true);
+  at::manual_seed(7);
+  LargeModel model(512, true);
+  const Declared declared = declare(model);
+  CHECK(declared.error.empty());
+  CHECK(declared.shapes.at("net.weight") == std::vector<int64_t>{512, 1024});
+  CHECK(model.built() == std::vector<bool>{true});
+  CHECK(at::equal(first_buffer(model, 0, {3}), expected.named_buffers()["noise"]));
+}
+
+TEST_CASE("small tensors and tensors of a named device keep their values", "[sdk]") {
+  at::Tensor large;
+  at::Tensor small;
+  at::Tensor named;
+  at::Tensor like;
+  {
+    const DeferredInit deferred;
+    large = at::ones({1024, 256});
+    small = at::ones({4});
+    named = at::ones({1024, 256}, at::kCPU);
+    like = at::zeros_like(named);
+    CHECK(large.mul(at::arange(256)).is_meta());
+    CHECK_THROWS_AS(large.data_ptr<float>(), c10::Error);
+    CHECK_THROWS_AS(large.mutable_data_ptr(), c10::Error);
+  }
+  CHECK(large.is_meta());
+  CHECK(small.sum().item<float>() == 4);
+  CHECK(named.sum().item<float>() == 1024 * 256);
+  CHECK(like.is_meta());
+  CHECK(at::ones({1024, 256}).is_cpu());
 }
 
 }  // namespace tenon

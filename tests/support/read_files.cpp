@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <system_error>
+#include <utility>
 
 namespace tenon {
 
 std::string file_text(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream text;
+  text << in.rdbuf();  // ends at an error: a file of /proc fails if its process ends meanwhile
+  return std::move(text).str();
 }
 
 std::vector<std::string> file_lines(const std::filesystem::path& file) {

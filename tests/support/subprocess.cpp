@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -101,7 +102,12 @@ SubprocessResult run_subprocess(const std::vector<std::string>& arguments,
     throw std::system_error(errno, std::generic_category(), "fork");
   }
   if (child == 0) {
-    dup2(out.write_end, STDOUT_FILENO);
+    const int out_file =
+        options.out_file.empty() ? out.write_end : open(options.out_file.c_str(), O_WRONLY);
+    if (out_file < 0) {
+      _exit(127);
+    }
+    dup2(out_file, STDOUT_FILENO);
     dup2(err.write_end, STDERR_FILENO);
     for (const int end : {out.read_end, out.write_end, err.read_end, err.write_end}) {
       close(end);

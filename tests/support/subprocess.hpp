@@ -24,6 +24,7 @@ struct SubprocessOptions {
   std::optional<std::uint64_t> file_size_limit = std::nullopt;  // bytes a file may have
   std::optional<std::uint64_t> memory_limit = std::nullopt;     // bytes of addresses: RLIMIT_AS
   bool is_out_closed = false;                                   // nobody reads its standard output
+  std::string out_file = {};  // its standard output goes there; empty: into the result
 };
 
 // Runs arguments[0], looked for in PATH, without a shell, and waits for its end.

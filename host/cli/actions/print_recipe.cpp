@@ -16,7 +16,8 @@ constexpr std::array kOptions = {
     kRecipeOption, kPluginDirOption, kSetOption, kDeviceOption, kLogLevelOption, kNoVetCacheOption};
 
 ExitCode run(const CommandLine& line, const Invocation& invocation) {
-  print_output(frozen_recipe(use_recipe(line, invocation).recipe));
+  // A recipe for later use, with what is typed into it. Variables are not expanded.
+  print_exactly(frozen_recipe(use_recipe(line, invocation).recipe));
   return ExitCode::kDone;
 }
 

@@ -12,6 +12,7 @@
 #include <linux/futex.h>
 #include <string>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <system_error>
 #include <unistd.h>
@@ -30,6 +31,24 @@ constexpr uint64_t kPiece = 128 << 10;
 // Bytes in front of the data of the rings.
 uint64_t head_bytes(uint32_t num_ranks) {
   return sizeof(Bell) + num_ranks * sizeof(RingEnds);
+}
+
+// The size of the memory stays: access beyond the end of a file would end the process.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// The store says which file of which process it is. Anything else is refused before it is mapped.
+void check_memory_file(int file, uint64_t bytes) {
+  struct stat found {};
+  if (::fstat(file, &found) != 0) {
+    fail_call("cannot look at shared memory of another rank");
+  }
+  const bool is_own = S_ISREG(found.st_mode) && found.st_uid == ::geteuid() &&
+                      found.st_size == static_cast<off_t>(bytes) &&
+                      ::fcntl(file, F_GET_SEALS) == kSeals;
+  if (!is_own) {
+    errno = EINVAL;
+    fail_call("the shared memory of another rank is not what it should be");
+  }
 }
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
@@ -110,12 +129,12 @@ bool Ring::take_request_for_room() {
 
 SharedInbox SharedInbox::make(uint32_t num_ranks, uint64_t ring_bytes) {
   SharedInbox inbox;
-  inbox.file_ = ::memfd_create("tenon ranks", MFD_CLOEXEC);
+  inbox.file_ = ::memfd_create("tenon ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (inbox.file_ < 0) {
     fail_call("cannot create shared memory");
   }
   const auto bytes = static_cast<off_t>(head_bytes(num_ranks) + num_ranks * ring_bytes);
-  if (::ftruncate(inbox.file_, bytes) != 0) {
+  if (::ftruncate(inbox.file_, bytes) != 0 || ::fcntl(inbox.file_, F_ADD_SEALS, kSeals) != 0) {
     fail_call("cannot allocate shared memory");
   }
   inbox.map(inbox.file_, num_ranks, ring_bytes);
@@ -124,12 +143,13 @@ SharedInbox SharedInbox::make(uint32_t num_ranks, uint64_t ring_bytes) {
 
 SharedInbox SharedInbox::open(pid_t pid, int file, uint32_t num_ranks, uint64_t ring_bytes) {
   const std::string path = formatted("/proc/{}/fd/{}", pid, file);
-  const int opened = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const int opened = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (opened < 0) {
     fail_call("cannot open shared memory of another rank");
   }
   SharedInbox inbox;
   inbox.file_ = opened;
+  check_memory_file(opened, head_bytes(num_ranks) + num_ranks * ring_bytes);
   inbox.map(opened, num_ranks, ring_bytes);
   inbox.forget_file();
   return inbox;

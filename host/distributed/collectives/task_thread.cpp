@@ -18,10 +18,10 @@ TaskThread::~TaskThread() {
 
 void TaskThread::push(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
-  tasks_.push_back(std::move(task));
   if (!thread_.joinable()) {
     thread_ = std::thread([this] { work(); });
   }
+  tasks_.push_back(std::move(task));
   changed_.notify_all();
 }
 

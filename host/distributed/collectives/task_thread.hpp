@@ -21,6 +21,8 @@ class TaskThread {
   TaskThread& operator=(const TaskThread&) = delete;
 
   // Adds a task, which must not throw.
+  //
+  // Errors   std::system_error if the thread cannot be started; the task is not added then
   void push(std::function<void()> task);
   // Returns true if all tasks are finished.
   bool is_idle();

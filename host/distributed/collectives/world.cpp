@@ -9,12 +9,15 @@
 #include "host/distributed/collectives/memory_backend.hpp"
 #include "host/distributed/collectives/peer_exchange.hpp"
 #include "host/distributed/collectives/peer_group.hpp"
+#include "host/distributed/collectives/peer_proof.hpp"
 #include "host/distributed/collectives/stream_group.hpp"
+#include "host/distributed/ranks/bounded_store.hpp"
 #include "host/distributed/ranks/elastic_round.hpp"
 #include "host/distributed/ranks/network_address.hpp"
 #include "host/distributed/ranks/open_files.hpp"
 #include "host/distributed/ranks/quiet_c10d.hpp"
-#include "host/distributed/ranks/tcp_store.hpp"
+#include "host/distributed/ranks/rank_store.hpp"
+#include "host/distributed/ranks/run_secret.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/text/formatted.hpp"
@@ -72,7 +75,7 @@ class LoneWorld final : public World {
     }
     RankEnvironment of = environment_;
     of.restart = restart;
-    return make_bounded_store(open_tcp_store(of, StoreRole::kClient, limit_),
+    return make_bounded_store(open_rank_store(of, StoreRole::kClient, limit_),
                               [limit = limit_] { return limit; });
   }
   void end_start() override {}
@@ -125,12 +128,16 @@ std::vector<Whereabouts> meet(c10d::Store& store,
       }
       try {
         store.wait(missing, std::min(left_until(end), milliseconds(1000)));
+      } catch (const Error&) {
+        throw;
       } catch (const std::exception& error) {
         // Either ranks are still missing, or the store is lost: the next check shows which.
         lost = what_without_backtrace(error.what());
       }
     }
     lost.clear();
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& error) {
     lost = what_without_backtrace(error.what());
   }
@@ -156,6 +163,7 @@ void await_connected(c10d::Store& store, size_t size, milliseconds timeout) {
   const std::string last = "all connected";
   if (store.add("connected", 1) == static_cast<int64_t>(size)) {
     store.set(last, "yes");
+    return;
   }
   store.wait({last}, timeout);
 }
@@ -190,21 +198,20 @@ class ConnectedWorld final : public World {
     allow_connections(rank(), size());
     const QuietC10d quiet;
     const bool is_server = environment.rank == 0 && !environment.is_store_served;
-    std::string address = local_address_towards(environment.master_addr, environment.master_port);
-    store_ = open_tcp_store(environment,
-                            is_server ? StoreRole::kServer : StoreRole::kClient,
-                            options.start_timeout,
-                            keys_of(environment));
-    const Whereabouts own{address, options.share_memory ? memory_neighbourhood() : ""};
+    address_ = local_address_towards(environment.master_addr, environment.master_port);
+    store_ = open_rank_store(environment,
+                             is_server ? StoreRole::kServer : StoreRole::kClient,
+                             options.start_timeout,
+                             keys_of(environment));
+    const Whereabouts own{address_, options.share_memory ? memory_neighbourhood() : ""};
     whereabouts_ = meet(*store_, environment, own, options.start_timeout, end);
     // The master's own name may resolve to loopback on its machine, which other ranks cannot reach.
-    if (is_loopback(address)) {
+    if (is_loopback(address_)) {
       const auto far = std::ranges::find_if_not(whereabouts_, is_loopback, &Whereabouts::address);
       if (far != whereabouts_.end()) {
-        address = local_address_towards(far->address, environment.master_port);
+        address_ = local_address_towards(far->address, environment.master_port);
       }
     }
-    device_ = reaching([&] { return open_gloo_device(options.interface, address); });
     std::vector<uint32_t> all(size());
     for (uint32_t rank = 0; rank < size(); ++rank) {
       all[rank] = rank;
@@ -299,7 +306,7 @@ class ConnectedWorld final : public World {
   std::unique_ptr<Store> open_store_of(const RankEnvironment& environment, StoreOf of) {
     const auto limit = [this] { return log_.limit(); };
     auto store = make_bounded_store(
-        open_tcp_store(environment, StoreRole::kClient, log_.limit(), of), limit);
+        open_rank_store(environment, StoreRole::kClient, log_.limit(), of), limit);
     return faults_ != nullptr ? make_faulty_store(std::move(store), faults_, limit)
                               : std::move(store);
   }
@@ -332,6 +339,7 @@ class ConnectedWorld final : public World {
   struct Place {
     c10::intrusive_ptr<c10d::Store> store;
     uint32_t rank = 0;
+    std::string name;  // no other group of this start has it
   };
 
   Place place_of(std::span<const uint32_t> ranks, const std::string& name) {
@@ -343,7 +351,8 @@ class ConnectedWorld final : public World {
     const std::string key =
         formatted("group/{}/{}/{}", name, members, ++num_groups_[name + members]);
     return {.store = c10::make_intrusive<c10d::PrefixStore>(key, store_),
-            .rank = static_cast<uint32_t>(std::ranges::find(ranks, rank()) - ranks.begin())};
+            .rank = static_cast<uint32_t>(std::ranges::find(ranks, rank()) - ranks.begin()),
+            .name = formatted("{} {}", environment_.restart, key)};
   }
 
   std::unique_ptr<PeerExchange> connect(std::span<const uint32_t> ranks,
@@ -358,7 +367,14 @@ class ConnectedWorld final : public World {
         made = make_memory_backend(*place.store, place.rank, size, room, timeout);
       }
       if (made == nullptr) {
+        if (device_ == nullptr) {  // ranks that share memory need no port
+          device_ = open_gloo_device(options_.interface, address_);
+        }
         made = make_gloo_backend(device_, place.store, place.rank, size, timeout);
+        await_connected(*place.store, size, timeout);
+        PeerExchange unproved(*made, ranks);
+        prove_peers(unproved, run_key(environment_, "peers"), place.name, Clock::now() + timeout);
+        return made;
       }
       await_connected(*place.store, size, timeout);
       return made;
@@ -410,7 +426,8 @@ class ConnectedWorld final : public World {
   const std::shared_ptr<NetworkFaults> faults_;  // shared by the backends
   c10::intrusive_ptr<c10d::Store> store_;
   std::vector<Whereabouts> whereabouts_;  // by rank
-  std::shared_ptr<GlooDevice> device_;    // shared by the backends
+  std::string address_;                   // at which other ranks reach this one
+  std::shared_ptr<GlooDevice> device_;    // shared by the backends; null until one needs it
   std::mutex mutex_;                      // guards backends_
   std::vector<c10::intrusive_ptr<c10d::Backend>> backends_;
   std::map<std::string, int> num_groups_;
@@ -422,7 +439,7 @@ RankEnvironment resolved(RankEnvironment environment, const WorldOptions& option
   if (environment.launcher == "torchrun" && environment.is_store_served) {
     const auto end = Clock::now() + options.start_timeout;
     const auto store =
-        open_tcp_store(environment, StoreRole::kClient, options.start_timeout, StoreOf::kJob);
+        open_rank_store(environment, StoreRole::kClient, options.start_timeout, StoreOf::kJob);
     environment.restart = agree_on_round(*store, environment.rank, environment.world_size, end);
   }
   return environment;

@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kPatience{20};
 bool is_about_meeting(const std::string& id) {
   return id == "distributed.unreachable" || id == "distributed.port_taken" ||
          id == "distributed.no_interface" || id == "distributed.no_open_files" ||
-         id == "distributed.bad_environment";
+         id == "distributed.unauthenticated" || id == "distributed.bad_environment";
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/failures/failed_run.hpp"
 
+#include <charconv>
+#include <system_error>
 #include <utility>
 
 namespace tenon {
@@ -85,8 +87,10 @@ void FailedRunStore::set_early_failure(uint32_t rank) {
 }
 
 std::optional<uint32_t> FailedRunStore::early_failure() {
-  const std::optional<std::string> rank = store_.find(kEarly);
-  return rank.has_value() ? std::optional(static_cast<uint32_t>(std::stoul(*rank))) : std::nullopt;
+  const std::string text = store_.find(kEarly).value_or("");
+  uint32_t rank = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), rank);
+  return read.ec == std::errc() ? std::optional(rank) : std::nullopt;
 }
 
 void FailedRunStore::set_folder(const std::string& folder) {

@@ -104,7 +104,7 @@ std::string to_json_text(const RankRecord& record) {
 std::string report_text(const RankFailure& first,
                         std::span<const KnownRank> ranks,
                         const std::string& folder) {
-  std::string text = "[distributed.failed] " + first.sentence() + "\n";
+  std::string text = "[" + first.id() + "] " + first.sentence() + "\n";
   const bool is_named = first.kind != RankFailure::Kind::kUnknown;
   size_t num_told = 0;
   for (const KnownRank& known : ranks) {

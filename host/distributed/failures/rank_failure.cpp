@@ -170,6 +170,10 @@ std::optional<RankFailure> failure_of_process(uint32_t rank, int wait_status) {
   return failure;
 }
 
+std::string RankFailure::id() const {
+  return kind == Kind::kNoStore && !error_id.empty() ? error_id : "distributed.failed";
+}
+
 bool RankFailure::is_loss_of(uint32_t other) const {
   return rank == other && (kind == Kind::kDied || kind == Kind::kSilent);
 }
@@ -233,7 +237,10 @@ RankFailure read_rank_failure(const std::string& text) {
   try {
     const json read = json::parse(text);
     RankFailure failure;
-    failure.kind = static_cast<RankFailure::Kind>(read.at("kind").get<int>());
+    const auto kind = read.at("kind").get<unsigned>();
+    failure.kind = kind <= static_cast<unsigned>(RankFailure::Kind::kUnknown)
+                       ? static_cast<RankFailure::Kind>(kind)
+                       : RankFailure::Kind::kUnknown;
     failure.rank = read.at("rank");
     failure.error_id = read.at("error_id");
     failure.text = read.at("text");

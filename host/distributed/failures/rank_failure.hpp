@@ -21,19 +21,23 @@ struct RankFailure {
     kSilent,   // no heartbeat: stopped, dead, or cut off from the other ranks
     kSlow,     // it sends heartbeats, but other ranks wait for it
     kLeft,     // it has ended normally, and other ranks continue
-    kNoStore,  // the launcher that holds the store is lost; `rank` noticed it
+    kNoStore,  // the store is lost or was tampered with; `rank` noticed it
     kUnknown,  // no rank can be named: for example, all wait in one collective
   };
 
   Kind kind = Kind::kUnknown;
   uint32_t rank = 0;
-  std::string error_id;   // for kThrew, and for kDied with a report of a crash; otherwise ""
+  // For kThrew, for kDied with a report of a crash, and for kNoStore with a store that was tampered
+  // with; otherwise "".
+  std::string error_id;
   std::string text;       // kThrew: the error's text; otherwise a description
   int exit_code = 5;      // of all ranks
   RankActivity activity;  // of the failed rank
 
   // Returns one line: "rank 2 failed in step 3, at after_backward: [plugin.failed] ...".
   std::string sentence() const;
+  // Returns the id under which ranks report that the run failed.
+  std::string id() const;
   // Returns true if `rank` is lost: it will not end normally.
   bool is_loss_of(uint32_t rank) const;
   // Returns true if `rank` itself failed, and did not merely notice the failure or end normally.

@@ -13,6 +13,7 @@ using Seconds = std::chrono::duration<double>;
 
 // Id of an error that another rank has caused.
 constexpr const char* kConsequence = "distributed.failed";
+constexpr const char* kTampered = "distributed.unauthenticated";
 
 constexpr milliseconds kMonitorPoll{20};
 // How long other ranks wait for rank 0 to claim the report, and how long ranks without a store wait
@@ -156,8 +157,7 @@ void RankMonitor::tick(double passed) {
         }
       }
     } catch (const Error& error) {
-      has_store_ = false;
-      lost_store_ = error.message();
+      lose_store(error);
     }
   }
   if (!has_store_) {
@@ -296,6 +296,30 @@ void RankMonitor::receive_failure(const RankFailure& first) {
   callbacks_.abort(first.sentence());
 }
 
+// No rank is to blame for a value that somebody else has written. Informs the
+// other ranks, if the store still allows that.
+void RankMonitor::lose_store(const Error& error) {
+  is_tampered_ = error.id() == kTampered;
+  lost_store_ = error.message();
+  if (is_tampered_ && !failure().has_value()) {
+    try {
+      declare(tampered_store());
+      return;
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): continues without the store
+    }
+  }
+  has_store_ = false;
+}
+
+RankFailure RankMonitor::tampered_store() const {
+  RankFailure failure;
+  failure.kind = RankFailure::Kind::kNoStore;
+  failure.rank = options_.rank;
+  failure.error_id = kTampered;
+  failure.text = lost_store_;
+  return failure;
+}
+
 void RankMonitor::do_without_store() {
   const std::optional<RankFailure> own = own_failure();
   {
@@ -308,6 +332,8 @@ void RankMonitor::do_without_store() {
   RankFailure failure;
   if (own.has_value() && own->error_id != kConsequence) {
     failure = *own;
+  } else if (is_tampered_) {
+    failure = tampered_store();
   } else if (options_.is_store_served) {
     failure.kind = RankFailure::Kind::kNoStore;
     failure.rank = options_.rank;

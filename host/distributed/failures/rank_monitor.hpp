@@ -129,6 +129,8 @@ class RankMonitor {
   void tell_own_failure(double passed);
   void declare(const RankFailure& failure);
   void receive_failure(const RankFailure& first);
+  void lose_store(const Error& error);
+  RankFailure tampered_store() const;
   void do_without_store();
   void end_if_too_late();
   void close_account(const RankEnd& end);
@@ -157,7 +159,8 @@ class RankMonitor {
   double judged_seconds_ = 0;
   std::optional<bool> is_judge_;
   bool has_store_ = true;
-  std::string lost_store_;  // why the store was lost
+  std::string lost_store_;    // why the store was lost
+  bool is_tampered_ = false;  // somebody without the run's secret has written to the store
   Clock::time_point grace_ends_{};
 
   mutable std::mutex mutex_;

@@ -35,7 +35,10 @@ SeenCollective read_collective(const json& text) {
   seen.record.kind = text.at("kind");
   seen.record.what = text.at("what");
   seen.record.bytes = text.at("bytes");
-  seen.record.state = static_cast<CollectiveRecord::State>(text.at("state").get<int>());
+  const auto state = text.at("state").get<unsigned>();
+  seen.record.state = state <= static_cast<unsigned>(CollectiveRecord::State::kFailed)
+                          ? static_cast<CollectiveRecord::State>(state)
+                          : CollectiveRecord::State::kFailed;
   seen.seconds = text.at("seconds");
   return seen;
 }

@@ -74,10 +74,12 @@ Processors processors_of(Cores cores) {
 
 std::vector<RankProcessors> deal_processors(const std::vector<Core>& cores,
                                             uint32_t num_ranks,
-                                            Binding binding) {
+                                            Binding binding,
+                                            std::optional<int> quota) {
   std::vector<RankProcessors> dealt(num_ranks);
   // Threads of one rank if all ranks share all cores.
-  int threads = std::max(1, num_processors(cores) / static_cast<int>(num_ranks));
+  const int num_usable = std::min(num_processors(cores), quota.value_or(num_processors(cores)));
+  int threads = std::max(1, num_usable / static_cast<int>(num_ranks));
   const auto give = [&](uint32_t rank, Cores own, size_t sharers) {
     dealt[rank].processors = processors_of(own);
     threads = std::min(threads, std::max(1, num_processors(own) / static_cast<int>(sharers)));
@@ -107,8 +109,12 @@ std::vector<RankProcessors> deal_processors(const std::vector<Core>& cores,
   return dealt;
 }
 
-int share_of_threads(int num_allowed, int num_online, uint32_t num_local_ranks) {
-  const int share = num_online / static_cast<int>(std::max(1U, num_local_ranks));
+int share_of_threads(int num_allowed,
+                     int num_online,
+                     uint32_t num_local_ranks,
+                     std::optional<int> quota) {
+  const int num_usable = std::min(num_online, quota.value_or(num_online));
+  const int share = num_usable / static_cast<int>(std::max(1U, num_local_ranks));
   return std::max(1, num_allowed > 0 ? std::min(num_allowed, share) : share);
 }
 

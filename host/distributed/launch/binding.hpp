@@ -10,6 +10,7 @@
 #include "host/distributed/ranks/topology.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -29,13 +30,18 @@ struct RankProcessors {
 // Assigns cores, sorted by node, to `num_ranks` ranks. If there are at least as many nodes as
 // ranks, each rank gets whole nodes. Otherwise ranks are assigned to nodes by numbers of cores, and
 // kCores splits the cores of a node among its ranks. If a node has fewer cores than ranks, its
-// ranks share cores.
+// ranks share cores. `quota` is the number of processors that all of them may use at a time.
 std::vector<RankProcessors> deal_processors(const std::vector<Core>& cores,
                                             uint32_t num_ranks,
-                                            Binding binding);
+                                            Binding binding,
+                                            std::optional<int> quota);
 
 // Returns the compute threads of a rank that another launcher has started: the number of processors
-// to which it is bound, or its share of the machine, whichever is less.
-int share_of_threads(int num_allowed, int num_online, uint32_t num_local_ranks);
+// to which it is bound, or its share of the machine, whichever is less. `quota` limits the ranks of
+// this machine together.
+int share_of_threads(int num_allowed,
+                     int num_online,
+                     uint32_t num_local_ranks,
+                     std::optional<int> quota = std::nullopt);
 
 }  // namespace tenon

@@ -146,6 +146,7 @@ class Launcher {
     RankOutput output;
     ChildCrashPage crash_page;
     std::optional<EndedRank> end;
+    bool is_killed = false;  // it was silent, and the launcher killed it
   };
 
   void start() {
@@ -155,6 +156,8 @@ class Launcher {
     environment.master_addr = StoreServer::kAddress;
     environment.master_port = request_.master_port;
     environment.run_id = request_.run_id;
+    environment.secret = request_.secret;
+    environment.run_folder = request_.run_folder;
     environment.restart = request_.restart;
     for (uint32_t rank = 0; rank < environment.world_size; ++rank) {
       environment.rank = rank;
@@ -166,9 +169,11 @@ class Launcher {
       if (crash_page.file() >= 0) {
         variables[kCrashPageVariable] = std::to_string(crash_page.file());
       }
+      std::vector<std::string> words = request_.words;
+      words.front() = rank_title(words.front(), rank);
       const RankProcess process =
           start_rank({.program = request_.program,
-                      .words = request_.words,
+                      .words = std::move(words),
                       .variables = std::move(variables),
                       .processors = request_.ranks[rank].processors,
                       .terminal = rank == 0 ? RankTerminal::kShared : RankTerminal::kPipe,
@@ -220,39 +225,46 @@ class Launcher {
   }
 
   void reap() {
-    for (uint32_t i = 0; i < ranks_.size(); ++i) {
-      Rank& rank = ranks_[i];
-      int status = 0;
-      if (rank.end.has_value() || ::waitpid(rank.process.pid, &status, WNOHANG) <= 0) {
-        continue;
-      }
-      rank.output.read_available();
-      EndedRank end;
-      end.rank = i;
-      end.pid = rank.process.pid;
-      end.status = status;
-      end.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-      end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-      end.was_ended = end.signal != 0 && (asked_.has_value() || is_ending_);
-      end.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
-      end.log_file = rank.output.log_file();
-      end.last_lines = rank.output.last_lines(kShownLines);
-      if (const CrashPage* const page = rank.crash_page.page();
-          page != nullptr && page->is_used.load(std::memory_order_relaxed) != 0) {
-        end.report = page->report();
-        end.step = page->step.load(std::memory_order_relaxed);
-        end.has_ended = page->has_ended.load(std::memory_order_relaxed) != 0;
-      }
-      rank.end = end;
-      note_end(end);
+    for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      reap(rank);
     }
   }
 
+  void reap(uint32_t number) {
+    Rank& rank = ranks_[number];
+    int status = 0;
+    if (rank.end.has_value() || ::waitpid(rank.process.pid, &status, WNOHANG) <= 0) {
+      return;
+    }
+    rank.output.read_available();
+    EndedRank end;
+    end.rank = number;
+    end.pid = rank.process.pid;
+    end.status = status;
+    end.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    end.was_ended = end.signal != 0 && (asked_.has_value() || is_ending_ || rank.is_killed);
+    end.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+    end.log_file = rank.output.log_file();
+    end.last_lines = rank.output.last_lines(kShownLines);
+    if (const CrashPage* const page = rank.crash_page.page();
+        page != nullptr && page->is_used.load(std::memory_order_relaxed) != 0) {
+      end.report = page->report();
+      end.step = page->step.load(std::memory_order_relaxed);
+      end.has_ended = page->has_ended.load(std::memory_order_relaxed) != 0;
+    }
+    rank.end = end;
+    note_end(end);
+  }
+
   void note_end(const EndedRank& end) {
-    const EndVerdict verdict = request_.on_end ? request_.on_end(end) : EndVerdict();
+    EndVerdict verdict;
+    if (request_.on_end) {
+      verdict = request_.on_end(end);
+    }
     is_told_ = is_told_ || verdict.has_failed;
-    if (verdict.lost.has_value() && !ranks_[*verdict.lost].end.has_value()) {
-      ::kill(ranks_[*verdict.lost].process.pid, SIGKILL);
+    if (verdict.lost.has_value()) {
+      end_lost(*verdict.lost);
     }
     if (is_failure(end) && !first_failure_.has_value()) {
       first_failure_ = end;
@@ -268,6 +280,16 @@ class Launcher {
             : request_.patience;
     if (!is_ending_) {
       deadline_ = std::min(deadline_.value_or(Clock::time_point::max()), Clock::now() + patience);
+    }
+  }
+
+  // Kills a rank that is silent, unless it has ended by itself.
+  void end_lost(uint32_t number) {
+    reap(number);
+    Rank& rank = ranks_[number];
+    if (!rank.end.has_value()) {
+      rank.is_killed = true;
+      ::kill(rank.process.pid, SIGKILL);
     }
   }
 

@@ -57,11 +57,14 @@ struct LaunchTimes {
 
 struct LaunchRequest {
   std::string program = "/proc/self/exe";
-  std::vector<std::string> words;         // command line, starting with the program's name
+  // Command line, starting with the program's name, to which the launcher adds the rank for ps.
+  std::vector<std::string> words;
   std::vector<RankProcessors> ranks;      // one entry for each rank
   std::vector<uint32_t> slots = {};       // of each rank (restart_plan.hpp); empty: its number
   uint16_t master_port = 0;               // of the store, on loopback
   std::string run_id = {};                // see RankEnvironment
+  std::string secret = {};                // see RankEnvironment
+  std::string run_folder = {};            // see RankEnvironment
   uint32_t restart = 0;                   // how often the ranks were started before
   std::chrono::milliseconds patience{0};  // time left to other ranks once one has ended
   LaunchTimes times = {};

@@ -54,6 +54,15 @@ EndVerdict LaunchReport::note_end(const EndedRank& end) {
     const std::optional<RankFailure> failure = failure_of_end(end);
     const bool is_own_doing = end.was_ended || !failure.has_value() ||
                               (end.report.empty() && end.has_ended && is_agreed(*failure));
+    // Only a parent learns how a process ended: to the other ranks, it is silent.
+    const bool is_known_as_silent = first_.has_value() &&
+                                    first_->kind == RankFailure::Kind::kSilent &&
+                                    first_->rank == end.rank;
+    if (is_known_as_silent && end.signal != 0 && !is_own_doing) {
+      const RankActivity last_seen = first_->activity;
+      first_ = *failure;
+      first_->activity = last_seen;
+    }
     if (!first_.has_value() && !is_own_doing) {
       RankFailure declared = *failure;
       if (const std::optional<RankStatus> status = run_.status(end.rank)) {
@@ -102,6 +111,14 @@ std::optional<LaunchReport::Failed> LaunchReport::collect() {
     failed.last_words = rank_end_text(end->second);
   }
   return failed;
+}
+
+std::string LaunchReport::folder() {
+  try {
+    return run_.folder();
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 std::optional<uint32_t> LaunchReport::failed_early() {

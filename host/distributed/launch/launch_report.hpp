@@ -38,6 +38,8 @@ class LaunchReport {
   // Call it when no rank is left. Returns none if no rank failed, or if all ranks shared an error
   // before their first step: rank 0 has printed that error.
   std::optional<Failed> collect();
+  // Returns the run folder that the ranks have reported; "" if they had none yet.
+  std::string folder();
   // Returns the rank that alone caused that error, if there is one.
   std::optional<uint32_t> failed_early();
 

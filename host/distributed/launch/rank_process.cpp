@@ -9,12 +9,15 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sched.h>
+#include <string_view>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace tenon {
 namespace {
+
+constexpr std::string_view kRank = " rank ";
 
 [[noreturn]] void fail_to_start(const std::string& what, int error) {
   throw Error("distributed.launch_failed",
@@ -188,6 +191,23 @@ RankProcess start_rank(const RankStart& start) {
     ::fcntl(rank.output, F_SETFL, O_NONBLOCK);
   }
   return rank;
+}
+
+std::string rank_title(const std::string& program, uint32_t rank) {
+  return std::string(program).append(kRank).append(std::to_string(rank));
+}
+
+std::string without_rank_title(const std::string& name) {
+  const size_t end = name.find_last_not_of("0123456789") + 1;  // npos + 1 is 0
+  const std::string_view before = std::string_view(name).substr(0, end);
+  return end < name.size() && before.ends_with(kRank) ? name.substr(0, end - kRank.size()) : name;
+}
+
+void show_rank(const std::string& program, const RankEnvironment& environment) {
+  if (environment.world_size > 1) {
+    // The kernel would show "exe", after the file that the launcher runs.
+    ::prctl(PR_SET_NAME, rank_title(program, environment.rank).c_str());
+  }
 }
 
 void die_with_agent(const RankEnvironment& environment) {

@@ -7,6 +7,7 @@
 #include "host/distributed/ranks/rank_environment.hpp"
 #include "host/distributed/ranks/topology.hpp"
 
+#include <cstdint>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -35,6 +36,16 @@ struct RankProcess {
 // Errors   distributed.launch_failed if no process can be created, or the program cannot be run
 // Threads  [main]: the child dies with the thread that calls this
 RankProcess start_rank(const RankStart& start);
+
+// Returns the name of a rank's process in ps: "host rank 1". The launcher passes it as the first
+// word of the command line.
+std::string rank_title(const std::string& program, uint32_t rank);
+// Returns the program of a title, "host"; other names unchanged.
+std::string without_rank_title(const std::string& name);
+// Gives the process of a rank, and the threads that it starts, its title in top and ps. The kernel
+// cuts the title to 15 bytes. Does nothing without other ranks.
+// Threads: [main], before other threads
+void show_rank(const std::string& program, const RankEnvironment& environment);
 
 // Makes a rank that a torchrun agent started die with the agent. Otherwise a killed agent would
 // leave the rank running in the run folder. start_rank does the same for ranks of --launch.

@@ -52,11 +52,11 @@ int milliseconds_until(std::chrono::steady_clock::time_point end) {
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1'000'000));
 }
 
-// Returns true if a connection to `to` can be opened; closes it at once.
-bool can_connect(const addrinfo& to, std::chrono::steady_clock::time_point end) {
+// Returns a non-blocking socket that is connected to `to`; -1 if it cannot be connected.
+int connected_socket(const addrinfo& to, std::chrono::steady_clock::time_point end) {
   const int socket = ::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (socket < 0) {
-    return false;
+    return -1;
   }
   int problem = connect(socket, to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
   if (problem == EINPROGRESS) {
@@ -67,8 +67,11 @@ bool can_connect(const addrinfo& to, std::chrono::steady_clock::time_point end) 
       problem = ETIMEDOUT;
     }
   }
-  close(socket);
-  return problem == 0;
+  if (problem != 0) {
+    close(socket);
+    return -1;
+  }
+  return socket;
 }
 
 AddressList addresses_of(const std::string& host, uint16_t port, int type) {
@@ -136,21 +139,48 @@ std::string local_address_towards(const std::string& host, uint16_t port) {
                   "\"; check MASTER_ADDR");
 }
 
-bool wait_for_listener(const std::string& host,
-                       uint16_t port,
-                       std::chrono::steady_clock::time_point end) {
+std::string address_of(const std::string& host, uint16_t port) {
+  const AddressList list = addresses_of(host, port, SOCK_STREAM);
+  const addrinfo* best = list.get();
+  for (const addrinfo* one = best; one != nullptr; one = one->ai_next) {
+    if (one->ai_family == AF_INET) {
+      best = one;
+      break;
+    }
+  }
+  char text[NI_MAXHOST] = "";
+  if (getnameinfo(
+          best->ai_addr, best->ai_addrlen, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) != 0) {
+    throw Error("distributed.unreachable",
+                "cannot resolve the address of the master, \"" + host + "\"; check MASTER_ADDR");
+  }
+  return text;
+}
+
+int connect_to(const std::string& host, uint16_t port, std::chrono::steady_clock::time_point end) {
   const AddressList list = addresses_of(host, port, SOCK_STREAM);
   for (;;) {
     for (const addrinfo* one = list.get(); one != nullptr; one = one->ai_next) {
-      if (can_connect(*one, end)) {
-        return true;
+      const int socket = connected_socket(*one, end);
+      if (socket >= 0) {
+        return socket;
       }
     }
     if (milliseconds_until(end) == 0) {
-      return false;
+      return -1;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+}
+
+bool wait_for_listener(const std::string& host,
+                       uint16_t port,
+                       std::chrono::steady_clock::time_point end) {
+  const int socket = connect_to(host, port, end);
+  if (socket >= 0) {
+    close(socket);
+  }
+  return socket >= 0;
 }
 
 bool is_loopback(const std::string& address) {

@@ -21,6 +21,15 @@ void check_network_interface(const std::string& name);
 // Errors  distributed.unreachable if the name cannot be resolved, or no network reaches the host
 std::string local_address_towards(const std::string& host, uint16_t port);
 
+// Returns the address that `host` resolves to, IPv4 if there is one: "127.0.1.1".
+// Errors  distributed.unreachable if the name cannot be resolved
+std::string address_of(const std::string& host, uint16_t port);
+
+// Connects to the program at `host` and `port`, waiting for it if need be. Returns a non-blocking
+// socket, or -1 if none listens before `end`.
+// Errors  distributed.unreachable if the name cannot be resolved
+int connect_to(const std::string& host, uint16_t port, std::chrono::steady_clock::time_point end);
+
 // Waits until a program listens at `host` and `port`; returns false if none does before `end`.
 // Without this wait, a rank that starts before the master loses a second or more to the pauses
 // between c10d's attempts.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps c10d from printing its own messages about a store that does not exist (yet). The error is
+// Suppresses messages that c10d prints itself about a store that does not exist (yet): the error is
 // thrown, and reported once.
 // Threads: any.
 #pragma once

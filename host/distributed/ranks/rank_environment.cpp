@@ -149,6 +149,7 @@ RankEnvironment read_torch(const Environment& environment) {
   } else {
     ranks.run_id = variables.text("TENON_RUN_ID");
     ranks.restart = is_launch ? variables.number("TENON_RESTART", 0) : 0;
+    ranks.run_folder = is_launch ? variables.text("TENON_RUN_FOLDER") : "";
     ranks.is_store_served = is_launch;
     ranks.threads = variables.number("TENON_THREADS", 0);
   }
@@ -251,6 +252,18 @@ RankEnvironment read_rank_environment(const Environment& environment) {
   return {};
 }
 
+bool are_on_one_machine(const RankEnvironment& ranks) {
+  const bool is_torchrun = ranks.launcher == "torchrun";
+  const bool is_whole = ranks.local_world_size == ranks.world_size;
+  // Only rank 0 of a PyTorchJob may have the name "localhost", while others have its address.
+  return ranks.master_addr.starts_with("127.") || ranks.master_addr == "::1" ||
+         (is_torchrun ? ranks.master_addr == "localhost" : is_whole);
+}
+
+bool is_store_of_agent(const RankEnvironment& ranks) {
+  return ranks.launcher == "torchrun" && ranks.is_store_served;
+}
+
 Environment launch_variables(const RankEnvironment& ranks) {
   return {{kLaunchVariable, "1"},
           {"RANK", std::to_string(ranks.rank)},
@@ -262,7 +275,9 @@ Environment launch_variables(const RankEnvironment& ranks) {
           {"TENON_RUN_ID", ranks.run_id},
           {"TENON_RESTART", std::to_string(ranks.restart)},
           {"TENON_SLOT", std::to_string(ranks.slot)},
-          {"TENON_THREADS", std::to_string(ranks.threads)}};
+          {"TENON_THREADS", std::to_string(ranks.threads)},
+          {"TENON_RUN_FOLDER", ranks.run_folder},
+          {"TENON_RUN_SECRET", ranks.secret}};
 }
 
 std::string first_slurm_host(const std::string& list) {

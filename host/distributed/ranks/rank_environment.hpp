@@ -6,7 +6,8 @@
 // The first launcher in this list whose variables exist decides:
 //
 //   launch       --launch: TENON_LAUNCH, with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
-//                MASTER_ADDR, MASTER_PORT, TENON_RUN_ID, TENON_RESTART, TENON_SLOT, TENON_THREADS
+//                MASTER_ADDR, MASTER_PORT, TENON_RUN_ID, TENON_RESTART, TENON_SLOT, TENON_THREADS,
+//                TENON_RUN_FOLDER, TENON_RUN_SECRET
 //   torchrun     RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, with
 //                TORCHELASTIC_RUN_ID
 //   environment  the same without TENON_LAUNCH and TORCHELASTIC_RUN_ID: set by Kubernetes'
@@ -46,11 +47,21 @@ struct RankEnvironment {
   uint32_t restart = 0;          // how often an elastic launcher has restarted the ranks
   uint32_t threads = 0;          // compute threads of this rank; 0 if the launcher does not set it
   std::string run_id;            // equal on all ranks of a job, different between jobs; may be ""
+  // The run folder of the ranks that --launch has restarted; "" if there is none.
+  std::string run_folder;
+  std::string secret;  // see run_secret.hpp; "" if the run is not protected
 };
 
 // Errors  distributed.bad_environment if a set of variables is incomplete or contradictory: the
 //         message lists the variables found and missing
 RankEnvironment read_rank_environment(const Environment& environment);
+
+// True if every rank knows that all ranks are on this machine. The ranks of torchrun may become
+// fewer, and still have to agree with earlier ones, so only their address counts.
+bool are_on_one_machine(const RankEnvironment& ranks);
+
+// True if a torchrun agent holds the store.
+bool is_store_of_agent(const RankEnvironment& ranks);
 
 // Returns the variables that give a process of --launch its rank: read_rank_environment reads the
 // same values back.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/ranks/topology.hpp"
 
+#include "host/io/control_group.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -54,6 +56,22 @@ Processors read_siblings(const std::string& root, int processor) {
     }
   }
   return {processor};
+}
+
+// The processors that a group allows: the quota of a period over its length.
+std::optional<double> quota_of(const ControlGroup& group) {
+  double quota = 0;
+  double period = 0;
+  if (group.is_version_2) {  // "200000 100000" or "max 100000"
+    std::ifstream in(group.folder + "/cpu.max");
+    if (!(in >> quota >> period)) {
+      return std::nullopt;
+    }
+  } else {
+    std::ifstream(group.folder + "/cpu.cfs_quota_us") >> quota;  // -1: no limit
+    std::ifstream(group.folder + "/cpu.cfs_period_us") >> period;
+  }
+  return quota > 0 && period > 0 ? std::optional(quota / period) : std::nullopt;
 }
 
 }  // namespace
@@ -146,6 +164,16 @@ Processors allowed_processors() {
 
 int num_online_processors() {
   return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+std::optional<int> processor_quota(const std::string& root) {
+  std::optional<double> least;
+  for (const ControlGroup& group : control_groups("cpu", root)) {
+    if (const std::optional<double> quota = quota_of(group)) {
+      least = std::min(*quota, least.value_or(*quota));
+    }
+  }
+  return least ? std::optional(static_cast<int>(std::ceil(std::min(*least, 1e6)))) : std::nullopt;
 }
 
 }  // namespace tenon

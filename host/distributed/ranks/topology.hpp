@@ -6,6 +6,7 @@
 // Threads: any.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,5 +41,9 @@ Processors allowed_processors();
 // Returns the number of processors that the system runs on, including those that this process may
 // not use.
 int num_online_processors();
+
+// Returns how many processors the control groups of this process let it use at a time, rounded up;
+// nothing if they do not limit it. `root` replaces "/", for tests.
+std::optional<int> processor_quota(const std::string& root = "/");
 
 }  // namespace tenon

@@ -2,11 +2,13 @@
 //
 // The Parquet module: build/lib/tenon_parquet.so, the only code of the host that uses Apache Arrow.
 // It writes the simplest form of the format: version 1.0, no compression, no dictionaries, no
-// nulls. It reads everything that Arrow decodes, except nulls and lists of different lengths.
-// Invariant: at most one row group of one column is in memory.
+// nulls. Each page has a checksum. It reads everything that Arrow decodes, except nulls and lists
+// of different lengths, and verifies the checksums of pages that have one. Invariant: at most one
+// row group of one column is in memory.
 #include <tenon/tensor.h>
 
 #include "host/embedding/parquet_module.hpp"
+#include "host/io/checked_size.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
@@ -24,6 +26,7 @@
 #include <parquet/types.h>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 #include <tenon_build.hpp>
 #include <utility>
 
@@ -103,6 +106,7 @@ class Writer final : public ParquetWriter {
                                 ->data_page_version(parquet::ParquetDataPageVersion::V1)
                                 ->disable_dictionary()
                                 ->disable_statistics()
+                                ->enable_page_checksum()
                                 ->created_by("tenon")
                                 ->build();
     PARQUET_ASSIGN_OR_THROW(out_, arrow::io::FileOutputStream::Open(file));
@@ -155,10 +159,60 @@ class Writer final : public ParquetWriter {
   std::unique_ptr<parquet::ParquetFileWriter> writer_;
 };
 
+// Checks that each row of a column is a list of one length.
+class ListLengths {
+ public:
+  // `first_row` is the number of the first row in the file.
+  ListLengths(const ParquetColumn& column, uint64_t first_row) : column_(column), row_(first_row) {}
+
+  // Adds the repetition levels of the next numbers: 0 begins a row.
+  void add(std::span<const int16_t> levels) {
+    for (const int16_t level : levels) {
+      if (level == 0 && has_row_) {
+        end_row();
+      }
+      has_row_ = true;
+      ++length_;
+      if (length_ > column_.width) {
+        fail(" or more");
+      }
+    }
+  }
+  void finish() {
+    if (has_row_) {
+      end_row();
+    }
+  }
+
+ private:
+  void end_row() {
+    if (length_ != column_.width) {
+      fail("");
+    }
+    length_ = 0;
+    ++row_;
+  }
+  [[noreturn]] void fail(std::string_view more) const {
+    throw std::runtime_error(
+        formatted("column '{}' has a list of {} numbers{} in row {}, counted from 0 (expected {} "
+                  "as in the other rows); write lists of one length",
+                  column_.name,
+                  length_,
+                  more,
+                  row_,
+                  column_.width));
+  }
+
+  const ParquetColumn& column_;
+  uint64_t row_;
+  size_t length_ = 0;
+  bool has_row_ = false;
+};
+
 class Reader final : public ParquetReader {
  public:
   explicit Reader(const std::string& file)
-      : reader_(parquet::ParquetFileReader::OpenFile(file, /*memory_map=*/false)),
+      : reader_(parquet::ParquetFileReader::OpenFile(file, /*memory_map=*/false, properties())),
         metadata_(reader_->metadata()) {
     for (int leaf = 0; leaf < metadata_->num_columns(); ++leaf) {
       add_leaf(leaf);
@@ -177,11 +231,27 @@ class Reader final : public ParquetReader {
     return with_type(columns_[column].dtype, [&]<class Type>(Type) {
       return read(static_cast<parquet::TypedColumnReader<Type>&>(*reader),
                   columns_[column],
+                  first_row_of(group),
                   rows_of(group));
     });
   }
 
  private:
+  // Pages without a checksum are read as they are.
+  static parquet::ReaderProperties properties() {
+    parquet::ReaderProperties properties;
+    properties.set_page_checksum_verification(true);
+    return properties;
+  }
+
+  uint64_t first_row_of(size_t group) const {
+    uint64_t row = 0;
+    for (size_t before = 0; before < group; ++before) {
+      row += rows_of(before);  // wraps only if the file claims more rows than it has
+    }
+    return row;
+  }
+
   // Adds a top-level column if it has numbers or lists of numbers.
   void add_leaf(int leaf) {
     const parquet::ColumnDescriptor* const column = metadata_->schema()->Column(leaf);
@@ -212,14 +282,19 @@ class Reader final : public ParquetReader {
 
   // Memory grows with the numbers read, not with the size that a corrupt file claims.
   template <class ColumnReader>
-  static std::string read(ColumnReader& reader, const ParquetColumn& column, size_t rows) {
+  static std::string read(ColumnReader& reader,
+                          const ParquetColumn& column,
+                          uint64_t first_row,
+                          size_t rows) {
     using Number = typename ColumnReader::T;
+    const std::optional<uint64_t> expected = checked_product(rows, column.numbers());
     const parquet::ColumnDescriptor* const descriptor = reader.descr();
     std::vector<Number> some(kNumbersAtOnce);
     std::vector<int16_t> definition(kNumbersAtOnce);
     std::vector<int16_t> repetition(kNumbersAtOnce);
     std::string numbers;
     size_t count = 0;
+    ListLengths lists(column, first_row);
     while (reader.HasNext()) {
       int64_t num_values = 0;
       const int64_t num_levels = reader.ReadBatch(
@@ -233,16 +308,19 @@ class Reader final : public ParquetReader {
                        column);
       }
       if (column.width > 0) {
-        check_lists(std::span(repetition).first(static_cast<size_t>(num_levels)), count, column);
+        lists.add(std::span(repetition).first(static_cast<size_t>(num_levels)));
       }
       numbers.append(reinterpret_cast<const char*>(some.data()),
                      static_cast<size_t>(num_values) * sizeof(Number));
       count += static_cast<size_t>(num_values);
-      if (count > rows * column.numbers()) {
+      if (!expected.has_value() || count > *expected) {
         break;
       }
     }
-    if (count != rows * column.numbers()) {
+    if (column.width > 0 && expected.has_value() && count <= *expected) {
+      lists.finish();
+    }
+    if (count != expected) {
       throw std::runtime_error(
           formatted("column '{}' has {} numbers in a group of {} rows; each row needs {}",
                     column.name,
@@ -259,19 +337,6 @@ class Reader final : public ParquetReader {
     if (std::ranges::any_of(levels, [most](int16_t level) { return level != most; })) {
       throw std::runtime_error("column '" + column.name +
                                "' has nulls or empty lists; write the file without them");
-    }
-  }
-
-  // Checks that each row is one list. `count` numbers precede these levels.
-  static void check_lists(std::span<const int16_t> levels,
-                          size_t count,
-                          const ParquetColumn& column) {
-    for (size_t i = 0; i < levels.size(); ++i) {
-      const bool begins_row = (count + i) % column.width == 0;
-      if ((levels[i] == 0) != begins_row) {
-        throw std::runtime_error("column '" + column.name +
-                                 "' has lists of several lengths; write lists of one length");
-      }
     }
   }
 

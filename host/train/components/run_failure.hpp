@@ -10,8 +10,8 @@
 
 namespace tenon {
 
-// Returns an Error unchanged; otherwise run.out_of_memory, run.operator_failed (libtorch) or
-// run.internal.
+// Returns an Error unchanged; otherwise run.out_of_memory, run.operator_failed (libtorch),
+// run.out_of_resources (a limit of threads, processes or descriptors) or run.internal.
 //
 // Threads  any
 Error run_failure(const std::exception& exception);

@@ -2,15 +2,18 @@
 #include "host/train/plan/block_cost.hpp"
 
 #include <tenon/model.h>
+#include <tenon/torch/deferred_init.hpp>
 
 #include "host/device/autocast_guard.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
+#include "host/io/checked_size.hpp"
 #include "host/model/group_layout.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/own_handles.hpp"
 #include "host/plugin/plugin_gradients.hpp"
 #include "host/tensor/handle.hpp"
+#include "host/tensor/shape_text.hpp"
 #include "host/train/plan/flop_count.hpp"
 #include "host/train/plan/meta_memory.hpp"
 
@@ -32,8 +35,20 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
+// Throws for a size that no memory has: a plan adds such sizes, and a sum that wraps looks small.
+void check_bytes(std::optional<double> bytes, const std::string& of) {
+  constexpr double kMost = 0x1p48;
+  if (!bytes.has_value() || *bytes > kMost) {
+    throw Error("recipe.out_of_range",
+                of + " larger than any memory; use a smaller batch, sequence or model");
+  }
+}
+
 int64_t bytes_of(const Shape& shape, at::ScalarType dtype) {
-  return c10::multiply_integers(shape) * static_cast<int64_t>(c10::elementSize(dtype));
+  const std::optional<uint64_t> bytes = checked_bytes(shape, c10::elementSize(dtype));
+  check_bytes(bytes.has_value() ? std::optional(static_cast<double>(*bytes)) : std::nullopt,
+              "a tensor of the shape " + shape_text(shape) + " is");
+  return static_cast<int64_t>(*bytes);
 }
 
 at::Tensor meta_tensor(const Shape& shape, at::ScalarType dtype) {
@@ -238,6 +253,8 @@ class Planner {
       }
       known = shape;
     }
+    check_bytes(args.out_saved_bytes + args.out_working_bytes,
+                "the activations of block '" + block.name + "' are");
     cost.source = BlockCost::Source::kDeclared;
     cost.forward_flops = args.out_flops;
     cost.backward_flops = grad_flows(block) ? 2 * args.out_flops : 0;
@@ -257,10 +274,21 @@ class Planner {
     return leaf;
   }
 
+  // Large leaves get no memory, unless the module reads their values.
+  std::vector<at::Tensor> leaves_without_memory(uint32_t b) const {
+    const size_t count = graph_.blocks[b].parameters.size();
+    try {
+      const DeferredInit deferred;
+      return model_.materialize(frame_.exec(), b, count);
+    } catch (const std::exception&) {
+      return model_.materialize(frame_.exec(), b, count);
+    }
+  }
+
   // Returns the leaves of a module, converted to meta tensors.
   std::vector<at::Tensor> materialized(uint32_t b) {
     const ModelBlock& block = graph_.blocks[b];
-    std::vector<at::Tensor> leaves = model_.materialize(frame_.exec(), b, block.parameters.size());
+    std::vector<at::Tensor> leaves = leaves_without_memory(b);
     for (size_t i = 0; i < leaves.size(); ++i) {
       // The module has its own handles to this leaf, so the leaf itself must change.
       leaves[i].unsafeGetTensorImpl()->shallow_copy_from(

@@ -2,6 +2,7 @@
 #include "host/train/plan/recipe_plan.hpp"
 
 #include "host/data/data_stream.hpp"
+#include "host/device/machine_memory.hpp"
 #include "host/device/precision.hpp"
 #include "host/distributed/ranks/mesh.hpp"
 #include "host/error/error.hpp"
@@ -14,6 +15,7 @@
 #include "host/tensor/tensor_service.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/component_factory.hpp"
+#include "host/train/components/kernel_policy.hpp"
 #include "host/train/components/optimizer_groups.hpp"
 #include "host/train/components/rank_groups.hpp"
 #include "host/train/components/recipe_model.hpp"
@@ -118,6 +120,7 @@ class Planning {
         abi_mesh_(mesh_.view()),
         factory_(registry, recipe, abi_mesh_),
         model_(factory_.create(recipe.model.use, "model")) {
+    set_kernel_policy(kernel_policy_of(recipe.kernels));
     exec_.seed = recipe.seed;
     exec_.device = is_for_gpu(recipe) ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
     exec_.compute_dtype = precision_.compute;
@@ -288,6 +291,7 @@ class Planning {
 }  // namespace
 
 RecipePlan plan_recipe(const Recipe& recipe, PluginRegistry& registry, const PlanRequest& request) {
+  const MemoryLimit limit;  // for plugins that allocate a model to describe it
   return Planning(recipe, registry, request).plan();
 }
 

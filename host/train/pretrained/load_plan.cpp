@@ -5,6 +5,7 @@
 
 #include "host/embedding/saved_rows.hpp"
 #include "host/error/error.hpp"
+#include "host/json/bounded_json.hpp"
 #include "host/plugin/weights_layout_proxy.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/shape_text.hpp"
@@ -16,7 +17,6 @@
 
 #include <ATen/Functions.h>
 #include <c10/util/accumulate.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <set>
@@ -203,7 +203,7 @@ class LoadPlanning {
     if (!source_.config.has_value() || !proxy.has_value() || load_.layout == LoadLayout::kOwn) {
       return;
     }
-    if (!nlohmann::json::parse(*source_.config, nullptr, /*allow_exceptions=*/false).is_object()) {
+    if (!is_json_object(*source_.config)) {
       plan_.unfit.push_back("its config.json is not a JSON object");
       return;
     }

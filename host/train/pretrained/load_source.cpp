@@ -68,6 +68,7 @@ std::vector<LoadSearch::Place> LoadSearch::look(size_t source) {
         told.push_back({from.path, ""});
       } else {
         const NamedCheckpoints found = find_checkpoints(from.path);
+        std::ranges::for_each(found.warnings, log_warning);
         for (auto checkpoint = found.checkpoints.rbegin(); checkpoint != found.checkpoints.rend();
              ++checkpoint) {
           told.push_back({found.root, *checkpoint});

@@ -50,9 +50,9 @@ template <class Read>
 auto from_checkpoint(Read read) {
   try {
     return read();
-  } catch (const Error& error) {
-    if (is_damage(error)) {
-      throw CorruptCheckpoint{error};
+  } catch (const std::exception& error) {
+    if (const auto failure = checkpoint_failure(error, CheckpointPart::kState)) {
+      throw CorruptCheckpoint{*failure};
     }
     throw;
   }
@@ -174,6 +174,7 @@ std::string export_checkpoint(const CheckpointReader& reader,
 // Exports the newest valid checkpoint.
 std::string export_newest(const NamedCheckpoints& checkpoints,
                           const std::function<std::string(const CheckpointReader&)>& export_one) {
+  std::ranges::for_each(checkpoints.warnings, log_warning);
   std::optional<Error> first;
   for (size_t i = checkpoints.checkpoints.size(); i-- > 0;) {
     try {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/resume/checkpoint_storage.hpp"
 
+#include "host/checkpoint/checkpoint_order.hpp"
 #include "host/checkpoint/local_storage.hpp"
 #include "host/checkpoint/plugin_storage.hpp"
 #include "host/error/error.hpp"
@@ -48,8 +49,11 @@ NamedCheckpoints find_checkpoints(ComponentFactory& factory,
     return make_checkpoint_storage(factory, use, run_dir.string(), "checkpoints");
   };
   auto storage = storage_of(full);
-  if (std::vector<std::string> checkpoints = storage->list(); !checkpoints.empty()) {
-    return {.storage = std::move(storage), .root = "", .checkpoints = std::move(checkpoints)};
+  if (CheckpointOrder order = checkpoint_order(storage); !order.checkpoints.empty()) {
+    return {.storage = std::move(storage),
+            .root = "",
+            .checkpoints = std::move(order.checkpoints),
+            .warnings = std::move(order.warnings)};
   }
   const std::string name = full.filename().string();
   if (full.parent_path().filename() == "checkpoints") {

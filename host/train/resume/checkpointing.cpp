@@ -16,44 +16,42 @@
 namespace tenon {
 namespace {
 
-CheckpointSaver::Options saver_options(const CheckpointRecipe& recipe, CheckpointKeeper& keeper) {
+CheckpointSaver::Options saver_options(
+    const CheckpointRecipe& recipe, std::function<void(const std::string& checkpoint)> on_commit) {
   CheckpointSaver::Options options;
   options.retries = static_cast<int>(recipe.retries);
-  options.on_commit = [&keeper](const std::string& checkpoint) { keeper.tidy(checkpoint); };
+  options.on_commit = std::move(on_commit);
   return options;
 }
 
 }  // namespace
 
-std::string checkpoint_name(const RunState& state, bool has_windows) {
-  char step[40];
-  std::snprintf(step, sizeof(step), "step-%08llu", static_cast<unsigned long long>(state.step));
-  std::string name = step;
-  if (state.tokens > 0) {
-    name += formatted("_tokens-{}", state.tokens);
-  }
-  name += formatted("_epoch-{}", state.epochs);
-  if (has_windows) {
-    name += formatted("_window-{}", state.windows);
-  }
-  return name;
-}
-
 // ---- retention ----
 
 CheckpointKeeper::CheckpointKeeper(const CheckpointRecipe& recipe,
-                                   std::shared_ptr<CheckpointStore> storage)
+                                   std::shared_ptr<CheckpointStore> storage,
+                                   RunTest is_run)
     : rule_{.keep_last = recipe.keep_last,
             .keep_every_steps = recipe.keep_every_steps,
             .keep_best = recipe.keep_best.has_value() ? recipe.keep_best->count : 0,
             .best_mode = recipe.keep_best.has_value() && recipe.keep_best->is_max ? BestMode::kMax
                                                                                   : BestMode::kMin},
       metric_(recipe.keep_best.has_value() ? recipe.keep_best->metric : ""),
-      storage_(std::move(storage)) {}
+      storage_(std::move(storage)),
+      is_run_(std::move(is_run)),
+      known_("checkpoint", [this](const std::string& name) { return read(name); }) {}
 
-KeptCheckpoint CheckpointKeeper::look_at(const std::string& checkpoint) const {
+// Returns none for a checkpoint that the run has not saved under this name.
+std::optional<KeptCheckpoint> CheckpointKeeper::read(const std::string& checkpoint) const {
   const CheckpointMetadata metadata = CheckpointReader(storage_, checkpoint).index().metadata;
-  KeptCheckpoint result{.name = checkpoint, .step = static_cast<int64_t>(metadata.step)};
+  if (!is_own_checkpoint(metadata, checkpoint, is_run_)) {
+    return std::nullopt;
+  }
+  const auto record = storage_->commit_record(checkpoint);
+  KeptCheckpoint result{.name = checkpoint,
+                        .step = static_cast<int64_t>(metadata.step),
+                        .time = metadata.time,
+                        .is_place_known = !record.has_value() || record->has_checksum()};
   if (const auto metric = metadata.metrics.find(metric_);
       metric != metadata.metrics.end() && metadata.evaluated_step == metadata.step) {
     result.metric = metric->second;
@@ -61,32 +59,9 @@ KeptCheckpoint CheckpointKeeper::look_at(const std::string& checkpoint) const {
   return result;
 }
 
-// Returns the checkpoints in the order of their commits, without unreadable ones.
-std::vector<KeptCheckpoint> CheckpointKeeper::look_at_all() {
-  const std::vector<std::string> names = storage_->list();
-  std::erase_if(known_, [&](const auto& entry) {
-    return std::ranges::find(names, entry.first) == names.end();
-  });
-  std::vector<KeptCheckpoint> kept;
-  for (const std::string& name : names) {
-    const auto [known, is_new] = known_.try_emplace(name);
-    if (is_new) {
-      try {
-        known->second = look_at(name);
-      } catch (const Error& error) {
-        log_warning(std::string(error.what()) + "; this checkpoint is neither counted nor removed");
-      }
-    }
-    if (known->second.has_value()) {
-      kept.push_back(*known->second);
-    }
-  }
-  return kept;
-}
-
 void CheckpointKeeper::tidy(const std::string& checkpoint) {
-  known_.erase(checkpoint);
-  std::vector<KeptCheckpoint> kept = look_at_all();
+  known_.forget(checkpoint);
+  std::vector<KeptCheckpoint> kept = known_.list(*storage_);
   {
     const std::lock_guard lock(mutex_);
     KeptCheckpoint* good = nullptr;
@@ -100,10 +75,7 @@ void CheckpointKeeper::tidy(const std::string& checkpoint) {
       good->is_pinned = true;
     }
   }
-  for (const std::string& name : checkpoints_to_remove(kept, rule_)) {
-    storage_->remove(name);
-    known_.erase(name);
-  }
+  known_.remove(*storage_, checkpoints_to_remove(kept, rule_));
 }
 
 void CheckpointKeeper::pin(const std::string& checkpoint) {
@@ -118,7 +90,8 @@ void CheckpointKeeper::pin_before(std::optional<uint64_t> step) {
 
 // Steps decrease from one commit to the next if the run rolled back in between.
 std::vector<std::string> CheckpointKeeper::taken_before(uint64_t step) {
-  const std::vector<KeptCheckpoint> kept = look_at_all();
+  std::vector<KeptCheckpoint> kept = known_.list(*storage_);
+  sort_unknown_order(kept);
   std::vector<std::string> names;
   auto earliest = std::numeric_limits<int64_t>::max();
   for (size_t i = kept.size(); i-- > 0;) {
@@ -139,11 +112,29 @@ Checkpointing::Checkpointing(CheckpointingParts parts)
     : recipe_(parts.recipe),
       storage_(std::move(parts.storage)),
       metadata_(std::move(parts.metadata)),
+      kernels_(std::move(parts.kernels)),
       frozen_recipe_(std::move(parts.frozen_recipe)),
       has_windows_(parts.has_windows),
-      keeper_(recipe_, storage_),
+      is_run_(parts.is_run != nullptr
+                  ? std::move(parts.is_run)
+                  : [own = metadata_.run](const std::string& run) { return run == own; }),
+      keeper_(recipe_, storage_, is_run_),
       excluded_(entries_of(metadata_.excluded)),
-      saver_(storage_, parts.collective, parts.place, saver_options(recipe_, keeper_)) {}
+      on_commit_(std::move(parts.on_commit)),
+      saver_(storage_,
+             parts.collective,
+             parts.place,
+             saver_options(recipe_, [this](const std::string& checkpoint) {
+               if (on_commit_ != nullptr) {
+                 on_commit_(storage_->address(checkpoint));
+               }
+               keeper_.tidy(checkpoint);
+             })) {}
+
+void Checkpointing::add_export(std::unique_ptr<Export> one) {
+  one->set_run(is_run_);
+  exports_.push_back(std::move(one));
+}
 
 bool Checkpointing::is_due(RunBoundary boundary, const RunState& state) const {
   switch (boundary) {
@@ -255,6 +246,7 @@ void Checkpointing::save(RunBoundary boundary,
                          const SaveForms& forms,
                          StateTree tree) {
   CheckpointMetadata metadata = metadata_;
+  metadata.kernels = kernels_ ? kernels_() : metadata.kernels;
   metadata.step = state.step;
   metadata.updates = state.updates;
   metadata.epochs = state.epochs;
@@ -283,17 +275,31 @@ void Checkpointing::save(RunBoundary boundary,
   }
 }
 
-void Checkpointing::count_failure(SaveCount& count, const Error& told) {
+LostSave Checkpointing::count_failure(SaveCount& count,
+                                      const SaveResult& result,
+                                      const std::string& what) {
   ++count.failed;
+  const Error told = result.error->with_context(what);
   if (recipe_.on_failure == OnSaveFailure::kStop) {
     failure_ = told;
   } else {
     log_warning(told.what());
   }
+  return {result.step, told.message(), told.id() == "checkpoint.given_up"};
 }
 
 std::optional<SaveCount> Checkpointing::export_count() const {
-  return exports_.empty() ? std::nullopt : std::optional(export_count_);
+  if (exports_.empty()) {
+    return std::nullopt;
+  }
+  SaveCount count = export_count_;
+  for (const auto& one : exports_) {
+    // A failure counts more than the end of the grace period.
+    if (one->lost().has_value() && (!count.lost.has_value() || count.lost->is_cut_off)) {
+      count.lost = one->lost();
+    }
+  }
+  return count;
 }
 
 std::vector<std::string> Checkpointing::take_lines() {
@@ -308,22 +314,24 @@ std::vector<std::string> Checkpointing::take_lines() {
   };
   for (const SaveResult& result : saver_.take_results()) {
     if (result.error.has_value()) {
-      lost_ = result.error->with_context("the checkpoint " + storage_->address(result.checkpoint) +
-                                         " could not be saved");
-      count_failure(count_, *lost_);
+      count_.lost = count_failure(
+          count_,
+          result,
+          "the checkpoint " + storage_->address(result.checkpoint) + " could not be saved");
     } else {
-      lost_.reset();
+      count_.lost.reset();
       done("saved", result, count_);
     }
   }
   for (const auto& one : exports_) {
     for (const SaveResult& result : one->saver().take_results()) {
       if (result.error.has_value()) {
-        lost_export_ = result.error->with_context("the export " + one->address(result.checkpoint) +
-                                                  " could not be made");
-        count_failure(export_count_, *lost_export_);
+        one->set_lost(
+            count_failure(export_count_,
+                          result,
+                          "the export " + one->address(result.checkpoint) + " could not be made"));
       } else {
-        lost_export_.reset();
+        one->set_lost(std::nullopt);
         done("exported", result, export_count_);
       }
     }

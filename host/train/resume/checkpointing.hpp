@@ -11,6 +11,8 @@
 #include "host/checkpoint/retention.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/resume/exports.hpp"
+#include "host/train/resume/kept_checkpoints.hpp"
+#include "host/train/resume/own_checkpoint.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/run_boundary.hpp"
 #include "host/train/run_state/run_state.hpp"
@@ -29,16 +31,15 @@
 
 namespace tenon {
 
-// "step-00000500_tokens-64000_epoch-1_window-3"; without tokens or windows if there are none.
-std::string checkpoint_name(const RunState& state, bool has_windows);
-
 // Removes the checkpoints that the recipe does not keep, after each commit. Lists the checkpoints
 // that a run may roll back to.
 class CheckpointKeeper {
  public:
-  CheckpointKeeper(const CheckpointRecipe& recipe, std::shared_ptr<CheckpointStore> storage);
-  // Removes checkpoints after the commit of `checkpoint`. Unreadable checkpoints are neither
-  // counted nor removed.
+  CheckpointKeeper(const CheckpointRecipe& recipe,
+                   std::shared_ptr<CheckpointStore> storage,
+                   RunTest is_run);
+  // Removes checkpoints after the commit of `checkpoint`. Checkpoints that are unreadable, or that
+  // the run has not saved under this name, are neither counted nor removed.
   void tidy(const std::string& checkpoint);
 
   // Excludes this checkpoint from removal.
@@ -51,18 +52,18 @@ class CheckpointKeeper {
   // Threads  any
   void pin_before(std::optional<uint64_t> step);
 
-  // Returns the checkpoints taken before this step, newest first, except checkpoints of steps that
-  // the run has rolled back. Must not be called during a save.
+  // Returns the run's checkpoints taken before this step, newest first, except checkpoints of steps
+  // that the run has rolled back. Must not be called during a save.
   std::vector<std::string> taken_before(uint64_t step);
 
  private:
-  KeptCheckpoint look_at(const std::string& checkpoint) const;
-  std::vector<KeptCheckpoint> look_at_all();
+  std::optional<KeptCheckpoint> read(const std::string& checkpoint) const;
 
   RetentionRule rule_;
   std::string metric_;  // of keep_best
   std::shared_ptr<CheckpointStore> storage_;
-  std::map<std::string, std::optional<KeptCheckpoint>> known_;
+  RunTest is_run_;
+  KeptCheckpoints known_;
   std::mutex mutex_;  // guards the members below
   std::set<std::string> pinned_;
   std::optional<uint64_t> pinned_before_;
@@ -80,15 +81,22 @@ struct CheckpointingParts {
   Collective& collective;  // borrowed
   WriterPlace place = {};
   CheckpointMetadata metadata = {};  // of the run; each save adds its own fields
+  // The choices of kernels so far, for the metadata of a save. May be null.
+  std::function<std::map<std::string, std::string>()> kernels = {};
   std::string frozen_recipe = {};
   bool has_windows = false;  // the training data has windows: names include them
+  // Called on rank 0 with the address of each committed checkpoint, on the saver's thread, before
+  // older checkpoints are removed. Must not throw.
+  std::function<void(const std::string& address)> on_commit = {};
+  // The names of the run. Empty: the name in `metadata`. Called on the saver's thread.
+  RunTest is_run = {};
 };
 
 class Checkpointing {
  public:
   explicit Checkpointing(CheckpointingParts parts);
   // Adds a format. Call before the first save.
-  void add_export(std::unique_ptr<Export> one) { exports_.push_back(std::move(one)); }
+  void add_export(std::unique_ptr<Export> one);
 
   const CheckpointRecipe& recipe() const { return recipe_; }
   CheckpointKeeper& keeper() { return keeper_; }
@@ -137,31 +145,31 @@ class Checkpointing {
   std::vector<std::string> take_lines();
   // The failed save that must stop the run; none if there is no such save. Rank 0 only.
   const std::optional<Error>& failure() const { return failure_; }
-  // The failure of the last save, or of an export's last one; none if they succeeded.
-  const std::optional<Error>& lost() const { return lost_.has_value() ? lost_ : lost_export_; }
+  // `lost` is the last save, if it failed. Complete on rank 0 only.
   const SaveCount& count() const { return count_; }
-  // Returns none if the recipe has no exports.
+  // Returns none if the recipe has no exports. `lost` is the last export of a format, if it failed.
   std::optional<SaveCount> export_count() const;
 
  private:
   std::string name_of(const RunState& state) const { return checkpoint_name(state, has_windows_); }
-  void count_failure(SaveCount& count, const Error& told);
+  LostSave count_failure(SaveCount& count, const SaveResult& result, const std::string& what);
 
   const CheckpointRecipe& recipe_;
   std::shared_ptr<CheckpointStore> storage_;
   CheckpointMetadata metadata_;
+  std::function<std::map<std::string, std::string>()> kernels_;
   std::string frozen_recipe_;
   bool has_windows_;
+  RunTest is_run_;
   CheckpointKeeper keeper_;
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
   std::optional<std::string> saved_;  // name of the last saved state
   SaveCount count_;
   SaveCount export_count_;
   std::optional<Error> failure_;
-  std::optional<Error> lost_;
-  std::optional<Error> lost_export_;
   StateTree::NameTest excluded_;  // true for entries excluded from checkpoints
-  CheckpointSaver saver_;         // destroyed before the keeper, which it calls
+  std::function<void(const std::string& address)> on_commit_;
+  CheckpointSaver saver_;  // destroyed before the keeper and on_commit_, which it calls
   std::vector<std::unique_ptr<Export>> exports_;
 };
 

@@ -4,7 +4,6 @@
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
-#include "host/text/formatted.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/weights/layout_files.hpp"
 
@@ -22,15 +21,6 @@ constexpr uint64_t kFileBytes = 5'000'000'000;
 bool is_in(std::string_view name, std::string_view prefix) {
   return name == prefix ||
          (name.starts_with(prefix) && name.substr(prefix.size()).starts_with('/'));
-}
-
-// Returns NAME, or NAME_2, NAME_3, ... if it is taken.
-std::string free_name(const std::string& name, const std::vector<std::string>& taken) {
-  std::string result = name;
-  for (int number = 2; std::ranges::find(taken, result) != taken.end(); ++number) {
-    result = formatted("{}_{}", name, number);
-  }
-  return result;
 }
 
 }  // namespace
@@ -153,8 +143,7 @@ std::string Export::make_files(const std::string& checkpoint, const std::atomic<
   const CheckpointReader reader(places_.shares, checkpoint);
   const SavedWeights saved(reader, layout_->weights, std::nullopt);
   const LayoutFiles files(*layout_, saved);
-  const std::string name = free_name(checkpoint, made.list());
-  made.open(name, /*is_first=*/true);
+  const std::string name = open_free_name(made, checkpoint);
   try {
     write_weights_files([&](const std::string& file) { return made.create_file(name, file); },
                         files.tensors(),
@@ -175,15 +164,37 @@ std::string Export::make_files(const std::string& checkpoint, const std::atomic<
   return made.address(name);
 }
 
+// Returns none for an export that the run has not made under this name. The files of a layout do
+// not name the run: an export of that form is the run's own if its name is.
+std::optional<KeptCheckpoint> Export::read(const std::string& name) const {
+  CheckpointStore& made = *places_.made;
+  const auto record = made.commit_record(name);
+  KeptCheckpoint result{.name = name,
+                        .is_place_known = !record.has_value() || record->has_checksum()};
+  bool is_own = !record.has_value() || !record->has_checksum() || record->name == name;
+  if (layout_.has_value()) {
+    const auto step = step_in_name(name);
+    is_own = is_own && step.has_value();
+    result.step = static_cast<int64_t>(step.value_or(0));
+  } else {
+    const CheckpointMetadata metadata = CheckpointReader(places_.made, name).index().metadata;
+    is_own = is_own && is_own_checkpoint(metadata, name, is_run_);
+    result.step = static_cast<int64_t>(metadata.step);
+    result.time = metadata.time;
+  }
+  if (!is_own) {
+    return std::nullopt;
+  }
+  return result;
+}
+
 // Removes exports beyond `keep_last`, oldest first, on the writing thread.
 void Export::tidy() {
   if (recipe_.keep_last == 0) {
     return;
   }
-  const std::vector<std::string> made = places_.made->list();
-  for (size_t i = 0; i + static_cast<size_t>(recipe_.keep_last) < made.size(); ++i) {
-    places_.made->remove(made[i]);
-  }
+  const std::vector<KeptCheckpoint> kept = known_.list(*places_.made);
+  known_.remove(*places_.made, checkpoints_to_remove(kept, {.keep_last = recipe_.keep_last}));
 }
 
 }  // namespace tenon

@@ -9,8 +9,12 @@
 #pragma once
 
 #include "host/checkpoint/checkpoint_saver.hpp"
+#include "host/checkpoint/retention.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/tensor/state/state_tree.hpp"
+#include "host/train/resume/kept_checkpoints.hpp"
+#include "host/train/resume/own_checkpoint.hpp"
+#include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/run_boundary.hpp"
 #include "host/train/run_state/run_state.hpp"
 #include "host/train/weights/weight_places.hpp"
@@ -20,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace tenon {
 
@@ -47,6 +52,10 @@ class Export {
          int retries,
          std::optional<WeightPlaces> layout);
 
+  // The names of the run: keep_last counts and removes only exports of the run. Without it, exports
+  // of any run. Call before the first export.
+  void set_run(RunTest is_run) { is_run_ = std::move(is_run); }
+
   const ExportRecipe& recipe() const { return recipe_; }
   // True if the export has all parameters, even parameters excluded from checkpoints.
   bool is_whole() const { return layout_.has_value(); }
@@ -57,6 +66,9 @@ class Export {
   bool is_due(RunBoundary point, const RunState& state) const;
   // True if the last export that this run started has that name.
   bool is_begun(const std::string& name) const { return begun_ == name; }
+  // The last export, if it failed; none if it succeeded. Rank 0 only.
+  const std::optional<LostSave>& lost() const { return lost_; }
+  void set_lost(std::optional<LostSave> lost) { lost_ = std::move(lost); }
   // Treats the export of that name as started, and all others as not started.
   void take_for_begun(const std::string& name) { begun_ = name; }
   // True if an export of that name exists, from this run or an earlier one. Every rank calls it.
@@ -71,6 +83,7 @@ class Export {
 
  private:
   std::string make_files(const std::string& checkpoint, const std::atomic<bool>& give_up);
+  std::optional<KeptCheckpoint> read(const std::string& name) const;
   void tidy();
 
   const ExportRecipe& recipe_;
@@ -78,6 +91,9 @@ class Export {
   Collective& collective_;
   std::optional<WeightPlaces> layout_;
   std::string begun_;
+  std::optional<LostSave> lost_;
+  RunTest is_run_ = [](const std::string&) { return true; };
+  KeptCheckpoints known_{"export", [this](const std::string& name) { return read(name); }};
   CheckpointSaver saver_;  // destroyed first: its thread uses the other members
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/resume/last_step.hpp"
 
+#include "host/io/regular_file.hpp"
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
 
@@ -9,7 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <system_error>
 #include <unistd.h>
 
@@ -47,7 +48,9 @@ void LastStepWriter::write(uint64_t step) {
     return;
   }
   if (fd_ < 0) {
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    // O_NONBLOCK: a FIFO of that name fails instead of waiting for a reader.
+    fd_ = ::open(
+        path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);
   }
   char line[kLineBytes + 1];
   std::snprintf(line, sizeof(line), "%-20llu\n", static_cast<unsigned long long>(step));
@@ -65,7 +68,8 @@ std::optional<uint64_t> last_step_of(const std::string& path) {
     folder = folder.parent_path();
   }
   for (int i = 0; i <= kMostParents; ++i, folder = folder.parent_path()) {
-    std::ifstream in(folder / kFile);
+    constexpr uint64_t kMaxBytes = 1000;
+    std::istringstream in(read_file_text((folder / kFile).string(), kMaxBytes).text);
     uint64_t step = 0;
     if (in >> step) {
       return step;

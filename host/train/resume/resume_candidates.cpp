@@ -4,10 +4,13 @@
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
+#include "host/train/components/run_failure.hpp"
 #include "host/train/resume/excluded.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace tenon {
@@ -34,6 +37,31 @@ std::string owner_of(const std::string& entry) {
 bool is_damage(const Error& error) {
   return error.id() == "checkpoint.damaged" || error.id() == "checkpoint.foreign" ||
          error.id() == "storage.io" || error.id() == "storage.not_found";
+}
+
+std::optional<Error> checkpoint_failure(const std::exception& exception, CheckpointPart part) {
+  if (const auto* const error = dynamic_cast<const Error*>(&exception)) {
+    constexpr std::string_view kOfCheckpoint[] = {"state.bad_value",
+                                                  "state.missing_entry",
+                                                  "state.wrong_shape",
+                                                  "state.wrong_type",
+                                                  "table.bad_state"};
+    const bool is_own = is_damage(*error) ||
+                        std::ranges::find(kOfCheckpoint, error->id()) != std::end(kOfCheckpoint);
+    return is_own ? std::optional(*error) : std::nullopt;
+  }
+  const Error error = run_failure(exception);
+  if (error.id() == "run.out_of_resources" ||
+      (error.id() == "run.out_of_memory" && part == CheckpointPart::kState)) {
+    return std::nullopt;
+  }
+  return error;
+}
+
+Error with_address(const Error& error, const std::string& address) {
+  return error.message().find(address) != std::string::npos
+             ? error
+             : error.with_context(address + " cannot be loaded");
 }
 
 ResumeCandidates::ResumeCandidates(std::shared_ptr<CheckpointStore> storage,
@@ -69,11 +97,12 @@ const StateTree& ResumeCandidates::next() {
       reader_.emplace(storage_, checkpoint);
       state_ = reader_->state(collective_.rank(), collective_.world_size(), &dropped);
       state_.leave_out(entries_of(reader_->index().metadata.excluded));
-    } catch (const Error& failure) {
-      if (!is_damage(failure)) {
+    } catch (const std::exception& failure) {
+      error = checkpoint_failure(failure, CheckpointPart::kIndex);
+      if (!error.has_value()) {
         throw;
       }
-      error = failure;
+      error = with_address(*error, storage_->address(checkpoint));
     }
     int64_t is_damaged = error.has_value() ? 1 : 0;
     collective_.all_reduce(std::span(&is_damaged, 1), Reduce::kMax, "soundness of a checkpoint");
@@ -106,21 +135,29 @@ const StateTree& ResumeCandidates::next() {
     }
     return state_;
   }
+  if (first_failure_.has_value() && !is_damage(*first_failure_)) {  // as likely an error of the run
+    throw Error(*first_failure_);
+  }
   throw Error("checkpoint.none_sound",
-              "no valid checkpoint to resume from: " + first_failure_ +
+              "no valid checkpoint to resume from" +
+                  (first_failure_.has_value() ? ": " + first_failure_->message() : "") +
                   "; name another with --resume PATH, or start over with --resume none");
 }
 
 void ResumeCandidates::reject(const std::optional<Error>& error) {
-  const std::vector<std::string> all =
-      collective_.gather_texts(error.has_value() ? error->message() : "", "damage of a checkpoint");
+  const std::vector<std::string> all = collective_.gather_texts(
+      error.has_value() ? error->id() + "\n" + error->message() : "", "damage of a checkpoint");
   const auto told =
       std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
-  const std::string why = told != all.end() ? *told : "it cannot be read";
-  if (first_failure_.empty()) {
+  Error why("checkpoint.damaged", "it cannot be read");
+  if (told != all.end()) {
+    const size_t line = told->find('\n');
+    why = Error(told->substr(0, line), told->substr(line + 1));
+  }
+  if (!first_failure_.has_value()) {
     first_failure_ = why;
   }
-  warn(why);
+  warn(why.message());
 }
 
 }  // namespace tenon

@@ -11,6 +11,7 @@
 #include "host/distributed/collectives/collective.hpp"
 #include "host/error/error.hpp"
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,6 +22,17 @@ namespace tenon {
 
 // True for errors of a single checkpoint: it cannot be read, but another may be valid.
 bool is_damage(const Error& error);
+
+enum class CheckpointPart { kIndex, kState };
+
+// Returns the error of a single checkpoint that an exception means: its files are corrupt, or its
+// values are out of range or do not fit the run. None if another checkpoint would fail alike: the
+// machine lacks memory or threads, a rank is lost, or a plugin fails. While an index is read, lack
+// of memory counts as an error of the checkpoint, since only a corrupt index is that large.
+std::optional<Error> checkpoint_failure(const std::exception& exception, CheckpointPart part);
+
+// Returns the error with the address of its checkpoint.
+Error with_address(const Error& error, const std::string& address);
 
 class ResumeCandidates {
  public:
@@ -36,7 +48,8 @@ class ResumeCandidates {
   // Returns the state of the next checkpoint whose index can be read. Its tensors are read from
   // the checkpoint on use, throughout the life of this object.
   //
-  // Errors  checkpoint.none_sound if none is left; what `accept` throws
+  // Errors  checkpoint.none_sound if none is left; the first failure if it is no corruption; what
+  //         `accept` throws
   const StateTree& next();
   // Rejects the last checkpoint. `error` is the error on this rank; none if only others failed.
   void reject(const std::optional<Error>& error);
@@ -51,7 +64,7 @@ class ResumeCandidates {
   std::vector<std::string> checkpoints_;
   size_t num_left_;
   size_t num_tried_ = 0;
-  std::string first_failure_;
+  std::optional<Error> first_failure_;
   std::function<void(const CheckpointReader&)> accept_;
   std::optional<CheckpointReader> reader_;
   StateTree state_;

@@ -29,7 +29,8 @@ bool has_option(const RunRequest& request, const std::string& option) {
 // Returns the command that resumes this run in its folder. Empty if its options prevent that.
 std::string command_again(const RunRequest& request, const std::string& run_dir) {
   const size_t end_of_program = request.command_line.find(' ');
-  if (end_of_program == std::string::npos || has_option(request, "--resume") ||
+  const bool hides_keys = request.command_line.find("://***@") != std::string::npos;
+  if (end_of_program == std::string::npos || hides_keys || has_option(request, "--resume") ||
       has_option(request, "--import")) {
     return "";
   }
@@ -46,7 +47,7 @@ std::string next_command(const Recipe& recipe,
     return again;
   }
   const std::string key = "train.steps=";
-  if (!again.empty() && recipe.train.steps.has_value() && outcome.state.step > 0 &&
+  if (!again.empty() && recipe.train.steps.has_value() &&
       request.command_line.find(key) == std::string::npos) {
     return formatted("{} --set {}{}", again, key, 2 * *recipe.train.steps);
   }
@@ -62,8 +63,12 @@ std::string next_commands(const Recipe& recipe,
                           const std::string& export_format) {
   const bool has_ended = outcome.code == ExitCode::kDone || outcome.code == ExitCode::kStopped;
   if (!has_ended || request.program.empty() || !outcome.saves.has_value() ||
-      outcome.saves->last.empty() || outcome.state.step == 0) {
+      outcome.saves->last.empty()) {
     return "";
+  }
+  if (outcome.state.step == 0) {  // nothing is trained yet that would be worth an export
+    const std::string again = command_again(request, run_dir);
+    return outcome.code == ExitCode::kStopped && !again.empty() ? "next: " + again : "";
   }
   const std::string plugins = request.plugin_options.empty() ? "" : " " + request.plugin_options;
   return "export: " + request.program + plugins + " --export " + export_format +

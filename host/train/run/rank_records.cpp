@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run/rank_records.hpp"
 
+#include "host/error/error.hpp"
+#include "host/io/durable_file.hpp"
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <unistd.h>
 
@@ -25,19 +25,12 @@ void write_file(const std::string& folder, const std::string& name, const std::s
     return;
   }
   const std::filesystem::path path = std::filesystem::path(folder) / name;
-  const std::string partial = formatted("{}.part{}", path.string(), ::getpid());
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  std::ofstream out(partial, std::ios::binary);
-  out << text;
-  out.close();
-  if (out) {
-    std::filesystem::rename(partial, path, failed);
-  }
-  if (!out || failed) {
-    log_warning(path.string() + " cannot be written: " +
-                (failed ? failed.message() : std::string(std::strerror(errno))));
-    std::filesystem::remove(partial, failed);
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  try {
+    replace_file(path.string(), text, formatted(".part{}", ::getpid()));
+  } catch (const Error& error) {
+    log_warning(error.message());
   }
 }
 

@@ -2,6 +2,7 @@
 #include "host/train/run/rank_watch.hpp"
 
 #include "host/distributed/failures/failed_run.hpp"
+#include "host/error/plugin_text.hpp"
 #include "host/hook/event_name.hpp"
 #include "host/log/log.hpp"
 #include "host/train/run/rank_records.hpp"
@@ -106,7 +107,7 @@ FailedEnd RankWatch::fail(const Error& error) {
   if (is_own || error.id() != "distributed.failed") {
     return {error, code_of_all, true};
   }
-  return {Error("distributed.failed", first.sentence()), code_of_all, true};
+  return {Error(first.id(), first.sentence()), code_of_all, true};
 }
 
 void RankWatch::conclude(const RankEnd& end) {
@@ -150,7 +151,7 @@ RankActivity RankWatch::look() {
 // Prints to stderr on any rank, although ranks other than 0 usually write to their logs only.
 void RankWatch::print(const RankFailure& first, const std::vector<KnownRank>& ranks) {
   const RankRecords records(folder_for(first));
-  const std::string text = report_text(first, ranks, records.folder());
+  const std::string text = printable_text(report_text(first, ranks, records.folder()));
   records.write_report(text);
   log_to_file(text);
   flush_log();
@@ -159,7 +160,7 @@ void RankWatch::print(const RankFailure& first, const std::vector<KnownRank>& ra
 }
 
 void RankWatch::end_process(const RankFailure& first) {
-  const Error error("distributed.failed", first.sentence());
+  const Error error(first.id(), first.sentence());
   end_after_grace(error.what(), first.exit_code, kSecondsToEnd);
   log_to_file(error.what());
   SummaryWriter write_summary;

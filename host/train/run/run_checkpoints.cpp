@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run/run_checkpoints.hpp"
 
+#include "host/checkpoint/checkpoint_order.hpp"
 #include "host/checkpoint/local_storage.hpp"
 #include "host/device/device.hpp"
 #include "host/distributed/failures/failed_run.hpp"
+#include "host/distributed/ranks/rank_environment.hpp"
 #include "host/error/error.hpp"
 #include "host/io/content_hash.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/plugin_loader.hpp"
 #include "host/recipe/plugin_difference.hpp"
 #include "host/recipe/recipe_difference.hpp"
+#include "host/train/resume/attempt_folder.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
+#include "host/train/resume/last_checkpoint.hpp"
 #include "host/train/resume/last_step.hpp"
 #include "host/train/resume/unsaved_run.hpp"
+#include "host/train/run/run_kernels.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -35,6 +40,12 @@ std::vector<UsedPlugin> used_plugins(const CheckpointMetadata& metadata) {
   return result;
 }
 
+// Another process has changed the folder between a look at it and its lock.
+[[noreturn]] void fail_changed(const std::string& path) {
+  throw Error("run.dir_exists",
+              "the run folder " + path + " was changed just now; start the run again");
+}
+
 }  // namespace
 
 RunCheckpoints::RunCheckpoints(const RunContext& context, std::optional<RunLock>& lock)
@@ -44,11 +55,24 @@ RunCheckpoints::RunCheckpoints(const RunContext& context, std::optional<RunLock>
       world_(context.world),
       lock_(lock) {}
 
-// Returns the run folder from before a launcher restarted the ranks; "" if there was none.
+// Returns the run folder from before a launcher restarted the ranks; "" if there was none. A folder
+// that another user could have named is never used.
+// Errors  distributed.unauthenticated
 std::string RunCheckpoints::earlier_folder() {
   const uint32_t num_restarts = world_.restart();
+  const RankEnvironment& ranks = request_.ranks;
   if (num_restarts == 0 || !request_.run_dir.empty()) {
     return num_restarts == 0 ? "" : request_.run_dir;
+  }
+  if (ranks.launcher == "launch") {
+    return ranks.run_folder;
+  }
+  if (is_store_of_agent(ranks) && ranks.secret.empty()) {
+    throw Error(
+        "distributed.unauthenticated",
+        "the ranks were restarted, but any user can write to the agent's store, which names "
+        "their run folder; pass --run-dir, or set TENON_RUN_SECRET_FILE on all ranks "
+        "(docs/security.md)");
   }
   std::string path;
   for (uint32_t restart = num_restarts; restart-- > 0 && path.empty();) {
@@ -67,6 +91,10 @@ void RunCheckpoints::claim_folder(const std::string& path) {
   lock_ = RunLock::take(path, world_.restart() > 0 ? kToEnd : std::chrono::seconds(0));
 }
 
+bool RunCheckpoints::has_checkpoints(const std::string& run_dir) {
+  return !storage_at(run_dir)->list().empty();
+}
+
 const std::optional<ComponentUse>& RunCheckpoints::storage_use() const {
   static const std::optional<ComponentUse> kLocalFiles;
   return recipe_.checkpoint.has_value() ? recipe_.checkpoint->storage : kLocalFiles;
@@ -80,50 +108,92 @@ const std::shared_ptr<CheckpointStore>& RunCheckpoints::storage_at(const std::st
   return storage_;
 }
 
+// True if the run may use the folder at `path` of an earlier attempt: of an earlier start of these
+// ranks, of a run that was lost before its first checkpoint, or of one that recorded a checkpoint.
+bool RunCheckpoints::has_attempt(const std::string& path, bool is_restart) const {
+  if (path.empty() || !is_run_of(path, recipe_.name)) {
+    return false;
+  }
+  const ResumeFrom from = request_.resume.from;
+  const bool is_new_run =
+      from == ResumeFrom::kPath || request_.is_eval_only || !request_.weights.format.empty();
+  if (last_checkpoint_of(path).has_value()) {
+    return is_restart || from == ResumeFrom::kAuto || !is_new_run;
+  }
+  return is_restart ||
+         (!is_new_run && recipe_.checkpoint.has_value() && is_unsaved_run(path, recipe_.name));
+}
+
+// Opens the folder whose storage has checkpoints, and lists them. A storage plugin may have
+// checkpoints of a run whose folder is elsewhere.
+RunFolder RunCheckpoints::resume_in(const std::string& path, const RunFolder::Claim& claim) {
+  std::error_code ignored;
+  std::optional<RunFolder> folder;
+  if (std::filesystem::exists(path + "/recipe.json", ignored)) {
+    claim(path);
+    folder = RunFolder::reopen(path);
+  } else {
+    folder = RunFolder::create(path, recipe_.name, claim);
+  }
+  CheckpointOrder order = checkpoint_order(storage_at(path));
+  std::ranges::for_each(order.warnings, log_warning);
+  to_try_ = std::move(order.checkpoints);
+  std::ranges::reverse(to_try_);
+  if (to_try_.empty()) {
+    fail_changed(path);
+  }
+  if (!last_checkpoint_of(path).has_value()) {
+    write_last_checkpoint(path, storage_at(path)->address(to_try_.front()));
+  }
+  return *folder;
+}
+
+// Opens the folder of an attempt that left no checkpoint, or whose checkpoints --resume none gives
+// up, and puts its files aside.
+RunFolder RunCheckpoints::start_over_in(const std::string& path, bool is_restart) {
+  claim_folder(path);
+  const bool may_resume = is_restart || request_.resume.from == ResumeFrom::kAuto;
+  // Another process may have written here before the lock was taken.
+  if (may_resume && has_checkpoints(path)) {
+    return resume_in(path, [](const std::string&) {});
+  }
+  if (const auto recorded = last_checkpoint_of(path); may_resume && recorded.has_value()) {
+    throw Error("resume.checkpoints_gone",
+                "the run in " + path + " has saved " +
+                    (recorded->empty() ? "a checkpoint" : *recorded) +
+                    ", but its storage has no checkpoint now; mount or restore the checkpoints, "
+                    "pass another --run-dir, or start over with --resume none");
+  }
+  if (!has_attempt(path, is_restart) || has_checkpoints(path)) {
+    fail_changed(path);
+  }
+  const bool is_unsaved = !last_checkpoint_of(path).has_value();
+  const std::string attempt = put_attempt_aside(path);
+  log_info((is_unsaved ? "the run in " + path + " ended before its first checkpoint; starting over"
+                       : "starting over in " + path) +
+           (attempt.empty() ? "" : "; the files of the earlier attempt are in " + attempt));
+  return RunFolder::reopen(path);
+}
+
 RunFolder RunCheckpoints::make_folder() {
   const auto claim = [this](const std::string& path) { claim_folder(path); };
   const std::string earlier = earlier_folder();
+  const bool is_restart = !earlier.empty();
   const bool is_auto = request_.resume.from == ResumeFrom::kAuto;
-  std::string path = earlier.empty() ? request_.run_dir : earlier;
+  std::string path = is_restart ? earlier : request_.run_dir;
   if (path.empty() && is_auto) {
-    path = newest_run(recipe_.name,
-                      [this](const std::string& run) { return !storage_at(run)->list().empty(); });
+    path =
+        newest_run(recipe_.name, [this](const std::string& run) { return has_checkpoints(run); });
     if (path.empty()) {
       log_info("no run named " + recipe_.name + " has a checkpoint; starting over");
     }
   }
-  if (!path.empty() && (is_auto || !earlier.empty()) && !storage_at(path)->list().empty()) {
-    // A storage plugin may have checkpoints of a run whose folder is elsewhere.
-    std::error_code ignored;
-    const bool is_here = std::filesystem::exists(path + "/recipe.json", ignored);
-    std::optional<RunFolder> folder;
-    if (is_here) {
-      claim_folder(path);
-      folder = RunFolder::resume(path);
-    } else {
-      folder = RunFolder::create(path, recipe_.name, claim);
-    }
-    to_try_ = storage_at(path)->list();
-    std::ranges::reverse(to_try_);
-    return *folder;
+  const bool may_resume = is_auto || is_restart;
+  if (may_resume && !path.empty() && has_checkpoints(path)) {
+    return resume_in(path, claim);
   }
-  if (!earlier.empty()) {
-    if (const auto folder = RunFolder::reopen(earlier, claim)) {
-      return *folder;
-    }
-  } else if (is_auto && recipe_.checkpoint.has_value() && is_unsaved_run(path, recipe_.name)) {
-    const auto folder = RunFolder::reopen(path, [this](const std::string& here) {
-      claim_folder(here);
-      // Another process may have written here before the lock was taken.
-      if (!is_unsaved_run(here, recipe_.name) || !storage_at(here)->list().empty()) {
-        throw Error("run.dir_exists",
-                    "the run folder " + here + " was changed just now; start the run again");
-      }
-    });
-    if (folder.has_value()) {
-      log_info("the run in " + path + " ended before its first checkpoint; starting over");
-      return *folder;
-    }
+  if (has_attempt(path, is_restart) && (may_resume || !has_checkpoints(path))) {
+    return start_over_in(path, is_restart);
   }
   return RunFolder::create(request_.run_dir, recipe_.name, claim);
 }
@@ -138,6 +208,9 @@ ResumeCandidates* RunCheckpoints::find(const RunFolder& folder) {
   if (request_.resume.from == ResumeFrom::kPath && !has_own) {
     NamedCheckpoints named =
         find_checkpoints(context_.factory, storage_use(), request_.resume.path);
+    if (is_first()) {
+      std::ranges::for_each(named.warnings, log_warning);
+    }
     std::ranges::reverse(named.checkpoints);
     saved_.emplace(std::move(named.storage),
                    world_.control(),
@@ -153,6 +226,7 @@ ResumeCandidates* RunCheckpoints::find(const RunFolder& folder) {
                    [this, &folder](const CheckpointReader& reader) {
                      check_changes(reader);
                      warn_of_missing_training(reader, folder.path());
+                     earlier_names_.insert(reader.index().metadata.run);
                      if (is_first()) {
                        folder.write("recipe.json", frozen_recipe(recipe_));
                      }
@@ -184,6 +258,9 @@ void RunCheckpoints::check_changes(const CheckpointReader& reader) {
   const CheckpointMetadata& then = reader.index().metadata;
   const auto plugins = plugin_changes(used_plugins(then), used_plugins(now));
   refuse_changes(plugins, reader.address());
+  if (then.processor == now.processor && then.machine == now.machine && then.torch == now.torch) {
+    restore_kernel_answers(then.kernels);
+  }
   if (!is_first()) {
     return;
   }
@@ -203,6 +280,9 @@ void RunCheckpoints::check_changes(const CheckpointReader& reader) {
   };
   differs("libtorch", then.torch, now.torch);
   differs("the machine", then.machine, now.machine);
+  if (!then.processor.empty()) {
+    differs("the processor", then.processor, now.processor);
+  }
 }
 
 // On rank 0, which reads the last step from the run folder at `path`.
@@ -221,6 +301,10 @@ void RunCheckpoints::warn_of_missing_training(const CheckpointReader& reader,
   }
 }
 
+bool RunCheckpoints::is_run(const std::string& name) const {
+  return name == recipe_.name || earlier_names_.contains(name);
+}
+
 const CheckpointMetadata& RunCheckpoints::metadata() {
   if (metadata_.has_value()) {
     return *metadata_;
@@ -230,15 +314,14 @@ const CheckpointMetadata& RunCheckpoints::metadata() {
   metadata.kind = kFullCheckpoint;
   metadata.tenon = kVersion;
   metadata.torch = kTorchVersion;
-  const std::string cpu = describe_cpu();
-  metadata.machine = cpu.substr(cpu.find(", ") + 2);  // without the threads
+  metadata.machine = cpu_features();
+  metadata.processor = cpu_model();
   metadata.compute_threads = recipe_.compute_threads;
   metadata.precision = recipe_.train.precision;
   metadata.device = context_.platform.device_type();
   for (const LoadedPlugin* plugin : loaded_plugins()) {
     const PluginContext& context = plugin->host.context();
-    metadata.plugins.push_back(
-        {context.id, context.version, content_hash(context.file).value_or("")});
+    metadata.plugins.push_back({context.id, context.version, plugin->hash});
   }
   return metadata;
 }

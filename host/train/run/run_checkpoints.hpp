@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,12 @@ class RunCheckpoints {
   // Both are borrowed and outlive it. `lock` receives the lock on the run folder.
   RunCheckpoints(const RunContext& context, std::optional<RunLock>& lock);
 
-  // Makes or reopens the folder, locks it, and lists the checkpoints to resume from. Rank 0 only.
+  // Makes or reopens the folder, locks it, and lists the checkpoints to resume from. If the run
+  // starts over in the folder of a lost attempt, moves that attempt's files to attempt-N in it.
+  // Rank 0 only.
   //
-  // Errors  run.*, storage.io
+  // Errors  run.*, storage.io; resume.checkpoints_gone if the folder records a checkpoint, but the
+  //         storage has none
   RunFolder make_folder();
   // True if the folder has checkpoints to resume from. Rank 0 only, after make_folder.
   bool has_some() const { return !to_try_.empty(); }
@@ -42,6 +46,10 @@ class RunCheckpoints {
   // Returns the checkpoint storage of the run in this folder.
   const std::shared_ptr<CheckpointStore>& storage_at(const std::string& run_dir);
 
+  // True for the name of the run, and for the name it had in the checkpoint of its folder that it
+  // resumed from.
+  bool is_run(const std::string& name) const;
+
   // Returns the metadata for checkpoints of this run. Computed once, because it hashes all plugin
   // files.
   const CheckpointMetadata& metadata();
@@ -49,6 +57,10 @@ class RunCheckpoints {
  private:
   std::string earlier_folder();
   void claim_folder(const std::string& path);
+  bool has_checkpoints(const std::string& run_dir);
+  bool has_attempt(const std::string& path, bool is_restart) const;
+  RunFolder resume_in(const std::string& path, const RunFolder::Claim& claim);
+  RunFolder start_over_in(const std::string& path, bool is_restart);
   void check_changes(const CheckpointReader& reader);
   void warn_of_missing_training(const CheckpointReader& reader, const std::string& path) const;
   // Returns none for local files.
@@ -61,6 +73,7 @@ class RunCheckpoints {
   World& world_;
   std::optional<RunLock>& lock_;
   std::vector<std::string> to_try_;  // on rank 0: checkpoints of the run folder, newest first
+  std::set<std::string> earlier_names_;
   std::shared_ptr<CheckpointStore> storage_;
   std::string storage_of_;  // the run folder of storage_
   std::optional<CheckpointMetadata> metadata_;

@@ -282,6 +282,19 @@ DataRank RunComponents::data_rank() const {
   return {.rank = mesh.rank(), .size = mesh.world_size()};
 }
 
+ParameterLayout RunComponents::parameter_layout() const {
+  const RunPlatform& platform = context_.platform;
+  ParameterLayout layout;
+  layout.dtype = platform.precision().stored;
+  layout.seen_dtype = platform.precision().compute;
+  layout.device = platform.device();
+  layout.partition_of = [this](uint32_t p) { return optimizer_plan_.partition_of[p]; };
+  layout.sharing = sharing_of(recipe_.parallel, platform.mesh(), platform.device());
+  layout.unsharded = unsharded_of(platform.mesh());
+  layout.is_unsharded = [this](uint32_t p) { return unsharded_[p]; };
+  return layout;
+}
+
 LoaderOptions RunComponents::loader_options() const {
   LoaderOptions options;
   options.batch_size = recipe_.data.batch_size;

@@ -10,6 +10,7 @@
 #include "host/data/loader.hpp"
 #include "host/embedding/table_set.hpp"
 #include "host/model/graph.hpp"
+#include "host/model/parameter_store.hpp"
 #include "host/optim/optimizer_driver.hpp"
 #include "host/plugin/hook_proxy.hpp"
 #include "host/plugin/lr_scheduler_proxy.hpp"
@@ -61,11 +62,15 @@ class RunComponents {
   const WeightsImport* weights() const { return weights_.has_value() ? &*weights_ : nullptr; }
   const TablePlan& table_plan() const { return table_plan_; }
   const OptimizerPlan& optimizer_plan() const { return optimizer_plan_; }
+  // Empty after take_partitions().
+  const std::vector<OptimizedPartition>& partitions() const { return partitions_; }
   const std::vector<bool>& unsharded() const { return unsharded_; }  // by parameter
   const LoopPlan& plan() const { return plan_; }
   const Excluded& excluded() const { return excluded_; }  // excluded from checkpoints
   // Places of the tensors in exports of the format "hf"; none unless the recipe has such exports.
   const std::optional<WeightPlaces>& export_places() const { return export_places_; }
+  // Returns the layout of this rank's parameters. Its functions borrow this object.
+  ParameterLayout parameter_layout() const;
   // Returns the options for loaders of training data.
   LoaderOptions loader_options() const;
   // Returns the components for the header and the summary, in order. Call before any take_...().

@@ -9,6 +9,8 @@
 #include "host/text/formatted.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
 #include "host/train/resume/exports.hpp"
+#include "host/train/resume/last_checkpoint.hpp"
+#include "host/train/run/run_kernels.hpp"
 #include "host/train/run/table_files.hpp"
 
 #include <string>
@@ -58,7 +60,7 @@ RunEngine::RunEngine(const RunContext& context,
                    context.platform.mesh(),
                    context.platform.device(),
                    !components.table_plan().tables.empty()),
-      parameters_(components.graph(), make_layout()),
+      parameters_(components.graph(), components.parameter_layout()),
       flow_(parameters_, rank_groups_.for_flow(), flow_options(recipe_.parallel)),
       init_frame_(components.model().instance().host(), on_cpu(context.platform.exec())),
       tables_(make_tables()),
@@ -104,14 +106,18 @@ std::unique_ptr<Checkpointing> RunEngine::make_checkpoints() {
   const WriterPlace place = writer_place(context_.platform.mesh());
   CheckpointMetadata metadata = run_checkpoints_.metadata();
   metadata.excluded = components_.excluded();
-  auto checkpoints = std::make_unique<Checkpointing>(
-      CheckpointingParts{.recipe = saving_,
-                         .storage = run_checkpoints_.storage_at(folder_.path()),
-                         .collective = context_.world.control(),
-                         .place = place,
-                         .metadata = std::move(metadata),
-                         .frozen_recipe = frozen_recipe(recipe_),
-                         .has_windows = components_.train_set().source().info().has_windows});
+  auto checkpoints = std::make_unique<Checkpointing>(CheckpointingParts{
+      .recipe = saving_,
+      .storage = run_checkpoints_.storage_at(folder_.path()),
+      .collective = context_.world.control(),
+      .place = place,
+      .metadata = std::move(metadata),
+      .kernels = kernel_answers,
+      .frozen_recipe = frozen_recipe(recipe_),
+      .has_windows = components_.train_set().source().info().has_windows,
+      .on_commit = [run_dir = folder_.path()](
+                       const std::string& address) { write_last_checkpoint(run_dir, address); },
+      .is_run = [this](const std::string& run) { return run_checkpoints_.is_run(run); }});
   add_exports(*checkpoints, place);
   return checkpoints;
 }
@@ -136,22 +142,6 @@ void RunEngine::add_exports(Checkpointing& checkpoints, const WriterPlace& place
         static_cast<int>(saving_.retries),
         has_layout ? components_.export_places() : std::nullopt));
   }
-}
-
-ParameterLayout RunEngine::make_layout() const {
-  const RunPlatform& platform = context_.platform;
-  const RunComponents& components = components_;
-  ParameterLayout layout;
-  layout.dtype = platform.precision().stored;
-  layout.seen_dtype = platform.precision().compute;
-  layout.device = platform.device();
-  layout.partition_of = [&components](uint32_t p) {
-    return components.optimizer_plan().partition_of[p];
-  };
-  layout.sharing = sharing_of(recipe_.parallel, platform.mesh(), platform.device());
-  layout.unsharded = unsharded_of(platform.mesh());
-  layout.is_unsharded = [&components](uint32_t p) { return components.unsharded()[p]; };
-  return layout;
 }
 
 // Also imports rows if requested.
@@ -300,7 +290,15 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
           .run_dir = folder_.path(),
           .initialise = [this] { initialise(); },
           .on_failure = surroundings.on_failure,
-          .after_first_step = surroundings.after_first_step};
+          .after_first_step =
+              [this, after = surroundings.after_first_step] {
+                if (is_first() && !kernel_answers().empty()) {
+                  folder_.write("kernels.json", kernel_answers_text());
+                }
+                if (after != nullptr) {
+                  after();
+                }
+              }};
 }
 
 void RunEngine::export_rows() {

@@ -74,7 +74,6 @@ class RunEngine {
   std::unique_ptr<Pretrained> make_bank();
   std::unique_ptr<Checkpointing> make_checkpoints();
   void add_exports(Checkpointing& checkpoints, const WriterPlace& place);
-  ParameterLayout make_layout() const;
   std::unique_ptr<TableSet> make_tables();
   std::unique_ptr<TableRows> make_rows() const;
   ModelRunner make_runner();

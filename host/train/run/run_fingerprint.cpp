@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run/run_fingerprint.hpp"
 
-#include "host/io/content_hash.hpp"
 #include "host/plugin/plugin_loader.hpp"
 
 #include <c10/core/DeviceType.h>
@@ -23,9 +22,7 @@ std::vector<Fact> run_fingerprint(const Recipe& recipe, c10::Device device) {
   for (const LoadedPlugin* plugin : loaded_plugins()) {
     const PluginContext& context = plugin->host.context();
     // By id instead of path: paths may differ between machines.
-    metadata.push_back(
-        {"plugin " + context.id,
-         context.version + " (" + content_hash(context.file).value_or("unreadable") + ")"});
+    metadata.push_back({"plugin " + context.id, context.version + " (" + plugin->hash + ")"});
   }
   return metadata;
 }

@@ -9,6 +9,8 @@
 #include "host/tensor/staging_memory.hpp"
 #include "host/tensor/tensor_service.hpp"
 #include "host/text/formatted.hpp"
+#include "host/train/components/kernel_policy.hpp"
+#include "host/train/run/run_kernels.hpp"
 
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/DeviceType.h>
@@ -72,6 +74,8 @@ void RunPlatform::set_up_process(const Recipe& recipe) const {
   keep_freed_memory();
   use_block_cache();
   set_compute_threads(recipe.compute_threads);
+  set_kernel_policy(kernel_policy_of(recipe.kernels));
+  keep_kernel_answers_in(default_kernel_cache_file());
   // libtorch modules create parameters in the default dtype, which is never narrow. Parameters of a
   // narrow dtype are rounded from it.
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(precision_.exact()));

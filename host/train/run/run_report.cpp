@@ -27,11 +27,16 @@ nlohmann::ordered_json to_json(const std::optional<SaveCount>& count) {
   if (!count.has_value()) {
     return nullptr;
   }
-  return {{"committed", count->committed},
-          {"failed", count->failed},
-          {"last",
-           count->last.empty() ? nlohmann::ordered_json(nullptr)
-                               : nlohmann::ordered_json(count->last)}};
+  nlohmann::ordered_json lost = nullptr;
+  if (count->lost.has_value()) {
+    lost = {{"step", count->lost->step}, {"reason", count->lost->why}};
+  }
+  return {
+      {"committed", count->committed},
+      {"failed", count->failed},
+      {"last",
+       count->last.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(count->last)},
+      {"lost", lost}};
 }
 
 using Json = nlohmann::ordered_json;
@@ -164,6 +169,10 @@ std::string last_line(const RunReport& report, const Outcome& outcome) {
       std::snprintf(value, sizeof(value), "%.4f", loss->second);
       line += "; " + name + " " + value;
     }
+  }
+  if (outcome.code == ExitCode::kStopped && outcome.saves.has_value() &&
+      outcome.saves->lost.has_value()) {
+    line += formatted("; the checkpoint of step {} is lost", outcome.saves->lost->step);
   }
   if (outcome.lost_records > 0) {
     line += formatted("; {} writes of metrics failed", outcome.lost_records);

@@ -11,6 +11,8 @@
 #include "host/tensor/handle_pool.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
+#include "host/train/rank_decisions.hpp"
+#include "host/train/run/memory_check.hpp"
 #include "host/train/run/next_commands.hpp"
 #include "host/train/run/rank_records.hpp"
 #include "host/train/run/run_engine.hpp"
@@ -18,7 +20,6 @@
 #include "host/train/run/run_witness.hpp"
 #include "host/train/run/stuck_run.hpp"
 #include "host/train/same_data.hpp"
-#include "host/train/signal_watch.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -141,6 +142,8 @@ void RunSession::check_with_all() {
     agree_on_metadata(control, run_fingerprint(recipe_, platform_.device()));
   });
   together(control, "check of the recipe", [this] { check(); });
+  // A barrier: each rank reads how much memory is available before any rank allocates.
+  together(control, "check of the memory", [this] { check_memory(context_, *components_); });
   together(
       control, "check of the data", [&] { check_same_sources(components_->sources(), control); });
 }
@@ -254,7 +257,7 @@ void RunSession::watch_folder(const RunFolder& folder, const RunReport& report) 
   });
 }
 
-Outcome RunSession::train() {
+Outcome RunSession::train(const SignalWatch& signals) {
   report_crashes_of(platform_.mesh().rank(), platform_.mesh().world_size());
   RunReport report = make_report();
   const RunFolder folder = open_folder();
@@ -265,7 +268,7 @@ Outcome RunSession::train() {
   if (!platform_.warning().empty()) {
     log_warning(platform_.warning());
   }
-  Outcome outcome = run_loop(folder, progress);
+  Outcome outcome = run_loop(folder, progress, signals);
   tell_stuck_to(nullptr);
   if (outcome.error_id.empty()) {
     leave_in_order(outcome);
@@ -285,10 +288,31 @@ Outcome RunSession::train() {
   return outcome;
 }
 
-Outcome RunSession::run_engine(const RunFolder& folder, Progress& progress) {
+// Decides whether the run ends before it allocates memory. A run that resumes first loads its
+// state, which its summary reports; an import saves what it has read. Called by every rank.
+bool RunSession::is_stopped_already(const SignalWatch& signals) {
+  Collective& control = world_->control();
+  return request_.weights.format.empty() && any_rank(control, signals.received() != 0) &&
+         !any_rank(control, is_first() && checkpoints_.has_some());
+}
+
+Outcome RunSession::stopped_outcome(const SignalWatch& signals) {
+  const int signal = signals.received();
+  Outcome outcome;
+  outcome.code = ExitCode::kStopped;
+  outcome.reason = first_text(
+      world_->control(), signal != 0 ? std::string("received ") + SignalWatch::name(signal) : "");
+  outcome.seconds = seconds();
+  return outcome;
+}
+
+Outcome RunSession::run_engine(const RunFolder& folder,
+                               Progress& progress,
+                               const SignalWatch& signals) {
+  if (is_stopped_already(signals)) {
+    return stopped_outcome(signals);
+  }
   RunEngine engine(context_, *components_, checkpoints_, folder);
-  const SignalWatch signals(request_.ranks.launcher == "launch" ? SignalWatch::Second::kIgnored
-                                                                : SignalWatch::Second::kEnds);
   return engine.run({.progress = progress,
                      .published = published_,
                      .signals = signals,
@@ -300,9 +324,11 @@ Outcome RunSession::run_engine(const RunFolder& folder, Progress& progress) {
                          }});
 }
 
-Outcome RunSession::run_loop(const RunFolder& folder, Progress& progress) {
+Outcome RunSession::run_loop(const RunFolder& folder,
+                             Progress& progress,
+                             const SignalWatch& signals) {
   try {
-    return run_engine(folder, progress);
+    return run_engine(folder, progress, signals);
   } catch (const std::exception& error) {  // outside the loop, after the folder was made
     return outcome_of(watch_.fail(run_failure(error)));
   }

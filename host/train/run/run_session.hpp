@@ -27,6 +27,7 @@
 #include "host/train/run/run_request.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/published_state.hpp"
+#include "host/train/signal_watch.hpp"
 
 #include <chrono>
 #include <functional>
@@ -55,14 +56,16 @@ class RunSession {
   //
   // Errors  those of RunComponents
   void check();
-  // Creates the components on all ranks, and checks that recipe, plugins and data are the same.
+  // Creates the components on all ranks, and checks that recipe, plugins and data are the same, and
+  // that the model fits into memory.
   //
   // Errors  SharedFailure
   void check_with_all();
-  // Makes the run folder, trains and writes the summary. Call once, after check_with_all.
+  // Makes the run folder, trains and writes the summary. Call once, after check_with_all. A signal
+  // that has arrived already ends the run before its first step. `signals` is borrowed.
   //
   // Errors  any error before the folder exists; later errors are in the outcome
-  Outcome train();
+  Outcome train(const SignalWatch& signals);
 
   // Closes the connections to the other ranks, which all end with this failure.
   void leave(const SharedFailure& failure);
@@ -77,8 +80,10 @@ class RunSession {
   RunFolder open_folder();
   RunFolder make_first_folder();
   void watch_folder(const RunFolder& folder, const RunReport& report);
-  Outcome run_engine(const RunFolder& folder, Progress& progress);
-  Outcome run_loop(const RunFolder& folder, Progress& progress);
+  bool is_stopped_already(const SignalWatch& signals);
+  Outcome stopped_outcome(const SignalWatch& signals);
+  Outcome run_engine(const RunFolder& folder, Progress& progress, const SignalWatch& signals);
+  Outcome run_loop(const RunFolder& folder, Progress& progress, const SignalWatch& signals);
   void leave_in_order(Outcome& outcome);
   void report_end(const RunFolder& folder,
                   const RunReport& report,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run/run_training.hpp"
 
+#include "host/device/machine_memory.hpp"
 #include "host/distributed/collectives/together.hpp"
 #include "host/distributed/failures/early_failure.hpp"
 #include "host/distributed/ranks/mesh.hpp"
@@ -8,6 +9,7 @@
 #include "host/train/components/run_failure.hpp"
 #include "host/train/run/run_session.hpp"
 #include "host/train/same_data.hpp"
+#include "host/train/signal_watch.hpp"
 
 #include <exception>
 #include <optional>
@@ -34,6 +36,10 @@ void begin(std::optional<RunSession>& session,
   }
 }
 
+SignalWatch::Second second_signal_of(const RankEnvironment& ranks) {
+  return ranks.launcher == "launch" ? SignalWatch::Second::kIgnored : SignalWatch::Second::kEnds;
+}
+
 }  // namespace
 
 void check_training(const Recipe& recipe,
@@ -43,7 +49,9 @@ void check_training(const Recipe& recipe,
   RunRequest request;
   request.gpu = gpu;
   request.ranks = ranks;
-  RunSession(recipe, registry, request, RunSession::Purpose::kCheck).check();
+  RunSession session(recipe, registry, request, RunSession::Purpose::kCheck);
+  const MemoryLimit limit;  // for plugins that allocate a model to describe it
+  session.check();
 }
 
 void check_number_of_ranks(const Recipe& recipe, uint32_t world_size) {
@@ -52,11 +60,19 @@ void check_number_of_ranks(const Recipe& recipe, uint32_t world_size) {
 }
 
 Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRequest& request) {
+  // A rank that waits for others to join ends at the first signal; from then on, all stop in order.
+  std::optional<SignalWatch> signals;
+  if (request.ranks.world_size == 1) {
+    signals.emplace(second_signal_of(request.ranks));
+  }
   std::optional<RunSession> session;
   begin(session, recipe, registry, request);
+  if (!signals.has_value()) {
+    signals.emplace(second_signal_of(request.ranks));
+  }
   try {
     session->check_with_all();
-    return session->train();
+    return session->train(*signals);
   } catch (const SharedFailure& failure) {
     session->leave(failure);
     throw;

@@ -33,7 +33,8 @@ void check_training(const Recipe& recipe,
 void check_number_of_ranks(const Recipe& recipe, uint32_t world_size);
 
 // Joins the other ranks and trains with them. An error of one rank before the folder exists fails
-// all ranks, as a SharedFailure.
+// all ranks, as a SharedFailure. SIGTERM and SIGINT stop the run in order, also before its first
+// step; a rank that still waits for other ranks to join ends at once.
 //
 // Errors  recipe.no_eval; any error before the folder exists; later errors are in the outcome
 Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRequest& request);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run/run_witness.hpp"
 
+#include "host/error/error.hpp"
 #include "host/error/exit_code.hpp"
+#include "host/io/durable_file.hpp"
+#include "host/io/regular_file.hpp"
 #include "host/plugin/crash_report.hpp"
 
 #include <nlohmann/json.hpp>
@@ -10,9 +13,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <fcntl.h>
-#include <fstream>
 #include <poll.h>
 #include <string_view>
 #include <sys/prctl.h>
@@ -30,19 +31,6 @@ struct Header {
   uint64_t file_bytes = 0;
   uint64_t text_bytes = 0;
 };
-
-bool write_all(int to, const void* data, std::size_t size) {
-  const char* at = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t count = ::write(to, at, size);
-    if (count < 0 && errno != EINTR) {
-      return false;
-    }
-    at += count > 0 ? count : 0;
-    size -= count > 0 ? static_cast<std::size_t>(count) : 0;
-  }
-  return true;
-}
 
 // ---- in the witness ----
 
@@ -102,12 +90,9 @@ void write_summary(const Received& received) {
   summary["reason"] = report;
   summary["error_id"] = id_of_report(report);
   summary["steps"] = page.step.load(std::memory_order_relaxed);
-  const std::string partial = received.file + ".part";
-  std::ofstream out(partial, std::ios::binary);
-  out << summary.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-  out.close();
-  if (out) {
-    std::rename(partial.c_str(), received.file.c_str());
+  try {
+    replace_file(received.file, summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  } catch (const Error&) {  // the process has ended with its outputs closed
   }
 }
 
@@ -189,9 +174,9 @@ void RunWitness::expect(const std::string& file, const std::string& summary) {
   }
   const Header header{.file_bytes = file.size(), .text_bytes = summary.size()};
   // A witness that was killed is no reason to end the run: SIGPIPE is ignored.
-  (void)(write_all(to_witness_, &header, sizeof(header)) &&
-         write_all(to_witness_, file.data(), file.size()) &&
-         write_all(to_witness_, summary.data(), summary.size()));
+  const std::string_view header_bytes(reinterpret_cast<const char*>(&header), sizeof(header));
+  (void)(write_all(to_witness_, header_bytes) && write_all(to_witness_, file) &&
+         write_all(to_witness_, summary));
 }
 
 void RunWitness::dismiss() {

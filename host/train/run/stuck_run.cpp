@@ -2,6 +2,7 @@
 #include "host/train/run/stuck_run.hpp"
 
 #include "host/error/error.hpp"
+#include "host/error/plugin_text.hpp"
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
 
@@ -30,7 +31,7 @@ void on_grace_over(int) {
 
 void end_after_grace(const std::string& text, int code, unsigned seconds) {
   static std::string words;  // the handler may read it until the process ends
-  words = text + "\n";
+  words = printable_text(text) + "\n";
   last_code = code;
   last_words = words.c_str();
   last_words_size = words.size();

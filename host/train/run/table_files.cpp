@@ -6,6 +6,7 @@
 #include "host/embedding/row_folder.hpp"
 #include "host/embedding/row_values.hpp"
 #include "host/error/error.hpp"
+#include "host/io/durable_file.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/sparse_optimizer_proxy.hpp"
@@ -15,8 +16,8 @@
 #include "host/train/components/recipe_model.hpp"
 #include "host/train/components/recipe_tables.hpp"
 
+#include <cstring>
 #include <filesystem>
-#include <system_error>
 
 namespace tenon {
 namespace {
@@ -62,11 +63,11 @@ void export_tables(const TableSet& tables,
                    RowParts parts,
                    int64_t rank,
                    int64_t num_ranks) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (failed) {
+  try {
+    make_folders(folder);
+  } catch (const DiskError& error) {
     throw Error("table.bad_file",
-                "the folder " + folder + " cannot be made: " + failed.message() +
+                "the folder " + folder + " cannot be made: " + std::strerror(error.number()) +
                     "; give one that may be written to");
   }
   for (size_t i = 0; i < tables.size(); ++i) {

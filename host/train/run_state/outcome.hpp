@@ -61,11 +61,19 @@ struct RollBackRecord {
   std::string why;
 };
 
+// A save that was due and does not exist.
+struct LostSave {
+  uint64_t step = 0;
+  std::string why;
+  bool is_cut_off = false;  // canceled at the end of the grace period of a signal
+};
+
 // Counts of the saves of a run.
 struct SaveCount {
   uint64_t committed = 0;
   uint64_t failed = 0;
-  std::string last;  // address of the newest committed save
+  std::string last;                   // address of the newest committed save
+  std::optional<LostSave> lost = {};  // the last save, or the last export of a format, if it failed
 };
 
 struct Outcome {

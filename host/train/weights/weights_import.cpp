@@ -2,6 +2,7 @@
 #include "host/train/weights/weights_import.hpp"
 
 #include "host/error/error.hpp"
+#include "host/json/bounded_json.hpp"
 #include "host/log/log.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/shape_text.hpp"
@@ -11,7 +12,6 @@
 
 #include <ATen/Functions.h>
 #include <c10/util/accumulate.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -61,8 +61,7 @@ void WeightsImport::check(const ComponentInstance& model, const ModelGraph& grap
   Differences differences;
   const auto config = folder_.text(kConfig);
   if (config.has_value()) {
-    const auto parsed = nlohmann::json::parse(*config, nullptr, /*allow_exceptions=*/false);
-    if (!parsed.is_object()) {
+    if (!is_json_object(*config)) {
       throw Error("weights.bad_folder", folder_.path() + "/" + kConfig + " is not a JSON object");
     }
     for (const LayoutDifference& difference :

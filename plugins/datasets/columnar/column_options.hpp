@@ -54,6 +54,7 @@ struct ColumnOptions {
             "numbers, text for strings");
     binder.field("length", &ColumnOptions::length)
         .min(1)
+        .max(int64_t{1} << 24)
         .doc(
             "entries in every list, read as [B, length]; null: ragged. Lists of any other length "
             "are errors");

@@ -139,6 +139,7 @@ class Columnar : public tenon::StreamDataset {
             "round-robin");
     binder.field("shuffle_groups", &Options::shuffle_groups)
         .min(0)
+        .max(65536)
         .doc("row groups that a shard buffers and shuffles together; 0: no shuffling");
     binder.field("read_rows", &Options::read_rows)
         .min(1)

@@ -177,6 +177,12 @@ std::vector<arrow::fs::FileInfo> FileList::found(const Source& source, std::stri
     if (info.type() == arrow::fs::FileType::File) {
       return {info};
     }
+    if (info.type() == arrow::fs::FileType::Unknown) {
+      TENON_FAIL(TENON_INVALID,
+                 "columnar.no_file",
+                 shown,
+                 " is a FIFO, a device or a socket, not a regular file or a folder");
+    }
     base = selector.base_dir = source.path;
     return value_of(source.file_system->GetFileInfo(selector), shown, "cannot list the folder");
   }

@@ -39,8 +39,8 @@ class FileList {
   // Lists the existing files. Skips names that begin with . or _, empty folders, and files that end
   // with .tmp or .part.
   //
-  // Errors   columnar.no_file: TENON_NOT_FOUND for a file or folder that does not exist;
-  // columnar.read
+  // Errors   columnar.no_file: TENON_NOT_FOUND for a file or folder that does not exist,
+  //          TENON_INVALID for a FIFO or a device; columnar.read
   std::vector<DataFile> list() const;
 
   // True if a file of this name exists in one of the folders, or next to the files of a pattern.

@@ -101,9 +101,9 @@ class ParquetFile final : public SourceFile {
   std::unique_ptr<parquet::arrow::FileReader> open(
       const std::shared_ptr<parquet::FileMetaData>& metadata) const {
     parquet::arrow::FileReaderBuilder builder;
-    check_arrow(builder.Open(open_random(file_), parquet::default_reader_properties(), metadata),
-                name(),
-                kUnreadable);
+    parquet::ReaderProperties of_file = parquet::default_reader_properties();
+    of_file.set_page_checksum_verification(true);  // of pages that have a checksum
+    check_arrow(builder.Open(open_random(file_), of_file, metadata), name(), kUnreadable);
     parquet::ArrowReaderProperties properties(/*use_threads=*/false);
     properties.set_pre_buffer(true);
     builder.properties(properties);

@@ -72,6 +72,7 @@ class Movielens : public tenon::MapDataset {
         .doc("maximum length of `history`; 0: no such field");
     binder.field("windows", &Options::windows)
         .min(1)
+        .max(1000000)
         .doc("number of windows of equal size, in time order; null: no windows");
     binder.field("window_days", &Options::window_days)
         .min(1)

@@ -39,7 +39,11 @@ class Pad : public tenon::Feature {
   static constexpr const char* kSummary = "pads or truncates lists to a fixed width";
   using Options = PadOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("length", &Options::length).required().min(1).doc("entries per sample");
+    binder.field("length", &Options::length)
+        .required()
+        .min(1)
+        .max(int64_t{1} << 24)
+        .doc("entries per sample");
     binder.field("value", &Options::value).doc("padding value");
     binder.field("keep", &Options::keep)
         .choices({"head", "tail"})

@@ -1,33 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rows.hpp"
 
+#include <tenon/simd/bf16.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "../../simd/bf16.hpp"
-
 namespace {
-
-// Per row: gradient = exp(x - largest) * slope - spread, minus at_label at the label.
-struct RowSlopes {
-  double largest = 0.0;
-  double slope = 0.0;
-  double spread = 0.0;
-  double at_label = 0.0;
-};
 
 template <class T>
 struct RowMath {
   RowStats (*stats)(const T* x, int64_t n);
   double (*sum)(const T* x, int64_t n);
-  void (*gradient)(const T* x, int64_t n, int64_t label, const RowSlopes& slopes, T* gradient);
+  void (*gradient)(const T* x, int64_t n, int64_t label, const SoftmaxSlopes& slopes, T* gradient);
 };
 
 }  // namespace
 
-#define SIMD_KERNELS "../losses/cross_entropy/row_kernels.hpp"
-#include "../../simd/each_machine.hpp"
+#include <tenon/simd/each_machine.hpp>
 
 namespace {
 
@@ -46,7 +37,7 @@ double sum_of_doubles(const double* x, int64_t n) {
 }
 
 void gradient_of_doubles(
-    const double* x, int64_t n, int64_t label, const RowSlopes& s, double* gradient) {
+    const double* x, int64_t n, int64_t label, const SoftmaxSlopes& s, double* gradient) {
   for (int64_t i = 0; i < n; ++i) {
     gradient[i] = std::exp(x[i] - s.largest) * s.slope - s.spread;
   }
@@ -109,10 +100,10 @@ void write_gradients_of(const RowMath<T>& math,
     const double scale = seed * (rows.weights == nullptr ? 1.0 : rows.weights[row]);
     const RowStats& s = stats[row];
     const double z = s.largest + std::log(s.sum);
-    const RowSlopes slopes{.largest = s.largest,
-                           .slope = scale * (1.0 + 2.0 * options.z_loss * z) / s.sum,
-                           .spread = scale * smoothing / static_cast<double>(n),
-                           .at_label = scale * (1.0 - smoothing)};
+    const SoftmaxSlopes slopes{.largest = s.largest,
+                               .slope = scale * (1.0 + 2.0 * options.z_loss * z) / s.sum,
+                               .spread = scale * smoothing / static_cast<double>(n),
+                               .at_label = scale * (1.0 - smoothing)};
     math.gradient(logits + row * n, n, label, slopes, g);
   }
 }

@@ -5,6 +5,8 @@
 // Invariant: rows are independent, so no result depends on how rows are assigned to threads.
 #pragma once
 
+#include <tenon/simd/softmax_rows.hpp>
+
 #include <cstdint>
 
 enum class RowType { kFloat, kDouble, kBFloat16 };
@@ -25,10 +27,7 @@ struct RowOptions {
 };
 
 // Per-row values that backward needs in addition to the row x.
-struct RowStats {
-  double largest = 0.0;  // m = max(x)
-  double sum = 0.0;      // sum(exp(x - m))
-};
+using RowStats = SoftmaxStats;
 
 // Sums over rows: the loss, its z-loss part, and the weighted label count.
 struct RowSums {

@@ -21,7 +21,6 @@
 
 #include "../columns.hpp"
 #include "../dense_layers.hpp"
-#include "../linear.hpp"
 
 namespace {
 
@@ -44,15 +43,23 @@ class DcnV2 final : public tenon::TorchModel {
   using Options = DcnOptions;
   static void bind(tenon::OptionBinder<Options>& b) {
     tenon::bind_columns(b);
-    b.field("cross_layers", &Options::cross_layers).min(1).doc("number of cross layers");
+    b.field("cross_layers", &Options::cross_layers)
+        .min(1)
+        .max(tenon::kMaxLayers)
+        .doc("number of cross layers");
     b.field("rank", &Options::rank)
         .min(1)
+        .max(tenon::kMaxWidth)
         .doc("rank of the cross layers' low-rank matrices; null: full rank");
     b.choice("structure",
              &Options::structure,
              {{"parallel", Structure::kParallel}, {"stacked", Structure::kStacked}})
         .doc("dense layers in parallel with the cross layers, or stacked on top");
-    b.field("hidden", &Options::hidden).min_items(1).min(1).doc("widths of the dense layers");
+    b.field("hidden", &Options::hidden)
+        .min_items(1)
+        .min(1)
+        .max(tenon::kMaxWidth)
+        .doc("widths of the dense layers");
     tenon::bind_dropout(b);
   }
 
@@ -134,9 +141,9 @@ class DcnV2 final : public tenon::TorchModel {
     for (int64_t l = 0; l < o_.cross_layers; ++l) {
       at::Tensor narrow = x_BW;
       if (o_.rank) {
-        narrow = tenon::linear_layer(x_BW, b.parameter(p++));  // [B, R]
+        narrow = tenon::ops::linear(x_BW, {b.parameter(p++)});  // [B, R]
       }
-      const at::Tensor mixed_BW = tenon::linear_layer(narrow, b.parameter(p), b.parameter(p + 1));
+      const at::Tensor mixed_BW = tenon::ops::linear(narrow, {b.parameter(p)}, b.parameter(p + 1));
       p += 2;
       x_BW = at::addcmul(x_BW, first_BW, mixed_BW);
     }

@@ -44,7 +44,10 @@ class DeepFm final : public tenon::TorchModel {
   using Options = DeepFmOptions;
   static void bind(tenon::OptionBinder<Options>& b) {
     tenon::bind_columns(b);
-    b.field("hidden", &Options::hidden).min(1).doc("widths of the hidden layers, in order");
+    b.field("hidden", &Options::hidden)
+        .min(1)
+        .max(tenon::kMaxWidth)
+        .doc("widths of the hidden layers, in order");
     tenon::bind_dropout(b);
     b.field("first_order", &Options::first_order)
         .doc("add a first-order weight per id, in a table COLUMN.linear of width 1");

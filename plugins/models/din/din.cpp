@@ -59,10 +59,14 @@ class Din final : public tenon::TorchModel {
     tenon::bind_columns(b);
     b.field("attention", &Options::attention)
         .min(1)
+        .max(tenon::kMaxWidth)
         .doc("widths of the attention network's hidden layers");
     b.field("softmax", &Options::softmax)
         .doc("normalize attention weights by softmax; the paper does not");
-    b.field("hidden", &Options::hidden).min(1).doc("widths of the hidden layers on top");
+    b.field("hidden", &Options::hidden)
+        .min(1)
+        .max(tenon::kMaxWidth)
+        .doc("widths of the hidden layers on top");
     b.choice("activation",
              &Options::activation,
              {{"prelu", tenon::Activation::kPrelu}, {"relu", tenon::Activation::kRelu}})

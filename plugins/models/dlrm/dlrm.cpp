@@ -41,8 +41,12 @@ class Dlrm final : public tenon::TorchModel {
     tenon::bind_columns(b);
     b.field("bottom", &Options::bottom)
         .min(1)
+        .max(tenon::kMaxWidth)
         .doc("widths of the layers over dense features; a layer of width `dim` follows");
-    b.field("top", &Options::top).min(1).doc("widths of the hidden layers over the dot products");
+    b.field("top", &Options::top)
+        .min(1)
+        .max(tenon::kMaxWidth)
+        .doc("widths of the hidden layers over the dot products");
     tenon::bind_dropout(b);
   }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Costs of the blocks: operations, bytes that autograd saves in forward, and peak additional bytes
-// in backward. Mirrors llama.cpp and cpu/ tensor by tensor; a test compares it with an allocator's
-// counts. Letters as in llama.cpp. `kept` excludes a block's inputs, outputs, parameters and
-// buffers.
+// in backward. Mirrors llama.cpp and the host's operators tensor by tensor; a test compares it with
+// an allocator's counts. Letters as in llama.cpp. `kept` excludes a block's inputs, outputs,
+// parameters and buffers.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct LayerSizes {
   double table = 0;  // positions in the rotary table
   double bytes = 4;  // per element of activations and parameters
   bool on_cpu = true;
-  bool fused = false;    // uses the kernels of cpu/; attention too, unless with dropout
+  bool fused = false;    // the host's own kernels; attention too, unless with dropout
   bool narrows = false;  // autocast: products take narrow copies of their operands
   bool drops = false;    // dropout
 

@@ -11,8 +11,10 @@
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/weights_layout.hpp>
 #include <tenon/torch/model.hpp>
+#include <tenon/torch/ops.hpp>
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 
 #include <cmath>
 #include <cstdint>
@@ -21,14 +23,13 @@
 #include <utility>
 #include <vector>
 
-#include "../linear.hpp"
+#include "../size_limits.hpp"
 #include "block_cost.hpp"
-#include "cpu/attention.hpp"
-#include "cpu/rms_norm.hpp"
-#include "cpu/swiglu.hpp"
 #include "hf_config.hpp"
 
 namespace {
+
+namespace ops = tenon::ops;
 
 // Reports the first id without an embedding row. libtorch reports neither id nor position.
 [[noreturn]] void fail_token(const at::Tensor& ids_BT, int64_t num_rows) {
@@ -56,7 +57,6 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
   static constexpr const char* kSummary =
       "Llama decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU";
 
-  enum class Kernels { kPlain, kFused };
   enum class RopeType { kLinear, kLlama3 };
 
   // Extends the context beyond the pretraining length with lower rotary frequencies.
@@ -81,6 +81,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
           .doc("llama3: wavelengths below original length / this are not scaled");
       b.field("original_max_position_embeddings", &RopeScaling::original_max_position_embeddings)
           .min(1)
+          .max(tenon::kMaxPositions)
           .doc("llama3: sequence length of pretraining");
     }
   };
@@ -99,27 +100,37 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     bool tie_word_embeddings = false;
     double initializer_range = 0.02;
     double dropout = 0.0;
-    Kernels kernels = Kernels::kFused;
   };
   static void bind(tenon::OptionBinder<Options>& b) {
     b.field("vocab_size", &Options::vocab_size)
         .min(1)
+        .max(tenon::kMaxVocabulary)
         .doc("vocabulary size; ids are in [0, vocab_size)");
-    b.field("hidden_size", &Options::hidden_size).min(1).doc("hidden dimension of the model");
+    b.field("hidden_size", &Options::hidden_size)
+        .min(1)
+        .max(tenon::kMaxWidth)
+        .doc("hidden dimension of the model");
     b.field("intermediate_size", &Options::intermediate_size)
         .min(1)
+        .max(tenon::kMaxWidth)
         .doc("hidden dimension of the feed-forward layers");
-    b.field("num_hidden_layers", &Options::num_hidden_layers).min(1).doc("number of layers");
+    b.field("num_hidden_layers", &Options::num_hidden_layers)
+        .min(1)
+        .max(tenon::kMaxLayers)
+        .doc("number of layers");
     b.field("num_attention_heads", &Options::num_attention_heads)
         .min(1)
+        .max(tenon::kMaxWidth)
         .doc("number of query heads; hidden_size / num_attention_heads must be an even integer");
     b.field("num_key_value_heads", &Options::num_key_value_heads)
         .min(1)
+        .max(tenon::kMaxWidth)
         .doc(
             "number of key and value heads, a divisor of num_attention_heads; null: "
             "num_attention_heads");
     b.field("max_position_embeddings", &Options::max_position_embeddings)
         .min(1)
+        .max(tenon::kMaxPositions)
         .doc("maximum sequence length; sets the size of the rotary table");
     b.field("rms_norm_eps", &Options::rms_norm_eps)
         .min(0)
@@ -138,8 +149,6 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
         .min(0)
         .exclusive_max(1)
         .doc("dropout probability of attention weights and residual branches, in training");
-    b.choice("kernels", &Options::kernels, {{"plain", Kernels::kPlain}, {"fused", Kernels::kFused}})
-        .doc("plain: libtorch operators; fused: custom kernels in fp32 on a CPU, plain elsewhere");
   }
 
   explicit Llama(const Options& options) : o_(options) {
@@ -182,7 +191,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     auto x = hidden(0);
     g.block("embed", {ids}, {x}, {embedding}, [](const tenon::BlockCall& b) {
        try {
-         return at::embedding(b.parameter(0), b.input(0));
+         return ops::embedding(b.parameter(0), b.input(0));
        } catch (const c10::IndexError&) {
          fail_token(b.input(0), b.parameter(0).size(0));
        }
@@ -216,7 +225,8 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
                           : weight("lm_head", o_.vocab_size, width, 0, o_.vocab_size);
     const auto logits = g.value("logits", {"B", "T", o_.vocab_size});
     g.block("head", {x}, {logits}, {last_norm, head}, [this](const tenon::BlockCall& b) {
-       return tenon::linear_layer(rms_norm(b.input(0), b.parameter(0)), b.parameter(1));
+       return ops::linear(ops::rms_norm(b.input(0), b.parameter(0), o_.rms_norm_eps),
+                          {b.parameter(1)});
      }).flags(TENON_BLOCK_TOKENWISE);
   }
 
@@ -325,10 +335,8 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     const bool on_cpu = exec.device().type == TENON_CPU;
     const auto device = on_cpu ? at::kCPU : at::kCUDA;
     const bool narrows = at::autocast::is_autocast_enabled(device);
-    const bool one_dnn =
-        on_cpu && exec.compute_dtype() == TENON_F32 && !narrows && tenon::OneDnn::is_available();
-    const auto element_size =
-        static_cast<double>(c10::elementSize(tenon::scalar_type(exec.compute_dtype())));
+    const at::ScalarType dtype = tenon::scalar_type(exec.compute_dtype());
+    const auto element_size = static_cast<double>(c10::elementSize(dtype));
     LayerSizes s;
     s.B = static_cast<double>(samples);
     s.T = static_cast<double>(positions);
@@ -340,7 +348,7 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     s.table = static_cast<double>(o_.max_position_embeddings);
     s.bytes = element_size;
     s.on_cpu = on_cpu;
-    s.fused = one_dnn && o_.kernels == Kernels::kFused;
+    s.fused = ops::is_fused("attention", dtype, device);
     s.narrows = narrows;
     s.drops = o_.dropout > 0.0;
     return s;
@@ -379,87 +387,6 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     return (1.0 - kept) * frequencies / scaling.factor + kept * frequencies;
   }
 
-  // Each of the next five, except `linear`, has two implementations: libtorch operators, or the
-  // faster kernels of cpu/ for fp32 on a CPU, unless `kernels` is plain.
-
-  bool is_fused(const at::Tensor& x) const {
-    return o_.kernels == Kernels::kFused && tenon::OneDnn::serves(x);
-  }
-
-  at::Tensor rms_norm(const at::Tensor& x_BTD, const at::Tensor& weight) const {
-    if (is_fused(x_BTD)) {
-      return CpuRmsNorm::apply(x_BTD, weight, o_.rms_norm_eps);
-    }
-    return at::rms_norm(x_BTD, {x_BTD.size(-1)}, weight, o_.rms_norm_eps);
-  }
-
-  // h = x + delta, and norm(h).
-  std::pair<at::Tensor, at::Tensor> add_and_norm(const at::Tensor& x_BTD,
-                                                 const at::Tensor& delta_BTD,
-                                                 const at::Tensor& weight) const {
-    if (is_fused(x_BTD)) {
-      auto both = CpuAddRmsNorm::apply(x_BTD, delta_BTD, weight, o_.rms_norm_eps);
-      return {both[0], both[1]};
-    }
-    const at::Tensor h_BTD = x_BTD + delta_BTD;
-    return {h_BTD, rms_norm(h_BTD, weight)};
-  }
-
-  at::Tensor swiglu(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up) const {
-    if (is_fused(x)) {
-      return CpuSwiglu::apply(tenon::joint_linear(x, {gate, up}));
-    }
-    return at::silu(tenon::linear_layer(x, gate)) * tenon::linear_layer(x, up);
-  }
-
-  // Causal attention without the output projection: [B, T, D] to [B, T, H E]. `table` is [2, T,
-  // E/2].
-  at::Tensor attend(const at::Tensor& x_BTD,
-                    const at::Tensor& query,
-                    const at::Tensor& key,
-                    const at::Tensor& value,
-                    const at::Tensor& table,
-                    double dropout) const {
-    const int64_t num_heads = o_.num_attention_heads;
-    const int64_t num_positions = x_BTD.size(1);
-    if (is_fused(x_BTD) && dropout == 0.0) {
-      return CpuAttention::apply(
-          tenon::joint_linear(x_BTD, {query, key, value}), table, num_heads, num_kv_heads_);
-    }
-    const auto heads = [&](const at::Tensor& weight, int64_t n) {
-      return tenon::linear_layer(x_BTD, weight).view({-1, num_positions, n, head_size_});
-    };
-    const at::Tensor q_BHTE = rotate(heads(query, num_heads), table).transpose(1, 2);
-    at::Tensor k_BKTE = rotate(heads(key, num_kv_heads_), table).transpose(1, 2);
-    at::Tensor v_BKTE = heads(value, num_kv_heads_).transpose(1, 2);
-    // On a CPU, libtorch's grouped-query kernel is slow; repeating the keys costs much less.
-    const int64_t group = num_heads / num_kv_heads_;
-    const bool repeat = group > 1 && x_BTD.device().is_cpu();
-    if (repeat) {
-      k_BKTE = k_BKTE.repeat_interleave(group, 1);
-      v_BKTE = v_BKTE.repeat_interleave(group, 1);
-    }
-    const at::Tensor y_BHTE = at::scaled_dot_product_attention(q_BHTE,
-                                                               k_BKTE,
-                                                               v_BKTE,
-                                                               /*attn_mask=*/{},
-                                                               dropout,
-                                                               /*is_causal=*/true,
-                                                               /*scale=*/std::nullopt,
-                                                               /*enable_gqa=*/group > 1 && !repeat);
-    return y_BHTE.transpose(1, 2).reshape({x_BTD.size(0), num_positions, num_heads * head_size_});
-  }
-
-  // Rotates pairs (a, b) of [B, T, H, E], with b half a head after a, by the angle of their
-  // position.
-  static at::Tensor rotate(const at::Tensor& x_BTHE, const at::Tensor& table) {
-    const at::Tensor turn = table.to(x_BTHE.scalar_type()).unsqueeze(2);  // [2, T, 1, E/2]
-    const at::Tensor cos = turn.select(0, 0);
-    const at::Tensor sin = turn.select(0, 1);
-    const std::vector<at::Tensor> half = x_BTHE.chunk(2, -1);
-    return at::cat({half[0] * cos - half[1] * sin, half[1] * cos + half[0] * sin}, -1);
-  }
-
   at::Tensor run_layer(const tenon::BlockCall& b) const {
     const at::Tensor& x_BTD = b.input(0);
     const int64_t num_positions = x_BTD.size(1);
@@ -472,17 +399,14 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
     const auto drop = [&](const at::Tensor& x) {
       return dropout > 0 ? at::dropout(x, dropout, /*train=*/true) : x;
     };
-    const at::Tensor table = b.buffer(0).narrow(1, 0, num_positions);
-    const at::Tensor attended = attend(rms_norm(x_BTD, b.parameter(0)),
-                                       b.parameter(1),
-                                       b.parameter(2),
-                                       b.parameter(3),
-                                       table,
-                                       dropout);
-    const auto [h_BTD, normed] =
-        add_and_norm(x_BTD, drop(tenon::linear_layer(attended, b.parameter(4))), b.parameter(5));
-    const at::Tensor fed = swiglu(normed, b.parameter(6), b.parameter(7));
-    return h_BTD + drop(tenon::linear_layer(fed, b.parameter(8)));
+    const at::Tensor normed = ops::rms_norm(x_BTD, b.parameter(0), o_.rms_norm_eps);
+    const at::Tensor qkv = ops::linear(normed, {b.parameter(1), b.parameter(2), b.parameter(3)});
+    const at::Tensor attended = ops::packed_attention(
+        qkv, o_.num_attention_heads, num_kv_heads_, {.rotary = b.buffer(0), .dropout = dropout});
+    const auto [h_BTD, normed_h] = ops::add_rms_norm(
+        x_BTD, drop(ops::linear(attended, {b.parameter(4)})), b.parameter(5), o_.rms_norm_eps);
+    const at::Tensor fed = ops::gated_mlp(normed_h, b.parameter(6), b.parameter(7), b.parameter(8));
+    return h_BTD + drop(fed);
   }
 
   Options o_;

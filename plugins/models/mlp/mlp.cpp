@@ -4,6 +4,7 @@
 // its layers are too small to run as separate units.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/torch/module.hpp>
+#include <tenon/torch/ops.hpp>
 
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -12,17 +13,20 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "../linear.hpp"
+#include "../size_limits.hpp"
 
 namespace {
 
-// torch::nn::Linear with the faster of libtorch's matrix products.
+// torch::nn::Linear by the host's operator.
 struct LinearLayerImpl : torch::nn::LinearImpl {
   using torch::nn::LinearImpl::LinearImpl;
-  at::Tensor forward(const at::Tensor& x) { return tenon::linear_layer(x, weight, bias); }
+  at::Tensor forward(const at::Tensor& x) {
+    return tenon::ops::linear(x, {weight}, bias.defined() ? std::optional(bias) : std::nullopt);
+  }
 };
 TORCH_MODULE(LinearLayer);
 
@@ -44,9 +48,20 @@ class Mlp final : public tenon::ModuleModel {
   };
   static void bind(tenon::OptionBinder<Options>& b) {
     b.field("input", &Options::input).doc("name of the input field, [B, in_features]").non_empty();
-    b.field("in_features", &Options::in_features).min(1).required().doc("width of the input");
-    b.field("hidden", &Options::hidden).min(1).doc("widths of the hidden layers, in order");
-    b.field("out_features", &Options::out_features).min(1).required().doc("width of `logits`");
+    b.field("in_features", &Options::in_features)
+        .min(1)
+        .max(tenon::kMaxWidth)
+        .required()
+        .doc("width of the input");
+    b.field("hidden", &Options::hidden)
+        .min(1)
+        .max(tenon::kMaxWidth)
+        .doc("widths of the hidden layers, in order");
+    b.field("out_features", &Options::out_features)
+        .min(1)
+        .max(tenon::kMaxWidth)
+        .required()
+        .doc("width of `logits`");
     b.field("activation", &Options::activation)
         .choices({"relu", "gelu", "silu", "tanh"})
         .doc("activation after each hidden layer");

@@ -51,10 +51,19 @@ class TwoTower final : public tenon::TorchModel {
   static void bind(tenon::OptionBinder<Options>& b) {
     b.field("query", &Options::query).doc("columns of the query tower");
     b.field("item", &Options::item).doc("columns of the item tower");
-    b.field("dim", &Options::dim).min(1).doc("embedding dimension: width of a table row");
+    b.field("dim", &Options::dim)
+        .min(1)
+        .max(tenon::kMaxRowWidth)
+        .doc("embedding dimension: width of a table row");
     b.field("init_std", &Options::init_std).min(0).doc("standard deviation of initial row values");
-    b.field("hidden", &Options::hidden).min(1).doc("widths of the hidden layers of each tower");
-    b.field("width", &Options::width).min(1).doc("width of the output vectors");
+    b.field("hidden", &Options::hidden)
+        .min(1)
+        .max(tenon::kMaxWidth)
+        .doc("widths of the hidden layers of each tower");
+    b.field("width", &Options::width)
+        .min(1)
+        .max(tenon::kMaxWidth)
+        .doc("width of the output vectors");
     tenon::bind_dropout(b);
     b.field("normalize", &Options::normalize)
         .doc("normalize output vectors to length 1, so that scores are cosines");

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adagrad on libtorch's fused kernel: a learning rate per element, which decreases with its sum of
+// Adagrad on the host's operator: a learning rate per element, which decreases with its sum of
 // squared gradients.
 //
 // Source: Duchi, Hazan, Singer, Adaptive Subgradient Methods for Online Learning and Stochastic
 // Optimization (JMLR 2011), in the form that PyTorch documents for its Adagrad.
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/torch/ops.hpp>
 #include <tenon/torch/optimizer.hpp>
-
-#include <ATen/ATen.h>
 
 #include "../lr_option.hpp"
 
@@ -47,29 +46,15 @@ class Adagrad : public tenon::TorchOptimizer {
   }
 
   void update(const tenon::Exec&, const tenon::TorchUpdate& update) override {
-    if (update.lr.is_cpu()) {
-      run(update, update.lr.item<double>());
-    } else {
-      run(update, update.lr.to(at::kFloat));
-    }
+    tenon::ops::adagrad_(
+        {update.parameters, update.grads, update.steps, update.lr, update.found_inf},
+        update.slots[0],
+        {.lr_decay = options_.lr_decay,
+         .eps = options_.eps,
+         .weight_decay = options_.weight_decay});
   }
 
  private:
-  template <class Rate>
-  void run(const tenon::TorchUpdate& update, const Rate& lr) const {
-    at::_fused_adagrad_(update.parameters,
-                        update.grads,
-                        update.slots[0],
-                        update.steps,
-                        lr,
-                        options_.lr_decay,
-                        options_.weight_decay,
-                        options_.eps,
-                        /*maximize=*/false,
-                        /*grad_scale=*/{},
-                        update.found_inf);
-  }
-
   Options options_;
 };
 

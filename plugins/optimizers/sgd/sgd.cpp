@@ -2,19 +2,13 @@
 //
 // Stochastic gradient descent with momentum.
 //
-// A parameter's first update sets the running sum to the gradient itself, undampened. The buffer
-// starts as zeros, so without dampening the usual formula gives the same, and libtorch's fused
-// kernel is used, except for bf16 and fp16 on a CPU. With dampening, the step decides per
-// parameter, without waiting for the device.
+// A parameter's first update sets the running sum to the gradient itself, undampened.
 //
 // Source: Sutskever et al., On the importance of initialization and momentum in deep learning (ICML
 // 2013), in the form that PyTorch documents for its SGD.
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/torch/ops.hpp>
 #include <tenon/torch/optimizer.hpp>
-
-#include <ATen/ATen.h>
-
-#include <cstddef>
 
 #include "../lr_option.hpp"
 
@@ -69,62 +63,15 @@ class Sgd : public tenon::TorchOptimizer {
   }
 
   void update(const tenon::Exec&, const tenon::TorchUpdate& update) override {
-    if (options_.dampening > 0 || is_narrow_on_cpu(update)) {
-      update_plain(update);
-    } else if (update.lr.is_cpu()) {
-      run_fused(update, update.lr.item<double>());
-    } else {
-      run_fused(update, update.lr.to(at::kFloat));
-    }
+    tenon::ops::sgd_({update.parameters, update.grads, update.steps, update.lr, update.found_inf},
+                     options_.momentum > 0 ? at::TensorList(update.slots[0]) : at::TensorList(),
+                     {.momentum = options_.momentum,
+                      .dampening = options_.dampening,
+                      .nesterov = options_.nesterov,
+                      .weight_decay = options_.weight_decay});
   }
 
  private:
-  template <class Rate>
-  void run_fused(const tenon::TorchUpdate& update, const Rate& lr) const {
-    at::_fused_sgd_(update.parameters,
-                    update.grads,
-                    options_.momentum > 0 ? at::TensorList(update.slots[0]) : at::TensorList(),
-                    options_.weight_decay,
-                    options_.momentum,
-                    lr,
-                    /*dampening=*/0.0,
-                    options_.nesterov,
-                    /*maximize=*/false,
-                    /*is_first_step=*/false,
-                    /*grad_scale=*/{},
-                    update.found_inf);
-  }
-
-  // libtorch's fused kernel leaves most elements of narrow CPU tensors unchanged.
-  static bool is_narrow_on_cpu(const tenon::TorchUpdate& update) {
-    return update.parameters[0].is_cpu() && update.parameters[0].element_size() < 4;
-  }
-
-  // Computes in fp32 if parameters are narrower, and rounds once at the end.
-  void update_plain(const tenon::TorchUpdate& update) const {
-    for (size_t i = 0; i < update.parameters.size(); ++i) {
-      at::Tensor stored = update.parameters[i];
-      const auto dtype = at::promote_types(stored.scalar_type(), at::kFloat);
-      const at::Tensor parameter = stored.to(dtype);
-      const at::Tensor grad = update.grads[i].to(dtype).add(parameter, options_.weight_decay);
-      const auto is_skipped = [&] { return update.found_inf->eq(1); };
-      at::Tensor direction = grad;
-      if (options_.momentum > 0) {
-        at::Tensor buffer = update.slots[0][i];
-        const at::Tensor kept =
-            at::where(update.steps[i].eq(1),
-                      at::scalar_tensor(1.0, grad.options()),
-                      at::scalar_tensor(1.0 - options_.dampening, grad.options()));
-        const at::Tensor next_buffer = buffer.to(dtype) * options_.momentum + grad * kept;
-        direction = options_.nesterov ? grad + next_buffer * options_.momentum : next_buffer;
-        buffer.copy_(update.found_inf ? at::where(is_skipped(), buffer.to(dtype), next_buffer)
-                                      : next_buffer);
-      }
-      const at::Tensor next = parameter - update.lr * direction;
-      stored.copy_(update.found_inf ? at::where(is_skipped(), parameter, next) : next);
-    }
-  }
-
   Options options_;
 };
 

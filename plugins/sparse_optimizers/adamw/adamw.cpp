@@ -5,10 +5,9 @@
 
 #include "../adam_rows.hpp"
 
-#define SIMD_KERNELS "../sparse_optimizers/row_kernels.hpp"
-#include "../../simd/each_machine.hpp"
-
 ROW_CUDA_KERNEL(AdamSettings);
+
+#include <tenon/simd/each_machine.hpp>
 
 namespace {
 

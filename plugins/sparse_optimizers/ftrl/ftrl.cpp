@@ -5,10 +5,9 @@
 
 #include "../row_optimizer.hpp"
 
-#define SIMD_KERNELS "../sparse_optimizers/row_kernels.hpp"
-#include "../../simd/each_machine.hpp"
-
 ROW_CUDA_KERNEL(FtrlSettings);
+
+#include <tenon/simd/each_machine.hpp>
 
 namespace {
 

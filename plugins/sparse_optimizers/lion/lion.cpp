@@ -7,10 +7,9 @@
 
 #include "../row_optimizer.hpp"
 
-#define SIMD_KERNELS "../sparse_optimizers/row_kernels.hpp"
-#include "../../simd/each_machine.hpp"
-
 ROW_CUDA_KERNEL(LionSettings);
+
+#include <tenon/simd/each_machine.hpp>
 
 namespace {
 

@@ -29,6 +29,22 @@ T value_of(arrow::Result<T> result, const std::string& key, const char* what) {
   return std::move(result).ValueUnsafe();
 }
 
+// Returns a text without the user information of `uri`, for messages: it has the keys. Keys may
+// have any characters, so a URI that cannot be parsed ends with its last '@'.
+std::string without_keys(std::string text, const std::string& uri) {
+  const size_t start = uri.find("://") + 3;
+  const size_t end = uri.rfind('@');
+  if (uri.find("://") == std::string::npos || end == std::string::npos || end < start) {
+    return text;
+  }
+  const std::string keys = uri.substr(start, end - start);
+  for (size_t at = text.find(keys); !keys.empty() && at != std::string::npos;
+       at = text.find(keys, at)) {
+    text.replace(at, keys.size(), "***");
+  }
+  return text;
+}
+
 // Retries network errors and busy servers after 0.1, 0.2, 0.4 seconds and so on, up to 5.
 class BoundedRetry final : public fs::S3RetryStrategy {
  public:
@@ -129,15 +145,19 @@ ObjectStore::ObjectStore(const ObjectStoreOptions& options)
     TENON_FAIL(TENON_INVALID,
                "s3.bad_uri",
                "\"",
-               options.uri,
+               without_keys(options.uri, options.uri),
                "\" is not a valid s3://BUCKET/PREFIX: ",
-               parsed.status().message());
+               without_keys(parsed.status().message(), options.uri));
   }
   while (!root_.empty() && root_.back() == '/') {
     root_.pop_back();
   }
   if (root_.empty()) {
-    TENON_FAIL(TENON_INVALID, "s3.bad_uri", "\"", options.uri, "\" has no bucket name");
+    TENON_FAIL(TENON_INVALID,
+               "s3.bad_uri",
+               "\"",
+               without_keys(options.uri, options.uri),
+               "\" has no bucket name");
   }
   fs::S3Options made = std::move(parsed).ValueUnsafe();
   made.retry_strategy = std::make_shared<BoundedRetry>(options.attempts);

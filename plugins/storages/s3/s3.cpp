@@ -2,23 +2,24 @@
 //
 // Checkpoints in S3 or S3-compatible object storage. A checkpoint directory is the objects below
 // PREFIX/PLACE/NAME/: its files, and COMMITTED. COMMITTED is a small object, written last and
-// deleted first, with a sequence number that defines the listing order. COMMITTED.tmp marks a
-// checkpoint that is being written or removed. It distinguishes leftovers of a killed process from
-// unrelated objects.
+// deleted first, with a sequence number that defines the listing order (commit_record.hpp).
+// COMMITTED.tmp marks a checkpoint that is being written or removed. It distinguishes leftovers of
+// a killed process from unrelated objects.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/storage.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "commit_record.hpp"
 #include "object_store.hpp"
 
 namespace {
@@ -65,6 +66,7 @@ class S3Storage : public tenon::Storage {
         .doc("timeout of one attempt without any data transfer, seconds");
     binder.field("upload_bytes", &Options::upload_bytes)
         .min(int64_t{10} << 20)
+        .max(int64_t{5} << 30)
         .doc("upload buffer per file, bytes");
   }
 
@@ -113,11 +115,8 @@ class S3Storage : public tenon::Storage {
       if (!has(checkpoint, kNotYet)) {
         TENON_FAIL(TENON_NOT_FOUND, "s3.not_open", address(checkpoint), " is not open");
       }
-      uint64_t last = 0;
-      for (const auto& [sequence, name] : committed()) {
-        last = std::max(last, sequence);
-      }
-      store_.put(key(checkpoint, kCommitted), std::to_string(last + 1) + "\n");
+      store_.put(key(checkpoint, kCommitted),
+                 tenon::commit_record_text(next_sequence(), checkpoint));
     }
     try {
       store_.remove(key(checkpoint, kNotYet));
@@ -200,22 +199,50 @@ class S3Storage : public tenon::Storage {
     return store_.size_of(key(checkpoint, file)).has_value();
   }
 
-  // With sequence numbers, sorted by them.
+  // The number in COMMITTED; none if it is corrupt.
+  std::optional<uint64_t> sequence_of(const std::string& name, uint64_t size) const {
+    constexpr uint64_t kMostBytes = 512;
+    std::string text(std::min(size, kMostBytes), '\0');
+    store_.read(key(name, kCommitted), 0, text.data(), text.size());
+    return tenon::committed_sequence(text);
+  }
+
+  // With sequence numbers, sorted by them. A checkpoint with a corrupt number comes last: it may be
+  // the newest, and reading it reports the error.
   std::vector<std::pair<uint64_t, std::string>> committed() const {
     std::vector<std::pair<uint64_t, std::string>> found;
     for (const std::string& name : store_.folders_in(place_)) {
-      const auto size = store_.size_of(key(name, kCommitted));
-      if (!size) {
-        continue;
+      if (const auto size = store_.size_of(key(name, kCommitted))) {
+        found.emplace_back(sequence_of(name, *size).value_or(kUnknown), name);
       }
-      std::string text(std::min<uint64_t>(*size, 32), '\0');
-      store_.read(key(name, kCommitted), 0, text.data(), text.size());
-      uint64_t sequence = 0;  // an unreadable record does not hide the checkpoint
-      std::from_chars(text.data(), text.data() + text.size(), sequence);
-      found.emplace_back(sequence, name);
     }
     std::sort(found.begin(), found.end());
     return found;
+  }
+
+  // After a corrupt number, leaves more numbers out than a run commits, so that the result is
+  // larger than that number was.
+  uint64_t next_sequence() const {
+    constexpr uint64_t kNumbersLeftOut = 1'000'000;
+    uint64_t last = 0;
+    uint64_t step = 1;
+    for (const auto& [sequence, name] : committed()) {
+      if (sequence == kUnknown) {
+        step = kNumbersLeftOut;
+      } else {
+        last = std::max(last, sequence);
+      }
+    }
+    if (last > tenon::kMaxSequence - step) {
+      TENON_FAIL(TENON_IO,
+                 "s3.no_number",
+                 "a checkpoint in s3://",
+                 place_,
+                 " has the number ",
+                 last,
+                 " in COMMITTED, and no larger number is left; move that checkpoint away");
+    }
+    return last + step;
   }
 
   // Caches known records, so that reads do not query them again.
@@ -226,9 +253,16 @@ class S3Storage : public tenon::Storage {
         return;
       }
     }
-    if (!has(checkpoint, kCommitted)) {
+    const auto size = store_.size_of(key(checkpoint, kCommitted));
+    if (!size) {
       TENON_FAIL(
           TENON_NOT_FOUND, "s3.no_bundle", "checkpoint does not exist: ", address(checkpoint));
+    }
+    if (!sequence_of(checkpoint, *size)) {
+      TENON_FAIL(TENON_DATA_LOSS,
+                 "s3.bad_record",
+                 address(checkpoint),
+                 "/COMMITTED is corrupt: it has no valid number, name and checksum");
     }
     const std::lock_guard<std::mutex> lock(mutex_);
     known_.insert(checkpoint);
@@ -247,6 +281,8 @@ class S3Storage : public tenon::Storage {
     }
     store_.remove_folder(folder(checkpoint));
   }
+
+  static constexpr uint64_t kUnknown = UINT64_MAX;
 
   ObjectStore store_;
   std::string place_;

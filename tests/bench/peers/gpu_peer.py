@@ -17,12 +17,13 @@ import torch
 from torch import nn
 
 import llama
+import shapes
 
 peer, warmup, steps = sys.argv[1], *(int(word) for word in sys.argv[2:4])
 device = torch.device("cpu" if sys.argv[4:] == ["cpu"] else "cuda")
-SHAPE = llama.Shape(dim=768, layers=18, heads=12, hidden=1984, seq=1024, batch=8)
+SHAPE = shapes.Shape(dim=768, layers=18, heads=12, hidden=1984, seq=1024, batch=8)
 if device.type == "cpu":
-    SHAPE = llama.Shape(dim=32, layers=1, heads=2, hidden=64, seq=32, batch=8)
+    SHAPE = shapes.Shape(dim=32, layers=1, heads=2, hidden=64, seq=32, batch=8)
 
 torch.manual_seed(1)
 times = {}

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of the `lm`, `ranks` and `gpu` workloads as PyTorch users write it, and their data."""
-import dataclasses
+"""The model of the `lm`, `lm-large`, `ranks` and `gpu` workloads as PyTorch users write it, and their data."""
 import pathlib
 
 import torch
@@ -12,23 +11,13 @@ TEXT = torch.frombuffer(
     dtype=torch.uint8)
 
 
-@dataclasses.dataclass
-class Shape:
-    dim: int
-    layers: int
-    heads: int
-    hidden: int
-    seq: int
-    batch: int
-    vocab: int = 256
-
-
 class Block(nn.Module):
     def __init__(self, shape, linear):
         super().__init__()
-        self.heads = shape.heads
+        self.heads, self.key_heads, self.width = shape.heads, shape.key_heads, shape.dim // shape.heads
         self.norm1, self.norm2 = nn.RMSNorm(shape.dim, eps=1e-5), nn.RMSNorm(shape.dim, eps=1e-5)
-        self.q, self.k, self.v, self.o = (linear(shape.dim, shape.dim, bias=False) for _ in range(4))
+        self.q, self.o = (linear(shape.dim, shape.dim, bias=False) for _ in range(2))
+        self.k, self.v = (linear(shape.dim, self.key_heads * self.width, bias=False) for _ in range(2))
         self.gate, self.up = linear(shape.dim, shape.hidden, bias=False), linear(shape.dim, shape.hidden, bias=False)
         self.down = linear(shape.hidden, shape.dim, bias=False)
 
@@ -40,8 +29,9 @@ class Block(nn.Module):
             return x * cos_TD + torch.cat([-b, a], -1) * sin_TD
 
         h = self.norm1(x_BTD)
-        q, k, v = (f(h).view(B, T, self.heads, D // self.heads).transpose(1, 2) for f in (self.q, self.k, self.v))
-        y = F.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
+        q, k, v = (f(h).view(B, T, -1, self.width).transpose(1, 2) for f in (self.q, self.k, self.v))
+        y = F.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True,
+                                           enable_gqa=self.key_heads != self.heads)
         x_BTD = x_BTD + self.o(y.transpose(1, 2).reshape(B, T, D))
         h = self.norm2(x_BTD)
         return x_BTD + self.down(F.silu(self.gate(h)) * self.up(h))

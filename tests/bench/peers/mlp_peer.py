@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `mlp` workload in Python: 64-128-10, batch 32, AdamW 1e-3, rows in memory, no clipping.
 
-usage: mlp_peer.py bare|fused|lightning|hf WARMUP STEPS     (prints a line of JSON)
+usage: mlp_peer.py bare|fused|compile|lightning|hf WARMUP STEPS     (prints a line of JSON)
+
+compile is torch.compile with fused AdamW.
 """
-import json
 import os
 import sys
-import time
 import warnings
 
 warnings.filterwarnings("ignore")
@@ -15,17 +15,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from clock import Clock
+
 peer, warmup, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 torch.set_num_threads(1)
 torch.manual_seed(0)
 X, Y = torch.randn(4096, 64), torch.randint(0, 10, (4096,))
 net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
-times = {}
-
-
-def tick(step):  # from 1
-    if step in (warmup, warmup + steps):
-        times[step] = time.monotonic()
+clock = Clock(warmup, steps)
 
 
 def batches():
@@ -36,15 +33,14 @@ def batches():
         yield X[first : first + 32], Y[first : first + 32]
 
 
-if peer in ("bare", "fused"):
-    fused = True if peer == "fused" else None
-    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=fused)
+if peer in ("bare", "fused", "compile"):
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=None if peer == "bare" else True)
+    output_of = torch.compile(net) if peer == "compile" else net
     for step, (x, y) in enumerate(batches(), 1):
-        F.cross_entropy(net(x), y).backward()
+        F.cross_entropy(output_of(x), y).backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        tick(step)
-        if step == warmup + steps:
+        if clock.tick(step):
             break
 elif peer == "lightning":
     import lightning
@@ -65,7 +61,7 @@ elif peer == "lightning":
             return torch.optim.AdamW(self.parameters(), lr=1e-3)
 
         def on_train_batch_end(self, outputs, batch, index):
-            tick(index + 1)
+            clock.tick(index + 1)
 
     lightning.Trainer(
         max_steps=warmup + steps, max_epochs=-1, accelerator="cpu", devices=1, logger=False,
@@ -92,9 +88,9 @@ elif peer == "hf":
         def __getitem__(self, i):
             return {"x": X[i], "labels": Y[i]}
 
-    class Clock(TrainerCallback):
+    class Ticks(TrainerCallback):
         def on_step_end(self, args, state, control, **_):
-            tick(state.global_step)
+            clock.tick(state.global_step)
 
     with tempfile.TemporaryDirectory() as folder:
         Trainer(
@@ -105,7 +101,7 @@ elif peer == "hf":
                 max_grad_norm=0.0, optim="adamw_torch", logging_strategy="no", save_strategy="no",
                 report_to=[], use_cpu=True, disable_tqdm=True, dataloader_num_workers=0,
                 logging_nan_inf_filter=False, dataloader_pin_memory=False),
-            train_dataset=Rows(), callbacks=[Clock()]).train()
+            train_dataset=Rows(), callbacks=[Ticks()]).train()
 else:
     sys.exit(f"unknown peer {peer}")
-print(json.dumps({"step_s": (times[warmup + steps] - times[warmup]) / steps}))
+clock.report()

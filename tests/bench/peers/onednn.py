@@ -7,15 +7,14 @@ layers therefore call the operator that PyTorch's own compiler uses for inferenc
 same order of factors.
 """
 import torch
-from torch import nn
-from torch.library import custom_op
+from torch import library, nn
 
 
 def eager_product(x_MK, w_NK):
     return torch.ops.mkldnn._linear_pointwise(x_MK, w_NK, None, "none", [], "")
 
 
-@custom_op("bench::onednn_product", mutates_args=())
+@library.custom_op("bench::onednn_product", mutates_args=())
 def compiled_product(x_MK: torch.Tensor, w_NK: torch.Tensor) -> torch.Tensor:
     """For torch.compile, which cannot trace the operator itself (torch 2.11.0). Eager code avoids the wrapper's cost."""
     return eager_product(x_MK, w_NK)
@@ -50,4 +49,6 @@ class Product(torch.autograd.Function):
 class Linear(nn.Linear):
     def forward(self, x):
         y_MN = Product.apply(x.reshape(-1, x.shape[-1]), self.weight)
+        if self.bias is not None:
+            y_MN = y_MN + self.bias
         return y_MN.view(*x.shape[:-1], y_MN.shape[1])

@@ -8,10 +8,8 @@ usage: torchrun --nproc-per-node N ranks_peer.py ddp|fsdp2 WARMUP STEPS        (
 ddp is DistributedDataParallel; fsdp2 is fully_shard of each layer and of the whole model; alone is the same training in
 one process without communication.
 """
-import json
 import os
 import sys
-import time
 import warnings
 
 warnings.filterwarnings("ignore")
@@ -23,8 +21,10 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import llama
+import shapes
+from clock import Clock
 
-SHAPE = llama.Shape(dim=128, layers=4, heads=4, hidden=352, seq=128, batch=8)
+SHAPE = shapes.Shape(dim=128, layers=4, heads=4, hidden=352, seq=128, batch=8)
 
 peer, warmup, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 torch.set_num_threads(1)
@@ -45,20 +45,16 @@ elif peer == "fsdp2":
 else:
     sys.exit(f"unknown peer {peer}")
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-times = {}
+clock = Clock(warmup, steps)
 for step, (ids, labels) in enumerate(llama.batches(SHAPE, seed=rank), 1):
     trained(ids, labels).backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    if step == warmup:
-        times[step] = time.monotonic()
-    if step == warmup + steps:
-        times[step] = time.monotonic()
+    if clock.tick(step):
         break
 if rank == 0:
-    print(json.dumps({"step_s": (times[warmup + steps] - times[warmup]) / steps}))
+    clock.report()
 if peer != "alone":
     dist.barrier()
-sys.stdout.flush()
 os._exit(0)  # DDP does not join all its threads at exit (torch 2.11.0)

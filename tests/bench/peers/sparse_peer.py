@@ -7,6 +7,10 @@ usage: sparse_peer.py PEER THREADS BATCHES [--sparse-only]        (prints a line
 embedding-bag  26 EmbeddingBags of a million rows, sparse gradients, SparseAdam
 tbe            FBGEMM's fused tables of a million rows, row-wise Adagrad
 torchrec       TorchRec's DistributedModelParallel over these, on one rank
+NAME+compile   the same, with dense layers by torch.compile
+NAME+onednn    the same, with the linear layers of onednn.py
+
+AdamW of the dense layers is fused.
 
 Their tables have a fixed number of rows: ids are taken modulo a million. --sparse-only skips the dense part: rows are read,
 receive a gradient of ones, and are updated.
@@ -26,8 +30,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import onednn
+from clock import peak_mib
+
 COLUMNS, DIM, NUMBERS, BATCH, ROWS, FIRST = 26, 16, 13, 2048, 1_000_000, 0.01
-peer, threads, batches = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+(peer, *parts), threads, batches = sys.argv[1].split("+"), int(sys.argv[2]), int(sys.argv[3])
 is_sparse_only = "--sparse-only" in sys.argv
 torch.set_num_threads(threads)
 torch.manual_seed(0)
@@ -54,9 +61,9 @@ def clicks(samples):
 
 
 class Top(nn.Module):
-    def __init__(self):
+    def __init__(self, linear):
         super().__init__()
-        self.mlp = nn.Sequential(nn.Linear(COLUMNS * DIM + NUMBERS, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(),
+        self.mlp = nn.Sequential(linear(COLUMNS * DIM + NUMBERS, 512), nn.ReLU(), linear(512, 256), nn.ReLU(),
                                  nn.Linear(256, 1))
 
     def forward(self, rows, numbers):
@@ -122,19 +129,20 @@ if peer not in PEERS:
     sys.exit(f"unknown peer {peer}")
 ids, numbers, labels = clicks(batches * BATCH)
 look_up, row_optimizer = PEERS[peer]()
-top = Top()
-optimizer = torch.optim.AdamW(top.parameters(), lr=1e-3)
+top = Top(onednn.Linear if "onednn" in parts else nn.Linear)
+optimizer = torch.optim.AdamW(top.parameters(), lr=1e-3, fused=True)
+output_of = torch.compile(top) if "compile" in parts else top
 started = int(os.environ.get("BENCH_STARTED_NS", time.monotonic_ns()))
 first_step_s = None
 for _ in range(2):
-    begin = time.monotonic()
+    begin, cpu_begin = time.monotonic(), time.process_time()
     for first in range(0, batches * BATCH, BATCH):
         some = slice(first, first + BATCH)
         rows = look_up(ids[some])
         if is_sparse_only:
             rows.backward(torch.ones_like(rows))
         else:
-            functional.binary_cross_entropy_with_logits(top(rows, numbers[some]), labels[some]).backward()
+            functional.binary_cross_entropy_with_logits(output_of(rows, numbers[some]), labels[some]).backward()
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         if row_optimizer is not None:
@@ -142,9 +150,8 @@ for _ in range(2):
             row_optimizer.zero_grad(set_to_none=True)
         if first_step_s is None:
             first_step_s = (time.monotonic_ns() - started) * 1e-9
-    step_s = (time.monotonic() - begin) / batches
-with open("/proc/self/status", encoding="ascii") as status:
-    peak_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
-print(json.dumps({"step_s": step_s, "first_step_s": first_step_s, "peak_mib": peak_kib / 1024}))
+    step_s, cpu_step_s = ((end - start) / batches for start, end in
+                          ((begin, time.monotonic()), (cpu_begin, time.process_time())))
+print(json.dumps({"step_s": step_s, "cpu_step_s": cpu_step_s, "first_step_s": first_step_s, "peak_mib": peak_mib()}))
 sys.stdout.flush()
 os._exit(0)  # some threads of the packages are not joined on the way out

@@ -23,7 +23,7 @@ BadRun crash_of_event(const std::string& fault,
 BadRun without_checkpoint() {
   BadRun row = with_patch(R"({"checkpoint": {"at_end": true, "retries": 0}})",
                           of_all_ranks(of_start("storage", "keep_nothing", {"checkpoint.failed"})));
-  row.says = {"the run has trained to its end, but the checkpoint", "no room for a checkpoint"};
+  row.says = {"the run ended at step ", "but the checkpoint", "no room for a checkpoint"};
   row.exit_codes = {5};
   return row;
 }

@@ -3,6 +3,7 @@
 
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/checkpoint/checkpoint_writer.hpp"
+#include "host/checkpoint/commit_record.hpp"
 #include "host/checkpoint/local_storage.hpp"
 #include "host/checkpoint/safetensors.hpp"
 #include "host/error/error.hpp"
@@ -92,6 +93,7 @@ class Saved {
           share_of(share_text(write_share(state_of(rank), place, storage(), "a", false))));
     }
     CheckpointMetadata metadata;
+    metadata.checkpoint = "a";
     metadata.step = 12;
     metadata.metrics["loss"] = 0.1;
     for (const auto& [name, content] : index_files(merged(metadata, shares), "{}\n")) {
@@ -237,6 +239,26 @@ TEST_CASE("whatever is spoilt in a checkpoint is found and named", "[checkpoint]
                                              << xxh128_text("{}\n") << "  recipe.json\n";
     CHECK_THAT(message_of(read_all, "checkpoint.too_new"), contains_text("has format 9"));
   }
+  SECTION("COMMITTED of another checkpoint") {
+    fs::remove(saved.path("COMMITTED"));
+    std::ofstream(saved.path("COMMITTED")) << commit_record_text(1, "b");
+    CHECK_THAT(message_of(read_all, "checkpoint.damaged"),
+               contains_text("COMMITTED and index.json are of different checkpoints, b and a"));
+    // One of an earlier release has no name.
+    std::ofstream(saved.path("COMMITTED"), std::ios::trunc) << "1\n";
+    CHECK_NOTHROW(read_all());
+  }
+  SECTION("texts that have grown beyond any memory") {
+    for (const char* const file : {"index.json", "recipe.json", "SUMS.xxh128"}) {
+      INFO(file);
+      const auto size = fs::file_size(saved.path(file));
+      fs::resize_file(saved.path(file), uintmax_t{1} << 40);
+      CHECK_THAT(message_of(read_all, "checkpoint.damaged"),
+                 contains_text(std::string(file) + " has 1099511627776 bytes (expected at most"));
+      fs::resize_file(saved.path(file), size);
+    }
+    CHECK_NOTHROW(read_all());
+  }
   SECTION("no index at all") {
     fs::remove(saved.path("index.json"));
     CHECK_THAT(message_of(read_all, "checkpoint.foreign"), contains_text("has no index.json"));
@@ -249,7 +271,8 @@ TEST_CASE("a flipped bit anywhere in a checkpoint is reported with its file", "[
                                  "rank-1-of-2.safetensors",
                                  "index.json",
                                  "recipe.json",
-                                 "SUMS.xxh128"}) {
+                                 "SUMS.xxh128",
+                                 "COMMITTED"}) {
     const auto size = static_cast<int64_t>(fs::file_size(saved.path(file)));
     REQUIRE(size > 2);
     for (int64_t at = 0; at < size; at += file == "index.json" ? 53 : 5) {

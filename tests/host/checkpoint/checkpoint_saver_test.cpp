@@ -292,4 +292,27 @@ TEST_CASE("one who goes away in the middle of a save leaves the one before it", 
   CHECK(own_value(root, "before", 0, 1) == 1);
 }
 
+TEST_CASE("a folder of the user does not cost the save whose name it has", "[checkpoint]") {
+  const ScratchFolder folder;
+  const std::string root = folder.path().string();
+  Trouble trouble;
+  std::vector<SaveResult> results;
+  folder.write("step-1/notes.txt", "mine");
+  folder.write("step-1_2/notes.txt", "mine");
+  on_ranks(2, [&](ThreadCollective& collective) {
+    Saving rank(collective, root, trouble);
+    rank.begin("step-1", 10);
+    rank.saver().finish();
+    if (collective.rank() == 0) {
+      results = rank.saver().take_results();
+    }
+  });
+  REQUIRE(results.size() == 1);
+  CHECK_FALSE(results.front().error.has_value());
+  CHECK(LocalStorage(root).list() == Names{"step-1_3"});
+  CHECK(own_value(root, "step-1_3", 1, 2) == 11);
+  const CheckpointReader reader(std::make_shared<LocalStorage>(root), "step-1_3");
+  CHECK(reader.index().metadata.checkpoint == "step-1_3");
+}
+
 }  // namespace tenon

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/checkpoint/local_storage.hpp"
 
+#include "host/checkpoint/commit_record.hpp"
 #include "host/error/error.hpp"
 
 #include <filesystem>
 #include <functional>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/host/checkpoint/storage_contract.hpp"
@@ -28,6 +30,21 @@ std::string message_of(const std::function<void()>& body) {
   return "";
 }
 
+void copy_folder(const fs::path& from, const fs::path& to) {
+  fs::copy(from, to, fs::copy_options::recursive);
+}
+
+// What may lie in place of a file; returns its name.
+std::string put_special(const fs::path& path, bool is_fifo) {
+  fs::remove_all(path);
+  if (is_fifo) {
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    return "a FIFO";
+  }
+  fs::create_directories(path / "inside");
+  return "a folder";
+}
+
 }  // namespace
 
 TEST_CASE("local files are a storage", "[checkpoint]") {
@@ -45,7 +62,7 @@ TEST_CASE("a local bundle is a folder with its files and COMMITTED, and latest n
   CHECK(names_in(folder.path()) == Names{"latest", "step-1", "step-2"});
   CHECK(names_in(folder.path() / "step-2") == Names{"COMMITTED", "a", "b"});
   CHECK(file_text(folder.path() / "latest") == "step-2\n");
-  CHECK(file_text(folder.path() / "step-2/COMMITTED") == "2\n");
+  CHECK(file_text(folder.path() / "step-2/COMMITTED") == commit_record_text(2, "step-2"));
   CHECK(storage.address("step-2") == (folder.path() / "step-2").string());
   storage.remove("step-2");
   CHECK(file_text(folder.path() / "latest") == "step-1\n");
@@ -118,6 +135,167 @@ TEST_CASE("errors of the disk name the path and the system's reason", "[checkpoi
     fs::permissions(folder.path(), fs::perms::owner_all);
     CHECK_THAT(message, contains_text("Permission denied; check that it is writable"));
   }
+}
+
+TEST_CASE("folders with names that are not valid are skipped, and never changed", "[checkpoint]") {
+  const ScratchFolder folder;
+  LocalStorage storage(folder.path().string());
+  save_checkpoint(storage, "step-1", 1);
+  const std::string copy = "step-1 (copy)";
+  copy_folder(folder.path() / "step-1", folder.path() / copy);
+  copy_folder(folder.path() / "step-1", folder.path() / "lost+found");
+  // As a copy of what a dead process left.
+  folder.write("step-0 (copy)/COMMITTED.tmp", commit_record_text(1, "step-0"));
+  CHECK(storage.list() == Names{"step-1"});
+  CHECK(storage.skipped() == Names{"lost+found", copy});
+  save_checkpoint(storage, "step-2", 2);
+  storage.remove("step-1");
+  CHECK(storage.list() == Names{"step-2"});
+  CHECK(names_in(folder.path()) == Names{"latest", "lost+found", "step-0 (copy)", copy, "step-2"});
+  CHECK(names_in(folder.path() / copy) == Names{"COMMITTED", "a", "b"});
+}
+
+TEST_CASE("a copy of a checkpoint is listed before it, with the name that it was committed under",
+          "[checkpoint]") {
+  const ScratchFolder folder;
+  LocalStorage storage(folder.path().string());
+  save_checkpoint(storage, "step-1", 1);
+  save_checkpoint(storage, "step-2", 2);
+  for (const char* const copy : {"a", "step-2.bak", "z"}) {
+    copy_folder(folder.path() / "step-2", folder.path() / copy);
+    CHECK(storage.commit_record(copy)->name == "step-2");
+  }
+  CHECK(storage.list() == Names{"step-1", "step-2.bak", "a", "z", "step-2"});
+  check_checkpoint(storage, "step-2.bak", 2);
+  // One that an earlier release wrote does not say so.
+  folder.write("step-2/COMMITTED", "2\n");
+  folder.write("step-2.bak/COMMITTED", "2\n");
+  fs::remove_all(folder.path() / "a");
+  fs::remove_all(folder.path() / "z");
+  CHECK(storage.list() == Names{"step-1", "step-2.bak", "step-2"});
+  CHECK_FALSE(storage.commit_record("step-2.bak")->has_checksum());
+  storage.remove("step-1");
+  CHECK(file_text(folder.path() / "latest") == "step-2\n");
+}
+
+TEST_CASE("a copy of a leftover is left alone", "[checkpoint]") {
+  const ScratchFolder folder;
+  LocalStorage storage(folder.path().string());
+  folder.write("step-1/COMMITTED.tmp", commit_record_text(1, "step-1"));
+  folder.write("step-1.bak/COMMITTED.tmp", commit_record_text(1, "step-1"));
+  folder.write("step-2/COMMITTED.tmp", "no record");
+  save_checkpoint(storage, "step-3", 3);
+  CHECK(names_in(folder.path()) == Names{"latest", "step-1.bak", "step-2", "step-3"});
+}
+
+TEST_CASE("a flipped bit anywhere in COMMITTED is found, whichever checkpoint it is of",
+          "[checkpoint]") {
+  const ScratchFolder folder;
+  LocalStorage storage(folder.path().string());
+  const Names names = {"step-1", "step-2", "step-3"};
+  for (const std::string& name : names) {
+    save_checkpoint(storage, name, name.back());
+  }
+  for (const std::string& name : names) {
+    const fs::path file = folder.path() / name / "COMMITTED";
+    const std::string text = file_text(file);
+    Names expected = names;  // the others in their order; it comes last
+    std::erase(expected, name);
+    expected.push_back(name);
+    for (size_t bit = 0; bit < 8 * text.size(); ++bit) {
+      std::string flipped = text;
+      flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+      folder.write(name + "/COMMITTED", flipped);
+      INFO(name << ", bit " << bit << ": " << flipped);
+      CHECK(storage.list() == expected);
+      CHECK_THAT(message_of([&] { storage.list_files(name); }),
+                 contains_text("[checkpoint.damaged] " + file.string() + " is corrupt"));
+    }
+    folder.write(name + "/COMMITTED", text);
+    CHECK(storage.list() == names);
+  }
+}
+
+TEST_CASE("no number in COMMITTED keeps the next checkpoint from being the newest",
+          "[checkpoint]") {
+  const ScratchFolder folder;
+  LocalStorage storage(folder.path().string());
+  save_checkpoint(storage, "step-1", 1);
+  // By an earlier release; the largest number wrapped to 0.
+  for (const char* const record : {"18446744073709551615\n", "1000000000001\n", "\n", ""}) {
+    INFO(record);
+    folder.write("odd/COMMITTED", record);
+    CHECK(storage.list() == Names{"step-1", "odd"});
+    LocalStorage next(folder.path().string());
+    save_checkpoint(next, "step-2", 2);
+    CHECK(next.list() == Names{"step-1", "step-2", "odd"});
+    CHECK(file_text(folder.path() / "latest") == "step-2\n");
+    // Its number is not known: also larger than any that it may have had.
+    CHECK(next.commit_record("step-2")->sequence == 1'000'001);
+    next.remove("step-2");
+  }
+  folder.write("odd/COMMITTED", "1000000000000\n");
+  save_checkpoint(storage, "step-3", 3);
+  CHECK(storage.list() == Names{"step-1", "odd", "step-3"});
+  CHECK(storage.commit_record("step-3")->sequence == 1'000'000'000'001);
+  folder.write("end/COMMITTED", commit_record_text(kMaxSequence, "end"));
+  storage.open("step-4", true);
+  CHECK_THAT(message_of([&] { storage.commit("step-4"); }),
+             contains_text("no larger number is left; move that checkpoint away"));
+  fs::remove_all(folder.path() / "end");
+  LocalStorage(folder.path().string()).commit("step-4");
+  CHECK(storage.list() == Names{"step-1", "odd", "step-3", "step-4"});
+}
+
+TEST_CASE("a folder or a FIFO in place of a file costs one checkpoint, and nobody waits for it",
+          "[checkpoint]") {
+  const ScratchFolder folder;
+  LocalStorage storage(folder.path().string());
+  for (const char* const name : {"step-1", "step-2", "step-3"}) {
+    save_checkpoint(storage, name, 1);
+  }
+  for (const bool is_fifo : {false, true}) {
+    const std::string kind = put_special(folder.path() / "step-2/COMMITTED", is_fifo);
+    INFO(kind);
+    CHECK(storage.list() == Names{"step-1", "step-3", "step-2"});
+    CHECK_THAT(message_of([&] { storage.list_files("step-2"); }),
+               contains_text("[checkpoint.damaged]") && contains_text("it is " + kind));
+    put_special(folder.path() / "step-3/a", is_fifo);
+    CHECK_THAT(message_of([&] { storage.file_size("step-3", "a"); }),
+               contains_text("[checkpoint.damaged]") && contains_text("/step-3/a is " + kind));
+    CHECK_THAT(message_of([&] { storage.read("step-3", "a", 0, {}); }),
+               contains_text("[checkpoint.damaged]") && contains_text("it is " + kind));
+    put_special(folder.path() / "latest", is_fifo);
+    CHECK_THAT(message_of([&] { storage.latest(); }), contains_text("[checkpoint.damaged]"));
+    const std::string next = is_fifo ? "step-5" : "step-4";
+    save_checkpoint(storage, next, 4);
+    check_checkpoint(storage, next, 4);
+    storage.remove(next);
+    CHECK(storage.list() == Names{"step-1", "step-3", "step-2"});
+  }
+  // A FIFO could be replaced.
+  CHECK(file_text(folder.path() / "latest") == "step-3\n");
+}
+
+TEST_CASE("symbolic links to a root, a checkpoint and a file are followed", "[checkpoint]") {
+  const ScratchFolder folder;
+  LocalStorage storage((folder.path() / "real").string());
+  save_checkpoint(storage, "step-1", 1);
+  fs::create_directory_symlink(folder.path() / "real", folder.path() / "link");
+  LocalStorage linked((folder.path() / "link").string());
+  save_checkpoint(linked, "step-2", 2);
+  check_checkpoint(linked, "step-1", 1);
+  fs::rename(folder.path() / "real/step-1", folder.path() / "elsewhere");
+  fs::create_directory_symlink(folder.path() / "elsewhere", folder.path() / "real/step-1");
+  fs::rename(folder.path() / "elsewhere/COMMITTED", folder.path() / "record");
+  fs::create_symlink(folder.path() / "record", folder.path() / "elsewhere/COMMITTED");
+  CHECK(linked.list() == Names{"step-1", "step-2"});
+  check_checkpoint(linked, "step-1", 1);
+  // A link that leads nowhere, or to itself, is no checkpoint.
+  fs::create_symlink("loop", folder.path() / "real/loop");
+  fs::create_symlink("nothing", folder.path() / "real/dangling");
+  CHECK(storage.list() == Names{"step-1", "step-2"});
+  save_checkpoint(storage, "step-3", 3);
 }
 
 }  // namespace tenon

@@ -74,4 +74,30 @@ TEST_CASE("a pinned checkpoint stays, and takes nobody's place", "[checkpoint]")
   CHECK(checkpoints_to_remove(kept, {.keep_last = 2}) == Names{"200"});
 }
 
+TEST_CASE("where a place has no checksum, both orders must select what is removed",
+          "[checkpoint]") {
+  const auto at = [](const char* name, int64_t step, const char* time, bool is_place_known) {
+    return KeptCheckpoint{
+        .name = name, .step = step, .time = time, .is_place_known = is_place_known};
+  };
+  // A flipped bit moved the checkpoint of step 85 behind the others; then 105 was saved.
+  std::vector<KeptCheckpoint> kept = {at("90", 90, "12:02", false),
+                                      at("95", 95, "12:03", false),
+                                      at("100", 100, "12:04", false),
+                                      at("85", 85, "12:01", false),
+                                      at("105", 105, "12:05", true)};
+  CHECK(checkpoints_to_remove(kept, {.keep_last = 2}) == Names{"90", "95"});
+  CHECK(checkpoints_to_remove(kept, {.keep_last = 1}) == Names{"90", "95", "100", "85"});
+  sort_unknown_order(kept);
+  Names sorted;
+  for (const KeptCheckpoint& one : kept) {
+    sorted.push_back(one.name);
+  }
+  CHECK(sorted == Names{"85", "90", "95", "100", "105"});
+  CHECK(checkpoints_to_remove(kept, {.keep_last = 2}) == Names{"85", "90", "95"});
+  // Where all places are known, a clock that was set back does not matter.
+  kept = {at("a", 1, "12:09", true), at("b", 2, "12:01", true), at("c", 3, "12:02", true)};
+  CHECK(checkpoints_to_remove(kept, {.keep_last = 1}) == Names{"a", "b"});
+}
+
 }  // namespace tenon

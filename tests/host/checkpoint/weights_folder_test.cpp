@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 #include "tests/support/catch.hpp"
@@ -139,6 +140,43 @@ TEST_CASE("a folder that has no whole weights is refused", "[checkpoint]") {
   CHECK_THAT(failure_of(path), contains_text("[checkpoint.damaged]"));
   fs::remove(path + "/" + one);
   CHECK_THAT(failure_of(path), contains_text(one) && contains_text("is missing"));
+}
+
+TEST_CASE("what is no regular file in a folder of weights is refused by its kind", "[checkpoint]") {
+  const ScratchFolder scratch;
+  const std::string path = (scratch.path() / "out").string();
+  write_weights_folder(path, kTensors, value_of, {}, 1000);
+  const std::string config = path + "/config.json";
+  REQUIRE(::mkfifo(config.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(WeightsFolder(path).text("config.json"),
+                    contains_text("cannot read " + config + ": it is a FIFO"));
+  const std::string index = path + "/model.safetensors.index.json";
+  REQUIRE(::mkfifo(index.c_str(), 0600) == 0);
+  CHECK_THAT(failure_of(path), contains_text("cannot read " + index + ": it is a FIFO"));
+  fs::remove(index);
+  const std::string file = path + "/model.safetensors";
+  fs::remove(file);
+  fs::create_directory(file);
+  CHECK_THAT(failure_of(path), contains_text("cannot read " + file + ": it is a folder"));
+  fs::remove(file);
+  REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+  CHECK_THAT(failure_of(path), contains_text("cannot read " + file + ": it is a FIFO"));
+  CHECK(is_weights_folder(file));
+  CHECK_THAT(failure_of(file), contains_text("cannot read " + file + ": it is a FIFO"));
+}
+
+TEST_CASE("texts of a folder of weights have limits", "[checkpoint]") {
+  const ScratchFolder scratch;
+  const std::string path = (scratch.path() / "out").string();
+  write_weights_folder(path, kTensors, value_of, {{"config.json", "{}"}}, 1000);
+  fs::resize_file(path + "/config.json", uint64_t{1} << 40);  // sparse
+  CHECK_THROWS_WITH(WeightsFolder(path).text("config.json"),
+                    contains_text("[weights.bad_folder]") && contains_text("100000000 bytes"));
+  scratch.write("out/model.safetensors.index.json", std::string(10'000'000, '['));
+  CHECK_THAT(failure_of(path), contains_text("it is nested more than 128 levels deep"));
+  scratch.write("out/model.safetensors.index.json",
+                R"({"weight_map": {"a": "b.safetensors", "a": "c.safetensors"}})");
+  CHECK_THAT(failure_of(path), contains_text("it has the key 'a' twice"));
 }
 
 TEST_CASE("a state dict is there wholly or not at all", "[checkpoint]") {

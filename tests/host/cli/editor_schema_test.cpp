@@ -54,7 +54,7 @@ json recipe(const char* patch = "{}") {
 }
 
 bool allows(const json& schema, const json& value) {
-  std::vector<Problem> problems;
+  ProblemList problems;
   SchemaArbiter(schema, "the printed schema").check(value, "", PlaceMap(), problems);
   return problems.empty();
 }

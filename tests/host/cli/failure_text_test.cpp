@@ -12,6 +12,18 @@ TEST_CASE("an error is one line with its id", "[cli]") {
         "tenon: [plugin.crashed] x.so crashed\n");
 }
 
+TEST_CASE("what an error quotes from a file cannot control the terminal", "[cli]") {
+  CHECK(failure_text(Error("checkpoint.damaged", "'a\x1b]0;x\x07' is corrupt"), "host") ==
+        "host: [checkpoint.damaged] 'a\\x1b]0;x\\x07' is corrupt\n");
+  const RecipeErrors errors(
+      "r.json",
+      {{.id = "recipe.unknown_key",
+        .place = {.origin = PlaceOrigin::kFile, .file = "r.json", .number = 2},
+        .pointer = "/\x1b[31m",
+        .what = "unknown key"}});
+  CHECK_THAT(failure_text(errors, "host"), contains_text("r.json:2: /\\x1b[31m: unknown key"));
+}
+
 TEST_CASE("a mistake on the command line is answered with the usage", "[cli]") {
   CHECK(failure_text(Error("usage.bad_option", "there is no option --x"), "host") ==
         "host: [usage.bad_option] there is no option --x\n"

@@ -4,9 +4,11 @@
 // disk. What each part does is tested beside the part.
 #include <nlohmann/json.hpp>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -43,9 +45,16 @@ class Desk {
     options.working_dir = folder.string();
     options.environment = {{"XDG_CACHE_HOME", (folder_.path() / "cache").string()},
                            {"TENON_PLUGIN_PATH", plugin_path_}};
+    options.environment.insert(variables_.begin(), variables_.end());
+    options.out_file = out_file_;
     return run_subprocess(arguments, options);
   }
 
+  // For programs that start later.
+  void set_variable(const std::string& name, const std::string& value) { variables_[name] = value; }
+  void unset_variable(const std::string& name) { variables_.erase(name); }
+  // Their standard output goes into this file.
+  void set_out_file(const std::string& file) { out_file_ = file; }
   void set_plugin_path(const std::string& value) { plugin_path_ = value; }
   const fs::path& path() const { return folder_.path(); }
   fs::path write(const fs::path& name, std::string_view text) const {
@@ -60,6 +69,8 @@ class Desk {
  private:
   ScratchFolder folder_;
   std::string plugin_path_;
+  std::map<std::string, std::string> variables_;
+  std::string out_file_;
 };
 
 // A run of three steps on the tests' own data, which takes no time. `loss` is a type.
@@ -94,6 +105,18 @@ std::string block_below(const std::string& page, const std::string& heading) {
 }
 
 }  // namespace
+
+TEST_CASE("compute threads spin shortly, unless the user says how long", "[cli]") {
+  Desk desk;
+  desk.set_variable("OMP_DISPLAY_ENV", "verbose");
+  const SubprocessResult by_host = desk.host({"--version"});
+  CHECK_THAT(by_host.err, Catch::Contains("GOMP_SPINCOUNT = '10000'"));
+  desk.set_variable("GOMP_SPINCOUNT", "77");
+  CHECK_THAT(desk.host({"--version"}).err, Catch::Contains("GOMP_SPINCOUNT = '77'"));
+  desk.unset_variable("GOMP_SPINCOUNT");
+  desk.set_variable("OMP_WAIT_POLICY", "passive");
+  CHECK_THAT(desk.host({"--version"}).err, Catch::Contains("GOMP_SPINCOUNT = '0'"));
+}
 
 TEST_CASE("the reference page shows the help as it is printed", "[cli]") {
   const SubprocessResult result = Desk().host({"--help"});
@@ -274,6 +297,125 @@ TEST_CASE("a plugin that crashes while it is loaded ends only a run that needs i
   CHECK(unknown.exit_code == 3);
   CHECK_THAT(unknown.err, contains_text("warning: [plugin.crashed] zoo/crashes_in_entry.so"));
   CHECK_FALSE(fs::exists(desk.path() / "runs"));
+}
+
+// The system kills whatever is largest when memory runs out, which says nothing about the plugin.
+TEST_CASE("a plugin that was killed from outside is checked again at the next start", "[cli]") {
+  Desk desk;
+  desk.add_to_zoo("dies_as_told");
+  desk.write("r.json", small_recipe("zoo"));
+  const std::vector<std::string> command =
+      with_plugins({"--recipe", "r.json", "--validate", "--plugin-dir", "zoo"});
+  for (const char* const death : {"9", "what():  std::bad_alloc"}) {
+    INFO(death);
+    desk.set_variable("TENON_ZOO_DEATH", death);
+    const SubprocessResult killed = desk.host(command);
+    CHECK(killed.exit_code == 4);
+    CHECK_THAT(killed.err, contains_text("[plugin.crashed] "));
+    CHECK_THAT(killed.err, contains_text("start again"));
+    desk.unset_variable("TENON_ZOO_DEATH");
+    const SubprocessResult next = desk.host(command);
+    CHECK(next.exit_code == 0);
+    CHECK(next.err.empty());
+    fs::remove_all(desk.path() / "cache");  // or the good verdict of the next start stays
+  }
+}
+
+TEST_CASE("a cached crash says so, and --no-vet-cache replaces it", "[cli]") {
+  Desk desk;
+  desk.add_to_zoo("dies_as_told");
+  desk.write("r.json", small_recipe("zoo"));
+  std::vector<std::string> command =
+      with_plugins({"--recipe", "r.json", "--validate", "--plugin-dir", "zoo"});
+  desk.set_variable("TENON_ZOO_DEATH", "11");
+  CHECK_THAT(desk.host(command).err, !contains_text("cached"));
+  desk.unset_variable("TENON_ZOO_DEATH");
+  const SubprocessResult cached = desk.host(command);
+  CHECK(cached.exit_code == 4);
+  CHECK_THAT(cached.err, contains_text("crashed with SIGSEGV"));
+  CHECK_THAT(cached.err, contains_text("(cached since 20"));
+  CHECK_THAT(cached.err, contains_text("pass --no-vet-cache to check the plugin again)"));
+  command.emplace_back("--no-vet-cache");
+  CHECK(desk.host(command).exit_code == 0);
+  command.pop_back();
+  CHECK(desk.host(command).exit_code == 0);
+}
+
+TEST_CASE("a result that cannot be printed is an error with status 5", "[cli]") {
+  Desk desk;
+  desk.write("r.json", small_recipe());
+  desk.write("a", "{\"event\":\"start\",\"step\":0}\n");
+  REQUIRE(desk.host(with_plugins({"--recipe", "r.json", "--run-dir", "run"})).exit_code == 0);
+  const std::vector<std::vector<std::string>> commands = {
+      {"--version"},
+      {"--help"},
+      {"--explain", "recipe.syntax"},
+      {"--describe", "recipe", "--markdown"},
+      {"--trace-diff", "a", "a"},
+      {"--inspect", "run"},
+      {"--verify", "run"},
+      with_plugins({"--list-plugins"}),
+      with_plugins({"--print-schema"}),
+      with_plugins({"--describe", "loss:plain_loss"}),
+      with_plugins({"--recipe", "r.json", "--print-recipe"}),
+      with_plugins({"--recipe", "r.json", "--validate"}),
+      with_plugins({"--recipe", "r.json", "--plan", "1"})};
+  for (const std::vector<std::string>& command : commands) {
+    INFO(command.front() << " " << command.back());
+    desk.set_out_file("");
+    REQUIRE(desk.host(command).exit_code == 0);
+    desk.set_out_file("/dev/full");
+    const SubprocessResult result = desk.host(command);
+    CHECK(result.exit_code == 5);
+    CHECK_THAT(result.err,
+               contains_text("host: [output.unwritable] standard output cannot be written: No "
+                             "space left on device"));
+  }
+  // What prints nothing has nothing to lose, and a run has its folder.
+  CHECK(desk.host(with_plugins({"--recipe", "r.json", "--validate", "--quiet"})).exit_code == 0);
+  const SubprocessResult run =
+      desk.host(with_plugins({"--recipe", "r.json", "--run-dir", "another"}));
+  CHECK(run.exit_code == 0);
+  CHECK(fs::exists(desk.path() / "another/summary.json"));
+}
+
+TEST_CASE("a reader that closes the pipe ends the program by SIGPIPE, without a message", "[cli]") {
+  const Desk desk;
+  // A pipe without a reader: the first write fails.
+  const SubprocessResult result =
+      run_subprocess({"sh",
+                      "-c",
+                      "mkfifo pipe && exec 3<>pipe 4>pipe 3<&- && exec \"$@\" >&4",
+                      "sh",
+                      host_program().string(),
+                      "--print-schema"},
+                     {.working_dir = desk.path().string()});
+  CHECK(result.exit_code == 128 + SIGPIPE);
+  CHECK(result.err.empty());
+}
+
+TEST_CASE("a closed standard stream does not become a file of the program", "[cli]") {
+  const Desk desk;
+  desk.write("r.json", small_recipe());
+  const auto run = [&](const std::string& arguments, const std::string& closed) {
+    std::vector<std::string> words = {"sh", "-c", "exec \"$@\" " + closed, "sh"};
+    words.push_back(host_program().string());
+    for (const std::string& word : with_plugins({"--recipe", "r.json"})) {
+      words.push_back(word);
+    }
+    std::istringstream more(arguments);
+    words.insert(words.end(), std::istream_iterator<std::string>(more), {});
+    return run_subprocess(words, {.working_dir = desk.path().string()});
+  };
+  CHECK(run("--run-dir out", "<&- >&- 2>&-").exit_code == 0);
+  // Without the fix, the log is standard output, and has each line of it twice.
+  const std::string log = read_text(desk.path() / "out/log.txt");
+  const std::size_t first = log.find("step 1/3");
+  REQUIRE(first != std::string::npos);
+  CHECK(log.find("step 1/3", first + 1) == std::string::npos);
+  const SubprocessResult printed = run("--print-recipe", ">&-");
+  CHECK(printed.exit_code == 5);
+  CHECK_THAT(printed.err, contains_text("[output.unwritable]"));
 }
 
 TEST_CASE("plugins are listed without loading them, as a table and as JSON", "[cli]") {

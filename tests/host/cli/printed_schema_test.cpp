@@ -63,9 +63,10 @@ json printed_schema(const Desk& desk) {
 
 // "" where the schema allows the value, else where and why not.
 std::string objection(const SchemaArbiter& arbiter, const json& value) {
-  std::vector<Problem> problems;
+  ProblemList problems;
   arbiter.check(value, "", PlaceMap(), problems);
-  return problems.empty() ? "" : problems.front().pointer + ": " + problems.front().note;
+  return problems.empty() ? ""
+                          : problems.kept().front().pointer + ": " + problems.kept().front().note;
 }
 
 // What the program makes of the recipe: its frozen form, or the report of what is wrong.

@@ -26,6 +26,10 @@ TEST_CASE("a row is shown in numbers that read back as the same", "[cli]") {
         "table user, id -7, as it starts\n"
         "  vector    0.1 -2.5 1e-30\n"
         "  slot.sum  0.1\n");
+  CHECK(row_text(row, {{"a\nb", {1}, false}, {"c\x1b", {2}, false}}, RowTextForm::kLines) ==
+        "table user, id -7, as it starts\n"
+        "  a\\x0ab  1\n"
+        "  c\\x1b   2\n");
   CHECK(row_text({.table = "user", .id = 1, .place = "p"},
                  {{"vector", {0.5}, true}, {"count", {3}, false}},
                  RowTextForm::kJson) ==

@@ -39,7 +39,7 @@ TEST_CASE("widths are counted in characters", "[cli]") {
 }
 
 TEST_CASE("control characters do not reach the terminal", "[cli]") {
-  CHECK(text_table({{"A", "B"}, {"a\x1b[31mb\nc", "d"}}) == "A          B\na [31mb c  d\n");
+  CHECK(text_table({{"A", "B"}, {"a\x1b[31mb\nc", "d"}}) == "A             B\na\\x1b[31mb c  d\n");
 }
 
 TEST_CASE("a table of nothing is empty", "[cli]") {

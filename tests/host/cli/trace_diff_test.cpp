@@ -4,6 +4,7 @@
 #include "host/error/error.hpp"
 
 #include <string>
+#include <sys/stat.h>
 
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
@@ -118,7 +119,12 @@ TEST_CASE("a file that cannot be read is named", "[cli]") {
   const std::string missing = (folder.path() / "none").string();
   CHECK_THROWS_WITH(compare_traces(good, missing),
                     contains_text(missing + " cannot be opened: No such file"));
-  CHECK_THROWS_WITH(compare_traces(folder.path().string(), good), contains_text("cannot be read"));
+  CHECK_THROWS_WITH(compare_traces(folder.path().string(), good),
+                    contains_text(" cannot be opened: it is a folder"));
+  const std::string fifo = (folder.path() / "fifo").string();
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(compare_traces(good, fifo),
+                    contains_text(fifo + " cannot be opened: it is a FIFO"));
 }
 
 }  // namespace tenon

@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/no_threads.hpp"
 
 namespace tenon {
 namespace {
@@ -33,8 +34,21 @@ TEST_CASE("the number of compute threads can be set more than once", "[device]")
   CHECK(num_compute_threads() == 2);
   CHECK(at::get_num_interop_threads() == 1);
   CHECK(id_of([] { set_compute_threads(0); }) == "device.bad_threads");
+  CHECK(id_of([] { set_compute_threads(1 << 20); }) == "device.bad_threads");
   CHECK(num_compute_threads() == 2);
   set_compute_threads(before);
+}
+
+// libtorch's own pool would wait forever for a thread that was not started.
+TEST_CASE("compute threads that the system refuses are an error", "[device]") {
+  const int before = num_compute_threads();
+  {
+    const NoThreads none;
+    CHECK(id_of([] { set_compute_threads(3); }) == "run.out_of_resources");
+    set_compute_threads(1);  // needs no other thread
+  }
+  set_compute_threads(before);
+  CHECK(num_compute_threads() == before);
 }
 
 TEST_CASE("deterministic mode leaves unwritten memory alone", "[device]") {
@@ -80,6 +94,18 @@ TEST_CASE("a device describes itself in a line", "[device]") {
   set_compute_threads(2);
   CHECK_THAT(describe_cpu(), contains_text("2 threads, "));
   set_compute_threads(before);
+}
+
+TEST_CASE("limits of instruction sets are a part of what results depend on", "[device]") {
+  const char* const name = GENERATE("ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "TENON_SIMD");
+  const char* const before = std::getenv(name);
+  const std::string kept = before != nullptr ? before : "";
+  ::unsetenv(name);
+  const std::string features = cpu_features();
+  ::setenv(name, "AVX2", /*overwrite=*/1);
+  CHECK(cpu_features() != features);
+  CHECK_THAT(cpu_features(), contains_text(std::string(name) + "=AVX2"));
+  ::setenv(name, kept.c_str(), /*overwrite=*/1);
 }
 
 }  // namespace

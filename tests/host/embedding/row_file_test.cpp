@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/crafted_parquet.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -216,6 +217,44 @@ TEST_CASE("a file that is no file of rows is refused, and the table is as it was
   Table other(wider);
   CHECK(id_of([&] { read_rows(other, file); }) == "table.bad_file");
   CHECK(other.num_rows() == 0);
+}
+
+TEST_CASE("sizes of a file of rows that wrap are refused", "[embedding]") {
+  const ScratchFolder folder;
+  // Lists of 2^62 numbers, as group 1 has them, in 4 rows of group 0: 2^64 numbers, of which 0 are
+  // in the file.
+  const auto file = folder.write(
+      "c.parquet",
+      crafted_parquet({{.num_rows = 4, .ids = {7, 8, 9, 10}, .num_vector_values = 0},
+                       {.num_rows = 1, .ids = {1}, .num_vector_values = int64_t{1} << 62}}));
+  CHECK(id_of([&] { (void)find_row(file, 7); }) == "table.bad_file");
+  const auto rows = folder.write(
+      "d.parquet",
+      crafted_parquet(
+          {{.num_rows = int64_t{1} << 61, .ids = {7}, .num_vector_values = int64_t{1} << 62}}));
+  CHECK(id_of([&] { (void)find_row(rows, 7); }) == "table.bad_file");
+  const auto negative = folder.write(
+      "e.parquet", crafted_parquet({{.num_rows = -1, .ids = {7}, .num_vector_values = -3}}));
+  CHECK(id_of([&] { (void)find_row(negative, 7); }) == "table.bad_file");
+}
+
+TEST_CASE("a footer that would take gigabytes is refused", "[embedding]") {
+  const ScratchFolder folder;
+  const auto file = folder.write("c.parquet", parquet_footer_of_chunks(48'000'000, 999'999));
+  CHECK(id_of([&] { (void)find_row(file, 7); }) == "table.bad_file");
+}
+
+TEST_CASE("what stands in place of the unfinished file is replaced, not followed", "[embedding]") {
+  const ScratchFolder folder;
+  const auto victim = folder.write("victim", "precious");
+  const auto file = folder.path() / "item.parquet";
+  std::filesystem::create_symlink(victim, file.string() + ".partial");
+  Table table(spec_of(TENON_F32, false));
+  fill(table, 3);
+  write_rows(table, RowParts::kValues, file);
+  CHECK(bytes_of(victim) == "precious");
+  CHECK(bytes_of(file).starts_with("PAR1"));
+  CHECK_FALSE(std::filesystem::is_symlink(file));
 }
 
 TEST_CASE("a damaged file of rows never does more than be refused", "[embedding]") {

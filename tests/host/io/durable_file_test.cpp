@@ -55,11 +55,46 @@ TEST_CASE("a file is replaced as a whole, and leaves no temporary file", "[io]")
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
+TEST_CASE("a symbolic link in place of the temporary file is removed, not followed", "[io]") {
+  const ScratchFolder folder;
+  const std::string victim = folder.write("victim", "precious").string();
+  const std::string path = (folder.path() / "a").string();
+  std::filesystem::create_symlink(victim, path + ".tmp");
+  replace_file(path, "new");
+  CHECK(text_in(path) == "new");
+  CHECK(text_in(victim) == "precious");
+  CHECK_FALSE(std::filesystem::exists(std::filesystem::symlink_status(path + ".tmp")));
+}
+
+TEST_CASE("a file that cannot be replaced stays, without a temporary file beside it", "[io]") {
+  const ScratchFolder folder;
+  const std::string path = (folder.path() / "a").string();
+  std::filesystem::create_directories(path + "/below");  // no file can take its name
+  CHECK(id_of([&] { replace_file(path, "new"); }) == "storage.io");
+  CHECK_FALSE(std::filesystem::exists(path + ".tmp"));
+  CHECK(id_of([&] { replace_file(path, "new", ".part7"); }) == "storage.io");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("a published file has its new name alone, and a link is not published", "[io]") {
+  const ScratchFolder folder;
+  const std::string from = folder.write("a.partial", "rows").string();
+  const std::string to = (folder.path() / "a").string();
+  publish_file(from, to);
+  CHECK(text_in(to) == "rows");
+  CHECK_FALSE(std::filesystem::exists(from));
+  std::filesystem::create_symlink(to, from);
+  CHECK(id_of([&] { publish_file(from, to); }) == "storage.io");
+  CHECK(id_of([&] { publish_file((folder.path() / "none").string(), to); }) == "storage.io");
+}
+
 TEST_CASE("folders that are missing are made, and paths renamed", "[io]") {
   const ScratchFolder folder;
   const std::string deep = (folder.path() / "a/b/c").string();
-  make_folders(deep);
-  make_folders(deep);  // which exists
+  CHECK(make_folders(deep));
+  CHECK_FALSE(make_folders(deep));  // it exists
+  CHECK_NOTHROW(sync_name(deep));
+  CHECK_NOTHROW(sync_name(deep + "/"));
   CHECK(std::filesystem::is_directory(deep));
   rename_path(deep, (folder.path() / "d").string());
   CHECK(std::filesystem::is_directory(folder.path() / "d"));

@@ -5,6 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <map>
+#include <string>
+
 #include "tests/support/catch.hpp"
 
 namespace tenon {
@@ -31,7 +34,7 @@ std::optional<std::string> test_environment(const std::string& name) {
 struct Outcome {
   json value;
   PlaceMap places;
-  std::vector<Problem> problems;
+  ProblemList problems;
 };
 
 Outcome expand(const json& value) {
@@ -50,9 +53,9 @@ std::string expanded(const std::string& text) {
 std::string refusal(const std::string& text) {
   const Outcome outcome = expand({text});
   REQUIRE(outcome.problems.size() == 1);
-  CHECK(outcome.problems[0].place.text().starts_with("a.json:1"));
-  CHECK(outcome.problems[0].pointer == "/0");
-  return outcome.problems[0].id + ": " + outcome.problems[0].what;
+  CHECK(outcome.problems.kept()[0].place.text().starts_with("a.json:1"));
+  CHECK(outcome.problems.kept()[0].pointer == "/0");
+  return outcome.problems.kept()[0].id + ": " + outcome.problems.kept()[0].what;
 }
 
 }  // namespace
@@ -112,6 +115,31 @@ TEST_CASE("an escaped text expands to itself", "[recipe]") {
 TEST_CASE("the process environment is read", "[recipe]") {
   CHECK(process_environment()("PATH").has_value());
   CHECK_FALSE(process_environment()("TENON_NO_SUCH_VARIABLE").has_value());
+}
+
+TEST_CASE("an expansion keeps the strings as written, and a fingerprint of each value",
+          "[recipe]") {
+  json value = {{"a", "x${ENV:DATA}${ENV:DATA}"}, {"b", "$${ENV:DATA}"}, {"c", {"${ENV:EMPTY}"}}};
+  PlaceMap places;
+  ProblemList problems;
+  const ExpandedStrings strings = expand_environment(value, test_environment, places, problems);
+  CHECK(strings.by_pointer.size() == 2);
+  CHECK(strings.by_pointer.at("/a").written == "x${ENV:DATA}${ENV:DATA}");
+  CHECK(strings.by_pointer.at("/a").expanded == "x/data/data");
+  CHECK(strings.by_pointer.at("/c/0").written == "${ENV:EMPTY}");
+  CHECK(strings.fingerprints.size() == 2);
+  CHECK(strings.fingerprints.at("DATA") == value_fingerprint("/data"));
+}
+
+TEST_CASE("a fingerprint has so few bits that many values share it", "[recipe]") {
+  CHECK(value_fingerprint("a") != value_fingerprint("b"));
+  std::map<std::string, int> num_values;
+  for (int i = 0; i < 200'000; ++i) {
+    ++num_values[value_fingerprint(std::to_string(i))];
+  }
+  CHECK(num_values.begin()->first.size() == 4);
+  CHECK(num_values.size() > 60'000);   // all of 65,536 are in use,
+  CHECK(num_values.size() <= 65'536);  // about three times each
 }
 
 }  // namespace tenon

@@ -5,6 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <string>
+#include <sys/stat.h>
+#include <utility>
+
 #include "tests/support/catch.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -134,17 +138,38 @@ TEST_CASE("nesting has a limit", "[recipe]") {
   CHECK_THAT(failure_of(nested(1000000)), contains_text("[recipe.too_deep]"));
 }
 
-TEST_CASE("a file that is not there, or is a folder, is an error with its name", "[recipe]") {
+TEST_CASE("a text of more values than a recipe needs is an error at once", "[recipe]") {
+  const auto list = [](std::size_t size) {
+    std::string text = "[0";
+    for (std::size_t i = 2; i < size; ++i) {
+      text += ",\n0";
+    }
+    return text + "]";
+  };
+  CHECK(failure_of(list(kMaxJsonValues)) == "no error");
+  CHECK_THAT(failure_of(list(kMaxJsonValues + 1)),
+             contains_text("[recipe.too_many_values] a.json:250000:") &&
+                 contains_text("more than 250000 values"));
+  CHECK_THAT(failure_of(list(10'000'000)), contains_text("[recipe.too_many_values]"));
+}
+
+TEST_CASE("a file that is not there, or is no regular file, is an error with its name",
+          "[recipe]") {
   const ScratchFolder folder;
   CHECK(read_recipe_text(folder.write("a.json", "{}").string()) == "{}");
   CHECK(read_recipe_text(folder.write("empty.json", "").string()).empty());
-  for (const std::string& path : {folder.path().string(), (folder.path() / "none.json").string()}) {
+  const std::string fifo = (folder.path() / "fifo.json").string();
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  for (const auto& [path, why] : {std::pair(folder.path().string(), "it is a folder"),
+                                  std::pair((folder.path() / "none.json").string(), "No such file"),
+                                  std::pair(fifo, "it is a FIFO"),
+                                  std::pair(std::string("/dev/zero"), "it is a device")}) {
     try {
       (void)read_recipe_text(path);
       FAIL("no error");
     } catch (const Error& error) {
       CHECK(error.id() == "recipe.unreadable");
-      CHECK_THAT(error.message(), contains_text(path));
+      CHECK_THAT(error.message(), contains_text(path) && contains_text(why));
     }
   }
 }

@@ -15,7 +15,7 @@ using nlohmann::json;
 struct Overridden {
   json root;
   PlaceMap places;
-  std::vector<Problem> problems;
+  ProblemList problems;
 };
 
 Overridden apply(const char* text, const std::vector<std::string>& sets) {
@@ -39,9 +39,9 @@ std::string refusal(const char* text, const std::string& set) {
   const Overridden outcome = apply(text, {set});
   REQUIRE(outcome.problems.size() == 1);
   CHECK(outcome.root == parse_json(text, "a.json"));  // nothing has changed
-  CHECK(outcome.problems[0].place.text() == "--set #1");
-  return outcome.problems[0].id + ": " + outcome.problems[0].pointer + ": " +
-         outcome.problems[0].what;
+  CHECK(outcome.problems.kept()[0].place.text() == "--set #1");
+  return outcome.problems.kept()[0].id + ": " + outcome.problems.kept()[0].pointer + ": " +
+         outcome.problems.kept()[0].what;
 }
 
 using Tokens = std::vector<std::string>;

@@ -63,9 +63,35 @@ TEST_CASE("several problems are sorted by place and counted", "[recipe]") {
 }
 
 TEST_CASE("a flood of problems is cut", "[recipe]") {
-  const RecipeErrors errors("bad.json", std::vector<Problem>(1000, problem_at(1)));
-  CHECK_THAT(errors.report(), contains_text("\n... and 950 more\n1000 errors in bad.json;"));
-  CHECK(errors.problems().size() == 1000);
+  ProblemList problems;
+  for (int i = 0; i < 70; ++i) {
+    problems.push_back(problem_at(i));
+  }
+  CHECK_THAT(RecipeErrors("bad.json", problems).report(),
+             contains_text("\n... and 20 more\n70 errors in bad.json;"));
+  for (int i = 70; i < 1000; ++i) {
+    CHECK(problems.is_full() == (i >= 100));
+    problems.push_back(problem_at(i));
+    CHECK(problems.back().place.number == i);  // what a caller adds to it may be lost
+  }
+  CHECK(problems.size() == 1000);
+  const RecipeErrors errors("bad.json", problems);
+  CHECK(errors.problems().size() == 100);
+  CHECK(errors.problems().back().place.number == 99);
+  CHECK_THAT(
+      errors.report(),
+      contains_text("\n... and at least 50 more\nat least 100 errors in bad.json; nothing was"));
+}
+
+TEST_CASE("problems that were found separately count like the others", "[recipe]") {
+  ProblemList problems({problem_at(1)});
+  ProblemList others;
+  for (int i = 0; i < 150; ++i) {
+    others.push_back(problem_at(2));
+  }
+  problems.append(std::move(others));
+  CHECK(problems.kept().size() == 100);
+  CHECK(problems.size() == 151);
 }
 
 }  // namespace tenon

@@ -15,10 +15,10 @@ using nlohmann::json;
 std::vector<Problem> judged(const json& value, const char* schema) {
   PlaceMap places;
   places.set("", {.origin = PlaceOrigin::kFile, .file = "a.json", .number = 4});
-  std::vector<Problem> problems;
+  ProblemList problems;
   SchemaArbiter(json::parse(schema), "the loss \"x\"")
       .check(value, "/loss/options", places, problems);
-  return problems;
+  return problems.kept();
 }
 
 std::string schema_failure(const char* schema) {

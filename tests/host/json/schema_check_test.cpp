@@ -15,9 +15,9 @@ using nlohmann::json;
 std::vector<Problem> check(const std::string& value, const std::string& schema) {
   PlaceMap places;
   const json parsed = parse_json(value, "a.json", places);
-  std::vector<Problem> problems;
+  ProblemList problems;
   check_schema(parsed, json::parse(schema), "", places, problems);
-  return problems;
+  return problems.kept();
 }
 
 // "id pointer" of each problem, by commas.
@@ -172,12 +172,12 @@ TEST_CASE("a part that is not there yet is refused, unless nothing is asked of i
 TEST_CASE("values from the command line and the environment get a hint of their own", "[recipe]") {
   PlaceMap places;
   places.set("", {.origin = PlaceOrigin::kSet, .number = 1});
-  std::vector<Problem> problems;
+  ProblemList problems;
   check_schema("[1", {{"type", "array"}}, "", places, problems);
-  CHECK_THAT(problems.at(0).note, contains_text("not JSON"));
+  CHECK_THAT(problems.kept().at(0).note, contains_text("not JSON"));
   places.set("", {.origin = PlaceOrigin::kFile, .file = "a", .number = 1, .env = "SEED"});
   check_schema("1", {{"type", "integer"}}, "", places, problems);
-  CHECK_THAT(problems.at(1).note, contains_text("always a string"));
+  CHECK_THAT(problems.kept().at(1).note, contains_text("always a string"));
 }
 
 TEST_CASE("keywords that are malformed are passed over", "[recipe]") {
@@ -186,6 +186,38 @@ TEST_CASE("keywords that are malformed are passed over", "[recipe]") {
   CHECK(found("1", R"({"minimum": "x", "type": 7})").empty());
   CHECK(found("1", "5").empty());
   CHECK(found("\"x\"", R"({"$ref": "#/nowhere", "type": "integer"})").empty());
+}
+
+TEST_CASE("a value with countless problems is checked up to the limit of the report", "[recipe]") {
+  const char* const schema = R"({"type": "array", "items": {"type": "integer"}})";
+  json list = json::array();
+  for (int i = 0; i < 200'000; ++i) {
+    list.push_back("x");
+  }
+  ProblemList problems;
+  check_schema(list, json::parse(schema), "/a", PlaceMap(), problems);
+  CHECK(problems.size() == ProblemList::kMaxKept);
+  json object = json::object();
+  for (int i = 0; i < 200'000; ++i) {
+    object[std::to_string(i)] = 1;
+  }
+  ProblemList of_keys;
+  check_schema(object, {{"additionalProperties", false}}, "/a", PlaceMap(), of_keys);
+  CHECK(of_keys.size() == ProblemList::kMaxKept);
+}
+
+TEST_CASE("equal entries of a long list are found", "[recipe]") {
+  json list = json::array();
+  for (int i = 0; i < 200'000; ++i) {
+    list.push_back(i);
+  }
+  list.push_back(3.0);  // equal to entry 3
+  list.push_back("3");
+  ProblemList problems;
+  check_schema(list, {{"uniqueItems", true}}, "/a", PlaceMap(), problems);
+  REQUIRE(problems.size() == 1);
+  CHECK(problems.kept()[0].pointer == "/a/200000");
+  CHECK(problems.kept()[0].what == "the same as entry 3");
 }
 
 }  // namespace tenon

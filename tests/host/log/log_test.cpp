@@ -67,6 +67,17 @@ class CapturedStderr {
 
 }  // namespace
 
+TEST_CASE("what a line quotes from a file cannot control a terminal", "[log]") {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "log.txt").string();
+  CapturedStderr captured;
+  set_up_log({.file = file});
+  log_warning("'a\x1b[31m\xc2\x9b\xff' is odd\nsecond line");
+  for (const std::string& text : {captured.text(), read_file(file)}) {
+    CHECK_THAT(text, contains_text("'a\\x1b[31m\\u009b\\xff' is odd\nsecond line"));
+  }
+}
+
 TEST_CASE("a file attached late holds the lines that came before it, in order", "[log]") {
   const ScratchFolder folder;
   const std::string file = (folder.path() / "log.txt").string();

@@ -98,6 +98,51 @@ TEST_CASE("figures under way are gone on with from a state, to the bit", "[metri
   }
 }
 
+TEST_CASE("times and rates are no part of a state, but keep their place in records", "[metrics]") {
+  StateTree trees[2];
+  MetricBook again;
+  for (int run = 0; run < 2; ++run) {
+    MetricBook book;
+    book.set("samples_per_second", 100.0 + run);
+    book.add("loss", 0.5, 1);
+    book.set("step_seconds", 0.25 * run);
+    book.close(1);
+    book.add("loss", 0.75, 1);
+    book.snapshot(trees[run], "figures");
+    again.load(trees[run], "figures");
+  }
+  CHECK(trees[0] == trees[1]);
+  CHECK_FALSE(again.last("samples_per_second").has_value());
+  CHECK(again.last("loss") == 0.5);
+  again.set("samples_per_second", 7);
+  const MetricRecord record = again.close(2);
+  REQUIRE(record.values.size() == 2);
+  CHECK(record.values[0] == std::pair<std::string, double>("samples_per_second", 7));
+}
+
+TEST_CASE("a saved record in another form is refused", "[metrics]") {
+  for (const std::string lines : {"loss",
+                                  "loss\n",
+                                  "\n",
+                                  "loss 1 0 0 0x1p+0 0x1p+0 0\n",
+                                  "loss 1 0 0 0x1p+0 0x1p+0 0 0x0p+0",
+                                  "loss 1 0 0 0x1p+0 0x1p+0 0 0x0p+0 1\n",
+                                  "loss 1 0 0 x 0x1p+0 0 0x0p+0\n",
+                                  "lo\x1bss 1 0 0 0x1p+0 0x1p+0 0 0x0p+0\n",
+                                  "a 1 0 0 0x1p+0 0x1p+0 0 0x0p+0\na 1 0 0 0 0 0 0\n"}) {
+    INFO(lines);
+    StateTree tree;
+    tree.put_bytes("figures/figures", lines);
+    MetricBook book;
+    try {
+      book.load(tree, "figures");
+      FAIL_CHECK("was taken");
+    } catch (const Error& error) {
+      CHECK(error.id() == "state.bad_value");
+    }
+  }
+}
+
 TEST_CASE("figures are those of all ranks, whichever of them has them", "[metrics]") {
   std::vector<MetricRecord> records(3);
   std::vector<std::vector<double>> means(3);

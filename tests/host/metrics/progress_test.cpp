@@ -36,6 +36,9 @@ TEST_CASE("a progress line tells step, loss, rate, speed and what is left", "[me
   state.tokens_per_second = 0;
   state.samples_per_second = 160;
   CHECK(progress_text(state) == "step 100  loss 2.0500  lr 0.002  160 samples/s  10 s");
+  state.window = "a\x1b[2J\n.csv";
+  CHECK(progress_text(state) ==
+        "step 100  window a\\x1b[2J\\x0a.csv  loss 2.0500  lr 0.002  160 samples/s  10 s");
 }
 
 }  // namespace tenon

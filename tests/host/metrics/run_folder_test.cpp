@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <set>
 
 #include "tests/support/catch.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -61,47 +60,36 @@ TEST_CASE("ranks keep their logs in the folder that rank 0 has made", "[metrics]
   CHECK_THAT(said, contains_text("use a folder that all ranks share"));
 }
 
-TEST_CASE("a run that is started again begins anew in its folder, beside its logs", "[metrics]") {
-  const ScratchFolder scratch;
-  const std::string path = (scratch.path() / "a").string();
-  CHECK_FALSE(RunFolder::reopen(path).has_value());
-  const RunFolder folder = RunFolder::create(path, "name");
-  CHECK_FALSE(RunFolder::reopen(path).has_value());  // nobody knows whose it is
-  RunFolder::join(path);
-  for (const char* name : {"recipe.json", "log.txt", "logs/rank-1.txt", "metrics.jsonl"}) {
-    folder.write(name, "content");
-  }
-  const auto names = [&] {
-    std::set<std::string> found;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
-      found.insert(std::filesystem::relative(entry.path(), path).string());
-    }
-    return found;
-  };
-  const std::set<std::string> logs = {"log.txt", "logs", "logs/rank-1.txt"};
-  const auto again = RunFolder::reopen(path);
-  REQUIRE(again.has_value());
-  CHECK(names() == logs);
-  again->write("recipe.json", "content");
-  again->discard();
-  CHECK(names() == logs);
-}
-
-TEST_CASE("a run that goes on keeps what is in its folder, also where it comes to nothing",
+TEST_CASE("the folder of an earlier start keeps its contents, even if the new start fails",
           "[metrics]") {
   const ScratchFolder scratch;
   const auto file = scratch.write("run/metrics.jsonl", "content");
-  const RunFolder folder = RunFolder::resume((scratch.path() / "run").string());
+  const RunFolder folder = RunFolder::reopen((scratch.path() / "run").string());
   folder.write("recipe.json", "{}");
   folder.discard();
   CHECK(std::filesystem::exists(file));
   CHECK(std::filesystem::exists(folder.file("recipe.json")));
   try {
-    RunFolder::resume((scratch.path() / "elsewhere").string());
+    RunFolder::reopen((scratch.path() / "elsewhere").string());
     FAIL("no error");
   } catch (const Error& error) {
     CHECK(error.id() == "run.dir_unwritable");
   }
+}
+
+TEST_CASE("a start that fails leaves a new folder empty, or removes it if it made it",
+          "[metrics]") {
+  const ScratchFolder scratch;
+  const auto made = scratch.path() / "made";
+  const auto empty = scratch.path() / "empty";
+  std::filesystem::create_directory(empty);
+  for (const auto& path : {made, empty}) {
+    const RunFolder folder = RunFolder::create(path.string(), "name");
+    folder.write("recipe.json", "{}");
+    folder.discard();
+  }
+  CHECK_FALSE(std::filesystem::exists(made));
+  CHECK(std::filesystem::is_empty(empty));
 }
 
 }  // namespace tenon

@@ -78,4 +78,11 @@ TEST_CASE("clipping by value cuts each element", "[optim]") {
   CHECK(groups[1].grad_view(0)[0].item<double>() == 3.5);
 }
 
+TEST_CASE("clipping by a value beyond the dtype changes nothing", "[optim]") {
+  auto groups = two_groups();
+  const at::Tensor before = groups[0].grad().clone();
+  clip_grad_value(groups, 1e308);
+  CHECK(at::equal(groups[0].grad(), before));
+}
+
 }  // namespace tenon

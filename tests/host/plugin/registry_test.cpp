@@ -56,6 +56,19 @@ int count_of(const std::string& text, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE("a plugin that is swapped between its vetting and its loading is refused", "[plugin]") {
+  ZooFolder zoo;
+  const std::string file = zoo.add("good_c");
+  PluginRegistry registry(zoo.setup());
+  REQUIRE(registry.plugins().front().is_usable());
+  const std::string bytes = read_text(file);
+  std::filesystem::remove(file);
+  zoo.write("good_c.so", bytes + "x");
+  const ComponentName& component = registry.plugins().front().manifest.components.front();
+  CHECK_THAT(error_of(registry, component.kind, component.type),
+             contains_text("[plugin.changed] " + file));
+}
+
 TEST_CASE("a component is found by kind and type, and its plugin loaded", "[plugin]") {
   ZooFolder zoo;
   zoo.add("good_c");
@@ -191,7 +204,15 @@ TEST_CASE("what was vetted once is not vetted again", "[plugin]") {
   REQUIRE(at != std::string::npos);
   zoo.write("../cache/vetted.json", cache.replace(at, 3, "forget"));
   PluginRegistry second(setup);
-  CHECK_THAT(second.plugins()[0].refusal->what(), contains_text("forget or remove it"));
+  CHECK_THAT(second.plugins()[0].refusal->what(), contains_text("forget or remove it (cached"));
+
+  // Whoever asks for a new check gets one, and later starts get its result.
+  setup.ignores_vet_cache = true;
+  PluginRegistry checked(setup);
+  CHECK(checked.plugins()[0].refusal->what() == message);
+  setup.ignores_vet_cache = false;
+  PluginRegistry later(setup);
+  CHECK_THAT(later.plugins()[0].refusal->what(), contains_text(message + " (cached since "));
 
   setup.vet_cache_file = "";
   PluginRegistry third(setup);

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/vet_cache.hpp"
 
+#include "host/io/content_hash.hpp"
+#include "host/plugin/plugin_scan.hpp"
+
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <unistd.h>
 
 #include "tests/host/plugin/zoo_folder.hpp"
@@ -13,13 +18,8 @@ using namespace tenon;
 
 namespace {
 
-using std::chrono::seconds;
-
-void store(VetCache& cache,
-           const std::string& plugin,
-           const Verdict& verdict,
-           std::chrono::milliseconds timeout = seconds(10)) {
-  cache.store(plugin, file_stamp(plugin).value(), verdict, timeout);
+void store(VetCache& cache, const std::string& plugin, const Verdict& verdict) {
+  cache.store(plugin, file_stamp(plugin).value(), verdict);
 }
 
 const Verdict kGood{};
@@ -34,19 +34,19 @@ TEST_CASE("a verdict is remembered for a file and a host", "[plugin]") {
   ZooFolder zoo;
   const std::string plugin = zoo.add("good_c");
   VetCache first(zoo.cache_file(), "host 1");
-  CHECK_FALSE(first.find(plugin, seconds(10)));
+  CHECK_FALSE(first.find(plugin));
   store(first, plugin, crash_of(plugin));
   first.save();
 
   VetCache second(zoo.cache_file(), "host 1");
-  const std::optional<Verdict> found = second.find(plugin, seconds(10));
+  const std::optional<Verdict> found = second.find(plugin);
   REQUIRE(found);
   CHECK(found->id == "plugin.crashed");
-  CHECK(found->message == plugin + " crashed");
+  CHECK(found->message.starts_with(plugin + " crashed (cached since 20"));
   CHECK(found->details == "its last words");
 
   VetCache other(zoo.cache_file(), "host 2");
-  CHECK_FALSE(other.find(plugin, seconds(10)));
+  CHECK_FALSE(other.find(plugin));
 }
 
 TEST_CASE("a remembered message names the file as it is named now", "[plugin]") {
@@ -55,7 +55,7 @@ TEST_CASE("a remembered message names the file as it is named now", "[plugin]") 
   VetCache cache(zoo.cache_file(), "host");
   store(cache, plugin, crash_of(plugin));
   const std::string other_name = zoo.path() + "/../plugins/good_c.so";
-  CHECK(cache.find(other_name, seconds(10))->message == other_name + " crashed");
+  CHECK(cache.find(other_name)->message.starts_with(other_name + " crashed ("));
 }
 
 TEST_CASE("a file that changed is not known, one that was touched is", "[plugin]") {
@@ -69,24 +69,43 @@ TEST_CASE("a file that changed is not known, one that was touched is", "[plugin]
   std::filesystem::remove(plugin);
   zoo.write("good_c.so", bytes);
   REQUIRE(file_stamp(plugin) != stamp);
-  CHECK(cache.find(plugin, seconds(10)));
+  CHECK(cache.find(plugin));
 
   std::string changed = bytes;
   changed.back() = static_cast<char>(changed.back() + 1);
   zoo.write("good_c.so", changed);
-  CHECK_FALSE(cache.find(plugin, seconds(10)));
+  CHECK_FALSE(cache.find(plugin));
   std::filesystem::remove(plugin);
-  CHECK_FALSE(cache.find(plugin, seconds(10)));
+  CHECK_FALSE(cache.find(plugin));
 }
 
-TEST_CASE("a plugin that hung is tried again where it is given more time", "[plugin]") {
+TEST_CASE("a cached refusal says since when, and how to check the plugin again", "[plugin]") {
+  ZooFolder zoo;
+  const std::string refused = zoo.add("crashes_in_entry");
+  const std::string good = zoo.add("good_c");
+  VetCache cache(zoo.cache_file(), "host");
+  store(cache, refused, crash_of(refused));
+  store(cache, good, kGood);
+  const std::string message = cache.find(refused)->message;
+  CAPTURE(message);
+  CHECK(std::regex_match(
+      message,
+      std::regex(R"(.* crashed \(cached since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC; )"
+                 R"(pass --no-vet-cache to check the plugin again\))")));
+  CHECK(cache.find(refused)->message == message);  // it is not appended twice
+  CHECK(cache.find(good)->message == "");
+}
+
+TEST_CASE("a verdict that the file alone did not cause is not remembered", "[plugin]") {
   ZooFolder zoo;
   const std::string plugin = zoo.add("good_c");
   VetCache cache(zoo.cache_file(), "host");
-  store(cache, plugin, {"plugin.hung", plugin + " hung", ""}, seconds(10));
-  CHECK(cache.find(plugin, seconds(5)));
-  CHECK(cache.find(plugin, seconds(10)));
-  CHECK_FALSE(cache.find(plugin, seconds(20)));
+  Verdict killed = crash_of(plugin);
+  killed.is_lasting = false;
+  store(cache, plugin, killed);
+  CHECK_FALSE(cache.find(plugin));
+  store(cache, plugin, {"plugin.hung", plugin + " hung", ""});
+  CHECK_FALSE(cache.find(plugin));
 }
 
 TEST_CASE("what depends on more than the file is not remembered", "[plugin]") {
@@ -96,13 +115,13 @@ TEST_CASE("what depends on more than the file is not remembered", "[plugin]") {
   for (const char* const id :
        {"plugin.load_failed", "plugin.entry_failed", "plugin.torch_mismatch"}) {
     store(cache, plugin, {id, "m", ""});
-    CHECK_FALSE(cache.find(plugin, seconds(10)));
+    CHECK_FALSE(cache.find(plugin));
   }
   // The file was replaced while it was being vetted.
   FileStamp stamp = file_stamp(plugin).value();
   stamp.modified_ns -= 1;
-  cache.store(plugin, stamp, kGood, seconds(10));
-  CHECK_FALSE(cache.find(plugin, seconds(10)));
+  cache.store(plugin, stamp, kGood);
+  CHECK_FALSE(cache.find(plugin));
 }
 
 TEST_CASE("what other hosts wrote meanwhile stays, up to a number", "[plugin]") {
@@ -114,8 +133,8 @@ TEST_CASE("what other hosts wrote meanwhile stays, up to a number", "[plugin]") 
   a.save();
   store(b, plugin, kGood);
   b.save();
-  CHECK(VetCache(zoo.cache_file(), "a").find(plugin, seconds(10)));
-  CHECK(VetCache(zoo.cache_file(), "b").find(plugin, seconds(10)));
+  CHECK(VetCache(zoo.cache_file(), "a").find(plugin));
+  CHECK(VetCache(zoo.cache_file(), "b").find(plugin));
   for (int i = 0; i < 20; ++i) {
     VetCache one(zoo.cache_file(), "host " + std::to_string(i));
     store(one, plugin, kGood);
@@ -147,17 +166,56 @@ TEST_CASE("a cache file that is broken is as good as none", "[plugin]") {
         "[]",
         "null",
         "{\"format\": 99}",
-        "{\"format\": 1, \"entries\": 3}",
-        "{\"format\": 1, \"entries\": [{\"path\": 7}]}",
-        "{\"format\": 1, \"entries\": [{\"path\": \"x\", \"host\": {}}]}"}) {
+        "{\"format\": 2, \"entries\": 3}",
+        "{\"format\": 2, \"entries\": [{\"path\": 7}]}",
+        "{\"format\": 2, \"entries\": [{\"path\": \"x\", \"host\": {}}]}"}) {
     CAPTURE(text);
     std::ofstream(zoo.cache_file()) << text;
     VetCache cache(zoo.cache_file(), "host");
-    CHECK_FALSE(cache.find(plugin, seconds(10)));
+    CHECK_FALSE(cache.find(plugin));
     store(cache, plugin, kGood);
     cache.save();
-    CHECK(VetCache(zoo.cache_file(), "host").find(plugin, seconds(10)));
+    CHECK(VetCache(zoo.cache_file(), "host").find(plugin));
   }
+}
+
+TEST_CASE("a cache is only for its user, and others cannot make one up", "[plugin]") {
+  namespace fs = std::filesystem;
+  ZooFolder zoo;
+  const std::string plugin = zoo.add("good_c");
+  VetCache cache(zoo.cache_file(), "host");
+  store(cache, plugin, kGood);
+  cache.save();
+  const fs::path file = zoo.cache_file();
+  CHECK(fs::status(file).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+  CHECK(VetCache(zoo.cache_file(), "host").find(plugin));
+
+  fs::permissions(file, fs::perms::group_write, fs::perm_options::add);
+  CHECK_FALSE(VetCache(zoo.cache_file(), "host").find(plugin));
+  fs::permissions(file, fs::perms::group_write, fs::perm_options::remove);
+  CHECK(VetCache(zoo.cache_file(), "host").find(plugin));
+
+  const fs::path moved = file.parent_path() / "moved.json";
+  fs::rename(file, moved);
+  fs::create_symlink(moved, file);
+  CHECK_FALSE(VetCache(zoo.cache_file(), "host").find(plugin));
+  const std::string before = read_text(moved.string());
+  VetCache other(zoo.cache_file(), "another host");
+  store(other, plugin, kGood);
+  other.save();  // replaces the link
+  CHECK_FALSE(fs::is_symlink(file));
+  CHECK(read_text(moved.string()) == before);
+}
+
+TEST_CASE("a verdict has the hash of the file that was vetted", "[plugin]") {
+  ZooFolder zoo;
+  const PluginInfo plugin = inspect_plugin(zoo.add("good_c"));
+  const PluginInfo* const plugins[] = {&plugin};
+  const Verdict verdict = vet_plugins(plugins, zoo_services(), std::chrono::seconds(60)).at(0);
+  CHECK(verdict.hash == content_hash(plugin.file));
+  VetCache cache(zoo.cache_file(), "host");
+  cache.store(plugin.file, *plugin.stamp, verdict);
+  CHECK(cache.find(plugin.file)->hash == verdict.hash);
 }
 
 TEST_CASE("a cache that cannot be written is no error", "[plugin]") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/vet.hpp"
 
+#include <csignal>
 #include <cstdlib>
 
 #include "tests/host/plugin/zoo_folder.hpp"
@@ -97,6 +98,44 @@ TEST_CASE("a plugin that hangs is ended, with all that it has started", "[plugin
   CHECK_THAT(verdict.message, contains_text("did not load within 1.5 s"));
   CHECK_THAT(verdict.message, contains_text("TENON_VET_TIMEOUT_S"));
   CHECK_THAT(verdict.message, contains_text("the zoo waits for a lock"));
+  CHECK_FALSE(verdict.is_lasting);  // the machine may have been slow
+}
+
+// A crash by a fault of its own says something about the file; what others cause does not.
+TEST_CASE("only a crash that the plugin itself caused is a lasting verdict", "[plugin]") {
+  const auto death = [](const std::string& how) {
+    setenv("TENON_ZOO_DEATH", how.c_str(), 1);
+    Verdict verdict = vet_one("dies_as_told");
+    unsetenv("TENON_ZOO_DEATH");
+    return verdict;
+  };
+  for (const int signal : {SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGXCPU}) {
+    const Verdict verdict = death(std::to_string(signal));
+    INFO(verdict.message);
+    CHECK(verdict.id == "plugin.crashed");
+    CHECK_FALSE(verdict.is_lasting);
+    CHECK_THAT(verdict.message, contains_text("was killed by SIG"));
+    CHECK_THAT(verdict.message, contains_text("start again"));
+    CHECK_THAT(verdict.message, !contains_text("remove it"));
+  }
+  for (const char* const words : {"terminate called after throwing an instance of 'std::bad_alloc'",
+                                  "libgomp: Thread creation failed: Resource temporarily "
+                                  "unavailable",
+                                  "[enforce fail] DefaultCPUAllocator: can't allocate memory"}) {
+    const Verdict verdict = death(words);
+    INFO(verdict.message);
+    CHECK(verdict.id == "plugin.crashed");
+    CHECK_FALSE(verdict.is_lasting);
+    CHECK_THAT(verdict.message, contains_text("free memory or raise the limits"));
+  }
+  for (const char* const fault : {"11", "a broken invariant"}) {
+    const Verdict verdict = death(fault);
+    INFO(verdict.message);
+    CHECK(verdict.id == "plugin.crashed");
+    CHECK(verdict.is_lasting);
+    CHECK_THAT(verdict.message, contains_text("; fix or remove it"));
+  }
+  CHECK(vet_one("dies_as_told").is_good());
 }
 
 TEST_CASE("one bad plugin does not spoil the others", "[plugin]") {

@@ -53,6 +53,17 @@ TEST_CASE("strings are escaped, as JSON and for the environment", "[recipe]") {
   CHECK(print_recipe({{"${key}", 1}}) == "{\n  \"${key}\": 1\n}\n");
 }
 
+TEST_CASE("strings with variables are printed as they were written", "[recipe]") {
+  CHECK(print_recipe({{"a", {"/x", "${b}"}}}, {{"/a/0", "${ENV:X}$${y}"}}) ==
+        "{\n  \"a\": [\"${ENV:X}$${y}\", \"$${b}\"]\n}\n");
+}
+
+TEST_CASE("a string of a frozen recipe has the values of this process", "[recipe]") {
+  ::setenv("TENON_TEST_FROZEN", "v", 1);
+  CHECK(expanded_string("${ENV:TENON_TEST_FROZEN}/$${a}") == "v/${a}");
+  CHECK(expanded_string("${ENV:TENON_TEST_NONE}/a") == "${ENV:TENON_TEST_NONE}/a");
+}
+
 TEST_CASE("what is printed parses back to the same", "[recipe]") {
   const json value = json::parse(R"({"a": [1, [2, {"b": []}], {}], "c": 0.1, "d": 1e-300, "e": -0.0,
     "f": 18446744073709551615, "g": "\u0000\u00e9\\"})");

@@ -247,7 +247,8 @@ TEST_CASE("the frozen recipe has its keys in the order in which the sections bin
     return text;
   };
   CHECK(keys("") ==
-        "name seed deterministic device threads plugins models data features tables losses metrics "
+        "name seed deterministic device kernels threads plugins models data features tables losses "
+        "metrics "
         "optimizer lr_scheduler hooks train eval checkpoint load parallel sinks ");
   CHECK(keys("/plugins") == "need timeout_seconds ");
   CHECK(keys("/data") ==
@@ -669,6 +670,28 @@ TEST_CASE("the environment fills strings, with the place of the string", "[recip
   }
 }
 
+TEST_CASE("a frozen recipe has its variables unexpanded", "[recipe]") {
+  const ScratchFolder folder;
+  std::string text = kSmallRecipe;
+  text.replace(text.find("kjv.txt"), 7, "$${a}/${ENV:WHERE}/kjv.txt");
+  const std::string path = folder.write("recipe.json", text).string();
+  const auto environment = [](const std::string& name) {
+    return name == "WHERE" ? std::optional<std::string>("sub") : std::nullopt;
+  };
+  const Recipe recipe = load_recipe({.path = path, .environment = environment}, FakeCatalog());
+  const json frozen = json::parse(frozen_recipe(recipe));
+  CHECK(frozen["data"]["train"]["options"]["path"] ==
+        folder.path().string() + "/$${a}/${ENV:WHERE}/kjv.txt");
+  CHECK(frozen["environment"] == json({{"WHERE", value_fingerprint("sub")}}));
+
+  const std::string again = folder.write("other/b.json", frozen_recipe(recipe)).string();
+  const Recipe second = load_recipe({.path = again, .environment = environment}, FakeCatalog());
+  CHECK(second.data.train.use.options == recipe.data.train.use.options);
+  CHECK(frozen_recipe(second) == frozen_recipe(recipe));
+  CHECK_THAT(report_of(kSmallRecipe, {"environment.WHERE=3"}),
+             contains_text("/environment/WHERE: wrong type"));
+}
+
 TEST_CASE("a draft lists the components and plugins that are named", "[recipe]") {
   const ScratchFolder folder;
   const std::string path = folder.write("recipe.json", kFullRecipe).string();
@@ -707,6 +730,26 @@ TEST_CASE("problems of the first phase wait for those of the second", "[recipe]"
     CHECK(errors.problems().size() == 2);
     CHECK(errors.id() == "recipe.invalid");
   }
+}
+
+TEST_CASE("a recipe of countless wrong entries is refused with the first of them", "[recipe]") {
+  const auto list_of = [](const std::string& entry) {
+    std::string text = "[" + entry;
+    for (int i = 1; i < 60'000; ++i) {
+      text += ", " + entry;
+    }
+    return text + "]";
+  };
+  const std::string is_cut = "\n... and at least 50 more\nat least 100 errors in ";
+  CHECK_THAT(report_of(kSmallRecipe, {"plugins.need=" + list_of("\"!\"")}),
+             contains_text("/plugins/need/49: ") && contains_text(is_cut));
+  CHECK_THAT(
+      report_of(kSmallRecipe, {"optimizer.groups=" + list_of("{\"match\": \"*\", \"x\": 1}")}),
+      contains_text("/optimizer/groups/49/x: ") && contains_text(is_cut));
+  CHECK_THAT(report_of(kSmallRecipe, {"hooks=" + list_of("{\"type\": \"none\"}")}),
+             contains_text("/hooks/49/type: ") && contains_text(is_cut));
+  CHECK_THAT(report_of(kSmallRecipe, {"name=\"${ENV:NOPE}\"", "hooks=" + list_of("\"${\"")}),
+             contains_text("/hooks/49: ") && contains_text("at least 100 errors in "));
 }
 
 TEST_CASE("threads that the recipe leaves open are chosen and frozen", "[recipe]") {

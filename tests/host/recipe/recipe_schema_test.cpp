@@ -53,7 +53,7 @@ TEST_CASE("no reference is left in the schema, and its text is the schema", "[re
 
 TEST_CASE("the schema is one to others too", "[recipe]") {
   const SchemaArbiter arbiter(recipe_schema(), "the recipe");
-  std::vector<Problem> problems;
+  ProblemList problems;
   arbiter.check(json::parse(kSmallRecipe), "", PlaceMap(), problems);
   CHECK(problems.empty());
   arbiter.check(json::object(), "", PlaceMap(), problems);

@@ -2,6 +2,16 @@
 #include "host/train/run_loader.hpp"
 
 #include "host/error/error.hpp"
+#include "host/train/components/run_failure.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <cerrno>
+#include <functional>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 
 #include "tests/host/train/loop_rig.hpp"
 
@@ -86,6 +96,54 @@ TEST_CASE("another error than corruption ends the search, and so does the last o
     CHECK(error.id() == "checkpoint.none_sound");
   }
   CHECK(num_tried == 3);
+}
+
+TEST_CASE("whatever failure of a checkpoint leads to the one before it", "[train]") {
+  const auto with = [](const std::function<void()>& fail) {
+    LoaderRig rig;
+    ResumeCandidates saved = rig.saved();
+    int num_tried = 0;
+    load_first_valid(saved, rig.run.alone, [&](const StateTree&) {
+      if (++num_tried == 1) {
+        fail();
+      }
+    });
+    return num_tried;
+  };
+  CHECK(with([] { throw Error("state.bad_value", "the step is -1"); }) == 2);
+  CHECK(with([] { throw Error("state.wrong_shape", "a tensor has 3 dimensions"); }) == 2);
+  CHECK(with([] { throw std::length_error("a vector of 2^62 elements"); }) == 2);
+  CHECK(with([] { TORCH_CHECK(false, "sizes do not match"); }) == 2);
+  CHECK(with([] { throw std::system_error(EISDIR, std::generic_category()); }) == 2);
+}
+
+TEST_CASE("a failure that is not the checkpoint's ends the search", "[train]") {
+  const auto id_with = [](const std::function<void()>& fail, int num_expected) {
+    LoaderRig rig;
+    ResumeCandidates saved = rig.saved();
+    int num_tried = 0;
+    std::string id;
+    try {
+      load_first_valid(saved, rig.run.alone, [&](const StateTree&) {
+        ++num_tried;
+        fail();
+      });
+    } catch (const std::exception& error) {
+      id = run_failure(error).id();
+    }
+    CHECK(num_tried == num_expected);
+    return id;
+  };
+  CHECK(id_with([] { throw std::bad_alloc(); }, 1) == "run.out_of_memory");
+  CHECK(id_with([] { throw std::system_error(EAGAIN, std::generic_category()); }, 1) ==
+        "run.out_of_resources");
+  CHECK(id_with([] { throw Error("distributed.failed", "a rank is lost"); }, 1) ==
+        "distributed.failed");
+  CHECK(id_with([] { throw Error("plugin.failed", "a plugin's own error"); }, 1) ==
+        "plugin.failed");
+  // Each checkpoint fails alike: the first failure is the run's.
+  CHECK(id_with([] { throw Error("state.wrong_shape", "another model"); }, 3) ==
+        "state.wrong_shape");
 }
 
 TEST_CASE("a state in memory is taken as it is", "[train]") {

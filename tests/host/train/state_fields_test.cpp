@@ -5,7 +5,9 @@
 
 #include <ATen/Functions.h>
 
+#include <cmath>
 #include <limits>
+#include <string>
 
 #include "tests/support/catch.hpp"
 
@@ -35,7 +37,7 @@ class Owner : public WithStateFields<Owner> {
     f.field("steps", self.steps);
     f.field("windows", self.windows, kKeptOnRollBack);
     f.field("is_on", self.is_on);
-    f.field("seconds", self.seconds, kOwnOfRank);
+    f.field("seconds", self.seconds, kOwnOfRank | kNotNegative);
     f.field("label", self.label);
     f.field("metrics", self.metrics);
     f.field("skips", self.skips);
@@ -129,6 +131,63 @@ TEST_CASE("fields of a rank stay if the tree lacks them; others are an error", "
   CHECK_THROWS_AS(owner.get_fields(without("run/steps"), "run"), Error);
   owner.get_fields(without("run/skips"), "run");
   CHECK_FALSE(owner.skips.defined());
+}
+
+TEST_CASE("numbers that no run saves are refused with their entry", "[train]") {
+  const auto refused = [](const char* name, auto put) {
+    StateTree tree;
+    Made().put_fields(tree, "run");
+    StateTree changed;
+    for (const auto& [entry, value] : tree.entries()) {
+      if (entry != name) {
+        changed.put_entry(entry, value);
+      }
+    }
+    put(changed);
+    try {
+      Owner().get_fields(changed, "run");
+      return std::string();
+    } catch (const Error& error) {
+      CHECK(error.id() == "state.bad_value");
+      return error.message();
+    }
+  };
+  const auto with_int = [&](const char* name, int64_t value) {
+    return refused(name, [&](StateTree& tree) { tree.put_int(name, value); });
+  };
+  CHECK_THAT(with_int("run/steps", -1), contains_text("'run/steps' is -1 (expected a count"));
+  CHECK_THAT(with_int("run/is_on", 2), contains_text("(expected 0 or 1)"));
+  CHECK_THAT(with_int("run/computed", int64_t{1} << 40), contains_text("run/computed"));
+  CHECK_THAT(with_int("run/elements/0/count", -3), contains_text("run/elements/0/count"));
+  CHECK(with_int("run/windows", -4).empty());
+  for (const double seconds : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    CHECK_THAT(
+        refused("run/seconds", [&](StateTree& tree) { tree.put_double("run/seconds", seconds); }),
+        contains_text("a finite number of at least 0"));
+  }
+}
+
+TEST_CASE("saved metrics in another form are refused, and never read without end", "[train]") {
+  CHECK(metrics_of_text(metrics_text(Made().metrics)) == Made().metrics);
+  CHECK(metrics_of_text("").empty());
+  for (const std::string text : {"loss\n",
+                                 "loss",
+                                 "\n",
+                                 " \n",
+                                 "loss 0x1p+0",
+                                 "loss 0x1p+0\nloss",
+                                 "loss x\n",
+                                 "loss \n",
+                                 "loss 1 \n",
+                                 " 0x1p+0\n"}) {
+    INFO("'" << text << "'");
+    try {
+      metrics_of_text(text);
+      FAIL_CHECK("was taken");
+    } catch (const Error& error) {
+      CHECK(error.id() == "state.bad_value");
+    }
+  }
 }
 
 }  // namespace tenon

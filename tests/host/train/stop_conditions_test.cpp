@@ -129,6 +129,28 @@ TEST_CASE("a signal stops the run early, and cuts an evaluation after its end", 
   CHECK(stop.reason() == "received SIGTERM");
 }
 
+TEST_CASE("a signal before the first step ends the run, unless it has ended", "[train]") {
+  SingleRank alone;
+  const TrainRecipe train = with(&TrainRecipe::steps, 3);
+  RunState state;
+  const SignalWatch signals;
+  StopConditions stop(train, state, alone, &signals);
+  stop.end_on_early_signal();
+  CHECK_FALSE(stop.is_over());
+  raise(SIGINT);
+  stop.end_on_early_signal();
+  CHECK(stop.code() == ExitCode::kStopped);
+  CHECK(stop.reason() == "received SIGINT");
+  CHECK(stop.is_interrupted_run());
+
+  state.step = 3;
+  StopConditions resumed(train, state, alone, &signals);
+  resumed.check_run_length();
+  resumed.end_on_early_signal();
+  CHECK(resumed.code() == ExitCode::kDone);
+  CHECK_FALSE(resumed.is_interrupted_run());
+}
+
 TEST_CASE("the kill switch is a file", "[train]") {
   const ScratchFolder folder;
   SingleRank alone;

@@ -15,6 +15,9 @@
 
 namespace {
 
+// Not an event: the creation of the hook, before the run folder exists.
+constexpr const char* kCreate = "create";
+
 enum class Signal : int { kTerm = SIGTERM, kInt = SIGINT };
 
 struct SignalOptions {
@@ -24,7 +27,7 @@ struct SignalOptions {
   uint64_t nth = 0;
   uint64_t num_seen = 0;
   static void bind(tenon::OptionBinder<SignalOptions>& binder) {
-    binder.field("event", &SignalOptions::event).required().doc("name of the event");
+    binder.field("event", &SignalOptions::event).required().doc("name of the event, or \"create\"");
     binder.field("step", &SignalOptions::step).min(0).required().doc("step of the event");
     binder
         .choice("signal",
@@ -56,11 +59,18 @@ class SignalAt : public tenon::Hook {
     if (!is_chosen_rank(options.rank, context)) {
       options_.signals.clear();
     }
+    for (const SignalOptions& signal : options_.signals) {
+      if (signal.event == kCreate) {
+        std::raise(static_cast<int>(signal.signal));
+      }
+    }
   }
 
   void describe(tenon_hook_info& info) override {
     for (const SignalOptions& signal : options_.signals) {
-      info.events |= TENON_EVENT_BIT(tenon::event_of(signal.event));
+      if (signal.event != kCreate) {
+        info.events |= TENON_EVENT_BIT(tenon::event_of(signal.event));
+      }
     }
   }
 

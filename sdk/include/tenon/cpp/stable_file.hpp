@@ -28,10 +28,10 @@ class StableFile {
  public:
   /* Opens a file.
    *
-   * Errors   NAME.open: TENON_NOT_FOUND or TENON_IO; NAME.no_file: TENON_INVALID if it is no
-   *          regular file */
+   * Errors   NAME.open: TENON_NOT_FOUND or TENON_IO; NAME.no_file: TENON_INVALID for a folder, a
+   *          FIFO or a device, at once */
   StableFile(std::string path, std::string name) : path_(std::move(path)), name_(std::move(name)) {
-    descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor_ < 0) {
       const int reason = errno;
       TENON_FAIL(reason == ENOENT ? TENON_NOT_FOUND : TENON_IO,
@@ -44,8 +44,14 @@ class StableFile {
     try {
       opened_ = status();
       if (!S_ISREG(opened_.st_mode)) {
-        TENON_FAIL(TENON_INVALID, id(".no_file").c_str(), path_, " is not a regular file");
+        TENON_FAIL(TENON_INVALID,
+                   id(".no_file").c_str(),
+                   path_,
+                   " is ",
+                   kind(opened_.st_mode),
+                   ", not a regular file");
       }
+      block();
     } catch (...) {  // a failed constructor does not run the destructor
       ::close(descriptor_);
       throw;
@@ -121,6 +127,20 @@ class StableFile {
 
  private:
   std::string id(const char* mistake) const { return name_ + mistake; }
+  static const char* kind(mode_t mode) {
+    return S_ISDIR(mode)                    ? "a folder"
+           : S_ISFIFO(mode)                 ? "a FIFO"
+           : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
+                                            : "a special file";
+  }
+  /* Clears O_NONBLOCK, which is only for opening: opening a FIFO would wait for a writer. */
+  void block() const {
+    const int flags = ::fcntl(descriptor_, F_GETFL);
+    if (flags < 0 || ::fcntl(descriptor_, F_SETFL, flags & ~O_NONBLOCK) != 0) {
+      const int reason = errno;
+      TENON_FAIL(TENON_IO, id(".open").c_str(), "cannot open ", path_, ": ", std::strerror(reason));
+    }
+  }
   struct stat status() const {
     struct stat out;
     if (::fstat(descriptor_, &out) != 0) {

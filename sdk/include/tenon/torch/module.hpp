@@ -12,7 +12,8 @@
 // Parameters are the module's own leaves, named BLOCK.NAME, in memory that the host owns. Buffers
 // of the module (running statistics, tables) are saved, and change as in plain training. Modules
 // are built twice: once during `describe`, one at a time, to read names and shapes, and once for
-// the run.
+// the run. The first build takes no memory for large parameters (deferred_init.hpp), unless the
+// module names their device or reads their values.
 //
 // Modules that share parameters between blocks (a tied head) are not supported; use TorchModel for
 // those.
@@ -20,13 +21,16 @@
 #define TENON_TORCH_MODULE_HPP
 
 #include <tenon/cpp/namespace.hpp>
+#include <tenon/torch/deferred_init.hpp>
 #include <tenon/torch/model.hpp>
 
 #include <ATen/Context.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -238,10 +242,19 @@ class ModuleModel : public Model {
   }
 
   void on_fill_buffer(const Exec& /*exec*/, const tenon_fill_buffer_args& args) final {
-    TENON_CHECK(args.buffer < first_buffers_.size() && first_buffers_[args.buffer].defined(),
+    TENON_CHECK(args.buffer < buffers_.size() && buffers_[args.buffer].is_declared,
                 "there is no buffer ",
                 args.buffer);
-    call_torch([&] { unwrap_mutable(args.tensor).copy_(first_buffers_[args.buffer]); });
+    call_torch([&] {
+      FirstBuffer& buffer = buffers_[args.buffer];
+      if (!buffer.value.defined()) {
+        build_buffers(buffer.block);
+      }
+      unwrap_mutable(args.tensor).copy_(buffer.value);
+      if (buffer.is_deferred) {
+        buffer.value.reset();
+      }
+    });
   }
 
  private:
@@ -276,47 +289,93 @@ class ModuleModel : public Model {
     return out;
   }
 
-  // Builds the module to read names and shapes, then restores torch's generator: describing a model
-  // must not change later random numbers. Takes the splits of the parameters out of `splits`.
-  void add_block(Graph& graph, ModuleGraph::Block block, std::map<std::string, Split>& splits) {
-    at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
-    at::Tensor state;
-    {
-      const std::lock_guard<std::mutex> lock(generator.mutex());
-      state = generator.get_state();
-    }
-    const std::unique_ptr<LiveModule> probe = block.factory();
-    {
-      const std::lock_guard<std::mutex> lock(generator.mutex());
-      generator.set_state(state);
+  // The initial value of a buffer: that of the module that `describe` builds.
+  struct FirstBuffer {
+    bool is_declared = false;
+    bool is_deferred = false;  // the module had no memory: it is built again for the value
+    uint32_t block = 0;
+    size_t place = 0;  // in the buffers of the block
+    at::Tensor value;
+  };
+
+  // A module that is built to be read, and the flags of its parameters.
+  struct Probe {
+    std::unique_ptr<LiveModule> live;
+    std::vector<uint32_t> flags;
+  };
+
+  // Restores torch's default generator at its end: describing a model must not change later random
+  // numbers.
+  class KeptGenerator {
+   public:
+    KeptGenerator() : state_(locked([](at::Generator& g) { return g.get_state(); })) {}
+    KeptGenerator(const KeptGenerator&) = delete;
+    KeptGenerator& operator=(const KeptGenerator&) = delete;
+    ~KeptGenerator() { set(state_); }
+
+    const at::Tensor& state() const { return state_; }
+    static void set(const at::Tensor& state) {
+      locked([&](at::Generator& g) {
+        g.set_state(state);
+        return state;
+      });
     }
 
-    Block live{block.spec.name, std::move(block.factory), nullptr, {}};
-    const std::string prefix = block.spec.name + ".";
-    for (const auto& [name, tensor] : leaves_of(probe->module())) {
+   private:
+    template <class Body>
+    static at::Tensor locked(Body body) {
+      at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+      const std::lock_guard<std::mutex> lock(generator.mutex());
+      return body(generator);
+    }
+    at::Tensor state_;
+  };
+
+  Probe probe(const ModuleGraph::Factory& factory, const std::string& prefix) const {
+    const KeptGenerator kept;
+    Probe out{factory(), {}};
+    for (const auto& [name, tensor] : leaves_of(out.live->module())) {
       TENON_CHECK(tensor.is_floating_point() || !tensor.requires_grad(),
                   "parameter ",
                   prefix,
                   name,
                   " does not have a floating-point dtype");
+      out.flags.push_back(parameter_flags(prefix + name, tensor));
+    }
+    return out;
+  }
+
+  // Builds the module to read names and shapes, without memory for its large tensors if possible: a
+  // module that reads their values fails, and is built with them.
+  Probe probe_without_memory(const ModuleGraph::Factory& factory, const std::string& prefix) const {
+    try {
+      const DeferredInit deferred;
+      return probe(factory, prefix);
+    } catch (const std::exception&) {
+      return probe(factory, prefix);
+    }
+  }
+
+  // Takes the splits of the parameters out of `splits`.
+  void add_block(Graph& graph, ModuleGraph::Block block, std::map<std::string, Split>& splits) {
+    const std::string prefix = block.spec.name + ".";
+    const Probe built = probe_without_memory(block.factory, prefix);
+    Block live{block.spec.name, std::move(block.factory), nullptr, {}};
+    size_t next = 0;
+    for (const auto& [name, tensor] : leaves_of(built.live->module())) {
       const bool is_plain = tensor.dtype() == at::get_default_dtype();
       const auto split = splits.extract(prefix + name);
       block.spec.parameters.push_back(
           graph.parameter(prefix + name,
                           tensor.sizes().vec(),
                           Init::module(),
-                          parameter_flags(prefix + name, tensor),
+                          built.flags[next++],
                           split.empty() ? Split() : split.mapped(),
                           is_plain ? uint32_t{TENON_CLASS_PARAM} : dtype_of(tensor)));
     }
-    for (const auto& [name, tensor] : buffers_of(probe->module())) {
-      const BufferId id =
-          graph.buffer(prefix + name, tensor.sizes().vec(), dtype_of(tensor), TENON_BUFFER_STATE);
-      block.spec.buffers.push_back(id);
-      if (first_buffers_.size() <= id.index) {
-        first_buffers_.resize(id.index + 1);
-      }
-      first_buffers_[id.index] = tensor.detach().clone();
+    for (const auto& [name, tensor] : buffers_of(built.live->module())) {
+      block.spec.buffers.push_back(
+          graph.buffer(prefix + name, tensor.sizes().vec(), dtype_of(tensor), TENON_BUFFER_STATE));
     }
     if (block.spec.parameters.empty()) {
       block.spec.flags &= ~uint32_t{TENON_BLOCK_MATERIALIZED};
@@ -326,6 +385,40 @@ class ModuleModel : public Model {
       blocks_.resize(index + 1);
     }
     blocks_[index] = std::move(live);
+    keep_buffers(index, built.live->module(), block.spec.buffers);
+  }
+
+  // A module without memory draws fewer random numbers, so that none of its values are final.
+  void keep_buffers(uint32_t block, torch::nn::Module& module, const std::vector<BufferId>& ids) {
+    const auto has_no_memory = [](const auto& leaf) { return leaf.second.is_meta(); };
+    const Leaves leaves = leaves_of(module);
+    const Leaves buffers = buffers_of(module);
+    const bool is_deferred = std::any_of(leaves.begin(), leaves.end(), has_no_memory) ||
+                             std::any_of(buffers.begin(), buffers.end(), has_no_memory);
+    if (is_deferred && !described_with_.defined()) {
+      described_with_ = KeptGenerator().state();
+    }
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      if (buffers_.size() <= ids[i].index) {
+        buffers_.resize(ids[i].index + 1);
+      }
+      const at::Tensor value = is_deferred ? at::Tensor() : buffers[i].second.detach().clone();
+      buffers_[ids[i].index] = {true, is_deferred, block, i, value};
+    }
+  }
+
+  // Sets the deferred buffers of a block, from the random numbers that `describe` had.
+  void build_buffers(uint32_t block) {
+    const KeptGenerator kept;
+    KeptGenerator::set(described_with_);
+    const std::unique_ptr<LiveModule> built = at_index(block).factory();
+    const Leaves tensors = buffers_of(built->module());
+    for (FirstBuffer& buffer : buffers_) {
+      if (buffer.is_deferred && buffer.block == block) {
+        TENON_CHECK(buffer.place < tensors.size(), "the module has fewer buffers than described");
+        buffer.value = tensors[buffer.place].second.detach();
+      }
+    }
   }
 
   // Points the module's buffers at copies of the host's values, so that writes of the module reach
@@ -342,7 +435,8 @@ class ModuleModel : public Model {
   }
 
   std::vector<Block> blocks_;
-  std::vector<at::Tensor> first_buffers_;
+  std::vector<FirstBuffer> buffers_;  // by index
+  at::Tensor described_with_;         // torch's generator; undefined if nothing is deferred
 };
 
 TENON_NAMESPACE_END

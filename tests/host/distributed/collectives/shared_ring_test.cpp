@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <sys/mman.h>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
@@ -69,6 +70,23 @@ TEST_CASE("a bell wakes who sleeps, and not for what it has told already", "[dis
   const uint32_t seen = bell.rings.load();
   const std::jthread ringer([&bell] { bell.ring(); });
   CHECK(bell.sleep(seen, std::chrono::hours(1)));
+}
+
+TEST_CASE("memory of another process that is no inbox of this size is refused", "[distributed]") {
+  const SharedInbox own = SharedInbox::make(1, 64);
+  CHECK_THROWS_AS(SharedInbox::open(::getpid(), own.file(), 1, 128), std::system_error);
+  CHECK_THROWS_AS(SharedInbox::open(::getpid(), own.file(), 2, 64), std::system_error);
+  // No writer can shorten it, which would end the process that reads it.
+  CHECK(::ftruncate(own.file(), 1) != 0);
+  const int unsealed = ::memfd_create("other", MFD_CLOEXEC);
+  REQUIRE(::ftruncate(unsealed, 4096) == 0);
+  CHECK_THROWS_AS(SharedInbox::open(::getpid(), unsealed, 1, 64), std::system_error);
+  ::close(unsealed);
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  CHECK_THROWS_AS(SharedInbox::open(::getpid(), pipe[1], 1, 64), std::system_error);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
 }
 
 TEST_CASE("memory that is closed cannot be opened by others", "[distributed]") {

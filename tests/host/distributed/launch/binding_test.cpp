@@ -15,9 +15,12 @@ struct Dealt {
   bool operator==(const Dealt&) const = default;
 };
 
-Dealt deal(const std::vector<Core>& cores, uint32_t num_ranks, Binding binding) {
+Dealt deal(const std::vector<Core>& cores,
+           uint32_t num_ranks,
+           Binding binding,
+           std::optional<int> quota = std::nullopt) {
   Dealt dealt;
-  for (const RankProcessors& rank : deal_processors(cores, num_ranks, binding)) {
+  for (const RankProcessors& rank : deal_processors(cores, num_ranks, binding, quota)) {
     dealt.masks.push_back(processors_text(rank.processors));
     CHECK((dealt.threads == 0 || dealt.threads == rank.threads));
     dealt.threads = rank.threads;
@@ -79,6 +82,18 @@ TEST_CASE("ranks get what the launcher itself may run on", "[distributed]") {
   const std::vector<Core> cores = read_topology({2, 3, 10, 11, 12}, two_nodes(folder));
   CHECK(deal(cores, 2, Binding::kCores) == Dealt{{"2-3,10-11", "12"}, 1});
   CHECK(deal(cores, 3, Binding::kCores) == Dealt{{"2,10", "3,11", "12"}, 1});
+}
+
+TEST_CASE("ranks share the quota of a control group", "[distributed]") {
+  const ScratchFolder folder;
+  const std::vector<Core> cores = read_topology({0, 1, 2, 3, 4, 5, 6, 7}, two_nodes(folder));
+  CHECK(deal(cores, 2, Binding::kNone, 3).threads == 1);
+  CHECK(deal(cores, 2, Binding::kNuma, 6).threads == 3);
+  CHECK(deal(cores, 2, Binding::kNuma, 100).threads == 4);
+  CHECK(deal(cores, 1, Binding::kCores, 1).threads == 1);
+  CHECK(share_of_threads(64, 64, 1, 2) == 2);  // docker run --cpus 2
+  CHECK(share_of_threads(64, 64, 4, 2) == 1);
+  CHECK(share_of_threads(2, 64, 1, 8) == 2);
 }
 
 TEST_CASE("a rank of another launcher computes with what it is bound to", "[distributed]") {

@@ -81,6 +81,29 @@ TEST_CASE("the launcher ends a rank that stands still once another has told of i
   CHECK(verdict.has_failed);
   CHECK(verdict.lost == 1u);
   CHECK(report.collect()->last_words.empty());
+  EndedRank killed = ended(1, SIGKILL, 0);  // by the launcher
+  killed.was_ended = true;
+  report.note_end(killed);
+  CHECK(report.collect()->first.kind == RankFailure::Kind::kSilent);
+}
+
+TEST_CASE(
+    "the launcher reports the signal that killed a rank, even if a rank first reports silence",
+    "[distributed][failures]") {
+  Memory memory;
+  LaunchReport report(std::make_unique<MemoryStore>(memory), 2);
+  MemoryStore store(memory);
+  FailedRunStore run(store);
+  RankFailure silent;
+  silent.kind = RankFailure::Kind::kSilent;
+  silent.rank = 1;
+  silent.activity = {.step = 3, .event = "after_loss"};
+  run.declare(silent);
+  report.note_end(ended(0, 0, 5));
+  report.note_end(ended(1, SIGKILL, 0));
+  CHECK(report.collect()->first.sentence() ==
+        "rank 1 was killed by signal 9 (SIGKILL); it was last seen in step 3, at after_loss");
+  CHECK_THAT(report.collect()->last_words, contains_text("rank 1 (process 4711) ended"));
 }
 
 TEST_CASE("ends in order, on request or with what all ranks know are no failure of the launcher",

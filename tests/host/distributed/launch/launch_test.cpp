@@ -3,6 +3,7 @@
 // The launcher, with shell scripts for ranks. That ranks train is tested in tests/ranks.
 #include "host/distributed/launch/launch.hpp"
 
+#include "host/distributed/launch/rank_process.hpp"
 #include "host/distributed/ranks/store_server.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
@@ -93,6 +94,19 @@ TEST_CASE("each rank is told who it is, as --launch does", "[distributed]") {
     CHECK(told.threads == (rank == 2 ? 5 : 1));
     CHECK(told.slot == ranks.request.slots[rank]);
     CHECK(told.run_id == ranks.request.run_id);
+  }
+}
+
+TEST_CASE("the process title of a rank shows its number", "[distributed]") {
+  Ranks ranks(2, "cat /proc/$$/cmdline > line-$RANK");
+  REQUIRE(ranks.run().code == 0);
+  CHECK(ranks.file("line-0").starts_with(std::string("sh rank 0\0-c", 12)));
+  CHECK(ranks.file("line-1").starts_with(std::string("sh rank 1\0-c", 12)));
+
+  CHECK(rank_title("host", 12) == "host rank 12");
+  CHECK(without_rank_title("host rank 12") == "host");
+  for (const char* const name : {"host", "host rank", "host rank ", "rank 1", "12", "", "host2"}) {
+    CHECK(without_rank_title(name) == name);
   }
 }
 

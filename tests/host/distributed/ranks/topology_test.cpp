@@ -57,6 +57,30 @@ TEST_CASE("without nodes and siblings each processor is a core of one node", "[d
   CHECK(read_topology({0, 3}, folder.path().string()) == std::vector<Core>{{0, {0}}, {0, {3}}});
 }
 
+TEST_CASE("the quota of processors is that of the smallest control group", "[distributed]") {
+  const ScratchFolder folder;
+  const std::string root = folder.path().string();
+  CHECK(processor_quota(root) == std::nullopt);
+  folder.write("proc/self/cgroup", "0::/jobs/one\n");
+  folder.write("sys/fs/cgroup/jobs/one/cpu.max", "max 100000\n");
+  CHECK(processor_quota(root) == std::nullopt);
+  folder.write("sys/fs/cgroup/jobs/cpu.max", "250000 100000\n");
+  CHECK(processor_quota(root) == 3);
+  folder.write("sys/fs/cgroup/jobs/one/cpu.max", "50000 100000\n");
+  CHECK(processor_quota(root) == 1);
+}
+
+TEST_CASE("the quota of processors is that of version 1, too", "[distributed]") {
+  const ScratchFolder folder;
+  const std::string root = folder.path().string();
+  folder.write("proc/self/cgroup", "5:memory:/a\n3:cpu,cpuacct:/docker/of-the-host\n");
+  folder.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  folder.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  CHECK(processor_quota(root) == std::nullopt);
+  folder.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000\n");
+  CHECK(processor_quota(root) == 4);
+}
+
 TEST_CASE("this machine is read", "[distributed]") {
   const Processors allowed = allowed_processors();
   REQUIRE_FALSE(allowed.empty());

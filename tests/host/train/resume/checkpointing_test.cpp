@@ -7,6 +7,7 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/support/catch.hpp"
@@ -22,9 +23,22 @@ StateTree tree_of(double value) {
   return tree;
 }
 
+CheckpointMetadata metadata_of(const std::string& run) {
+  CheckpointMetadata metadata;
+  metadata.run = run;
+  return metadata;
+}
+
+RunTest is_one_of(const std::vector<std::string>& names) {
+  return [names](const std::string& run) { return std::ranges::find(names, run) != names.end(); };
+}
+
 // Saves the states that a test asks for, on one rank, in a folder of its own.
 struct CheckpointingRig {
-  explicit CheckpointingRig(CheckpointRecipe asked) : recipe(std::move(asked)) {}
+  explicit CheckpointingRig(CheckpointRecipe asked,
+                            std::string run = "",
+                            std::vector<std::string> its_names = {})
+      : recipe(std::move(asked)), name(std::move(run)), names(std::move(its_names)) {}
 
   void save(uint64_t step) {
     const RunState state = {.step = step};
@@ -34,14 +48,23 @@ struct CheckpointingRig {
   }
   std::vector<std::string> kept() const { return storage->list(); }
 
-  std::vector<std::string> lines;  // of the last save
+  std::vector<std::string> lines;      // of the last save
+  std::vector<std::string> committed;  // addresses
   ScratchFolder folder;
   CheckpointRecipe recipe;
+  std::string name;
+  std::vector<std::string> names;  // empty: only `name`
   std::shared_ptr<CheckpointStore> storage =
       std::make_shared<LocalStorage>((folder.path() / "saved").string());
   std::unique_ptr<World> world = World::join({}, {});
   Checkpointing checkpoints{CheckpointingParts{
-      .recipe = recipe, .storage = storage, .collective = world->control(), .frozen_recipe = "{}"}};
+      .recipe = recipe,
+      .storage = storage,
+      .collective = world->control(),
+      .metadata = metadata_of(name),
+      .frozen_recipe = "{}",
+      .on_commit = [this](const std::string& address) { committed.push_back(address); },
+      .is_run = names.empty() ? RunTest() : is_one_of(names)}};
 };
 
 CheckpointRecipe keeping(int64_t keep_last) {
@@ -136,6 +159,7 @@ TEST_CASE("a save that fails is a warning, or ends the run", "[train]") {
     rig.folder.write("saved", "a file, where the folder would be");
     rig.save(1);
     CHECK(rig.lines.empty());
+    CHECK(rig.committed.empty());
     CHECK(rig.checkpoints.count().failed == 1);
     CHECK(rig.checkpoints.failure().has_value() == (on_failure == OnSaveFailure::kStop));
   }
@@ -147,6 +171,9 @@ TEST_CASE("each save is reported with its address", "[train]") {
   REQUIRE(rig.lines.size() == 1);
   CHECK_THAT(rig.lines.front(), contains_text("saved " + rig.storage->address(name_of(1))));
   CHECK(rig.checkpoints.take_lines().empty());
+  rig.save(2);
+  CHECK(rig.committed == std::vector<std::string>{rig.storage->address(name_of(1)),
+                                                  rig.storage->address(name_of(2))});
 }
 
 TEST_CASE("a tree for exports alone takes parameters and rows, no optimizer state", "[train]") {
@@ -156,6 +183,65 @@ TEST_CASE("a tree for exports alone takes parameters and rows, no optimizer stat
   const StateTree weights = rig.checkpoints.tree_for({.is_full = false});
   CHECK(weights.is_excluded("optimizer/slots/m/w"));
   CHECK_FALSE(weights.is_excluded("parameters/values/w"));
+}
+
+TEST_CASE("copies, and checkpoints of other runs, are neither counted nor removed", "[train]") {
+  CheckpointingRig rig(keeping(2));
+  rig.save(1);
+  rig.save(2);
+  const auto root = rig.folder.path() / "saved";
+  const auto copy = [&](const std::string& name) {
+    std::filesystem::copy(root / name_of(2), root / name);
+  };
+  copy(name_of(2) + ".bak");
+  copy("aaa");
+  copy(name_of(2) + "_2");  // also a name that a run gives
+  copy(name_of(2) + " (copy)");
+  const std::vector<std::string> copies = {name_of(2) + "_2", name_of(2) + ".bak", "aaa"};
+  // Of a run with another name, as one that was copied here.
+  CheckpointingRig other(keeping(1), "other");
+  other.save(3);
+  std::filesystem::rename(other.folder.path() / "saved" / name_of(3), root / name_of(3));
+  for (const uint64_t step : {4, 5, 6}) {
+    rig.save(step);
+    REQUIRE(rig.checkpoints.count().failed == 0);
+  }
+  std::vector<std::string> kept = rig.kept();
+  for (const std::string& name : {copies[0], copies[1], copies[2], name_of(3)}) {
+    INFO(name);
+    CHECK(std::erase(kept, name) == 1);
+    CHECK(std::filesystem::exists(root / name / "index.json"));
+  }
+  CHECK(kept == std::vector<std::string>{name_of(5), name_of(6)});
+  CHECK(std::filesystem::exists(root / (name_of(2) + " (copy)") / "index.json"));
+  // Nor is one of them rolled back to.
+  CHECK(rig.checkpoints.keeper().taken_before(6) == std::vector<std::string>{name_of(5)});
+}
+
+TEST_CASE("a run that was renamed removes what it saved under its earlier name", "[train]") {
+  CheckpointingRig rig(keeping(1), "new", {"old", "new"});
+  CheckpointingRig earlier(keeping(1), "old");
+  earlier.save(1);
+  std::filesystem::rename(earlier.folder.path() / "saved", rig.folder.path() / "saved");
+  rig.save(2);
+  CHECK(rig.kept() == std::vector<std::string>{name_of(2)});
+}
+
+TEST_CASE("a checkpoint that cannot be read does not keep others from being removed", "[train]") {
+  CheckpointingRig earlier(keeping(0));
+  earlier.save(1);
+  earlier.save(2);
+  CheckpointingRig rig(keeping(1));
+  const auto root = rig.folder.path() / "saved";
+  std::filesystem::rename(earlier.folder.path() / "saved", root);
+  std::filesystem::remove(root / name_of(1) / "COMMITTED");
+  std::filesystem::create_directory(root / name_of(1) / "COMMITTED");
+  std::filesystem::resize_file(root / name_of(2) / "index.json", uintmax_t{1} << 40);
+  rig.save(3);
+  rig.save(4);
+  std::vector<std::string> kept = rig.kept();
+  std::ranges::sort(kept);
+  CHECK(kept == std::vector<std::string>{name_of(1), name_of(2), name_of(4)});
 }
 
 }  // namespace tenon

@@ -8,6 +8,8 @@
 
 #include <ATen/Functions.h>
 
+#include <filesystem>
+
 #include "tests/support/catch.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -101,6 +103,20 @@ TEST_CASE("the newest exports stay", "[train]") {
     rig.make(name);
   }
   CHECK(rig.storage->list() == std::vector<std::string>{"step-2", "step-3"});
+}
+
+TEST_CASE("copies of exports are neither counted nor removed", "[train]") {
+  ExportRig rig({.keep_last = 1});
+  rig.make("step-1");
+  const auto made = rig.folder.path() / "made";
+  for (const char* const copy : {"step-1.bak", "step-1_2", "step-1 (copy)"}) {
+    std::filesystem::copy(made / "step-1", made / copy);
+  }
+  for (const char* const name : {"step-2", "step-3"}) {
+    rig.make(name);
+  }
+  CHECK(rig.storage->list() == std::vector<std::string>{"step-1.bak", "step-1_2", "step-3"});
+  CHECK(std::filesystem::exists(made / "step-1 (copy)" / "index.json"));
 }
 
 }  // namespace tenon

@@ -2,6 +2,7 @@
 #include "host/train/resume/last_step.hpp"
 
 #include <filesystem>
+#include <sys/stat.h>
 
 #include "tests/support/catch.hpp"
 #include "tests/support/read_files.hpp"
@@ -50,6 +51,21 @@ TEST_CASE("the run is found from its folder, its checkpoints and its exports", "
     CHECK(last_step_of(run.string() + path) == 12);
   }
   CHECK_FALSE(last_step_of((folder.path() / "runs" / "b").string()).has_value());
+}
+
+TEST_CASE("a FIFO or a link in place of the last step is neither waited for nor followed",
+          "[train]") {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "last_step";
+  REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+  CHECK_FALSE(last_step_of(folder.path().string()).has_value());
+  LastStepWriter(folder.path().string()).write(3);
+  CHECK_FALSE(last_step_of(folder.path().string()).has_value());
+  std::filesystem::remove(file);
+  const auto victim = folder.write("victim", "precious");
+  std::filesystem::create_symlink(victim, file);
+  LastStepWriter(folder.path().string()).write(3);
+  CHECK(file_text(victim) == "precious");
 }
 
 TEST_CASE("a step that cannot be recorded costs no run", "[train]") {

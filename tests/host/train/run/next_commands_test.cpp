@@ -48,6 +48,14 @@ TEST_CASE("a run that was stopped suggests to resume it", "[train]") {
         kExport + "next: build/bin/host --recipe r.json --run-dir runs/a");
 }
 
+TEST_CASE("a run that was stopped before its first step suggests to resume it, and no export",
+          "[train]") {
+  Outcome stopped = saved(ExitCode::kStopped);
+  stopped.state.step = 0;
+  CHECK(next_commands(of_steps(300), request_of("--recipe r.json"), stopped, "runs/a", "hf") ==
+        "next: build/bin/host --recipe r.json --run-dir runs/a");
+}
+
 TEST_CASE("where the same command would not resume, the checkpoint is to be inspected", "[train]") {
   const std::string inspect =
       kExport + "next: build/bin/host --inspect runs/a/checkpoints/step-300";

@@ -2,12 +2,15 @@
 #include "host/train/run/run_checkpoints.hpp"
 
 #include "host/checkpoint/checkpoint_saver.hpp"
+#include "host/train/resume/last_checkpoint.hpp"
 #include "host/train/resume/last_step.hpp"
 
 #include <filesystem>
+#include <fstream>
 
 #include "tests/host/train/run/run_rig.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/read_files.hpp"
 
 namespace tenon {
 namespace {
@@ -107,12 +110,122 @@ TEST_CASE("a run of another seed does not resume", "[train]") {
   }
 }
 
-TEST_CASE("a run that was lost before it saved starts over in its folder", "[train]") {
-  RunRig rig("{}", automatic());
+TEST_CASE("a run that was lost before it saved starts over in its folder, and loses no file",
+          "[train]") {
+  RunRequest request;
+  SECTION("by the same command") {
+    request = automatic();
+  }
+  SECTION("on request") {}
+  SECTION("if its ranks are restarted") {
+    request.ranks.restart = 1;
+  }
+  RunRig rig("{}", request);
   save_run(rig, {}, 3);
+  const auto write = [&](const char* name) { std::ofstream(rig.run_dir() / name) << name; };
+  write("NOTES.md");
+  write("metrics.jsonl");
   CHECK_FALSE(resumed_step(rig).has_value());
   CHECK_THAT(rig.log(), contains_text("ended before its first checkpoint"));
+  CHECK_THAT(rig.log(), contains_text("are in " + rig.run_dir().string() + "/attempt-1"));
   CHECK_FALSE(std::filesystem::exists(rig.run_dir() / "last_step"));
+  CHECK_FALSE(std::filesystem::exists(rig.run_dir() / "metrics.jsonl"));
+  CHECK(last_step_of((rig.run_dir() / "attempt-1").string()) == 3);
+  CHECK(file_text(rig.run_dir() / "attempt-1" / "metrics.jsonl") == "metrics.jsonl");
+  CHECK(file_text(rig.run_dir() / "NOTES.md") == "NOTES.md");
+}
+
+TEST_CASE("a run whose checkpoints are gone does not start over by itself", "[train]") {
+  RunRequest request;
+  SECTION("by the same command") {
+    request = automatic();
+  }
+  SECTION("to be evaluated") {
+    request = automatic();
+    request.is_eval_only = true;
+  }
+  SECTION("if its ranks are restarted") {
+    request.ranks.restart = 1;
+  }
+  RunRig rig("{}", request);
+  save_run(rig, {2, 4}, 5);
+  const std::string recorded = (rig.run_dir() / "checkpoints" / "step-4").string();
+  write_last_checkpoint(rig.run_dir().string(), recorded);
+  // Not mounted, mounted empty, or without the file that makes a checkpoint one.
+  std::filesystem::rename(rig.run_dir() / "checkpoints", rig.folder() / "elsewhere");
+  for (const char* const is_there : {"", "checkpoints", "checkpoints/step-4"}) {
+    INFO(is_there);
+    std::filesystem::create_directory(rig.run_dir() / is_there);
+    try {
+      resumed_step(rig);
+      FAIL("it started over");
+    } catch (const Error& error) {
+      CHECK(error.id() == "resume.checkpoints_gone");
+      CHECK(error.exit_code() == ExitCode::kUsage);
+      for (const std::string& part : {rig.run_dir().string(), recorded}) {
+        CHECK_THAT(error.what(), contains_text(part));
+      }
+      for (const char* const way_out : {"restore", "--run-dir", "--resume none"}) {
+        CHECK_THAT(error.what(), contains_text(way_out));
+      }
+    }
+    CHECK(last_step_of(rig.run_dir().string()) == 5);
+    CHECK_FALSE(std::filesystem::exists(rig.run_dir() / "attempt-1"));
+    CHECK_FALSE(std::filesystem::exists(rig.run_dir() / ".lock"));
+  }
+}
+
+TEST_CASE("on request a run whose checkpoints are gone starts over", "[train]") {
+  RunRig rig;
+  save_run(rig, {2}, 5);
+  write_last_checkpoint(rig.run_dir().string(), "the last");
+  try {
+    resumed_step(rig);
+    FAIL("its checkpoint is there");
+  } catch (const Error& error) {
+    CHECK(error.id() == "run.dir_exists");
+  }
+  std::filesystem::rename(rig.run_dir() / "checkpoints", rig.folder() / "elsewhere");
+  CHECK_FALSE(resumed_step(rig).has_value());
+  CHECK_FALSE(last_checkpoint_of(rig.run_dir().string()).has_value());
+  CHECK(last_checkpoint_of((rig.run_dir() / "attempt-1").string()) == "the last");
+  CHECK(last_step_of((rig.run_dir() / "attempt-1").string()) == 5);
+}
+
+TEST_CASE("a run that resumes records its checkpoint if the record is missing", "[train]") {
+  RunRig rig("{}", automatic());
+  save_run(rig, {2, 4}, 4);
+  REQUIRE_FALSE(last_checkpoint_of(rig.run_dir().string()).has_value());  // as after a crash
+  CHECK(resumed_step(rig) == 4);
+  CHECK(last_checkpoint_of(rig.run_dir().string()) ==
+        (rig.run_dir() / "checkpoints" / "step-4").string());
+}
+
+TEST_CASE("a folder is not used again by a run that makes a new one", "[train]") {
+  RunRequest request;
+  SECTION("to evaluate") {
+    request.is_eval_only = true;
+  }
+  SECTION("to import weights") {
+    request.weights.format = "hf";
+  }
+  SECTION("to resume from elsewhere") {
+    request.resume = {.from = ResumeFrom::kPath, .path = "elsewhere"};
+  }
+  RunRig rig("{}", request);
+  std::filesystem::create_directory(rig.run_dir());
+  std::ofstream(rig.run_dir() / "recipe.json") << frozen_recipe(rig.recipe());
+  for (const bool is_recorded : {false, true}) {
+    if (is_recorded) {
+      write_last_checkpoint(rig.run_dir().string(), "the last");
+    }
+    try {
+      resumed_step(rig);
+      FAIL("the folder is not empty");
+    } catch (const Error& error) {
+      CHECK(error.id() == "run.dir_exists");
+    }
+  }
 }
 
 TEST_CASE("where nothing is saved a folder in use is refused", "[train]") {

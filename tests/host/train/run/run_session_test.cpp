@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run/run_session.hpp"
 
+#include "host/train/signal_watch.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
@@ -23,8 +25,9 @@ TEST_CASE("a session checks, trains, and leaves a folder with a summary", "[trai
   RunRig rig;
   RunSession session(rig.recipe(), rig.registry(), rig.request(), RunSession::Purpose::kTrain);
   session.check_with_all();
+  const SignalWatch signals;
   CHECK_FALSE(std::filesystem::exists(rig.run_dir()));
-  const Outcome outcome = session.train();
+  const Outcome outcome = session.train(signals);
   CHECK(outcome.code == ExitCode::kDone);
   CHECK(summary_of(rig)["steps"] == 6);
   CHECK(summary_of(rig)["outcome"] == "done");
@@ -43,7 +46,8 @@ TEST_CASE("an error in the loop becomes the outcome, with a summary", "[train]")
   RunRig rig(R"({"hooks": [{"type": "fail_at", "options": {"event": "before_step", "step": 3}}]})");
   RunSession session(rig.recipe(), rig.registry(), rig.request(), RunSession::Purpose::kTrain);
   session.check_with_all();
-  const Outcome outcome = session.train();
+  const SignalWatch signals;
+  const Outcome outcome = session.train(signals);
   CHECK(outcome.code == ExitCode::kFailed);
   CHECK_FALSE(outcome.error_id.empty());
   CHECK(summary_of(rig)["outcome"] == "failed");
@@ -64,7 +68,8 @@ TEST_CASE("a run folder that is not empty is refused before training", "[train]"
   std::ofstream(rig.run_dir() / "notes.txt") << "mine";
   RunSession session(rig.recipe(), rig.registry(), rig.request(), RunSession::Purpose::kTrain);
   session.check_with_all();
-  CHECK_THROWS_AS(session.train(), Error);
+  const SignalWatch signals;
+  CHECK_THROWS_AS(session.train(signals), Error);
   CHECK(std::filesystem::exists(rig.run_dir() / "notes.txt"));
 }
 

@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Letters in names: N rows, D width, V classes; R rows and C classes of a tile.
+
+#include "host/kernels/head_loss.hpp"
+
+#include "host/kernels/autocast.hpp"
+#include "host/kernels/first_order.hpp"
+#include "host/kernels/fused.hpp"
+#include "host/kernels/head_rows.hpp"
+#include "host/kernels/products.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+namespace tenon {
+namespace {
+
+// ---- tiles ----
+
+constexpr int64_t kTileElements = 1 << 20;
+constexpr int64_t kTileRows = 2048;  // fewer only if there are fewer; more if classes are few
+constexpr int64_t kTileColumns = 64;
+
+struct TileSizes {
+  int64_t rows;
+  int64_t columns;
+};
+
+// Wide tiles of many rows: few sums over tiles, and products of good shapes.
+TileSizes tile_sizes(int64_t num_rows, int64_t num_classes) {
+  const int64_t rows = std::min(num_rows, std::max(kTileRows, kTileElements / num_classes));
+  const int64_t columns = kTileElements / rows / kTileColumns * kTileColumns;
+  return {rows, std::min(num_classes, std::max(kTileColumns, columns))};
+}
+
+// Place of a tile in the logits.
+struct Place {
+  int64_t row;
+  int64_t rows;
+  int64_t column;
+  int64_t columns;
+};
+
+template <class Visit>
+void visit_tiles(int64_t num_rows, int64_t num_classes, const Visit& visit) {
+  const TileSizes sizes = tile_sizes(num_rows, num_classes);
+  for (int64_t row = 0; row < num_rows; row += sizes.rows) {
+    for (int64_t column = 0; column < num_classes; column += sizes.columns) {
+      visit(Place{.row = row,
+                  .rows = std::min(sizes.rows, num_rows - row),
+                  .column = column,
+                  .columns = std::min(sizes.columns, num_classes - column)});
+    }
+  }
+}
+
+// ---- the head ----
+
+// `bias_V` may be undefined.
+struct Head {
+  at::Tensor x_ND;
+  at::Tensor weight_VD;
+  at::Tensor bias_V;
+  at::Tensor labels_N;  // 64-bit
+};
+
+at::Tensor rows_of(const at::Tensor& x, const Place& at) {
+  return x.narrow(0, at.row, at.rows);
+}
+
+at::Tensor classes_of(const at::Tensor& x, const Place& at) {
+  return x.narrow(0, at.column, at.columns);
+}
+
+at::Tensor logits_at(const Head& head, const Place& at) {
+  const at::Tensor x_RD = rows_of(head.x_ND, at);
+  const at::Tensor w_CD = classes_of(head.weight_VD, at);
+  const std::optional<at::Tensor> b_C =
+      head.bias_V.defined() ? std::optional(classes_of(head.bias_V, at)) : std::nullopt;
+  return product_forward(x_RD, w_CD, b_C);
+}
+
+// Dtype of the losses, and of sums over tiles.
+at::ScalarType sum_dtype(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// ---- own kernels ----
+
+// Rows per task: some hundred microseconds of work.
+int64_t rows_a_task(int64_t columns) {
+  return std::max<int64_t>(1, (int64_t{1} << 16) / columns);
+}
+
+LogitTile own_tile(const Head& head, const Place& at, at::Tensor& logits_RC) {
+  return {.logits = logits_RC.mutable_data_ptr<float>(),
+          .columns = at.columns,
+          .first = at.column,
+          .num_classes = head.weight_VD.size(0),
+          .labels = head.labels_N.const_data_ptr<int64_t>() + at.row};
+}
+
+static_assert(sizeof(HeadRow) == 4 * sizeof(double));
+
+struct Losses {
+  at::Tensor loss_N;
+  at::Tensor saved;  // HeadRow per row from own kernels, else z per row
+};
+
+Losses own_losses(const Head& head, const HeadOptions& options) {
+  const int64_t N = head.x_ND.size(0);
+  const int64_t V = head.weight_VD.size(0);
+  at::Tensor saved = at::empty({N, 4}, head.x_ND.options().dtype(at::kDouble));
+  auto* const all = reinterpret_cast<HeadRow*>(saved.mutable_data_ptr<double>());
+  std::fill(all, all + N, HeadRow{});
+  visit_tiles(N, V, [&](const Place& at) {
+    at::Tensor logits_RC = logits_at(head, at).contiguous();
+    const LogitTile tile = own_tile(head, at, logits_RC);
+    at::parallel_for(0, at.rows, rows_a_task(at.columns), [&](int64_t begin, int64_t end) {
+      add_tile(tile, options, all + at.row, begin, end);
+    });
+  });
+  at::Tensor loss_N = at::empty({N}, head.x_ND.options());
+  auto* const losses = loss_N.mutable_data_ptr<float>();
+  const int64_t* const labels = head.labels_N.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < N; ++i) {
+    losses[i] =
+        labels[i] == options.ignore_index ? 0.0f : static_cast<float>(loss_of(all[i], V, options));
+  }
+  return {loss_N, saved};
+}
+
+at::Tensor own_gradient(const Head& head,
+                        const HeadOptions& options,
+                        const at::Tensor& saved,
+                        const at::Tensor& seed_N,
+                        const Place& at) {
+  at::Tensor g_RC = logits_at(head, at).contiguous();
+  const LogitTile tile = own_tile(head, at, g_RC);
+  const auto* const rows = reinterpret_cast<const HeadRow*>(saved.const_data_ptr<double>());
+  const float* const seeds = seed_N.const_data_ptr<float>();
+  at::parallel_for(0, at.rows, rows_a_task(at.columns), [&](int64_t begin, int64_t end) {
+    replace_by_gradient(tile, options, rows + at.row, seeds + at.row, begin, end);
+  });
+  return g_RC;
+}
+
+// ---- libtorch's operators ----
+
+// Column of each row's label in a tile, and whether the label is there; the column is 0 if not.
+struct LabelColumns {
+  at::Tensor is_there_R;
+  at::Tensor column_R1;
+};
+
+LabelColumns label_columns(const Head& head, const Place& at) {
+  const at::Tensor column_R = rows_of(head.labels_N, at) - at.column;
+  const at::Tensor is_there_R = column_R.ge(0).logical_and(column_R.lt(at.columns));
+  return {is_there_R, column_R.masked_fill(is_there_R.logical_not(), 0).unsqueeze(1)};
+}
+
+Losses plain_losses(const Head& head, const HeadOptions& options) {
+  const int64_t N = head.x_ND.size(0);
+  const int64_t V = head.weight_VD.size(0);
+  const at::TensorOptions kind = head.x_ND.options().dtype(sum_dtype(head.x_ND));
+  const at::Tensor z_N = at::full({N}, -std::numeric_limits<double>::infinity(), kind);
+  const at::Tensor at_label_N = at::zeros({N}, kind);
+  const at::Tensor total_N = at::zeros({N}, kind);
+  visit_tiles(N, V, [&](const Place& at) {
+    const at::Tensor logits_RC = logits_at(head, at).to(kind.dtype());
+    at::Tensor z_R = rows_of(z_N, at);
+    z_R.copy_(at::logaddexp(z_R, logits_RC.logsumexp(-1)));
+    const LabelColumns label = label_columns(head, at);
+    at::Tensor at_label_R = rows_of(at_label_N, at);
+    at_label_R.copy_(
+        at::where(label.is_there_R, logits_RC.gather(1, label.column_R1).squeeze(1), at_label_R));
+    if (options.label_smoothing > 0.0) {
+      rows_of(total_N, at).add_(logits_RC.sum(-1));
+    }
+  });
+  at::Tensor loss_N = z_N - (1.0 - options.label_smoothing) * at_label_N;
+  if (options.label_smoothing > 0.0) {
+    loss_N.sub_(total_N, options.label_smoothing / static_cast<double>(V));
+  }
+  if (options.z_loss > 0.0) {
+    loss_N.add_(z_N.square(), options.z_loss);
+  }
+  return {loss_N.masked_fill_(head.labels_N.eq(options.ignore_index), 0), z_N};
+}
+
+at::Tensor plain_gradient(const Head& head,
+                          const HeadOptions& options,
+                          const at::Tensor& z_N,
+                          const at::Tensor& seed_N,
+                          const Place& at) {
+  const at::Tensor z_R1 = rows_of(z_N, at).unsqueeze(1);
+  const at::Tensor seed_R1 = rows_of(seed_N, at).unsqueeze(1);
+  at::Tensor g_RC = logits_at(head, at).to(z_N.scalar_type()).sub_(z_R1).exp_();
+  if (options.z_loss > 0.0) {
+    g_RC.mul_(1.0 + 2.0 * options.z_loss * z_R1);
+  }
+  if (options.label_smoothing > 0.0) {
+    g_RC.sub_(options.label_smoothing / static_cast<double>(head.weight_VD.size(0)));
+  }
+  const LabelColumns label = label_columns(head, at);
+  const at::Tensor row_R = at::arange(at.rows, head.labels_N.options());
+  const at::Tensor at_label_R =
+      g_RC.gather(1, label.column_R1).squeeze(1) -
+      (1.0 - options.label_smoothing) * label.is_there_R.to(g_RC.scalar_type());
+  // Not scatter_: libtorch treats it as nondeterministic on a GPU, although each row has one index.
+  g_RC.index_put_({row_R, label.column_R1.squeeze(1)}, at_label_R);
+  g_RC.mul_(seed_R1);
+  g_RC.masked_fill_(rows_of(head.labels_N, at).eq(options.ignore_index).unsqueeze(1), 0);
+  return g_RC.to(head.x_ND.scalar_type());
+}
+
+// ---- autograd ----
+
+// A sum over tiles, in the rows of one part of a gradient.
+class TileSum {
+ public:
+  TileSum(bool is_wanted, at::IntArrayRef shape, const at::TensorOptions& options)
+      : sum_(is_wanted ? at::empty(shape, options) : at::Tensor()) {}
+
+  bool is_wanted() const { return sum_.defined(); }
+
+  void add(int64_t first, bool is_first, const at::Tensor& part) {
+    at::Tensor to = sum_.narrow(0, first, part.size(0));
+    if (is_first) {
+      to.copy_(part);
+    } else {
+      to.add_(part);
+    }
+  }
+
+  at::Tensor as(at::ScalarType dtype) const { return is_wanted() ? sum_.to(dtype) : sum_; }
+
+ private:
+  at::Tensor sum_;
+};
+
+enum class Kernels { kOwn, kPlain };
+
+class HeadLoss : public torch::autograd::Function<HeadLoss> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context,
+                            const at::Tensor& x_ND,
+                            const at::Tensor& weight_VD,
+                            const std::optional<at::Tensor>& bias_V,
+                            const at::Tensor& labels_N,
+                            const HeadOptions& options,
+                            Kernels kernels) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const Head head{x_ND, weight_VD, bias_V.value_or(at::Tensor()), labels_N};
+    const bool is_own = kernels == Kernels::kOwn;
+    const Losses out = is_own ? own_losses(head, options) : plain_losses(head, options);
+    context->save_for_backward({x_ND, weight_VD, head.bias_V, labels_N, out.saved});
+    context->saved_data["ignore_index"] = options.ignore_index;
+    context->saved_data["label_smoothing"] = options.label_smoothing;
+    context->saved_data["z_loss"] = options.z_loss;
+    context->saved_data["is_own"] = is_own;
+    return out.loss_N;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    check_first_order("cross_entropy", "tenon::linear and a loss of its result");
+    // The tensors have their final dtypes.
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const Head head{saved[0], saved[1], saved[2], saved[3]};
+    const HeadOptions options{.ignore_index = context->saved_data["ignore_index"].toInt(),
+                              .label_smoothing = context->saved_data["label_smoothing"].toDouble(),
+                              .z_loss = context->saved_data["z_loss"].toDouble()};
+    const bool is_own = context->saved_data["is_own"].toBool();
+    const at::Tensor seed_N = grads[0].contiguous();
+    const at::TensorOptions kind = head.x_ND.options().dtype(sum_dtype(head.x_ND));
+    TileSum dx(context->needs_input_grad(0), head.x_ND.sizes(), kind);
+    TileSum dw(context->needs_input_grad(1), head.weight_VD.sizes(), kind);
+    TileSum db(
+        head.bias_V.defined() && context->needs_input_grad(2), {head.weight_VD.size(0)}, kind);
+    visit_tiles(head.x_ND.size(0), head.weight_VD.size(0), [&](const Place& at) {
+      const at::Tensor g_RC = is_own ? own_gradient(head, options, saved[4], seed_N, at)
+                                     : plain_gradient(head, options, saved[4], seed_N, at);
+      if (dx.is_wanted()) {
+        dx.add(at.row, at.column == 0, product_grad_input(g_RC, classes_of(head.weight_VD, at)));
+      }
+      if (dw.is_wanted()) {
+        dw.add(at.column, at.row == 0, product_grad_weight(g_RC, rows_of(head.x_ND, at)));
+      }
+      if (db.is_wanted()) {
+        db.add(at.column, at.row == 0, g_RC.sum(0, /*keepdim=*/false, kind.dtype().toScalarType()));
+      }
+    });
+    return {dx.as(head.x_ND.scalar_type()),
+            dw.as(head.weight_VD.scalar_type()),
+            db.as(head.weight_VD.scalar_type()),
+            at::Tensor(),
+            at::Tensor(),
+            at::Tensor()};
+  }
+};
+
+// ---- checks ----
+
+void check_shapes(std::string_view op,
+                  const at::Tensor& x,
+                  const at::Tensor& weight,
+                  const at::Tensor& labels,
+                  const at::Tensor& bias) {
+  TORCH_CHECK(x.dim() == labels.dim() + 1 &&
+                  x.sizes().slice(0, static_cast<size_t>(labels.dim())) == labels.sizes() &&
+                  weight.dim() == 2 && weight.size(0) > 0 && weight.size(1) == x.size(-1),
+              "tenon::",
+              op,
+              ": x ",
+              x.sizes(),
+              ", weight ",
+              weight.sizes(),
+              " and labels ",
+              labels.sizes(),
+              " do not match; expected [..., D], [V, D] and [...], with V at least 1");
+  TORCH_CHECK(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)),
+              "tenon::",
+              op,
+              ": bias ",
+              bias.defined() ? bias.sizes() : at::IntArrayRef(),
+              " does not match weight ",
+              weight.sizes(),
+              "; expected [V]");
+  TORCH_CHECK(at::isIntegralType(labels.scalar_type(), /*includeBool=*/false),
+              "tenon::",
+              op,
+              ": labels are ",
+              labels.scalar_type(),
+              "; expected integers");
+}
+
+void check_dtypes(std::string_view op,
+                  const at::Tensor& x,
+                  const at::Tensor& weight,
+                  const at::Tensor& bias) {
+  TORCH_CHECK(at::isFloatingType(x.scalar_type()) && weight.scalar_type() == x.scalar_type() &&
+                  (!bias.defined() || bias.scalar_type() == x.scalar_type()),
+              "tenon::",
+              op,
+              ": x is ",
+              x.scalar_type(),
+              ", weight ",
+              weight.scalar_type(),
+              " and bias ",
+              bias.defined() ? c10::toString(bias.scalar_type()) : "absent",
+              "; expected one floating-point dtype");
+}
+
+// A GPU stops by an assertion, without a wait for the values.
+void check_labels(std::string_view op,
+                  const at::Tensor& labels_N,
+                  at::IntArrayRef shape,
+                  int64_t num_classes,
+                  int64_t ignore_index) {
+  if (labels_N.is_cuda()) {
+    at::_assert_async(labels_N.ge(0)
+                          .logical_and(labels_N.lt(num_classes))
+                          .logical_or(labels_N.eq(ignore_index))
+                          .all(),
+                      "a label is neither a row of weight nor ignore_index");
+  }
+  if (!labels_N.device().is_cpu()) {
+    return;
+  }
+  const int64_t* const values = labels_N.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < labels_N.numel(); ++i) {
+    TORCH_CHECK_INDEX((values[i] >= 0 && values[i] < num_classes) || values[i] == ignore_index,
+                      "tenon::",
+                      op,
+                      ": label ",
+                      values[i],
+                      " at position ",
+                      i,
+                      " of labels ",
+                      shape,
+                      " is neither in [0, ",
+                      num_classes,
+                      "), the rows of weight, nor ignore_index (",
+                      ignore_index,
+                      ")");
+  }
+}
+
+at::Tensor head_loss(std::string_view op,
+                     const at::Tensor& x,
+                     const at::Tensor& weight,
+                     const at::Tensor& labels,
+                     const at::Tensor& bias,
+                     const HeadOptions& options) {
+  check_shapes(op, x, weight, labels, bias);
+  const AutocastCopies copies(x);
+  const at::Tensor in = copies.of(x);
+  const at::Tensor w = copies.of(weight);
+  const at::Tensor b = bias.defined() ? copies.of(bias) : bias;
+  check_dtypes(op, in, w, b);
+  const at::Tensor labels_N = labels.reshape({-1}).to(at::kLong).contiguous();
+  check_labels(op, labels_N, labels.sizes(), w.size(0), options.ignore_index);
+  const at::Tensor x_ND = in.reshape({labels_N.numel(), w.size(1)}).contiguous();
+  if (labels_N.numel() == 0) {  // zeros that depend on the inputs
+    const at::Tensor none = x_ND.sum(-1) * w.sum() + (b.defined() ? b.sum() : w.sum());
+    return none.to(sum_dtype(in)).view(labels.sizes());
+  }
+  const Kernels kernels = is_fused("cross_entropy", in) ? Kernels::kOwn : Kernels::kPlain;
+  const std::optional<at::Tensor> bias_V = b.defined() ? std::optional(b) : std::nullopt;
+  return HeadLoss::apply(x_ND, w.contiguous(), bias_V, labels_N, options, kernels)
+      .view(labels.sizes());
+}
+
+}  // namespace
+
+at::Tensor cross_entropy(const at::Tensor& x,
+                         const at::Tensor& weight,
+                         const at::Tensor& labels,
+                         const std::optional<at::Tensor>& bias,
+                         int64_t ignore_index,
+                         double label_smoothing,
+                         double z_loss) {
+  TORCH_CHECK(
+      label_smoothing >= 0.0 && label_smoothing <= 1.0 && z_loss >= 0.0 && std::isfinite(z_loss),
+      "tenon::cross_entropy: label_smoothing ",
+      label_smoothing,
+      " must be in [0, 1], and z_loss ",
+      z_loss,
+      " must be finite and not negative");
+  const HeadOptions options{
+      .ignore_index = ignore_index, .label_smoothing = label_smoothing, .z_loss = z_loss};
+  return head_loss("cross_entropy", x, weight, labels, bias.value_or(at::Tensor()), options);
+}
+
+at::Tensor token_logps(const at::Tensor& x,
+                       const at::Tensor& weight,
+                       const at::Tensor& labels,
+                       const std::optional<at::Tensor>& bias,
+                       int64_t ignore_index,
+                       double temperature) {
+  TORCH_CHECK(temperature > 0.0 && std::isfinite(temperature),
+              "tenon::token_logps: temperature ",
+              temperature,
+              " must be finite and positive");
+  at::Tensor in = x;
+  at::Tensor b = bias.value_or(at::Tensor());
+  if (temperature != 1.0) {  // of the logits: x has fewer elements
+    in = in / temperature;
+    b = b.defined() ? b / temperature : b;
+  }
+  const at::Tensor loss =
+      head_loss("token_logps", in, weight, labels, b, {.ignore_index = ignore_index});
+  return at::rsub(loss, 0);  // not neg(): 0 stays 0 where a label is ignored
+}
+
+}  // namespace tenon

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tenon::cross_entropy and tenon::token_logps: a head (a matrix product) and its loss, without the
+// logits in memory. Forward and backward compute the logits in tiles of at most 4 MiB in fp32;
+// backward computes them again, from two numbers per row. Between the two, only the inputs and
+// these numbers are kept.
+//
+// For the logits x = h weight^T + bias of V classes, label y, smoothing s, z-loss coefficient c and
+// z = log(sum(exp(x))):
+//
+//     loss = z - (1 - s) x[y] - s mean(x) + c z^2
+//     gradient by x = (1 + 2 c z) softmax(x) - (1 - s) onehot(y) - s / V
+//
+// Invariant: tiles depend on the shape only, and sums over tiles are in order. If the products of
+// products.hpp do not depend on the number of threads, no result does.
+//
+// Source: Bishop, Pattern Recognition and Machine Learning (2006), section 4.3.4; smoothing:
+// Szegedy et al., Rethinking the Inception Architecture for Computer Vision (CVPR 2016), section 7;
+// z-loss: Chowdhery et al., PaLM: Scaling Language Modeling with Pathways (JMLR 2023), section 5.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace tenon {
+
+// The loss of each label, 0 if ignored. Sums over classes and tiles are fp32 (fp64 for fp64).
+//
+// Shapes  x [..., D], weight [V, D], bias [V], labels [...] integers; the result is [...] fp32,
+//         fp64 for fp64
+// Units   nats
+// Errors  c10::Error for shapes, dtypes or options that do not match; c10::IndexError, on a CPU,
+//         for a label that is neither in [0, V) nor `ignore_index`, with its position
+at::Tensor cross_entropy(const at::Tensor& x,
+                         const at::Tensor& weight,
+                         const at::Tensor& labels,
+                         const std::optional<at::Tensor>& bias,
+                         int64_t ignore_index,
+                         double label_smoothing,
+                         double z_loss);
+
+// The log-probability of each label under softmax((x weight^T + bias) / temperature), 0 if ignored.
+//
+// Shapes  as cross_entropy
+// Units   nats; at most 0
+// Errors  as cross_entropy; temperature must be positive
+at::Tensor token_logps(const at::Tensor& x,
+                       const at::Tensor& weight,
+                       const at::Tensor& labels,
+                       const std::optional<at::Tensor>& bias,
+                       int64_t ignore_index,
+                       double temperature);
+
+}  // namespace tenon

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/kernels/linear.hpp"
+
+#include "host/kernels/autocast.hpp"
+#include "host/kernels/products.hpp"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+at::Tensor flat(const at::Tensor& x) {
+  return x.reshape({-1, x.size(-1)});
+}
+
+at::Tensor joined(at::TensorList weights) {
+  return weights.size() == 1 ? weights[0] : at::cat(weights);
+}
+
+// y = x [w0; w1; ...]^T + b. Backward joins the weights again, so that no copy of them outlives a
+// call.
+class Linear : public torch::autograd::Function<Linear> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context,
+                            const at::Tensor& x,
+                            at::TensorList weights,
+                            const std::optional<at::Tensor>& bias) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    torch::autograd::variable_list saved = {x};
+    saved.insert(saved.end(), weights.begin(), weights.end());
+    context->save_for_backward(std::move(saved));
+    context->saved_data["has_bias"] = bias.has_value();
+    std::vector<int64_t> shape = x.sizes().vec();
+    const at::Tensor y_MN = product_forward(flat(x), joined(weights), bias);
+    shape.back() = y_MN.size(1);
+    return y_MN.view(shape);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor x_MK = flat(saved[0]);
+    const at::Tensor g_MN = flat(grads[0]);
+    const at::TensorList weights = at::TensorList(saved).slice(1);
+    // In the argument order of forward: x, weights, bias.
+    const size_t bias = 1 + weights.size();
+    torch::autograd::variable_list out(bias + 1);
+    if (context->needs_input_grad(0)) {
+      out[0] = product_grad_input(g_MN, joined(weights)).view(saved[0].sizes());
+    }
+    if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(bias)) {
+      out[bias] = g_MN.sum(0);
+    }
+    if (context->needs_input_grad({{1, bias}})) {
+      const at::Tensor grad_NK = product_grad_weight(g_MN, x_MK);
+      int64_t row = 0;
+      for (size_t i = 0; i < weights.size(); ++i) {
+        out[1 + i] = grad_NK.narrow(0, row, weights[i].size(0));
+        row += weights[i].size(0);
+      }
+    }
+    return out;
+  }
+};
+
+// Whether `Linear` serves: on a CPU, and for several weights, whose joined copy autograd would
+// keep.
+bool is_own(const at::Tensor& x, at::TensorList weights) {
+  if (x.dim() < 2 || x.numel() == 0 || (!x.is_cpu() && weights.size() == 1)) {
+    return false;
+  }
+  for (const at::Tensor& weight : weights) {
+    if (weight.dim() != 2 || weight.scalar_type() != x.scalar_type() ||
+        weight.device() != x.device() || weight.size(1) != x.size(-1) || weight.numel() == 0) {
+      return false;  // libtorch's operator says why
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+at::Tensor activated(at::Tensor x, std::string_view activation) {
+  if (activation == "none") {
+    return x;
+  }
+  if (activation == "relu") {
+    return at::relu_(x);
+  }
+  if (activation == "silu") {
+    return at::silu(x);
+  }
+  if (activation == "gelu") {
+    return at::gelu(x);
+  }
+  if (activation == "gelu_tanh") {
+    return at::gelu(x, "tanh");
+  }
+  if (activation == "tanh") {
+    return at::tanh(x);
+  }
+  TORCH_CHECK(
+      false,
+      "'",
+      activation,
+      "' is not an activation; use \"none\", \"relu\", \"gelu\", \"gelu_tanh\", \"silu\" or "
+      "\"tanh\"");
+}
+
+at::Tensor linear(const at::Tensor& x,
+                  at::TensorList weights,
+                  const std::optional<at::Tensor>& bias,
+                  std::string_view activation) {
+  TORCH_CHECK(!weights.empty(), "tenon::linear needs at least one weight");
+  const AutocastCopies copies(x);
+  const at::Tensor in = copies.of(x);
+  const std::vector<at::Tensor> narrow = copies.of(weights);
+  const std::optional<at::Tensor> b =
+      bias && bias->defined() ? std::optional(copies.of(*bias)) : std::nullopt;
+  if (!is_own(in, narrow)) {
+    return activated(at::linear(in, joined(narrow), b), activation);
+  }
+  return activated(Linear::apply(in, at::TensorList(narrow), b), activation);
+}
+
+}  // namespace tenon

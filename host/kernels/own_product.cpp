@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/kernels/own_product.hpp"
+
+#include "host/kernels/product_tiles.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tenon {
+namespace {
+
+// Rows of a packed block: with the depth of a block, half of a second cache.
+constexpr int64_t kMostRows = 120;
+
+MatrixView view_of(const at::Tensor& x) {
+  return {.data = x.const_data_ptr<float>(), .row = x.stride(0), .column = x.stride(1)};
+}
+
+// Rows per task: whole tiles, and as many tasks for one thread as for another.
+int64_t rows_a_task(int64_t num_rows, int64_t tile_rows) {
+  const int64_t threads = at::get_num_threads();
+  const int64_t tasks = at::divup(at::divup(num_rows, kMostRows), threads) * threads;
+  return at::divup(at::divup(num_rows, tasks), tile_rows) * tile_rows;
+}
+
+}  // namespace
+
+at::Tensor own_product(const at::Tensor& a_MK,
+                       const at::Tensor& b_KN,
+                       const std::optional<at::Tensor>& bias_N) {
+  const int64_t M = a_MK.size(0);
+  const int64_t K = a_MK.size(1);
+  const int64_t N = b_KN.size(1);
+  const ProductTiles tiles = product_tiles();
+  const int64_t depth = std::min(K, tiles.depth);
+  const int64_t rows = rows_a_task(M, tiles.rows);
+  const int64_t num_tasks = at::divup(M, rows);
+  const int64_t num_panels = at::divup(N, tiles.columns);
+  at::Tensor c = at::empty({M, N}, a_MK.options());
+  if (bias_N) {
+    c.copy_(bias_N->expand({M, N}));
+  }
+  const at::Tensor columns = at::empty({num_panels * tiles.columns * depth}, c.options());
+  const at::Tensor blocks = at::empty({at::get_num_threads(), rows * depth}, c.options());
+  const MatrixView a = view_of(a_MK);
+  const MatrixView b = view_of(b_KN);
+  auto* const c_data = c.mutable_data_ptr<float>();
+  auto* const packed_columns = columns.mutable_data_ptr<float>();
+  auto* const packed_rows = blocks.mutable_data_ptr<float>();
+  for (int64_t k = 0; k < K; k += depth) {
+    const int64_t num_k = std::min(depth, K - k);
+    at::parallel_for(0, num_panels, 16, [&](int64_t begin, int64_t end) {
+      const int64_t first = begin * tiles.columns;
+      pack_columns({b.data + k * b.row + first * b.column, b.row, b.column},
+                   std::min(N, end * tiles.columns) - first,
+                   num_k,
+                   packed_columns + first * num_k);
+    });
+    at::parallel_for(0, num_tasks, 1, [&](int64_t begin, int64_t end) {
+      float* const own_rows = packed_rows + at::get_thread_num() * rows * depth;
+      for (int64_t i = begin * rows; i < std::min(M, end * rows); i += rows) {
+        const int64_t num = std::min(rows, M - i);
+        pack_rows({a.data + i * a.row + k * a.column, a.row, a.column}, num, num_k, own_rows);
+        multiply({.rows = own_rows,
+                  .columns = packed_columns,
+                  .c = c_data + i * N,
+                  .c_row = N,
+                  .num_rows = num,
+                  .num_columns = N,
+                  .depth = num_k,
+                  .adds = k > 0 || bias_N.has_value()});
+      }
+    });
+  }
+  return c;
+}
+
+}  // namespace tenon

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Matrix products by the fastest of libtorch's BLAS (MKL), oneDNN and Tenon's own kernels. Which
+// one is faster depends on the processor, the shape and the number of threads; kernel_choice.hpp
+// decides.
+//
+// Letters in names: M rows, N output width, K input width.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+namespace tenon {
+
+// Only fp32 and bf16 on a CPU have several candidates; other tensors take libtorch's product. So do
+// products while gradients are recorded: only libtorch's have derivatives.
+
+// x w^T + b: [M, N].
+// Shapes  x_MK, w_NK with any strides; b_N optional
+at::Tensor product_forward(const at::Tensor& x_MK,
+                           const at::Tensor& w_NK,
+                           const std::optional<at::Tensor>& b_N);
+
+// The gradient by x, g w: [M, K].
+at::Tensor product_grad_input(const at::Tensor& g_MN, const at::Tensor& w_NK);
+
+// The gradient by w, g^T x: [N, K]. It may be a view with swapped strides.
+at::Tensor product_grad_weight(const at::Tensor& g_MN, const at::Tensor& x_MK);
+
+}  // namespace tenon

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where measured choices of kernels (kernel_choice.hpp) are kept, so that all runs of a user on one
+// machine have the same ones: ${XDG_CACHE_HOME:-~/.cache}/tenon/kernels.json, by machine.
+//
+// Invariant: a missing, unwritable or corrupt cache file costs time, never a run.
+#pragma once
+
+#include "host/kernels/kernel_choice.hpp"
+
+#include <string>
+
+namespace tenon {
+
+// What answers depend on: the processor's model and instruction sets, the versions of the host and
+// of libtorch, and its settings for reproducible math.
+std::string kernel_machine();
+
+// Makes the file keep the answers that this process measures, and gives it those of other processes
+// of the same machine. Processes measure one after the other. "" keeps nothing.
+//
+// Threads  [main], while no operator runs
+void keep_kernel_answers_in(const std::string& file);
+// The file of this user; "" if no home folder is known.
+std::string default_kernel_cache_file();
+
+// The answers of this process as JSON that ends in a line break, for the run folder.
+std::string kernel_answers_text();
+
+}  // namespace tenon

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host's operators, for plugins that link libtorch. They are in libtorch's dispatcher, in the
+// namespace `tenon`; other lanes call them by name (tenon/cpp/op.hpp). A plugin gets the kernels of
+// the host that loads it. All are differentiable. docs/reference/operators.md is their manual.
+//
+// Letters in shapes: B samples, T positions, S keys, D width, H query heads, K key and value heads,
+// E width of a head, F inner width, V rows of an embedding or a head (its vocabulary).
+#ifndef TENON_TORCH_OPS_HPP
+#define TENON_TORCH_OPS_HPP
+
+#include <tenon/cpp/namespace.hpp>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <optional>
+#include <tuple>
+
+TENON_NAMESPACE_BEGIN
+
+namespace ops {
+
+namespace internal {
+template <class Signature>
+c10::TypedOperatorHandle<Signature> find(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+}  // namespace internal
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+/* act(x [w0; w1; ...]^T + bias).
+ *
+ * Shapes  x [..., D], weights [N_i, D], bias [sum of N_i]; the result is [..., sum of N_i]
+ * Errors  c10::Error for an unknown activation ("none", "relu", "gelu", "gelu_tanh", "silu",
+ *         "tanh") or shapes that do not match */
+inline at::Tensor linear(const at::Tensor& x,
+                         at::TensorList weights,
+                         const OptionalTensor& bias = std::nullopt,
+                         c10::string_view activation = "none") {
+  static const auto op = internal::find<at::Tensor(
+      const at::Tensor&, at::TensorList, const OptionalTensor&, c10::string_view)>("tenon::linear");
+  return op.call(x, weights, bias, activation);
+}
+
+/* What the queries of an attention see. */
+struct Attention {
+  /* cos and sin, [2, at least T, E/2]: rotates queries and keys */
+  OptionalTensor rotary = std::nullopt;
+  /* integers, [B, T]: a query sees keys of its own run of equal numbers */
+  OptionalTensor segments = std::nullopt;
+  /* a query sees at most this many keys, itself included; 0: all */
+  int64_t window = 0;
+  /* c: scores become c tanh(score / c); 0: off */
+  double softcap = 0.0;
+  /* factor of the scores; absent: 1/sqrt(E) */
+  std::optional<double> scale = std::nullopt;
+  /* probability with which a weight is dropped */
+  double dropout = 0.0;
+  /* a query sees no later keys */
+  bool causal = true;
+};
+
+/* softmax(scale q k^T, masked) v by head; query head h takes key and value head h / (H/K).
+ *
+ * Shapes  query [B, T, H, E], key and value [B, S, K, E]; the result is [B, T, H, E]. S = T with a
+ *         causal mask or `rotary`
+ * Errors  c10::Error for shapes or options that do not match */
+inline at::Tensor attention(const at::Tensor& query,
+                            const at::Tensor& key,
+                            const at::Tensor& value,
+                            const Attention& o = {}) {
+  static const auto op = internal::find<at::Tensor(const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const OptionalTensor&,
+                                                   const OptionalTensor&,
+                                                   int64_t,
+                                                   double,
+                                                   std::optional<double>,
+                                                   double,
+                                                   bool)>("tenon::attention");
+  return op.call(
+      query, key, value, o.rotary, o.segments, o.window, o.softcap, o.scale, o.dropout, o.causal);
+}
+
+/* Attention of joined projections, without copies of its parts.
+ *
+ * Shapes  qkv [B, T, (H + 2 K) E]: queries, keys, values; the result is [B, T, H E]
+ * Errors  as attention */
+inline at::Tensor packed_attention(const at::Tensor& qkv,
+                                   int64_t num_heads,
+                                   int64_t num_kv_heads,
+                                   const Attention& o = {}) {
+  static const auto op = internal::find<at::Tensor(const at::Tensor&,
+                                                   int64_t,
+                                                   int64_t,
+                                                   const OptionalTensor&,
+                                                   const OptionalTensor&,
+                                                   int64_t,
+                                                   double,
+                                                   std::optional<double>,
+                                                   double,
+                                                   bool)>("tenon::packed_attention");
+  return op.call(qkv,
+                 num_heads,
+                 num_kv_heads,
+                 o.rotary,
+                 o.segments,
+                 o.window,
+                 o.softcap,
+                 o.scale,
+                 o.dropout,
+                 o.causal);
+}
+
+/* x / sqrt(mean(x^2) + eps) * weight over the last axis.
+ * Shapes  x [..., D], weight [D] */
+inline at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  static const auto op =
+      internal::find<at::Tensor(const at::Tensor&, const at::Tensor&, double)>("tenon::rms_norm");
+  return op.call(x, weight, eps);
+}
+
+/* h = x + delta, and rms_norm(h), in one pass.
+ * Shapes  x and delta [..., D], weight [D] */
+inline std::tuple<at::Tensor, at::Tensor> add_rms_norm(const at::Tensor& x,
+                                                       const at::Tensor& delta,
+                                                       const at::Tensor& weight,
+                                                       double eps) {
+  static const auto op = internal::find<std::tuple<at::Tensor, at::Tensor>(
+      const at::Tensor&, const at::Tensor&, const at::Tensor&, double)>("tenon::add_rms_norm");
+  return op.call(x, delta, weight, eps);
+}
+
+/* (x - mean(x)) / sqrt(var(x) + eps) * weight + bias over the last axis, with the biased variance.
+ *
+ * Shapes  x [..., D], weight and bias [D]; absent: 1 and 0
+ * Errors  c10::Error if weight or bias is not [D], or x has no axes */
+inline at::Tensor layer_norm(const at::Tensor& x,
+                             const OptionalTensor& weight,
+                             const OptionalTensor& bias,
+                             double eps) {
+  static const auto op = internal::find<at::Tensor(
+      const at::Tensor&, const OptionalTensor&, const OptionalTensor&, double)>(
+      "tenon::layer_norm");
+  return op.call(x, weight, bias, eps);
+}
+
+/* Rotates pairs of features, half a head apart, by the angle of their position.
+ *
+ * Shapes  x [B, T, H, E] with even E, any strides; table [2, at least T, E/2]: cosines and sines
+ * Errors  c10::Error for other shapes */
+inline at::Tensor rope(const at::Tensor& x, const at::Tensor& table) {
+  static const auto op =
+      internal::find<at::Tensor(const at::Tensor&, const at::Tensor&)>("tenon::rope");
+  return op.call(x, table);
+}
+
+/* weight[ids]. The gradient of weight is dense, 0 for rows without ids.
+ *
+ * Shapes  weight [V, D], ids integers of any shape [...]; the result is [..., D]
+ * Errors  on a CPU c10::IndexError for an id outside [0, V), with its position; c10::Error for
+ *         other shapes or dtypes */
+inline at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids) {
+  static const auto op =
+      internal::find<at::Tensor(const at::Tensor&, const at::Tensor&)>("tenon::embedding");
+  return op.call(weight, ids);
+}
+
+/* How labels enter a cross entropy. */
+struct CrossEntropy {
+  int64_t ignore_index = -100;  /* label value with loss 0 */
+  double label_smoothing = 0.0; /* s, in [0, 1]: weight spread evenly over all classes */
+  double z_loss = 0.0;          /* c, at least 0: adds c log(sum(exp(logits)))^2 */
+};
+
+/* Cross entropy of each label under the logits x weight^T + bias, without the logits in memory: a
+ * head and its loss in one. Logits exist in tiles of at most 4 MiB in fp32.
+ *
+ * Shapes  x [..., D], weight [V, D], labels [...] integers, bias [V]; the result is [...] in fp32,
+ *         in fp64 for fp64; 0 for an ignored label
+ * Units   nats
+ * Errors  on a CPU c10::IndexError for a label that is neither in [0, V) nor ignored, with its
+ *         position; c10::Error for shapes, dtypes or options that do not match
+ * Source  smoothing: Szegedy et al., Rethinking the Inception Architecture for Computer Vision
+ *         (CVPR 2016), section 7; z-loss: Chowdhery et al., PaLM (JMLR 2023), section 5 */
+inline at::Tensor cross_entropy(const at::Tensor& x,
+                                const at::Tensor& weight,
+                                const at::Tensor& labels,
+                                const OptionalTensor& bias = std::nullopt,
+                                const CrossEntropy& o = {}) {
+  static const auto op = internal::find<at::Tensor(const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const OptionalTensor&,
+                                                   int64_t,
+                                                   double,
+                                                   double)>("tenon::cross_entropy");
+  return op.call(x, weight, labels, bias, o.ignore_index, o.label_smoothing, o.z_loss);
+}
+
+/* Log-probability of each label under softmax((x weight^T + bias) / temperature), without the
+ * logits in memory, as cross_entropy.
+ *
+ * Shapes  as cross_entropy; 0 for an ignored label
+ * Units   nats; temperature is positive
+ * Errors  as cross_entropy */
+inline at::Tensor token_logps(const at::Tensor& x,
+                              const at::Tensor& weight,
+                              const at::Tensor& labels,
+                              const OptionalTensor& bias = std::nullopt,
+                              int64_t ignore_index = -100,
+                              double temperature = 1.0) {
+  static const auto op = internal::find<at::Tensor(const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const OptionalTensor&,
+                                                   int64_t,
+                                                   double)>("tenon::token_logps");
+  return op.call(x, weight, labels, bias, ignore_index, temperature);
+}
+
+/* (act(x gate^T) * (x up^T)) down^T.
+ *
+ * Shapes  x [..., D], gate and up [F, D], down [N, F]; the result is [..., N] */
+inline at::Tensor gated_mlp(const at::Tensor& x,
+                            const at::Tensor& gate,
+                            const at::Tensor& up,
+                            const at::Tensor& down,
+                            c10::string_view activation = "silu") {
+  static const auto op = internal::find<at::Tensor(const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   c10::string_view)>("tenon::gated_mlp");
+  return op.call(x, gate, up, down, activation);
+}
+
+/* What updates of n parameters share. Lists have n tensors, in the order of the parameters. */
+struct Update {
+  at::TensorList parameters; /* updated in place */
+  at::TensorList grads;      /* of the parameters' shapes */
+  at::TensorList steps;      /* f32 scalars: number of updates, including this one */
+  const at::Tensor& lr;      /* f64 scalar: the learning rate */
+  OptionalTensor found_inf;  /* f32 scalar; if it is 1, nothing changes */
+};
+
+struct Adam {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  bool decoupled_decay = false; /* AdamW: the decay is multiplied by lr and not seen by the means */
+};
+
+/* Adam and AdamW, by libtorch's fused kernel. With m and v the corrected means of the gradient and
+ * its square: parameter -= lr m / (sqrt(v) + eps). Autograd does not record updates.
+ *
+ * Shapes  exp_avgs, exp_avg_sqs and max_exp_avg_sqs (empty: no amsgrad) as the parameters
+ * Errors  c10::Error for lists of other lengths
+ * Source  Kingma and Ba (ICLR 2015), algorithm 1; amsgrad: Reddi, Kale, Kumar (ICLR 2018); AdamW:
+ *         Loshchilov and Hutter (ICLR 2019) */
+inline void adam_(const Update& u,
+                  at::TensorList exp_avgs,
+                  at::TensorList exp_avg_sqs,
+                  at::TensorList max_exp_avg_sqs,
+                  const Adam& o) {
+  static const auto op = internal::find<void(at::TensorList,
+                                             at::TensorList,
+                                             at::TensorList,
+                                             at::TensorList,
+                                             at::TensorList,
+                                             at::TensorList,
+                                             const at::Tensor&,
+                                             double,
+                                             double,
+                                             double,
+                                             double,
+                                             bool,
+                                             const OptionalTensor&)>("tenon::adam_");
+  op.call(u.parameters,
+          u.grads,
+          exp_avgs,
+          exp_avg_sqs,
+          max_exp_avg_sqs,
+          u.steps,
+          u.lr,
+          o.beta1,
+          o.beta2,
+          o.eps,
+          o.weight_decay,
+          o.decoupled_decay,
+          u.found_inf);
+}
+
+struct Adagrad {
+  double lr_decay = 0.0; /* update n, from 1, divides lr by 1 + (n - 1) lr_decay */
+  double eps = 1e-10;
+  double weight_decay = 0.0; /* added to the gradient, times the parameter */
+};
+
+/* Adagrad, by libtorch's fused kernel: parameter -= lr g / (sqrt(sum of g^2) + eps).
+ *
+ * Shapes  sums as the parameters
+ * Errors  c10::Error for lists of other lengths
+ * Source  Duchi, Hazan, Singer (JMLR 2011) */
+inline void adagrad_(const Update& u, at::TensorList sums, const Adagrad& o) {
+  static const auto op = internal::find<void(at::TensorList,
+                                             at::TensorList,
+                                             at::TensorList,
+                                             at::TensorList,
+                                             const at::Tensor&,
+                                             double,
+                                             double,
+                                             double,
+                                             const OptionalTensor&)>("tenon::adagrad_");
+  op.call(
+      u.parameters, u.grads, sums, u.steps, u.lr, o.lr_decay, o.eps, o.weight_decay, u.found_inf);
+}
+
+struct Sgd {
+  double momentum = 0.0;  /* decay factor of the running sum of gradients */
+  double dampening = 0.0; /* fraction of each gradient but the first kept out of the sum */
+  bool nesterov = false;
+  double weight_decay = 0.0; /* added to the gradient, times the parameter */
+};
+
+/* Stochastic gradient descent, by libtorch's fused kernel. For parameters narrower than fp32 on a
+ * CPU and with dampening, it computes in fp32 and rounds once.
+ *
+ * Shapes  momentums as the parameters, zeros before the first update; empty: no momentum
+ * Errors  c10::Error for lists of other lengths
+ * Source  Sutskever et al. (ICML 2013), in the form that PyTorch documents */
+inline void sgd_(const Update& u, at::TensorList momentums, const Sgd& o) {
+  static const auto op = internal::find<void(at::TensorList,
+                                             at::TensorList,
+                                             at::TensorList,
+                                             at::TensorList,
+                                             const at::Tensor&,
+                                             double,
+                                             double,
+                                             bool,
+                                             double,
+                                             const OptionalTensor&)>("tenon::sgd_");
+  op.call(u.parameters,
+          u.grads,
+          momentums,
+          u.steps,
+          u.lr,
+          o.momentum,
+          o.dampening,
+          o.nesterov,
+          o.weight_decay,
+          u.found_inf);
+}
+
+/* Whether an operator ("attention") would run the host's own kernels rather than libtorch's, for
+ * tensors of this dtype and device, now. For estimates of memory. */
+inline bool is_fused(c10::string_view op_name, at::ScalarType dtype, at::Device device) {
+  static const auto op =
+      internal::find<bool(c10::string_view, at::ScalarType, at::Device)>("tenon::is_fused");
+  return op.call(op_name, dtype, device);
+}
+
+}  // namespace ops
+
+TENON_NAMESPACE_END
+
+#endif

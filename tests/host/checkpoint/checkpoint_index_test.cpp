@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/checkpoint/checkpoint_index.hpp"
+
+#include <tenon/state.h>
+
+#include "host/error/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+#include "tests/support/catch.hpp"
+
+namespace tenon {
+namespace {
+
+using nlohmann::json;
+
+// An index of one tensor, 't', of 6 elements in a file of 100 bytes.
+json index_of_one_tensor() {
+  CheckpointIndex index;
+  index.files = {{.name = "f", .bytes = 100, .header_xxh3 = 0}};
+  index.shared.tensors["t"] = {.dtype = "F32",
+                               .shape = {2, 3},
+                               .scope = TENON_STATE_REPLICATED,
+                               .pieces = {{.file = "f", .begin = 64, .end = 88, .numel = 6}}};
+  index.shared.numbers["n"] = {.value = int64_t{5}, .scope = TENON_STATE_REPLICATED};
+  index.versions["v"] = 1;
+  index.by_rank.resize(1);
+  return json::parse(index_text(index));
+}
+
+std::string refusal_of_index(const std::string& text) {
+  try {
+    index_of(text, "ckpt");
+  } catch (const Error& error) {
+    CHECK(error.id() == "checkpoint.damaged");
+    return error.message();
+  }
+  return "no error";
+}
+
+// The refusal of the index with one value replaced.
+std::string refusal_with(const char* pointer, const json& value) {
+  json index = index_of_one_tensor();
+  index.at(json::json_pointer(pointer)) = value;
+  return refusal_of_index(index.dump());
+}
+
+constexpr char kShape[] = "/shared/tensors/t/shape";
+constexpr char kPiece[] = "/shared/tensors/t/pieces/0";
+
+}  // namespace
+
+TEST_CASE("an index that was written is read", "[checkpoint]") {
+  CHECK(refusal_of_index(index_of_one_tensor().dump()) == "no error");
+}
+
+TEST_CASE("sizes of an index that wrap are refused", "[checkpoint]") {
+  const json piece = index_of_one_tensor().at(json::json_pointer(kPiece));
+  const auto with_piece = [&](const json& shape, const json& changes) {
+    json index = index_of_one_tensor();
+    index.at(json::json_pointer(kShape)) = shape;
+    index.at(json::json_pointer(kPiece)).update(changes);
+    return refusal_of_index(index.dump());
+  };
+  // 2^64 elements, that is 0, in no byte.
+  const json nothing = {{"numel", 0}, {"begin", 0}, {"end", 0}};
+  const int64_t half = int64_t{1} << 32;
+  CHECK_THAT(with_piece({half, half}, nothing),
+             contains_text("'t' has a shape of more bytes than"));
+  CHECK_THAT(with_piece({int64_t{1} << 62}, nothing), contains_text("of more bytes than 63 bits"));
+  // 2^62 elements of four bytes, that is 0 bytes.
+  CHECK_THAT(with_piece({int64_t{1} << 60}, {{"numel", int64_t{1} << 62}, {"end", 64}}),
+             contains_text("'t' has a piece at an invalid position"));
+  CHECK_THAT(with_piece({2, 3}, {{"numel", 7}, {"end", 92}}),
+             contains_text("'t' has a piece at an invalid position"));
+  CHECK_THAT(with_piece({2, -3}, nothing), contains_text("'t' has a negative size"));
+  CHECK_THAT(with_piece({2, 3}, {{"begin", 80}, {"end", 104}}),
+             contains_text("in a file that the checkpoint does not have"));
+}
+
+TEST_CASE("numbers of an index that are no whole numbers are refused", "[checkpoint]") {
+  CHECK_THAT(refusal_with("/facts/step", -1), contains_text("'-1' is not a whole number of 0"));
+  CHECK_THAT(refusal_with("/facts/step", 1.5), contains_text("'1.5' is not a whole number"));
+  CHECK_THAT(refusal_with("/facts/tokens", 1e300), contains_text("is not a whole number of 64"));
+  CHECK_THAT(refusal_with("/facts/evaluated_step", -7),
+             contains_text("'-7' is not a whole number"));
+  CHECK_THAT(refusal_with("/files/0/bytes", -1), contains_text("is not a whole number"));
+  CHECK_THAT(refusal_with("/versions/v", uint64_t{1} << 32), contains_text("is not a version"));
+  CHECK_THAT(refusal_with("/shared/numbers/n/int", 0.5), contains_text("is not a whole number"));
+  CHECK_THAT(refusal_with(kShape, {2, 3.5}), contains_text("is not a whole number"));
+  CHECK_THAT(refusal_with("/shared/tensors/t/pieces/0/end", -1), contains_text("a whole number"));
+}
+
+TEST_CASE("checksums and numbers of an index have no sign, no blanks and no other text",
+          "[checkpoint]") {
+  const std::string sum = std::string(kPiece) + "/xxh3";
+  for (const char* const text : {"-000000000000001", " 000000000000001", "0x00000000000001", ""}) {
+    CHECK(refusal_with(sum.c_str(), text) != "no error");
+  }
+  json index = index_of_one_tensor();
+  for (const char* const text : {"0x1.8p+1", "-inf", "nan:7ff8000000000000", "-0x0p+0"}) {
+    index["shared"]["numbers"]["n"] = {{"scope", "replicated"}, {"double", text}};
+    CHECK(refusal_of_index(index.dump()) == "no error");
+  }
+  for (const char* const text : {"", " 1", "+1", "1 ", "nan:", "nan:7ff8x", "nan:-1"}) {
+    index["shared"]["numbers"]["n"] = {{"scope", "replicated"}, {"double", text}};
+    CHECK(refusal_of_index(index.dump()) != "no error");
+  }
+}
+
+TEST_CASE("an index that nests without bound or repeats a name is refused", "[checkpoint]") {
+  CHECK_THAT(refusal_of_index(R"({"format": )" + std::string(10'000'000, '[')),
+             contains_text("it is nested more than 128 levels deep"));
+  std::string text = index_of_one_tensor().dump();
+  text.replace(text.find("\"n\":"), 4, R"("n":{"int":6,"scope":"replicated"},"n":)");
+  CHECK_THAT(refusal_of_index(text), contains_text("it has the key 'n' twice in one object"));
+}
+
+}  // namespace tenon
