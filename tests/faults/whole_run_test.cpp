@@ -394,7 +394,6 @@ TEST_CASE("after one rank is killed all ranks restart and resume from the newest
           "[faults][ranks]") {
   const Runs runs(saving_recipe(R"({"train": {"steps": 16}, "checkpoint": {"retries": 2}})"),
                   {"--launch", "2"});
-  const auto shared_before = names_in("/dev/shm");
   for (const uint32_t victim : {0u, 1u}) {
     const std::string name = "rank-" + number_of(victim);
     INFO(name);
@@ -421,7 +420,6 @@ TEST_CASE("after one rank is killed all ranks restart and resume from the newest
     CHECK(check_checkpoints(runs.path(name)).step == 16);
     wait_until([&] { return run->processes().empty(); });
   }
-  CHECK(names_in("/dev/shm") == shared_before);
 }
 
 TEST_CASE("ranks restart as often as allowed, and not after permanent errors", "[faults][ranks]") {

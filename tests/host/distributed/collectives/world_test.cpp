@@ -6,6 +6,7 @@
 
 #include <ATen/Functions.h>
 
+#include <barrier>
 #include <cstdlib>
 #include <cstring>
 #include <future>
@@ -439,7 +440,10 @@ TEST_CASE("abort ends a wait on this rank and on the others", "[distributed][mul
 }
 
 TEST_CASE("after abort nothing can be begun", "[distributed][multi-rank]") {
+  // A rank that aborts while another still joins would be one that cannot be reached.
+  std::barrier joined(2);
   const Texts thrown = on_worlds(2, short_limits(), [&](World& world) {
+    joined.arrive_and_wait();
     world.abort("the first reason");
     world.abort("the second reason");
     world.control().gather_texts("", "votes");
