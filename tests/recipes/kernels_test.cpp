@@ -37,7 +37,8 @@ class KernelDesk {
   // The same with any change of the recipe.
   SubprocessResult run_patched(const std::string& run,
                                const json& patch,
-                               const std::vector<std::string>& more = {}) const {
+                               const std::vector<std::string>& more = {},
+                               int num_ranks = 1) const {
     json recipe = json::parse(R"({
       "name": "tiny", "threads": {"compute": 1},
       "model": {"type": "llama", "options": {"vocab_size": 256, "hidden_size": 64,
@@ -52,7 +53,7 @@ class KernelDesk {
     folder_.write("recipe.json", recipe.dump());
     SubprocessOptions options;
     options.environment = {{"XDG_CACHE_HOME", (folder_.path() / "cache").string()}};
-    return run_host(folder_.path() / "recipe.json", folder_.path() / run, 1, more, options);
+    return run_host(folder_.path() / "recipe.json", folder_.path() / run, num_ranks, more, options);
   }
   // The hash of the parameters after a run that must end well.
   std::string hash(const std::string& run_name,
@@ -62,16 +63,17 @@ class KernelDesk {
   }
   std::string hash_patched(const std::string& run_name,
                            const json& patch,
-                           const std::vector<std::string>& more = {}) const {
-    const SubprocessResult result = run_patched(run_name, patch, more);
+                           const std::vector<std::string>& more = {},
+                           int num_ranks = 1) const {
+    const SubprocessResult result = run_patched(run_name, patch, more, num_ranks);
     INFO(result.out << result.err);
     REQUIRE(result.exit_code == 0);
     return parsed(run_name + "/summary.json").at("parameters_hash").get<std::string>();
   }
   // Runs half of the steps.
-  void stop_halfway(const std::string& run_name, const json& patch) const {
+  void stop_halfway(const std::string& run_name, const json& patch, int num_ranks = 1) const {
     const SubprocessResult result =
-        run_patched(run_name, patch, {"--set", "train.exit_after_steps=3"});
+        run_patched(run_name, patch, {"--set", "train.exit_after_steps=3"}, num_ranks);
     INFO(result.out << result.err);
     REQUIRE(result.exit_code == 75);
   }
@@ -212,6 +214,39 @@ TEST_CASE("a run with any measured kernels resumes with their bits", "[recipes]"
   CHECK(desk.kernels_of("half") == chosen);
   desk.hash_patched("other", patch);  // its bits may be the same on some processors
   CHECK(desk.kernels_of("other") != chosen);
+}
+
+TEST_CASE("two ranks with forced kernels have the losses of one, and resume with their bits",
+          "[recipes][multi-rank]") {
+  const std::string kernels = GENERATE(R"("auto")",
+                                       R"("plain")",
+                                       R"({"linear": "mkl"})",
+                                       R"({"linear": "onednn"})",
+                                       R"({"linear": "tenon"})",
+                                       R"({"attention": "plain", "embedding": "plain"})");
+  CAPTURE(kernels);
+  const KernelDesk desk;
+  const auto losses = [&desk](const std::string& run_name) {
+    std::vector<double> values;
+    for (const json& record : metric_records(desk.text_of(run_name + "/metrics.jsonl"))) {
+      values.push_back(record.at("loss"));
+    }
+    return values;
+  };
+  const json patch = {{"kernels", json::parse(kernels)},
+                      {"train", {{"log_every", 1}, {"global_batch_size", 16}}}};
+  desk.hash_patched("one", patch);
+  const std::string whole = desk.hash_patched("whole", patch, {}, 2);
+  const std::vector<double> expected = losses("one");
+  const std::vector<double> found = losses("whole");
+  REQUIRE(expected.size() == 6);
+  REQUIRE(found.size() == 6);
+  for (size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(i);
+    CHECK(found[i] == Approx(expected[i]).epsilon(1e-4));
+  }
+  desk.stop_halfway("half", patch, 2);
+  CHECK(desk.hash_patched("half", patch, {"--resume", "auto"}, 2) == whole);
 }
 
 // The decoder in C of docs/plugin-guide/operators-in-c.md has llama's names of parameters, so both
