@@ -36,9 +36,8 @@ class MyPlugin : public tenon::Metric {
   explicit MyPlugin(const Options& options) : options_(options) {}
 
   void describe(tenon::MetricInfo& info) override {
-    // The host converts floating-point inputs to this dtype.
-    info.port("logits", {}, TENON_F64)
-        .port("targets", {}, TENON_F64)
+    info.port("logits", {}, TENON_CLASS_FLOAT)
+        .port("targets", {}, TENON_CLASS_FLOAT)
         .sum("errors", {kErrors})
         .state("targets", {kMoments}, TENON_F64, TENON_REDUCE_OWN)
         .metric("mae")
@@ -49,8 +48,8 @@ class MyPlugin : public tenon::Metric {
   void update(const tenon::Exec& exec,
               const tenon::TensorList& inputs,
               tenon::MetricStates& states) override {
-    const tenon::Tensor predictions = elements_of(exec, inputs[0]);
-    const tenon::Tensor targets = elements_of(exec, inputs[1]);
+    const tenon::Tensor predictions = as_f64(exec, inputs[0]);
+    const tenon::Tensor targets = as_f64(exec, inputs[1]);
     const int64_t n = targets.ref().numel();
     if (predictions.ref().numel() != n) {
       TENON_FAIL(TENON_INVALID,
@@ -105,12 +104,14 @@ class MyPlugin : public tenon::Metric {
     to[kCount] = count;
   }
 
-  // The input on the CPU, without gaps: a model may return a strided view.
-  static tenon::Tensor elements_of(const tenon::Exec& exec, const tenon::TensorRef& input) {
+  // Inputs have the dtype of the run's precision, any strides, and its device.
+  static tenon::Tensor as_f64(const tenon::Exec& exec, const tenon::TensorRef& input) {
     if (input.device().type != TENON_CPU) {
       TENON_FAIL(TENON_UNSUPPORTED, "my_plugin.device", "this metric runs on a CPU only");
     }
-    return tenon::call_op(exec.host(), "aten::contiguous", {input});
+    const tenon::Tensor wide =
+        tenon::call_op(exec.host(), "aten::to.dtype", {input, tenon::Arg::dtype(TENON_F64)});
+    return tenon::call_op(exec.host(), "aten::contiguous", {wide});
   }
 
   Options options_;
