@@ -85,7 +85,12 @@ void PluginRegistry::warn_of_refused(std::string_view told) const {
 
 void PluginRegistry::refuse(PluginInfo& plugin, const Verdict& verdict) {
   plugin.details = verdict.details;
-  plugin.hash = verdict.hash;
+  for (const std::string& frame : verdict.backtrace) {
+    plugin.details += (plugin.details.empty() ? "  " : "\n  ") + frame;
+  }
+  if (!verdict.hash.empty()) {
+    plugin.hash = verdict.hash;
+  }
   if (!verdict.is_good()) {
     plugin.refusal = Error(verdict.id, verdict.message);
   }
