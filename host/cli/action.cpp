@@ -19,6 +19,7 @@ std::span<const Action* const> all_actions() {
                                           &kEvaluateAction,
                                           &kValidateAction,
                                           &kPrintRecipeAction,
+                                          &kLockAction,
                                           &kPlanAction,
                                           &kPrintSchemaAction,
                                           &kListPluginsAction,

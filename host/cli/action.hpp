@@ -49,6 +49,7 @@ extern const Action kTrainAction;
 extern const Action kEvaluateAction;
 extern const Action kValidateAction;
 extern const Action kPrintRecipeAction;
+extern const Action kLockAction;
 extern const Action kPlanAction;
 extern const Action kPrintSchemaAction;
 extern const Action kListPluginsAction;

@@ -51,6 +51,8 @@ struct CommandLine {
   bool is_json = false;
   bool is_markdown = false;
   bool use_vet_cache = true;
+  std::string trust = {};  // trust file; "" for the recipe's
+  bool allows_writable_plugins = false;
   bool checks_plugins = false;
 
   bool operator==(const CommandLine&) const = default;

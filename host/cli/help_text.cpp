@@ -22,7 +22,9 @@ constexpr std::string_view kPurpose =
 constexpr std::string_view kEnvironment =
     "Environment:\n"
     "  TENON_PLUGIN_PATH         more plugin folders, separated by colons\n"
-    "  TENON_VET_TIMEOUT_S       seconds until loading a plugin times out; default 10\n";
+    "  TENON_VET_TIMEOUT_S       seconds until loading a plugin times out; default 10\n"
+    "  TENON_ALLOW_WRITABLE_PLUGINS\n"
+    "                            1: as --allow-writable-plugins\n";
 
 constexpr std::string_view kExitStatus =
     "Exit status:\n"

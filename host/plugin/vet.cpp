@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <optional>
@@ -327,12 +328,9 @@ std::string innermost_frame(const PluginInfo& plugin, const std::vector<std::str
   return {};
 }
 
-std::string details_of(const Output& output) {
-  std::string text = output.text;
-  for (std::size_t i = 0; i < output.frames.size() && i < kMaxFrames; ++i) {
-    text += (text.empty() ? "  " : "\n  ") + output.frames[i];
-  }
-  return text;
+std::vector<std::string> first_frames(const Output& output) {
+  return {output.frames.begin(),
+          output.frames.begin() + std::min<std::ptrdiff_t>(std::ssize(output.frames), kMaxFrames)};
 }
 
 std::string seconds(std::chrono::milliseconds time) {
@@ -426,8 +424,10 @@ Verdict verdict_on_death(const PluginInfo& plugin,
   }
   return {.id = death.is_hung ? "plugin.hung" : "plugin.crashed",
           .message = plugin.describe() + " " + finding.what + "; " + finding.advice,
-          .details = details_of(output),
-          .is_lasting = finding.is_lasting};
+          .details = output.text,
+          .is_lasting = finding.is_lasting,
+          .signal = WIFSIGNALED(death.status) ? signal_name(WTERMSIG(death.status)) : "",
+          .backtrace = first_frames(output)};
 }
 
 Verdict verdict_on_answer(const PluginInfo& plugin,

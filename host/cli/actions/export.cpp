@@ -25,7 +25,9 @@ constexpr std::array kOptions = {
     Option{"file-bytes", "BYTES", "with hf: largest size of a file; default 5GB"},
     kPluginDirOption,
     kLogLevelOption,
-    kNoVetCacheOption};
+    kNoVetCacheOption,
+    kTrustOption,
+    kAllowWritableOption};
 
 // Checks that a value is one of `words`.
 void check_word(std::string_view option,
