@@ -103,6 +103,9 @@ def write_deb(tree, package, out, level):
         if os.path.exists(man):
             _compress(man, build.epoch)
         usr = os.path.join(root, "usr")
+        zsh = os.path.join(usr, "share/zsh")
+        if os.path.exists(zsh):  # where Debian's zsh looks for completions of packages
+            os.rename(os.path.join(zsh, "site-functions"), os.path.join(zsh, "vendor-completions"))
         fields = {
             "Package": package,
             "Version": build.version,

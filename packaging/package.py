@@ -173,7 +173,9 @@ def main():
         default=os.path.expanduser("~/.cache/tenon/wheels"),
         help="folder of the wheels that ./dev deps downloaded, for their licenses",
     )
-    parser.add_argument("--level", type=int, default=12, help="compression of zstd, 1 to 19; default: 12")
+    parser.add_argument(
+        "--level", type=int, default=12, help="compression of zstd, 1 to 19; default: 12"
+    )
     given = parser.parse_args()
     unknown = [kind for kind in given.kinds if kind not in KINDS]
     if unknown:

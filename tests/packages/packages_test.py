@@ -312,6 +312,14 @@ class Debian(unittest.TestCase):
         folder = scratch / "deb"
         run("dpkg-deb", "-x", deb, folder)
         self.assertIn("tenon ", run(folder / "usr/bin/tenon", "--version"))
+        for name in (
+            "doc/tenon/copyright",
+            "man/man1/tenon.1.gz",
+            "bash-completion/completions/tenon",
+            "zsh/vendor-completions/_tenon",
+            "fish/vendor_completions.d/tenon.fish",
+        ):
+            self.assertTrue((folder / "usr/share" / name).is_file(), name)
         run("dpkg-deb", "-e", deb, scratch / "control")
         self.assertEqual(
             {path.name for path in (scratch / "control").iterdir()}, {"control", "md5sums"}
