@@ -31,6 +31,8 @@ std::span<const Action* const> all_actions() {
                                           &kCompareTracesAction,
                                           &kShowRowAction,
                                           &kExportAction,
+                                          &kPrintCompletionAction,
+                                          &kPrintManAction,
                                           &kPrintVersionAction,
                                           &kPrintHelpAction};
   return kActions;

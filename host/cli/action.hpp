@@ -61,6 +61,8 @@ extern const Action kCompareCheckpointsAction;
 extern const Action kCompareTracesAction;
 extern const Action kShowRowAction;
 extern const Action kExportAction;
+extern const Action kPrintCompletionAction;
+extern const Action kPrintManAction;
 extern const Action kPrintVersionAction;
 extern const Action kPrintHelpAction;
 

@@ -32,6 +32,7 @@ struct CommandLine {
   std::string describe_type = {};               // a type, or "plugin-id/type"
   std::vector<std::string> describe_keys = {};  // keys of the recipe; empty for all
   std::string explain_id = {};                  // an error id, or "all"
+  std::string shell = {};                       // bash, fish or zsh
   std::vector<std::string> traces = {};         // two files to compare
   std::vector<std::string> checkpoints = {};    // one to inspect or verify, or two to compare
   std::string table = {};                       // table of the row to print

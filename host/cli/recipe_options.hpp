@@ -26,10 +26,16 @@ inline constexpr Option kDeviceOption{
     "device",
     "DEVICE",
     "cpu, cuda, cuda:N, or auto for a GPU if the machine has one;\n"
-    "overrides the recipe's device"};
+    "overrides the recipe's device",
+    Repeat::kNo,
+    "auto cpu cuda"};
 inline constexpr Option kQuietOption{"quiet", "", "print only warnings and errors"};
 inline constexpr Option kLogLevelOption{
-    "log-level", "LEVEL", "lowest level to log: debug, info, warning or error; default info"};
+    "log-level",
+    "LEVEL",
+    "lowest level to log: debug, info, warning or error; default info",
+    Repeat::kNo,
+    "debug info warning error"};
 inline constexpr Option kNoVetCacheOption{
     "no-vet-cache", "", "check each plugin in a child process again; ignore cached results"};
 

@@ -7,11 +7,15 @@
 #   tenon_add_plugin()  see TenonAddPlugin.cmake
 #
 # libtorch is searched in TENON_LIBTORCH (a CMake or environment variable), in Torch_DIR and
-# CMAKE_PREFIX_PATH, and finally where this installation's host has it. The host rejects plugins
-# that were built against another libtorch, and reports both versions.
+# CMAKE_PREFIX_PATH, and finally where this installation's host has it: in lib/tenon/libtorch, or in
+# the package torch of the same Python environment. The host rejects plugins that were built against
+# another libtorch, and reports both versions.
 
 include(${CMAKE_CURRENT_LIST_DIR}/TenonTorch.cmake)
-list(APPEND TENON_TORCH_HINTS "@TENON_TORCH_RECORDED@")
+list(APPEND TENON_TORCH_HINTS "${CMAKE_CURRENT_LIST_DIR}/../../tenon/libtorch")
+if(EXISTS "${CMAKE_CURRENT_LIST_DIR}/../../../__main__.py")
+  list(APPEND TENON_TORCH_HINTS "${CMAKE_CURRENT_LIST_DIR}/../../../../torch")
+endif()
 tenon_find_torch()
 
 if(NOT TARGET tenon::sdk)
