@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <sstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tenon {
