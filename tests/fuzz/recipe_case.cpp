@@ -125,7 +125,6 @@ std::vector<std::string> corpus_recipes() {
   std::vector<std::string> texts;
   for (const char* folder : {"tests/fuzz/corpus",
                              "recipes",
-                             "sdk/template",
                              "tests/bench/recipes",
                              "tests/recipes/trace"}) {
     add_recipes_of(source_dir() / folder, texts);
