@@ -52,8 +52,11 @@ class Made {
     paths_.reserve(paths_.size() + 1);
     if (::mkdir(folder.c_str(), 0777) == 0) {
       paths_.push_back(folder);
-    } else if (errno != EEXIST || !fs::is_directory(folder, ignored)) {
-      fail_unwritable("create the folder", folder, errno);
+      return;
+    }
+    const int error = errno;
+    if (error != EEXIST || !fs::is_directory(folder, ignored)) {
+      fail_unwritable("create the folder", folder, error);
     }
   }
 

@@ -90,15 +90,19 @@ class Description {
   nlohmann::json json_;
 };
 
-// "loss-cpp": a loss in c++. Nothing for a folder of another name.
+// "loss-cpp": a loss in c++. "dataset-cpp-stream": a dataset in c++-stream, a variant of c++.
+// Nothing for a folder of another name.
 std::optional<PluginTemplate> template_of(const fs::path& folder) {
   const std::string name = folder.filename().string();
-  const std::size_t dash = name.rfind('-');
+  const std::size_t dash = name.find('-');
   if (dash == std::string::npos || dash == 0 || dash + 1 == name.size()) {
     return std::nullopt;
   }
-  const std::string language = name.substr(dash + 1);
-  return PluginTemplate{name.substr(0, dash), language == "cpp" ? "c++" : language, folder};
+  std::string language = name.substr(dash + 1);
+  if (language.starts_with("cpp")) {
+    language.replace(0, 3, "c++");
+  }
+  return PluginTemplate{name.substr(0, dash), language, folder};
 }
 
 // Smaller for a language that is a better default.

@@ -70,6 +70,16 @@ TEST_CASE("a template has its own files and the shared ones", "[cli]") {
   CHECK(text.files[2].path == "recipe.json");
 }
 
+TEST_CASE("a kind can have several templates in a language", "[cli]") {
+  const ScratchFolder desk;
+  write_templates(desk);
+  desk.write("dataset-cpp/template.json", "{}");
+  desk.write("dataset-cpp-stream/template.json", "{}");
+  const std::vector<PluginTemplate> all = list_templates(desk.path());
+  CHECK(choose_template(all, "dataset", "").language == "c++");
+  CHECK(choose_template(all, "dataset", "c++-stream").folder == desk.path() / "dataset-cpp-stream");
+}
+
 TEST_CASE("broken templates are reported with their file", "[cli]") {
   for (const std::string description : {"",
                                         "[]",
