@@ -24,6 +24,7 @@ std::span<const Action* const> all_actions() {
                                           &kPrintSchemaAction,
                                           &kListPluginsAction,
                                           &kDescribeAction,
+                                          &kNewPluginAction,
                                           &kExplainAction,
                                           &kInspectAction,
                                           &kVerifyAction,

@@ -54,6 +54,7 @@ extern const Action kPlanAction;
 extern const Action kPrintSchemaAction;
 extern const Action kListPluginsAction;
 extern const Action kDescribeAction;
+extern const Action kNewPluginAction;
 extern const Action kExplainAction;
 extern const Action kInspectAction;
 extern const Action kVerifyAction;

@@ -20,6 +20,17 @@ namespace tenon {
 
 struct Action;
 
+// What --new-plugin writes.
+struct NewPluginRequest {
+  std::string kind = {};
+  std::string name = {};
+  std::string language = {};  // "" for the default of the kind
+  std::string folder = {};
+  std::string id = {};
+
+  bool operator==(const NewPluginRequest&) const = default;
+};
+
 // The values of all options. An action sets the values of its own options.
 struct CommandLine {
   const Action* action = nullptr;
@@ -39,6 +50,7 @@ struct CommandLine {
   std::int64_t row_id = 0;
   std::string rows_from = {};  // folder of exported rows; "" for initial values
   TableFolders tables = {};
+  NewPluginRequest new_plugin = {};
   WeightsExport weights_export = {};
   WeightsImportRequest weights_import = {};
   std::optional<LogLevel> log_level = std::nullopt;

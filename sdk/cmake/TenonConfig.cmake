@@ -5,6 +5,7 @@
 #   tenon::sdk        the C headers and the C++17 wrapper of the plugin ABI; header-only
 #   tenon::sdk_torch  the same plus libtorch's C++ API, if libtorch was found
 #   tenon_add_plugin()  see TenonAddPlugin.cmake
+#   tenon_add_recipe_test()  see TenonTestPlugin.cmake
 #
 # libtorch is searched in TENON_LIBTORCH (a CMake or environment variable), in Torch_DIR and
 # CMAKE_PREFIX_PATH, and finally where this installation's host has it: in lib/tenon/libtorch, or in
@@ -35,3 +36,4 @@ if(NOT TARGET tenon::sdk)
 endif()
 
 include(${CMAKE_CURRENT_LIST_DIR}/TenonAddPlugin.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/TenonTestPlugin.cmake)

@@ -13,25 +13,25 @@
 
 enum { kIgnored = -100 };
 
-typedef struct Loss {
+typedef struct MyPlugin {
   const tenon_host* host;
   const tenon_status_api* status;
   const tenon_tensor_api* tensors;
-} Loss;
+} MyPlugin;
 
-/* Inputs of one call, borrowed. */
-typedef struct Call {
+/* The inputs of one call, borrowed. */
+typedef struct Inputs {
   const float* logits;   /* [rows, V] */
   const int64_t* labels; /* [rows] */
   int64_t rows;
   int64_t classes; /* V */
-} Call;
+} Inputs;
 
-static tenon_status* fail(const Loss* loss, uint32_t code, const char* message, int line) {
-  return loss->status->make(loss->host, code, "softmax_loss.input", message, __FILE__, line);
+static tenon_status* fail(const MyPlugin* loss, uint32_t code, const char* message, int line) {
+  return loss->status->make(loss->host, code, "my_plugin.input", message, __FILE__, line);
 }
 
-static tenon_status* read_labels(const Loss* loss, const tenon_tensor* labels, Call* out) {
+static tenon_status* read_labels(const MyPlugin* loss, const tenon_tensor* labels, Inputs* out) {
   tenon_tensor_info info = {.struct_size = sizeof info};
   tenon_status* status = loss->tensors->info(labels, &info);
   if (status != NULL) {
@@ -45,7 +45,9 @@ static tenon_status* read_labels(const Loss* loss, const tenon_tensor* labels, C
   return NULL;
 }
 
-static tenon_status* read_inputs(const Loss* loss, const tenon_tensor* const* inputs, Call* out) {
+static tenon_status* read_inputs(const MyPlugin* loss,
+                                 const tenon_tensor* const* inputs,
+                                 Inputs* out) {
   tenon_status* status = read_labels(loss, inputs[1], out);
   tenon_tensor_info info = {.struct_size = sizeof info};
   if (status == NULL) {
@@ -97,32 +99,32 @@ static tenon_status* describe(void* self, tenon_loss_info* out) {
 }
 
 static tenon_status* count(void* self, const tenon_exec* exec, tenon_loss_count_args* args) {
-  const Loss* loss = self;
-  Call call = {0};
-  tenon_status* status = read_labels(loss, args->inputs[1], &call);
+  const MyPlugin* loss = self;
+  Inputs in = {0};
+  tenon_status* status = read_labels(loss, args->inputs[1], &in);
   if (status != NULL) {
     return status;
   }
   double items = 0;
-  for (int64_t i = 0; i < call.rows; ++i) {
-    items += call.labels[i] != kIgnored;
+  for (int64_t i = 0; i < in.rows; ++i) {
+    items += in.labels[i] != kIgnored;
   }
   return loss->tensors->full(
       loss->host, TENON_F64, exec->device, 0, NULL, items, &args->out_count_own);
 }
 
 static tenon_status* compute(void* self, const tenon_exec* exec, tenon_loss_compute_args* args) {
-  const Loss* loss = self;
-  Call call = {0};
-  tenon_status* status = read_inputs(loss, args->inputs, &call);
+  const MyPlugin* loss = self;
+  Inputs in = {0};
+  tenon_status* status = read_inputs(loss, args->inputs, &in);
   if (status != NULL) {
     return status;
   }
   double sum = 0;
-  for (int64_t i = 0; i < call.rows; ++i) {
-    const float* row = call.logits + i * call.classes;
-    if (call.labels[i] != kIgnored) {
-      sum += log_sum_exp(row, call.classes) - row[call.labels[i]];
+  for (int64_t i = 0; i < in.rows; ++i) {
+    const float* row = in.logits + i * in.classes;
+    if (in.labels[i] != kIgnored) {
+      sum += log_sum_exp(row, in.classes) - row[in.labels[i]];
     }
   }
   return loss->tensors->full(loss->host, TENON_F32, exec->device, 0, NULL, sum, &args->out_sum_own);
@@ -132,13 +134,13 @@ static tenon_status* compute(void* self, const tenon_exec* exec, tenon_loss_comp
 static tenon_status* backward(void* self,
                               const tenon_exec* exec,
                               const tenon_loss_backward_args* args) {
-  const Loss* loss = self;
-  Call call = {0};
+  const MyPlugin* loss = self;
+  Inputs in = {0};
   double factor = 0;
   tenon_tensor_info shape = {.struct_size = sizeof shape};
   tenon_tensor_info made = {.struct_size = sizeof made};
   tenon_tensor* grad = NULL;
-  tenon_status* status = read_inputs(loss, args->inputs, &call);
+  tenon_status* status = read_inputs(loss, args->inputs, &in);
   if (status == NULL) {
     status = loss->tensors->item(loss->host, args->grad_sum, &factor);
   }
@@ -157,12 +159,12 @@ static tenon_status* backward(void* self,
     return status;
   }
   float* out = made.data;
-  for (int64_t i = 0; i < call.rows; ++i, out += call.classes) {
-    const float* row = call.logits + i * call.classes;
-    const double scale = call.labels[i] == kIgnored ? 0 : factor;
-    const double total = log_sum_exp(row, call.classes);
-    for (int64_t v = 0; v < call.classes; ++v) {
-      out[v] = (float)(scale * (exp(row[v] - total) - (v == call.labels[i] ? 1.0 : 0.0)));
+  for (int64_t i = 0; i < in.rows; ++i, out += in.classes) {
+    const float* row = in.logits + i * in.classes;
+    const double scale = in.labels[i] == kIgnored ? 0 : factor;
+    const double total = log_sum_exp(row, in.classes);
+    for (int64_t v = 0; v < in.classes; ++v) {
+      out[v] = (float)(scale * (exp(row[v] - total) - (v == in.labels[i] ? 1.0 : 0.0)));
     }
   }
   args->grad_inputs_own[0] = grad;
@@ -173,11 +175,11 @@ static tenon_status* create(const tenon_host* host,
                             const tenon_create_args* args,
                             void** out_self) {
   (void)args;
-  Loss* loss = malloc(sizeof *loss);
+  MyPlugin* loss = malloc(sizeof *loss);
   const tenon_status_api* status = host->get_interface(host, TENON_STATUS_ID);
   if (loss == NULL) {
     return status->make(
-        host, TENON_OUT_OF_MEMORY, "softmax_loss.memory", "out of memory", __FILE__, __LINE__);
+        host, TENON_OUT_OF_MEMORY, "my_plugin.memory", "out of memory", __FILE__, __LINE__);
   }
   loss->host = host;
   loss->status = status;
@@ -195,7 +197,7 @@ static const tenon_loss table = {sizeof table, describe, count, compute, backwar
 static const tenon_component component = {
     .struct_size = sizeof component,
     .kind = "loss",
-    .type = "softmax_loss",
+    .type = "my_plugin",
     .interface_id = TENON_LOSS_ID,
     .table = &table,
     .summary = "Softmax cross-entropy in plain C",
