@@ -23,6 +23,8 @@ std::span<const Action* const> all_actions() {
                                           &kPrintSchemaAction,
                                           &kListPluginsAction,
                                           &kDescribeAction,
+                                          &kCheckPluginAction,
+                                          &kListChecksAction,
                                           &kExplainAction,
                                           &kInspectAction,
                                           &kVerifyAction,

@@ -53,6 +53,8 @@ extern const Action kPlanAction;
 extern const Action kPrintSchemaAction;
 extern const Action kListPluginsAction;
 extern const Action kDescribeAction;
+extern const Action kCheckPluginAction;
+extern const Action kListChecksAction;
 extern const Action kExplainAction;
 extern const Action kInspectAction;
 extern const Action kVerifyAction;

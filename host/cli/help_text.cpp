@@ -30,7 +30,7 @@ constexpr std::string_view kExitStatus =
     "   1  --trace-diff or --diff found a difference\n"
     "   2  invalid command line, or a folder on it cannot be used\n"
     "   3  invalid recipe\n"
-    "   4  a plugin failed before the first step\n"
+    "   4  a plugin failed before the first step, or a check of --check-plugin\n"
     "   5  the run failed after its first step\n"
     "   6  the policy for non-finite updates ended the run\n"
     "  75  stopped on request before the end: a signal, the kill switch or exit_at_step\n";
