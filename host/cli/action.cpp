@@ -25,6 +25,8 @@ std::span<const Action* const> all_actions() {
                                           &kListPluginsAction,
                                           &kDescribeAction,
                                           &kNewPluginAction,
+                                          &kCheckPluginAction,
+                                          &kListChecksAction,
                                           &kExplainAction,
                                           &kInspectAction,
                                           &kVerifyAction,

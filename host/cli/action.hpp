@@ -55,6 +55,8 @@ extern const Action kPrintSchemaAction;
 extern const Action kListPluginsAction;
 extern const Action kDescribeAction;
 extern const Action kNewPluginAction;
+extern const Action kCheckPluginAction;
+extern const Action kListChecksAction;
 extern const Action kExplainAction;
 extern const Action kInspectAction;
 extern const Action kVerifyAction;

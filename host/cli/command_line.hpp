@@ -42,6 +42,9 @@ struct CommandLine {
   std::string describe_kind = {};               // "" for the recipe's keys
   std::string describe_type = {};               // a type, or "plugin-id/type"
   std::vector<std::string> describe_keys = {};  // keys of the recipe; empty for all
+  std::string checked_plugin = {};              // file to check
+  std::string check_name = {};                  // a check, or a group of them; "" for all
+  std::uint64_t check_seed = 0;                 // of the random inputs of checks
   std::string explain_id = {};                  // an error id, or "all"
   std::string shell = {};                       // bash, fish or zsh
   std::vector<std::string> traces = {};         // two files to compare

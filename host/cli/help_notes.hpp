@@ -30,7 +30,7 @@ inline constexpr auto kExitStatusNotes = std::to_array<HelpNote>({
     {"1", "--trace-diff or --diff found a difference"},
     {"2", "invalid command line, or a folder on it cannot be used"},
     {"3", "invalid recipe"},
-    {"4", "a plugin failed before the first step"},
+    {"4", "a plugin failed before the first step, or a check of --check-plugin"},
     {"5", "the run failed after its first step"},
     {"6", "the policy for non-finite updates ended the run"},
     {"75", "stopped on request before the end: a signal, the kill switch or exit_at_step"},
