@@ -54,10 +54,17 @@ if(TENON_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     cmake_path(IS_PREFIX PROJECT_SOURCE_DIR "${PROJECT_BINARY_DIR}" NORMALIZE _inside)
     if(_inside)
       list(APPEND _launcher CCACHE_BASEDIR=${PROJECT_SOURCE_DIR})
+      set(_has_relative_paths TRUE)
     endif()
     set(CMAKE_C_COMPILER_LAUNCHER ${_launcher} ${TENON_CCACHE_PROGRAM})
     set(CMAKE_CXX_COMPILER_LAUNCHER ${_launcher} ${TENON_CCACHE_PROGRAM})
   endif()
+endif()
+
+# ccache passes relative paths to the compiler. Without it, paths in messages are made the same, so that
+# two folders give the same program.
+if(NOT _has_relative_paths)
+  add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=..)
 endif()
 
 if(TENON_MOLD)

@@ -9,9 +9,9 @@
 #   tenon::arrow          libarrow and libparquet, for plugins and modules: TENON_ARROW_LIBRARIES is the folder
 #                         that they are loaded from, by a library path of the plugin
 #   tenon::arrow_s3       libarrow_s3 and libarrow, in the same way
-#   tenon::spdlog         spdlog
-#   tenon::dll            Boost.DLL
-#   tenon::program_options  Boost.Program_options
+#   tenon::spdlog         spdlog and fmt, headers
+#   tenon::dll            Boost.DLL, with Boost.Filesystem linked statically
+#   tenon::program_options  Boost.Program_options, linked statically
 #   tenon::crypto         OpenSSL's libcrypto, linked statically and not exported
 #   tenon::tls            OpenSSL's libssl, in the same way, with tenon::crypto
 #   tenon::catch2         Catch2 2.13 or 3, without a main()
@@ -144,11 +144,25 @@ if(NOT TENON_GLOO_INCLUDE)
                       "${_what_to_do}")
 endif()
 
-find_package(spdlog REQUIRED)
+# Headers alone, and Boost statically: their shared libraries have other names in each release of
+# Debian, and the program is to run on several.
+find_path(TENON_SPDLOG_INCLUDE spdlog/spdlog.h)
+find_path(TENON_FMT_INCLUDE fmt/core.h)
+mark_as_advanced(TENON_SPDLOG_INCLUDE TENON_FMT_INCLUDE)
+if(NOT TENON_SPDLOG_INCLUDE OR NOT TENON_FMT_INCLUDE)
+  message(FATAL_ERROR "spdlog/spdlog.h or fmt/core.h, of Debian's libspdlog-dev, was not found; "
+                      "${_what_to_do}")
+endif()
+find_package(Threads REQUIRED)
 add_library(tenon_spdlog INTERFACE)
 add_library(tenon::spdlog ALIAS tenon_spdlog)
-target_link_libraries(tenon_spdlog INTERFACE spdlog::spdlog)
+target_include_directories(tenon_spdlog SYSTEM INTERFACE ${TENON_SPDLOG_INCLUDE}
+                                                         ${TENON_FMT_INCLUDE})
+target_compile_definitions(tenon_spdlog INTERFACE SPDLOG_HEADER_ONLY SPDLOG_FMT_EXTERNAL
+                                                  FMT_HEADER_ONLY)
+target_link_libraries(tenon_spdlog INTERFACE Threads::Threads)
 
+set(Boost_USE_STATIC_LIBS ON)
 find_package(Boost 1.74 REQUIRED COMPONENTS filesystem program_options)
 add_library(tenon_dll INTERFACE)
 add_library(tenon::dll ALIAS tenon_dll)

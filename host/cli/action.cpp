@@ -19,10 +19,14 @@ std::span<const Action* const> all_actions() {
                                           &kEvaluateAction,
                                           &kValidateAction,
                                           &kPrintRecipeAction,
+                                          &kLockAction,
                                           &kPlanAction,
                                           &kPrintSchemaAction,
                                           &kListPluginsAction,
                                           &kDescribeAction,
+                                          &kNewPluginAction,
+                                          &kCheckPluginAction,
+                                          &kListChecksAction,
                                           &kExplainAction,
                                           &kInspectAction,
                                           &kVerifyAction,
@@ -30,6 +34,8 @@ std::span<const Action* const> all_actions() {
                                           &kCompareTracesAction,
                                           &kShowRowAction,
                                           &kExportAction,
+                                          &kPrintCompletionAction,
+                                          &kPrintManAction,
                                           &kPrintVersionAction,
                                           &kPrintHelpAction};
   return kActions;

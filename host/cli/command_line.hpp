@@ -20,6 +20,17 @@ namespace tenon {
 
 struct Action;
 
+// What --new-plugin writes.
+struct NewPluginRequest {
+  std::string kind = {};
+  std::string name = {};
+  std::string language = {};  // "" for the default of the kind
+  std::string folder = {};
+  std::string id = {};
+
+  bool operator==(const NewPluginRequest&) const = default;
+};
+
 // The values of all options. An action sets the values of its own options.
 struct CommandLine {
   const Action* action = nullptr;
@@ -31,13 +42,18 @@ struct CommandLine {
   std::string describe_kind = {};               // "" for the recipe's keys
   std::string describe_type = {};               // a type, or "plugin-id/type"
   std::vector<std::string> describe_keys = {};  // keys of the recipe; empty for all
+  std::string checked_plugin = {};              // file to check
+  std::string check_name = {};                  // a check, or a group of them; "" for all
+  std::uint64_t check_seed = 0;                 // of the random inputs of checks
   std::string explain_id = {};                  // an error id, or "all"
+  std::string shell = {};                       // bash, fish or zsh
   std::vector<std::string> traces = {};         // two files to compare
   std::vector<std::string> checkpoints = {};    // one to inspect or verify, or two to compare
   std::string table = {};                       // table of the row to print
   std::int64_t row_id = 0;
   std::string rows_from = {};  // folder of exported rows; "" for initial values
   TableFolders tables = {};
+  NewPluginRequest new_plugin = {};
   WeightsExport weights_export = {};
   WeightsImportRequest weights_import = {};
   std::optional<LogLevel> log_level = std::nullopt;
@@ -51,6 +67,8 @@ struct CommandLine {
   bool is_json = false;
   bool is_markdown = false;
   bool use_vet_cache = true;
+  std::string trust = {};  // trust file; "" for the recipe's
+  bool allows_writable_plugins = false;
   bool checks_plugins = false;
 
   bool operator==(const CommandLine&) const = default;

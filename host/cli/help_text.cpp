@@ -2,38 +2,18 @@
 #include "host/cli/help_text.hpp"
 
 #include "host/cli/action.hpp"
+#include "host/cli/help_notes.hpp"
 
 #include <cstddef>
 #include <sstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tenon {
 namespace {
 
 constexpr std::size_t kTextColumn = 28;
-
-constexpr std::string_view kPurpose =
-    "Trains the model that a recipe describes. The model, the data, the loss, the optimizer and "
-    "all\n"
-    "other components are plugins. The recipe names them; Tenon finds them in the plugin "
-    "folders.\n";
-
-constexpr std::string_view kEnvironment =
-    "Environment:\n"
-    "  TENON_PLUGIN_PATH         more plugin folders, separated by colons\n"
-    "  TENON_VET_TIMEOUT_S       seconds until loading a plugin times out; default 10\n";
-
-constexpr std::string_view kExitStatus =
-    "Exit status:\n"
-    "   0  success, also if a hook stopped training early\n"
-    "   1  --trace-diff or --diff found a difference\n"
-    "   2  invalid command line, or a folder on it cannot be used\n"
-    "   3  invalid recipe\n"
-    "   4  a plugin failed before the first step\n"
-    "   5  the run failed after its first step\n"
-    "   6  the policy for non-finite updates ended the run\n"
-    "  75  stopped on request before the end: a signal, the kill switch or exit_at_step\n";
 
 std::string lines_of(const Option& option, std::size_t indent) {
   std::string start(indent, ' ');
@@ -47,12 +27,6 @@ std::string lines_of(const Option& option, std::size_t indent) {
     start.clear();
   }
   return text;
-}
-
-// True if training has the same option with the same meaning.
-bool is_of_training(const Option& option) {
-  const Option* const same = kTrainAction.find_option(option.name);
-  return same != nullptr && same->help == option.help;
 }
 
 // The help of an action: its own options in full, and the names of options shared with training.
@@ -86,6 +60,11 @@ std::string section_of(const Action& action) {
 
 }  // namespace
 
+bool is_of_training(const Option& option) {
+  const Option* const same = kTrainAction.find_option(option.name);
+  return same != nullptr && same->help == option.help;
+}
+
 std::string usage_line(const std::string& program) {
   return "usage: " + program + " --recipe FILE [--plugin-dir DIR]... [--set PATH=VALUE]...";
 }
@@ -101,10 +80,21 @@ std::string help_text(const std::string& program) {
   for (const Action* const action : all_actions()) {
     text += action != &kTrainAction ? section_of(*action) : "";
   }
-  text += "\n";
-  text += kEnvironment;
-  text += "\n";
-  text += kExitStatus;
+  text += "\nEnvironment:\n";
+  for (const HelpNote& note : kEnvironmentNotes) {
+    std::string line = "  " + std::string(note.name);
+    if (line.size() >= kTextColumn) {
+      text += std::exchange(line, "") + "\n";
+    }
+    line.resize(kTextColumn, ' ');
+    text += line + std::string(note.text) + "\n";
+  }
+  text += "\nExit status:\n";
+  for (const HelpNote& note : kExitStatusNotes) {
+    constexpr std::size_t kNumberWidth = 4;
+    text += std::string(kNumberWidth - note.name.size(), ' ') + std::string(note.name) + "  " +
+            std::string(note.text) + "\n";
+  }
   return text;
 }
 

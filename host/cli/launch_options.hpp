@@ -19,7 +19,9 @@ inline constexpr Option kBindOption{
     "bind",
     "HOW",
     "with --launch, the processors of a rank: numa (default) for its share of\n"
-    "the NUMA nodes, cores for exclusive cores, or none for no binding"};
+    "the NUMA nodes, cores for exclusive cores, or none for no binding",
+    Repeat::kNo,
+    "numa cores none"};
 inline constexpr Option kMaxRestartsOption{
     "max-restarts",
     "K",

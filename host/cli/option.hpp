@@ -16,6 +16,7 @@ struct Option {
   std::string_view value;  // name of the value in the help, one word per value; "" for a flag
   std::string_view help;   // lines of at most 72 characters
   Repeat repeat = Repeat::kNo;
+  std::string_view choices = {};  // the words that complete the value; "" if `value` names them
 
   bool is_flag() const { return value.empty(); }
   // Returns the number of words that follow the option.

@@ -38,6 +38,8 @@ std::string device_setting(const std::string& name) {
 void read_plugin_options(const GivenOptions& given, CommandLine& line) {
   line.plugin_dirs = given.values_of("plugin-dir");
   line.use_vet_cache = !given.has("no-vet-cache");
+  line.trust = given.value_of("trust");
+  line.allows_writable_plugins = given.has("allow-writable-plugins");
   line.is_quiet = given.has("quiet");
   line.is_json = given.has("json");
   if (given.has("log-level")) {

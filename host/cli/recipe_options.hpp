@@ -26,14 +26,29 @@ inline constexpr Option kDeviceOption{
     "device",
     "DEVICE",
     "cpu, cuda, cuda:N, or auto for a GPU if the machine has one;\n"
-    "overrides the recipe's device"};
+    "overrides the recipe's device",
+    Repeat::kNo,
+    "auto cpu cuda"};
 inline constexpr Option kQuietOption{"quiet", "", "print only warnings and errors"};
 inline constexpr Option kLogLevelOption{
-    "log-level", "LEVEL", "lowest level to log: debug, info, warning or error; default info"};
+    "log-level",
+    "LEVEL",
+    "lowest level to log: debug, info, warning or error; default info",
+    Repeat::kNo,
+    "debug info warning error"};
 inline constexpr Option kNoVetCacheOption{
     "no-vet-cache", "", "check each plugin in a child process again; ignore cached results"};
 
-// Reads --plugin-dir, --log-level, --no-vet-cache, --quiet and --json.
+inline constexpr Option kTrustOption{
+    "trust",
+    "FILE",
+    "load only plugins that a key of this file has signed (FILE.so.sig);\n"
+    "overrides the recipe's plugins.trust"};
+inline constexpr Option kAllowWritableOption{
+    "allow-writable-plugins", "", "also load plugins that all users of the machine can change"};
+
+// Reads --plugin-dir, --log-level, --no-vet-cache, --trust, --allow-writable-plugins, --quiet and
+// --json.
 void read_plugin_options(const GivenOptions& given, CommandLine& line);
 
 // Reads --recipe, --set and --device, and the options of read_plugin_options().

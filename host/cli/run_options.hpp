@@ -27,9 +27,9 @@ inline constexpr Option kImportTablesOption{
 inline constexpr Option kCheckPluginsOption{
     "check-plugins",
     "",
-    "for plugin authors: around each call of a plugin, check that it keeps\n"
-    "rounding mode, signal handlers, working directory, umask, locale and\n"
-    "tensors that it may only read; slow"};
+    "train with checked calls: around each call of a plugin, check that it\n"
+    "keeps rounding mode, signal handlers, working directory, umask, locale\n"
+    "and tensors that it may only read; slow. --check-plugin FILE checks more"};
 
 // Reads --run-dir, --resume, --import-tables and --check-plugins. The default of --resume is not
 // set here.

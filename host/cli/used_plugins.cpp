@@ -3,11 +3,42 @@
 
 #include "host/cli/plugin_folders.hpp"
 #include "host/cli/service_table.hpp"
+#include "host/plugin/write_access.hpp"
 
 #include <cstdlib>
+#include <string>
 #include <system_error>
 
 namespace tenon {
+namespace {
+
+bool environment_allows_writable() {
+  const char* const value = std::getenv("TENON_ALLOW_WRITABLE_PLUGINS");
+  const std::string text = value != nullptr ? value : "";
+  if (!text.empty() && text != "0" && text != "1") {
+    throw Error("usage.bad_option",
+                "TENON_ALLOW_WRITABLE_PLUGINS is \"" + text + "\"; expected 0 or 1");
+  }
+  return text == "1";
+}
+
+// Whoever can change the trust file can add a key to it.
+TrustedKeys read_trust(const std::string& file, Writable writable) {
+  TrustedKeys keys = TrustedKeys::read(file);
+  std::error_code failed;
+  const std::string target = std::filesystem::canonical(file, failed).string();
+  for (const WriteAccess& access :
+       {write_access_of_file(failed ? file : target), write_access_around(file)}) {
+    if (!access.by_all.empty() && writable == Writable::kRefused) {
+      throw Error("plugin.bad_trust",
+                  "the trust file " + file + " can be changed by anyone: " + access.by_all + "; " +
+                      access.advice + ", or pass --allow-writable-plugins");
+    }
+  }
+  return keys;
+}
+
+}  // namespace
 
 std::filesystem::path own_program() {
   std::error_code failed;
@@ -20,11 +51,26 @@ std::vector<PluginFolder> plugin_folders_of(const CommandLine& line) {
       line.plugin_dirs, variable != nullptr ? variable : "", own_program());
 }
 
-PluginSetup plugin_setup(const CommandLine& line, Vetting vetting) {
+ScanRules scan_rules(const CommandLine& line, const std::string& recipe_trust) {
+  ScanRules rules;
+  if (line.allows_writable_plugins || environment_allows_writable()) {
+    rules.writable = Writable::kAllowed;
+  }
+  const std::string& file = line.trust.empty() ? recipe_trust : line.trust;
+  if (!file.empty()) {
+    rules.trust = read_trust(file, rules.writable);
+  }
+  return rules;
+}
+
+PluginSetup plugin_setup(const CommandLine& line,
+                         Vetting vetting,
+                         const std::string& recipe_trust) {
   return {.folders = plugin_folders_of(line),
           .services = make_service_table(),
           .vetting = vetting,
-          .ignores_vet_cache = !line.use_vet_cache};
+          .ignores_vet_cache = !line.use_vet_cache,
+          .rules = scan_rules(line, recipe_trust)};
 }
 
 }  // namespace tenon

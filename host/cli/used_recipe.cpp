@@ -3,6 +3,7 @@
 
 #include "host/cli/checked_recipe.hpp"
 #include "host/cli/launched_run.hpp"
+#include "host/cli/recipe_lock.hpp"
 #include "host/cli/shell_text.hpp"
 #include "host/cli/used_plugins.hpp"
 #include "host/device/gpu_places.hpp"
@@ -22,11 +23,17 @@
 namespace tenon {
 namespace {
 
-// The --plugin-dir options of a command line, quoted for a shell.
+// The options of a command line that select plugins, quoted for a shell.
 std::string plugin_options(const CommandLine& line) {
   std::vector<std::string> words;
   for (const std::string& folder : line.plugin_dirs) {
     words.insert(words.end(), {"--plugin-dir", folder});
+  }
+  if (!line.trust.empty()) {
+    words.insert(words.end(), {"--trust", line.trust});
+  }
+  if (line.allows_writable_plugins) {
+    words.emplace_back("--allow-writable-plugins");
   }
   return shell_text(words);
 }
@@ -50,10 +57,18 @@ std::string command_text(std::vector<std::string> words, const RankEnvironment& 
   return shell_text(words);
 }
 
+bool is_run(const CommandLine& line) {
+  return line.action == &kTrainAction || line.action == &kEvaluateAction;
+}
+
+// True if this process starts ranks that check the recipe again.
+bool is_launcher(const CommandLine& line) {
+  return is_run(line) && line.num_ranks > 0;
+}
+
 // True if other processes wait for this one.
 bool is_one_of_several(const CommandLine& line, const RankEnvironment& ranks) {
-  const bool trains = line.action == &kTrainAction || line.action == &kEvaluateAction;
-  return trains && line.num_ranks == 0 && ranks.world_size > 1;
+  return is_run(line) && line.num_ranks == 0 && ranks.world_size > 1;
 }
 
 }  // namespace
@@ -63,9 +78,20 @@ UsedRecipe use_recipe(const CommandLine& line, const Invocation& invocation) {
   try {
     RecipeDraft draft = read_recipe(
         {.path = line.recipe, .sets = line.sets, .compute_threads = compute_threads_for(ranks)});
-    auto plugins = std::make_unique<PluginRegistry>(plugin_setup(line, Vetting::kEarly));
-    Recipe recipe =
-        warning_of_refused(*plugins, [&] { return check_recipe(std::move(draft), *plugins); });
+    auto plugins =
+        std::make_unique<PluginRegistry>(plugin_setup(line, Vetting::kEarly, draft.trust()));
+    Recipe recipe = warning_of_refused(*plugins, [&] {
+      try {
+        return check_recipe(std::move(draft), *plugins);
+      } catch (const Error&) {
+        warn_of_missing_plugins(line.recipe, *plugins);
+        throw;
+      }
+    });
+    if (line.action != &kLockAction) {
+      const bool is_told_elsewhere = ranks.rank > 0 || is_launcher(line);
+      check_lock(recipe, is_told_elsewhere ? LockReport::kSilent : LockReport::kWarn);
+    }
     return {std::move(plugins), std::move(recipe)};
   } catch (const Error& error) {
     if (is_one_of_several(line, ranks)) {

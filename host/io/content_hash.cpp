@@ -33,6 +33,10 @@ std::optional<std::string> content_hash(const OpenFile& file) {
   return std::string(kAlgorithm) + hash.text();
 }
 
+std::string content_hash_of(std::string_view bytes) {
+  return std::string(kAlgorithm) + sha256_text(bytes);
+}
+
 bool is_content_hash(std::string_view text) {
   return text.starts_with(kAlgorithm);
 }

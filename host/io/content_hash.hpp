@@ -18,6 +18,9 @@ std::optional<std::string> content_hash(const std::string& file);
 // The same for an open file, from its start.
 std::optional<std::string> content_hash(const OpenFile& file);
 
+// The same for the bytes of a file that was read.
+std::string content_hash_of(std::string_view bytes);
+
 // True if `text` has the form of content_hash(). Hashes of earlier releases use other algorithms,
 // so that they cannot be compared: "xxh128:" and 32 digits, or digits without a prefix.
 bool is_content_hash(std::string_view text);

@@ -52,7 +52,9 @@ struct LoadedPlugin {
                                .summary = {},
                                .options_schema = {}};
   std::vector<LoadedComponent> components;
-  std::string hash = {};             // content_hash() of the file that is loaded
+  std::string hash = {};  // content_hash() of the file that is loaded
+  // Settings of the process that loading had changed: "the umask"; "" if none. They are restored.
+  std::string changed_settings = {};
   void (*shutdown)(void) = nullptr;  // null if the plugin has none, or after its call
 };
 

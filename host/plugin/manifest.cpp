@@ -231,6 +231,7 @@ ManifestFile read_manifest(const std::string& file) {
     return note.owner != TENON_MANIFEST_OWNER || note.type != TENON_MANIFEST_TYPE;
   });
   ManifestFile result;
+  result.is_native_library = elf.reading == ElfReading::kOk;
   if (elf.reading == ElfReading::kNotElf) {
     result.problem = "it is not a shared library";
     return result;

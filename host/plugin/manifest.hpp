@@ -45,6 +45,7 @@ struct ManifestFile {
   ManifestReading reading = ManifestReading::kNotElf;
   std::string problem;  // the reason if `reading` is not kOk, in a sentence about the file
   Manifest manifest;
+  bool is_native_library = false;  // true for a library of this machine, with or without a manifest
 };
 
 // Reads the manifest of `file`.

@@ -25,8 +25,14 @@ struct PluginInfo {
   std::string same_as;
   // The file when its manifest was read.
   std::optional<FileStamp> stamp = {};
-  // The content_hash() of the file that was vetted; "" if none was.
+  // The content_hash() of the file whose signature was verified, or that was vetted; "" if neither
+  // happened.
   std::string hash = {};
+  // The name of the key that signed the file; "" without a trust file.
+  std::string signer = {};
+  // True if the file is corrupt or for another machine. Its refusal is logged once, not at every
+  // start (notices.hpp).
+  bool is_named_once = false;
 
   bool is_usable() const noexcept { return !refusal && same_as.empty(); }
   bool offers(const ComponentName& name) const noexcept {

@@ -156,6 +156,7 @@ const LoadedPlugin& load_plugin(const PluginInfo& plugin, const ServiceTable& se
       (*found)->failure = error;
     }
     if (const std::string changed = before.restore(); !changed.empty()) {
+      (*found)->plugin.changed_settings = changed;
       log_warning((*found)->plugin.itself.describe() + " changed " + changed +
                   " of the process while it was loaded; Tenon has restored it");
     }

@@ -9,6 +9,8 @@
 #include "host/plugin/elf_symbols.hpp"
 #include "host/plugin/kinds.hpp"
 #include "host/plugin/service_ids.hpp"
+#include "host/plugin/write_access.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -137,6 +139,7 @@ PluginInfo to_info(const std::string& file,
       plugin.refusal = Error("plugin.load_failed",
                              plugin.describe() + " cannot be loaded: " + reading.problem +
                                  "; build it for this machine");
+      plugin.is_named_once = true;
       break;
     case ManifestReading::kUnreadable:
       plugin.refusal =
@@ -147,6 +150,7 @@ PluginInfo to_info(const std::string& file,
       plugin.refusal = Error("plugin.bad_manifest",
                              plugin.describe() + " has an invalid manifest: " + reading.problem +
                                  "; rebuild it, or copy it again");
+      plugin.is_named_once = true;
   }
   return plugin;
 }
@@ -177,6 +181,75 @@ std::vector<std::string> list_folder(const PluginFolder& folder) {
   std::ranges::sort(names);
   return names;
 }
+
+// Refuses the plugins of a folder that others could have changed or that nobody trusted has signed.
+class FolderGuard {
+ public:
+  FolderGuard(const std::string& folder, const ScanRules& rules)
+      : folder_(folder), rules_(rules), access_(write_access_of_folder(folder)) {
+    note(access_);
+  }
+
+  void check(PluginInfo& plugin) {
+    const WriteAccess file = write_access_of_file(plugin.file);
+    note(file);
+    if (plugin.refusal) {
+      return;
+    }
+    // The folder first: one reason for all its plugins is logged once.
+    for (const WriteAccess& access : {access_, file}) {
+      if (!access.by_all.empty() && rules_.writable == Writable::kRefused && !plugin.refusal) {
+        plugin.refusal = Error("plugin.writable",
+                               access.by_all + ", so anyone can change plugins in " + folder_ +
+                                   "; " + access.advice + ", or pass --allow-writable-plugins");
+      }
+    }
+    if (rules_.trust && !plugin.refusal) {
+      check_trust(plugin);
+    }
+  }
+
+  // Adds one line about all files that some other users can change.
+  void add_notice(std::vector<Notice>& notices) const {
+    if (num_noted_ == 0) {
+      return;
+    }
+    const std::string more =
+        num_noted_ == 1 ? ""
+                        : formatted(", and {} more in {} are like it", num_noted_ - 1, folder_);
+    notices.push_back(
+        {folder_,
+         first_noted_ + more +
+             "; they can run code in your runs: if you do not trust them, take the permission away "
+             "(chmod g-w, chown)"});
+  }
+
+ private:
+  void note(const WriteAccess& access) {
+    if (access.by_some.empty()) {
+      return;
+    }
+    if (num_noted_++ == 0) {
+      first_noted_ = access.by_some;
+    }
+  }
+
+  void check_trust(PluginInfo& plugin) const {
+    SignatureCheck check = check_signature(plugin.file, *rules_.trust);
+    if (!check.problem.empty()) {
+      plugin.refusal = Error("plugin.untrusted", plugin.describe() + " " + check.problem);
+      return;
+    }
+    plugin.hash = std::move(check.hash);
+    plugin.signer = std::move(check.signer);
+  }
+
+  const std::string& folder_;
+  const ScanRules& rules_;
+  WriteAccess access_;
+  std::size_t num_noted_ = 0;
+  std::string first_noted_;
+};
 
 bool have_same_content(const std::string& a, const std::string& b) {
   const std::optional<std::string> hash = content_hash(a);
@@ -253,9 +326,11 @@ PluginInfo inspect_plugin(const std::string& file, const std::string& torch_fing
 }
 
 std::vector<PluginInfo> scan_plugins(std::span<const PluginFolder> folders,
-                                     const std::string& torch_fingerprint,
-                                     std::vector<std::string>* not_plugins) {
+                                     const ScanRules& rules,
+                                     ScanRemarks* remarks) {
   std::vector<PluginInfo> plugins;
+  ScanRemarks ignored_remarks;
+  ScanRemarks& found = remarks != nullptr ? *remarks : ignored_remarks;
   std::set<std::string> seen;
   for (const PluginFolder& folder : folders) {
     const std::vector<std::string> names = list_folder(folder);
@@ -264,6 +339,7 @@ std::vector<PluginInfo> scan_plugins(std::span<const PluginFolder> folders,
       log_debug("the plugin folder " + folder.path + " is given twice");
       continue;
     }
+    FolderGuard guard(folder.path, rules);
     for (const std::string& name : names) {
       const std::string file = (fs::path(folder.path) / name).lexically_normal().string();
       const std::optional<FileStamp> stamp = file_stamp(file);
@@ -272,13 +348,20 @@ std::vector<PluginInfo> scan_plugins(std::span<const PluginFolder> folders,
           reading.reading == ManifestReading::kNoManifest) {
         std::string text = file + " is not a plugin: " + reading.problem;
         log_debug(text);
-        if (not_plugins != nullptr) {
-          not_plugins->push_back(std::move(text));
+        if (!reading.is_native_library) {  // others may belong to a plugin, and lie beside it
+          found.notices.push_back({file, text + "; remove it, or build it again", stamp});
         }
+        found.not_plugins.push_back(std::move(text));
         continue;
       }
-      plugins.push_back(to_info(file, stamp, std::move(reading), torch_fingerprint));
+      PluginInfo& plugin =
+          plugins.emplace_back(to_info(file, stamp, std::move(reading), rules.torch_fingerprint));
+      if (plugin.is_named_once) {
+        found.not_plugins.push_back(plugin.refusal->what());
+      }
+      guard.check(plugin);
     }
+    guard.add_notice(found.notices);
   }
   refuse_duplicates(plugins);
   return plugins;

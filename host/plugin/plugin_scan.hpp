@@ -5,8 +5,11 @@
 
 #pragma once
 
+#include "host/plugin/notices.hpp"
 #include "host/plugin/plugin_info.hpp"
+#include "host/plugin/trusted_keys.hpp"
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,16 +32,32 @@ std::string host_torch_fingerprint();
 PluginInfo inspect_plugin(const std::string& file,
                           const std::string& torch_fingerprint = host_torch_fingerprint());
 
+enum class Writable {
+  kRefused,  // a plugin that every user of the machine can change
+  kAllowed
+};
+
+// Which plugins a scan accepts.
+struct ScanRules {
+  std::string torch_fingerprint = host_torch_fingerprint();
+  Writable writable = Writable::kRefused;
+  std::optional<TrustedKeys> trust = std::nullopt;  // if set, only plugins that a key has signed
+};
+
+// What a scan found beside plugins.
+struct ScanRemarks {
+  std::vector<std::string> not_plugins = {};  // "a.so is not a plugin: it is not a shared library"
+  std::vector<Notice> notices = {};           // warnings to log once
+};
+
 // Returns the plugins among the *.so files of the folders, folder by folder, sorted by name. The
 // result includes broken plugins. Subfolders are not searched. Other files are skipped, with a
-// debug line; unless `not_plugins` is null, the text of each such line is added to it. If files
-// share an id, identical copies are replaced by the first. If the contents differ, all files with
-// the id are refused.
+// remark. If files share an id, identical copies are replaced by the first. If the contents differ,
+// all files with the id are refused. `remarks` may be null.
 //
 // Errors   plugin.dir_unreadable
-std::vector<PluginInfo> scan_plugins(
-    std::span<const PluginFolder> folders,
-    const std::string& torch_fingerprint = host_torch_fingerprint(),
-    std::vector<std::string>* not_plugins = nullptr);
+std::vector<PluginInfo> scan_plugins(std::span<const PluginFolder> folders,
+                                     const ScanRules& rules = {},
+                                     ScanRemarks* remarks = nullptr);
 
 }  // namespace tenon

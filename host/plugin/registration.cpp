@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
@@ -223,13 +225,22 @@ std::string text_of(const StatusText& status) {
 
 }  // namespace
 
-void run_entry(PluginEntry entry, const Manifest& manifest, LoadedPlugin& plugin) {
+void run_entry(PluginEntry entry,
+               const Manifest& manifest,
+               LoadedPlugin& plugin,
+               const EntryOffer& offer) {
+  constexpr auto kFill = std::byte{0xA5};
   Registration registration(manifest, plugin);
-  tenon_entry_args args{};
-  args.struct_size = sizeof(args);
+  struct {
+    tenon_entry_args args;
+    std::array<std::byte, 256> beyond;
+  } space{};
+  space.beyond.fill(kFill);
+  tenon_entry_args& args = space.args;
+  args.struct_size = sizeof(args) + offer.later_bytes;
   args.abi_major = kHostAbi.major;
   args.abi_minor_min = kHostAbi.min_minor;
-  args.abi_minor_max = kHostAbi.max_minor;
+  args.abi_minor_max = offer.newest_minor;
   args.out_abi_minor = UINT32_MAX;  // a value that no plugin can choose
   args.host = plugin.host.abi();
   args.registrar = &registration;
@@ -237,7 +248,8 @@ void run_entry(PluginEntry entry, const Manifest& manifest, LoadedPlugin& plugin
   tenon_status* status_own = nullptr;
   try {
     const CallScope scope(plugin.itself, TENON_ENTRY_SYMBOL);
-    status_own = entry(&args);
+    // The address of the whole, so that the compiler expects writes to `beyond`.
+    status_own = entry(reinterpret_cast<tenon_entry_args*>(&space));
   } catch (const std::exception& error) {
     // The ABI forbids exceptions, but they can be caught if plugin and host share a C++ runtime.
     registration.fail("plugin.entry_failed",
@@ -252,6 +264,12 @@ void run_entry(PluginEntry entry, const Manifest& manifest, LoadedPlugin& plugin
   }
   if (!status.ok()) {
     registration.fail("plugin.entry_failed", "refused to load: " + text_of(status));
+  }
+  if (std::ranges::any_of(space.beyond, [](std::byte byte) { return byte != kFill; })) {
+    registration.fail("plugin.bad_struct",
+                      formatted("writes past the {} bytes of tenon_entry_args in its entry; write "
+                                "only fields that TENON_HAS_FIELD finds",
+                                sizeof(args)));
   }
   check_version(args.out_abi_minor, manifest, registration);
   registration.check_complete();

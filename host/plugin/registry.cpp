@@ -29,10 +29,10 @@ bool is_named(const PluginInfo& plugin, std::string_view kind, std::string_view 
 }  // namespace
 
 PluginRegistry::PluginRegistry(PluginSetup setup) : setup_(std::move(setup)) {
-  plugins_ = scan_plugins(setup_.folders, setup_.torch_fingerprint, &not_plugins_);
+  plugins_ = scan_plugins(setup_.folders, setup_.rules, &remarks_);
   cache_ = std::make_unique<VetCache>(
       setup_.vet_cache_file,
-      host_build_id() + " abi " TENON_ABI_STRING " torch " + setup_.torch_fingerprint);
+      host_build_id() + " abi " TENON_ABI_STRING " torch " + setup_.rules.torch_fingerprint);
   if (setup_.vetting == Vetting::kEarly) {
     std::vector<PluginInfo*> all;
     for (PluginInfo& plugin : plugins_) {
@@ -51,7 +51,8 @@ void PluginRegistry::vet(const std::vector<PluginInfo*>& plugins) {
       continue;
     }
     const auto known = setup_.ignores_vet_cache ? std::nullopt : cache_->find(plugin->file);
-    if (known) {
+    // If the file has been replaced since its signature was verified, loading it finds out.
+    if (known && (plugin->hash.empty() || plugin->hash == known->hash)) {
       refuse(*plugin, *known);
     } else {
       unknown.push_back(plugin);
@@ -71,9 +72,19 @@ void PluginRegistry::vet(const std::vector<PluginInfo*>& plugins) {
 }
 
 void PluginRegistry::warn_of_refused(std::string_view told) const {
+  Notices notices(setup_.notice_file);
+  for (const Notice& notice : remarks_.notices) {
+    if (notices.is_new(notice)) {
+      log_warning(notice.text);
+    }
+  }
   std::set<std::string> reasons;  // files with the same id share a reason
   for (const PluginInfo& plugin : plugins_) {
-    if (plugin.refusal && told.find(plugin.refusal->message()) == std::string_view::npos &&
+    const bool is_due =
+        plugin.refusal && (!plugin.is_named_once || notices.is_new({.path = plugin.file,
+                                                                    .text = plugin.refusal->what(),
+                                                                    .stamp = plugin.stamp}));
+    if (is_due && told.find(plugin.refusal->message()) == std::string_view::npos &&
         reasons.insert(plugin.refusal->what()).second) {
       log_warning(plugin.refusal->what());
       if (!plugin.details.empty()) {
@@ -81,11 +92,17 @@ void PluginRegistry::warn_of_refused(std::string_view told) const {
       }
     }
   }
+  notices.save();
 }
 
 void PluginRegistry::refuse(PluginInfo& plugin, const Verdict& verdict) {
   plugin.details = verdict.details;
-  plugin.hash = verdict.hash;
+  for (const std::string& frame : verdict.backtrace) {
+    plugin.details += (plugin.details.empty() ? "  " : "\n  ") + frame;
+  }
+  if (!verdict.hash.empty()) {
+    plugin.hash = verdict.hash;
+  }
   if (!verdict.is_good()) {
     plugin.refusal = Error(verdict.id, verdict.message);
   }
@@ -193,11 +210,11 @@ std::string PluginRegistry::describe_folders() const {
 std::string PluginRegistry::describe_not_plugins() const {
   constexpr std::size_t kMaxFiles = 3;
   std::string text;
-  for (std::size_t i = 0; i < not_plugins_.size() && i < kMaxFiles; ++i) {
-    text += (i == 0 ? " (" : "; ") + not_plugins_[i];
+  for (std::size_t i = 0; i < remarks_.not_plugins.size() && i < kMaxFiles; ++i) {
+    text += (i == 0 ? " (" : "; ") + remarks_.not_plugins[i];
   }
-  if (not_plugins_.size() > kMaxFiles) {
-    text += formatted("; {} more", not_plugins_.size() - kMaxFiles);
+  if (remarks_.not_plugins.size() > kMaxFiles) {
+    text += formatted("; {} more", remarks_.not_plugins.size() - kMaxFiles);
   }
   return text.empty() ? text : text + ")";
 }

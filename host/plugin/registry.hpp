@@ -38,7 +38,8 @@ struct PluginSetup {
   std::chrono::milliseconds vet_timeout = vet_timeout_from_environment();
   std::string vet_cache_file = default_vet_cache_file();  // "": no cache
   bool ignores_vet_cache = false;  // vets all plugins again, and replaces their cached verdicts
-  std::string torch_fingerprint = host_torch_fingerprint();
+  std::string notice_file = default_notice_file();  // "": logs each notice at every start
+  ScanRules rules = {};
 };
 
 // The results of PluginRegistry::find.
@@ -67,8 +68,9 @@ class PluginRegistry {
   PluginRegistry& operator=(const PluginRegistry&) = delete;
   ~PluginRegistry();
 
-  // Logs a warning for each refused plugin. Skips plugins whose reason is part of `told`, the text
-  // of an error that is reported separately.
+  // Logs a warning for each refused plugin, and once for each file that is no plugin or that other
+  // users can change. Skips plugins whose reason is part of `told`, the text of an error that is
+  // reported separately.
   void warn_of_refused(std::string_view told = {}) const;
 
   // Finds a component by kind and name, and loads its plugin. The name is a type or
@@ -106,7 +108,7 @@ class PluginRegistry {
 
   PluginSetup setup_;
   std::vector<PluginInfo> plugins_;
-  std::vector<std::string> not_plugins_;  // a text for each other file of the folders
+  ScanRemarks remarks_;
   std::set<const PluginInfo*> vetted_;
   std::unique_ptr<VetCache> cache_;
 };

@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFormat = 3;
+constexpr int kFormat = 4;
 
 // A developer's host changes with each build, so only the newest entries of a file are kept.
 constexpr std::size_t kMaxHostsPerFile = 4;
@@ -91,7 +91,8 @@ VetCache::VetCache(std::string file, std::string host)
 
 VetCache::Entries VetCache::read(const std::string& file) {
   constexpr uint64_t kMaxBytes = uint64_t{16} << 20;
-  constexpr int kMaxDepth = 3;  // an entry in the list in the object; deeper values are not built
+  // A frame in the backtrace of an entry in the list in the object; deeper values are not built.
+  constexpr int kMaxDepth = 4;
   const FileText in = read_private_file(file, kMaxBytes);
   if (in.text.empty()) {
     if (!in.problem.empty() && !in.is_missing) {
@@ -110,18 +111,20 @@ VetCache::Entries VetCache::read(const std::string& file) {
       return {};
     }
     for (const nlohmann::json& one : json.at("entries")) {
-      Entry entry{
-          .host = one.at("host"),
-          .file = one.at("file"),
-          .stamp = {.device = one.at("device"),
-                    .inode = one.at("inode"),
-                    .size = one.at("size"),
-                    .modified_ns = one.at("modified_ns"),
-                    .changed_ns = one.at("changed_ns")},
-          .hash = one.at("hash"),
-          .unix_seconds = one.at("unix_seconds"),
-          .verdict = {
-              .id = one.at("id"), .message = one.at("message"), .details = one.at("details")}};
+      Entry entry{.host = one.at("host"),
+                  .file = one.at("file"),
+                  .stamp = {.device = one.at("device"),
+                            .inode = one.at("inode"),
+                            .size = one.at("size"),
+                            .modified_ns = one.at("modified_ns"),
+                            .changed_ns = one.at("changed_ns")},
+                  .hash = one.at("hash"),
+                  .unix_seconds = one.at("unix_seconds"),
+                  .verdict = {.id = one.at("id"),
+                              .message = one.at("message"),
+                              .details = one.at("details"),
+                              .signal = one.at("signal"),
+                              .backtrace = one.at("backtrace")}};
       entries.emplace(one.at("path"), std::move(entry));
     }
   } catch (const nlohmann::json::exception& problem) {
@@ -223,7 +226,9 @@ void VetCache::save() {
                      {"unix_seconds", entry->unix_seconds},
                      {"id", entry->verdict.id},
                      {"message", entry->verdict.message},
-                     {"details", entry->verdict.details}});
+                     {"details", entry->verdict.details},
+                     {"signal", entry->verdict.signal},
+                     {"backtrace", entry->verdict.backtrace}});
     }
     begin = end;
   }

@@ -25,33 +25,6 @@
 namespace tenon {
 namespace {
 
-// A run of one rank.
-const tenon_mesh& lone_mesh() {
-  static const tenon_mesh mesh = [] {
-    tenon_mesh made{};
-    made.struct_size = sizeof(made);
-    made.world_size = 1;
-    std::fill(std::begin(made.size), std::end(made.size), 1U);
-    return made;
-  }();
-  return mesh;
-}
-
-// Returns the default options, or none if an option has no default.
-std::optional<std::string> default_options(const LoadedComponent& component) {
-  const auto schema = nlohmann::json::parse(component.options_schema);
-  nlohmann::json options = nlohmann::json::object();
-  if (const auto properties = schema.find("properties"); properties != schema.end()) {
-    for (const auto& [name, property] : properties->items()) {
-      if (!property.is_object() || !property.contains("default")) {
-        return std::nullopt;
-      }
-      options[name] = property["default"];
-    }
-  }
-  return options.dump();
-}
-
 // A function of a builder that accepts everything: graphs are checked when a run uses the model.
 template <class Spec>
 tenon_status* count_spec(tenon_model_builder* builder, const Spec* /*spec*/, uint32_t* out_index) {
@@ -80,8 +53,35 @@ void describe_dataset(const ComponentInstance& dataset) {
   });
 }
 
+}  // namespace
+
+const tenon_mesh& lone_mesh() {
+  static const tenon_mesh mesh = [] {
+    tenon_mesh made{};
+    made.struct_size = sizeof(made);
+    made.world_size = 1;
+    std::fill(std::begin(made.size), std::end(made.size), 1U);
+    return made;
+  }();
+  return mesh;
+}
+
+std::optional<std::string> default_options(const LoadedComponent& component) {
+  const auto schema = nlohmann::json::parse(component.options_schema);
+  nlohmann::json options = nlohmann::json::object();
+  if (const auto properties = schema.find("properties"); properties != schema.end()) {
+    for (const auto& [name, property] : properties->items()) {
+      if (!property.is_object() || !property.contains("default")) {
+        return std::nullopt;
+      }
+      options[name] = property["default"];
+    }
+  }
+  return options.dump();
+}
+
 // Most proxies describe their instance when they are made. Kinds without `describe` do nothing.
-void describe(ComponentInstance instance) {
+void describe_instance(ComponentInstance instance) {
   const std::string kind = instance.kind();
   if (kind == "model") {
     describe_model(instance);
@@ -104,8 +104,6 @@ void describe(ComponentInstance instance) {
   }
 }
 
-}  // namespace
-
 void vet_components(const LoadedPlugin& plugin,
                     const std::function<void(std::string_view call)>& before_call) {
   for (const LoadedComponent& component : plugin.components) {
@@ -119,7 +117,7 @@ void vet_components(const LoadedPlugin& plugin,
       ComponentInstance instance = ComponentInstance::create(
           component, {.options_json = *options, .place = "/vetting", .mesh = &lone_mesh()});
       before_call("describe or destroy" + of);
-      describe(std::move(instance));
+      describe_instance(std::move(instance));
     } catch (const Error&) {  // a run that uses the component reports it
     }
   }

@@ -6,12 +6,26 @@
 // Threads: that of the vetting child.
 #pragma once
 
+#include "host/plugin/instance.hpp"
 #include "host/plugin/loaded_plugin.hpp"
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace tenon {
+
+// The mesh of a run of one rank.
+const tenon_mesh& lone_mesh();
+
+// Returns the default options as JSON text, or none if an option has no default.
+std::optional<std::string> default_options(const LoadedComponent& component);
+
+// Calls `describe` of an instance, and destroys it. Does nothing else for kinds without `describe`.
+//
+// Errors   those of the proxy of its kind
+void describe_instance(ComponentInstance instance);
 
 // Calls `before_call` with the next call, "create of loss \"mse\"".
 void vet_components(const LoadedPlugin& plugin,

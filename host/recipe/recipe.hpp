@@ -35,6 +35,9 @@ struct PluginNeed {
   std::string pointer;  // "/plugins/need/0"
 };
 
+// What happens if the plugins differ from the file plugins.lock beside the recipe.
+enum class LockUse { kIgnore, kWarn, kRequire };
+
 struct Recipe {
   std::string name;
   std::uint64_t seed = 1;
@@ -43,6 +46,8 @@ struct Recipe {
   KernelsRecipe kernels;
   int compute_threads = 1;
   std::vector<PluginNeed> needs;
+  LockUse lock = LockUse::kWarn;
+  std::string trust;                                    // trust file; "" for none
   std::optional<double> plugin_timeout_seconds = 1800;  // of a call into a non-dataset component
   ModelUse model;
   DataRecipe data;
@@ -106,7 +111,7 @@ struct Recipe {
         .doc("threads of this process")
         .resume(resume::kBits);
     s.object("plugins", [](Section& t) { bind_plugins(t); })
-        .doc("plugins that the run needs")
+        .doc("plugins that the run needs and accepts")
         .resume(resume::kFree);
     s.template unread<std::map<std::string, std::string>>("environment")
         .short_form()
@@ -136,7 +141,16 @@ struct Recipe {
         .doc(
             "longest call into a plugin before the run fails, in seconds; null: no limit. Datasets "
             "have data.timeout_seconds");
-    s.not_yet("lock", "lock files of plugins", "[null]");
+    s.choice(
+         "lock",
+         &Recipe::lock,
+         {{nullptr, LockUse::kIgnore}, {"warn", LockUse::kWarn}, {"require", LockUse::kRequire}})
+        .doc("if plugins differ from plugins.lock beside the recipe: warn, or end; null: no check");
+    s.key("trust", &Recipe::trust)
+        .or_null()
+        .non_empty()
+        .path()
+        .doc("file of public keys; load only plugins that one of them signed; null: all");
   }
 
   template <class Section>

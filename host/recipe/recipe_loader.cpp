@@ -145,6 +145,14 @@ const std::vector<NeededComponent>& RecipeDraft::components() const {
 const std::vector<PluginNeed>& RecipeDraft::plugins() const {
   return impl_->plugins;
 }
+std::string RecipeDraft::trust() const {
+  const json* const file = find_at(impl_->root, "/plugins/trust");
+  if (file == nullptr || !file->is_string()) {
+    return "";
+  }
+  const std::filesystem::path folder = std::filesystem::path(impl_->request.path).parent_path();
+  return (folder / file->get<std::string>()).string();
+}
 const ProblemList& RecipeDraft::problems() const {
   return impl_->problems;
 }

@@ -24,8 +24,9 @@
 #   REQUIRES      services that the plugin cannot run without, for example tenon.op/1. A host that
 #                 lacks one of them rejects the plugin before loading it
 #   LINK          additional libraries. Static libraries keep the plugin in one file.
-#   LIBRARY_PATH  where the loader searches for shared libraries in LINK. They must be libraries
-#                 that neither the host nor libtorch has. Default: only the system's search path.
+#   LIBRARY_PATH  where the loader searches for shared libraries in LINK; $ORIGIN stands for the
+#                 plugin's folder. They must be libraries that neither the host nor libtorch has.
+#                 Default: only the system's search path.
 #
 # Sources may be C11, or C++17 and newer. After linking, TenonCheckPlugin.cmake checks the file.
 

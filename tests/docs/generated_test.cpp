@@ -52,9 +52,9 @@ std::vector<GeneratedPart> generated_parts(const std::string& page) {
 
 std::string output_of(std::vector<std::string> arguments, const ScratchFolder& desk) {
   arguments.insert(arguments.begin(), host_program().string());
-  arguments.insert(arguments.end(), {"--plugin-dir", plugin_dir().string()});
   SubprocessOptions options;
-  options.environment = {{"XDG_CACHE_HOME", (desk.path() / "cache").string()}};
+  options.environment = {{"XDG_CACHE_HOME", (desk.path() / "cache").string()},
+                         {"TENON_PLUGIN_PATH", plugin_dir().string()}};
   const SubprocessResult result = run_subprocess(arguments, options);
   INFO(result.err);
   REQUIRE(result.exit_code == 0);

@@ -123,11 +123,8 @@ void add_recipes_of(const fs::path& folder, std::vector<std::string>& texts) {
 
 std::vector<std::string> corpus_recipes() {
   std::vector<std::string> texts;
-  for (const char* folder : {"tests/fuzz/corpus",
-                             "recipes",
-                             "sdk/template",
-                             "tests/bench/recipes",
-                             "tests/recipes/trace"}) {
+  for (const char* folder :
+       {"tests/fuzz/corpus", "recipes", "tests/bench/recipes", "tests/recipes/trace"}) {
     add_recipes_of(source_dir() / folder, texts);
   }
   return texts;

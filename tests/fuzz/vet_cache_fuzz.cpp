@@ -33,7 +33,9 @@ const Files& files() {
 const Verdict& bad_verdict() {
   static const Verdict verdict{.id = "plugin.crashed",
                                .message = files().plugin + " crashed; fix it or remove it",
-                               .details = "frame 0\nframe 1"};
+                               .details = "its last words",
+                               .signal = "SIGSEGV",
+                               .backtrace = {"frame 0", "frame 1"}};
   return verdict;
 }
 

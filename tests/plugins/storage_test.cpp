@@ -14,6 +14,7 @@
 #include "tests/plugins/made_component.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/made_instance.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace tenon {
 namespace {
@@ -57,6 +58,15 @@ TEST_CASE("the storage of the guide keeps the contract", "[plugins][checkpoint]"
   const std::string place = "run-" + std::to_string(++number) + "/checkpoints";
   check_storage_contract([&] {
     return std::make_unique<PluginStorage>(make_component("storage", "memory_storage"), place);
+  });
+}
+
+TEST_CASE("the storage of the templates keeps the contract", "[plugins][checkpoint]") {
+  const ScratchFolder scratch;
+  const std::string options = R"({"folder": ")" + scratch.path().string() + R"("})";
+  check_storage_contract([&] {
+    return std::make_unique<PluginStorage>(make_component("storage", "folder_storage", options),
+                                           "run/checkpoints");
   });
 }
 

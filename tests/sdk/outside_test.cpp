@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A third party's folder: copied out of the tree, built with CMake against an installed prefix
-// alone, and trained with the host as it is.
-#include <nlohmann/json.hpp>
-
+// Plugins are files of their own: each can be removed or replaced without a rebuild, and none needs
+// a symbol of the host. new_plugin_test.cpp builds plugins outside the tree.
+#include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
@@ -25,15 +22,6 @@ void run(const std::vector<std::string>& words, const fs::path& in, int expected
   REQUIRE(result.exit_code == expected);
 }
 
-std::vector<double> losses(const fs::path& run_dir) {
-  std::ifstream file(run_dir / "metrics.jsonl");
-  std::vector<double> values;
-  for (std::string line; std::getline(file, line);) {
-    values.push_back(nlohmann::json::parse(line)["loss"]);
-  }
-  return values;
-}
-
 std::string exported_symbols(const fs::path& library, const std::string& kind) {
   const SubprocessResult result =
       run_subprocess({"nm", "-D", "--" + kind + "-only", library.string()});
@@ -42,54 +30,6 @@ std::string exported_symbols(const fs::path& library, const std::string& kind) {
 }
 
 }  // namespace
-
-TEST_CASE(
-    "a folder outside the tree builds against the installed SDK and trains with the host as it is",
-    "[sdk]") {
-  const ScratchFolder scratch;
-  const fs::path prefix = scratch.path() / "prefix";
-  const fs::path mine = scratch.path() / "mine";
-  run({"cmake", "--install", build_dir().string(), "--prefix", prefix.string()}, scratch.path());
-  fs::copy(prefix / "share/tenon/template", mine);
-  run({"cmake",
-       "-B",
-       "build",
-       "-DCMAKE_BUILD_TYPE=Release",
-       "-DCMAKE_PREFIX_PATH=" + prefix.string(),
-       "-DTENON_LIBTORCH=" TENON_TORCH_ROOT_TEXT},
-      mine);
-  run({"cmake", "--build", "build"}, mine);
-
-  std::ofstream text(mine / "text.txt");
-  for (int i = 0; i < 4000; ++i) {
-    text << static_cast<char>('a' + (i * 7 + i / 13) % 26);
-  }
-  text.close();
-  const std::string plugins = (prefix / "lib/tenon/plugins").string();
-  const auto train = [&](const std::string& run_dir, const std::vector<std::string>& more) {
-    std::vector<std::string> words = {(prefix / "bin/tenon").string(),
-                                      "--recipe",
-                                      "recipe.json",
-                                      "--plugin-dir",
-                                      "build/plugins",
-                                      "--plugin-dir",
-                                      plugins,
-                                      "--run-dir",
-                                      run_dir};
-    words.insert(words.end(), more.begin(), more.end());
-    run(words, mine);
-    return losses(mine / run_dir);
-  };
-  const auto in_c = train("in-c", {});
-  REQUIRE(in_c.size() == 20);
-  CHECK(in_c.back() < in_c.front());
-  // Another loss in the recipe, nothing rebuilt: the same function, so the same numbers.
-  const auto first_party = train("first-party", {"--set", "loss.type=cross_entropy"});
-  REQUIRE(first_party.size() == 20);
-  for (size_t i = 0; i < in_c.size(); ++i) {
-    CHECK(in_c[i] == Approx(first_party[i]).epsilon(1e-4));
-  }
-}
 
 TEST_CASE("a first-party plugin can be removed and replaced without a rebuild", "[sdk]") {
   const ScratchFolder scratch;

@@ -28,7 +28,10 @@ const std::vector<std::string>& readers() {
                                                     "host/embedding/row_file.cpp",
                                                     "host/io/regular_file.cpp",
                                                     "host/json/bounded_json.cpp",
+                                                    "host/plugin/elf_dynamic.cpp",
                                                     "host/plugin/elf_file.cpp",
+                                                    "host/plugin/elf_image.cpp",
+                                                    "host/plugin/elf_image.hpp",
                                                     "host/plugin/elf_notes.cpp",
                                                     "host/plugin/elf_symbols.cpp"};
   return kReaders;
@@ -79,7 +82,7 @@ const std::vector<KnownProduct>& known_products() {
        "dim has 32 bits"},
       {"const auto up = [&](uint64_t n) { return (n + align - 1) / align * align; };",
        "n is within the file"},
-      {"const auto symbols = read_array<Elf64_Sym>(table, i * sizeof(Elf64_Sym), count);",
+      {"return read_array<Elf64_Sym>(table, begin * sizeof(Elf64_Sym), count);",
        "at most kMaxSymbols"},
       {"const auto bytes = file_.read(extent.offset + begin, count * sizeof(T));",
        "at most kMaxSymbols"},

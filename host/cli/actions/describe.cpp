@@ -22,6 +22,8 @@ namespace {
 constexpr std::array kOptions = {kPluginDirOption,
                                  kLogLevelOption,
                                  kNoVetCacheOption,
+                                 kTrustOption,
+                                 kAllowWritableOption,
                                  Option{"json", "", "print JSON"},
                                  Option{"markdown", "", "print the options as a Markdown table"}};
 

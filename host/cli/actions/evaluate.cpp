@@ -24,6 +24,8 @@ constexpr std::array kOptions = {kRecipeOption,
                                  kLogLevelOption,
                                  kImportTablesOption,
                                  kNoVetCacheOption,
+                                 kTrustOption,
+                                 kAllowWritableOption,
                                  kCheckPluginsOption};
 
 void read(const GivenOptions& given, CommandLine& line) {

@@ -21,11 +21,17 @@ namespace {
 constexpr std::array kOptions = {
     Option{"run-dir", "DIR", "run folder; its newest checkpoint is exported"},
     Option{"from", "DIR", "checkpoint to export, instead of --run-dir"},
-    Option{"dtype", "DTYPE", "bf16, f16, f32 or f64; default: the dtype of training"},
+    Option{"dtype",
+           "DTYPE",
+           "bf16, f16, f32 or f64; default: the dtype of training",
+           Repeat::kNo,
+           "bf16 f16 f32 f64"},
     Option{"file-bytes", "BYTES", "with hf: largest size of a file; default 5GB"},
     kPluginDirOption,
     kLogLevelOption,
-    kNoVetCacheOption};
+    kNoVetCacheOption,
+    kTrustOption,
+    kAllowWritableOption};
 
 // Checks that a value is one of `words`.
 void check_word(std::string_view option,

@@ -12,12 +12,15 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {
-    kPluginDirOption, kLogLevelOption, Option{"json", "", "print JSON"}};
+constexpr std::array kOptions = {kPluginDirOption,
+                                 kLogLevelOption,
+                                 kTrustOption,
+                                 kAllowWritableOption,
+                                 Option{"json", "", "print JSON"}};
 
 ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
   const std::vector<PluginFolder> folders = plugin_folders_of(line);
-  const std::vector<PluginInfo> plugins = scan_plugins(folders);
+  const std::vector<PluginInfo> plugins = scan_plugins(folders, scan_rules(line));
   print_output(line.is_json ? plugin_list_json(plugins) : plugin_table(plugins, folders));
   return ExitCode::kDone;
 }

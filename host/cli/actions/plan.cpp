@@ -24,6 +24,8 @@ constexpr std::array kOptions = {
     kDeviceOption,
     kLogLevelOption,
     kNoVetCacheOption,
+    kTrustOption,
+    kAllowWritableOption,
     Option{"ranks-per-node", "N", "ranks of one machine; default 8"},
     Option{"flops",
            "RATE",

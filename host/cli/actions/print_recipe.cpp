@@ -12,8 +12,14 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {
-    kRecipeOption, kPluginDirOption, kSetOption, kDeviceOption, kLogLevelOption, kNoVetCacheOption};
+constexpr std::array kOptions = {kRecipeOption,
+                                 kPluginDirOption,
+                                 kSetOption,
+                                 kDeviceOption,
+                                 kLogLevelOption,
+                                 kNoVetCacheOption,
+                                 kTrustOption,
+                                 kAllowWritableOption};
 
 ExitCode run(const CommandLine& line, const Invocation& invocation) {
   // A recipe for later use, with what is typed into it. Variables are not expanded.

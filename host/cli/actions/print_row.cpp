@@ -22,6 +22,8 @@ constexpr std::array kOptions = {kRecipeOption,
                                  kDeviceOption,
                                  kLogLevelOption,
                                  kNoVetCacheOption,
+                                 kTrustOption,
+                                 kAllowWritableOption,
                                  Option{"id", "N", "id of the row; required"},
                                  Option{"from", "DIR", "folder that --export-tables wrote"},
                                  Option{"json", "", "print JSON"}};

@@ -12,7 +12,8 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {kPluginDirOption, kLogLevelOption, kNoVetCacheOption};
+constexpr std::array kOptions = {
+    kPluginDirOption, kLogLevelOption, kNoVetCacheOption, kTrustOption, kAllowWritableOption};
 
 ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
   PluginRegistry registry(plugin_setup(line, Vetting::kEarly));

@@ -44,6 +44,8 @@ constexpr std::array kOptions = {
            "create the run folder --run-dir with a checkpoint of the weights in\n"
            "DIR, and stop; the same command without --import then trains"},
     kNoVetCacheOption,
+    kTrustOption,
+    kAllowWritableOption,
     kCheckPluginsOption,
 };
 

@@ -21,7 +21,9 @@ constexpr std::array kOptions = {kRecipeOption,
                                  kLaunchOption,
                                  kQuietOption,
                                  kLogLevelOption,
-                                 kNoVetCacheOption};
+                                 kNoVetCacheOption,
+                                 kTrustOption,
+                                 kAllowWritableOption};
 
 void read(const GivenOptions& given, CommandLine& line) {
   read_launch_options(given, line);

@@ -128,6 +128,14 @@ void put_setting(Json& summary, const RunReport& report, const Outcome& outcome)
         {{"role", component.role}, {"type", component.type}, {"plugin", component.plugin}});
   }
   summary["components"] = components;
+  Json plugins = Json::array();
+  for (const ReportedPlugin& plugin : report.plugins) {
+    plugins.push_back({{"id", plugin.id},
+                       {"version", plugin.version},
+                       {"file", plugin.file},
+                       {"hash", plugin.hash}});
+  }
+  summary["plugins"] = plugins;
 }
 
 }  // namespace

@@ -16,6 +16,14 @@
 
 namespace tenon {
 
+// A plugin file that the run has loaded.
+struct ReportedPlugin {
+  std::string id;
+  std::string version;
+  std::string file;
+  std::string hash;  // "sha256:" and 64 digits
+};
+
 struct RunReport {
   const Recipe& recipe;
   std::string version;  // of the host
@@ -28,6 +36,7 @@ struct RunReport {
   std::vector<ReportedComponent> components;
   std::map<std::string, uint64_t> device_waits;  // waits for the GPU, by plugin id
   std::map<std::string, int64_t> live_handles;   // tensors that plugins hold at the end, by id
+  std::vector<ReportedPlugin> plugins = {};
 };
 
 std::string header_text(const RunReport& report);

@@ -4,9 +4,11 @@
 #include "host/distributed/collectives/start_agreement.hpp"
 #include "host/distributed/failures/early_failure.hpp"
 #include "host/distributed/launch/rank_output.hpp"
+#include "host/error/utf8.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/crash_report.hpp"
 #include "host/plugin/plugin_host.hpp"
+#include "host/plugin/plugin_loader.hpp"
 #include "host/plugin/weights_layout_proxy.hpp"
 #include "host/tensor/handle_pool.hpp"
 #include "host/text/formatted.hpp"
@@ -100,6 +102,23 @@ std::map<std::string, int64_t> live_handles() {
   return counts;
 }
 
+std::vector<ReportedPlugin> reported_plugins() {
+  std::vector<ReportedPlugin> plugins;
+  for (const LoadedPlugin* const plugin : loaded_plugins()) {
+    const PluginContext& context = plugin->host.context();
+    plugins.push_back({context.id, context.version, as_utf8(context.file), plugin->hash});
+  }
+  return plugins;
+}
+
+// A run that is killed leaves no summary.
+void log_plugins(const std::vector<ReportedPlugin>& plugins) {
+  for (const ReportedPlugin& plugin : plugins) {
+    log_to_file(
+        formatted("plugin {} {}, {}, {}", plugin.id, plugin.version, plugin.file, plugin.hash));
+  }
+}
+
 void write_summary(const RunFolder& folder, const RunReport& report, Outcome& outcome) {
   try {
     folder.write("summary.json", summary_json(report, outcome));
@@ -176,7 +195,8 @@ RunReport RunSession::make_report() {
                    components_->graph().num_elements(),
                    components_->reported(),
                    {},
-                   {}};
+                   {},
+                   reported_plugins()};
   return report;
 }
 
@@ -265,6 +285,9 @@ Outcome RunSession::train(const SignalWatch& signals) {
   watch_folder(folder, report);
   Progress progress(is_first() ? request_.style : Progress::Style::kQuiet);
   progress.say(header_text(report));
+  if (is_first()) {
+    log_plugins(report.plugins);
+  }
   if (!platform_.warning().empty()) {
     log_warning(platform_.warning());
   }

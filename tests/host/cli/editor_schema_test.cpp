@@ -204,10 +204,9 @@ TEST_CASE("a group inherits what its optimizer has, and one of another type does
 
 TEST_CASE("a key that this release refuses is marked, and may ask for nothing alone", "[cli]") {
   const json schema = editor_schema(with({}));
-  const json& lock = schema["properties"]["plugins"]["properties"]["lock"];
-  CHECK(lock["description"] == "not in this release: lock files of plugins");
-  CHECK(lock["doNotSuggest"] == true);
-  CHECK_FALSE(allows(schema, recipe(R"({"plugins": {"lock": "plugins.lock"}})")));
+  const json& tensor = schema["properties"]["parallel"]["properties"]["tensor"];
+  CHECK(tensor["description"] == "not in this release: tensor parallelism");
+  CHECK(tensor["doNotSuggest"] == true);
   CHECK(allows(schema, recipe(R"({"parallel": {"tensor": 1}})")));
   CHECK_FALSE(allows(schema, recipe(R"({"parallel": {"tensor": 2}})")));
 }

@@ -21,6 +21,7 @@ TEST_CASE("the help names every option, in lines that fit a terminal", "[cli]") 
                                  "print-recipe",
                                  "list-plugins",
                                  "describe KIND:TYPE",
+                                 "new-plugin KIND NAME",
                                  "explain ERROR-ID",
                                  "trace-diff A B",
                                  "table NAME",

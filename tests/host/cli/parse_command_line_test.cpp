@@ -22,6 +22,7 @@ TEST_CASE("each action has its option", "[cli]") {
   CHECK(parse_command_line({"--version"}).action == &kPrintVersionAction);
   CHECK(parse_command_line({"--help"}).action == &kPrintHelpAction);
   CHECK(parse_command_line({"-h"}).action == &kPrintHelpAction);
+  CHECK(parse_command_line({"--recipe", "a", "--lock"}).action == &kLockAction);
   const CommandLine line = parse_command_line({"--describe", "loss:org.x/mse", "--json"});
   CHECK(line.action == &kDescribeAction);
   CHECK(line.describe_kind == "loss");
@@ -30,6 +31,27 @@ TEST_CASE("each action has its option", "[cli]") {
   const CommandLine explain = parse_command_line({"--explain", "recipe.syntax"});
   CHECK(explain.action == &kExplainAction);
   CHECK(explain.explain_id == "recipe.syntax");
+}
+
+TEST_CASE("each action that loads plugins takes the rules for them", "[cli]") {
+  for (const Words& words : {Words{"--recipe", "a"},
+                             Words{"--recipe", "a", "--eval-only"},
+                             Words{"--recipe", "a", "--validate"},
+                             Words{"--recipe", "a", "--print-recipe"},
+                             Words{"--recipe", "a", "--lock"},
+                             Words{"--recipe", "a", "--plan", "2"},
+                             Words{"--recipe", "a", "--table", "t", "--id", "1"},
+                             Words{"--export", "hf", "d", "--run-dir", "r"},
+                             Words{"--list-plugins"},
+                             Words{"--print-schema"},
+                             Words{"--describe", "loss:mse"}}) {
+    CHECK(parse_command_line(words).trust.empty());
+    CHECK_FALSE(parse_command_line(words).allows_writable_plugins);
+    Words more = words;
+    more.insert(more.end(), {"--trust", "keys", "--allow-writable-plugins"});
+    CHECK(parse_command_line(more).trust == "keys");
+    CHECK(parse_command_line(more).allows_writable_plugins);
+  }
 }
 
 TEST_CASE("a schema is printed without a recipe", "[cli]") {

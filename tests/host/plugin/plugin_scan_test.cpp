@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/plugin_scan.hpp"
 
+#include "host/io/content_hash.hpp"
+
 #include <elf.h>
 #include <filesystem>
 #include <unistd.h>
 
 #include "tests/host/plugin/zoo_folder.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/signer.hpp"
 
 using namespace tenon;
 
@@ -149,10 +152,10 @@ TEST_CASE("of two fingerprints the keys that differ are told", "[plugin]") {
   zoo.add("wrong_torch");
   const PluginFolder folder{zoo.path(), "--plugin-dir"};
   const std::string ours = "version=1.13.1;git=ffff;cxx11abi=0;cuda=none";
-  const auto plugins = scan_plugins({&folder, 1}, ours);
+  const auto plugins = scan_plugins({&folder, 1}, {.torch_fingerprint = ours});
   CHECK_THAT(plugins[0].refusal->message(),
              contains_text("another libtorch (git 0123abcd, here ffff); rebuild"));
-  const auto same = scan_plugins({&folder, 1}, plugins[0].manifest.torch);
+  const auto same = scan_plugins({&folder, 1}, {.torch_fingerprint = plugins[0].manifest.torch});
   CHECK(same[0].is_usable());
 }
 
@@ -255,4 +258,84 @@ TEST_CASE("a file that was named and is no plugin is refused", "[plugin]") {
   CHECK_THAT(inspect_plugin(zoo.write("x.so", "text")).refusal->message(),
              contains_text("it is not a shared library"));
   CHECK(inspect_plugin(zoo.add("good_c")).is_usable());
+}
+
+TEST_CASE("a plugin that all users can change is refused unless that is allowed", "[plugin]") {
+  namespace fs = std::filesystem;
+  ZooFolder zoo;
+  const std::string file = zoo.add("good_c");
+  const std::string other = zoo.add("same_type_1");
+  const PluginFolder folder{zoo.path(), "--plugin-dir"};
+  fs::permissions(file, fs::perms::others_write, fs::perm_options::add);
+  std::vector<PluginInfo> plugins = scan(zoo);
+  REQUIRE(plugins.size() == 2);
+  REQUIRE(plugins[0].refusal);
+  CHECK(plugins[0].refusal->id() == "plugin.writable");
+  CHECK(plugins[0].refusal->exit_code() == ExitCode::kPlugin);
+  CHECK_THAT(plugins[0].refusal->message(),
+             contains_text(file + " is writable by all users (mode 0"));
+  CHECK_THAT(plugins[0].refusal->message(),
+             contains_text("run chmod o-w " + file + ", or pass --allow-writable-plugins"));
+  CHECK(plugins[1].is_usable());
+  CHECK(scan_plugins({&folder, 1}, {.writable = Writable::kAllowed})[0].is_usable());
+
+  // One reason for all plugins of a folder.
+  fs::permissions(zoo.path(), fs::perms::others_write, fs::perm_options::add);
+  plugins = scan(zoo);
+  REQUIRE(plugins[1].refusal);
+  CHECK_THAT(plugins[1].refusal->message(),
+             contains_text(zoo.path() + " is writable by all users (mode 0"));
+  CHECK(plugins[0].refusal->message() == plugins[1].refusal->message());
+  CHECK(scan_plugins({&folder, 1}, {.writable = Writable::kAllowed})[1].is_usable());
+}
+
+TEST_CASE("plugins that a group can change are mentioned together", "[plugin]") {
+  namespace fs = std::filesystem;
+  ZooFolder zoo;
+  const PluginFolder folder{zoo.path(), "--plugin-dir"};
+  for (const char* const name : {"good_c", "same_type_1", "same_type_2"}) {
+    fs::permissions(zoo.add(name), fs::perms::group_write, fs::perm_options::remove);
+  }
+  fs::permissions(zoo.path(), fs::perms::group_write, fs::perm_options::remove);
+  ScanRemarks none;
+  scan_plugins({&folder, 1}, {}, &none);
+  CHECK(none.notices.empty());
+
+  for (const char* const name : {"good_c", "same_type_1"}) {
+    fs::permissions(zoo.path_of(name), fs::perms::group_write, fs::perm_options::add);
+  }
+  ScanRemarks remarks;
+  const std::vector<PluginInfo> plugins = scan_plugins({&folder, 1}, {}, &remarks);
+  CHECK(plugins[0].is_usable());
+  REQUIRE(remarks.notices.size() == 1);
+  CHECK_THAT(remarks.notices[0].text,
+             contains_text(zoo.path_of("good_c") + " is writable by its group "));
+  CHECK_THAT(remarks.notices[0].text, contains_text(", and 1 more in " + zoo.path()));
+  CHECK(remarks.notices[0].path == zoo.path());
+}
+
+TEST_CASE("with a trust file, only plugins that a key has signed are usable", "[plugin]") {
+  ZooFolder zoo;
+  const Signer team;
+  const std::string signed_file = zoo.add("good_c");
+  const std::string stale = zoo.add("same_type_1");
+  const std::string unsigned_file = zoo.add("same_type_2");
+  zoo.write("good_c.so.sig", team.sign(read_text(signed_file)));
+  zoo.write("same_type_1.so.sig", team.sign(read_text(unsigned_file)));
+  const PluginFolder folder{zoo.path(), "--plugin-dir"};
+  const ScanRules rules{
+      .trust = TrustedKeys::read(zoo.write("../trusted-keys", "team " + team.public_key()))};
+  const std::vector<PluginInfo> plugins = scan_plugins({&folder, 1}, rules);
+  REQUIRE(plugins.size() == 3);
+  CHECK(plugins[0].is_usable());
+  CHECK(plugins[0].signer == "team");
+  CHECK(plugins[0].hash == content_hash(signed_file));
+  for (const PluginInfo* const plugin : {&plugins[1], &plugins[2]}) {
+    REQUIRE(plugin->refusal);
+    CHECK(plugin->refusal->id() == "plugin.untrusted");
+    CHECK(plugin->hash.empty());
+    CHECK_THAT(plugin->refusal->message(), contains_text(plugin->describe()));
+  }
+  CHECK_THAT(plugins[1].refusal->message(), contains_text("is not a signature of this file"));
+  CHECK_THAT(plugins[2].refusal->message(), contains_text("is not signed"));
 }

@@ -3,10 +3,12 @@
 
 #include "host/log/log.hpp"
 
+#include <elf.h>
 #include <filesystem>
 
 #include "tests/host/plugin/zoo_folder.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/signer.hpp"
 
 using namespace tenon;
 
@@ -219,9 +221,89 @@ TEST_CASE("what was vetted once is not vetted again", "[plugin]") {
   CHECK(third.plugins()[0].refusal->what() == message);
 }
 
+TEST_CASE("a file that is no plugin is named once, until it changes", "[plugin]") {
+  ZooFolder zoo;
+  const std::string good = read_text(zoo.add("good_c"));
+  const std::string text = zoo.write("a_text.so", "INPUT(-lother)\n");
+  std::string narrow = good;
+  narrow[EI_CLASS] = ELFCLASS32;
+  const std::string narrow_file = zoo.write("b_narrow.so", narrow);
+  const std::string cut = zoo.write("c_cut.so", good.substr(0, good.size() / 2));
+  zoo.add("no_manifest");  // a library that may belong to a plugin
+  PluginSetup setup = zoo.setup(Vetting::kNone);
+  setup.notice_file = zoo.notice_file();
+  const auto lines_of_start = [&] {
+    const LogCapture log(zoo.log_file());
+    PluginRegistry(setup).warn_of_refused();
+    const std::string lines = log.text();
+    std::filesystem::remove(zoo.log_file());
+    return lines;
+  };
+  const std::string first = lines_of_start();
+  CHECK(count_of(first, "\n") == 3);
+  CHECK(count_of(first, text + " is not a plugin: it is not a shared library") == 1);
+  CHECK(count_of(first, narrow_file + " is not a plugin: it is not for 64-bit") == 1);
+  CHECK(count_of(first, "[plugin.bad_manifest] " + cut) == 1);
+  CHECK(lines_of_start() == "");
+
+  // An error that it may have caused names it each time.
+  PluginRegistry registry(setup);
+  CHECK_THAT(error_of(registry, "loss", "x"), contains_text("[plugin.bad_manifest] " + cut));
+
+  zoo.write("a_text.so", "INPUT(-lanother)\n");
+  const std::string changed = lines_of_start();
+  CHECK(count_of(changed, "\n") == 1);
+  CHECK(count_of(changed, text) == 1);
+}
+
+TEST_CASE("no code of a plugin runs that no trusted key has signed", "[plugin]") {
+  ZooFolder zoo;
+  const Signer team;
+  const std::string crashing = zoo.add("crashes_in_entry");
+  const std::string good = zoo.add("good_c");
+  zoo.write("good_c.so.sig", team.sign(read_text(good)));
+  PluginSetup setup = zoo.setup();
+  setup.vet_cache_file = zoo.cache_file();
+  PluginRegistry untrusting(setup);  // caches a verdict on the file as it is
+  CHECK(untrusting.find_plugin("org.tenon.zoo.crashes_in_entry")->refusal->id() ==
+        "plugin.crashed");
+  setup.rules.trust = TrustedKeys::read(zoo.write("../trusted-keys", "team " + team.public_key()));
+  PluginRegistry registry(setup);
+  const PluginInfo* const refused = registry.find_plugin("org.tenon.zoo.crashes_in_entry");
+  CHECK(refused->refusal->id() == "plugin.untrusted");
+  CHECK(refused->details.empty());
+  CHECK(registry.get("loss", "half_square").plugin->hash ==
+        registry.find_plugin("org.tenon.zoo.good_c")->hash);
+}
+
+TEST_CASE("a plugin that is swapped after its signature was verified is refused", "[plugin]") {
+  for (const Vetting vetting : {Vetting::kOnDemand, Vetting::kNone}) {
+    ZooFolder zoo;
+    const Signer team;
+    const std::string file = zoo.add("same_type_1");
+    zoo.write("same_type_1.so.sig", team.sign(read_text(file)));
+    PluginSetup setup = zoo.setup(vetting);
+    setup.vet_cache_file = zoo.cache_file();
+    setup.rules.trust =
+        TrustedKeys::read(zoo.write("../trusted-keys", "team " + team.public_key()));
+    PluginRegistry registry(setup);
+    REQUIRE(registry.plugins().front().is_usable());
+
+    // A plugin that was vetted as good, by a start without a trust file.
+    const std::string signed_bytes = read_text(file);
+    std::filesystem::remove(file);
+    zoo.write("same_type_1.so", signed_bytes + "x");
+    PluginSetup untrusting = zoo.setup();
+    untrusting.vet_cache_file = zoo.cache_file();
+    CHECK(PluginRegistry(untrusting).plugins().front().is_usable());
+    CHECK_THAT(error_of(registry, "loss", "one"), contains_text("[plugin.changed] " + file));
+  }
+}
+
 TEST_CASE("without any folder nothing is found, and that is said", "[plugin]") {
   PluginSetup setup;
   setup.vet_cache_file = "";
+  setup.notice_file = "";
   PluginRegistry registry(setup);
   CHECK(registry.describe_folders() == "no plugin folder");
   CHECK(registry.plugins().empty());

@@ -25,7 +25,11 @@ void store(VetCache& cache, const std::string& plugin, const Verdict& verdict) {
 const Verdict kGood{};
 
 Verdict crash_of(const std::string& file) {
-  return {"plugin.crashed", file + " crashed", "its last words"};
+  return {.id = "plugin.crashed",
+          .message = file + " crashed",
+          .details = "its last words",
+          .signal = "SIGSEGV",
+          .backtrace = {"a.so(f+0x1) [0x2]", "b.so(g+0x3) [0x4]"}};
 }
 
 }  // namespace
@@ -44,6 +48,8 @@ TEST_CASE("a verdict is remembered for a file and a host", "[plugin]") {
   CHECK(found->id == "plugin.crashed");
   CHECK(found->message.starts_with(plugin + " crashed (cached since 20"));
   CHECK(found->details == "its last words");
+  CHECK(found->signal == "SIGSEGV");
+  CHECK(found->backtrace == crash_of(plugin).backtrace);
 
   VetCache other(zoo.cache_file(), "host 2");
   CHECK_FALSE(other.find(plugin));
@@ -166,9 +172,9 @@ TEST_CASE("a cache file that is broken is as good as none", "[plugin]") {
         "[]",
         "null",
         "{\"format\": 99}",
-        "{\"format\": 2, \"entries\": 3}",
-        "{\"format\": 2, \"entries\": [{\"path\": 7}]}",
-        "{\"format\": 2, \"entries\": [{\"path\": \"x\", \"host\": {}}]}"}) {
+        "{\"format\": 4, \"entries\": 3}",
+        "{\"format\": 4, \"entries\": [{\"path\": 7}]}",
+        "{\"format\": 4, \"entries\": [{\"path\": \"x\", \"host\": {}}]}"}) {
     CAPTURE(text);
     std::ofstream(zoo.cache_file()) << text;
     VetCache cache(zoo.cache_file(), "host");

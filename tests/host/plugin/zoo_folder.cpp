@@ -33,6 +33,7 @@ PluginSetup ZooFolder::setup(Vetting vetting) const {
   setup.services = zoo_services();
   setup.vetting = vetting;
   setup.vet_cache_file = "";
+  setup.notice_file = "";
   return setup;
 }
 

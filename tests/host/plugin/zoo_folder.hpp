@@ -23,10 +23,12 @@ class ZooFolder {
   // Writes a file of any other sort into the folder.
   std::string write(const std::string& name, std::string_view content);
 
-  // All services, and no vet cache.
+  // All services, no vet cache, and no list of notices.
   PluginSetup setup(Vetting vetting = Vetting::kEarly) const;
   // A place for a vet cache, outside of the plugin folder.
   std::string cache_file() const { return (folder_.path() / "cache" / "vetted.json").string(); }
+  // A place for a list of notices, outside of the plugin folder.
+  std::string notice_file() const { return (folder_.path() / "cache" / "notices.json").string(); }
   // A place for a log.
   std::string log_file() const { return (folder_.path() / "log.txt").string(); }
 

@@ -16,7 +16,8 @@ constexpr char kFullRecipe[] = R"({
   // comments are allowed
   "name": "example", "seed": 18446744073709551615, "deterministic": false,
   "threads": {"compute": 2},
-  "plugins": {"need": ["org.tenon.llama >= 1.2", "com.example.mse", "org.tenon.text==0.1.0"]},
+  "plugins": {"need": ["org.tenon.llama >= 1.2", "com.example.mse", "org.tenon.text==0.1.0"],
+              "lock": "require", "trust": "keys/trusted"},
   "models": {"policy": {"type": "llama", "options": {"dim": 64}, "inputs": {"ids": "input_ids"}, "frozen": ["embed*"]}},
   "data": {"batch_size": 16, "shuffle": false, "loader_threads": 2, "prefetch": 8, "last": "drop",
            "train": {"type": "text", "options": {"path": "kjv.txt", "tokenizer": {"type": "byte"}}},
@@ -56,6 +57,8 @@ TEST_CASE("a small recipe gets every default", "[recipe]") {
   CHECK(recipe.deterministic);
   CHECK(recipe.compute_threads == 1);
   CHECK(recipe.needs.empty());
+  CHECK(recipe.lock == LockUse::kWarn);
+  CHECK(recipe.trust.empty());
   CHECK(recipe.model.name == "main");
   CHECK(recipe.model.inputs.empty());
   CHECK(recipe.model.use.type == "llama");
@@ -115,6 +118,8 @@ TEST_CASE("a whole recipe is read key by key", "[recipe]") {
   CHECK(recipe.needs[2].id == "org.tenon.text");
   CHECK(recipe.needs[2].relation == "==");
   CHECK(recipe.needs[2].version == "0.1.0");
+  CHECK(recipe.lock == LockUse::kRequire);
+  CHECK(recipe.trust == (folder.path() / "keys/trusted").string());
   CHECK(recipe.model.name == "policy");
   CHECK(recipe.model.inputs == InputMap{{"ids", "input_ids"}});
   CHECK(recipe.model.use.pointer == "/models/policy");
@@ -250,7 +255,7 @@ TEST_CASE("the frozen recipe has its keys in the order in which the sections bin
         "name seed deterministic device kernels threads plugins models data features tables losses "
         "metrics "
         "optimizer lr_scheduler hooks train eval checkpoint load parallel sinks ");
-  CHECK(keys("/plugins") == "need timeout_seconds ");
+  CHECK(keys("/plugins") == "need timeout_seconds lock trust ");
   CHECK(keys("/data") ==
         "batch_size shuffle loader_threads prefetch last timeout_seconds train eval test "
         "skip_windows ");
@@ -479,7 +484,6 @@ TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
            {"parallel.context=2", "/parallel/context: this release does not have context"},
            {"parallel.pipeline=2", "/parallel/pipeline: this release does not have pipeline"},
            {"parallel.expert=2", "/parallel/expert: this release does not have expert"},
-           {"plugins.lock=plugins.lock", "/plugins/lock: this release does not have lock files"},
            {"model.load=[\"x\"]", "/model/load: this release does not have loading by model"},
            {"model.optimizer=false", "/model/optimizer: this release does not have models without"},
            {"train.global_batch_tokens=10", "/train/global_batch_tokens: this release"}}) {
@@ -762,6 +766,19 @@ TEST_CASE("threads that the recipe leaves open are chosen and frozen", "[recipe]
                     FakeCatalog())
             .compute_threads == 3);
   CHECK(load_recipe({.path = path, .compute_threads = 5}, FakeCatalog()).compute_threads == 5);
+}
+
+TEST_CASE("a draft has the trust file before any plugin is loaded", "[recipe]") {
+  const ScratchFolder folder;
+  const auto trust_of = [&](const std::string& value) {
+    const auto file = folder.write("recipe.json", kSmallRecipe);
+    return read_recipe({.path = file.string(), .sets = {"plugins.trust=" + value}}).trust();
+  };
+  CHECK(trust_of("keys") == (folder.path() / "keys").string());
+  CHECK(trust_of("/etc/keys") == "/etc/keys");
+  CHECK(trust_of("null").empty());
+  CHECK(trust_of("7").empty());  // reported by finish_recipe()
+  CHECK(load_text(folder, kSmallRecipe, {"plugins.lock=null"}).lock == LockUse::kIgnore);
 }
 
 TEST_CASE("needs of plugins have a form", "[recipe]") {

@@ -26,7 +26,8 @@ TEST_CASE("a row is shown of a folder, or as its recipe has it start", "[cli]") 
         "usage.missing_recipe: no recipe is given; name one: --recipe FILE");
   CHECK_THAT(usage_failure({"--table", "user", "--id", "1", "--from", "d", "--recipe", "r"}),
              contains_text("--from and --recipe contradict each other"));
-  CHECK_THAT(usage_failure({"--recipe", "r", "--id", "1"}), contains_text("it goes with --table"));
+  CHECK_THAT(usage_failure({"--recipe", "r", "--id", "1"}),
+             contains_text("it goes with --new-plugin or --table"));
 }
 
 }  // namespace tenon

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/check/metric_checks.hpp"
+
+#include "host/check/sample_inputs.hpp"
+#include "host/check/subject.hpp"
+#include "host/plugin/metric_proxy.hpp"
+#include "host/text/formatted.hpp"
+#include "host/train/objective/metric_state.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+constexpr int kNumMetricBatches = 4;
+constexpr double kMergeTolerance = 1e-9;  // of sums in another order
+
+// A metric, and batches that it accepts.
+class MetricTrial {
+ public:
+  MetricTrial(Subject& subject, ComponentInstance instance)
+      : metric_(std::move(instance)),
+        frame_(metric_.instance().host(), check_exec_base(subject.request())) {
+    frame_.move_to({.step = 7, .is_train = false});
+    RefusedInputs refused;
+    for (const InputGuess& guess : input_guesses()) {
+      std::mt19937_64 generator = subject.generator();
+      std::vector<SampleInputs> batches;
+      for (int i = 0; i < kNumMetricBatches; ++i) {
+        batches.push_back(make_inputs(metric_.info().ports, guess, at::kFloat, generator));
+      }
+      try {
+        values_of(batches);
+        batches_ = std::move(batches);
+        return;
+      } catch (const Error& error) {
+        refused.add(error);
+      }
+    }
+    reason_ = refused.reason();
+  }
+
+  const std::vector<SampleInputs>& batches() const { return batches_; }
+  const std::string& reason() const { return reason_; }
+  const MetricInfo& info() const { return metric_.info(); }
+  const MetricProxy& metric() const { return metric_; }
+
+  MetricState state_of(const std::vector<SampleInputs>& batches) const {
+    MetricState state(metric_);
+    add(state, batches);
+    return state;
+  }
+  void add(MetricState& state, const std::vector<SampleInputs>& batches) const {
+    for (const SampleInputs& inputs : batches) {
+      const auto handles = handles_of(inputs);
+      state.update(frame_.exec(), handles.data(), handles.size(), at::kCPU);
+    }
+  }
+  void merge(MetricState& state, const MetricState& next) const {
+    state.merge(frame_.exec(), next);
+  }
+  std::vector<double> compute(MetricState& state) const { return state.compute(frame_.exec()); }
+  std::vector<double> values_of(const std::vector<SampleInputs>& batches) const {
+    MetricState state = state_of(batches);
+    return compute(state);
+  }
+
+ private:
+  MetricProxy metric_;
+  ExecFrame frame_;
+  std::vector<SampleInputs> batches_;
+  std::string reason_;
+};
+
+using MetricBody =
+    std::function<void(const MetricTrial& trial, const std::string& name, Findings& findings)>;
+
+CheckResult for_each_metric(Subject& subject, const MetricBody& body) {
+  return subject.for_each_instance(
+      "metric",
+      [&](const CheckedComponent& checked, ComponentInstance instance, Findings& findings) {
+        const at::AutoGradMode no_grad(false);
+        subject.note("update, merge or compute of " + checked.name());
+        const MetricTrial trial(subject, std::move(instance));
+        if (trial.batches().empty()) {
+          findings.add_skipped("no inputs were found that " + checked.name() +
+                               " accepts: " + trial.reason());
+          return;
+        }
+        findings.add_examined();
+        body(trial, checked.name(), findings);
+      });
+}
+
+// Adds a problem if the values differ by more than `tolerance`; a NaN equals a NaN.
+void compare(const MetricTrial& trial,
+             const std::vector<double>& expected,
+             const std::vector<double>& found,
+             double tolerance,
+             const std::string& what,
+             Findings& findings) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const bool is_equal =
+        std::isnan(expected[i])
+            ? std::isnan(found[i])
+            : std::abs(found[i] - expected[i]) <= tolerance * std::max(1.0, std::abs(expected[i]));
+    if (!is_equal) {
+      findings.add_problem(formatted(
+          "{}: {} is {}, expected {}", what, trial.info().metrics[i], found[i], expected[i]));
+    }
+  }
+}
+
+}  // namespace
+
+CheckResult check_metric_values(Subject& subject) {
+  return for_each_metric(
+      subject, [](const MetricTrial& trial, const std::string& name, Findings& findings) {
+        const std::vector<double> first = trial.values_of(trial.batches());
+        compare(trial,
+                first,
+                trial.values_of(trial.batches()),
+                0,
+                name + " of equal batches, the second time",
+                findings);
+        for (std::size_t i = 0; i < first.size(); ++i) {
+          if (std::isinf(first[i])) {
+            findings.add_problem(formatted("{} of {} is infinite", trial.info().metrics[i], name));
+          }
+        }
+      });
+}
+
+CheckResult check_metric_merge(Subject& subject) {
+  return for_each_metric(subject,
+                         [](const MetricTrial& trial, const std::string& name, Findings& findings) {
+                           const std::vector<double> whole = trial.values_of(trial.batches());
+                           const auto begin = trial.batches().begin();
+                           MetricState merged = trial.state_of({begin, begin + 1});
+                           trial.merge(merged, trial.state_of({begin + 1, begin + 2}));
+                           trial.merge(merged, trial.state_of({begin + 2, trial.batches().end()}));
+                           compare(trial,
+                                   whole,
+                                   trial.compute(merged),
+                                   kMergeTolerance,
+                                   name + " of three states that are merged",
+                                   findings);
+                         });
+}
+
+CheckResult check_metric_state(Subject& subject) {
+  return for_each_metric(subject,
+                         [](const MetricTrial& trial, const std::string& name, Findings& findings) {
+                           const std::vector<double> whole = trial.values_of(trial.batches());
+                           const auto begin = trial.batches().begin();
+                           const MetricState first = trial.state_of({begin, begin + 2});
+                           StateTree tree;
+                           first.snapshot(tree, "metric");
+                           MetricState resumed(trial.metric());
+                           resumed.load(tree, "metric");
+                           trial.add(resumed, {begin + 2, trial.batches().end()});
+                           compare(trial,
+                                   whole,
+                                   trial.compute(resumed),
+                                   0,
+                                   name + " of a state that was saved and loaded",
+                                   findings);
+                         });
+}
+
+}  // namespace tenon

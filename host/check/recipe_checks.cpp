@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/check/recipe_checks.hpp"
+
+#include "host/check/subject.hpp"
+#include "host/plugin/child_output.hpp"
+#include "host/text/formatted.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRunSteps = 6;
+constexpr int kStatusStopped = 75;
+// Of losses on two ranks, which add in another order.
+constexpr double kRankTolerance = 1e-3;
+
+// A folder that exists as long as the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (fs::temp_directory_path() / "tenon-check-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      throw Error("run.out_of_resources", "cannot create a folder in " + pattern);
+    }
+    path_ = pattern;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;  // the system removes what is left
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string text_of_file(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// How a run of the program ended.
+struct RecipeRun {
+  int exit_code = -1;
+  std::string error = {};       // the last lines that it printed
+  nlohmann::json summary = {};  // of the run folder
+  std::vector<double> losses = {};
+};
+
+// Starts the program with these words in place of the calling process.
+[[noreturn]] void start_program(const std::vector<std::string>& words, const fs::path& output) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  ::dup2(file, STDOUT_FILENO);
+  ::dup2(file, STDERR_FILENO);
+  std::vector<char*> arguments;
+  for (const std::string& word : words) {
+    arguments.push_back(const_cast<char*>(word.c_str()));
+  }
+  arguments.push_back(nullptr);
+  ::execv(arguments.front(), arguments.data());
+  ::_exit(127);
+}
+
+// Runs of one recipe, in folders of one temporary folder.
+class RecipeRuns {
+ public:
+  explicit RecipeRuns(Subject& subject) : subject_(subject) {}
+
+  // Trains a few steps into the folder `name`.
+  RecipeRun train(const std::string& name, const std::vector<std::string>& more = {}) {
+    const fs::path run_dir = folder_.path() / name;
+    const CheckRequest& request = subject_.request();
+    std::vector<std::string> words = {request.program.string(),
+                                      "--recipe",
+                                      request.recipe,
+                                      "--run-dir",
+                                      run_dir.string(),
+                                      "--device",
+                                      "cpu",
+                                      "--quiet",
+                                      "--set",
+                                      formatted("train.steps={}", kRunSteps),
+                                      "--set",
+                                      "train.log_every=1",
+                                      "--set",
+                                      R"(checkpoint={"at_end": true})",
+                                      "--set",
+                                      R"(sinks=[{"type": "jsonl"}])"};
+    for (const PluginFolder& folder : request.folders) {
+      words.insert(words.end(), {"--plugin-dir", folder.path});
+    }
+    words.insert(words.end(), more.begin(), more.end());
+    const fs::path output = folder_.path() / (name + ".txt");
+    subject_.note("a run of the recipe");
+    const pid_t child = ::fork();
+    if (child == 0) {
+      start_program(words, output);
+    }
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    RecipeRun run{.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)};
+    run.error = last_words(text_of_file(output));
+    run.summary = nlohmann::json::parse(text_of_file(run_dir / "summary.json"), nullptr, false);
+    std::ifstream records(run_dir / "metrics.jsonl");
+    for (std::string line; std::getline(records, line);) {
+      const auto record = nlohmann::json::parse(line, nullptr, false);
+      if (record.is_object() && record.contains("loss") && record["loss"].is_number()) {
+        run.losses.push_back(record["loss"].get<double>());
+      }
+    }
+    return run;
+  }
+
+ private:
+  Subject& subject_;
+  TemporaryFolder folder_;
+};
+
+std::string hash_of(const RecipeRun& run) {
+  const auto hash =
+      run.summary.is_object() ? run.summary.find("parameters_hash") : run.summary.end();
+  return hash != run.summary.end() && hash->is_string() ? hash->get<std::string>() : "";
+}
+
+std::string end_text(const RecipeRun& run) {
+  return formatted("exit status {}: {}", run.exit_code, run.error);
+}
+
+// Reasons not to run the recipe.
+std::optional<CheckResult> no_run(const Subject& subject) {
+  return subject.request().recipe.empty()
+             ? std::optional(skipped("no recipe was given; pass --recipe FILE"))
+             : std::nullopt;
+}
+
+}  // namespace
+
+CheckResult check_recipe_trains(Subject& subject) {
+  if (auto reason = no_run(subject)) {
+    return *reason;
+  }
+  bool is_used = false;
+  for (const CheckedComponent& checked : subject.components()) {
+    is_used = is_used || checked.use != nullptr;
+  }
+  if (!is_used) {
+    return failed("the recipe uses no component of the plugin",
+                  "pass a recipe that names one of its components");
+  }
+  RecipeRuns runs(subject);
+  const RecipeRun run = runs.train("run");
+  if (run.exit_code != 0) {
+    return failed("the run ended with " + end_text(run));
+  }
+  if (run.losses.empty()) {
+    return failed("the run recorded no loss");
+  }
+  for (const double loss : run.losses) {
+    if (!std::isfinite(loss)) {
+      return failed(formatted("the run recorded the loss {}", loss));
+    }
+  }
+  return passed(formatted("{} steps, last loss {}", run.losses.size(), run.losses.back()));
+}
+
+CheckResult check_recipe_repeatable(Subject& subject) {
+  if (auto reason = no_run(subject)) {
+    return *reason;
+  }
+  RecipeRuns runs(subject);
+  const RecipeRun first = runs.train("first");
+  const RecipeRun second = runs.train("second");
+  for (const RecipeRun* const run : {&first, &second}) {
+    if (run->exit_code != 0) {
+      return failed("the run ended with " + end_text(*run));
+    }
+  }
+  if (hash_of(first).empty()) {
+    return skipped("the run reports no hash of its parameters");
+  }
+  return hash_of(first) == hash_of(second)
+             ? passed("parameters hash " + hash_of(first))
+             : failed("the parameters hash is " + hash_of(first) + " and then " + hash_of(second));
+}
+
+CheckResult check_recipe_resumes(Subject& subject) {
+  if (auto reason = no_run(subject)) {
+    return *reason;
+  }
+  RecipeRuns runs(subject);
+  const RecipeRun whole = runs.train("whole");
+  const RecipeRun half =
+      runs.train("cut", {"--set", formatted("train.exit_at_step={}", kRunSteps / 2)});
+  if (half.exit_code != kStatusStopped) {
+    return failed("a run that stops halfway ended with " + end_text(half));
+  }
+  const RecipeRun resumed = runs.train("cut");
+  if (whole.exit_code != 0 || resumed.exit_code != 0) {
+    return failed("the run ended with " + end_text(whole.exit_code != 0 ? whole : resumed));
+  }
+  return !hash_of(whole).empty() && hash_of(whole) == hash_of(resumed)
+             ? passed()
+             : failed("the parameters hash is " + hash_of(whole) + ", and " + hash_of(resumed) +
+                      " after a stop and a resume");
+}
+
+CheckResult check_recipe_ranks(Subject& subject) {
+  if (auto reason = no_run(subject)) {
+    return *reason;
+  }
+  const Recipe& recipe = subject.recipe();
+  const std::string batch = formatted("train.global_batch_size={}", 2 * recipe.data.batch_size);
+  const std::vector<std::string> same_batch = {
+      "--set", batch, "--set", "train.gradient_accumulation=null"};
+  RecipeRuns runs(subject);
+  const RecipeRun one = runs.train("one", same_batch);
+  std::vector<std::string> with_launch = same_batch;
+  with_launch.insert(with_launch.end(), {"--launch", "2", "--bind", "none"});
+  const RecipeRun two = runs.train("two", with_launch);
+  constexpr int kStatusUsage = 2;
+  constexpr int kStatusRecipe = 3;
+  for (const RecipeRun* const run : {&one, &two}) {
+    if (run->exit_code == kStatusUsage || run->exit_code == kStatusRecipe) {
+      return skipped("the recipe does not allow two ranks: " + run->error);
+    }
+    if (run->exit_code != 0) {
+      return failed((run == &two ? "on two ranks, the run ended with " : "the run ended with ") +
+                    end_text(*run));
+    }
+  }
+  if (one.losses.size() != two.losses.size()) {
+    return failed(formatted(
+        "the run has {} losses on one rank, {} on two", one.losses.size(), two.losses.size()));
+  }
+  for (std::size_t i = 0; i < one.losses.size(); ++i) {
+    const double difference = std::abs(one.losses[i] - two.losses[i]);
+    if (!(difference <= kRankTolerance * std::max(1.0, std::abs(one.losses[i])))) {
+      return failed(formatted("the loss of record {} is {} on one rank, {} on two",
+                              i + 1,
+                              one.losses[i],
+                              two.losses[i]));
+    }
+  }
+  return passed();
+}
+
+CheckResult check_recipe_calls(Subject& subject) {
+  if (auto reason = no_run(subject)) {
+    return *reason;
+  }
+  RecipeRuns runs(subject);
+  const RecipeRun run = runs.train("checked", {"--check-plugins"});
+  return run.exit_code == 0 ? passed() : failed("the run ended with " + end_text(run));
+}
+
+CheckResult check_recipe_fp64(Subject& subject) {
+  if (auto reason = no_run(subject)) {
+    return *reason;
+  }
+  RecipeRuns runs(subject);
+  const RecipeRun usual = runs.train("usual");
+  const RecipeRun precise = runs.train("precise", {"--set", "train.precision=fp64"});
+  if (precise.exit_code != 0) {
+    return failed("with train.precision fp64, the run ended with " + end_text(precise));
+  }
+  if (usual.losses.empty() || precise.losses.empty()) {
+    return failed("the run recorded no loss");
+  }
+  const double difference = std::abs(usual.losses.front() - precise.losses.front());
+  return difference <= 1e-2 * std::max(1.0, std::abs(precise.losses.front()))
+             ? passed()
+             : failed(formatted("the first loss is {} in fp64, {} without",
+                                precise.losses.front(),
+                                usual.losses.front()));
+}
+
+}  // namespace tenon

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --list-checks: prints what --check-plugin checks.
+#include "host/check/check_report.hpp"
+#include "host/cli/action.hpp"
+#include "host/cli/print_output.hpp"
+#include "host/cli/usage_error.hpp"
+
+#include <array>
+
+namespace tenon {
+namespace {
+
+constexpr std::array kOptions = {Option{"json", "", "print JSON"},
+                                 Option{"markdown", "", "print a Markdown table"}};
+
+void read(const GivenOptions& given, CommandLine& line) {
+  line.is_json = given.has("json");
+  line.is_markdown = given.has("markdown");
+  if (line.is_json && line.is_markdown) {
+    fail_usage("--json and --markdown contradict each other; give one of them");
+  }
+}
+
+ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+  print_output(line.is_json ? checks_json() : line.is_markdown ? checks_markdown() : checks_text());
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+const Action kListChecksAction = {
+    .option = {"list-checks", "", "print the checks of --check-plugin: names and what they demand"},
+    .options = kOptions,
+    .read = read,
+    .run = run};
+
+}  // namespace tenon

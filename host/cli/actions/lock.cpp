@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --lock: writes the plugins of a recipe to the file plugins.lock beside it.
+#include "host/cli/action.hpp"
+#include "host/cli/print_output.hpp"
+#include "host/cli/recipe_lock.hpp"
+#include "host/cli/recipe_options.hpp"
+#include "host/cli/used_recipe.hpp"
+
+#include <array>
+
+namespace tenon {
+namespace {
+
+constexpr std::array kOptions = {kRecipeOption,
+                                 kPluginDirOption,
+                                 kSetOption,
+                                 kDeviceOption,
+                                 kLogLevelOption,
+                                 kNoVetCacheOption,
+                                 kTrustOption,
+                                 kAllowWritableOption};
+
+ExitCode run(const CommandLine& line, const Invocation& invocation) {
+  print_output(write_lock(use_recipe(line, invocation).recipe));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+const Action kLockAction = {
+    .option = {"lock",
+               "",
+               "check the recipe and write id, version and SHA-256 of its plugins to\n"
+               "plugins.lock beside it; later runs report other files"},
+    .options = kOptions,
+    .read = read_recipe_options,
+    .run = run};
+
+}  // namespace tenon

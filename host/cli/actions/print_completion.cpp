@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --print-completion: prints the script with which a shell completes the command line.
+#include "host/cli/action.hpp"
+#include "host/cli/bash_completion.hpp"
+#include "host/cli/fish_completion.hpp"
+#include "host/cli/print_output.hpp"
+#include "host/cli/usage_error.hpp"
+#include "host/cli/zsh_completion.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tenon {
+namespace {
+
+struct Shell {
+  std::string_view name;
+  std::string (*script)();
+};
+
+constexpr std::array kShells = {
+    Shell{"bash", bash_completion}, Shell{"zsh", zsh_completion}, Shell{"fish", fish_completion}};
+
+void read(const GivenOptions& given, CommandLine& line) {
+  line.shell = given.value_of("print-completion");
+  if (std::ranges::find(kShells, line.shell, &Shell::name) == kShells.end()) {
+    std::vector<std::string> names;
+    for (const Shell& shell : kShells) {
+      names.emplace_back(shell.name);
+    }
+    fail_word("print-completion", line.shell, names);
+  }
+}
+
+ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+  print_output(std::ranges::find(kShells, line.shell, &Shell::name)->script());
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+const Action kPrintCompletionAction = {
+    .option = {"print-completion",
+               "SHELL",
+               "print the script with which bash, zsh or fish completes the command\n"
+               "tenon",
+               Repeat::kNo,
+               "bash zsh fish"},
+    .options = {},
+    .read = read,
+    .run = run};
+
+}  // namespace tenon

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --print-man: prints the man page of the program.
+#include "host/cli/action.hpp"
+#include "host/cli/man_page.hpp"
+#include "host/cli/print_output.hpp"
+
+namespace tenon {
+namespace {
+
+ExitCode run(const CommandLine& /*line*/, const Invocation& /*invocation*/) {
+  print_output(man_page());
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+const Action kPrintManAction = {
+    .option = {"print-man", "", "print the man page, for man -l"}, .options = {}, .run = run};
+
+}  // namespace tenon

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/cli/fish_completion.hpp"
+
+#include "host/cli/action.hpp"
+#include "host/cli/option_values.hpp"
+
+#include <algorithm>
+
+namespace tenon {
+namespace {
+
+std::string quoted(const std::string& text) {
+  return "'" + escaped_text(text, "\\'") + "'";
+}
+
+// The condition under which an option is offered: "" for options of training and for actions.
+std::string condition_of(const Option& option) {
+  std::string condition;
+  for (const Action* const action : all_actions()) {
+    if (action->option.name == option.name ||
+        (action == &kTrainAction && action->find_option(option.name) != nullptr)) {
+      return "";
+    }
+    if (action->find_option(option.name) != nullptr) {
+      condition += (condition.empty() ? "" : "; or ") +
+                   ("__fish_contains_opt " + std::string(action->option.name));
+    }
+  }
+  return condition;
+}
+
+std::string argument_of(const std::vector<ValueForm>& forms) {
+  if (forms.empty()) {
+    return "";
+  }
+  const bool takes_file = std::ranges::any_of(
+      forms, [](const ValueForm& form) { return form.takes_file || form.takes_folder; });
+  std::string words = spaced(forms.front().words);
+  if (!takes_file) {
+    return words.empty() ? " -x" : " -x -a " + quoted(words);
+  }
+  if (forms.size() == 1 && forms.front().takes_folder && !forms.front().takes_file) {
+    return " -x -a '(__fish_complete_directories)'";
+  }
+  return words.empty() ? " -r -F" : " -r -F -a " + quoted(words);
+}
+
+}  // namespace
+
+std::string fish_completion() {
+  std::string text =
+      "# fish completion for tenon, printed by: tenon --print-completion fish\n"
+      "complete -c tenon -f\n";
+  for (const Option& option : all_options()) {
+    text += "complete -c tenon";
+    const std::string condition = condition_of(option);
+    text += condition.empty() ? "" : " -n " + quoted(condition);
+    text += " -l " + std::string(option.name) + argument_of(value_forms(option));
+    text += " -d " + quoted(short_help(option)) + "\n";
+  }
+  return text;
+}
+
+}  // namespace tenon

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The man page tenon(1), made from the tables of all actions.
+// Threads: any.
+#pragma once
+
+#include <string>
+
+namespace tenon {
+
+// Returns the page in the form of man(7). It has no date, so that equal programs print equal pages.
+std::string man_page();
+
+}  // namespace tenon
