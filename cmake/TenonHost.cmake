@@ -235,9 +235,10 @@ function(tenon_host_library)
 endfunction()
 
 # What tests keep for a user lies in the build folder: secrets of ranks, verdicts on plugins, choices
-# of kernels.
+# of kernels. Tests also run in a folder that all users can write to.
 set(TENON_TEST_ENVIRONMENT "XDG_CONFIG_HOME=${PROJECT_BINARY_DIR}/tests/config"
-                           "XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/tests/cache")
+                           "XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/tests/cache"
+                           "TENON_ALLOW_WRITABLE_PLUGINS=1")
 if(TENON_SANITIZE)
   # Containers that libtorch fills are not annotated by it, so their overflow checks would be wrong.
   # A request for more memory than there is is an error that tests look for. Modules of one kind have

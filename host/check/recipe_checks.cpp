@@ -157,6 +157,22 @@ std::optional<CheckResult> no_run(const Subject& subject) {
              : std::nullopt;
 }
 
+// Passes if the run trained, and all its losses are finite.
+CheckResult result_of_training(const RecipeRun& run) {
+  if (run.exit_code != 0) {
+    return failed("the run ended with " + end_text(run));
+  }
+  if (run.losses.empty()) {
+    return failed("the run recorded no loss");
+  }
+  for (const double loss : run.losses) {
+    if (!std::isfinite(loss)) {
+      return failed(formatted("the run recorded the loss {}", loss));
+    }
+  }
+  return passed(formatted("{} steps, last loss {}", run.losses.size(), run.losses.back()));
+}
+
 }  // namespace
 
 CheckResult check_recipe_trains(Subject& subject) {
@@ -172,19 +188,7 @@ CheckResult check_recipe_trains(Subject& subject) {
                   "pass a recipe that names one of its components");
   }
   RecipeRuns runs(subject);
-  const RecipeRun run = runs.train("run");
-  if (run.exit_code != 0) {
-    return failed("the run ended with " + end_text(run));
-  }
-  if (run.losses.empty()) {
-    return failed("the run recorded no loss");
-  }
-  for (const double loss : run.losses) {
-    if (!std::isfinite(loss)) {
-      return failed(formatted("the run recorded the loss {}", loss));
-    }
-  }
-  return passed(formatted("{} steps, last loss {}", run.losses.size(), run.losses.back()));
+  return result_of_training(runs.train("run"));
 }
 
 CheckResult check_recipe_repeatable(Subject& subject) {
@@ -282,20 +286,8 @@ CheckResult check_recipe_fp64(Subject& subject) {
     return *reason;
   }
   RecipeRuns runs(subject);
-  const RecipeRun usual = runs.train("usual");
-  const RecipeRun precise = runs.train("precise", {"--set", "train.precision=fp64"});
-  if (precise.exit_code != 0) {
-    return failed("with train.precision fp64, the run ended with " + end_text(precise));
-  }
-  if (usual.losses.empty() || precise.losses.empty()) {
-    return failed("the run recorded no loss");
-  }
-  const double difference = std::abs(usual.losses.front() - precise.losses.front());
-  return difference <= 1e-2 * std::max(1.0, std::abs(precise.losses.front()))
-             ? passed()
-             : failed(formatted("the first loss is {} in fp64, {} without",
-                                precise.losses.front(),
-                                usual.losses.front()));
+  // Losses are not compared with those of another precision: initial parameters differ.
+  return result_of_training(runs.train("precise", {"--set", "train.precision=fp64"}));
 }
 
 }  // namespace tenon

@@ -143,7 +143,8 @@ CheckResult check_compatible(Subject& subject) {
 CheckResult check_one_export(Subject& subject) {
   std::vector<std::string> exported = dynamic_of(subject).exported;
   if (std::erase(exported, TENON_ENTRY_SYMBOL) == 0) {
-    return failed("the file does not export " TENON_ENTRY_SYMBOL,
+    return failed("the file does not export " TENON_ENTRY_SYMBOL +
+                      (exported.empty() ? "" : ", but " + some_names(exported)),
                   "define it with TENON_EXPORT; in C++, TENON_PLUGIN(...) defines it");
   }
   return exported.empty() ? passed() : failed("the file also exports " + some_names(exported));

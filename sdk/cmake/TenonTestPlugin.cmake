@@ -5,6 +5,7 @@
 # Adds tests that train with a recipe. They use the plugins that the project builds, and those that
 # come with Tenon.
 #
+#   <plugin>_checks   --check-plugin with the recipe must find nothing
 #   <plugin>_trains   the run must end with status 0
 #   <plugin>_resumes  only with STOP_AT: stops a second run after that step, and resumes it. The
 #                     result must have the same parameters as the run of <plugin>_trains
@@ -57,6 +58,9 @@ function(tenon_add_recipe_test plugin)
   set(command ${CMAKE_COMMAND} -D PROGRAM=${TENON_PROGRAM} -D FOLDERS=${folder}:${TENON_PLUGINS}
               -D RECIPE=${arg_RECIPE} -D RUNS=${PROJECT_BINARY_DIR}/runs/${plugin})
   set(script ${_TENON_TEST_DIR}/TenonRunRecipe.cmake)
+  add_test(NAME ${plugin}_checks
+           COMMAND ${TENON_PROGRAM} --check-plugin $<TARGET_FILE:${plugin}> --recipe ${arg_RECIPE}
+                   --plugin-dir ${folder} --plugin-dir ${TENON_PLUGINS} --seed 1)
   add_test(NAME ${plugin}_trains COMMAND ${command} -P ${script})
   set_tests_properties(${plugin}_trains PROPERTIES FIXTURES_SETUP ${plugin}_run)
   if(arg_STOP_AT)

@@ -127,7 +127,8 @@ static tenon_status* compute(void* self, const tenon_exec* exec, tenon_loss_comp
       sum += log_sum_exp(row, in.classes) - row[in.labels[i]];
     }
   }
-  return loss->tensors->full(loss->host, TENON_F32, exec->device, 0, NULL, sum, &args->out_sum_own);
+  const uint32_t dtype = exec->compute_dtype == TENON_F64 ? TENON_F64 : TENON_F32;
+  return loss->tensors->full(loss->host, dtype, exec->device, 0, NULL, sum, &args->out_sum_own);
 }
 
 /* Computes, for each row, softmax(logits) minus 1 at the label, times grad_sum. */

@@ -102,7 +102,7 @@ TEST_CASE("actions that contradict each other are refused", "[cli]") {
 TEST_CASE("an option without effect is refused", "[cli]") {
   CHECK(usage_failure({"--recipe", "a", "--json"}) ==
         "usage.bad_option: --json has no effect on a run; it goes with --plan, "
-        "--list-plugins, --describe, --inspect or --table");
+        "--list-plugins, --describe, --check-plugin, --list-checks, --inspect or --table");
   CHECK(usage_failure({"--recipe", "a", "--memory", "80GiB"}) ==
         "usage.bad_option: --memory has no effect on a run; it goes with --plan");
   CHECK(usage_failure({"--recipe", "a", "--validate", "--run-dir", "out"}) ==
