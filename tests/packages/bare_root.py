@@ -7,6 +7,7 @@ machine except what is copied into it.
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -23,11 +24,28 @@ _TAG = "import sys; print('cp%d%d' % sys.version_info[:2])"
 PIP = "--quiet --root-user-action=ignore --break-system-packages"
 
 # What changes while a system runs, and what belongs to its users.
-_CHANGING = ("proc", "dev", "tmp", "packages", "home", "root", "var/log", "var/lib/dpkg")
+_CHANGING = (
+    "proc",
+    "dev",
+    "tmp",
+    "packages",
+    "home",
+    "root",
+    "var/log",
+    "var/cache/apt",
+    "var/lib/apt",
+    "var/lib/dpkg",
+)
 
 
 def root_file(suite, with_tools):
     return CACHE / "roots" / f"{suite}{'-tools' if with_tools else ''}.tar"
+
+
+def locked_version(name):
+    """The version of a wheel that ./dev deps installs."""
+    text = (HERE.parents[1] / "cmake/deps.lock").read_text(encoding="utf-8")
+    return re.search(rf"^{name}==(\S+)", text, re.MULTILINE).group(1)
 
 
 class BareRoot:
@@ -103,9 +121,13 @@ class Installation:
         files = list(self.files)
         if self.kind == "wheel":
             tag = root.run(f'python3 -c "{_TAG}"').strip()
-            files += _only(CACHE / "wheels", f"torch-*-{tag}-{tag}-*.whl")
-            files += _only(CACHE / "wheels", "nvidia_cuda_runtime-*.whl")
-            files += _only(CACHE / "wheels", "nvidia_cuda_cupti-*.whl")
+            for name, tags in (
+                ("torch", f"{tag}-{tag}-*"),
+                ("nvidia-cuda-runtime", "*"),
+                ("nvidia-cuda-cupti", "*"),
+            ):
+                pattern = f"{name.replace('-', '_')}-{locked_version(name)}-{tags}.whl"
+                files += _only(CACHE / "wheels", pattern)
         for file in files:
             shutil.copy(file, root.folder / "packages")
 
@@ -117,7 +139,8 @@ class Installation:
                 "you",
             )
         elif self.kind == "deb":
-            root.run("dpkg -i /packages/tenon_*.deb" + with_sdk * " /packages/tenon-dev_*.deb")
+            debs = "/packages/tenon_*.deb" + with_sdk * " /packages/tenon-dev_*.deb"
+            root.run(f"apt-get install -y {debs}")
         else:  # without the packages that torch needs for Python and for GPUs
             root.run(f"pip install {PIP} --no-index --no-deps --no-compile /packages/*.whl")
 
@@ -133,7 +156,7 @@ class Installation:
         if self.kind == "archive":
             root.run("rm -r ~/tenon", "you")
         elif self.kind == "deb":
-            root.run("dpkg --purge " + with_sdk * "tenon-dev " + "tenon")
+            root.run("apt-get purge -y tenon" + with_sdk * " tenon-dev")
         else:
             names = "tenon torch nvidia-cuda-runtime nvidia-cuda-cupti"
             root.run(f"pip uninstall {PIP} -y {names}")

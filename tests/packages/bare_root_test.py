@@ -89,6 +89,10 @@ def times(suite, kind, given):
             )
             ended = time.monotonic()
             root.run(f"{program_of(prefix)} --recipe {recipes}/iris.json --quiet", "you")
+        if kind != "wheel":  # the archive or the package, unpacked for this run alone
+            shutil.copy(ROOT / "dev", root.folder / HOME[1:])
+            file = f"/packages/{installation.files[0].name}"
+            root.run(f"./dev quickstart --package {file} --set train.steps=1 --quiet", "you")
     return (
         f"installed in {installed - began:.1f} s, first step after {ended - began:.1f} s "
         f"(goal: {GOALS_S[kind]} s), removed without a trace"
@@ -152,8 +156,8 @@ def package_of_plugin(root, installation, prefix):
         remove = f"rm {prefix}/lib/tenon/plugins/plain_loss.so"
     elif installation.kind == "deb":
         root.run("cd ~/packaged/build; cpack", "you")
-        root.run(f"dpkg -i {HOME}/packaged/build/packaged-*.deb")
-        remove = "dpkg --purge packaged"
+        root.run(f"apt-get install -y {HOME}/packaged/build/packaged-*.deb")
+        remove = "apt-get purge -y packaged"
     else:
         write_wheel(project)
         root.run(f"pip install {PIP} --no-index {HOME}/packaged/packaged-*.whl")

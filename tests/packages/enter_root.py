@@ -44,6 +44,7 @@ def main():
     os.umask(0o022)
     path = "/usr/local/bin:/usr/bin:/bin" + (":/usr/sbin:/sbin" if uid == 0 else "")
     environment = {"PATH": path, "HOME": home, "USER": user, "LANG": "C.UTF-8"}
+    environment["DEBIAN_FRONTEND"] = "noninteractive"
     os.execve("/bin/sh", ["sh", "-c", script], environment)
 
 

@@ -5,17 +5,21 @@
 #
 #     tests/packages/make_root.sh [SUITE...]
 #
-# SUITE is bookworm or trixie; default: both. It needs root, debootstrap and the Debian mirror of this
-# machine's apt, or that of DEBIAN_MIRROR. It writes to the cache of ./dev deps:
+# SUITE is bookworm or trixie, by default both, or bullseye, which is too old for the packages. It
+# needs root, debootstrap, pip, and the Debian mirror of this machine's apt or of DEBIAN_MIRROR. It
+# writes to the cache of ./dev deps:
 #
 #     roots/SUITE.tar         the base system, zstd, and Python's pip
 #     roots/SUITE-tools.tar   also what builds plugins: g++, rustc, cmake, make, ninja
+#     wheels/torch-*.whl      for the Python of that system, of the version in deps.lock
 #
 # A file that exists stays as it is.
 set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 suites=("$@")
 (($# > 0)) || suites=(bookworm trixie)
-cache=${TENON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tenon}/roots
+wheels=${TENON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tenon}/wheels
+cache=${wheels%/wheels}/roots
 [[ $(id -u) == 0 ]] || { echo "make_root.sh: must run as root" >&2; exit 1; }
 command -v debootstrap >/dev/null || { echo "make_root.sh: install debootstrap" >&2; exit 1; }
 
@@ -34,7 +38,17 @@ pack() {  # FOLDER FILE
   mv "$2.part" "$2"
 }
 
-mkdir -p "$cache"
+# The wheel of torch for Python 3.MINOR, if there is one.
+get_torch() {  # MINOR
+  local version
+  version=$(sed -n 's/^torch==\([^ ]*\).*/\1/p' cmake/deps.lock)
+  compgen -G "$wheels/torch-$version-cp3$1-*.whl" >/dev/null ||
+    python3 -m pip --disable-pip-version-check download --quiet --no-deps --only-binary=:all: \
+      --python-version "3.$1" --platform manylinux_2_28_x86_64 --dest "$wheels" "torch==$version" ||
+    echo "make_root.sh: the wheel of torch $version for Python 3.$1 was not downloaded" >&2
+}
+
+mkdir -p "$cache" "$wheels"
 for suite in "${suites[@]}"; do
   base=$cache/$suite.tar
   tools=$cache/$suite-tools.tar
@@ -47,6 +61,7 @@ for suite in "${suites[@]}"; do
     exit 1
   fi
   chmod 755 "$root"
+  get_torch "$(chroot "$root" python3 -c 'import sys; print(sys.version_info[1])')"
   pack "$root" "$base"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
   chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
