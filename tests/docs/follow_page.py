@@ -63,6 +63,18 @@ def script_of(steps):
     return "\n".join(lines) + "\n"
 
 
+def in_order(pages):
+    """Pages in the order in which a reader follows them: later pages use the first plugins."""
+    order = ("index", "first-plugin")
+    return sorted(
+        pages,
+        key=lambda page: (
+            next((i for i, name in enumerate(order) if page.name.startswith(name)), len(order)),
+            page.name,
+        ),
+    )
+
+
 def comparable(line):
     """A line without its numbers."""
     text = re.sub(r"[0-9][0-9.,]*", "0", line.rstrip())

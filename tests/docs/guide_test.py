@@ -16,7 +16,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from follow_page import differences, programs_of, script_of, steps_of  # noqa: E402
+from follow_page import differences, in_order, programs_of, script_of, steps_of  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENON_BUILD_DIR", ROOT / "build")).resolve()
@@ -26,7 +26,8 @@ home = None
 
 
 def environment():
-    found = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8"}
+    path = f"{home}/tenon/bin:{os.environ['PATH']}"
+    found = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8"}
     if shutil.which("ccache"):  # names of folders differ between runs
         found["CCACHE_DIR"] = os.environ.get("CCACHE_DIR", os.path.expanduser("~/.cache/ccache"))
         found["CCACHE_NOHASHDIR"] = "1"
@@ -59,7 +60,7 @@ def follow(page):
 class Guide(unittest.TestCase):
     def test_each_page_shows_what_its_commands_print(self):
         followed = []
-        for page in sorted(GUIDE.glob("*.md")):
+        for page in in_order(GUIDE.glob("*.md")):
             missing = [p for p in programs_of(page.read_text()) if shutil.which(p) is None]
             if missing:
                 print(f"{page.name}: not followed, because {missing[0]} is not installed")

@@ -31,7 +31,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "tests/docs")]
 from bare_root import HOME, PIP, BareRoot, Installation, root_file  # noqa: E402
-from follow_page import differences, script_of, steps_of  # noqa: E402
+from follow_page import differences, in_order, script_of, steps_of  # noqa: E402
 
 SKIPPED = 77
 KINDS = ("archive", "deb", "wheel")
@@ -193,9 +193,7 @@ def guide(suite, kind, given):
                 shutil.copy(installation.files[0], root.folder / HOME[1:])
             else:
                 installation.install(root)
-            pages = sorted((ROOT / "docs/plugin-guide").glob("*.md"))
-            # index.md has the commands that install.
-            for page in sorted(pages, key=lambda page: page.name != "index.md"):
+            for page in in_order((ROOT / "docs/plugin-guide").glob("*.md")):
                 if given.only in page.name:
                     followed += follow(page, root, kind, prefix)
             compare_pages(root, kind, prefix)
@@ -210,7 +208,8 @@ def follow(page, root, kind, prefix):
     steps = [step for step in steps_of(text) if kind == "archive" or not step.is_installation]
     if not steps:
         return 0
-    status, printed = root.start(script_of(steps), "you")
+    path = f"export PATH={prefix}/bin:$PATH\n"  # as the first page says
+    status, printed = root.start(path + script_of(steps), "you")
     problems = differences(steps, printed)
     check(status == 0 and not problems, f"{page.name}:\n{'; '.join(problems)}\n{printed[-3000:]}")
     return 1
