@@ -32,7 +32,7 @@ _CHANGING = (
     "home",
     "root",
     "var/log",
-    "var/cache/apt",
+    "var/cache",
     "var/lib/apt",
     "var/lib/dpkg",
 )
@@ -163,7 +163,8 @@ class Installation:
 
     def is_foreign(self, path):
         """Whether pip and the wheels of others leave a path after their removal."""
-        return self.kind == "wheel" and path.endswith(("dist-packages/nvidia", "local/bin"))
+        is_left = "dist-packages/nvidia" in path or path.endswith("local/bin")
+        return self.kind == "wheel" and is_left
 
 
 def _only(folder, pattern):

@@ -242,8 +242,8 @@ def old(suite, kind, given):
                 status, printed = root.start("~/tenon/bin/tenon --version", "you")
                 wanted = "version `GLIBC_2.3"
             else:
-                status, printed = root.start("dpkg -i /packages/tenon_*.deb")
-                wanted = "depends on libc6 (>= 2.3"
+                status, printed = root.start("apt-get install -y /packages/tenon_*.deb")
+                wanted = "Depends: libc6 (>= 2.3"
         check(status != 0 and wanted in printed, f"`{wanted}` was not printed:\n{printed}")
     lines = [line.strip() for line in printed.splitlines() if wanted in line]
     return f"rejected: {lines[0]}"
