@@ -255,6 +255,16 @@ TEST_CASE("without --lang, a project is in torch, else in c++, else in c", "[sdk
   CHECK_THAT(new_plugin(desk.path(), {"hook", "two"}).out, contains_text("new hook two (c++)"));
 }
 
+TEST_CASE("a word in a comment of the template is a valid name", "[sdk]") {
+  const ScratchFolder desk;
+  for (const std::string language : {"c++", "torch"}) {  // "Focal loss", in their comments
+    const SubprocessResult made =
+        new_plugin(desk.path(), {"loss", "focal", "--lang", language, "--dir", language});
+    INFO(made.err);
+    CHECK(made.exit_code == 0);
+  }
+}
+
 TEST_CASE("each mistake in --new-plugin has its message, and nothing is written", "[sdk]") {
   struct Mistake {
     std::vector<std::string> arguments;
