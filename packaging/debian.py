@@ -147,6 +147,7 @@ def write_deb(tree, package, out, level):
                 "dpkg-deb",
                 "--root-owner-group",
                 "-Zzstd",
+                "--no-uniform-compression",  # older systems can read what it depends on
                 f"-z{level}",
                 "--threads-max=1",
                 "--build",

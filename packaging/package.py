@@ -34,7 +34,6 @@ TORCH_LIBRARIES = (
     "libgomp.so.1",
     "libtorch_cuda.so",
     "libc10_cuda.so",
-    "libcudart.so.*",
 )
 
 
@@ -82,6 +81,7 @@ def read_build(folder, source, wheels):
         version=facts["kVersion"],
         torch=os.path.realpath(os.path.join(folder, "lib/libtorch")),
         torch_version=facts["kTorchVersion"],
+        cuda_major="".join(re.findall(r";cuda=(\d+)\.", facts["kTorchFingerprint"])),
         commit=commit_of(source),
         epoch=epoch_of(source),
         origins=Origins(source, deps, wheels),
@@ -126,7 +126,8 @@ def make_wheel_tree(build, root):
     tree.add_program()
     tree.add_sdk()
     tree.add_docs()
-    tree.add_libraries(others=TORCH_LIBRARIES)
+    runtime = (f"libcudart.so.{build.cuda_major}",) if build.cuda_major else ()
+    tree.add_libraries(others=TORCH_LIBRARIES + runtime)
     tree.set_library_path("bin/tenon", "$ORIGIN/../lib/tenon:$ORIGIN/../../torch/lib")
     if os.path.exists(tree.path(CUDA_MODULE)):
         tree.set_library_path(CUDA_MODULE, "$ORIGIN/../../../torch/lib")

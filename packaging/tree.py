@@ -7,7 +7,6 @@ allow no change.
 """
 
 import dataclasses
-import fnmatch
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ import subprocess
 
 import components
 from archive import digest_of, files_below
+from docs import add_pages
 from elf import ElfFile, is_elf, newest_versions, set_build_id
 from sbom import sbom_text
 
@@ -49,6 +49,7 @@ class Build:
     version: str
     torch: str  # the folder of libtorch
     torch_version: str  # 2.11.0
+    cuda_major: str  # of the CUDA that libtorch was built with: "13", or ""
     commit: str
     epoch: int
     origins: components.Origins
@@ -122,10 +123,10 @@ class Tree:
         self.install("sdk")
 
     def add_docs(self):
-        for name in ("LICENSE", "CHANGELOG.md"):
-            shutil.copyfile(
-                os.path.join(self.build.source, name), self.path("share/doc/tenon", name)
-            )
+        shutil.copyfile(
+            os.path.join(self.build.source, "LICENSE"), self.path("share/doc/tenon/LICENSE")
+        )
+        add_pages(self.build.source, self.root)
 
     def remove(self, name):
         path = self.path(name)
@@ -158,7 +159,7 @@ class Tree:
     def add_libraries(self, others=()):
         """Carries each library that a file needs, except the base system's.
 
-        `others` are patterns of names that another package brings."""
+        `others` are names that another package brings."""
         places = {
             "lib/tenon/libtorch/lib": [
                 os.path.join(self.build.torch, "lib"),
@@ -171,11 +172,7 @@ class Tree:
         while todo:
             name = todo.pop()
             for needed in ElfFile(self.path(name)).needed:
-                if (
-                    needed in present
-                    or needed in BASE_LIBRARIES
-                    or any(fnmatch.fnmatch(needed, pattern) for pattern in others)
-                ):
+                if needed in present or needed in BASE_LIBRARIES or needed in others:
                     continue
                 for place, folders in places.items():
                     found = [f for f in folders if os.path.exists(os.path.join(f, needed))]

@@ -12,8 +12,10 @@ import time
 import zipfile
 
 from archive import files_below, is_program
+from tree import NEWEST_VERSIONS
 
-_TAG = "py3-none-manylinux_2_35_x86_64"
+GLIBC = NEWEST_VERSIONS["GLIBC"]
+_TAG = f"py3-none-manylinux_{GLIBC[0]}_{GLIBC[1]}_x86_64"
 
 _INIT = '''# SPDX-License-Identifier: Apache-2.0
 """Starts the program `tenon` of this package. See `tenon --help`."""
@@ -24,10 +26,24 @@ import sys
 __version__ = "{version}"
 
 PREFIX = os.path.dirname(os.path.abspath(__file__))
+_GLIBC = {glibc}
+
+
+def _check_system():
+    """Says what is missing: the loader of an older system names a symbol only."""
+    try:
+        found = os.confstr("CS_GNU_LIBC_VERSION").split()[-1]
+        is_old = tuple(int(part) for part in found.split(".")[:2]) < _GLIBC
+    except (AttributeError, ValueError, OSError):  # another C library
+        found, is_old = "another C library", True
+    if is_old:
+        needed = ".".join(str(part) for part in _GLIBC)
+        sys.exit(f"tenon: needs glibc {{needed}} or newer (found {{found}})")
 
 
 def main():
     """Replaces this process by the program, with the same arguments."""
+    _check_system()
     program = os.path.join(PREFIX, "bin", "tenon")
     os.execv(program, ["tenon", *sys.argv[1:]])
 '''
@@ -67,7 +83,7 @@ def write_wheel(tree, folder, level):
     name = f"tenon-{build.version}"
     info = f"{name}.dist-info"
     texts = {
-        "tenon/__init__.py": _INIT.format(version=build.version),
+        "tenon/__init__.py": _INIT.format(version=build.version, glibc=GLIBC),
         "tenon/__main__.py": _MAIN,
         f"{info}/METADATA": _METADATA.format(version=build.version, torch=build.torch_version),
         f"{info}/WHEEL": _WHEEL.format(tag=_TAG),

@@ -38,6 +38,23 @@ Replacements name_forms(const std::string& name) {
           {macro_name(kTemplateName), macro_name(name)}};
 }
 
+// The code without comments, which may have words that a name has too.
+std::string without_comments(std::string_view code) {
+  std::string result;
+  while (!code.empty()) {
+    std::size_t skipped = 0;
+    if (code.starts_with("//")) {
+      skipped = std::min(code.find('\n'), code.size());
+    } else if (code.starts_with("/*")) {
+      const std::size_t end = code.find("*/");
+      skipped = end == std::string_view::npos ? code.size() : end + 2;
+    }
+    result += skipped != 0 ? std::string_view(" ") : code.substr(0, 1);
+    code.remove_prefix(std::max<std::size_t>(skipped, 1));
+  }
+  return result;
+}
+
 // Rejects a name if the template uses one of its forms for something else.
 void check_clashes(const TemplateText& text, const std::string& name) {
   if (name == kTemplateName) {
@@ -50,9 +67,12 @@ void check_clashes(const TemplateText& text, const std::string& name) {
   const std::string type = class_name(name);
   const std::string macro = macro_name(name);
   for (const TemplateFile& file : text.files) {
-    const bool is_source = std::ranges::find(text.sources, file.path) != text.sources.end();
+    if (std::ranges::find(text.sources, file.path) == text.sources.end()) {
+      continue;
+    }
+    const std::string code = without_comments(file.text);
     for (const std::string& form : {type, macro}) {
-      if (is_source && has_identifier(file.text, form)) {
+      if (has_identifier(code, form)) {
         fail_usage(
             formatted("--new-plugin: the code of \"{}\" would define {}, which the template "
                       "uses for something else; use another name",

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -208,6 +209,26 @@ class Archive(unittest.TestCase):
                 (share / file).read_text(), run(self.program, "--print-completion", shell)
             )
 
+    def test_each_link_of_the_documentation_has_a_target(self):
+        docs = self.prefix / "share/doc/tenon"
+        self.assertTrue((docs / "plugin-guide/index.md").exists())
+        links = 0
+        for page in docs.rglob("*.md"):
+            for part in page.read_text(encoding="utf-8").split("```")[::2]:
+                for target in re.findall(r"\]\(([^()\s#]+)[^()\s]*\)", part):
+                    if "://" not in target:
+                        links += 1
+                        self.assertTrue((page.parent / target).exists(), f"{page}: {target}")
+        self.assertGreater(links, 200)
+
+    def test_the_quickstart_trains_with_a_package_alone(self):
+        (archive,) = packages.glob("tenon-*-linux-x86_64.tar.zst")
+        run_dir = scratch / "packaged quickstart"
+        options = ["train.steps=2", "train.log_every=1", "eval.at_end=false"]
+        sets = [word for option in options for word in ("--set", option)]
+        run(ROOT / "dev", "quickstart", "--package", archive, "--run-dir", run_dir, *sets)
+        self.assertEqual(len(losses(run_dir)), 2)
+
     def test_licenses_and_bill_of_materials(self):
         docs = self.prefix / "share/doc/tenon"
         bill = json.loads((docs / "sbom.cdx.json").read_text())
@@ -385,6 +406,11 @@ class Wheel(unittest.TestCase):
             ),
             names,
         )
+
+    def test_an_older_system_gets_a_message(self):
+        old = "import os; os.confstr = lambda name: 'glibc 2.31'; import tenon; tenon.main()"
+        printed = run(sys.executable, "-c", old, env={"PYTHONPATH": str(self.site)}, expected=1)
+        self.assertEqual(printed, "tenon: needs glibc 2.35 or newer (found 2.31)\n")
 
     def test_trains_with_the_libtorch_of_the_package_torch(self):
         site = {"PYTHONPATH": str(self.site)}
