@@ -33,7 +33,7 @@ TENON_NAMESPACE_BEGIN
  *
  * Errors   TENON_INVALID if the handle is null
  * Threads  [any]
- * Owner    the result owns a handle of its own, and may outlive `handle`, which stays borrowed */
+ * Owner    the result owns a separate handle, and may outlive `handle`, which stays borrowed */
 inline torch::stable::Tensor to_stable(const tenon_tensor* handle) {
   TENON_CHECK(handle != nullptr, "the tensor is absent");
   // The shim takes no pointer to const, and does not change the tensor.
@@ -73,7 +73,7 @@ inline tenon_tensor* wrap(const Host& host, const torch::stable::Tensor& tensor)
  *
  * Errors   those of `call_op`: the message of the operator
  * Threads  [step], [worker]
- * Owner    arguments are borrowed; the result owns a handle of its own */
+ * Owner    arguments are borrowed; the result owns a separate handle */
 inline torch::stable::Tensor stable_op(const Host& host,
                                        const char* name,
                                        std::initializer_list<Arg> args) {
