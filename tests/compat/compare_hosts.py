@@ -129,7 +129,7 @@ def refusal(host, plugin, folder):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     shutil.copy2(plugin, folder)
-    listed = run([host.program, "--list-plugins", "--plugin-dir", folder])
+    listed = run([host.program, "--list-plugins", "--plugin-dir", os.path.relpath(folder)])
     lines = [line for line in listed.splitlines() if "[plugin.torch_mismatch]" in line]
     if len(lines) != 1:
         raise Mismatch(f"{plugin} was not refused by the host with libtorch {host.libtorch}:\n{listed}")
@@ -168,7 +168,7 @@ def compare(pinned, other, work):
     for version in (pinned.libtorch, other.libtorch):
         if version not in line:
             raise Mismatch(f"the refusal does not name libtorch {version}: {line}")
-    print(f"a plugin of lane torch: {line}")
+    print(f"a plugin of lane torch, with libtorch {other.libtorch}:\n  {line}")
 
 
 def main():

@@ -146,7 +146,7 @@ def main():
             fetch(version, given.into, given.wheels)
     except FetchError as error:
         sys.exit(f"compat: {error}")
-    print((given.into / f"torch-{version}" / "torch").resolve())
+    print((given.into / f"torch-{version}" / "torch").absolute())
 
 
 if __name__ == "__main__":
