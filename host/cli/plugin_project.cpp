@@ -86,6 +86,9 @@ void check_clashes(const TemplateText& text, const std::string& name) {
 // Further arguments of tenon_add_plugin(), each on its own line.
 std::string more_arguments(const TemplateText& text) {
   std::string arguments;
+  for (const std::string& flag : text.flags) {
+    arguments += "\n  " + flag;
+  }
   for (const auto& [keyword, values] :
        {std::pair("REQUIRES", &text.required_services), std::pair("LINK", &text.link)}) {
     arguments += values->empty() ? "" : formatted("\n  {} {}", keyword, joined(*values, " "));

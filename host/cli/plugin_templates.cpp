@@ -182,6 +182,7 @@ TemplateText read_template(const PluginTemplate& variant) {
   const Description description(variant.folder);
   TemplateText result{.summary = description.word("summary"),
                       .lane = description.word("lane"),
+                      .flags = description.words("flags"),
                       .link = description.words("link"),
                       .required_services = description.words("requires")};
   const fs::path shared = variant.folder.parent_path() / kShared;

@@ -26,9 +26,10 @@ struct TemplateFile {
 
 // A variant with its files and those that all variants share.
 struct TemplateText {
-  std::string summary;            // what the component is: "a loss in plain C"
-  std::string lane;               // "stable" or "torch"
-  std::vector<std::string> link;  // libraries of the plugin
+  std::string summary;             // what the component is: "a loss in plain C"
+  std::string lane;                // "stable" or "torch"
+  std::vector<std::string> flags;  // of tenon_add_plugin(), such as STABLE_TORCH
+  std::vector<std::string> link;   // libraries of the plugin
   std::vector<std::string> required_services;
   std::vector<std::string> sources = {};  // paths of the files to compile
   std::vector<TemplateFile> files = {};   // sorted by path

@@ -16,7 +16,9 @@
 # that the host reads before it runs any code, is generated from these arguments.
 #
 #   LANE stable   C, or C++ with <tenon/cpp/...>. One binary fits all hosts and libtorch releases.
-#                 STABLE_TORCH adds libtorch's own stable ABI (<torch/csrc/stable/...>).
+#                 STABLE_TORCH adds libtorch's own stable ABI (<torch/csrc/stable/...>), limited to
+#                 what the oldest libtorch of any host has, 2.11. A plugin that is built with a
+#                 newer libtorch so runs with all of them.
 #   LANE torch    libtorch's C++ ABI: runs only on a host with the same libtorch build.
 #   COMPONENTS    exactly the components that the entry point registers, for example loss:focal
 #   MIN_ABI       the oldest ABI version of hosts that the plugin runs with. It must test for
@@ -139,6 +141,13 @@ function(tenon_add_plugin target)
   if(arg_LIBRARY_PATH)
     set_target_properties(${target} PROPERTIES
       SKIP_BUILD_RPATH OFF BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${arg_LIBRARY_PATH}")
+  endif()
+  if(arg_STABLE_TORCH AND arg_LANE STREQUAL "stable")
+    # As torch/csrc/stable/version.h has it: a byte each for major, minor and patch, then five more.
+    string(REGEX MATCH "([0-9]+)\\.([0-9]+)" _ignored "${TENON_TORCH_MINIMUM}")
+    math(EXPR oldest "(${CMAKE_MATCH_1} << 56) | (${CMAKE_MATCH_2} << 48)"
+         OUTPUT_FORMAT HEXADECIMAL)
+    target_compile_definitions(${target} PRIVATE TORCH_TARGET_VERSION=${oldest})
   endif()
   if(arg_LANE STREQUAL "torch" OR arg_STABLE_TORCH)
     target_link_libraries(${target} PRIVATE ${arg_LINK} tenon::sdk_torch)

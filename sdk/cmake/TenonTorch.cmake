@@ -144,6 +144,8 @@ macro(tenon_find_torch)
         IMPORTED_LOCATION "${TENON_TORCH_ROOT}/lib/libtorch_cpu.so"
         IMPORTED_SONAME libtorch_cpu.so)
       add_library(tenon::torch_cpu INTERFACE IMPORTED GLOBAL)
+      # libtorch's headers need C++17, or C++20 in newer releases.
+      file(STRINGS "${TENON_TORCH_ROOT}/include/ATen/ATen.h" _tenon_cxx20 REGEX "202002L")
       string(REGEX MATCH "cxx11abi=([01])" _tenon_ignored "${TENON_TORCH_FINGERPRINT}")
       set_target_properties(tenon::torch_cpu PROPERTIES
         INTERFACE_INCLUDE_DIRECTORIES
@@ -151,7 +153,7 @@ macro(tenon_find_torch)
         INTERFACE_SYSTEM_INCLUDE_DIRECTORIES
           "${TENON_TORCH_ROOT}/include;${TENON_TORCH_ROOT}/include/torch/csrc/api/include"
         INTERFACE_COMPILE_DEFINITIONS "_GLIBCXX_USE_CXX11_ABI=${CMAKE_MATCH_1}"
-        INTERFACE_COMPILE_FEATURES cxx_std_17
+        INTERFACE_COMPILE_FEATURES "$<IF:$<BOOL:${_tenon_cxx20}>,cxx_std_20,cxx_std_17>"
         INTERFACE_LINK_LIBRARIES "tenon::libtorch_cpu;tenon::c10"
         TENON_FINGERPRINT "${TENON_TORCH_FINGERPRINT}")
     elseif("${ARGN}" STREQUAL "REQUIRED")

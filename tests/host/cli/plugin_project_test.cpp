@@ -12,6 +12,7 @@ TemplateText small_template() {
   return {
       .summary = "a loss",
       .lane = "stable",
+      .flags = {"STABLE_TORCH"},
       .link = {"m"},
       .required_services = {"tenon.op/1"},
       .sources = {"my_plugin.c"},
@@ -35,7 +36,7 @@ TEST_CASE("a project is its template under another name", "[cli]") {
   REQUIRE(project.files.size() == 3);
   CHECK(project.files[0].text ==
         "project(a_focal C)\nadd(a_focal com.my_plugin.x loss stable a_focal.c\n"
-        "  REQUIRES tenon.op/1\n  LINK m)\n");
+        "  STABLE_TORCH\n  REQUIRES tenon.op/1\n  LINK m)\n");
   CHECK(
       project.files[1].text ==
       "# a_focal: a loss\n"

@@ -14,7 +14,8 @@ namespace {
 
 // Templates of a loss in C and C++, and the shared files.
 void write_templates(const ScratchFolder& desk) {
-  const std::string description = R"({"summary": "a loss", "lane": "stable", "link": ["m"]})";
+  const std::string description =
+      R"({"summary": "a loss", "lane": "stable", "link": ["m"], "flags": ["STABLE_TORCH"]})";
   desk.write("project/template.json",
              R"({"files": {"README.md": "what it is", "recipe.json": "a run"}})");
   desk.write("project/README.md", "# my_plugin\n");
@@ -61,6 +62,7 @@ TEST_CASE("a template has its own files and the shared ones", "[cli]") {
   CHECK(text.summary == "a loss");
   CHECK(text.lane == "stable");
   CHECK(text.link == std::vector<std::string>{"m"});
+  CHECK(text.flags == std::vector<std::string>{"STABLE_TORCH"});
   CHECK(text.required_services.empty());
   CHECK(text.sources == std::vector<std::string>{"my_plugin.c"});
   REQUIRE(text.files.size() == 3);
