@@ -41,6 +41,15 @@ std::vector<Variant> variants() {
   return all;
 }
 
+// Whether there is a compiler of Rust that the SDK accepts.
+bool has_rustc() {
+  const SubprocessResult version = run_subprocess({"rustc", "--version"});
+  std::smatch found;
+  return version.exit_code == 0 &&
+         std::regex_search(version.out, found, std::regex("^rustc ([0-9]+)\\.([0-9]+)")) &&
+         (std::stoi(found[1]) > 1 || std::stoi(found[2]) >= 63);
+}
+
 // One installation for all cases, without the sources.
 const fs::path& prefix() {
   static const ScratchFolder scratch;
@@ -98,12 +107,14 @@ std::string exported_symbols(const fs::path& library) {
 }
 
 // The losses of each step, trained with more options.
-std::vector<double> losses(const fs::path& project, const std::vector<std::string>& sets) {
+std::vector<double> losses(const fs::path& project,
+                           const std::vector<std::string>& sets,
+                           const std::string& plugins = "build/plugins") {
   std::vector<std::string> words = {(prefix() / "bin/tenon").string(),
                                     "--recipe",
                                     "recipe.json",
                                     "--plugin-dir",
-                                    "build/plugins",
+                                    plugins,
                                     "--plugin-dir",
                                     (prefix() / "lib/tenon/plugins").string(),
                                     "--resume",
@@ -122,6 +133,13 @@ std::vector<double> losses(const fs::path& project, const std::vector<std::strin
     values.push_back(nlohmann::json::parse(line)["loss"]);
   }
   return values;
+}
+
+// The parameters after the last training of losses().
+std::string compared_hash(const fs::path& project) {
+  const nlohmann::json summary =
+      nlohmann::json::parse(file_text(project / "compared/summary.json"));
+  return summary["parameters_hash"];
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -144,7 +162,13 @@ TEST_CASE("each template becomes a project that builds, passes its tests and tra
   const ScratchFolder desk;
   const std::vector<Variant> all = variants();
   REQUIRE(all.size() >= 6);
+  if (!has_rustc()) {
+    WARN("skipped: the templates in Rust; there is no rustc 1.63 or newer");
+  }
   for (const auto& [kind, language] : all) {
+    if (language == "rust" && !has_rustc()) {
+      continue;
+    }
     INFO(kind << " in " << language);
     const std::string folder = kind + "-" + language;
     const std::string name = "own_" + kind;
@@ -187,7 +211,8 @@ TEST_CASE("each template becomes a project that builds, passes its tests and tra
     if (kind == "loss") {  // the templates are forms of cross-entropy
       const std::vector<double> expected =
           losses(project, {"loss.type=cross_entropy", "loss.options={}", "train.steps=8"});
-      const std::string options = language == "c" ? "{}" : R"({"gamma":0})";
+      const bool has_gamma = language != "c" && language != "rust";
+      const std::string options = has_gamma ? R"({"gamma":0})" : "{}";
       const std::vector<double> found =
           losses(project, {"loss.options=" + options, "train.steps=8"});
       REQUIRE(expected.size() == 8);
@@ -196,6 +221,14 @@ TEST_CASE("each template becomes a project that builds, passes its tests and tra
         CHECK(found[i] == Approx(expected[i]).epsilon(1e-4));
       }
     }
+  }
+  if (has_rustc()) {  // the same formulas, in the same order
+    const fs::path project = desk.path() / "loss-rust";
+    const std::vector<double> rust = losses(project, {});
+    const std::string rust_hash = compared_hash(project);
+    CHECK(rust.size() == 20);
+    CHECK(losses(project, {}, "../loss-c/build/plugins") == rust);
+    CHECK(compared_hash(project) == rust_hash);
   }
 }
 
@@ -216,13 +249,18 @@ TEST_CASE("the CI file of a project builds and tests it", "[sdk]") {
   CHECK(fs::exists(project / "build/plugins/ci_hook.so"));
 }
 
-TEST_CASE("the first plugin of the guide is made by the guide's commands", "[sdk]") {
-  const std::string page = file_text(source_dir() / "docs/plugin-guide/index.md");
+namespace {
+
+// Runs the commands of a page of the guide in a new home folder, and compares what they print.
+void follow_page(const std::string& name, int num_commands) {
+  const std::string page = file_text(source_dir() / "docs/plugin-guide" / name);
   const ScratchFolder desk;
   fs::create_directory_symlink(prefix(), desk.path() / "tenon");
   // All commands run in one shell, which marks where the output of each starts.
   const std::string mark = "== command";
-  std::string script = "export HOME=" + desk.path().string() + "; cd; exec 2>&1\n";
+  std::string script =
+      "export RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}; export HOME=" + desk.path().string() +
+      "; cd; exec 2>&1\n";
   std::vector<std::string> expected;
   for (const FencedBlock& block : fenced_blocks(page)) {
     std::istringstream lines(block.language == "console" ? block.text : "");
@@ -235,7 +273,7 @@ TEST_CASE("the first plugin of the guide is made by the guide's commands", "[sdk
       }
     }
   }
-  CHECK(std::count(expected.begin(), expected.end(), mark) == 8);
+  CHECK(std::count(expected.begin(), expected.end(), mark) == num_commands);
   const SubprocessResult result =
       run_subprocess({"sh", "-ec", script}, {.working_dir = desk.path().string()});
   INFO("printed:\n" << result.out << result.err);
@@ -268,6 +306,19 @@ TEST_CASE("the first plugin of the guide is made by the guide's commands", "[sdk
     ++at;
   }
   CHECK(at == found.size());
+}
+
+}  // namespace
+
+TEST_CASE("the first plugin of the guide is made by the guide's commands", "[sdk]") {
+  follow_page("index.md", 8);
+}
+
+TEST_CASE("the plugin in Rust of the guide is made by the guide's commands", "[sdk]") {
+  if (!has_rustc()) {
+    TENON_SKIP("there is no rustc 1.63 or newer");
+  }
+  follow_page("other-languages.md", 6);
 }
 
 TEST_CASE("a stopped run whose result differs fails the test of the project", "[sdk]") {
@@ -335,7 +386,7 @@ TEST_CASE("each mistake in --new-plugin has its message, and nothing is written"
       {{"nothing", "x"}, "--new-plugin: expected "},
       {{"hook", "x", "--lang", "cobol"}, R"(no template for hook in "cobol" (expected )"},
       {{"loss", "x", "--lang", "fortran"},
-       R"(no template for loss in "fortran" (expected c, c++, torch)"},
+       R"(no template for loss in "fortran" (expected c, c++, rust, torch)"},
       {{"loss", "Focal"}, name_rule},
       {{"loss", "2x"}, name_rule},
       {{"loss", "a-b"}, name_rule},
