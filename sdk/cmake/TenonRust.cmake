@@ -32,7 +32,7 @@ function(tenon_find_rustc version problem)
   endif()
 endfunction()
 
-# Compiles the crate `tenon` of the SDK once in a project. Sets `out` to the library.
+# Compiles the crate `tenon` of the SDK once in a build. Sets `out` to the library.
 function(_tenon_rust_sdk version out)
   # In lib/cmake/Tenon, or lib/<triplet>/cmake/Tenon.
   cmake_path(SET source NORMALIZE "${_TENON_RUST_PACKAGE}/../../../share/tenon/rust/tenon.rs")
@@ -41,7 +41,7 @@ function(_tenon_rust_sdk version out)
   endif()
   cmake_path(GET source PARENT_PATH folder)
   # A compiler reads only libraries of its own version.
-  set(build ${PROJECT_BINARY_DIR}/tenon_rust-${version})
+  set(build ${CMAKE_BINARY_DIR}/tenon_rust-${version})
   set(${out} ${build}/libtenon.rlib PARENT_SCOPE)
   if(TARGET tenon_rust)
     return()
