@@ -143,7 +143,8 @@ pub(crate) fn record_panics() {
             if GUARDS.with(Cell::get) == 0 {
                 usual(info);
             } else if let Some(place) = info.location() {
-                PLACE.with(|p| *p.borrow_mut() = (place.file().to_string(), place.line()));
+                let place = (place.file().to_string(), place.line());
+                let _ = PLACE.try_with(|last| *last.borrow_mut() = place); // the thread may end
             }
         }));
     });
@@ -171,7 +172,7 @@ pub(crate) fn caught(body: impl FnOnce() -> Result<()>) -> Result<()> {
         (_, Some(text)) => text.as_str(),
         _ => "a value that is no text",
     };
-    let (file, line) = PLACE.with(|place| place.take());
+    let (file, line) = PLACE.try_with(RefCell::take).unwrap_or_default();
     let message = format!("panicked: {}", said);
     std::mem::forget(payload); // dropping it could panic again
     Err(Error { code: TENON_INTERNAL, id: "panic".to_string(), message, file, line })
