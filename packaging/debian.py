@@ -35,8 +35,9 @@ _DESCRIPTIONS = {
  has the program, its plugins, recipes, and the CPU libraries of libtorch.""",
     "tenon-dev": """Headers and CMake package for plugins of Tenon
  Plugins of Tenon are shared libraries. This package has all that is needed
- to build them: the C and C++ headers, the CMake package, templates, the
- documentation, and the headers of libtorch for plugins that use it.""",
+ to build them: the C and C++ headers, declarations for Rust, the CMake
+ package, templates, the documentation, and the headers of libtorch for
+ plugins that use it.""",
 }
 
 

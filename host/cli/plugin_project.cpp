@@ -15,6 +15,8 @@ namespace tenon {
 namespace {
 
 constexpr char kTemplateName[] = "my_plugin";
+constexpr char kTools[] = "CMake 3.25 or newer and a compiler";
+constexpr char kRustTools[] = "CMake 3.25 or newer, a C compiler and rustc 1.63 or newer";
 
 // Pairs of a text and its replacement. No text is the start of another.
 using Replacements = std::vector<std::pair<std::string, std::string>>;
@@ -83,6 +85,11 @@ void check_clashes(const TemplateText& text, const std::string& name) {
   }
 }
 
+bool has_source(const TemplateText& text, std::string_view extension) {
+  return std::ranges::any_of(
+      text.sources, [extension](const std::string& path) { return path.ends_with(extension); });
+}
+
 // Further arguments of tenon_add_plugin(), each on its own line.
 std::string more_arguments(const TemplateText& text) {
   std::string arguments;
@@ -117,8 +124,7 @@ PluginProject make_project(const std::string& kind,
                            const PluginIdentity& plugin,
                            const TenonPaths& paths) {
   check_clashes(text, plugin.name);
-  const bool is_c = std::ranges::all_of(
-      text.sources, [](const std::string& path) { return path.ends_with(".c"); });
+  const bool is_rust = has_source(text, ".rs");
   const Replacements names = name_forms(plugin.name);
   PluginProject project{
       .files = text.files,
@@ -142,7 +148,8 @@ PluginProject make_project(const std::string& kind,
               {"@KIND@", kind},
               {"@LANE@", text.lane},
               {"@SUMMARY@", text.summary},
-              {"@LANGUAGES@", is_c ? "C" : "C CXX"},
+              {"@LANGUAGES@", has_source(text, ".cpp") ? "C CXX" : "C"},
+              {"@TOOLS@", is_rust ? kRustTools : kTools},
               {"@SOURCES@", replaced(joined(text.sources, " "), names)},
               {"@ARGUMENTS@", more_arguments(text)},
               {"@FILES@", file_rows(project.files)},

@@ -35,6 +35,7 @@ struct PluginProject {
 //
 //   @ID@ @KIND@ @LANE@ @SUMMARY@   as in the arguments
 //   @LANGUAGES@                    the languages of the sources, for project() of CMake
+//   @TOOLS@                        what a build needs
 //   @SOURCES@                      the paths of the sources
 //   @ARGUMENTS@                    further arguments of tenon_add_plugin()
 //   @FILES@                        rows of a Markdown table of all files except README.md

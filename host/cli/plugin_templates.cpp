@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr char kShared[] = "project";
 constexpr char kDescription[] = "template.json";
+constexpr std::array kSourceExtensions = {".c", ".cpp", ".rs"};
 constexpr std::uint64_t kMaxFileBytes = 1 << 20;
 
 [[noreturn]] void fail_templates(const fs::path& path, const std::string& problem) {
@@ -107,7 +109,7 @@ std::optional<PluginTemplate> template_of(const fs::path& folder) {
 
 // Smaller for a language that is a better default.
 int preference(const std::string& language) {
-  static const std::vector<std::string> kOrder = {"torch", "c++", "c"};
+  static const std::vector<std::string> kOrder = {"torch", "c++", "c", "rust"};
   return static_cast<int>(std::ranges::find(kOrder, language) - kOrder.begin());
 }
 
@@ -191,7 +193,7 @@ TemplateText read_template(const PluginTemplate& variant) {
     for (const fs::path& file : files_below(folder)) {
       const std::string path = file.lexically_relative(folder).string();
       const auto content = contents.find(path);
-      if (file.extension() == ".c" || file.extension() == ".cpp") {
+      if (std::ranges::find(kSourceExtensions, file.extension()) != kSourceExtensions.end()) {
         result.sources.push_back(path);
       }
       result.files.push_back(

@@ -14,7 +14,7 @@ namespace tenon {
 // A variant: a kind in a language.
 struct PluginTemplate {
   std::string kind;
-  std::string language;  // as --lang takes it: "c", "c++", "torch"
+  std::string language;  // as --lang takes it: "c", "c++", "torch", "rust"
   std::filesystem::path folder;
 };
 
@@ -47,7 +47,7 @@ std::filesystem::path templates_folder(const std::filesystem::path& program);
 std::vector<PluginTemplate> list_templates(const std::filesystem::path& folder);
 
 // Returns the variant of a kind in a language. Without a language ("") it is torch if the kind has
-// it, otherwise c++, otherwise c.
+// it, otherwise c++, otherwise c, otherwise rust.
 //
 // Errors   usage.bad_option, with the kinds or the languages that exist
 const PluginTemplate& choose_template(const std::vector<PluginTemplate>& templates,

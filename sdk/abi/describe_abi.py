@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Describes the C ABI as data: every struct, field, offset, width, function, thread role and constant.
+"""Describes the C ABI as data: every struct, union, field, offset, width, function, thread role and constant.
 
     python3 sdk/abi/describe_abi.py            write sdk/abi/abi.json
     python3 sdk/abi/describe_abi.py --check    fail if the headers differ from it
@@ -90,11 +90,17 @@ def fields_of(body, code):
         pointer = re.match(r"(.*)\(\*(\w+)\)\[(\d+)\]$", declaration)
         if pointer:
             kind, name = f"{pointer.group(1).strip()} (*)[{pointer.group(3)}]", pointer.group(2)
+        elif declaration.startswith("union"):
+            body_of_union, union = re.match(r"union \{(.*)\}\s*(\w+)$", declaration).groups()
+            pairs = [re.match(r"(.*?)(\w+)$", m.strip()).groups() for m in body_of_union.split(";") if m.strip()]
+            members = [{"name": name, "type": kind.strip()} for kind, name in pairs]
+            fields.append({"name": union, "type": "union", "members": members})
+            continue
         else:
             plain = declaration[:array.start()] if array else declaration
             kind, name = re.match(r"(.*?)(\w+)$", plain).groups()
             kind = kind.strip() + (f"[{array.group(1)}]" if array else "")
-        fields.append({"name": name, "type": "union" if kind.startswith("union") else kind})
+        fields.append({"name": name, "type": kind})
     return fields
 
 
@@ -105,6 +111,13 @@ def structs_of(text, code):
         before = re.sub(r"typedef struct \w+ \w+;\s*$", "", text[:found.start()])
         yield {"name": found.group(1), "is_sized": fields[0]["name"] == "struct_size",
                "threads": roles_of(last_comment(before)), "fields": fields}
+
+
+def function_types_of(code):
+    """The named types of function pointers."""
+    for declaration in re.findall(r"^typedef ([^;{}]*\(\*tenon_\w+\)[^;]*);", code, re.M):
+        name, function = function_of(re.sub(r"\s+", " ", declaration), "")
+        yield {"name": name, **function}
 
 
 def constants_of(code):
@@ -140,12 +153,13 @@ def compiled(structs, constants, compiler):
 
 
 def described(compiler):
-    structs, constants = [], []
+    structs, function_types, constants = [], [], []
     for header in headers():
         text = header.read_text()
         code = without_comments(text)
-        for struct in structs_of(text, code):
-            structs.append({"header": str(header.relative_to(INCLUDE)), **struct})
+        name = str(header.relative_to(INCLUDE))
+        structs += [{"header": name, **struct} for struct in structs_of(text, code)]
+        function_types += [{"header": name, **function} for function in function_types_of(code)]
         constants += constants_of(code)
     values = compiled(structs, constants, compiler)
     for struct in structs:
@@ -156,14 +170,16 @@ def described(compiler):
                 field["function"]["threads"] = struct["threads"]
         del struct["threads"]
     constants = {name: json.loads(next(values)) for name in constants}
-    return {"abi": constants["TENON_ABI_STRING"], "structs": structs, "constants": constants}
+    return {"abi": constants["TENON_ABI_STRING"], "structs": structs, "function_types": function_types,
+            "constants": constants}
 
 
 def differences(old, new):
     """The names of what differs, one a line."""
     lines = []
-    for kind, key in (("struct", "structs"), ("constant", "constants")):
-        before, after = ({s["name"]: s for s in abi[key]} if key == "structs" else abi[key] for abi in (old, new))
+    for kind, key in (("struct", "structs"), ("function type", "function_types"), ("constant", "constants")):
+        before, after = (abi[key] if key == "constants" else {s["name"]: s for s in abi.get(key, [])}
+                         for abi in (old, new))
         for name in sorted(set(before) | set(after)):
             if before.get(name) == after.get(name):
                 continue

@@ -30,11 +30,14 @@
 #                 plugin's folder. They must be libraries that neither the host nor libtorch has.
 #                 Default: only the system's search path.
 #
-# Sources may be C11, or C++17 and newer. After linking, TenonCheckPlugin.cmake checks the file.
+# Sources may be C11, C++17 and newer, or Rust: the root file of one crate, `my_plugin.rs`, which
+# uses the crate `tenon` of the SDK. A plugin in Rust needs rustc (TenonRust.cmake) and no cargo.
+# After linking, TenonCheckPlugin.cmake checks the file.
 
 set(_TENON_KINDS model dataset loss metric hook sparse_optimizer optimizer lr_scheduler tokenizer
     feature metric_sink clipper storage parametrization)
 set(_TENON_PACKAGE_DIR ${CMAKE_CURRENT_LIST_DIR})
+include(${CMAKE_CURRENT_LIST_DIR}/TenonRust.cmake)
 
 function(tenon_add_plugin target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "STABLE_TORCH" "ID;VERSION;LANE;MIN_ABI;LIBRARY_PATH"
@@ -122,7 +125,26 @@ function(tenon_add_plugin target)
        "/* Written by tenon_add_plugin(). */\n#include <tenon/manifest.h>\n\n@check_abi@TENON_MANIFEST(@text@);\n")
   set_source_files_properties(${manifest} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 
+  set(crates ${arg_SOURCES})
+  list(FILTER crates INCLUDE REGEX "\\.rs$")
+  list(LENGTH crates num_crates)
+  if(num_crates GREATER 1)
+    message(FATAL_ERROR "tenon_add_plugin(${target}): SOURCES has ${num_crates} Rust files; give only "
+                        "the root of the crate, which names its modules")
+  endif()
+  list(FILTER arg_SOURCES EXCLUDE REGEX "\\.rs$")
+  if(crates AND DEFINED min_minor)
+    message(FATAL_ERROR "tenon_add_plugin(${target}): MIN_ABI is not supported for plugins in Rust, "
+                        "whose library requires the ABI of this SDK; remove it")
+  endif()
+  if(crates)
+    _tenon_compile_rust(${target} ${crates} crate_library)
+  endif()
+
   add_library(${target} MODULE ${arg_SOURCES} ${manifest})
+  if(crates)
+    _tenon_link_rust(${target} ${crate_library})
+  endif()
   if(DEFINED min_minor)
     target_compile_definitions(${target} PRIVATE TENON_PLUGIN_MIN_MINOR=${min_minor}u)
   endif()

@@ -28,6 +28,8 @@ home = None
 def environment():
     path = f"{home}/tenon/bin:{os.environ['PATH']}"
     found = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8"}
+    # rustup's rustc looks below HOME.
+    found["RUSTUP_HOME"] = os.environ.get("RUSTUP_HOME", os.path.expanduser("~/.rustup"))
     if shutil.which("ccache"):  # names of folders differ between runs
         found["CCACHE_DIR"] = os.environ.get("CCACHE_DIR", os.path.expanduser("~/.cache/ccache"))
         found["CCACHE_NOHASHDIR"] = "1"

@@ -31,7 +31,7 @@ bool is_written_file(const FencedBlock& block) {
 }  // namespace
 
 TEST_CASE("code on a page stands in the file that it is quoted from", "[docs]") {
-  const std::set<std::string> code = {"c", "cpp", "cmake"};
+  const std::set<std::string> code = {"c", "cpp", "cmake", "rust"};
   int num_quotes = 0;
   for (const fs::path& page : all_pages()) {
     for (const FencedBlock& block : fenced_blocks(read_text(page))) {

@@ -96,6 +96,13 @@ def main():
         output = expect_refused("tenon/loss.h", text.replace("Threads  [step], after `compute`",
                                                              "Threads  [any], after `compute`"), "a thread role")
         assert "struct tenon_loss differs: backward" in output, output
+        text = (copy / "include/tenon/tokenizer.h").read_text()
+        output = expect_refused("tenon/tokenizer.h", text.replace("const int32_t* ids, size_t n", "const int32_t* ids, int n"),
+                                "a type of functions")
+        assert "function type tenon_ids_sink differs" in output, output
+        text = (copy / "include/tenon/op.h").read_text()
+        output = expect_refused("tenon/op.h", text.replace("const int64_t* ints;", "const int32_t* ints;"), "a union")
+        assert "struct tenon_any differs: v" in output, output
     print(f"{num_changes} changes of the headers were noticed")
 
 

@@ -40,6 +40,15 @@ std::vector<Variant> variants() {
   return all;
 }
 
+// Whether there is a compiler of Rust that the SDK accepts.
+bool has_rustc() {
+  const SubprocessResult version = run_subprocess({"rustc", "--version"});
+  std::smatch found;
+  return version.exit_code == 0 &&
+         std::regex_search(version.out, found, std::regex("^rustc ([0-9]+)\\.([0-9]+)")) &&
+         (std::stoi(found[1]) > 1 || std::stoi(found[2]) >= 63);
+}
+
 // One installation for all cases, without the sources.
 const fs::path& prefix() {
   static const ScratchFolder scratch;
@@ -97,12 +106,14 @@ std::string exported_symbols(const fs::path& library) {
 }
 
 // The losses of each step, trained with more options.
-std::vector<double> losses(const fs::path& project, const std::vector<std::string>& sets) {
+std::vector<double> losses(const fs::path& project,
+                           const std::vector<std::string>& sets,
+                           const std::string& plugins = "build/plugins") {
   std::vector<std::string> words = {(prefix() / "bin/tenon").string(),
                                     "--recipe",
                                     "recipe.json",
                                     "--plugin-dir",
-                                    "build/plugins",
+                                    plugins,
                                     "--plugin-dir",
                                     (prefix() / "lib/tenon/plugins").string(),
                                     "--resume",
@@ -123,13 +134,26 @@ std::vector<double> losses(const fs::path& project, const std::vector<std::strin
   return values;
 }
 
+// The parameters after the last training of losses().
+std::string compared_hash(const fs::path& project) {
+  const nlohmann::json summary =
+      nlohmann::json::parse(file_text(project / "compared/summary.json"));
+  return summary["parameters_hash"];
+}
+
 }  // namespace
 
 TEST_CASE("each template becomes a project that builds, passes its tests and trains", "[sdk]") {
   const ScratchFolder desk;
   const std::vector<Variant> all = variants();
   REQUIRE(all.size() >= 6);
+  if (!has_rustc()) {
+    WARN("skipped: the templates in Rust; there is no rustc 1.63 or newer");
+  }
   for (const auto& [kind, language] : all) {
+    if (language == "rust" && !has_rustc()) {
+      continue;
+    }
     INFO(kind << " in " << language);
     const std::string folder = kind + "-" + language;
     const std::string name = "own_" + kind;
@@ -172,7 +196,8 @@ TEST_CASE("each template becomes a project that builds, passes its tests and tra
     if (kind == "loss") {  // the templates are forms of cross-entropy
       const std::vector<double> expected =
           losses(project, {"loss.type=cross_entropy", "loss.options={}", "train.steps=8"});
-      const std::string options = language == "c" ? "{}" : R"({"gamma":0})";
+      const bool has_gamma = language != "c" && language != "rust";
+      const std::string options = has_gamma ? R"({"gamma":0})" : "{}";
       const std::vector<double> found =
           losses(project, {"loss.options=" + options, "train.steps=8"});
       REQUIRE(expected.size() == 8);
@@ -181,6 +206,14 @@ TEST_CASE("each template becomes a project that builds, passes its tests and tra
         CHECK(found[i] == Approx(expected[i]).epsilon(1e-4));
       }
     }
+  }
+  if (has_rustc()) {  // the same formulas, in the same order
+    const fs::path project = desk.path() / "loss-rust";
+    const std::vector<double> rust = losses(project, {});
+    const std::string rust_hash = compared_hash(project);
+    CHECK(rust.size() == 20);
+    CHECK(losses(project, {}, "../loss-c/build/plugins") == rust);
+    CHECK(compared_hash(project) == rust_hash);
   }
 }
 
@@ -276,7 +309,7 @@ TEST_CASE("each mistake in --new-plugin has its message, and nothing is written"
       {{"nothing", "x"}, "--new-plugin: expected "},
       {{"hook", "x", "--lang", "cobol"}, R"(no template for hook in "cobol" (expected )"},
       {{"loss", "x", "--lang", "fortran"},
-       R"(no template for loss in "fortran" (expected c, c++, torch)"},
+       R"(no template for loss in "fortran" (expected c, c++, rust, torch)"},
       {{"loss", "Focal"}, name_rule},
       {{"loss", "2x"}, name_rule},
       {{"loss", "a-b"}, name_rule},

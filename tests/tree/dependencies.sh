@@ -5,7 +5,7 @@
 # tree (with .deps/), or in a Debian package that `./dev deps` installs, or that such a package
 # depends on. So nothing that somebody installed by hand is needed on a fresh machine.
 # A CUDA toolkit is optional: only kernels and the NCCL backend, which are built if there is one, may
-# use its headers. Which Python runs scripts is not checked.
+# use its headers. Which Python runs scripts and which rustc builds plugins is not checked.
 set -euo pipefail
 build=$(realpath "$1")
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
@@ -48,7 +48,7 @@ dpkg-query -W -f '${db:Status-Status}\t${Package}\t${Essential}\t${Priority}\t${
     /^[^ ]/ { needs_toolkit = $1 ~ /(\.cu|\/nccl_backend\.cpp)\.o:$/ }
     /^    / { sub(/^ */, ""); if (!needs_toolkit || $0 !~ /^\/usr\/local\/cuda/) print }'
   sed -n 's/^[A-Za-z0-9_]*:\(FILEPATH\|PATH\|INTERNAL\|STRING\)=\(\/.*\)$/\2/p' \
-    <(grep -v '^TENON_PYTHON3:' "$build/CMakeCache.txt") | tr ';' '\n' | grep -v '^/usr/local/cuda'
+    <(grep -v '^TENON_\(PYTHON3\|RUSTC\):' "$build/CMakeCache.txt") | tr ';' '\n' | grep -v '^/usr/local/cuda'
 } | sort -u | while IFS= read -r path; do
   [[ $path == /* ]] || path=$build/$path
   [[ -f $path ]] && realpath "$path"

@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 constexpr std::array kOptions = {
     Option{"lang",
            "LANGUAGE",
-           "c, c++ (without libtorch) or torch (C++ with libtorch); default: torch\n"
-           "if the kind has it, otherwise c++, otherwise c"},
+           "c, c++ (without libtorch), torch (C++ with libtorch) or rust; default:\n"
+           "torch if the kind has it, otherwise c++, otherwise c"},
     Option{"dir", "DIR", "folder of the project, new or empty; default: NAME"},
     Option{"id", "ID", "id of the plugin; default: com.example.NAME"}};
 
