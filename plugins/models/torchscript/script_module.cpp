@@ -183,7 +183,10 @@ std::vector<at::Tensor> ScriptModule::run(const std::vector<at::Tensor>& paramet
                                           bool is_train) {
   put(parameters_, parameters);
   put(buffers_, buffers);
-  module_.train(is_train);
+  if (is_train_ != is_train) {
+    module_.train(is_train);  // visits all submodules
+    is_train_ = is_train;
+  }
   const torch::jit::GraphOptimizerEnabledGuard unoptimized(false);
   c10::IValue result;
   try {

@@ -11,6 +11,7 @@
 #include <torch/csrc/jit/api/module.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,7 @@ class ScriptModule {
   std::vector<Held> buffers_;
   std::vector<std::string> arguments_;
   size_t max_arguments_ = 0;
+  std::optional<bool> is_train_;
 };
 
 #endif
