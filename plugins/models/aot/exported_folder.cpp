@@ -72,7 +72,6 @@ TensorSpec tensor_of(const Json& from) {
   }
   spec.is_trained = from.value("trained", false);
   spec.is_saved = from.value("saved", false);
-  spec.tied = from.value("tied", std::vector<std::string>());
   return spec;
 }
 

@@ -36,9 +36,8 @@ struct TensorSpec {
   std::string name;
   at::ScalarType dtype = at::kFloat;
   std::vector<Axis> axes;
-  bool is_trained = false;        // of a parameter
-  bool is_saved = false;          // of a buffer: it is in state_dict
-  std::vector<std::string> tied;  // further names of a parameter
+  bool is_trained = false;  // of a parameter
+  bool is_saved = false;    // of a buffer: it is in state_dict
 
   // The sizes of a parameter or buffer, which all have one.
   std::vector<int64_t> shape() const;
