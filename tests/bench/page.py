@@ -12,7 +12,8 @@ END = "<!-- end -->\n"
 SECTIONS = {
     "mlp": "A small step", "lm": "A language model", "lm-large": "Larger language models", "sparse": "A click model",
     "ranks": "Many ranks", "start": "Startup with an empty cache", "neighbor": "Beside busy processes",
-    "bf16": "bf16", "isa": "Older instruction sets", "reading": "Reading data", "checkpoint": "Checkpoints",
+    "bf16": "bf16", "exported": "Models exported from PyTorch",
+    "isa": "Older instruction sets", "reading": "Reading data", "checkpoint": "Checkpoints",
     "abi": "Calls into plugins", "gpu": "A GPU", "goals": "Goals"}
 NEW_PAGE = """# Performance: {title}
 
