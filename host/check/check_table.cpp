@@ -2,15 +2,21 @@
 #include "host/check/check_table.hpp"
 
 #include "host/check/dataset_checks.hpp"
+#include "host/check/feature_checks.hpp"
+#include "host/check/hook_checks.hpp"
 #include "host/check/lifecycle_checks.hpp"
 #include "host/check/load_checks.hpp"
 #include "host/check/loss_checks.hpp"
 #include "host/check/metric_checks.hpp"
+#include "host/check/model_checks.hpp"
 #include "host/check/optimizer_checks.hpp"
 #include "host/check/option_checks.hpp"
 #include "host/check/recipe_checks.hpp"
 #include "host/check/scheduler_checks.hpp"
+#include "host/check/sink_checks.hpp"
+#include "host/check/sparse_optimizer_checks.hpp"
 #include "host/check/static_checks.hpp"
+#include "host/check/storage_checks.hpp"
 #include "host/check/tokenizer_checks.hpp"
 
 #include <algorithm>
@@ -22,6 +28,19 @@ namespace {
 using enum CheckPlace;
 
 constexpr std::string_view kBuild = "build it with tenon_add_plugin() of the SDK";
+
+// A check that calls components.
+constexpr Check component_check(std::string_view name,
+                                std::string_view rule,
+                                std::string_view fix,
+                                CheckResult (*run)(Subject& subject)) {
+  return {.name = name,
+          .rule = rule,
+          .fix = fix,
+          .place = kCalls,
+          .needs = "load.registers",
+          .run = run};
+}
 
 constexpr auto kChecks = std::to_array<Check>({
     {.name = "static.elf",
@@ -201,6 +220,39 @@ constexpr auto kChecks = std::to_array<Check>({
      .needs = "load.registers",
      .run = check_foreign_state},
 
+    component_check("model.graph",
+                    "Each instance describes the same legal graph.",
+                    "declare values, parameters and blocks before their use, from options alone",
+                    check_model_graph),
+    component_check("model.recompute",
+                    "A block that runs twice gives the same bits.",
+                    "draw random numbers from exec, and keep nothing between calls",
+                    check_model_recompute),
+    component_check("model.gradients",
+                    "Gradients of blocks equal central finite differences.",
+                    "correct backward; compute with operators that autograd records",
+                    check_model_gradients),
+    component_check("model.fp64",
+                    "Blocks compute in fp64 what they compute in fp32.",
+                    "take dtypes from the inputs, not from constants",
+                    check_model_fp64),
+    component_check("model.views",
+                    "Moved parameters and views of inputs give the same results.",
+                    "read parameters from args in each call; use the strides of inputs",
+                    check_model_views),
+    component_check("model.reads_only",
+                    "Blocks write neither inputs, parameters nor buffers.",
+                    "use operators that return new tensors; return next values of buffers",
+                    check_model_reads_only),
+    component_check("model.batch_sizes",
+                    "Blocks accept each size of a batch; none may be refused.",
+                    "take sizes from the inputs, not from the first batch",
+                    check_model_sizes),
+    component_check("model.tokenwise",
+                    "Blocks flagged tokenwise compute each position alone.",
+                    "remove TENON_BLOCK_TOKENWISE from blocks that mix positions",
+                    check_model_tokenwise),
+
     {.name = "loss.results",
      .rule = "The count is positive, and the sum is a finite scalar.",
      .fix = "return an f64 count and an f32 or f64 sum, both scalars, as new handles",
@@ -225,6 +277,14 @@ constexpr auto kChecks = std::to_array<Check>({
      .place = kCalls,
      .needs = "load.registers",
      .run = check_loss_additive},
+    component_check("loss.views",
+                    "Views of the inputs give the results of contiguous inputs.",
+                    "use the strides of the inputs, or call aten::contiguous",
+                    check_loss_views),
+    component_check("loss.empty_batch",
+                    "A batch without samples adds 0 to sum and count, or is refused.",
+                    "sum over samples; a mean of no samples is NaN",
+                    check_loss_empty),
 
     {.name = "metric.repeatable",
      .rule = "Equal batches give equal values.",
@@ -244,6 +304,14 @@ constexpr auto kChecks = std::to_array<Check>({
      .place = kCalls,
      .needs = "load.registers",
      .run = check_metric_state},
+    component_check("metric.views",
+                    "Views of the inputs give the values of contiguous inputs.",
+                    "use the strides of the inputs, or call aten::contiguous",
+                    check_metric_views),
+    component_check("metric.empty_batch",
+                    "A batch without samples changes no value, or is refused.",
+                    "add sums and counts to the states, never means",
+                    check_metric_empty),
 
     {.name = "optimizer.update",
      .rule = "Updates change parameters, and keep them finite.",
@@ -269,6 +337,27 @@ constexpr auto kChecks = std::to_array<Check>({
      .place = kCalls,
      .needs = "load.registers",
      .run = check_optimizer_pieces},
+
+    component_check("sparse_optimizer.update",
+                    "Updates change the given rows, and nothing else.",
+                    "write value and slots of the rows in args only; guard divisions by 0",
+                    check_row_update),
+    component_check("sparse_optimizer.rows",
+                    "Each row is updated as if it were alone.",
+                    "derive the update of a row from its gradient, slots, id and step alone",
+                    check_row_independence),
+    component_check("sparse_optimizer.resume",
+                    "A new instance continues to the same bits.",
+                    "keep all state in the slots, not in the instance",
+                    check_row_resume),
+    component_check("sparse_optimizer.found_inf",
+                    "An update with found_inf 1 changes nothing.",
+                    "return at once if *found_inf is 1",
+                    check_row_found_inf),
+    component_check("sparse_optimizer.non_finite",
+                    "A non-finite gradient changes no other row.",
+                    "use no norm over rows; the host clips",
+                    check_row_non_finite),
 
     {.name = "lr_scheduler.factors",
      .rule = "Factors of 10,000 steps are finite and never negative.",
@@ -320,6 +409,82 @@ constexpr auto kChecks = std::to_array<Check>({
      .place = kCalls,
      .needs = "load.registers",
      .run = check_dataset_resume},
+    component_check("dataset.positions",
+                    "Positions that are corrupt are refused.",
+                    "check size and content of a position in seek; return TENON_INVALID",
+                    check_dataset_positions),
+    component_check("dataset.batches",
+                    "A sample is the same in batches of any size and order.",
+                    "compute each sample from its own data alone",
+                    check_dataset_batches),
+    component_check("dataset.shards",
+                    "Each sample is in one shard, whatever the order of reads.",
+                    "divide the samples over the shards; keep a cursor for each shard",
+                    check_dataset_shards),
+    component_check("dataset.threads",
+                    "Reads at once give the batches of single reads.",
+                    "keep temporary data on the stack; share only constant data",
+                    check_dataset_at_once),
+
+    component_check("feature.results",
+                    "Outputs match their inferred types, also for empty batches.",
+                    "create each output with the sizes of its inputs",
+                    check_feature_results),
+    component_check("feature.repeatable",
+                    "Equal inputs give equal outputs, and are not written.",
+                    "keep no state; derive random numbers from the seed and the values",
+                    check_feature_repeatable),
+    component_check("feature.samples",
+                    "A sample gets the same values in any batch.",
+                    "compute each sample from its own entries alone",
+                    check_feature_rows),
+    component_check("feature.threads",
+                    "Calls at once give the results of single calls.",
+                    "keep temporary data on the stack, not in the instance",
+                    check_feature_at_once),
+
+    component_check("hook.events",
+                    "The hook handles each of its events, also early in a run.",
+                    "test what the services of the run return",
+                    check_hook_events),
+    component_check("hook.writes",
+                    "The hook writes only what it declares.",
+                    "list what it writes in `writes`",
+                    check_hook_writes),
+    component_check("hook.state",
+                    "A resumed hook continues with the same requests.",
+                    "save through tenon.stateful all that later requests depend on",
+                    check_hook_state),
+
+    component_check("metric_sink.records",
+                    "The sink accepts all legal names, labels and values.",
+                    "escape names and labels; write NaN and infinity in a form of the format",
+                    check_sink_records),
+    component_check("metric_sink.resume",
+                    "The sink continues after a rollback and a resume.",
+                    "drop records of later steps in resume; an empty file is no error",
+                    check_sink_resume),
+    component_check("metric_sink.missing_folder",
+                    "A missing run folder gives a status, or is not used.",
+                    "check that files can be opened; never create the run folder",
+                    check_sink_folder),
+
+    component_check("storage.round_trip",
+                    "Files that are written can be listed, read and removed.",
+                    "store bytes as they are; list checkpoints in commit order, files by name",
+                    check_storage_round_trip),
+    component_check("storage.commit",
+                    "Only committed checkpoints are visible, with what was kept.",
+                    "write to a temporary place, and delete leftovers in open",
+                    check_storage_commit),
+    component_check("storage.errors",
+                    "Missing and existing names give the codes of storage.h.",
+                    "return TENON_NOT_FOUND, TENON_EXISTS and TENON_DATA_LOSS",
+                    check_storage_errors),
+    component_check("storage.threads",
+                    "Threads write different files, and read one file, at once.",
+                    "keep the position of a file with the file, not in the instance",
+                    check_storage_at_once),
 
     {.name = "recipe.trains",
      .rule = "The recipe trains, and its losses are finite.",
