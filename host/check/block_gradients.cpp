@@ -33,7 +33,8 @@ struct DifferenceStep {
 };
 
 DifferenceStep difference_step(at::ScalarType dtype) {
-  return dtype == at::kDouble ? DifferenceStep{1e-6, 1e-4, 1e-13} : DifferenceStep{1e-2, 5e-2, 1e-6};
+  return dtype == at::kDouble ? DifferenceStep{1e-6, 1e-4, 1e-13}
+                              : DifferenceStep{1e-2, 5e-2, 1e-6};
 }
 
 bool is_hand_written(const ModelTrial& trial, uint32_t b) {
@@ -69,7 +70,7 @@ class DirectionalDifference {
         b_(b),
         difference_(difference_step(trial.dtype())),
         generator_(subject.request().seed + kDirectionSeed),
-        inputs_(copies_of(trial.inputs_of(b))) {
+        inputs_(trial.inputs_of(b)) {
     BlockTape tape = trial.forward(b, inputs_, call());
     weights_ = random_weights(subject, trial, b, tape);
     for (const AuxLoss& aux : tape.aux) {
@@ -129,9 +130,7 @@ class DirectionalDifference {
   }
 
  private:
-  BlockCall call() const {
-    return {.samples = trial_.num_samples(), .step = 1, .is_train = true, .is_recompute = true};
-  }
+  BlockCall call() const { return {.samples = trial_.num_samples(), .is_recompute = true}; }
 
   ModelTrial& trial_;
   uint32_t b_;

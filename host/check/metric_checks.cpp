@@ -20,8 +20,8 @@ namespace tenon {
 namespace {
 
 constexpr int kNumMetricBatches = 4;
-constexpr double kMergeTolerance = 1e-9;  // of sums in another order
-constexpr double kMetricViewTolerance = 1e-6;   // of fp32 sums in another order
+constexpr double kMergeTolerance = 1e-9;       // of sums in another order
+constexpr double kMetricViewTolerance = 1e-6;  // of fp32 sums in another order
 
 // A metric, and batches that it accepts.
 class MetricTrial {

@@ -217,9 +217,21 @@ CheckResult check_model_graph(Subject& subject) {
       });
 }
 
+CheckResult check_model_results(Subject& subject) {
+  return for_each_model(subject, Precision::kBest, [&](ModelTrial& trial, Findings& findings) {
+    for (const uint32_t b : trial.some_blocks()) {
+      try {
+        result_of(subject, trial, b, trial.inputs_of(b));
+      } catch (const Error& error) {
+        findings.add_problem(error.message() + " [" + error.id() + "]");
+      }
+    }
+  });
+}
+
 CheckResult check_model_recompute(Subject& subject) {
   return for_each_model(subject, Precision::kBest, [](ModelTrial& trial, Findings& findings) {
-    const at::AutoGradMode no_grad(false);
+    constexpr uint64_t kStep = 7;
     std::vector<BlockTape> first;
     const std::vector<uint32_t> blocks = trial.some_blocks();
     const int64_t samples = trial.num_samples();
@@ -230,7 +242,7 @@ CheckResult check_model_recompute(Subject& subject) {
       return tape;
     };
     for (const uint32_t b : blocks) {
-      first.push_back(run(b, 1, false));
+      first.push_back(run(b, kStep, false));
     }
     // In reverse, as backward does, and with the other calls of a step in between.
     for (std::size_t i = blocks.size(); i-- > 0;) {
@@ -238,8 +250,8 @@ CheckResult check_model_recompute(Subject& subject) {
       if (trial.graph().blocks[b].has(TENON_BLOCK_NO_RECOMPUTE)) {
         continue;
       }
-      static_cast<void>(run(b, 2, true));
-      const BlockTape again = run(b, 1, true);
+      static_cast<void>(run(b, kStep + 1, true));
+      const BlockTape again = run(b, kStep, true);
       if (const std::string what = difference_of(trial, b, again, first[i], 0); !what.empty()) {
         findings.add_problem(of_block(trial, b) + ": " + what +
                              " has other bits if the block is run again");
@@ -321,7 +333,7 @@ CheckResult check_model_reads_only(Subject& subject) {
     const ModelGraph& graph = trial.graph();
     for (const uint32_t b : trial.some_blocks()) {
       const ModelBlock& block = graph.blocks[b];
-      const std::vector<at::Tensor> inputs = copies_of(trial.inputs_of(b));
+      const std::vector<at::Tensor> inputs = trial.inputs_of(b);
       const std::vector<at::Tensor> inputs_before = copies_of(inputs);
       std::vector<at::Tensor> parameters;
       for (const uint32_t p : block.parameters) {

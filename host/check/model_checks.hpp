@@ -10,6 +10,7 @@
 namespace tenon {
 
 CheckResult check_model_graph(Subject& subject);
+CheckResult check_model_results(Subject& subject);
 CheckResult check_model_recompute(Subject& subject);
 CheckResult check_model_gradients(Subject& subject);
 CheckResult check_model_fp64(Subject& subject);

@@ -24,7 +24,7 @@
 namespace tenon {
 namespace {
 
-constexpr int64_t kTrialSamples = 4;        // as in input guesses
+constexpr int64_t kTrialSamples = 4;   // as in input guesses
 constexpr int64_t kRowsPerSample = 3;  // of a lookup whose ids have an open second axis
 constexpr std::size_t kMaxBlocks = 8;  // that a check of each block runs
 constexpr int64_t kMaxElements = 30'000'000;
@@ -232,7 +232,7 @@ std::vector<at::Tensor> ModelTrial::run_all(int64_t samples) {
       if (!values[v].defined()) {
         values[v] = rows_of(v, samples, values);
       }
-      inputs.push_back(values[v]);
+      inputs.push_back(values[v].clone());  // a block that writes changes only its own
     }
     const BlockTape tape = forward(b, inputs, {.samples = samples, .is_train = false});
     for (std::size_t i = 0; i < block.outputs.size(); ++i) {
@@ -256,7 +256,7 @@ std::vector<uint32_t> ModelTrial::some_blocks() const {
 std::vector<at::Tensor> ModelTrial::inputs_of(uint32_t b) const {
   std::vector<at::Tensor> inputs;
   for (const uint32_t v : graph_.blocks[b].inputs) {
-    inputs.push_back(values_[v]);
+    inputs.push_back(values_[v].clone());
   }
   return inputs;
 }

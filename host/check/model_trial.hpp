@@ -28,7 +28,7 @@ namespace tenon {
 // How a block is called.
 struct BlockCall {
   int64_t samples = 0;
-  uint64_t step = 1;
+  uint64_t step = 7;  // faults often show only after the first step
   bool is_train = true;
   bool is_recompute = false;
 };
@@ -78,7 +78,7 @@ class ModelTrial {
   // True if gradients flow through the block.
   bool has_gradients(uint32_t b) const { return paths_.blocks[b]; }
   bool needs_gradient(uint32_t v) const { return paths_.values[v]; }
-  // Returns the inputs of a block, of the batch that was found.
+  // Returns copies of the inputs of a block, of the batch that was found.
   std::vector<at::Tensor> inputs_of(uint32_t b) const;
 
   // Errors   of the block

@@ -171,7 +171,8 @@ CheckResult for_each_storage(Subject& subject, const StorageBody& body) {
 
 void expect(const Names& found, const Names& wanted, const std::string& what, Findings& findings) {
   if (found != wanted) {
-    findings.add_problem(what + " returns " + text_of_names(found) + ", expected " + text_of_names(wanted));
+    findings.add_problem(what + " returns " + text_of_names(found) + ", expected " +
+                         text_of_names(wanted));
   }
 }
 
