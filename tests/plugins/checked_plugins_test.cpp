@@ -142,8 +142,8 @@ struct CheckedPlugin {
   fs::path file;
   std::string group;
   int exit_code = -1;
-  std::string text;
-  nlohmann::json checks;
+  std::string text = {};
+  nlohmann::json checks = {};
 };
 
 void run_checks(CheckedPlugin& plugin) {

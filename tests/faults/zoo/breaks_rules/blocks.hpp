@@ -14,6 +14,8 @@
 
 #include "tests/faults/zoo/breaks_rules/fault.hpp"
 
+namespace {
+
 class RuleModel final : public tenon::Model {
  public:
   static constexpr const char* kType = "rule_model";
@@ -117,3 +119,5 @@ class RuleModel final : public tenon::Model {
 
   std::string fault_;
 };
+
+}  // namespace

@@ -8,10 +8,14 @@
 
 #include <string>
 
+namespace {
+
 struct FaultOptions {
   std::string fault;
 };
 
-inline void bind_fault(tenon::OptionBinder<FaultOptions>& binder) {
+void bind_fault(tenon::OptionBinder<FaultOptions>& binder) {
   binder.field("fault", &FaultOptions::fault).doc("which rule is broken; \"\": none");
 }
+
+}  // namespace

@@ -15,6 +15,8 @@
 
 #include "tests/faults/zoo/breaks_rules/fault.hpp"
 
+namespace {
+
 // The elements one after the other in memory, whatever the strides.
 template <class T>
 const T* in_memory(const tenon::Host& host, const tenon::TensorRef& tensor) {
@@ -96,3 +98,5 @@ class RuleMetric final : public tenon::Metric {
  private:
   std::string fault_;
 };
+
+}  // namespace

@@ -28,6 +28,8 @@
 #include "tests/support/plugins/memory_storage.cpp"
 #pragma pop_macro("TENON_PLUGIN")
 
+namespace {
+
 class RuleHook final : public tenon::Hook, public tenon::Stateful {
  public:
   static constexpr const char* kType = "rule_hook";
@@ -166,3 +168,5 @@ class RuleStorage final : public MemoryStorage {
   std::string fault_;
   uint64_t cursor_ = 0;
 };
+
+}  // namespace

@@ -14,6 +14,8 @@
 
 #include "tests/faults/zoo/breaks_rules/fault.hpp"
 
+namespace {
+
 struct RuleRowsOptions {
   double lr = 0.1;
   std::string fault;
@@ -74,3 +76,5 @@ class RuleRows final : public tenon::AnySparseOptimizer {
   std::string fault_;
   std::atomic<int64_t> first_step_ = 0;
 };
+
+}  // namespace

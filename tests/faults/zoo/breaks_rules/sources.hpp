@@ -18,13 +18,15 @@
 
 #include "tests/faults/zoo/breaks_rules/fault.hpp"
 
+namespace {
+
 // Makes calls overlap that share memory.
-inline void wait_a_moment() {
+void wait_a_moment() {
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
 // Writes samples by their numbers.
-inline void write_samples(tenon::BatchWriter& writer, const std::vector<int64_t>& numbers) {
+void write_samples(tenon::BatchWriter& writer, const std::vector<int64_t>& numbers) {
   const auto count = static_cast<int64_t>(numbers.size());
   auto* x = writer.add<float>(0, {count, 4});
   auto* labels = writer.add<int64_t>(1, {count});
@@ -37,7 +39,7 @@ inline void write_samples(tenon::BatchWriter& writer, const std::vector<int64_t>
   writer.set_counts(count, 0);
 }
 
-inline void describe_samples(tenon::DatasetInfo& info) {
+void describe_samples(tenon::DatasetInfo& info) {
   info.field("x", {"B", 4}, TENON_F32);
   info.field("labels", {"B"}, TENON_I64);
 }
@@ -163,3 +165,5 @@ class RuleFeature final : public tenon::Feature {
  private:
   std::string fault_;
 };
+
+}  // namespace
