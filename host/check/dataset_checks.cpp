@@ -10,6 +10,8 @@
 #include "host/tensor/column.hpp"
 #include "host/text/formatted.hpp"
 
+#include <ATen/core/Tensor.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -139,17 +141,33 @@ void compare_positions(Subject& subject,
   }
 }
 
+// The numbers of a row without the padding at its end.
+std::string without_padding(const at::Tensor& row, double pad) {
+  const at::Tensor numbers = row.to(at::kDouble).contiguous();
+  const auto* const values = numbers.const_data_ptr<double>();
+  int64_t length = numbers.numel();
+  while (length > 0 && values[length - 1] == pad) {
+    --length;
+  }
+  return std::string(reinterpret_cast<const char*>(values),
+                     static_cast<std::size_t>(length) * sizeof(double));
+}
+
 // The content of each sample of a batch: fields with an entry per sample, and ragged columns.
 std::vector<std::string> samples_of(const Batch& batch, const std::vector<FieldInfo>& schema) {
   std::vector<std::string> samples(static_cast<std::size_t>(batch.samples));
   for (const std::string& name : column_names(schema)) {
     const std::optional<ColumnFields> fields = find_column(schema, name);
-    if (!fields || fields->type.width < 0) {
-      continue;  // padded to the longest sample of the batch
+    if (!fields) {
+      continue;
     }
     const Column column = column_of(batch, *fields);
+    const bool is_padded = fields->type.width < 0;  // to the longest sample of the batch
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      samples[i] += bytes_of_sample(column, i) + ";";
+      samples[i] += is_padded ? without_padding(column.values[static_cast<int64_t>(i)],
+                                                schema[fields->values].pad)
+                              : bytes_of_sample(column, i);
+      samples[i] += ";";
     }
   }
   return samples;

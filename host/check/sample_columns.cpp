@@ -3,6 +3,8 @@
 
 #include <tenon/tensor.h>
 
+#include "host/text/formatted.hpp"
+
 #include <ATen/Functions.h>
 
 #include <cstring>
@@ -61,7 +63,7 @@ class ColumnMaker {
   void add_list(std::size_t level, bool is_empty, std::mt19937_64& generator) {
     const bool is_string = type_.is_text && level + 1 == type_.num_levels;
     if (is_string) {
-      const std::string text = std::to_string(10 + generator() % 90);
+      const std::string text = formatted("{}", 10 + generator() % 90);
       text_ += text;
       offsets_[level].push_back(static_cast<int64_t>(text_.size()));
       return;
@@ -149,7 +151,7 @@ std::string bytes_of_sample(const Column& column, std::size_t i) {
   for (std::size_t level = 0; level < column.offsets.size(); ++level) {
     const auto* const offsets = column.offsets[level].const_data_ptr<int64_t>();
     for (int64_t piece = begin; piece < end; ++piece) {
-      bytes += std::to_string(offsets[piece + 1] - offsets[piece]) + ",";
+      bytes += formatted("{},", offsets[piece + 1] - offsets[piece]);
     }
     begin = offsets[begin];
     end = offsets[end];
