@@ -453,8 +453,8 @@ constexpr auto kChecks = std::to_array<Check>({
                     check_sink_resume,
                     "metric_sink.records"),
     component_check("metric_sink.missing_folder",
-                    "A missing run folder gives a status, or is not used.",
-                    "check that files can be opened; never create the run folder",
+                    "A run folder that cannot be written causes no crash.",
+                    "check each file that is opened, and return TENON_IO",
                     check_sink_folder,
                     "metric_sink.records"),
 

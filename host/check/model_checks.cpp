@@ -372,6 +372,10 @@ CheckResult check_model_reads_only(Subject& subject) {
 
 CheckResult check_model_sizes(Subject& subject) {
   return for_each_model(subject, Precision::kBest, [](ModelTrial& trial, Findings& findings) {
+    if (!trial.is_per_sample()) {
+      findings.add_remark(trial.name() + " reads a field that has no samples on its first axis");
+      return;
+    }
     for (const int64_t samples : {int64_t{2}, int64_t{1}, int64_t{0}}) {
       if (samples >= trial.num_samples()) {
         continue;

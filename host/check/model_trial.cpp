@@ -35,9 +35,23 @@ bool is_model_of_recipe(Subject& subject, const CheckedComponent& checked) {
   return checked.use != nullptr && checked.use == &subject.recipe().model.use;
 }
 
-// Modules are built in torch's default dtype, which the host sets to that of the run.
+// The default dtype of torch, in which modules are built and constants are made. The host sets it
+// to that of the run.
+class DefaultDtype {
+ public:
+  explicit DefaultDtype(at::ScalarType dtype) : before_(c10::get_default_dtype()) {
+    c10::set_default_dtype(c10::scalarTypeToTypeMeta(dtype));
+  }
+  DefaultDtype(const DefaultDtype&) = delete;
+  DefaultDtype& operator=(const DefaultDtype&) = delete;
+  ~DefaultDtype() { c10::set_default_dtype(before_); }
+
+ private:
+  caffe2::TypeMeta before_;
+};
+
 ModelProxy make_model(Subject& subject, const CheckedComponent& checked, at::ScalarType dtype) {
-  c10::set_default_dtype(c10::scalarTypeToTypeMeta(dtype));
+  const DefaultDtype of_run(dtype);
   return ModelProxy(subject.create(checked));
 }
 
@@ -78,8 +92,8 @@ ModelTrial::ModelTrial(Subject& subject, const CheckedComponent& checked, at::Sc
       paths_(gradient_paths(store_)),
       blocks_(proxy_, store_, base_, paths_.values) {
   subject.note("materialize or fill_buffer of " + name_);
+  const DefaultDtype of_run(dtype);
   store_.initialise(proxy_, frame_.exec(), subject.request().seed);
-  c10::set_default_dtype(c10::scalarTypeToTypeMeta(at::kFloat));
   add_noise();
 }
 
@@ -99,6 +113,15 @@ void ModelTrial::add_noise() {
 bool ModelTrial::has_samples(uint32_t v) const {
   const auto& axes = graph_.values[v].axes;
   return !axes.has_value() || (!axes->empty() && axes->front().name == "B");
+}
+
+bool ModelTrial::is_per_sample() const {
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    if (given_[v].defined() && !has_samples(v)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::vector<at::Tensor> ModelTrial::guessed_values(const InputGuess& guess,
@@ -266,6 +289,7 @@ BlockTape ModelTrial::forward(uint32_t b,
                               const BlockCall& call) {
   const ModelBlock& block = graph_.blocks[b];
   subject_.note("forward of block \"" + block.name + "\" of " + name_);
+  const DefaultDtype of_run(base_.compute_dtype);
   blocks_.begin({.step = call.step, .microbatch = 0, .is_train = call.is_train}, call.samples);
   BlockTape tape = blocks_.make_tape(b);
   const bool records = call.is_train && !block.has(TENON_BLOCK_HAND_WRITTEN);
@@ -288,6 +312,7 @@ BlockGradients ModelTrial::backward(uint32_t b,
   for (FlatGroup& group : store_.groups()) {
     group.clear_grads();
   }
+  const DefaultDtype of_run(base_.compute_dtype);
   const at::AutoGradMode no_grad(false);
   BlockGradients result{.inputs = std::vector<at::Tensor>(block.inputs.size()), .parameters = {}};
   for (const ValueGrad& of : blocks_.backward(b, b, tape, grads, {})) {

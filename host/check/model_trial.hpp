@@ -69,8 +69,10 @@ class ModelTrial {
   bool is_unsupported() const { return is_unsupported_; }
   int64_t num_samples() const { return samples_; }
 
+  // True if each field of the batch has samples on its first axis.
+  bool is_per_sample() const;
   // Runs all blocks on the first samples of the batch, in an evaluation. Returns the values of the
-  // graph.
+  // graph. Fewer samples than the batch has need is_per_sample().
   std::vector<at::Tensor> run_all(int64_t samples);
 
   // Returns a few blocks, in order: those that a check of each block uses.
