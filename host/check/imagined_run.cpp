@@ -35,6 +35,8 @@ ImaginedRun::ImaginedRun(HookProxy hook, const ExecBase& exec, std::string run_d
       served_(served),
       hooks_(list_of(std::move(hook)), 0, *this, exec) {
   hooks_.event().window_label = served == Served::kAll ? "2026-11-20/07" : "";
+  scalars_ = {{"grad_norm", at::full({}, 1.5, at::kFloat)},
+              {"applied", at::ones({}, at::kFloat)}};  // on all ranks
   if (served == Served::kBare) {
     return;
   }
@@ -44,9 +46,7 @@ ImaginedRun::ImaginedRun(HookProxy hook, const ExecBase& exec, std::string run_d
   };
   batch_ = {{"x", random({4, 3})}, {"labels", at::zeros({4}, at::kLong)}};
   outputs_ = {{"logits", random({4, 2})}};
-  scalars_ = {{"loss", at::full({}, 0.7, at::kFloat)},
-              {"grad_norm", at::full({}, 1.5, at::kFloat)},
-              {"applied", at::ones({}, at::kFloat)}};
+  scalars_["loss"] = at::full({}, 0.7, at::kFloat);
   parameters_ = {{"layer.weight", random({2, 3}), random({2, 3})},
                  {"layer.bias", random({2}), random({2})}};
   metrics_ = {{"loss", 0.7},

@@ -26,7 +26,7 @@ namespace tenon {
 
 class ImaginedRun final : public RunView {
  public:
-  // kBare: as early in a run or on a rank without samples. There is no metric, batch, output,
+  // kBare: as early in a run or on a rank without samples. There is no metric, loss, batch, output,
   // gradient or parameter.
   enum class Served { kAll, kBare };
 

@@ -201,8 +201,7 @@ std::map<std::string, std::set<std::string>> kinds_by_file(const std::vector<fs:
   INFO(process.err);
   REQUIRE(process.exit_code == 0);
   std::map<std::string, std::set<std::string>> kinds;
-  const nlohmann::json listed = nlohmann::json::parse(process.out);
-  for (const nlohmann::json& plugin : listed["plugins"]) {
+  for (const nlohmann::json& plugin : nlohmann::json::parse(process.out)) {
     for (const nlohmann::json& component : plugin["components"]) {
       kinds[plugin["file"].get<std::string>()].insert(component["kind"].get<std::string>());
     }

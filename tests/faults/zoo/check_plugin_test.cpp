@@ -420,7 +420,7 @@ TEST_CASE("the checker finds what shows only when a recipe trains", "[check]") {
   check_findings(plugins);
 }
 
-TEST_CASE("the checker finds a broken rule of each kind, and blames no other rule", "[check]") {
+TEST_CASE("the checker finds each broken rule and blames no other", "[check]") {
   const std::map<std::string, std::vector<std::string>> rules = {
       {"model",
        {"graph",
