@@ -78,10 +78,12 @@ class FeatureTrial {
                                                 const std::vector<int64_t>& samples,
                                                 EmptyLists empty) const {
     subject_.note("run of " + checked_.name());
-    const std::vector<Column> inputs = inputs_of(samples, empty);
+    // Columns of its own for each, which a bad one may write.
+    std::vector<std::vector<Column>> inputs(others.size());
     std::vector<FeatureCall> calls;
-    for (const FeatureTrial* const other : others) {
-      calls.push_back(call_of(*other, inputs));
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      inputs[i] = inputs_of(samples, empty);
+      calls.push_back(call_of(*others[i], inputs[i]));
     }
     FeatureProxy::run(exec(), calls, static_cast<int64_t>(samples.size()));
     std::vector<std::vector<Column>> results;
@@ -275,20 +277,21 @@ CheckResult check_feature_at_once(Subject& subject) {
             formatted("output {} of {} differs if one call runs two instances", *at, trial.name()));
       }
     }
-    subject.note("run of " + trial.name() + " by several threads at once");
     std::array<bool, kFeatureThreads> differs{};
-    std::vector<std::vector<Column>> inputs;
+    // Each call gets columns of its own, which a bad one may write.
+    const auto samples_of_thread = [&](std::size_t i) {
+      return std::vector<int64_t>(samples.begin() + static_cast<std::ptrdiff_t>(i), samples.end());
+    };
     std::vector<std::vector<Column>> alone;
     for (std::size_t i = 0; i < kFeatureThreads; ++i) {
-      const std::vector<int64_t> of_thread(samples.begin() + static_cast<std::ptrdiff_t>(i),
-                                           samples.end());
-      inputs.push_back(trial.inputs_of(of_thread, lists));
-      alone.push_back(trial.run_at_once(inputs.back(), std::ssize(of_thread)));
+      alone.push_back(trial.run(samples_of_thread(i), lists));
     }
+    subject.note("run of " + trial.name() + " by several threads at once");
     run_at_once(kFeatureThreads, [&](std::size_t i) {
+      const std::vector<int64_t> of_thread = samples_of_thread(i);
       for (int call = 0; call < kCallsOfThread; ++call) {
-        const int64_t count = kNumSamples - static_cast<int64_t>(i);
-        const std::vector<Column> found = trial.run_at_once(inputs[i], count);
+        const std::vector<Column> inputs = trial.inputs_of(of_thread, lists);
+        const std::vector<Column> found = trial.run_at_once(inputs, std::ssize(of_thread));
         differs[i] = differs[i] || differing_output(alone[i], found).has_value();
       }
     });

@@ -38,8 +38,18 @@ enum class Precision { kBest, kDouble };
 
 using ModelBody = std::function<void(ModelTrial& trial, Findings& findings)>;
 
-// Calls `body` for each model with a batch that it accepts: in fp64, or, if the model refuses that
-// and kBest is asked for, in fp32.
+// Finds a batch in fp64. Returns why there is none, if there is none.
+std::optional<std::string> why_no_batch_in_fp64(ModelTrial& trial) {
+  try {
+    return trial.find_batch() ? std::nullopt : std::optional(trial.reason());
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+// Calls `body` for each model with a batch that it accepts: in fp64, or in fp32 if the model only
+// accepts that. With kDouble, a model that runs in fp32 only is a problem, unless it refuses fp64
+// with TENON_UNSUPPORTED.
 CheckResult for_each_model(Subject& subject, Precision precision, const ModelBody& body) {
   return subject.for_each_instance(
       "model",
@@ -49,14 +59,21 @@ CheckResult for_each_model(Subject& subject, Precision precision, const ModelBod
           return;
         }
         auto trial = std::make_unique<ModelTrial>(subject, checked, at::kDouble);
-        bool has_batch = trial->find_batch();
-        if (!has_batch && trial->is_unsupported() && precision == Precision::kBest) {
+        if (const auto refusal = why_no_batch_in_fp64(*trial)) {
+          const bool is_unsupported = trial->is_unsupported();
           trial = std::make_unique<ModelTrial>(subject, checked, at::kFloat);
-          has_batch = trial->find_batch();
-        }
-        if (!has_batch) {
-          findings.add_skipped(trial->reason());
-          return;
+          if (!trial->find_batch()) {
+            findings.add_skipped(trial->reason());
+            return;
+          }
+          if (precision == Precision::kDouble) {
+            if (is_unsupported) {
+              findings.add_skipped(*refusal);
+            } else {
+              findings.add_problem(checked.name() + " runs in fp32, but not in fp64: " + *refusal);
+            }
+            return;
+          }
         }
         findings.add_examined();
         body(*trial, findings);
