@@ -11,5 +11,9 @@ namespace tenon {
 CheckResult check_dataset_reads(Subject& subject);
 CheckResult check_dataset_order(Subject& subject);
 CheckResult check_dataset_resume(Subject& subject);
+CheckResult check_dataset_positions(Subject& subject);
+CheckResult check_dataset_batches(Subject& subject);
+CheckResult check_dataset_shards(Subject& subject);
+CheckResult check_dataset_at_once(Subject& subject);
 
 }  // namespace tenon

@@ -3,6 +3,7 @@
 
 #include "host/check/sample_inputs.hpp"
 #include "host/check/subject.hpp"
+#include "host/check/tensor_views.hpp"
 #include "host/plugin/loss_proxy.hpp"
 #include "host/plugin/own_handles.hpp"
 #include "host/plugin/plugin_gradients.hpp"
@@ -14,6 +15,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
@@ -27,6 +29,13 @@ namespace {
 
 // Faults often show only after the first step.
 constexpr std::array<uint64_t, 2> kSteps = {0, 7};
+
+// Of sums in another order, relative to the largest element.
+constexpr double kLossViewTolerance = 1e-5;
+
+bool is_near(double found, double expected) {
+  return std::abs(found - expected) <= kLossViewTolerance * std::max(1.0, std::abs(expected));
+}
 
 std::string tensor_text(const at::Tensor& tensor) {
   return std::string(c10::toString(tensor.scalar_type())) + " " + shape_text(tensor.sizes());
@@ -68,6 +77,28 @@ class LossTrial {
     reason_ = refused.reason();
   }
 
+  // True if the first axis of an input counts samples.
+  bool has_samples(std::size_t i) const {
+    const auto& axes = ports()[i].axes;
+    const at::Tensor& input = inputs_[i];
+    return input.defined() && input.dim() > 0 && (!axes || axes->front().name == "B");
+  }
+  int64_t num_samples() const {
+    int64_t samples = 0;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      samples = has_samples(i) ? inputs_[i].size(0) : samples;
+    }
+    return samples;
+  }
+  // Returns the inputs of some samples. Inputs without samples on their first axis stay whole.
+  SampleInputs part(int64_t begin, int64_t end) const {
+    SampleInputs inputs = inputs_;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i] = has_samples(i) ? inputs[i].slice(0, begin, end).clone() : inputs[i];
+    }
+    return inputs;
+  }
+
   void at_step(uint64_t step) { frame_.move_to({.step = step}); }
 
   double count(const SampleInputs& inputs) {
@@ -107,7 +138,7 @@ class LossTrial {
     for (const at::Tensor& input : inputs) {
       at::Tensor leaf = input;
       if (input.defined() && at::isFloatingType(input.scalar_type())) {
-        leaf = input.detach().clone();
+        leaf = input.detach();  // in the layout of the input
         leaf.requires_grad_(!has_backward);
         wrt.push_back(leaf);
       }
@@ -300,21 +331,9 @@ CheckResult check_loss_additive(Subject& subject) {
           return;
         }
         findings.add_examined();
-        // Inputs without samples on their first axis stay whole.
-        const auto has_samples = [&](std::size_t i) {
-          const auto& axes = trial.ports()[i].axes;
-          const at::Tensor& input = trial.inputs()[i];
-          return input.defined() && input.dim() > 0 && (!axes || axes->front().name == "B");
-        };
-        int64_t samples = 0;
-        for (std::size_t i = 0; i < trial.inputs().size(); ++i) {
-          samples = has_samples(i) ? trial.inputs()[i].size(0) : samples;
-        }
+        const int64_t samples = trial.num_samples();
         const auto part = [&](int64_t begin, int64_t end) {
-          SampleInputs inputs = trial.inputs();
-          for (std::size_t i = 0; i < inputs.size(); ++i) {
-            inputs[i] = has_samples(i) ? inputs[i].slice(0, begin, end).clone() : inputs[i];
-          }
+          const SampleInputs inputs = trial.part(begin, end);
           return std::pair(trial.value_of_sum(inputs), trial.count(inputs));
         };
         const auto [whole, count] = part(0, samples);
@@ -337,6 +356,56 @@ CheckResult check_loss_additive(Subject& subject) {
                                          count));
         }
       });
+}
+
+CheckResult check_loss_views(Subject& subject) {
+  return for_each_loss(subject, [](LossTrial& trial, const std::string& name, Findings& findings) {
+    const double sum = trial.value_of_sum(trial.inputs());
+    const double count = trial.count(trial.inputs());
+    const std::vector<at::Tensor> gradients = trial.gradients(trial.inputs());
+    for (const ViewKind kind : kViewKinds) {
+      const SampleInputs inputs = views_of(trial.inputs(), kind);
+      const std::string where = formatted(" if the inputs are views {}", view_name(kind));
+      try {
+        const double found = trial.value_of_sum(inputs);
+        if (!is_near(found, sum)) {
+          findings.add_problem(
+              formatted("compute of {} returned {}, and {}{}", name, sum, found, where));
+        }
+        if (const double found_count = trial.count(inputs); found_count != count) {
+          findings.add_problem(
+              formatted("count of {} returned {}, and {}{}", name, count, found_count, where));
+        }
+        const std::vector<at::Tensor> found_gradients = trial.gradients(inputs);
+        for (std::size_t i = 0; i < gradients.size(); ++i) {
+          if (!is_close(found_gradients[i], gradients[i], kLossViewTolerance)) {
+            findings.add_problem(name + ": the gradient by input \"" + trial.ports()[i].name +
+                                 "\" differs" + where);
+          }
+        }
+      } catch (const PluginError&) {  // a status is a right answer
+      }
+    }
+  });
+}
+
+CheckResult check_loss_empty(Subject& subject) {
+  return for_each_loss(subject, [](LossTrial& trial, const std::string& name, Findings& findings) {
+    const SampleInputs inputs = trial.part(0, 0);
+    try {
+      const double count = trial.count(inputs);
+      const double sum = trial.value_of_sum(inputs);
+      if (count != 0 || sum != 0) {
+        findings.add_problem(formatted(
+            "{} of a batch without samples has the sum {} and the count {}, expected 0 and 0",
+            name,
+            sum,
+            count));
+      }
+    } catch (const PluginError& error) {
+      findings.add_remark(name + " refuses a batch without samples: " + error.message());
+    }
+  });
 }
 
 }  // namespace tenon

@@ -12,5 +12,7 @@ CheckResult check_loss_results(Subject& subject);
 CheckResult check_loss_gradients(Subject& subject);
 CheckResult check_loss_repeatable(Subject& subject);
 CheckResult check_loss_additive(Subject& subject);
+CheckResult check_loss_views(Subject& subject);
+CheckResult check_loss_empty(Subject& subject);
 
 }  // namespace tenon

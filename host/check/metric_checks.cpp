@@ -3,6 +3,7 @@
 
 #include "host/check/sample_inputs.hpp"
 #include "host/check/subject.hpp"
+#include "host/check/tensor_views.hpp"
 #include "host/plugin/metric_proxy.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/objective/metric_state.hpp"
@@ -19,7 +20,8 @@ namespace tenon {
 namespace {
 
 constexpr int kNumMetricBatches = 4;
-constexpr double kMergeTolerance = 1e-9;  // of sums in another order
+constexpr double kMergeTolerance = 1e-9;       // of sums in another order
+constexpr double kMetricViewTolerance = 1e-6;  // of fp32 sums in another order
 
 // A metric, and batches that it accepts.
 class MetricTrial {
@@ -50,6 +52,18 @@ class MetricTrial {
   const std::string& reason() const { return reason_; }
   const MetricInfo& info() const { return metric_.info(); }
   const MetricProxy& metric() const { return metric_; }
+
+  // Inputs without samples on their first axis stay whole.
+  SampleInputs without_samples(const SampleInputs& inputs) const {
+    SampleInputs empty = inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto& axes = info().ports[i].axes;
+      if (inputs[i].defined() && inputs[i].dim() > 0 && (!axes || axes->front().name == "B")) {
+        empty[i] = inputs[i].slice(0, 0, 0);
+      }
+    }
+    return empty;
+  }
 
   MetricState state_of(const std::vector<SampleInputs>& batches) const {
     MetricState state(metric_);
@@ -172,6 +186,47 @@ CheckResult check_metric_state(Subject& subject) {
                                    name + " of a state that was saved and loaded",
                                    findings);
                          });
+}
+
+CheckResult check_metric_views(Subject& subject) {
+  return for_each_metric(
+      subject, [](const MetricTrial& trial, const std::string& name, Findings& findings) {
+        const std::vector<double> expected = trial.values_of(trial.batches());
+        for (const ViewKind kind : kViewKinds) {
+          std::vector<SampleInputs> views;
+          for (const SampleInputs& inputs : trial.batches()) {
+            views.push_back(views_of(inputs, kind));
+          }
+          try {
+            compare(trial,
+                    expected,
+                    trial.values_of(views),
+                    kMetricViewTolerance,
+                    formatted("{} of inputs that are views {}", name, view_name(kind)),
+                    findings);
+          } catch (const PluginError&) {  // a status is a right answer
+          }
+        }
+      });
+}
+
+CheckResult check_metric_empty(Subject& subject) {
+  return for_each_metric(
+      subject, [](const MetricTrial& trial, const std::string& name, Findings& findings) {
+        const std::vector<double> expected = trial.values_of(trial.batches());
+        std::vector<SampleInputs> batches = trial.batches();
+        batches.insert(batches.begin() + 1, trial.without_samples(batches.front()));
+        try {
+          compare(trial,
+                  expected,
+                  trial.values_of(batches),
+                  0,
+                  name + " after a batch without samples",
+                  findings);
+        } catch (const PluginError& error) {
+          findings.add_remark(name + " refuses a batch without samples: " + error.message());
+        }
+      });
 }
 
 }  // namespace tenon

@@ -11,5 +11,7 @@ namespace tenon {
 CheckResult check_metric_values(Subject& subject);
 CheckResult check_metric_merge(Subject& subject);
 CheckResult check_metric_state(Subject& subject);
+CheckResult check_metric_views(Subject& subject);
+CheckResult check_metric_empty(Subject& subject);
 
 }  // namespace tenon

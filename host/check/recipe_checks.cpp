@@ -2,6 +2,7 @@
 #include "host/check/recipe_checks.hpp"
 
 #include "host/check/subject.hpp"
+#include "host/check/temporary_folder.hpp"
 #include "host/plugin/child_output.hpp"
 #include "host/text/formatted.hpp"
 
@@ -10,7 +11,6 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -33,28 +33,6 @@ constexpr int kRunSteps = 6;
 constexpr int kStatusStopped = 75;
 // Of losses on two ranks, which add in another order.
 constexpr double kRankTolerance = 1e-3;
-
-// A folder that exists as long as the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "tenon-check-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) {
-      throw Error("run.out_of_resources", "cannot create a folder in " + pattern);
-    }
-    path_ = pattern;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;  // the system removes what is left
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::string text_of_file(const fs::path& path) {
   std::ifstream file(path);

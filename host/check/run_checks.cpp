@@ -112,10 +112,11 @@ class CheckResults {
   CheckResult run(const Check& check) {
     if (!check.needs.empty()) {
       const Check& needed = *find_checks(check.needs).front();
-      if (of(needed).outcome != Outcome::kPassed) {
-        return skipped(
-            "it needs " + std::string(needed.name) + ", which has " +
-            std::string(of(needed).outcome == Outcome::kFailed ? "failed" : "been skipped"));
+      if (of(needed).outcome == Outcome::kFailed) {
+        return skipped("it needs " + std::string(needed.name) + ", which has failed");
+      }
+      if (of(needed).outcome == Outcome::kSkipped) {
+        return of(needed);  // for the same reason
       }
     }
     if (check.place != CheckPlace::kFile) {

@@ -92,6 +92,15 @@ std::vector<uint32_t> array_of(const std::vector<bool>& flags) {
   return {flags.begin(), flags.end()};
 }
 
+// Throws the error with "context: " before its message. An error of the plugin keeps its code.
+[[noreturn]] void throw_with_context(const std::string& context, const Error& error) {
+  if (const auto* const failed = dynamic_cast<const PluginError*>(&error)) {
+    throw PluginError(
+        failed->code(), failed->id(), context + ": " + failed->message(), failed->status_id());
+  }
+  throw error.with_context(context);
+}
+
 }  // namespace
 
 BlockRunner::BlockRunner(ModelProxy& model,
@@ -169,8 +178,8 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
     model_.forward(frame_.exec(), args);
     tape.outputs = output_handles.take(identity, "forward");
     next_buffers = next_buffer_handles.take(identity, "forward");
-  } catch (Error& error) {
-    throw error.with_context("block '" + block.name + "'");
+  } catch (const Error& error) {
+    throw_with_context("block '" + block.name + "'", error);
   }
   for (size_t i = 0; i < tape.outputs.size(); ++i) {
     check_output(b, i, tape.outputs[i]);
@@ -332,7 +341,7 @@ std::vector<ValueGrad> BlockRunner::backward_by_autograd(uint32_t b,
   try {
     result = plugin_gradients(model_.instance().identity(), outputs, wrt, seeds);
   } catch (const Error& error) {
-    throw error.with_context("backward of block '" + block.name + "'");
+    throw_with_context("backward of block '" + block.name + "'", error);
   }
   for (size_t i = 0; i < wrt_parameters.size(); ++i) {
     const at::Tensor& grad = result[wrt_inputs.size() + i];
@@ -391,8 +400,8 @@ BlockRunner::HandGrads BlockRunner::call_backward(uint32_t b,
     model_.backward(frame_.exec(), args);
     result.inputs = grad_inputs.take(model_.instance().identity(), "backward");
     result.parameters = grad_parameters.take(model_.instance().identity(), "backward");
-  } catch (Error& error) {
-    throw error.with_context("backward of block '" + block.name + "'");
+  } catch (const Error& error) {
+    throw_with_context("backward of block '" + block.name + "'", error);
   }
   return result;
 }

@@ -69,7 +69,9 @@ class Dlrm final : public tenon::TorchModel {
               {numbers},
               bottom_->parameters(),
               [this](const tenon::BlockCall& b) {
-                return bottom_->run(b, tenon::side_by_side(b, 0, b.num_inputs()));
+                // Columns keep their dtype, whatever the precision of the run.
+                const at::Tensor x_BD = tenon::side_by_side(b, 0, b.num_inputs());
+                return bottom_->run(b, x_BD.to(b.parameter(0).scalar_type()));
               });
       inputs.push_back(numbers);
       ++num_rows;

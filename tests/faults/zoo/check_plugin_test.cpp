@@ -4,12 +4,14 @@
 // must fail. All others pass or are skipped.
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -157,6 +159,56 @@ BadPlugin with_fault(const std::string& kind,
 
 BadPlugin with_limit(const std::string& limit_s, BadPlugin plugin) {
   plugin.limit_s = limit_s;
+  return plugin;
+}
+
+// A component of `breaks_rules` with a fault, checked by all checks of its kind. "" is no fault.
+BadPlugin with_broken_rule(const std::string& kind, const std::string& rule) {
+  struct Use {
+    const char* kind;
+    const char* type;
+    const char* patch;  // "@USE@" becomes type and options
+  };
+  static const std::vector<Use> uses = {
+      {"model", "rule_model", R"({"model": @USE@, "data": {"train": {"type": "rule_map"}}})"},
+      {"dataset", "rule_map", R"({"data": {"train": @USE@}})"},
+      {"stream", "rule_stream", R"({"data": {"train": @USE@}})"},
+      {"feature",
+       "rule_feature",
+       R"({"features": [{"name": "more", "from": "labels", "do": [@USE@]}]})"},
+      {"loss", "rule_loss", R"({"loss": @USE@})"},
+      {"metric", "rule_metric", R"({"metrics": [@USE@]})"},
+      {"sparse_optimizer", "rule_rows", R"({"tables": {"t": {"optimizer": @USE@}}})"},
+      {"hook", "rule_hook", R"({"hooks": [@USE@]})"},
+      {"metric_sink", "rule_sink", R"({"sinks": [@USE@]})"},
+      {"storage", "rule_storage", R"({"checkpoint": {"at_end": false, "storage": @USE@}})"},
+  };
+  const auto use = std::ranges::find(uses, kind, &Use::kind);
+  REQUIRE(use != uses.end());
+  const std::string group = kind == "stream" ? "dataset" : kind;
+  // Options of the recipe's own components do not fit, and are removed.
+  const bool is_of_recipe = group == "model" || group == "dataset";
+  const std::string own = group == "model"
+                              ? R"("in_features": null, "hidden": null, "out_features": null, )"
+                          : is_of_recipe ? R"("samples": null, )"
+                                         : "";
+  std::string patch = use->patch;
+  constexpr std::string_view kUse = "@USE@";
+  patch.replace(patch.find(kUse),
+                kUse.size(),
+                std::string(R"({"type": ")") + use->type + R"(", "options": {)" + own +
+                    R"("fault": ")" + rule + R"("}})");
+  constexpr std::string_view kMap = R"({"type": "rule_map"})";
+  if (const auto at = patch.find(kMap); at != std::string::npos) {
+    patch.replace(at, kMap.size(), R"({"type": "rule_map", "options": {"samples": null}})");
+  }
+  std::set<std::string> fails;
+  if (!rule.empty()) {
+    fails.insert(group + "." + rule);
+  }
+  BadPlugin plugin = in_faults("breaks_rules", fails);
+  plugin.recipe = small_recipe(patch);
+  plugin.only = group;
   return plugin;
 }
 
@@ -364,6 +416,38 @@ TEST_CASE("the checker finds what shows only when a recipe trains", "[check]") {
                                   "declare_no_read",
                                   "clear_parameter"}) {
     plugins.push_back(with_fault("hook", fault, check, "exit status"));
+  }
+  check_findings(plugins);
+}
+
+TEST_CASE("the checker finds each broken rule and blames no other", "[check]") {
+  const std::map<std::string, std::vector<std::string>> rules = {
+      {"model",
+       {"graph",
+        "results",
+        "recompute",
+        "gradients",
+        "fp64",
+        "views",
+        "reads_only",
+        "batch_sizes",
+        "tokenwise"}},
+      {"dataset", {"batches", "threads"}},
+      {"stream", {"resume", "positions", "shards"}},
+      {"feature", {"results", "repeatable", "samples", "threads"}},
+      {"loss", {"views", "empty_batch"}},
+      {"metric", {"views", "empty_batch"}},
+      {"sparse_optimizer", {"update", "rows", "resume", "found_inf", "non_finite"}},
+      {"hook", {"events", "writes", "state"}},
+      {"metric_sink", {"records", "resume", "missing_folder"}},
+      {"storage", {"round_trip", "commit", "errors", "threads"}},
+  };
+  std::vector<BadPlugin> plugins;
+  for (const auto& [kind, of_kind] : rules) {
+    plugins.push_back(with_broken_rule(kind, ""));
+    for (const std::string& rule : of_kind) {
+      plugins.push_back(with_broken_rule(kind, rule));
+    }
   }
   check_findings(plugins);
 }

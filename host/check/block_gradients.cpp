@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Letters in comments: L the sum of all outputs times random weights, plus auxiliary losses.
+#include "host/check/block_gradients.hpp"
+
+#include <tenon/model.h>
+
+#include "host/check/sample_inputs.hpp"
+#include "host/check/tensor_views.hpp"
+#include "host/tensor/shape_text.hpp"
+#include "host/text/formatted.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+
+namespace tenon {
+namespace {
+
+constexpr uint64_t kWeightSeed = 31;
+constexpr uint64_t kDirectionSeed = 37;
+
+// Step of a difference, and what it may be wrong by.
+struct DifferenceStep {
+  double step;
+  double relative;  // to the larger of gradient and difference
+  double rounding;  // of L, relative to the larger of |L| and 1
+};
+
+DifferenceStep difference_step(at::ScalarType dtype) {
+  return dtype == at::kDouble ? DifferenceStep{1e-6, 1e-4, 1e-13}
+                              : DifferenceStep{1e-2, 5e-2, 1e-6};
+}
+
+bool is_hand_written(const ModelTrial& trial, uint32_t b) {
+  return trial.graph().blocks[b].has(TENON_BLOCK_HAND_WRITTEN);
+}
+
+// Returns L. Auxiliary losses that autograd did not record have no gradient; `counted` says which.
+double loss_of(const BlockTape& tape,
+               const std::vector<at::Tensor>& weights,
+               const std::vector<bool>& counted) {
+  double sum = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i].defined()) {
+      sum += (tape.outputs[i].detach().to(at::kDouble) * weights[i].to(at::kDouble))
+                 .sum()
+                 .item<double>();
+    }
+  }
+  for (std::size_t i = 0; i < std::min(tape.aux.size(), counted.size()); ++i) {
+    if (counted[i]) {
+      const AuxLoss& aux = tape.aux[i];
+      sum += aux.weight * aux.sum.detach().item<double>() / aux.count.item<double>();
+    }
+  }
+  return sum;
+}
+
+// What a check of one block needs for each of its tensors.
+class DirectionalDifference {
+ public:
+  DirectionalDifference(Subject& subject, ModelTrial& trial, uint32_t b)
+      : trial_(trial),
+        b_(b),
+        difference_(difference_step(trial.dtype())),
+        generator_(subject.request().seed + kDirectionSeed),
+        inputs_(trial.inputs_of(b)) {
+    BlockTape tape = trial.forward(b, inputs_, call());
+    weights_ = random_weights(subject, trial, b, tape);
+    for (const AuxLoss& aux : tape.aux) {
+      counted_.push_back(aux.sum.requires_grad() || is_hand_written(trial, b));
+    }
+    value_ = loss_of(tape, weights_, counted_);
+    has_any_ = !tape.aux.empty() || std::ranges::any_of(weights_, &at::Tensor::defined);
+    if (has_any_) {
+      gradients_ = trial.backward(b, tape, weights_);
+    }
+  }
+
+  // False if no output has a gradient.
+  bool has_any() const { return has_any_; }
+  bool is_finite() const { return std::isfinite(value_); }
+  const BlockGradients& gradients() const { return gradients_; }
+  const std::vector<at::Tensor>& inputs() const { return inputs_; }
+
+  // Moves tensors that are the same value, and compares. Returns a problem, or "".
+  std::string compare(const std::vector<at::Tensor>& moved, const at::Tensor& gradient) {
+    const at::AutoGradMode no_grad(false);
+    const at::Tensor& first = moved.front();
+    if (gradient.defined() && gradient.sizes() != first.sizes()) {
+      return "has the shape " + shape_text(gradient.sizes()) + ", expected " +
+             shape_text(first.sizes());
+    }
+    const at::Tensor direction =
+        random_tensor(first.sizes().vec(), first.scalar_type(), -1, 1, generator_);
+    const double found =
+        gradient.defined()
+            ? (gradient.to(at::kDouble) * direction.to(at::kDouble)).sum().item<double>()
+            : 0.0;
+    const at::Tensor before = first.clone();
+    const auto value_at = [&](double step) {
+      for (const at::Tensor& tensor : moved) {
+        tensor.copy_(before + direction * step);
+      }
+      return loss_of(trial_.forward(b_, inputs_, call()), weights_, counted_);
+    };
+    const double high = value_at(difference_.step);
+    const double low = value_at(-difference_.step);
+    for (const at::Tensor& tensor : moved) {
+      tensor.copy_(before);
+    }
+    const double expected = (high - low) / (2 * difference_.step);
+    const double allowed =
+        difference_.relative * std::max(std::abs(found), std::abs(expected)) +
+        difference_.rounding * std::max(1.0, std::abs(value_)) / difference_.step;
+    if (std::isfinite(found) && std::abs(found - expected) <= allowed) {
+      return "";
+    }
+    return formatted(
+        "changes the outputs by {} along a random direction, central differences "
+        "give {}",
+        found,
+        expected);
+  }
+
+ private:
+  BlockCall call() const { return {.samples = trial_.num_samples(), .is_recompute = true}; }
+
+  ModelTrial& trial_;
+  uint32_t b_;
+  DifferenceStep difference_;
+  std::mt19937_64 generator_;
+  std::vector<at::Tensor> inputs_;
+  std::vector<at::Tensor> weights_;  // by output
+  std::vector<bool> counted_;        // by auxiliary loss
+  double value_ = 0;                 // L
+  bool has_any_ = false;
+  BlockGradients gradients_;
+};
+
+}  // namespace
+
+std::vector<at::Tensor> random_weights(Subject& subject,
+                                       const ModelTrial& trial,
+                                       uint32_t b,
+                                       const BlockTape& tape) {
+  std::mt19937_64 generator(subject.request().seed + kWeightSeed);
+  std::vector<at::Tensor> weights;
+  for (std::size_t i = 0; i < tape.outputs.size(); ++i) {
+    const at::Tensor& output = tape.outputs[i];
+    const bool has_gradient = output.is_floating_point() &&
+                              trial.needs_gradient(trial.graph().blocks[b].outputs[i]) &&
+                              (output.requires_grad() || is_hand_written(trial, b));
+    weights.push_back(
+        has_gradient ? random_tensor(output.sizes().vec(), output.scalar_type(), -1, 1, generator)
+                     : at::Tensor());
+  }
+  return weights;
+}
+
+std::vector<std::string> gradient_problems(Subject& subject, ModelTrial& trial, uint32_t b) {
+  const ModelGraph& graph = trial.graph();
+  const ModelBlock& block = graph.blocks[b];
+  DirectionalDifference difference(subject, trial, b);
+  if (!difference.has_any()) {
+    return {
+        "no output and no auxiliary loss has a gradient, although the block has parameters to "
+        "train or reads values that have a gradient"};
+  }
+  if (!difference.is_finite()) {
+    return {"the outputs are NaN or infinite for random parameters and inputs"};
+  }
+  std::vector<std::string> problems;
+  const auto add = [&](const std::string& name, const std::string& problem) {
+    if (!problem.empty()) {
+      problems.push_back("the gradient by \"" + name + "\" " + problem);
+    }
+  };
+  for (std::size_t i = 0; i < block.inputs.size(); ++i) {
+    const uint32_t v = block.inputs[i];
+    const at::Tensor& input = difference.inputs()[i];
+    const bool is_first =
+        std::ranges::find(block.inputs, v) - block.inputs.begin() == static_cast<std::ptrdiff_t>(i);
+    if (!trial.needs_gradient(v) || !input.is_floating_point() || !is_first) {
+      continue;
+    }
+    std::vector<at::Tensor> same;  // a block may read one value twice
+    for (std::size_t k = i; k < block.inputs.size(); ++k) {
+      if (block.inputs[k] == v) {
+        same.push_back(difference.inputs()[k]);
+      }
+    }
+    add(graph.values[v].name, difference.compare(same, difference.gradients().inputs[i]));
+  }
+  for (std::size_t i = 0; i < block.parameters.size(); ++i) {
+    const uint32_t p = block.parameters[i];
+    if (trial.store().is_trainable(p)) {
+      add(graph.parameters[p].name,
+          difference.compare({trial.store().leaf(p).detach()},
+                             difference.gradients().parameters[i]));
+    }
+  }
+  return problems;
+}
+
+}  // namespace tenon
