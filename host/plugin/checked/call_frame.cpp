@@ -24,7 +24,7 @@ struct SharedRecords {
   std::mutex mutex;
   std::deque<std::shared_ptr<LentObject>> ended;
   std::map<const LoadedPlugin*, std::string> of_threads;
-  std::vector<std::string> problems;
+  std::vector<std::pair<CallRule, std::string>> problems;
   HandleHistory handles;
 
   static SharedRecords& get() {
@@ -33,10 +33,10 @@ struct SharedRecords {
   }
 };
 
-void note_problem(const std::string& text) {
+void note_problem(CallRule rule, const std::string& text) {
   SharedRecords& records = SharedRecords::get();
   const std::lock_guard lock(records.mutex);
-  records.problems.push_back(text);
+  records.problems.emplace_back(rule, text);
 }
 
 std::string after_end(const HandleRecord& record) {
@@ -143,18 +143,18 @@ HandleHistory& handle_history() {
   return SharedRecords::get().handles;
 }
 
-void report_problem(const std::string& what, const LoadedComponent* of) {
+void report_problem(CallRule rule, const std::string& what, const LoadedComponent* of) {
   CallFrame* const frame = CallFrame::current();
   if (frame != nullptr) {
     frame->add_problem(std::string(frame->call().function) + " " + what);
-    note_problem(formatted("{} {}", frame->call().text(), what));
+    note_problem(rule, formatted("{} {}", frame->call().text(), what));
     return;
   }
   const std::string text = "a thread of the plugin, in no call of the host, " + what;
   const std::string plugin =
       of != nullptr ? of->plugin->itself.describe() : std::string("a plugin");
   log_error(formatted("[plugin.bad_call] {}: {}", plugin, text));
-  note_problem(text);
+  note_problem(rule, text);
   if (of != nullptr) {
     SharedRecords& records = SharedRecords::get();
     const std::lock_guard lock(records.mutex);
@@ -174,16 +174,16 @@ std::string take_thread_problem(const LoadedComponent& component) {
   return text;
 }
 
-std::vector<std::string> reported_problems() {
+std::vector<std::string> reported_problems(CallRule rule) {
   SharedRecords& records = SharedRecords::get();
   const std::lock_guard lock(records.mutex);
-  return records.problems;
-}
-
-void clear_reported_problems() {
-  SharedRecords& records = SharedRecords::get();
-  const std::lock_guard lock(records.mutex);
-  records.problems.clear();
+  std::vector<std::string> texts;
+  for (const auto& [broken, text] : records.problems) {
+    if (broken == rule) {
+      texts.push_back(text);
+    }
+  }
+  return texts;
 }
 
 bool check_passed(const tenon_tensor* handle, std::string_view service) {
@@ -194,7 +194,7 @@ bool check_passed(const tenon_tensor* handle, std::string_view service) {
   if (!record) {
     return true;  // of the host, lent without a record
   }
-  report_problem(formatted("passed to {} a handle {}", service, after_end(*record)),
+  report_problem(CallRule::kHandles, formatted("passed to {} a handle {}", service, after_end(*record)),
                  record->made_in.component);
   return false;
 }
@@ -212,13 +212,13 @@ void take_result(tenon_tensor*& slot, std::string_view name) {
     return;
   }
   if (record->state == HandleState::kBorrowed) {
-    report_problem(formatted("stored in {} a handle that it only borrowed ({}); store a handle of "
+    report_problem(CallRule::kHandles, formatted("stored in {} a handle that it only borrowed ({}); store a handle of "
                              "retain",
                              name,
                              record->origin()),
                    record->made_in.component);
   } else {
-    report_problem(formatted("stored in {} a handle {}", name, after_end(*record)),
+    report_problem(CallRule::kHandles, formatted("stored in {} a handle {}", name, after_end(*record)),
                    record->made_in.component);
   }
   slot = nullptr;

@@ -95,20 +95,22 @@ class FrameScope {
   CallFrame* outer_;
 };
 
+// The rules that a call can break.
+enum class CallRule { kHandles, kRoles };
+
 // The handles of the process.
 HandleHistory& handle_history();
 
 // Reports a broken rule of the call of this thread, for example "released a handle twice: ...". If
 // the thread is in no call, or `of` is a call that has ended, reports it as one of a thread of the
 // plugin: in the log, and in the next call of the plugin.
-void report_problem(const std::string& what, const LoadedComponent* of = nullptr);
+void report_problem(CallRule rule, const std::string& what, const LoadedComponent* of = nullptr);
 
 // Takes the problem of the plugin's threads; "" if there is none.
 std::string take_thread_problem(const LoadedComponent& component);
 
-// All problems of this process, in order.
-std::vector<std::string> reported_problems();
-void clear_reported_problems();
+// All problems of this process with a rule, in order.
+std::vector<std::string> reported_problems(CallRule rule);
 
 // Reports a handle that a plugin passes to `service` and that is not valid. Returns true if it is.
 bool check_passed(const tenon_tensor* handle, std::string_view service);

@@ -9,6 +9,8 @@
 #include "host/plugin/loaded_plugin.hpp"
 #include "host/plugin/plugin_loader.hpp"
 #include "host/tensor/handle.hpp"
+#include "host/tensor/op_service.hpp"
+#include "host/tensor/tensor_service.hpp"
 #include "host/text/formatted.hpp"
 
 #include <optional>
@@ -85,18 +87,18 @@ void checked_release(tenon_tensor* tensor_own) {
   }
   const bool is_valid = handle_problem(tensor_own) == nullptr;
   if (is_valid && known->state == HandleState::kBorrowed) {
-    report_problem("released a handle that it had only borrowed (" + known->origin() +
+    report_problem(CallRule::kHandles, "released a handle that it had only borrowed (" + known->origin() +
                        "); release each handle of a function that returns it as `_own` once",
                    known->made_in.component);
   } else if (is_valid) {
     handle_history().end(tensor_own, HandleState::kReleased, CallFrame::current_call());
     real_tensors->release(tensor_own);
   } else if (known->state == HandleState::kReleased) {
-    report_problem("released a handle twice, first in " + known->ended_in.text() + "; " +
+    report_problem(CallRule::kHandles, "released a handle twice, first in " + known->ended_in.text() + "; " +
                        known->origin(),
                    known->made_in.component);
   } else {
-    report_problem(known->state == HandleState::kReturned
+    report_problem(CallRule::kHandles, known->state == HandleState::kReturned
                        ? "released a handle that it had borrowed (" + known->origin() + ")"
                        : "released a handle that belongs to the host since " +
                              known->ended_in.text() + "; " + known->origin(),
@@ -133,7 +135,7 @@ void check_role(const tenon_host* host, std::string_view service, bool allows_wo
   const CallFrame* const frame = CallFrame::current();
   const std::string needs = allows_worker ? "[step] or [worker]" : "[step]";
   if (frame == nullptr) {
-    report_problem(formatted("called {}, which is {}; call it on the thread of a call, or in a "
+    report_problem(CallRule::kRoles, formatted("called {}, which is {}; call it on the thread of a call, or in a "
                              "body of tenon.parallel/1",
                              service,
                              needs),
@@ -144,7 +146,7 @@ void check_role(const tenon_host* host, std::string_view service, bool allows_wo
   const bool fits = role.role == Role::kStep || (allows_worker && (role.role == Role::kWorker ||
                                                                    role.has_exec));
   if (!fits) {
-    report_problem(formatted("called {}, which is {}, but {} is {}",
+    report_problem(CallRule::kRoles, formatted("called {}, which is {}, but {} is {}",
                              service,
                              needs,
                              frame->call().function,
@@ -250,6 +252,12 @@ const tenon_op_api* checked_op_service(const tenon_op_api& real) {
 }
 
 const void* checked_service(std::string_view id, const void* table) {
+  if (id == TENON_TENSOR_ID && real_tensors != nullptr) {
+    return tensor_service();
+  }
+  if (id == TENON_OP_ID && real_ops != nullptr) {
+    return op_service();
+  }
   if (id == TENON_PARALLEL_ID) {
     static tenon_parallel_api checked;
     real_parallel = static_cast<const tenon_parallel_api*>(table);

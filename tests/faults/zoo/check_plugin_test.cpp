@@ -245,6 +245,36 @@ TEST_CASE("the checker finds plugins that do not load together, or do not end", 
   check_findings({conflict, crash, hang});
 }
 
+TEST_CASE("the checker finds instances that mishandle a failing service", "[check]") {
+  const std::string check = "lifecycle.failing_services";
+  std::vector<BadPlugin> plugins = {in_zoo("ignores_failure", {check}, "succeeds after full"),
+                                    in_zoo("leaks_on_failure", {check}, "leaves 1 tensor handles")};
+  for (BadPlugin& plugin : plugins) {
+    plugin.only = "lifecycle";
+  }
+  check_findings(plugins);
+}
+
+TEST_CASE("the checker finds broken rules of handles and of thread roles", "[check]") {
+  const std::string handles = "calls.handles";
+  const std::string roles = "calls.roles";
+  check_findings({
+      with_fault("loss", "input_kept", handles, "borrowed until its call returned (inputs[0] of"),
+      with_fault("loss", "used_after_release", handles, "passed to aten::sum a handle that was rel"),
+      with_fault("loss", "sum_released_twice", handles, "released a handle twice, first in call"),
+      with_fault("loss", "input_released", handles, "released a handle that it had only borrowed"),
+      with_fault("loss", "input_returned", handles, "stored in out_sum_own a handle that it only"),
+      with_fault("loss", "released_sum", handles, "stored in out_sum_own a handle that was rel"),
+      with_fault("loss", "gradient_stored_twice", handles, "belongs to the host since call"),
+      with_fault("loss", "handle_left", handles, "full made it in call 1 of compute of loss"),
+      with_fault("loss", "handle_left", "recipe.calls", "tensor handles unreleased"),
+      with_fault("loss", "computed_on_thread", roles, "in no call of the host, called call of"),
+      with_fault("loss", "computed_on_thread", "recipe.calls", "plugin.bad_call"),
+      with_fault("dataset", "writer_kept", roles, "called set_counts of the batch writer of call"),
+      with_fault("dataset", "metric_added", roles, "which is [step], but read is [worker]"),
+  });
+}
+
 TEST_CASE("the checker finds components that cannot be created or described", "[check]") {
   const std::string check = "options.defaults";
   check_findings({
