@@ -4,8 +4,11 @@
 // must fail. All others pass or are skipped.
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
@@ -13,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/faults/zoo/zoo_page.hpp"
 #include "tests/faults/zoo/zoo_run.hpp"
 #include "tests/recipes/host_run.hpp"
 #include "tests/support/catch.hpp"
@@ -36,6 +40,7 @@ struct BadPlugin {
   std::string only = "";                 // a check or a group; "" for all
   std::vector<std::string> beside = {};  // other plugins of the folder
   std::string limit_s = "";              // TENON_VET_TIMEOUT_S
+  std::string member = "";               // name in the page of the zoo; "" for that of the file
 };
 
 struct CheckRun {
@@ -102,6 +107,15 @@ std::vector<CheckRun> check_all(const std::vector<BadPlugin>& plugins) {
   return results;
 }
 
+// The name of a member of the zoo: a plugin, or a kind and a fault.
+std::string member_name(const BadPlugin& plugin) {
+  return plugin.member.empty() ? fs::path(plugin.file).stem().string() : plugin.member;
+}
+
+bool contains(const nlohmann::json& text, const std::string& part) {
+  return text.get<std::string>().find(part) != std::string::npos;
+}
+
 void check_findings(const std::vector<BadPlugin>& plugins) {
   const std::vector<CheckRun> runs = check_all(plugins);
   for (std::size_t i = 0; i < plugins.size(); ++i) {
@@ -112,14 +126,22 @@ void check_findings(const std::vector<BadPlugin>& plugins) {
     REQUIRE(run.report.is_object());
     std::set<std::string> failed;
     std::string found;
+    std::string found_text;  // of the last check that failed, for the page
     for (const nlohmann::json& check : run.report["checks"]) {
       if (check["outcome"] == "failed") {
         failed.insert(check["name"].get<std::string>());
         found += check["found"].dump() + "\n";
+        found_text = check["found"][0].get<std::string>();
+        for (const nlohmann::json& line : check["found"]) {
+          if (contains(line, plugin.says)) {
+            found_text = line.get<std::string>();
+          }
+        }
         CHECK_FALSE(check["fix"].get<std::string>().empty());
       }
     }
     CHECK(failed == plugin.fails);
+    checked_members().push_back({member_name(plugin), failed, plugin.says, found_text});
     CHECK_THAT(found, contains_text(plugin.says));
     CHECK(run.exit_code == (plugin.fails.empty() ? 0 : 4));
   }
@@ -152,6 +174,7 @@ BadPlugin with_fault(const std::string& kind,
   BadPlugin plugin = in_faults("misbehaves", {check}, says);
   plugin.recipe = small_recipe(patch);
   plugin.only = check;
+  plugin.member = kind + " " + fault;
   return plugin;
 }
 
@@ -396,6 +419,56 @@ TEST_CASE("the checker finds what shows only when a recipe trains", "[check]") {
     plugins.push_back(with_fault("hook", fault, check, "exit status"));
   }
   check_findings(plugins);
+}
+
+TEST_CASE("the checker finds faults of kinds that only a run uses", "[check]") {
+  const std::string trains = "recipe.trains";
+  check_findings({
+      with_fault("hook", "raise_segv", trains, "SIGSEGV"),
+      with_fault("hook", "exit_at_once_with_0", trains, "exit status"),
+      with_fault("hook", "clear_field", trains, "hook.undeclared_write"),
+      with_fault("hook", "clear_gradient", trains, "hook.undeclared_write"),
+      with_fault("hook", "leak_tensors", "recipe.calls", "tensor handles unreleased"),
+      with_fault("tokenizer", "no_vocabulary", trains, "vocab_size 0"),
+      with_fault("feature", "a_thousand_outputs", trains, "1000"),
+      with_fault("feature", "garbage_values", trains, "not a handle"),
+      with_fault("stream", "write_nothing", trains, "no sample"),
+      with_fault("stream", "write_huge_batch", trains, "exit status"),
+  });
+}
+
+// The last of this file: it looks at the rows of all the others.
+TEST_CASE("the page of the zoo has each member, with the checks that find it", "[check]") {
+  std::set<std::string> known;
+  for (const ZooMember& member : checked_members()) {
+    known.insert(member.name);
+  }
+  if (!known.contains("wrong_manifest") || !known.contains("hook raise_segv")) {
+    WARN("the other cases of this test were not run");
+    return;
+  }
+  for (const UncheckedMember& member : unchecked_members()) {
+    INFO(member.name);
+    CHECK(all_members().contains(member.name));
+    CHECK_FALSE(known.contains(member.name));
+    known.insert(member.name);
+  }
+  for (const std::string& name : all_members()) {
+    INFO(name << " is in no row of this file; add a row, or the reason to unchecked_members()");
+    CHECK(known.contains(name));
+  }
+  if (std::getenv("TENON_UPDATE_ZOO") != nullptr) {
+    std::ofstream(zoo_page_path()) << zoo_page();
+  }
+  std::ifstream in(zoo_page_path());
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto on_page = rows_of_page(text);
+  const auto expected = rows_of_page(zoo_page());
+  for (const auto& [row, message] : expected) {
+    INFO(row << " is not in " << zoo_page_path() << "; run this test with TENON_UPDATE_ZOO=1");
+    CHECK(on_page.contains(row));
+  }
+  CHECK(on_page.size() == expected.size());
 }
 
 }  // namespace tenon
