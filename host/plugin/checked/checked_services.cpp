@@ -90,7 +90,7 @@ void checked_release(tenon_tensor* tensor_own) {
     report_problem(CallRule::kHandles, "released a handle that it had only borrowed (" + known->origin() +
                        "); release each handle of a function that returns it as `_own` once",
                    known->made_in.component);
-  } else if (is_valid) {
+  } else if (is_valid && known->state == HandleState::kOwned) {
     handle_history().end(tensor_own, HandleState::kReleased, CallFrame::current_call());
     real_tensors->release(tensor_own);
   } else if (known->state == HandleState::kReleased) {
@@ -98,7 +98,8 @@ void checked_release(tenon_tensor* tensor_own) {
                        known->origin(),
                    known->made_in.component);
   } else {
-    report_problem(CallRule::kHandles, known->state == HandleState::kReturned
+    report_problem(CallRule::kHandles,
+                   known->state == HandleState::kReturned
                        ? "released a handle that it had borrowed (" + known->origin() + ")"
                        : "released a handle that belongs to the host since " +
                              known->ended_in.text() + "; " + known->origin(),

@@ -161,6 +161,21 @@ BadPlugin in_faults(const std::string& name,
   return {.file = "faults_zoo/" + name + "/" + name + ".so", .fails = fails, .says = says};
 }
 
+// A plugin of this folder that tenon_add_plugin() would not build.
+BadPlugin in_twins(const std::string& name, const std::set<std::string>& fails) {
+  return in_faults(name, fails, "num_described");
+}
+
+// The loss that throws in one of its functions, checked by one check.
+BadPlugin throwing(const std::string& name, const std::string& where, const std::string& check) {
+  BadPlugin plugin = in_faults(name, {check}, name == "throws" ? "threw in " + where : "");
+  plugin.recipe =
+      small_recipe(R"({"loss": {"type": "throws", "options": {"where": ")" + where + R"("}}})");
+  plugin.only = check;
+  plugin.member = name + " in " + where;
+  return plugin;
+}
+
 // A component of `misbehaves` with a fault, checked by one check or group.
 BadPlugin with_fault(const std::string& kind,
                      const std::string& fault,
@@ -203,6 +218,10 @@ TEST_CASE("the checker reads what is wrong with the file of a plugin", "[check]"
       in_zoo(
           "brings_torch", {"static.library_path", "static.no_runtimes", "load.loads"}, "c10-0a1b"),
       in_zoo("undefined_symbol", {"static.no_host_symbols", "load.loads"}, "undefined symbol"),
+      in_twins("twin_1", {"static.one_export"}),
+      in_twins("twin_2", {"static.one_export"}),
+      in_twins("shared_twin_1", {"static.one_export", "static.no_unique_symbols"}),
+      in_twins("shared_twin_2", {"static.one_export", "static.no_unique_symbols"}),
       in_zoo("by_hand", {}),
   };
   for (BadPlugin& plugin : plugins) {
@@ -253,6 +272,7 @@ TEST_CASE("the checker finds what a plugin changes when it is loaded", "[check]"
       in_faults("sets_umask", {check}, "the umask"),
       in_faults("sets_locale", {check}, "the locale"),
       in_faults("sets_folder", {check}, "the working directory"),
+      in_zoo("changes_process", {check}, "the rounding mode"),
   });
 }
 
@@ -328,6 +348,7 @@ TEST_CASE("the checker finds wrong results of losses", "[check]") {
   BadPlugin untrained = in_faults("misbehaves", {gradients}, "no gradient");
   untrained.recipe = small_recipe(R"({"loss": {"type": "old_loss"}})");
   untrained.only = gradients;
+  untrained.member = "loss without backward";
   check_findings({
       with_fault("loss", "count_of_minus_one", results, "-1"),
       with_fault("loss", "count_of_nan", results, "nan"),
@@ -423,7 +444,14 @@ TEST_CASE("the checker finds what shows only when a recipe trains", "[check]") {
 
 TEST_CASE("the checker finds faults of kinds that only a run uses", "[check]") {
   const std::string trains = "recipe.trains";
+  BadPlugin hung = with_fault("hook", "never_return", trains, "did not return");
+  hung.recipe = patched(hung.recipe, R"({"plugins": {"timeout_seconds": 2}})");
   check_findings({
+      hung,
+      throwing("throws", "create", "options.defaults"),
+      throwing("throws", "compute", "loss.results"),
+      throwing("throws_alone", "create", "options.defaults"),
+      with_limit("1", with_fault("hook", "hang_in_create", "options.defaults", "within 6 s")),
       with_fault("hook", "raise_segv", trains, "SIGSEGV"),
       with_fault("hook", "exit_at_once_with_0", trains, "exit status"),
       with_fault("hook", "clear_field", trains, "hook.undeclared_write"),
