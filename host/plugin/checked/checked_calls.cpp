@@ -52,8 +52,9 @@ class RuleChecker : public CallChecker {
     for (const CallFrame* const other : calls.running) {
       if (!may_overlap(frame->role().role, other->role().role)) {
         frame->add_problem(
-            formatted("was called by the host while {} is running: they are {} and {}. This is a "
-                      "bug of the host; report it",
+            formatted("{} was called by the host while {} is running: they are {} and {}. This is "
+                      "a bug of the host; report it",
+                      function,
                       other->call().function,
                       role_name(frame->role().role),
                       role_name(other->role().role)));

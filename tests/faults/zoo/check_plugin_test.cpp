@@ -163,7 +163,7 @@ BadPlugin in_faults(const std::string& name,
 
 // A plugin of this folder that tenon_add_plugin() would not build.
 BadPlugin in_twins(const std::string& name, const std::set<std::string>& fails) {
-  return in_faults(name, fails, "num_described");
+  return in_faults(name, fails, "4Twin");
 }
 
 // The loss that throws in one of its functions, checked by one check.
@@ -444,18 +444,19 @@ TEST_CASE("the checker finds what shows only when a recipe trains", "[check]") {
 
 TEST_CASE("the checker finds faults of kinds that only a run uses", "[check]") {
   const std::string trains = "recipe.trains";
-  BadPlugin hung = with_fault("hook", "never_return", trains, "did not return");
+  BadPlugin hung = with_fault("hook", "never_return", trains, "has not returned for 2.0 s");
   hung.recipe = patched(hung.recipe, R"({"plugins": {"timeout_seconds": 2}})");
   check_findings({
       hung,
       throwing("throws", "create", "options.defaults"),
       throwing("throws", "compute", "loss.results"),
       throwing("throws_alone", "create", "options.defaults"),
+      with_fault("hook", "exit_in_create", "options.defaults", "status 0 in create of hook"),
       with_limit("1", with_fault("hook", "hang_in_create", "options.defaults", "within 6 s")),
       with_fault("hook", "raise_segv", trains, "SIGSEGV"),
       with_fault("hook", "exit_at_once_with_0", trains, "exit status"),
-      with_fault("hook", "clear_field", trains, "hook.undeclared_write"),
-      with_fault("hook", "clear_gradient", trains, "hook.undeclared_write"),
+      with_fault("hook", "clear_field", trains, "TENON_TOUCH_BATCH"),
+      with_fault("hook", "clear_gradient", trains, "TENON_TOUCH_GRADIENTS"),
       with_fault("hook", "leak_tensors", "recipe.calls", "tensor handles unreleased"),
       with_fault("tokenizer", "no_vocabulary", trains, "vocab_size 0"),
       with_fault("feature", "a_thousand_outputs", trains, "1000"),

@@ -22,6 +22,7 @@ std::string steady(std::string text) {
   text = std::regex_replace(text, std::regex(R"((/[^\s/"|)]+)+/)"), "");
   text = std::regex_replace(text, std::regex(R"(\(\+?0x[0-9a-f]+\)|\[0x[0-9a-f]+\])"), "");
   text = std::regex_replace(text, std::regex(R"(0x[0-9a-f]+)"), "0x...");
+  text = std::regex_replace(text, std::regex(R"( \(plugin org\.tenon\.zoo\.[^)]*\))"), "");
   text = std::regex_replace(text, std::regex(R"([|\n])"), " ");
   return text;
 }
