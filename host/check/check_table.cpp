@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/check/check_table.hpp"
 
+#include "host/check/call_rule_checks.hpp"
 #include "host/check/dataset_checks.hpp"
 #include "host/check/feature_checks.hpp"
 #include "host/check/hook_checks.hpp"
@@ -13,6 +14,7 @@
 #include "host/check/option_checks.hpp"
 #include "host/check/recipe_checks.hpp"
 #include "host/check/scheduler_checks.hpp"
+#include "host/check/service_fault_checks.hpp"
 #include "host/check/sink_checks.hpp"
 #include "host/check/sparse_optimizer_checks.hpp"
 #include "host/check/static_checks.hpp"
@@ -215,6 +217,25 @@ constexpr auto kChecks = std::to_array<Check>({
      .place = kCalls,
      .needs = "load.registers",
      .run = check_foreign_state},
+    {.name = "lifecycle.failing_services",
+     .rule = "If a service fails, so does the call; it leaks nothing.",
+     .fix = "pass on the status of each service, after releasing what was made before",
+     .place = kCalls,
+     .needs = "load.registers",
+     .run = check_failing_services},
+
+    {.name = "calls.handles",
+     .rule = "Calls use and release tensor handles as the ABI demands.",
+     .fix = "retain a tensor to keep it, and release each owned handle once",
+     .place = kCalls,
+     .needs = "load.registers",
+     .run = check_call_handles},
+    {.name = "calls.roles",
+     .rule = "Calls use services and objects in their thread role.",
+     .fix = "use them on the thread of the call, and before it returns",
+     .place = kCalls,
+     .needs = "load.registers",
+     .run = check_call_roles},
 
     component_check("model.graph",
                     "Each instance describes the same legal graph.",
@@ -503,8 +524,8 @@ constexpr auto kChecks = std::to_array<Check>({
      .needs = "recipe.trains",
      .run = check_recipe_ranks},
     {.name = "recipe.calls",
-     .rule = "Calls change nothing of the process.",
-     .fix = "restore what a call changes; use --check-plugins to find it",
+     .rule = "Calls leave the process as it was, and keep the rules.",
+     .fix = "run the recipe with --check-plugins, which reports each call",
      .place = kRuns,
      .needs = "recipe.trains",
      .run = check_recipe_calls},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/check/recipe_checks.hpp"
 
+#include "host/check/findings.hpp"
 #include "host/check/subject.hpp"
 #include "host/check/temporary_folder.hpp"
 #include "host/plugin/child_output.hpp"
@@ -43,6 +44,7 @@ std::string text_of_file(const fs::path& path) {
 struct RecipeRun {
   int exit_code = -1;
   std::string error = {};       // the last lines that it printed
+  std::string output = {};      // all that it printed
   nlohmann::json summary = {};  // of the run folder
   std::vector<double> losses = {};
 };
@@ -101,7 +103,8 @@ class RecipeRuns {
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     RecipeRun run{.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)};
-    run.error = last_words(text_of_file(output));
+    run.output = text_of_file(output);
+    run.error = last_words(run.output);
     run.summary = nlohmann::json::parse(text_of_file(run_dir / "summary.json"), nullptr, false);
     std::ifstream records(run_dir / "metrics.jsonl");
     for (std::string line; std::getline(records, line);) {
@@ -256,7 +259,20 @@ CheckResult check_recipe_calls(Subject& subject) {
   }
   RecipeRuns runs(subject);
   const RecipeRun run = runs.train("checked", {"--check-plugins"});
-  return run.exit_code == 0 ? passed() : failed("the run ended with " + end_text(run));
+  if (run.exit_code != 0) {
+    return failed("the run ended with " + end_text(run));
+  }
+  // What a run reports and survives.
+  std::istringstream lines(run.output);
+  Findings findings;
+  findings.add_examined();
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("[plugin.bad_call]") != std::string::npos ||
+        line.find("; Tenon has restored it") != std::string::npos) {
+      findings.add_problem(line);
+    }
+  }
+  return findings.result("");
 }
 
 CheckResult check_recipe_fp64(Subject& subject) {

@@ -28,8 +28,8 @@ inline constexpr Option kCheckPluginsOption{
     "check-plugins",
     "",
     "train with checked calls: around each call of a plugin, check that it\n"
-    "keeps rounding mode, signal handlers, working directory, umask, locale\n"
-    "and tensors that it may only read; slow. --check-plugin FILE checks more"};
+    "keeps the rules of threads and handles, the settings of the process, and\n"
+    "tensors that it may only read; slow. --check-plugin FILE checks more"};
 
 // Reads --run-dir, --resume, --import-tables and --check-plugins. The default of --resume is not
 // set here.

@@ -12,7 +12,7 @@
 #include "host/distributed/ranks/topology.hpp"
 #include "host/embedding/parquet_module.hpp"
 #include "host/error/credentials.hpp"
-#include "host/plugin/call_checks.hpp"
+#include "host/plugin/checked/checked_calls.hpp"
 #include "host/recipe/recipe_loader.hpp"
 
 #include <cerrno>  // program_invocation_name
@@ -105,7 +105,9 @@ ExitCode run_recipe(const CommandLine& line, const Invocation& invocation) {
   if (!line.tables.export_to.empty()) {
     load_parquet_module();  // an error at the end of a run would lose its rows
   }
-  check_calls(line.checks_plugins);
+  if (line.checks_plugins) {
+    start_checking_calls();
+  }
   const UsedRecipe used = use_recipe(line, invocation);
   const RankEnvironment& ranks = invocation.ranks;
   if (line.num_ranks > 0) {

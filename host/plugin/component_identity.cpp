@@ -5,6 +5,7 @@
 #include "host/error/catalogue.hpp"
 #include "host/error/plugin_text.hpp"
 #include "host/log/log.hpp"
+#include "host/plugin/call_checker.hpp"
 #include "host/tensor/stop_flag.hpp"
 #include "host/tensor/torch_guard.hpp"
 #include "host/text/formatted.hpp"
@@ -63,6 +64,9 @@ void ComponentIdentity::fail(tenon_status* status_own, std::string_view function
 }
 
 void ComponentIdentity::fail_misuse(std::string_view function, std::string_view problem) const {
+  if (problem.data() == kBrokenRule) {
+    throw Error("plugin.bad_call", describe() + ": " + call_checker()->take_problem());
+  }
   fail_result(
       formatted("{} released a pointer that {}, or that it had only borrowed; release each "
                 "handle of a function that returns it as `_own` once",
@@ -72,16 +76,27 @@ void ComponentIdentity::fail_misuse(std::string_view function, std::string_view 
 
 void ComponentIdentity::fail_call(tenon_status* status_own, const char* function) const {
   const char* const misuse = std::exchange(service_misuse, nullptr);
+  if (misuse == kBrokenRule) {  // the status may be a consequence
+    release(status_own);
+    status_own = nullptr;
+  }
   check(status_own, function);
   fail_misuse(function, misuse);
 }
 
 std::unique_ptr<const ComponentIdentity::ChangeCheck> ComponentIdentity::begin_check(
     const char* function) const {
-  return std::make_unique<const ChangeCheck>(*this, function);
+  auto change = std::make_unique<const ChangeCheck>(*this, function);
+  if (CallChecker* const checker = call_checker()) {
+    checker->begin(*this, function);
+  }
+  return change;
 }
 
 ComponentIdentity::ChangeCheck::~ChangeCheck() {
+  if (CallChecker* const checker = call_checker()) {
+    checker->end(identity_, function_);
+  }
   try {
     if (const std::string changed = before_.restore(); !changed.empty()) {
       log_warning(formatted("{}: {} changed {} of the process; Tenon has restored it",

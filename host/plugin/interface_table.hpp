@@ -8,6 +8,7 @@
 #include <tenon/abi.h>
 
 #include "host/error/error.hpp"
+#include "host/plugin/call_checker.hpp"
 #include "host/plugin/instance.hpp"
 #include "host/tensor/sized_struct.hpp"
 #include "host/text/formatted.hpp"
@@ -28,7 +29,9 @@ const Table* table_of(const ComponentInstance& instance, const char* interface_i
   if (std::strcmp(component.interface_id, interface_id) != 0) {
     instance.identity().fail_missing(interface_id, "");
   }
-  return static_cast<const Table*>(component.table);
+  CallChecker* const checker = call_checker();
+  return static_cast<const Table*>(checker != nullptr ? checker->table_of(component)
+                                                      : component.table);
 }
 
 // Returns element `i` of a plugin's array of structs, as read_element() does, with errors that name

@@ -26,6 +26,8 @@ namespace {
 constexpr std::size_t kMostSlots = std::size_t{1} << 26;
 // Released slots that a thread keeps, so that most handles need no lock.
 constexpr std::size_t kMostKept = 64;
+// Released slots that wait for their next use in the checking mode.
+constexpr std::size_t kLeastFree = std::size_t{1} << 18;
 
 }  // namespace
 
@@ -50,7 +52,7 @@ HandlePool& HandlePool::get() {
   return *pool;
 }
 
-HandlePool::HandlePool() {
+HandlePool::HandlePool() : most_kept_(kMostKept) {
   void* const memory = ::mmap(nullptr,
                               kMostSlots * sizeof(Slot),
                               PROT_READ | PROT_WRITE,
@@ -64,7 +66,8 @@ HandlePool::HandlePool() {
 
 HandlePool::Slot* HandlePool::new_slot() {
   const std::lock_guard lock(mutex_);
-  if (free_ != nullptr) {
+  if (free_ != nullptr && num_free_ > least_free_) {
+    --num_free_;
     return std::exchange(free_, free_->next_free);
   }
   if (slots_ == nullptr || num_slots_ == kMostSlots) {
@@ -75,7 +78,21 @@ HandlePool::Slot* HandlePool::new_slot() {
 
 void HandlePool::take_back(Slot* slot) noexcept {
   const std::lock_guard lock(mutex_);
-  slot->next_free = std::exchange(free_, slot);
+  ++num_free_;
+  if (least_free_ == 0 || free_ == nullptr) {
+    slot->next_free = std::exchange(free_, slot);
+    last_free_ = slot->next_free == nullptr ? slot : last_free_;
+    return;
+  }
+  slot->next_free = nullptr;
+  last_free_->next_free = slot;
+  last_free_ = slot;
+}
+
+void HandlePool::keep_released() noexcept {
+  const std::lock_guard lock(mutex_);
+  least_free_ = kLeastFree;
+  most_kept_.store(0, std::memory_order_relaxed);
 }
 
 tenon_tensor* HandlePool::add(at::Tensor tensor, const tenon_host* holder) {
@@ -97,7 +114,7 @@ at::Tensor HandlePool::remove(tenon_tensor* handle) noexcept {
   at::Tensor tensor = std::move(slot->get());
   slot->get().~Tensor();
   slot->is_live.store(false, std::memory_order_relaxed);
-  if (Cache& cache = Cache::of_thread(); cache.size < kMostKept) {
+  if (Cache& cache = Cache::of_thread(); cache.size < most_kept_.load(std::memory_order_relaxed)) {
     slot->next_free = std::exchange(cache.free, slot);
     ++cache.size;
   } else {

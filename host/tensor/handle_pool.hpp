@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -32,6 +33,9 @@ class HandlePool {
   // Releases a handle and returns its tensor. The handle must be one of the pool, and not released.
   at::Tensor remove(tenon_tensor* handle) noexcept;
 
+  // Keeps the memory of released handles unused for long, so that their late use is recognized.
+  void keep_released() noexcept;
+
   // As handle_problem().
   const char* problem(const tenon_tensor* handle) const noexcept;
 
@@ -51,6 +55,11 @@ class HandlePool {
   Slot* slots_ = nullptr;      // reserved addresses; the system adds memory as slots are touched
   std::size_t num_slots_ = 0;  // used at least once
   Slot* free_ = nullptr;       // list of released slots that no thread keeps, the last one first
+  // With keep_released(), the list has the last one last, and is used from this length on.
+  Slot* last_free_ = nullptr;
+  std::size_t num_free_ = 0;
+  std::size_t least_free_ = 0;
+  std::atomic<std::size_t> most_kept_;  // released slots that a thread keeps
 };
 
 }  // namespace tenon

@@ -17,6 +17,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -577,7 +578,13 @@ const char* schema(const tenon_op* op) {
   return op != nullptr ? op->schema.c_str() : "";
 }
 
+constinit std::atomic<const tenon_op_api*> op_replacement = nullptr;  // of the whole table
+
 }  // namespace
+
+void replace_op_service(const tenon_op_api* table) noexcept {
+  op_replacement.store(table, std::memory_order_release);
+}
 
 const tenon_op_api* op_service() noexcept {
   static constexpr tenon_op_api kApi = {
@@ -586,7 +593,8 @@ const tenon_op_api* op_service() noexcept {
       .call = call,
       .schema = schema,
   };
-  return &kApi;
+  const tenon_op_api* const other = op_replacement.load(std::memory_order_acquire);
+  return other != nullptr ? other : &kApi;
 }
 
 }  // namespace tenon

@@ -14,5 +14,9 @@ namespace tenon {
 
 // Returns the table that op.h documents.
 const tenon_op_api* op_service() noexcept;
+// Makes op_service() return another table, for the checking mode of calls. Null restores it.
+//
+// Threads  before the first plugin is loaded
+void replace_op_service(const tenon_op_api* table) noexcept;
 
 }  // namespace tenon

@@ -16,6 +16,7 @@
 #include <c10/core/ScalarType.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <atomic>
 #include <string>
 
 namespace tenon {
@@ -193,7 +194,13 @@ tenon_status* to_dlpack(const tenon_host* host,
   });
 }
 
+constinit std::atomic<const tenon_tensor_api*> tensor_replacement = nullptr;  // of the whole table
+
 }  // namespace
+
+void replace_tensor_service(const tenon_tensor_api* table) noexcept {
+  tensor_replacement.store(table, std::memory_order_release);
+}
 
 const tenon_tensor_api* tensor_service() noexcept {
   static constexpr tenon_tensor_api kApi = {
@@ -207,7 +214,8 @@ const tenon_tensor_api* tensor_service() noexcept {
       .from_dlpack = from_dlpack,
       .to_dlpack = to_dlpack,
   };
-  return &kApi;
+  const tenon_tensor_api* const other = tensor_replacement.load(std::memory_order_acquire);
+  return other != nullptr ? other : &kApi;
 }
 
 }  // namespace tenon

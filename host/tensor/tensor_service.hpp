@@ -10,5 +10,9 @@ namespace tenon {
 
 // Returns the table that tensor.h documents.
 const tenon_tensor_api* tensor_service() noexcept;
+// Makes tensor_service() return another table, for the checking mode of calls. Null restores it.
+//
+// Threads  before the first plugin is loaded
+void replace_tensor_service(const tenon_tensor_api* table) noexcept;
 
 }  // namespace tenon

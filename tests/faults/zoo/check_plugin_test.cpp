@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
@@ -15,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/faults/zoo/zoo_page.hpp"
 #include "tests/faults/zoo/zoo_run.hpp"
 #include "tests/recipes/host_run.hpp"
 #include "tests/support/catch.hpp"
@@ -38,6 +41,7 @@ struct BadPlugin {
   std::string only = "";                 // a check or a group; "" for all
   std::vector<std::string> beside = {};  // other plugins of the folder
   std::string limit_s = "";              // TENON_VET_TIMEOUT_S
+  std::string member = "";               // name in the page of the zoo; "" for that of the file
 };
 
 struct CheckRun {
@@ -104,6 +108,15 @@ std::vector<CheckRun> check_all(const std::vector<BadPlugin>& plugins) {
   return results;
 }
 
+// The name of a member of the zoo: a plugin, or a kind and a fault.
+std::string member_name(const BadPlugin& plugin) {
+  return plugin.member.empty() ? fs::path(plugin.file).stem().string() : plugin.member;
+}
+
+bool contains(const nlohmann::json& text, const std::string& part) {
+  return text.get<std::string>().find(part) != std::string::npos;
+}
+
 void check_findings(const std::vector<BadPlugin>& plugins) {
   const std::vector<CheckRun> runs = check_all(plugins);
   for (std::size_t i = 0; i < plugins.size(); ++i) {
@@ -114,14 +127,22 @@ void check_findings(const std::vector<BadPlugin>& plugins) {
     REQUIRE(run.report.is_object());
     std::set<std::string> failed;
     std::string found;
+    std::string found_text;  // of the last check that failed, for the page
     for (const nlohmann::json& check : run.report["checks"]) {
       if (check["outcome"] == "failed") {
         failed.insert(check["name"].get<std::string>());
         found += check["found"].dump() + "\n";
+        found_text = check["found"][0].get<std::string>();
+        for (const nlohmann::json& line : check["found"]) {
+          if (contains(line, plugin.says)) {
+            found_text = line.get<std::string>();
+          }
+        }
         CHECK_FALSE(check["fix"].get<std::string>().empty());
       }
     }
     CHECK(failed == plugin.fails);
+    checked_members().push_back({member_name(plugin), failed, plugin.says, found_text});
     CHECK_THAT(found, contains_text(plugin.says));
     CHECK(run.exit_code == (plugin.fails.empty() ? 0 : 4));
   }
@@ -141,6 +162,21 @@ BadPlugin in_faults(const std::string& name,
   return {.file = "faults_zoo/" + name + "/" + name + ".so", .fails = fails, .says = says};
 }
 
+// A plugin of this folder that tenon_add_plugin() would not build.
+BadPlugin in_twins(const std::string& name, const std::set<std::string>& fails) {
+  return in_faults(name, fails, "4Twin");
+}
+
+// The loss that throws in one of its functions, checked by one check.
+BadPlugin throwing(const std::string& name, const std::string& where, const std::string& check) {
+  BadPlugin plugin = in_faults(name, {check}, name == "throws" ? "threw in " + where : "");
+  plugin.recipe =
+      small_recipe(R"({"loss": {"type": "throws", "options": {"where": ")" + where + R"("}}})");
+  plugin.only = check;
+  plugin.member = name + " in " + where;
+  return plugin;
+}
+
 // A component of `misbehaves` with a fault, checked by one check or group.
 BadPlugin with_fault(const std::string& kind,
                      const std::string& fault,
@@ -154,6 +190,7 @@ BadPlugin with_fault(const std::string& kind,
   BadPlugin plugin = in_faults("misbehaves", {check}, says);
   plugin.recipe = small_recipe(patch);
   plugin.only = check;
+  plugin.member = kind + " " + fault;
   return plugin;
 }
 
@@ -232,6 +269,10 @@ TEST_CASE("the checker reads what is wrong with the file of a plugin", "[check]"
       in_zoo(
           "brings_torch", {"static.library_path", "static.no_runtimes", "load.loads"}, "c10-0a1b"),
       in_zoo("undefined_symbol", {"static.no_host_symbols", "load.loads"}, "undefined symbol"),
+      in_twins("twin_1", {"static.one_export"}),
+      in_twins("twin_2", {"static.one_export"}),
+      in_twins("shared_twin_1", {"static.one_export", "static.no_unique_symbols"}),
+      in_twins("shared_twin_2", {"static.one_export", "static.no_unique_symbols"}),
       in_zoo("by_hand", {}),
   };
   for (BadPlugin& plugin : plugins) {
@@ -282,6 +323,7 @@ TEST_CASE("the checker finds what a plugin changes when it is loaded", "[check]"
       in_faults("sets_umask", {check}, "the umask"),
       in_faults("sets_locale", {check}, "the locale"),
       in_faults("sets_folder", {check}, "the working directory"),
+      in_zoo("changes_process", {check}, "the rounding mode"),
   });
 }
 
@@ -295,6 +337,36 @@ TEST_CASE("the checker finds plugins that do not load together, or do not end", 
       with_limit("2", in_faults("hangs_in_shutdown", {"lifecycle.shutdown"}, "within"));
   hang.only = "lifecycle";
   check_findings({conflict, crash, hang});
+}
+
+TEST_CASE("the checker finds instances that mishandle a failing service", "[check]") {
+  const std::string check = "lifecycle.failing_services";
+  std::vector<BadPlugin> plugins = {in_zoo("ignores_failure", {check}, "succeeds after full"),
+                                    in_zoo("leaks_on_failure", {check}, "leaves 1 tensor handles")};
+  for (BadPlugin& plugin : plugins) {
+    plugin.only = "lifecycle";
+  }
+  check_findings(plugins);
+}
+
+TEST_CASE("the checker finds broken rules of handles and of thread roles", "[check]") {
+  const std::string handles = "calls.handles";
+  const std::string roles = "calls.roles";
+  check_findings({
+      with_fault("loss", "input_kept", handles, "borrowed until its call returned (inputs[0] of"),
+      with_fault("loss", "used_after_release", handles, "passed to aten::sum a handle that was rel"),
+      with_fault("loss", "sum_released_twice", handles, "released a handle twice, first in call"),
+      with_fault("loss", "input_released", handles, "released a handle that it had only borrowed"),
+      with_fault("loss", "input_returned", handles, "stored in out_sum_own a handle that it only"),
+      with_fault("loss", "released_sum", handles, "stored in out_sum_own a handle that was rel"),
+      with_fault("loss", "gradient_stored_twice", handles, "belongs to the host since call"),
+      with_fault("loss", "handle_left", handles, "full made it in call 1 of compute of loss"),
+      with_fault("loss", "handle_left", "recipe.calls", "tensor handles unreleased"),
+      with_fault("loss", "computed_on_thread", roles, "in no call of the host, called call of"),
+      with_fault("loss", "computed_on_thread", "recipe.calls", "plugin.bad_call"),
+      with_fault("dataset", "writer_kept", roles, "called set_counts of the batch writer of call"),
+      with_fault("dataset", "metric_added", roles, "which is [step], but read is [worker]"),
+  });
 }
 
 TEST_CASE("the checker finds components that cannot be created or described", "[check]") {
@@ -327,6 +399,7 @@ TEST_CASE("the checker finds wrong results of losses", "[check]") {
   BadPlugin untrained = in_faults("misbehaves", {gradients}, "no gradient");
   untrained.recipe = small_recipe(R"({"loss": {"type": "old_loss"}})");
   untrained.only = gradients;
+  untrained.member = "loss without backward";
   check_findings({
       with_fault("loss", "count_of_minus_one", results, "-1"),
       with_fault("loss", "count_of_nan", results, "nan"),
@@ -450,6 +523,64 @@ TEST_CASE("the checker finds each broken rule and blames no other", "[check]") {
     }
   }
   check_findings(plugins);
+}
+
+TEST_CASE("the checker finds faults of kinds that only a run uses", "[check]") {
+  const std::string trains = "recipe.trains";
+  BadPlugin hung = with_fault("hook", "never_return", trains, "has not returned for 2.0 s");
+  hung.recipe = patched(hung.recipe, R"({"plugins": {"timeout_seconds": 2}})");
+  check_findings({
+      hung,
+      throwing("throws", "create", "options.defaults"),
+      throwing("throws", "compute", "loss.results"),
+      throwing("throws_alone", "create", "options.defaults"),
+      with_fault("hook", "exit_in_create", "options.defaults", "status 0 in create of hook"),
+      with_limit("1", with_fault("hook", "hang_in_create", "options.defaults", "within 6 s")),
+      with_fault("hook", "raise_segv", trains, "SIGSEGV"),
+      with_fault("hook", "exit_at_once_with_0", trains, "exit status"),
+      with_fault("hook", "clear_field", trains, "TENON_TOUCH_BATCH"),
+      with_fault("hook", "clear_gradient", trains, "TENON_TOUCH_GRADIENTS"),
+      with_fault("hook", "leak_tensors", "recipe.calls", "tensor handles unreleased"),
+      with_fault("tokenizer", "no_vocabulary", trains, "vocab_size 0"),
+      with_fault("feature", "a_thousand_outputs", trains, "1000"),
+      with_fault("feature", "garbage_values", trains, "not a handle"),
+      with_fault("stream", "write_nothing", trains, "no sample"),
+      with_fault("stream", "write_huge_batch", trains, "exit status"),
+  });
+}
+
+// The last of this file: it looks at the rows of all the others.
+TEST_CASE("the page of the zoo has each member, with the checks that find it", "[check]") {
+  std::set<std::string> known;
+  for (const ZooMember& member : checked_members()) {
+    known.insert(member.name);
+  }
+  if (!known.contains("wrong_manifest") || !known.contains("hook raise_segv")) {
+    WARN("the other cases of this test were not run");
+    return;
+  }
+  for (const UncheckedMember& member : unchecked_members()) {
+    INFO(member.name);
+    CHECK(all_members().contains(member.name));
+    CHECK_FALSE(known.contains(member.name));
+    known.insert(member.name);
+  }
+  for (const std::string& name : all_members()) {
+    INFO(name << " is in no row of this file; add a row, or the reason to unchecked_members()");
+    CHECK(known.contains(name));
+  }
+  if (std::getenv("TENON_UPDATE_ZOO") != nullptr) {
+    std::ofstream(zoo_page_path()) << zoo_page();
+  }
+  std::ifstream in(zoo_page_path());
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto on_page = rows_of_page(text);
+  const auto expected = rows_of_page(zoo_page());
+  for (const auto& [row, message] : expected) {
+    INFO(row << " is not in " << zoo_page_path() << "; run this test with TENON_UPDATE_ZOO=1");
+    CHECK(on_page.contains(row));
+  }
+  CHECK(on_page.size() == expected.size());
 }
 
 }  // namespace tenon

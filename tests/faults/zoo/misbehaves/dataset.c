@@ -145,6 +145,26 @@ static tenon_status* position_of_two_mib(tenon_batch_writer* writer, int64_t num
   return writer->set_position(writer, position, sizeof(position));
 }
 
+/* The next read uses the writer of this one. */
+static tenon_status* writer_kept(tenon_batch_writer* writer, int64_t num_samples) {
+  static tenon_batch_writer* kept = NULL;
+  tenon_batch_writer* const before = kept;
+  kept = writer;
+  if (before != NULL) {
+    RETURN_IF_FAILED(before->set_counts(before, num_samples, 0));
+  }
+  return write_batch(writer, num_samples);
+}
+
+static const tenon_host* host_of_reads;
+
+static tenon_status* metric_added(tenon_batch_writer* writer, int64_t num_samples) {
+  const tenon_metrics_api* metrics =
+      host_of_reads->get_interface(host_of_reads, TENON_METRICS_ID);
+  RETURN_IF_FAILED(metrics->add(host_of_reads, "zoo/samples", 1, 1));
+  return write_batch(writer, num_samples);
+}
+
 static const DatasetFault kMapFaults[] = {
     {"", NULL, -1, NULL},
     {"unknown_field_flags", unknown_field_flags, -1, NULL},
@@ -160,6 +180,8 @@ static const DatasetFault kMapFaults[] = {
     {"write_garbage_tensor", NULL, -1, write_garbage_tensor},
     {"crash_in_read", NULL, -1, crash_in_read},
     {"hang_in_read", NULL, -1, hang_in_read},
+    {"writer_kept", NULL, -1, writer_kept},
+    {"metric_added", NULL, -1, metric_added},
 };
 
 static const DatasetFault kStreamFaults[] = {
@@ -237,7 +259,7 @@ static tenon_status* size(void* self, const tenon_window* window, int64_t* out) 
 
 static tenon_status* read_map(void* self, const tenon_exec* exec, const tenon_read_args* args) {
   const int64_t num_samples = (int64_t)args->num_indices;
-  (void)exec;
+  host_of_reads = exec->host;
   return is_bad_read(self) ? fault_of(self)->write(args->writer, num_samples)
                            : write_batch(args->writer, num_samples);
 }

@@ -3,6 +3,7 @@
  * A loss: the sum of the squares of `logits`, on data pointers, with its own backward. And the same
  * with a table that ends before `backward`, so that nothing is trained. */
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "misbehaves.h"
@@ -273,6 +274,69 @@ static tenon_status* released_status(const Instance* self,
   return status;
 }
 
+/* ---- faults that only checked calls find ---- */
+
+/* The second call uses the input of the first. */
+static tenon_status* input_kept(const Instance* self,
+                                const tenon_exec* exec,
+                                tenon_loss_compute_args* args) {
+  static const tenon_tensor* kept = NULL;
+  tenon_tensor_info info = {.struct_size = sizeof(info)};
+  const tenon_tensor* const before = kept;
+  kept = args->inputs[0];
+  if (before != NULL) {
+    RETURN_IF_FAILED(self->tensors->info(before, &info));
+  }
+  return good_compute(self, exec, args);
+}
+
+static tenon_status* used_after_release(const Instance* self,
+                                        const tenon_exec* exec,
+                                        tenon_loss_compute_args* args) {
+  tenon_tensor* made = NULL;
+  tenon_tensor* sum = NULL;
+  RETURN_IF_FAILED(filled(exec, TENON_F32, 4, 1, &made));
+  self->tensors->release(made);
+  const tenon_any any[] = {tensor_any(made)};
+  RETURN_IF_FAILED(call_op(exec, "aten::sum", any, 1, &sum));
+  self->tensors->release(sum);
+  return good_compute(self, exec, args);
+}
+
+static tenon_status* handle_left(const Instance* self,
+                                 const tenon_exec* exec,
+                                 tenon_loss_compute_args* args) {
+  tenon_tensor* left = NULL;
+  RETURN_IF_FAILED(filled(exec, TENON_F32, 4, 1, &left));
+  return good_compute(self, exec, args);
+}
+
+static void* compute_alone(void* opaque) {
+  const tenon_exec* exec = opaque;
+  tenon_tensor* made = NULL;
+  tenon_tensor* sum = NULL;
+  tenon_status* failed = filled(exec, TENON_F32, 4, 1, &made);
+  if (failed == NULL) {
+    const tenon_any any[] = {tensor_any(made)};
+    failed = call_op(exec, "aten::sum", any, 1, &sum);
+  }
+  exec->tensors->release(sum);
+  exec->tensors->release(made);
+  return failed;
+}
+
+static tenon_status* computed_on_thread(const Instance* self,
+                                        const tenon_exec* exec,
+                                        tenon_loss_compute_args* args) {
+  pthread_t thread;
+  void* failed = NULL;
+  if (pthread_create(&thread, NULL, compute_alone, (void*)exec) != 0) {
+    return fail(self, TENON_INTERNAL, "no thread");
+  }
+  pthread_join(thread, &failed);
+  return failed != NULL ? failed : good_compute(self, exec, args);
+}
+
 static const LossFault kFaults[] = {
     {"", NULL, NULL, NULL, NULL},
     {"ports_of_no_size", ports_of_no_size, NULL, NULL, NULL},
@@ -298,6 +362,10 @@ static const LossFault kFaults[] = {
     {"garbage_status", NULL, NULL, garbage_status, NULL},
     {"status_released_twice", NULL, NULL, status_released_twice, NULL},
     {"released_status", NULL, NULL, released_status, NULL},
+    {"input_kept", NULL, NULL, input_kept, NULL},
+    {"used_after_release", NULL, NULL, used_after_release, NULL},
+    {"handle_left", NULL, NULL, handle_left, NULL},
+    {"computed_on_thread", NULL, NULL, computed_on_thread, NULL},
 };
 
 /* ---- the component ---- */

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/check/call_rule_checks.hpp"
+
+#include "host/check/dataset_checks.hpp"
+#include "host/check/lifecycle_checks.hpp"
+#include "host/check/loss_checks.hpp"
+#include "host/check/metric_checks.hpp"
+#include "host/check/optimizer_checks.hpp"
+#include "host/check/subject.hpp"
+#include "host/plugin/checked/call_frame.hpp"
+#include "host/plugin/checked/checked_calls.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+// Checks whose calls are repeated, whatever they find. They run in this process.
+constexpr CheckResult (*kRepeated[])(Subject& subject) = {check_state_round_trip,
+                                                          check_loss_results,
+                                                          check_loss_gradients,
+                                                          check_metric_values,
+                                                          check_metric_merge,
+                                                          check_metric_state,
+                                                          check_optimizer_update,
+                                                          check_dataset_reads};
+
+CheckResult check_rule(Subject& subject, CallRule rule) {
+  start_checking_calls();
+  const CheckResult made = check_two_instances(subject);
+  if (made.outcome == Outcome::kSkipped) {
+    return made;
+  }
+  for (const auto repeated : kRepeated) {
+    static_cast<void>(repeated(subject));
+  }
+  std::vector<std::string> problems = reported_problems(rule);
+  if (problems.empty()) {
+    return passed();
+  }
+  // A problem of each call, with another number.
+  constexpr std::size_t kMostShown = 5;
+  problems.resize(std::min(problems.size(), kMostShown));
+  return {.outcome = Outcome::kFailed, .found = std::move(problems)};
+}
+
+}  // namespace
+
+CheckResult check_call_handles(Subject& subject) {
+  return check_rule(subject, CallRule::kHandles);
+}
+
+CheckResult check_call_roles(Subject& subject) {
+  return check_rule(subject, CallRule::kRoles);
+}
+
+}  // namespace tenon
