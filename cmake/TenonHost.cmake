@@ -25,6 +25,7 @@ if(TENON_PCH)
   if(TENON_TESTS)
     _tenon_precompiled(tenon_test_pch LINK tenon::nlohmann_json tenon::catch2
                        HEADERS ${_test_headers})
+    target_compile_options(tenon_test_pch PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)  # as its users
     _tenon_precompiled(tenon_torch_test_pch LINK tenon::torch_cpu tenon::nlohmann_json tenon::catch2
                        HEADERS ${_torch_headers} ${_test_headers})
   endif()
@@ -276,6 +277,10 @@ function(tenon_test)
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_include_directories(${arg_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${arg_NAME} PRIVATE ${arg_LINK} tenon_test_support)
+  # Tests take longer to compile than to run: -O2 doubles the time of a source. Those with libtorch
+  # also compute, and gain less.
+  target_compile_options(${arg_NAME} PRIVATE
+                         $<$<CONFIG:RelWithDebInfo>:$<IF:$<BOOL:${arg_TORCH}>,-O1,-O0>>)
   if(arg_TORCH)
     target_link_libraries(${arg_NAME} PRIVATE tenon::torch_cpu)
     _tenon_precompile(${arg_NAME} torch tenon_torch_test_pch)
