@@ -42,7 +42,7 @@ from table import Result, goal_table, not_measured, table
 WORKLOADS = {"mlp": mlp, "lm": lm, "lm-large": lm_large, "ranks": ranks, "sparse": sparse, "start": start,
              "neighbor": neighbor, "bf16": bf16, "exported": exported, "isa": isa, "abi": abi, "reading": reading,
              "checkpoint": checkpoint, "gpu": gpu}
-HAVE_ROUNDS = ("lm", "lm-large", "start", "neighbor", "bf16", "isa")  # whose number of rounds --rounds sets
+HAVE_ROUNDS = ("lm", "lm-large", "start", "neighbor", "bf16", "exported", "isa")  # whose number of rounds --rounds sets
 QUICK_NOTE = "A quick run: the numbers are not measurements."
 
 

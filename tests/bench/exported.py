@@ -35,10 +35,10 @@ def run_program(case, name, folder, warmup, steps):
     return programs.host(RECIPES[case], warmup, steps, sets)
 
 
-def measure(quick):
+def measure(quick, rounds=5):
     if not programs.has_peers():
         return Result(notes=[programs.NO_PEERS])
-    num_rounds = 1 if quick else 5
+    num_rounds = 1 if quick else rounds
     result = Result(notes=["Batch 256 of gated layers, 16 windows of 128 bytes of Llama; 1 thread; compiled for "
                            f"{best_isa()}."])
     with tempfile.TemporaryDirectory(prefix="bench-exported-") as made:

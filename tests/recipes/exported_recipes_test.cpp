@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tests/recipes/host_run.hpp"
 #include "tests/support/catch.hpp"
@@ -39,13 +40,24 @@ TEST_CASE("recipes with exported modules give the losses of PyTorch", "[recipes]
   if (lacks_avx2(recipe.name)) {
     TENON_SKIP("the compiled module needs a processor with AVX2");
   }
+  // At once, in two microbatches, and on two ranks that share the parameters.
+  const std::string parts = GENERATE("whole", "microbatches", "ranks");
+  CAPTURE(parts);
+  std::vector<std::string> sets = {"--set", "data.shuffle=false", "--set", "train.log_every=1"};
+  if (parts != "whole") {
+    sets.insert(sets.end(),
+                {"--set",
+                 "data.batch_size=12",
+                 "--set",
+                 parts == "ranks" ? "parallel.shard=2" : "train.gradient_accumulation=2"});
+  }
   const ScratchFolder folder;
   const auto run_dir = folder.path() / "run";
   const SubprocessResult result =
       run_host(source_dir() / "recipes" / (std::string(recipe.name) + ".json"),
                run_dir,
-               1,
-               {"--set", "data.shuffle=false", "--set", "train.log_every=1"});
+               parts == "ranks" ? 2 : 1,
+               sets);
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
   const auto losses = exported_golden()["loss"];

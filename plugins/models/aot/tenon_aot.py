@@ -23,6 +23,7 @@ import subprocess
 import tempfile
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_export_joint_simple
 from torch._inductor import config as inductor_config
@@ -75,6 +76,10 @@ def write_export(module, inputs, target, axes, outputs, isa, verify):
     traced = Traced(module, inputs, axes)
     names = output_names(outputs, len(traced.outputs))
     pair = split_joint(traced)
+    for name, size in traced.symbols.items():
+        if not isinstance(size, torch.SymInt) or size.node.expr.is_number:
+            raise ExportError(f"the module works for one size of axis {name} only ({size}); leave "
+                              "it out of `axes`, or change the module")
     graphs = {"forward": pair.forward, "backward": pair.backward}
     evaluate = evaluation_of(module, inputs, axes, traced)
     if evaluate is not None:
@@ -155,7 +160,8 @@ class Traced:
             for axis, text in of.items():
                 self.symbols[text] = fake.shape[axis]
         mode = next(iter(fakes.values())).fake_mode
-        with mode:
+        # Without this dispatcher, composite operators fix sizes that may vary.
+        with mode, enable_python_dispatcher():
             held = [mode.from_tensor(value.detach().contiguous(), static_shapes=True)
                     .requires_grad_(value.requires_grad) for value in
                     [*self.parameters.values(), *self.buffers.values()]]
