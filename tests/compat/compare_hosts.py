@@ -6,8 +6,8 @@ usage: compare_hosts.py --build FOLDER --other FOLDER [--work FOLDER] [--if-buil
 
 The plugin is the template loss-cpp-stable, built once, with the libtorch of the first host. It trains with both
 hosts, by the recipe of the template. The losses must be equal up to rounding. A plugin of lane `torch` of the first
-host must be refused by the second one. With --if-built, exits with 77 if the second host is missing or is older than
-the first one.
+host must be refused by the second one. With --if-built, exits with 77 unless `./dev compat` passed with the first
+host as it is now.
 """
 import argparse
 import hashlib
@@ -178,18 +178,20 @@ def main():
     parser.add_argument("--work", type=pathlib.Path)
     parser.add_argument("--if-built", action="store_true")
     given = parser.parse_args()
-    programs = [folder / "bin/host" for folder in (given.build, given.other)]
-    if given.if_built and not programs[1].exists():
+    passed = given.other / "compat/passed"
+    if given.if_built and not passed.exists():
         print("skipped: there is no host with another libtorch; ./dev compat fetches and builds one")
         sys.exit(77)
-    if given.if_built and programs[1].stat().st_mtime < programs[0].stat().st_mtime:
-        print(f"skipped: {programs[1]} is older than {programs[0]}; run ./dev compat")
+    if given.if_built and passed.stat().st_mtime < (given.build / "bin/host").stat().st_mtime:
+        print("skipped: the host changed since the last ./dev compat; run it again")
         sys.exit(77)
     try:
         work = (given.work or given.other / "compat").resolve()
         compare(Host(given.build.resolve()), Host(given.other.resolve()), work)
     except Mismatch as error:
         sys.exit(f"compat: {error}")
+    if not given.if_built:
+        passed.touch()
 
 
 if __name__ == "__main__":
