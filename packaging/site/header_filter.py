@@ -75,8 +75,8 @@ def stripped(comment):
     return [lines[0].strip()] + [re.sub(r"^\s*\* ?", "", line) for line in lines[1:]]
 
 
-def doxygen(opening, lines, structs, commands=()):
-    return "\n".join([opening, *commands, "@verbatim embed:rst", *restructured(lines, structs), "@endverbatim", "*/"])
+def doxygen(opening, lines, structs):
+    return "\n".join([opening, "@verbatim embed:rst", *restructured(lines, structs), "@endverbatim", "*/"])
 
 
 class Header:
@@ -92,31 +92,33 @@ class Header:
         return [(m.start(), m.end()) for m in re.finditer(pattern, self.text)]
 
     def write(self):
+        """The text for Doxygen. Sets `about`: the comments on the file itself, as reStructuredText."""
+        self.about = []
         out, at, is_first = [], 0, True
-        self.about = []  # the comment of the file, as reStructuredText
         for begin, end in self.comments():
-            comment = self.text[begin:end]
             if begin < at:
                 continue
+            comment = self.text[begin:end]
             before = self.text[self.text.rfind("\n", 0, begin) + 1:begin]
             out.append(self.text[at:begin])
             at = end
-            ends_line = "\n" if comment.endswith("\n") else ""
-            lines = stripped(comment.rstrip("\n") if ends_line else comment)
-            if is_first:  # of the file
+            line_end = "\n" if comment.endswith("\n") else ""
+            lines = stripped(comment.rstrip("\n"))
+            if is_first:
                 lines = [line for line in lines if "SPDX-License-Identifier" not in line]
                 self.about += restructured(lines, self.structs)
+                out.append(line_end)
                 is_first = False
-            elif re.match(r"\s*\n", self.text[end:]) and self.text[end:].lstrip("\n \t") != "" \
-                    and re.match(r"\s*\n\s*\n", "\n" * bool(ends_line) + self.text[end:]):
-                heading = re.fullmatch(r"-+ (.*?) -+", " ".join(lines).strip())
-                self.about += [] if heading else ["", *restructured(lines, self.structs)]
-            elif before.strip():
+            elif before.strip():  # behind code
                 out.append(doxygen("/**<", lines, self.structs))
+            elif re.match(r"[ \t]*\n[ \t]*\n", line_end + self.text[end:]):  # alone: a heading, or about the file
+                if not re.fullmatch(r"-+ .* -+", " ".join(lines).strip()):
+                    self.about += ["", *restructured(lines, self.structs)]
+                out.append(line_end)
             elif FOR_WRAPPER.search(" ".join(lines)):
                 at = self.end_of_hidden(end)
             else:
-                out.append(doxygen("/**", lines, self.structs) + ends_line)
+                out.append(doxygen("/**", lines, self.structs) + line_end)
         return "".join(out) + self.text[at:]
 
     def end_of_hidden(self, begin):

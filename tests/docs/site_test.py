@@ -39,6 +39,9 @@ def main():
     text = re.sub(r"<[^>]+>", "", pages["loss"])
     assert re.search(r"Counts the items of one microbatch\.\s*Errors:?\s*TENON_INVALID if shapes do not match\s*Threads:?"
                      r"\s*\[step\]", text), "loss.html does not show the tags of tenon_loss.count as fields"
+    text = re.sub(r"<[^>]+>", "", pages["plugin"])
+    assert re.search(r"tenon_host \*host¶?\s*lives as long as the process", text), \
+        "plugin.html does not show the comment behind tenon_entry_args.host"
     assert "TENON_SEAL(tenon_loss" not in everything, "a seal is on a page"
     for name in ("tenon::Loss", "tenon::TorchModel", "tenon::SparseOptimizer"):
         assert f'id="{name}"' in everything, f"{name} is on no page of the reference"
