@@ -30,3 +30,6 @@ breathe_domain_by_extension = {"h": "c", "hpp": "cpp"}
 breathe_show_include = False
 breathe_show_define_initializer = True
 breathe_show_enumvalue_initializer = True
+
+# Quotes in comments belong to code and JSON.
+smartquotes = False
