@@ -205,7 +205,8 @@ def main():
         sys.exit(f"The headers describe another ABI than sdk/abi/abi.json, under the same number {new['abi']}:\n"
                  f"{differences(old, new)}\n"
                  "A plugin built with one would misread the other. If the change is intended, raise TENON_ABI_MINOR and\n"
-                 "TENON_ABI_STRING in sdk/include/tenon/abi.h, run ./dev docs, and list the change in CHANGELOG.md.\n"
+                 "TENON_ABI_STRING in sdk/include/tenon/abi.h, run ./dev docs, and list the change in CHANGELOG.md and\n"
+                 "its reason in docs/abi-policy.md, which has all steps.\n"
                  "Otherwise undo it: fields are only added at the end of a struct, and never moved.")
     if options.check:
         sys.exit(f"sdk/abi/abi.json does not describe ABI {new['abi']}; run ./dev docs")
