@@ -74,13 +74,18 @@ nlohmann::json dataset_patch(const std::string& type, const nlohmann::json& opti
   return {{"data", {{"train", {{"type", type}, {"options", patch}}}}}};
 }
 
-// The recipe of a plugin whose components need options; "" for all others.
-std::string recipe_of(const std::string& plugin) {
+// The recipe of a plugin whose components need options; "" for all others. `folder` is empty.
+std::string recipe_of(const std::string& plugin, const fs::path& folder) {
   static const std::set<std::string> features = {
       "bucketize", "cast", "clip", "mod", "multi_hash", "pad", "truncate"};
   const std::string source = source_dir().string();
   if (features.contains(plugin)) {
     return feature_recipe();
+  }
+  if (plugin == "folder_storage") {
+    const nlohmann::json use = {{"type", plugin}, {"options", {{"folder", folder.string()}}}};
+    return small_recipe(
+        nlohmann::json{{"checkpoint", {{"at_end", true}, {"storage", use}}}}.dump());
   }
   if (plugin == "mlp") {
     return small_recipe();
@@ -161,7 +166,7 @@ void run_checks(CheckedPlugin& plugin) {
                                     plugin.group,
                                     "--plugin-dir",
                                     plugin_dir().string()};
-  const std::string recipe = recipe_of(plugin.file.stem().string());
+  const std::string recipe = recipe_of(plugin.file.stem().string(), folder.path());
   if (!recipe.empty()) {
     words.insert(words.end(),
                  {"--recipe",
