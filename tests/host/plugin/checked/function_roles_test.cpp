@@ -18,8 +18,8 @@ TEST_CASE("the roles of functions are those of abi.json", "[plugin]") {
   std::size_t num_found = 0;
   for (const nlohmann::json& table : abi["structs"]) {
     const std::string name = table["name"];
-    const bool is_known =
-        std::ranges::any_of(all_function_roles(), [&](const auto& one) { return one.table == name; });
+    const bool is_known = std::ranges::any_of(all_function_roles(),
+                                              [&](const auto& one) { return one.table == name; });
     for (const nlohmann::json& field : table["fields"]) {
       if (!is_known || !field.contains("function")) {
         continue;
