@@ -27,7 +27,7 @@ constexpr uint64_t kMostFaults = 200;
 constexpr int kNumWarm = 2;
 constexpr int kNumMeasured = 3;
 constexpr const char* kNothing = "no component can be created without a recipe";
-constexpr int kTrialLimits = 5;      // of the time for loading; less than the check has
+constexpr int kTrialLimits = 5;     // of the time for loading; less than the check has
 constexpr int64_t kLeastLeak = 16;  // bytes; the smallest block of the allocator
 
 // Bytes of malloc() in use; 0 under a sanitizer.
@@ -106,10 +106,8 @@ std::string problem_of_end(const LifeEnd& end, const std::string& name) {
   const bool is_passed_on = message.find(kPlannedText) != std::string::npos;
   return is_passed_on || is_fault_released()
              ? ""
-             : formatted("{} of {} does not release the status of the host {}",
-                         end.call,
-                         name,
-                         when);
+             : formatted(
+                   "{} of {} does not release the status of the host {}", end.call, name, when);
 }
 
 // Fails call `at_call` of the instance, and returns what it did wrong; "" if nothing.
@@ -187,7 +185,7 @@ CheckResult check_failing_services(Subject& subject) {
         }
         return none;
       },
-      request.load_limit * kTrialLimits);
+      request.load_limit* kTrialLimits);
   if (result && result->found.front() == kNothing) {
     return skipped(kNothing);
   }

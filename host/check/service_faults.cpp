@@ -44,7 +44,8 @@ tenon_status* next_call(const char* function) {
 template <std::size_t N>
 struct FunctionName {
   char text[N];
-  consteval FunctionName(const char (&given)[N]) {  // NOLINT(google-explicit-constructor): a literal
+  consteval FunctionName(
+      const char (&given)[N]) {  // NOLINT(google-explicit-constructor): a literal
     for (std::size_t i = 0; i < N; ++i) {
       text[i] = given[i];
     }
@@ -59,10 +60,7 @@ Table real_table{};
 template <auto Member, FunctionName Name>
 struct FaultyFunction;
 
-template <class Table,
-          class... Args,
-          tenon_status* (*Table::*Member)(Args...),
-          FunctionName Name>
+template <class Table, class... Args, tenon_status* (*Table::*Member)(Args...), FunctionName Name>
 struct FaultyFunction<Member, Name> {
   static tenon_status* call(Args... args) {
     tenon_status* const failed = next_call(Name.text);

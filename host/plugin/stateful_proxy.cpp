@@ -17,11 +17,11 @@ std::optional<StatefulProxy> StatefulProxy::of(const ComponentInstance& instance
   TENON_REQUIRE(tenon_stateful, table, snapshot, TENON_STATEFUL_ID, identity);
   TENON_REQUIRE(tenon_stateful, table, load, TENON_STATEFUL_ID, identity);
   CallChecker* const checker = call_checker();
-  return StatefulProxy(
-      identity,
-      checker != nullptr ? checker->stateful_of(identity.component(), instance.self(), table)
-                         : table,
-      instance.self());
+  return StatefulProxy(identity,
+                       checker != nullptr
+                           ? checker->stateful_of(identity.component(), instance.self(), table)
+                           : table,
+                       instance.self());
 }
 
 }  // namespace tenon

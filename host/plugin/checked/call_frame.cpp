@@ -98,8 +98,7 @@ tenon_tensor* CallFrame::lend(const tenon_tensor* handle, std::string what) {
       HandlePool::get().add(tensor_of(handle), call_.component->plugin->host.abi());
   lent_.push_back(lent);
   handle_history().add(
-      lent,
-      {.state = HandleState::kBorrowed, .what = std::move(what), .made_in = call_});
+      lent, {.state = HandleState::kBorrowed, .what = std::move(what), .made_in = call_});
   return lent;
 }
 
@@ -132,8 +131,7 @@ std::string CallFrame::first_problem() const {
   return problems_.empty() ? "" : problems_.front();
 }
 
-FrameScope::FrameScope(CallFrame* frame) noexcept
-    : outer_(std::exchange(frame_of_thread, frame)) {}
+FrameScope::FrameScope(CallFrame* frame) noexcept : outer_(std::exchange(frame_of_thread, frame)) {}
 
 FrameScope::~FrameScope() {
   frame_of_thread = outer_;
@@ -194,7 +192,8 @@ bool check_passed(const tenon_tensor* handle, std::string_view service) {
   if (!record) {
     return true;  // of the host, lent without a record
   }
-  report_problem(CallRule::kHandles, formatted("passed to {} a handle {}", service, after_end(*record)),
+  report_problem(CallRule::kHandles,
+                 formatted("passed to {} a handle {}", service, after_end(*record)),
                  record->made_in.component);
   return false;
 }
@@ -212,13 +211,15 @@ void take_result(tenon_tensor*& slot, std::string_view name) {
     return;
   }
   if (record->state == HandleState::kBorrowed) {
-    report_problem(CallRule::kHandles, formatted("stored in {} a handle that it only borrowed ({}); store a handle of "
+    report_problem(CallRule::kHandles,
+                   formatted("stored in {} a handle that it only borrowed ({}); store a handle of "
                              "retain",
                              name,
                              record->origin()),
                    record->made_in.component);
   } else {
-    report_problem(CallRule::kHandles, formatted("stored in {} a handle {}", name, after_end(*record)),
+    report_problem(CallRule::kHandles,
+                   formatted("stored in {} a handle {}", name, after_end(*record)),
                    record->made_in.component);
   }
   slot = nullptr;

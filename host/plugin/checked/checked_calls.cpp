@@ -129,7 +129,8 @@ class RuleChecker : public CallChecker {
   static void report_leaks(const ComponentIdentity& identity) {
     const auto owned = handle_history().take_owned(&identity);
     if (!owned.empty()) {
-      report_problem(CallRule::kHandles, formatted("left {} of the instance's tensor handles unreleased; the first: {}",
+      report_problem(CallRule::kHandles,
+                     formatted("left {} of the instance's tensor handles unreleased; the first: {}",
                                owned.size(),
                                owned.begin()->second.origin()));
     }

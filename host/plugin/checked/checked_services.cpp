@@ -55,8 +55,7 @@ tenon_status* checked_empty(const tenon_host* host,
                             uint32_t ndim,
                             const int64_t* shape,
                             tenon_tensor** out_own) {
-  return record(
-      real_tensors->empty(host, dtype, device, ndim, shape, out_own), out_own, "empty");
+  return record(real_tensors->empty(host, dtype, device, ndim, shape, out_own), out_own, "empty");
 }
 
 tenon_status* checked_full(const tenon_host* host,
@@ -87,16 +86,18 @@ void checked_release(tenon_tensor* tensor_own) {
   }
   const bool is_valid = handle_problem(tensor_own) == nullptr;
   if (is_valid && known->state == HandleState::kBorrowed) {
-    report_problem(CallRule::kHandles, "released a handle that it had only borrowed (" + known->origin() +
+    report_problem(CallRule::kHandles,
+                   "released a handle that it had only borrowed (" + known->origin() +
                        "); release each handle of a function that returns it as `_own` once",
                    known->made_in.component);
   } else if (is_valid && known->state == HandleState::kOwned) {
     handle_history().end(tensor_own, HandleState::kReleased, CallFrame::current_call());
     real_tensors->release(tensor_own);
   } else if (known->state == HandleState::kReleased) {
-    report_problem(CallRule::kHandles, "released a handle twice, first in " + known->ended_in.text() + "; " +
-                       known->origin(),
-                   known->made_in.component);
+    report_problem(
+        CallRule::kHandles,
+        "released a handle twice, first in " + known->ended_in.text() + "; " + known->origin(),
+        known->made_in.component);
   } else {
     report_problem(CallRule::kHandles,
                    known->state == HandleState::kReturned
@@ -136,7 +137,8 @@ void check_role(const tenon_host* host, std::string_view service, bool allows_wo
   const CallFrame* const frame = CallFrame::current();
   const std::string needs = allows_worker ? "[step] or [worker]" : "[step]";
   if (frame == nullptr) {
-    report_problem(CallRule::kRoles, formatted("called {}, which is {}; call it on the thread of a call, or in a "
+    report_problem(CallRule::kRoles,
+                   formatted("called {}, which is {}; call it on the thread of a call, or in a "
                              "body of tenon.parallel/1",
                              service,
                              needs),
@@ -144,10 +146,11 @@ void check_role(const tenon_host* host, std::string_view service, bool allows_wo
     return;
   }
   const FunctionRole& role = frame->role();
-  const bool fits = role.role == Role::kStep || (allows_worker && (role.role == Role::kWorker ||
-                                                                   role.has_exec));
+  const bool fits =
+      role.role == Role::kStep || (allows_worker && (role.role == Role::kWorker || role.has_exec));
   if (!fits) {
-    report_problem(CallRule::kRoles, formatted("called {}, which is {}, but {} is {}",
+    report_problem(CallRule::kRoles,
+                   formatted("called {}, which is {}, but {} is {}",
                              service,
                              needs,
                              frame->call().function,

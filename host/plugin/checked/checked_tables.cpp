@@ -412,7 +412,8 @@ std::shared_ptr<const void> table_with_checks(const LoadedComponent& component) 
 
 bool check_use(const LentObject& object, std::string_view function) {
   if (object.has_ended) {
-    report_problem(CallRule::kRoles, formatted("called {} of the {} of {}, which has returned",
+    report_problem(CallRule::kRoles,
+                   formatted("called {} of the {} of {}, which has returned",
                              function,
                              object.what,
                              object.call.text()),
@@ -420,7 +421,8 @@ bool check_use(const LentObject& object, std::string_view function) {
     return false;
   }
   if (object.thread != std::this_thread::get_id()) {
-    report_problem(CallRule::kRoles, formatted("called {} of the {} of {} from another thread",
+    report_problem(CallRule::kRoles,
+                   formatted("called {} of the {} of {} from another thread",
                              function,
                              object.what,
                              object.call.text()),

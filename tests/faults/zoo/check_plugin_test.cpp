@@ -354,7 +354,8 @@ TEST_CASE("the checker finds broken rules of handles and of thread roles", "[che
   const std::string roles = "calls.roles";
   check_findings({
       with_fault("loss", "input_kept", handles, "borrowed until its call returned (inputs[0] of"),
-      with_fault("loss", "used_after_release", handles, "passed to aten::sum a handle that was rel"),
+      with_fault(
+          "loss", "used_after_release", handles, "passed to aten::sum a handle that was rel"),
       with_fault("loss", "sum_released_twice", handles, "released a handle twice, first in call"),
       with_fault("loss", "input_released", handles, "released a handle that it had only borrowed"),
       with_fault("loss", "input_returned", handles, "stored in out_sum_own a handle that it only"),

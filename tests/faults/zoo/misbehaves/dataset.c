@@ -159,8 +159,7 @@ static tenon_status* writer_kept(tenon_batch_writer* writer, int64_t num_samples
 static const tenon_host* host_of_reads;
 
 static tenon_status* metric_added(tenon_batch_writer* writer, int64_t num_samples) {
-  const tenon_metrics_api* metrics =
-      host_of_reads->get_interface(host_of_reads, TENON_METRICS_ID);
+  const tenon_metrics_api* metrics = host_of_reads->get_interface(host_of_reads, TENON_METRICS_ID);
   RETURN_IF_FAILED(metrics->add(host_of_reads, "zoo/samples", 1, 1));
   return write_batch(writer, num_samples);
 }

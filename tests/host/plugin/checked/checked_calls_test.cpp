@@ -116,8 +116,9 @@ TEST_CASE("a borrowed handle ends with its call", "[plugin]") {
     info.struct_size = sizeof(info);
     tenon_status* const failed = exec->tensors->info(kept, &info);
     return failed != nullptr ? failed : good(exec, args);
-  }) == kName + "compute passed to info a handle that it had borrowed until its call returned "
-                "(inputs[0] of call 1 of compute of loss \"fake\"); retain a tensor to keep it");
+  }) == kName +
+            "compute passed to info a handle that it had borrowed until its call returned "
+            "(inputs[0] of call 1 of compute of loss \"fake\"); retain a tensor to keep it");
 }
 
 TEST_CASE("a report says where a handle was made, and where it was released", "[plugin]") {
@@ -178,9 +179,10 @@ TEST_CASE("handles that an instance leaves are reported when it is destroyed", "
   loss.destroy();
   const std::vector<std::string> problems = reported_problems(CallRule::kHandles);
   REQUIRE(problems.size() == before + 1);
-  CHECK(problems.back() ==
-        "call 1 of destroy of loss \"fake\" left 1 of the instance's tensor handles unreleased; the "
-        "first: full made it in call 1 of compute of loss \"fake\"");
+  CHECK(
+      problems.back() ==
+      "call 1 of destroy of loss \"fake\" left 1 of the instance's tensor handles unreleased; the "
+      "first: full made it in call 1 of compute of loss \"fake\"");
   release_handle(left);
 }
 
