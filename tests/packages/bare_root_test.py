@@ -240,10 +240,10 @@ def old(suite, kind, given):
             if kind == "archive":
                 installation.install(root)
                 status, printed = root.start("~/tenon/bin/tenon --version", "you")
-                wanted = "version `GLIBC_2.3"
+                wanted = "version `GLIBC_2.35' not found"
             else:
                 status, printed = root.start("apt-get install -y /packages/tenon_*.deb")
-                wanted = "Depends: libc6 (>= 2.3"
+                wanted = "Depends: libc6 (>= 2.35)"
         check(status != 0 and wanted in printed, f"`{wanted}` was not printed:\n{printed}")
     lines = [line.strip() for line in printed.splitlines() if wanted in line]
     return f"rejected: {lines[0]}"
