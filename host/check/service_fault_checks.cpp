@@ -26,7 +26,7 @@ constexpr uint64_t kMostFaults = 200;
 // An instance that leaks does so each time; the first few times, caches grow.
 constexpr int kNumWarm = 2;
 constexpr int kNumMeasured = 3;
-constexpr const char* kNothing = "no component can be created without a recipe";
+constexpr const char* kNothing = "no component can be created alone; pass a recipe that uses it";
 constexpr int kTrialLimits = 5;     // of the time for loading; less than the check has
 constexpr int64_t kLeastLeak = 16;  // bytes; the smallest block of the allocator
 
