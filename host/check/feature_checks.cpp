@@ -78,7 +78,7 @@ class FeatureTrial {
                                                 const std::vector<int64_t>& samples,
                                                 EmptyLists empty) const {
     subject_.note("run of " + checked_.name());
-    // Columns of its own for each, which a bad one may write.
+    // Separate columns for each, since a bad feature may write into them.
     std::vector<std::vector<Column>> inputs(others.size());
     std::vector<FeatureCall> calls;
     for (std::size_t i = 0; i < others.size(); ++i) {
@@ -278,7 +278,7 @@ CheckResult check_feature_at_once(Subject& subject) {
       }
     }
     std::array<bool, kFeatureThreads> differs{};
-    // Each call gets columns of its own, which a bad one may write.
+    // Each call gets separate columns, since a bad feature may write into them.
     const auto samples_of_thread = [&](std::size_t i) {
       return std::vector<int64_t>(samples.begin() + static_cast<std::ptrdiff_t>(i), samples.end());
     };

@@ -37,7 +37,7 @@ class ImaginedRun final : public RunView {
   struct Watcher {
     std::function<void(uint32_t event)> before = nullptr;
     std::function<void(uint32_t event)> after = nullptr;
-    // Gets the error of an event; the run goes on.
+    // Receives the error of an event. The run continues.
     std::function<void(uint32_t event, const Error& error)> failed = nullptr;
   };
 

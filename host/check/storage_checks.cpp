@@ -245,10 +245,10 @@ CheckResult check_storage_commit(Subject& subject) {
         storage.write_file("step-1", "a", "left over");
         storage.write_file("step-1", "left", "left over");
         StorageTrial other = place.connect();
-        expect(other.list(), {}, "list of " + name + " before commit", findings);
+        expect(other.list(), {}, name + ": list before commit", findings);
         expect_code(
             TENON_NOT_FOUND,
-            "list_files of " + name + " before commit",
+            name + ": list_files before commit",
             [&] { other.list_files("step-1"); },
             findings);
         // Its process dies here; the next open of that name deletes what is left.
