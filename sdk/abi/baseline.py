@@ -107,7 +107,8 @@ def compiled(include, folder, compiler):
     source, library = folder / "abi.c", folder / "abi.so"
     source.write_text("\n".join([*(f"#include <{header}>" for header in headers),
                                  *(f"void use_{name}({name}* x) {{ (void)x; }}" for name in structs)]) + "\n")
-    subprocess.run([compiler, "-std=c11", "-g", "-w", "-fPIC", "-shared", f"-I{include}", source, "-o", library], check=True)
+    subprocess.run([compiler, "-std=c11", "-g", "-w", "-fPIC", "-shared", f"-I{include}", source.name, "-o", library],
+                   cwd=folder, check=True)  # the file's name goes into the .abixml
     return library
 
 
