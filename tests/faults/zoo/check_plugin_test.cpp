@@ -361,10 +361,10 @@ TEST_CASE("the checker finds broken rules of handles and of thread roles", "[che
       with_fault("loss", "input_returned", handles, "stored in out_sum_own a handle that it only"),
       with_fault("loss", "released_sum", handles, "stored in out_sum_own a handle that was rel"),
       with_fault("loss", "gradient_stored_twice", handles, "belongs to the host since call"),
-      with_fault("loss", "handle_left", handles, "full made it in call 1 of compute of loss"),
+      with_fault("loss", "handle_left", handles, "full made it in call 3 of compute of loss"),
       with_fault("loss", "handle_left", "recipe.calls", "tensor handles unreleased"),
       with_fault("loss", "computed_on_thread", roles, "in no call of the host, called call of"),
-      with_fault("loss", "computed_on_thread", "recipe.calls", "plugin.bad_call"),
+      with_fault("loss", "computed_on_thread", "recipe.calls", "in no call of the host"),
       with_fault("dataset", "writer_kept", roles, "called set_counts of the batch writer of call"),
       with_fault("dataset", "metric_added", roles, "which is [step], but read is [worker]"),
   });

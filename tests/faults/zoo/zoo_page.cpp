@@ -27,7 +27,7 @@ std::string steady(std::string text) {
   return text;
 }
 
-// The part of a message that has `says`.
+// The part of a message that has `says`, cut between words.
 std::string excerpt(const std::string& found, const std::string& says) {
   std::string text = steady(found);
   if (text.size() <= kMostShown) {
@@ -36,8 +36,12 @@ std::string excerpt(const std::string& found, const std::string& says) {
   const std::size_t at = std::min(text.find(says), text.size());
   const std::size_t last = at + std::max(says.size(), std::size_t{1});
   const std::size_t begin = last <= kMostShown ? 0 : last - kMostShown;
-  text = (begin > 0 ? "..." : "") + text.substr(begin, kMostShown);
-  return text + (begin + kMostShown < steady(found).size() ? "..." : "");
+  const bool is_cut_after = begin + kMostShown < text.size();
+  text = text.substr(begin, kMostShown);
+  if (is_cut_after) {
+    text = text.substr(0, text.rfind(' ')) + " ...";
+  }
+  return begin > 0 ? "... " + text.substr(text.find(' ') + 1) : text;
 }
 
 std::string row_key(const ZooMember& member) {
