@@ -2,10 +2,16 @@
 #include "host/check/call_rule_checks.hpp"
 
 #include "host/check/dataset_checks.hpp"
+#include "host/check/feature_checks.hpp"
+#include "host/check/hook_checks.hpp"
 #include "host/check/lifecycle_checks.hpp"
 #include "host/check/loss_checks.hpp"
 #include "host/check/metric_checks.hpp"
+#include "host/check/model_checks.hpp"
 #include "host/check/optimizer_checks.hpp"
+#include "host/check/sink_checks.hpp"
+#include "host/check/sparse_optimizer_checks.hpp"
+#include "host/check/storage_checks.hpp"
 #include "host/check/subject.hpp"
 #include "host/plugin/checked/call_frame.hpp"
 #include "host/plugin/checked/checked_calls.hpp"
@@ -25,7 +31,13 @@ constexpr CheckResult (*kRepeated[])(Subject& subject) = {check_state_round_trip
                                                           check_metric_merge,
                                                           check_metric_state,
                                                           check_optimizer_update,
-                                                          check_dataset_reads};
+                                                          check_dataset_reads,
+                                                          check_model_results,
+                                                          check_row_update,
+                                                          check_feature_results,
+                                                          check_hook_events,
+                                                          check_sink_records,
+                                                          check_storage_round_trip};
 
 CheckResult check_rule(Subject& subject, CallRule rule) {
   start_checking_calls();

@@ -309,7 +309,7 @@ TEST_CASE("each mistake in --new-plugin has its message, and nothing is written"
       {{"nothing", "x"}, "--new-plugin: expected "},
       {{"hook", "x", "--lang", "cobol"}, R"(no template for hook in "cobol" (expected )"},
       {{"loss", "x", "--lang", "fortran"},
-       R"(no template for loss in "fortran" (expected c, c++, rust, torch)"},
+       R"(no template for loss in "fortran" (expected c, c++, c++-stable, rust, torch)"},
       {{"loss", "Focal"}, name_rule},
       {{"loss", "2x"}, name_rule},
       {{"loss", "a-b"}, name_rule},
