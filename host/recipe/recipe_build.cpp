@@ -2,6 +2,7 @@
 
 #include "host/recipe/recipe_build.hpp"
 
+#include "host/json/expand.hpp"
 #include "host/json/json_path.hpp"
 #include "host/json/schema_visit.hpp"
 #include "host/recipe/contradiction.hpp"
@@ -15,9 +16,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace tenon {
 namespace {
@@ -150,6 +154,20 @@ WrittenStrings written_strings(const json& root, const json& long_root, const Re
   return written;
 }
 
+// The fingerprints of the variables in these strings, by name.
+std::map<std::string, std::string> fingerprints_of(const WrittenStrings& written,
+                                                   const ExpandedStrings& strings) {
+  std::map<std::string, std::string> fingerprints;
+  for (const auto& [pointer, string] : written) {
+    for (const TextPart& part : split_environment(string).value_or(std::vector<TextPart>())) {
+      if (part.is_variable) {
+        fingerprints.emplace(part.text, strings.fingerprints.at(part.text));
+      }
+    }
+  }
+  return fingerprints;
+}
+
 }  // namespace
 
 Recipe build_recipe(json root, const RecipeParts& parts) {
@@ -162,10 +180,11 @@ Recipe build_recipe(json root, const RecipeParts& parts) {
   read_sections(root, components, recipe);
   recipe.file = parts.path;
   json frozen = long_form(root, parts);
-  if (!parts.strings.fingerprints.empty()) {
-    frozen["environment"] = parts.strings.fingerprints;
+  const WrittenStrings written = written_strings(root, frozen, parts);
+  if (auto fingerprints = fingerprints_of(written, parts.strings); !fingerprints.empty()) {
+    frozen["environment"] = std::move(fingerprints);
   }
-  recipe.frozen = print_recipe(frozen, written_strings(root, frozen, parts));
+  recipe.frozen = print_recipe(frozen, written);
   return recipe;
 }
 

@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/jit/api/module.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -297,12 +298,14 @@ TEST_CASE("files of a compiled module that are corrupt or writable are refused",
   const ScratchFolder scratch;
   const fs::path folder = copied(scratch);
   const auto mode = fs::perms::others_write;
+  ::setenv("TENON_ALLOW_WRITABLE_PLUGINS", "0", 1);  // other tests run in a folder of all users
   fs::permissions(folder / "forward.so", mode, fs::perm_options::add);
   CHECK_THAT(failure("aot", reading(folder)), contains_text("forward.so is writable by all users"));
   fs::permissions(folder / "forward.so", mode, fs::perm_options::remove);
   fs::permissions(folder, mode, fs::perm_options::add);
   CHECK_THAT(failure("aot", reading(folder)), contains_text("iris_net is writable by all users"));
   fs::permissions(folder, mode, fs::perm_options::remove);
+  ::setenv("TENON_ALLOW_WRITABLE_PLUGINS", "1", 1);
   fs::resize_file(folder / "weights.safetensors", 700);
   CHECK_THAT(failure("aot", reading(folder)), contains_text("[aot.bad_weights]"));
   fs::copy_file(exported("iris_net/weights.safetensors"),

@@ -696,6 +696,18 @@ TEST_CASE("a frozen recipe has its variables unexpanded", "[recipe]") {
              contains_text("/environment/WHERE: wrong type"));
 }
 
+TEST_CASE("a variable in the name of a run leaves no fingerprint", "[recipe]") {
+  const ScratchFolder folder;
+  const std::string path = folder.write("recipe.json", kSmallRecipe).string();
+  const auto environment = [](const std::string&) { return std::optional<std::string>("here"); };
+  const Recipe recipe = load_recipe(
+      {.path = path, .sets = {"name=${ENV:WHERE}"}, .environment = environment}, FakeCatalog());
+  CHECK(recipe.name == "here");
+  const std::string again = folder.write("again.json", frozen_recipe(recipe)).string();
+  const Recipe second = load_recipe({.path = again, .environment = environment}, FakeCatalog());
+  CHECK(frozen_recipe(second) == frozen_recipe(recipe));
+}
+
 TEST_CASE("a draft lists the components and plugins that are named", "[recipe]") {
   const ScratchFolder folder;
   const std::string path = folder.write("recipe.json", kFullRecipe).string();
