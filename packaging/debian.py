@@ -51,7 +51,8 @@ def _depends(root, libraries):
         files = [
             os.path.join(root, name)
             for name in files_below(root)
-            if is_elf(os.path.join(root, name))
+            # Compiled models of recipes run in the program, with the package's own libraries.
+            if is_elf(os.path.join(root, name)) and "usr/share/" not in name
         ]
         # Libraries of the package itself have no information; tree.py checks that it needs no other.
         result = subprocess.run(
