@@ -16,7 +16,7 @@ A line "<!-- needs: PROGRAM... -->" anywhere names programs that the page needs 
 import dataclasses
 import re
 
-_BLOCK = re.compile(r"^(?:<!-- (.*?) -->\n)?```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^(?:<!-- ([^\n]*) -->\n)?```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NEEDS = re.compile(r"^<!-- needs: (.*?) -->$", re.MULTILINE)
 _MARK = "== step of the page"
 

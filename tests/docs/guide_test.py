@@ -79,6 +79,7 @@ class Guide(unittest.TestCase):
 class Follower(unittest.TestCase):
     PAGE = (
         "Text.\n\n```console\n$ echo one; echo two 2.5\none\ntwo 7\n$ letters\n...\nz\n```\n\n"
+        "<!-- needs: sh -->\n\n"
         "<!-- install -->\n```console\n$ false\n```\n\n<!-- file: list.txt -->\n```text\na\n```\n"
     )
 
