@@ -7,7 +7,7 @@ losses differ between machines.
 
 Comments above a block:
 
-    <!-- file: NAME -->   the block shows the file NAME of the reader's current folder, wholly
+    <!-- file: NAME -->   the block shows the file NAME of the reader's current folder, all of it
     <!-- install -->      the commands install Tenon; where it is installed, they are skipped
 
 A line "<!-- needs: PROGRAM... -->" anywhere names programs that the page needs beside a compiler.
