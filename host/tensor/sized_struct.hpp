@@ -7,6 +7,7 @@
 // Threads: any.
 #pragma once
 
+#include <tenon/draft/chat_template.h>
 #include <tenon/draft/sparse_optimizer.h>
 #include <tenon/draft/weights_layout.h>
 #include <tenon/tenon.h>
@@ -42,8 +43,10 @@ TENON_SIZED_STRUCT(tenon_metric_state_spec, init);
 TENON_SIZED_STRUCT(tenon_parameter_spec, split);
 TENON_SIZED_STRUCT(tenon_parameter_view, numel);
 TENON_SIZED_STRUCT(tenon_port, num_axes);
+TENON_SIZED_STRUCT(tenon_render_args, context);
 TENON_SIZED_STRUCT(tenon_row_slot_spec, init);
 TENON_SIZED_STRUCT(tenon_slot_spec, init);
+TENON_SIZED_STRUCT(tenon_special_token, id);
 TENON_SIZED_STRUCT(tenon_split, num_parts);
 TENON_SIZED_STRUCT(tenon_tensor_info, requires_grad);
 TENON_SIZED_STRUCT(tenon_value_spec, split);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C ABI of Tenon, version 0.4, in Rust. Written by sdk/abi/rust_declarations.py from abi.json;
+// The C ABI of Tenon, version 0.5, in Rust. Written by sdk/abi/rust_declarations.py from abi.json;
 // do not edit it. The comments are those of the C headers, where abi.h has the rules.
 //
 // A layout that differs from C's is an error of the compiler.
@@ -53,10 +53,10 @@ const fn width<S, T>(_: fn(&S) -> T) -> usize {
 
 // ---- constants ----
 pub const TENON_ABI_MAJOR: u32 = 0;
-pub const TENON_ABI_MINOR: u32 = 4;
+pub const TENON_ABI_MINOR: u32 = 5;
 
 /// The version as a string, for the manifest.
-pub const TENON_ABI_STRING: &str = "0.4";
+pub const TENON_ABI_STRING: &str = "0.5";
 /// Largest `struct_size` of a struct or table, in bytes. A larger one is refused as garbage.
 pub const TENON_MAX_STRUCT_SIZE: u32 = 4096;
 
@@ -247,6 +247,10 @@ pub const TENON_POOL_MAX: u32 = 5;
 /// [B, length, dim]: the first rows in order, padded with zeros
 pub const TENON_POOL_FIRST_N: u32 = 6;
 
+// Flags of a value. OPTIONAL, only for TENON_SOURCE_BATCH: if the batch has no such field, blocks
+// receive null in its place.
+pub const TENON_VALUE_OPTIONAL: u32 = 1;
+
 // Initialization of a parameter, with parameters `a` (init_a) and `b` (init_b).
 pub const TENON_INIT_ZEROS: u32 = 0;
 pub const TENON_INIT_ONES: u32 = 1;
@@ -270,6 +274,10 @@ pub const TENON_PARAM_FROZEN: u32 = 2;
 pub const TENON_PARAM_KEEP_FP32: u32 = 4;
 /// Refused by this host: the parameter belongs to one expert rank
 pub const TENON_PARAM_EXPERT: u32 = 8;
+/// Blocks use the parameter, [N, D], only as a weight of the host's operators `tenon::linear` and
+/// `tenon::gated_mlp`. The host may then compute the product by other means than the whole
+/// parameter (parametrization.h). Since 0.5
+pub const TENON_PARAM_LINEAR: u32 = 16;
 
 // Kind of a buffer.
 /// set by `fill_buffer`, never written, not saved
@@ -332,6 +340,22 @@ pub const TENON_OPTIMIZER_NORM: u32 = 2;
 pub const TENON_SLOT_LIKE_PARAMETER: u32 = 0;
 /// one value per piece
 pub const TENON_SLOT_SCALAR: u32 = 1;
+/// One value per `block` consecutive elements of the parameter, rounded up. Not for MATRIX. Since
+/// 0.5
+pub const TENON_SLOT_BLOCKWISE: u32 = 2;
+/// Only for MATRIX: the shape of the parameter without its last axis, or without the axis before
+/// the last. A parameter with fewer than two axes has ROWS of one value, without axes, and COLUMNS
+/// of its own shape. Since 0.5
+pub const TENON_SLOT_ROWS: u32 = 3;
+pub const TENON_SLOT_COLUMNS: u32 = 4;
+
+// Flags of an optimizer.
+/// It needs no falling learning rate: the host accepts only schedules that are constant after a
+/// warmup. Since 0.5
+pub const TENON_OPTIMIZER_OWN_SCHEDULE: u32 = 1;
+/// Only for MATRIX: parameters have exactly two axes. The host refuses others by name, before the
+/// first step. Since 0.5
+pub const TENON_OPTIMIZER_MATRICES_ONLY: u32 = 2;
 
 pub const TENON_OPTIMIZER_ID: &CStr = text(b"tenon.optimizer/1\0");
 
@@ -439,7 +463,19 @@ pub const TENON_META: u32 = 14;
 
 pub const TENON_TENSOR_ID: &CStr = text(b"tenon.tensor/1\0");
 
+// Kind of a piece of text.
+/// of a user or a document: special tokens in it stay plain text
+pub const TENON_PIECE_TEXT: u32 = 0;
+/// of a template: special tokens in it are recognized
+pub const TENON_PIECE_TEMPLATE: u32 = 1;
+
+// Flags of `encode_pieces`.
+/// Also the tokens that the vocabulary puts around a text (bos, eos, [CLS]), with empty ranges.
+pub const TENON_ENCODE_AROUND: u32 = 1;
+
 pub const TENON_TOKENIZER_ID: &CStr = text(b"tenon.tokenizer/1\0");
+
+pub const TENON_CHAT_TEMPLATE_ID: &CStr = text(b"tenon.chat_template/1\0");
 
 // Scope of one norm and factor.
 /// all gradients together, including those of tables
@@ -458,6 +494,8 @@ pub const TENON_NORM_MAX: u32 = 2;
 pub const TENON_NORM_NONE: u32 = 3;
 
 pub const TENON_CLIPPER_ID: &CStr = text(b"tenon.clipper/1\0");
+
+pub const TENON_GENERATION_ID: &CStr = text(b"tenon.generation/1\0");
 
 pub const TENON_PARAMETRIZATION_ID: &CStr = text(b"tenon.parametrization/1\0");
 
@@ -486,6 +524,9 @@ pub const TENON_LAYOUT_TRANSPOSED: u32 = 1;
 /// The tensor is another name of a parameter that an earlier tensor stores. It is not written, and
 /// may be missing in files that are read. If it exists, it must have the same values.
 pub const TENON_LAYOUT_ALIAS: u32 = 2;
+/// The tensor is the slice `index` of the parameter along its first axis, without that axis. The
+/// slices of a parameter are all in files, and have the same flags. `first` is 0.
+pub const TENON_LAYOUT_SLICE: u32 = 4;
 
 pub const TENON_WEIGHTS_LAYOUT_ID: &CStr = text(b"tenon.weights_layout/1\0");
 
@@ -493,6 +534,12 @@ pub const TENON_WEIGHTS_LAYOUT_ID: &CStr = text(b"tenon.weights_layout/1\0");
 
 #[repr(C)]
 pub struct DLManagedTensorVersioned {
+    _private: [u8; 0],
+}
+
+/// A compiled template. Opaque.
+#[repr(C)]
+pub struct tenon_chat_template {
     _private: [u8; 0],
 }
 
@@ -533,8 +580,9 @@ pub struct tenon_tensor {
 
 // ---- types of functions ----
 
-/// Receives ids or bytes, in one or several calls. An error stops the caller and is passed on. The
-/// data is borrowed until the sink returns.
+/// Receives ids, bytes, ids with the ranges of bytes that they stand for, or a file. All but the
+/// last may be called several times with consecutive parts of the result. An error stops the caller
+/// and is passed on. The data is borrowed until the sink returns.
 pub type tenon_ids_sink = Option<unsafe extern "C" fn(
     context: *mut c_void,
     ids: *const i32,
@@ -544,6 +592,32 @@ pub type tenon_ids_sink = Option<unsafe extern "C" fn(
 pub type tenon_bytes_sink = Option<unsafe extern "C" fn(
     context: *mut c_void,
     bytes: *const c_char,
+    n: usize,
+) -> *mut tenon_status>;
+
+/// Token i stands for the bytes [begins[i], ends[i]) of the text. Begins never decrease. Several
+/// tokens may stand for the same bytes (the bytes of one character). A token that was added without
+/// text has an empty range.
+pub type tenon_tokens_sink = Option<unsafe extern "C" fn(
+    context: *mut c_void,
+    ids: *const i32,
+    begins: *const i64,
+    ends: *const i64,
+    n: usize,
+) -> *mut tenon_status>;
+
+pub type tenon_file_sink = Option<unsafe extern "C" fn(
+    context: *mut c_void,
+    name: *const c_char,
+    bytes: *const c_char,
+    num_bytes: usize,
+) -> *mut tenon_status>;
+
+/// Receives the pieces in order, in one or several calls. An error stops the caller and is passed
+/// on. The data is borrowed until the sink returns.
+pub type tenon_chat_sink = Option<unsafe extern "C" fn(
+    context: *mut c_void,
+    pieces: *const tenon_chat_piece,
     n: usize,
 ) -> *mut tenon_status>;
 
@@ -756,9 +830,22 @@ pub struct tenon_batch_writer {
         data: *const c_void,
         size: usize,
     ) -> *mut tenon_status>,
+    /// Sets the number of valid entries of each sample along the axis "T"; the rest is padding.
+    /// Optional, at most once per batch. Without it, all entries are valid.
+    ///
+    /// Shapes   lengths [n], one per sample of the batch; each in [0, T]
+    /// Errors   TENON_INVALID for another n or a length out of range, and for a second call
+    /// Owner    `lengths` is copied
+    /// Since    0.5
+    pub set_lengths: Option<unsafe extern "C" fn(
+        writer: *mut tenon_batch_writer,
+        lengths: *const i64,
+        n: usize,
+    ) -> *mut tenon_status>,
 }
-layout!(tenon_batch_writer, 48:
-    struct_size 0 8, r#impl 8 8, add 16 8, add_tensor 24 8, set_counts 32 8, set_position 40 8);
+layout!(tenon_batch_writer, 56:
+    struct_size 0 8, r#impl 8 8, add 16 8, add_tensor 24 8, set_counts 32 8, set_position 40 8,
+    set_lengths 48 8);
 
 /// Arguments of `read`. All pointers are borrowed until return.
 #[repr(C)]
@@ -775,6 +862,22 @@ pub struct tenon_read_args {
 }
 layout!(tenon_read_args, 40:
     struct_size 0 8, window 8 8, indices 16 8, num_indices 24 8, writer 32 8);
+
+/// Arguments of `lengths`. All pointers are borrowed until return.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_lengths_args {
+    pub struct_size: usize,
+    /// null if the dataset has no windows
+    pub window: *const tenon_window,
+    /// first sample
+    pub first: i64,
+    pub num_samples: usize,
+    /// [num_samples] result: tokens of samples first, first + 1, ...
+    pub out_lengths: *mut i64,
+}
+layout!(tenon_lengths_args, 40:
+    struct_size 0 8, window 8 8, first 16 8, num_samples 24 8, out_lengths 32 8);
 
 /// Arguments of `next`. All pointers are borrowed until return.
 #[repr(C)]
@@ -898,10 +1001,23 @@ pub struct tenon_dataset {
     /// Threads  [main], while no read is running
     /// Since    0.1
     pub reset: Option<unsafe extern "C" fn(this: *mut c_void, epoch: u64) -> *mut tenon_status>,
+    /// Map style, optional: returns the lengths of consecutive samples along the axis "T", which
+    /// `read` then sets in `set_lengths`. With it, the host can pack several samples into one row. It
+    /// must be cheap: the host calls it for all samples of an epoch.
+    ///
+    /// Errors   TENON_IO or TENON_DATA_LOSS, with file and offset
+    /// Threads  [worker], also while reads are running
+    /// Owner    `args` is borrowed until return
+    /// Since    0.5
+    pub lengths: Option<unsafe extern "C" fn(
+        this: *mut c_void,
+        exec: *const tenon_exec,
+        args: *const tenon_lengths_args,
+    ) -> *mut tenon_status>,
 }
-layout!(tenon_dataset, 64:
+layout!(tenon_dataset, 72:
     struct_size 0 8, describe 8 8, size 16 8, read 24 8, next 32 8, seek 40 8, next_window 48 8,
-    reset 56 8);
+    reset 56 8, lengths 64 8);
 
 /// Position of this rank in the mesh.
 #[repr(C)]
@@ -1971,11 +2087,14 @@ pub struct tenon_value_spec {
     /// How tensor-parallel ranks divide the value; null: each has all of it. The size of the axis must
     /// be known.
     pub split: *const tenon_split,
+    /// TENON_VALUE_*. Since 0.5
+    pub flags: u32,
+    pub reserved: u32,
 }
-layout!(tenon_value_spec, 96:
+layout!(tenon_value_spec, 104:
     struct_size 0 8, name 8 8, axes 16 8, num_axes 24 8, dtype 32 4, source_kind 36 4, source 40 8,
     ids 48 4, pooling 52 4, table 56 8, length 64 4, init 68 4, init_a 72 8, init_b 80 8,
-    split 88 8);
+    split 88 8, flags 96 4, reserved 100 4);
 
 /// Declares a parameter. All pointers are borrowed until `add_parameter` returns.
 #[repr(C)]
@@ -2050,11 +2169,15 @@ pub struct tenon_block_spec {
     /// [num_buffers]
     pub buffers: *const u32,
     pub num_buffers: usize,
+    /// Name of the unit of the block, for example "layers.0"; null: the block's own name. The blocks
+    /// of a unit follow each other. Their parameters are gathered together, and a recipe chooses for
+    /// whole units what is recomputed. Since 0.5
+    pub unit: *const c_char,
 }
-layout!(tenon_block_spec, 88:
+layout!(tenon_block_spec, 96:
     struct_size 0 8, name 8 8, flags 16 4, reserved 20 4, inputs 24 8, num_inputs 32 8,
     outputs 40 8, num_outputs 48 8, parameters 56 8, num_parameters 64 8, buffers 72 8,
-    num_buffers 80 8);
+    num_buffers 80 8, unit 88 8);
 
 /// Receives the declarations of `describe`. Specs are copied. Add blocks in the order in which they
 /// run, which must be a topological order. The tags below hold for every function.
@@ -2108,7 +2231,7 @@ pub struct tenon_forward_args {
     /// index of the block, as the builder returned it
     pub block: u32,
     pub reserved: u32,
-    /// In the order of the block's spec; never null.
+    /// In the order of the block's spec; null only for an optional value that is absent.
     pub inputs: *const *const tenon_tensor,
     pub num_inputs: usize,
     /// Autograd leaves, in the order of the spec. For a materialized block, the leaves it returned.
@@ -2224,7 +2347,8 @@ pub struct tenon_infer_args {
     /// index of the block
     pub block: u32,
     pub reserved: u32,
-    /// [num_inputs] Sizes and numbers of axes of the inputs.
+    /// [num_inputs] Sizes and numbers of axes of the inputs. An optional value that is absent has a
+    /// null shape.
     pub input_shapes: *const *const i64,
     pub input_ndims: *const usize,
     pub num_inputs: usize,
@@ -2241,11 +2365,15 @@ pub struct tenon_infer_args {
     /// Peak bytes that backward allocates on top of the memory in use when it starts, including the
     /// gradients it returns.
     pub out_working_bytes: f64,
+    /// [num_segments] Lengths of the sequences that the samples consist of: positions of different
+    /// sequences do not see each other. Null: each sample is one sequence. Since 0.5
+    pub segment_lengths: *const i64,
+    pub num_segments: usize,
 }
-layout!(tenon_infer_args, 88:
+layout!(tenon_infer_args, 104:
     struct_size 0 8, block 8 4, reserved 12 4, input_shapes 16 8, input_ndims 24 8, num_inputs 32 8,
     out_shapes 40 8, out_ndims 48 8, num_outputs 56 8, out_flops 64 8, out_saved_bytes 72 8,
-    out_working_bytes 80 8);
+    out_working_bytes 80 8, segment_lengths 88 8, num_segments 96 8);
 
 /// Interface TENON_MODEL_ID.
 #[repr(C)]
@@ -2427,15 +2555,19 @@ layout!(tenon_slot_spec, 32: struct_size 0 8, name 8 8, shape 16 4, dtype 20 4, 
 pub struct tenon_optimizer_info {
     /// set by the host, which also zeroes the other fields
     pub struct_size: usize,
-    /// TENON_OPTIMIZER_*
+    /// TENON_OPTIMIZER_ELEMENTWISE, _MATRIX or _NORM
     pub needs: u32,
-    pub reserved: u32,
+    /// flags, TENON_OPTIMIZER_OWN_SCHEDULE
+    pub flags: u32,
     /// [num_slots] lives as long as the instance
     pub slots_ref: *const tenon_slot_spec,
     pub num_slots: usize,
+    /// Elements of a block, or 0. Every piece starts at a multiple of `block` elements of its
+    /// parameter, so that blocks do not depend on the number of ranks. Since 0.5
+    pub block: i64,
 }
-layout!(tenon_optimizer_info, 32:
-    struct_size 0 8, needs 8 4, reserved 12 4, slots_ref 16 8, num_slots 24 8);
+layout!(tenon_optimizer_info, 40:
+    struct_size 0 8, needs 8 4, flags 12 4, slots_ref 16 8, num_slots 24 8, block 32 8);
 
 /// Arguments of `update`: n = num_pieces pieces of parameters. All tensors of a piece have one shape
 /// and are updated in place. Pieces without a gradient are omitted and stay unchanged.
@@ -2460,6 +2592,22 @@ pub struct tenon_update_args {
 layout!(tenon_update_args, 64:
     struct_size 0 8, num_pieces 8 8, parameters 16 8, grads 24 8, slots 32 8, steps 40 8, lr 48 8,
     found_inf 56 8);
+
+/// Arguments of `evaluation_values`: pieces as in tenon_update_args.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_evaluation_values_args {
+    pub struct_size: usize,
+    pub num_pieces: usize,
+    /// [n] On entry, the values of training; on return, those of evaluation.
+    pub parameters: *const *mut tenon_tensor,
+    /// [num_slots * n] unchanged
+    pub slots: *const *const tenon_tensor,
+    /// [n] Scalars, f32: number of updates of the piece
+    pub steps: *const *const tenon_tensor,
+}
+layout!(tenon_evaluation_values_args, 40:
+    struct_size 0 8, num_pieces 8 8, parameters 16 8, slots 24 8, steps 32 8);
 
 /// Interface TENON_OPTIMIZER_ID.
 #[repr(C)]
@@ -2488,8 +2636,23 @@ pub struct tenon_optimizer {
         exec: *const tenon_exec,
         args: *const tenon_update_args,
     ) -> *mut tenon_status>,
+    /// Replaces the values at which gradients are computed by those to evaluate and to export (an
+    /// average), for an optimizer that tells them apart. The host calls it before each evaluation and
+    /// export, and then restores the values of training to the bit. Checkpoints hold the values of
+    /// training. Null: both are the same.
+    ///
+    /// Shapes   as in tenon_evaluation_values_args, on exec's device
+    /// Errors   any error ends the run
+    /// Threads  [step]
+    /// Owner    all tensors are borrowed until return
+    /// Since    0.5
+    pub evaluation_values: Option<unsafe extern "C" fn(
+        this: *mut c_void,
+        exec: *const tenon_exec,
+        args: *const tenon_evaluation_values_args,
+    ) -> *mut tenon_status>,
 }
-layout!(tenon_optimizer, 24: struct_size 0 8, describe 8 8, update 16 8);
+layout!(tenon_optimizer, 32: struct_size 0 8, describe 8 8, update 16 8, evaluation_values 24 8);
 
 /// A component that the host created because an option names it (schema key "x-tenon-component"). It
 /// outlives the component whose option it is.
@@ -3027,6 +3190,20 @@ layout!(tenon_tensor_api, 72:
     struct_size 0 8, info 8 8, empty 16 8, full 24 8, retain 32 8, release 40 8, item 48 8,
     from_dlpack 56 8, to_dlpack 64 8);
 
+/// A special token that templates refer to by name.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_special_token {
+    pub struct_size: usize,
+    /// "bos_token", "eos_token", "pad_token", "unk_token", ...
+    pub name: *const c_char,
+    /// "<s>"
+    pub text: *const c_char,
+    /// in [0, vocab_size)
+    pub id: i64,
+}
+layout!(tenon_special_token, 32: struct_size 0 8, name 8 8, text 16 8, id 24 8);
+
 /// Result of `describe`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -3042,10 +3219,16 @@ pub struct tenon_tokenizer_info {
     /// K > 0: every k bytes are one token, so reading can start anywhere; 0: variable.
     pub bytes_per_token: u32,
     pub reserved: u32,
+    /// Jinja template that renders a chat as text; null: none. Lives as long as the instance, as does
+    /// the array below. Since 0.5
+    pub chat_template_ref: *const c_char,
+    /// [num_specials] with unique names. Since 0.5
+    pub specials_ref: *const tenon_special_token,
+    pub num_specials: usize,
 }
-layout!(tenon_tokenizer_info, 48:
+layout!(tenon_tokenizer_info, 72:
     struct_size 0 8, vocab_size 8 8, bos 16 8, eos 24 8, pad 32 8, bytes_per_token 40 4,
-    reserved 44 4);
+    reserved 44 4, chat_template_ref 48 8, specials_ref 56 8, num_specials 64 8);
 
 /// Arguments of `encode`. All pointers are borrowed until return.
 #[repr(C)]
@@ -3077,6 +3260,52 @@ pub struct tenon_decode_args {
 }
 layout!(tenon_decode_args, 40: struct_size 0 8, ids 8 8, num_ids 16 8, sink 24 8, context 32 8);
 
+/// A piece of a text.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_text_piece {
+    pub struct_size: usize,
+    /// [num_bytes] need not end with a NUL
+    pub bytes: *const c_char,
+    pub num_bytes: usize,
+    /// TENON_PIECE_*
+    pub kind: u32,
+    pub reserved: u32,
+}
+layout!(tenon_text_piece, 32: struct_size 0 8, bytes 8 8, num_bytes 16 8, kind 24 4, reserved 28 4);
+
+/// Arguments of `encode_pieces`. All pointers are borrowed until return.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_encode_pieces_args {
+    pub struct_size: usize,
+    /// [num_pieces] in order; together they are one text
+    pub pieces: *const tenon_text_piece,
+    pub num_pieces: usize,
+    /// TENON_ENCODE_*
+    pub flags: u32,
+    pub reserved: u32,
+    /// receives the tokens, in order
+    pub sink: tenon_tokens_sink,
+    /// first argument of `sink`
+    pub context: *mut c_void,
+}
+layout!(tenon_encode_pieces_args, 48:
+    struct_size 0 8, pieces 8 8, num_pieces 16 8, flags 24 4, reserved 28 4, sink 32 8,
+    context 40 8);
+
+/// Arguments of `files`. All pointers are borrowed until return.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_tokenizer_files_args {
+    pub struct_size: usize,
+    /// receives each file once, whole
+    pub sink: tenon_file_sink,
+    /// first argument of `sink`
+    pub context: *mut c_void,
+}
+layout!(tenon_tokenizer_files_args, 24: struct_size 0 8, sink 8 8, context 16 8);
+
 /// Interface TENON_TOKENIZER_ID. Its callers are other components, so it takes no exec.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -3090,7 +3319,8 @@ pub struct tenon_tokenizer {
         this: *mut c_void,
         out: *mut tenon_tokenizer_info,
     ) -> *mut tenon_status>,
-    /// Encodes text and passes the ids to the sink.
+    /// Encodes text and passes the ids to the sink. The text is one piece of kind TEXT, and no token
+    /// is added around it.
     ///
     /// Errors   TENON_INVALID for text it cannot encode, with the byte offset; errors of the sink
     /// Threads  [any], also concurrently
@@ -3110,8 +3340,114 @@ pub struct tenon_tokenizer {
         this: *mut c_void,
         args: *const tenon_decode_args,
     ) -> *mut tenon_status>,
+    /// Encodes one text that consists of pieces, and passes ids and byte ranges to the sink. Ranges
+    /// count bytes from the start of the first piece. A special token is recognized only if all of its
+    /// text lies in pieces of kind TEMPLATE. The borders of pieces have no other effect: a token may
+    /// contain bytes of two pieces. Null: no chats can be encoded.
+    ///
+    /// Errors   TENON_INVALID for text it cannot encode, with the byte offset; errors of the sink
+    /// Threads  [any], also concurrently
+    /// Owner    `args` is borrowed until return
+    /// Since    0.5
+    pub encode_pieces: Option<unsafe extern "C" fn(
+        this: *mut c_void,
+        args: *const tenon_encode_pieces_args,
+    ) -> *mut tenon_status>,
+    /// Passes the files that describe the tokenizer to other programs ("tokenizer.json"), to be
+    /// written next to exported weights. Null: there are none.
+    ///
+    /// Errors   TENON_IO; errors of the sink
+    /// Threads  [main]
+    /// Owner    `args` is borrowed until return
+    /// Since    0.5
+    pub files: Option<unsafe extern "C" fn(
+        this: *mut c_void,
+        args: *const tenon_tokenizer_files_args,
+    ) -> *mut tenon_status>,
 }
-layout!(tenon_tokenizer, 32: struct_size 0 8, describe 8 8, encode 16 8, decode 24 8);
+layout!(tenon_tokenizer, 48:
+    struct_size 0 8, describe 8 8, encode 16 8, decode 24 8, encode_pieces 32 8, files 40 8);
+
+/// A piece of a rendered chat.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_chat_piece {
+    pub struct_size: usize,
+    /// [num_bytes]
+    pub bytes: *const c_char,
+    pub num_bytes: usize,
+    /// TENON_PIECE_TEXT: from a message; TENON_PIECE_TEMPLATE: from the template
+    pub kind: u32,
+    pub reserved: u32,
+    /// index of the assistant's message whose answer this is part of; -1: none
+    pub answer: i64,
+}
+layout!(tenon_chat_piece, 40:
+    struct_size 0 8, bytes 8 8, num_bytes 16 8, kind 24 4, reserved 28 4, answer 32 8);
+
+/// Arguments of `render`. All pointers are borrowed until return.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_render_args {
+    pub struct_size: usize,
+    /// JSON array of objects with "role" and "content", as templates expect
+    pub messages: *const c_char,
+    /// JSON array of tool descriptions; null: none
+    pub tools: *const c_char,
+    /// JSON object of further variables, such as "bos_token"; null: none
+    pub variables: *const c_char,
+    /// 1: end with what precedes an answer of the assistant
+    pub add_generation_prompt: u32,
+    /// 1: set `answer`, at the cost of more renderings
+    pub find_answers: u32,
+    /// receives the pieces
+    pub sink: tenon_chat_sink,
+    /// first argument of `sink`
+    pub context: *mut c_void,
+}
+layout!(tenon_render_args, 56:
+    struct_size 0 8, messages 8 8, tools 16 8, variables 24 8, add_generation_prompt 32 4,
+    find_answers 36 4, sink 40 8, context 48 8);
+
+/// Service TENON_CHAT_TEMPLATE_ID.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_chat_template_api {
+    pub struct_size: usize,
+    /// Compiles a template.
+    ///
+    /// Errors   TENON_INVALID for a syntax error, with its line
+    /// Threads  [any]
+    /// Owner    the caller releases *out_own; `text` is copied
+    /// Since    0.5
+    pub compile: Option<unsafe extern "C" fn(
+        host: *const tenon_host,
+        text: *const c_char,
+        out_own: *mut *mut tenon_chat_template,
+    ) -> *mut tenon_status>,
+    /// Renders a chat and passes the pieces to the sink.
+    ///
+    /// Errors   TENON_INVALID for malformed JSON, an error that the template raises (with its line),
+    ///          or a chat that changes earlier text when a message is added; TENON_RESOURCE_EXHAUSTED
+    ///          for a rendering that is too long; errors of the sink
+    /// Threads  [any], also concurrently on one template
+    /// Owner    arguments are borrowed until return
+    /// Since    0.5
+    pub render: Option<unsafe extern "C" fn(
+        host: *const tenon_host,
+        chat_template: *const tenon_chat_template,
+        args: *const tenon_render_args,
+    ) -> *mut tenon_status>,
+    /// Releases a template; null is ignored.
+    ///
+    /// Threads  [any], never while it is rendered
+    /// Since    0.5
+    pub release: Option<unsafe extern "C" fn(
+        host: *const tenon_host,
+        chat_template: *mut tenon_chat_template,
+    )>,
+}
+layout!(tenon_chat_template_api, 32: struct_size 0 8, compile 8 8, render 16 8, release 24 8);
 
 /// Result of `describe`.
 #[repr(C)]
@@ -3185,6 +3521,91 @@ pub struct tenon_clipper {
 }
 layout!(tenon_clipper, 24: struct_size 0 8, describe 8 8, clip 16 8);
 
+/// Result of `describe`. Strings and arrays live as long as the instance.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_generation_info {
+    /// set by the host, which also zeroes the other fields
+    pub struct_size: usize,
+    /// name of the value that holds token ids, i64 [B, T]
+    pub ids_ref: *const c_char,
+    /// name of the value that holds logits, [B, T, V]
+    pub logits_ref: *const c_char,
+    /// largest number of positions of a sequence
+    pub max_positions: i64,
+    /// [num_caches] Block of each cache. A block receives its caches in this order.
+    pub cache_blocks_ref: *const u32,
+    pub num_caches: usize,
+}
+layout!(tenon_generation_info, 48:
+    struct_size 0 8, ids_ref 8 8, logits_ref 16 8, max_positions 24 8, cache_blocks_ref 32 8,
+    num_caches 40 8);
+
+/// Arguments of `step`: one block on T new positions. Arrays and tensors are borrowed until `step`
+/// returns.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_generation_args {
+    pub struct_size: usize,
+    /// index of the block, as the builder returned it
+    pub block: u32,
+    pub reserved: u32,
+    /// position of the first new token: number of positions in the caches
+    pub first: i64,
+    /// positions that the sequence may get, at least first + T; for allocation
+    pub capacity: i64,
+    /// As in tenon_forward_args. Inputs hold the new positions only.
+    pub inputs: *const *const tenon_tensor,
+    pub num_inputs: usize,
+    pub parameters: *const *const tenon_tensor,
+    pub num_parameters: usize,
+    pub buffers: *const *const tenon_tensor,
+    pub num_buffers: usize,
+    /// [num_caches] Caches of this block; null in the first step of a sequence. The block may write
+    /// into them.
+    pub caches: *const *mut tenon_tensor,
+    pub num_caches: usize,
+    /// [num_outputs] Results: values at the new positions.
+    pub outputs_own: *mut *mut tenon_tensor,
+    pub num_outputs: usize,
+    /// [num_caches] Results; null: the host keeps the cache of `caches`, with what was written.
+    pub next_caches_own: *mut *mut tenon_tensor,
+}
+layout!(tenon_generation_args, 120:
+    struct_size 0 8, block 8 4, reserved 12 4, first 16 8, capacity 24 8, inputs 32 8,
+    num_inputs 40 8, parameters 48 8, num_parameters 56 8, buffers 64 8, num_buffers 72 8,
+    caches 80 8, num_caches 88 8, outputs_own 96 8, num_outputs 104 8, next_caches_own 112 8);
+
+/// Extension TENON_GENERATION_ID of a model.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_generation {
+    pub struct_size: usize,
+    /// Describes values and caches.
+    ///
+    /// Errors   TENON_UNSUPPORTED, with the reason, if options of the model exclude it
+    /// Threads  [main], after `describe` of the model
+    /// Owner    `out` is borrowed; strings and array belong to the instance
+    /// Since    0.5
+    pub describe: Option<unsafe extern "C" fn(
+        this: *mut c_void,
+        out: *mut tenon_generation_info,
+    ) -> *mut tenon_status>,
+    /// Runs one block on new positions, without autograd. The result equals `forward` on the whole
+    /// sequence, at these positions.
+    ///
+    /// Errors   TENON_INVALID for shapes it cannot process or too many positions
+    /// Threads  [step]
+    /// Owner    inputs are borrowed; the host releases the handles in outputs_own and next_caches_own
+    /// Since    0.5
+    pub step: Option<unsafe extern "C" fn(
+        this: *mut c_void,
+        exec: *const tenon_exec,
+        args: *mut tenon_generation_args,
+    ) -> *mut tenon_status>,
+}
+layout!(tenon_generation, 24: struct_size 0 8, describe 8 8, step 16 8);
+
 /// Result of `describe`. The arrays live as long as the instance.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -3192,10 +3613,13 @@ pub struct tenon_parametrization_info {
     /// set by the host, which also zeroes the other fields
     pub struct_size: usize,
     /// Real parameters and buffers. Their names are appended to the effective parameter's name, for
-    /// example ".lora_a". The real parameter named "" takes the name of the effective one, and with it
-    /// its place in weight files.
+    /// example ".lora_a", and their `init` is not TENON_INIT_MODULE. The real parameter named "" takes
+    /// the name of the effective one, and with it its place in weight files; it has the same shape,
+    /// and starts with the value of the effective parameter. If there is none, the host does not store
+    /// the effective parameter.
     pub reals_ref: *const tenon_parameter_spec,
     pub num_reals: usize,
+    /// Of kind TENON_BUFFER_STATE if `start` or `after_update` sets them.
     pub buffers_ref: *const tenon_buffer_spec,
     pub num_buffers: usize,
     /// 1: element i of the effective parameter depends only on elements i of the real ones, so shards
@@ -3206,6 +3630,81 @@ pub struct tenon_parametrization_info {
 layout!(tenon_parametrization_info, 48:
     struct_size 0 8, reals_ref 8 8, num_reals 16 8, buffers_ref 24 8, num_buffers 32 8,
     elementwise 40 4, reserved 44 4);
+
+/// Arguments of `start`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_parametrization_start_args {
+    pub struct_size: usize,
+    /// the initial or loaded value of the effective parameter
+    pub value: *const tenon_tensor,
+    /// [num_reals] updated in place
+    pub reals: *const *mut tenon_tensor,
+    /// [num_buffers] updated in place
+    pub buffers: *const *mut tenon_tensor,
+}
+layout!(tenon_parametrization_start_args, 32: struct_size 0 8, value 8 8, reals 16 8, buffers 24 8);
+
+/// Arguments of `effective`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_effective_args {
+    pub struct_size: usize,
+    /// [num_reals]
+    pub reals: *const *const tenon_tensor,
+    /// [num_buffers]
+    pub buffers: *const *const tenon_tensor,
+    /// result: the effective parameter, in its declared shape
+    pub out_own: *mut tenon_tensor,
+}
+layout!(tenon_effective_args, 32: struct_size 0 8, reals 8 8, buffers 16 8, out_own 24 8);
+
+/// Arguments of `product`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_product_args {
+    pub struct_size: usize,
+    /// [..., D]
+    pub x: *const tenon_tensor,
+    /// [num_reals]
+    pub reals: *const *const tenon_tensor,
+    /// [num_buffers]
+    pub buffers: *const *const tenon_tensor,
+    /// result: x W^T, [..., N] for W [N, D], of the dtype of x
+    pub out_own: *mut tenon_tensor,
+}
+layout!(tenon_product_args, 40: struct_size 0 8, x 8 8, reals 16 8, buffers 24 8, out_own 32 8);
+
+/// Arguments of `backward`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_effective_backward_args {
+    pub struct_size: usize,
+    /// [num_reals]
+    pub reals: *const *const tenon_tensor,
+    /// [num_buffers]
+    pub buffers: *const *const tenon_tensor,
+    /// of the shape of the effective parameter
+    pub grad_effective: *const tenon_tensor,
+    /// [num_reals] Results, each of the shape of its real; null for a real without gradient.
+    pub grad_reals_own: *mut *mut tenon_tensor,
+}
+layout!(tenon_effective_backward_args, 40:
+    struct_size 0 8, reals 8 8, buffers 16 8, grad_effective 24 8, grad_reals_own 32 8);
+
+/// Arguments of `after_update`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_after_update_args {
+    pub struct_size: usize,
+    /// [num_reals]
+    pub reals: *const *const tenon_tensor,
+    /// [num_buffers] updated in place
+    pub buffers: *const *mut tenon_tensor,
+    /// Scalar, f32, or null. If it is 1, the update was not applied, and nothing may change.
+    pub found_inf: *const tenon_tensor,
+}
+layout!(tenon_after_update_args, 32: struct_size 0 8, reals 8 8, buffers 16 8, found_inf 24 8);
 
 /// Interface TENON_PARAMETRIZATION_ID.
 #[repr(C)]
@@ -3224,10 +3723,8 @@ pub struct tenon_parametrization {
         out: *mut tenon_parametrization_info,
     ) -> *mut tenon_status>,
     /// Initializes reals and buffers so that the effective parameter equals `value`. On entry, reals
-    /// hold the values of their own initialization.
+    /// hold the values of their own initialization. All are whole tensors on the CPU.
     ///
-    /// Shapes   value: that of the effective parameter; reals and buffers: as declared, updated in
-    ///          place
     /// Errors   any error ends the run
     /// Threads  [main], after initialization, and after weights without reals were loaded
     /// Owner    all arguments are borrowed
@@ -3235,43 +3732,34 @@ pub struct tenon_parametrization {
     pub start: Option<unsafe extern "C" fn(
         this: *mut c_void,
         exec: *const tenon_exec,
-        value: *const tenon_tensor,
-        reals: *const *mut tenon_tensor,
-        buffers: *const *mut tenon_tensor,
+        args: *const tenon_parametrization_start_args,
     ) -> *mut tenon_status>,
     /// Computes the effective parameter. It is a pure function: the host calls it again for backward,
     /// and to export plain weights. Autograd records the call, unless `backward` is set.
     ///
-    /// Shapes   *out_own: the declared shape
     /// Errors   TENON_INVALID for reals of other shapes
     /// Threads  [step]
-    /// Owner    reals and buffers are borrowed; the host releases *out_own
+    /// Owner    inputs are borrowed; the host releases the result
     /// Since    0.1
     pub effective: Option<unsafe extern "C" fn(
         this: *mut c_void,
         exec: *const tenon_exec,
-        reals: *const *const tenon_tensor,
-        buffers: *const *const tenon_tensor,
-        out_own: *mut *mut tenon_tensor,
+        args: *mut tenon_effective_args,
     ) -> *mut tenon_status>,
-    /// Computes the gradients of the reals from the gradient of the effective parameter; null for a
-    /// real without gradient. If this pointer is null, autograd computes the gradients.
+    /// Computes the gradients of the reals from the gradient of the effective parameter. If this
+    /// pointer is null, autograd computes the gradients.
     ///
-    /// Shapes   each gradient has the shape of its real
     /// Errors   any error ends the run
     /// Threads  [step]
-    /// Owner    inputs are borrowed; the host releases the handles in grad_reals_own
+    /// Owner    inputs are borrowed; the host releases the results
     /// Since    0.1
     pub backward: Option<unsafe extern "C" fn(
         this: *mut c_void,
         exec: *const tenon_exec,
-        reals: *const *const tenon_tensor,
-        buffers: *const *const tenon_tensor,
-        grad_effective: *const tenon_tensor,
-        grad_reals_own: *mut *mut tenon_tensor,
+        args: *const tenon_effective_backward_args,
     ) -> *mut tenon_status>,
-    /// Updates buffers (masks, scales) in place after each update of the reals. If `found_inf` is 1,
-    /// the update was not applied, and nothing may change. Null if there is nothing to update.
+    /// Updates buffers (masks, scales) in place after each update of the reals. Null if there is
+    /// nothing to update.
     ///
     /// Errors   any error ends the run
     /// Threads  [step]
@@ -3280,13 +3768,26 @@ pub struct tenon_parametrization {
     pub after_update: Option<unsafe extern "C" fn(
         this: *mut c_void,
         exec: *const tenon_exec,
-        reals: *const *const tenon_tensor,
-        buffers: *const *mut tenon_tensor,
-        found_inf: *const tenon_tensor,
+        args: *const tenon_after_update_args,
+    ) -> *mut tenon_status>,
+    /// Computes the product of an input with the effective parameter. It is a pure function, which
+    /// autograd records; under autocast, x has the dtype of autocast. The host calls it only for
+    /// parameters with TENON_PARAM_LINEAR of blocks without own backward. Null: the host computes the
+    /// effective parameter and uses that.
+    ///
+    /// Errors   TENON_INVALID for reals of other shapes
+    /// Threads  [step], several times in a forward
+    /// Owner    inputs are borrowed; the host releases the result
+    /// Since    0.5
+    pub product: Option<unsafe extern "C" fn(
+        this: *mut c_void,
+        exec: *const tenon_exec,
+        args: *mut tenon_product_args,
     ) -> *mut tenon_status>,
 }
-layout!(tenon_parametrization, 48:
-    struct_size 0 8, describe 8 8, start 16 8, effective 24 8, backward 32 8, after_update 40 8);
+layout!(tenon_parametrization, 56:
+    struct_size 0 8, describe 8 8, start 16 8, effective 24 8, backward 32 8, after_update 40 8,
+    product 48 8);
 
 /// Declares one slot of optimizer state per row.
 #[repr(C)]
@@ -3666,9 +4167,11 @@ pub struct tenon_layout_tensor {
     /// First row of the file's tensor that belongs to the parameter; 0 if the parameter is the whole
     /// tensor. Parameters in one tensor leave no gaps.
     pub first: i64,
+    /// number of the slice; 0 without TENON_LAYOUT_SLICE
+    pub index: i64,
 }
-layout!(tenon_layout_tensor, 40:
-    struct_size 0 8, name 8 8, parameter 16 8, flags 24 4, reserved 28 4, first 32 8);
+layout!(tenon_layout_tensor, 48:
+    struct_size 0 8, name 8 8, parameter 16 8, flags 24 4, reserved 28 4, first 32 8, index 40 8);
 
 /// Receives the layout. The tags below hold for every function.
 ///

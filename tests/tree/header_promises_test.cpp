@@ -253,7 +253,6 @@ TEST_CASE("headers are read: constants, macros and fields with their comments", 
   };
   CHECK(find("", "TENON_BLOCK_ALIASES").is_reserved());
   CHECK_FALSE(find("", "TENON_BLOCK_NO_RECOMPUTE").is_reserved());
-  CHECK(find("", "TENON_MODE_DECODE").is_reserved());
   CHECK_FALSE(find("tenon_parameter_spec", "init").is_reserved());
   CHECK_FALSE(find("tenon_hook_info", "reads").is_reserved());
   CHECK_FALSE(find("tenon_dataset", "next").is_reserved());

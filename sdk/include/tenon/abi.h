@@ -53,9 +53,9 @@
 #include <stdint.h>
 
 #define TENON_ABI_MAJOR 0u
-#define TENON_ABI_MINOR 4u
+#define TENON_ABI_MINOR 5u
 /* The version as a string, for the manifest. */
-#define TENON_ABI_STRING "0.4"
+#define TENON_ABI_STRING "0.5"
 
 /* Wraps declarations in C linkage, and asserts at compile time, in C and in C++. */
 #ifdef __cplusplus

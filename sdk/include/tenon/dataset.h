@@ -117,8 +117,16 @@ struct tenon_batch_writer {
    * Errors   TENON_INVALID for more than 1 MiB
    * Owner    `data` is copied */
   tenon_status* (*set_position)(tenon_batch_writer* writer, const void* data, size_t size);
+  /* Sets the number of valid entries of each sample along the axis "T"; the rest is padding.
+   * Optional, at most once per batch. Without it, all entries are valid.
+   *
+   * Shapes   lengths [n], one per sample of the batch; each in [0, T]
+   * Errors   TENON_INVALID for another n or a length out of range, and for a second call
+   * Owner    `lengths` is copied
+   * Since    0.5 */
+  tenon_status* (*set_lengths)(tenon_batch_writer* writer, const int64_t* lengths, size_t n);
 };
-TENON_SEAL(tenon_batch_writer, set_position);
+TENON_SEAL(tenon_batch_writer, set_lengths);
 
 /* Arguments of `read`. All pointers are borrowed until return. */
 typedef struct tenon_read_args {
@@ -129,6 +137,16 @@ typedef struct tenon_read_args {
   tenon_batch_writer* writer; /* receives the samples, in the order of `indices`, as one batch */
 } tenon_read_args;
 TENON_SEAL(tenon_read_args, writer);
+
+/* Arguments of `lengths`. All pointers are borrowed until return. */
+typedef struct tenon_lengths_args {
+  size_t struct_size;
+  const tenon_window* window; /* null if the dataset has no windows */
+  int64_t first;              /* first sample */
+  size_t num_samples;
+  int64_t* out_lengths; /* [num_samples] result: tokens of samples first, first + 1, ... */
+} tenon_lengths_args;
+TENON_SEAL(tenon_lengths_args, out_lengths);
 
 /* Arguments of `next`. All pointers are borrowed until return. */
 typedef struct tenon_next_args {
@@ -218,9 +236,19 @@ typedef struct tenon_dataset {
    * Threads  [main], while no read is running
    * Since    0.1 */
   tenon_status* (*reset)(void* self, uint64_t epoch);
+
+  /* Map style, optional: returns the lengths of consecutive samples along the axis "T", which
+   * `read` then sets in `set_lengths`. With it, the host can pack several samples into one row. It
+   * must be cheap: the host calls it for all samples of an epoch.
+   *
+   * Errors   TENON_IO or TENON_DATA_LOSS, with file and offset
+   * Threads  [worker], also while reads are running
+   * Owner    `args` is borrowed until return
+   * Since    0.5 */
+  tenon_status* (*lengths)(void* self, const tenon_exec* exec, const tenon_lengths_args* args);
 } tenon_dataset;
 
-TENON_SEAL(tenon_dataset, reset);
+TENON_SEAL(tenon_dataset, lengths);
 TENON_SLOT(tenon_dataset, describe, 0);
 TENON_SLOT(tenon_dataset, size, 1);
 TENON_SLOT(tenon_dataset, read, 2);
@@ -228,6 +256,7 @@ TENON_SLOT(tenon_dataset, next, 3);
 TENON_SLOT(tenon_dataset, seek, 4);
 TENON_SLOT(tenon_dataset, next_window, 5);
 TENON_SLOT(tenon_dataset, reset, 6);
+TENON_SLOT(tenon_dataset, lengths, 7);
 
 TENON_C_END
 #endif

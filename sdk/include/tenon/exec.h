@@ -36,8 +36,8 @@ TENON_SEAL(tenon_mesh, size);
 enum {
   TENON_MODE_EVALUATE = 0,
   TENON_MODE_TRAIN = 1,
-  TENON_MODE_PREFILL = 2, /* Reserved: ignored by this host. Generation: reads the prompt */
-  TENON_MODE_DECODE = 3   /* Reserved: ignored by this host. Generation: one token at a time */
+  TENON_MODE_PREFILL = 2, /* generation: reads the prompt. Since 0.5 */
+  TENON_MODE_DECODE = 3   /* generation: continues a sequence. Since 0.5 */
 };
 
 /* Context of a call. */

@@ -45,6 +45,9 @@ enum {
   TENON_POOL_MAX = 5,
   TENON_POOL_FIRST_N = 6 /* [B, length, dim]: the first rows in order, padded with zeros */
 };
+/* Flags of a value. OPTIONAL, only for TENON_SOURCE_BATCH: if the batch has no such field, blocks
+ * receive null in its place. */
+enum { TENON_VALUE_OPTIONAL = 1u << 0 };
 /* Marks an index field that is not used. */
 #define TENON_NO_INDEX UINT32_MAX
 
@@ -90,8 +93,10 @@ typedef struct tenon_value_spec {
   /* How tensor-parallel ranks divide the value; null: each has all of it. The size of the axis must
    * be known. */
   const tenon_split* split;
+  uint32_t flags; /* TENON_VALUE_*. Since 0.5 */
+  uint32_t reserved;
 } tenon_value_spec;
-TENON_SEAL(tenon_value_spec, split);
+TENON_SEAL(tenon_value_spec, reserved);
 
 /* Tables. A value with TENON_SOURCE_TABLE consists of rows of a table, which the host owns. In
  * training, the table grows with the ids that are looked up, and the gradient of the value updates
@@ -124,7 +129,11 @@ enum {
   TENON_PARAM_NO_DECAY = 1u << 0,  /* norms, biases: optimizers apply no weight decay */
   TENON_PARAM_FROZEN = 1u << 1,    /* not trained: no gradient, no update */
   TENON_PARAM_KEEP_FP32 = 1u << 2, /* stays fp32 if blocks run in lower precision */
-  TENON_PARAM_EXPERT = 1u << 3 /* Refused by this host: the parameter belongs to one expert rank */
+  TENON_PARAM_EXPERT = 1u << 3, /* Refused by this host: the parameter belongs to one expert rank */
+  /* Blocks use the parameter, [N, D], only as a weight of the host's operators `tenon::linear` and
+   * `tenon::gated_mlp`. The host may then compute the product by other means than the whole
+   * parameter (parametrization.h). Since 0.5 */
+  TENON_PARAM_LINEAR = 1u << 4
 };
 
 /* Declares a parameter. All pointers are borrowed until `add_parameter` returns. */
@@ -200,8 +209,12 @@ typedef struct tenon_block_spec {
   size_t num_parameters;
   const uint32_t* buffers; /* [num_buffers] */
   size_t num_buffers;
+  /* Name of the unit of the block, for example "layers.0"; null: the block's own name. The blocks
+   * of a unit follow each other. Their parameters are gathered together, and a recipe chooses for
+   * whole units what is recomputed. Since 0.5 */
+  const char* unit;
 } tenon_block_spec;
-TENON_SEAL(tenon_block_spec, num_buffers);
+TENON_SEAL(tenon_block_spec, unit);
 
 /* Receives the declarations of `describe`. Specs are copied. Add blocks in the order in which they
  * run, which must be a topological order. The tags below hold for every function.
@@ -244,7 +257,7 @@ struct tenon_forward_args {
   void* impl;
   uint32_t block; /* index of the block, as the builder returned it */
   uint32_t reserved;
-  /* In the order of the block's spec; never null. */
+  /* In the order of the block's spec; null only for an optional value that is absent. */
   const tenon_tensor* const* inputs;
   size_t num_inputs;
   /* Autograd leaves, in the order of the spec. For a materialized block, the leaves it returned. */
@@ -334,7 +347,8 @@ typedef struct tenon_infer_args {
   size_t struct_size;
   uint32_t block; /* index of the block */
   uint32_t reserved;
-  /* [num_inputs] Sizes and numbers of axes of the inputs. */
+  /* [num_inputs] Sizes and numbers of axes of the inputs. An optional value that is absent has a
+   * null shape. */
   const int64_t* const* input_shapes;
   const size_t* input_ndims;
   size_t num_inputs;
@@ -348,8 +362,12 @@ typedef struct tenon_infer_args {
   /* Peak bytes that backward allocates on top of the memory in use when it starts, including the
    * gradients it returns. */
   double out_working_bytes;
+  /* [num_segments] Lengths of the sequences that the samples consist of: positions of different
+   * sequences do not see each other. Null: each sample is one sequence. Since 0.5 */
+  const int64_t* segment_lengths;
+  size_t num_segments;
 } tenon_infer_args;
-TENON_SEAL(tenon_infer_args, out_working_bytes);
+TENON_SEAL(tenon_infer_args, num_segments);
 
 /* Interface TENON_MODEL_ID. */
 typedef struct tenon_model {

@@ -27,7 +27,25 @@ enum {
 /* Shape of a state tensor (slot). */
 enum {
   TENON_SLOT_LIKE_PARAMETER = 0, /* one value per element */
-  TENON_SLOT_SCALAR = 1          /* one value per piece */
+  TENON_SLOT_SCALAR = 1,         /* one value per piece */
+  /* One value per `block` consecutive elements of the parameter, rounded up. Not for MATRIX. Since
+   * 0.5 */
+  TENON_SLOT_BLOCKWISE = 2,
+  /* Only for MATRIX: the shape of the parameter without its last axis, or without the axis before
+   * the last. A parameter with fewer than two axes has ROWS of one value, without axes, and COLUMNS
+   * of its own shape. Since 0.5 */
+  TENON_SLOT_ROWS = 3,
+  TENON_SLOT_COLUMNS = 4
+};
+
+/* Flags of an optimizer. */
+enum {
+  /* It needs no falling learning rate: the host accepts only schedules that are constant after a
+   * warmup. Since 0.5 */
+  TENON_OPTIMIZER_OWN_SCHEDULE = 1u << 0,
+  /* Only for MATRIX: parameters have exactly two axes. The host refuses others by name, before the
+   * first step. Since 0.5 */
+  TENON_OPTIMIZER_MATRICES_ONLY = 1u << 1
 };
 
 /* Declares one tensor of optimizer state per piece. */
@@ -42,13 +60,16 @@ TENON_SEAL(tenon_slot_spec, init);
 
 /* Result of `describe`. */
 typedef struct tenon_optimizer_info {
-  size_t struct_size; /* set by the host, which also zeroes the other fields */
-  uint32_t needs;     /* TENON_OPTIMIZER_* */
-  uint32_t reserved;
+  size_t struct_size;               /* set by the host, which also zeroes the other fields */
+  uint32_t needs;                   /* TENON_OPTIMIZER_ELEMENTWISE, _MATRIX or _NORM */
+  uint32_t flags;                   /* flags, TENON_OPTIMIZER_OWN_SCHEDULE */
   const tenon_slot_spec* slots_ref; /* [num_slots] lives as long as the instance */
   size_t num_slots;
+  /* Elements of a block, or 0. Every piece starts at a multiple of `block` elements of its
+   * parameter, so that blocks do not depend on the number of ranks. Since 0.5 */
+  int64_t block;
 } tenon_optimizer_info;
-TENON_SEAL(tenon_optimizer_info, num_slots);
+TENON_SEAL(tenon_optimizer_info, block);
 
 /* Arguments of `update`: n = num_pieces pieces of parameters. All tensors of a piece have one shape
  * and are updated in place. Pieces without a gradient are omitted and stay unchanged. */
@@ -68,6 +89,17 @@ typedef struct tenon_update_args {
 } tenon_update_args;
 TENON_SEAL(tenon_update_args, found_inf);
 
+/* Arguments of `evaluation_values`: pieces as in tenon_update_args. */
+typedef struct tenon_evaluation_values_args {
+  size_t struct_size;
+  size_t num_pieces;
+  /* [n] On entry, the values of training; on return, those of evaluation. */
+  tenon_tensor* const* parameters;
+  const tenon_tensor* const* slots; /* [num_slots * n] unchanged */
+  const tenon_tensor* const* steps; /* [n] Scalars, f32: number of updates of the piece */
+} tenon_evaluation_values_args;
+TENON_SEAL(tenon_evaluation_values_args, steps);
+
 /* Interface TENON_OPTIMIZER_ID. */
 typedef struct tenon_optimizer {
   size_t struct_size;
@@ -86,10 +118,24 @@ typedef struct tenon_optimizer {
    * Owner    all tensors are borrowed until return
    * Since    0.1 */
   tenon_status* (*update)(void* self, const tenon_exec* exec, const tenon_update_args* args);
+  /* Replaces the values at which gradients are computed by those to evaluate and to export (an
+   * average), for an optimizer that tells them apart. The host calls it before each evaluation and
+   * export, and then restores the values of training to the bit. Checkpoints hold the values of
+   * training. Null: both are the same.
+   *
+   * Shapes   as in tenon_evaluation_values_args, on exec's device
+   * Errors   any error ends the run
+   * Threads  [step]
+   * Owner    all tensors are borrowed until return
+   * Since    0.5 */
+  tenon_status* (*evaluation_values)(void* self,
+                                     const tenon_exec* exec,
+                                     const tenon_evaluation_values_args* args);
 } tenon_optimizer;
-TENON_SEAL(tenon_optimizer, update);
+TENON_SEAL(tenon_optimizer, evaluation_values);
 TENON_SLOT(tenon_optimizer, describe, 0);
 TENON_SLOT(tenon_optimizer, update, 1);
+TENON_SLOT(tenon_optimizer, evaluation_values, 2);
 
 TENON_C_END
 #endif

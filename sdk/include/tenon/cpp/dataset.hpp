@@ -17,6 +17,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -100,6 +101,11 @@ class BatchWriter {
   /* Sets the shard's position after this batch, at most 1 MiB; copied. Streams only. */
   void set_position(const std::string& position) {
     exec_.host().check(writer_->set_position(writer_, position.data(), position.size()));
+  }
+  /* Sets the number of valid entries of each sample along the axis "T", one per sample; the rest is
+   * padding. */
+  void set_lengths(const std::vector<int64_t>& lengths) {
+    exec_.host().check(writer_->set_lengths(writer_, lengths.data(), lengths.size()));
   }
   /* Returns true if the run is about to end, because it was asked to stop. A read that waits or
    * takes long may then give up with TENON_CANCELLED. */
@@ -201,10 +207,23 @@ class MapDataset : public AnyDataset {
                     const int64_t* indices,
                     size_t n,
                     BatchWriter& writer) = 0;
+  /* Writes the lengths of samples `first` to `first + n` along the axis "T" to `out`, [n]. It must
+   * be cheap. A class that does not override it cannot be packed.
+   *
+   * Errors   TENON_IO or TENON_DATA_LOSS, with file and offset
+   * Threads  [worker], also while reads are running */
+  virtual void lengths(const tenon_window* /*window*/,
+                       int64_t /*first*/,
+                       size_t /*n*/,
+                       int64_t* /*out*/) {
+    TENON_FAIL(TENON_UNSUPPORTED, "no_lengths", "this dataset has no lengths");
+  }
 
   /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
+    constexpr bool kHasLengths =
+        !std::is_same_v<decltype(&T::lengths), decltype(&MapDataset::lengths)>;
     static const tenon_dataset calls{sizeof(tenon_dataset),
                                      on_describe<TENON_DATASET_MAP>,
                                      on_size,
@@ -212,7 +231,8 @@ class MapDataset : public AnyDataset {
                                      nullptr,
                                      nullptr,
                                      on_next_window,
-                                     on_reset};
+                                     on_reset,
+                                     kHasLengths ? on_lengths : nullptr};
     return &calls;
   }
 
@@ -234,6 +254,15 @@ class MapDataset : public AnyDataset {
       const Exec exec(dataset.host(), raw_exec);
       BatchWriter writer(exec, args->writer);
       of(dataset).read(args->window, args->indices, args->num_indices, writer);
+    });
+  }
+  static tenon_status* on_lengths(void* self,
+                                  const tenon_exec* /*exec*/,
+                                  const tenon_lengths_args* args) noexcept {
+    return call_on<AnyDataset>(self, [&](AnyDataset& dataset) {
+      TENON_CHECK(args != nullptr && (args->out_lengths != nullptr || args->num_samples == 0),
+                  "an argument of lengths is null");
+      of(dataset).lengths(args->window, args->first, args->num_samples, args->out_lengths);
     });
   }
 };
@@ -270,7 +299,8 @@ class StreamDataset : public AnyDataset {
                                      on_next,
                                      on_seek,
                                      on_next_window,
-                                     on_reset};
+                                     on_reset,
+                                     nullptr};
     return &calls;
   }
 

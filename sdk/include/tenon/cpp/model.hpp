@@ -99,7 +99,8 @@ struct BlockSpec {
   std::vector<ValueId> outputs;
   std::vector<ParameterId> parameters;
   std::vector<BufferId> buffers;
-  uint32_t flags = 0; /* TENON_BLOCK_* */
+  uint32_t flags = 0;    /* TENON_BLOCK_* */
+  std::string unit = {}; /* unit of consecutive blocks; empty: the block's own name */
 };
 
 /* Describes a lookup in a table; see "Tables" in model.h. */
@@ -132,6 +133,16 @@ class Graph {
                 const Split& split = {}) {
     const std::string source = field.empty() ? name : field;
     return add_value(name, std::move(axes), dtype, TENON_SOURCE_BATCH, source.c_str(), split);
+  }
+  /* Declares a value that is field `field` of the batch, if the batch has such a field. Otherwise,
+   * blocks receive null in its place. */
+  ValueId optional_input(const std::string& name,
+                         Axes axes,
+                         uint32_t dtype,
+                         const std::string& field = {}) {
+    const std::string source = field.empty() ? name : field;
+    return add_value(
+        name, std::move(axes), dtype, TENON_SOURCE_BATCH, source.c_str(), {}, TENON_VALUE_OPTIONAL);
   }
   /* Declares a value that a block outputs. The size of an axis that is split must be known. */
   ValueId value(const std::string& name,
@@ -222,7 +233,8 @@ class Graph {
                                 parameters.data(),
                                 parameters.size(),
                                 buffers.data(),
-                                buffers.size()};
+                                buffers.size(),
+                                block.unit.empty() ? nullptr : block.unit.c_str()};
     uint32_t out = 0;
     host_.check(builder_->add_block(builder_, &spec, &out));
     return out;
@@ -236,9 +248,11 @@ class Graph {
                     uint32_t dtype,
                     uint32_t source_kind,
                     const char* source,
-                    const Split& split) {
+                    const Split& split,
+                    uint32_t flags = 0) {
     const SplitView view(name, split);
     tenon_value_spec spec{};
+    spec.flags = flags;
     spec.dtype = dtype;
     spec.source_kind = source_kind;
     spec.source = source;

@@ -14,13 +14,13 @@
 
 #include <tenon/abi.h>
 
-static_assert(TENON_ABI_MAJOR == 0 && TENON_ABI_MINOR == 4,
+static_assert(TENON_ABI_MAJOR == 0 && TENON_ABI_MINOR == 5,
               "TENON_NAMESPACE_BEGIN names the version: change it with TENON_ABI_MINOR");
 
 /* Open and close the namespace of the wrapper. Only the headers of the wrapper use them. */
 #define TENON_NAMESPACE_BEGIN \
   namespace tenon {           \
-  inline namespace abi_0_4 __attribute__((visibility("hidden"))) {
+  inline namespace abi_0_5 __attribute__((visibility("hidden"))) {
 #define TENON_NAMESPACE_END \
   }                         \
   }

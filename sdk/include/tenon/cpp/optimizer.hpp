@@ -18,6 +18,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -40,10 +41,34 @@ class OptimizerInfo {
   OptimizerInfo& scalar_slot(std::string name, uint32_t dtype = TENON_F32, double init = 0.0) {
     return add(std::move(name), TENON_SLOT_SCALAR, dtype, init);
   }
+  /* Declares a slot with one value per block of elements; see `block`. */
+  OptimizerInfo& block_slot(std::string name, uint32_t dtype = TENON_F32, double init = 0.0) {
+    return add(std::move(name), TENON_SLOT_BLOCKWISE, dtype, init);
+  }
+  /* Declare slots of the shape of the parameter without its last axis, and without the one before
+   * the last. Only for TENON_OPTIMIZER_MATRIX. */
+  OptimizerInfo& row_slot(std::string name, uint32_t dtype = TENON_F32, double init = 0.0) {
+    return add(std::move(name), TENON_SLOT_ROWS, dtype, init);
+  }
+  OptimizerInfo& column_slot(std::string name, uint32_t dtype = TENON_F32, double init = 0.0) {
+    return add(std::move(name), TENON_SLOT_COLUMNS, dtype, init);
+  }
+  /* Sets the number of elements per block: pieces start at multiples of it. */
+  OptimizerInfo& block(int64_t elements) {
+    block_ = elements;
+    return *this;
+  }
+  /* Sets flags, TENON_OPTIMIZER_OWN_SCHEDULE. */
+  OptimizerInfo& flags(uint32_t flags) {
+    flags_ |= flags;
+    return *this;
+  }
   size_t num_slots() const { return slots_.size(); }
   /* Fills the ABI struct. For the wrapper only. */
   void write(tenon_optimizer_info& out) const {
     out.needs = needs_;
+    out.flags = flags_;
+    out.block = block_;
     out.slots_ref = slots_.data();
     out.num_slots = slots_.size();
   }
@@ -56,6 +81,8 @@ class OptimizerInfo {
   }
 
   uint32_t needs_ = TENON_OPTIMIZER_ELEMENTWISE;
+  uint32_t flags_ = 0;
+  int64_t block_ = 0;
   std::deque<std::string> names_;
   std::vector<tenon_slot_spec> slots_;
 };
@@ -77,10 +104,23 @@ class AnyOptimizer : public Component {
    * Owner. For the wrapper only. */
   virtual void call_update(const Exec&, const tenon_update_args&) = 0;
 
+  /* Replaces the values of training by those to evaluate and to export; see tenon_optimizer. A
+   * class that does not override it has one kind of values.
+   *
+   * Errors   any exception ends the run
+   * Threads  [step]
+   * Owner    all tensors are borrowed until return */
+  virtual void evaluation_values(const Exec&, const tenon_evaluation_values_args&) {}
+
   /* Returns the ABI table of class T. */
   template <class T>
   static const void* table() {
-    static const tenon_optimizer calls{sizeof(tenon_optimizer), on_describe, on_update};
+    constexpr bool kHasValues = !std::is_same_v<decltype(&T::evaluation_values),
+                                                decltype(&AnyOptimizer::evaluation_values)>;
+    static const tenon_optimizer calls{sizeof(tenon_optimizer),
+                                       on_describe,
+                                       on_update,
+                                       kHasValues ? on_evaluation_values : nullptr};
     return &calls;
   }
 
@@ -102,6 +142,15 @@ class AnyOptimizer : public Component {
     return call_on<AnyOptimizer>(self, [&](AnyOptimizer& optimizer) {
       TENON_CHECK(args != nullptr, "the arguments of update are null");
       optimizer.call_update(Exec(optimizer.host(), exec), *args);
+    });
+  }
+
+  static tenon_status* on_evaluation_values(void* self,
+                                            const tenon_exec* exec,
+                                            const tenon_evaluation_values_args* args) noexcept {
+    return call_on<AnyOptimizer>(self, [&](AnyOptimizer& optimizer) {
+      TENON_CHECK(args != nullptr, "the arguments of evaluation_values are null");
+      optimizer.evaluation_values(Exec(optimizer.host(), exec), *args);
     });
   }
 

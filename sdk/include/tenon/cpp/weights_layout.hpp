@@ -32,7 +32,21 @@ class LayoutBuilder {
               uint32_t flags = 0,
               int64_t first = 0) {
     const tenon_layout_tensor spec{
-        sizeof(tenon_layout_tensor), name.c_str(), parameter.c_str(), flags, 0, first};
+        sizeof(tenon_layout_tensor), name.c_str(), parameter.c_str(), flags, 0, first, 0};
+    host_.check(builder_->add_tensor(builder_, &spec));
+  }
+  /* Maps tensor `name` of the files to slice `index` of a parameter along its first axis. */
+  void slice(const std::string& name,
+             const std::string& parameter,
+             int64_t index,
+             uint32_t flags = 0) {
+    const tenon_layout_tensor spec{sizeof(tenon_layout_tensor),
+                                   name.c_str(),
+                                   parameter.c_str(),
+                                   flags | TENON_LAYOUT_SLICE,
+                                   0,
+                                   0,
+                                   index};
     host_.check(builder_->add_tensor(builder_, &spec));
   }
   /* Adds a text file next to the tensors. */

@@ -3,9 +3,16 @@
  * Reserved: ignored by this host. Defines a parametrization, which computes a parameter that a
  * block uses from parameters that the host trains. The block receives the *effective* parameter.
  * The host owns the *real* ones: it creates, shards, updates and saves them. Examples are low-rank
- * adapters, pruning masks and float8 storage.
+ * adapters, quantized weights, pruning masks and float8 storage.
  *
- * The host creates one instance for each parameter that a pattern in the recipe matches. */
+ * There are two forms. `effective` computes the effective parameter W. Its gradient is as large as
+ * W. `product` computes x W^T without W. The host uses it for parameters that the model flagged
+ * TENON_PARAM_LINEAR.
+ *
+ * The host creates one instance for each parameter that a pattern in the recipe matches. An
+ * instance may have the extension TENON_WEIGHTS_LAYOUT_ID (weights_layout.h) with the layout
+ * "peft": names of tensors relative to the module of the parameter, and the fields of
+ * adapter_config.json that concern it. */
 #ifndef TENON_DRAFT_PARAMETRIZATION_H
 #define TENON_DRAFT_PARAMETRIZATION_H
 
@@ -19,10 +26,13 @@ TENON_C_BEGIN
 typedef struct tenon_parametrization_info {
   size_t struct_size; /* set by the host, which also zeroes the other fields */
   /* Real parameters and buffers. Their names are appended to the effective parameter's name, for
-   * example ".lora_a". The real parameter named "" takes the name of the effective one, and with it
-   * its place in weight files. */
+   * example ".lora_a", and their `init` is not TENON_INIT_MODULE. The real parameter named "" takes
+   * the name of the effective one, and with it its place in weight files; it has the same shape,
+   * and starts with the value of the effective parameter. If there is none, the host does not store
+   * the effective parameter. */
   const tenon_parameter_spec* reals_ref;
   size_t num_reals;
+  /* Of kind TENON_BUFFER_STATE if `start` or `after_update` sets them. */
   const tenon_buffer_spec* buffers_ref;
   size_t num_buffers;
   /* 1: element i of the effective parameter depends only on elements i of the real ones, so shards
@@ -31,6 +41,55 @@ typedef struct tenon_parametrization_info {
   uint32_t reserved;
 } tenon_parametrization_info;
 TENON_SEAL(tenon_parametrization_info, reserved);
+
+/* Arguments of `start`. */
+typedef struct tenon_parametrization_start_args {
+  size_t struct_size;
+  const tenon_tensor* value;    /* the initial or loaded value of the effective parameter */
+  tenon_tensor* const* reals;   /* [num_reals] updated in place */
+  tenon_tensor* const* buffers; /* [num_buffers] updated in place */
+} tenon_parametrization_start_args;
+TENON_SEAL(tenon_parametrization_start_args, buffers);
+
+/* Arguments of `effective`. */
+typedef struct tenon_effective_args {
+  size_t struct_size;
+  const tenon_tensor* const* reals;   /* [num_reals] */
+  const tenon_tensor* const* buffers; /* [num_buffers] */
+  tenon_tensor* out_own;              /* result: the effective parameter, in its declared shape */
+} tenon_effective_args;
+TENON_SEAL(tenon_effective_args, out_own);
+
+/* Arguments of `product`. */
+typedef struct tenon_product_args {
+  size_t struct_size;
+  const tenon_tensor* x;              /* [..., D] */
+  const tenon_tensor* const* reals;   /* [num_reals] */
+  const tenon_tensor* const* buffers; /* [num_buffers] */
+  tenon_tensor* out_own;              /* result: x W^T, [..., N] for W [N, D], of the dtype of x */
+} tenon_product_args;
+TENON_SEAL(tenon_product_args, out_own);
+
+/* Arguments of `backward`. */
+typedef struct tenon_effective_backward_args {
+  size_t struct_size;
+  const tenon_tensor* const* reals;   /* [num_reals] */
+  const tenon_tensor* const* buffers; /* [num_buffers] */
+  const tenon_tensor* grad_effective; /* of the shape of the effective parameter */
+  /* [num_reals] Results, each of the shape of its real; null for a real without gradient. */
+  tenon_tensor** grad_reals_own;
+} tenon_effective_backward_args;
+TENON_SEAL(tenon_effective_backward_args, grad_reals_own);
+
+/* Arguments of `after_update`. */
+typedef struct tenon_after_update_args {
+  size_t struct_size;
+  const tenon_tensor* const* reals; /* [num_reals] */
+  tenon_tensor* const* buffers;     /* [num_buffers] updated in place */
+  /* Scalar, f32, or null. If it is 1, the update was not applied, and nothing may change. */
+  const tenon_tensor* found_inf;
+} tenon_after_update_args;
+TENON_SEAL(tenon_after_update_args, found_inf);
 
 /* Interface TENON_PARAMETRIZATION_ID. */
 typedef struct tenon_parametrization {
@@ -47,51 +106,38 @@ typedef struct tenon_parametrization {
                             tenon_parametrization_info* out);
 
   /* Initializes reals and buffers so that the effective parameter equals `value`. On entry, reals
-   * hold the values of their own initialization.
+   * hold the values of their own initialization. All are whole tensors on the CPU.
    *
-   * Shapes   value: that of the effective parameter; reals and buffers: as declared, updated in
-   *          place
    * Errors   any error ends the run
    * Threads  [main], after initialization, and after weights without reals were loaded
    * Owner    all arguments are borrowed
    * Since    0.1 */
   tenon_status* (*start)(void* self,
                          const tenon_exec* exec,
-                         const tenon_tensor* value,
-                         tenon_tensor* const* reals,
-                         tenon_tensor* const* buffers);
+                         const tenon_parametrization_start_args* args);
 
   /* Computes the effective parameter. It is a pure function: the host calls it again for backward,
    * and to export plain weights. Autograd records the call, unless `backward` is set.
    *
-   * Shapes   *out_own: the declared shape
    * Errors   TENON_INVALID for reals of other shapes
    * Threads  [step]
-   * Owner    reals and buffers are borrowed; the host releases *out_own
+   * Owner    inputs are borrowed; the host releases the result
    * Since    0.1 */
-  tenon_status* (*effective)(void* self,
-                             const tenon_exec* exec,
-                             const tenon_tensor* const* reals,
-                             const tenon_tensor* const* buffers,
-                             tenon_tensor** out_own);
+  tenon_status* (*effective)(void* self, const tenon_exec* exec, tenon_effective_args* args);
 
-  /* Computes the gradients of the reals from the gradient of the effective parameter; null for a
-   * real without gradient. If this pointer is null, autograd computes the gradients.
+  /* Computes the gradients of the reals from the gradient of the effective parameter. If this
+   * pointer is null, autograd computes the gradients.
    *
-   * Shapes   each gradient has the shape of its real
    * Errors   any error ends the run
    * Threads  [step]
-   * Owner    inputs are borrowed; the host releases the handles in grad_reals_own
+   * Owner    inputs are borrowed; the host releases the results
    * Since    0.1 */
   tenon_status* (*backward)(void* self,
                             const tenon_exec* exec,
-                            const tenon_tensor* const* reals,
-                            const tenon_tensor* const* buffers,
-                            const tenon_tensor* grad_effective,
-                            tenon_tensor** grad_reals_own);
+                            const tenon_effective_backward_args* args);
 
-  /* Updates buffers (masks, scales) in place after each update of the reals. If `found_inf` is 1,
-   * the update was not applied, and nothing may change. Null if there is nothing to update.
+  /* Updates buffers (masks, scales) in place after each update of the reals. Null if there is
+   * nothing to update.
    *
    * Errors   any error ends the run
    * Threads  [step]
@@ -99,17 +145,27 @@ typedef struct tenon_parametrization {
    * Since    0.1 */
   tenon_status* (*after_update)(void* self,
                                 const tenon_exec* exec,
-                                const tenon_tensor* const* reals,
-                                tenon_tensor* const* buffers,
-                                const tenon_tensor* found_inf);
+                                const tenon_after_update_args* args);
+
+  /* Computes the product of an input with the effective parameter. It is a pure function, which
+   * autograd records; under autocast, x has the dtype of autocast. The host calls it only for
+   * parameters with TENON_PARAM_LINEAR of blocks without own backward. Null: the host computes the
+   * effective parameter and uses that.
+   *
+   * Errors   TENON_INVALID for reals of other shapes
+   * Threads  [step], several times in a forward
+   * Owner    inputs are borrowed; the host releases the result
+   * Since    0.5 */
+  tenon_status* (*product)(void* self, const tenon_exec* exec, tenon_product_args* args);
 } tenon_parametrization;
 
-TENON_SEAL(tenon_parametrization, after_update);
+TENON_SEAL(tenon_parametrization, product);
 TENON_SLOT(tenon_parametrization, describe, 0);
 TENON_SLOT(tenon_parametrization, start, 1);
 TENON_SLOT(tenon_parametrization, effective, 2);
 TENON_SLOT(tenon_parametrization, backward, 3);
 TENON_SLOT(tenon_parametrization, after_update, 4);
+TENON_SLOT(tenon_parametrization, product, 5);
 
 TENON_C_END
 #endif

@@ -5,8 +5,9 @@
  * tensors ("hf": a directory of safetensors files next to a config.json). The model knows the names
  * of the tensors and the contents of the description file.
  *
- * A tensor of a file is a parameter, the transpose of a parameter, or several parameters
- * concatenated along the first axis. No function here accesses tensor data. */
+ * A tensor of a file is a parameter, the transpose of a parameter, several parameters concatenated
+ * along the first axis, or a slice of a parameter (one of several experts). No function here
+ * accesses tensor data. */
 #ifndef TENON_DRAFT_WEIGHTS_LAYOUT_H
 #define TENON_DRAFT_WEIGHTS_LAYOUT_H
 
@@ -23,7 +24,10 @@ enum {
   TENON_LAYOUT_TRANSPOSED = 1u << 0,
   /* The tensor is another name of a parameter that an earlier tensor stores. It is not written, and
    * may be missing in files that are read. If it exists, it must have the same values. */
-  TENON_LAYOUT_ALIAS = 1u << 1
+  TENON_LAYOUT_ALIAS = 1u << 1,
+  /* The tensor is the slice `index` of the parameter along its first axis, without that axis. The
+   * slices of a parameter are all in files, and have the same flags. `first` is 0. */
+  TENON_LAYOUT_SLICE = 1u << 2
 };
 
 /* Maps one tensor of the files to a parameter. All pointers are borrowed until `add_tensor`
@@ -38,8 +42,9 @@ typedef struct tenon_layout_tensor {
   /* First row of the file's tensor that belongs to the parameter; 0 if the parameter is the whole
    * tensor. Parameters in one tensor leave no gaps. */
   int64_t first;
+  int64_t index; /* number of the slice; 0 without TENON_LAYOUT_SLICE */
 } tenon_layout_tensor;
-TENON_SEAL(tenon_layout_tensor, first);
+TENON_SEAL(tenon_layout_tensor, index);
 
 /* Receives the layout. The tags below hold for every function.
  *

@@ -40,6 +40,8 @@ class BlockCall {
   const Exec& exec() const { return *exec_; }
   bool is_train() const { return exec_->is_train(); }
   size_t num_inputs() const { return args_->num_inputs; }
+  /* False if input i is an optional value that the batch lacks. */
+  bool has_input(size_t i) const { return i < args_->num_inputs && args_->inputs[i] != nullptr; }
   /* Inputs, parameters and buffers, in the order of the block's lists. They must not be modified.
    */
   const at::Tensor& input(size_t i) const { return pick(args_->inputs, args_->num_inputs, i); }
@@ -78,6 +80,7 @@ class BlockCall {
  private:
   static const at::Tensor& pick(const tenon_tensor* const* handles, size_t n, size_t i) {
     TENON_CHECK(i < n, "index ", i, " is out of range (the block has ", n, " of these)");
+    TENON_CHECK(handles[i] != nullptr, "input ", i, " is absent: test has_input()");
     return unwrap(handles[i]);
   }
 
@@ -181,6 +184,12 @@ class TorchGraph {
                 const Split& split = {}) {
     return graph_->input(name, std::move(axes), dtype, field, split);
   }
+  ValueId optional_input(const std::string& name,
+                         Axes axes,
+                         uint32_t dtype,
+                         const std::string& field = {}) {
+    return graph_->optional_input(name, std::move(axes), dtype, field);
+  }
   ValueId value(const std::string& name,
                 Axes axes,
                 uint32_t dtype = TENON_CLASS_COMPUTE,
@@ -229,6 +238,13 @@ class TorchGraph {
       graph_->blocks_[block_].spec.flags |= flags;
       return *this;
     }
+    /* Sets the unit: blocks of one unit follow each other, and are gathered and recomputed
+     * together.
+     */
+    BlockHandle& unit(std::string name) {
+      graph_->blocks_[block_].spec.unit = std::move(name);
+      return *this;
+    }
     /* Sets a hand-written gradient: autograd does not record the forward. */
     BlockHandle& backward(BlockBackward function) {
       graph_->blocks_[block_].spec.flags |= TENON_BLOCK_HAND_WRITTEN;
@@ -251,7 +267,7 @@ class TorchGraph {
                     std::vector<ParameterId> parameters,
                     Forward forward) {
     Block block{
-        {name, std::move(inputs), std::move(outputs), std::move(parameters), {}, 0}, {}, {}};
+        {name, std::move(inputs), std::move(outputs), std::move(parameters), {}, 0, {}}, {}, {}};
     if constexpr (std::is_convertible_v<std::invoke_result_t<Forward, const BlockCall&>,
                                         at::Tensor>) {
       block.forward = [forward = std::move(forward)](const BlockCall& call) {
