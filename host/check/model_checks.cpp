@@ -436,15 +436,20 @@ void compare_ranges(ModelTrial& trial, uint32_t b, Findings& findings) {
   const ModelBlock& block = graph.blocks[b];
   const std::vector<at::Tensor> inputs = trial.inputs_of(b);
   const BlockCall call{.samples = trial.num_samples(), .is_train = false};
-  const int64_t length = inputs.front().size(*positions_of(graph.values[block.inputs.front()]));
+  const auto given = std::ranges::find_if(inputs, &at::Tensor::defined);
+  if (given == inputs.end()) {
+    return;
+  }
+  const uint32_t value = block.inputs[static_cast<std::size_t>(given - inputs.begin())];
+  const int64_t length = given->size(*positions_of(graph.values[value]));
   if (length < 2) {
     return;
   }
   const auto part = [&](int64_t begin, int64_t count) {
     std::vector<at::Tensor> of_part;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      of_part.push_back(
-          inputs[i].narrow(*positions_of(graph.values[block.inputs[i]]), begin, count));
+      const auto axis = positions_of(graph.values[block.inputs[i]]);
+      of_part.push_back(inputs[i].defined() ? inputs[i].narrow(*axis, begin, count) : inputs[i]);
     }
     return copies_of(trial.forward(b, of_part, call).outputs);
   };

@@ -144,7 +144,7 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   const TraceSpan span(pass.is_recompute ? "recompute of block" : "block", block.name);
   tape.input_handles.clear();
   for (const at::Tensor& input : tape.inputs) {
-    tape.input_handles.push_back(borrow(input));
+    tape.input_handles.push_back(input.defined() ? borrow(input) : nullptr);
   }
   OwnHandles output_handles(block.outputs.size());
   OwnHandles next_buffer_handles(block.buffers.size());
@@ -322,7 +322,7 @@ std::vector<ValueGrad> BlockRunner::backward_by_autograd(uint32_t b,
   std::vector<at::Tensor> wrt;
   std::vector<size_t> wrt_inputs;
   for (size_t i = 0; i < tape.inputs.size(); ++i) {
-    if (tape.inputs[i].requires_grad()) {
+    if (tape.inputs[i].defined() && tape.inputs[i].requires_grad()) {
       wrt.push_back(tape.inputs[i]);
       wrt_inputs.push_back(i);
     }

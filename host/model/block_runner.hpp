@@ -28,7 +28,7 @@ struct AuxLoss {
 
 // Data that a block's forward stores for its backward.
 struct BlockTape {
-  std::vector<at::Tensor> inputs;   // leaf tensors passed to the block
+  std::vector<at::Tensor> inputs;   // leaf tensors passed to the block; undefined if absent
   std::vector<at::Tensor> outputs;  // as the block returned them
   std::vector<at::Tensor> saved;    // for a hand-written backward
   std::vector<AuxLoss> aux;
