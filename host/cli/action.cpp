@@ -20,8 +20,8 @@ std::span<const Action* const> all_actions() {
       &kLockAction,          &kPlanAction,         &kPrintSchemaAction, &kListPluginsAction,
       &kDescribeAction,      &kNewPluginAction,    &kCheckPluginAction, &kListChecksAction,
       &kExplainAction,       &kInspectAction,      &kVerifyAction,      &kCompareCheckpointsAction,
-      &kCompareTracesAction, &kShowRowAction,      &kExportAction,      &kPrintCompletionAction,
-      &kPrintManAction,      &kPrintVersionAction, &kPrintHelpAction};
+      &kCompareTracesAction, &kShowRowAction,      &kExportAction,      &kGenerateAction,
+      &kPrintCompletionAction, &kPrintManAction,     &kPrintVersionAction, &kPrintHelpAction};
   return kActions;
 }
 
