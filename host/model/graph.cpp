@@ -302,7 +302,8 @@ class GraphBuilder {
       }
     }
     for (const auto& block : graph_.blocks) {
-      if (!block.unit.empty() && block_names_.contains(block.unit) && block.unit != block.name) {
+      const auto same = block_names_.find(block.unit);
+      if (same != block_names_.end() && graph_.blocks[same->second].unit != block.unit) {
         refuse("unit '" + block.unit + "' of block '" + block.name +
                "' has the name of another block; choose another name for one of them");
       }

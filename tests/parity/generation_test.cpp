@@ -80,7 +80,7 @@ constexpr char kSmall[] = R"({"vocab_size": 40, "hidden_size": 32, "intermediate
 
 TEST_CASE("256 greedy tokens are those of transformers, with caches and without", "[parity]") {
   const nlohmann::json golden = nlohmann::json::parse(
-      read_file(source_dir() / "tests" / "parity" / "generation_golden.json"));
+      file_text(source_dir() / "tests" / "parity" / "generation_golden.json"));
   for (const auto& [name, one] : golden.items()) {
     CAPTURE(name);
     Sequences model(one["options"].dump());
@@ -148,7 +148,7 @@ TEST_CASE("a sequence has no more positions than the model, and than it has room
 
 TEST_CASE("a model that reads more than text has no sequences", "[parity]") {
   ModelProxy proxy(make_component(
-      "model", "mlp", R"({"input": "x", "input_size": 4, "hidden_sizes": [3], "output_size": 2})"));
+      "model", "mlp", R"({"input": "x", "in_features": 4, "hidden": [3], "out_features": 2})"));
   const ModelGraph graph = describe_model(proxy);
   ParameterStore store(graph, {at::kFloat, at::kCPU, [](uint32_t) { return 0U; }});
   CHECK_FALSE(GenerationProxy::of(proxy.instance()).has_value());

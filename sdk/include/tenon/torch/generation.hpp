@@ -157,7 +157,7 @@ inline at::Tensor cached_attention(const at::Tensor& query,
   const int64_t first_key = o.window > 0 ? std::max<int64_t>(0, S - T - o.window + 1) : 0;
   const int64_t N = S - first_key;
   const double scale = o.scale.value_or(1.0 / std::sqrt(static_cast<double>(E)));
-  const at::Tensor q = (query * scale).view({B, T, K, G, E}).permute({0, 2, 3, 1, 4});
+  const at::Tensor q = (query * scale).reshape({B, T, K, G, E}).permute({0, 2, 3, 1, 4});
   const at::Tensor q_rows = q.reshape({B, K, G * T, E});
   const at::Tensor k = key.narrow(1, first_key, N).permute({0, 2, 3, 1});    // [B, K, E, N]
   const at::Tensor v = value.narrow(1, first_key, N).permute({0, 2, 1, 3});  // [B, K, N, any]
