@@ -509,11 +509,12 @@ void compare_steps(ModelTrial& trial,
   const auto ids_value = value_named(trial.graph(), info.ids);
   const auto logits_value = value_named(trial.graph(), info.logits);
   if (!ids_value.has_value() || !logits_value.has_value()) {
-    findings.add_problem(formatted("{} describes generation with the values \"{}\" and \"{}\", which "
-                                   "it does not both have",
-                                   trial.name(),
-                                   info.ids,
-                                   info.logits));
+    findings.add_problem(
+        formatted("{} describes generation with the values \"{}\" and \"{}\", which "
+                  "it does not both have",
+                  trial.name(),
+                  info.ids,
+                  info.logits));
     return;
   }
   const at::Tensor ids = trial.value(*ids_value).select(0, 0).to(at::kLong).contiguous();

@@ -249,8 +249,8 @@ void BlockRunner::step(uint32_t b,
     if (next_caches[i].defined()) {
       step.caches[i] = std::move(next_caches[i]);
     } else if (!step.caches[i].defined()) {
-      model_.instance().identity().fail_result(formatted(
-          "the first step of block '{}' returned no cache {}", block.name, i));
+      model_.instance().identity().fail_result(
+          formatted("the first step of block '{}' returned no cache {}", block.name, i));
     }
   }
 }

@@ -498,8 +498,8 @@ void ModelRunner::recompute(uint32_t last) {
     BlockTape& tape = tapes_[b];
     for (size_t i = 0; i < tape.inputs.size(); ++i) {
       const uint32_t v = block.inputs[i];
-      tape.inputs[i] = as_leaf(tape.inputs[i].defined() ? tape.inputs[i] : values_[v],
-                               needs_grad_[v]);
+      tape.inputs[i] =
+          as_leaf(tape.inputs[i].defined() ? tape.inputs[i] : values_[v], needs_grad_[v]);
     }
     blocks_.forward(b, {.records = true, .is_recompute = true, .salt = salt(b)}, tape);
     for (size_t i = 0; i < block.outputs.size(); ++i) {

@@ -119,8 +119,8 @@ class CachedSequence final : public SequenceRunner {
     steps_.resize(graph_.blocks.size());
     for (const uint32_t b : info_.cache_blocks) {
       if (b >= graph_.blocks.size()) {
-        model_.instance().identity().fail_result(formatted(
-            "describe of the generation names block {} of {}", b, graph_.blocks.size()));
+        model_.instance().identity().fail_result(
+            formatted("describe of the generation names block {} of {}", b, graph_.blocks.size()));
       }
       steps_[b].caches.emplace_back();
     }

@@ -27,12 +27,12 @@ GenerationInfo GenerationProxy::describe() const {
     identity.fail_result("describe of the generation returned no name of the ids or the logits");
   }
   if (given.max_positions < 1) {
-    identity.fail_result(formatted("describe of the generation returned max_positions {}",
-                                   given.max_positions));
+    identity.fail_result(
+        formatted("describe of the generation returned max_positions {}", given.max_positions));
   }
   if (given.cache_blocks_ref == nullptr && given.num_caches > 0) {
-    identity.fail_result(
-        formatted("describe of the generation returned {} caches without blocks", given.num_caches));
+    identity.fail_result(formatted("describe of the generation returned {} caches without blocks",
+                                   given.num_caches));
   }
   return {.ids = given.ids_ref,
           .logits = given.logits_ref,

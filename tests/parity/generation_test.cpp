@@ -84,7 +84,8 @@ TEST_CASE("256 greedy tokens are those of transformers, with caches and without"
   for (const auto& [name, one] : golden.items()) {
     CAPTURE(name);
     Sequences model(one["options"].dump());
-    model.take_weights(read_safetensors(source_dir() / "tests" / "parity" / (name + ".safetensors")));
+    model.take_weights(
+        read_safetensors(source_dir() / "tests" / "parity" / (name + ".safetensors")));
     const auto prompt = one["prompt"].get<std::vector<int64_t>>();
     const auto expected = one["ids"].get<std::vector<int64_t>>();
     REQUIRE(expected.size() == 256);
@@ -109,8 +110,9 @@ TEST_CASE("logits with caches are those of the whole sequence, in steps of any l
     const std::unique_ptr<SequenceRunner> cached = model.cached(12);
     size_t done = 0;
     for (const size_t n : steps) {
-      const at::Tensor logits = cached->append({ids.begin() + static_cast<std::ptrdiff_t>(done),
-                                                ids.begin() + static_cast<std::ptrdiff_t>(done + n)});
+      const at::Tensor logits =
+          cached->append({ids.begin() + static_cast<std::ptrdiff_t>(done),
+                          ids.begin() + static_cast<std::ptrdiff_t>(done + n)});
       done += n;
       CAPTURE(steps.size(), done);
       CHECK((logits - expected[done - 1]).abs().max().item<double>() < 1e-5);
@@ -134,8 +136,7 @@ TEST_CASE("two sequences of one model do not touch each other", "[parity]") {
   }
 }
 
-TEST_CASE("a sequence has no more positions than the model, and than it has room for",
-          "[parity]") {
+TEST_CASE("a sequence has no more positions than the model, and than it has room for", "[parity]") {
   Sequences model(kSmall);
   CHECK(model.cached(1000)->max_positions() == 64);
   CHECK_FALSE(model.whole()->max_positions().has_value());
@@ -152,9 +153,9 @@ TEST_CASE("a model that reads more than text has no sequences", "[parity]") {
   const ModelGraph graph = describe_model(proxy);
   ParameterStore store(graph, {at::kFloat, at::kCPU, [](uint32_t) { return 0U; }});
   CHECK_FALSE(GenerationProxy::of(proxy.instance()).has_value());
-  CHECK_THROWS_WITH(whole_sequence(proxy, store, {}),
-                    contains_text("[generate.not_possible]") &&
-                        contains_text("it has no value 'input_ids'"));
+  CHECK_THROWS_WITH(
+      whole_sequence(proxy, store, {}),
+      contains_text("[generate.not_possible]") && contains_text("it has no value 'input_ids'"));
 }
 
 }  // namespace tenon

@@ -30,7 +30,8 @@ std::string recipe_of(const std::filesystem::path& text, const std::string& patc
           "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
           "num_key_value_heads": 2, "max_position_embeddings": 96}},
       "data": {"batch_size": 8, "train": {"type": "text", "options": {
-          "path": ")" + text.string() + R"(", "sequence_length": 48, "stride": 11}}},
+          "path": ")" +
+                     text.string() + R"(", "sequence_length": 48, "stride": 11}}},
       "loss": {"type": "cross_entropy"},
       "optimizer": {"type": "adamw", "options": {"lr": 0.01}},
       "train": {"steps": 60}, "checkpoint": {}})",
@@ -97,7 +98,8 @@ TEST_CASE("a trained model goes on with the line that it has learned", "[recipes
                                 "--max-tokens",
                                 "30"})) == result.out);
   std::string checkpoint;
-  for (const auto& entry : std::filesystem::directory_iterator(learned().run_dir() / "checkpoints")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(learned().run_dir() / "checkpoints")) {
     checkpoint = entry.path().string();
   }
   CHECK(text_of(generate({"--from",
@@ -159,8 +161,7 @@ TEST_CASE("a text ends at the longest sequence of the model", "[recipes]") {
                                "96; shorten the prompt"));
 }
 
-TEST_CASE("a run without a tokenizer, a missing run and an empty prompt are refused",
-          "[recipes]") {
+TEST_CASE("a run without a tokenizer, a missing run and an empty prompt are refused", "[recipes]") {
   const HostRun other(patched(small_language_recipe(), R"({"checkpoint": {}})"));
   REQUIRE(other.result().exit_code == 0);
   const SubprocessResult no_text =

@@ -31,9 +31,7 @@ constexpr std::array kOptions = {
     Option{"prompt", "TEXT", "text to continue; default: standard input, without its last newline"},
     Option{"run-dir", "DIR", "run folder; the weights and the recipe of its newest checkpoint"},
     Option{"from", "DIR", "checkpoint to use, instead of --run-dir"},
-    Option{"recipe",
-           "FILE",
-           "recipe, instead of the checkpoint's; required with --import"},
+    Option{"recipe", "FILE", "recipe, instead of the checkpoint's; required with --import"},
     Option{"import", "hf DIR", "weights of a Hugging Face folder, instead of a checkpoint"},
     Option{"max-tokens", "N", "largest number of new tokens; default 256"},
     Option{"temperature",
@@ -132,8 +130,8 @@ void read(const GivenOptions& given, CommandLine& line) {
     read_plugin_options(given, line);
     for (const char* const option : {"set", "device"}) {
       if (given.has(option)) {
-        fail_usage(std::string("--") + option + " needs --recipe FILE: the recipe of a checkpoint " +
-                   "is used as it is");
+        fail_usage(std::string("--") + option +
+                   " needs --recipe FILE: the recipe of a checkpoint " + "is used as it is");
       }
     }
   }
@@ -142,8 +140,8 @@ void read(const GivenOptions& given, CommandLine& line) {
     request.prompt = given.value_of("prompt");
   }
   if (given.has("max-tokens")) {
-    request.max_tokens =
-        read_whole("max-tokens", given.value_of("max-tokens"), 1, kMost, "a number of tokens from 1");
+    request.max_tokens = read_whole(
+        "max-tokens", given.value_of("max-tokens"), 1, kMost, "a number of tokens from 1");
   }
   read_sampling(given, request.sampling);
 }

@@ -54,11 +54,12 @@ std::vector<bool> recomputed_blocks(const std::vector<std::string>& recompute,
       }
     }
     if (!is_matched) {
-      throw Error("model.unmatched_recompute",
-                  "/train/recompute: '" + entry +
-                      "' is neither \"none\" nor \"blocks\", and as a pattern it matches no unit or "
-                      "block of the model; its units and blocks are " +
-                      names_in(graph));
+      throw Error(
+          "model.unmatched_recompute",
+          "/train/recompute: '" + entry +
+              "' is neither \"none\" nor \"blocks\", and as a pattern it matches no unit or "
+              "block of the model; its units and blocks are " +
+              names_in(graph));
     }
   }
   return is_recomputed;

@@ -14,9 +14,9 @@ namespace tenon {
 
 // --generate: a text to continue.
 struct GenerateRequest {
-  std::string run_dir = {};            // the weights of its newest checkpoint,
-  std::string from = {};               // unless this names a checkpoint,
-  WeightsImportRequest weights = {};   // or the files of another program
+  std::string run_dir = {};                          // the weights of its newest checkpoint,
+  std::string from = {};                             // unless this names a checkpoint,
+  WeightsImportRequest weights = {};                 // or the files of another program
   std::optional<std::string> prompt = std::nullopt;  // nothing: standard input
   Sampling sampling = {};
   int64_t max_tokens = 256;

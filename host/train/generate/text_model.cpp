@@ -245,7 +245,7 @@ GeneratedText TextModel::generate(const std::string& prompt,
   for (int64_t position = num_prompt;; ++position) {
     const auto count = static_cast<int64_t>(result.num_tokens);
     if (count == max_tokens || position >= longest || is_stop_requested()) {
-      result.end = count == max_tokens ? TextEnd::kMaxTokens
+      result.end = count == max_tokens   ? TextEnd::kMaxTokens
                    : position >= longest ? TextEnd::kMaxPositions
                                          : TextEnd::kStopped;
       break;

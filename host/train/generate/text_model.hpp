@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trained model and its tokenizer, ready to continue texts: the recipe's model with the weights of
-// a checkpoint or of another program, on one rank. Needs no data, no losses and no optimizer.
+// A trained model and its tokenizer, ready to continue texts: the recipe's model with the weights
+// of a checkpoint or of another program, on one rank. Needs no data, no losses and no optimizer.
 // Threads: [main], which is the train thread here.
 #pragma once
 

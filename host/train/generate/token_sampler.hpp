@@ -15,7 +15,8 @@ namespace tenon {
 
 class TokenSampler {
  public:
-  // Ids from `num_ids` on are never chosen: a model may have more logits than the tokenizer has ids.
+  // Ids from `num_ids` on are never chosen: a model may have more logits than the tokenizer has
+  // ids.
   TokenSampler(const Sampling& sampling, int64_t num_ids) : sampling_(sampling), ids_(num_ids) {}
 
   // Returns the id for position `position` of the sequence. Of equally likely tokens, the one with

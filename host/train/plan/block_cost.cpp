@@ -437,10 +437,9 @@ class Planner {
     const ModelBlock& block = graph_.blocks[b];
     const auto handles_of = [](const std::vector<at::Tensor>& tensors) {
       std::vector<const tenon_tensor*> handles;
-      std::ranges::transform(
-          tensors, std::back_inserter(handles), [](const at::Tensor& t) {
-            return t.defined() ? borrow(t) : nullptr;
-          });
+      std::ranges::transform(tensors, std::back_inserter(handles), [](const at::Tensor& t) {
+        return t.defined() ? borrow(t) : nullptr;
+      });
       return handles;
     };
     const auto input_handles = handles_of(inputs);
@@ -496,10 +495,9 @@ class Planner {
     }
     std::vector<at::Tensor> wrt;
     for (const std::vector<at::Tensor>* const tensors : {&inputs, &parameters}) {
-      std::ranges::copy_if(
-          *tensors, std::back_inserter(wrt), [](const at::Tensor& t) {
-            return t.defined() && t.requires_grad();
-          });
+      std::ranges::copy_if(*tensors, std::back_inserter(wrt), [](const at::Tensor& t) {
+        return t.defined() && t.requires_grad();
+      });
     }
     if (roots.empty() || wrt.empty()) {
       return;

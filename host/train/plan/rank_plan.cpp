@@ -114,10 +114,10 @@ class Planned {
     needs_grad_.assign(graph_.values.size(), false);
     for (uint32_t b = 0; b < num_blocks(); ++b) {
       const ModelBlock& block = graph_.blocks[b];
-      const bool trains = std::ranges::any_of(
-          block.parameters, [&](uint32_t p) { return grad_bytes_[p] > 0; });
-      const bool flows = trains || std::ranges::any_of(
-                                          block.inputs, [&](uint32_t v) { return needs_grad_[v]; });
+      const bool trains =
+          std::ranges::any_of(block.parameters, [&](uint32_t p) { return grad_bytes_[p] > 0; });
+      const bool flows =
+          trains || std::ranges::any_of(block.inputs, [&](uint32_t v) { return needs_grad_[v]; });
       flows_.push_back(flows);
       for (const uint32_t v : block.outputs) {
         needs_grad_[v] = flows;

@@ -192,8 +192,8 @@ class LoadPlanning {
       if (count == weight.shape.front()) {
         continue;
       }
-      plan_.unfit.push_back(formatted(
-          "'{}' has {} of its {} slices", weight.name, count, weight.shape.front()));
+      plan_.unfit.push_back(
+          formatted("'{}' has {} of its {} slices", weight.name, count, weight.shape.front()));
       std::erase_if(plan_.parts,
                     [w = w](const LoadPlan::Part& part) { return part.placed.weight == w; });
     }

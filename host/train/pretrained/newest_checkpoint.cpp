@@ -44,7 +44,7 @@ std::string recipe_of_run(const std::string& path) {
 
 // Uses the newest valid checkpoint.
 std::string use_newest(const NamedCheckpoints& checkpoints,
-                          const std::function<std::string(const CheckpointReader&)>& use_one) {
+                       const std::function<std::string(const CheckpointReader&)>& use_one) {
   std::ranges::for_each(checkpoints.warnings, log_warning);
   std::optional<Error> first;
   for (size_t i = checkpoints.checkpoints.size(); i-- > 0;) {

@@ -172,8 +172,8 @@ std::unique_ptr<TableRows> RunEngine::make_rows() const {
 }
 
 ModelRunner RunEngine::make_runner() {
-  const bool recomputes = std::ranges::find(components_.recomputed(), true) !=
-                          components_.recomputed().end();
+  const bool recomputes =
+      std::ranges::find(components_.recomputed(), true) != components_.recomputed().end();
   return ModelRunner(components_.model(),
                      parameters_,
                      context_.platform.exec(),

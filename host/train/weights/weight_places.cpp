@@ -213,8 +213,8 @@ class LayoutReading {
   WeightPlaces places_;
   std::map<std::string, size_t> weight_of_;  // by name, tied parameters included
   std::map<std::string, size_t> tensor_of_;
-  std::vector<int> num_places_;                     // by weight, without slices
-  std::vector<std::map<int64_t, Slice>> slices_;    // by weight
+  std::vector<int> num_places_;                   // by weight, without slices
+  std::vector<std::map<int64_t, Slice>> slices_;  // by weight
 };
 
 }  // namespace

@@ -214,11 +214,13 @@ class Llama final : public tenon::GeneratingModel, public tenon::WeightsLayout {
           weight(name + ".mlp.gate_proj", inner, width, 0, inner),
           weight(name + ".mlp.up_proj", inner, width, 0, inner),
           weight(name + ".mlp.down_proj", width, inner, 1, inner)};
-      g.block(layer, {x}, {next}, parameters, [this](const tenon::BlockCall& b) {
-         return run_layer(b);
-       }).buffers({rotary}).step(2, [this](const tenon::GenerationCall& c) {
-         return step_layer(c);
-       });
+      g.block(layer,
+              {x},
+              {next},
+              parameters,
+              [this](const tenon::BlockCall& b) { return run_layer(b); })
+          .buffers({rotary})
+          .step(2, [this](const tenon::GenerationCall& c) { return step_layer(c); });
       x = next;
     }
 
@@ -430,8 +432,8 @@ class Llama final : public tenon::GeneratingModel, public tenon::WeightsLayout {
         tenon::rope_at(c, qkv_BTHE.narrow(2, 0, num_heads + num_kv_heads_), c.buffer(0));
     const at::Tensor keys =
         tenon::append_to_cache(c, 0, queries_and_keys.narrow(2, num_heads, num_kv_heads_));
-    const at::Tensor values = tenon::append_to_cache(
-        c, 1, qkv_BTHE.narrow(2, num_heads + num_kv_heads_, num_kv_heads_));
+    const at::Tensor values =
+        tenon::append_to_cache(c, 1, qkv_BTHE.narrow(2, num_heads + num_kv_heads_, num_kv_heads_));
     const at::Tensor attended =
         tenon::cached_attention(queries_and_keys.narrow(2, 0, num_heads), keys, values).flatten(2);
     const auto [h_BTD, normed_h] = ops::add_rms_norm(

@@ -106,7 +106,8 @@ struct TestModel {
       spec.num_outputs = block.outputs.size();
       spec.parameters = block.parameters.data();
       spec.num_parameters = block.parameters.size();
-      spec.unit = k < model.units.size() && !model.units[k].empty() ? model.units[k].c_str() : nullptr;
+      spec.unit =
+          k < model.units.size() && !model.units[k].empty() ? model.units[k].c_str() : nullptr;
       if (tenon_status* status = b->add_block(b, &spec, &index)) {
         return status;
       }

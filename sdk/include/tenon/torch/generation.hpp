@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Models of functional blocks that generate. A block that looks at other positions has a step beside
-// its forward, which runs on new positions only and keeps what it needs of them in caches:
+// Models of functional blocks that generate. A block that looks at other positions has a step
+// beside its forward, which runs on new positions only and keeps what it needs of them in caches:
 //
 //     g.block("layers.0.attention", {x}, {h}, parameters, [](const BlockCall& b) { ... })
 //         .step(2, [](const tenon::GenerationCall& c) {
@@ -119,7 +119,9 @@ inline at::Tensor append_to_cache(const GenerationCall& call, size_t i, const at
  *
  * Shapes  x [B, T, heads, E], table as in ops::rope, with at least first() + T rows
  * Errors  TENON_INVALID if the table is too short */
-inline at::Tensor rope_at(const GenerationCall& call, const at::Tensor& x, const at::Tensor& table) {
+inline at::Tensor rope_at(const GenerationCall& call,
+                          const at::Tensor& x,
+                          const at::Tensor& table) {
   TENON_CHECK(call.first() + x.size(1) <= table.size(1),
               "a sequence of ",
               call.first() + x.size(1),
@@ -178,8 +180,9 @@ inline at::Tensor cached_attention(const at::Tensor& query,
                  .view({B, K, G * T, N});
   }
   const at::Tensor y = at::matmul(at::softmax(scores, -1), v);  // [B, K, G T, any]
-  return y.view({B, K, G, T, value.size(3)}).permute({0, 3, 1, 2, 4}).reshape(
-      {B, T, H, value.size(3)});
+  return y.view({B, K, G, T, value.size(3)})
+      .permute({0, 3, 1, 2, 4})
+      .reshape({B, T, H, value.size(3)});
 }
 
 /* A model of functional blocks that generates. `describe_generation` needs to set only ids, logits

@@ -286,12 +286,11 @@ class TorchGraph {
                     std::vector<ValueId> outputs,
                     std::vector<ParameterId> parameters,
                     Forward forward) {
-    Block block{
-        {name, std::move(inputs), std::move(outputs), std::move(parameters), {}, 0, {}},
-        {},
-        {},
-        {},
-        0};
+    Block block{{name, std::move(inputs), std::move(outputs), std::move(parameters), {}, 0, {}},
+                {},
+                {},
+                {},
+                0};
     if constexpr (std::is_convertible_v<std::invoke_result_t<Forward, const BlockCall&>,
                                         at::Tensor>) {
       block.forward = [forward = std::move(forward)](const BlockCall& call) {

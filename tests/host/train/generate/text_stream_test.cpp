@@ -67,8 +67,7 @@ TEST_CASE("a long text is the same as at once, whatever precedes it", "[train]")
   CHECK(streamed(text) == text);
   CHECK(streamed(text, "the prompt") == text);
   // Invalid bytes are replaced, and hold nothing back.
-  CHECK(streamed("a\xFF b\x80\x80\x80\x80 c\xC3 d") ==
-        as_utf8("a\xFF b\x80\x80\x80\x80 c\xC3 d"));
+  CHECK(streamed("a\xFF b\x80\x80\x80\x80 c\xC3 d") == as_utf8("a\xFF b\x80\x80\x80\x80 c\xC3 d"));
 }
 
 TEST_CASE("a tokenizer may write an id differently behind another", "[train]") {

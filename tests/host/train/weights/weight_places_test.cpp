@@ -146,9 +146,8 @@ TEST_CASE("weights go to joined and transposed tensors of a layout, and come bac
   std::vector<WeightTensor> tensors;
   std::vector<at::Tensor> values;
   for (const PlacedTensor& tensor : places.tensors) {
-    values.push_back(joined(tensor, [&](const PlacedWeight& part) {
-      return value_of(places.weights[part.weight]);
-    }));
+    values.push_back(joined(
+        tensor, [&](const PlacedWeight& part) { return value_of(places.weights[part.weight]); }));
     CHECK(values.back().sizes() == at::IntArrayRef(tensor.shape));
     tensors.push_back({tensor.name, at::kFloat, tensor.shape});
   }
