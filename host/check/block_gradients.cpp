@@ -187,7 +187,7 @@ std::vector<std::string> gradient_problems(Subject& subject, ModelTrial& trial, 
     const at::Tensor& input = difference.inputs()[i];
     const bool is_first =
         std::ranges::find(block.inputs, v) - block.inputs.begin() == static_cast<std::ptrdiff_t>(i);
-    if (!trial.needs_gradient(v) || !input.is_floating_point() || !is_first) {
+    if (!input.defined() || !trial.needs_gradient(v) || !input.is_floating_point() || !is_first) {
       continue;
     }
     std::vector<at::Tensor> same;  // a block may read one value twice

@@ -281,6 +281,11 @@ constexpr auto kChecks = std::to_array<Check>({
                     "remove TENON_BLOCK_TOKENWISE from blocks that mix positions",
                     check_model_tokenwise,
                     "model.results"),
+    component_check("model.generation",
+                    "Steps of generation give the logits of the whole sequence.",
+                    "let a step compute what the forward does, at positions from first on",
+                    check_model_generation,
+                    "model.results"),
 
     component_check("loss.results",
                     "The count is positive, and the sum is a finite scalar.",

@@ -11,6 +11,7 @@
 #include "host/check/subject.hpp"
 #include "host/check/tensor_views.hpp"
 #include "host/error/status.hpp"
+#include "host/model/sequence_runner.hpp"
 #include "host/plugin/component_identity.hpp"
 #include "host/tensor/shape_text.hpp"
 #include "host/text/formatted.hpp"
@@ -105,8 +106,9 @@ std::string text_of_graph(const ModelGraph& graph) {
                       parameter.same_as);
   }
   for (const ModelBlock& block : graph.blocks) {
-    text += formatted("block {} {} of {} inputs, {} parameters, {} outputs\n",
+    text += formatted("block {} of unit {} {} of {} inputs, {} parameters, {} outputs\n",
                       block.name,
+                      block.unit_name(),
                       block.flags,
                       block.inputs.size(),
                       block.parameters.size(),
@@ -436,15 +438,20 @@ void compare_ranges(ModelTrial& trial, uint32_t b, Findings& findings) {
   const ModelBlock& block = graph.blocks[b];
   const std::vector<at::Tensor> inputs = trial.inputs_of(b);
   const BlockCall call{.samples = trial.num_samples(), .is_train = false};
-  const int64_t length = inputs.front().size(*positions_of(graph.values[block.inputs.front()]));
+  const auto given = std::ranges::find_if(inputs, &at::Tensor::defined);
+  if (given == inputs.end()) {
+    return;
+  }
+  const uint32_t value = block.inputs[static_cast<std::size_t>(given - inputs.begin())];
+  const int64_t length = given->size(*positions_of(graph.values[value]));
   if (length < 2) {
     return;
   }
   const auto part = [&](int64_t begin, int64_t count) {
     std::vector<at::Tensor> of_part;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      of_part.push_back(
-          inputs[i].narrow(*positions_of(graph.values[block.inputs[i]]), begin, count));
+      const auto axis = positions_of(graph.values[block.inputs[i]]);
+      of_part.push_back(inputs[i].defined() ? inputs[i].narrow(*axis, begin, count) : inputs[i]);
     }
     return copies_of(trial.forward(b, of_part, call).outputs);
   };
@@ -481,6 +488,79 @@ CheckResult check_model_tokenwise(Subject& subject) {
     }
     if (num_compared == 0) {
       findings.add_remark(trial.name() + " has no block that is flagged tokenwise");
+    }
+  });
+}
+
+namespace {
+
+std::optional<uint32_t> value_named(const ModelGraph& graph, const std::string& name) {
+  const auto found = std::ranges::find(graph.values, name, &ModelValue::name);
+  return found != graph.values.end()
+             ? std::optional(static_cast<uint32_t>(found - graph.values.begin()))
+             : std::nullopt;
+}
+
+// Runs the first sample in steps, and compares their logits with those of the whole sequence.
+void compare_steps(ModelTrial& trial,
+                   const GenerationProxy& generation,
+                   const GenerationInfo& info,
+                   Findings& findings) {
+  const auto ids_value = value_named(trial.graph(), info.ids);
+  const auto logits_value = value_named(trial.graph(), info.logits);
+  if (!ids_value.has_value() || !logits_value.has_value()) {
+    findings.add_problem(
+        formatted("{} describes generation with the values \"{}\" and \"{}\", which "
+                  "it does not both have",
+                  trial.name(),
+                  info.ids,
+                  info.logits));
+    return;
+  }
+  const at::Tensor ids = trial.value(*ids_value).select(0, 0).to(at::kLong).contiguous();
+  const at::Tensor whole = trial.value(*logits_value).select(0, 0);
+  const int64_t length = std::min(ids.numel(), info.max_positions);
+  const auto* const data = ids.const_data_ptr<int64_t>();
+  for (const int64_t prompt : {int64_t{1}, length}) {
+    const auto sequence =
+        cached_sequence(trial.proxy(), trial.store(), trial.base(), generation, length);
+    for (int64_t done = 0; done < length;) {
+      const int64_t n = done == 0 ? prompt : 1;
+      const at::Tensor logits = sequence->append({data + done, data + done + n});
+      done += n;
+      if (!is_close(logits, whole[done - 1].to(logits.scalar_type()), view_tolerance(trial))) {
+        findings.add_problem(
+            formatted("{}: the logits of position {} differ from those of the forward if the model "
+                      "gets {} in its first step",
+                      trial.name(),
+                      done - 1,
+                      prompt == 1 ? "one token" : "all tokens"));
+        return;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+CheckResult check_model_generation(Subject& subject) {
+  return for_each_model(subject, Precision::kBest, [&](ModelTrial& trial, Findings& findings) {
+    subject.note("generation of " + trial.name());
+    const auto generation = GenerationProxy::of(trial.proxy().instance());
+    if (!generation.has_value()) {
+      findings.add_remark(trial.name() + " does not implement tenon.generation/1");
+      return;
+    }
+    try {
+      compare_steps(trial, *generation, generation->describe(), findings);
+    } catch (const PluginError& error) {
+      if (error.code() == TENON_UNSUPPORTED) {
+        findings.add_remark(trial.name() + " refuses generation: " + error.message());
+      } else {
+        findings.add_problem(error.message() + " [" + error.id() + "]");
+      }
+    } catch (const Error& error) {
+      findings.add_problem(error.message() + " [" + error.id() + "]");
     }
   });
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks of models, block by block: graph, recompute, gradients, precision, and the views and sizes
-// that a block may get.
-// Threads: one at a time, in the process of the check.
+// Checks of models, block by block: graph, recompute, gradients, precision, the views and sizes
+// that a block may get, and steps of generation. Threads: one at a time, in the process of the
+// check.
 #pragma once
 
 #include "host/check/check.hpp"
@@ -18,5 +18,6 @@ CheckResult check_model_views(Subject& subject);
 CheckResult check_model_reads_only(Subject& subject);
 CheckResult check_model_sizes(Subject& subject);
 CheckResult check_model_tokenwise(Subject& subject);
+CheckResult check_model_generation(Subject& subject);
 
 }  // namespace tenon

@@ -55,6 +55,15 @@ ModelProxy make_model(Subject& subject, const CheckedComponent& checked, at::Sca
   return ModelProxy(subject.create(checked));
 }
 
+// Optional inputs are left out of guessed batches: their numbers have meanings that a guess breaks.
+bool is_guessed(const ModelValue& value) {
+  return value.source_kind == TENON_SOURCE_BATCH && !value.is_optional;
+}
+
+at::Tensor copy_of(const at::Tensor& value) {
+  return value.defined() ? value.clone() : value;
+}
+
 ModelGraph graph_of(Subject& subject, const CheckedComponent& checked, ModelProxy& proxy) {
   subject.note("describe of " + checked.name());
   return is_model_of_recipe(subject, checked) ? recipe_model(proxy, subject.recipe().model)
@@ -128,7 +137,7 @@ std::vector<at::Tensor> ModelTrial::guessed_values(const InputGuess& guess,
                                                    std::mt19937_64& generator) const {
   std::vector<Port> ports;
   for (const ModelValue& value : graph_.values) {
-    if (value.source_kind == TENON_SOURCE_BATCH) {
+    if (is_guessed(value)) {
       ports.push_back({.name = value.source, .dtype = value.dtype, .axes = value.axes});
     }
   }
@@ -136,7 +145,7 @@ std::vector<at::Tensor> ModelTrial::guessed_values(const InputGuess& guess,
   std::vector<at::Tensor> given(graph_.values.size());
   std::size_t next = 0;
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
-    if (graph_.values[v].source_kind == TENON_SOURCE_BATCH) {
+    if (is_guessed(graph_.values[v])) {
       given[v] = inputs[next++];
     }
   }
@@ -148,9 +157,12 @@ std::vector<at::Tensor> ModelTrial::values_of(const Batch& batch) const {
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
     const ModelValue& value = graph_.values[v];
     if (value.source_kind == TENON_SOURCE_BATCH) {
-      const at::Tensor& field = *batch.find(value.source);
-      const bool is_compute = value.dtype == TENON_CLASS_COMPUTE && field.is_floating_point();
-      given[v] = is_compute ? field.to(base_.compute_dtype) : field;
+      const at::Tensor* const field = batch.find(value.source);
+      if (field == nullptr) {
+        continue;  // an optional input
+      }
+      const bool is_compute = value.dtype == TENON_CLASS_COMPUTE && field->is_floating_point();
+      given[v] = is_compute ? field->to(base_.compute_dtype) : *field;
     }
   }
   return given;
@@ -252,10 +264,10 @@ std::vector<at::Tensor> ModelTrial::run_all(int64_t samples) {
     const ModelBlock& block = graph_.blocks[b];
     std::vector<at::Tensor> inputs;
     for (const uint32_t v : block.inputs) {
-      if (!values[v].defined()) {
+      if (!values[v].defined() && graph_.values[v].lookup.has_value()) {
         values[v] = rows_of(v, samples, values);
       }
-      inputs.push_back(values[v].clone());  // a block that writes changes only its own
+      inputs.push_back(copy_of(values[v]));  // a block that writes changes only its own
     }
     const BlockTape tape = forward(b, inputs, {.samples = samples, .is_train = false});
     for (std::size_t i = 0; i < block.outputs.size(); ++i) {
@@ -279,7 +291,7 @@ std::vector<uint32_t> ModelTrial::some_blocks() const {
 std::vector<at::Tensor> ModelTrial::inputs_of(uint32_t b) const {
   std::vector<at::Tensor> inputs;
   for (const uint32_t v : graph_.blocks[b].inputs) {
-    inputs.push_back(values_[v].clone());
+    inputs.push_back(copy_of(values_[v]));
   }
   return inputs;
 }
@@ -294,6 +306,10 @@ BlockTape ModelTrial::forward(uint32_t b,
   BlockTape tape = blocks_.make_tape(b);
   const bool records = call.is_train && !block.has(TENON_BLOCK_HAND_WRITTEN);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) {
+      tape.inputs.emplace_back();  // an optional input that is absent
+      continue;
+    }
     at::Tensor leaf = inputs[i].detach();
     if (records && paths_.values[block.inputs[i]] && leaf.is_floating_point()) {
       leaf.requires_grad_(true);

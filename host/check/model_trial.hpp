@@ -89,6 +89,10 @@ class ModelTrial {
   BlockGradients backward(uint32_t b, BlockTape& tape, const std::vector<at::Tensor>& grads);
 
   ParameterStore& store() { return store_; }
+  ModelProxy& proxy() { return proxy_; }
+  const ExecBase& base() const { return base_; }
+  // Returns a value of the batch that was found; undefined for an optional input that it lacks.
+  const at::Tensor& value(uint32_t v) const { return values_[v]; }
   // Copies the values of parameters and buffers, and the batch, in the dtype of this trial.
   void take_over(ModelTrial& other);
   // Moves each parameter to other memory, and makes the old memory NaN.

@@ -15,13 +15,30 @@ const Option* Action::find_option(std::string_view name) const {
 }
 
 std::span<const Action* const> all_actions() {
-  static constexpr std::array kActions = {
-      &kTrainAction,         &kEvaluateAction,     &kValidateAction,    &kPrintRecipeAction,
-      &kLockAction,          &kPlanAction,         &kPrintSchemaAction, &kListPluginsAction,
-      &kDescribeAction,      &kNewPluginAction,    &kCheckPluginAction, &kListChecksAction,
-      &kExplainAction,       &kInspectAction,      &kVerifyAction,      &kCompareCheckpointsAction,
-      &kCompareTracesAction, &kShowRowAction,      &kExportAction,      &kPrintCompletionAction,
-      &kPrintManAction,      &kPrintVersionAction, &kPrintHelpAction};
+  static constexpr std::array kActions = {&kTrainAction,
+                                          &kEvaluateAction,
+                                          &kValidateAction,
+                                          &kPrintRecipeAction,
+                                          &kLockAction,
+                                          &kPlanAction,
+                                          &kPrintSchemaAction,
+                                          &kListPluginsAction,
+                                          &kDescribeAction,
+                                          &kNewPluginAction,
+                                          &kCheckPluginAction,
+                                          &kListChecksAction,
+                                          &kExplainAction,
+                                          &kInspectAction,
+                                          &kVerifyAction,
+                                          &kCompareCheckpointsAction,
+                                          &kCompareTracesAction,
+                                          &kShowRowAction,
+                                          &kExportAction,
+                                          &kGenerateAction,
+                                          &kPrintCompletionAction,
+                                          &kPrintManAction,
+                                          &kPrintVersionAction,
+                                          &kPrintHelpAction};
   return kActions;
 }
 

@@ -64,6 +64,7 @@ extern const Action kCompareCheckpointsAction;
 extern const Action kCompareTracesAction;
 extern const Action kShowRowAction;
 extern const Action kExportAction;
+extern const Action kGenerateAction;
 extern const Action kPrintCompletionAction;
 extern const Action kPrintManAction;
 extern const Action kPrintVersionAction;

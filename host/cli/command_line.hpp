@@ -5,6 +5,7 @@
 
 #include "host/distributed/launch/binding.hpp"
 #include "host/log/log.hpp"
+#include "host/train/generate/generate_request.hpp"
 #include "host/train/plan/plan_machine.hpp"
 #include "host/train/resume/resume_request.hpp"
 #include "host/train/run/table_folders.hpp"
@@ -56,6 +57,7 @@ struct CommandLine {
   NewPluginRequest new_plugin = {};
   WeightsExport weights_export = {};
   WeightsImportRequest weights_import = {};
+  GenerateRequest generate = {};
   std::optional<LogLevel> log_level = std::nullopt;
   std::optional<StepRange> profile = std::nullopt;
   std::uint32_t num_ranks = 0;  // ranks to start; 0 if this process trains

@@ -9,6 +9,7 @@
 #include "host/device/random_state.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
+#include "host/plugin/generation_proxy.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/own_handles.hpp"
 #include "host/plugin/plugin_gradients.hpp"
@@ -144,7 +145,7 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   const TraceSpan span(pass.is_recompute ? "recompute of block" : "block", block.name);
   tape.input_handles.clear();
   for (const at::Tensor& input : tape.inputs) {
-    tape.input_handles.push_back(borrow(input));
+    tape.input_handles.push_back(input.defined() ? borrow(input) : nullptr);
   }
   OwnHandles output_handles(block.outputs.size());
   OwnHandles next_buffer_handles(block.buffers.size());
@@ -191,6 +192,65 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
     if (next_buffers[i].defined()) {
       check_buffer(b, i, next_buffers[i]);
       store_.buffer(block.buffers[i]).copy_(next_buffers[i].detach());
+    }
+  }
+}
+
+void BlockRunner::step(uint32_t b,
+                       const GenerationProxy& generation,
+                       BlockTape& tape,
+                       BlockStep& step) {
+  const ModelBlock& block = graph_.blocks[b];
+  const TraceSpan span("step of block", block.name);
+  tape.input_handles.clear();
+  for (const at::Tensor& input : tape.inputs) {
+    tape.input_handles.push_back(input.defined() ? borrow(input) : nullptr);
+  }
+  std::vector<tenon_tensor*> cache_handles;
+  for (at::Tensor& cache : step.caches) {
+    cache_handles.push_back(cache.defined() ? borrow_mutable(cache) : nullptr);
+  }
+  OwnHandles output_handles(block.outputs.size());
+  OwnHandles next_cache_handles(step.caches.size());
+  tenon_generation_args args{};
+  args.struct_size = sizeof(args);
+  args.block = b;
+  args.first = step.first;
+  args.capacity = step.capacity;
+  args.inputs = tape.input_handles.data();
+  args.num_inputs = tape.input_handles.size();
+  args.parameters = tape.parameter_handles.data();
+  args.num_parameters = tape.parameter_handles.size();
+  args.buffers = tape.buffer_handles.data();
+  args.num_buffers = tape.buffer_handles.size();
+  args.caches = cache_handles.data();
+  args.num_caches = cache_handles.size();
+  args.outputs_own = output_handles.data();
+  args.num_outputs = output_handles.size();
+  args.next_caches_own = next_cache_handles.data();
+
+  frame_.set_generating(step.first == 0 ? Generating::kPrompt : Generating::kContinuation);
+  frame_.seed_for(b);
+  std::vector<at::Tensor> next_caches;
+  try {
+    const ComponentIdentity& identity = model_.instance().identity();
+    const at::AutoGradMode no_grad(false);
+    const AutocastGuard autocast(store_.device(), autocast_dtype_);
+    generation.step(frame_.exec(), args);
+    tape.outputs = output_handles.take(identity, "step");
+    next_caches = next_cache_handles.take(identity, "step");
+  } catch (const Error& error) {
+    throw_with_context("step of block '" + block.name + "'", error);
+  }
+  for (size_t i = 0; i < tape.outputs.size(); ++i) {
+    check_output(b, i, tape.outputs[i]);
+  }
+  for (size_t i = 0; i < next_caches.size(); ++i) {
+    if (next_caches[i].defined()) {
+      step.caches[i] = std::move(next_caches[i]);
+    } else if (!step.caches[i].defined()) {
+      model_.instance().identity().fail_result(
+          formatted("the first step of block '{}' returned no cache {}", block.name, i));
     }
   }
 }
@@ -322,7 +382,7 @@ std::vector<ValueGrad> BlockRunner::backward_by_autograd(uint32_t b,
   std::vector<at::Tensor> wrt;
   std::vector<size_t> wrt_inputs;
   for (size_t i = 0; i < tape.inputs.size(); ++i) {
-    if (tape.inputs[i].requires_grad()) {
+    if (tape.inputs[i].defined() && tape.inputs[i].requires_grad()) {
       wrt.push_back(tape.inputs[i]);
       wrt_inputs.push_back(i);
     }

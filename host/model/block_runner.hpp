@@ -16,6 +16,7 @@
 
 namespace tenon {
 
+class GenerationProxy;
 class ModelProxy;
 
 // An auxiliary loss that a block added in the forward.
@@ -28,7 +29,7 @@ struct AuxLoss {
 
 // Data that a block's forward stores for its backward.
 struct BlockTape {
-  std::vector<at::Tensor> inputs;   // leaf tensors passed to the block
+  std::vector<at::Tensor> inputs;   // leaf tensors passed to the block; undefined if absent
   std::vector<at::Tensor> outputs;  // as the block returned them
   std::vector<at::Tensor> saved;    // for a hand-written backward
   std::vector<AuxLoss> aux;
@@ -40,6 +41,13 @@ struct BlockTape {
 
   // Drops the tensors and auxiliary losses of the forward.
   void clear();
+};
+
+// A step of generation: new positions of a sequence, and what a block keeps of earlier ones.
+struct BlockStep {
+  int64_t first = 0;               // position of the first new token
+  int64_t capacity = 0;            // positions that the sequence may get
+  std::vector<at::Tensor> caches;  // undefined before the first step; replaced by the call
 };
 
 // Multipliers of an auxiliary loss, in addition to weight / count.
@@ -90,6 +98,11 @@ class BlockRunner {
                                   BlockTape& tape,
                                   const std::vector<at::Tensor>& grads,
                                   const AuxScale& aux_scale);
+
+  // Calls the block's step on `tape.inputs`, the values at new positions; fills the outputs and the
+  // caches. Records nothing for a backward.
+  // Errors: as forward; plugin.bad_result for a cache that the first step does not return
+  void step(uint32_t b, const GenerationProxy& generation, BlockTape& tape, BlockStep& step);
 
   // Returns the dtype of a value outside its block, or nothing if the block may choose it.
   std::optional<at::ScalarType> border_dtype(uint32_t v) const;

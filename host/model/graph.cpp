@@ -52,7 +52,8 @@ void check_flags(uint32_t flags, uint32_t known, const std::string& of) {
 }
 
 // All bits up to the last flag. The last flag of a block is reserved: the one after NO_RECOMPUTE.
-constexpr uint32_t kParameterFlags = (uint32_t{TENON_PARAM_EXPERT} << 1) - 1;
+constexpr uint32_t kValueFlags = TENON_VALUE_OPTIONAL;
+constexpr uint32_t kParameterFlags = (uint32_t{TENON_PARAM_LINEAR} << 1) - 1;
 constexpr uint32_t kBlockFlags = (uint32_t{TENON_BLOCK_NO_RECOMPUTE} << 2) - 1;
 
 void check_array(const void* array, size_t count, const std::string& of) {
@@ -148,6 +149,11 @@ class GraphBuilder {
     }
     value.dtype = spec.dtype;
     value.source_kind = spec.source_kind;
+    check_flags(spec.flags, kValueFlags, called);
+    value.is_optional = (spec.flags & TENON_VALUE_OPTIONAL) != 0;
+    if (value.is_optional && spec.source_kind != TENON_SOURCE_BATCH) {
+      refuse(called + " is optional (TENON_VALUE_OPTIONAL), but is not a batch field");
+    }
     if (spec.source_kind == TENON_SOURCE_BATCH) {
       value.source = spec.source != nullptr ? spec.source : spec.name;
     } else if (spec.source_kind == TENON_SOURCE_TABLE) {
@@ -233,6 +239,7 @@ class GraphBuilder {
     block.name = take_name(spec.name, "block", block_names_, index);
     block.flags = spec.flags;
     check_flags(spec.flags, kBlockFlags, "block '" + block.name + "'");
+    join_unit(spec.unit, block);
     if (block.has(TENON_BLOCK_COLLECTIVE)) {
       throw Error(
           "model.not_available",
@@ -294,6 +301,13 @@ class GraphBuilder {
         refuse("value '" + value.name + "' is made by no block");
       }
     }
+    for (const auto& block : graph_.blocks) {
+      const auto same = block_names_.find(block.unit);
+      if (same != block_names_.end() && graph_.blocks[same->second].unit != block.unit) {
+        refuse("unit '" + block.unit + "' of block '" + block.name +
+               "' has the name of another block; choose another name for one of them");
+      }
+    }
     for (const auto& parameter : graph_.parameters) {
       if (parameter.blocks.empty()) {
         refuse("parameter '" + parameter.name + "' is used by no block");
@@ -311,6 +325,31 @@ class GraphBuilder {
 
  private:
   using Names = std::unordered_map<std::string, uint32_t>;
+
+  // Sets the unit of the next block. Each block of a unit follows another block of the unit.
+  void join_unit(const char* name, ModelBlock& block) {
+    if (name == nullptr) {
+      return;
+    }
+    if (const std::string problem = name_problem(name); *name == '\0' || !problem.empty()) {
+      refuse("the name of the unit of block '" + block.name + "' " +
+             (problem.empty() ? "is empty" : problem));
+    }
+    if (std::strchr(name, '/') != nullptr) {
+      refuse("the name of unit '" + std::string(name) +
+             "' has a '/', which separates a model's name from the names in it; use dots");
+    }
+    block.unit = name;
+    const auto index = static_cast<uint32_t>(graph_.blocks.size());
+    const auto [last, is_first] = last_of_unit_.try_emplace(block.unit, index);
+    if (!is_first && last->second + 1 != index) {
+      refuse("unit '" + block.unit + "' is interrupted: block '" +
+             graph_.blocks[last->second + 1].name + "' is between its blocks '" +
+             graph_.blocks[last->second].name + "' and '" + block.name +
+             "'; add the blocks of a unit one after the other");
+    }
+    last->second = index;
+  }
 
   ModelLookup read_lookup(const tenon_value_spec& spec,
                           const ModelValue& value,
@@ -446,6 +485,7 @@ class GraphBuilder {
   Names parameter_names_;
   Names buffer_names_;
   Names block_names_;
+  Names last_of_unit_;  // by name of the unit: the last block so far
 };
 
 template <class Spec, class Add>
@@ -470,6 +510,21 @@ std::optional<uint32_t> ModelGraph::find_output(std::string_view name) const {
     }
   }
   return std::nullopt;
+}
+
+ModelUnit ModelGraph::unit_of(uint32_t b) const {
+  ModelUnit unit{b, b};
+  const std::string& name = blocks[b].unit;
+  if (name.empty()) {
+    return unit;
+  }
+  while (unit.first > 0 && blocks[unit.first - 1].unit == name) {
+    --unit.first;
+  }
+  while (unit.last + 1 < blocks.size() && blocks[unit.last + 1].unit == name) {
+    ++unit.last;
+  }
+  return unit;
 }
 
 std::vector<std::string> ModelGraph::output_names() const {

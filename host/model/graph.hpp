@@ -3,7 +3,7 @@
 // Plain structs for a model as its plugin describes it: values, parameters, buffers and blocks,
 // validated. Nothing is allocated here.
 // Invariants: blocks are in topological order; exactly one block makes each value of
-// TENON_SOURCE_BLOCK; indices are valid.
+// TENON_SOURCE_BLOCK; indices are valid; the blocks of a unit follow each other.
 #pragma once
 
 #include "host/tensor/batch.hpp"
@@ -41,6 +41,7 @@ struct ModelValue {
   std::string source;                     // batch field, for TENON_SOURCE_BATCH
   uint32_t maker = kNoIndex;              // the block that outputs it
   std::vector<uint32_t> users;            // blocks that read it, ascending
+  bool is_optional = false;               // a batch field that batches may lack
   std::optional<ModelLookup> lookup;      // for TENON_SOURCE_TABLE
 };
 
@@ -65,13 +66,23 @@ struct ModelBuffer {
 
 struct ModelBlock {
   std::string name;
-  uint32_t flags = 0;  // TENON_BLOCK_*
+  std::string unit = {};  // of neighboring blocks; "": the block is a unit of its own
+  uint32_t flags = 0;     // TENON_BLOCK_*
   std::vector<uint32_t> inputs;
   std::vector<uint32_t> outputs;
   std::vector<uint32_t> parameters;
   std::vector<uint32_t> buffers;
 
   bool has(uint32_t flag) const { return (flags & flag) != 0; }
+  const std::string& unit_name() const { return unit.empty() ? name : unit; }
+};
+
+// Consecutive blocks that are gathered, recomputed and offloaded together. Both ends are included.
+struct ModelUnit {
+  uint32_t first = 0;
+  uint32_t last = 0;
+
+  bool operator==(const ModelUnit&) const = default;
 };
 
 struct ModelGraph {
@@ -82,6 +93,8 @@ struct ModelGraph {
 
   // Returns the value named `name` that a block makes, or nothing.
   std::optional<uint32_t> find_output(std::string_view name) const;
+  // Returns the unit of block `b`.
+  ModelUnit unit_of(uint32_t b) const;
   // Returns the names of all values that blocks make, in declaration order.
   std::vector<std::string> output_names() const;
   // Returns the number of elements of all parameters; counts tied parameters once.

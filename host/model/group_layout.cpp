@@ -16,7 +16,7 @@ namespace tenon {
 namespace {
 
 struct Kind {
-  uint32_t block;
+  uint32_t unit;  // its first block
   at::ScalarType stored;
   at::ScalarType seen;
   bool is_trainable;
@@ -45,6 +45,29 @@ std::vector<std::vector<uint32_t>> users_of(const ModelGraph& graph) {
     std::ranges::sort(of);
   }
   return users;
+}
+
+// Returns the first blocks of the units of `blocks`, each once.
+std::vector<uint32_t> units_of(const ModelGraph& graph, const std::vector<uint32_t>& blocks) {
+  std::vector<uint32_t> units;
+  for (const uint32_t b : blocks) {
+    const uint32_t unit = graph.unit_of(b).first;
+    if (units.empty() || units.back() != unit) {
+      units.push_back(unit);
+    }
+  }
+  return units;
+}
+
+// Returns all blocks of units, given by their first blocks.
+std::vector<uint32_t> blocks_of(const ModelGraph& graph, const std::vector<uint32_t>& units) {
+  std::vector<uint32_t> blocks;
+  for (const uint32_t unit : units) {
+    for (uint32_t b = unit; b <= graph.unit_of(unit).last; ++b) {
+      blocks.push_back(b);
+    }
+  }
+  return blocks;
 }
 
 }  // namespace
@@ -78,16 +101,17 @@ std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRule
         continue;
       }
       const ParameterDtypes dtypes = parameter_dtypes(parameter, rules.stored, rules.seen);
-      Kind kind{b, dtypes.stored, dtypes.seen, true, false};
+      const std::vector<uint32_t> units = units_of(graph, users[p]);
+      Kind kind{units.front(), dtypes.stored, dtypes.seen, true, false};
       kind.is_trainable =
           c10::isFloatingType(kind.stored) && (parameter.flags & TENON_PARAM_FROZEN) == 0;
       kind.is_unsharded = rules.is_unsharded && rules.is_unsharded(p);
-      const bool is_alone = users[p].size() != 1;
+      const bool is_alone = units.size() != 1;
       const auto found = group_of.find(kind);
       const bool is_new = is_alone || found == group_of.end();
       if (is_new) {
-        groups.push_back({.name = is_alone ? parameter.name : graph.blocks[b].name,
-                          .blocks = users[p],
+        groups.push_back({.name = is_alone ? parameter.name : graph.blocks[b].unit_name(),
+                          .blocks = blocks_of(graph, units),
                           .stored = kind.stored,
                           .seen = kind.seen,
                           .is_trainable = kind.is_trainable,

@@ -42,8 +42,8 @@ ParameterDtypes parameter_dtypes(const ModelParameter& parameter,
                                  at::ScalarType seen);
 
 struct GroupLayout {
-  std::string name;              // of the block, or of the parameter of a separate group
-  std::vector<uint32_t> blocks;  // users of the group, ascending
+  std::string name;              // of the unit, or of the parameter of a separate group
+  std::vector<uint32_t> blocks;  // all blocks of the units that use the group, ascending
   at::ScalarType stored = at::kFloat;
   at::ScalarType seen = at::kFloat;
   bool is_trainable = true;
@@ -60,8 +60,8 @@ struct GroupLayout {
   std::vector<int64_t> ends(int64_t num_slices) const;
 };
 
-// Returns the groups in the order of the blocks that use them first. A parameter that is tied, or
-// that several blocks use, forms a separate group. The other parameters of a block are grouped by
+// Returns the groups in the order of the blocks that use them first. A parameter that several units
+// use, also by a tied name, forms a separate group. The other parameters of a unit are grouped by
 // dtype, by whether they are trainable, and by whether they are unsharded.
 std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRules& rules);
 

@@ -24,6 +24,9 @@ namespace tenon {
 namespace {
 
 at::Tensor as_leaf(const at::Tensor& value, bool needs_grad) {
+  if (!value.defined()) {
+    return value;  // an optional input that is absent
+  }
   at::Tensor leaf = value.detach();
   if (needs_grad && c10::isFloatingType(leaf.scalar_type())) {
     leaf.set_requires_grad(true);
@@ -96,6 +99,9 @@ void check_model_fields(const ModelGraph& graph,
     }
     const auto found = std::find_if(
         fields.begin(), fields.end(), [&](const FieldInfo& f) { return f.name == value.source; });
+    if (found == fields.end() && value.is_optional) {
+      continue;
+    }
     if (found == fields.end()) {
       throw Error("model.field_missing",
                   std::string("the model reads field '").append(value.source) + "', which " +
@@ -113,6 +119,9 @@ void check_model_fields(const ModelGraph& graph,
 at::Tensor ModelRunner::field_of(uint32_t v, const Batch& batch) const {
   const ModelValue& value = graph_.values[v];
   const at::Tensor* field = batch.find(value.source);
+  if (field == nullptr && value.is_optional) {
+    return {};
+  }
   TENON_ASSERT(field != nullptr, "fields are checked before the first step");
   if (value.dtype == TENON_CLASS_COMPUTE && field->is_floating_point()) {
     return field->to(compute_dtype_);
@@ -123,7 +132,51 @@ at::Tensor ModelRunner::field_of(uint32_t v, const Batch& batch) const {
 bool ModelRunner::is_recomputed(uint32_t b) const {
   const bool is_piece = piece_.number > 0 && b == tail();  // already small
   return recompute_ == RecomputeMode::kBlocks && !is_piece &&
+         (recomputed_blocks_.empty() || recomputed_blocks_[b]) &&
          !graph_.blocks[b].has(TENON_BLOCK_NO_RECOMPUTE | TENON_BLOCK_HAND_WRITTEN);
+}
+
+void ModelRunner::keep_only(const std::vector<uint32_t>& values) {
+  is_kept_.assign(graph_.values.size(), false);
+  for (const uint32_t v : values) {
+    is_kept_[v] = true;
+  }
+}
+
+// Returns whether a recompute of its unit makes the value again: recomputed blocks of that unit
+// make and read it, and nothing else does.
+bool ModelRunner::is_dropped(uint32_t v) const {
+  const ModelValue& value = graph_.values[v];
+  if (is_kept_.empty() || is_kept_[v] || value.maker == kNoIndex || value.users.empty() ||
+      !is_recomputed(value.maker)) {
+    return false;
+  }
+  const ModelUnit unit = graph_.unit_of(value.maker);
+  const auto is_lookup_of = [v](const ModelValue& other) {
+    return other.lookup.has_value() && other.lookup->ids == v;
+  };
+  return std::ranges::all_of(value.users,
+                             [&](uint32_t b) { return b <= unit.last && is_recomputed(b); }) &&
+         std::ranges::none_of(graph_.values, is_lookup_of);
+}
+
+// Drops the values of a unit that backward makes again, after its forward.
+void ModelRunner::drop_values(const ModelUnit& unit) {
+  for (uint32_t b = unit.first; b <= unit.last; ++b) {
+    for (const uint32_t v : graph_.blocks[b].outputs) {
+      if (!is_dropped(v)) {
+        continue;
+      }
+      values_[v].reset();
+      for (const uint32_t user : graph_.values[v].users) {
+        for (size_t i = 0; i < tapes_[user].inputs.size(); ++i) {
+          if (graph_.blocks[user].inputs[i] == v) {
+            tapes_[user].inputs[i].reset();
+          }
+        }
+      }
+    }
+  }
 }
 
 // Starts a microbatch, and reads the batch fields that blocks use.
@@ -229,6 +282,10 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent ext
       tape.outputs.clear();
       tape.aux.clear();
     }
+    const ModelUnit unit = graph_.unit_of(b);
+    if (place.is_train && b == unit.last && unit.first < b) {
+      drop_values(unit);
+    }
   }
 }
 
@@ -286,15 +343,20 @@ std::vector<uint32_t> tail_outputs(const ModelGraph& graph) {
   const auto has_positions = [&graph](uint32_t v) {
     return axis_of_positions(graph.values[v]).has_value() && !graph.values[v].lookup.has_value();
   };
-  const bool can = block.has(TENON_BLOCK_TOKENWISE) && !block.inputs.empty() &&
+  const auto is_given = [&graph](uint32_t v) { return !graph.values[v].is_optional; };
+  const bool can = block.has(TENON_BLOCK_TOKENWISE) &&
+                   std::ranges::any_of(block.inputs, is_given) &&
                    std::ranges::all_of(block.inputs, has_positions) &&
                    std::ranges::all_of(block.outputs, has_positions);
   return can ? block.outputs : std::vector<uint32_t>{};
 }
 
 int64_t ModelRunner::tail_length() const {
-  const uint32_t v = graph_.blocks[tail()].inputs.front();
-  return values_[v].size(*axis_of_positions(graph_.values[v]));
+  const std::vector<uint32_t>& inputs = graph_.blocks[tail()].inputs;
+  const auto given =
+      std::ranges::find_if(inputs, [this](uint32_t v) { return values_[v].defined(); });
+  TENON_ASSERT(given != inputs.end(), "the tail has an input that is always given");
+  return values_[*given].size(*axis_of_positions(graph_.values[*given]));
 }
 
 void ModelRunner::forward_tail(int64_t begin, int64_t length) {
@@ -309,8 +371,9 @@ void ModelRunner::forward_tail(int64_t begin, int64_t length) {
   const bool record = place_.is_train && !block.has(TENON_BLOCK_HAND_WRITTEN);
   for (const uint32_t v : block.inputs) {
     const int64_t axis = *axis_of_positions(graph_.values[v]);
-    tape.inputs.push_back(
-        as_leaf(values_[v].narrow(axis, begin, length), record && needs_grad_[v]));
+    tape.inputs.push_back(values_[v].defined() ? as_leaf(values_[v].narrow(axis, begin, length),
+                                                         record && needs_grad_[v])
+                                               : at::Tensor());
   }
   blocks_.forward(b, {.records = record, .salt = salt(b)}, tape);
   if (!tape.aux.empty()) {
@@ -337,6 +400,9 @@ void ModelRunner::backward_tail() {
   bool is_last = false;
   for (size_t i = 0; i < block.inputs.size(); ++i) {
     const uint32_t v = block.inputs[i];
+    if (!values_[v].defined()) {
+      continue;
+    }
     const int64_t axis = *axis_of_positions(graph_.values[v]);
     const at::Tensor of_piece = std::exchange(grads_[v], std::move(given[i]));
     if (of_piece.defined()) {
@@ -411,14 +477,37 @@ void ModelRunner::backward_block(uint32_t b, const AuxScale& aux_scale) {
     return;
   }
   const TraceSpan span("backward of block", block.name);
-  if (is_recomputed(b)) {
-    for (size_t i = 0; i < tape.inputs.size(); ++i) {
-      tape.inputs[i] = as_leaf(tape.inputs[i], needs_grad_[block.inputs[i]]);
-    }
-    blocks_.forward(b, {.records = true, .is_recompute = true, .salt = salt(b)}, tape);
+  if (is_recomputed(b) && recomputed_unit_ != graph_.unit_of(b).first) {
+    recompute(b);
   }
   for (ValueGrad& input : blocks_.backward(b, salt(b), tape, grads, aux_scale)) {
     add_grad(input.value, std::move(input.grad));
+  }
+}
+
+// Runs the recomputed blocks of a unit again, to block `last`. Backward then visits them from the
+// last one.
+void ModelRunner::recompute(uint32_t last) {
+  const uint32_t first = graph_.unit_of(last).first;
+  recomputed_unit_ = first;
+  for (uint32_t b = first; b <= last; ++b) {
+    if (!is_recomputed(b)) {
+      continue;
+    }
+    const ModelBlock& block = graph_.blocks[b];
+    BlockTape& tape = tapes_[b];
+    for (size_t i = 0; i < tape.inputs.size(); ++i) {
+      const uint32_t v = block.inputs[i];
+      tape.inputs[i] =
+          as_leaf(tape.inputs[i].defined() ? tape.inputs[i] : values_[v], needs_grad_[v]);
+    }
+    blocks_.forward(b, {.records = true, .is_recompute = true, .salt = salt(b)}, tape);
+    for (size_t i = 0; i < block.outputs.size(); ++i) {
+      at::Tensor& value = values_[block.outputs[i]];
+      if (!value.defined()) {
+        value = blocks_.at_border(block.outputs[i], tape.outputs[i]);
+      }
+    }
   }
 }
 
@@ -438,6 +527,7 @@ void ModelRunner::clear() {
   aux_losses_.clear();
   tail_grads_.clear();
   piece_ = {};
+  recomputed_unit_ = kNoIndex;
 }
 
 }  // namespace tenon

@@ -4,6 +4,8 @@
 // autograd graph, and backward as one reverse loop. Knows no loss and no optimizer.
 // Autocast applies to forward and recompute inside a block. Outputs are converted to their declared
 // dtypes before anything outside the block reads them.
+// A recompute repeats the forward of a whole unit (graph.hpp) at once: of its values, only those
+// that something outside of it reads are kept between forward and backward.
 // Invariants: blocks see detached inputs; a recompute sees the same bits as the forward; gradients
 // of a value with several users are summed from the last user to the first, as in a single graph.
 // Threads: owned and driven by the train thread.
@@ -14,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -22,7 +25,8 @@ class ModelProxy;
 class ShardedParameters;
 class RowSource;
 
-// Checks that a dataset's fields match the model's inputs in name, dtype and axes.
+// Checks that a dataset's fields match the model's inputs in name, dtype and axes. The dataset may
+// lack optional inputs.
 // Errors  model.field_missing, model.field_mismatch, with both sides in the message
 void check_model_fields(const ModelGraph& graph,
                         const std::vector<FieldInfo>& fields,
@@ -48,6 +52,12 @@ class ModelRunner {
   ~ModelRunner();
   ModelRunner(const ModelRunner&) = delete;
   ModelRunner& operator=(const ModelRunner&) = delete;
+
+  // With RecomputeMode::kBlocks, recomputes only these blocks. By block.
+  void recompute_only(std::vector<bool> blocks) { recomputed_blocks_ = std::move(blocks); }
+  // Names the values that losses and metrics read: `value` returns only these from then on, if they
+  // are inside of a recomputed unit. Without this call, all values are kept.
+  void keep_only(const std::vector<uint32_t>& values);
 
   enum class Extent { kWhole, kAllButTail };
 
@@ -77,7 +87,8 @@ class ModelRunner {
               const CallPlace& place,
               const std::function<bool(uint32_t block)>& seen);
 
-  // Returns a value after forward, detached; undefined if it was not computed.
+  // Returns a value after forward, detached; undefined if it was not computed, is an optional input
+  // that the batch lacks, or was not kept (keep_only).
   const at::Tensor& value(uint32_t v) const { return values_[v]; }
   // True if a trainable parameter or a lookup lies upstream of the value.
   bool needs_grad(uint32_t v) const { return needs_grad_[v]; }
@@ -106,12 +117,17 @@ class ModelRunner {
   void backward_block(uint32_t b, const AuxScale& aux_scale);
   at::Tensor field_of(uint32_t v, const Batch& batch) const;
   bool is_recomputed(uint32_t b) const;
+  bool is_dropped(uint32_t v) const;
+  void drop_values(const ModelUnit& unit);
+  void recompute(uint32_t last);
 
   ModelProxy& model_;
   ParameterStore& store_;
   const ModelGraph& graph_;
   at::ScalarType compute_dtype_;
   RecomputeMode recompute_;
+  std::vector<bool> recomputed_blocks_;  // empty: all
+  std::vector<bool> is_kept_;            // by value; empty: all
   ShardedParameters* flow_;
   RowSource* rows_;
   std::vector<std::vector<uint32_t>> lookups_;  // by block: table values it is the first to read
@@ -130,6 +146,8 @@ class ModelRunner {
   std::vector<at::Tensor> values_;
   std::vector<at::Tensor> grads_;  // by value: the sum so far
   std::vector<BlockTape> tapes_;
+  // The first block of the unit that was recomputed last; kNoIndex: none in this backward.
+  uint32_t recomputed_unit_ = kNoIndex;
   std::vector<AuxLoss> aux_losses_;
 };
 

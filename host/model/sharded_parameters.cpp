@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Source: the sharding of stages 1 to 3 follows Rajbhandari et al., ZeRO: Memory Optimizations
-// Toward Training Trillion Parameter Models (2020); gathering by block follows Zhao et al., PyTorch
+// Toward Training Trillion Parameter Models (2020); gathering by unit follows Zhao et al., PyTorch
 // FSDP (2023).
 #include "host/model/sharded_parameters.hpp"
 
@@ -54,11 +54,22 @@ ShardedParameters::ShardedParameters(ParameterStore& store,
   // Only blocks that gradients flow through, in the order of backward: from the last block.
   std::vector<FirstAndLast> in_backward(ways_.size());
   for (const auto b : c10::irange(static_cast<uint32_t>(num_blocks))) {
+    // A group serves whole units: backward may recompute all blocks of a unit at once.
+    const ModelUnit unit = graph.unit_of(b);
+    std::optional<uint32_t> first_path;
+    uint32_t last_path = 0;
+    for (uint32_t of_unit = unit.first; of_unit <= unit.last; ++of_unit) {
+      if (paths.blocks[of_unit]) {
+        first_path = first_path.value_or(of_unit);
+        last_path = of_unit;
+      }
+    }
     for (const uint32_t p : graph.blocks[b].parameters) {
       const size_t g = store.place(p).group;
-      in_forward[g] = {in_forward[g].has_value() ? in_forward[g]->first : b, b};
-      if (paths.blocks[b]) {
-        in_backward[g] = {b, in_backward[g].has_value() ? in_backward[g]->second : b};
+      in_forward[g] = {in_forward[g].has_value() ? in_forward[g]->first : unit.first, unit.last};
+      if (first_path.has_value()) {
+        in_backward[g] = {last_path,
+                          in_backward[g].has_value() ? in_backward[g]->second : *first_path};
       }
     }
   }
@@ -205,8 +216,8 @@ void ShardedParameters::before_forward(uint32_t block) {
   for (const size_t g : enter_forward_[block]) {
     start_gather(g);
   }
-  if (block + 1 < enter_forward_.size()) {
-    for (const size_t g : enter_forward_[block + 1]) {
+  if (const uint32_t next = store_.graph().unit_of(block).last + 1; next < enter_forward_.size()) {
+    for (const size_t g : enter_forward_[next]) {
       start_gather(g);
     }
   }
@@ -237,8 +248,8 @@ void ShardedParameters::before_backward(uint32_t block) {
   for (const size_t g : enter_backward_[block]) {
     start_gather(g);
   }
-  if (block > 0) {
-    for (const size_t g : enter_backward_[block - 1]) {
+  if (const uint32_t first = store_.graph().unit_of(block).first; first > 0) {
+    for (const size_t g : enter_backward_[first - 1]) {
       start_gather(g);
     }
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moves parameters and gradients between ranks as blocks need them. The parameters of a block are
-// gathered before it runs, while the previous block computes, and freed afterwards. Its gradients
-// are reduced while backward continues. The layout of the groups (flat_group.hpp) decides what each
-// rank keeps; the model runner decides when blocks run. Knows no loss and no optimizer.
+// Moves parameters and gradients between ranks as blocks need them. The parameters of a unit of
+// blocks (graph.hpp) are gathered before its first block runs, while the previous unit computes,
+// and freed after its last block. Its gradients are reduced while backward continues. The layout of
+// the groups (flat_group.hpp) decides what each rank keeps; the model runner decides when blocks
+// run. Knows no loss and no optimizer.
 //
 // The order of collectives depends only on the order of blocks, never on the data of a rank: a rank
 // without samples visits the same blocks and sends zeros.
@@ -12,9 +13,9 @@
 //   begin_backward; for each block, from the last: before_backward, after_backward
 //   finish_gradients (once per step); the slices are updated; publish
 //
-// Invariants: the parameters of a block are whole between its before_ and after_ calls; after
-// finish_gradients each slice holds the sum over ranks and microbatches; on one rank that keeps
-// everything, nothing is done.
+// Invariants: the parameters of a unit are whole from the before_ call of the first of its blocks
+// to the after_ call of the last, in forward and in backward; after finish_gradients each slice
+// holds the sum over ranks and microbatches; on one rank that keeps everything, nothing is done.
 // Threads: the train thread.
 #pragma once
 
@@ -41,7 +42,7 @@ struct FlowGroups {
 };
 
 struct FlowOptions {
-  // Free a block's parameters between its forward and its backward; absent: all except the last.
+  // Free a unit's parameters between its forward and its backward; absent: all except the last.
   std::optional<bool> reshard_after_forward;
   int64_t bucket_bytes = 25 << 20;
   std::optional<at::ScalarType> wire_dtype;  // of fp32 gradients in collectives; absent: fp32

@@ -39,7 +39,8 @@ void add_tensor(Collected& collected, const tenon_layout_tensor* theirs) {
       {.name = text_of(tensor.name, "the name of a layout's tensor"),
        .parameter = text_of(tensor.parameter, "the parameter of a layout's tensor"),
        .flags = tensor.flags,
-       .first = tensor.first});
+       .first = tensor.first,
+       .index = tensor.index});
 }
 
 void add_file(Collected& collected, const char* name, const char* text) {

@@ -21,6 +21,7 @@ struct LayoutEntry {
   std::string parameter;  // of the model
   uint32_t flags = 0;     // TENON_LAYOUT_*
   int64_t first = 0;      // row of the file's tensor
+  int64_t index = 0;      // with TENON_LAYOUT_SLICE: of the slice
 };
 
 struct LayoutFile {

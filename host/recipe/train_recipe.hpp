@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tenon {
 
@@ -37,8 +38,6 @@ struct NonFiniteRecipe {
   }
 };
 
-enum class Recompute { kNone, kBlocks };
-
 struct TrainRecipe {
   // At least one of these five is set. The run ends at the first one that it reaches.
   std::optional<std::int64_t> steps;
@@ -56,7 +55,8 @@ struct TrainRecipe {
   std::optional<double> clip_grad_value;
   std::string precision = "fp32";  // a name of host/device/precision.hpp
   NonFiniteRecipe non_finite;
-  Recompute recompute = Recompute::kNone;
+  // One word, "none" or "blocks", or name patterns of units and blocks.
+  std::vector<std::string> recompute = {"none"};
   std::int64_t log_every = 10;  // 0: the first step only
   bool overfit_batch = false;
   std::optional<std::int64_t> exit_at_step;
@@ -155,10 +155,13 @@ struct TrainRecipe {
     s.key("non_finite", &TrainRecipe::non_finite)
         .doc("updates in which a loss or a gradient is NaN or infinite")
         .resume(resume::kFree);
-    s.choice("recompute",
-             &TrainRecipe::recompute,
-             {{"none", Recompute::kNone}, {"blocks", Recompute::kBlocks}})
-        .doc("keep activations, or recompute each block's forward in backward")
+    s.key("recompute", &TrainRecipe::recompute)
+        .or_one()
+        .non_empty()
+        .preset("\"none\"")
+        .doc(
+            "none: keep activations; blocks: recompute each unit's forward in backward; or name "
+            "patterns of the units and blocks to recompute")
         .resume(resume::kFree);
   }
 

@@ -43,9 +43,10 @@ uint32_t ExecFrame::stop_requested(const tenon_exec* exec) {
 }
 
 uint64_t ExecFrame::seed_for(uint32_t salt) {
-  // Evaluation uses separate streams, so that the frequency of evaluations does not change
-  // training. A mode is 0 or 1 here: this host does not generate.
-  const uint64_t stream = (call_.exec.step << 1) | call_.exec.mode;
+  // Evaluation and generation use separate streams, so that their frequency does not change
+  // training.
+  const uint64_t stream =
+      (call_.exec.step << 1) | (call_.exec.mode == TENON_MODE_TRAIN ? uint64_t{1} : uint64_t{0});
   const uint64_t data_rank = call_.exec.mesh == nullptr
                                  ? 0
                                  : uint64_t{call_.exec.mesh->coordinate[TENON_MESH_REPLICATE]} *

@@ -42,6 +42,9 @@ struct CallPlace {
   bool is_train = true;
 };
 
+// What a step of generation reads.
+enum class Generating { kPrompt, kContinuation };
+
 class ExecFrame {
  public:
   // `host` is the one passed to the component's plugin.
@@ -51,6 +54,10 @@ class ExecFrame {
     call_.exec.step = place.step;
     call_.exec.microbatch = place.microbatch;
     call_.exec.mode = place.is_train ? TENON_MODE_TRAIN : TENON_MODE_EVALUATE;
+  }
+  // Until the next move_to().
+  void set_generating(Generating what) {
+    call_.exec.mode = what == Generating::kPrompt ? TENON_MODE_PREFILL : TENON_MODE_DECODE;
   }
   // Seeds the call. `salt` distinguishes the blocks, or other users of random numbers, of one
   // place. Returns the seed, for use by the default generator.

@@ -165,6 +165,11 @@ class Planner {
     return *shapes_[v];
   }
 
+  // An optional input that the batch lacks: blocks get null in its place.
+  bool is_absent(uint32_t v) const {
+    return graph_.values[v].is_optional && !shapes_[v].has_value();
+  }
+
   bool is_trainable(uint32_t p) const {
     const uint32_t same_as = graph_.parameters[p].same_as;
     return question_.is_trainable(same_as == kNoIndex ? p : same_as);
@@ -178,7 +183,9 @@ class Planner {
   BlockCost cost(uint32_t b) {
     const ModelBlock& block = graph_.blocks[b];
     for (const uint32_t v : block.inputs) {
-      shape_of(v);
+      if (!is_absent(v)) {
+        shape_of(v);
+      }
     }
     for (const uint32_t v : block.outputs) {
       needs_grad_[v] = grad_flows(block);
@@ -211,8 +218,8 @@ class Planner {
     std::vector<const int64_t*> shapes;
     std::vector<size_t> ndims;
     for (const uint32_t v : block.inputs) {
-      shapes.push_back(shape_of(v).data());
-      ndims.push_back(shape_of(v).size());
+      shapes.push_back(is_absent(v) ? nullptr : shape_of(v).data());
+      ndims.push_back(is_absent(v) ? 0 : shape_of(v).size());
     }
     // A separate array: the ABI provides room for eight axes of each output.
     const auto out_shapes = std::make_unique<int64_t[][8]>(block.outputs.size() + 1);
@@ -354,6 +361,10 @@ class Planner {
   std::vector<at::Tensor> inputs_of(const ModelBlock& block) {
     std::vector<at::Tensor> inputs;
     for (const uint32_t v : block.inputs) {
+      if (is_absent(v)) {
+        inputs.emplace_back();
+        continue;
+      }
       at::Tensor input = meta_tensor(shape_of(v), dtypes_[v]);
       input.set_requires_grad(needs_grad_[v] && c10::isFloatingType(dtypes_[v]));
       inputs.push_back(std::move(input));
@@ -407,7 +418,9 @@ class Planner {
                          const std::vector<at::Tensor>& parameters) const {
     int64_t bytes = 0;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      bytes += needs_grad_[block.inputs[i]] ? static_cast<int64_t>(inputs[i].nbytes()) : 0;
+      bytes += inputs[i].defined() && needs_grad_[block.inputs[i]]
+                   ? static_cast<int64_t>(inputs[i].nbytes())
+                   : 0;
     }
     for (const at::Tensor& parameter : parameters) {
       bytes += parameter.requires_grad() ? static_cast<int64_t>(parameter.nbytes()) : 0;
@@ -424,8 +437,9 @@ class Planner {
     const ModelBlock& block = graph_.blocks[b];
     const auto handles_of = [](const std::vector<at::Tensor>& tensors) {
       std::vector<const tenon_tensor*> handles;
-      std::ranges::transform(
-          tensors, std::back_inserter(handles), [](const at::Tensor& t) { return borrow(t); });
+      std::ranges::transform(tensors, std::back_inserter(handles), [](const at::Tensor& t) {
+        return t.defined() ? borrow(t) : nullptr;
+      });
       return handles;
     };
     const auto input_handles = handles_of(inputs);
@@ -481,8 +495,9 @@ class Planner {
     }
     std::vector<at::Tensor> wrt;
     for (const std::vector<at::Tensor>* const tensors : {&inputs, &parameters}) {
-      std::ranges::copy_if(
-          *tensors, std::back_inserter(wrt), [](const at::Tensor& t) { return t.requires_grad(); });
+      std::ranges::copy_if(*tensors, std::back_inserter(wrt), [](const at::Tensor& t) {
+        return t.defined() && t.requires_grad();
+      });
     }
     if (roots.empty() || wrt.empty()) {
       return;
@@ -511,7 +526,7 @@ class Planner {
       cost.saved_bytes += bytes_of(shape, dtypes_[v]);
     }
     for (const uint32_t v : block.inputs) {
-      cost.saved_bytes += bytes_of(shape_of(v), dtypes_[v]);
+      cost.saved_bytes += is_absent(v) ? 0 : bytes_of(shape_of(v), dtypes_[v]);
     }
     for (const uint32_t p : block.parameters) {
       const uint32_t same_as = graph_.parameters[p].same_as;

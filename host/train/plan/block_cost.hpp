@@ -49,7 +49,7 @@ struct BlockCost {
 };
 
 struct CostQuestion {
-  std::vector<PlannedField> fields;    // of a microbatch
+  std::vector<PlannedField> fields;    // of a microbatch; optional inputs may be missing
   int64_t num_samples = 1;             // of a microbatch: the size of axis B
   at::ScalarType stored = at::kFloat;  // dtype in which TENON_CLASS_PARAM is stored
   at::ScalarType seen = at::kFloat;    // dtype in which blocks read it

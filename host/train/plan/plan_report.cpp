@@ -151,6 +151,15 @@ std::string choice_text(const PlanChoice& choice) {
                    choice.offloads ? ", offload" : "");
 }
 
+// Returns the words that set what is recomputed; "" if the patterns of the recipe stay.
+std::string recompute_setting(const PlanSubject& subject, const PlanChoice& choice) {
+  const bool has_patterns =
+      std::ranges::find(subject.recomputable, false) != subject.recomputable.end();
+  return has_patterns && choice.recomputes
+             ? ""
+             : formatted(" --set train.recompute={}", choice.recomputes ? "blocks" : "none");
+}
+
 std::vector<std::pair<std::string, int64_t>> memory_kinds(const PlanMemory& memory) {
   return {{"parameters", memory.parameters},
           {"gradients", memory.gradients},
@@ -319,7 +328,7 @@ std::string verdict_text(const RecipePlan& plan) {
     text += formatted(
         "the fastest configuration that fits: {}: {} per rank, about {} per step\n"
         "  --set parallel.replicate={} --set parallel.shard={} --set parallel.stage={}"
-        " --set parallel.offload={} --set train.recompute={}\n",
+        " --set parallel.offload={}{}\n",
         choice_text(best.choice),
         bytes_text(best.memory.sum()),
         seconds_text(best.time.step),
@@ -327,7 +336,7 @@ std::string verdict_text(const RecipePlan& plan) {
         best.choice.shard,
         best.choice.stage,
         best.choice.offloads ? "true" : "false",
-        best.choice.recomputes ? "blocks" : "none");
+        recompute_setting(plan.subject, best.choice));
   } else if (plan.smallest.has_value()) {
     text += "no configuration fits on " + grouped_digits(plan.request.ranks) +
             " ranks; the smallest is " + choice_text(plan.smallest->choice) + ": " +

@@ -55,6 +55,10 @@ class Planned {
         machine_(machine),
         links_(choice.replicate, choice.shard, machine) {
     plan_.choice = choice;
+    for (uint32_t b = 0; b < num_blocks(); ++b) {
+      units_.push_back(graph_.unit_of(b));
+    }
+    find_parameters();
     find_paths();
     for (const GroupLayout& layout : subject.groups) {
       share(layout);
@@ -86,22 +90,34 @@ class Planned {
   }
   bool is_recomputed(uint32_t b) const {
     return plan_.choice.recomputes && !is_chunked(b) &&
+           (subject_.recomputable.empty() || subject_.recomputable[b]) &&
            !graph_.blocks[b].has(TENON_BLOCK_NO_RECOMPUTE | TENON_BLOCK_HAND_WRITTEN);
+  }
+
+  // Finds the bytes of each parameter's gradient.
+  void find_parameters() {
+    grad_bytes_.assign(graph_.parameters.size(), 0);
+    for (const GroupLayout& layout : subject_.groups) {
+      for (size_t i = 0; layout.is_trainable && i < layout.parameters.size(); ++i) {
+        grad_bytes_[layout.parameters[i]] = layout.numels[i] * size_of(layout.seen);
+      }
+    }
+    for (size_t p = 0; p < graph_.parameters.size(); ++p) {
+      if (const uint32_t same_as = graph_.parameters[p].same_as; same_as != kNoIndex) {
+        grad_bytes_[p] = grad_bytes_[same_as];
+      }
+    }
   }
 
   // Finds the blocks that have a backward, and the values that need a gradient.
   void find_paths() {
     needs_grad_.assign(graph_.values.size(), false);
-    std::vector<bool> trains(graph_.blocks.size(), false);
-    for (const GroupLayout& layout : subject_.groups) {
-      for (const uint32_t b : layout.blocks) {
-        trains[b] = trains[b] || layout.is_trainable;
-      }
-    }
     for (uint32_t b = 0; b < num_blocks(); ++b) {
       const ModelBlock& block = graph_.blocks[b];
-      const bool flows = trains[b] || std::ranges::any_of(
-                                          block.inputs, [&](uint32_t v) { return needs_grad_[v]; });
+      const bool trains =
+          std::ranges::any_of(block.parameters, [&](uint32_t p) { return grad_bytes_[p] > 0; });
+      const bool flows =
+          trains || std::ranges::any_of(block.inputs, [&](uint32_t v) { return needs_grad_[v]; });
       flows_.push_back(flows);
       for (const uint32_t v : block.outputs) {
         needs_grad_[v] = flows;
@@ -234,6 +250,7 @@ class Planned {
 
   void measure_values() {
     value_bytes_.assign(graph_.values.size(), 0);
+    find_dropped_values();
     for (uint32_t b = 0; b < num_blocks(); ++b) {
       const ModelBlock& block = graph_.blocks[b];
       const double share = is_chunked(b) ? *subject_.tile_share : 1.0;
@@ -244,10 +261,47 @@ class Planned {
     }
   }
 
+  // Finds the values that a recompute of their unit makes again, as the runner does: recomputed
+  // blocks of one unit make and read them, and no loss does.
+  void find_dropped_values() {
+    is_dropped_.assign(graph_.values.size(), false);
+    std::vector<bool> is_read(graph_.values.size(), false);
+    for (uint32_t b = 0; b < num_blocks(); ++b) {
+      for (const uint32_t v : graph_.blocks[b].outputs) {
+        is_dropped_[v] = is_recomputed(b);
+      }
+    }
+    for (uint32_t b = 0; b < num_blocks(); ++b) {
+      for (const uint32_t v : graph_.blocks[b].inputs) {
+        const uint32_t maker = graph_.values[v].maker;
+        is_read[v] = true;
+        is_dropped_[v] = is_dropped_[v] && is_recomputed(b) && units_[maker] == units_[b];
+      }
+    }
+    for (const PlannedLoss& loss : subject_.losses) {
+      for (const uint32_t v : loss.values) {
+        is_dropped_[v] = false;
+      }
+    }
+    for (size_t v = 0; v < is_dropped_.size(); ++v) {
+      is_dropped_[v] = is_dropped_[v] && is_read[v];
+    }
+  }
+
   int64_t output_bytes(uint32_t b) const {
     int64_t bytes = 0;
     for (const uint32_t v : graph_.blocks[b].outputs) {
       bytes += value_bytes_[v];
+    }
+    return bytes;
+  }
+  // Returns the bytes of the outputs of blocks [first, last] that are dropped after forward.
+  int64_t dropped_bytes(uint32_t first, uint32_t last) const {
+    int64_t bytes = 0;
+    for (uint32_t b = first; b <= last; ++b) {
+      for (const uint32_t v : graph_.blocks[b].outputs) {
+        bytes += is_dropped_[v] ? value_bytes_[v] : 0;
+      }
     }
     return bytes;
   }
@@ -258,9 +312,8 @@ class Planned {
   // Returns the bytes of the block's parameter gradients, in the dtype that autograd produces.
   int64_t parameter_grad_bytes(uint32_t b) const {
     int64_t bytes = 0;
-    for (const size_t g : gathered_in_[b]) {
-      const GroupLayout& layout = subject_.groups[g];
-      bytes += layout.is_trainable ? layout.num_elements() * size_of(layout.seen) : 0;
+    for (const uint32_t p : graph_.blocks[b].parameters) {
+      bytes += grad_bytes_[p];
     }
     return bytes;
   }
@@ -321,8 +374,9 @@ class Planned {
     Live live;
     for (uint32_t b = 0; b < num_blocks(); ++b) {
       live.gathered -= acquire(b, live);
-      // Parameters of the next block are gathered while b runs.
-      const int64_t copies = b + 1 < num_blocks() ? acquire(b + 1, live) : 0;
+      // Parameters of the next unit are gathered while b runs.
+      const uint32_t next = units_[b].last + 1;
+      const int64_t copies = next < num_blocks() ? acquire(next, live) : 0;
       live.activations += output_bytes(b);
       live.activations += is_recomputed(b) || !flows_[b] ? 0 : saved_bytes(b);
       note(live, "forward", b);
@@ -331,6 +385,9 @@ class Planned {
         if (groups_[g].last == b && !groups_[g].stays_after_forward) {
           release(g, live);
         }
+      }
+      if (b == units_[b].last) {
+        live.activations -= dropped_bytes(units_[b].first, b);
       }
     }
     std::vector<int64_t> grads(graph_.values.size(), 0);  // by value: bytes in memory
@@ -359,7 +416,11 @@ class Planned {
       if (flows_[b]) {
         walk_backward(b, live, grads, reducing);
       }
-      live.activations -= output_bytes(b);
+      const bool is_here = recomputed_unit_ == units_[b].first && recomputed_to_ >= b;
+      if (is_here && is_recomputed(b) && !flows_[b]) {
+        live.activations -= output_bytes(b) - dropped_bytes(b, b);
+      }
+      live.activations -= output_bytes(b) - (is_here ? 0 : dropped_bytes(b, b));
       for (const uint32_t v : graph_.blocks[b].outputs) {
         live.activations -= grads[v];
         grads[v] = 0;
@@ -369,15 +430,23 @@ class Planned {
 
   void walk_backward(uint32_t b, Live& live, std::vector<int64_t>& grads, int64_t& reducing) {
     live.gathered -= acquire(b, live);
-    const int64_t copies = b > 0 ? acquire_for_backward(b - 1, live) : 0;
+    const uint32_t first = units_[b].first;
+    const int64_t copies = first > 0 ? acquire_for_backward(first - 1, live) : 0;
+    if (is_recomputed(b) && recomputed_unit_ != first) {
+      recomputed_unit_ = first;
+      recomputed_to_ = b;
+      for (uint32_t again = first; again <= b; ++again) {
+        live.activations += is_recomputed(again) ? output_bytes(again) : 0;
+        live.activations += is_recomputed(again) && flows_[again] ? saved_bytes(again) : 0;
+      }
+    }
     Live now = live;
     now.activations += working_bytes(b);
-    if (is_recomputed(b)) {
-      now.activations += saved_bytes(b) + output_bytes(b);
-    }
     note(now, "backward", b);
-    // Saved activations are freed; the results exist and are added to the gradients.
-    live.activations -= is_recomputed(b) ? 0 : saved_bytes(b);
+    // Saved activations and second copies of outputs are freed; the results exist and are added to
+    // the gradients.
+    live.activations -=
+        saved_bytes(b) + (is_recomputed(b) ? output_bytes(b) - dropped_bytes(b, b) : 0);
     for (const uint32_t v : graph_.blocks[b].inputs) {
       if (needs_grad_[v] && grads[v] == 0) {
         grads[v] = value_bytes_[v];
@@ -582,7 +651,12 @@ class Planned {
   std::vector<Shared> groups_;
   std::vector<Bucket> buckets_;
   std::vector<std::vector<size_t>> gathered_in_;  // by block: the groups that it uses
+  std::vector<ModelUnit> units_;                  // by block
+  std::vector<int64_t> grad_bytes_;               // by parameter; 0 if frozen
   std::vector<bool> needs_grad_;                  // by value
+  std::vector<bool> is_dropped_;                  // by value: between forward and backward
+  uint32_t recomputed_unit_ = kNoIndex;           // first block of the unit recomputed last
+  uint32_t recomputed_to_ = 0;                    // its last block that was recomputed
   std::vector<bool> flows_;                       // by block: has a backward
   std::vector<int64_t> value_bytes_;
   std::set<size_t> held_;

@@ -44,6 +44,7 @@ struct PlanSubject {
   ModelGraph graph;
   std::vector<GroupLayout> groups;
   std::vector<BlockCost> costs;          // by block
+  std::vector<bool> recomputable;        // by block: recomputed if a choice recomputes; empty: all
   std::vector<int64_t> optimizer_bytes;  // by partition: all slots of one element
   std::vector<PlannedLoss> losses;
   int64_t buffer_bytes = 0;          // of the model's buffers

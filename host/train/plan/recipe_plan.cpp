@@ -19,6 +19,7 @@
 #include "host/train/components/optimizer_groups.hpp"
 #include "host/train/components/rank_groups.hpp"
 #include "host/train/components/recipe_model.hpp"
+#include "host/train/components/recomputed_blocks.hpp"
 #include "host/train/components/run_dataset.hpp"
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/objective/loss_set.hpp"
@@ -135,6 +136,11 @@ class Planning {
   RecipePlan plan() {
     PlanSubject& subject = result_.subject;
     subject.graph = recipe_model(model_, recipe_.model);
+    const std::vector<bool> recomputed = recomputed_blocks(recipe_.train.recompute, subject.graph);
+    const bool recomputes = std::ranges::find(recomputed, true) != recomputed.end();
+    if (recomputes) {  // otherwise, a plan that fits may recompute all
+      subject.recomputable = recomputed;
+    }
     result_.machine = request_.on(is_for_gpu(recipe_) ? kPlannedGpus : kPlannedCpus);
     subject.microbatches = microbatches_per_step(recipe_, request_.ranks);
     subject.has_host = is_for_gpu(recipe_);
@@ -156,7 +162,7 @@ class Planning {
     const PlanChoice given{.replicate = mesh_.size(MeshDim::kReplicate),
                            .shard = mesh_.size(MeshDim::kShard),
                            .stage = recipe_.parallel.stage,
-                           .recomputes = recipe_.train.recompute == Recompute::kBlocks,
+                           .recomputes = recomputes,
                            .offloads = recipe_.parallel.offload};
     result_.plan = plan_rank(subject, given, result_.machine);
     if (request_.memory.has_value() && result_.plan.memory.sum() > *request_.memory) {

@@ -142,6 +142,7 @@ class LoadPlanning {
       const PlacedTensor& named = is_there || alias == aliases.end() ? tensor : *alias->second;
       place_tensor(tensor, named.name, there_of);
     }
+    check_slices();
     for (const auto& [here, there] : there_of) {
       if (!known.contains(here) && choice_.takes(here)) {
         plan_.left.push_back(there);
@@ -159,7 +160,8 @@ class LoadPlanning {
         continue;
       }
       if (found == there_of.end()) {
-        plan_.kept.push_back(weight.name);
+        plan_.kept.push_back(part.is_slice() ? formatted("{} (slice {})", weight.name, part.slice)
+                                             : weight.name);
         continue;
       }
       const auto& from = source_.tensors.at(found->second);
@@ -170,11 +172,30 @@ class LoadPlanning {
         plan_.unfit.push_back("'" + found->second + "' has the dtype " +
                               c10::toString(from->dtype()));
       } else {
-        plan_.parts.push_back({.weight = part.weight,
+        plan_.parts.push_back({.placed = part,
                                .from = from,
-                               .first_element = part.first * elements_of_row(tensor.shape),
-                               .is_transposed = part.is_transposed});
+                               .first_element = part.first * elements_of_row(tensor.shape)});
       }
+    }
+  }
+
+  // A weight that files store as slices is loaded only if all slices are there and fit.
+  void check_slices() {
+    std::map<size_t, int64_t> num_slices;  // by weight
+    for (const LoadPlan::Part& part : plan_.parts) {
+      if (part.placed.is_slice()) {
+        ++num_slices[part.placed.weight];
+      }
+    }
+    for (const auto& [w, count] : num_slices) {
+      const Weight& weight = plan_.weights[w];
+      if (count == weight.shape.front()) {
+        continue;
+      }
+      plan_.unfit.push_back(
+          formatted("'{}' has {} of its {} slices", weight.name, count, weight.shape.front()));
+      std::erase_if(plan_.parts,
+                    [w = w](const LoadPlan::Part& part) { return part.placed.weight == w; });
     }
   }
 
@@ -402,7 +423,11 @@ std::vector<std::shared_ptr<const TensorSource>> planned_sources(const LoadPlan&
 std::string plan_text(const LoadPlan& plan, int64_t num_rows) {
   std::vector<std::string> taken;
   if (!plan.parts.empty()) {
-    taken.push_back(counted(plan.parts.size(), "parameter"));
+    std::set<size_t> weights;
+    for (const LoadPlan::Part& part : plan.parts) {
+      weights.insert(part.placed.weight);
+    }
+    taken.push_back(counted(weights.size(), "parameter"));
   }
   if (!plan.tables.empty()) {
     taken.push_back(counted(plan.tables.size(), "table") + " (" +

@@ -31,10 +31,9 @@ struct LoadGoal {
 
 struct LoadPlan {
   struct Part {
-    size_t weight = 0;  // index in `weights`
+    PlacedWeight placed;  // its weight is an index in `weights`
     std::shared_ptr<const TensorSource> from;
     int64_t first_element = 0;
-    bool is_transposed = false;
   };
   struct Rows {
     size_t table = 0;   // index in the goal

@@ -8,6 +8,7 @@
 #include "host/text/formatted.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/weights/converted_source.hpp"
+#include "host/train/weights/weight_sources.hpp"
 
 #include <ATen/Functions.h>
 
@@ -248,16 +249,15 @@ void Pretrained::resolve_slots(const LoadRecipe& load,
 StateTree Pretrained::with_parameters(const Opened& opened, ParameterStore& store) const {
   StateTree own(StateTree::Copies::kNone);
   store.snapshot(own, run_state::kParameters);
-  std::map<std::string, std::shared_ptr<const TensorSource>> taken;
+  WeightSources sources;
   for (const LoadPlan::Part& part : opened.plan.parts) {
-    const Weight& weight = opened.plan.weights[part.weight];
+    const Weight& weight = opened.plan.weights[part.placed.weight];
     const at::ScalarType dtype = weight.parameter != kNoIndex
                                      ? store.groups()[store.place(weight.parameter).group].dtype()
                                      : store.buffer(weight.buffer).scalar_type();
-    taken[weight.entry] = std::make_shared<ConvertedSource>(
-        dtype, weight.shape, part.from, part.first_element, part.is_transposed);
+    sources.add(weight, part.placed, dtype, part.from, part.first_element);
   }
-  return replaced(own, taken, {});
+  return replaced(own, sources.by_entry(), {});
 }
 
 // Returns the optimizer state of this run with the entries of loaded parameters replaced. Starts a

@@ -2,7 +2,6 @@
 #include "host/train/pretrained/weights_export.hpp"
 
 #include "host/checkpoint/checkpoint_reader.hpp"
-#include "host/checkpoint/named_checkpoint.hpp"
 #include "host/checkpoint/torch_file.hpp"
 #include "host/checkpoint/weights_folder.hpp"
 #include "host/device/precision.hpp"
@@ -13,9 +12,8 @@
 #include "host/plugin/model_proxy.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/component_factory.hpp"
-#include "host/train/resume/checkpoint_storage.hpp"
+#include "host/train/pretrained/newest_checkpoint.hpp"
 #include "host/train/resume/last_step.hpp"
-#include "host/train/resume/resume_candidates.hpp"
 #include "host/train/weights/layout_files.hpp"
 #include "host/train/weights/weight_places.hpp"
 
@@ -23,64 +21,15 @@
 #include <c10/core/ScalarTypeToTypeMeta.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
-#include <system_error>
-#include <utility>
 #include <vector>
 
 namespace tenon {
 namespace {
 
-namespace fs = std::filesystem;
-
 const std::string& path_of(const WeightsExport& request) {
   return request.from.empty() ? request.run_dir : request.from;
-}
-
-// Thrown if a checkpoint is corrupt.
-struct CorruptCheckpoint {
-  Error why;
-};
-
-// Calls `read`, which reads nothing but a checkpoint; throws CorruptCheckpoint if it is corrupt.
-template <class Read>
-auto from_checkpoint(Read read) {
-  try {
-    return read();
-  } catch (const std::exception& error) {
-    if (const auto failure = checkpoint_failure(error, CheckpointPart::kState)) {
-      throw CorruptCheckpoint{*failure};
-    }
-    throw;
-  }
-}
-
-// Finds the checkpoints in local files; nothing if there are none.
-std::optional<NamedCheckpoints> find_local(const std::string& path) {
-  try {
-    return find_checkpoints(path);
-  } catch (const Error& error) {
-    if (error.id() != "storage.not_found") {
-      throw;
-    }
-    return std::nullopt;
-  }
-}
-
-// Returns the frozen recipe of the run that a path (RUN or RUN/checkpoints/NAME) names; "" if there
-// is none.
-std::string recipe_of_run(const std::string& path) {
-  std::error_code ignored;
-  const fs::path full = fs::absolute(path, ignored).lexically_normal();
-  for (const fs::path& run : {full, full.parent_path().parent_path()}) {
-    if (const fs::path file = run / "recipe.json"; fs::exists(file, ignored)) {
-      return file.string();
-    }
-  }
-  return "";
 }
 
 std::optional<at::ScalarType> wanted_dtype(const std::string& name) {
@@ -171,52 +120,17 @@ std::string export_checkpoint(const CheckpointReader& reader,
                    reader.address());
 }
 
-// Exports the newest valid checkpoint.
-std::string export_newest(const NamedCheckpoints& checkpoints,
-                          const std::function<std::string(const CheckpointReader&)>& export_one) {
-  std::ranges::for_each(checkpoints.warnings, log_warning);
-  std::optional<Error> first;
-  for (size_t i = checkpoints.checkpoints.size(); i-- > 0;) {
-    try {
-      const CheckpointReader reader = from_checkpoint(
-          [&] { return CheckpointReader(checkpoints.storage, checkpoints.checkpoints[i]); });
-      return export_one(reader);
-    } catch (const CorruptCheckpoint& unsound) {
-      if (!first.has_value()) {
-        first = unsound.why;
-      }
-      if (i > 0) {
-        log_warning(unsound.why.message() + "; trying the checkpoint before it");
-      }
-    }
-  }
-  throw Error(first.value());
-}
-
 }  // namespace
 
 std::string export_weights(const RecipeReading& read_recipe,
                            PluginRegistry& registry,
                            const WeightsExport& request) {
-  const std::string& path = path_of(request);
-  if (const auto local = find_local(path)) {
-    return export_newest(*local, [&](const CheckpointReader& reader) {
-      return export_checkpoint(
-          reader, read_recipe(reader.address() + "/recipe.json"), registry, request);
-    });
-  }
-  const std::string file = recipe_of_run(path);
-  if (file.empty()) {
-    find_checkpoints(path);  // throws, with a suggestion
-  }
-  const Recipe recipe = read_recipe(file);
-  const Mesh mesh;
-  const tenon_mesh mesh_view = mesh.view();
-  ComponentFactory factory(registry, recipe, mesh_view);
-  const auto use = recipe.checkpoint.has_value() ? recipe.checkpoint->storage : std::nullopt;
-  return export_newest(find_checkpoints(factory, use, path), [&](const CheckpointReader& reader) {
-    return export_checkpoint(reader, recipe, registry, request);
-  });
+  return with_newest_checkpoint(path_of(request),
+                                read_recipe,
+                                registry,
+                                [&](const CheckpointReader& reader, const Recipe& recipe) {
+                                  return export_checkpoint(reader, recipe, registry, request);
+                                });
 }
 
 }  // namespace tenon

@@ -8,16 +8,12 @@
 #pragma once
 
 #include "host/plugin/registry.hpp"
-#include "host/recipe/recipe.hpp"
+#include "host/train/pretrained/newest_checkpoint.hpp"
 #include "host/train/weights/weights_request.hpp"
 
-#include <functional>
 #include <string>
 
 namespace tenon {
-
-// Reads and checks the recipe in a file.
-using RecipeReading = std::function<Recipe(const std::string& file)>;
 
 // Writes the files and returns a line that reports them. Uses the recipe in the checkpoint, or the
 // recipe of the run folder if the run keeps its checkpoints in another storage.

@@ -9,6 +9,7 @@
 #include "host/text/metric_name.hpp"
 #include "host/train/components/rank_groups.hpp"
 #include "host/train/components/recipe_model.hpp"
+#include "host/train/components/recomputed_blocks.hpp"
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/objective/input_binding.hpp"
 #include "host/train/resume/excluded.hpp"
@@ -38,6 +39,7 @@ RunComponents::RunComponents(const RunContext& context)
   create_losses_and_metrics();
   create_observers();
   graph_ = recipe_model(*model_, recipe_.model);
+  recomputed_ = recomputed_blocks(recipe_.train.recompute, graph_);
   const WeightsImportRequest& import = context_.request.weights;
   if (!import.format.empty()) {
     weights_.emplace(model_->instance(), graph_, import);

@@ -64,7 +64,8 @@ class RunComponents {
   const OptimizerPlan& optimizer_plan() const { return optimizer_plan_; }
   // Empty after take_partitions().
   const std::vector<OptimizedPartition>& partitions() const { return partitions_; }
-  const std::vector<bool>& unsharded() const { return unsharded_; }  // by parameter
+  const std::vector<bool>& unsharded() const { return unsharded_; }    // by parameter
+  const std::vector<bool>& recomputed() const { return recomputed_; }  // by block
   const LoopPlan& plan() const { return plan_; }
   const Excluded& excluded() const { return excluded_; }  // excluded from checkpoints
   // Places of the tensors in exports of the format "hf"; none unless the recipe has such exports.
@@ -120,6 +121,7 @@ class RunComponents {
   std::vector<TableUse> tables_;
   OptimizerPlan optimizer_plan_;
   std::vector<bool> unsharded_;
+  std::vector<bool> recomputed_;
   std::vector<OptimizedPartition> partitions_;
   LoopPlan plan_;
   std::vector<ReportedComponent> reported_losses_;  // and reported metrics

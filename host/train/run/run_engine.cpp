@@ -13,6 +13,7 @@
 #include "host/train/run/run_kernels.hpp"
 #include "host/train/run/table_files.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -77,6 +78,8 @@ RunEngine::RunEngine(const RunContext& context,
                                                  : MetricBook::Reading::kAtOnce),
       sinks_(make_sinks()),
       profile_(make_profile()) {
+  runner_.recompute_only(components.recomputed());
+  runner_.keep_only(values_read());
   if (context.platform.precision().autocast == at::kHalf) {
     loss_scale_.emplace(context.platform.device());
   }
@@ -169,13 +172,24 @@ std::unique_ptr<TableRows> RunEngine::make_rows() const {
 }
 
 ModelRunner RunEngine::make_runner() {
-  return ModelRunner(
-      components_.model(),
-      parameters_,
-      context_.platform.exec(),
-      recipe_.train.recompute == Recompute::kBlocks ? RecomputeMode::kBlocks : RecomputeMode::kNone,
-      &flow_,
-      rows_.get());
+  const bool recomputes =
+      std::ranges::find(components_.recomputed(), true) != components_.recomputed().end();
+  return ModelRunner(components_.model(),
+                     parameters_,
+                     context_.platform.exec(),
+                     recomputes ? RecomputeMode::kBlocks : RecomputeMode::kNone,
+                     &flow_,
+                     rows_.get());
+}
+
+// Values inside of a recomputed unit that no loss or metric reads are not kept.
+std::vector<uint32_t> RunEngine::values_read() {
+  std::vector<uint32_t> values = components_.metric_set().values_read();
+  for (size_t i = 0; i < components_.losses().size(); ++i) {
+    const std::vector<uint32_t> of_loss = components_.losses().values_read(i);
+    values.insert(values.end(), of_loss.begin(), of_loss.end());
+  }
+  return values;
 }
 
 // Updates run on the device that stores the shards.

@@ -77,6 +77,7 @@ class RunEngine {
   std::unique_ptr<TableSet> make_tables();
   std::unique_ptr<TableRows> make_rows() const;
   ModelRunner make_runner();
+  std::vector<uint32_t> values_read();
   OptimizerDriver make_optimizer();
   std::vector<EvalSet> make_eval_sets(std::deque<RunDataset>& sets,
                                       const std::vector<EvalSetUse>& uses,

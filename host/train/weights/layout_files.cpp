@@ -5,6 +5,8 @@
 #include "host/tensor/shape_text.hpp"
 #include "host/tensor/state/state_tree.hpp"
 
+#include <ATen/Functions.h>
+
 #include <algorithm>
 #include <map>
 
@@ -40,6 +42,18 @@ at::ScalarType SavedWeights::dtype(size_t w) const {
   return dtype_.has_value() && c10::isFloatingType(kept) ? *dtype_ : kept;
 }
 
+at::Tensor SavedWeights::read(const PlacedWeight& part) const {
+  if (!part.is_slice()) {
+    return read(part.weight);
+  }
+  const TensorSource& source = *sources_[part.weight];
+  const std::vector<int64_t>& shape = source.shape();
+  const at::Tensor slice =
+      at::empty(at::IntArrayRef(shape).slice(1), at::TensorOptions().dtype(source.dtype()));
+  source.read(part.slice * slice.numel(), slice);
+  return slice.to(dtype(part.weight));
+}
+
 at::ScalarType SavedWeights::main_dtype() const {
   std::map<at::ScalarType, int64_t> numels;
   for (size_t w = 0; w < sources_.size(); ++w) {
@@ -65,7 +79,7 @@ LayoutFiles::LayoutFiles(const WeightPlaces& places, const SavedWeights& saved) 
 }
 
 at::Tensor LayoutFiles::read(size_t i) const {
-  return joined(*placed_[i], [this](size_t w) { return saved_.read(w); });
+  return joined(*placed_[i], [this](const PlacedWeight& part) { return saved_.read(part); });
 }
 
 }  // namespace tenon

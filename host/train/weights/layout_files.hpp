@@ -33,6 +33,8 @@ class SavedWeights {
 
   at::ScalarType dtype(size_t w) const;
   at::Tensor read(size_t w) const { return sources_[w]->whole().to(dtype(w)); }
+  // Reads all of a weight, or the slice that a tensor has of it.
+  at::Tensor read(const PlacedWeight& part) const;
   // Returns the dtype of most elements.
   at::ScalarType main_dtype() const;
 

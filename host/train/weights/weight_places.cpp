@@ -58,6 +58,7 @@ class LayoutReading {
       }
     }
     num_places_.resize(places_.weights.size());
+    slices_.resize(places_.weights.size());
   }
 
   WeightPlaces read(LayoutDescription description) {
@@ -68,7 +69,9 @@ class LayoutReading {
       resolve(tensor);
     }
     for (size_t w = 0; w < num_places_.size(); ++w) {
-      if (num_places_[w] != 1) {
+      if (!slices_[w].empty()) {
+        check_slices(w);
+      } else if (num_places_[w] != 1) {
         refuse(
             formatted("'{}' has {} in it",
                       places_.weights[w].name,
@@ -94,7 +97,12 @@ class LayoutReading {
              "', but the model has no such parameter");
     }
     const bool is_alias = (entry.flags & TENON_LAYOUT_ALIAS) != 0;
-    num_places_[weight->second] += is_alias ? 0 : 1;
+    const bool is_slice = (entry.flags & TENON_LAYOUT_SLICE) != 0;
+    if (is_slice) {
+      add_slice(entry, weight->second);
+    } else {
+      num_places_[weight->second] += is_alias ? 0 : 1;
+    }
     const auto [at, is_new] = tensor_of_.try_emplace(entry.name, places_.tensors.size());
     if (is_new) {
       places_.tensors.push_back(
@@ -104,9 +112,67 @@ class LayoutReading {
     if (!is_new && (is_alias || tensor.is_alias)) {
       refuse("'" + entry.name + "' is listed twice, and is another name of a tensor");
     }
+    if (!is_new && (is_slice || tensor.parts.front().is_slice())) {
+      refuse("'" + entry.name + "' is a slice of '" +
+             places_.weights[tensor.parts.front().weight].name +
+             "', and is listed twice; a slice is a tensor of its own");
+    }
     tensor.parts.push_back({.weight = weight->second,
                             .first = entry.first,
-                            .is_transposed = (entry.flags & TENON_LAYOUT_TRANSPOSED) != 0});
+                            .is_transposed = (entry.flags & TENON_LAYOUT_TRANSPOSED) != 0,
+                            .slice = is_slice ? entry.index : -1});
+  }
+
+  // A slice of a weight, and its tensor.
+  struct Slice {
+    std::string tensor;
+    uint32_t flags = 0;
+  };
+
+  void add_slice(const LayoutEntry& entry, size_t w) {
+    const Weight& weight = places_.weights[w];
+    const int64_t num_slices = weight.shape.empty() ? 0 : weight.shape.front();
+    if (entry.index < 0 || entry.index >= num_slices) {
+      refuse(formatted("'{}' is slice {} of '{}', which has {} slices along its first axis",
+                       entry.name,
+                       entry.index,
+                       weight.name,
+                       num_slices));
+    }
+    if (entry.first != 0 || (entry.flags & TENON_LAYOUT_ALIAS) != 0) {
+      refuse("'" + entry.name + "' is a slice of '" + weight.name +
+             "', and also another name or a range of rows");
+    }
+    const auto [at, is_new] =
+        slices_[w].try_emplace(entry.index, Slice{.tensor = entry.name, .flags = entry.flags});
+    if (!is_new) {
+      refuse(formatted("slice {} of '{}' is given twice, by '{}' and by '{}'",
+                       entry.index,
+                       weight.name,
+                       at->second.tensor,
+                       entry.name));
+    }
+  }
+
+  // Checks that the tensors have all slices of a weight, in the same form, and nothing else has it.
+  void check_slices(size_t w) const {
+    const Weight& weight = places_.weights[w];
+    const std::map<int64_t, Slice>& slices = slices_[w];
+    for (int64_t i = 0; i < weight.shape.front(); ++i) {
+      if (!slices.contains(i)) {
+        refuse(formatted("slice {} of '{}' is missing", i, weight.name));
+      }
+    }
+    const Slice& first = slices.begin()->second;
+    for (const auto& [index, slice] : slices) {
+      if (slice.flags != first.flags) {
+        refuse("the slices '" + first.tensor + "' and '" + slice.tensor + "' of '" + weight.name +
+               "' have different flags");
+      }
+    }
+    if (num_places_[w] != 0) {
+      refuse("'" + weight.name + "' is in the files as a whole, and as slices");
+    }
   }
 
   // Sets the shape of a tensor, and checks that its parts cover it exactly.
@@ -115,9 +181,10 @@ class LayoutReading {
     int64_t rows = 0;
     for (const PlacedWeight& part : tensor.parts) {
       const Weight& weight = places_.weights[part.weight];
-      std::vector<int64_t> shape = weight.shape;
+      std::vector<int64_t> shape = shape_of_part(weight, part);
       if (part.is_transposed && shape.size() != 2) {
-        refuse("'" + weight.name + "' is transposed, but is not a matrix");
+        refuse("'" + weight.name + "' is transposed, but " +
+               (part.is_slice() ? "its slices are no matrices" : "is not a matrix"));
       }
       if (part.is_transposed) {
         std::swap(shape[0], shape[1]);
@@ -146,7 +213,8 @@ class LayoutReading {
   WeightPlaces places_;
   std::map<std::string, size_t> weight_of_;  // by name, tied parameters included
   std::map<std::string, size_t> tensor_of_;
-  std::vector<int> num_places_;  // by weight
+  std::vector<int> num_places_;                   // by weight, without slices
+  std::vector<std::map<int64_t, Slice>> slices_;  // by weight
 };
 
 }  // namespace
@@ -186,15 +254,19 @@ WeightPlaces places_in_layout(const ComponentInstance& model,
   return LayoutReading(model.identity(), graph, layout).read(proxy->describe(layout, dtype));
 }
 
+std::vector<int64_t> shape_of_part(const Weight& weight, const PlacedWeight& part) {
+  return {weight.shape.begin() + (part.is_slice() ? 1 : 0), weight.shape.end()};
+}
+
 at::Tensor joined(const PlacedTensor& tensor,
-                  const std::function<at::Tensor(size_t weight)>& read) {
+                  const std::function<at::Tensor(const PlacedWeight& part)>& read) {
   const PlacedWeight& first = tensor.parts.front();
   if (tensor.parts.size() == 1 && !first.is_transposed) {
-    return read(first.weight);
+    return read(first);
   }
   at::Tensor whole;
   for (const PlacedWeight& part : tensor.parts) {
-    const at::Tensor values = read(part.weight);
+    const at::Tensor values = read(part);
     if (!whole.defined()) {
       whole = at::empty(tensor.shape, values.options());
     }

@@ -2,8 +2,8 @@
 //
 // Maps a model's parameters to tensors of files, by the model's own names or by the names of a
 // layout that its plugin describes. Reads and writes no files.
-// Invariants: each parameter that is not tied to another has exactly one place; the parameters of a
-// tensor cover it without gaps or overlap.
+// Invariants: each parameter that is not tied to another has exactly one place, or one for each of
+// its slices; the parameters of a tensor cover it without gaps or overlap.
 // Threads: [main].
 #pragma once
 
@@ -32,6 +32,9 @@ struct PlacedWeight {
   size_t weight = 0;
   int64_t first = 0;  // first row in the tensor
   bool is_transposed = false;
+  int64_t slice = -1;  // the slice of the weight along its first axis; -1: all of the weight
+
+  bool is_slice() const { return slice >= 0; }
 };
 
 struct PlacedTensor {
@@ -58,7 +61,12 @@ WeightPlaces places_in_layout(const ComponentInstance& model,
                               const std::string& layout,
                               uint32_t dtype);
 
-// Assembles a tensor of a file from its weights, as returned by `read`, all of one dtype.
-at::Tensor joined(const PlacedTensor& tensor, const std::function<at::Tensor(size_t weight)>& read);
+// Returns the shape of what a tensor has of a weight, before it is transposed.
+std::vector<int64_t> shape_of_part(const Weight& weight, const PlacedWeight& part);
+
+// Assembles a tensor of a file from its parts, as returned by `read`, all of one dtype.
+// Shapes  read(part): shape_of_part
+at::Tensor joined(const PlacedTensor& tensor,
+                  const std::function<at::Tensor(const PlacedWeight& part)>& read);
 
 }  // namespace tenon

@@ -9,6 +9,7 @@
 #include "host/text/formatted.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/weights/converted_source.hpp"
+#include "host/train/weights/weight_sources.hpp"
 
 #include <ATen/Functions.h>
 #include <c10/util/accumulate.h>
@@ -110,6 +111,7 @@ void WeightsImport::check(const ComponentInstance& model, const ModelGraph& grap
 
 void WeightsImport::load(ParameterStore& store) const {
   StateTree tree;
+  WeightSources sources;
   size_t num_rounded = 0;
   for (const PlacedTensor& tensor : places_.tensors) {
     if (tensor.is_alias) {
@@ -127,10 +129,11 @@ void WeightsImport::load(ParameterStore& store) const {
       const bool is_exact =
           file->dtype() == dtype || c10::elementSize(file->dtype()) < c10::elementSize(dtype);
       num_rounded += is_exact ? 0 : 1;
-      tree.put_source(weight.entry,
-                      std::make_shared<ConvertedSource>(
-                          dtype, weight.shape, file, part.first * row, part.is_transposed));
+      sources.add(weight, part, dtype, file, part.first * row);
     }
+  }
+  for (const auto& [entry, source] : sources.by_entry()) {
+    tree.put_source(entry, source);
   }
   for (const PlacedTensor& alias : places_.tensors) {
     if (!alias.is_alias || !folder_.tensors().contains(alias.name)) {

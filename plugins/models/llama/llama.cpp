@@ -2,7 +2,7 @@
 //
 // The Llama decoder as a graph of blocks: an embedding, one block per layer, a head. Parameter and
 // option names match Hugging Face's LlamaForCausalLM, so its configurations and weights load
-// directly. For training only: no label shift, no KV cache.
+// directly. Generation keeps keys and values of earlier positions in two caches per layer.
 //
 // Letters in tensor names: B samples, T positions, D width, H query heads, K key and value heads, E
 // width of a head, F width of the feed-forward layer, V vocabulary.
@@ -10,6 +10,7 @@
 // Source: Touvron et al., LLaMA: Open and Efficient Foundation Language Models (2023), section 2.2.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/weights_layout.hpp>
+#include <tenon/torch/generation.hpp>
 #include <tenon/torch/model.hpp>
 #include <tenon/torch/ops.hpp>
 
@@ -51,7 +52,7 @@ namespace ops = tenon::ops;
 
 }  // namespace
 
-class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
+class Llama final : public tenon::GeneratingModel, public tenon::WeightsLayout {
  public:
   static constexpr const char* kType = "llama";
   static constexpr const char* kSummary =
@@ -213,9 +214,13 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
           weight(name + ".mlp.gate_proj", inner, width, 0, inner),
           weight(name + ".mlp.up_proj", inner, width, 0, inner),
           weight(name + ".mlp.down_proj", width, inner, 1, inner)};
-      g.block(layer, {x}, {next}, parameters, [this](const tenon::BlockCall& b) {
-         return run_layer(b);
-       }).buffers({rotary});
+      g.block(layer,
+              {x},
+              {next},
+              parameters,
+              [this](const tenon::BlockCall& b) { return run_layer(b); })
+          .buffers({rotary})
+          .step(2, [this](const tenon::GenerationCall& c) { return step_layer(c); });
       x = next;
     }
 
@@ -232,7 +237,13 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
 
   // Parameter names already match the layout "hf".
   const void* extension(const char* id) override {
-    return tenon::WeightsLayoutCalls<Llama>::find(id);
+    const void* const layout = tenon::WeightsLayoutCalls<Llama>::find(id);
+    return layout != nullptr ? layout : tenon::GenerationCalls<Llama>::find(id);
+  }
+  tenon::GenerationInfo generation_info() override {
+    tenon::GenerationInfo info;
+    info.max_positions = o_.max_position_embeddings;
+    return info;
   }
   void describe_layout(const std::string& layout,
                        uint32_t dtype,
@@ -407,6 +418,27 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
         x_BTD, drop(ops::linear(attended, {b.parameter(4)})), b.parameter(5), o_.rms_norm_eps);
     const at::Tensor fed = ops::gated_mlp(normed_h, b.parameter(6), b.parameter(7), b.parameter(8));
     return h_BTD + drop(fed);
+  }
+
+  // run_layer on new positions, with the keys and values of earlier ones.
+  at::Tensor step_layer(const tenon::GenerationCall& c) const {
+    const at::Tensor& x_BTD = c.input(0);
+    const int64_t num_heads = o_.num_attention_heads;
+    const at::Tensor normed = ops::rms_norm(x_BTD, c.parameter(0), o_.rms_norm_eps);
+    const at::Tensor qkv_BTHE =
+        ops::linear(normed, {c.parameter(1), c.parameter(2), c.parameter(3)})
+            .unflatten(2, {num_heads + 2 * num_kv_heads_, head_size_});
+    const at::Tensor queries_and_keys =
+        tenon::rope_at(c, qkv_BTHE.narrow(2, 0, num_heads + num_kv_heads_), c.buffer(0));
+    const at::Tensor keys =
+        tenon::append_to_cache(c, 0, queries_and_keys.narrow(2, num_heads, num_kv_heads_));
+    const at::Tensor values =
+        tenon::append_to_cache(c, 1, qkv_BTHE.narrow(2, num_heads + num_kv_heads_, num_kv_heads_));
+    const at::Tensor attended =
+        tenon::cached_attention(queries_and_keys.narrow(2, 0, num_heads), keys, values).flatten(2);
+    const auto [h_BTD, normed_h] = ops::add_rms_norm(
+        x_BTD, ops::linear(attended, {c.parameter(4)}), c.parameter(5), o_.rms_norm_eps);
+    return h_BTD + ops::gated_mlp(normed_h, c.parameter(6), c.parameter(7), c.parameter(8));
   }
 
   Options o_;

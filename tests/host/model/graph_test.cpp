@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/host/model/test_model.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/made_instance.hpp"
 
@@ -113,6 +114,71 @@ TEST_CASE("a name with the separator of models is refused", "[model]") {
   CHECK_THAT(
       OneBlock{.name = "layers/0/w"}.problem(),
       contains_text("[model.bad_graph]") && contains_text("parameter 'layers/0/w' has a '/'"));
+}
+
+namespace {
+
+// The error of describing a test model; "" if there is none.
+std::string problem_of(TestModel test) {
+  ModelProxy proxy(made_instance("model", TENON_MODEL_ID, test.table(), &test));
+  try {
+    describe_model(proxy);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// A chain of four blocks without parameters.
+TestModel chain() {
+  TestModel test;
+  test.inputs = {"x"};
+  test.num_values = 5;
+  for (uint32_t b = 0; b < 4; ++b) {
+    test.blocks.push_back({{b}, {b + 1}, {}, 0, {}});
+  }
+  return test;
+}
+
+}  // namespace
+
+TEST_CASE("the blocks of a unit follow each other", "[model]") {
+  TestModel test = chain();
+  test.units = {"", "u", "u", "w"};
+  ModelProxy proxy(made_instance("model", TENON_MODEL_ID, test.table(), &test));
+  const ModelGraph graph = describe_model(proxy);
+  CHECK(graph.unit_of(0) == ModelUnit{0, 0});
+  CHECK(graph.unit_of(1) == ModelUnit{1, 2});
+  CHECK(graph.unit_of(2) == ModelUnit{1, 2});
+  CHECK(graph.unit_of(3) == ModelUnit{3, 3});
+  CHECK(graph.blocks[0].unit_name() == "block0");
+  CHECK(graph.blocks[2].unit_name() == "u");
+
+  test.units = {"u", "w", "u"};
+  CHECK_THAT(problem_of(test),
+             contains_text("[model.bad_graph]") &&
+                 contains_text("unit 'u' is interrupted: block 'block1' is between its blocks "
+                               "'block0' and 'block2'; add the blocks of a unit one after the "
+                               "other"));
+  test.units = {"u", "", "u"};
+  CHECK_THAT(problem_of(test), contains_text("unit 'u' is interrupted: block 'block1'"));
+  test.units = {"block2"};
+  CHECK_THAT(problem_of(test), contains_text("has the name of another block"));
+  test.units = {"a/b"};
+  CHECK_THAT(problem_of(test), contains_text("the name of unit 'a/b' has a '/'"));
+}
+
+TEST_CASE("only a batch field is optional", "[model]") {
+  TestModel test = chain();
+  test.value_flags = {TENON_VALUE_OPTIONAL};
+  CHECK(problem_of(test).empty());
+  test.value_flags = {0, TENON_VALUE_OPTIONAL};
+  CHECK_THAT(problem_of(test),
+             contains_text("[model.bad_graph]") &&
+                 contains_text("value 'v1' is optional (TENON_VALUE_OPTIONAL), but is not a batch "
+                               "field"));
+  test.value_flags = {1U << 5};
+  CHECK_THAT(problem_of(test), contains_text("value 'x' has flags 32"));
 }
 
 }  // namespace tenon

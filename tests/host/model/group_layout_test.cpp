@@ -99,6 +99,26 @@ TEST_CASE("a tied parameter is a group of its own, with all its users", "[model]
   CHECK_FALSE(layouts[2].is_trainable);
 }
 
+TEST_CASE("the parameters of a unit are one group", "[model]") {
+  ModelGraph graph = sample_graph();
+  graph.blocks[1].unit = graph.blocks[2].unit = "layer";
+  std::vector<GroupLayout> layouts = lay_out_groups(graph, {});
+  REQUIRE(layouts.size() == 3);
+  CHECK(layouts[0].blocks == std::vector<uint32_t>{0, 1, 2});  // whole units
+  CHECK(layouts[1].name == "layer");
+  CHECK(layouts[1].blocks == std::vector<uint32_t>{1, 2});
+  CHECK(layouts[1].parameters == std::vector<uint32_t>{1, 2, 3});
+  CHECK(layouts[2].name == "layer");
+
+  // A parameter whose users are all in one unit is in its group.
+  graph.blocks[0].unit = "layer";
+  layouts = lay_out_groups(graph, {});
+  REQUIRE(layouts.size() == 2);
+  CHECK(layouts[0].name == "layer");
+  CHECK(layouts[0].parameters == std::vector<uint32_t>{0, 1, 2, 3});
+  CHECK(layouts[1].parameters == std::vector<uint32_t>{4});
+}
+
 TEST_CASE("each parameter and each slice begins on 64 bytes", "[model]") {
   GroupLayout group;
   group.stored = at::kFloat;

@@ -14,6 +14,9 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <functional>
+#include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/host/model/test_model.hpp"
@@ -147,6 +150,128 @@ TEST_CASE("dropout is the same in a recompute, to the bit, and differs from step
     CHECK(at::equal(plain[i], again[i]));
   }
   CHECK_FALSE(at::equal(plain[0], run(RecomputeMode::kNone, 2)[0]));
+}
+
+TEST_CASE("blocks of a unit are recomputed together, and give the same gradients to the bit",
+          "[model]") {
+  const auto run = [](const std::vector<std::string>& units, RecomputeMode recompute) {
+    TestModel test = skip_model();
+    test.units = units;
+    RunnerRig rig(test, recompute);
+    rig.runner.keep_only({4});
+    const at::Tensor x = at::linspace(-1, 1, 12, at::kDouble).view({3, 4});
+    rig.runner.forward(rig.batch({x}), kTrain);
+    std::vector<bool> kept;
+    for (uint32_t v = 0; v < 5; ++v) {
+      kept.push_back(rig.runner.value(v).defined());
+    }
+    rig.runner.add_grad(4, at::ones({3, 2}, at::kDouble));
+    rig.runner.backward(1);
+    Tensors grads;
+    for (uint32_t p = 0; p < 3; ++p) {
+      grads.push_back(rig.grad(p).clone());
+    }
+    return std::tuple(grads, kept, test.num_forwards);
+  };
+  const auto [plain, all_kept, num_plain] = run({}, RecomputeMode::kNone);
+  CHECK(all_kept == std::vector<bool>(5, true));
+  CHECK(num_plain == 4);
+  using Units = std::vector<std::string>;
+  using Kept = std::vector<bool>;
+  // Values 1 and 2 are made and read within the first three blocks.
+  for (const auto& [units, wanted] :
+       {std::pair<Units, Kept>{{"u", "u", "u"}, {true, false, false, true, true}},
+        std::pair<Units, Kept>{{"", "u", "u"}, {true, true, false, true, true}},
+        std::pair<Units, Kept>{{"u", "u", "u", "u"}, {true, false, false, false, true}},
+        std::pair<Units, Kept>{{"u", "u", "w", "w"}, {true, true, true, false, true}}}) {
+    CAPTURE(units.size());
+    const auto [grads, kept, num_forwards] = run(units, RecomputeMode::kBlocks);
+    CHECK(kept == wanted);
+    CHECK(num_forwards == 8);
+    for (size_t i = 0; i < grads.size(); ++i) {
+      CHECK(at::equal(grads[i], plain[i]));
+    }
+    CHECK(std::get<1>(run(units, RecomputeMode::kNone)) == all_kept);
+  }
+}
+
+TEST_CASE("blocks that are not recomputed keep what they read in a unit", "[model]") {
+  const auto run = [](uint32_t flags, std::vector<bool> only) {
+    TestModel test = skip_model();
+    test.units = {"u", "u", "u", "u"};
+    test.blocks[1].flags = flags;
+    RunnerRig rig(test, RecomputeMode::kBlocks);
+    rig.runner.keep_only({4});
+    rig.runner.recompute_only(std::move(only));
+    rig.runner.forward(rig.batch({at::linspace(-1, 1, 12, at::kDouble).view({3, 4})}), kTrain);
+    rig.runner.add_grad(4, at::ones({3, 2}, at::kDouble));
+    rig.runner.backward(1);
+    return std::pair(Tensors{rig.grad(0).clone(), rig.grad(1).clone(), rig.grad(2).clone()},
+                     test.num_forwards);
+  };
+  const auto [plain, num_plain] = run(0, {false, false, false, false});
+  CHECK(num_plain == 4);
+  const auto [mixed, num_mixed] = run(TENON_BLOCK_NO_RECOMPUTE, {});
+  CHECK(num_mixed == 7);
+  const auto [some, num_some] = run(0, {true, true, false, false});
+  CHECK(num_some == 6);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    CHECK(at::equal(mixed[i], plain[i]));
+    CHECK(at::equal(some[i], plain[i]));
+  }
+}
+
+TEST_CASE("a block gets null for an optional input that the batch lacks", "[model]") {
+  const auto recompute = GENERATE(RecomputeMode::kNone, RecomputeMode::kBlocks);
+  const bool by_hand = GENERATE(false, true);
+  TestModel test;
+  test.inputs = {"x", "more"};
+  test.value_flags = {0, TENON_VALUE_OPTIONAL};
+  test.num_values = 3;
+  test.parameters = {{4, 3}};
+  test.blocks = {{{0, 1},
+                  {2},
+                  {0},
+                  by_hand ? uint32_t{TENON_BLOCK_HAND_WRITTEN} : 0U,
+                  [&](const Tensors& x, const Tensors& w, tenon_forward_args* args) {
+                    if (by_hand) {
+                      args->save(args, borrow(x[0]));
+                    }
+                    const at::Tensor y = at::matmul(x[0], w[0]);
+                    return Tensors{x[1].defined() ? y + x[1] : y};
+                  }}};
+  if (by_hand) {
+    test.backward = [](const tenon_backward_args* args) {
+      REQUIRE(args->want_grad_inputs[1] == 0);
+      args->grad_parameters_own[0] =
+          new_handle(tensor_of(args->saved[0]).t().matmul(tensor_of(args->grad_outputs[0])));
+    };
+  }
+  RunnerRig rig(test, recompute);
+  const at::Tensor w = rig.parameters()[0].detach();
+  const at::Tensor x = at::linspace(-1, 1, 8, at::kDouble).view({2, 4});
+  const at::Tensor more = at::ones({2, 3}, at::kDouble);
+  for (const bool has_more : {false, true, false}) {
+    CAPTURE(has_more);
+    rig.runner.forward(rig.batch(has_more ? Tensors{x, more} : Tensors{x}), kTrain);
+    CHECK(rig.runner.value(1).defined() == has_more);
+    CHECK(at::allclose(rig.runner.value(2), x.matmul(w) + (has_more ? 1.0 : 0.0)));
+    rig.store.groups()[0].clear_grads();
+    rig.runner.add_grad(2, at::ones({2, 3}, at::kDouble));
+    rig.runner.backward(1);
+    CHECK(at::allclose(rig.grad(0), x.t().matmul(at::ones({2, 3}, at::kDouble))));
+    rig.runner.forward(rig.batch(has_more ? Tensors{x, more} : Tensors{x}), {1, 0, false});
+    CHECK(rig.runner.value(2).defined());
+    rig.runner.clear();
+  }
+  // Datasets may lack the field, but not the others; a field that exists must fit.
+  FieldInfo field;
+  field.name = "x";
+  field.dtype = TENON_F64;
+  CHECK_NOTHROW(check_model_fields(rig.graph, {field}, "the dataset"));
+  field.name = "more";
+  CHECK_THROWS_WITH(check_model_fields(rig.graph, {field}, "the dataset"),
+                    contains_text("[model.field_missing]") && contains_text("'x'"));
 }
 
 TEST_CASE("a tied parameter gets the sum of the gradients of both its uses", "[model]") {

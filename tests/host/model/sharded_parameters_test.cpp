@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/host/model/test_model.hpp"
@@ -24,8 +25,9 @@ namespace {
 
 // Three blocks: p0 is used by the first and the last, p3 is frozen, p4 is used by nobody, and p1
 // only where a batch begins with a positive number.
-TestModel three_blocks() {
+TestModel three_blocks(std::vector<std::string> units) {
   TestModel model;
+  model.units = std::move(units);
   model.inputs = {"x"};
   model.num_values = 4;
   model.parameters = {{3, 5}, {5}, {5, 5}, {5}, {17}, {1, 3}};
@@ -63,8 +65,9 @@ class RankModel {
   RankModel(const FlowGroups& groups,
             const ParameterLayout& layout,
             const FlowOptions& options,
-            RecomputeMode recompute)
-      : test_(three_blocks()),
+            RecomputeMode recompute,
+            std::vector<std::string> units = {})
+      : test_(three_blocks(std::move(units))),
         proxy_(made_instance("model", TENON_MODEL_ID, test_.table(), &test_)),
         graph_(describe_model(proxy_)),
         store(graph_, layout),
@@ -161,6 +164,7 @@ struct Case {
   std::optional<bool> reshard = {};
   int64_t bucket_bytes = 1 << 20;
   RecomputeMode recompute = RecomputeMode::kNone;
+  std::vector<std::string> units = {};
 };
 
 const std::vector<Case>& cases() {
@@ -180,6 +184,28 @@ const std::vector<Case>& cases() {
       {"a part kept whole", 1, 2, 3, false, true},
       {"a part kept whole, with replicas", 2, 2, 2, false, true},
       {"one rank, as if it were many", 1, 1, 3, true},
+      {"a unit of two blocks", 1, 2, 3, false, false, true, 1, {}, {"u", "u"}},
+      {"a recomputed unit at the start",
+       1,
+       2,
+       3,
+       false,
+       false,
+       true,
+       1,
+       RecomputeMode::kBlocks,
+       {"u", "u"}},
+      {"a recomputed unit at the end, and its replicas",
+       2,
+       2,
+       3,
+       false,
+       false,
+       {},
+       1,
+       RecomputeMode::kBlocks,
+       {"", "u", "u"}},
+      {"one unit of all, stage 2", 1, 3, 2, false, false, {}, 1, {}, {"u", "u", "u"}},
   };
   return all;
 }
@@ -284,7 +310,8 @@ TEST_CASE("gradients over ranks and microbatches are those of one rank that sees
     Case alone = shape;
     alone.replicate = alone.shard = 1;
     alone.is_forced = false;
-    RankModel whole(kAlone, layout_of(alone, Mesh(), at::kDouble), {}, RecomputeMode::kNone);
+    RankModel whole(
+        kAlone, layout_of(alone, Mesh(), at::kDouble), {}, RecomputeMode::kNone, shape.units);
     CHECK(whole.flow.is_idle());
     for (uint32_t m = 0; m < 2; ++m) {
       for (uint32_t r = 0; r < size; ++r) {
@@ -306,7 +333,8 @@ TEST_CASE("gradients over ranks and microbatches are those of one rank that sees
       RankModel model(rank.groups(),
                       layout_of(shape, rank.mesh, at::kDouble),
                       options_of(shape),
-                      shape.recompute);
+                      shape.recompute,
+                      shape.units);
       for (int step = 0; step < 2; ++step) {  // the second overwrites the first
         for (uint32_t m = 0; m < 2; ++m) {
           model.pass(input_of(r, size, m, at::kDouble), m, m == 1);
@@ -356,13 +384,14 @@ TEST_CASE("first values and hashes do not depend on how parameters are shared ou
       RankModel model(rank.groups(),
                       layout_of(shape, rank.mesh, at::kFloat),
                       options_of(shape),
-                      shape.recompute);
+                      shape.recompute,
+                      shape.units);
       worst[rank.mesh.rank()] = difference(model.evaluate(x), output);
       hashes[rank.mesh.rank()] =
           model.store.hash([&model](FlatGroup& group) { return model.flow.gather_stored(group); });
     });
     for (size_t r = 0; r < size; ++r) {
-      CHECK((shape.has_unsharded || hashes[r] == wanted));
+      CHECK((shape.has_unsharded || !shape.units.empty() || hashes[r] == wanted));
       CHECK(hashes[r] == hashes[0]);
       CHECK(worst[r] == 0);
     }
@@ -384,7 +413,8 @@ TEST_CASE("blocks see the slices that other ranks have changed", "[model][ranks]
       RankModel model(rank.groups(),
                       layout_of(shape, rank.mesh, at::kFloat),
                       options_of(shape),
-                      shape.recompute);
+                      shape.recompute,
+                      shape.units);
       model.flow.resolve();
       for (FlatGroup& group : model.store.groups()) {
         group.data().mul_(0.5);

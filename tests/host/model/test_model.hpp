@@ -41,13 +41,15 @@ struct TestModel {
   Tensors leaves;  // of materialized blocks
   std::string parameter_tie;
   std::vector<uint32_t> parameter_flags;  // by parameter; 0 where it is shorter
+  std::vector<uint32_t> value_flags;      // by value; 0 where it is shorter
+  std::vector<std::string> units;         // by block; none where it is shorter or ""
   std::map<size_t, std::function<void(tenon_value_spec& spec)>> lookups;  // by value: makes it one
   int num_forwards = 0;
 
   static Tensors read(const tenon_tensor* const* handles, size_t n) {
     Tensors tensors;
     for (size_t i = 0; i < n; ++i) {
-      tensors.push_back(tensor_of(handles[i]));
+      tensors.push_back(handles[i] != nullptr ? tensor_of(handles[i]) : at::Tensor());
     }
     return tensors;
   }
@@ -64,6 +66,7 @@ struct TestModel {
       spec.source_kind = v < model.inputs.size() ? TENON_SOURCE_BATCH : TENON_SOURCE_BLOCK;
       spec.source = v < model.inputs.size() ? name.c_str() : nullptr;
       spec.ids = TENON_NO_INDEX;
+      spec.flags = v < model.value_flags.size() ? model.value_flags[v] : 0;
       if (const auto lookup = model.lookups.find(v); lookup != model.lookups.end()) {
         spec.source_kind = TENON_SOURCE_TABLE;
         lookup->second(spec);
@@ -103,6 +106,8 @@ struct TestModel {
       spec.num_outputs = block.outputs.size();
       spec.parameters = block.parameters.data();
       spec.num_parameters = block.parameters.size();
+      spec.unit =
+          k < model.units.size() && !model.units[k].empty() ? model.units[k].c_str() : nullptr;
       if (tenon_status* status = b->add_block(b, &spec, &index)) {
         return status;
       }

@@ -169,6 +169,9 @@ inline void hand_over(const Exec& exec,
 using BlockForward = std::function<std::vector<at::Tensor>(const BlockCall&)>;
 using BlockBackward = std::function<void(const BlockGradients&)>;
 using BufferFill = std::function<void(at::Tensor&)>;
+/* A step of generation; see generation.hpp. */
+class GenerationCall;
+using BlockStep = std::function<std::vector<at::Tensor>(const GenerationCall&)>;
 
 /* A Graph whose blocks and buffers come with the functions that compute them. Errors, threads and
  * ownership are those of Graph. */
@@ -245,6 +248,23 @@ class TorchGraph {
       graph_->blocks_[block_].spec.unit = std::move(name);
       return *this;
     }
+    /* Sets the step of generation, for a GeneratingModel: it runs on new positions, and has
+     * `num_caches` caches. `function` takes a `const GenerationCall&` and returns what the forward
+     * returns. */
+    template <class Step>
+    BlockHandle& step(size_t num_caches, Step function) {
+      Block& block = graph_->blocks_[block_];
+      block.num_caches = num_caches;
+      if constexpr (std::is_convertible_v<std::invoke_result_t<Step, const GenerationCall&>,
+                                          at::Tensor>) {
+        block.step = [function = std::move(function)](const GenerationCall& call) {
+          return std::vector<at::Tensor>{function(call)};
+        };
+      } else {
+        block.step = std::move(function);
+      }
+      return *this;
+    }
     /* Sets a hand-written gradient: autograd does not record the forward. */
     BlockHandle& backward(BlockBackward function) {
       graph_->blocks_[block_].spec.flags |= TENON_BLOCK_HAND_WRITTEN;
@@ -266,8 +286,11 @@ class TorchGraph {
                     std::vector<ValueId> outputs,
                     std::vector<ParameterId> parameters,
                     Forward forward) {
-    Block block{
-        {name, std::move(inputs), std::move(outputs), std::move(parameters), {}, 0, {}}, {}, {}};
+    Block block{{name, std::move(inputs), std::move(outputs), std::move(parameters), {}, 0, {}},
+                {},
+                {},
+                {},
+                0};
     if constexpr (std::is_convertible_v<std::invoke_result_t<Forward, const BlockCall&>,
                                         at::Tensor>) {
       block.forward = [forward = std::move(forward)](const BlockCall& call) {
@@ -287,6 +310,8 @@ class TorchGraph {
     BlockSpec spec;
     BlockForward forward;
     BlockBackward backward;
+    BlockStep step;
+    size_t num_caches;
   };
 
   BufferId add_buffer(const std::string& name,
@@ -348,6 +373,19 @@ class TorchModel : public Model {
     TENON_CHECK(
         args.buffer < fills_.size() && fills_[args.buffer], "there is no buffer ", args.buffer);
     call_torch([&] { fills_[args.buffer](unwrap_mutable(args.tensor)); });
+  }
+
+ protected:
+  /* For GeneratingModel. */
+  uint32_t num_blocks() const { return static_cast<uint32_t>(blocks_.size()); }
+  const std::string& block_name(uint32_t index) const { return block(index).spec.name; }
+  bool is_tokenwise(uint32_t index) const {
+    return (block(index).spec.flags & TENON_BLOCK_TOKENWISE) != 0;
+  }
+  bool has_step(uint32_t index) const { return static_cast<bool>(block(index).step); }
+  size_t num_caches(uint32_t index) const { return block(index).num_caches; }
+  std::vector<at::Tensor> run_step(uint32_t index, const GenerationCall& call) const {
+    return block(index).step(call);
   }
 
  private:

@@ -4,6 +4,7 @@
 // hidden w2^T by autograd.
 #pragma once
 
+#include <tenon/cpp/generation.hpp>
 #include <tenon/cpp/model.hpp>
 #include <tenon/cpp/op.hpp>
 #include <tenon/cpp/tensor.hpp>
@@ -16,7 +17,7 @@
 
 namespace {
 
-class RuleModel final : public tenon::Model {
+class RuleModel final : public tenon::Model, public tenon::Generation {
  public:
   static constexpr const char* kType = "rule_model";
   static constexpr const char* kSummary = "for tests: a model that may break a rule";
@@ -35,6 +36,16 @@ class RuleModel final : public tenon::Model {
     const auto w2 = graph.parameter("w2", {3, 5}, tenon::Init::normal(0, 0.5));
     graph.add_block({"first", {x}, {hidden}, {w1}, {}, TENON_BLOCK_HAND_WRITTEN});
     graph.add_block({"second", {hidden}, {logits}, {w2}, {}, 0});
+    if (fault_ == "generation") {
+      const auto ids = graph.input("ids", {"B", "T"}, TENON_I64);
+      const auto table = graph.parameter("table", {64, 3}, tenon::Init::normal(0, 0.5));
+      graph.add_block({"scores",
+                       {ids},
+                       {graph.value("scores", {"B", "T", 3})},
+                       {table},
+                       {},
+                       TENON_BLOCK_TOKENWISE});
+    }
     if (fault_ == "tokenwise") {
       const auto positions = graph.input("positions", {"B", "T"}, TENON_CLASS_COMPUTE, "x");
       graph.add_block(
@@ -42,9 +53,27 @@ class RuleModel final : public tenon::Model {
     }
   }
 
+  const void* extension(const char* id) override {
+    return fault_ == "generation" ? tenon::GenerationCalls<RuleModel>::find(id) : nullptr;
+  }
+  tenon::GenerationInfo describe_generation() override { return {"ids", "scores", 64, {}}; }
+  // Twice what the forward gives.
+  void on_step(const tenon::Exec& exec, tenon_generation_args& args) override {
+    const tenon::Host& host = exec.host();
+    const tenon::TensorRef ids(host, args.inputs[0]);
+    const tenon::TensorRef table(host, args.parameters[0]);
+    args.outputs_own[0] =
+        tenon::call_op(host, "aten::mul.Scalar", {rows_of(host, table, ids), 2.0}).release();
+  }
+
   void on_forward(const tenon::Exec& exec, tenon_forward_args& args) override {
     const tenon::Host& host = exec.host();
     const tenon::TensorRef input(host, args.inputs[0]);
+    if (args.block == 2 && fault_ == "generation") {
+      const tenon::TensorRef table(host, args.parameters[0]);
+      args.outputs_own[0] = rows_of(host, table, input).release();
+      return;
+    }
     if (args.block == 2) {
       args.outputs_own[0] = tenon::call_op(host, "aten::cumsum", {input, 1}).release();
       return;
@@ -88,6 +117,12 @@ class RuleModel final : public tenon::Model {
   }
 
  private:
+  static tenon::Tensor rows_of(const tenon::Host& host,
+                               const tenon::TensorRef& table,
+                               const tenon::TensorRef& ids) {
+    return tenon::call_op(host, "aten::embedding", {table, ids, -1, false, false});
+  }
+
   tenon::Tensor first(const tenon::Host& host,
                       const tenon::Exec& exec,
                       const tenon::TensorRef& input,

@@ -233,6 +233,36 @@ TEST_CASE("the fullest moment is the one worked out by hand", "[model]") {
   CHECK(shared.memory.gathered == (128 + 5024) * 4 + 5024 * 4 + 64 * 4 * 5 / 2);
 }
 
+TEST_CASE("a unit is gathered and recomputed as one, worked out by hand", "[model]") {
+  PlanSubject subject = small_chain();
+  subject.graph.blocks[0].unit = subject.graph.blocks[1].unit = "u";
+  subject.groups = lay_out_groups(subject.graph, {});
+  REQUIRE(subject.groups.size() == 2);
+
+  // Without recompute on one rank, units change nothing.
+  CHECK(plan_rank(subject, {}, kMachine).memory.activations ==
+        plan_rank(small_chain(), {}, kMachine).memory.activations);
+
+  // The output of block 0 is dropped between forward and backward. In backward of block 1, it is
+  // there again, with all that both blocks keep, a second output of block 1, the gradient of what
+  // block 1 made, and its working memory.
+  const RankPlan again = plan_rank(subject, {.recomputes = true}, kMachine);
+  CHECK(again.memory.moment == "backward of block 'block1'");
+  CHECK(again.memory.activations == (1000 + 2000) + (3000 + 5000) + 2000 + 2000 + 21'000);
+  CHECK(again.time.recompute > 0);
+
+  // Only block 1: the output of block 0 stays.
+  subject.recomputable = {false, true, false};
+  const RankPlan some = plan_rank(subject, {.recomputes = true}, kMachine);
+  CHECK(some.memory.activations == (1000 + 2000) + (3000 + 5000) + 2000 + 2000 + 21'000);
+  CHECK(some.time.recompute < again.time.recompute);
+
+  // On two ranks, each unit is gathered twice, the last one once.
+  const int64_t unit = subject.groups[0].flat_numel(2);
+  CHECK(plan_rank(subject, {.shard = 2}, kMachine).traffic.all_gather.sent ==
+        (2 * unit + 64) * 4 / 2);
+}
+
 TEST_CASE("the time of a step is that of its slowest parts, worked out by hand", "[model]") {
   const auto is = [](double is, double wanted) {
     return std::abs(is - wanted) < 1e-9 + 1e-6 * std::abs(wanted);

@@ -26,14 +26,20 @@ struct Entry {
   const char* parameter;
   uint32_t flags = 0;
   int64_t first = 0;
+  int64_t index = 0;
 };
 std::vector<Entry> g_entries;
 bool g_differs = false;
 
 tenon_status* describe(void*, const char*, uint32_t, tenon_layout_builder* builder) {
   for (const Entry& entry : g_entries) {
-    const tenon_layout_tensor tensor{
-        sizeof(tenon_layout_tensor), entry.name, entry.parameter, entry.flags, 0, entry.first};
+    const tenon_layout_tensor tensor{sizeof(tenon_layout_tensor),
+                                     entry.name,
+                                     entry.parameter,
+                                     entry.flags,
+                                     0,
+                                     entry.first,
+                                     entry.index};
     if (tenon_status* const status = builder->add_tensor(builder, &tensor)) {
       return status;
     }
@@ -83,6 +89,21 @@ class LayoutModel {
                  {"other", "also", TENON_LAYOUT_ALIAS}};
   }
 
+  // Adds experts [3, 2, 4], whose slices are transposed matrices of files.
+  void add_experts() {
+    ModelParameter experts;
+    experts.name = "experts";
+    experts.shape = {3, 2, 4};
+    experts.dtype = TENON_CLASS_PARAM;
+    experts.blocks = {0};
+    graph_.blocks[0].parameters.push_back(static_cast<uint32_t>(graph_.parameters.size()));
+    graph_.parameters.push_back(std::move(experts));
+    constexpr uint32_t kFlags = TENON_LAYOUT_SLICE | TENON_LAYOUT_TRANSPOSED;
+    g_entries.push_back({"experts.2.w", "experts", kFlags, 0, 2});
+    g_entries.push_back({"experts.0.w", "experts", kFlags, 0, 0});
+    g_entries.push_back({"experts.1.w", "experts", kFlags, 0, 1});
+  }
+
   const ComponentInstance& instance() const { return instance_; }
   const ModelGraph& graph() const { return graph_; }
   WeightPlaces places() const { return places_in_layout(instance_, graph_, "hf", TENON_F32); }
@@ -125,7 +146,8 @@ TEST_CASE("weights go to joined and transposed tensors of a layout, and come bac
   std::vector<WeightTensor> tensors;
   std::vector<at::Tensor> values;
   for (const PlacedTensor& tensor : places.tensors) {
-    values.push_back(joined(tensor, [&](size_t w) { return value_of(places.weights[w]); }));
+    values.push_back(joined(
+        tensor, [&](const PlacedWeight& part) { return value_of(places.weights[part.weight]); }));
     CHECK(values.back().sizes() == at::IntArrayRef(tensor.shape));
     tensors.push_back({tensor.name, at::kFloat, tensor.shape});
   }
@@ -163,6 +185,109 @@ TEST_CASE("weights go to joined and transposed tensors of a layout, and come bac
   CHECK_THROWS_WITH(
       wrong.load(store),
       contains_text("[weights.mismatch]") && contains_text("'other' has different values"));
+}
+
+TEST_CASE("the slices of a parameter are tensors of files, and come back", "[train]") {
+  LayoutModel model;
+  model.add_experts();
+  const WeightPlaces places = model.places();
+  const Weight& experts = places.weights.back();
+  REQUIRE(experts.name == "experts");
+  std::vector<WeightTensor> tensors;
+  std::vector<at::Tensor> values;
+  for (const PlacedTensor& tensor : places.tensors) {
+    if (!tensor.is_alias) {
+      tensors.push_back({tensor.name, at::kFloat, tensor.shape});
+      values.push_back(joined(tensor, [&](const PlacedWeight& part) {
+        const at::Tensor whole = value_of(places.weights[part.weight]);
+        return part.is_slice() ? whole[part.slice] : whole;
+      }));
+    }
+  }
+  REQUIRE(tensors.size() == 6);
+  // Tensor 3 is slice 2 of [3, 2, 4], transposed.
+  CHECK(tensors[3].name == "experts.2.w");
+  CHECK(tensors[3].shape == std::vector<int64_t>{4, 2});
+  CHECK(at::equal(values[3], value_of(experts)[2].t()));
+
+  const ScratchFolder scratch;
+  const std::string path = (scratch.path() / "out").string();
+  write_weights_folder(
+      path, tensors, [&](size_t i) { return values[i]; }, {{"config.json", "{}"}}, 1000);
+  const WeightsImport imported(model.instance(), model.graph(), {.format = "hf", .from = path});
+  // On one rank, and on one of two that keep half of each group.
+  for (const int64_t slice : {-1, 0, 1}) {
+    CAPTURE(slice);
+    ParameterLayout layout;
+    layout.partition_of = [](uint32_t) { return 0; };
+    if (slice >= 0) {
+      layout.sharing = {.num_slices = 2, .slice = slice, .is_counted = true};
+    }
+    ParameterStore store(model.graph(), layout);
+    imported.load(store);
+    for (const Weight& weight : places.weights) {
+      CAPTURE(weight.name);
+      const ParameterStore::Place& place = store.place(weight.parameter);
+      const FlatGroup& group = store.groups()[place.group];
+      const FlatPart part = group.part(place.entry);
+      CHECK(at::equal(group.data().narrow(0, part.in_slice, part.length),
+                      value_of(weight).view(-1).narrow(0, part.in_parameter, part.length)));
+    }
+  }
+}
+
+TEST_CASE("slices that are missing, given twice or of another form are refused", "[train]") {
+  LayoutModel model;
+  model.add_experts();
+  REQUIRE(model.failure().empty());
+  const std::vector<Entry> sound = g_entries;
+  const auto failure_with = [&](size_t i, const Entry& entry) {
+    g_entries = sound;
+    g_entries[i] = entry;
+    return model.failure();
+  };
+  constexpr uint32_t kSlice = TENON_LAYOUT_SLICE;
+  constexpr uint32_t kTurned = TENON_LAYOUT_SLICE | TENON_LAYOUT_TRANSPOSED;
+  const size_t first = sound.size() - 3;
+  CHECK_THAT(failure_with(first, {"more", "experts", kTurned, 0, 1}),
+             contains_text("[weights.bad_layout]") &&
+                 contains_text("slice 1 of 'experts' is given twice, by 'more' and by "));
+  CHECK_THAT(failure_with(first, {"experts.3.w", "experts", kTurned, 0, 3}),
+             contains_text("'experts.3.w' is slice 3 of 'experts', which has 3 slices"));
+  CHECK_THAT(failure_with(first, {"experts.2.w", "experts", kSlice, 0, 2}),
+             contains_text("of 'experts' have different flags"));
+  CHECK_THAT(failure_with(first, {"experts.2.w", "experts", kTurned, 1, 2}),
+             contains_text("a range of rows"));
+  CHECK_THAT(failure_with(first, {"experts.2.w", "q", kTurned, 0, 1}),
+             contains_text("its slices are no matrices"));
+  g_entries = sound;
+  g_entries.pop_back();
+  CHECK_THAT(model.failure(), contains_text("slice 1 of 'experts' is missing"));
+  g_entries = sound;
+  g_entries.push_back({"all", "experts"});
+  CHECK_THAT(model.failure(), contains_text("as a whole, and as slices"));
+  g_entries = sound;
+  g_entries.push_back({"experts.0.w", "k", 0, 1});
+  CHECK_THAT(model.failure(), contains_text("a slice is a tensor of its own"));
+
+  // In files: a slice that is missing, and one of another shape.
+  g_entries = sound;
+  const ScratchFolder scratch;
+  const std::string path = (scratch.path() / "out").string();
+  std::vector<WeightTensor> tensors;
+  for (const PlacedTensor& tensor : model.places().tensors) {
+    if (!tensor.is_alias && tensor.name != "experts.0.w") {
+      tensors.push_back({tensor.name,
+                         at::kFloat,
+                         tensor.name == "experts.1.w" ? std::vector<int64_t>{2, 4} : tensor.shape});
+    }
+  }
+  write_weights_folder(
+      path, tensors, [&](size_t i) { return at::zeros(tensors[i].shape); }, {}, 1000);
+  CHECK_THROWS_WITH(WeightsImport(model.instance(), model.graph(), {.format = "hf", .from = path}),
+                    contains_text("[weights.mismatch]") &&
+                        contains_text("'experts.0.w' is missing") &&
+                        contains_text("'experts.1.w' is [2, 4], but the model expects [4, 2]"));
 }
 
 TEST_CASE("what differs between files and a model is named", "[train]") {

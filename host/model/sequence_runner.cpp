@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/model/sequence_runner.hpp"
+
+#include <tenon/model.h>
+
+#include "host/error/error.hpp"
+#include "host/plugin/model_proxy.hpp"
+#include "host/text/formatted.hpp"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+constexpr CallPlace kPlace{.step = 0, .microbatch = 0, .is_train = false};
+
+[[noreturn]] void refuse(const ModelProxy& model, const std::string& why) {
+  throw Error("generate.not_possible",
+              model.instance().identity().describe() + " cannot continue a text: " + why);
+}
+
+std::optional<int64_t> axis_of_positions(const ModelValue& value) {
+  if (!value.axes.has_value()) {
+    return std::nullopt;
+  }
+  const auto found = std::ranges::find(*value.axes, "T", &Axis::name);
+  return found != value.axes->end() ? std::optional(found - value.axes->begin()) : std::nullopt;
+}
+
+uint32_t value_named(const ModelProxy& model, const ModelGraph& graph, const std::string& name) {
+  const auto found = std::ranges::find(graph.values, name, &ModelValue::name);
+  if (found == graph.values.end()) {
+    refuse(model, "it has no value '" + name + "'");
+  }
+  return static_cast<uint32_t>(found - graph.values.begin());
+}
+
+// The values of a model through which text goes, and the blocks between them.
+struct TextValues {
+  uint32_t ids = kNoIndex;
+  uint32_t logits = kNoIndex;
+  std::vector<bool> needed;  // by block: the logits depend on it
+};
+
+// Errors  generate.not_possible
+TextValues text_values(const ModelProxy& model,
+                       const ModelGraph& graph,
+                       const std::string& ids,
+                       const std::string& logits) {
+  TextValues found{.ids = value_named(model, graph, ids),
+                   .logits = value_named(model, graph, logits),
+                   .needed = std::vector<bool>(graph.blocks.size(), false)};
+  if (graph.values[found.ids].source_kind != TENON_SOURCE_BATCH) {
+    refuse(model, "its token ids '" + ids + "' are not a field of a batch");
+  }
+  if (graph.values[found.logits].maker == kNoIndex) {
+    refuse(model, "no block makes its logits '" + logits + "'");
+  }
+  std::vector<uint32_t> open = {graph.values[found.logits].maker};
+  while (!open.empty()) {
+    const uint32_t b = open.back();
+    open.pop_back();
+    if (found.needed[b]) {
+      continue;
+    }
+    found.needed[b] = true;
+    for (const uint32_t v : graph.blocks[b].inputs) {
+      const ModelValue& value = graph.values[v];
+      if (value.maker != kNoIndex) {
+        open.push_back(value.maker);
+      } else if (value.lookup.has_value()) {
+        refuse(model, "its block '" + graph.blocks[b].name + "' looks up rows of a table");
+      } else if (v != found.ids && !value.is_optional) {
+        refuse(model,
+               "its block '" + graph.blocks[b].name + "' reads '" + value.source +
+                   "', and a text has only token ids");
+      }
+    }
+  }
+  return found;
+}
+
+// Returns the last row of logits [1, T, V] as [V] on the CPU.
+at::Tensor last_row(const ModelProxy& model, const at::Tensor& logits) {
+  if (!logits.defined() || logits.dim() != 3 || logits.size(0) != 1 || logits.size(1) < 1) {
+    refuse(model, "its logits are not [B, T, V]");
+  }
+  const at::Tensor row = logits.select(0, 0).select(0, logits.size(1) - 1).detach();
+  return row.to(at::kCPU, row.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
+at::Tensor ids_tensor(const std::vector<int64_t>& ids, at::Device device) {
+  at::Tensor tensor = at::empty({1, static_cast<int64_t>(ids.size())}, at::kLong);
+  std::ranges::copy(ids, tensor.mutable_data_ptr<int64_t>());
+  return tensor.to(device);
+}
+
+class CachedSequence final : public SequenceRunner {
+ public:
+  CachedSequence(ModelProxy& model,
+                 ParameterStore& store,
+                 const ExecBase& base,
+                 const GenerationProxy& generation,
+                 int64_t capacity)
+      : model_(model),
+        graph_(store.graph()),
+        device_(store.device()),
+        generation_(generation),
+        info_(generation.describe()),
+        values_(text_values(model, graph_, info_.ids, info_.logits)),
+        needs_grad_(graph_.values.size(), false),
+        blocks_(model, store, base, needs_grad_),
+        capacity_(std::min(capacity, info_.max_positions)) {
+    steps_.resize(graph_.blocks.size());
+    for (const uint32_t b : info_.cache_blocks) {
+      if (b >= graph_.blocks.size()) {
+        model_.instance().identity().fail_result(
+            formatted("describe of the generation names block {} of {}", b, graph_.blocks.size()));
+      }
+      steps_[b].caches.emplace_back();
+    }
+    for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
+      tapes_.push_back(blocks_.make_tape(b));
+    }
+    find_tail();
+    blocks_.begin(kPlace, 1);
+  }
+
+  std::optional<int64_t> max_positions() const override { return info_.max_positions; }
+
+  at::Tensor append(const std::vector<int64_t>& ids) override {
+    const auto length = static_cast<int64_t>(ids.size());
+    std::vector<at::Tensor> values(graph_.values.size());
+    values[values_.ids] = ids_tensor(ids, device_);
+    for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
+      if (values_.needed[b]) {
+        run(b, length, values);
+      }
+    }
+    first_ += length;
+    return last_row(model_, values[values_.logits]);
+  }
+
+ private:
+  // The blocks after the last one that looks at other positions run on the last position only: a
+  // long prompt needs no logits of its other positions.
+  void find_tail() {
+    const auto has_positions = [this](uint32_t v) {
+      return graph_.values[v].is_optional || axis_of_positions(graph_.values[v]).has_value();
+    };
+    tail_ = static_cast<uint32_t>(graph_.blocks.size());
+    while (tail_ > 0) {
+      const ModelBlock& block = graph_.blocks[tail_ - 1];
+      const bool can = block.has(TENON_BLOCK_TOKENWISE) && steps_[tail_ - 1].caches.empty() &&
+                       std::ranges::all_of(block.inputs, has_positions);
+      if (values_.needed[tail_ - 1] && !can) {
+        break;
+      }
+      --tail_;
+    }
+  }
+
+  void run(uint32_t b, int64_t length, std::vector<at::Tensor>& values) {
+    const ModelBlock& block = graph_.blocks[b];
+    BlockTape& tape = tapes_[b];
+    tape.inputs.clear();
+    for (const uint32_t v : block.inputs) {
+      at::Tensor input = values[v];
+      if (b >= tail_ && input.defined() && length > 1) {
+        const int64_t axis = *axis_of_positions(graph_.values[v]);
+        input = input.narrow(axis, input.size(axis) - 1, 1);
+      }
+      tape.inputs.push_back(std::move(input));
+    }
+    BlockStep& step = steps_[b];
+    step.first = b >= tail_ ? first_ + length - 1 : first_;
+    step.capacity = capacity_;
+    blocks_.step(b, generation_, tape, step);
+    for (size_t i = 0; i < block.outputs.size(); ++i) {
+      values[block.outputs[i]] = blocks_.at_border(block.outputs[i], tape.outputs[i]);
+    }
+    tape.clear();
+  }
+
+  ModelProxy& model_;
+  const ModelGraph& graph_;
+  at::Device device_;
+  const GenerationProxy& generation_;
+  const GenerationInfo info_;
+  const TextValues values_;
+  const std::vector<bool> needs_grad_;
+  BlockRunner blocks_;
+  const int64_t capacity_;
+  uint32_t tail_ = 0;             // first block that runs on the last position only
+  std::vector<BlockStep> steps_;  // by block
+  std::vector<BlockTape> tapes_;  // by block
+  int64_t first_ = 0;             // positions so far
+};
+
+class WholeSequence final : public SequenceRunner {
+ public:
+  WholeSequence(ModelProxy& model, ParameterStore& store, const ExecBase& base)
+      : model_(model),
+        device_(store.device()),
+        values_(text_values(model, store.graph(), "input_ids", "logits")),
+        runner_(model, store, base, RecomputeMode::kNone) {
+    // The ordinary forward runs all blocks, so all of their fields must be there.
+    for (const ModelValue& value : store.graph().values) {
+      const bool is_missing = value.maker == kNoIndex && !value.is_optional &&
+                              value.source_kind == TENON_SOURCE_BATCH && !value.users.empty() &&
+                              value.source != store.graph().values[values_.ids].source;
+      if (is_missing) {
+        refuse(model, "it reads '" + value.source + "', and a text has only token ids");
+      }
+    }
+    auto schema = std::make_shared<std::vector<FieldInfo>>(1);
+    schema->front().name = store.graph().values[values_.ids].source;
+    schema->front().dtype = TENON_I64;
+    batch_.schema = std::move(schema);
+    batch_.samples = 1;
+  }
+
+  std::optional<int64_t> max_positions() const override { return std::nullopt; }
+
+  at::Tensor append(const std::vector<int64_t>& ids) override {
+    ids_.insert(ids_.end(), ids.begin(), ids.end());
+    batch_.fields = {ids_tensor(ids_, device_)};
+    runner_.forward(batch_, kPlace);
+    at::Tensor row = last_row(model_, runner_.value(values_.logits));
+    runner_.clear();
+    return row;
+  }
+
+ private:
+  ModelProxy& model_;
+  at::Device device_;
+  const TextValues values_;
+  ModelRunner runner_;
+  Batch batch_;
+  std::vector<int64_t> ids_;
+};
+
+}  // namespace
+
+std::unique_ptr<SequenceRunner> cached_sequence(ModelProxy& model,
+                                                ParameterStore& store,
+                                                const ExecBase& base,
+                                                const GenerationProxy& generation,
+                                                int64_t capacity) {
+  return std::make_unique<CachedSequence>(model, store, base, generation, capacity);
+}
+
+std::unique_ptr<SequenceRunner> whole_sequence(ModelProxy& model,
+                                               ParameterStore& store,
+                                               const ExecBase& base) {
+  return std::make_unique<WholeSequence>(model, store, base);
+}
+
+}  // namespace tenon

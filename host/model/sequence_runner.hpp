@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs a model on one sequence of tokens that grows, and returns the logits of its last position.
+// With the model's caches (tenon.generation/1), each token is computed once; otherwise, the whole
+// sequence runs through the ordinary forward again for each token. Knows no text and no sampling.
+// Invariant: both ways give the same logits, except for rounding.
+// Threads: owned and driven by the train thread.
+#pragma once
+
+#include "host/model/model_runner.hpp"
+#include "host/model/parameter_store.hpp"
+#include "host/plugin/generation_proxy.hpp"
+#include "host/tensor/exec_frame.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace tenon {
+
+class ModelProxy;
+
+class SequenceRunner {
+ public:
+  virtual ~SequenceRunner() = default;
+
+  // Appends tokens, and returns the logits of the last position.
+  // Shapes  the result is [V], on the CPU, in fp32, or in fp64 if the model computes in it
+  // Errors  errors of the model's plugin
+  virtual at::Tensor append(const std::vector<int64_t>& ids) = 0;
+  // Returns the largest length of a sequence; nothing if only the model knows.
+  virtual std::optional<int64_t> max_positions() const = 0;
+};
+
+// Returns a runner for a new sequence of at most `capacity` positions. All are borrowed; the graph
+// is that of the store.
+// Errors  generate.not_possible if the model needs more than token ids, or makes no logits;
+//         plugin.bad_result for a description that does not fit the graph; errors of `describe`
+std::unique_ptr<SequenceRunner> cached_sequence(ModelProxy& model,
+                                                ParameterStore& store,
+                                                const ExecBase& base,
+                                                const GenerationProxy& generation,
+                                                int64_t capacity);
+// Same, without caches: needs batch field "input_ids" and output "logits".
+std::unique_ptr<SequenceRunner> whole_sequence(ModelProxy& model,
+                                               ParameterStore& store,
+                                               const ExecBase& base);
+
+}  // namespace tenon

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/components/recomputed_blocks.hpp"
+
+#include "host/error/error.hpp"
+#include "host/text/name_pattern.hpp"
+
+#include <algorithm>
+
+namespace tenon {
+namespace {
+
+constexpr size_t kShown = 8;  // names in a message
+
+// Returns the names that patterns can match, each once.
+std::string names_in(const ModelGraph& graph) {
+  std::vector<std::string> names;
+  const auto add = [&names](const std::string& name) {
+    if (std::ranges::find(names, name) == names.end()) {
+      names.push_back(name);
+    }
+  };
+  for (const ModelBlock& block : graph.blocks) {
+    add(block.unit_name());
+    add(block.name);
+  }
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) {
+    text += (i > 0 ? ", " : "") + names[i];
+  }
+  return text + (names.size() > kShown ? ", ..." : "");
+}
+
+}  // namespace
+
+std::vector<bool> recomputed_blocks(const std::vector<std::string>& recompute,
+                                    const ModelGraph& graph) {
+  std::vector<bool> is_recomputed(graph.blocks.size(), false);
+  for (const std::string& entry : recompute) {
+    if (entry == "none" || entry == "blocks") {
+      if (recompute.size() > 1) {
+        throw Error("recipe.contradiction",
+                    "/train/recompute: \"" + entry +
+                        "\" stands beside other entries; give the word alone, or patterns only");
+      }
+      is_recomputed.assign(graph.blocks.size(), entry == "blocks");
+      continue;
+    }
+    bool is_matched = false;
+    for (size_t b = 0; b < graph.blocks.size(); ++b) {
+      const ModelBlock& block = graph.blocks[b];
+      if (matches_pattern(entry, block.unit_name()) || matches_pattern(entry, block.name)) {
+        is_recomputed[b] = true;
+        is_matched = true;
+      }
+    }
+    if (!is_matched) {
+      throw Error(
+          "model.unmatched_recompute",
+          "/train/recompute: '" + entry +
+              "' is neither \"none\" nor \"blocks\", and as a pattern it matches no unit or "
+              "block of the model; its units and blocks are " +
+              names_in(graph));
+    }
+  }
+  return is_recomputed;
+}
+
+}  // namespace tenon

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A trained model and its tokenizer, ready to continue texts: the recipe's model with the weights
+// of a checkpoint or of another program, on one rank. Needs no data, no losses and no optimizer.
+// Threads: [main], which is the train thread here.
+#pragma once
+
+#include "host/checkpoint/checkpoint_reader.hpp"
+#include "host/device/gpu_places.hpp"
+#include "host/model/parameter_store.hpp"
+#include "host/plugin/generation_proxy.hpp"
+#include "host/plugin/model_proxy.hpp"
+#include "host/plugin/registry.hpp"
+#include "host/plugin/tokenizer_proxy.hpp"
+#include "host/recipe/recipe.hpp"
+#include "host/train/components/component_factory.hpp"
+#include "host/train/generate/token_sampler.hpp"
+#include "host/train/run/run_platform.hpp"
+#include "host/train/weights/weights_request.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+// Why a text ended.
+enum class TextEnd { kEos, kMaxTokens, kMaxPositions, kStopped };
+
+struct GeneratedText {
+  size_t num_prompt_tokens = 0;
+  size_t num_tokens = 0;  // without the prompt and without the end of the text
+  TextEnd end = TextEnd::kMaxTokens;
+  double prompt_seconds = 0;  // until the first token
+  double seconds = 0;         // of the tokens after the first
+
+  // Returns a line for people.
+  std::string text() const;
+};
+
+class TextModel {
+ public:
+  // Creates model and tokenizer, and allocates parameters without values. The recipe and the
+  // registry are borrowed.
+  // Errors  generate.no_tokenizer if no component of the recipe has a tokenizer; device.*; errors of
+  //         the plugins
+  TextModel(const Recipe& recipe, PluginRegistry& registry, const GpuPlaces& gpu);
+  TextModel(const TextModel&) = delete;
+  TextModel& operator=(const TextModel&) = delete;
+
+  // Load the weights of all parameters.
+  // Errors  weights.*; checkpoint.damaged; storage.io
+  void load(const CheckpointReader& reader);
+  void load(const WeightsImportRequest& weights);
+
+  // Continues a text, and passes the new text to `print`, in pieces that are valid UTF-8. Returns
+  // early if the process was asked to stop.
+  // Errors  generate.not_possible; errors of the plugins and of `print`
+  GeneratedText generate(const std::string& prompt,
+                         const Sampling& sampling,
+                         int64_t max_tokens,
+                         const std::function<void(const std::string& piece)>& print);
+
+ private:
+  std::vector<int32_t> prompt_ids(const std::string& prompt) const;
+  void find_generation();
+
+  RunRequest request_;
+  RunPlatform platform_;
+  ComponentFactory factory_;
+  ModelProxy model_;
+  ModelGraph graph_;
+  std::optional<ParameterStore> store_;
+  ComponentInstance tokenizer_instance_;
+  TokenizerProxy tokenizer_;
+  std::optional<GenerationProxy> generation_;  // nothing: without caches
+};
+
+}  // namespace tenon
