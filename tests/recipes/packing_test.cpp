@@ -174,7 +174,7 @@ TEST_CASE("a packed run that stops inside a group resumes to the bit", "[recipes
     REQUIRE(result.exit_code == (stop.empty() ? 0 : 75));
   };
   const auto summary = [&](const std::string& name) {
-    return json::parse(read_file(folder.path() / name / "summary.json"));
+    return json::parse(file_text(folder.path() / name / "summary.json"));
   };
   run("whole", 1, "");
   REQUIRE(summary("whole")["steps"].get<int>() > 12);
