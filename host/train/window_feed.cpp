@@ -125,7 +125,7 @@ void WindowFeed::report_packing() {
   const PackedSource* const packed = parts_.data.source().packed();
   if (packed != nullptr && parts_.collective.rank() == 0) {
     log_info(formatted("epoch {}: ", parts_.data.epoch().value_or(0)) +
-             describe(parts_.data.pack_counts_of_epoch(), packed->options()));
+             tenon::describe(parts_.data.pack_counts_of_epoch(), packed->options()));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "host/data/stream_plan.hpp"
 #include "host/error/error.hpp"
+#include "host/log/log.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
@@ -15,6 +16,7 @@
 #include "host/train/resume/exports.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace tenon {
@@ -258,15 +260,21 @@ void RunComponents::check_fields(DataSource& source) {
 // The samples of a row share its positions, so the model has to keep them apart, and losses have to
 // be sums over positions.
 void RunComponents::check_packing(const DataSource& source) const {
-  const bool has_segments = std::ranges::any_of(graph_.values, [](const ModelValue& value) {
-    return value.source_kind == TENON_SOURCE_BATCH && value.source == "segment_ids" &&
-           !value.users.empty();
-  });
-  if (!has_segments) {
+  const auto reads = [this](std::string_view field) {
+    return std::ranges::any_of(graph_.values, [field](const ModelValue& value) {
+      return value.source_kind == TENON_SOURCE_BATCH && value.source == field &&
+             !value.users.empty();
+    });
+  };
+  if (!reads("segment_ids")) {
     throw Error("data.cannot_pack",
                 source.name() + " is packed, but " + model_->instance().identity().describe() +
                     " does not read segment_ids, so the samples of a row would attend to each "
                     "other; choose a model that does, or remove \"packing\"");
+  }
+  if (!reads("position_ids") && context_.platform.mesh().rank() == 0) {
+    log_warning(source.name() + " is packed, but " + model_->instance().identity().describe() +
+                " does not read position_ids: its positions do not restart with each sample");
   }
   for (size_t i = 0; i < losses_->size(); ++i) {
     if (!losses_->is_additive_over_tokens(i)) {
