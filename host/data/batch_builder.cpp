@@ -311,9 +311,8 @@ void BatchBuilder::finish_lengths() {
     fail_here("lengths are set, but no field has the axis T, along which they count");
   }
   if (static_cast<int64_t>(lengths_->size()) != batch_.samples) {
-    fail_here(formatted("{} lengths are set, expected {}, one per sample",
-                        lengths_->size(),
-                        batch_.samples));
+    fail_here(formatted(
+        "{} lengths are set, expected {}, one per sample", lengths_->size(), batch_.samples));
   }
   try {
     check_lengths();
@@ -322,9 +321,8 @@ void BatchBuilder::finish_lengths() {
   }
   const int64_t tokens = std::accumulate(lengths_->begin(), lengths_->end(), int64_t{0});
   if (tokens != batch_.tokens) {
-    fail_here(formatted("the lengths add up to {} tokens, but set_counts reported {}",
-                        tokens,
-                        batch_.tokens));
+    fail_here(formatted(
+        "the lengths add up to {} tokens, but set_counts reported {}", tokens, batch_.tokens));
   }
   batch_.lengths = empty_host_tensor(TENON_I64, {batch_.samples});
   std::ranges::copy(*lengths_, batch_.lengths.mutable_data_ptr<int64_t>());

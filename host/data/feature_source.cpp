@@ -19,8 +19,7 @@ void write_lengths(const Batch& batch, tenon_batch_writer& writer) {
   }
   const auto* const lengths = batch.lengths.const_data_ptr<int64_t>();
   if (std::accumulate(lengths, lengths + batch.samples, int64_t{0}) == batch.tokens) {
-    throw_if_failed(
-        writer.set_lengths(&writer, lengths, static_cast<std::size_t>(batch.samples)));
+    throw_if_failed(writer.set_lengths(&writer, lengths, static_cast<std::size_t>(batch.samples)));
   }
 }
 

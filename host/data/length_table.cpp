@@ -17,13 +17,13 @@ constexpr int64_t kSamplesPerCall = 1 << 16;
 constexpr int64_t kMostTokens = std::numeric_limits<int32_t>::max();
 
 [[noreturn]] void fail(const std::string& dataset, int64_t sample, int64_t length) {
-  throw Error("data.bad_length",
-              dataset + formatted(": sample {} has the length {}, expected 1 to {}; ",
-                                  sample,
-                                  length,
-                                  kMostTokens) +
-                  (length == 0 ? "remove samples without tokens from the data"
-                               : "fix `lengths` of the dataset"));
+  throw Error(
+      "data.bad_length",
+      dataset +
+          formatted(
+              ": sample {} has the length {}, expected 1 to {}; ", sample, length, kMostTokens) +
+          (length == 0 ? "remove samples without tokens from the data"
+                       : "fix `lengths` of the dataset"));
 }
 
 }  // namespace

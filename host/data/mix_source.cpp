@@ -262,9 +262,7 @@ void MixSource::read(const Window*, std::span<const int64_t> indices, tenon_batc
   write_rows(*info_.schema, parts, writer);
 }
 
-void MixSource::lengths(const Window*,
-                        std::span<const int64_t> indices,
-                        std::span<int32_t> out) {
+void MixSource::lengths(const Window*, std::span<const int64_t> indices, std::span<int32_t> out) {
   const Split of_parts = split(indices);
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     std::vector<int32_t> own(of_parts.samples[i].size());

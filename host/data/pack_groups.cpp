@@ -102,10 +102,8 @@ std::vector<PackPiece> PackGroups::pieces_of(int64_t number, PackCounts& dropped
           continue;
         case OverLong::kSplit:
           for (; whole - first > options_.length; first += options_.length) {
-            pieces.push_back({.sample = samples[i],
-                              .first = first,
-                              .length = options_.length,
-                              .whole = whole});
+            pieces.push_back(
+                {.sample = samples[i], .first = first, .length = options_.length, .whole = whole});
           }
           break;
       }

@@ -62,9 +62,9 @@ class PackPlan final : public ReadPlan {
   const Window* window_;
   const PackGroups& groups_;
   Deals deals_;
-  int64_t cursor_;         // rows requested
-  int64_t next_group_;     // the first that is not in ready_
-  PackCounts dropped_;     // samples without a row after them, so far
+  int64_t cursor_;           // rows requested
+  int64_t next_group_;       // the first that is not in ready_
+  PackCounts dropped_;       // samples without a row after them, so far
   std::deque<Ready> ready_;  // rows from cursor_ on
 };
 

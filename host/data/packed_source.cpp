@@ -60,8 +60,10 @@ BatchSchema schema_of_rows(const DataSource& source, int64_t length) {
     field.pad = field.name == "labels" ? kIgnoredLabel : field.pad;
   }
   for (const char* const name : {kPositionIds, kSegmentIds}) {
-    fields.push_back(
-        {.name = name, .dtype = TENON_I64, .flags = 0, .axes = {{.name = "B"}, {.name = "T", .size = length}}});
+    fields.push_back({.name = name,
+                      .dtype = TENON_I64,
+                      .flags = 0,
+                      .axes = {{.name = "B"}, {.name = "T", .size = length}}});
   }
   return std::make_shared<const std::vector<FieldInfo>>(std::move(fields));
 }
@@ -113,7 +115,10 @@ class RowFiller {
       *batch_.packed_samples += piece.first == 0 ? 1 : 0;
     }
     for (std::size_t f = 0; used < length_ && f < num_own_fields(); ++f) {
-      batch_.fields[f].select(0, row).narrow(0, used, length_ - used).fill_((*batch_.schema)[f].pad);
+      batch_.fields[f]
+          .select(0, row)
+          .narrow(0, used, length_ - used)
+          .fill_((*batch_.schema)[f].pad);
     }
     mark(row, used, length_ - used, static_cast<int64_t>(what.pieces.size()));
     batch_.lengths.mutable_data_ptr<int64_t>()[row] = used;
@@ -242,8 +247,7 @@ void PackedSource::read(const Window* window,
   }
   const Batch batch = read_rows(window, rows);
   for (std::size_t f = 0; f < batch.fields.size(); ++f) {
-    throw_if_failed(
-        writer.add_tensor(&writer, static_cast<uint32_t>(f), borrow(batch.fields[f])));
+    throw_if_failed(writer.add_tensor(&writer, static_cast<uint32_t>(f), borrow(batch.fields[f])));
   }
   throw_if_failed(writer.set_counts(&writer, batch.samples, batch.tokens));
   throw_if_failed(writer.set_lengths(

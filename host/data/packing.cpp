@@ -35,8 +35,7 @@ std::string describe(const PackOptions& options) {
 }
 
 std::string describe(const PackCounts& counts, const PackOptions& options) {
-  const double entries =
-      static_cast<double>(counts.rows) * static_cast<double>(options.length);
+  const double entries = static_cast<double>(counts.rows) * static_cast<double>(options.length);
   char fill[32];
   std::snprintf(fill,
                 sizeof(fill),
@@ -47,9 +46,8 @@ std::string describe(const PackCounts& counts, const PackOptions& options) {
   if (counts.over_long == 0) {
     return text;
   }
-  text += "; " + counted(counts.over_long, "sample") +
-          (counts.over_long == 1 ? " was" : " were") + " longer than a row and " +
-          words_of(options.over_long);
+  text += "; " + counted(counts.over_long, "sample") + (counts.over_long == 1 ? " was" : " were") +
+          " longer than a row and " + words_of(options.over_long);
   if (counts.lost > 0) {
     text += formatted(
         ", {} {} tokens", options.over_long == OverLong::kCut ? "by" : "with", counts.lost);

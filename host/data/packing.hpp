@@ -60,8 +60,8 @@ struct PackRow {
   bool operator==(const PackRow&) const = default;
 };
 
-// "164 samples in 12 rows of 2048 tokens, 99.31% full; 3 samples were longer than a row and dropped,
-// with 7104 tokens".
+// "164 samples in 12 rows of 2048 tokens, 99.31% full; 3 samples were longer than a row and
+// dropped, with 7104 tokens".
 std::string describe(const PackCounts& counts, const PackOptions& options);
 
 // Returns the counts of a row, with the samples dropped before it.

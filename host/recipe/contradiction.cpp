@@ -227,10 +227,10 @@ class Rules {
     const std::string size = is_by_tokens ? "global_batch_tokens" : "global_batch_size";
     const std::optional<std::int64_t> accumulation = integer_at("/train/gradient_accumulation");
     if (accumulation && !places_.is_default("/train/gradient_accumulation")) {
-      conflict("/train/gradient_accumulation",
-               "conflicts with " + size + ", which sets it",
-               "remove one of the two (" + size + " is at " + places_.at("/train/" + size).text() +
-                   ")");
+      conflict(
+          "/train/gradient_accumulation",
+          "conflicts with " + size + ", which sets it",
+          "remove one of the two (" + size + " is at " + places_.at("/train/" + size).text() + ")");
     }
     if (is_by_tokens) {
       check_batch_tokens();
@@ -255,10 +255,10 @@ class Rules {
   void check_batch_tokens() {
     const std::string pointer = "/train/global_batch_tokens";
     if (integer_at("/train/global_batch_size")) {
-      conflict("/train/global_batch_size",
-               "conflicts with global_batch_tokens: both set the size of a step",
-               "remove one of the two (global_batch_tokens is at " + places_.at(pointer).text() +
-                   ")");
+      conflict(
+          "/train/global_batch_size",
+          "conflicts with global_batch_tokens: both set the size of a step",
+          "remove one of the two (global_batch_tokens is at " + places_.at(pointer).text() + ")");
     }
     if (object_at("/data/train/packing") == nullptr) {
       conflict(pointer,

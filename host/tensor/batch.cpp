@@ -23,7 +23,8 @@ std::vector<FieldInfo> readable_fields(const std::vector<FieldInfo>& schema) {
     return std::ranges::any_of(field.axes, [](const Axis& axis) { return axis.name == "T"; });
   });
   if (has_positions && !find_field(schema, kLengthsField)) {
-    fields.push_back({.name = std::string(kLengthsField), .dtype = TENON_I64, .axes = {{.name = "B"}}});
+    fields.push_back(
+        {.name = std::string(kLengthsField), .dtype = TENON_I64, .axes = {{.name = "B"}}});
   }
   return fields;
 }

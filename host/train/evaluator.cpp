@@ -248,7 +248,8 @@ void Evaluator::report_over_long(const EvalSet& set) const {
   const PackedSource* const packed = set.data->source().packed();
   const PackCounts counts = set.data->pack_counts_of_epoch();
   if (packed != nullptr && counts.over_long > 0 && parts_.collective.rank() == 0) {
-    log_info(set.prefix.substr(0, set.prefix.rfind('/')) + ": " + tenon::describe(counts, packed->options()));
+    log_info(set.prefix.substr(0, set.prefix.rfind('/')) + ": " +
+             tenon::describe(counts, packed->options()));
   }
 }
 

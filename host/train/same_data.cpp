@@ -47,8 +47,8 @@ std::vector<std::string> metadata_of(DataSource& source) {
     metadata.push_back(formatted("samples: {}", source.size(nullptr)));
   }
   if (source.packed() != nullptr && !info.has_windows) {
-    metadata.push_back(formatted("fingerprint of the lengths: {}",
-                                 source.length_summary(nullptr).fingerprint));
+    metadata.push_back(
+        formatted("fingerprint of the lengths: {}", source.length_summary(nullptr).fingerprint));
   }
   for (const MixPartInfo& part : source.parts()) {
     metadata.push_back("samples of " + part.name + ": " +

@@ -163,8 +163,7 @@ void WindowFeed::fail_empty_epoch() const {
   if (packed != nullptr && packed->options().over_long == OverLong::kDrop) {
     why += formatted("; packing drops samples of more than {} tokens", packed->options().length);
   }
-  throw Error("data.empty",
-              parts_.data.source().name() + " gave no batch in a whole epoch" + why);
+  throw Error("data.empty", parts_.data.source().name() + " gave no batch in a whole epoch" + why);
 }
 
 WindowCount WindowFeed::count() const {
@@ -237,8 +236,7 @@ void WindowFeed::put_first_batches(StateTree& tree, const std::string& at) const
       tree.put_int(state_path(place, "packed_samples"), *batch.packed_samples, kScope);
     }
     if (batch.lengths.defined()) {
-      tree.put_tensor(
-          state_path(place, "lengths"), batch.lengths, StateTree::Copy::kNo, kScope);
+      tree.put_tensor(state_path(place, "lengths"), batch.lengths, StateTree::Copy::kNo, kScope);
     }
     for (size_t f = 0; f < batch.fields.size(); ++f) {
       if (batch.fields[f].defined()) {

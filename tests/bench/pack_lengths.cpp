@@ -92,7 +92,8 @@ void measure(std::size_t n) {
     return rows;
   });
   const auto fill = [&](const Packed& packed) {
-    return static_cast<double>(tokens) / (static_cast<double>(kRow) * static_cast<double>(packed.rows));
+    return static_cast<double>(tokens) /
+           (static_cast<double>(kRow) * static_cast<double>(packed.rows));
   };
   std::printf(
       "{\"lengths\": %zu, \"whole_s\": %.4f, \"whole_fill\": %.5f, \"groups_s\": %.4f, "

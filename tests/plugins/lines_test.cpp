@@ -86,7 +86,8 @@ TEST_CASE("lines of a batch are padded, and their lengths are set", "[plugins]")
   const tenon::Batch batch = lines.read({1, 0});
   CHECK(batch.tokens == 4);
   CHECK(at::equal(batch.lengths, at::tensor({1, 3}, at::kLong)));
-  CHECK(at::equal(*batch.find("input_ids"), at::tensor({97, 0, 0, 97, 98, 99}, at::kLong).view({2, 3})));
+  CHECK(at::equal(*batch.find("input_ids"),
+                  at::tensor({97, 0, 0, 97, 98, 99}, at::kLong).view({2, 3})));
   CHECK(at::equal(*batch.find("labels"),
                   at::tensor({10, -100, -100, 98, 99, 10}, at::kLong).view({2, 3})));
 }

@@ -198,7 +198,8 @@ TEST_CASE("a packed run that stops inside a group resumes to the bit", "[recipes
 TEST_CASE("evaluation sets are packed, or not, as each says", "[recipes]") {
   const auto eval_loss = [](const std::string& packing) {
     const HostRun run(packed_recipe(R"({"data": {"eval": {"type": "token_sequences",
-      "options": {"samples": 21}, "packing": )" + packing + "}}, \"train\": {\"epochs\": 1}}"));
+      "options": {"samples": 21}, "packing": )" +
+                                    packing + "}}, \"train\": {\"epochs\": 1}}"));
     INFO(run.result().out << run.result().err);
     REQUIRE(run.result().exit_code == 0);
     return run.summary()["metrics"]["eval/loss"].get<double>();
@@ -227,11 +228,10 @@ TEST_CASE("windows and mixes are packed", "[recipes]") {
 }
 
 TEST_CASE("models, losses and metrics can read the lengths of a batch", "[recipes]") {
-  for (const char* const patch :
-       {R"({"model": {"options": {"lengths": true}}})",
-        R"({"model": {"options": {"lengths": true, "segments": false}},
+  for (const char* const patch : {R"({"model": {"options": {"lengths": true}}})",
+                                  R"({"model": {"options": {"lengths": true, "segments": false}},
             "data": {"train": {"packing": null}}})",
-        R"({"model": {"options": {"lengths": true, "segments": false}},
+                                  R"({"model": {"options": {"lengths": true, "segments": false}},
             "data": {"train": {"type": "token_rows", "options": null, "packing": null}}})"}) {
     CAPTURE(patch);
     const HostRun run(packed_recipe(patch));

@@ -164,7 +164,8 @@ std::vector<ReportedComponent> RunDataset::reported(const std::string& role) {
       line.detail += ", " + percent_text(use_.mix[i].weight / sum);
     }
     if (packed_) {
-      line.detail += ", packed into rows of " + grouped_digits(packed_->options().length) + " tokens";
+      line.detail +=
+          ", packed into rows of " + grouped_digits(packed_->options().length) + " tokens";
     }
     lines.push_back(std::move(line));
   }

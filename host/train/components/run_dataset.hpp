@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A dataset of the recipe, or a mix of several, with the recipe's features, and packed if the recipe
-// says so. In a mix, features are computed from the batches of the mix, and the samples of all its
-// datasets are packed together.
-// Threads: [main] for this class; see DataSource for the source.
+// A dataset of the recipe, or a mix of several, with the recipe's features, and packed if the
+// recipe says so. In a mix, features are computed from the batches of the mix, and the samples of
+// all its datasets are packed together. Threads: [main] for this class; see DataSource for the
+// source.
 #pragma once
 
 #include "host/data/dataset_proxy.hpp"
@@ -36,9 +36,7 @@ class RunDataset {
   RunDataset(const RunDataset&) = delete;
   RunDataset& operator=(const RunDataset&) = delete;
 
-  DataSource& source() {
-    return packed_ ? static_cast<DataSource&>(*packed_) : unpacked();
-  }
+  DataSource& source() { return packed_ ? static_cast<DataSource&>(*packed_) : unpacked(); }
 
   // Returns the lines for the report: one line, or one for each source of a mix, named ROLE/NAME.
   std::vector<ReportedComponent> reported(const std::string& role);

@@ -69,8 +69,7 @@ class Lines : public tenon::MapDataset {
     binder.field("tokenizer", &Options::tokenizer)
         .component("tokenizer", R"({"type": "byte"})")
         .doc("tokenizer of the text");
-    binder
-        .choice("unit", &Options::unit, {{"line", Unit::kLine}, {"paragraph", Unit::kParagraph}})
+    binder.choice("unit", &Options::unit, {{"line", Unit::kLine}, {"paragraph", Unit::kParagraph}})
         .doc("text of a sample: a line, or the lines between empty lines");
     binder.field("from", &Options::from)
         .min(0)
@@ -182,9 +181,9 @@ class Lines : public tenon::MapDataset {
 
   Options options_;
   tenon::TokenizerRef tokenizer_;
-  std::vector<int32_t> ids_;       // of all samples
-  std::vector<size_t> begins_;     // by sample: its first id
-  std::vector<int32_t> lengths_;   // by sample: positions, one less than ids
+  std::vector<int32_t> ids_;      // of all samples
+  std::vector<size_t> begins_;    // by sample: its first id
+  std::vector<int32_t> lengths_;  // by sample: positions, one less than ids
   int64_t first_ = 0;
   int64_t num_samples_ = 0;
   uint32_t input_ids_ = 0;

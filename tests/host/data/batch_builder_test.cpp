@@ -302,8 +302,7 @@ TEST_CASE("lengths that contradict the batch are refused", "[data]") {
              contains_text("the length of sample 1 of the batch is 5, expected 0 to 4, the size of "
                            "axis T"));
   CHECK_THAT(error_of({4, -1, 1}, 4), contains_text("the length of sample 1 of the batch is -1"));
-  CHECK_THAT(error_of({4, 4}, 8),
-             contains_text("2 lengths are set, expected 3, one per sample"));
+  CHECK_THAT(error_of({4, 4}, 8), contains_text("2 lengths are set, expected 3, one per sample"));
   CHECK_THAT(error_of({4, 2, 1}, 8),
              contains_text("the lengths add up to 7 tokens, but set_counts reported 8"));
   ReadOfThree twice;

@@ -193,9 +193,11 @@ TEST_CASE("a step of tokens has as many rows as before on other ranks", "[recipe
   const std::string packed = recipe_with(R"({"data": {"train": {"packing": {"length": 50}}},
     "train": {"global_batch_tokens": 400, "gradient_accumulation": null}})");
   CHECK(recipe_changes({packed, 1}, {packed, 2}).empty());
-  const auto wider = recipe_changes(
-      {packed, 1}, {recipe_with(R"({"data": {"train": {"packing": {"length": 100}}},
-        "train": {"global_batch_tokens": 400, "gradient_accumulation": null}})"), 1});
+  const auto wider =
+      recipe_changes({packed, 1},
+                     {recipe_with(R"({"data": {"train": {"packing": {"length": 100}}},
+        "train": {"global_batch_tokens": 400, "gradient_accumulation": null}})"),
+                      1});
   REQUIRE_FALSE(wider.empty());
   CHECK(std::ranges::any_of(wider, [](const RecipeChange& change) {
     return change.pointer == "/data/train/packing/length" && change.change == ChangeClass::kRefused;
