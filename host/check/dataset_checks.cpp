@@ -39,6 +39,7 @@ class DatasetTrial {
   std::string name() const { return checked_.name(); }
   SourceReader& reader() { return reader_; }
   bool is_map() const { return reader_.is_map(); }
+  bool has_lengths() const { return source_.info().has_lengths; }
   const std::vector<FieldInfo>& schema() const { return *source_.info().schema; }
 
   // Reads the first batches: of a map in order of index, of a stream shard by shard.
@@ -196,6 +197,28 @@ std::vector<std::string> samples_of_shard(
   return samples;
 }
 
+// Compares the lengths of the first samples with those that a read sets.
+void compare_lengths(DatasetTrial& trial, Findings& findings) {
+  const auto indices = DatasetTrial::range(0, std::min(kBatch, trial.reader().size()));
+  if (indices.empty()) {
+    return;
+  }
+  const std::vector<int32_t> lengths = trial.reader().lengths(indices);
+  const Batch batch = trial.reader().read(indices).batch;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const int64_t read =
+        batch.lengths.defined() ? batch.lengths.const_data_ptr<int64_t>()[i] : int64_t{-1};
+    if (read != lengths[i]) {
+      findings.add_problem(formatted("lengths of {} returned {} for sample {}, but its read {}",
+                                     trial.name(),
+                                     lengths[i],
+                                     i,
+                                     read < 0 ? "set no lengths" : formatted("gave it {}", read)));
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 CheckResult check_dataset_reads(Subject& subject) {
@@ -206,6 +229,9 @@ CheckResult check_dataset_reads(Subject& subject) {
     }
     if (samples == 0) {
       findings.add_problem(trial.name() + " gave no samples");
+    }
+    if (trial.has_lengths()) {
+      compare_lengths(trial, findings);
     }
   });
 }

@@ -177,7 +177,8 @@ std::optional<Batch> ModelTrial::batch_of_recipe() {
   subject_.note("create of the dataset of the recipe");
   RunDataset dataset(subject_.factory(), recipe.data.train, "data/train", recipe.seed, false);
   SourceReader reader(subject_, "the dataset of the recipe", dataset.source());
-  check_model_fields(graph_, *dataset.source().info().schema, dataset.source().name());
+  check_model_fields(
+      graph_, readable_fields(*dataset.source().info().schema), dataset.source().name());
   return reader.first_batch(kTrialSamples);
 }
 

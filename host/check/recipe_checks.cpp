@@ -219,8 +219,12 @@ CheckResult check_recipe_ranks(Subject& subject) {
   }
   const Recipe& recipe = subject.recipe();
   const std::string batch = formatted("train.global_batch_size={}", 2 * recipe.data.batch_size);
-  const std::vector<std::string> same_batch = {
-      "--set", batch, "--set", "train.gradient_accumulation=null"};
+  const std::vector<std::string> same_batch = {"--set",
+                                               batch,
+                                               "--set",
+                                               "train.gradient_accumulation=null",
+                                               "--set",
+                                               "train.global_batch_tokens=null"};
   RecipeRuns runs(subject);
   const RecipeRun one = runs.train("one", same_batch);
   std::vector<std::string> with_launch = same_batch;

@@ -50,6 +50,13 @@ int64_t SourceReader::size() {
   return source_.size(window());
 }
 
+std::vector<int32_t> SourceReader::lengths(const std::vector<int64_t>& indices) {
+  subject_.note("lengths of " + name_);
+  std::vector<int32_t> lengths(indices.size());
+  source_.lengths(window(), indices, lengths);
+  return lengths;
+}
+
 ReadBatch SourceReader::read(const std::vector<int64_t>& indices) {
   begin_calls("read");
   return read_at_once(indices);

@@ -41,6 +41,7 @@ class SourceReader {
   uint32_t num_shards() const;
   int64_t size();
 
+  std::vector<int32_t> lengths(const std::vector<int64_t>& indices);
   ReadBatch read(const std::vector<int64_t>& indices);
   ReadBatch next(uint32_t shard, int64_t max_samples);
   void seek(uint32_t shard, const std::optional<std::string>& position);

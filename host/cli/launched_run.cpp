@@ -67,7 +67,8 @@ std::string why_not_on(const Recipe& recipe, uint32_t num_ranks) {
 
 // Checks, before any rank is started, that fewer ranks can take the same steps.
 void check_min_ranks(const CommandLine& line, const Recipe& recipe) {
-  if (!recipe.train.global_batch_size.has_value()) {
+  if (!recipe.train.global_batch_size.has_value() &&
+      !recipe.train.global_batch_tokens.has_value()) {
     const int64_t samples = recipe.data.batch_size * recipe.train.gradient_accumulation *
                             static_cast<int64_t>(line.num_ranks);
     refuse_fewer(line,

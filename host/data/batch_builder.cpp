@@ -12,6 +12,7 @@
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace tenon {
@@ -91,6 +92,9 @@ BatchBuilder::BatchBuilder(const DataSource& source, int64_t samples)
   writer_.set_position = [](tenon_batch_writer* writer, const void* data, size_t size) {
     return checked(writer, [&](BatchBuilder& builder) { builder.set_position(data, size); });
   };
+  writer_.set_lengths = [](tenon_batch_writer* writer, const int64_t* lengths, size_t n) {
+    return checked(writer, [&](BatchBuilder& builder) { builder.set_lengths(lengths, n); });
+  };
 }
 
 void* BatchBuilder::add(uint32_t field, uint32_t ndim, const int64_t* shape) {
@@ -154,6 +158,26 @@ void BatchBuilder::set_position(const void* data, size_t size) {
     fail("the position is set twice");
   }
   position_.emplace(static_cast<const char*>(data), size);
+}
+
+// The axis "T" and the number of samples may be set later, so finish() compares them again.
+void BatchBuilder::set_lengths(const int64_t* lengths, size_t n) {
+  if (lengths_) {
+    fail("the lengths are set twice");
+  }
+  if (lengths == nullptr && n > 0) {
+    fail("the lengths are null");
+  }
+  const bool is_exact = source_.info().style == DatasetStyle::kMap;
+  const auto asked = static_cast<size_t>(asked_);
+  if (n > asked || (is_exact && n != asked)) {
+    fail(formatted("{} lengths are set, expected {}{}, one per sample",
+                   n,
+                   is_exact ? "" : "at most ",
+                   asked_));
+  }
+  lengths_.emplace(lengths, lengths + n);
+  check_lengths();
 }
 
 // ---- checks ----
@@ -246,7 +270,62 @@ Batch BatchBuilder::finish() {
                           batch_.samples));
     }
   }
+  finish_lengths();
   return std::move(batch_);
+}
+
+std::optional<int64_t> BatchBuilder::size_of_axis(std::string_view name) const {
+  const auto axis = std::ranges::find(axis_sizes_, name, &AxisSize::name);
+  return axis != axis_sizes_.end() ? std::optional(axis->size) : std::nullopt;
+}
+
+// Compares the lengths with the axis "T", if its size is known.
+void BatchBuilder::check_lengths() {
+  const std::optional<int64_t> positions = size_of_axis("T");
+  for (size_t i = 0; i < lengths_->size(); ++i) {
+    const int64_t length = (*lengths_)[i];
+    if (length < 0 || (positions && length > *positions)) {
+      fail(formatted("the length of sample {} of the batch is {}, expected {}",
+                     i,
+                     length,
+                     positions ? formatted("0 to {}, the size of axis T", *positions)
+                               : std::string("a non-negative number")));
+    }
+  }
+}
+
+// Without set_lengths, all entries are valid, if the dataset counts them as tokens.
+void BatchBuilder::finish_lengths() {
+  const auto fail_here = [&](const std::string& problem) {
+    throw Error("data.bad_batch", source_.name() + ": " + problem);
+  };
+  const std::optional<int64_t> positions = size_of_axis("T");
+  if (!lengths_) {
+    if (positions && (batch_.tokens == 0 || batch_.tokens == batch_.samples * *positions)) {
+      batch_.lengths = empty_host_tensor(TENON_I64, {batch_.samples});
+      std::fill_n(batch_.lengths.mutable_data_ptr<int64_t>(), batch_.samples, *positions);
+    }
+    return;
+  }
+  if (!positions) {
+    fail_here("lengths are set, but no field has the axis T, along which they count");
+  }
+  if (static_cast<int64_t>(lengths_->size()) != batch_.samples) {
+    fail_here(formatted(
+        "{} lengths are set, expected {}, one per sample", lengths_->size(), batch_.samples));
+  }
+  try {
+    check_lengths();
+  } catch (const Error& error) {
+    fail_here(error.message());
+  }
+  const int64_t tokens = std::accumulate(lengths_->begin(), lengths_->end(), int64_t{0});
+  if (tokens != batch_.tokens) {
+    fail_here(formatted(
+        "the lengths add up to {} tokens, but set_counts reported {}", tokens, batch_.tokens));
+  }
+  batch_.lengths = empty_host_tensor(TENON_I64, {batch_.samples});
+  std::ranges::copy(*lengths_, batch_.lengths.mutable_data_ptr<int64_t>());
 }
 
 Batch empty_batch(const BatchSchema& schema) {

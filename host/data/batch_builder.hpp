@@ -3,7 +3,8 @@
 // Receives one batch from a dataset's read and validates it against the schema: the host's side of
 // tenon_batch_writer. Allocates fields; neither moves them to a device nor converts them.
 // Invariant: a batch that finish() returns has every field, with the dtype and axes of the schema.
-// Axes of equal names have equal sizes. The number of samples matches its count.
+// Axes of equal names have equal sizes. The number of samples matches its count. Lengths are within
+// the axis "T", and add up to the number of tokens.
 // Threads: owned by the thread that makes the read.
 
 #pragma once
@@ -63,6 +64,10 @@ class BatchBuilder {
   void add_tensor(uint32_t field, const at::Tensor& tensor);
   void set_counts(int64_t samples, int64_t tokens);
   void set_position(const void* data, size_t size);
+  void set_lengths(const int64_t* lengths, size_t n);
+  std::optional<int64_t> size_of_axis(std::string_view name) const;
+  void check_lengths();
+  void finish_lengths();
 
   const DataSource& source_;
   const std::vector<FieldInfo>& schema_;
@@ -71,6 +76,7 @@ class BatchBuilder {
   Batch batch_;
   bool has_counts_ = false;
   std::optional<std::string> position_;
+  std::optional<std::vector<int64_t>> lengths_;  // as the dataset set them
   std::vector<AxisSize> axis_sizes_;
   std::string first_problem_;  // empty if there is none
 };

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <string_view>
 
 namespace tenon {
@@ -47,6 +48,26 @@ void copy_rows(const at::Tensor& from, const std::vector<int64_t>& rows, at::Ten
       target = target.narrow(axis, 0, row.size(axis));
     }
     target.copy_(row);
+  }
+}
+
+// Writes the lengths of all rows, unless a part has none, or counts other tokens.
+void write_lengths(std::span<const BatchPart> parts,
+                   int64_t samples,
+                   int64_t tokens,
+                   tenon_batch_writer& writer) {
+  std::vector<int64_t> lengths(static_cast<std::size_t>(samples));
+  for (const BatchPart& part : parts) {
+    if (!part.batch.lengths.defined()) {
+      return;
+    }
+    const auto* const own = part.batch.lengths.const_data_ptr<int64_t>();
+    for (std::size_t i = 0; i < part.rows.size(); ++i) {
+      lengths[static_cast<std::size_t>(part.rows[i])] = own[i];
+    }
+  }
+  if (samples > 0 && std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) == tokens) {
+    throw_if_failed(writer.set_lengths(&writer, lengths.data(), lengths.size()));
   }
 }
 
@@ -87,6 +108,7 @@ void write_rows(const std::vector<FieldInfo>& schema,
     }
   }
   throw_if_failed(writer.set_counts(&writer, samples, tokens));
+  write_lengths(parts, samples, tokens, writer);
 }
 
 std::optional<std::string> why_not_rows(const FieldInfo& field) {

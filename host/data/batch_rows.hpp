@@ -24,9 +24,9 @@ struct BatchPart {
   std::vector<int64_t> rows;        // row i of the part becomes row rows[i] of the result
 };
 
-// Writes the rows of all parts, which are numbered from 0 without gaps, and their counts. If parts
-// differ in the size of an axis, smaller parts are padded at the end of the axis with the padding
-// value of the field.
+// Writes the rows of all parts, which are numbered from 0 without gaps, their counts and lengths.
+// If parts differ in the size of an axis, smaller parts are padded at the end of the axis with the
+// padding value of the field.
 //
 // Shapes   each field [B, ...]
 // Errors   data.bad_batch, as the writer reports

@@ -11,6 +11,7 @@
 #include "host/data/window.hpp"
 #include "host/tensor/batch.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,6 +20,8 @@
 #include <vector>
 
 namespace tenon {
+
+class PackedSource;
 
 // The fields of all batches of a source, in order.
 using BatchSchema = std::shared_ptr<const std::vector<FieldInfo>>;
@@ -33,12 +36,23 @@ struct DataSourceInfo {
   // Map style: indices are positions in a fixed order that the source itself defines, as in a mix.
   // The host does not shuffle them.
   bool has_own_order = false;
+  // Map style: lengths() is available.
+  bool has_lengths = false;
+};
+
+// Lengths of all samples of a window.
+struct LengthSummary {
+  int64_t longest = 0;       // tokens of the longest sample; 0 without samples
+  int64_t sample = 0;        // its index in `source`
+  std::string source;        // the dataset that has it, for messages
+  uint64_t fingerprint = 0;  // equal lengths in equal order have equal fingerprints
 };
 
 // One of the sources that a mix reads.
 struct MixPartInfo {
   std::string name;
   std::optional<int64_t> size;  // samples of one pass; absent for a stream
+  bool has_lengths = false;
 };
 
 class DataSource {
@@ -93,6 +107,24 @@ class DataSource {
   virtual std::vector<int64_t> part_samples(const LoaderPosition& /*position*/) const { return {}; }
   // Describes what the order of samples depends on, except their number; empty if nothing.
   virtual std::string order_text() const { return ""; }
+
+  // With DataSourceInfo::has_lengths: sets `out` to the tokens of these samples, each from 1 to
+  // 2^31 - 1.
+  //
+  // Errors   data.bad_length, errors of the dataset
+  // Threads  [main]
+  virtual void lengths(const Window* /*window*/,
+                       std::span<const int64_t> /*indices*/,
+                       std::span<int32_t> /*out*/) {}
+  // Same, about all samples of the window.
+  virtual LengthSummary length_summary(const Window* /*window*/) { return {}; }
+  // Returns the number of the part of a mix that has a sample.
+  //
+  // Threads  [main]
+  virtual std::size_t part_of(int64_t /*index*/) const { return 0; }
+  // Returns this source if its fields are those of rows, into which loaders pack its samples;
+  // otherwise null.
+  virtual PackedSource* packed() { return nullptr; }
 };
 
 }  // namespace tenon

@@ -2,6 +2,7 @@
 
 #include "host/data/data_stream.hpp"
 
+#include "host/data/packed_source.hpp"
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
@@ -73,6 +74,16 @@ std::set<uint64_t> ids_of(const at::Tensor& tensor) {
   return ids;
 }
 
+// Calls `f` with the name of each count in a state, and the count.
+template <class Counts, class F>
+void for_each_count(Counts& counts, const F& f) {
+  f("rows", counts.rows);
+  f("samples", counts.samples);
+  f("tokens", counts.tokens);
+  f("over_long", counts.over_long);
+  f("lost", counts.lost);
+}
+
 std::string style_name(DatasetStyle style) {
   return style == DatasetStyle::kMap ? "map style" : "stream style";
 }
@@ -94,6 +105,7 @@ void DataStream::begin_epoch(uint64_t epoch) {
   num_skipped_ = 0;
   num_repeated_ = 0;
   num_batches_before_ = 0;
+  packs_before_epoch_ += std::exchange(packs_before_, {});
   seen_.clear();
   expected_.clear();
   source_.reset(epoch);
@@ -129,6 +141,7 @@ void DataStream::close_window() {
     if (!has_other_options_) {
       parts_before_ = part_samples();
       num_batches_before_ += loader_->num_batches();
+      packs_before_ += loader_->pack_counts();
     }
     loader_.reset();
   }
@@ -175,12 +188,25 @@ Loader& DataStream::loader() {
 std::vector<int64_t> DataStream::part_samples() const {
   std::vector<int64_t> samples = parts_before_;
   if (loader_ && !samples.empty()) {
-    const std::vector<int64_t> now = source_.part_samples(loader_->position());
+    const std::vector<int64_t> now = loader_->part_samples();
     for (size_t i = 0; i < samples.size(); ++i) {
       samples[i] += now[i];
     }
   }
   return samples;
+}
+
+PackCounts DataStream::pack_counts_of_epoch() const {
+  PackCounts counts = packs_before_;
+  if (loader_ && !has_other_options_) {
+    counts += loader_->pack_counts();
+  }
+  return counts;
+}
+
+PackCounts DataStream::pack_counts() const {
+  PackCounts counts = packs_before_epoch_;
+  return counts += pack_counts_of_epoch();
 }
 
 const std::string& DataStream::window_label() const {
@@ -244,6 +270,9 @@ void DataStream::snapshot(StateTree& tree, const std::string& prefix) const {
   if (const std::string order = source_.order_text(); !order.empty()) {
     tree.put_bytes(at("order"), order);
   }
+  if (source_.packed() != nullptr) {
+    put_packs(tree, state_path(prefix, "packs"));
+  }
   tree.put_int(at("has_epoch"), epoch_ ? 1 : 0);
   if (!epoch_) {
     return;
@@ -269,12 +298,39 @@ void DataStream::snapshot(StateTree& tree, const std::string& prefix) const {
   if (info.style == DatasetStyle::kMap) {
     tree.put_int(at("cursor"), loader_->position().cursor);
     tree.put_int(at("samples"), *loader_->num_samples());
+    if (source_.packed() != nullptr) {
+      const PackPosition& packs = loader_->position().packs;
+      tree.put_int(at("packs/group"), packs.group);
+      tree.put_int(at("packs/row"), packs.row);
+      tree.put_int(at("packs/lengths"), static_cast<int64_t>(loader_->lengths_fingerprint()));
+    }
     return;
   }
   tree.put_int(at("num_shards"), info.num_shards);
   for (const ShardPosition& shard : loader_->position().shards) {
     put_shard(tree, prefix, shard);
   }
+}
+
+void DataStream::put_packs(StateTree& tree, const std::string& prefix) const {
+  tree.put_bytes(state_path(prefix, "options"), describe(source_.packed()->options()));
+  const auto put = [&](const char* name, const PackCounts& counts) {
+    for_each_count(counts, [&](const char* what, int64_t count) {
+      tree.put_int(state_path(prefix, formatted("{}/{}", name, what)), count);
+    });
+  };
+  put("before", packs_before_epoch_);
+  put("epoch", pack_counts_of_epoch());
+}
+
+void DataStream::get_packs(const StateTree& tree, const std::string& prefix) {
+  const auto get = [&](const char* name, PackCounts& counts) {
+    for_each_count(counts, [&](const char* what, int64_t& count) {
+      count = saved_signed_count(tree, state_path(prefix, formatted("{}/{}", name, what)));
+    });
+  };
+  get("before", packs_before_epoch_);
+  get("epoch", packs_before_);
 }
 
 // Repeats the windows of the epoch up to the window that was open.
@@ -336,6 +392,18 @@ void DataStream::check_saved(const StateTree& tree, const std::string& prefix) c
                   (had.empty() ? "no mix" : had) +
                   " at the checkpoint; resume with the mix as it was");
   }
+  const std::string packing =
+      source_.packed() != nullptr ? describe(source_.packed()->options()) : "";
+  const std::string entry = at("packs/options");
+  const std::string was = tree.find(entry) != nullptr ? tree.get_bytes(entry) : "";
+  if (packing != was) {
+    const auto text = [](const std::string& options) {
+      return options.empty() ? "not packed" : "packed by " + options;
+    };
+    fail_load("data.changed",
+              "it is " + text(packing) + ", and was " + text(was) +
+                  " at the checkpoint; resume with \"packing\" as it was");
+  }
 }
 
 void DataStream::load(const StateTree& tree, const std::string& prefix) {
@@ -351,6 +419,8 @@ void DataStream::load(const StateTree& tree, const std::string& prefix) {
   }
   epoch_.reset();
   num_windows_ = 0;
+  packs_before_epoch_ = {};
+  packs_before_ = {};
   if (tree.get_int(at("has_epoch")) == 0) {
     return;
   }
@@ -365,6 +435,9 @@ void DataStream::load(const StateTree& tree, const std::string& prefix) {
   }
   seen_ = ids_of(tree.get_tensor(at("seen")));
   expected_ = seen_;
+  if (source_.packed() != nullptr) {
+    get_packs(tree, at("packs"));
+  }
   if (tree.get_int(at("has_window")) == 0) {
     return;
   }
@@ -391,10 +464,14 @@ LoaderPosition DataStream::saved_position(const StateTree& tree, const std::stri
                           found,
                           samples));
     }
-    if (start.cursor < 0 || start.cursor > samples) {
+    const int64_t most = source_.packed() != nullptr ? kMostSamples : samples;
+    if (start.cursor < 0 || start.cursor > most) {
       fail_load(
           "data.bad_state",
-          formatted("its saved position is {}, expected one from 0 to {}", start.cursor, samples));
+          formatted("its saved position is {}, expected one from 0 to {}", start.cursor, most));
+    }
+    if (source_.packed() != nullptr) {
+      start.packs = saved_row(tree, prefix);
     }
   } else {
     const int64_t num_shards = tree.get_int(at("num_shards"));
@@ -408,6 +485,19 @@ LoaderPosition DataStream::saved_position(const StateTree& tree, const std::stri
     start.shards = get_shards(tree, prefix, info.num_shards);
   }
   return start;
+}
+
+// With other lengths, the rows differ, and the position is meaningless.
+PackPosition DataStream::saved_row(const StateTree& tree, const std::string& prefix) {
+  const auto at = [&](std::string_view name) { return state_path(prefix, name); };
+  const LengthSummary lengths = source_.length_summary(window_ ? &*window_ : nullptr);
+  if (static_cast<int64_t>(lengths.fingerprint) != tree.get_int(at("packs/lengths"))) {
+    fail_load("data.changed",
+              "the lengths of its samples differ from those at the checkpoint; resume with the "
+              "data as it was");
+  }
+  return {.group = saved_signed_count(tree, at("packs/group")),
+          .row = saved_signed_count(tree, at("packs/row"))};
 }
 
 }  // namespace tenon

@@ -93,6 +93,11 @@ class DataStream final : public Stateful {
   // to all ranks, in stream style from the shards of this rank. Empty if the source is not a mix.
   std::vector<int64_t> part_samples() const;
 
+  // With packing: counts of the rows that were delivered to all ranks, in this epoch and in all
+  // epochs.
+  PackCounts pack_counts_of_epoch() const;
+  PackCounts pack_counts() const;
+
   DataSource& source() { return source_; }
   const LoaderOptions& options() const { return options_; }
 
@@ -119,8 +124,11 @@ class DataStream final : public Stateful {
   [[noreturn]] void fail_load(const char* id, const std::string& what) const;
   // Throws if the saved state does not belong to this source.
   void check_saved(const StateTree& tree, const std::string& prefix) const;
+  void put_packs(StateTree& tree, const std::string& prefix) const;
+  void get_packs(const StateTree& tree, const std::string& prefix);
   // Returns the saved position in the open window.
   LoaderPosition saved_position(const StateTree& tree, const std::string& prefix);
+  PackPosition saved_row(const StateTree& tree, const std::string& prefix);
 
   DataSource& source_;
   LoaderOptions options_;
@@ -136,6 +144,8 @@ class DataStream final : public Stateful {
   std::set<uint64_t> expected_;        // subset of seen_, expected again after a load
   int64_t num_batches_before_ = 0;     // of this epoch, in closed windows or before a load
   std::vector<int64_t> parts_before_;  // samples of each part, in finished epochs
+  PackCounts packs_before_epoch_;      // in finished epochs
+  PackCounts packs_before_;            // of this epoch, in closed windows or before a load
   std::optional<Window> window_;
   std::optional<Loader> loader_;  // last: its threads stop before other members are destroyed
 };

@@ -94,6 +94,8 @@ DatasetProxy::DatasetProxy(ComponentInstance instance, const tenon_mesh* mesh)
     TENON_REQUIRE(tenon_dataset, table_, reset, TENON_DATASET_ID, identity);
   }
   has_reset_ = TENON_HAS(tenon_dataset, table_, reset);
+  info_.has_lengths =
+      info_.style == DatasetStyle::kMap && TENON_HAS(tenon_dataset, table_, lengths);
   info_.schema = schema_of(info, identity);
 }
 
@@ -162,7 +164,39 @@ std::optional<Window> DatasetProxy::next_window() {
   return Window(window);
 }
 
+const LengthTable& DatasetProxy::lengths_of(const Window* window) {
+  const uint64_t id = window != nullptr ? window->id() : 0;
+  if (!lengths_ || window_of_lengths_ != id) {
+    lengths_.reset();
+    window_of_lengths_ = id;
+    lengths_.emplace(name_, size(window), [&](int64_t first, std::span<int64_t> out) {
+      const tenon_lengths_args args{.struct_size = sizeof(tenon_lengths_args),
+                                    .window = abi_of(window),
+                                    .first = first,
+                                    .num_samples = out.size(),
+                                    .out_lengths = out.data()};
+      instance_.call("lengths",
+                     [&] { return table_->lengths(instance_.self(), &frame_.exec(), &args); });
+    });
+  }
+  return *lengths_;
+}
+
+void DatasetProxy::lengths(const Window* window,
+                           std::span<const int64_t> indices,
+                           std::span<int32_t> out) {
+  const LengthTable& table = lengths_of(window);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    out[i] = table.at(indices[i]);
+  }
+}
+
+LengthSummary DatasetProxy::length_summary(const Window* window) {
+  return lengths_of(window).summary();
+}
+
 void DatasetProxy::reset(uint64_t epoch) {
+  lengths_.reset();
   if (has_reset_) {
     instance_.call("reset", [&] { return table_->reset(instance_.self(), epoch); });
   }

@@ -8,6 +8,7 @@
 #include <tenon/dataset.h>
 
 #include "host/data/data_source.hpp"
+#include "host/data/length_table.hpp"
 #include "host/plugin/instance.hpp"
 #include "host/tensor/exec_frame.hpp"
 
@@ -45,14 +46,23 @@ class DatasetProxy final : public DataSource {
   std::optional<Window> next_window() override;
   // Does nothing for a map-style dataset without windows that lacks the function.
   void reset(uint64_t epoch) override;
+  // Both read all lengths of a window at the first call of an epoch, and keep them.
+  void lengths(const Window* window,
+               std::span<const int64_t> indices,
+               std::span<int32_t> out) override;
+  LengthSummary length_summary(const Window* window) override;
 
  private:
+  const LengthTable& lengths_of(const Window* window);
+
   ComponentInstance instance_;
   std::string name_;
   const tenon_dataset* table_;
   DataSourceInfo info_;
   ExecFrame frame_;  // of all calls, which may run concurrently
   bool has_reset_ = false;
+  std::optional<LengthTable> lengths_;
+  uint64_t window_of_lengths_ = 0;  // its id
 };
 
 }  // namespace tenon

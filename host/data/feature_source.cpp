@@ -7,8 +7,23 @@
 #include "host/error/status.hpp"
 #include "host/tensor/handle.hpp"
 
+#include <numeric>
+
 namespace tenon {
-namespace {}  // namespace
+namespace {
+
+// Lengths that count other tokens than the batch follow from the axis "T" again.
+void write_lengths(const Batch& batch, tenon_batch_writer& writer) {
+  if (!batch.lengths.defined()) {
+    return;
+  }
+  const auto* const lengths = batch.lengths.const_data_ptr<int64_t>();
+  if (std::accumulate(lengths, lengths + batch.samples, int64_t{0}) == batch.tokens) {
+    throw_if_failed(writer.set_lengths(&writer, lengths, static_cast<std::size_t>(batch.samples)));
+  }
+}
+
+}  // namespace
 
 FeatureSource::FeatureSource(DataSource& source, const FeatureGraph& graph)
     : source_(source), graph_(graph), info_(source.info()) {
@@ -49,6 +64,7 @@ void FeatureSource::write(const Batch& batch, tenon_batch_writer& writer) const 
     }
   }
   throw_if_failed(writer.set_counts(&writer, batch.samples, batch.tokens));
+  write_lengths(batch, writer);
 }
 
 }  // namespace tenon

@@ -10,6 +10,7 @@
 #include "host/data/data_source.hpp"
 #include "host/data/feature_graph.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -45,6 +46,15 @@ class FeatureSource final : public DataSource {
     return source_.part_samples(position);
   }
   std::string order_text() const override { return source_.order_text(); }
+  void lengths(const Window* window,
+               std::span<const int64_t> indices,
+               std::span<int32_t> out) override {
+    source_.lengths(window, indices, out);
+  }
+  LengthSummary length_summary(const Window* window) override {
+    return source_.length_summary(window);
+  }
+  std::size_t part_of(int64_t index) const override { return source_.part_of(index); }
 
  private:
   void write(const Batch& batch, tenon_batch_writer& writer) const;

@@ -6,6 +6,7 @@
 
 #include "host/data/map_plan.hpp"
 #include "host/data/order.hpp"
+#include "host/data/packed_source.hpp"
 #include "host/data/stream_plan.hpp"
 #include "host/error/error.hpp"
 #include "host/text/formatted.hpp"
@@ -39,10 +40,11 @@ Loader::Loader(DataSource& source,
                uint64_t epoch,
                const LoaderOptions& options,
                const LoaderPosition& start)
-    : window_(window), max_batches_(options.max_batches), gpu_(options.gpu) {
+    : window_(window), max_batches_(options.max_batches), source_(source), gpu_(options.gpu) {
   const Window* const at = window_ ? &*window_ : nullptr;
   if (source.info().style == DatasetStyle::kMap) {
     position_.cursor = start.cursor;
+    position_.packs = start.packs;
     const int64_t num_samples = source.size(at);
     if (num_samples > kMostSamples) {
       throw Error(
@@ -50,15 +52,22 @@ Loader::Loader(DataSource& source,
           formatted(
               "{}: size returned {} samples, expected at most 2^62", source.name(), num_samples));
     }
-    deal_.emplace(
-        num_samples, options.batch_size, options.rank, options.last, options.samples_per_step);
-    num_dropped_ = deal_->num_dropped(start.cursor);
-    const SampleOrder order(
-        {.seed = options.seed, .epoch = epoch, .window_id = window_ ? window_->id() : 0},
-        deal_->num_samples(),
-        options.shuffle && !source.info().has_own_order ? SampleOrder::Shuffle::kYes
-                                                        : SampleOrder::Shuffle::kNo);
-    plan_ = std::make_unique<MapPlan>(source, at, order, *deal_, start.cursor, max_batches_);
+    num_samples_ = num_samples;
+    const SampleOrderKey key{
+        .seed = options.seed, .epoch = epoch, .window_id = window_ ? window_->id() : 0};
+    const SampleOrder order(key,
+                            num_samples,
+                            options.shuffle && !source.info().has_own_order
+                                ? SampleOrder::Shuffle::kYes
+                                : SampleOrder::Shuffle::kNo);
+    if (PackedSource* const packed = source.packed()) {
+      plan_rows(*packed, order, options, {.shuffle = options.shuffle, .key = key});
+    } else {
+      deal_.emplace(
+          num_samples, options.batch_size, options.rank, options.last, options.samples_per_step);
+      num_dropped_ = deal_->num_dropped(start.cursor);
+      plan_ = std::make_unique<MapPlan>(source, at, order, *deal_, start.cursor, max_batches_);
+    }
   } else {
     position_.shards = shards_of_rank(source, options.rank, start.shards);
     for (const ShardPosition& shard : position_.shards) {
@@ -72,6 +81,31 @@ Loader::Loader(DataSource& source,
 }
 
 Loader::~Loader() = default;
+
+void Loader::plan_rows(PackedSource& source,
+                       const SampleOrder& order,
+                       const LoaderOptions& options,
+                       const RowOrder& rows) {
+  const Window* const at = window_ ? &*window_ : nullptr;
+  const LengthSummary lengths = source.length_summary(at);
+  lengths_fingerprint_ = lengths.fingerprint;
+  if (source.options().over_long == OverLong::kError) {
+    check_longest(lengths, source.options());
+  }
+  groups_.emplace(source, at, order, source.options(), rows);
+  auto plan = std::make_unique<PackPlan>(source,
+                                         at,
+                                         *groups_,
+                                         PackPlan::Deals{.batch_size = options.batch_size,
+                                                         .rank = options.rank,
+                                                         .last = options.last,
+                                                         .rows_per_step = options.samples_per_step,
+                                                         .max_batches = options.max_batches},
+                                         position_.cursor,
+                                         position_.packs);
+  pack_plan_ = plan.get();
+  plan_ = std::move(plan);
+}
 
 bool Loader::has_next() {
   if (max_batches_ && num_batches_ >= *max_batches_) {
@@ -104,6 +138,9 @@ void Loader::begin_upload() {
       tensors.push_back(batch.fields[i]);
     }
   }
+  if (batch.lengths.defined()) {
+    tensors.push_back(batch.lengths);
+  }
   upload_ = gpu_->upload(std::move(tensors));
 }
 
@@ -115,6 +152,9 @@ void Loader::finish_upload(Batch& batch) {
     if (is_uploaded(batch, i)) {
       batch.fields[i] = std::move(*tensor++);
     }
+  }
+  if (batch.lengths.defined()) {
+    batch.lengths = std::move(*tensor++);
   }
 }
 
@@ -135,8 +175,12 @@ std::optional<Batch> Loader::next() {
   return std::move(result.batch);
 }
 
-std::optional<int64_t> Loader::num_samples() const {
-  return deal_ ? std::optional(deal_->num_samples()) : std::nullopt;
+int64_t Loader::num_dropped() const {
+  return pack_plan_ != nullptr ? pack_plan_->num_dropped() : num_dropped_;
+}
+
+std::vector<int64_t> Loader::part_samples() const {
+  return groups_ ? groups_->part_samples(position_.packs) : source_.part_samples(position_);
 }
 
 std::optional<int64_t> Loader::num_batches_left() const {
@@ -149,8 +193,12 @@ std::optional<int64_t> Loader::num_batches_left() const {
 
 // Moves the position past a read.
 void Loader::pass(const ReadRequest& read, ReadResult& result) {
-  if (deal_) {
+  if (num_samples_) {
     position_.cursor = read.cursor_after;
+    if (read.packed != nullptr) {
+      position_.packs = read.packed->after;
+      pack_counts_ += read.packed->counts;
+    }
     return;
   }
   ShardPosition& shard = position_.shards[read.lane];

@@ -15,6 +15,8 @@
 #include "host/data/data_source.hpp"
 #include "host/data/deal.hpp"
 #include "host/data/loader_position.hpp"
+#include "host/data/pack_groups.hpp"
+#include "host/data/pack_plan.hpp"
 #include "host/data/read_ahead.hpp"
 #include "host/data/read_plan.hpp"
 #include "host/device/gpu.hpp"
@@ -23,9 +25,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace tenon {
 
+// With packing, rows take the place of samples in these options.
 struct LoaderOptions {
   int64_t batch_size = 1;  // samples of one rank's microbatch
   DataRank rank = {};
@@ -78,23 +82,39 @@ class Loader {
   int64_t num_batches() const { return num_batches_; }
 
   // Map style: samples of all ranks in the window. Empty in stream style.
-  std::optional<int64_t> num_samples() const;
-  // Map style: number of remaining batches. Empty in stream style.
+  std::optional<int64_t> num_samples() const { return num_samples_; }
+  // Map style: number of remaining batches. Empty in stream style, and with packing.
   std::optional<int64_t> num_batches_left() const;
   // Number of samples that Remainder::kDrop drops. Map style: samples of all ranks at the end of
-  // the window, known from the start. Stream style: samples of short batches at the ends of the
-  // shards of this rank, known after these batches.
-  int64_t num_dropped() const { return num_dropped_; }
+  // the window, known from the start; with packing, known after the last batch. Stream style:
+  // samples of short batches at the ends of the shards of this rank, known after these batches.
+  int64_t num_dropped() const;
+  // Returns the samples of each part of a mix before the position, in this epoch.
+  std::vector<int64_t> part_samples() const;
+  // With packing: counts of the rows in the batches of this loader, over all ranks.
+  const PackCounts& pack_counts() const { return pack_counts_; }
+  // With packing: the fingerprint of the window's lengths; otherwise 0.
+  uint64_t lengths_fingerprint() const { return lengths_fingerprint_; }
 
  private:
+  void plan_rows(PackedSource& source,
+                 const SampleOrder& order,
+                 const LoaderOptions& options,
+                 const RowOrder& rows);
   void pass(const ReadRequest& read, ReadResult& result);
   void begin_upload();
   void finish_upload(Batch& batch);
 
   std::optional<Window> window_;  // the plan borrows it
   std::optional<int64_t> max_batches_;
-  std::optional<Deal> deal_;  // map style
+  DataSource& source_;
+  std::optional<Deal> deal_;  // map style without packing
   LoaderPosition position_;
+  std::optional<PackGroups> groups_;  // with packing; its plan borrows them
+  const PackPlan* pack_plan_ = nullptr;
+  PackCounts pack_counts_;
+  uint64_t lengths_fingerprint_ = 0;
+  std::optional<int64_t> num_samples_;
   int64_t num_batches_ = 0;
   int64_t num_dropped_ = 0;
   std::unique_ptr<ReadPlan> plan_;

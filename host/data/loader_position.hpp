@@ -4,6 +4,8 @@
 
 #pragma once
 
+#include "host/data/packing.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,7 +21,9 @@ struct ShardPosition {
 };
 
 struct LoaderPosition {
-  int64_t cursor = 0;                      // map style: samples of the global order, of all ranks
+  // Map style: samples of the global order, of all ranks; with packing: rows.
+  int64_t cursor = 0;
+  PackPosition packs = {};                 // with packing
   std::vector<ShardPosition> shards = {};  // stream style: this rank's, in order of their numbers
 };
 

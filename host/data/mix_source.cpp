@@ -87,12 +87,16 @@ MixSource::MixSource(std::vector<MixPart> parts, const MixOptions& options)
     if (size == 0 && part.weight > 0) {
       throw Error("data.empty", name_ + ": " + named(part) + " has no samples");
     }
-    part_infos_.push_back({.name = part.name, .size = size});
+    part_infos_.push_back(
+        {.name = part.name, .size = size, .has_lengths = part.source->info().has_lengths});
     sizes.push_back(size);
   }
   if (!has_stream) {
     info_.style = DatasetStyle::kMap;
     info_.has_own_order = true;
+    info_.has_lengths = std::ranges::all_of(parts_, [](const MixPart& part) {
+      return part.weight == 0 || part.source->info().has_lengths;
+    });
     order_.emplace(options_.seed, weights, std::move(sizes), options_.when);
     return;
   }
@@ -229,9 +233,9 @@ int64_t MixSource::size(const Window*) {
   return order_->num_samples();
 }
 
-void MixSource::read(const Window*, std::span<const int64_t> indices, tenon_batch_writer& writer) {
-  std::vector<std::vector<int64_t>> samples(parts_.size());
-  std::vector<std::vector<int64_t>> rows(parts_.size());
+MixSource::Split MixSource::split(std::span<const int64_t> indices) const {
+  Split of_parts{.samples = std::vector<std::vector<int64_t>>(parts_.size()),
+                 .rows = std::vector<std::vector<int64_t>>(parts_.size())};
   // By source: the pass of its last sample, and the order in this pass.
   std::vector<std::optional<std::pair<uint64_t, SampleOrder>>> orders(parts_.size());
   for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -240,17 +244,55 @@ void MixSource::read(const Window*, std::span<const int64_t> indices, tenon_batc
     if (!order || order->first != sample.pass) {
       order.emplace(sample.pass, order_of(sample.source, sample.pass));
     }
-    samples[sample.source].push_back(order->second.index(sample.position));
-    rows[sample.source].push_back(static_cast<int64_t>(i));
+    of_parts.samples[sample.source].push_back(order->second.index(sample.position));
+    of_parts.rows[sample.source].push_back(static_cast<int64_t>(i));
   }
+  return of_parts;
+}
+
+void MixSource::read(const Window*, std::span<const int64_t> indices, tenon_batch_writer& writer) {
+  Split of_parts = split(indices);
   std::vector<BatchPart> parts;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    if (!samples[i].empty()) {
-      parts.push_back(read_indices(i, samples[i]));
-      parts.back().rows = std::move(rows[i]);
+    if (!of_parts.samples[i].empty()) {
+      parts.push_back(read_indices(i, of_parts.samples[i]));
+      parts.back().rows = std::move(of_parts.rows[i]);
     }
   }
   write_rows(*info_.schema, parts, writer);
+}
+
+void MixSource::lengths(const Window*, std::span<const int64_t> indices, std::span<int32_t> out) {
+  const Split of_parts = split(indices);
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    std::vector<int32_t> own(of_parts.samples[i].size());
+    if (!own.empty()) {
+      parts_[i].source->lengths(nullptr, of_parts.samples[i], own);
+    }
+    for (std::size_t k = 0; k < own.size(); ++k) {
+      out[static_cast<std::size_t>(of_parts.rows[i][k])] = own[k];
+    }
+  }
+}
+
+LengthSummary MixSource::length_summary(const Window*) {
+  LengthSummary all;
+  for (const MixPart& part : parts_) {
+    if (part.weight == 0) {
+      continue;
+    }
+    LengthSummary own = part.source->length_summary(nullptr);
+    all.fingerprint = mix_seeds(all.fingerprint, own.fingerprint);
+    if (own.longest > all.longest) {
+      own.fingerprint = all.fingerprint;
+      all = std::move(own);
+    }
+  }
+  return all;
+}
+
+std::size_t MixSource::part_of(int64_t index) const {
+  return order_->at(epoch_, index).source;
 }
 
 BatchPart MixSource::read_indices(std::size_t part, const std::vector<int64_t>& indices) {

@@ -69,8 +69,18 @@ class MixSource final : public DataSource {
   std::span<const MixPartInfo> parts() const override { return part_infos_; }
   std::vector<int64_t> part_samples(const LoaderPosition& position) const override;
   std::string order_text() const override;
+  void lengths(const Window* window,
+               std::span<const int64_t> indices,
+               std::span<int32_t> out) override;
+  LengthSummary length_summary(const Window* window) override;
+  std::size_t part_of(int64_t index) const override;
 
  private:
+  // Samples of each source, and their places among the indices of the mix.
+  struct Split {
+    std::vector<std::vector<int64_t>> samples;
+    std::vector<std::vector<int64_t>> rows;
+  };
   struct Shard {
     MixShardPosition at;
     std::optional<Interleave> turns;  // of the remaining sources
@@ -80,6 +90,7 @@ class MixSource final : public DataSource {
   void join_schemas();
   bool is_map(std::size_t part) const;
   SampleOrder order_of(std::size_t part, uint64_t pass) const;
+  Split split(std::span<const int64_t> indices) const;
   void begin_shards();
   Shard shard_at(uint32_t number, MixShardPosition at) const;
   bool has_left(std::size_t part, uint32_t number, const MixPartPosition& at) const;

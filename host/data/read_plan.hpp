@@ -6,11 +6,14 @@
 
 #pragma once
 
+#include "host/data/packing.hpp"
 #include "host/tensor/batch.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tenon {
 
@@ -18,11 +21,20 @@ namespace tenon {
 // lane may run concurrently.
 inline constexpr uint32_t kNoLane = UINT32_MAX;
 
+// The rows of one read, with packing.
+struct PackedRead {
+  std::vector<PackRow> rows;  // of this rank
+  PackCounts counts;          // of all ranks
+  PackPosition after;         // position of all ranks after this read
+};
+
 struct ReadRequest {
   uint32_t lane = kNoLane;
   int64_t first = 0;  // map style: positions [first, first + count) of the global order
   int64_t count = 0;
   int64_t cursor_after = 0;  // map style: position of all ranks after this read
+  // With packing: `first` and `count` are of rows; null otherwise.
+  std::shared_ptr<const PackedRead> packed = nullptr;
 };
 
 struct ReadResult {

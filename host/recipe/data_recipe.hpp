@@ -38,11 +38,49 @@ struct MixEntry {
   }
 };
 
+enum class PackingStrategy { kGreedy, kBestFit };
+
+// What to do with a sample that is longer than a row of packing.
+enum class OverLongSamples { kError, kDrop, kCut, kSplit };
+
+// Samples side by side in rows of equal length.
+struct PackingUse {
+  std::int64_t length = 0;
+  PackingStrategy strategy = PackingStrategy::kBestFit;
+  std::int64_t group = 16384;
+  OverLongSamples over_long = OverLongSamples::kError;
+
+  template <class Section>
+  static void bind(Section& s) {
+    s.key("length", &PackingUse::length).min(1).max(4194304).required().doc("tokens in a row");
+    s.choice("strategy",
+             &PackingUse::strategy,
+             {{"greedy", PackingStrategy::kGreedy}, {"best_fit", PackingStrategy::kBestFit}})
+        .doc(
+            "fill rows with samples in their order, or put each sample of a group, longest first, "
+            "into the fullest row with room");
+    s.key("group", &PackingUse::group)
+        .min(1)
+        .max(16777216)
+        .doc("consecutive samples of the order that are packed together");
+    s.choice("over_long",
+             &PackingUse::over_long,
+             {{"error", OverLongSamples::kError},
+              {"drop", OverLongSamples::kDrop},
+              {"cut", OverLongSamples::kCut},
+              {"split", OverLongSamples::kSplit}})
+        .doc(
+            "samples longer than a row: an error, skipped, cut at the end, or split into pieces "
+            "that do not attend to each other");
+  }
+};
+
 // One dataset, or a mix of several.
 struct DatasetUse {
   ComponentUse use = {};  // if `mix` is empty
   std::vector<MixEntry> mix = {};
   WhenSourceEnds when_one_ends = WhenSourceEnds::kRepeat;
+  std::optional<PackingUse> packing = {};
 
   template <class Section>
   static void bind(Section& s) {
@@ -65,6 +103,9 @@ struct DatasetUse {
         .doc(
             "with mix, at the end of a source: repeat it (the default), stop the epoch, or "
             "continue without it");
+    s.key("packing", &DatasetUse::packing)
+        .absent()
+        .doc("put several samples into each row of a batch; batch sizes then count rows");
   }
 };
 

@@ -234,7 +234,8 @@ inline const std::string& frozen_recipe(const Recipe& recipe) {
 // Returns the number of microbatches that each rank accumulates in a step.
 //
 // Errors   recipe.indivisible, with the arithmetic, if global_batch_size is given and is not a
-//          multiple of batch_size * num_ranks
+//          multiple of batch_size * num_ranks, or global_batch_tokens is not a multiple of this
+//          number times the tokens of a row
 std::int64_t microbatches_per_step(const Recipe& recipe, std::int64_t num_ranks);
 
 }  // namespace tenon

@@ -54,7 +54,7 @@ void complete(json& root, const RecipeParts& parts) {
     compute = parts.compute_threads > 0 ? parts.compute_threads : cores;
   }
   json& train = root["train"];
-  if (!train["global_batch_size"].is_null()) {
+  if (!train["global_batch_size"].is_null() || !train["global_batch_tokens"].is_null()) {
     train["gradient_accumulation"] = nullptr;
   } else if (train["gradient_accumulation"].is_null()) {
     train["gradient_accumulation"] = 1;

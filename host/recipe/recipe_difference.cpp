@@ -92,6 +92,10 @@ bool is_set(const json& recipe, const char* pointer) {
 std::int64_t samples_of_step(const json& recipe, std::int64_t num_ranks) {
   const std::int64_t of_ranks = integer_at(recipe, "/data/batch_size", 1) *
                                 integer_at(recipe, "/train/gradient_accumulation", 1) * num_ranks;
+  if (is_set(recipe, "/train/global_batch_tokens")) {
+    return integer_at(recipe, "/train/global_batch_tokens", 1) /
+           integer_at(recipe, "/data/train/packing/length", 1);
+  }
   return integer_at(recipe, "/train/global_batch_size", of_ranks);
 }
 

@@ -48,7 +48,9 @@ struct TrainRecipe {
   std::optional<std::int64_t> steps_per_window;
   std::optional<std::int64_t> total_steps;  // length of the learning rate schedule, if given
   std::optional<std::int64_t> global_batch_size;
-  std::int64_t gradient_accumulation = 1;  // without global_batch_size; see microbatches_per_step
+  std::optional<std::int64_t> global_batch_tokens;  // with data.train.packing
+  // Without the two keys above; see microbatches_per_step.
+  std::int64_t gradient_accumulation = 1;
   Normalize normalize = Normalize::kItems;
   std::optional<std::int64_t> loss_chunk;
   std::optional<double> clip_grad_norm;
@@ -116,12 +118,17 @@ struct TrainRecipe {
         .count()
         .doc("samples in a step over all ranks and microbatches; sets gradient_accumulation")
         .resume(resume::kBatch);
-    s.not_yet("global_batch_tokens", "batches by tokens", "[null]");
+    s.key("global_batch_tokens", &TrainRecipe::global_batch_tokens)
+        .count()
+        .doc(
+            "tokens in a step over all ranks and microbatches, padding included; needs "
+            "data.train.packing; sets gradient_accumulation")
+        .resume(resume::kBatch);
     s.key("gradient_accumulation", &TrainRecipe::gradient_accumulation)
         .or_null()
         .min(1)
         .max(1000000000)
-        .doc("microbatches in a step; null with global_batch_size")
+        .doc("microbatches in a step; null with global_batch_size or global_batch_tokens")
         .resume(resume::kBatch);
     s.choice("normalize",
              &TrainRecipe::normalize,

@@ -2,6 +2,8 @@
 
 #include "host/tensor/batch.hpp"
 
+#include <tenon/tensor.h>
+
 #include <algorithm>
 
 namespace tenon {
@@ -15,11 +17,26 @@ std::optional<size_t> find_field(const std::vector<FieldInfo>& schema,
   return static_cast<size_t>(field - schema.begin());
 }
 
+std::vector<FieldInfo> readable_fields(const std::vector<FieldInfo>& schema) {
+  std::vector<FieldInfo> fields = schema;
+  const bool has_positions = std::ranges::any_of(schema, [](const FieldInfo& field) {
+    return std::ranges::any_of(field.axes, [](const Axis& axis) { return axis.name == "T"; });
+  });
+  if (has_positions && !find_field(schema, kLengthsField)) {
+    fields.push_back(
+        {.name = std::string(kLengthsField), .dtype = TENON_I64, .axes = {{.name = "B"}}});
+  }
+  return fields;
+}
+
 const at::Tensor* Batch::find(std::string_view name) const noexcept {
   if (schema == nullptr) {
     return nullptr;
   }
   const std::optional<size_t> index = find_field(*schema, name);
+  if (!index && name == kLengthsField && lengths.defined()) {
+    return &lengths;
+  }
   return index && *index < fields.size() && fields[*index].defined() ? &fields[*index] : nullptr;
 }
 

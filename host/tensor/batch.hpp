@@ -37,15 +37,31 @@ struct FieldInfo {
 std::optional<size_t> find_field(const std::vector<FieldInfo>& schema,
                                  std::string_view name) noexcept;
 
+// The field that the host adds to each batch with an axis "T": the lengths of its samples.
+inline constexpr std::string_view kLengthsField = "lengths";
+
+// Returns the fields that models, losses and metrics can read: those of the schema, and
+// kLengthsField if a field has the axis "T" and none has that name.
+std::vector<FieldInfo> readable_fields(const std::vector<FieldInfo>& schema);
+
 class Batch {
  public:
   // Shared with the dataset's proxy and with every other batch of the dataset.
   std::shared_ptr<const std::vector<FieldInfo>> schema;
   std::vector<at::Tensor> fields;
-  int64_t samples = 0;
-  int64_t tokens = 0;  // without padding; 0 if tokens have no meaning
+  int64_t samples = 0;  // size of the axis "B"; with packing, the number of rows
+  int64_t tokens = 0;   // without padding; 0 if tokens have no meaning
+  // Valid entries of each sample along the axis "T", i64 [B]; undefined if no field has that axis,
+  // or the dataset counts other tokens than the entries.
+  at::Tensor lengths;
+  // With packing: samples of the dataset that begin in the rows.
+  std::optional<int64_t> packed_samples = {};
 
-  // Returns the field `name`, or null if the schema has none or the field is undefined.
+  // Returns the number of samples of the dataset.
+  int64_t dataset_samples() const noexcept { return packed_samples.value_or(samples); }
+
+  // Returns the field `name`, or null if the schema has none or the field is undefined. `lengths`
+  // is found by its name, unless the schema has such a field.
   const at::Tensor* find(std::string_view name) const noexcept;
 
   // Returns the bytes of all fields.

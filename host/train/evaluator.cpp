@@ -2,6 +2,7 @@
 #include "host/train/evaluator.hpp"
 
 #include "host/data/batch_builder.hpp"
+#include "host/data/packed_source.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/metrics/metrics_service.hpp"
@@ -232,6 +233,7 @@ bool Evaluator::evaluate_set(const EvalSet& set, std::string& line) {
   parts_.metric_set.begin_evaluation();
   const bool is_complete = evaluate_windows(data, set.prefix, sums);
   data.close_window();
+  report_over_long(set);
   if (has_position) {
     data.load(position, "");
   }
@@ -240,6 +242,15 @@ bool Evaluator::evaluate_set(const EvalSet& set, std::string& line) {
     throw Error("data.empty", data.source().name() + " gave nothing to evaluate on");
   }
   return is_complete;
+}
+
+void Evaluator::report_over_long(const EvalSet& set) const {
+  const PackedSource* const packed = set.data->source().packed();
+  const PackCounts counts = set.data->pack_counts_of_epoch();
+  if (packed != nullptr && counts.over_long > 0 && parts_.collective.rank() == 0) {
+    log_info(set.prefix.substr(0, set.prefix.rfind('/')) + ": " +
+             tenon::describe(counts, packed->options()));
+  }
 }
 
 bool Evaluator::evaluate_windows(DataStream& data,

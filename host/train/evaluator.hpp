@@ -128,6 +128,7 @@ class Evaluator final : public WithStateFields<Evaluator> {
                             const std::string& line);
   bool evaluate_sets(const std::vector<EvalSet>& sets, std::string& line);
   bool evaluate_set(const EvalSet& set, std::string& line);
+  void report_over_long(const EvalSet& set) const;
   bool evaluate_windows(DataStream& data, const std::string& prefix, EvaluationSums& sums);
   bool evaluate_open_window(DataStream& data, const std::string& prefix, std::string& line);
   bool evaluate_window(DataStream& data, EvaluationSums& sums);

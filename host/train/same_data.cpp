@@ -46,6 +46,10 @@ std::vector<std::string> metadata_of(DataSource& source) {
   } else if (!info.has_windows) {
     metadata.push_back(formatted("samples: {}", source.size(nullptr)));
   }
+  if (source.packed() != nullptr && !info.has_windows) {
+    metadata.push_back(
+        formatted("fingerprint of the lengths: {}", source.length_summary(nullptr).fingerprint));
+  }
   for (const MixPartInfo& part : source.parts()) {
     metadata.push_back("samples of " + part.name + ": " +
                        (part.size.has_value() ? std::to_string(*part.size) : "unknown"));
@@ -67,13 +71,14 @@ std::vector<std::string> metadata_of(DataSource& source) {
 }
 
 // A rank's metadata of the next window, as numbers for a collective.
-using WindowMetadata = std::array<int64_t, 6>;
+using WindowMetadata = std::array<int64_t, 7>;
 constexpr size_t kAnswer = 0;
 constexpr size_t kNumber = 1;
 constexpr size_t kId = 2;
 constexpr size_t kSamples = 3;   // -1: unknown
 constexpr size_t kAskAgain = 4;  // milliseconds
 constexpr size_t kGivesUp = 5;
+constexpr size_t kLengths = 6;  // fingerprint, with packing
 
 enum Answer : int64_t { kNone, kHas, kNotYet };
 
@@ -85,6 +90,10 @@ std::string window_text(const WindowMetadata& metadata) {
       "window number {} with id {}", metadata[kNumber], static_cast<uint64_t>(metadata[kId]));
   if (metadata[kSamples] >= 0) {
     text += formatted(" and {} samples", metadata[kSamples]);
+  }
+  if (metadata[kLengths] != 0) {
+    text += formatted(", whose lengths have the fingerprint {}",
+                      static_cast<uint64_t>(metadata[kLengths]));
   }
   return text;
 }
@@ -132,6 +141,7 @@ class WindowSearch {
       metadata[kNumber] = data_.window_number();
       metadata[kId] = data_.window().has_value() ? static_cast<int64_t>(data_.window()->id()) : 0;
       metadata[kSamples] = data_.loader().num_samples().value_or(-1);
+      metadata[kLengths] = static_cast<int64_t>(data_.loader().lengths_fingerprint());
     } else if (data_.ask_again().has_value() && gives_up_ != nullptr) {
       metadata[kAnswer] = kNotYet;
       metadata[kAskAgain] = data_.ask_again()->count();

@@ -170,7 +170,7 @@ at::Tensor TrainStep::own_total(const std::vector<Microbatch>& microbatches, siz
 void TrainStep::start_agreement(const std::vector<Microbatch>& microbatches) {
   totals_ = {};
   for (const Microbatch& microbatch : microbatches) {
-    totals_.samples += microbatch.batch.samples;
+    totals_.samples += microbatch.batch.dataset_samples();
     totals_.tokens += microbatch.batch.tokens;
     totals_.num_parts += microbatch.batch.samples > 0 ? 1 : 0;
   }

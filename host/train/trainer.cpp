@@ -549,6 +549,7 @@ void Trainer::report_end(bool has_failed, Outcome& outcome) {
   loader_.add_to(outcome);
   outcome.state = state();
   outcome.windows = feed_.count();
+  outcome.packed = feed_.packed_rows();
   outcome.non_finite = finite_check_.guard().count();
   outcome.best = evaluator_.best();
   outcome.roll_backs = roll_back_.records();

@@ -2,6 +2,7 @@
 #include "host/train/window_feed.hpp"
 
 #include "host/data/batch_builder.hpp"
+#include "host/data/packed_source.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/tensor/state/saved_number.hpp"
@@ -120,7 +121,30 @@ void WindowFeed::report_empty_window() {
   }
 }
 
+void WindowFeed::report_packing() {
+  const PackedSource* const packed = parts_.data.source().packed();
+  if (packed != nullptr && parts_.collective.rank() == 0) {
+    log_info(formatted("epoch {}: ", parts_.data.epoch().value_or(0)) +
+             tenon::describe(parts_.data.pack_counts_of_epoch(), packed->options()));
+  }
+}
+
+std::optional<PackedRows> WindowFeed::packed_rows() const {
+  const PackedSource* const packed = parts_.data.source().packed();
+  if (packed == nullptr) {
+    return std::nullopt;
+  }
+  const PackCounts counts = parts_.data.pack_counts();
+  return PackedRows{.row_tokens = packed->options().length,
+                    .rows = counts.rows,
+                    .tokens = counts.tokens,
+                    .samples = counts.samples,
+                    .over_long = counts.over_long,
+                    .lost = counts.lost};
+}
+
 void WindowFeed::report_end_of_epoch() {
+  report_packing();
   const std::vector<std::string> unmatched = parts_.data.excluded().unmatched();
   if (!unmatched.empty() && !has_reported_skip_list_ && parts_.collective.rank() == 0) {
     log_warning("/data/skip_windows: no window of the epoch has the label or id " +
@@ -131,13 +155,15 @@ void WindowFeed::report_end_of_epoch() {
 
 void WindowFeed::fail_empty_epoch() const {
   const int64_t num_skipped = parts_.data.num_skipped();
-  throw Error(
-      "data.empty",
-      formatted("{} gave no batch in a whole epoch{}",
-                parts_.data.source().name(),
-                num_skipped > 0
-                    ? formatted("; {} of its windows were skipped, as requested", num_skipped)
-                    : ""));
+  const PackedSource* const packed = parts_.data.source().packed();
+  std::string why;
+  if (num_skipped > 0) {
+    why += formatted("; {} of its windows were skipped, as requested", num_skipped);
+  }
+  if (packed != nullptr && packed->options().over_long == OverLong::kDrop) {
+    why += formatted("; packing drops samples of more than {} tokens", packed->options().length);
+  }
+  throw Error("data.empty", parts_.data.source().name() + " gave no batch in a whole epoch" + why);
 }
 
 WindowCount WindowFeed::count() const {
@@ -206,6 +232,12 @@ void WindowFeed::put_first_batches(StateTree& tree, const std::string& at) const
     const std::string place = state_path(at, std::to_string(i));
     tree.put_int(state_path(place, "samples"), batch.samples, kScope);
     tree.put_int(state_path(place, "tokens"), batch.tokens, kScope);
+    if (batch.packed_samples) {
+      tree.put_int(state_path(place, "packed_samples"), *batch.packed_samples, kScope);
+    }
+    if (batch.lengths.defined()) {
+      tree.put_tensor(state_path(place, "lengths"), batch.lengths, StateTree::Copy::kNo, kScope);
+    }
     for (size_t f = 0; f < batch.fields.size(); ++f) {
       if (batch.fields[f].defined()) {
         tree.put_tensor(state_path(place, formatted("fields/{}", f)),
@@ -230,6 +262,13 @@ void WindowFeed::get_first_batches(const StateTree& tree, const std::string& at)
     batch.schema = parts_.data.source().info().schema;
     batch.samples = saved_signed_count(tree, state_path(place, "samples"));
     batch.tokens = saved_signed_count(tree, state_path(place, "tokens"));
+    if (const std::string packed = state_path(place, "packed_samples");
+        tree.find(packed) != nullptr) {
+      batch.packed_samples = saved_signed_count(tree, packed);
+    }
+    if (const std::string lengths = state_path(place, "lengths"); tree.find(lengths) != nullptr) {
+      batch.lengths = tree.get_tensor(lengths);
+    }
     batch.fields.resize(batch.schema->size());
     for (size_t f = 0; f < batch.fields.size(); ++f) {
       const std::string field = state_path(place, formatted("fields/{}", f));

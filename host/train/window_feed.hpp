@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,13 +48,16 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
   // Reports data of the open window that is not trained on.
   void report_end_of_window();
   void report_empty_window();
-  // Reports windows that the recipe asks to skip, but the epoch does not have.
+  // Reports the rows of packing, and windows that the recipe asks to skip, but the epoch does not
+  // have.
   void report_end_of_epoch();
   // Called if an epoch has trained no step.
   // Errors  data.empty
   [[noreturn]] void fail_empty_epoch() const;
   // Returns the counts of windows so far, including the epoch under way.
   WindowCount count() const;
+  // Returns counts of the rows of all epochs, with packing.
+  std::optional<PackedRows> packed_rows() const;
   const std::string& last_window() const { return count_.last; }
 
   // ---- batches of the open window ----
@@ -79,6 +83,7 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
   }
 
  private:
+  void report_packing();
   bool is_alone() const { return parts_.collective.world_size() == 1; }
   NextWindow open(DataStream& data);
   void repeat_first(std::vector<Microbatch>& microbatches);

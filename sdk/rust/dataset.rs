@@ -23,6 +23,15 @@ pub trait MapDataset: Component + Sync {
 
     /// Reads samples as one batch, in the order of `indices`. Several reads run concurrently.
     fn read(&self, exec: &Exec, indices: &[i64], batch: &mut Batch) -> Result<()>;
+
+    /// True if `lengths` works. The host can then pack several samples into one row.
+    const HAS_LENGTHS: bool = false;
+
+    /// Writes the lengths of samples `first`, `first + 1`, ... along the axis "T" to `out`. It must be
+    /// cheap.
+    fn lengths(&self, _first: i64, _out: &mut [i64]) -> Result<()> {
+        Err(Error::invalid("no_lengths", "this dataset has no lengths"))
+    }
 }
 
 /// The descriptor of a map-style dataset.
@@ -125,6 +134,14 @@ impl Batch<'_> {
             check(self.host, call!(writer.set_counts(self.raw, samples, tokens)))
         }
     }
+
+    /// Sets the number of valid entries of each sample along the axis "T"; the rest is padding.
+    pub fn set_lengths(&mut self, lengths: &[i64]) -> Result<()> {
+        unsafe {
+            let writer = &*self.raw;
+            check(self.host, call!(writer.set_lengths(self.raw, lengths.as_ptr(), lengths.len())))
+        }
+    }
 }
 
 struct Table<T>(PhantomData<T>);
@@ -139,6 +156,7 @@ impl<T: MapDataset> Table<T> {
         seek: None,
         next_window: None,
         reset: None,
+        lengths: if T::HAS_LENGTHS { Some(lengths::<T>) } else { None },
     };
 }
 
@@ -188,5 +206,24 @@ unsafe extern "C" fn read<T: MapDataset>(
         };
         let mut batch = Batch { host: instance.host, raw: args.writer, fields: &info.fields };
         instance.value.read(&Exec::new(exec)?, indices, &mut batch)
+    })
+}
+
+unsafe extern "C" fn lengths<T: MapDataset>(
+    this: *mut c_void,
+    _exec: *const tenon_exec,
+    args: *const tenon_lengths_args,
+) -> *mut tenon_status {
+    call_shared::<T>(this, |instance| {
+        let args = match args.as_ref() {
+            Some(args) if !args.out_lengths.is_null() || args.num_samples == 0 => args,
+            _ => return Err(Error::invalid("invalid", "an argument of lengths is null")),
+        };
+        let out = if args.num_samples == 0 {
+            &mut []
+        } else {
+            slice::from_raw_parts_mut(args.out_lengths, args.num_samples)
+        };
+        instance.value.lengths(args.first, out)
     })
 }

@@ -3,7 +3,8 @@
 
 usage: bench.py [--quick] [--goals] [--page] [--rounds N] [--isa avx512|avx2|sse] [NAME...]
        bench.py --against DIR [--pairs N] [--quick] [mlp|lm|sparse...]
-NAME is mlp, lm, lm-large, ranks, sparse, start, neighbor, bf16, exported, isa, abi, reading, checkpoint or gpu; default: all.
+NAME is mlp, lm, lm-large, ranks, sparse, start, neighbor, bf16, exported, isa, abi, reading, packing, checkpoint or gpu; default:
+all.
 
 Each workload writes its table to build/bench/NAME.md and all samples to build/bench/NAME.json, with the machine, the
 date, the commit, the libraries, and what other processes took of the machine meanwhile. --goals also prints the goals and
@@ -31,6 +32,7 @@ import lm_large
 import machine
 import mlp
 import neighbor
+import packing
 import page
 import programs
 import ranks
@@ -41,7 +43,7 @@ from table import Result, goal_table, not_measured, table
 
 WORKLOADS = {"mlp": mlp, "lm": lm, "lm-large": lm_large, "ranks": ranks, "sparse": sparse, "start": start,
              "neighbor": neighbor, "bf16": bf16, "exported": exported, "isa": isa, "abi": abi, "reading": reading,
-             "checkpoint": checkpoint, "gpu": gpu}
+             "packing": packing, "checkpoint": checkpoint, "gpu": gpu}
 HAVE_ROUNDS = ("lm", "lm-large", "start", "neighbor", "bf16", "exported", "isa")  # whose number of rounds --rounds sets
 QUICK_NOTE = "A quick run: the numbers are not measurements."
 

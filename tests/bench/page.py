@@ -13,7 +13,8 @@ SECTIONS = {
     "mlp": "A small step", "lm": "A language model", "lm-large": "Larger language models", "sparse": "A click model",
     "ranks": "Many ranks", "start": "Startup with an empty cache", "neighbor": "Beside busy processes",
     "bf16": "bf16", "exported": "Models exported from PyTorch",
-    "isa": "Older instruction sets", "reading": "Reading data", "checkpoint": "Checkpoints",
+    "isa": "Older instruction sets", "reading": "Reading data", "packing": "Packing",
+    "checkpoint": "Checkpoints",
     "abi": "Calls into plugins", "gpu": "A GPU", "goals": "Goals"}
 NEW_PAGE = """# Performance: {title}
 

@@ -43,6 +43,7 @@ tenon_batch_writer* lend_writer(tenon_batch_writer* writer) {
     TENON_CHECK_FUNCTION(tenon_batch_writer, to, add_tensor);
     TENON_CHECK_FUNCTION(tenon_batch_writer, to, set_counts);
     TENON_CHECK_FUNCTION(tenon_batch_writer, to, set_position);
+    TENON_CHECK_FUNCTION(tenon_batch_writer, to, set_lengths);
   });
 }
 

@@ -21,6 +21,7 @@ constexpr auto kFunctionRoles = std::to_array<FunctionRole>({
     {"tenon_dataset", "dataset", "seek", Role::kMain, true},
     {"tenon_dataset", "dataset", "next_window", Role::kMain},
     {"tenon_dataset", "dataset", "reset", Role::kMain},
+    {"tenon_dataset", "dataset", "lengths", Role::kWorker, true},
     {"tenon_feature", "feature", "infer", Role::kMain},
     {"tenon_feature", "feature", "run", Role::kWorker, true},
     {"tenon_hook", "hook", "describe", Role::kMain},

@@ -26,6 +26,28 @@ WhenOneEnds when_of(WhenSourceEnds when) {
   return WhenOneEnds::kRepeat;
 }
 
+OverLong over_long_of(OverLongSamples what) {
+  switch (what) {
+    case OverLongSamples::kError:
+      return OverLong::kError;
+    case OverLongSamples::kDrop:
+      return OverLong::kDrop;
+    case OverLongSamples::kCut:
+      return OverLong::kCut;
+    case OverLongSamples::kSplit:
+      return OverLong::kSplit;
+  }
+  return OverLong::kError;
+}
+
+PackOptions options_of(const PackingUse& use) {
+  return {.length = use.length,
+          .strategy = use.strategy == PackingStrategy::kGreedy ? PackStrategy::kGreedy
+                                                               : PackStrategy::kBestFit,
+          .group = use.group,
+          .over_long = over_long_of(use.over_long)};
+}
+
 std::string size_text(DataSource& source) {
   const DataSourceInfo& info = source.info();
   if (info.has_windows) {
@@ -56,9 +78,20 @@ RunDataset::RunDataset(ComponentFactory& factory,
                        uint64_t seed,
                        bool shuffle)
     : use_(use) {
+  create_sources(factory, role, seed, shuffle);
+  add_features(factory);
+  if (use.packing) {
+    packed_.emplace(unpacked(), options_of(*use.packing));
+  }
+}
+
+void RunDataset::create_sources(ComponentFactory& factory,
+                                const std::string& role,
+                                uint64_t seed,
+                                bool shuffle) {
+  const DatasetUse& use = use_;
   if (use.mix.empty()) {
     datasets_.emplace_back(factory.create(use.use, role), &factory.mesh());
-    add_features(factory);
     return;
   }
   std::vector<MixPart> parts;
@@ -69,7 +102,6 @@ RunDataset::RunDataset(ComponentFactory& factory,
   }
   mix_.emplace(std::move(parts),
                MixOptions{.when = when_of(use.when_one_ends), .seed = seed, .shuffle = shuffle});
-  add_features(factory);
 }
 
 // Each RunDataset has its own feature instances, since the types of its columns may differ. Equal
@@ -130,6 +162,10 @@ std::vector<ReportedComponent> RunDataset::reported(const std::string& role) {
     if (!use_.mix.empty()) {
       line.role += "/" + use_.mix[i].name;
       line.detail += ", " + percent_text(use_.mix[i].weight / sum);
+    }
+    if (packed_) {
+      line.detail +=
+          ", packed into rows of " + grouped_digits(packed_->options().length) + " tokens";
     }
     lines.push_back(std::move(line));
   }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A dataset of the recipe, or a mix of several, with the recipe's features. In a mix, features are
-// computed from the batches of the mix.
-// Threads: [main] for this class; see DataSource for the source.
+// A dataset of the recipe, or a mix of several, with the recipe's features, and packed if the
+// recipe says so. In a mix, features are computed from the batches of the mix, and the samples of
+// all its datasets are packed together. Threads: [main] for this class; see DataSource for the
+// source.
 #pragma once
 
 #include "host/data/dataset_proxy.hpp"
 #include "host/data/feature_source.hpp"
 #include "host/data/mix_source.hpp"
+#include "host/data/packed_source.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/components/component_factory.hpp"
 #include "host/train/components/reported_component.hpp"
@@ -25,7 +27,7 @@ class RunDataset {
   // `role` is the role of a single dataset, or of the first dataset of a mix: "data/train". `seed`
   // and `shuffle` must equal the loader's.
   //
-  // Errors   errors of the datasets; data.bad_mix; errors of FeatureGraph
+  // Errors   errors of the datasets; data.bad_mix; errors of FeatureGraph; data.cannot_pack
   RunDataset(ComponentFactory& factory,
              const DatasetUse& use,
              const std::string& role,
@@ -34,9 +36,7 @@ class RunDataset {
   RunDataset(const RunDataset&) = delete;
   RunDataset& operator=(const RunDataset&) = delete;
 
-  DataSource& source() {
-    return with_features_ ? static_cast<DataSource&>(*with_features_) : without_features();
-  }
+  DataSource& source() { return packed_ ? static_cast<DataSource&>(*packed_) : unpacked(); }
 
   // Returns the lines for the report: one line, or one for each source of a mix, named ROLE/NAME.
   std::vector<ReportedComponent> reported(const std::string& role);
@@ -47,6 +47,13 @@ class RunDataset {
   DataSource& without_features() {
     return mix_ ? static_cast<DataSource&>(*mix_) : datasets_.front();
   }
+  DataSource& unpacked() {
+    return with_features_ ? static_cast<DataSource&>(*with_features_) : without_features();
+  }
+  void create_sources(ComponentFactory& factory,
+                      const std::string& role,
+                      uint64_t seed,
+                      bool shuffle);
   void add_features(ComponentFactory& factory);
 
   const DatasetUse& use_;
@@ -54,6 +61,7 @@ class RunDataset {
   std::optional<MixSource> mix_;
   std::optional<FeatureGraph> features_;
   std::optional<FeatureSource> with_features_;
+  std::optional<PackedSource> packed_;
 };
 
 }  // namespace tenon

@@ -212,7 +212,7 @@ class Planning {
     train_set_.emplace(factory_, recipe_.data.train, "data/train", seed, false);
     DataSource& source = train_set_->source();
     const std::vector<FieldInfo>& schema = *source.info().schema;
-    check_model_fields(subject.graph, schema, source.name());
+    check_model_fields(subject.graph, readable_fields(schema), source.name());
     std::optional<std::vector<PlannedField>> fields =
         declared_fields(schema, recipe_.data.batch_size);
     if (!fields.has_value()) {
@@ -222,6 +222,13 @@ class Planning {
       options.seed = seed;
       options.prefetch = 1;
       fields = read_fields(source, options);
+    }
+    const bool reads_lengths =
+        std::ranges::any_of(subject.graph.values, [](const ModelValue& value) {
+          return value.source_kind == TENON_SOURCE_BATCH && value.source == kLengthsField;
+        });
+    if (reads_lengths && !find_field(schema, kLengthsField)) {
+      fields->push_back({std::string(kLengthsField), at::kLong, {recipe_.data.batch_size}});
     }
     for (const PlannedField& field : *fields) {
       subject.batch_bytes += field.bytes();
@@ -257,7 +264,8 @@ class Planning {
     }
     PlanSubject& subject = result_.subject;
     const LossSet set(std::move(losses), subject.graph, recipe_.model.name, exec_);
-    set.check_fields(*train_set_->source().info().schema, train_set_->source().name());
+    set.check_fields(readable_fields(*train_set_->source().info().schema),
+                     train_set_->source().name());
     for (size_t i = 0; i < set.size(); ++i) {
       // Losses sum in fp32. CPU kernels read narrow values directly; on other devices the loss
       // makes an fp32 copy.

@@ -3,6 +3,7 @@
 
 #include "host/data/stream_plan.hpp"
 #include "host/error/error.hpp"
+#include "host/log/log.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
@@ -16,6 +17,7 @@
 #include "host/train/resume/exports.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace tenon {
@@ -236,7 +238,7 @@ void RunComponents::check_all_fields() {
 }
 
 void RunComponents::check_fields(DataSource& source) {
-  const auto& fields = *source.info().schema;
+  const std::vector<FieldInfo> fields = readable_fields(*source.info().schema);
   try {
     check_model_fields(graph_, fields, source.name());
   } catch (const Error& error) {  // add the model's identity: the check knows only its graph
@@ -245,12 +247,44 @@ void RunComponents::check_fields(DataSource& source) {
   TableSet::check_fields(table_plan_.lookups, fields, source.name());
   losses_->check_fields(fields, source.name());
   metric_set_->check_fields(fields, source.name());
+  if (source.packed() != nullptr) {
+    check_packing(source);
+  }
   const bool is_sized = source.info().style == DatasetStyle::kMap && !source.info().has_windows;
   if (is_sized && source.size(nullptr) == 0) {
     throw Error("data.empty", source.name() + " has no samples");
   }
   if (source.info().style == DatasetStyle::kStream) {
     shards_of_rank(source, data_rank(), {});  // throws if there are fewer shards than ranks
+  }
+}
+
+// The samples of a row share its positions, so the model has to keep them apart, and losses have to
+// be sums over positions.
+void RunComponents::check_packing(const DataSource& source) const {
+  const auto reads = [this](std::string_view field) {
+    return std::ranges::any_of(graph_.values, [field](const ModelValue& value) {
+      return value.source_kind == TENON_SOURCE_BATCH && value.source == field &&
+             !value.users.empty();
+    });
+  };
+  if (!reads("segment_ids")) {
+    throw Error("data.cannot_pack",
+                source.name() + " is packed, but " + model_->instance().identity().describe() +
+                    " does not read segment_ids, so the samples of a row would attend to each "
+                    "other; choose a model that does, or remove \"packing\"");
+  }
+  if (!reads("position_ids") && context_.platform.mesh().rank() == 0) {
+    log_warning(source.name() + " is packed, but " + model_->instance().identity().describe() +
+                " does not read position_ids: its positions do not restart with each sample");
+  }
+  for (size_t i = 0; i < losses_->size(); ++i) {
+    if (!losses_->is_additive_over_tokens(i)) {
+      throw Error("data.cannot_pack",
+                  source.name() + " is packed, but " + losses_->text(i) +
+                      " is not a sum over tokens, so it would treat the samples of a row as one; "
+                      "choose another loss, or remove \"packing\"");
+    }
   }
 }
 

@@ -41,6 +41,17 @@ nlohmann::ordered_json to_json(const std::optional<SaveCount>& count) {
 
 using Json = nlohmann::ordered_json;
 
+Json to_json(const PackedRows& packed) {
+  const auto all = static_cast<double>(packed.rows) * static_cast<double>(packed.row_tokens);
+  return {{"rows", packed.rows},
+          {"row_tokens", packed.row_tokens},
+          {"samples", packed.samples},
+          {"tokens", packed.tokens},
+          {"fill", packed.rows > 0 ? Json(static_cast<double>(packed.tokens) / all) : Json()},
+          {"over_long_samples", packed.over_long},
+          {"lost_tokens", packed.lost}};
+}
+
 Json or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
@@ -57,6 +68,9 @@ void put_progress(Json& summary, const Outcome& outcome) {
   summary["last_window"] = or_null(windows.last);
   summary["samples"] = outcome.state.samples;
   summary["tokens"] = outcome.state.tokens;
+  if (outcome.packed.has_value()) {
+    summary["packing"] = to_json(*outcome.packed);
+  }
   summary["seconds"] = outcome.seconds;
   summary["lost_records"] = outcome.lost_records;
 }

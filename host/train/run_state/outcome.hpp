@@ -45,6 +45,16 @@ struct WindowCount {
   std::string last;       // label of the last window opened
 };
 
+// Rows of data.train, with packing, over all ranks and epochs.
+struct PackedRows {
+  int64_t row_tokens = 0;  // tokens of a row
+  int64_t rows = 0;
+  int64_t tokens = 0;     // without padding
+  int64_t samples = 0;    // that begin in the rows
+  int64_t over_long = 0;  // samples longer than a row
+  int64_t lost = 0;       // tokens of samples that were dropped or cut
+};
+
 // The best evaluation, whose parameters the run ended with.
 struct BestEvaluation {
   uint64_t step = 0;
@@ -86,6 +96,7 @@ struct Outcome {
   std::map<std::string, double> last_metrics;  // last value of each metric
   NonFiniteCount non_finite;
   WindowCount windows;
+  std::optional<PackedRows> packed;  // none without packing
   std::optional<BestEvaluation> best;
   std::optional<SaveCount> saves;          // none if the run saves no checkpoints
   std::optional<SaveCount> exports;        // none if the recipe has no exports

@@ -10,7 +10,9 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 
 #include <cstdint>
 #include <initializer_list>
@@ -61,6 +63,9 @@ class Read {
   }
   std::string set_position(const void* position, size_t size) {
     return text(writer().set_position(&writer(), position, size));
+  }
+  std::string set_lengths(const std::vector<int64_t>& lengths) {
+    return text(writer().set_lengths(&writer(), lengths.data(), lengths.size()));
   }
   // The message of finish()'s error, "" for success.
   std::string finish() {
@@ -251,4 +256,65 @@ TEST_CASE("a position is kept for streams and refused in map style", "[data]") {
 }
 
 }  // namespace
+// ---- lengths ----
+
+// A read of three samples with four positions, complete but for counts and lengths.
+class ReadOfThree : public Read {
+ public:
+  explicit ReadOfThree(DatasetStyle style = DatasetStyle::kMap) : Read(3, style) {
+    CHECK(add(0, {3, 4}).empty());
+    CHECK(add(1, {3, 4, 3}).empty());
+    CHECK(add(2, {}).empty());
+  }
+};
+
+TEST_CASE("a batch keeps the lengths of its samples", "[data]") {
+  ReadOfThree read;
+  CHECK(read.set_counts(3, 6).empty());
+  CHECK(read.set_lengths({4, 0, 2}).empty());
+  CHECK(read.finish().empty());
+  CHECK(at::equal(*read.batch.find("lengths"), at::tensor({4, 0, 2}, at::kLong)));
+}
+
+TEST_CASE("without lengths all entries are valid, if they are the tokens", "[data]") {
+  for (const int64_t tokens : {0, 12}) {
+    ReadOfThree read;
+    CHECK(read.set_counts(3, tokens).empty());
+    CHECK(read.finish().empty());
+    CHECK(at::equal(*read.batch.find("lengths"), at::full({3}, 4, at::kLong)));
+  }
+  ReadOfThree padded;
+  CHECK(padded.set_counts(3, 7).empty());
+  CHECK(padded.finish().empty());
+  CHECK(padded.batch.find("lengths") == nullptr);
+}
+
+TEST_CASE("lengths that contradict the batch are refused", "[data]") {
+  const auto error_of = [](const std::vector<int64_t>& lengths, int64_t tokens) {
+    ReadOfThree read;
+    const std::string first = read.set_lengths(lengths);
+    read.set_counts(3, tokens);
+    const std::string second = read.finish();
+    CHECK((first.empty() || second == "dataset \"fake\": " + first));
+    return second;
+  };
+  CHECK_THAT(error_of({4, 5, 1}, 10),
+             contains_text("the length of sample 1 of the batch is 5, expected 0 to 4, the size of "
+                           "axis T"));
+  CHECK_THAT(error_of({4, -1, 1}, 4), contains_text("the length of sample 1 of the batch is -1"));
+  CHECK_THAT(error_of({4, 4}, 8), contains_text("2 lengths are set, expected 3, one per sample"));
+  CHECK_THAT(error_of({4, 2, 1}, 8),
+             contains_text("the lengths add up to 7 tokens, but set_counts reported 8"));
+  ReadOfThree twice;
+  CHECK(twice.set_lengths({4, 4, 4}).empty());
+  CHECK_THAT(twice.set_lengths({4, 4, 4}), contains_text("the lengths are set twice"));
+  Read early(3);  // before the size of T is known
+  CHECK(early.set_lengths({1, 9, 1}).empty());
+  CHECK(early.add(0, {3, 4}).empty());
+  CHECK(early.add(1, {3, 4, 3}).empty());
+  CHECK(early.add(2, {}).empty());
+  CHECK(early.set_counts(3, 11).empty());
+  CHECK_THAT(early.finish(), contains_text("the length of sample 1 of the batch is 9"));
+}
+
 }  // namespace tenon

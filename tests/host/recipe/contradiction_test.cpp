@@ -143,6 +143,28 @@ TEST_CASE("a global batch that the microbatch does not divide is shown with the 
       "1 error in recipe.json; nothing was started");
 }
 
+TEST_CASE("a step of tokens needs rows of packing, and divides into them", "[recipe]") {
+  const std::string packing = R"(data.train.packing={"length": 100})";
+  CHECK(report({packing, "train.global_batch_tokens=800"}) == "no error");
+  CHECK_THAT(report({"train.global_batch_tokens=800"}),
+             contains_text("--set #1: /train/global_batch_tokens: needs data.train.packing, which "
+                           "sets the tokens of a row [recipe.contradiction]\n    set "
+                           "data.train.packing, or give the step in samples by "
+                           "global_batch_size"));
+  CHECK_THAT(report({packing, "train.global_batch_tokens=800", "train.gradient_accumulation=2"}),
+             contains_text("--set #3: /train/gradient_accumulation: conflicts with "
+                           "global_batch_tokens, which sets it"));
+  CHECK_THAT(report({packing, "train.global_batch_tokens=800", "train.global_batch_size=8"}),
+             contains_text("--set #3: /train/global_batch_size: conflicts with "
+                           "global_batch_tokens: both set the size of a step"));
+  CHECK(report({packing, "train.global_batch_tokens=1000"}) ==
+        "--set #2: /train/global_batch_tokens: a step of 1000 tokens does not divide into "
+        "microbatches of 4 rows of 100 tokens [recipe.indivisible]\n"
+        "    1000 = 2 * 400 + 200; choose a multiple of data.batch_size (at recipe.json:4) times "
+        "data.train.packing.length\n"
+        "1 error in recipe.json; nothing was started");
+}
+
 TEST_CASE("an evaluation needs a dataset", "[recipe]") {
   for (const char* const key :
        {"every_steps=5", "every_windows=1", "every_epochs=1", "at_start=true", "at_end=true"}) {

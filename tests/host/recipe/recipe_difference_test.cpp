@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -186,6 +187,21 @@ TEST_CASE("batches may be cut otherwise where a step has as many samples", "[rec
   CHECK(found[0].why == "a step has 16 samples instead of 8");
   CHECK(outline(R"({"train": {"global_batch_size": 8, "gradient_accumulation": null}})") ==
         "free /train/global_batch_size, free /train/gradient_accumulation");
+}
+
+TEST_CASE("a step of tokens has as many rows as before on other ranks", "[recipe]") {
+  const std::string packed = recipe_with(R"({"data": {"train": {"packing": {"length": 50}}},
+    "train": {"global_batch_tokens": 400, "gradient_accumulation": null}})");
+  CHECK(recipe_changes({packed, 1}, {packed, 2}).empty());
+  const auto wider =
+      recipe_changes({packed, 1},
+                     {recipe_with(R"({"data": {"train": {"packing": {"length": 100}}},
+        "train": {"global_batch_tokens": 400, "gradient_accumulation": null}})"),
+                      1});
+  REQUIRE_FALSE(wider.empty());
+  CHECK(std::ranges::any_of(wider, [](const RecipeChange& change) {
+    return change.pointer == "/data/train/packing/length" && change.change == ChangeClass::kRefused;
+  }));
 }
 
 TEST_CASE("ranks alone may change what a step has", "[recipe]") {

@@ -185,6 +185,28 @@ TEST_CASE("a whole recipe is read key by key", "[recipe]") {
   CHECK(recipe.sinks.empty());
 }
 
+TEST_CASE("packing has defaults, for one dataset and for a mix", "[recipe]") {
+  const ScratchFolder folder;
+  const Recipe one = load_text(folder, kSmallRecipe, {R"(data.train.packing={"length": 128})"});
+  REQUIRE(one.data.train.packing);
+  CHECK(one.data.train.packing->length == 128);
+  CHECK(one.data.train.packing->strategy == PackingStrategy::kBestFit);
+  CHECK(one.data.train.packing->group == 16384);
+  CHECK(one.data.train.packing->over_long == OverLongSamples::kError);
+  CHECK(frozen_recipe(one).find("\"strategy\": \"best_fit\"") != std::string::npos);
+  const Recipe mix = load_text(folder, kSmallRecipe, {R"(data.train={
+      "mix": [{"type": "numbers", "weight": 1}],
+      "packing": {"length": 64, "strategy": "greedy", "group": 7, "over_long": "split"}})"});
+  REQUIRE(mix.data.train.packing);
+  CHECK(mix.data.train.packing->strategy == PackingStrategy::kGreedy);
+  CHECK(mix.data.train.packing->group == 7);
+  CHECK(mix.data.train.packing->over_long == OverLongSamples::kSplit);
+  CHECK_FALSE(load_text(folder, kSmallRecipe, {}).data.train.packing);
+  CHECK(frozen_recipe(load_text(folder, kSmallRecipe, {})).find("packing") == std::string::npos);
+  CHECK_THAT(report_of(kSmallRecipe, {R"(data.train.packing={"strategy": "greedy"})"}),
+             contains_text("/data/train/packing/length: missing key"));
+}
+
 TEST_CASE("a frozen recipe, read again, gives the same text and the same recipe", "[recipe]") {
   const ScratchFolder folder;
   const ScratchFolder elsewhere;
@@ -380,7 +402,7 @@ recipe.json:8: /optimizer/options/lr: out of range [recipe.out_of_range]
     expected number above 0
     found: -1
 recipe.json:9: /train/stpes: unknown key [recipe.unknown_key]
-    expected one of: clip_grad_norm, clip_grad_value, epochs, exit_after_steps, exit_at_step, global_batch_size, gradient_accumulation, kill_switch, log_every, loss_chunk, minutes, non_finite, ... (21 in all)
+    expected one of: clip_grad_norm, clip_grad_value, epochs, exit_after_steps, exit_at_step, global_batch_size, global_batch_tokens, gradient_accumulation, kill_switch, log_every, loss_chunk, minutes, ... (22 in all)
     found: "stpes"; did you mean "steps"?
 recipe.json:10: /checkpoint/exports/0/format: not an allowed value [recipe.bad_value]
     expected one of: "weights", "hf"
@@ -485,8 +507,8 @@ TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
            {"parallel.pipeline=2", "/parallel/pipeline: this release does not have pipeline"},
            {"parallel.expert=2", "/parallel/expert: this release does not have expert"},
            {"model.load=[\"x\"]", "/model/load: this release does not have loading by model"},
-           {"model.optimizer=false", "/model/optimizer: this release does not have models without"},
-           {"train.global_batch_tokens=10", "/train/global_batch_tokens: this release"}}) {
+           {"model.optimizer=false",
+            "/model/optimizer: this release does not have models without"}}) {
     const std::string report = report_of(kSmallRecipe, {set});
     INFO(set);
     CHECK_THAT(report, contains_text("--set #1: " + what));

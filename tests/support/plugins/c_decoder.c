@@ -144,7 +144,7 @@ static tenon_status* describe(void* self, tenon_model_builder* builder) {
     status = add_weight(builder, i, &parameters[i]);
   }
   const tenon_block_spec decoder = {
-      sizeof decoder, "decoder", 0, 0, &ids, 1, &logits, 1, parameters, kWeights, &rotary, 1};
+      sizeof decoder, "decoder", 0, 0, &ids, 1, &logits, 1, parameters, kWeights, &rotary, 1, NULL};
   (void)self;
   return status == NULL ? builder->add_block(builder, &decoder, &block) : status;
 }

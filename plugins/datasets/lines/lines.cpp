@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The lines or paragraphs of a text file as samples of different lengths for a language model.
+//
+// The file is tokenized once, and the ids stay in memory. A sample of n tokens has n - 1 positions,
+// since its last token is only a label. Texts of fewer than two tokens are no samples.
+// Invariant: labels are the input tokens shifted by one; no sample contains tokens of another.
+// Threads: reads share immutable vectors.
+#include <tenon/cpp/dataset.hpp>
+#include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/stable_file.hpp>
+#include <tenon/cpp/tokenizer.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+enum class Unit { kLine, kParagraph };
+
+struct LinesOptions {
+  std::string path;
+  tenon::ComponentOption tokenizer;
+  Unit unit = Unit::kLine;
+  double from = 0.0;
+  double to = 1.0;
+};
+
+// Returns the lines that are not empty, each with its line break; with kParagraph, runs of such
+// lines.
+std::vector<std::string_view> units_of(std::string_view text, Unit unit) {
+  std::vector<std::string_view> units;
+  size_t begin = 0;  // of the unit
+  for (size_t at = 0; at < text.size();) {
+    const size_t line_break = text.find('\n', at);
+    const size_t end = line_break == std::string_view::npos ? text.size() : line_break + 1;
+    const std::string_view line = text.substr(at, end - at);
+    const bool is_empty = line == "\n" || line == "\r\n";
+    if (unit == Unit::kLine) {
+      begin = at;
+    }
+    if (is_empty || unit == Unit::kLine) {
+      const size_t unit_end = is_empty ? at : end;
+      if (unit_end > begin) {
+        units.push_back(text.substr(begin, unit_end - begin));
+      }
+      begin = end;
+    }
+    at = end;
+  }
+  if (begin < text.size()) {
+    units.push_back(text.substr(begin));
+  }
+  return units;
+}
+
+class Lines : public tenon::MapDataset {
+ public:
+  static constexpr const char* kType = "lines";
+  static constexpr const char* kSummary =
+      "lines or paragraphs of a text file as samples, with next-token labels";
+  using Options = LinesOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) {
+    binder.field("path", &Options::path).required().non_empty().path().doc("text file");
+    binder.field("tokenizer", &Options::tokenizer)
+        .component("tokenizer", R"({"type": "byte"})")
+        .doc("tokenizer of the text");
+    binder.choice("unit", &Options::unit, {{"line", Unit::kLine}, {"paragraph", Unit::kParagraph}})
+        .doc("text of a sample: a line, or the lines between empty lines");
+    binder.field("from", &Options::from)
+        .min(0)
+        .max(1)
+        .doc("start of the part to use, as a fraction of all samples");
+    binder.field("to", &Options::to)
+        .min(0)
+        .max(1)
+        .doc("end of the part to use, as a fraction of all samples");
+  }
+
+  Lines(const Options& options, const tenon::CreateContext& context)
+      : options_(options), tokenizer_(context.host, options.tokenizer) {
+    TENON_CHECK(options_.from < options_.to,
+                "`from` (",
+                options_.from,
+                ") must be less than `to` (",
+                options_.to,
+                ")");
+  }
+
+  void describe(tenon::DatasetInfo& info) override {
+    tenon::StableFile file(options_.path, "lines");
+    std::string text(static_cast<size_t>(file.size()), '\0');
+    file.read(0, text.size(), text.data());
+    file.check_unchanged(0);
+    tokenize(text);
+    const auto share = [this](double part) {
+      return static_cast<int64_t>(part * static_cast<double>(begins_.size()));
+    };
+    first_ = share(options_.from);
+    num_samples_ = share(options_.to) - first_;
+    if (num_samples_ == 0) {
+      TENON_FAIL(TENON_INVALID,
+                 "lines.empty",
+                 file.path(),
+                 " has ",
+                 begins_.size(),
+                 " samples of at least two tokens, and none of them between fractions ",
+                 options_.from,
+                 " and ",
+                 options_.to);
+    }
+    input_ids_ = info.field("input_ids", {"B", "T"}, TENON_I64);
+    labels_ = info.field("labels", {"B", "T"}, TENON_I64, kIgnored);
+  }
+
+  int64_t size(const tenon_window*) override { return num_samples_; }
+
+  void read(const tenon_window*,
+            const int64_t* indices,
+            size_t n,
+            tenon::BatchWriter& writer) override {
+    std::vector<int64_t> lengths;
+    int64_t width = 0;
+    int64_t tokens = 0;
+    for (size_t b = 0; b < n; ++b) {
+      lengths.push_back(lengths_[sample(indices[b])]);
+      width = std::max(width, lengths.back());
+      tokens += lengths.back();
+    }
+    const auto batch = static_cast<int64_t>(n);
+    auto* inputs_BT = writer.add<int64_t>(input_ids_, {batch, width});
+    auto* labels_BT = writer.add<int64_t>(labels_, {batch, width});
+    for (size_t b = 0; b < n; ++b) {
+      const int32_t* const ids = &ids_[begins_[sample(indices[b])]];
+      for (int64_t t = 0; t < width; ++t) {
+        const bool is_valid = t < lengths[b];
+        *inputs_BT++ = is_valid ? ids[t] : 0;
+        *labels_BT++ = is_valid ? ids[t + 1] : kIgnored;
+      }
+    }
+    writer.set_counts(batch, tokens);
+    writer.set_lengths(lengths);
+  }
+
+  void lengths(const tenon_window*, int64_t first, size_t n, int64_t* out) override {
+    for (size_t i = 0; i < n; ++i) {
+      out[i] = lengths_[sample(first + static_cast<int64_t>(i))];
+    }
+  }
+
+ private:
+  static constexpr int64_t kIgnored = -100;
+
+  void tokenize(std::string_view text) {
+    for (const std::string_view unit : units_of(text, options_.unit)) {
+      const std::vector<int32_t> ids = tokenizer_.encode(unit);
+      if (ids.size() < 2) {
+        continue;
+      }
+      TENON_CHECK(ids.size() <= std::numeric_limits<int32_t>::max(), "a text has too many tokens");
+      begins_.push_back(ids_.size());
+      lengths_.push_back(static_cast<int32_t>(ids.size() - 1));
+      ids_.insert(ids_.end(), ids.begin(), ids.end());
+    }
+  }
+
+  // The number of a sample among those of the whole file.
+  size_t sample(int64_t index) const {
+    TENON_CHECK(0 <= index && index < num_samples_,
+                "sample ",
+                index,
+                " is out of range [0, ",
+                num_samples_,
+                ")");
+    return static_cast<size_t>(first_ + index);
+  }
+
+  Options options_;
+  tenon::TokenizerRef tokenizer_;
+  std::vector<int32_t> ids_;      // of all samples
+  std::vector<size_t> begins_;    // by sample: its first id
+  std::vector<int32_t> lengths_;  // by sample: positions, one less than ids
+  int64_t first_ = 0;
+  int64_t num_samples_ = 0;
+  uint32_t input_ids_ = 0;
+  uint32_t labels_ = 0;
+};
+
+}  // namespace
+
+TENON_PLUGIN(Lines)

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/data/batch_builder.hpp"
+#include "host/data/dataset_proxy.hpp"
+
+#include <ATen/ATen.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/plugins/made_component.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+namespace {
+
+// A dataset of lines with the tokenizer that it was made with, which must live longer.
+struct LinesSource {
+  tenon::ComponentInstance tokenizer;
+  tenon::DatasetProxy source;
+
+  int64_t size() { return source.size(nullptr); }
+  tenon::Batch read(const std::vector<int64_t>& indices) {
+    tenon::BatchBuilder builder(source, static_cast<int64_t>(indices.size()));
+    source.read(nullptr, indices, builder.writer());
+    return builder.finish();
+  }
+  std::vector<int32_t> lengths() {
+    std::vector<int64_t> indices;
+    for (int64_t i = 0; i < size(); ++i) {
+      indices.push_back(i);
+    }
+    std::vector<int32_t> out(indices.size());
+    source.lengths(nullptr, indices, out);
+    return out;
+  }
+};
+
+LinesSource open_lines(const std::string& path, nlohmann::json options = nlohmann::json::object()) {
+  options["path"] = path;
+  tenon::ComponentInstance made = tenon::make_component("tokenizer", "byte", "{}");
+  auto lines = tenon::make_component("dataset", "lines", options.dump(), {{"/tokenizer", &made}});
+  return {std::move(made), tenon::DatasetProxy(std::move(lines))};
+}
+
+// The inputs of a sample as text, and its labels.
+std::string inputs_of(LinesSource& lines, int64_t sample) {
+  const tenon::Batch batch = lines.read({sample});
+  std::string text;
+  const at::Tensor ids = *batch.find("input_ids");
+  const at::Tensor labels = *batch.find("labels");
+  for (int64_t t = 0; t < ids.size(1); ++t) {
+    text += static_cast<char>(ids[0][t].item<int64_t>());
+    if (t + 1 < ids.size(1)) {
+      CHECK(labels[0][t].item<int64_t>() == ids[0][t + 1].item<int64_t>());
+    }
+  }
+  return text + "|" + static_cast<char>(labels[0][-1].item<int64_t>());
+}
+
+}  // namespace
+
+TEST_CASE("each line is a sample that ends with its line break", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  LinesSource lines = open_lines(folder.write("a.txt", "one\n\ntwenty\r\n\r\nx\n\n\nend").string());
+  REQUIRE(lines.size() == 4);
+  CHECK(inputs_of(lines, 0) == "one|\n");
+  CHECK(inputs_of(lines, 1) == "twenty\r|\n");
+  CHECK(inputs_of(lines, 2) == "x|\n");
+  CHECK(inputs_of(lines, 3) == "en|d");
+  CHECK(lines.lengths() == std::vector<int32_t>{3, 7, 1, 2});
+}
+
+TEST_CASE("a paragraph has the lines between empty ones", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  LinesSource lines = open_lines(folder.write("a.txt", "\none\ntwo\n\n\nthree\n").string(),
+                                 {{"unit", "paragraph"}});
+  REQUIRE(lines.size() == 2);
+  CHECK(inputs_of(lines, 0) == "one\ntwo|\n");
+  CHECK(inputs_of(lines, 1) == "three|\n");
+}
+
+TEST_CASE("lines of a batch are padded, and their lengths are set", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  LinesSource lines = open_lines(folder.write("a.txt", "abc\na\nabcdef\n").string());
+  const tenon::Batch batch = lines.read({1, 0});
+  CHECK(batch.tokens == 4);
+  CHECK(at::equal(batch.lengths, at::tensor({1, 3}, at::kLong)));
+  CHECK(at::equal(*batch.find("input_ids"),
+                  at::tensor({97, 0, 0, 97, 98, 99}, at::kLong).view({2, 3})));
+  CHECK(at::equal(*batch.find("labels"),
+                  at::tensor({10, -100, -100, 98, 99, 10}, at::kLong).view({2, 3})));
+}
+
+TEST_CASE("parts of the lines share none and leave none out", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  const std::string file = folder.write("a.txt", "a1\nb2\nc3\nd4\ne5\nf6\ng7\n").string();
+  std::string all;
+  for (const auto& [from, to] : {std::pair(0.0, 0.3), {0.3, 0.9}, {0.9, 1.0}}) {
+    LinesSource lines = open_lines(file, {{"from", from}, {"to", to}});
+    for (int64_t i = 0; i < lines.size(); ++i) {
+      all += inputs_of(lines, i).substr(0, 1);
+    }
+  }
+  CHECK(all == "abcdefg");
+}
+
+TEST_CASE("a file without lines is refused", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  const std::string file = folder.write("a.txt", "\n\nx").string();
+  CHECK_THAT(tenon::error_of([&] { open_lines(file); }),
+             tenon::contains_text("has 0 samples of at least two tokens"));
+}
