@@ -6,6 +6,7 @@
 #   tenon::torch_cuda     libtorch_cuda, libc10_cuda and the CUDA runtime; only where libtorch has CUDA
 #                         and the runtime's headers are found: TENON_CUDA_MISSING says what is not
 #   tenon::nlohmann_json  nlohmann_json 3.12 and valijson, headers
+#   tenon::jinja          the Jinja engine of llama.cpp, a static library of its source
 #   tenon::arrow          libarrow and libparquet, for plugins and modules: TENON_ARROW_LIBRARIES is the folder
 #                         that they are loaded from, by a library path of the plugin
 #   tenon::arrow_s3       libarrow_s3 and libarrow, in the same way
@@ -135,6 +136,24 @@ add_library(tenon_arrow_s3 INTERFACE)
 add_library(tenon::arrow_s3 ALIAS tenon_arrow_s3)
 target_include_directories(tenon_arrow_s3 SYSTEM INTERFACE ${TENON_ARROW_INCLUDE})
 target_link_libraries(tenon_arrow_s3 INTERFACE ${_arrow_s3} ${_arrow})
+
+# The Jinja engine of llama.cpp, from its source. It wants a JSON type, which the host gives it. Its
+# assertions would end the program at some templates that are invalid; its exceptions name them.
+find_path(TENON_JINJA_SOURCE jinja/runtime.cpp HINTS ${TENON_DEPS}/jinja NO_DEFAULT_PATH)
+mark_as_advanced(TENON_JINJA_SOURCE)
+if(NOT TENON_JINJA_SOURCE)
+  message(FATAL_ERROR "jinja/runtime.cpp, of llama.cpp, was not found; ${_what_to_do}")
+endif()
+set(_jinja_sources jinja/lexer.cpp jinja/parser.cpp jinja/runtime.cpp jinja/string.cpp jinja/value.cpp
+                   unicode.cpp)
+list(TRANSFORM _jinja_sources PREPEND ${TENON_JINJA_SOURCE}/)
+add_library(tenon_jinja STATIC EXCLUDE_FROM_ALL ${_jinja_sources})
+add_library(tenon::jinja ALIAS tenon_jinja)
+target_include_directories(tenon_jinja SYSTEM PUBLIC ${TENON_JINJA_SOURCE}
+                                                     ${PROJECT_SOURCE_DIR}/host/chat/engine)
+target_link_libraries(tenon_jinja PUBLIC tenon::nlohmann_json)
+target_compile_options(tenon_jinja PRIVATE -w)
+target_compile_definitions(tenon_jinja PUBLIC NDEBUG)
 
 # Headers alone: libtorch_cpu has the library inside, without them.
 find_path(TENON_GLOO_INCLUDE gloo/transport/pair.h)

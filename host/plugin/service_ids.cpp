@@ -2,6 +2,7 @@
 
 #include "host/plugin/service_ids.hpp"
 
+#include <tenon/draft/chat_template.h>
 #include <tenon/tenon.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@ constexpr auto kServiceIds = std::to_array<std::string_view>({
     TENON_RANDOM_ID,
     TENON_PARALLEL_ID,
     TENON_METRICS_ID,
+    TENON_CHAT_TEMPLATE_ID,
 });
 
 }  // namespace

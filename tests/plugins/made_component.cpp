@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/plugins/made_component.hpp"
 
+#include "host/chat/chat_service.hpp"
 #include "host/error/status.hpp"
 #include "host/json/place.hpp"
 #include "host/json/problem.hpp"
@@ -37,6 +38,7 @@ ServiceTable services() {
   table[TENON_RANDOM_ID] = random_service();
   table[TENON_PARALLEL_ID] = parallel_service();
   table[TENON_METRICS_ID] = metrics_service();
+  table[TENON_CHAT_TEMPLATE_ID] = chat_template_service();
   add_plugin_services(table);
   return table;
 }

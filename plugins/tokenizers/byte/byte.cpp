@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -30,6 +31,26 @@ class ByteTokenizer : public tenon::Tokenizer {
         return static_cast<int32_t>(static_cast<unsigned char>(c));
       });
       sink(ids.data(), piece.size());
+    }
+  }
+
+  // There are no special tokens, so kinds of pieces make no difference.
+  void encode_pieces(const std::vector<tenon::TextPiece>& pieces,
+                     uint32_t /*flags*/,
+                     const tenon::TokensSink& sink) const override {
+    std::array<int32_t, kPiece> ids;
+    std::array<int64_t, kPiece + 1> places;  // token i has the bytes [places[i], places[i + 1])
+    int64_t at = 0;
+    for (const tenon::TextPiece& text : pieces) {
+      for (size_t begin = 0; begin < text.bytes.size(); begin += kPiece) {
+        const std::string_view piece = text.bytes.substr(begin, kPiece);
+        for (size_t i = 0; i < piece.size(); ++i) {
+          ids[i] = static_cast<int32_t>(static_cast<unsigned char>(piece[i]));
+          places[i] = at++;
+        }
+        places[piece.size()] = at;
+        sink(ids.data(), places.data(), places.data() + 1, piece.size());
+      }
     }
   }
 

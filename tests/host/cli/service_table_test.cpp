@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/service_table.hpp"
 
+#include <tenon/draft/chat_template.h>
 #include <tenon/tenon.h>
 
 #include "host/plugin/service_ids.hpp"
@@ -19,13 +20,14 @@ TEST_CASE("every service of the SDK's headers is offered", "[cli]") {
                                TENON_OP_ID,
                                TENON_RANDOM_ID,
                                TENON_PARALLEL_ID,
-                               TENON_METRICS_ID}) {
+                               TENON_METRICS_ID,
+                               TENON_CHAT_TEMPLATE_ID}) {
     INFO(id);
     const auto found = services.find(id);
     REQUIRE(found != services.end());
     CHECK(found->second != nullptr);
   }
-  CHECK(services.size() == 9);
+  CHECK(services.size() == 10);
 }
 
 TEST_CASE("the ids that a manifest may require are those of the service table", "[cli]") {

@@ -105,7 +105,9 @@ class BatchWriter {
   /* Sets the number of valid entries of each sample along the axis "T", one per sample; the rest is
    * padding. */
   void set_lengths(const std::vector<int64_t>& lengths) {
-    exec_.host().check(writer_->set_lengths(writer_, lengths.data(), lengths.size()));
+    if (TENON_HAS(tenon_batch_writer, writer_, set_lengths)) {
+      exec_.host().check(writer_->set_lengths(writer_, lengths.data(), lengths.size()));
+    }
   }
   /* Returns true if the run is about to end, because it was asked to stop. A read that waits or
    * takes long may then give up with TENON_CANCELLED. */

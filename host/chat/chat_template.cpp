@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/chat/chat_template.hpp"
+
+#include "host/chat/template_program.hpp"
+#include "host/error/status.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Answer {
+  size_t begin;
+  size_t end;
+  int64_t message;
+};
+
+[[noreturn]] void fail(const char* id, const std::string& message) {
+  throw StatusError(TENON_INVALID, id, message);
+}
+
+std::string role_of(const Json& message) {
+  const auto role = message.find("role");
+  return role != message.end() && role->is_string() ? role->get<std::string>() : "";
+}
+
+std::string message_words(size_t i) {
+  return "message " + std::to_string(i + 1);
+}
+
+// The first part of a text after `at`, for messages.
+std::string text_at(const std::string& text, size_t at) {
+  constexpr size_t kShown = 40;
+  std::string shown = text.substr(std::min(at, text.size()), kShown);
+  while (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0xc0) == 0x80) {
+    shown.pop_back();  // part of a character
+  }
+  if (!shown.empty() && static_cast<unsigned char>(shown.back()) >= 0xc0) {
+    shown.pop_back();
+  }
+  return Json(shown).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Cuts the text at the ends of answers.
+std::vector<ChatPiece> pieces_of(const TemplateString& text, const std::vector<Answer>& answers) {
+  std::vector<ChatPiece> pieces;
+  size_t next = 0;
+  size_t at = 0;
+  for (const jinja::string_part& part : text.parts) {
+    const size_t end = at + part.val.size();
+    size_t begin = at;
+    while (begin < end) {
+      while (next < answers.size() && answers[next].end <= begin) {
+        ++next;
+      }
+      const bool is_answer = next < answers.size() && answers[next].begin <= begin;
+      const size_t stop = next == answers.size() ? end
+                          : is_answer            ? std::min(end, answers[next].end)
+                                                 : std::min(end, answers[next].begin);
+      const int64_t answer = is_answer ? answers[next].message : -1;
+      std::string piece = part.val.substr(begin - at, stop - begin);
+      if (!pieces.empty() && pieces.back().is_template == !part.is_input &&
+          pieces.back().answer == answer) {
+        pieces.back().text += piece;
+      } else {
+        pieces.push_back({std::move(piece), !part.is_input, answer});
+      }
+      begin = stop;
+    }
+    at = end;
+  }
+  return pieces;
+}
+
+}  // namespace
+
+// The renderings of one request.
+class ChatTemplate::Rendering {
+ public:
+  Rendering(TemplateProgram& program, const ChatRequest& request)
+      : program_(program), request_(request) {
+    if (!request.messages.is_array()) {
+      fail("template.failed", "the messages are not a list");
+    }
+    for (size_t i = 0; i < request.messages.size(); ++i) {
+      if (!request.messages[i].is_object()) {
+        fail("template.failed", message_words(i) + " is not an object");
+      }
+    }
+    if (!request.tools.is_null() && !request.tools.is_array()) {
+      fail("template.failed", "the tools are not a list");
+    }
+    if (!request.variables.is_object()) {
+      fail("template.failed", "the variables are not an object");
+    }
+    convert();
+  }
+
+  std::vector<ChatPiece> run() {
+    const size_t n = request_.messages.size();
+    TemplateProgram::Result whole = render(n, request_.add_generation_prompt);
+    std::vector<Answer> answers;
+    if (request_.find_answers) {
+      answers = program_.marks_answers() ? tagged_answers(whole) : gained_answers(whole);
+    }
+    return pieces_of(whole.text, answers);
+  }
+
+ private:
+  void convert() {
+    try {
+      for (const Json& message : request_.messages) {
+        messages_.push_back(value_of_json(message, Origin::kInput));
+      }
+      // A template sees all of these, as in transformers.
+      variables_ = {{"tools", value_of_json(request_.tools, Origin::kInput)},
+                    {"documents", value_of_json(Json(), Origin::kInput)}};
+      for (const auto& [name, value] : request_.variables.items()) {
+        const Origin origin = name == "documents" ? Origin::kInput : Origin::kTemplate;
+        variables_.emplace_back(name, value_of_json(value, origin));
+      }
+    } catch (const std::runtime_error& error) {
+      fail("template.failed", error.what());
+    }
+  }
+
+  // Renders the first n messages.
+  TemplateProgram::Result render(size_t n, bool add_generation_prompt) {
+    auto variables = variables_;
+    variables.emplace_back("messages",
+                           jinja::mk_val<jinja::value_array>(std::vector<TemplateValue>(
+                               messages_.begin(), messages_.begin() + static_cast<ptrdiff_t>(n))));
+    variables.emplace_back("add_generation_prompt",
+                           jinja::mk_val<jinja::value_bool>(add_generation_prompt));
+    try {
+      return program_.render(variables);
+    } catch (const TemplateError& error) {
+      const std::string which =
+          n == messages_.size() ? ""
+                                : " (rendering the messages before message " +
+                                      std::to_string(n + 1) + ")";
+      throw StatusError(TENON_INVALID,
+                        error.is_limit() ? "template.too_long" : "template.failed",
+                        "the chat template failed: " + std::string(error.what()) + which);
+    }
+  }
+
+  std::vector<size_t> assistants() const {
+    std::vector<size_t> indices;
+    for (size_t i = 0; i < request_.messages.size(); ++i) {
+      if (role_of(request_.messages[i]) == "assistant") {
+        indices.push_back(i);
+      }
+    }
+    return indices;
+  }
+
+  std::vector<Answer> tagged_answers(const TemplateProgram::Result& whole) {
+    const std::vector<size_t> indices = assistants();
+    std::vector<Answer> answers;
+    for (const auto& [begin, end] : whole.answers) {
+      answers.push_back({begin, end, -1});
+    }
+    if (answers.size() == indices.size()) {
+      for (size_t i = 0; i < answers.size(); ++i) {
+        answers[i].message = static_cast<int64_t>(indices[i]);
+      }
+      return answers;
+    }
+    // A message has the answers that the rendering gains by it.
+    size_t next = 0;
+    for (const size_t index : indices) {
+      const size_t n = render(index + 1, false).answers.size();
+      for (; next < n && next < answers.size(); ++next) {
+        answers[next].message = static_cast<int64_t>(index);
+      }
+    }
+    if (next != answers.size()) {
+      fail("template.bad_answers",
+           "the template marks " + std::to_string(answers.size()) +
+               " parts with {% generation %}, and " + std::to_string(next) +
+               " of them belong to messages of the assistant");
+    }
+    return answers;
+  }
+
+  std::vector<Answer> gained_answers(const TemplateProgram::Result& whole) {
+    const std::string text = whole.text.str();
+    std::vector<Answer> answers;
+    for (const size_t index : assistants()) {
+      const std::string before = render(index, true).text.str();
+      const std::string with =
+          index + 1 == request_.messages.size() && !request_.add_generation_prompt
+              ? text
+              : render(index + 1, false).text.str();
+      check_starts(with, before, index, "the messages before it and the prompt for an answer");
+      check_starts(text, with, index, "the messages up to it");
+      if (with.size() > before.size()) {
+        answers.push_back({before.size(), with.size(), static_cast<int64_t>(index)});
+      }
+    }
+    return answers;
+  }
+
+  static void check_starts(const std::string& text,
+                           const std::string& start,
+                           size_t index,
+                           const char* what) {
+    if (text.starts_with(start)) {
+      return;
+    }
+    const auto [in_text, in_start] = std::mismatch(text.begin(),
+                                                   text.begin() + static_cast<ptrdiff_t>(
+                                                       std::min(text.size(), start.size())),
+                                                   start.begin());
+    const auto at = static_cast<size_t>(in_start - start.begin());
+    fail("template.changed_text",
+         message_words(index) + ": the rendering does not start with that of " + what +
+             ": at byte " + std::to_string(at) + " it is " + text_at(text, at) + ", expected " +
+             text_at(start, at) +
+             "; use a template with {% generation %} tags around what the assistant writes");
+  }
+
+  TemplateProgram& program_;
+  const ChatRequest& request_;
+  std::vector<TemplateValue> messages_;
+  std::vector<std::pair<std::string, TemplateValue>> variables_;
+};
+
+ChatTemplate::ChatTemplate(std::string source) : source_(std::move(source)) {
+  std::unique_ptr<TemplateProgram> program = take_program();
+  has_generation_tags_ = program->marks_answers();
+  idle_.push_back(std::move(program));
+}
+
+ChatTemplate::~ChatTemplate() = default;
+
+std::unique_ptr<TemplateProgram> ChatTemplate::take_program() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      std::unique_ptr<TemplateProgram> program = std::move(idle_.back());
+      idle_.pop_back();
+      return program;
+    }
+  }
+  try {
+    return std::make_unique<TemplateProgram>(source_);
+  } catch (const TemplateError& error) {
+    fail("template.invalid", "the chat template is invalid: " + std::string(error.what()));
+  }
+}
+
+std::vector<ChatPiece> ChatTemplate::render(const ChatRequest& request) const {
+  std::unique_ptr<TemplateProgram> program = take_program();
+  std::vector<ChatPiece> pieces = Rendering(*program, request).run();
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(program));
+  return pieces;
+}
+
+}  // namespace tenon

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bounds what one rendering of a template may cost. A template is data from elsewhere: without
+// bounds, `{% for i in range(100000) %}` in itself, or a string that doubles in each round, would
+// stop the run or take all memory.
+// Threads: one rendering.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+namespace tenon {
+
+struct TemplateLimits {
+  int64_t steps = 10'000'000;               // statements executed
+  size_t bytes = size_t{1} << 30;           // of all values made, freed ones included
+  int depth = 150;                          // statements in statements, calls of macros included
+  std::chrono::seconds time = std::chrono::seconds(30);
+};
+
+class TemplateBudget {
+ public:
+  explicit TemplateBudget(TemplateLimits limits = TemplateLimits()) : limits_(limits) {}
+
+  // Makes a budget that of the calling thread, while the object lives.
+  class Use {
+   public:
+    explicit Use(TemplateBudget& budget) { current_ = &budget; }
+    ~Use() { current_ = nullptr; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+  };
+  // Counts memory for the budget of the calling thread, if it has one.
+  //
+  // Errors   std::runtime_error
+  static void charge_current(size_t bytes) {
+    if (current_ != nullptr) {
+      current_->charge(bytes);
+    }
+  }
+
+  // Starts a rendering.
+  void start() {
+    steps_ = 0;
+    bytes_ = 0;
+    depth_ = 0;
+    position_ = 0;
+    is_exceeded_ = false;
+    end_ = Clock::now() + limits_.time;
+  }
+  // Counts a statement at a position of the source.
+  //
+  // Errors   std::runtime_error
+  void step(size_t position) {
+    position_ = position;
+    if (++steps_ > limits_.steps) {
+      exceed("the template executes more than 10 million statements");
+    }
+    if (steps_ % 256 == 0 && Clock::now() > end_) {
+      exceed("rendering takes longer than 30 seconds");
+    }
+  }
+  // Counts the memory of a new value.
+  //
+  // Errors   std::runtime_error
+  void charge(size_t bytes) {
+    if (bytes > limits_.bytes - bytes_) {
+      exceed("the values of the template need more than 1 GiB");
+    }
+    bytes_ += bytes;
+  }
+  // A level of nesting, while the object lives.
+  class Level {
+   public:
+    explicit Level(TemplateBudget& budget) : budget_(budget) {
+      if (budget_.depth_ >= budget_.limits_.depth) {
+        budget_.exceed("statements or macros are nested more than 150 deep");
+      }
+      ++budget_.depth_;
+    }
+    ~Level() { --budget_.depth_; }
+    Level(const Level&) = delete;
+    Level& operator=(const Level&) = delete;
+
+   private:
+    TemplateBudget& budget_;
+  };
+
+  // Position in the source of the statement that was executed last.
+  size_t position() const { return position_; }
+  bool is_exceeded() const { return is_exceeded_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  [[noreturn]] void exceed(const char* why) {
+    is_exceeded_ = true;
+    throw std::runtime_error(why);
+  }
+
+  static inline thread_local TemplateBudget* current_ = nullptr;
+
+  TemplateLimits limits_;
+  int64_t steps_ = 0;
+  size_t bytes_ = 0;
+  int depth_ = 0;
+  size_t position_ = 0;
+  bool is_exceeded_ = false;
+  Clock::time_point end_;
+};
+
+}  // namespace tenon

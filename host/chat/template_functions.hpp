@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Filters, methods, tests and functions of templates that the engine lacks, or that it computes
+// differently from Jinja: it counts bytes instead of characters, and forgets which part of a string
+// came from the input. The rest is the engine's own.
+// Threads: any.
+#pragma once
+
+#include "host/chat/template_values.hpp"
+
+#include "jinja/runtime.h"
+
+#include <string>
+
+namespace tenon {
+
+// A call's arguments without the value that it is applied to; keyword arguments are value_kwarg.
+using TemplateArguments = std::vector<TemplateValue>;
+
+// Apply a filter (`value | name(...)`), and a test (`value is name(...)`).
+//
+// Errors   std::runtime_error, also for an unknown name
+TemplateValue apply_filter(const std::string& name,
+                           const TemplateValue& value,
+                           const TemplateArguments& arguments,
+                           jinja::context& context);
+bool apply_test(const std::string& name,
+                const TemplateValue& value,
+                const TemplateArguments& arguments,
+                jinja::context& context);
+
+// Returns `object.name` and `object[key]`; an undefined value if there is none.
+//
+// Errors   std::runtime_error for a member of an undefined value, and for methods that change what
+//          they are called on
+TemplateValue attribute_of(const TemplateValue& object, const std::string& name);
+TemplateValue item_of(const TemplateValue& object, const TemplateValue& key);
+// Returns `object[start:stop:step]`; null: left out.
+//
+// Errors   std::runtime_error
+TemplateValue slice_of(const TemplateValue& object,
+                       const TemplateValue& start,
+                       const TemplateValue& stop,
+                       const TemplateValue& step);
+
+// Returns the result of `a op b` for an operator other than `and` and `or`.
+//
+// Errors   std::runtime_error for types that the operator does not take
+TemplateValue apply_operator(const std::string& op, const TemplateValue& a, const TemplateValue& b);
+
+// What a loop over the value visits.
+//
+// Errors   std::runtime_error for a value that is no collection
+std::vector<TemplateValue> items_of(const TemplateValue& value);
+
+// Defines the functions that every template has: range, namespace, dict, raise_exception,
+// strftime_now.
+void define_functions(jinja::context& context);
+
+}  // namespace tenon

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tenon/cpp/options.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+enum class ChatFormat { kAuto, kMessages, kShareGpt, kAlpaca, kPromptCompletion, kPreference };
+enum class TrainOn { kAuto, kAssistant, kLast, kCompletion, kAll };
+enum class Overlong { kDrop, kCut, kSplit, kError };
+
+struct ChatOptions {
+  std::vector<std::string> files;
+  ComponentOption tokenizer;
+  ChatFormat format = ChatFormat::kAuto;
+  std::optional<std::string> chat_template;  // a file
+  TrainOn train_on = TrainOn::kAuto;
+  std::optional<int64_t> max_length;
+  Overlong overlong = Overlong::kDrop;
+  std::optional<std::string> tools;  // a file
+  std::optional<std::string> cache;  // a folder; "": none
+};
+
+}  // namespace tenon

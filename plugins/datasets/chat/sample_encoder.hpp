@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Turns a conversation into tokens, each marked as trained on or not. A token is trained on if one
+// of its bytes lies in a text to train on.
+// Threads: any; const functions run concurrently.
+#pragma once
+
+#include <tenon/cpp/chat_template.hpp>
+#include <tenon/cpp/tokenizer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "conversation.hpp"
+
+namespace tenon {
+
+// A token id, with kTrained if the token is trained on.
+using MarkedToken = uint32_t;
+inline constexpr MarkedToken kTrained = MarkedToken{1} << 31;
+
+class SampleEncoder {
+ public:
+  // `template_text` takes the place of the tokenizer's own template.
+  //
+  // Errors   chat.no_template: there is none; errors of the template
+  SampleEncoder(const Host& host,
+                TokenizerRef tokenizer,
+                const std::optional<std::string>& template_text);
+
+  // Errors   chat.cannot_train: `train_on` does not fit the format; errors of template and tokenizer
+  std::vector<MarkedToken> encode(const Conversation& chat,
+                                  ChatFormat format,
+                                  TrainOn train_on) const;
+
+  // The text of the template; empty if there is none.
+  const std::string& template_text() const { return template_text_; }
+
+ private:
+  using Ranges = std::vector<std::pair<int64_t, int64_t>>;
+
+  std::vector<MarkedToken> encode_messages(const Conversation& chat, TrainOn train_on) const;
+  std::vector<MarkedToken> encode_text(const Conversation& chat, TrainOn train_on) const;
+  std::vector<ChatPiece> render(const Conversation& chat, size_t n, bool find_answers) const;
+  Ranges untrained_messages(const Conversation& chat, const std::string& whole) const;
+  std::vector<MarkedToken> marked(const std::vector<TextPiece>& pieces,
+                                  uint32_t flags,
+                                  const Ranges& trained) const;
+
+  TokenizerRef tokenizer_;
+  int64_t eos_ = -1;
+  Json specials_ = Json::object();
+  std::string template_text_;
+  std::optional<ChatTemplate> template_;
+};
+
+}  // namespace tenon

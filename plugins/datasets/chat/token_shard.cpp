@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "token_shard.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+constexpr char kMagic[8] = {'T', 'N', 'C', 'H', 'A', 'T', '0', '1'};
+
+struct Header {
+  char magic[8];
+  uint64_t key[2];
+  uint64_t num_rows;
+  uint64_t num_tokens;
+  uint64_t num_bytes_of_counts;
+};
+
+void append(std::string& out, const void* data, size_t size) {
+  out.append(static_cast<const char*>(data), size);
+}
+
+void append_count(std::string& out, const SampleCount& count) {
+  const uint64_t size = count.first.size();
+  append(out, &count.samples, sizeof(count.samples));
+  append(out, &size, sizeof(size));
+  out += count.first;
+}
+
+bool take(const std::string& from, size_t& at, void* to, size_t size) {
+  if (size > from.size() - at) {
+    return false;
+  }
+  std::memcpy(to, from.data() + at, size);
+  at += size;
+  return true;
+}
+
+bool take_count(const std::string& from, size_t& at, SampleCount& count) {
+  uint64_t size = 0;
+  if (!take(from, at, &count.samples, sizeof(count.samples)) ||
+      !take(from, at, &size, sizeof(size)) || size > from.size() - at) {
+    return false;
+  }
+  count.first = from.substr(at, size);
+  at += size;
+  return true;
+}
+
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+[[noreturn]] void fail_write(const std::string& path) {
+  const int reason = errno;
+  TENON_FAIL(TENON_IO,
+             "chat.cache",
+             "cannot write ",
+             path,
+             ": ",
+             std::strerror(reason),
+             "; set `cache` to a folder with space, or to \"\" to keep tokens in memory");
+}
+
+}  // namespace
+
+void write_shard(const std::string& path, const ShardKey& key, const TokenShard& shard) {
+  std::string counts;
+  for (const SampleCount* const count : {&shard.counts.unlabeled,
+                                         &shard.counts.dropped,
+                                         &shard.counts.cut,
+                                         &shard.counts.split}) {
+    append_count(counts, *count);
+  }
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  header.key[0] = key[0];
+  header.key[1] = key[1];
+  header.num_rows = shard.ends.size();
+  header.num_tokens = shard.tokens.size();
+  header.num_bytes_of_counts = counts.size();
+  std::string bytes;
+  bytes.reserve(sizeof(header) + counts.size() + shard.ends.size() * sizeof(int64_t) +
+                shard.tokens.size() * sizeof(MarkedToken) + sizeof(uint64_t));
+  append(bytes, &header, sizeof(header));
+  bytes += counts;
+  append(bytes, shard.ends.data(), shard.ends.size() * sizeof(int64_t));
+  append(bytes, shard.tokens.data(), shard.tokens.size() * sizeof(MarkedToken));
+  const uint64_t checksum = XXH3_64bits(bytes.data(), bytes.size());
+  append(bytes, &checksum, sizeof(checksum));
+
+  const std::string part = path + ".part";
+  {
+    const Descriptor file(part, O_WRONLY | O_CREAT | O_TRUNC);
+    if (file.get() < 0) {
+      fail_write(part);
+    }
+    for (size_t at = 0; at < bytes.size();) {
+      const ssize_t written = ::write(file.get(), bytes.data() + at, bytes.size() - at);
+      if (written < 0 && errno == EINTR) {
+        continue;
+      }
+      if (written <= 0) {
+        const int reason = errno;
+        ::unlink(part.c_str());
+        errno = reason;
+        fail_write(part);
+      }
+      at += static_cast<size_t>(written);
+    }
+    if (::fsync(file.get()) != 0) {
+      fail_write(part);
+    }
+  }
+  if (std::rename(part.c_str(), path.c_str()) != 0) {
+    fail_write(path);
+  }
+}
+
+std::optional<TokenShard> read_shard(const std::string& path,
+                                     const ShardKey& key,
+                                     std::string& why) {
+  why.clear();
+  const Descriptor file(path, O_RDONLY);
+  if (file.get() < 0) {
+    return std::nullopt;
+  }
+  std::string bytes;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t got = ::read(file.get(), buffer, sizeof(buffer));
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      why = std::strerror(errno);
+      return std::nullopt;
+    }
+    if (got == 0) {
+      break;
+    }
+    bytes.append(buffer, static_cast<size_t>(got));
+  }
+  Header header{};
+  size_t at = 0;
+  uint64_t checksum = 0;
+  if (bytes.size() < sizeof(header) + sizeof(checksum)) {
+    why = "it is truncated";
+    return std::nullopt;
+  }
+  std::memcpy(&checksum, bytes.data() + bytes.size() - sizeof(checksum), sizeof(checksum));
+  bytes.resize(bytes.size() - sizeof(checksum));
+  take(bytes, at, &header, sizeof(header));
+  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) {
+    why = "it is not a shard of this release";
+    return std::nullopt;
+  }
+  if (checksum != XXH3_64bits(bytes.data(), bytes.size())) {
+    why = "its checksum does not match, or it is truncated";
+    return std::nullopt;
+  }
+  if (header.key[0] != key[0] || header.key[1] != key[1]) {
+    why = "it was made from other data, or with another template, tokenizer or options";
+    return std::nullopt;
+  }
+  TokenShard shard;
+  bool is_whole = take_count(bytes, at, shard.counts.unlabeled) &&
+                  take_count(bytes, at, shard.counts.dropped) &&
+                  take_count(bytes, at, shard.counts.cut) &&
+                  take_count(bytes, at, shard.counts.split);
+  const size_t rest = bytes.size() - at;
+  is_whole = is_whole && header.num_rows <= rest / sizeof(int64_t) &&
+             header.num_tokens <= rest / sizeof(MarkedToken) &&
+             header.num_rows * sizeof(int64_t) + header.num_tokens * sizeof(MarkedToken) == rest;
+  if (!is_whole) {
+    why = "its parts do not fit its size";
+    return std::nullopt;
+  }
+  shard.ends.resize(header.num_rows);
+  shard.tokens.resize(header.num_tokens);
+  take(bytes, at, shard.ends.data(), shard.ends.size() * sizeof(int64_t));
+  take(bytes, at, shard.tokens.data(), shard.tokens.size() * sizeof(MarkedToken));
+  int64_t before = 0;
+  for (const int64_t end : shard.ends) {
+    if (end < before) {
+      why = "its rows are not in order";
+      return std::nullopt;
+    }
+    before = end;
+  }
+  if (before != static_cast<int64_t>(shard.tokens.size())) {
+    why = "its rows do not end with its tokens";
+    return std::nullopt;
+  }
+  return shard;
+}
+
+}  // namespace tenon

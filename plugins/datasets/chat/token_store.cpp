@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "token_store.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string name_of(const ShardKey& key) {
+  char text[33];
+  std::snprintf(text,
+                sizeof(text),
+                "%016llx%016llx",
+                static_cast<unsigned long long>(key[1]),
+                static_cast<unsigned long long>(key[0]));
+  return text;
+}
+
+std::string shard_path(const std::string& folder, size_t i) {
+  char name[32];
+  std::snprintf(name, sizeof(name), "shard-%05zu.bin", i);
+  return folder + "/" + name;
+}
+
+void make_folder(const std::string& folder) {
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (problem) {
+    TENON_FAIL(TENON_IO,
+               "chat.cache",
+               "cannot create the folder ",
+               folder,
+               ": ",
+               problem.message(),
+               "; set `cache` to a folder that can be written, or to \"\" to keep tokens in memory");
+  }
+}
+
+// Holds a lock of the file while it lives. The system ends the lock with its process.
+class FileLock {
+ public:
+  FileLock(const Host& host, const std::string& path)
+      : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    if (fd_ < 0) {
+      fail(path);
+    }
+    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
+      return;
+    }
+    if (errno == EWOULDBLOCK) {
+      host.log_info("another process processes the chats; waiting for it (", path, ")");
+    }
+    while (::flock(fd_, LOCK_EX) != 0) {
+      if (errno != EINTR) {
+        const int reason = errno;
+        ::close(fd_);
+        errno = reason;
+        fail(path);
+      }
+    }
+  }
+  ~FileLock() { ::close(fd_); }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  [[noreturn]] static void fail(const std::string& path) {
+    TENON_FAIL(TENON_IO, "chat.cache", "cannot lock ", path, ": ", std::strerror(errno));
+  }
+  int fd_;
+};
+
+void build(const Host& host,
+           const std::string& folder,
+           const ShardKey& key,
+           size_t num_shards,
+           const MakeShard& make) {
+  const std::string building = folder + ".incomplete";
+  make_folder(building);
+  size_t kept = 0;
+  for (size_t i = 0; i < num_shards; ++i) {
+    const std::string path = shard_path(building, i);
+    std::string why;
+    if (read_shard(path, key, why)) {
+      ++kept;
+      continue;
+    }
+    write_shard(path, key, make(i));
+  }
+  if (kept > 0) {
+    host.log_info("continued an interrupted build of chats: ", kept, " of ", num_shards,
+                  " shards existed in ", building);
+  }
+  std::error_code problem;
+  fs::rename(building, folder, problem);
+  if (problem) {
+    TENON_FAIL(TENON_IO, "chat.cache", "cannot rename ", building, ": ", problem.message());
+  }
+}
+
+}  // namespace
+
+TokenStore TokenStore::in_memory(size_t num_shards, const MakeShard& make) {
+  TokenStore store;
+  for (size_t i = 0; i < num_shards; ++i) {
+    store.add(make(i), nullptr);
+  }
+  return store;
+}
+
+TokenStore TokenStore::in_folder(const Host& host,
+                                 const std::string& folder,
+                                 const ShardKey& key,
+                                 size_t num_shards,
+                                 const MakeShard& make) {
+  const std::string own = folder + "/" + name_of(key);
+  std::error_code ignored;
+  if (!fs::is_directory(own, ignored)) {
+    make_folder(folder);
+    const FileLock lock(host, own + ".lock");
+    if (!fs::is_directory(own, ignored)) {  // nobody built it in the meantime
+      build(host, own, key, num_shards, make);
+    }
+  }
+  TokenStore store;
+  for (size_t i = 0; i < num_shards; ++i) {
+    const std::string path = shard_path(own, i);
+    auto file = std::make_unique<StableFile>(path, "chat");
+    std::string why;
+    std::optional<TokenShard> shard = read_shard(path, key, why);
+    if (!shard) {
+      TENON_FAIL(TENON_DATA_LOSS,
+                 "chat.bad_shard",
+                 path,
+                 " is invalid: ",
+                 why,
+                 "; remove the folder ",
+                 own,
+                 " to process the chats again");
+    }
+    store.add(std::move(*shard), std::move(file));
+  }
+  return store;
+}
+
+void TokenStore::add(TokenShard shard, std::unique_ptr<StableFile> file) {
+  Stored stored;
+  stored.first_row = num_rows_;
+  num_rows_ += shard.ends.size();
+  if (file != nullptr) {
+    stored.offset = file->size() - static_cast<int64_t>(sizeof(uint64_t)) -
+                    static_cast<int64_t>(shard.tokens.size() * sizeof(MarkedToken));
+    shard.tokens = std::vector<MarkedToken>();
+  }
+  stored.shard = std::move(shard);
+  stored.file = std::move(file);
+  shards_.push_back(std::move(stored));
+}
+
+const TokenStore::Stored& TokenStore::shard_of(size_t row) const {
+  const auto after =
+      std::upper_bound(shards_.begin(), shards_.end(), row, [](size_t at, const Stored& stored) {
+        return at < stored.first_row;
+      });
+  return *(after - 1);
+}
+
+size_t TokenStore::size_of(size_t row) const {
+  const Stored& stored = shard_of(row);
+  const size_t i = row - stored.first_row;
+  const auto& ends = stored.shard.ends;
+  return static_cast<size_t>(ends[i] - (i == 0 ? 0 : ends[i - 1]));
+}
+
+void TokenStore::read(size_t row, std::vector<MarkedToken>& out) const {
+  const Stored& stored = shard_of(row);
+  const size_t i = row - stored.first_row;
+  const auto& ends = stored.shard.ends;
+  const int64_t begin = i == 0 ? 0 : ends[i - 1];
+  const auto size = static_cast<size_t>(ends[i] - begin);
+  if (stored.file == nullptr) {
+    const auto first = stored.shard.tokens.begin() + begin;
+    out.insert(out.end(), first, first + static_cast<ptrdiff_t>(size));
+    return;
+  }
+  const int64_t offset = stored.offset + begin * static_cast<int64_t>(sizeof(MarkedToken));
+  const size_t at = out.size();
+  out.resize(at + size);
+  stored.file->read(offset, size * sizeof(MarkedToken), reinterpret_cast<char*>(out.data() + at));
+  stored.file->check_unchanged(offset);
+}
+
+std::string default_cache_folder() {
+  if (const char* const folder = std::getenv("TENON_CACHE")) {
+    return std::string(folder) + "/chats";
+  }
+  if (const char* const folder = std::getenv("XDG_CACHE_HOME"); folder != nullptr && *folder == '/') {
+    return std::string(folder) + "/tenon/chats";
+  }
+  const char* const home = std::getenv("HOME");
+  return home == nullptr || *home != '/' ? std::string() : std::string(home) + "/.cache/tenon/chats";
+}
+
+}  // namespace tenon
