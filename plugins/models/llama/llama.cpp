@@ -228,11 +228,25 @@ class Llama final : public tenon::GeneratingModel, public tenon::WeightsLayout {
     const auto head = o_.tie_word_embeddings
                           ? g.tied_parameter("lm_head.weight", "model.embed_tokens.weight")
                           : weight("lm_head", o_.vocab_size, width, 0, o_.vocab_size);
-    const auto logits = g.value("logits", {"B", "T", o_.vocab_size});
+    const auto logits = g.value("logits", {"B", "T", {"V", o_.vocab_size}});
     g.block("head", {x}, {logits}, {last_norm, head}, [this](const tenon::BlockCall& b) {
        return ops::linear(ops::rms_norm(b.input(0), b.parameter(0), o_.rms_norm_eps),
                           {b.parameter(1)});
      }).flags(TENON_BLOCK_TOKENWISE);
+
+    // The host skips whichever head nothing reads.
+    const auto labels = g.input("labels", {"B", "T"}, TENON_CLASS_INTEGER);
+    const auto token_logps = g.value("token_logps", {"B", "T"}, TENON_CLASS_FLOAT);
+    g.block("head_logps",
+            {x, labels},
+            {token_logps},
+            {last_norm, head},
+            [this](const tenon::BlockCall& b) {
+              return ops::token_logps(ops::rms_norm(b.input(0), b.parameter(0), o_.rms_norm_eps),
+                                      b.parameter(1),
+                                      b.input(1));
+            })
+        .flags(TENON_BLOCK_TOKENWISE);
   }
 
   // Parameter names already match the layout "hf".
@@ -264,11 +278,12 @@ class Llama final : public tenon::GeneratingModel, public tenon::WeightsLayout {
     compare_hf_config(hf_config(), config, differences);
   }
 
-  // Cost of a block by block_cost.hpp, in the order of `describe`: embedding, layers, head.
+  // Cost of a block by block_cost.hpp, in the order of `describe`: embedding, layers, the heads.
+  // Log-probabilities cost as much as logits, which they compute in tiles.
   void on_infer(const tenon::Exec& exec, tenon_infer_args& args) override {
-    const auto last = static_cast<uint32_t>(o_.num_hidden_layers) + 1;
-    TENON_CHECK(args.block <= last && args.num_inputs == 1 && args.num_outputs == 1 &&
-                    args.input_ndims[0] == (args.block == 0 ? 2U : 3U),
+    const auto last = static_cast<uint32_t>(o_.num_hidden_layers) + 2;
+    TENON_CHECK(args.block <= last && args.num_inputs == (args.block == last ? 2U : 1U) &&
+                    args.num_outputs == 1 && args.input_ndims[0] == (args.block == 0 ? 2U : 3U),
                 "infer: block ",
                 args.block,
                 " of ",
@@ -276,7 +291,7 @@ class Llama final : public tenon::GeneratingModel, public tenon::WeightsLayout {
                 " called with unexpected inputs");
     const int64_t* const shape = args.input_shapes[0];
     const LayerSizes s = sizes(shape[0], shape[1], exec);
-    const bool is_head = args.block == last;
+    const bool is_head = args.block + 1 >= last;
     const auto vocabulary = static_cast<double>(o_.vocab_size);
     const BlockCost cost = args.block == 0 ? embed_block(s, vocabulary)
                            : is_head       ? head_block(s, vocabulary)
@@ -284,10 +299,12 @@ class Llama final : public tenon::GeneratingModel, public tenon::WeightsLayout {
     args.out_flops = cost.flops;
     args.out_saved_bytes = cost.kept;
     args.out_working_bytes = cost.working;
-    args.out_ndims[0] = 3;
+    args.out_ndims[0] = args.block == last ? 2 : 3;
     args.out_shapes[0][0] = shape[0];
     args.out_shapes[0][1] = shape[1];
-    args.out_shapes[0][2] = is_head ? o_.vocab_size : o_.hidden_size;
+    if (args.block != last) {
+      args.out_shapes[0][2] = is_head ? o_.vocab_size : o_.hidden_size;
+    }
   }
 
  private:
