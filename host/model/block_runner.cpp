@@ -104,19 +104,21 @@ std::vector<uint32_t> array_of(const std::vector<bool>& flags) {
 
 }  // namespace
 
-BlockRunner::BlockRunner(ModelProxy& model,
+BlockRunner::BlockRunner(ModelList models,
                          ParameterStore& store,
                          const ExecBase& base,
                          const std::vector<bool>& needs_grad)
-    : model_(model),
+    : models_(std::move(models)),
       store_(store),
       graph_(store.graph()),
       needs_grad_(needs_grad),
-      frame_(model.instance().host(), base),
       compute_dtype_(base.compute_dtype),
       autocast_dtype_(base.autocast_dtype) {
+  for (size_t i = 0; i < models_.size(); ++i) {
+    frames_.emplace_back(models_[i].instance().host(), base);
+  }
   for (const ModelBlock& block : graph_.blocks) {
-    if (block.has(TENON_BLOCK_HAND_WRITTEN) && !model.has_backward()) {
+    if (block.has(TENON_BLOCK_HAND_WRITTEN) && !models_.of(block).has_backward()) {
       throw Error("model.bad_graph",
                   "block '" + block.name + "' is hand-written, but the model has no backward");
     }
@@ -137,7 +139,11 @@ BlockTape BlockRunner::make_tape(uint32_t b) const {
 void BlockRunner::begin(const CallPlace& place, int64_t num_samples) {
   is_train_ = place.is_train;
   num_samples_ = num_samples;
-  frame_.move_to(place);
+  for (size_t i = 0; i < frames_.size(); ++i) {
+    CallPlace of_model = place;
+    of_model.is_train = place.is_train && i == 0;
+    frames_[i].move_to(of_model);
+  }
 }
 
 void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
@@ -155,7 +161,7 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   tenon_forward_args& args = call.args;
   args.struct_size = sizeof(args);
   args.impl = &call;
-  args.block = b;
+  args.block = block.number;
   args.inputs = tape.input_handles.data();
   args.num_inputs = tape.input_handles.size();
   args.parameters = tape.parameter_handles.data();
@@ -169,14 +175,15 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   args.add_loss = &Call::add_loss;
 
   // A recompute draws the same numbers: the seed depends only on step, microbatch and salt.
-  seed_default_generators(frame_.seed_for(pass.salt), store_.device());
-  frame_.set_recompute(pass.is_recompute);
+  ExecFrame& frame = frame_of(b);
+  seed_default_generators(frame.seed_for(pass.salt), store_.device());
+  frame.set_recompute(pass.is_recompute);
   std::vector<at::Tensor> next_buffers;
   try {
-    const ComponentIdentity& identity = model_.instance().identity();
+    const ComponentIdentity& identity = identity_of(b);
     const at::AutoGradMode mode(pass.records);
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
-    model_.forward(frame_.exec(), args);
+    models_.of(block).forward(frame.exec(), args);
     tape.outputs = output_handles.take(identity, "forward");
     next_buffers = next_buffer_handles.take(identity, "forward");
   } catch (const Error& error) {
@@ -185,7 +192,7 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   for (size_t i = 0; i < tape.outputs.size(); ++i) {
     check_output(b, i, tape.outputs[i]);
   }
-  if (!is_train_ || pass.is_recompute) {
+  if (!is_train_ || pass.is_recompute || block.model != 0) {
     return;
   }
   for (size_t i = 0; i < next_buffers.size(); ++i) {
@@ -214,7 +221,7 @@ void BlockRunner::step(uint32_t b,
   OwnHandles next_cache_handles(step.caches.size());
   tenon_generation_args args{};
   args.struct_size = sizeof(args);
-  args.block = b;
+  args.block = block.number;
   args.first = step.first;
   args.capacity = step.capacity;
   args.inputs = tape.input_handles.data();
@@ -229,14 +236,15 @@ void BlockRunner::step(uint32_t b,
   args.num_outputs = output_handles.size();
   args.next_caches_own = next_cache_handles.data();
 
-  frame_.set_generating(step.first == 0 ? Generating::kPrompt : Generating::kContinuation);
-  frame_.seed_for(b);
+  ExecFrame& frame = frame_of(b);
+  frame.set_generating(step.first == 0 ? Generating::kPrompt : Generating::kContinuation);
+  frame.seed_for(b);
   std::vector<at::Tensor> next_caches;
   try {
-    const ComponentIdentity& identity = model_.instance().identity();
+    const ComponentIdentity& identity = identity_of(b);
     const at::AutoGradMode no_grad(false);
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
-    generation.step(frame_.exec(), args);
+    generation.step(frame.exec(), args);
     tape.outputs = output_handles.take(identity, "step");
     next_caches = next_cache_handles.take(identity, "step");
   } catch (const Error& error) {
@@ -249,7 +257,7 @@ void BlockRunner::step(uint32_t b,
     if (next_caches[i].defined()) {
       step.caches[i] = std::move(next_caches[i]);
     } else if (!step.caches[i].defined()) {
-      model_.instance().identity().fail_result(
+      identity_of(b).fail_result(
           formatted("the first step of block '{}' returned no cache {}", block.name, i));
     }
   }
@@ -316,7 +324,7 @@ void BlockRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) c
     wrong = wrong_shape(value, output);
   }
   if (!wrong.empty()) {
-    model_.instance().identity().fail_result("output '" + value.name + "' of block '" + block.name +
+    identity_of(b).fail_result("output '" + value.name + "' of block '" + block.name +
                                              "' " + wrong);
   }
 }
@@ -325,7 +333,7 @@ void BlockRunner::check_buffer(uint32_t b, size_t i, const at::Tensor& next) con
   const ModelBlock& block = graph_.blocks[b];
   const at::Tensor& buffer = store_.buffer(block.buffers[i]);
   if (next.sizes() != buffer.sizes() || next.device() != buffer.device()) {
-    model_.instance().identity().fail_result(
+    identity_of(b).fail_result(
         "block '" + block.name + "' gave for its buffer '" + graph_.buffers[block.buffers[i]].name +
         "' " + shape_text(next.sizes()) + " on " + next.device().str() + "; the buffer is " +
         shape_text(buffer.sizes()) + " on " + buffer.device().str());
@@ -337,7 +345,7 @@ void BlockRunner::check_grad(uint32_t b,
                              at::IntArrayRef shape,
                              const std::string& name) const {
   if (grad.sizes() != shape || grad.device() != store_.device() || !grad.is_floating_point()) {
-    model_.instance().identity().fail_result(
+    identity_of(b).fail_result(
         "backward of block '" + graph_.blocks[b].name + "' gave a gradient of " +
         shape_text(grad.sizes()) + " " + c10::toString(grad.scalar_type()) + " on " +
         grad.device().str() + " for '" + name + "', which is " + shape_text(shape) + " on " +
@@ -399,7 +407,7 @@ std::vector<ValueGrad> BlockRunner::backward_by_autograd(uint32_t b,
   }
   std::vector<at::Tensor> result;
   try {
-    result = plugin_gradients(model_.instance().identity(), outputs, wrt, seeds);
+    result = plugin_gradients(identity_of(b), outputs, wrt, seeds);
   } catch (const Error& error) {
     throw_with_context("backward of block '" + block.name + "'", error);
   }
@@ -440,7 +448,7 @@ BlockRunner::HandGrads BlockRunner::call_backward(uint32_t b,
 
   tenon_backward_args args{};
   args.struct_size = sizeof(args);
-  args.block = b;
+  args.block = block.number;
   args.saved = saved.data();
   args.num_saved = saved.size();
   args.parameters = tape.parameter_handles.data();
@@ -452,14 +460,15 @@ BlockRunner::HandGrads BlockRunner::call_backward(uint32_t b,
   args.want_grad_parameters = want_parameters.data();
   args.grad_inputs_own = grad_inputs.data();
   args.grad_parameters_own = grad_parameters.data();
-  frame_.seed_for(salt);
-  frame_.set_recompute(false);
+  ExecFrame& frame = frame_of(b);
+  frame.seed_for(salt);
+  frame.set_recompute(false);
   try {
     // Autocast as in forward: a hand-written backward uses its operators and saved tensors.
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
-    model_.backward(frame_.exec(), args);
-    result.inputs = grad_inputs.take(model_.instance().identity(), "backward");
-    result.parameters = grad_parameters.take(model_.instance().identity(), "backward");
+    models_.of(block).backward(frame.exec(), args);
+    result.inputs = grad_inputs.take(identity_of(b), "backward");
+    result.parameters = grad_parameters.take(identity_of(b), "backward");
   } catch (const Error& error) {
     throw_with_context("backward of block '" + block.name + "'", error);
   }

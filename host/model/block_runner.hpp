@@ -2,10 +2,11 @@
 //
 // Calls one block of a model through the ABI: its forward under a separate autograd graph, and its
 // backward, by autograd or hand-written. Checks the results of the plugin. Knows nothing of the
-// other blocks.
+// other blocks. Models that are not trained always run as in evaluations.
 // Threads: owned and driven by the train thread.
 #pragma once
 
+#include "host/model/model_list.hpp"
 #include "host/model/parameter_store.hpp"
 #include "host/tensor/exec_frame.hpp"
 
@@ -17,7 +18,6 @@
 namespace tenon {
 
 class GenerationProxy;
-class ModelProxy;
 
 // An auxiliary loss that a block added in the forward.
 struct AuxLoss {
@@ -67,7 +67,7 @@ class BlockRunner {
   // `needs_grad[v]` is true if a trainable parameter or a lookup lies upstream of value v.
   // Errors: model.bad_graph for a hand-written block of a model without backward
   // Owner: all references outlive this object
-  BlockRunner(ModelProxy& model,
+  BlockRunner(ModelList models,
               ParameterStore& store,
               const ExecBase& base,
               const std::vector<bool>& needs_grad);
@@ -135,11 +135,16 @@ class BlockRunner {
                                           BlockTape& tape,
                                           const std::vector<at::Tensor>& grads);
 
-  ModelProxy& model_;
+  const ComponentIdentity& identity_of(uint32_t b) const {
+    return models_.of(graph_.blocks[b]).instance().identity();
+  }
+  ExecFrame& frame_of(uint32_t b) { return frames_[graph_.blocks[b].model]; }
+
+  const ModelList models_;
   ParameterStore& store_;
   const ModelGraph& graph_;
   const std::vector<bool>& needs_grad_;
-  ExecFrame frame_;
+  std::vector<ExecFrame> frames_;  // by model
   at::ScalarType compute_dtype_;
   std::optional<at::ScalarType> autocast_dtype_;
   bool is_train_ = true;     // of the current microbatch

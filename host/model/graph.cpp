@@ -226,6 +226,7 @@ class GraphBuilder {
     add_elements(buffer.shape, num_elements_);
     buffer.dtype = spec.dtype;
     buffer.kind = spec.kind;
+    buffer.number = static_cast<uint32_t>(graph_.buffers.size());
     if (spec.kind != TENON_BUFFER_CONSTANT && spec.kind != TENON_BUFFER_STATE) {
       refuse(formatted("{} has the unknown kind {}", called, spec.kind));
     }
@@ -238,6 +239,7 @@ class GraphBuilder {
     ModelBlock block;
     block.name = take_name(spec.name, "block", block_names_, index);
     block.flags = spec.flags;
+    block.number = index;
     check_flags(spec.flags, kBlockFlags, "block '" + block.name + "'");
     join_unit(spec.unit, block);
     if (block.has(TENON_BLOCK_COLLECTIVE)) {
@@ -295,6 +297,9 @@ class GraphBuilder {
   ModelGraph finish() {
     if (graph_.blocks.empty()) {
       refuse("the model has no blocks");
+    }
+    for (ModelBlock& block : graph_.blocks) {
+      block.num_siblings = static_cast<uint32_t>(graph_.blocks.size());
     }
     for (const auto& value : graph_.values) {
       if (value.source_kind == TENON_SOURCE_BLOCK && value.maker == kNoIndex) {
@@ -542,7 +547,8 @@ namespace {
 int64_t num_elements_of(const std::vector<ModelParameter>& parameters, uint32_t flags) {
   int64_t total = 0;
   for (const auto& parameter : parameters) {
-    if (parameter.same_as == kNoIndex && (parameter.flags & flags) == flags) {
+    if (parameter.same_as == kNoIndex && parameter.model == 0 &&
+        (parameter.flags & flags) == flags) {
       total += c10::multiply_integers(parameter.shape);
     }
   }
@@ -550,6 +556,10 @@ int64_t num_elements_of(const std::vector<ModelParameter>& parameters, uint32_t 
 }
 
 }  // namespace
+
+size_t ModelGraph::num_trained_parameters() const {
+  return static_cast<size_t>(std::ranges::count(parameters, 0U, &ModelParameter::model));
+}
 
 int64_t ModelGraph::num_elements() const {
   return num_elements_of(parameters, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plain structs for a model as its plugin describes it: values, parameters, buffers and blocks,
-// validated. Nothing is allocated here.
+// Plain structs for a model as its plugin describes it, or for all models of a run
+// (joined_graph.hpp): values, parameters, buffers and blocks, validated. Nothing is allocated here.
 // Invariants: blocks are in topological order; exactly one block makes each value of
 // TENON_SOURCE_BLOCK; indices are valid; the blocks of a unit follow each other.
 #pragma once
@@ -43,6 +43,8 @@ struct ModelValue {
   std::vector<uint32_t> users;            // blocks that read it, ascending
   bool is_optional = false;               // a batch field that batches may lack
   std::optional<ModelLookup> lookup;      // for TENON_SOURCE_TABLE
+  bool is_read = true;     // a loss, a metric or a hook may read it after the forward
+  bool is_unused = false;  // all blocks that would read it are skipped
 };
 
 struct ModelParameter {
@@ -55,13 +57,16 @@ struct ModelParameter {
   double init_b = 0;
   uint32_t same_as = kNoIndex;   // if tied: the original parameter
   std::vector<uint32_t> blocks;  // users, ascending; if tied, users of this name
+  uint32_t model = 0;            // index of its model; 0: the trained model
 };
 
 struct ModelBuffer {
   std::string name;
   std::vector<int64_t> shape;
   uint32_t dtype = 0;
-  uint32_t kind = 0;  // TENON_BUFFER_*
+  uint32_t kind = 0;    // TENON_BUFFER_*
+  uint32_t model = 0;   // index of its model
+  uint32_t number = 0;  // in its model, as the plugin knows it
 };
 
 struct ModelBlock {
@@ -72,6 +77,9 @@ struct ModelBlock {
   std::vector<uint32_t> outputs;
   std::vector<uint32_t> parameters;
   std::vector<uint32_t> buffers;
+  uint32_t model = 0;         // index of its model
+  uint32_t number = 0;        // in its model, as the plugin knows it
+  uint32_t num_siblings = 0;  // blocks that its model declares, itself included
 
   bool has(uint32_t flag) const { return (flags & flag) != 0; }
   const std::string& unit_name() const { return unit.empty() ? name : unit; }
@@ -97,9 +105,12 @@ struct ModelGraph {
   ModelUnit unit_of(uint32_t b) const;
   // Returns the names of all values that blocks make, in declaration order.
   std::vector<std::string> output_names() const;
-  // Returns the number of elements of all parameters; counts tied parameters once.
+  // Returns the number of parameters of the trained model, which come first.
+  size_t num_trained_parameters() const;
+  // Returns the number of elements of all parameters of the trained model; counts tied parameters
+  // once.
   int64_t num_elements() const;
-  // Returns the number of elements of frozen parameters.
+  // Returns the number of elements of its frozen parameters.
   int64_t num_frozen_elements() const;
 };
 

@@ -5,9 +5,9 @@
 
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
+#include "host/model/joined_graph.hpp"
 #include "host/model/row_source.hpp"
 #include "host/model/sharded_parameters.hpp"
-#include "host/plugin/model_proxy.hpp"
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/trace_span.hpp"
 
@@ -57,13 +57,13 @@ class FlowPass {
 
 }  // namespace
 
-ModelRunner::ModelRunner(ModelProxy& model,
+ModelRunner::ModelRunner(ModelList models,
                          ParameterStore& store,
                          const ExecBase& base,
                          RecomputeMode recompute,
                          ShardedParameters* flow,
                          RowSource* rows)
-    : model_(model),
+    : models_(std::move(models)),
       store_(store),
       graph_(store.graph()),
       compute_dtype_(base.compute_dtype),
@@ -71,8 +71,11 @@ ModelRunner::ModelRunner(ModelProxy& model,
       flow_(flow != nullptr && !flow->is_idle() ? flow : nullptr),
       rows_(rows),
       lookups_(graph_.blocks.size()),
-      needs_grad_(gradient_paths(store).values),
-      blocks_(model, store, base, needs_grad_),
+      tails_(tail_blocks(graph_)),
+      is_tail_(graph_.blocks.size(), false),
+      last_read_(graph_.blocks.size()),
+      paths_(gradient_paths(store)),
+      blocks_(models_, store, base, paths_.values),
       values_(graph_.values.size()),
       grads_(graph_.values.size()) {
   tapes_.reserve(graph_.blocks.size());
@@ -86,15 +89,38 @@ ModelRunner::ModelRunner(ModelProxy& model,
       lookups_[value.users.front()].push_back(v);
     }
   }
+  is_tail_.back() = true;
+  for (const uint32_t b : tails_) {
+    is_tail_[b] = true;
+  }
+  find_last_readers();
 }
 
 ModelRunner::~ModelRunner() = default;
+
+void ModelRunner::find_last_readers() {
+  for (const auto v : c10::irange(static_cast<uint32_t>(graph_.values.size()))) {
+    const ModelValue& value = graph_.values[v];
+    if (value.maker != kNoIndex && !value.is_read) {
+      last_read_[value.users.empty() ? value.maker : value.users.back()].push_back(v);
+    }
+  }
+}
+
+// A backward needs the values that gradients flow through.
+void ModelRunner::drop_read_values(uint32_t b) {
+  for (const uint32_t v : last_read_[b]) {
+    if (!place_.is_train || !paths_.blocks[graph_.values[v].maker]) {
+      values_[v].reset();
+    }
+  }
+}
 
 void check_model_fields(const ModelGraph& graph,
                         const std::vector<FieldInfo>& fields,
                         const std::string& dataset) {
   for (const ModelValue& value : graph.values) {
-    if (value.source_kind != TENON_SOURCE_BATCH) {
+    if (value.source_kind != TENON_SOURCE_BATCH || value.is_unused) {
       continue;
     }
     const auto found = std::find_if(
@@ -256,14 +282,19 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent ext
   if (flow_ != nullptr) {
     flow_->begin_forward(place.is_train);
   }
-  const uint32_t num_blocks = num_run(extent);
-  for (const auto b : c10::irange(num_blocks)) {
+  for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
+    if (is_left_out(b, extent)) {
+      continue;
+    }
     const ModelBlock& block = graph_.blocks[b];
     read_rows(b);
     BlockTape& tape = tapes_[b];
-    const bool record = place.is_train && !is_recomputed(b) && !block.has(TENON_BLOCK_HAND_WRITTEN);
+    // A recompute runs whole units, with frozen blocks.
+    const bool keeps =
+        place.is_train && (paths_.blocks[b] || (is_recomputed(b) && block.model == 0));
+    const bool record = keeps && !is_recomputed(b) && !block.has(TENON_BLOCK_HAND_WRITTEN);
     for (const uint32_t v : block.inputs) {
-      tape.inputs.push_back(as_leaf(values_[v], record && needs_grad_[v]));
+      tape.inputs.push_back(as_leaf(values_[v], record && paths_.values[v]));
     }
     {
       const FlowPass pass(flow_, b);
@@ -273,10 +304,12 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent ext
       values_[block.outputs[i]] = blocks_.at_border(block.outputs[i], tape.outputs[i]);
     }
     for (const AuxLoss& aux : tape.aux) {
-      aux_losses_.push_back({aux.name, aux.sum.detach(), aux.count, aux.weight});
+      if (block.model == 0) {
+        aux_losses_.push_back({aux.name, aux.sum.detach(), aux.count, aux.weight});
+      }
     }
     tape.has_aux = !tape.aux.empty();
-    if (!place.is_train) {
+    if (!keeps) {
       tape.clear();
     } else if (is_recomputed(b)) {
       tape.outputs.clear();
@@ -286,11 +319,8 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent ext
     if (place.is_train && b == unit.last && unit.first < b) {
       drop_values(unit);
     }
+    drop_read_values(b);
   }
-}
-
-uint32_t ModelRunner::num_run(Extent extent) const {
-  return static_cast<uint32_t>(graph_.blocks.size()) - (extent == Extent::kAllButTail ? 1 : 0);
 }
 
 void ModelRunner::forward_idle(const CallPlace& place, Extent extent) {
@@ -303,12 +333,23 @@ void ModelRunner::forward_idle(const CallPlace& place, Extent extent) {
   if (flow_ != nullptr) {
     flow_->begin_forward(place.is_train);
   }
-  for (const auto b : c10::irange(num_run(extent))) {
-    read_rows(b);
-    const FlowPass pass(flow_, b);
+  for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
+    if (!is_left_out(b, extent)) {
+      read_rows(b);
+      const FlowPass pass(flow_, b);
+    }
   }
-  if (flow_ != nullptr && extent == Extent::kAllButTail) {
-    flow_->before_forward(tail());  // until the pass ends, as with chunks
+  if (extent == Extent::kAllButTail) {
+    enter_tails();
+  }
+}
+
+// The parameters of the tails stay until the pass ends, since each chunk needs them.
+void ModelRunner::enter_tails() {
+  for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
+    if (is_tail_[b] && flow_ != nullptr) {
+      flow_->before_forward(b);
+    }
   }
 }
 
@@ -339,16 +380,12 @@ std::optional<int64_t> axis_of_positions(const ModelValue& value) {
 }  // namespace
 
 std::vector<uint32_t> tail_outputs(const ModelGraph& graph) {
-  const ModelBlock& block = graph.blocks.back();
-  const auto has_positions = [&graph](uint32_t v) {
-    return axis_of_positions(graph.values[v]).has_value() && !graph.values[v].lookup.has_value();
-  };
-  const auto is_given = [&graph](uint32_t v) { return !graph.values[v].is_optional; };
-  const bool can = block.has(TENON_BLOCK_TOKENWISE) &&
-                   std::ranges::any_of(block.inputs, is_given) &&
-                   std::ranges::all_of(block.inputs, has_positions) &&
-                   std::ranges::all_of(block.outputs, has_positions);
-  return can ? block.outputs : std::vector<uint32_t>{};
+  std::vector<uint32_t> outputs;
+  for (const uint32_t b : tail_blocks(graph)) {
+    const std::vector<uint32_t>& of_block = graph.blocks[b].outputs;
+    outputs.insert(outputs.end(), of_block.begin(), of_block.end());
+  }
+  return outputs;
 }
 
 int64_t ModelRunner::tail_length() const {
@@ -360,29 +397,39 @@ int64_t ModelRunner::tail_length() const {
 }
 
 void ModelRunner::forward_tail(int64_t begin, int64_t length) {
-  const uint32_t b = tail();
-  const ModelBlock& block = graph_.blocks[b];
-  if (piece_.number == 0 && flow_ != nullptr) {
-    flow_->before_forward(b);  // its parameters stay until the pass ends
+  if (piece_.number == 0) {
+    enter_tails();
   }
   piece_ = {.number = piece_.number + 1, .begin = begin, .length = length};
+  for (const uint32_t b : tails_) {
+    run_tail(b);
+  }
+}
+
+void ModelRunner::run_tail(uint32_t b) {
+  const ModelBlock& block = graph_.blocks[b];
   BlockTape& tape = tapes_[b];
   tape.clear();
-  const bool record = place_.is_train && !block.has(TENON_BLOCK_HAND_WRITTEN);
+  const bool keeps = place_.is_train && paths_.blocks[b];
+  const bool record = keeps && !block.has(TENON_BLOCK_HAND_WRITTEN);
   for (const uint32_t v : block.inputs) {
     const int64_t axis = *axis_of_positions(graph_.values[v]);
-    tape.inputs.push_back(values_[v].defined() ? as_leaf(values_[v].narrow(axis, begin, length),
-                                                         record && needs_grad_[v])
-                                               : at::Tensor());
+    tape.inputs.push_back(values_[v].defined()
+                              ? as_leaf(values_[v].narrow(axis, piece_.begin, piece_.length),
+                                        record && paths_.values[v])
+                              : at::Tensor());
   }
   blocks_.forward(b, {.records = record, .salt = salt(b)}, tape);
-  if (!tape.aux.empty()) {
-    model_.instance().identity().fail_result(
+  if (!tape.aux.empty() && block.model == 0) {
+    models_.of(block).instance().identity().fail_result(
         "block '" + block.name +
         "' adds an auxiliary loss, and can therefore not be run by pieces (train.loss_chunk)");
   }
   for (size_t i = 0; i < block.outputs.size(); ++i) {
     values_[block.outputs[i]] = blocks_.at_border(block.outputs[i], tape.outputs[i]);
+  }
+  if (!keeps) {
+    tape.clear();
   }
 }
 
@@ -422,14 +469,18 @@ void ModelRunner::backward_tail() {
     tail_grads_.clear();
     piece_ = {};
   }
-  for (const uint32_t v : block.outputs) {
-    values_[v].reset();
+  for (const uint32_t b : tails_) {
+    for (const uint32_t v : graph_.blocks[b].outputs) {
+      values_[v].reset();
+    }
   }
 }
 
-// Each chunk of a block draws from a separate stream of random numbers.
+// Each chunk of a block draws from a separate stream of random numbers. Other models, and blocks
+// that are skipped, do not change them.
 uint32_t ModelRunner::salt(uint32_t b) const {
-  return b + piece_.number * static_cast<uint32_t>(graph_.blocks.size());
+  const ModelBlock& block = graph_.blocks[b];
+  return block.number + piece_.number * block.num_siblings;
 }
 
 // Sums from the last user to the first, with the same bits as one graph over the whole model.
@@ -465,13 +516,16 @@ void ModelRunner::backward(double aux_scale, const at::Tensor& loss_scale, bool 
 }
 
 void ModelRunner::backward_block(uint32_t b, const AuxScale& aux_scale) {
+  if (!paths_.blocks[b]) {
+    return;
+  }
   const ModelBlock& block = graph_.blocks[b];
   std::vector<at::Tensor> grads(block.outputs.size());
   BlockTape& tape = tapes_[b];
   bool is_asked = tape.has_aux;
   for (size_t i = 0; i < block.outputs.size(); ++i) {
     grads[i] = std::exchange(grads_[block.outputs[i]], at::Tensor());
-    is_asked = is_asked || (grads[i].defined() && needs_grad_[block.outputs[i]]);
+    is_asked = is_asked || (grads[i].defined() && paths_.values[block.outputs[i]]);
   }
   if (!is_asked) {
     return;
@@ -499,7 +553,7 @@ void ModelRunner::recompute(uint32_t last) {
     for (size_t i = 0; i < tape.inputs.size(); ++i) {
       const uint32_t v = block.inputs[i];
       tape.inputs[i] =
-          as_leaf(tape.inputs[i].defined() ? tape.inputs[i] : values_[v], needs_grad_[v]);
+          as_leaf(tape.inputs[i].defined() ? tape.inputs[i] : values_[v], paths_.values[v]);
     }
     blocks_.forward(b, {.records = true, .is_recompute = true, .salt = salt(b)}, tape);
     for (size_t i = 0; i < block.outputs.size(); ++i) {

@@ -21,7 +21,6 @@
 
 namespace tenon {
 
-class ModelProxy;
 class ShardedParameters;
 class RowSource;
 
@@ -34,16 +33,15 @@ void check_model_fields(const ModelGraph& graph,
 
 enum class RecomputeMode { kNone, kBlocks };
 
-// Returns the outputs of the last block if it can run in chunks along T, else an empty list. The
-// block must be tokenwise and have inputs. All inputs and outputs must have an axis T, and none may
-// come from a table.
+// Returns the outputs of the blocks that can run in chunks along T (tail_blocks), else an empty
+// list.
 std::vector<uint32_t> tail_outputs(const ModelGraph& graph);
 
 class ModelRunner {
  public:
   // `flow` gathers the parameters that blocks need; null if this rank always has all of them.
   // `rows` provides the values that come from tables; null if there are none.
-  ModelRunner(ModelProxy& model,
+  ModelRunner(ModelList models,
               ParameterStore& store,
               const ExecBase& base,
               RecomputeMode recompute,
@@ -61,13 +59,14 @@ class ModelRunner {
 
   enum class Extent { kWhole, kAllButTail };
 
-  // Runs all blocks on one microbatch, or all except the last. In training, keeps the data for
-  // backward until `backward` or `clear`.
+  // Runs all blocks on one microbatch, or all except the tail. In training, keeps the data for
+  // backward until `backward` or `clear`. Drops values that neither a backward nor a reader
+  // (ModelValue::is_read) needs as soon as the last block has read them.
   void forward(const Batch& batch, const CallPlace& place, Extent extent = Extent::kWhole);
   // Replaces `forward` on a rank without samples: takes part in collectives, and calls no block.
   void forward_idle(const CallPlace& place, Extent extent = Extent::kWhole);
 
-  // ---- the tail: the last block, in chunks of T ----
+  // ---- the tail: the last block of each model, in chunks of T ----
 
   // Returns the size of T in the current microbatch. Requires a `forward` without the tail, and a
   // non-empty tail_outputs(graph).
@@ -75,7 +74,7 @@ class ModelRunner {
   // Runs the tail on positions [begin, begin + length) of T. Its outputs can be read by `value`
   // until `backward_tail` or the next chunk.
   void forward_tail(int64_t begin, int64_t length);
-  // Runs backward of the tail for the current chunk. After the chunk that ends T, the gradients of
+  // Runs backward of the trained model's tail for the current chunk. After the chunk that ends T, the gradients of
   // the inputs are complete. They equal those of the whole block except for the order of sums.
   void backward_tail();
 
@@ -91,7 +90,7 @@ class ModelRunner {
   // that the batch lacks, or was not kept (keep_only).
   const at::Tensor& value(uint32_t v) const { return values_[v]; }
   // True if a trainable parameter or a lookup lies upstream of the value.
-  bool needs_grad(uint32_t v) const { return needs_grad_[v]; }
+  bool needs_grad(uint32_t v) const { return paths_.values[v]; }
   const std::vector<AuxLoss>& aux_losses() const { return aux_losses_; }
 
   // Adds a gradient of a value, before backward. Losses add theirs from the last to the first.
@@ -111,7 +110,14 @@ class ModelRunner {
   void begin(const Batch& batch, const CallPlace& place);
   void read_rows(uint32_t b);
   void hand_back_rows(uint32_t b);
-  uint32_t num_run(Extent extent) const;
+  bool is_left_out(uint32_t b, Extent extent) const {
+    return extent == Extent::kAllButTail && is_tail_[b];
+  }
+  void enter_tails();
+  void run_tail(uint32_t b);
+  void find_last_readers();
+  void drop_read_values(uint32_t b);
+  // The last block of the trained model.
   uint32_t tail() const { return static_cast<uint32_t>(graph_.blocks.size() - 1); }
   uint32_t salt(uint32_t b) const;
   void backward_block(uint32_t b, const AuxScale& aux_scale);
@@ -121,7 +127,7 @@ class ModelRunner {
   void drop_values(const ModelUnit& unit);
   void recompute(uint32_t last);
 
-  ModelProxy& model_;
+  const ModelList models_;
   ParameterStore& store_;
   const ModelGraph& graph_;
   at::ScalarType compute_dtype_;
@@ -141,7 +147,11 @@ class ModelRunner {
   Piece piece_;
   std::vector<at::Tensor> tail_grads_;  // by input of the tail: gradients of chunks so far
 
-  std::vector<bool> needs_grad_;  // by value
+  const std::vector<uint32_t> tails_;  // blocks that can run in chunks, ascending
+  std::vector<bool> is_tail_;          // by block: it does not run with Extent::kAllButTail
+  std::vector<std::vector<uint32_t>> last_read_;  // by block: values that no later block reads
+
+  GradientPaths paths_;
   BlockRunner blocks_;
   std::vector<at::Tensor> values_;
   std::vector<at::Tensor> grads_;  // by value: the sum so far

@@ -41,14 +41,17 @@ bool has_own_group(const ModelGraph& graph, uint32_t p) {
 
 constexpr uint32_t kStateVersion = 1;
 
-// Calls take(name, tensor, part) for this rank's part of each parameter.
+// Calls take(name, tensor, part) for this rank's part of each wanted parameter.
 template <class Take>
-void each_part(const std::vector<FlatGroup>& groups, const std::string& prefix, Take take) {
+void each_part(const std::vector<FlatGroup>& groups,
+               const std::function<bool(uint32_t p)>& is_wanted,
+               const std::string& prefix,
+               Take take) {
   for (const FlatGroup& group : groups) {
     for (size_t e = 0; e < group.entries().size(); ++e) {
       const FlatParameter& parameter = group.entries()[e].parameter;
       const FlatPart part = group.part(e);
-      if (part.length > 0) {
+      if (part.length > 0 && is_wanted(parameter.id)) {
         take(state_path(prefix, "values/" + parameter.name),
              group.data_view(e),
              StatePart{parameter.shape, part.in_parameter, group.sharing().num_slices > 1});
@@ -118,23 +121,41 @@ void ParameterStore::point_leaf(uint32_t p) {
 
 void ParameterStore::initialise(ModelProxy& model, const tenon_exec& exec, uint64_t seed) {
   draw_parameters(seed);
+  build(0, model, exec, seed);
+  publish();
+}
+
+void ParameterStore::initialise_further(uint32_t model,
+                                        ModelProxy& proxy,
+                                        const tenon_exec& exec,
+                                        uint64_t seed) {
+  build(model, proxy, exec, seed);
+  publish();
+}
+
+void ParameterStore::build(uint32_t model,
+                           ModelProxy& proxy,
+                           const tenon_exec& exec,
+                           uint64_t seed) {
   for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
     const ModelBlock& block = graph_.blocks[b];
-    if (!block.has(TENON_BLOCK_MATERIALIZED)) {
+    if (!block.has(TENON_BLOCK_MATERIALIZED) || block.model != model) {
       continue;
     }
     seed_default_generator(random_bits(seed, stream_of(block.name), 0));
-    std::vector<at::Tensor> built = built_parameters(model, exec, b);
+    std::vector<at::Tensor> built = built_parameters(proxy, exec, b);
     for (size_t i = 0; i < built.size(); ++i) {
       adopt(block, block.parameters[i], std::move(built[i]));
     }
   }
-  for (const auto i : c10::irange(static_cast<uint32_t>(buffers_.size()))) {
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    if (graph_.buffers[i].model != model) {
+      continue;
+    }
     at::Tensor made = at::zeros(buffers_[i].sizes(), buffers_[i].options().device(at::kCPU));
-    model.fill_buffer(exec, i, borrow_mutable(made));
+    proxy.fill_buffer(exec, graph_.buffers[i].number, borrow_mutable(made));
     buffers_[i].copy_(made);
   }
-  publish();
 }
 
 void ParameterStore::draw_parameters(uint64_t seed) {
@@ -159,7 +180,8 @@ void ParameterStore::draw_parameters(uint64_t seed) {
 std::vector<at::Tensor> ParameterStore::built_parameters(ModelProxy& model,
                                                          const tenon_exec& exec,
                                                          uint32_t b) const {
-  return model.materialize(exec, b, graph_.blocks[b].parameters.size());
+  const ModelBlock& block = graph_.blocks[b];
+  return model.materialize(exec, block.number, block.parameters.size());
 }
 
 void ParameterStore::adopt(const ModelBlock& block, uint32_t p, at::Tensor built) {
@@ -194,15 +216,18 @@ void ParameterStore::adopt(const ModelBlock& block, uint32_t p, at::Tensor built
   leaves_[p] = std::move(built);
 }
 
-void ParameterStore::snapshot(StateTree& tree, const std::string& prefix) const {
+void ParameterStore::snapshot_model(uint32_t model,
+                                    StateTree& tree,
+                                    const std::string& prefix) const {
   tree.set_version(prefix, kStateVersion);
   each_part(groups_,
+            [&](uint32_t p) { return graph_.parameters[p].model == model; },
             prefix,
             [&tree](const std::string& name, const at::Tensor& values, const StatePart& part) {
               tree.put_part(name, values, part, StateTree::Copy::kYes);
             });
   for (size_t b = 0; b < buffers_.size(); ++b) {
-    if (graph_.buffers[b].kind == TENON_BUFFER_STATE) {
+    if (graph_.buffers[b].kind == TENON_BUFFER_STATE && graph_.buffers[b].model == model) {
       tree.put_tensor(state_path(prefix, "buffers/" + graph_.buffers[b].name),
                       buffers_[b],
                       StateTree::Copy::kYes);
@@ -210,8 +235,11 @@ void ParameterStore::snapshot(StateTree& tree, const std::string& prefix) const 
   }
 }
 
-void ParameterStore::load(const StateTree& tree, const std::string& prefix) {
+void ParameterStore::load_model(uint32_t model,
+                                const StateTree& tree,
+                                const std::string& prefix) {
   each_part(groups_,
+            [&](uint32_t p) { return graph_.parameters[p].model == model; },
             prefix,
             [&tree](const std::string& name, const at::Tensor& values, const StatePart& part) {
               if (!tree.is_excluded(name)) {
@@ -220,7 +248,8 @@ void ParameterStore::load(const StateTree& tree, const std::string& prefix) {
             });
   for (size_t b = 0; b < buffers_.size(); ++b) {
     const std::string name = state_path(prefix, "buffers/" + graph_.buffers[b].name);
-    if (graph_.buffers[b].kind == TENON_BUFFER_STATE && !tree.is_excluded(name)) {
+    if (graph_.buffers[b].kind == TENON_BUFFER_STATE && graph_.buffers[b].model == model &&
+        !tree.is_excluded(name)) {
       tree.copy_tensor(name, buffers_[b]);
     }
   }
@@ -229,7 +258,7 @@ void ParameterStore::load(const StateTree& tree, const std::string& prefix) {
 void ParameterStore::keep_buffers() {
   kept_buffers_.resize(buffers_.size());
   for (size_t i = 0; i < buffers_.size(); ++i) {
-    if (graph_.buffers[i].kind != TENON_BUFFER_STATE) {
+    if (graph_.buffers[i].kind != TENON_BUFFER_STATE || graph_.buffers[i].model != 0) {
       continue;
     }
     if (kept_buffers_[i].defined()) {
@@ -260,9 +289,14 @@ void add_tensor(StateHash& hash, const std::string& name, const at::Tensor& valu
 
 }  // namespace
 
-std::string ParameterStore::hash(const std::function<at::Tensor(FlatGroup&)>& whole_of) {
+std::string ParameterStore::hash_of_model(uint32_t model,
+                                          const std::function<at::Tensor(FlatGroup&)>& whole_of) {
   std::vector<std::string> by_parameter(places_.size());
   for (FlatGroup& group : groups_) {
+    // A group has parameters of one model.
+    if (graph_.parameters[group.entries().front().parameter.id].model != model) {
+      continue;
+    }
     const at::Tensor whole = whole_of(group);
     for (const FlatEntry& entry : group.entries()) {
       const uint32_t p = entry.parameter.id;
@@ -276,7 +310,7 @@ std::string ParameterStore::hash(const std::function<at::Tensor(FlatGroup&)>& wh
     hash.add(text.data(), text.size());
   }
   for (size_t b = 0; b < buffers_.size(); ++b) {
-    if (graph_.buffers[b].kind == TENON_BUFFER_STATE) {
+    if (graph_.buffers[b].kind == TENON_BUFFER_STATE && graph_.buffers[b].model == model) {
       add_tensor(hash, graph_.buffers[b].name, buffers_[b]);
     }
   }

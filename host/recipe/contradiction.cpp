@@ -40,12 +40,41 @@ class Rules {
       : root_(root), places_(places), problems_(problems) {}
 
   void check_models() {
-    one_form("model", "models", "is short for one entry of \"models\" named \"main\"");
     const json* const models = object_at("/models");
+    std::vector<std::string> trained;
+    std::vector<std::string> further;
+    for (const std::string& name :
+         models != nullptr ? keys_of(*models) : std::vector<std::string>()) {
+      (is_false(join_pointer("/models", name) + "/optimizer") ? further : trained).push_back(name);
+    }
+    const bool are_both = root_.contains("model") && root_.contains("models");
+    if (!are_both || !trained.empty() || further.empty()) {
+      one_form("model", "models", "is short for one entry of \"models\" named \"main\"");
+    } else if (models->contains("main")) {
+      conflict("/models/main", "duplicate model", "\"model\" is short for a model named \"main\"");
+    }
     if (models != nullptr && models->empty()) {
       missing("/models", "model", "the model");
-    } else if (models != nullptr && models->size() > 1) {
-      not_available("/models", "several models", name_list(keys_of(*models)));
+    } else if (models != nullptr && trained.size() > 1) {
+      not_available("/models", "several models with an optimizer", name_list(trained));
+      problems_.back().note =
+          "set \"optimizer\": false for each model that only runs forward, such as a reference";
+    } else if (models != nullptr && !are_both && trained.empty()) {
+      conflict("/models",
+               "no model has an optimizer",
+               "remove \"optimizer\": false from the model to train");
+    }
+    if (is_false("/model/optimizer")) {
+      conflict("/model/optimizer",
+               "the model of a run without \"models\" is trained",
+               "remove the key; name models that only run forward in \"models\"");
+    }
+    check_trained("/model");
+    for (const std::string& name : trained) {
+      check_trained(join_pointer("/models", name));
+    }
+    for (const std::string& name : further) {
+      check_further(join_pointer("/models", name));
     }
     check_names("/models", models, kMaxName);
   }
@@ -287,6 +316,59 @@ class Rules {
                     tokens % microbatch,
                     places_.at("/data/batch_size").text()));
     }
+  }
+
+  // Rejects keys of a model that is not trained.
+  void check_trained(const std::string& pointer) {
+    const json* const loads = find_at(root_, pointer + "/load");
+    if (loads != nullptr && !loads->is_null() && !(loads->is_array() && loads->empty())) {
+      not_available(pointer + "/load", "loading by model", brief_value(*loads));
+      problems_.back().note =
+          "use the recipe's section \"load\" to initialize the trained model from other runs";
+    }
+  }
+
+  // Such a model has only the values that it loads, and they never change.
+  void check_further(const std::string& pointer) {
+    const json* const loads = find_at(root_, pointer + "/load");
+    if (loads == nullptr || (loads->is_array() && loads->empty())) {
+      add("recipe.missing_key",
+          pointer + "/load",
+          "missing key",
+          "a model that is not trained would keep its random initial values");
+      problems_.back().expected = "a list of sources: [{\"from\": \"FOLDER\"}]";
+    }
+    if (find_at(root_, pointer + "/frozen") != nullptr) {
+      conflict(pointer + "/frozen",
+               "without an optimizer, all parameters are frozen",
+               "remove \"frozen\"");
+    }
+    for (std::size_t i = 0; loads != nullptr && loads->is_array() && i < loads->size(); ++i) {
+      const std::string load = join_pointer(pointer + "/load", i);
+      if (!(*loads)[i].is_object()) {
+        continue;
+      }
+      check_renames((*loads)[i], load);
+      const json parts = (*loads)[i].value("parts", json::array({"parameters"}));
+      const auto has = [&parts](const char* part) {
+        return std::ranges::find(parts, part) != parts.end();
+      };
+      if (parts.is_array() && (has("optimizer") || has("data") || !has("parameters"))) {
+        conflict(load + "/parts",
+                 "a model that is not trained has only parameters",
+                 "remove \"parts\"");
+      }
+      if (is_scheduled(load)) {
+        conflict(load,
+                 "a model that is not trained is loaded once",
+                 "remove every_steps, every_windows and every_epochs");
+      }
+    }
+  }
+
+  bool is_false(const std::string& pointer) const {
+    const json* const value = find_at(root_, pointer);
+    return value != nullptr && value->is_boolean() && !value->get<bool>();
   }
 
   void check_best_metric(const std::string& pointer) {

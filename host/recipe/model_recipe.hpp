@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sections "model", "loss", "metrics" and "optimizer" of a recipe.
+// The sections "model", "models", "loss", "metrics" and "optimizer" of a recipe.
 #pragma once
 
 #include "host/recipe/component_use.hpp"
+#include "host/recipe/load_recipe.hpp"
 #include "host/recipe/resume_rule.hpp"
 
 #include <string>
@@ -17,10 +18,13 @@ inline constexpr char kComponentNameDoc[] =
 inline constexpr char kInputsDoc[] =
     "MODEL.OUTPUT or batch field for each input whose own name does not match";
 
+// A model of the run. Exactly one is trained; the others only run forward.
 struct ModelUse {
   std::string name = "main";
   InputMap inputs;
   std::vector<std::string> frozen;  // name patterns of parameters
+  std::vector<LoadRecipe> load;     // of a model that is not trained
+  bool is_trained = true;
   ComponentUse use;
 
   template <class Section>
@@ -28,14 +32,20 @@ struct ModelUse {
     s.doc("the model");
     s.component("model", &ModelUse::use);
     s.key("inputs", &ModelUse::inputs).non_empty().doc(kInputsDoc);
-    s.not_yet("load",
-              "loading by model",
-              "[[], null]",
-              "use the recipe's section \"load\" to initialize from other runs");
+    s.key("load", &ModelUse::load)
+        .absent()
+        .doc(
+            "what to initialize a model without an optimizer from, in this order; the trained "
+            "model uses the recipe's section \"load\"")
+        .resume(ChangeClass::kFree, "each resume reads it again, and requires the same values");
     s.key("frozen", &ModelUse::frozen)
         .non_empty()
         .doc("name patterns of parameters to freeze; '*' matches any text, '?' any character");
-    s.not_yet("optimizer", "models without an optimizer", "[true, null]");
+    s.key("optimizer", &ModelUse::is_trained)
+        .absent()
+        .doc(
+            "false: the model is not trained; it runs forward before the trained model, whose "
+            "losses and metrics may read its outputs as NAME/OUTPUT");
   }
 };
 

@@ -49,7 +49,8 @@ struct Recipe {
   LockUse lock = LockUse::kWarn;
   std::string trust;                                    // trust file; "" for none
   std::optional<double> plugin_timeout_seconds = 1800;  // of a call into a non-dataset component
-  ModelUse model;
+  ModelUse model;                        // the trained model
+  std::vector<ModelUse> further_models;  // by name; they only run forward
   DataRecipe data;
   std::vector<FeatureUse> features;
   std::vector<TableRecipe> tables;  // by name
@@ -80,7 +81,7 @@ struct Recipe {
   template <class Section>
   static void bind_run(Section& s) {
     s.printed(R"({"allOf": [
-        {"oneOf": [{"required": ["model"]}, {"required": ["models"]}]},
+        {"anyOf": [{"required": ["model"]}, {"required": ["models"]}]},
         {"oneOf": [{"required": ["loss"]}, {"required": ["losses"]}]}]})");
     s.template unread<std::string>("$schema").short_form().doc(
         "schema for editors; ignored by runs");
@@ -156,11 +157,13 @@ struct Recipe {
   template <class Section>
   static void bind_components(Section& s) {
     s.key("model", &Recipe::model).short_form();
-    s.named("models", &Recipe::model)
+    s.named("models", &Recipe::further_models)
         .min_keys(1)
         .absent()
-        .printed(R"({"maxProperties": 1, "propertyNames": {"pattern": "^[A-Za-z0-9_-]{1,100}$"}})")
-        .doc("the model, by name; \"model\" is short for one named \"main\"")
+        .printed(R"({"propertyNames": {"pattern": "^[A-Za-z0-9_-]{1,100}$"}})")
+        .doc(
+            "models by name, of which one has an optimizer; \"model\" is short for an entry named "
+            "\"main\"")
         .resume(resume::kShapes);
     s.key("data", &Recipe::data).required().doc("datasets and how to read them");
     s.key("features", &Recipe::features)

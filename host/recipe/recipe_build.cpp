@@ -168,6 +168,16 @@ std::map<std::string, std::string> fingerprints_of(const WrittenStrings& written
   return fingerprints;
 }
 
+// Separates the trained model from the others. With the short form "model", all others are named.
+void choose_trained(const json& root, Recipe& recipe) {
+  if (root.contains("model")) {
+    return;
+  }
+  const auto trained = std::ranges::find(recipe.further_models, true, &ModelUse::is_trained);
+  recipe.model = std::move(*trained);
+  recipe.further_models.erase(trained);
+}
+
 }  // namespace
 
 Recipe build_recipe(json root, const RecipeParts& parts) {
@@ -178,6 +188,7 @@ Recipe build_recipe(json root, const RecipeParts& parts) {
   }
   Recipe recipe;
   read_sections(root, components, recipe);
+  choose_trained(root, recipe);
   recipe.file = parts.path;
   json frozen = long_form(root, parts);
   const WrittenStrings written = written_strings(root, frozen, parts);

@@ -53,7 +53,7 @@ void HookView::set_lr_factor(double factor) {
 }
 
 size_t HookView::num_parameters() const {
-  return parts_.parameters.graph().parameters.size();
+  return parts_.parameters.graph().num_trained_parameters();
 }
 
 ParameterView HookView::parameter(size_t i) {

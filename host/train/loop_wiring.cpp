@@ -174,6 +174,7 @@ WholeState::Parts whole_parts(const TrainerParts& parts, FiniteCheck& finite_che
     }
   };
   add(kBest, parts.best);  // first: its load() overwrites the parameters with the best ones
+  add(kModels, parts.model_values);
   add(kParameters, &parts.parameters);
   add(kOptimizer, &parts.optimizer);
   add(kLossScale, parts.loss_scale);

@@ -65,6 +65,8 @@ struct TrainerParts {
   // Pretrained parts, loaded if the run starts from scratch and again on their schedules; null if
   // there are none.
   Pretrained* bank = nullptr;
+  // Fingerprints of models that are not trained; null if there are none.
+  Stateful* model_values = nullptr;
   // Called at every boundary except the start, so that the callee can snapshot the run's state.
   std::function<void(RunBoundary boundary, Trainer& trainer)> at_rest;
   Checkpointing* checkpoints = nullptr;  // null if nothing is saved

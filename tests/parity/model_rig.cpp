@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/parity/model_rig.hpp"
 
+#include "host/model/joined_graph.hpp"
+
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/tensor_service.hpp"
 
@@ -34,14 +36,44 @@ ExecBase exec_base(at::ScalarType dtype) {
   return base;
 }
 
+// All blocks, except those that compute an output beside the logits that most tests do not read.
+ModelGraph graph_of(ModelProxy& proxy, const std::vector<std::string>* outputs) {
+  ModelGraph graph = describe_model(proxy);
+  std::vector<uint32_t> read;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const std::string& name = graph.values[v].name;
+    const bool is_read = outputs == nullptr ? name != "token_logps"
+                                            : std::ranges::find(*outputs, name) != outputs->end();
+    if (is_read && graph.values[v].maker != kNoIndex) {
+      read.push_back(v);
+    }
+  }
+  skip_unread_blocks(graph, read);
+  return graph;
+}
+
 }  // namespace
 
 ModelRig::ModelRig(const std::string& type,
                    const std::string& options,
                    at::ScalarType dtype,
                    RecomputeMode recompute)
+    : ModelRig(type, options, dtype, recompute, nullptr) {}
+
+ModelRig::ModelRig(const std::string& type,
+                   const std::string& options,
+                   at::ScalarType dtype,
+                   RecomputeMode recompute,
+                   const std::vector<std::string>& outputs)
+    : ModelRig(type, options, dtype, recompute, &outputs) {}
+
+ModelRig::ModelRig(const std::string& type,
+                   const std::string& options,
+                   at::ScalarType dtype,
+                   RecomputeMode recompute,
+                   const std::vector<std::string>* outputs)
     : proxy_(make_model(type, options, dtype)),
-      graph_(describe_model(proxy_)),
+      graph_(graph_of(proxy_, outputs)),
       store_(graph_, {dtype, at::kCPU, [](uint32_t) { return 0U; }}),
       base_(exec_base(dtype)),
       frame_(proxy_.instance().host(), base_),

@@ -28,6 +28,12 @@ class ModelRig {
            const std::string& options,
            at::ScalarType dtype = at::kFloat,
            RecomputeMode recompute = RecomputeMode::kNone);
+  // The same, with only the blocks that these outputs need.
+  ModelRig(const std::string& type,
+           const std::string& options,
+           at::ScalarType dtype,
+           RecomputeMode recompute,
+           const std::vector<std::string>& outputs);
 
   // Runs all blocks on a batch of these fields.
   void forward(const std::map<std::string, at::Tensor>& fields,
@@ -53,6 +59,12 @@ class ModelRig {
   const ModelRunner& runner() const { return runner_; }
 
  private:
+  ModelRig(const std::string& type,
+           const std::string& options,
+           at::ScalarType dtype,
+           RecomputeMode recompute,
+           const std::vector<std::string>* outputs);
+
   // Rows as they were set, whatever the ids.
   class GivenRows final : public RowSource {
    public:

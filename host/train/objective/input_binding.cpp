@@ -6,6 +6,7 @@
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/text/joined.hpp"
+#include "host/text/nearest_name.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -75,6 +76,11 @@ InputBinding::InputBinding(PortOwner owner,
     if (!binding.value.has_value()) {
       binding.value = graph.find_output(binding.field);
     }
+    if (const size_t dot = binding.field.find('.');
+        !binding.value.has_value() && dot != std::string::npos) {  // MODEL.OUTPUT of another model
+      binding.value =
+          graph.find_output(binding.field.substr(0, dot) + "/" + binding.field.substr(dot + 1));
+    }
     if (binding.value.has_value()) {
       const ModelValue& value = graph.values[*binding.value];
       const Described have{value.dtype, value.axes.has_value() ? &*value.axes : nullptr};
@@ -101,7 +107,7 @@ void InputBinding::check_fields(const std::vector<FieldInfo>& fields,
       fail_unknown(owner_.name + " reads '" + binding.field +
                    "', which is neither an output of the model (" + list_of(output_names_) +
                    ") nor a field of " + dataset + " (" + list_of(names_of(fields)) +
-                   "); map it with \"inputs\"");
+                   "); map it with \"inputs\"" + hint_for(binding.field, fields));
     }
     const FieldInfo& field = fields[*at];
     if (const auto difference = mismatch({field.dtype, &field.axes}, described(binding.port))) {
@@ -109,6 +115,23 @@ void InputBinding::check_fields(const std::vector<FieldInfo>& fields,
                     field.name + "' of " + dataset + " differ: " + *difference);
     }
   }
+}
+
+// Returns names that may be meant, and the model that NAME/OUTPUT asks for if the run lacks it.
+std::string InputBinding::hint_for(const std::string& field,
+                                   const std::vector<FieldInfo>& fields) const {
+  std::vector<std::string> names = names_of(fields);
+  names.insert(names.end(), output_names_.begin(), output_names_.end());
+  std::string hint = did_you_mean(field, names);
+  hint = hint.empty() ? "" : "; " + hint;
+  const size_t slash = field.find('/');
+  const std::string prefix = field.substr(0, slash == std::string::npos ? 0 : slash + 1);
+  const bool has_model = std::ranges::any_of(
+      output_names_, [&](const std::string& name) { return name.starts_with(prefix); });
+  if (!prefix.empty() && !has_model) {
+    hint += ", or add the model '" + field.substr(0, slash) + "' to \"models\"";
+  }
+  return hint;
 }
 
 void InputBinding::gather(const ModelRunner* runner,

@@ -30,9 +30,9 @@ class InputBinding {
   // How a call receives the model's outputs: not at all, detached, or as leaves with gradients.
   enum class Outputs { kAbsent, kDetached, kLeaves };
 
-  // Binds each port to an output of the model or a field of the batch: the target that `inputs`
-  // names (MODEL.OUTPUT or a field), otherwise the output or field with the port's name. Keeps no
-  // references to the arguments.
+  // Binds each port to an output of a model or a field of the batch: the target that `inputs` names
+  // (MODEL.OUTPUT or a field), otherwise the output or field with the port's name. An output of a
+  // model that is not trained has the name MODEL/OUTPUT. Keeps no references to the arguments.
   //
   // Errors  loss.unknown_input, metric.unknown_input, with the name and the available names;
   //         loss.input_mismatch, metric.input_mismatch
@@ -80,6 +80,7 @@ class InputBinding {
     bool is_mapped = false;
   };
 
+  std::string hint_for(const std::string& field, const std::vector<FieldInfo>& fields) const;
   [[noreturn]] void fail_unknown(const std::string& message) const;
   [[noreturn]] void fail_mismatch(const std::string& message) const;
 

@@ -83,15 +83,17 @@ struct MetaCall {
 
 class Planner {
  public:
-  Planner(ModelProxy& model, const ModelGraph& graph, const CostQuestion& question)
-      : model_(model),
+  Planner(ModelList models, const ModelGraph& graph, const CostQuestion& question)
+      : models_(std::move(models)),
         graph_(graph),
         question_(question),
-        frame_(model.instance().host(), question.base),
         shapes_(graph.values.size()),
         dtypes_(graph.values.size(), at::kFloat),
         needs_grad_(graph.values.size(), false) {
-    frame_.move_to({.step = 1, .microbatch = 0, .is_train = true});
+    for (size_t i = 0; i < models_.size(); ++i) {
+      frames_.emplace_back(models_[i].instance().host(), question.base)
+          .move_to({.step = 1, .microbatch = 0, .is_train = i == 0});
+    }
     for (const PlannedField& field : question.fields) {
       for (uint32_t v = 0; v < graph.values.size(); ++v) {
         const ModelValue& value = graph.values[v];
@@ -193,7 +195,7 @@ class Planner {
       dtypes_[v] = declared_dtype(v);
     }
     BlockCost cost;
-    if (!model_.has_infer() || !declares(b, cost)) {
+    if (!models_.of(block).has_infer() || !declares(b, cost)) {
       try {
         cost = measured(b);
       } catch (const std::exception& failure) {
@@ -226,7 +228,7 @@ class Planner {
     std::vector<size_t> out_ndims(block.outputs.size(), 0);
     tenon_infer_args args{};
     args.struct_size = sizeof(args);
-    args.block = b;
+    args.block = block.number;
     args.input_shapes = shapes.data();
     args.input_ndims = ndims.data();
     args.num_inputs = shapes.size();
@@ -235,7 +237,7 @@ class Planner {
     args.num_outputs = block.outputs.size();
     try {
       const AutocastGuard autocast(question_.base.device, question_.base.autocast_dtype);
-      model_.infer(frame_.exec(), args);
+      models_.of(block).infer(exec_of(block), args);
     } catch (PluginError& error) {
       if (error.code() == TENON_UNSUPPORTED) {
         return false;
@@ -247,14 +249,14 @@ class Planner {
                           args.out_working_bytes < 9e18 &&
                           std::ranges::all_of(out_ndims, [](size_t n) { return n <= 8; });
     if (!is_sound) {
-      model_.instance().identity().fail_result("infer returned for block '" + block.name +
+      models_.of(block).instance().identity().fail_result("infer returned for block '" + block.name +
                                                "' an impossible cost or number of axes");
     }
     for (size_t i = 0; i < block.outputs.size(); ++i) {
       const Shape shape(out_shapes[i], out_shapes[i] + out_ndims[i]);
       auto& known = shapes_[block.outputs[i]];
       if (known.has_value() && *known != shape) {
-        model_.instance().identity().fail_result("infer returned for '" +
+        models_.of(block).instance().identity().fail_result("infer returned for '" +
                                                  graph_.values[block.outputs[i]].name +
                                                  "' another shape than declared");
       }
@@ -283,12 +285,13 @@ class Planner {
 
   // Large leaves get no memory, unless the module reads their values.
   std::vector<at::Tensor> leaves_without_memory(uint32_t b) const {
-    const size_t count = graph_.blocks[b].parameters.size();
+    const ModelBlock& block = graph_.blocks[b];
+    const size_t count = block.parameters.size();
     try {
       const DeferredInit deferred;
-      return model_.materialize(frame_.exec(), b, count);
+      return models_.of(block).materialize(exec_of(block), block.number, count);
     } catch (const std::exception&) {
-      return model_.materialize(frame_.exec(), b, count);
+      return models_.of(block).materialize(exec_of(block), block.number, count);
     }
   }
 
@@ -353,7 +356,7 @@ class Planner {
       cost.backward_flops = 2 * cost.forward_flops;
       return cost;
     }
-    measure_backward(inputs, parameters, outputs, memory, cost);
+    measure_backward(block, inputs, parameters, outputs, memory, cost);
     cost.backward_flops = flops.take();
     return cost;
   }
@@ -401,7 +404,7 @@ class Planner {
       const uint32_t v = block.outputs[i];
       const Shape shape = outputs[i].sizes().vec();
       if (shapes_[v].has_value() && *shapes_[v] != shape) {
-        model_.instance().identity().fail_result("output '" + graph_.values[v].name +
+        models_.of(block).instance().identity().fail_result("output '" + graph_.values[v].name +
                                                  "' has another shape than declared");
       }
       shapes_[v] = shape;
@@ -450,7 +453,7 @@ class Planner {
     tenon_forward_args& args = call.args;
     args.struct_size = sizeof(args);
     args.impl = &call;
-    args.block = b;
+    args.block = block.number;
     args.inputs = input_handles.data();
     args.num_inputs = input_handles.size();
     args.parameters = parameter_handles.data();
@@ -465,8 +468,8 @@ class Planner {
     std::vector<at::Tensor> outputs;
     {
       const at::AutoGradMode mode(record);
-      model_.forward(frame_.exec(), args);
-      outputs = output_handles.take(model_.instance().identity(), "forward");
+      models_.of(block).forward(exec_of(block), args);
+      outputs = output_handles.take(models_.of(block).instance().identity(), "forward");
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i].defined() || !outputs[i].is_meta()) {
@@ -480,7 +483,8 @@ class Planner {
     return outputs;
   }
 
-  void measure_backward(const std::vector<at::Tensor>& inputs,
+  void measure_backward(const ModelBlock& block,
+                        const std::vector<at::Tensor>& inputs,
                         const std::vector<at::Tensor>& parameters,
                         std::vector<at::Tensor>& outputs,
                         MetaMemory& memory,
@@ -505,7 +509,7 @@ class Planner {
     const int64_t before = memory.live();
     memory.begin_peak();
     const std::vector<at::Tensor> gradients =
-        plugin_gradients(model_.instance().identity(), roots, wrt, seeds);
+        plugin_gradients(models_.of(block).instance().identity(), roots, wrt, seeds);
     cost.working_bytes = memory.peak() - before;
   }
 
@@ -542,10 +546,12 @@ class Planner {
     return cost;
   }
 
-  ModelProxy& model_;
+  const tenon_exec& exec_of(const ModelBlock& block) const { return frames_[block.model].exec(); }
+
+  const ModelList models_;
   const ModelGraph& graph_;
   const CostQuestion& question_;
-  ExecFrame frame_;
+  std::vector<ExecFrame> frames_;  // by model
   std::map<std::string, int64_t> sizes_;      // of named axes
   std::vector<std::optional<Shape>> shapes_;  // by value
   std::vector<at::ScalarType> dtypes_;        // by value
@@ -558,10 +564,10 @@ int64_t PlannedField::bytes() const {
   return bytes_of(shape, dtype);
 }
 
-std::vector<BlockCost> block_costs(ModelProxy& model,
+std::vector<BlockCost> block_costs(ModelList models,
                                    const ModelGraph& graph,
                                    const CostQuestion& question) {
-  return Planner(model, graph, question).costs();
+  return Planner(std::move(models), graph, question).costs();
 }
 
 }  // namespace tenon

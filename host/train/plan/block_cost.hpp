@@ -9,6 +9,7 @@
 #pragma once
 
 #include "host/model/graph.hpp"
+#include "host/model/model_list.hpp"
 #include "host/tensor/exec_frame.hpp"
 
 #include <c10/core/ScalarType.h>
@@ -19,8 +20,6 @@
 #include <vector>
 
 namespace tenon {
-
-class ModelProxy;
 
 // A field of a microbatch.
 struct PlannedField {
@@ -60,7 +59,7 @@ struct CostQuestion {
 // Returns the costs by block, in the order of the graph.
 // Errors  model.unknown_shape for a value whose shape neither a declaration nor a run provides;
 //         errors that `infer` returns
-std::vector<BlockCost> block_costs(ModelProxy& model,
+std::vector<BlockCost> block_costs(ModelList models,
                                    const ModelGraph& graph,
                                    const CostQuestion& question);
 

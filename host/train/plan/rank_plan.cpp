@@ -5,6 +5,7 @@
 
 #include <tenon/model.h>
 
+#include "host/model/joined_graph.hpp"
 #include "host/train/plan/planned_links.hpp"
 
 #include <algorithm>
@@ -53,12 +54,16 @@ class Planned {
       : subject_(subject),
         graph_(subject.graph),
         machine_(machine),
-        links_(choice.replicate, choice.shard, machine) {
+        links_(choice.replicate, choice.shard, machine),
+        tails_(tail_blocks(subject.graph)) {
     plan_.choice = choice;
     for (uint32_t b = 0; b < num_blocks(); ++b) {
       units_.push_back(graph_.unit_of(b));
     }
     find_parameters();
+    if (tails_.empty()) {
+      tails_.push_back(num_blocks() - 1);
+    }
     find_paths();
     for (const GroupLayout& layout : subject.groups) {
       share(layout);
@@ -86,7 +91,7 @@ class Planned {
   uint32_t num_blocks() const { return static_cast<uint32_t>(graph_.blocks.size()); }
 
   bool is_chunked(uint32_t b) const {
-    return subject_.tile_share.has_value() && b + 1 == num_blocks();
+    return subject_.tile_share.has_value() && std::ranges::find(tails_, b) != tails_.end();
   }
   bool is_recomputed(uint32_t b) const {
     return plan_.choice.recomputes && !is_chunked(b) &&
@@ -370,6 +375,22 @@ class Planned {
     return std::nullopt;
   }
 
+  // Forgets the values without a backward that block b is the last to read. Returns their bytes.
+  int64_t drop_read_values(uint32_t b) {
+    int64_t bytes = 0;
+    const ModelBlock& block = graph_.blocks[b];
+    for (const std::vector<uint32_t>* const values : {&block.inputs, &block.outputs}) {
+      for (const uint32_t v : *values) {
+        const ModelValue& value = graph_.values[v];
+        const bool is_over = value.maker != kNoIndex && !value.is_read && !flows_[value.maker] &&
+                             (value.users.empty() ? value.maker : value.users.back()) == b;
+        bytes += is_over ? value_bytes_[v] : 0;
+        value_bytes_[v] = is_over ? 0 : value_bytes_[v];
+      }
+    }
+    return bytes;
+  }
+
   void walk_memory() {
     Live live;
     for (uint32_t b = 0; b < num_blocks(); ++b) {
@@ -381,6 +402,7 @@ class Planned {
       live.activations += is_recomputed(b) || !flows_[b] ? 0 : saved_bytes(b);
       note(live, "forward", b);
       live.gathered -= copies;
+      live.activations -= drop_read_values(b);
       for (const size_t g : gathered_in_[b]) {
         if (groups_[g].last == b && !groups_[g].stays_after_forward) {
           release(g, live);
@@ -647,6 +669,7 @@ class Planned {
   const ModelGraph& graph_;
   const PlanMachine& machine_;
   PlannedLinks links_;
+  std::vector<uint32_t> tails_;  // blocks that run in chunks, with a loss chunk
   RankPlan plan_;
   std::vector<Shared> groups_;
   std::vector<Bucket> buckets_;

@@ -6,6 +6,7 @@
 #include "host/device/precision.hpp"
 #include "host/distributed/ranks/mesh.hpp"
 #include "host/error/error.hpp"
+#include "host/model/joined_graph.hpp"
 #include "host/model/model_runner.hpp"
 #include "host/plugin/loss_proxy.hpp"
 #include "host/plugin/model_proxy.hpp"
@@ -18,11 +19,12 @@
 #include "host/train/components/kernel_policy.hpp"
 #include "host/train/components/optimizer_groups.hpp"
 #include "host/train/components/rank_groups.hpp"
-#include "host/train/components/recipe_model.hpp"
 #include "host/train/components/recomputed_blocks.hpp"
 #include "host/train/components/run_dataset.hpp"
+#include "host/train/components/run_models.hpp"
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/objective/loss_set.hpp"
+#include "host/train/objective/metric_set.hpp"
 
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
@@ -119,8 +121,7 @@ class Planning {
                                     is_for_gpu(recipe) ? ComputesOn::kGpu : ComputesOn::kCpu)),
         mesh_(mesh(recipe, request)),
         abi_mesh_(mesh_.view()),
-        factory_(registry, recipe, abi_mesh_),
-        model_(factory_.create(recipe.model.use, "model")) {
+        factory_(registry, recipe, abi_mesh_) {
     set_kernel_policy(kernel_policy_of(recipe.kernels));
     exec_.seed = recipe.seed;
     exec_.device = is_for_gpu(recipe) ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
@@ -135,7 +136,9 @@ class Planning {
 
   RecipePlan plan() {
     PlanSubject& subject = result_.subject;
-    subject.graph = recipe_model(model_, recipe_.model);
+    models_.emplace(recipe_, factory_);
+    subject.graph = models_->joined();
+    const std::optional<LossSet> losses = make_losses();
     const std::vector<bool> recomputed = recomputed_blocks(recipe_.train.recompute, subject.graph);
     const bool recomputes = std::ranges::find(recomputed, true) != recomputed.end();
     if (recomputes) {  // otherwise, a plan that fits may recompute all
@@ -152,7 +155,7 @@ class Planning {
     subject.buffer_bytes = bytes_of_buffers(subject.graph, precision_.compute);
     add_groups();
     add_costs();
-    add_losses();
+    add_losses(*losses);
 
     result_.recipe = recipe_.file;
     result_.device = is_for_gpu(recipe_) ? "cuda" : "cpu";
@@ -184,7 +187,8 @@ class Planning {
 
   void add_groups() {
     const ModelGraph& graph = result_.subject.graph;
-    const OptimizerPlan optimizers = plan_optimizers(recipe_.optimizer, graph);
+    const ModelGraph& trained = models_->trained().graph;
+    const OptimizerPlan optimizers = plan_optimizers(recipe_.optimizer, trained);
     std::vector<bool> is_by_element;
     for (size_t i = 0; i < optimizers.partitions.size(); ++i) {
       const OptimizerProxy proxy(
@@ -193,7 +197,7 @@ class Planning {
       is_by_element.push_back(proxy.info().needs == TENON_OPTIMIZER_ELEMENTWISE);
     }
     std::vector<bool> needs_whole(graph.parameters.size(), false);
-    for (size_t p = 0; p < needs_whole.size(); ++p) {
+    for (size_t p = 0; p < trained.parameters.size(); ++p) {
       needs_whole[p] = !is_by_element[optimizers.partition_of[p]];
     }
     const std::vector<bool> unsharded =
@@ -243,7 +247,7 @@ class Planning {
         is_trainable[p] = group.is_trainable;
       }
     }
-    subject.costs = block_costs(model_,
+    subject.costs = block_costs(models_->list(),
                                 subject.graph,
                                 {.fields = std::move(*fields),
                                  .num_samples = recipe_.data.batch_size,
@@ -253,17 +257,36 @@ class Planning {
                                  .base = exec_});
   }
 
-  void add_losses() {
+  // Binds the losses, and drops the blocks that neither they nor metrics need.
+  std::optional<LossSet> make_losses() {
     std::vector<NamedLoss> losses;
-    std::vector<bool> is_hand_written;
     for (size_t i = 0; i < recipe_.losses.size(); ++i) {
       const LossUse& use = recipe_.losses[i];
       LossProxy proxy(factory_.create(use.use, formatted("losses/{}", i)));
-      is_hand_written.push_back(proxy.has_backward());
+      is_hand_written_.push_back(proxy.has_backward());
       losses.push_back({use.name, use.weight, use.inputs, std::move(proxy)});
     }
+    std::vector<NamedMetric> metrics;
+    for (size_t i = 0; i < recipe_.metrics.size(); ++i) {
+      const MetricUse& use = recipe_.metrics[i];
+      metrics.push_back(
+          {use.name, use.inputs, MetricProxy(factory_.create(use.use, formatted("metrics/{}", i)))});
+    }
+    ModelGraph& graph = result_.subject.graph;
+    std::optional<LossSet> set(
+        std::in_place, std::move(losses), graph, recipe_.model.name, exec_);
+    const MetricSet metric_set(std::move(metrics), graph, recipe_.model.name, exec_);
+    std::vector<uint32_t> read = metric_set.values_read();
+    for (size_t i = 0; i < set->size(); ++i) {
+      const std::vector<uint32_t> of_loss = set->values_read(i);
+      read.insert(read.end(), of_loss.begin(), of_loss.end());
+    }
+    skip_unread_blocks(graph, read);
+    return set;
+  }
+
+  void add_losses(const LossSet& set) {
     PlanSubject& subject = result_.subject;
-    const LossSet set(std::move(losses), subject.graph, recipe_.model.name, exec_);
     set.check_fields(readable_fields(*train_set_->source().info().schema),
                      train_set_->source().name());
     for (size_t i = 0; i < set.size(); ++i) {
@@ -281,7 +304,7 @@ class Planning {
           }
         }
       }
-      subject.losses.push_back({set.values_read(i), is_hand_written[i], wide});
+      subject.losses.push_back({set.values_read(i), is_hand_written_[i], wide});
     }
     if (recipe_.train.loss_chunk.has_value() && result_.tokens_a_sample > 0) {
       subject.tile_share = std::min(1.0,
@@ -296,7 +319,8 @@ class Planning {
   Mesh mesh_;
   tenon_mesh abi_mesh_;
   ComponentFactory factory_;
-  ModelProxy model_;
+  std::optional<RunModels> models_;
+  std::vector<bool> is_hand_written_;  // by loss
   ExecBase exec_;
   std::optional<RunDataset> train_set_;
   RecipePlan result_;

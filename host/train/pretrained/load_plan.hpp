@@ -27,6 +27,11 @@ struct LoadGoal {
   const ComponentInstance& model;
   const ModelGraph& graph;
   std::vector<TableSpec> tables;  // of the run, in order; slots are ignored
+  // Place of the model in the run (joined_graph.hpp). `graph` has its own names and indices.
+  uint32_t model_in_run = 0;
+  std::string prefix = "";  // of its names in the run: "reference/"
+  uint32_t first_parameter = 0;
+  uint32_t first_buffer = 0;
 };
 
 struct LoadPlan {

@@ -204,7 +204,9 @@ int64_t Pretrained::apply(const LoadRecipe& load, Opened& opened, const LoadTarg
     optimizer = with_optimizer(load, opened, targets);
   }
   if (!opened.plan.parts.empty()) {
-    targets.parameters.load(with_parameters(opened, targets.parameters), run_state::kParameters);
+    targets.parameters.load_model(goal_.model_in_run,
+                                  with_parameters(opened, targets.parameters),
+                                  run_state::kParameters);
   }
   if (optimizer.has_value()) {
     targets.optimizer.load(*optimizer, run_state::kOptimizer);
@@ -246,12 +248,22 @@ void Pretrained::resolve_slots(const LoadRecipe& load,
   }
 }
 
+// Returns a weight of the goal's model by its indices and names in the run.
+Weight Pretrained::weight_in_run(Weight weight) const {
+  const bool is_parameter = weight.parameter != kNoIndex;
+  weight.parameter += is_parameter ? goal_.first_parameter : 0;
+  weight.buffer += is_parameter ? 0 : goal_.first_buffer;
+  weight.entry = state_path(run_state::kParameters,
+                            (is_parameter ? "values/" : "buffers/") + goal_.prefix + weight.name);
+  return weight;
+}
+
 StateTree Pretrained::with_parameters(const Opened& opened, ParameterStore& store) const {
   StateTree own(StateTree::Copies::kNone);
-  store.snapshot(own, run_state::kParameters);
+  store.snapshot_model(goal_.model_in_run, own, run_state::kParameters);
   WeightSources sources;
   for (const LoadPlan::Part& part : opened.plan.parts) {
-    const Weight& weight = opened.plan.weights[part.placed.weight];
+    const Weight weight = weight_in_run(opened.plan.weights[part.placed.weight]);
     const at::ScalarType dtype = weight.parameter != kNoIndex
                                      ? store.groups()[store.place(weight.parameter).group].dtype()
                                      : store.buffer(weight.buffer).scalar_type();

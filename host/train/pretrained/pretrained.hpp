@@ -82,6 +82,7 @@ class Pretrained {
   // Decides whether rows are loaded with their slots: not if slots are not requested or do not fit.
   // Errors  load.mismatch if slots do not fit and the load is strict
   void resolve_slots(const LoadRecipe& load, Opened& opened, const LoadTargets& targets) const;
+  Weight weight_in_run(Weight weight) const;
   StateTree with_parameters(const Opened& opened, ParameterStore& store) const;
   StateTree with_optimizer(const LoadRecipe& load,
                            Opened& opened,

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run/run_components.hpp"
 
+#include <tenon/hook.h>
+#include <tenon/model.h>
+
 #include "host/data/stream_plan.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
+#include "host/model/joined_graph.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
+#include "host/text/joined.hpp"
 #include "host/text/metric_name.hpp"
 #include "host/train/components/rank_groups.hpp"
-#include "host/train/components/recipe_model.hpp"
 #include "host/train/components/recomputed_blocks.hpp"
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/objective/input_binding.hpp"
@@ -36,22 +40,23 @@ std::string numbered(const char* role, size_t i) {
 RunComponents::RunComponents(const RunContext& context)
     : context_(context), recipe_(context.recipe) {
   context_.platform.set_up_process(recipe_);
-  model_.emplace(context_.factory.create(recipe_.model.use, "model"));
+  models_.emplace(recipe_, context_.factory);
   create_datasets();
   create_losses_and_metrics();
   create_observers();
-  graph_ = recipe_model(*model_, recipe_.model);
-  recomputed_ = recomputed_blocks(recipe_.train.recompute, graph_);
+  graph_ = models_->joined();
   const WeightsImportRequest& import = context_.request.weights;
   if (!import.format.empty()) {
-    weights_.emplace(model_->instance(), graph_, import);
+    weights_.emplace(model().instance(), trained_graph(), import);
   }
-  table_plan_ = plan_tables(recipe_, graph_);
+  table_plan_ = plan_tables(recipe_, trained_graph());
   check_import();
   plan_saves();
   const ExecBase& exec = context_.platform.exec();
   losses_.emplace(std::move(named_losses_), graph_, recipe_.model.name, exec);
   metric_set_.emplace(std::move(named_metrics_), graph_, recipe_.model.name, exec);
+  choose_blocks();
+  recomputed_ = recomputed_blocks(recipe_.train.recompute, graph_);
   check_metric_names();
   check_all_fields();
   check_windows();
@@ -118,7 +123,7 @@ void RunComponents::create_tables() {
 }
 
 void RunComponents::create_optimizers() {
-  optimizer_plan_ = plan_optimizers(recipe_.optimizer, graph_);
+  optimizer_plan_ = plan_optimizers(recipe_.optimizer, trained_graph());
   for (size_t i = 0; i < optimizer_plan_.partitions.size(); ++i) {
     const PlannedPartition& partition = optimizer_plan_.partitions[i];
     partitions_.push_back(
@@ -129,7 +134,7 @@ void RunComponents::create_optimizers() {
          partition.use.options});
   }
   std::vector<bool> needs_whole(graph_.parameters.size(), false);
-  for (size_t p = 0; p < needs_whole.size(); ++p) {
+  for (size_t p = 0; p < trained_graph().parameters.size(); ++p) {
     const OptimizedPartition& partition = partitions_[optimizer_plan_.partition_of[p]];
     needs_whole[p] = partition.optimizer.info().needs != TENON_OPTIMIZER_ELEMENTWISE;
   }
@@ -145,12 +150,12 @@ void RunComponents::plan_saves() {
   for (const PlannedTable& table : table_plan_.tables) {
     tables.push_back(table.spec.name);
   }
-  excluded_ = excluded_of(recipe_.checkpoint->exclude, graph_, tables);
+  excluded_ = excluded_of(recipe_.checkpoint->exclude, trained_graph(), tables);
   for (const ExportRecipe& one : recipe_.checkpoint->exports) {
     if (one.format == ExportFormat::kHf) {
       export_places_ =
-          places_in_layout(model_->instance(),
-                           graph_,
+          places_in_layout(model().instance(),
+                           trained_graph(),
                            export_name(one.format),
                            static_cast<uint32_t>(context_.platform.precision().stored));
     }
@@ -158,6 +163,62 @@ void RunComponents::plan_saves() {
 }
 
 // ---- matching ----
+
+// Decides which blocks run, by the values that losses, metrics and hooks read.
+// Errors  model.unread for a model whose outputs nothing reads
+void RunComponents::choose_blocks() {
+  std::vector<uint32_t> read = values_for_hooks();
+  for (size_t i = 0; i < losses_->size(); ++i) {
+    const std::vector<uint32_t> of_loss = losses_->values_read(i);
+    read.insert(read.end(), of_loss.begin(), of_loss.end());
+  }
+  const std::vector<uint32_t> of_metrics = metric_set_->values_read();
+  read.insert(read.end(), of_metrics.begin(), of_metrics.end());
+  for (size_t m = 1; m < models_->members().size(); ++m) {
+    const bool is_read = std::ranges::any_of(read, [&](uint32_t v) {
+      return graph_.values[v].maker != kNoIndex &&
+             graph_.blocks[graph_.values[v].maker].model == m;
+    });
+    if (!is_read) {
+      const std::string& name = models_->members()[m].use.name;
+      throw Error("model.unread",
+                  formatted("no loss and no metric reads an output of the model '{}' (it has: {}); "
+                            "map an input to \"{}/OUTPUT\" with \"inputs\", or remove the model",
+                            name,
+                            joined(models_->members()[m].graph.output_names()),
+                            name));
+    }
+  }
+  skip_unread_blocks(graph_, read);
+}
+
+// A hook may ask for any output between the forward and the backward. Blocks that read fields which
+// the training set lacks cannot run, and are left to losses and metrics.
+std::vector<uint32_t> RunComponents::values_for_hooks() {
+  constexpr uint32_t kEvents[] = {TENON_EVENT_AFTER_FORWARD,
+                                  TENON_EVENT_BEFORE_LOSS,
+                                  TENON_EVENT_AFTER_LOSS,
+                                  TENON_EVENT_BEFORE_BACKWARD};
+  const bool is_asked = std::ranges::any_of(hooks_, [&](const HookProxy& hook) {
+    return std::ranges::any_of(kEvents, [&](uint32_t event) { return hook.wants(event); });
+  });
+  if (!is_asked) {
+    return {};
+  }
+  const std::vector<FieldInfo>& fields = *train_set_->source().info().schema;
+  std::vector<uint32_t> values;
+  for (const ModelBlock& block : graph_.blocks) {
+    const bool can_run = std::ranges::all_of(block.inputs, [&](uint32_t v) {
+      const ModelValue& value = graph_.values[v];
+      return value.source_kind != TENON_SOURCE_BATCH ||
+             find_field(fields, value.source).has_value();
+    });
+    if (can_run && block.model == 0) {
+      values.insert(values.end(), block.outputs.begin(), block.outputs.end());
+    }
+  }
+  return values;
+}
 
 void RunComponents::check_import() const {
   const TableFolders& files = context_.request.tables;
@@ -242,7 +303,7 @@ void RunComponents::check_fields(DataSource& source) {
   try {
     check_model_fields(graph_, fields, source.name());
   } catch (const Error& error) {  // add the model's identity: the check knows only its graph
-    throw error.with_context(model_->instance().identity().describe());
+    throw error.with_context(model().instance().identity().describe());
   }
   TableSet::check_fields(table_plan_.lookups, fields, source.name());
   losses_->check_fields(fields, source.name());
@@ -357,10 +418,17 @@ std::string RunComponents::model_detail() const {
 
 std::vector<ReportedComponent> RunComponents::reported() {
   std::vector<ReportedComponent> all = {
-      tenon::reported("model", model_->instance(), model_detail())};
+      tenon::reported("model", model().instance(), model_detail())};
   const auto add = [&all](const std::vector<ReportedComponent>& lines) {
     all.insert(all.end(), lines.begin(), lines.end());
   };
+  for (size_t i = 1; i < models_->members().size(); ++i) {
+    const RunModels::Member& member = models_->members()[i];
+    all.push_back(tenon::reported(member.use.name,
+                                  member.proxy.instance(),
+                                  grouped_digits(member.graph.num_elements()) +
+                                      " parameters that are not trained"));
+  }
   add(train_set_->reported("data"));
   const auto add_sets = [&](std::deque<RunDataset>& sets, const std::vector<EvalSetUse>& uses) {
     for (size_t i = 0; i < sets.size(); ++i) {

@@ -10,12 +10,14 @@
 #include "host/data/loader.hpp"
 #include "host/embedding/table_set.hpp"
 #include "host/model/graph.hpp"
+#include "host/model/model_list.hpp"
 #include "host/model/parameter_store.hpp"
 #include "host/optim/optimizer_driver.hpp"
 #include "host/plugin/hook_proxy.hpp"
 #include "host/plugin/lr_scheduler_proxy.hpp"
 #include "host/plugin/metric_sink_proxy.hpp"
 #include "host/plugin/model_proxy.hpp"
+#include "host/train/components/run_models.hpp"
 #include "host/train/components/optimizer_groups.hpp"
 #include "host/train/components/recipe_tables.hpp"
 #include "host/train/components/reported_component.hpp"
@@ -45,8 +47,12 @@ class RunComponents {
   RunComponents(const RunComponents&) = delete;
   RunComponents& operator=(const RunComponents&) = delete;
 
-  ModelProxy& model() { return *model_; }
+  ModelProxy& model() { return models_->trained().proxy; }  // the trained model
+  RunModels& models() { return *models_; }
+  // The blocks of all models that run.
   const ModelGraph& graph() const { return graph_; }
+  // All blocks of the trained model.
+  const ModelGraph& trained_graph() const { return models_->trained().graph; }
   RunDataset& train_set() { return *train_set_; }
   std::deque<RunDataset>& eval_sets() { return eval_sets_; }  // in the order of the recipe
   std::deque<RunDataset>& test_sets() { return test_sets_; }
@@ -90,6 +96,8 @@ class RunComponents {
   void create_tables();
   void create_optimizers();
   void plan_saves();
+  void choose_blocks();
+  std::vector<uint32_t> values_for_hooks();
   void check_import() const;
   void check_metric_names() const;
   void check_windows();
@@ -103,14 +111,14 @@ class RunComponents {
 
   const RunContext& context_;
   const Recipe& recipe_;
-  std::optional<ModelProxy> model_;
+  std::optional<RunModels> models_;
   std::optional<RunDataset> train_set_;
   std::deque<RunDataset> eval_sets_;
   std::deque<RunDataset> test_sets_;
   std::optional<LrSchedulerProxy> scheduler_;
   std::vector<HookProxy> hooks_;
   std::vector<MetricSinkProxy> sinks_;
-  ModelGraph graph_;
+  ModelGraph graph_;  // of all models; final after the inputs of losses and metrics are known
   std::vector<NamedLoss> named_losses_;     // until moved to losses_
   std::vector<NamedMetric> named_metrics_;  // until moved to metric_set_
   std::optional<LossSet> losses_;

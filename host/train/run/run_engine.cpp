@@ -35,7 +35,9 @@ WriterPlace writer_place(const Mesh& mesh) {
 }
 
 LoadGoal load_goal(RunComponents& components) {
-  LoadGoal goal{.model = components.model().instance(), .graph = components.graph(), .tables = {}};
+  LoadGoal goal{.model = components.model().instance(),
+                .graph = components.trained_graph(),
+                .tables = {}};
   for (const PlannedTable& table : components.table_plan().tables) {
     goal.tables.push_back(table.spec);
   }
@@ -56,6 +58,7 @@ RunEngine::RunEngine(const RunContext& context,
       saving_(recipe_.checkpoint.value_or(CheckpointRecipe())),
       saved_(run_checkpoints.find(folder)),
       bank_(make_bank()),
+      model_values_(make_model_values()),
       checkpoints_(make_checkpoints()),
       rank_groups_(context.world,
                    context.platform.mesh(),
@@ -100,6 +103,17 @@ std::unique_ptr<Pretrained> RunEngine::make_bank() {
     bank->open();
   }
   return bank;
+}
+
+// Weights that only become a checkpoint need no other model.
+std::unique_ptr<ModelValues> RunEngine::make_model_values() {
+  if (recipe_.further_models.empty() || is_seed_only()) {
+    return nullptr;
+  }
+  auto values = std::make_unique<ModelValues>(
+      components_.models(), context_.factory, context_.world.control());
+  values->open();
+  return values;
 }
 
 std::unique_ptr<Checkpointing> RunEngine::make_checkpoints() {
@@ -174,7 +188,7 @@ std::unique_ptr<TableRows> RunEngine::make_rows() const {
 ModelRunner RunEngine::make_runner() {
   const bool recomputes =
       std::ranges::find(components_.recomputed(), true) != components_.recomputed().end();
-  return ModelRunner(components_.model(),
+  return ModelRunner(components_.models().list(),
                      parameters_,
                      context_.platform.exec(),
                      recomputes ? RecomputeMode::kBlocks : RecomputeMode::kNone,
@@ -247,11 +261,27 @@ std::unique_ptr<StepProfile> RunEngine::make_profile() const {
       platform.device().is_cuda() ? StepProfile::Devices::kCpuAndGpu : StepProfile::Devices::kCpu);
 }
 
-void RunEngine::initialise() {
+void RunEngine::initialise(Progress& progress) {
   parameters_.initialise(
       components_.model(), init_frame_.exec(), mix_seeds(recipe_.seed, stream_of("init")));
   if (const WeightsImport* const weights = components_.weights()) {
     weights->load(parameters_);
+  }
+  if (model_values_ != nullptr) {
+    initialise_further(progress);
+  }
+}
+
+void RunEngine::initialise_further(Progress& progress) {
+  std::deque<RunModels::Member>& members = components_.models().members();
+  for (uint32_t i = 1; i < members.size(); ++i) {
+    const ExecFrame frame(members[i].proxy.instance().host(), on_cpu(context_.platform.exec()));
+    parameters_.initialise_further(
+        i, members[i].proxy, frame.exec(), mix_seeds(recipe_.seed, stream_of("init")));
+  }
+  for (const std::string& line :
+       model_values_->load({.parameters = parameters_, .optimizer = optimizer_}, flow_)) {
+    progress.say(line);
   }
 }
 
@@ -277,6 +307,7 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
           .start_from = request.start_from,
           .saved = saved_,
           .bank = bank_.get(),
+          .model_values = model_values_.get(),
           .at_rest =
               [this](auto point, Trainer& trainer) {
                 if (last_step_.has_value()) {
@@ -302,7 +333,7 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
           .profile = profile_.get(),
           .exec = platform.exec(),
           .run_dir = folder_.path(),
-          .initialise = [this] { initialise(); },
+          .initialise = [this, &surroundings] { initialise(surroundings.progress); },
           .on_failure = surroundings.on_failure,
           .after_first_step =
               [this, after = surroundings.after_first_step] {

@@ -21,6 +21,7 @@
 #include "host/optim/optimizer_driver.hpp"
 #include "host/train/best_state.hpp"
 #include "host/train/components/rank_groups.hpp"
+#include "host/train/pretrained/model_values.hpp"
 #include "host/train/pretrained/pretrained.hpp"
 #include "host/train/resume/checkpointing.hpp"
 #include "host/train/resume/last_step.hpp"
@@ -72,6 +73,7 @@ class RunEngine {
 
  private:
   std::unique_ptr<Pretrained> make_bank();
+  std::unique_ptr<ModelValues> make_model_values();
   std::unique_ptr<Checkpointing> make_checkpoints();
   void add_exports(Checkpointing& checkpoints, const WriterPlace& place);
   std::unique_ptr<TableSet> make_tables();
@@ -85,7 +87,8 @@ class RunEngine {
   std::unique_ptr<BestState> make_best();
   SinkList make_sinks();
   std::unique_ptr<StepProfile> make_profile() const;
-  void initialise();
+  void initialise(Progress& progress);
+  void initialise_further(Progress& progress);
   TrainerParts make_trainer_parts(const LoopSurroundings& surroundings);
   void export_rows();
   bool is_seed_only() const { return !context_.request.weights.format.empty(); }
@@ -99,6 +102,7 @@ class RunEngine {
   const CheckpointRecipe saving_;
   ResumeCandidates* const saved_;               // null: the run starts over
   std::unique_ptr<Pretrained> bank_;            // null: the recipe loads nothing
+  std::unique_ptr<ModelValues> model_values_;   // null: there is only the trained model
   std::unique_ptr<Checkpointing> checkpoints_;  // null: nothing is saved
   RankGroups rank_groups_;
   ParameterStore parameters_;

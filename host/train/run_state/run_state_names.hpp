@@ -8,6 +8,7 @@
 //                in a window; metrics not yet recorded; pending requests and evaluations; the
 //                learning rate factor set by hooks; rollbacks
 //   parameters/  values/NAME and buffers/NAME (ParameterStore)
+//   models/      fingerprints of the models that are not trained (ModelValues)
 //   optimizer/   slots/SLOT/NAME, updates/NAME, starts/NAME (OptimizerDriver)
 //   loss_scale/  under fp16 (LossScale)
 //   tables/      if the model has tables
@@ -33,6 +34,7 @@ inline constexpr uint32_t kRunStateVersion = 1;
 namespace run_state {
 inline constexpr char kRun[] = "run";
 inline constexpr char kParameters[] = "parameters";
+inline constexpr char kModels[] = "models";
 inline constexpr char kOptimizer[] = "optimizer";
 inline constexpr char kLossScale[] = "loss_scale";
 inline constexpr char kTables[] = "tables";

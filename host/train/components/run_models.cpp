@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/components/run_models.hpp"
+
+#include "host/model/joined_graph.hpp"
+#include "host/train/components/component_factory.hpp"
+#include "host/train/components/recipe_model.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+
+RunModels::RunModels(const Recipe& recipe, ComponentFactory& factory) {
+  uint32_t num_parameters = 0;
+  uint32_t num_buffers = 0;
+  const auto add = [&](const ModelUse& use, const std::string& role) {
+    ModelProxy proxy(factory.create(use.use, role));
+    ModelGraph graph = recipe_model(proxy, use);
+    const auto parameters = static_cast<uint32_t>(graph.parameters.size());
+    const auto buffers = static_cast<uint32_t>(graph.buffers.size());
+    members_.push_back({use, std::move(proxy), std::move(graph), num_parameters, num_buffers});
+    num_parameters += parameters;
+    num_buffers += buffers;
+  };
+  add(recipe.model, "model");
+  for (const ModelUse& use : recipe.further_models) {
+    add(use, "models/" + use.name);
+  }
+}
+
+ModelList RunModels::list() {
+  std::vector<ModelProxy*> proxies;
+  for (Member& member : members_) {
+    proxies.push_back(&member.proxy);
+  }
+  return ModelList(std::move(proxies));
+}
+
+ModelGraph RunModels::joined() const {
+  std::vector<FurtherGraph> further;
+  for (size_t i = 1; i < members_.size(); ++i) {
+    further.push_back({members_[i].use.name, members_[i].graph});
+  }
+  return join_graphs(trained().graph, trained().use.name, further);
+}
+
+}  // namespace tenon

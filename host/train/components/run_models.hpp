@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The models of a run: the trained one, and models that only run forward. Each has the graph that
+// its plugin describes; the run has one graph of all. Allocates nothing.
+// Threads: [main].
+#pragma once
+
+#include "host/model/graph.hpp"
+#include "host/model/model_list.hpp"
+#include "host/plugin/model_proxy.hpp"
+#include "host/recipe/recipe.hpp"
+
+#include <cstdint>
+#include <deque>
+
+namespace tenon {
+
+class ComponentFactory;
+
+class RunModels {
+ public:
+  // Creates and describes the models.
+  // Errors  plugin.*; those of recipe_model and join_graphs
+  RunModels(const Recipe& recipe, ComponentFactory& factory);
+  RunModels(const RunModels&) = delete;
+  RunModels& operator=(const RunModels&) = delete;
+
+  // A model, and its own graph without that of other models.
+  struct Member {
+    const ModelUse& use;
+    ModelProxy proxy;
+    ModelGraph graph;
+    uint32_t first_parameter = 0;  // index of its first parameter in the graph of the run
+    uint32_t first_buffer = 0;
+  };
+
+  Member& trained() { return members_.front(); }
+  const Member& trained() const { return members_.front(); }
+  // All models, the trained one first. A model's index here is that of its blocks.
+  std::deque<Member>& members() { return members_; }
+  ModelList list();
+  // Returns the graph of the run, with all blocks.
+  ModelGraph joined() const;
+
+ private:
+  std::deque<Member> members_;  // not moved: proxies are borrowed
+};
+
+}  // namespace tenon
