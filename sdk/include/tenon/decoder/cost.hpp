@@ -291,6 +291,20 @@ inline DecoderCost head_cost(const CostSizes& s, const DecoderSpec& d) {
   return c;
 }
 
+/* Logits exist in chunks of rows only. */
+inline DecoderCost head_logps_cost(const CostSizes& s, const DecoderSpec& d) {
+  using namespace internal;
+  const auto D = static_cast<double>(d.width);
+  const auto V = static_cast<double>(d.vocab_size);
+  DecoderCost c;
+  c.flops = 2 * s.rows * D * V;
+  c.kept = norm_keeps(s, d.norm, s.rows, D) + s.inputs(1, D) + s.rows * 4;
+  CostPeak peak;
+  peak.add(V * D * s.bytes).add(s.rows * D * s.bytes).add(norm_works(s, D));
+  c.working = peak.most();
+  return c;
+}
+
 TENON_NAMESPACE_END
 
 #endif

@@ -19,8 +19,9 @@
 // Inputs are `input_ids` [B, T], and if the batch has them `position_ids` and `segment_ids` [B, T]:
 // positions attend only to their own segment, a run of equal numbers. Without `position_ids`,
 // positions count from 0 in each row. Outputs are `logits` [B, T, V], and `hidden.N`, the input of
-// layer N. Blocks are `embed`, for each layer `layers.N.attention` and `layers.N.feed_forward`,
-// which form the unit `layers.N`, and `head`.
+// layer N, and `token_logps` [B, T], the log-probabilities of `labels`, unless the head has a bias or
+// a softcap. Blocks are `embed`, for each layer `layers.N.attention` and `layers.N.feed_forward`,
+// which form the unit `layers.N`, `head`, and `head_logps`. The host skips a head that nothing reads.
 #ifndef TENON_DECODER_DECODER_HPP
 #define TENON_DECODER_DECODER_HPP
 
@@ -151,6 +152,15 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
             head,
             [this](const BlockCall& b) { return run_head(b); })
         .flags(TENON_BLOCK_TOKENWISE);
+    if (has_token_logps()) {
+      const ValueId labels = g.input("labels", {"B", "T"}, TENON_CLASS_INTEGER);
+      g.block("head_logps",
+              {x, labels},
+              {g.value("token_logps", {"B", "T"}, TENON_CLASS_FLOAT)},
+              head,
+              [this](const BlockCall& b) { return run_head_logps(b); })
+          .flags(TENON_BLOCK_TOKENWISE);
+    }
   }
 
   const void* extension(const char* id) override {
@@ -186,7 +196,8 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
 
   /* Cost of a block, in the order of `describe`: embedding, two blocks for each layer, head. */
   void on_infer(const Exec& exec, tenon_infer_args& args) override {
-    const auto last = static_cast<uint32_t>(2 * spec_.layers.size()) + 1;
+    const auto head = static_cast<uint32_t>(2 * spec_.layers.size()) + 1;
+    const uint32_t last = head + (has_token_logps() ? 1 : 0);
     TENON_CHECK(args.block <= last && args.num_inputs >= 1 && args.num_outputs == 1 &&
                     args.input_shapes[0] != nullptr &&
                     args.input_ndims[0] == (args.block == 0 ? 2U : 3U),
@@ -197,12 +208,11 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
                 " called with unexpected inputs");
     const int64_t* const shape = args.input_shapes[0];
     const CostSizes s = sizes(shape[0], shape[1], exec, args);
-    const bool is_head = args.block == last;
     DecoderCost cost;
     if (args.block == 0) {
       cost = embedding_cost(s, spec_);
-    } else if (is_head) {
-      cost = head_cost(s, spec_);
+    } else if (args.block >= head) {
+      cost = args.block == head ? head_cost(s, spec_) : head_logps_cost(s, spec_);
     } else {
       const DecoderLayer& layer = spec_.layers[(args.block - 1) / 2];
       cost = args.block % 2 == 1 ? attention_cost(s, spec_, layer)
@@ -211,10 +221,10 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     args.out_flops = cost.flops;
     args.out_saved_bytes = cost.kept;
     args.out_working_bytes = cost.working;
-    args.out_ndims[0] = 3;
+    args.out_ndims[0] = args.block <= head ? 3 : 2;
     args.out_shapes[0][0] = shape[0];
     args.out_shapes[0][1] = shape[1];
-    args.out_shapes[0][2] = is_head ? spec_.vocab_size : spec_.width;
+    args.out_shapes[0][2] = args.block == head ? spec_.vocab_size : spec_.width;
   }
 
  protected:
@@ -327,6 +337,13 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
                                : b.parameter(1).narrow(0, first, T));
   }
 
+  /* The operator token_logps has no bias and no softcap. */
+  bool has_token_logps() const { return !spec_.head_bias && spec_.logit_softcap == 0.0; }
+  at::Tensor run_head_logps(const BlockCall& b) const {
+    ParameterCursor p(b);
+    const at::Tensor normed = p.norm(spec_.norm, spec_.norm_eps, b.input(0));
+    return ops::token_logps(normed, p.take(), b.input(1));
+  }
   at::Tensor run_head(const BlockCall& b) const {
     ParameterCursor p(b);
     const at::Tensor normed = p.norm(spec_.norm, spec_.norm_eps, b.input(0));
