@@ -10,6 +10,8 @@
 #   tenon::arrow          libarrow and libparquet, for plugins and modules: TENON_ARROW_LIBRARIES is the folder
 #                         that they are loaded from, by a library path of the plugin
 #   tenon::arrow_s3       libarrow_s3 and libarrow, in the same way
+#   tenon::onig           Oniguruma, for plugins: TENON_TEXT_LIBRARIES are the files that they load
+#   tenon::sentencepiece  SentencePiece, in the same way
 #   tenon::spdlog         spdlog and fmt, headers
 #   tenon::dll            Boost.DLL, with Boost.Filesystem linked statically
 #   tenon::program_options  Boost.Program_options, linked statically
@@ -154,6 +156,30 @@ target_include_directories(tenon_jinja SYSTEM PUBLIC ${TENON_JINJA_SOURCE}
 target_link_libraries(tenon_jinja PUBLIC tenon::nlohmann_json)
 target_compile_options(tenon_jinja PRIVATE -w)
 target_compile_definitions(tenon_jinja PUBLIC NDEBUG)
+
+# Debian has both as shared libraries only. Packages carry them, since their names differ between
+# releases of Debian.
+find_path(TENON_ONIG_INCLUDE oniguruma.h)
+find_library(TENON_ONIG onig)
+find_path(TENON_SENTENCEPIECE_INCLUDE sentencepiece_processor.h)
+find_library(TENON_SENTENCEPIECE sentencepiece)
+mark_as_advanced(TENON_ONIG_INCLUDE TENON_ONIG TENON_SENTENCEPIECE_INCLUDE TENON_SENTENCEPIECE)
+if(NOT TENON_ONIG_INCLUDE OR NOT TENON_ONIG)
+  message(FATAL_ERROR "oniguruma.h or libonig, of Debian's libonig-dev, was not found; "
+                      "${_what_to_do}")
+endif()
+if(NOT TENON_SENTENCEPIECE_INCLUDE OR NOT TENON_SENTENCEPIECE)
+  message(FATAL_ERROR "sentencepiece_processor.h or libsentencepiece, of Debian's "
+                      "libsentencepiece-dev, was not found; ${_what_to_do}")
+endif()
+add_library(tenon_onig INTERFACE)
+add_library(tenon::onig ALIAS tenon_onig)
+target_include_directories(tenon_onig SYSTEM INTERFACE ${TENON_ONIG_INCLUDE})
+target_link_libraries(tenon_onig INTERFACE ${TENON_ONIG})
+add_library(tenon_sentencepiece INTERFACE)
+add_library(tenon::sentencepiece ALIAS tenon_sentencepiece)
+target_include_directories(tenon_sentencepiece SYSTEM INTERFACE ${TENON_SENTENCEPIECE_INCLUDE})
+target_link_libraries(tenon_sentencepiece INTERFACE ${TENON_SENTENCEPIECE})
 
 # Headers alone: libtorch_cpu has the library inside, without them.
 find_path(TENON_GLOO_INCLUDE gloo/transport/pair.h)

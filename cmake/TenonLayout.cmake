@@ -9,12 +9,14 @@
 #   LIBDIR/tenon/plugins        plugins               plugins
 #   LIBDIR/tenon/libtorch/lib   lib/libtorch/lib      libtorch, and the libraries that it needs
 #   LIBDIR/tenon/arrow          lib/arrow, arrow      Arrow's libraries
+#   LIBDIR/tenon/text           lib/text, text        libraries of tokenizers
 #   LIBDIR/tenon/cuda/lib       lib/cuda/lib          CUDA's runtime
 #
 # Defines, relative to the file that is loaded:
 #
 #   TENON_PROGRAM_LIBRARY_PATH  of the program
 #   TENON_MODULE_ARROW_PATH, TENON_PLUGIN_ARROW_PATH  of modules and of plugins that need Arrow
+#   TENON_PLUGIN_TEXT_PATH      of plugins that need the libraries of tokenizers
 #   TENON_MODULE_CUDA_PATH      of the CUDA module
 
 # Makes or replaces a symbolic link.
@@ -28,6 +30,15 @@ _tenon_link(${PROJECT_BINARY_DIR}/lib ${PROJECT_BINARY_DIR}/${CMAKE_INSTALL_LIBD
 _tenon_link(${TENON_TORCH_ROOT} ${PROJECT_BINARY_DIR}/lib/libtorch)
 _tenon_link(${TENON_ARROW_LIBRARIES} ${PROJECT_BINARY_DIR}/lib/arrow)
 _tenon_link(${TENON_ARROW_LIBRARIES} ${PROJECT_BINARY_DIR}/arrow)
+# Links by the names under which the libraries are loaded: libonig.so is a link to libonig.so.5.3.0,
+# and libonig.so.5 is loaded.
+foreach(_library ${TENON_ONIG} ${TENON_SENTENCEPIECE})
+  file(REAL_PATH ${_library} _real)
+  cmake_path(GET _real FILENAME _name)
+  string(REGEX REPLACE "(\\.so\\.[0-9]+).*" "\\1" _name ${_name})
+  _tenon_link(${_real} ${PROJECT_BINARY_DIR}/text/${_name})
+endforeach()
+_tenon_link(${PROJECT_BINARY_DIR}/text ${PROJECT_BINARY_DIR}/lib/text)
 if(TENON_CUDART)
   cmake_path(GET TENON_CUDART PARENT_PATH _cuda_libraries)
   _tenon_link(${_cuda_libraries} ${PROJECT_BINARY_DIR}/lib/cuda/lib)
@@ -37,6 +48,7 @@ file(RELATIVE_PATH _libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_
 set(TENON_PROGRAM_LIBRARY_PATH "$ORIGIN/${_libraries};$ORIGIN/${_libraries}/libtorch/lib")
 set(TENON_MODULE_ARROW_PATH "$ORIGIN/arrow")
 set(TENON_PLUGIN_ARROW_PATH "$ORIGIN/../arrow")
+set(TENON_PLUGIN_TEXT_PATH "$ORIGIN/../text")
 set(TENON_MODULE_CUDA_PATH "$ORIGIN/libtorch/lib;$ORIGIN/cuda/lib")
 
 # An installation from this build tree uses the libraries that it was built with. Packages carry

@@ -29,6 +29,8 @@ _DEBIAN_LICENSES = {
     "libssl-dev": "Apache-2.0",
     "libxxhash-dev": "BSD-2-Clause",
     "libgloo-dev": "BSD-3-Clause",
+    "libonig*": "BSD-2-Clause",
+    "libsentencepiece*": "Apache-2.0",
 }
 
 # What `./dev deps` installs: folder below .deps, name in deps.lock, SPDX name.
@@ -84,6 +86,8 @@ class Origins:
             return self.of_wheel("torch", "BSD-3-Clause", "library")
         if name.startswith(("libarrow", "libparquet")):
             return self.of_wheel("pyarrow", "Apache-2.0", "library")
+        if name.startswith(("libonig", "libsentencepiece")):
+            return self.of_debian(real, "library")
         raise SystemExit(
             f"package: {real} must be carried, but its license is unknown; add it to "
             "packaging/components.py"
@@ -112,7 +116,7 @@ class Origins:
             return self.of_wheel("torch", "BSD-3-Clause", "compiled")
         return self.of_debian(real)
 
-    def of_debian(self, path):
+    def of_debian(self, path, how="compiled"):
         package = self._owner(path)
         if _TOOLCHAIN.match(package):
             return None
@@ -138,7 +142,7 @@ class Origins:
                 version,
                 license,
                 f"pkg:deb/debian/{package}@{version}",
-                "compiled",
+                how,
                 (("copyright", text),),
             )
         return self._cache["debian", package]

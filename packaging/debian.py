@@ -125,7 +125,7 @@ def write_deb(tree, package, out, level):
         if package == "tenon":
             fields["Depends"] = _depends(
                 root,
-                [os.path.join(usr, "lib/tenon", place) for place in ("", "libtorch/lib", "arrow")],
+                [os.path.join(usr, "lib/tenon", place) for place in ("", "libtorch/lib", "arrow", "text")],
             )
         else:
             fields["Depends"] = f"tenon (= {build.version})"

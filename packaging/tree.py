@@ -166,6 +166,7 @@ class Tree:
                 os.path.join(self.build.folder, "lib/cuda/lib"),
             ],
             "lib/tenon/arrow": [os.path.join(self.build.folder, "lib/arrow")],
+            "lib/tenon/text": [os.path.join(self.build.folder, "lib/text")],
         }
         todo = self.elf_files()
         present = {os.path.basename(name) for name in todo}
@@ -181,13 +182,13 @@ class Tree:
                 else:
                     raise SystemExit(
                         f"package: {name} needs {needed}, which is neither in libtorch's folder "
-                        "nor in Arrow's; link it statically"
+                        "nor in Arrow's, nor among the libraries of tokenizers; link it statically"
                     )
                 target = os.path.join(place, needed)
                 shutil.copyfile(os.path.join(found[0], needed), self.path(target))
                 present.add(needed)
                 todo.append(target)
-                origin = self.build.origins.of_library(needed)
+                origin = self.build.origins.of_library(os.path.join(found[0], needed))
                 self.carried.setdefault(origin, []).append(target)
                 if needed.startswith("libtorch_cpu"):
                     self.carried.setdefault(self.build.origins.onemkl(), []).append(target)

@@ -49,8 +49,12 @@ const std::array<KnownPattern, 12> kKnown = {{
 
 SplitPattern::SplitPattern(const std::string& regex, const char* id, const std::string& place)
     : kind_(PatternKind::kRegex) {
+  std::string text;  // files may have line breaks in brackets as they are, or escaped
+  for (const char c : regex) {
+    text += c == '\r' ? "\\r" : c == '\n' ? "\\n" : std::string(1, c);
+  }
   for (const KnownPattern& known : kKnown) {
-    if (known.regex == regex) {
+    if (known.regex == text) {
       kind_ = known.kind;
       return;
     }

@@ -97,7 +97,7 @@ class SplitPattern {
  private:
   template <class Scanner, class Found>
   static void scan(const char* p, const char* end, Found& found) {
-    while (p < end) {
+    while ((p = Scanner::skip(p, end)) < end) {
       const char* q = Scanner::next(p, end);
       if (q == nullptr) {
         p += utf8_size(static_cast<unsigned char>(*p));

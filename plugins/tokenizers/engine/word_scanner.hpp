@@ -68,6 +68,11 @@ struct AsciiClasses {
 };
 inline constexpr AsciiClasses kAsciiClasses{};
 
+// Scanners whose matches are rare have skip(p, end): the first byte at which a match may start.
+struct ScanEverywhere {
+  static const char* skip(const char* p, const char* /*end*/) { return p; }
+};
+
 struct WordUnit {
   uint32_t classes;
   uint32_t size;
@@ -187,7 +192,7 @@ inline const char* space_match(const char* p, const char* end, Breaks breaks) {
 }
 
 // '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-struct Gpt2Scanner {
+struct Gpt2Scanner : ScanEverywhere {
   static constexpr bool kAnyLead = false;
   static constexpr bool kCased = false;
   static constexpr bool kSuffix = false;
@@ -213,7 +218,7 @@ struct Gpt2Scanner {
 // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?WORD+|\p{N}{1,Digits}|
 // ?[^\s\p{N}WORD]+[\r\n]*|, then white space; WORD is \p{L} or [\p{L}\p{M}].
 template <int kDigits, Breaks kBreaks, uint32_t kWord = kClassL>
-struct Cl100kScanner {
+struct Cl100kScanner : ScanEverywhere {
   static constexpr bool kAnyLead = true;
   static constexpr bool kCased = false;
   static constexpr bool kSuffix = false;
@@ -245,7 +250,7 @@ struct Cl100kScanner {
 // \p{N}{1,Digits}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 // where SUFFIX is (?i:'s|'t|'re|'ve|'m|'ll|'d)? or nothing.
 template <int kDigits, bool kWithSuffix>
-struct O200kScanner {
+struct O200kScanner : ScanEverywhere {
   static constexpr bool kAnyLead = true;
   static constexpr bool kCased = true;
   static constexpr bool kSuffix = kWithSuffix;
@@ -307,7 +312,7 @@ struct O200kScanner {
 // The third pattern of DeepSeek V3; null where it does not match:
 // [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
 // ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-struct DeepSeekScanner {
+struct DeepSeekScanner : ScanEverywhere {
   static constexpr bool kAnyLead = true;  // ASCII: after punctuation, [A-Za-z]+; see fast_word()
   static constexpr bool kCased = false;
   static constexpr bool kSuffix = false;
@@ -340,9 +345,30 @@ struct DeepSeekScanner {
   }
 };
 
+// The first byte at or after `p` that is an ASCII digit or not ASCII; `end` if there is none.
+inline const char* skip_to_digit(const char* p, const char* end) {
+  const __m128i below = _mm_set1_epi8('0' - 1);
+  const __m128i above = _mm_set1_epi8('9' + 1);
+  while (end - p >= 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m128i digits =
+        _mm_and_si128(_mm_cmpgt_epi8(bytes, below), _mm_cmplt_epi8(bytes, above));
+    const int found = _mm_movemask_epi8(_mm_or_si128(digits, bytes));  // the high bit: not ASCII
+    if (found != 0) {
+      return p + __builtin_ctz(static_cast<unsigned>(found));
+    }
+    p += 16;
+  }
+  while (p < end && static_cast<unsigned char>(*p) < 0x80 && (*p < '0' || *p > '9')) {
+    ++p;
+  }
+  return p;
+}
+
 // \p{N}{1,Digits}; null where it does not match.
 template <int kDigits>
 struct NumberScanner {
+  static const char* skip(const char* p, const char* end) { return skip_to_digit(p, end); }
   static const char* next(const char* p, const char* end) {
     const char* q = number_run(p, end, kDigits);
     return q == p ? nullptr : q;
@@ -351,6 +377,7 @@ struct NumberScanner {
 
 // [一-龥぀-ゟ゠-ヿ]+; null where it does not match.
 struct CjkScanner {
+  static const char* skip(const char* p, const char* end) { return skip_ascii(p, end); }
   static const char* next(const char* p, const char* end) {
     const char* q = p;
     while (q < end && static_cast<unsigned char>(*q) >= 0xE3) {
@@ -366,6 +393,7 @@ struct CjkScanner {
 
 // One code point with char::is_numeric; null where there is none.
 struct DigitScanner {
+  static const char* skip(const char* p, const char* end) { return skip_to_digit(p, end); }
   static const char* next(const char* p, const char* /*end*/) {
     const auto byte = static_cast<unsigned char>(*p);
     if (byte < 0x80) {
