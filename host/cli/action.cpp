@@ -17,11 +17,11 @@ const Option* Action::find_option(std::string_view name) const {
 std::span<const Action* const> all_actions() {
   static constexpr std::array kActions = {
       &kTrainAction,         &kEvaluateAction,     &kValidateAction,    &kPrintRecipeAction,
-      &kLockAction,          &kPlanAction,         &kPrintSchemaAction, &kListPluginsAction,
-      &kDescribeAction,      &kNewPluginAction,    &kCheckPluginAction, &kListChecksAction,
-      &kExplainAction,       &kInspectAction,      &kVerifyAction,      &kCompareCheckpointsAction,
-      &kCompareTracesAction, &kShowRowAction,      &kExportAction,      &kPrintCompletionAction,
-      &kPrintManAction,      &kPrintVersionAction, &kPrintHelpAction};
+      &kLockAction,          &kPlanAction,         &kProcessDataAction, &kPrintSchemaAction,
+      &kListPluginsAction,   &kDescribeAction,     &kNewPluginAction,   &kCheckPluginAction,
+      &kListChecksAction,    &kExplainAction,      &kInspectAction,     &kVerifyAction,
+      &kCompareCheckpointsAction, &kCompareTracesAction, &kShowRowAction, &kExportAction,
+      &kPrintCompletionAction, &kPrintManAction, &kPrintVersionAction, &kPrintHelpAction};
   return kActions;
 }
 
