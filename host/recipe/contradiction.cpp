@@ -6,6 +6,7 @@
 #include "host/json/schema_words.hpp"
 #include "host/recipe/eval_sites.hpp"
 #include "host/recipe/recipe_schema.hpp"
+#include "host/recipe/step_size.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/metric_name.hpp"
 
@@ -247,77 +248,7 @@ class Rules {
     }
   }
 
-  void check_batches() {
-    const std::optional<std::int64_t> global = integer_at("/train/global_batch_size");
-    const bool is_by_tokens = integer_at("/train/global_batch_tokens").has_value();
-    if (!global && !is_by_tokens) {
-      return;
-    }
-    const std::string size = is_by_tokens ? "global_batch_tokens" : "global_batch_size";
-    const std::optional<std::int64_t> accumulation = integer_at("/train/gradient_accumulation");
-    if (accumulation && !places_.is_default("/train/gradient_accumulation")) {
-      conflict(
-          "/train/gradient_accumulation",
-          "conflicts with " + size + ", which sets it",
-          "remove one of the two (" + size + " is at " + places_.at("/train/" + size).text() + ")");
-    }
-    if (is_by_tokens) {
-      check_batch_tokens();
-      return;
-    }
-    const std::optional<std::int64_t> batch = integer_at("/data/batch_size");
-    if (batch && *batch > 0 && *global > 0 && *global % *batch != 0) {
-      add("recipe.indivisible",
-          "/train/global_batch_size",
-          formatted(
-              "a step of {} samples does not divide into microbatches of {}", *global, *batch),
-          formatted("{} = {} * {} + {}; choose a multiple of data.batch_size (at {})",
-                    *global,
-                    *global / *batch,
-                    *batch,
-                    *global % *batch,
-                    places_.at("/data/batch_size").text()));
-    }
-  }
-
  private:
-  void check_batch_tokens() {
-    const std::string pointer = "/train/global_batch_tokens";
-    if (integer_at("/train/global_batch_size")) {
-      conflict(
-          "/train/global_batch_size",
-          "conflicts with global_batch_tokens: both set the size of a step",
-          "remove one of the two (global_batch_tokens is at " + places_.at(pointer).text() + ")");
-    }
-    if (object_at("/data/train/packing") == nullptr) {
-      conflict(pointer,
-               "needs data.train.packing, which sets the tokens of a row",
-               "set data.train.packing, or give the step in samples by global_batch_size");
-      return;
-    }
-    const std::int64_t tokens = *integer_at(pointer);
-    const std::optional<std::int64_t> batch = integer_at("/data/batch_size");
-    const std::optional<std::int64_t> row = integer_at("/data/train/packing/length");
-    const bool is_sound = tokens > 0 && batch && *batch > 0 && *batch <= 1000000000 && row &&
-                          *row > 0 && *row <= 4194304;
-    if (is_sound && tokens % (*batch * *row) != 0) {
-      const std::int64_t microbatch = *batch * *row;
-      add("recipe.indivisible",
-          pointer,
-          formatted("a step of {} tokens does not divide into microbatches of {} rows of {} tokens",
-                    tokens,
-                    *batch,
-                    *row),
-          formatted("{} = {} * {} + {}; choose a multiple of data.batch_size (at {}) times "
-                    "data.train.packing.length",
-                    tokens,
-                    tokens / microbatch,
-                    microbatch,
-                    tokens % microbatch,
-                    places_.at("/data/batch_size").text()));
-    }
-  }
-
   // Rejects keys of a model that is not trained.
   void check_trained(const std::string& pointer) {
     const json* const loads = find_at(root_, pointer + "/load");
@@ -699,7 +630,7 @@ void check_contradictions(const json& root, const PlaceMap& places, ProblemList&
   rules.check_checkpoint();
   rules.check_load();
   rules.check_horizon();
-  rules.check_batches();
+  check_step_size(root, places, problems);
 }
 
 std::string default_name(const std::string& type) {

@@ -247,9 +247,9 @@ bool Evaluator::evaluate_set(const EvalSet& set, std::string& line) {
 void Evaluator::report_over_long(const EvalSet& set) const {
   const PackedSource* const packed = set.data->source().packed();
   const PackCounts counts = set.data->pack_counts_of_epoch();
-  if (packed != nullptr && counts.over_long > 0 && parts_.collective.rank() == 0) {
-    log_info(set.prefix.substr(0, set.prefix.rfind('/')) + ": " +
-             tenon::describe(counts, packed->options()));
+  if (packed != nullptr && counts.lost > 0 && parts_.collective.rank() == 0) {
+    log_warning(set.prefix.substr(0, set.prefix.rfind('/')) + ": " +
+                tenon::describe(counts, packed->options()));
   }
 }
 

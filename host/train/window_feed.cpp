@@ -123,9 +123,16 @@ void WindowFeed::report_empty_window() {
 
 void WindowFeed::report_packing() {
   const PackedSource* const packed = parts_.data.source().packed();
-  if (packed != nullptr && parts_.collective.rank() == 0) {
-    log_info(formatted("epoch {}: ", parts_.data.epoch().value_or(0)) +
-             tenon::describe(parts_.data.pack_counts_of_epoch(), packed->options()));
+  if (packed == nullptr || parts_.collective.rank() != 0) {
+    return;
+  }
+  const PackCounts counts = parts_.data.pack_counts_of_epoch();
+  const std::string line = formatted("epoch {}: ", parts_.data.epoch().value_or(0)) +
+                           tenon::describe(counts, packed->options());
+  if (counts.lost > 0) {
+    log_warning(line);
+  } else {
+    log_info(line);
   }
 }
 

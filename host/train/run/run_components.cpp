@@ -322,7 +322,7 @@ void RunComponents::check_fields(DataSource& source) {
 
 // The samples of a row share its positions, so the model has to keep them apart, and losses have to
 // be sums over positions.
-void RunComponents::check_packing(const DataSource& source) const {
+void RunComponents::check_packing(DataSource& source) const {
   const auto reads = [this](std::string_view field) {
     return std::ranges::any_of(graph_.values, [field](const ModelValue& value) {
       return value.source_kind == TENON_SOURCE_BATCH && value.source == field &&
@@ -334,6 +334,13 @@ void RunComponents::check_packing(const DataSource& source) const {
                 source.name() + " is packed, but " + model_->instance().identity().describe() +
                     " does not read segment_ids, so the samples of a row would attend to each "
                     "other; choose a model that does, or remove \"packing\"");
+  }
+  const PackOptions& options = source.packed()->options();
+  if (!source.info().has_windows) {
+    const LengthSummary lengths = source.length_summary(nullptr);
+    if (options.over_long == OverLong::kError) {
+      check_longest(lengths, options);
+    }
   }
   if (!reads("position_ids") && context_.platform.mesh().rank() == 0) {
     log_warning(source.name() + " is packed, but " + model_->instance().identity().describe() +

@@ -103,7 +103,7 @@ class RunComponents {
   void check_windows();
   void check_all_fields();
   void check_fields(DataSource& source);
-  void check_packing(const DataSource& source) const;
+  void check_packing(DataSource& source) const;
   void check_loop() const;
   std::string model_detail() const;
   uint64_t data_seed() const;
