@@ -5,6 +5,7 @@
 
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
+#include "host/model/positions_axis.hpp"
 #include "host/model/row_source.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/plugin/model_proxy.hpp"
@@ -325,18 +326,6 @@ void ModelRunner::backward_idle(bool ends_step) {
   }
   clear();
 }
-
-namespace {
-
-std::optional<int64_t> axis_of_positions(const ModelValue& value) {
-  if (!value.axes.has_value()) {
-    return std::nullopt;
-  }
-  const auto found = std::ranges::find(*value.axes, "T", &Axis::name);
-  return found != value.axes->end() ? std::optional(found - value.axes->begin()) : std::nullopt;
-}
-
-}  // namespace
 
 std::vector<uint32_t> tail_outputs(const ModelGraph& graph) {
   const ModelBlock& block = graph.blocks.back();
