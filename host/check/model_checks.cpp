@@ -11,6 +11,7 @@
 #include "host/check/subject.hpp"
 #include "host/check/tensor_views.hpp"
 #include "host/error/status.hpp"
+#include "host/model/positions_axis.hpp"
 #include "host/model/sequence_runner.hpp"
 #include "host/plugin/component_identity.hpp"
 #include "host/tensor/shape_text.hpp"
@@ -423,15 +424,6 @@ CheckResult check_model_sizes(Subject& subject) {
 
 namespace {
 
-// Returns the axis T of a value, or nothing.
-std::optional<int64_t> positions_of(const ModelValue& value) {
-  if (!value.axes.has_value()) {
-    return std::nullopt;
-  }
-  const auto found = std::ranges::find(*value.axes, "T", &Axis::name);
-  return found != value.axes->end() ? std::optional(found - value.axes->begin()) : std::nullopt;
-}
-
 // Runs a block on two ranges of T, and compares with the whole.
 void compare_ranges(ModelTrial& trial, uint32_t b, Findings& findings) {
   const ModelGraph& graph = trial.graph();
@@ -443,14 +435,14 @@ void compare_ranges(ModelTrial& trial, uint32_t b, Findings& findings) {
     return;
   }
   const uint32_t value = block.inputs[static_cast<std::size_t>(given - inputs.begin())];
-  const int64_t length = given->size(*positions_of(graph.values[value]));
+  const int64_t length = given->size(*axis_of_positions(graph.values[value]));
   if (length < 2) {
     return;
   }
   const auto part = [&](int64_t begin, int64_t count) {
     std::vector<at::Tensor> of_part;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const auto axis = positions_of(graph.values[block.inputs[i]]);
+      const auto axis = axis_of_positions(graph.values[block.inputs[i]]);
       of_part.push_back(inputs[i].defined() ? inputs[i].narrow(*axis, begin, count) : inputs[i]);
     }
     return copies_of(trial.forward(b, of_part, call).outputs);
@@ -459,7 +451,7 @@ void compare_ranges(ModelTrial& trial, uint32_t b, Findings& findings) {
   const std::vector<at::Tensor> rest = part(1, length - 1);
   const BlockTape whole = trial.forward(b, inputs, call);
   for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
-    const int64_t axis = *positions_of(graph.values[block.outputs[i]]);
+    const int64_t axis = *axis_of_positions(graph.values[block.outputs[i]]);
     if (!is_close(at::cat({first[i], rest[i]}, axis), whole.outputs[i], view_tolerance(trial))) {
       findings.add_problem(of_block(trial, b) + " is flagged tokenwise, but output \"" +
                            output_name(trial, b, i) +
@@ -474,7 +466,7 @@ CheckResult check_model_tokenwise(Subject& subject) {
   return for_each_model(subject, Precision::kBest, [](ModelTrial& trial, Findings& findings) {
     const ModelGraph& graph = trial.graph();
     const auto has_positions = [&](uint32_t v) {
-      return positions_of(graph.values[v]).has_value();
+      return axis_of_positions(graph.values[v]).has_value();
     };
     int num_compared = 0;
     for (const uint32_t b : trial.some_blocks()) {

@@ -4,6 +4,7 @@
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
+#include "host/model/positions_axis.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
@@ -215,8 +216,7 @@ class BlockSkip {
 };
 
 bool has_positions(const ModelValue& value) {
-  return value.axes.has_value() && !value.lookup.has_value() &&
-         std::ranges::find(*value.axes, "T", &Axis::name) != value.axes->end();
+  return axis_of_positions(value).has_value() && !value.lookup.has_value();
 }
 
 bool can_run_in_chunks(const ModelGraph& graph, const ModelBlock& block) {

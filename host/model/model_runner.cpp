@@ -6,6 +6,7 @@
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/model/joined_graph.hpp"
+#include "host/model/positions_axis.hpp"
 #include "host/model/row_source.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/tensor/field_match.hpp"
@@ -366,18 +367,6 @@ void ModelRunner::backward_idle(bool ends_step) {
   }
   clear();
 }
-
-namespace {
-
-std::optional<int64_t> axis_of_positions(const ModelValue& value) {
-  if (!value.axes.has_value()) {
-    return std::nullopt;
-  }
-  const auto found = std::ranges::find(*value.axes, "T", &Axis::name);
-  return found != value.axes->end() ? std::optional(found - value.axes->begin()) : std::nullopt;
-}
-
-}  // namespace
 
 std::vector<uint32_t> tail_outputs(const ModelGraph& graph) {
   std::vector<uint32_t> outputs;

@@ -4,6 +4,7 @@
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
+#include "host/model/positions_axis.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/text/formatted.hpp"
 
@@ -22,14 +23,6 @@ constexpr CallPlace kPlace{.step = 0, .microbatch = 0, .is_train = false};
 [[noreturn]] void refuse(const ModelProxy& model, const std::string& why) {
   throw Error("generate.not_possible",
               model.instance().identity().describe() + " cannot continue a text: " + why);
-}
-
-std::optional<int64_t> axis_of_positions(const ModelValue& value) {
-  if (!value.axes.has_value()) {
-    return std::nullopt;
-  }
-  const auto found = std::ranges::find(*value.axes, "T", &Axis::name);
-  return found != value.axes->end() ? std::optional(found - value.axes->begin()) : std::nullopt;
 }
 
 uint32_t value_named(const ModelProxy& model, const ModelGraph& graph, const std::string& name) {

@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kShown = 8;  // names in a message
+constexpr size_t kMostNames = 8;  // names in a message
 
 // Returns the names that patterns can match, each once.
 std::string names_in(const ModelGraph& graph) {
@@ -24,10 +24,10 @@ std::string names_in(const ModelGraph& graph) {
     add(block.name);
   }
   std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) {
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
     text += (i > 0 ? ", " : "") + names[i];
   }
-  return text + (names.size() > kShown ? ", ..." : "");
+  return text + (names.size() > kMostNames ? ", ..." : "");
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ ParameterLayout layout_on(const RunPlatform& platform) {
   return layout;
 }
 
-ExecBase on_cpu(ExecBase exec) {
+ExecBase exec_on_cpu(ExecBase exec) {
   exec.device = at::kCPU;
   exec.stream = nullptr;
   return exec;
@@ -157,7 +157,7 @@ TextModel::TextModel(const Recipe& recipe, PluginRegistry& registry, const GpuPl
   }
   find_generation();
   store_.emplace(graph_, layout_on(platform_));
-  const ExecFrame frame(model_.instance().host(), on_cpu(platform_.exec()));
+  const ExecFrame frame(model_.instance().host(), exec_on_cpu(platform_.exec()));
   store_->initialise(model_, frame.exec(), mix_seeds(recipe.seed, stream_of("init")));
 }
 

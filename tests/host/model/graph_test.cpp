@@ -56,7 +56,7 @@ struct OneBlock {
     const uint32_t ends[] = {0, 1};
     const uint32_t parameter = 0;
     const tenon_block_spec block{
-        sizeof(block), "block", 0, 0, &ends[0], 1, &ends[1], 1, &parameter, 1, nullptr, 0};
+        sizeof(block), "block", 0, 0, &ends[0], 1, &ends[1], 1, &parameter, 1, nullptr, 0, nullptr};
     return b->add_block(b, &block, &index);
   }
 

@@ -50,7 +50,9 @@ struct OneBlock {
                         TENON_INIT_ZEROS,
                         0,
                         0,
-                        nullptr};
+                        nullptr,
+                        0,
+                        0};
     tenon_value_spec out{sizeof(out),
                          "y",
                          model.has_shape ? y_axes : nullptr,
@@ -65,7 +67,9 @@ struct OneBlock {
                          TENON_INIT_ZEROS,
                          0,
                          0,
-                         nullptr};
+                         nullptr,
+                         0,
+                         0};
     const int64_t shape[] = {4, 3};
     tenon_parameter_spec parameter{};
     parameter.struct_size = sizeof(parameter);
@@ -80,7 +84,7 @@ struct OneBlock {
         return status;
       }
     }
-    tenon_block_spec block{sizeof(block), "block", 0, 0, &x, 1, &y, 1, &w, 1, nullptr, 0};
+    tenon_block_spec block{sizeof(block), "block", 0, 0, &x, 1, &y, 1, &w, 1, nullptr, 0, nullptr};
     uint32_t index = 0;
     return b->add_block(b, &block, &index);
   }
