@@ -144,15 +144,6 @@ void MetricSet::check_fields(const std::vector<FieldInfo>& fields,
   }
 }
 
-std::vector<uint32_t> MetricSet::values_read() const {
-  std::vector<uint32_t> values;
-  for (const auto& entry : entries_) {
-    const std::vector<uint32_t> read = entry->binding.values();
-    values.insert(values.end(), read.begin(), read.end());
-  }
-  return values;
-}
-
 void MetricSet::take(Entry& entry,
                      MetricState& state,
                      const ModelRunner& runner,

@@ -53,8 +53,6 @@ class MetricSet final : public Stateful {
   // Checks that a dataset has the fields that the metrics read.
   // Errors  metric.unknown_input, metric.input_mismatch
   void check_fields(const std::vector<FieldInfo>& fields, const std::string& dataset) const;
-  // The model's values that the metrics read.
-  std::vector<uint32_t> values_read() const;
 
   // Names of the training metrics, as far as metrics declare them: NAME (NAME/METRIC for a
   // component with several metrics) since the last record, NAME/window since the window began,
