@@ -369,7 +369,7 @@ void ModelRunner::backward_idle(bool ends_step) {
 
 namespace {
 
-std::optional<int64_t> axis_of_positions(const ModelValue& value) {
+std::optional<int64_t> position_axis(const ModelValue& value) {
   if (!value.axes.has_value()) {
     return std::nullopt;
   }
@@ -393,7 +393,7 @@ int64_t ModelRunner::tail_length() const {
   const auto given =
       std::ranges::find_if(inputs, [this](uint32_t v) { return values_[v].defined(); });
   TENON_ASSERT(given != inputs.end(), "the tail has an input that is always given");
-  return values_[*given].size(*axis_of_positions(graph_.values[*given]));
+  return values_[*given].size(*position_axis(graph_.values[*given]));
 }
 
 void ModelRunner::forward_tail(int64_t begin, int64_t length) {
@@ -413,7 +413,7 @@ void ModelRunner::run_tail(uint32_t b) {
   const bool keeps = place_.is_train && paths_.blocks[b];
   const bool record = keeps && !block.has(TENON_BLOCK_HAND_WRITTEN);
   for (const uint32_t v : block.inputs) {
-    const int64_t axis = *axis_of_positions(graph_.values[v]);
+    const int64_t axis = *position_axis(graph_.values[v]);
     tape.inputs.push_back(values_[v].defined()
                               ? as_leaf(values_[v].narrow(axis, piece_.begin, piece_.length),
                                         record && paths_.values[v])
@@ -450,7 +450,7 @@ void ModelRunner::backward_tail() {
     if (!values_[v].defined()) {
       continue;
     }
-    const int64_t axis = *axis_of_positions(graph_.values[v]);
+    const int64_t axis = *position_axis(graph_.values[v]);
     const at::Tensor of_piece = std::exchange(grads_[v], std::move(given[i]));
     if (of_piece.defined()) {
       if (!tail_grads_[i].defined()) {

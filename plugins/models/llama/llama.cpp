@@ -188,6 +188,7 @@ class Llama final : public tenon::GeneratingModel, public tenon::WeightsLayout {
                                    [this](at::Tensor& table) { fill_rotary(table); });
 
     const auto ids = g.input("input_ids", {"B", "T"}, TENON_I64);
+    const auto segments = g.optional_input("segment_ids", {"B", "T"}, TENON_CLASS_INTEGER);
     const auto embedding = weight("model.embed_tokens", o_.vocab_size, width, 0, o_.vocab_size);
     auto x = hidden(0);
     g.block("embed", {ids}, {x}, {embedding}, [](const tenon::BlockCall& b) {
@@ -215,7 +216,7 @@ class Llama final : public tenon::GeneratingModel, public tenon::WeightsLayout {
           weight(name + ".mlp.up_proj", inner, width, 0, inner),
           weight(name + ".mlp.down_proj", width, inner, 1, inner)};
       g.block(layer,
-              {x},
+              {x, segments},
               {next},
               parameters,
               [this](const tenon::BlockCall& b) { return run_layer(b); })
@@ -282,7 +283,8 @@ class Llama final : public tenon::GeneratingModel, public tenon::WeightsLayout {
   // Log-probabilities cost as much as logits, which they compute in tiles.
   void on_infer(const tenon::Exec& exec, tenon_infer_args& args) override {
     const auto last = static_cast<uint32_t>(o_.num_hidden_layers) + 2;
-    TENON_CHECK(args.block <= last && args.num_inputs == (args.block == last ? 2U : 1U) &&
+    const bool is_alone = args.block == 0 || args.block + 1 == last;
+    TENON_CHECK(args.block <= last && args.num_inputs == (is_alone ? 1U : 2U) &&
                     args.num_outputs == 1 && args.input_ndims[0] == (args.block == 0 ? 2U : 3U),
                 "infer: block ",
                 args.block,
@@ -429,8 +431,12 @@ class Llama final : public tenon::GeneratingModel, public tenon::WeightsLayout {
     };
     const at::Tensor normed = ops::rms_norm(x_BTD, b.parameter(0), o_.rms_norm_eps);
     const at::Tensor qkv = ops::linear(normed, {b.parameter(1), b.parameter(2), b.parameter(3)});
-    const at::Tensor attended = ops::packed_attention(
-        qkv, o_.num_attention_heads, num_kv_heads_, {.rotary = b.buffer(0), .dropout = dropout});
+    ops::Attention attention{.rotary = b.buffer(0), .dropout = dropout};
+    if (b.has_input(1)) {
+      attention.segments = b.input(1);
+    }
+    const at::Tensor attended =
+        ops::packed_attention(qkv, o_.num_attention_heads, num_kv_heads_, attention);
     const auto [h_BTD, normed_h] = ops::add_rms_norm(
         x_BTD, drop(ops::linear(attended, {b.parameter(4)})), b.parameter(5), o_.rms_norm_eps);
     const at::Tensor fed = ops::gated_mlp(normed_h, b.parameter(6), b.parameter(7), b.parameter(8));
