@@ -324,8 +324,8 @@ void BlockRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) c
     wrong = wrong_shape(value, output);
   }
   if (!wrong.empty()) {
-    identity_of(b).fail_result("output '" + value.name + "' of block '" + block.name +
-                                             "' " + wrong);
+    identity_of(b).fail_result("output '" + value.name + "' of block '" + block.name + "' " +
+                               wrong);
   }
 }
 
@@ -345,11 +345,11 @@ void BlockRunner::check_grad(uint32_t b,
                              at::IntArrayRef shape,
                              const std::string& name) const {
   if (grad.sizes() != shape || grad.device() != store_.device() || !grad.is_floating_point()) {
-    identity_of(b).fail_result(
-        "backward of block '" + graph_.blocks[b].name + "' gave a gradient of " +
-        shape_text(grad.sizes()) + " " + c10::toString(grad.scalar_type()) + " on " +
-        grad.device().str() + " for '" + name + "', which is " + shape_text(shape) + " on " +
-        store_.device().str());
+    identity_of(b).fail_result("backward of block '" + graph_.blocks[b].name +
+                               "' gave a gradient of " + shape_text(grad.sizes()) + " " +
+                               c10::toString(grad.scalar_type()) + " on " + grad.device().str() +
+                               " for '" + name + "', which is " + shape_text(shape) + " on " +
+                               store_.device().str());
   }
 }
 

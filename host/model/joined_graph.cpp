@@ -166,9 +166,7 @@ class BlockSkip {
       const ModelValue& value = graph_.values[v];
       return value.is_read || is_any_running(value.users, kNoIndex) || feeds_lookup(v);
     };
-    const auto is_own = [&](uint32_t p) {
-      return !is_any_running(graph_.parameters[p].blocks, b);
-    };
+    const auto is_own = [&](uint32_t p) { return !is_any_running(graph_.parameters[p].blocks, b); };
     return block.outputs.empty() || std::ranges::any_of(block.outputs, is_wanted) ||
            std::ranges::any_of(block.buffers, is_state) ||
            std::ranges::any_of(block.inputs, is_lookup) ||

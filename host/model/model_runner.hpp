@@ -74,8 +74,9 @@ class ModelRunner {
   // Runs the tail on positions [begin, begin + length) of T. Its outputs can be read by `value`
   // until `backward_tail` or the next chunk.
   void forward_tail(int64_t begin, int64_t length);
-  // Runs backward of the trained model's tail for the current chunk. After the chunk that ends T, the gradients of
-  // the inputs are complete. They equal those of the whole block except for the order of sums.
+  // Runs backward of the trained model's tail for the current chunk. After the chunk that ends T,
+  // the gradients of the inputs are complete. They equal those of the whole block except for the
+  // order of sums.
   void backward_tail();
 
   // Runs the blocks again on a microbatch that `forward` has processed, as a recompute: stores

@@ -220,12 +220,13 @@ void ParameterStore::snapshot_model(uint32_t model,
                                     StateTree& tree,
                                     const std::string& prefix) const {
   tree.set_version(prefix, kStateVersion);
-  each_part(groups_,
-            [&](uint32_t p) { return graph_.parameters[p].model == model; },
-            prefix,
-            [&tree](const std::string& name, const at::Tensor& values, const StatePart& part) {
-              tree.put_part(name, values, part, StateTree::Copy::kYes);
-            });
+  each_part(
+      groups_,
+      [&](uint32_t p) { return graph_.parameters[p].model == model; },
+      prefix,
+      [&tree](const std::string& name, const at::Tensor& values, const StatePart& part) {
+        tree.put_part(name, values, part, StateTree::Copy::kYes);
+      });
   for (size_t b = 0; b < buffers_.size(); ++b) {
     if (graph_.buffers[b].kind == TENON_BUFFER_STATE && graph_.buffers[b].model == model) {
       tree.put_tensor(state_path(prefix, "buffers/" + graph_.buffers[b].name),
@@ -235,17 +236,16 @@ void ParameterStore::snapshot_model(uint32_t model,
   }
 }
 
-void ParameterStore::load_model(uint32_t model,
-                                const StateTree& tree,
-                                const std::string& prefix) {
-  each_part(groups_,
-            [&](uint32_t p) { return graph_.parameters[p].model == model; },
-            prefix,
-            [&tree](const std::string& name, const at::Tensor& values, const StatePart& part) {
-              if (!tree.is_excluded(name)) {
-                tree.copy_tensor(name, values, part);
-              }
-            });
+void ParameterStore::load_model(uint32_t model, const StateTree& tree, const std::string& prefix) {
+  each_part(
+      groups_,
+      [&](uint32_t p) { return graph_.parameters[p].model == model; },
+      prefix,
+      [&tree](const std::string& name, const at::Tensor& values, const StatePart& part) {
+        if (!tree.is_excluded(name)) {
+          tree.copy_tensor(name, values, part);
+        }
+      });
   for (size_t b = 0; b < buffers_.size(); ++b) {
     const std::string name = state_path(prefix, "buffers/" + graph_.buffers[b].name);
     if (graph_.buffers[b].kind == TENON_BUFFER_STATE && graph_.buffers[b].model == model &&

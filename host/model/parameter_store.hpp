@@ -50,10 +50,7 @@ class ParameterStore final : public Stateful {
   // Sets the buffers, and the parameters that modules build, of model number `model` of the run,
   // which is not the trained one. Call after `initialise`.
   // Errors  as initialise
-  void initialise_further(uint32_t model,
-                          ModelProxy& proxy,
-                          const tenon_exec& exec,
-                          uint64_t seed);
+  void initialise_further(uint32_t model, ModelProxy& proxy, const tenon_exec& exec, uint64_t seed);
 
   // Returns the leaf of parameter p, or of the parameter that p is tied to.
   const at::Tensor& leaf(uint32_t p) const { return leaves_[p]; }
@@ -74,22 +71,22 @@ class ParameterStore final : public Stateful {
   void keep_buffers();
   void restore_buffers(const at::Tensor& is_wanted = {});
 
-  // Returns a hash of the trained model: parameters, and the buffers that training changes. 16 hexadecimal
-  // digits, the same for any number of ranks. `whole_of` returns the unsharded stored values
-  // [numel()] of a group; it is called for each group in order. Waits for the device.
+  // Returns a hash of the trained model: parameters, and the buffers that training changes. 16
+  // hexadecimal digits, the same for any number of ranks. `whole_of` returns the unsharded stored
+  // values [numel()] of a group; it is called for each group in order. Waits for the device.
   std::string hash(const std::function<at::Tensor(FlatGroup&)>& whole_of) {
     return hash_of_model(0, whole_of);
   }
   // Same, for model number `model` of the run instead of the trained one.
-  std::string hash_of_model(uint32_t model,
-                            const std::function<at::Tensor(FlatGroup&)>& whole_of);
+  std::string hash_of_model(uint32_t model, const std::function<at::Tensor(FlatGroup&)>& whole_of);
   // Same, on a rank that stores all parameters.
   std::string hash();
   // Returns a hash of this rank's part of the parameters, and of all buffers.
   std::string hash_of_slices() const;
 
   // Saves this rank's part of the trained model's parameters as values/NAME, and the buffers that
-  // training changes as buffers/NAME. After `load`, the caller publishes the values that blocks see.
+  // training changes as buffers/NAME. After `load`, the caller publishes the values that blocks
+  // see.
   void snapshot(StateTree& tree, const std::string& prefix) const override {
     snapshot_model(0, tree, prefix);
   }

@@ -269,7 +269,8 @@ class Rules {
           "a model that is not trained would keep its random initial values");
       problems_.back().expected = "a list of sources: [{\"from\": \"FOLDER\"}]";
     }
-    if (find_at(root_, pointer + "/frozen") != nullptr) {
+    const json* const frozen = find_at(root_, pointer + "/frozen");
+    if (frozen != nullptr && frozen->is_array() && !frozen->empty()) {
       conflict(pointer + "/frozen",
                "without an optimizer, all parameters are frozen",
                "remove \"frozen\"");
@@ -285,9 +286,8 @@ class Rules {
         return std::ranges::find(parts, part) != parts.end();
       };
       if (parts.is_array() && (has("optimizer") || has("data") || !has("parameters"))) {
-        conflict(load + "/parts",
-                 "a model that is not trained has only parameters",
-                 "remove \"parts\"");
+        conflict(
+            load + "/parts", "a model that is not trained has only parameters", "remove \"parts\"");
       }
       if (is_scheduled(load)) {
         conflict(load,

@@ -30,6 +30,10 @@ struct ModelUse {
   template <class Section>
   static void bind(Section& s) {
     s.doc("the model");
+    s.printed(R"({"if": {"required": ["optimizer"], "properties": {"optimizer": {"const": false}}},
+                  "then": {"required": ["load"],
+                           "properties": {"load": {"minItems": 1}, "frozen": {"maxItems": 0}}},
+                  "else": {"properties": {"load": {"maxItems": 0}}}})");
     s.component("model", &ModelUse::use);
     s.key("inputs", &ModelUse::inputs).non_empty().doc(kInputsDoc);
     s.key("load", &ModelUse::load)

@@ -49,8 +49,8 @@ struct Recipe {
   LockUse lock = LockUse::kWarn;
   std::string trust;                                    // trust file; "" for none
   std::optional<double> plugin_timeout_seconds = 1800;  // of a call into a non-dataset component
-  ModelUse model;                        // the trained model
-  std::vector<ModelUse> further_models;  // by name; they only run forward
+  ModelUse model;                                       // the trained model
+  std::vector<ModelUse> further_models;                 // by name; they only run forward
   DataRecipe data;
   std::vector<FeatureUse> features;
   std::vector<TableRecipe> tables;  // by name
@@ -82,6 +82,11 @@ struct Recipe {
   static void bind_run(Section& s) {
     s.printed(R"({"allOf": [
         {"anyOf": [{"required": ["model"]}, {"required": ["models"]}]},
+        {"if": {"required": ["model", "models"]},
+         "then": {"properties": {"models": {
+           "not": {"required": ["main"]},
+           "additionalProperties": {
+             "required": ["optimizer"], "properties": {"optimizer": {"const": false}}}}}}},
         {"oneOf": [{"required": ["loss"]}, {"required": ["losses"]}]}]})");
     s.template unread<std::string>("$schema").short_form().doc(
         "schema for editors; ignored by runs");

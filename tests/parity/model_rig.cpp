@@ -2,7 +2,6 @@
 #include "tests/parity/model_rig.hpp"
 
 #include "host/model/joined_graph.hpp"
-
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/tensor_service.hpp"
 

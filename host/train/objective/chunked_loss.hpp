@@ -2,9 +2,8 @@
 //
 // Runs the last block of each model, and the losses, on one chunk of a sequence at a time. The
 // outputs of these blocks (logits over the whole vocabulary for each position) and their gradients
-// exist for one chunk only. Sums and gradients equal those of the whole sequence, up to floating-point summation
-// order.
-// Threads: the train thread.
+// exist for one chunk only. Sums and gradients equal those of the whole sequence, up to
+// floating-point summation order. Threads: the train thread.
 #pragma once
 
 #include "host/model/model_runner.hpp"

@@ -249,16 +249,16 @@ class Planner {
                           args.out_working_bytes < 9e18 &&
                           std::ranges::all_of(out_ndims, [](size_t n) { return n <= 8; });
     if (!is_sound) {
-      models_.of(block).instance().identity().fail_result("infer returned for block '" + block.name +
-                                               "' an impossible cost or number of axes");
+      models_.of(block).instance().identity().fail_result(
+          "infer returned for block '" + block.name + "' an impossible cost or number of axes");
     }
     for (size_t i = 0; i < block.outputs.size(); ++i) {
       const Shape shape(out_shapes[i], out_shapes[i] + out_ndims[i]);
       auto& known = shapes_[block.outputs[i]];
       if (known.has_value() && *known != shape) {
         models_.of(block).instance().identity().fail_result("infer returned for '" +
-                                                 graph_.values[block.outputs[i]].name +
-                                                 "' another shape than declared");
+                                                            graph_.values[block.outputs[i]].name +
+                                                            "' another shape than declared");
       }
       known = shape;
     }
@@ -405,7 +405,7 @@ class Planner {
       const Shape shape = outputs[i].sizes().vec();
       if (shapes_[v].has_value() && *shapes_[v] != shape) {
         models_.of(block).instance().identity().fail_result("output '" + graph_.values[v].name +
-                                                 "' has another shape than declared");
+                                                            "' has another shape than declared");
       }
       shapes_[v] = shape;
       if (graph_.values[v].dtype >= TENON_CLASS_FIRST &&
@@ -551,7 +551,7 @@ class Planner {
   const ModelList models_;
   const ModelGraph& graph_;
   const CostQuestion& question_;
-  std::vector<ExecFrame> frames_;  // by model
+  std::vector<ExecFrame> frames_;             // by model
   std::map<std::string, int64_t> sizes_;      // of named axes
   std::vector<std::optional<Shape>> shapes_;  // by value
   std::vector<at::ScalarType> dtypes_;        // by value

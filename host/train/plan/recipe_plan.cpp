@@ -138,7 +138,7 @@ class Planning {
     PlanSubject& subject = result_.subject;
     models_.emplace(recipe_, factory_);
     subject.graph = models_->joined();
-    const std::optional<LossSet> losses = make_losses();
+    make_losses();
     const std::vector<bool> recomputed = recomputed_blocks(recipe_.train.recompute, subject.graph);
     const bool recomputes = std::ranges::find(recomputed, true) != recomputed.end();
     if (recomputes) {  // otherwise, a plan that fits may recompute all
@@ -155,7 +155,7 @@ class Planning {
     subject.buffer_bytes = bytes_of_buffers(subject.graph, precision_.compute);
     add_groups();
     add_costs();
-    add_losses(*losses);
+    add_losses(*losses_);
 
     result_.recipe = recipe_.file;
     result_.device = is_for_gpu(recipe_) ? "cuda" : "cpu";
@@ -258,7 +258,7 @@ class Planning {
   }
 
   // Binds the losses, and drops the blocks that neither they nor metrics need.
-  std::optional<LossSet> make_losses() {
+  void make_losses() {
     std::vector<NamedLoss> losses;
     for (size_t i = 0; i < recipe_.losses.size(); ++i) {
       const LossUse& use = recipe_.losses[i];
@@ -269,20 +269,19 @@ class Planning {
     std::vector<NamedMetric> metrics;
     for (size_t i = 0; i < recipe_.metrics.size(); ++i) {
       const MetricUse& use = recipe_.metrics[i];
-      metrics.push_back(
-          {use.name, use.inputs, MetricProxy(factory_.create(use.use, formatted("metrics/{}", i)))});
+      metrics.push_back({use.name,
+                         use.inputs,
+                         MetricProxy(factory_.create(use.use, formatted("metrics/{}", i)))});
     }
     ModelGraph& graph = result_.subject.graph;
-    std::optional<LossSet> set(
-        std::in_place, std::move(losses), graph, recipe_.model.name, exec_);
+    const LossSet& set = losses_.emplace(std::move(losses), graph, recipe_.model.name, exec_);
     const MetricSet metric_set(std::move(metrics), graph, recipe_.model.name, exec_);
     std::vector<uint32_t> read = metric_set.values_read();
-    for (size_t i = 0; i < set->size(); ++i) {
-      const std::vector<uint32_t> of_loss = set->values_read(i);
+    for (size_t i = 0; i < set.size(); ++i) {
+      const std::vector<uint32_t> of_loss = set.values_read(i);
       read.insert(read.end(), of_loss.begin(), of_loss.end());
     }
     skip_unread_blocks(graph, read);
-    return set;
   }
 
   void add_losses(const LossSet& set) {
@@ -320,6 +319,7 @@ class Planning {
   tenon_mesh abi_mesh_;
   ComponentFactory factory_;
   std::optional<RunModels> models_;
+  std::optional<LossSet> losses_;
   std::vector<bool> is_hand_written_;  // by loss
   ExecBase exec_;
   std::optional<RunDataset> train_set_;

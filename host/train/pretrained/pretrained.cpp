@@ -204,9 +204,8 @@ int64_t Pretrained::apply(const LoadRecipe& load, Opened& opened, const LoadTarg
     optimizer = with_optimizer(load, opened, targets);
   }
   if (!opened.plan.parts.empty()) {
-    targets.parameters.load_model(goal_.model_in_run,
-                                  with_parameters(opened, targets.parameters),
-                                  run_state::kParameters);
+    targets.parameters.load_model(
+        goal_.model_in_run, with_parameters(opened, targets.parameters), run_state::kParameters);
   }
   if (optimizer.has_value()) {
     targets.optimizer.load(*optimizer, run_state::kOptimizer);

@@ -176,8 +176,7 @@ void RunComponents::choose_blocks() {
   read.insert(read.end(), of_metrics.begin(), of_metrics.end());
   for (size_t m = 1; m < models_->members().size(); ++m) {
     const bool is_read = std::ranges::any_of(read, [&](uint32_t v) {
-      return graph_.values[v].maker != kNoIndex &&
-             graph_.blocks[graph_.values[v].maker].model == m;
+      return graph_.values[v].maker != kNoIndex && graph_.blocks[graph_.values[v].maker].model == m;
     });
     if (!is_read) {
       const std::string& name = models_->members()[m].use.name;
@@ -431,10 +430,10 @@ std::vector<ReportedComponent> RunComponents::reported() {
   };
   for (size_t i = 1; i < models_->members().size(); ++i) {
     const RunModels::Member& member = models_->members()[i];
-    all.push_back(tenon::reported(member.use.name,
-                                  member.proxy.instance(),
-                                  grouped_digits(member.graph.num_elements()) +
-                                      " parameters that are not trained"));
+    all.push_back(tenon::reported(
+        member.use.name,
+        member.proxy.instance(),
+        grouped_digits(member.graph.num_elements()) + " parameters that are not trained"));
   }
   add(train_set_->reported("data"));
   const auto add_sets = [&](std::deque<RunDataset>& sets, const std::vector<EvalSetUse>& uses) {

@@ -35,9 +35,8 @@ WriterPlace writer_place(const Mesh& mesh) {
 }
 
 LoadGoal load_goal(RunComponents& components) {
-  LoadGoal goal{.model = components.model().instance(),
-                .graph = components.trained_graph(),
-                .tables = {}};
+  LoadGoal goal{
+      .model = components.model().instance(), .graph = components.trained_graph(), .tables = {}};
   for (const PlannedTable& table : components.table_plan().tables) {
     goal.tables.push_back(table.spec);
   }

@@ -78,10 +78,10 @@ class Distill : public tenon::HandWrittenTorchLoss {
     const Rows in = rows(inputs);
     at::Tensor grad_NV = at::empty_like(in.model_NV);
     for_each_tile(in, [&](const Tile& tile) {
-      at::Tensor by_logits = o_.type == Direction::kForward
-                                 ? tile.log_q_RV.exp() - tile.log_p_RV.exp()
-                                 : tile.log_q_RV.exp() *
-                                       (tile.log_q_RV - tile.log_p_RV - tile.loss_R1);
+      at::Tensor by_logits =
+          o_.type == Direction::kForward
+              ? tile.log_q_RV.exp() - tile.log_p_RV.exp()
+              : tile.log_q_RV.exp() * (tile.log_q_RV - tile.log_p_RV - tile.loss_R1);
       by_logits.mul_(grad_sum.to(by_logits.scalar_type()) / o_.temperature);
       by_logits.masked_fill_(tile.is_label_R1.logical_not(), 0);
       grad_NV.narrow(0, tile.first, by_logits.size(0)).copy_(by_logits);
@@ -136,7 +136,8 @@ class Distill : public tenon::HandWrittenTorchLoss {
   template <class Visit>
   void for_each_tile(const Rows& in, const Visit& visit) const {
     const int64_t num_rows = in.model_NV.size(0);
-    const int64_t step = std::max<int64_t>(1, kTileElements / std::max<int64_t>(1, in.model_NV.size(1)));
+    const int64_t step =
+        std::max<int64_t>(1, kTileElements / std::max<int64_t>(1, in.model_NV.size(1)));
     for (int64_t first = 0; first < num_rows; first += step) {
       const int64_t n = std::min(step, num_rows - first);
       Tile tile{.first = first,

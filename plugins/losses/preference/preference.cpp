@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Losses on pairs of answers, of which the first is preferred. An answer is the labelled positions
-// of a sequence; its log-probability is the sum of those of its labels. With c and r the
-// log-probabilities of the chosen and the rejected answer under the model, c0 and r0 under the
-// reference, |c| and |r| the numbers of their labels, and d = (c - c0) - (r - r0):
+// Losses on pairs of answers, of which the first is preferred. A pair is two segments of a sample,
+// the chosen one first. An answer is the labelled positions of a segment; its log-probability is
+// the sum of those of its labels. With c and r the log-probabilities of the chosen and the rejected
+// answer under the model, c0 and r0 under the reference, |c| and |r| the numbers of their labels,
+// and d = (c - c0) - (r - r0):
 //
 //     dpo    -(1 - s) log sigmoid(beta d) - s log sigmoid(-beta d)
 //     ipo    ((c - c0) / |c| - (r - r0) / |r| - 1 / (2 beta))^2
@@ -17,7 +18,7 @@
 // Learning from Human Preferences (2023), equation 17, by the mean over labels; Hong et al., ORPO
 // (2024), equations 6 and 7; Meng et al., SimPO (2024), equation 6.
 //
-// Shapes: B samples, T positions, N = B * T, R runs of positions of one sequence, P pairs.
+// Shapes: B samples, T positions, N = B * T, R segments, P pairs.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/torch/loss.hpp>
 
@@ -88,7 +89,7 @@ class Preference : public tenon::TorchLoss {
   void describe(tenon::LossInfo& info) override {
     info.port("token_logps", {"B", "T"}, TENON_CLASS_FLOAT)
         .port("labels", {"B", "T"}, TENON_CLASS_INTEGER)
-        .optional_port("segment_ids", {"B", "T"}, TENON_CLASS_INTEGER);
+        .port("segment_ids", {"B", "T"}, TENON_CLASS_INTEGER);
     if (has_reference()) {
       info.port("reference/token_logps", {"B", "T"}, TENON_CLASS_FLOAT);
     }
@@ -102,15 +103,15 @@ class Preference : public tenon::TorchLoss {
   at::Tensor compute(const tenon::Exec& exec, const tenon::TorchInputs& inputs) override {
     const Answers answers = answers_of(inputs);
     const auto num_answers = answers.num_answers.item<int64_t>();
-    TENON_CHECK(num_answers > 0 && num_answers % 2 == 0,
+    TENON_CHECK(num_answers % 2 == 0,
                 "the batch has ",
                 num_answers,
-                " answers (sequences with labels); they must be pairs, each chosen answer followed "
+                " answers (segments with labels); they must be pairs, each chosen answer followed "
                 "by its rejected one");
     const auto by_answer = [&](const at::Tensor& x_N) {
       return at::zeros({num_answers}, x_N.options())
           .index_add(0, answers.answer_N, x_N * answers.is_label_N)
-          .view({-1, 2});
+          .view({num_answers / 2, 2});
     };
     const auto logps_of = [&](size_t port) {
       TENON_CHECK(inputs[port].sizes() == inputs[kLabels].sizes(),
@@ -183,8 +184,7 @@ class Preference : public tenon::TorchLoss {
     add("preference/logps/rejected", logps.select(1, 1));
   }
 
-  // A sequence is a run of equal segment ids in a sample, or the sample if there are none. Those
-  // with labels are answers, in order.
+  // A sequence is a run of equal segment ids in a sample. Those with labels are answers, in order.
   static Answers answers_of(const tenon::TorchInputs& inputs) {
     const at::Tensor& labels_BT = inputs[kLabels];
     TENON_CHECK(labels_BT.dim() == 2,
@@ -196,13 +196,13 @@ class Preference : public tenon::TorchLoss {
     if (size > 0) {
       starts_BT.select(1, 0).fill_(1);
     }
-    if (inputs.has(kSegmentIds) && labels_BT.size(1) > 1) {
-      const at::Tensor& ids_BT = inputs[kSegmentIds];
-      TENON_CHECK(ids_BT.sizes() == labels_BT.sizes(),
-                  "segment_ids of shape ",
-                  ids_BT.sizes(),
-                  " do not match labels of shape ",
-                  labels_BT.sizes());
+    const at::Tensor& ids_BT = inputs[kSegmentIds];
+    TENON_CHECK(ids_BT.sizes() == labels_BT.sizes(),
+                "segment_ids of shape ",
+                ids_BT.sizes(),
+                " do not match labels of shape ",
+                labels_BT.sizes());
+    if (labels_BT.size(1) > 1) {
       const int64_t last = labels_BT.size(1) - 1;
       starts_BT.narrow(1, 1, last).copy_(ids_BT.narrow(1, 1, last).ne(ids_BT.narrow(1, 0, last)));
     }
@@ -237,21 +237,14 @@ class Preference : public tenon::TorchLoss {
         const bool is_start = t == 0 || runs[n] != runs[n - 1];
         answers += is_start ? is_answer[runs[n]] : 0;
       }
-      if (inputs.has(kSegmentIds)) {
-        TENON_CHECK(answers % 2 == 0,
-                    "sample ",
-                    b,
-                    " of the batch has ",
-                    answers,
-                    " answers (segments with labels); they must be pairs, each chosen answer "
-                    "followed by its rejected one");
-      } else {
-        TENON_CHECK(answers == 1,
-                    "sample ",
-                    b,
-                    " of the batch has no labels; without segment_ids, each chosen sample must be "
-                    "followed by its rejected one, both with labels");
-      }
+      TENON_CHECK(
+          answers % 2 == 0,
+          "sample ",
+          b,
+          " of the batch has ",
+          answers,
+          " answers (segments with labels); they must be pairs, each chosen answer followed "
+          "by its rejected one");
     }
   }
 

@@ -506,9 +506,8 @@ TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
            {"parallel.context=2", "/parallel/context: this release does not have context"},
            {"parallel.pipeline=2", "/parallel/pipeline: this release does not have pipeline"},
            {"parallel.expert=2", "/parallel/expert: this release does not have expert"},
-           {"model.load=[\"x\"]", "/model/load: this release does not have loading by model"},
-           {"model.optimizer=false",
-            "/model/optimizer: this release does not have models without"}}) {
+           {"model.load=[{\"from\": \"x\"}]",
+            "/model/load: this release does not have loading by model"}}) {
     const std::string report = report_of(kSmallRecipe, {set});
     INFO(set);
     CHECK_THAT(report, contains_text("--set #1: " + what));

@@ -148,7 +148,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     }
     g.block("head",
             {x},
-            {g.value("logits", {"B", "T", s.vocab_size})},
+            {g.value("logits", {"B", "T", {"V", s.vocab_size}})},
             head,
             [this](const BlockCall& b) { return run_head(b); })
         .flags(TENON_BLOCK_TOKENWISE);
