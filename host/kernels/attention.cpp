@@ -304,12 +304,10 @@ at::Tensor first_keys(const AttentionOptions& o, int64_t T) {
 KernelOptions kernel_options(const AttentionOptions& o, const at::Tensor& q) {
   const double root = std::sqrt(static_cast<double>(q.size(3)));
   return {.table = o.rotary ? o.rotary->to(at::kFloat).contiguous() : at::Tensor(),
-          .positions = o.rotary ? rotary_positions("attention",
-                                                   o.positions,
-                                                   q.size(0),
-                                                   q.size(1),
-                                                   o.rotary->size(1))
-                                : at::Tensor(),
+          .positions = o.rotary
+                           ? rotary_positions(
+                                 "attention", o.positions, q.size(0), q.size(1), o.rotary->size(1))
+                           : at::Tensor(),
           .starts = first_keys(o, q.size(1)),
           .is_causal = o.is_causal,
           .scale = o.scale.value_or(1.0 / root),

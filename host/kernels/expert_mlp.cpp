@@ -111,11 +111,8 @@ at::Tensor swiglu_grad(const at::Tensor& gate_up, const at::Tensor& grad_y) {
   const float* const by_y = grad_y.const_data_ptr<float>();
   float* const out = grad.mutable_data_ptr<float>();
   at::parallel_for(0, grad_y.size(0), kGrain, [&](int64_t begin, int64_t end) {
-    swiglu_grad_rows(in + begin * 2 * width,
-                     by_y + begin * width,
-                     out + begin * 2 * width,
-                     end - begin,
-                     width);
+    swiglu_grad_rows(
+        in + begin * 2 * width, by_y + begin * width, out + begin * 2 * width, end - begin, width);
   });
   return grad;
 }
@@ -182,8 +179,7 @@ class ExpertMlp : public torch::autograd::Function<ExpertMlp> {
       grad_weight.narrow(0, first, num).copy_((by_fed * fed).sum(1));
       grad_down[i].copy_(product_grad_weight(by_y, fed.mul_(w)));
       const at::Tensor by_h = swiglu_grad(h, by_fed.mul(w));
-      grad_rows.narrow(0, first, num)
-          .copy_(product_grad_input(by_h, at::cat({gate[i], up[i]})));
+      grad_rows.narrow(0, first, num).copy_(product_grad_input(by_h, at::cat({gate[i], up[i]})));
       const at::Tensor both = product_grad_weight(by_h, x.index_select(0, of));
       grad_gate[i].copy_(both.narrow(0, 0, inner));
       grad_up[i].copy_(both.narrow(0, inner, inner));

@@ -55,8 +55,7 @@ at::Tensor attention_op(const at::Tensor& query,
       query,
       key,
       value,
-      attention_options(
-          rotary, segments, window, softcap, scale, dropout, causal, positions));
+      attention_options(rotary, segments, window, softcap, scale, dropout, causal, positions));
 }
 
 at::Tensor packed_attention_op(const at::Tensor& qkv,

@@ -136,17 +136,16 @@ at::Tensor rope(const at::Tensor& x,
               " and the table ",
               table.sizes(),
               "; expected [B, T, H, E] and [2, at least T, at most E/2]");
-  const at::Tensor rows =
-      rotary_positions("rope", positions, x.size(0), x.size(1), table.size(1));
+  const at::Tensor rows = rotary_positions("rope", positions, x.size(0), x.size(1), table.size(1));
   if (is_fused("rope", x) && table.scalar_type() == at::kFloat && table.device().is_cpu() &&
       !table.requires_grad()) {
     return Rope::apply(x, table, rows);
   }
   const int64_t R = 2 * table.size(2);
   const at::Tensor turn =  // [2, B or 1, T, 1, R/2]
-      (rows.defined() ? table.index_select(1, rows.flatten())
-                            .view({2, x.size(0), x.size(1), table.size(2)})
-                      : table.narrow(1, 0, x.size(1)).unsqueeze(1))
+      (rows.defined()
+           ? table.index_select(1, rows.flatten()).view({2, x.size(0), x.size(1), table.size(2)})
+           : table.narrow(1, 0, x.size(1)).unsqueeze(1))
           .to(x.scalar_type())
           .unsqueeze(3);
   const at::Tensor cos = turn.select(0, 0);

@@ -32,12 +32,15 @@ class Gpt2 final : public tenon::Decoder<Gpt2> {
   };
   static void bind(tenon::OptionBinder<Options>& b) {
     const auto size = [&b](const char* name, auto member, const char* doc) {
-      b.field(name, member).min(1).max(tenon::kMaxDecoderWidth).doc(doc);
+      tenon::bind_size(b, name, member, doc);
     };
     size("vocab_size", &Options::vocab_size, "vocabulary size; ids are in [0, vocab_size)");
     size("n_positions", &Options::n_positions, "maximum sequence length");
     size("n_embd", &Options::n_embd, "hidden dimension of the model, a multiple of n_head");
-    b.field("n_layer", &Options::n_layer).min(1).max(tenon::kMaxDecoderLayers).doc("number of layers");
+    b.field("n_layer", &Options::n_layer)
+        .min(1)
+        .max(tenon::kMaxDecoderLayers)
+        .doc("number of layers");
     size("n_head", &Options::n_head, "number of attention heads");
     size("n_inner", &Options::n_inner, "hidden dimension of feed-forward layers; null: 4 n_embd");
     b.field("layer_norm_epsilon", &Options::layer_norm_epsilon)
@@ -47,7 +50,7 @@ class Gpt2 final : public tenon::Decoder<Gpt2> {
         .min(0)
         .doc("standard deviation of initial matrix values");
     const auto drop = [&b](const char* name, double Options::*member, const char* doc) {
-      b.field(name, member).min(0).exclusive_max(1).doc(doc);
+      tenon::bind_dropout(b, name, member, doc);
     };
     drop("embd_pdrop", &Options::embd_pdrop, "dropout probability of embeddings, in training");
     drop("attn_pdrop", &Options::attn_pdrop, "dropout probability of attention weights");

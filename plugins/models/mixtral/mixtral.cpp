@@ -12,7 +12,7 @@ class Mixtral final : public tenon::Decoder<Mixtral> {
   static constexpr const char* kType = "mixtral";
   static constexpr const char* kSummary = "Mixtral decoder: as mistral, with a mixture of experts";
 
-  struct Options : tenon::DecoderOptions {
+  struct Options : tenon::ExpertOptions {
     Options() {
       intermediate_size = 14336;
       num_key_value_heads = 8;
@@ -21,9 +21,6 @@ class Mixtral final : public tenon::Decoder<Mixtral> {
       rope_theta = 1000000.0;
     }
     int64_t num_local_experts = 8;
-    int64_t num_experts_per_tok = 2;
-    double router_aux_loss_coef = 0.001;
-    double router_z_loss_coef = 0.0;
   };
   static void bind(tenon::OptionBinder<Options>& b) {
     tenon::bind_decoder(b);
@@ -31,15 +28,9 @@ class Mixtral final : public tenon::Decoder<Mixtral> {
     tenon::bind_rope(b);
     tenon::bind_attention_dropout(b);
     tenon::bind_sliding_window(b);
-    b.field("num_local_experts", &Options::num_local_experts)
-        .min(1)
-        .max(tenon::kMaxExperts)
-        .doc("number of experts of a layer");
-    b.field("num_experts_per_tok", &Options::num_experts_per_tok)
-        .min(1)
-        .max(tenon::kMaxExperts)
-        .doc("number of experts of a token");
-    tenon::bind_router_losses(b);
+    tenon::bind_size(
+        b, "num_local_experts", &Options::num_local_experts, "number of experts of a layer");
+    tenon::bind_router(b);
   }
 
   static tenon::DecoderSpec spec(const Options& o) {
@@ -49,12 +40,8 @@ class Mixtral final : public tenon::Decoder<Mixtral> {
     s.names.expert_gate = "w1";
     s.names.expert_up = "w3";
     s.names.expert_down = "w2";
-    tenon::DecoderExperts experts;
-    experts.num_experts = o.num_local_experts;
-    experts.per_token = o.num_experts_per_tok;
+    tenon::DecoderExperts experts = o.experts(o.num_local_experts);
     experts.width = o.intermediate_size;
-    experts.balance_loss = o.router_aux_loss_coef;
-    experts.z_loss = o.router_z_loss_coef;
     for (tenon::DecoderLayer& layer : s.layers) {
       layer.feed_forward.experts = experts;
     }

@@ -36,14 +36,9 @@ class Phi final : public tenon::Decoder<Phi> {
         .doc("part of each head that is rotated");
     b.field("qk_layernorm", &Options::qk_layernorm).doc("LayerNorm of queries and keys");
     tenon::bind_attention_dropout(b);
-    b.field("resid_pdrop", &Options::resid_pdrop)
-        .min(0)
-        .exclusive_max(1)
-        .doc("dropout probability of residual branches, in training");
-    b.field("embd_pdrop", &Options::embd_pdrop)
-        .min(0)
-        .exclusive_max(1)
-        .doc("dropout probability of embeddings, in training");
+    tenon::bind_dropout(
+        b, "resid_pdrop", &Options::resid_pdrop, "dropout probability of residual branches");
+    tenon::bind_dropout(b, "embd_pdrop", &Options::embd_pdrop, "dropout probability of embeddings");
   }
 
   static tenon::DecoderSpec spec(const Options& o) {

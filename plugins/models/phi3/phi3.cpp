@@ -34,10 +34,8 @@ class Phi3 final : public tenon::Decoder<Phi3> {
         .doc("part of each head that is rotated");
     tenon::bind_sliding_window(b);
     tenon::bind_attention_dropout(b);
-    b.field("resid_pdrop", &Options::resid_pdrop)
-        .min(0)
-        .exclusive_max(1)
-        .doc("dropout probability of residual branches, in training");
+    tenon::bind_dropout(
+        b, "resid_pdrop", &Options::resid_pdrop, "dropout probability of residual branches");
   }
 
   static tenon::DecoderSpec spec(const Options& o) {

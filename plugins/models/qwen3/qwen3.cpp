@@ -10,8 +10,7 @@
 class Qwen3 final : public tenon::Decoder<Qwen3> {
  public:
   static constexpr const char* kType = "qwen3";
-  static constexpr const char* kSummary =
-      "Qwen3 decoder: as llama, with norms of queries and keys";
+  static constexpr const char* kSummary = "Qwen3 decoder: as llama, with norms of queries and keys";
 
   struct Options : tenon::DecoderOptions {
     Options() {

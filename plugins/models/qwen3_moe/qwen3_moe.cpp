@@ -14,7 +14,7 @@ class Qwen3Moe final : public tenon::Decoder<Qwen3Moe> {
   static constexpr const char* kType = "qwen3_moe";
   static constexpr const char* kSummary = "Qwen3 decoder with a mixture of experts";
 
-  struct Options : tenon::DecoderOptions {
+  struct Options : tenon::ExpertOptions {
     Options() {
       vocab_size = 151936;
       hidden_size = 2048;
@@ -22,15 +22,13 @@ class Qwen3Moe final : public tenon::Decoder<Qwen3Moe> {
       num_hidden_layers = 24;
       num_key_value_heads = 4;
       max_position_embeddings = 32768;
+      moe_intermediate_size = 768;
+      num_experts_per_tok = 8;
+      norm_topk_prob = false;
     }
-    int64_t moe_intermediate_size = 768;
     int64_t num_experts = 128;
-    int64_t num_experts_per_tok = 8;
-    bool norm_topk_prob = false;
     int64_t decoder_sparse_step = 1;
     std::vector<int64_t> mlp_only_layers;
-    double router_aux_loss_coef = 0.001;
-    double router_z_loss_coef = 0.0;
   };
   static void bind(tenon::OptionBinder<Options>& b) {
     tenon::bind_decoder(b);
@@ -39,43 +37,27 @@ class Qwen3Moe final : public tenon::Decoder<Qwen3Moe> {
     tenon::bind_attention_bias(b);
     tenon::bind_attention_dropout(b);
     tenon::bind_sliding_window(b);
-    const auto size = [&b](const char* name, int64_t Options::*member, const char* doc) {
-      b.field(name, member).min(1).max(tenon::kMaxDecoderWidth).doc(doc);
-    };
-    size("moe_intermediate_size", &Options::moe_intermediate_size, "hidden dimension of an expert");
-    b.field("num_experts", &Options::num_experts)
-        .min(1)
-        .max(tenon::kMaxExperts)
-        .doc("number of experts of a layer");
-    size("num_experts_per_tok", &Options::num_experts_per_tok, "number of experts of a token");
-    b.field("norm_topk_prob", &Options::norm_topk_prob)
-        .doc("whether the weights of a token's experts add up to 1");
-    size("decoder_sparse_step",
-         &Options::decoder_sparse_step,
-         "every layer whose number, from 1, is a multiple of this has experts");
+    tenon::bind_experts(b);
+    tenon::bind_size(b, "num_experts", &Options::num_experts, "number of experts of a layer");
+    tenon::bind_size(b,
+                     "decoder_sparse_step",
+                     &Options::decoder_sparse_step,
+                     "every layer whose number, from 1, is a multiple of this has experts");
     b.field("mlp_only_layers", &Options::mlp_only_layers)
         .min(0)
         .max(tenon::kMaxDecoderLayers)
         .doc("numbers, from 0, of layers without experts");
-    tenon::bind_router_losses(b);
   }
 
   static tenon::DecoderSpec spec(const Options& o) {
     tenon::DecoderSpec s = o.DecoderOptions::spec();
-    tenon::DecoderExperts experts;
-    experts.num_experts = o.num_experts;
-    experts.per_token = o.num_experts_per_tok;
-    experts.width = o.moe_intermediate_size;
-    experts.is_normalized = o.norm_topk_prob;
-    experts.balance_loss = o.router_aux_loss_coef;
-    experts.z_loss = o.router_z_loss_coef;
     for (size_t i = 0; i < s.layers.size(); ++i) {
       const auto number = static_cast<int64_t>(i);
       s.layers[i].attention.qk_norm = tenon::QueryKeyNorm::kHead;
       const auto& dense = o.mlp_only_layers;
       if (std::find(dense.begin(), dense.end(), number) == dense.end() &&
           (number + 1) % o.decoder_sparse_step == 0) {
-        s.layers[i].feed_forward.experts = experts;
+        s.layers[i].feed_forward.experts = o.experts(o.num_experts);
       }
     }
     return s;

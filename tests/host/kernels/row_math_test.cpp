@@ -171,10 +171,8 @@ TEST_CASE("heads are rotated, and rotated back, on each machine", "[parity]") {
     Floats back = guarded(kHeads * 2 * half);
     kernels.rope(
         {x.data(), stride, cos.data(), sin.data(), y.data(), 2 * half}, kHeads, half, 1.0f);
-    kernels.rope({y.data(), 2 * half, cos.data(), sin.data(), back.data(), 2 * half},
-                 kHeads,
-                 half,
-                 -1.0f);
+    kernels.rope(
+        {y.data(), 2 * half, cos.data(), sin.data(), back.data(), 2 * half}, kHeads, half, -1.0f);
     for (int64_t head = 0; head < kHeads; ++head) {
       for (int64_t i = 0; i < half; ++i) {
         const auto from = static_cast<size_t>(head * stride + i);

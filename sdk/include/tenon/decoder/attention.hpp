@@ -63,8 +63,7 @@ inline void declare_attention(DecoderParameters& p, const DecoderSpec& s, const 
       p.bias(n.kv_down, c.kv_rank + c.rotated, 0);
     }
     p.norm(n.kv_down_norm, c.kv_rank, NormKind::kRms);
-    p.matrix(n.kv_up,
-             {a.num_heads * (c.plain + c.value), c.kv_rank, 0, a.num_heads, deviation});
+    p.matrix(n.kv_up, {a.num_heads * (c.plain + c.value), c.kv_rank, 0, a.num_heads, deviation});
   } else if (a.is_fused) {
     p.matrix(n.query, {q_width + 2 * kv_width, D, 0, 1, deviation});
     if (a.qkv_bias) {
@@ -113,20 +112,20 @@ inline AttentionInputs attention_inputs(const BlockCall& b) {
   return in;
 }
 
-/* The rotary table for a sequence: with longrope, by its length. */
-inline at::Tensor rotary_of(const RotaryTable& table,
-                            const at::Tensor& buffer,
-                            const ops::OptionalTensor& positions,
-                            int64_t num_positions) {
+/* The rotary table for a sequence of `length` positions: with longrope, one of two. */
+inline at::Tensor rotary_of(const RotaryTable& table, const at::Tensor& buffer, int64_t length) {
   if (!table.is_long()) {
     return buffer;
   }
-  const int64_t length =
-      positions.has_value() && positions->numel() > 0 ? positions->max().item<int64_t>() + 1
-                                                      : num_positions;
-  const bool is_long = length > table.scaling->original_max_position_embeddings;
-  return buffer.narrow(0, is_long ? 2 : 0, 2);
+  return buffer.narrow(0, length > table.scaling->original_max_position_embeddings ? 2 : 0, 2);
 }
+
+/* Queries, keys and values by head, before the rotation, which is of the first features. */
+struct AttentionHeads {
+  at::Tensor query_BTHE;
+  at::Tensor key_BTKE;
+  at::Tensor value_BTKE;
+};
 
 namespace internal {
 
@@ -135,12 +134,10 @@ inline at::Tensor deinterleaved(const at::Tensor& x) {
   return x.unflatten(-1, {x.size(-1) / 2, 2}).transpose(-1, -2).flatten(-2);
 }
 
-/* The rotated features come first, since `attention` rotates the first features of a head. Scores
- * do not depend on the order of features. */
-inline at::Tensor latent_attention(ParameterCursor& p,
+/* The rotated features come first. Scores do not depend on the order of features. */
+inline AttentionHeads latent_heads(ParameterCursor& p,
                                    const DecoderAttention& a,
-                                   const at::Tensor& x_BTD,
-                                   const ops::Attention& o) {
+                                   const at::Tensor& x_BTD) {
   const LatentAttention& c = *a.latent;
   at::Tensor q;
   if (c.query_rank > 0) {
@@ -163,48 +160,88 @@ inline at::Tensor latent_attention(ParameterCursor& p,
     q_turned = deinterleaved(q_turned);
     k_turned = deinterleaved(k_turned);
   }
-  const at::Tensor query = at::cat({q_turned, q_BTHE.narrow(3, 0, c.plain)}, 3);
-  const at::Tensor key = at::cat(
-      {k_turned.expand({-1, -1, a.num_heads, -1}), up_BTHE.narrow(3, 0, c.plain)}, 3);
-  return ops::attention(query, key, up_BTHE.narrow(3, c.plain, c.value), o).flatten(2);
+  AttentionHeads heads;
+  heads.query_BTHE = at::cat({q_turned, q_BTHE.narrow(3, 0, c.plain)}, 3);
+  heads.key_BTKE =
+      at::cat({k_turned.expand({-1, -1, a.num_heads, -1}), up_BTHE.narrow(3, 0, c.plain)}, 3);
+  heads.value_BTKE = up_BTHE.narrow(3, c.plain, c.value);
+  return heads;
 }
 
-inline at::Tensor qkv_attention(ParameterCursor& p,
-                                const DecoderSpec& s,
-                                const DecoderAttention& a,
-                                const at::Tensor& x_BTD,
-                                const ops::Attention& o) {
+/* Whether queries, keys and values are one product without norms. */
+inline bool is_joined(const DecoderAttention& a) {
+  return !a.latent.has_value() && a.qk_norm == QueryKeyNorm::kNone;
+}
+
+/* Queries, keys and values as one product, [B, T, (H + 2 K) E]. */
+inline at::Tensor joined_qkv(ParameterCursor& p,
+                             const DecoderAttention& a,
+                             const at::Tensor& x_BTD) {
+  const at::Tensor& wq = p.take();
   if (a.is_fused) {
-    const at::Tensor& weight = p.take();
-    const at::Tensor qkv = ops::linear(x_BTD, {weight}, p.take_if(a.qkv_bias));
-    return ops::packed_attention(qkv, a.num_heads, a.num_kv_heads, o);
+    return ops::linear(x_BTD, {wq}, p.take_if(a.qkv_bias));
   }
+  const at::Tensor& wk = p.take();
+  const at::Tensor& wv = p.take();
+  if (!a.qkv_bias) {
+    return ops::linear(x_BTD, {wq, wk, wv});
+  }
+  const at::Tensor& bq = p.take();
+  const at::Tensor& bk = p.take();
+  return ops::linear(x_BTD, {wq, wk, wv}, at::cat({bq, bk, p.take()}));
+}
+
+inline AttentionHeads heads_of(ParameterCursor& p,
+                               const DecoderSpec& s,
+                               const DecoderAttention& a,
+                               const at::Tensor& x_BTD) {
+  if (a.latent.has_value()) {
+    return latent_heads(p, a, x_BTD);
+  }
+  AttentionHeads heads;
+  if (is_joined(a)) {
+    const at::Tensor all =
+        joined_qkv(p, a, x_BTD).unflatten(2, {a.num_heads + 2 * a.num_kv_heads, a.head_width});
+    heads.query_BTHE = all.narrow(2, 0, a.num_heads);
+    heads.key_BTKE = all.narrow(2, a.num_heads, a.num_kv_heads);
+    heads.value_BTKE = all.narrow(2, a.num_heads + a.num_kv_heads, a.num_kv_heads);
+    return heads;
+  }
+  // Apart, so that each norm reads dense rows.
   const at::Tensor& wq = p.take();
   const at::Tensor& wk = p.take();
   const at::Tensor& wv = p.take();
   const ops::OptionalTensor bq = p.take_if(a.qkv_bias);
   const ops::OptionalTensor bk = p.take_if(a.qkv_bias);
   const ops::OptionalTensor bv = p.take_if(a.qkv_bias);
-  if (a.qk_norm == QueryKeyNorm::kNone) {
-    const ops::OptionalTensor bias =
-        a.qkv_bias ? ops::OptionalTensor(at::cat({*bq, *bk, *bv})) : ops::OptionalTensor();
-    const at::Tensor qkv = ops::linear(x_BTD, {wq, wk, wv}, bias);
-    return ops::packed_attention(qkv, a.num_heads, a.num_kv_heads, o);
-  }
-  // Apart, so that each norm reads dense rows.
   const auto normed = [&](const at::Tensor& of, int64_t num_heads) {
     return a.qk_norm == QueryKeyNorm::kWidth
                ? p.norm(s.norm, s.norm_eps, of).unflatten(2, {num_heads, a.head_width})
                : p.norm(s.norm, s.norm_eps, of.unflatten(2, {num_heads, a.head_width}));
   };
-  const at::Tensor query = normed(ops::linear(x_BTD, {wq}, bq), a.num_heads);
-  const at::Tensor key = normed(ops::linear(x_BTD, {wk}, bk), a.num_kv_heads);
-  const at::Tensor value =
-      ops::linear(x_BTD, {wv}, bv).unflatten(2, {a.num_kv_heads, a.head_width});
-  return ops::attention(query, key, value, o).flatten(2);
+  heads.query_BTHE = normed(ops::linear(x_BTD, {wq}, bq), a.num_heads);
+  heads.key_BTKE = normed(ops::linear(x_BTD, {wk}, bk), a.num_kv_heads);
+  heads.value_BTKE = ops::linear(x_BTD, {wv}, bv).unflatten(2, {a.num_kv_heads, a.head_width});
+  return heads;
+}
+
+inline at::Tensor normed_before(ParameterCursor& p, const DecoderSpec& s, const at::Tensor& x) {
+  return has_norm_before(s) ? p.norm(s.norm, s.norm_eps, x) : x;
+}
+inline at::Tensor normed_after(ParameterCursor& p, const DecoderSpec& s, const at::Tensor& y) {
+  return has_norm_after(s) ? p.norm(s.norm, s.norm_eps, y) : y;
 }
 
 }  // namespace internal
+
+/* What queries see, without rotation and segments. */
+inline ops::Attention attention_options(const DecoderAttention& a) {
+  ops::Attention o;
+  o.window = a.window;
+  o.softcap = a.softcap;
+  o.scale = a.scale;
+  return o;
+}
 
 /* Runs the block: x to x + f(norm(x)).
  *
@@ -215,24 +252,30 @@ inline at::Tensor run_attention(const BlockCall& b, const DecoderSpec& s, const 
   const at::Tensor& x_BTD = b.input(0);
   const AttentionInputs in = attention_inputs(b);
   ParameterCursor p(b);
-  ops::Attention o;
+  ops::Attention o = attention_options(a);
   o.segments = in.segment_ids;
-  o.window = a.window;
-  o.softcap = a.softcap;
-  o.scale = a.scale;
   o.dropout = b.is_train() ? s.attention_dropout : 0.0;
   if (a.rotary.has_value()) {
-    o.rotary = rotary_of(s.rotaries[*a.rotary], b.buffer(0), in.position_ids, x_BTD.size(1));
+    const RotaryTable& table = s.rotaries[*a.rotary];
+    int64_t length = x_BTD.size(1);
+    if (table.is_long() && in.position_ids.has_value() && in.position_ids->numel() > 0) {
+      length = in.position_ids->max().item<int64_t>() + 1;
+    }
+    o.rotary = rotary_of(table, b.buffer(0), length);
     o.positions = in.position_ids;
   }
-  const at::Tensor normed = has_norm_before(s) ? p.norm(s.norm, s.norm_eps, x_BTD) : x_BTD;
-  const at::Tensor attended = a.latent.has_value()
-                                  ? internal::latent_attention(p, a, normed, o)
-                                  : internal::qkv_attention(p, s, a, normed, o);
+  const at::Tensor normed = internal::normed_before(p, s, x_BTD);
+  at::Tensor attended;
+  if (internal::is_joined(a)) {
+    attended =
+        ops::packed_attention(internal::joined_qkv(p, a, normed), a.num_heads, a.num_kv_heads, o);
+  } else {
+    const AttentionHeads heads = internal::heads_of(p, s, a, normed);
+    attended = ops::attention(heads.query_BTHE, heads.key_BTKE, heads.value_BTKE, o).flatten(2);
+  }
   const at::Tensor& output = p.take();
-  at::Tensor y = ops::linear(attended, {output}, p.take_if(a.output_bias));
-  y = dropped(b, y, s.residual_dropout);
-  return x_BTD + (has_norm_after(s) ? p.norm(s.norm, s.norm_eps, y) : y);
+  const at::Tensor y = ops::linear(attended, {output}, p.take_if(a.output_bias));
+  return x_BTD + internal::normed_after(p, s, dropped(b, y, s.residual_dropout));
 }
 
 TENON_NAMESPACE_END

@@ -20,7 +20,8 @@ struct CostSizes {
   double rows = 0;      /* samples times positions */
   double samples = 0;   /* B */
   double positions = 0; /* T */
-  /* Mean length of the sequence that a position is in: the sum of squared lengths over their sum. */
+  /* Mean length of the sequence that a position is in: the sum of squared lengths over their sum.
+   */
   double length = 0;
   double bytes = 4; /* of an element of activations and parameters */
   bool on_cpu = true;
@@ -100,8 +101,7 @@ inline double keys_seen(const CostSizes& s, const DecoderAttention& a) {
 /* The norm after f: saves its input and scales. */
 inline double after_norm_keeps(const CostSizes& s, const DecoderSpec& d) {
   const auto D = static_cast<double>(d.width);
-  const bool is_after =
-      d.placement == NormPlacement::kPost || d.placement == NormPlacement::kBoth;
+  const bool is_after = d.placement == NormPlacement::kPost || d.placement == NormPlacement::kBoth;
   return is_after ? s.rows * D * s.bytes + norm_keeps(s, d.norm, s.rows, D) : 0;
 }
 
@@ -118,10 +118,10 @@ inline DecoderCost attention_cost(const CostSizes& s, const DecoderSpec& d, cons
   const auto kv = static_cast<double>(a.num_kv_heads * a.head_width);
   const bool has_before = d.placement != NormPlacement::kPost;
   const bool fused = s.fused && d.attention_dropout == 0.0;
-  double value = q;       // width of the attention's result
-  double products = 0;    // elements of weights
-  double projected = 0;   // saved between input and attention, beside what attention saves
-  double in_products = 3; // products of the block's (normed) input
+  double value = q;        // width of the attention's result
+  double products = 0;     // elements of weights
+  double projected = 0;    // saved between input and attention, beside what attention saves
+  double in_products = 3;  // products of the block's (normed) input
   DecoderCost c;
 
   if (a.latent.has_value()) {
@@ -160,7 +160,9 @@ inline DecoderCost attention_cost(const CostSizes& s, const DecoderSpec& d, cons
     const double tables = e == 4 ? 0 : 2 * s.positions * static_cast<double>(a.head_width) * e;
     const double scores = s.samples * H * s.positions * s.positions * e;
     saved = M * (q + 2 * repeated) * e + tables +
-            (d.attention_dropout > 0 ? 3 * scores : a.softcap > 0 ? 2 * scores : M * H * 4);
+            (d.attention_dropout > 0 ? 3 * scores
+             : a.softcap > 0         ? 2 * scores
+                                     : M * H * 4);
   }
   const double result = M * value * e * (a.latent.has_value() && fused ? 2 : 1);
   const double dropout = d.residual_dropout > 0 ? M * D * e : 0;

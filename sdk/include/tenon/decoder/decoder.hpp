@@ -74,15 +74,15 @@ inline void check_decoder(const DecoderSpec& s) {
                 e.num_experts,
                 ", must be a multiple of the number of groups (n_group), ",
                 e.num_groups);
-    TENON_CHECK(
-        e.chosen_groups <= e.num_groups && e.per_token * e.num_groups <= e.num_experts * e.chosen_groups,
-        "topk_group ",
-        e.chosen_groups,
-        " of n_group ",
-        e.num_groups,
-        " groups must have num_experts_per_tok ",
-        e.per_token,
-        " experts");
+    TENON_CHECK(e.chosen_groups <= e.num_groups &&
+                    e.per_token * e.num_groups <= e.num_experts * e.chosen_groups,
+                "topk_group ",
+                e.chosen_groups,
+                " of n_group ",
+                e.num_groups,
+                " groups must have num_experts_per_tok ",
+                e.per_token,
+                " experts");
   }
 }
 
@@ -133,8 +133,7 @@ class DecoderModel : public TorchModel, public WeightsLayout {
     p.norm(s.names.final_norm, s.width, s.norm);
     std::vector<ParameterId> head = p.take();
     if (s.is_tied) {
-      head.push_back(
-          g.tied_parameter(s.names.head + ".weight", s.names.embedding + ".weight"));
+      head.push_back(g.tied_parameter(s.names.head + ".weight", s.names.embedding + ".weight"));
     } else {
       p.matrix(s.names.head, {s.vocab_size, s.width, 0, s.vocab_size, s.initializer_range});
     }
@@ -155,9 +154,7 @@ class DecoderModel : public TorchModel, public WeightsLayout {
   const void* extension(const char* id) override {
     return WeightsLayoutCalls<DecoderModel>::find(id);
   }
-  void describe_layout(const std::string& layout,
-                       uint32_t dtype,
-                       LayoutBuilder& builder) override {
+  void describe_layout(const std::string& layout, uint32_t dtype, LayoutBuilder& builder) override {
     check_layout(layout);
     for (const DecoderPlace& place : places_) {
       if ((place.flags & TENON_LAYOUT_SLICE) != 0) {
@@ -167,9 +164,8 @@ class DecoderModel : public TorchModel, public WeightsLayout {
       }
     }
     if (spec_.is_tied) {
-      builder.tensor(spec_.names.head + ".weight",
-                     spec_.names.embedding + ".weight",
-                     TENON_LAYOUT_ALIAS);
+      builder.tensor(
+          spec_.names.head + ".weight", spec_.names.embedding + ".weight", TENON_LAYOUT_ALIAS);
     }
     builder.file("config.json", config_.text(dtype));
   }
@@ -263,10 +259,9 @@ class DecoderModel : public TorchModel, public WeightsLayout {
       const DecoderExperts& e = *layer.feed_forward.experts;
       is_tokenwise = e.balance_loss == 0.0 && e.z_loss == 0.0 && !e.bias_step.has_value();
       if (e.bias_step.has_value()) {
-        const std::string name =
-            s.names.layers + std::to_string(i) + "." + s.names.router_bias;
-        buffers.push_back(g.state(
-            name, {e.num_experts}, TENON_F32, [](at::Tensor& bias) { bias.zero_(); }));
+        const std::string name = s.names.layers + std::to_string(i) + "." + s.names.router_bias;
+        buffers.push_back(
+            g.state(name, {e.num_experts}, TENON_F32, [](at::Tensor& bias) { bias.zero_(); }));
         p.place_buffer(name);
       }
     }
@@ -324,11 +319,8 @@ class DecoderModel : public TorchModel, public WeightsLayout {
   // Reports the first id without an embedding row. libtorch reports neither id nor position.
   [[noreturn]] void fail_token(const at::Tensor& ids_BT) const {
     const at::Tensor flat = ids_BT.reshape({-1});
-    const int64_t place = flat.lt(0)
-                              .logical_or(flat.ge(spec_.vocab_size))
-                              .to(at::kLong)
-                              .argmax()
-                              .item<int64_t>();
+    const int64_t place =
+        flat.lt(0).logical_or(flat.ge(spec_.vocab_size)).to(at::kLong).argmax().item<int64_t>();
     TENON_FAIL(TENON_INVALID,
                "decoder.token",
                "token ",
@@ -386,8 +378,7 @@ class DecoderModel : public TorchModel, public WeightsLayout {
     s.positions = static_cast<double>(positions);
     s.rows = s.samples * s.positions;
     s.length = s.positions;
-    if (TENON_HAS_FIELD(tenon_infer_args, &args, num_segments) &&
-        args.segment_lengths != nullptr) {
+    if (TENON_HAS_FIELD(tenon_infer_args, &args, num_segments) && args.segment_lengths != nullptr) {
       double squares = 0;
       double sum = 0;
       for (size_t i = 0; i < args.num_segments; ++i) {
@@ -419,8 +410,7 @@ class DecoderModel : public TorchModel, public WeightsLayout {
 template <class T>
 class Decoder : public DecoderModel {
  public:
-  template <class Options,
-            std::enable_if_t<std::is_same_v<Options, typename T::Options>, int> = 0>
+  template <class Options, std::enable_if_t<std::is_same_v<Options, typename T::Options>, int> = 0>
   explicit Decoder(const Options& options) : Decoder(options, T::spec(options)) {}
 
  private:

@@ -17,10 +17,15 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 TENON_NAMESPACE_BEGIN
 
@@ -92,13 +97,11 @@ inline Routing route(const DecoderExperts& e,
   if (e.num_groups > 1) {
     const int64_t in_group = e.num_experts / e.num_groups;
     const at::Tensor by_group = choice.unflatten(1, {e.num_groups, in_group});
-    const at::Tensor best =
-        std::get<0>(by_group.topk(std::min<int64_t>(2, in_group), -1)).sum(-1);
+    const at::Tensor best = std::get<0>(by_group.topk(std::min<int64_t>(2, in_group), -1)).sum(-1);
     const at::Tensor chosen = std::get<1>(best.topk(e.chosen_groups, -1));
     const at::Tensor is_out =
         at::ones_like(best, best.options().dtype(at::kBool)).scatter(1, chosen, false);
-    choice = by_group
-                 .masked_fill(is_out.unsqueeze(-1), -std::numeric_limits<double>::infinity())
+    choice = by_group.masked_fill(is_out.unsqueeze(-1), -std::numeric_limits<double>::infinity())
                  .flatten(1);
   }
   Routing r;
@@ -116,43 +119,48 @@ inline Routing route(const DecoderExperts& e,
 namespace internal {
 
 /* Number of tokens of each expert, in `like`'s dtype. */
-inline at::Tensor expert_loads(const at::Tensor& experts_Nk, int64_t num_experts, at::ScalarType t) {
+inline at::Tensor expert_loads(const at::Tensor& experts_Nk,
+                               int64_t num_experts,
+                               at::ScalarType t) {
   const at::Tensor flat = experts_Nk.reshape({-1});
   const auto options = experts_Nk.options().dtype(t);
   return at::zeros({num_experts}, options).scatter_add(0, flat, at::ones(flat.sizes(), options));
 }
 
 inline void add_router_losses(const BlockCall& b,
-                              const DecoderExperts& e,
-                              const std::string& layer,
-                              int64_t num_layers,
+                              const DecoderSpec& s,
+                              size_t layer,
                               const at::Tensor& logits_NX,
                               const at::Tensor& scores_NX,
                               const at::Tensor& experts_Nk) {
+  const DecoderExperts& e = *s.layers[layer].feed_forward.experts;
+  double num_layers = 0;
+  for (const DecoderLayer& l : s.layers) {
+    num_layers += l.feed_forward.experts.has_value() ? 1 : 0;
+  }
+  const std::string name = "layers." + std::to_string(layer);
   const auto N = static_cast<double>(logits_NX.size(0));
   const at::Tensor count = at::full({}, N, logits_NX.options().requires_grad(false));
-  const double share = 1.0 / static_cast<double>(num_layers);
   if (e.balance_loss > 0.0) {
-    const at::Tensor shares = e.scores == RouterScores::kSigmoid
-                                  ? scores_NX / scores_NX.sum(-1, true)
-                                  : scores_NX;
+    const at::Tensor shares =
+        e.scores == RouterScores::kSigmoid ? scores_NX / scores_NX.sum(-1, true) : scores_NX;
     const at::Tensor loads = expert_loads(experts_Nk, e.num_experts, shares.scalar_type());
-    const at::Tensor sum =
-        (shares.sum(0) * loads).sum() * (static_cast<double>(e.num_experts) / N);
-    b.add_loss((layer + ".balance").c_str(), sum, count, e.balance_loss * share);
+    const at::Tensor sum = (shares.sum(0) * loads).sum() * (static_cast<double>(e.num_experts) / N);
+    b.add_loss((name + ".balance").c_str(), sum, count, e.balance_loss / num_layers);
   }
   if (e.z_loss > 0.0) {
     const at::Tensor sum = at::logsumexp(logits_NX, {-1}).square().sum();
-    b.add_loss((layer + ".router_z").c_str(), sum, count, e.z_loss * share);
+    b.add_loss((name + ".router_z").c_str(), sum, count, e.z_loss / num_layers);
   }
 }
 
-inline at::Tensor run_experts(const BlockCall& b,
-                              ParameterCursor& p,
-                              const DecoderExperts& e,
-                              const std::string& layer,
-                              int64_t num_layers,
-                              const at::Tensor& x_BTD) {
+template <class Call>
+at::Tensor run_experts(const Call& b,
+                       ParameterCursor& p,
+                       const DecoderSpec& s,
+                       size_t layer,
+                       const at::Tensor& x_BTD) {
+  const DecoderExperts& e = *s.layers[layer].feed_forward.experts;
   const at::Tensor x_ND = x_BTD.reshape({-1, x_BTD.size(2)});
   at::Tensor logits_NX = ops::linear(x_ND, {p.take()});
   if (logits_NX.scalar_type() != at::kDouble) {
@@ -161,20 +169,22 @@ inline at::Tensor run_experts(const BlockCall& b,
   const at::Tensor scores_NX =
       e.scores == RouterScores::kSigmoid ? at::sigmoid(logits_NX) : at::softmax(logits_NX, -1);
   const bool has_bias = e.bias_step.has_value();
-  const Routing r =
-      route(e, scores_NX, has_bias ? scores_NX + b.buffer(0).to(scores_NX.scalar_type()) : scores_NX);
-  if (has_bias && b.is_train()) {
-    const at::NoGradGuard no_grad;
-    const at::Tensor loads = expert_loads(r.experts_Nk, e.num_experts, at::kFloat);
-    b.set_next_buffer(0, b.buffer(0) + at::sign(loads.mean() - loads) * *e.bias_step);
+  const at::Tensor choice_NX =
+      has_bias ? scores_NX + b.buffer(0).to(scores_NX.scalar_type()) : scores_NX;
+  const Routing r = route(e, scores_NX, choice_NX);
+  if constexpr (std::is_same_v<Call, BlockCall>) {
+    if (has_bias && b.is_train()) {
+      const at::NoGradGuard no_grad;
+      const at::Tensor loads = expert_loads(r.experts_Nk, e.num_experts, at::kFloat);
+      b.set_next_buffer(0, b.buffer(0) + at::sign(loads.mean() - loads) * *e.bias_step);
+    }
+    add_router_losses(b, s, layer, logits_NX, scores_NX, r.experts_Nk);
   }
-  add_router_losses(b, e, layer, num_layers, logits_NX, scores_NX, r.experts_Nk);
   const at::Tensor& gate = p.take();
   const at::Tensor& up = p.take();
   const at::Tensor& down = p.take();
-  at::Tensor y = ops::expert_mlp(
-      x_ND, gate, up, down, r.experts_Nk, r.weights_Nk.to(x_ND.scalar_type()));
-  y = y.view_as(x_BTD);
+  const at::Tensor weights_Nk = r.weights_Nk.to(x_ND.scalar_type());
+  at::Tensor y = ops::expert_mlp(x_ND, gate, up, down, r.experts_Nk, weights_Nk).view_as(x_BTD);
   if (e.shared_width > 0) {
     const at::Tensor& shared_gate = p.take();
     const at::Tensor& shared_up = p.take();
@@ -185,25 +195,21 @@ inline at::Tensor run_experts(const BlockCall& b,
 
 }  // namespace internal
 
-/* Runs the block: h to h + g(norm(h)); in a parallel layer, h and x to h + g(norm(x)). `layer` is
- * the number of the layer, for names of auxiliary losses.
+/* Runs the block: h to h + g(norm(h)); in a parallel layer, h and x to h + g(norm(x)). `Call` is a
+ * BlockCall, or a GenerationCall, for which auxiliary losses and dropout are off.
  *
  * Shapes   inputs: h [B, T, D], and x [B, T, D] in a parallel layer; buffer 0: the bias of experts,
  *          if they have one; the result is [B, T, D] */
-inline at::Tensor run_feed_forward(const BlockCall& b, const DecoderSpec& s, size_t layer) {
+template <class Call>
+at::Tensor run_feed_forward(const Call& b, const DecoderSpec& s, size_t layer) {
   const DecoderFeedForward& f = s.layers[layer].feed_forward;
   const at::Tensor& h_BTD = b.input(0);
   const at::Tensor& x_BTD = s.placement == NormPlacement::kParallel ? b.input(1) : h_BTD;
   ParameterCursor p(b);
-  const at::Tensor normed = has_norm_before(s) ? p.norm(s.norm, s.norm_eps, x_BTD) : x_BTD;
+  const at::Tensor normed = internal::normed_before(p, s, x_BTD);
   at::Tensor y;
   if (f.experts.has_value()) {
-    int64_t num_layers = 0;
-    for (const DecoderLayer& l : s.layers) {
-      num_layers += l.feed_forward.experts.has_value() ? 1 : 0;
-    }
-    y = internal::run_experts(
-        b, p, *f.experts, "layers." + std::to_string(layer), num_layers, normed);
+    y = internal::run_experts(b, p, s, layer, normed);
   } else if (f.is_gated) {
     const at::Tensor& gate = p.take();
     const at::Tensor& up = p.take();
@@ -214,8 +220,10 @@ inline at::Tensor run_feed_forward(const BlockCall& b, const DecoderSpec& s, siz
     const at::Tensor& down = p.take();
     y = ops::linear(fed, {down}, p.take_if(f.has_bias));
   }
-  y = dropped(b, y, s.residual_dropout);
-  return h_BTD + (has_norm_after(s) ? p.norm(s.norm, s.norm_eps, y) : y);
+  if constexpr (std::is_same_v<Call, BlockCall>) {
+    y = dropped(b, y, s.residual_dropout);
+  }
+  return h_BTD + internal::normed_after(p, s, y);
 }
 
 TENON_NAMESPACE_END

@@ -317,8 +317,7 @@ class HfConfig {
   }
 
   static std::string scaling_text(const RotaryTable& table, const std::string& indent) {
-    std::string out =
-        indent + "\"rope_type\": " + json_string(rope_type_name(table.scaling));
+    std::string out = indent + "\"rope_type\": " + json_string(rope_type_name(table.scaling));
     for (const auto& [name, value] : members(table)) {
       out += ",\n" + indent + json_string(name) + ": " + value.text();
     }
@@ -353,22 +352,19 @@ class HfConfig {
     const HfValue theta(rope.table.theta);
     check(prefix + "rope_theta",
           theta,
-          HfValue::read(
-              config,
-              at + "/rope_theta",
-              theta,
-              HfValue::read(config, "/" + rope.theta_key, theta, rope.theta_default)));
+          HfValue::read(config,
+                        at + "/rope_theta",
+                        theta,
+                        HfValue::read(config, "/" + rope.theta_key, theta, rope.theta_default)));
     if (rope.partial.has_value()) {
       const HfValue partial(*rope.partial);
       check("partial_rotary_factor",
             partial,
-            HfValue::read(config,
-                          at + "/partial_rotary_factor",
-                          partial,
-                          HfValue::read(config,
-                                        "/partial_rotary_factor",
-                                        partial,
-                                        rope.partial_default)));
+            HfValue::read(
+                config,
+                at + "/partial_rotary_factor",
+                partial,
+                HfValue::read(config, "/partial_rotary_factor", partial, rope.partial_default)));
     }
     const HfValue type(rope_type_name(rope.table.scaling));
     HfValue there = HfValue::read(config,

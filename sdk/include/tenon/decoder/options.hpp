@@ -33,7 +33,6 @@ TENON_NAMESPACE_BEGIN
 constexpr double kMaxDecoderWidth = 1 << 28;
 constexpr double kMaxDecoderLayers = 10'000;
 constexpr double kMaxDecoderPositions = 1 << 28;
-constexpr double kMaxExperts = 1 << 16;
 
 struct DecoderOptions {
   int64_t vocab_size = 32000;
@@ -91,10 +90,8 @@ struct DecoderOptions {
     s.initializer_range = initializer_range;
     s.residual_initializer_range = initializer_range;
     s.attention_dropout = attention_dropout;
-    s.rotaries = {RotaryTable{rotated == 0 ? head_width() : rotated,
-                              max_position_embeddings,
-                              rope_theta,
-                              rope_scaling}};
+    s.rotaries = {RotaryTable{
+        rotated == 0 ? head_width() : rotated, max_position_embeddings, rope_theta, rope_scaling}};
     DecoderLayer layer;
     layer.attention.num_heads = num_attention_heads;
     layer.attention.num_kv_heads = kv_heads();
@@ -216,15 +213,59 @@ void bind_sliding_window(OptionBinder<O>& b) {
       .doc("a position attends to at most this many positions, itself included; null: all");
 }
 
-/* Binds `router_aux_loss_coef` and `router_z_loss_coef`. */
+/* Options of models with experts. */
+struct ExpertOptions : DecoderOptions {
+  int64_t moe_intermediate_size = 1408;
+  int64_t num_experts_per_tok = 2;
+  bool norm_topk_prob = true;
+  double router_aux_loss_coef = 0.001;
+  double router_z_loss_coef = 0.0;
+
+  /* The experts of a layer, chosen by softmax. */
+  DecoderExperts experts(int64_t num_experts) const {
+    DecoderExperts e;
+    e.num_experts = num_experts;
+    e.per_token = num_experts_per_tok;
+    e.width = moe_intermediate_size;
+    e.is_normalized = norm_topk_prob;
+    e.balance_loss = router_aux_loss_coef;
+    e.z_loss = router_z_loss_coef;
+    return e;
+  }
+};
+
+/* Binds an integer from 1 on. */
+template <class O, class Member>
+OptionField& bind_size(OptionBinder<O>& b, const char* name, Member member, const char* doc) {
+  return b.field(name, member).min(1).max(kMaxDecoderWidth).doc(doc);
+}
+
+/* Binds a probability of dropout, in [0, 1). */
+template <class O, class Member>
+OptionField& bind_dropout(OptionBinder<O>& b, const char* name, Member member, const char* doc) {
+  return b.field(name, member).min(0).exclusive_max(1).doc(doc);
+}
+
+/* Binds `num_experts_per_tok` and the weights of auxiliary losses. */
 template <class O>
-void bind_router_losses(OptionBinder<O>& b) {
+void bind_router(OptionBinder<O>& b) {
+  bind_size(
+      b, "num_experts_per_tok", &O::num_experts_per_tok, "number of chosen experts of a token");
   b.field("router_aux_loss_coef", &O::router_aux_loss_coef)
       .min(0)
       .doc("weight of the loss that balances experts, the mean over layers; 0: none");
   b.field("router_z_loss_coef", &O::router_z_loss_coef)
       .min(0)
       .doc("weight of the loss that keeps router logits small, the mean over layers; 0: none");
+}
+
+/* Binds all of ExpertOptions. */
+template <class O>
+void bind_experts(OptionBinder<O>& b) {
+  bind_size(b, "moe_intermediate_size", &O::moe_intermediate_size, "hidden dimension of an expert");
+  b.field("norm_topk_prob", &O::norm_topk_prob)
+      .doc("whether the weights of a token's experts are divided by their sum");
+  bind_router(b);
 }
 
 /* The kind of each layer, as `layer_types` of config.json names it. */

@@ -122,12 +122,17 @@ class DecoderParameters {
   bool is_transposed_ = false;
 };
 
-/* Reads the parameters of a block in the order in which they were declared. */
+/* Reads the parameters of a block in the order in which they were declared. `Call` is a BlockCall
+ * or a GenerationCall, which must outlive the cursor. */
 class ParameterCursor {
  public:
-  explicit ParameterCursor(const BlockCall& call) : call_(&call) {}
+  template <class Call>
+  explicit ParameterCursor(const Call& call)
+      : call_(&call), parameter_([](const void* of, size_t i) -> const at::Tensor& {
+          return static_cast<const Call*>(of)->parameter(i);
+        }) {}
 
-  const at::Tensor& take() { return call_->parameter(next_++); }
+  const at::Tensor& take() { return parameter_(call_, next_++); }
   ops::OptionalTensor take_if(bool is_there) {
     return is_there ? ops::OptionalTensor(take()) : ops::OptionalTensor();
   }
@@ -146,7 +151,8 @@ class ParameterCursor {
   }
 
  private:
-  const BlockCall* call_;
+  const void* call_;
+  const at::Tensor& (*parameter_)(const void* call, size_t i);
   size_t next_ = 0;
 };
 

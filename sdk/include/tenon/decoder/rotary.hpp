@@ -47,8 +47,9 @@ struct RopeScaling {
               {"llama3", RopeType::kLlama3},
               {"yarn", RopeType::kYarn},
               {"longrope", RopeType::kLongRope}})
-        .doc("linear: divide all frequencies by factor; llama3, yarn: divide only low frequencies; "
-             "longrope: divide each by its own factor");
+        .doc(
+            "linear: divide all frequencies by factor; llama3, yarn: divide only low frequencies; "
+            "longrope: divide each by its own factor");
     b.field("factor", &RopeScaling::factor)
         .min(1)
         .doc("divisor of the scaled frequencies; unused by longrope");
@@ -181,8 +182,7 @@ struct RotaryTable {
  private:
   at::Tensor frequencies(bool for_long) const {
     const auto R = static_cast<double>(rotated);
-    const at::Tensor exponents =
-        at::arange(0, rotated, 2, at::dtype(at::kLong)).to(at::kFloat) / R;
+    const at::Tensor exponents = at::arange(0, rotated, 2, at::dtype(at::kLong)).to(at::kFloat) / R;
     const at::Tensor plain = 1.0 / at::pow(theta, exponents);
     if (!scaling.has_value()) {
       return plain;

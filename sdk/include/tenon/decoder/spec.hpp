@@ -48,12 +48,12 @@ enum class QueryKeyNorm {
  *
  * Source   DeepSeek-AI, DeepSeek-V2 (2024), section 2.1 */
 struct LatentAttention {
-  int64_t query_rank = 0; /* width of compressed queries; 0: not compressed */
-  int64_t kv_rank = 0;    /* width of compressed keys and values */
-  int64_t plain = 0;      /* features of a head without rotation */
-  int64_t rotated = 0;    /* features of a head with rotation */
-  int64_t value = 0;      /* features of a value */
-  double norm_eps = 1e-6; /* of the norms of compressed queries, keys and values */
+  int64_t query_rank = 0;   /* width of compressed queries; 0: not compressed */
+  int64_t kv_rank = 0;      /* width of compressed keys and values */
+  int64_t plain = 0;        /* features of a head without rotation */
+  int64_t rotated = 0;      /* features of a head with rotation */
+  int64_t value = 0;        /* features of a value */
+  double norm_eps = 1e-6;   /* of the norms of compressed queries, keys and values */
   bool interleaved = false; /* rotated pairs are neighbors in the weights */
   bool has_bias = false;    /* of the products that compress */
 };

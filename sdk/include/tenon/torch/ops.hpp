@@ -108,18 +108,18 @@ inline at::Tensor packed_attention(const at::Tensor& qkv,
                                    int64_t num_heads,
                                    int64_t num_kv_heads,
                                    const Attention& o = {}) {
-  static const auto op = internal::find<at::Tensor(const at::Tensor&,
-                                                   int64_t,
-                                                   int64_t,
-                                                   const OptionalTensor&,
-                                                   const OptionalTensor&,
-                                                   int64_t,
-                                                   double,
-                                                   std::optional<double>,
-                                                   double,
-                                                   bool,
-                                                   const OptionalTensor&)>(
-      "tenon::packed_attention");
+  static const auto op =
+      internal::find<at::Tensor(const at::Tensor&,
+                                int64_t,
+                                int64_t,
+                                const OptionalTensor&,
+                                const OptionalTensor&,
+                                int64_t,
+                                double,
+                                std::optional<double>,
+                                double,
+                                bool,
+                                const OptionalTensor&)>("tenon::packed_attention");
   return op.call(qkv,
                  num_heads,
                  num_kv_heads,
@@ -176,8 +176,9 @@ inline at::Tensor layer_norm(const at::Tensor& x,
 inline at::Tensor rope(const at::Tensor& x,
                        const at::Tensor& table,
                        const OptionalTensor& positions = std::nullopt) {
-  static const auto op = internal::find<at::Tensor(
-      const at::Tensor&, const at::Tensor&, const OptionalTensor&)>("tenon::rope");
+  static const auto op =
+      internal::find<at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&)>(
+          "tenon::rope");
   return op.call(x, table, positions);
 }
 
