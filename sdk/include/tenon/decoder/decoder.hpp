@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Decoders for language modeling, said once: a model gives a DecoderSpec and the keys of its
-// config.json, and gets a graph with recompute by layer, the layout "hf" of its weights, and costs
-// for `--plan`:
+// config.json, and gets a graph with recompute by layer, the layout "hf" of its weights, costs for
+// `--plan`, and generation with caches:
 //
 //     class Qwen2 final : public tenon::Decoder<Qwen2> {
 //      public:
@@ -29,10 +29,12 @@
 #include <tenon/decoder/attention.hpp>
 #include <tenon/decoder/cost.hpp>
 #include <tenon/decoder/feed_forward.hpp>
+#include <tenon/decoder/generation.hpp>
 #include <tenon/decoder/hf_config.hpp>
 #include <tenon/decoder/options.hpp>
 #include <tenon/decoder/parameters.hpp>
 #include <tenon/decoder/spec.hpp>
+#include <tenon/torch/generation.hpp>
 #include <tenon/torch/model.hpp>
 #include <tenon/torch/ops.hpp>
 
@@ -90,7 +92,7 @@ inline void check_decoder(const DecoderSpec& s) {
  *
  * Errors   TENON_INVALID for tokens or positions out of range, with their place
  * Threads  as Model */
-class DecoderModel : public TorchModel, public WeightsLayout {
+class DecoderModel : public GeneratingModel, public WeightsLayout {
  public:
   DecoderModel(const char* type, DecoderSpec spec, HfConfig config)
       : type_(type), spec_(std::move(spec)), config_(std::move(config)) {
@@ -124,8 +126,8 @@ class DecoderModel : public TorchModel, public WeightsLayout {
       p.matrix(s.names.positions, learned);
     }
     g.block("embed", {ids, positions}, {x}, p.take(), [this](const BlockCall& b) {
-      return run_embedding(b);
-    });
+       return dropped(b, run_embedding(b, 0), spec_.embedding_dropout);
+     }).step(0, [this](const GenerationCall& c) { return run_embedding(c, c.first()); });
     for (size_t i = 0; i < s.layers.size(); ++i) {
       x = describe_layer(g, p, i, x, segments, positions, tables);
     }
@@ -152,7 +154,13 @@ class DecoderModel : public TorchModel, public WeightsLayout {
   }
 
   const void* extension(const char* id) override {
-    return WeightsLayoutCalls<DecoderModel>::find(id);
+    const void* const layout = WeightsLayoutCalls<DecoderModel>::find(id);
+    return layout != nullptr ? layout : GenerationCalls<DecoderModel>::find(id);
+  }
+  GenerationInfo generation_info() override {
+    GenerationInfo info;
+    info.max_positions = spec_.max_positions;
+    return info;
   }
   void describe_layout(const std::string& layout, uint32_t dtype, LayoutBuilder& builder) override {
     check_layout(layout);
@@ -240,6 +248,10 @@ class DecoderModel : public TorchModel, public WeightsLayout {
             {attended},
             attention,
             [this, i](const BlockCall& b) { return run_attention(b, spec_, spec_.layers[i]); })
+        .step(2,
+              [this, i](const GenerationCall& c) {
+                return step_attention(c, spec_, spec_.layers[i]);
+              })
         .buffers(buffers)
         .unit(unit);
 
@@ -270,13 +282,16 @@ class DecoderModel : public TorchModel, public WeightsLayout {
             {next},
             p.take(),
             [this, i](const BlockCall& b) { return run_feed_forward(b, spec_, i); })
+        .step(0, [this, i](const GenerationCall& c) { return run_feed_forward(c, spec_, i); })
         .buffers(buffers)
         .unit(unit)
         .flags(is_tokenwise ? TENON_BLOCK_TOKENWISE : 0U);
     return next;
   }
 
-  at::Tensor run_embedding(const BlockCall& b) const {
+  // `first` is the position of the first token of each row without position_ids.
+  template <class Call>
+  at::Tensor run_embedding(const Call& b, int64_t first) const {
     const at::Tensor& ids_BT = b.input(0);
     const int64_t T = ids_BT.size(1);
     at::Tensor x;
@@ -291,20 +306,20 @@ class DecoderModel : public TorchModel, public WeightsLayout {
     if (b.has_input(1)) {
       check_positions(b.input(1));
     } else {
-      TENON_CHECK(T <= spec_.max_positions,
+      TENON_CHECK(first + T <= spec_.max_positions,
                   "a sequence has ",
-                  T,
+                  first + T,
                   " positions, but max_position_embeddings is ",
                   spec_.max_positions,
                   "; position ",
                   spec_.max_positions,
                   " is the first that does not exist");
     }
-    if (spec_.has_positions) {
-      x = x + (b.has_input(1) ? ops::embedding(b.parameter(1), b.input(1))
-                              : b.parameter(1).narrow(0, 0, T));
+    if (!spec_.has_positions) {
+      return x;
     }
-    return dropped(b, x, spec_.embedding_dropout);
+    return x + (b.has_input(1) ? ops::embedding(b.parameter(1), b.input(1))
+                               : b.parameter(1).narrow(0, first, T));
   }
 
   at::Tensor run_head(const BlockCall& b) const {
