@@ -115,6 +115,51 @@ TEST_CASE("llama keeps for its backward what it says", "[parity]") {
   }
 }
 
+TEST_CASE("each decoder's layers keep for their backward what they say", "[parity]") {
+  if (!is_counted()) {
+    TENON_SKIP("built with a sanitizer, under which nothing is counted");
+  }
+  const std::map<std::string, at::Tensor> fields = {
+      {"input_ids", at::randint(1000, {kSamples, kPositions}, at::kLong)}};
+  const std::string sizes =
+      R"("vocab_size": 1000, "hidden_size": 256, "intermediate_size": 704, "num_attention_heads": 4)";
+  const std::string experts = R"(, "num_experts_per_tok": 2, "router_aux_loss_coef": 0.0)";
+  struct Case {
+    const char* model;
+    std::string options;
+    const char* layers = "num_hidden_layers";
+  };
+  for (const Case& c :
+       {Case{"qwen2", sizes + R"(, "num_key_value_heads": 2)"},
+        Case{"qwen3", sizes + R"(, "num_key_value_heads": 2, "head_dim": 96)"},
+        Case{"gemma2", sizes + R"(, "num_key_value_heads": 4, "head_dim": 64)"},
+        Case{"gemma3", sizes + R"(, "num_key_value_heads": 2, "head_dim": 64)"},
+        Case{"gpt2",
+             R"("vocab_size": 1000, "n_embd": 256, "n_head": 4, "embd_pdrop": 0.0,
+                "attn_pdrop": 0.0, "resid_pdrop": 0.0)",
+             "n_layer"},
+        Case{"phi", sizes},
+        Case{"olmo2", sizes},
+        Case{"mixtral", sizes + experts + R"(, "num_local_experts": 6)"},
+        Case{"deepseek_v3",
+             sizes + experts +
+                 R"(, "n_routed_experts": 8, "n_group": 2, "topk_group": 1, "q_lora_rank": 96,
+                    "kv_lora_rank": 64, "qk_nope_head_dim": 48, "qk_rope_head_dim": 16,
+                    "v_head_dim": 40, "moe_intermediate_size": 128, "first_k_dense_replace": 0)"}}) {
+    const auto both = [&](int layers) {
+      const std::string options =
+          "{" + c.options + ", \"" + c.layers + "\": " + std::to_string(layers) + "}";
+      return std::pair(planned(c.model, options, at::kFloat, fields),
+                       measured(c.model, options, at::kFloat, fields));
+    };
+    const auto [planned_1, measured_1] = both(1);
+    const auto [planned_3, measured_3] = both(3);
+    CAPTURE(c.model, planned_1, measured_1, planned_3, measured_3);
+    CHECK(std::abs(static_cast<double>(planned_3 - planned_1 - measured_3 + measured_1)) <=
+          0.03 * static_cast<double>(measured_3 - measured_1));
+  }
+}
+
 TEST_CASE("mlp keeps for its backward what it says", "[parity]") {
   if (!is_counted()) {
     TENON_SKIP("built with a sanitizer, under which nothing is counted");

@@ -49,10 +49,10 @@ CASES = {
                         **rope(1000.0)}, 13),
     "mistral": ("mistral", {**SIZES, "sliding_window": 4, "head_dim": 4, **rope(1000.0)}, 17),
     "gemma2": ("gemma2", {**SIZES, "num_hidden_layers": 3, "hidden_size": 28, "num_attention_heads": 4, "num_key_value_heads": 2,
-                          "head_dim": 6, "sliding_window": 5, "query_pre_attn_scalar": 7.0, "attn_logit_softcapping": 4.0,
+                          "head_dim": 6, "sliding_window": 5, "query_pre_attn_scalar": 7, "attn_logit_softcapping": 4.0,
                           "final_logit_softcapping": 3.0, **rope(1000.0)}, 13),
     "gemma3": ("gemma3", {**SIZES, "num_hidden_layers": 3, "hidden_size": 28, "num_attention_heads": 4, "num_key_value_heads": 2,
-                          "head_dim": 6, "sliding_window": 5, "sliding_window_pattern": 3, "query_pre_attn_scalar": 5.0,
+                          "head_dim": 6, "sliding_window": 5, "sliding_window_pattern": 3, "query_pre_attn_scalar": 5,
                           "rope_local_base_freq": 50.0, **rope(5000.0, {"rope_type": "linear", "factor": 2.0})}, 13),
     "gpt2": ("gpt2", {"vocab_size": 29, "n_embd": 30, "n_layer": 2, "n_head": 5, "n_inner": 23, "n_positions": 40, "embd_pdrop": 0.0,
                       "attn_pdrop": 0.0, "resid_pdrop": 0.0}, 13),
@@ -118,8 +118,8 @@ def config_of(model, options):
     if model == "phi3" and "rope_scaling" in options:
         keys["original_max_position_embeddings"] = options["rope_scaling"]["original_max_position_embeddings"]
     keys["attention_dropout" if model != "gpt2" else "attn_pdrop"] = 0.0
-    return getattr(transformers, config_class)(**keys, attn_implementation="eager", use_cache=False, bos_token_id=None,
-                                               eos_token_id=None, pad_token_id=None)
+    return getattr(transformers, config_class)(**keys, attn_implementation="eager", experts_implementation="eager", use_cache=False,
+                                               bos_token_id=None, eos_token_id=None, pad_token_id=None)
 
 
 def parts(model, config, name, tensor):

@@ -2,7 +2,11 @@
 //
 // The decoder plugins against transformers (decoders_golden.py made the data): logits, gradients,
 // the tensors of files, config.json. And against themselves: packed sequences are the sequences.
+#include "host/model/sequence_runner.hpp"
+#include "host/plugin/generation_proxy.hpp"
 #include "host/plugin/weights_layout_proxy.hpp"
+#include "host/tensor/op_service.hpp"
+#include "host/tensor/tensor_service.hpp"
 #include "host/train/weights/weight_places.hpp"
 
 #include <ATen/ATen.h>
@@ -12,6 +16,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -219,6 +225,50 @@ TEST_CASE("packed sequences give what the sequences give", "[parity]") {
     CAPTURE(parameter);
     const double scale = std::max(1.0, sum.abs().max().item<double>());
     CHECK(largest_difference(found.at(parameter), sum) / scale < most);
+  }
+}
+
+TEST_CASE("decoders generate with caches what the whole sequence gives", "[parity]") {
+  const std::string name = kCases[GENERATE(range<size_t>(0, kCases.size()))];
+  CAPTURE(name);
+  const Case of(name);
+  ModelRig whole = of.rig(at::kDouble);
+
+  ModelProxy proxy(make_component("model", of.model, of.options));
+  const ModelGraph graph = describe_model(proxy);
+  ParameterStore store(graph, {at::kDouble, at::kCPU, [](uint32_t) { return 0U; }});
+  const std::optional<GenerationProxy> generation = GenerationProxy::of(proxy.instance());
+  REQUIRE(generation.has_value());
+  ExecBase base;
+  base.compute_dtype = at::kDouble;
+  base.tensors = tensor_service();
+  base.ops = op_service();
+  const ExecFrame frame(proxy.instance().host(), base);
+  store.initialise(proxy, frame.exec(), 7);
+  const at::AutoGradMode no_grad(false);
+  for (uint32_t p = 0; p < graph.parameters.size(); ++p) {
+    if (graph.parameters[p].same_as == kNoIndex) {
+      store.leaf(p).detach().copy_(whole.parameter(graph.parameters[p].name));
+    }
+  }
+  for (uint32_t b = 0; b < graph.buffers.size(); ++b) {
+    if (graph.buffers[b].kind == TENON_BUFFER_STATE) {
+      store.buffer(b).copy_(whole.buffer(graph.buffers[b].name));
+    }
+  }
+
+  const at::Tensor ids = filled_tokens(1, 13, of.vocabulary);
+  const std::unique_ptr<SequenceRunner> cached =
+      cached_sequence(proxy, store, base, *generation, 20);
+  int64_t done = 0;
+  for (const int64_t n : {4, 1, 1, 5, 2}) {
+    const at::Tensor step = ids[0].narrow(0, done, n);
+    done += n;
+    const at::Tensor logits = cached->append(
+        std::vector<int64_t>(step.const_data_ptr<int64_t>(), step.const_data_ptr<int64_t>() + n));
+    whole.forward({{"input_ids", ids.narrow(1, 0, done)}}, {1, 0, false});
+    CAPTURE(done);
+    CHECK(largest_difference(logits, whole.output("logits")[0][done - 1]) < 1e-10);
   }
 }
 

@@ -6,11 +6,16 @@
 #include "host/checkpoint/weights_folder.hpp"
 
 #include <ATen/Functions.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "tests/parity/decoder_fill.hpp"
 #include "tests/parity/model_rig.hpp"
 #include "tests/recipes/host_run.hpp"
 #include "tests/support/catch.hpp"
@@ -161,11 +166,108 @@ TEST_CASE("transformers and torch load what was trained here", "[parity]") {
     CHECK(at::equal(after.source(name)->whole(), loaded.at("state/" + name)));
   }
   const bool is_tied = of.name == "hf_tied";
-  CHECK(loaded.tensors.size() == after.tensors().size() + 1 + (is_tied ? 1 : 0));
+  CHECK(loaded.tensors.size() == after.tensors().size() + 2 + (is_tied ? 1 : 0));
   if (is_tied) {
     CHECK(
         at::equal(loaded.at("state/lm_head.weight"), loaded.at("state/model.embed_tokens.weight")));
   }
+}
+
+namespace {
+
+// Writes the folder that transformers would write for a case of decoders_golden.py, with values by
+// formula.
+void write_folder(const fs::path& folder, const GoldenData& golden) {
+  fs::create_directories(folder);
+  nlohmann::json header;
+  std::string data;
+  const nlohmann::json shapes = nlohmann::json::parse(golden.metadata.at("tensors"));
+  for (const auto& [name, shape] : shapes.items()) {
+    const at::Tensor value = filled(name, shape.get<std::vector<int64_t>>()).to(at::kFloat);
+    const size_t begin = data.size();
+    data.append(static_cast<const char*>(value.const_data_ptr()), value.nbytes());
+    header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {begin, data.size()}}};
+  }
+  const std::string text = header.dump();
+  const auto size = static_cast<uint64_t>(text.size());
+  std::ofstream file(folder / "model.safetensors", std::ios::binary);
+  file.write(reinterpret_cast<const char*>(&size), sizeof(size));
+  file << text << data;
+  std::ofstream(folder / "config.json") << golden.metadata.at("config");
+}
+
+}  // namespace
+
+TEST_CASE("folders with transposed, joined and cut tensors come in and go out to the byte",
+          "[parity]") {
+  const std::string name = GENERATE("gpt2", "phi3_long", "mixtral", "deepseek_v3", "gemma3");
+  CAPTURE(name);
+  const GoldenData golden =
+      read_safetensors(source_dir() / "tests/parity/decoders" / (name + ".safetensors"));
+  const ScratchFolder scratch;
+  const fs::path theirs = scratch.path() / "theirs";
+  write_folder(theirs, golden);
+  const std::string recipe =
+      scratch
+          .write("recipe.json",
+                 R"({"name": "lm", "threads": {"compute": 1}, "model": {"type": ")" +
+                     golden.metadata.at("model") + R"(", "options": )" +
+                     golden.metadata.at("options") + R"(},
+      "data": {"batch_size": 2,
+               "train": {"type": "token_rows", "options": {"samples": 8, "length": 8}}},
+      "loss": {"type": "cross_entropy"}, "optimizer": {"type": "adamw", "options": {"lr": 0.01}},
+      "train": {"steps": 1}, "checkpoint": {}})")
+          .string();
+  const std::string run = (scratch.path() / "run").string();
+  const fs::path out = scratch.path() / "out";
+  succeed({"--recipe", recipe, "--import", "hf", theirs.string(), "--run-dir", run});
+  succeed({"--export", "hf", out.string(), "--run-dir", run});
+  const WeightsFolder before(theirs.string());
+  const WeightsFolder after(out.string());
+  REQUIRE(after.tensors().size() == before.tensors().size());
+  for (const auto& [tensor, info] : before.tensors()) {
+    CAPTURE(tensor);
+    REQUIRE(after.tensors().contains(tensor));
+    CHECK(at::equal(after.source(tensor)->whole(), before.source(tensor)->whole()));
+  }
+
+  const fs::path python = source_dir() / ".deps/peers/bin/python";
+  if (!fs::exists(python)) {
+    return;  // what was exported is what transformers wrote
+  }
+  // transformers reads the config.json of the export.
+  const std::string state = (scratch.path() / "state.pt").string();
+  succeed({"--export", "torch", state, "--run-dir", run});
+  const fs::path loaded = scratch.path() / "loaded.safetensors";
+  const SubprocessResult result =
+      run_subprocess({"timeout",
+                      "200",
+                      python.string(),
+                      "-B",
+                      (source_dir() / "tests/parity/hf_peer.py").string(),
+                      out.string(),
+                      state,
+                      (source_dir() / "tests/parity/hf_tied/logits.safetensors").string(),
+                      loaded.string()});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  const GoldenData peer = read_safetensors(loaded);
+  ModelRig rig(golden.metadata.at("model"), golden.metadata.at("options"), at::kFloat);
+  for (const ModelParameter& p : rig.graph().parameters) {
+    if (p.same_as == kNoIndex) {
+      rig.set_parameter(p.name, peer.at("state/" + p.name));
+    }
+  }
+  for (const ModelBuffer& b : rig.graph().buffers) {
+    if (b.kind == TENON_BUFFER_STATE) {
+      rig.buffer(b.name).copy_(peer.at("state/" + b.name));
+    }
+  }
+  rig.forward({{"input_ids", peer.at("input_ids")}}, {1, 0, false});
+  const at::Tensor logits = peer.at("logits");
+  CHECK(largest_difference(rig.output("logits"), logits) /
+            std::max(1.0, logits.abs().max().item<double>()) <
+        1e-5);
 }
 
 TEST_CASE("an export rounds where it is asked to, and overwrites nothing", "[parity]") {

@@ -30,7 +30,7 @@ class Gemma2 final : public tenon::Decoder<Gemma2> {
       tie_word_embeddings = true;
       sliding_window = 4096;
     }
-    double query_pre_attn_scalar = 256;
+    int64_t query_pre_attn_scalar = 256;
     std::optional<double> attn_logit_softcapping = 50.0;
     std::optional<double> final_logit_softcapping = 30.0;
   };
@@ -41,9 +41,10 @@ class Gemma2 final : public tenon::Decoder<Gemma2> {
     tenon::bind_attention_bias(b);
     tenon::bind_attention_dropout(b);
     tenon::bind_sliding_window(b);
-    b.field("query_pre_attn_scalar", &Options::query_pre_attn_scalar)
-        .exclusive_min(0)
-        .doc("scores of the attention are divided by the square root of this");
+    tenon::bind_size(b,
+                     "query_pre_attn_scalar",
+                     &Options::query_pre_attn_scalar,
+                     "scores of the attention are divided by the square root of this");
     b.field("attn_logit_softcapping", &Options::attn_logit_softcapping)
         .exclusive_min(0)
         .doc("soft cap of the attention's scores; null: none");
@@ -61,7 +62,7 @@ class Gemma2 final : public tenon::Decoder<Gemma2> {
     s.logit_softcap = o.final_logit_softcapping.value_or(0.0);
     for (size_t i = 0; i < s.layers.size(); ++i) {
       tenon::DecoderAttention& a = s.layers[i].attention;
-      a.scale = 1.0 / std::sqrt(o.query_pre_attn_scalar);
+      a.scale = 1.0 / std::sqrt(static_cast<double>(o.query_pre_attn_scalar));
       a.softcap = o.attn_logit_softcapping.value_or(0.0);
       a.window = i % 2 == 0 ? a.window : 0;
       s.layers[i].feed_forward.activation = "gelu_tanh";
@@ -75,7 +76,7 @@ class Gemma2 final : public tenon::Decoder<Gemma2> {
     c.key("head_dim", o.head_width(), 256);
     c.fixed("hidden_activation", "gelu_pytorch_tanh");
     c.key("attention_bias", o.attention_bias, false);
-    c.key("query_pre_attn_scalar", o.query_pre_attn_scalar, 256.0);
+    c.key("query_pre_attn_scalar", o.query_pre_attn_scalar, 256);
     c.key("sliding_window", o.sliding_window, 4096);
     if (o.sliding_window.has_value()) {
       c.optional("layer_types", tenon::layer_types(s));

@@ -32,7 +32,7 @@ class Gemma3 final : public tenon::Decoder<Gemma3> {
     }
     double rope_local_base_freq = 10000.0;
     int64_t sliding_window_pattern = 6;
-    double query_pre_attn_scalar = 256;
+    int64_t query_pre_attn_scalar = 256;
     std::optional<double> final_logit_softcapping;
   };
   static void bind(tenon::OptionBinder<Options>& b) {
@@ -49,9 +49,10 @@ class Gemma3 final : public tenon::Decoder<Gemma3> {
         .min(1)
         .max(tenon::kMaxDecoderLayers)
         .doc("every layer whose number, from 1, is a multiple of this has no window");
-    b.field("query_pre_attn_scalar", &Options::query_pre_attn_scalar)
-        .exclusive_min(0)
-        .doc("scores of the attention are divided by the square root of this");
+    tenon::bind_size(b,
+                     "query_pre_attn_scalar",
+                     &Options::query_pre_attn_scalar,
+                     "scores of the attention are divided by the square root of this");
     b.field("final_logit_softcapping", &Options::final_logit_softcapping)
         .exclusive_min(0)
         .doc("soft cap of the logits; null: none");
@@ -72,7 +73,7 @@ class Gemma3 final : public tenon::Decoder<Gemma3> {
       tenon::DecoderAttention& a = s.layers[i].attention;
       const bool is_local = (static_cast<int64_t>(i) + 1) % o.sliding_window_pattern != 0;
       a.qk_norm = tenon::QueryKeyNorm::kHead;
-      a.scale = 1.0 / std::sqrt(o.query_pre_attn_scalar);
+      a.scale = 1.0 / std::sqrt(static_cast<double>(o.query_pre_attn_scalar));
       a.window = is_local ? a.window : 0;
       a.rotary = is_local ? 1 : 0;
       s.layers[i].feed_forward.activation = "gelu_tanh";
@@ -86,7 +87,7 @@ class Gemma3 final : public tenon::Decoder<Gemma3> {
     c.key("head_dim", o.head_width(), 256);
     c.fixed("hidden_activation", "gelu_pytorch_tanh");
     c.key("attention_bias", o.attention_bias, false);
-    c.key("query_pre_attn_scalar", o.query_pre_attn_scalar, 256.0);
+    c.key("query_pre_attn_scalar", o.query_pre_attn_scalar, 256);
     c.key("sliding_window", o.sliding_window, 4096);
     c.optional("layer_types", tenon::layer_types(s));
     c.optional("sliding_window_pattern", o.sliding_window_pattern);

@@ -9,16 +9,16 @@
 namespace tenon {
 namespace {
 
-struct Sizes {
+struct ExpertSizes {
   int64_t N, D, F, D2, X, k;
 };
 
 // Distinct experts for each token. Experts past `used` have no tokens.
-at::Tensor choices(const Sizes& s, int64_t used) {
+at::Tensor expert_choices(const ExpertSizes& s, int64_t used) {
   return (at::arange(s.N, at::kLong).unsqueeze(1) * 7 + at::arange(s.k, at::kLong)).remainder(used);
 }
 
-Tensors operands(const Sizes& s) {
+Tensors expert_operands(const ExpertSizes& s) {
   return {made(1, {s.N, s.D}),
           made(2, {s.X, s.F, s.D}) * 0.4,
           made(3, {s.X, s.F, s.D}) * 0.4,
@@ -32,7 +32,7 @@ Operator experts_of(const at::Tensor& chosen, const char* activation = "silu") {
   };
 }
 
-Operator by_formula(const at::Tensor& chosen, const char* activation = "silu") {
+Operator experts_by_formula(const at::Tensor& chosen, const char* activation = "silu") {
   return [chosen, activation](const Tensors& in) {
     at::Tensor y;
     for (int64_t i = 0; i < in[1].size(0); ++i) {
@@ -50,46 +50,48 @@ Operator by_formula(const at::Tensor& chosen, const char* activation = "silu") {
 }  // namespace
 
 TEST_CASE("expert_mlp of any size is its formula, in value and gradient", "[parity]") {
-  const Sizes s = GENERATE(Sizes{1, 1, 1, 1, 1, 1},
-                           Sizes{5, 7, 3, 6, 4, 2},
-                           Sizes{37, 17, 13, 17, 5, 3},
-                           Sizes{130, 40, 33, 24, 8, 2},
-                           Sizes{64, 16, 24, 16, 3, 3});
+  const ExpertSizes s = GENERATE(ExpertSizes{1, 1, 1, 1, 1, 1},
+                                 ExpertSizes{5, 7, 3, 6, 4, 2},
+                                 ExpertSizes{37, 17, 13, 17, 5, 3},
+                                 ExpertSizes{130, 40, 33, 24, 8, 2},
+                                 ExpertSizes{64, 16, 24, 16, 3, 3});
   CAPTURE(s.N, s.D, s.F, s.D2, s.X, s.k);
-  const at::Tensor chosen = choices(s, s.X);
-  const Tensors want = run(by_formula(chosen), operands(s), at::kDouble);
-  check_near(run(experts_of(chosen), operands(s), at::kFloat), want, 2e-6);
-  check_near(run_plain(experts_of(chosen.to(at::kInt)), operands(s), at::kFloat), want, 2e-6);
-  check_near(run(experts_of(chosen), operands(s), at::kDouble), want, 1e-13);
+  const at::Tensor chosen = expert_choices(s, s.X);
+  const Tensors want = run(experts_by_formula(chosen), expert_operands(s), at::kDouble);
+  check_near(run(experts_of(chosen), expert_operands(s), at::kFloat), want, 2e-6);
+  check_near(
+      run_plain(experts_of(chosen.to(at::kInt)), expert_operands(s), at::kFloat), want, 2e-6);
+  check_near(run(experts_of(chosen), expert_operands(s), at::kDouble), want, 1e-13);
 }
 
 TEST_CASE("expert_mlp gives experts without tokens no gradient", "[parity]") {
-  const Sizes s{11, 6, 5, 6, 7, 2};
-  const at::Tensor chosen = choices(s, 3);
-  const Tensors want = run(by_formula(chosen), operands(s), at::kDouble);
-  const Tensors found = run(experts_of(chosen), operands(s), at::kFloat);
+  const ExpertSizes s{11, 6, 5, 6, 7, 2};
+  const at::Tensor chosen = expert_choices(s, 3);
+  const Tensors want = run(experts_by_formula(chosen), expert_operands(s), at::kDouble);
+  const Tensors found = run(experts_of(chosen), expert_operands(s), at::kFloat);
   check_near(found, want, 2e-6);
   CHECK(found[2].narrow(0, 3, 4).abs().max().item<double>() == 0.0);
 }
 
 TEST_CASE("expert_mlp has other activations, and a token may have an expert twice", "[parity]") {
-  const Sizes s{9, 6, 5, 4, 3, 2};
-  at::Tensor chosen = choices(s, 3);
+  const ExpertSizes s{9, 6, 5, 4, 3, 2};
+  at::Tensor chosen = expert_choices(s, 3);
   chosen.select(1, 1).copy_(chosen.select(1, 0));
   for (const char* const activation : {"silu", "gelu"}) {
-    const Tensors want = run(by_formula(chosen, activation), operands(s), at::kDouble);
-    check_near(run(experts_of(chosen, activation), operands(s), at::kFloat), want, 2e-6);
+    const Tensors want =
+        run(experts_by_formula(chosen, activation), expert_operands(s), at::kDouble);
+    check_near(run(experts_of(chosen, activation), expert_operands(s), at::kFloat), want, 2e-6);
   }
 }
 
 TEST_CASE("expert_mlp's gradients are those of its differences") {
-  const Sizes s{4, 3, 2, 3, 3, 2};
-  check_differences(experts_of(choices(s, 3)), operands(s));
+  const ExpertSizes s{4, 3, 2, 3, 3, 2};
+  check_differences(experts_of(expert_choices(s, 3)), expert_operands(s));
 }
 
 TEST_CASE("expert_mlp has the same bits for any number of threads") {
-  const Sizes s{300, 40, 24, 40, 6, 2};
-  check_threads(experts_of(choices(s, 6)), operands(s));
+  const ExpertSizes s{300, 40, 24, 40, 6, 2};
+  check_threads(experts_of(expert_choices(s, 6)), expert_operands(s));
 }
 
 TEST_CASE("expert_mlp of no tokens is nothing") {
@@ -104,15 +106,15 @@ TEST_CASE("expert_mlp of no tokens is nothing") {
 }
 
 TEST_CASE("expert_mlp says what is wrong") {
-  const Sizes s{4, 3, 2, 3, 3, 2};
+  const ExpertSizes s{4, 3, 2, 3, 3, 2};
   const auto text_for = [&](const at::Tensor& chosen, size_t which, const at::Tensor& wrong) {
-    Tensors in = operands(s);
+    Tensors in = expert_operands(s);
     if (wrong.defined()) {
       in[which] = wrong;
     }
     return message_of([&] { experts_of(chosen)(in); });
   };
-  const at::Tensor chosen = choices(s, 3);
+  const at::Tensor chosen = expert_choices(s, 3);
   CHECK_THAT(text_for(chosen, 0, at::ones({4, 5})),
              contains_text("tenon::expert_mlp: x [4, 5], gate [3, 2, 3]") &&
                  contains_text("must be [N, D], [X, F, D], [X, F, D] and [X, D2, F]"));
@@ -123,10 +125,10 @@ TEST_CASE("expert_mlp says what is wrong") {
   wrong[2][1] = 3;
   CHECK_THAT(text_for(wrong, 0, {}),
              contains_text("tenon::expert_mlp: expert 3 at [2, 1] is not in [0, 3)"));
-  CHECK_THAT(message_of([&] { experts_of(chosen, "sine")(operands(s)); }),
+  CHECK_THAT(message_of([&] { experts_of(chosen, "sine")(expert_operands(s)); }),
              contains_text("'sine' is not an activation"));
   const Operator of_x = [&](const Tensors& in) {
-    const Tensors all = operands(s);
+    const Tensors all = expert_operands(s);
     return ops::expert_mlp(in[0],
                            all[1].to(at::kFloat),
                            all[2].to(at::kFloat),

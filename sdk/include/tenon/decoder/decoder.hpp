@@ -425,7 +425,10 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
 template <class T>
 class Decoder : public DecoderModel {
  public:
-  template <class Options, std::enable_if_t<std::is_same_v<Options, typename T::Options>, int> = 0>
+  /* `Model` delays the lookup of T's options until T is complete. */
+  template <class Options,
+            class Model = T,
+            std::enable_if_t<std::is_same_v<Options, typename Model::Options>, int> = 0>
   explicit Decoder(const Options& options) : Decoder(options, T::spec(options)) {}
 
  private:
