@@ -58,9 +58,10 @@ struct Case {
         vocabulary(nlohmann::json::parse(options).at("vocab_size")) {}
 
   // The model with its weights by formula.
-  ModelRig rig(at::ScalarType dtype, RecomputeMode recompute = RecomputeMode::kNone) const {
-    ModelRig made(model, options, dtype, recompute);
-    fill(made);
+  std::unique_ptr<ModelRig> rig(at::ScalarType dtype,
+                                RecomputeMode recompute = RecomputeMode::kNone) const {
+    auto made = std::make_unique<ModelRig>(model, options, dtype, recompute);
+    fill(*made);
     return made;
   }
   void fill(ModelRig& rig) const {
@@ -117,7 +118,8 @@ TEST_CASE("decoders give the logits and gradients of transformers", "[parity]") 
                          Way{"auto", RecomputeMode::kNone, at::kDouble}}) {
     CAPTURE(name, way.kernels, way.recompute == RecomputeMode::kBlocks, way.dtype == at::kDouble);
     const PolicyScope use(all_kernels(way.kernels));
-    ModelRig rig = of.rig(way.dtype, way.recompute);
+    const auto made = of.rig(way.dtype, way.recompute);
+    ModelRig& rig = *made;
     rig.forward({{"input_ids", ids}});
     const at::Tensor logits = rig.output("logits");
     CHECK(largest_difference(logits.narrow(1, logits.size(1) - kept.size(1), kept.size(1)), kept) /
@@ -197,23 +199,23 @@ TEST_CASE("packed sequences give what the sequences give", "[parity]") {
     total += lengths[i];
   }
   const at::Tensor ids = filled_tokens(1, total, of.vocabulary);
-  ModelRig packed = of.rig(dtype);
-  packed.forward({{"input_ids", ids},
-                  {"position_ids", at::cat(positions).unsqueeze(0)},
-                  {"segment_ids", at::cat(segments).unsqueeze(0)}});
-  const at::Tensor logits = packed.output("logits").clone();
+  const auto packed = of.rig(dtype);
+  packed->forward({{"input_ids", ids},
+                   {"position_ids", at::cat(positions).unsqueeze(0)},
+                   {"segment_ids", at::cat(segments).unsqueeze(0)}});
+  const at::Tensor logits = packed->output("logits").clone();
   const at::Tensor grad = filled("logits", logits.sizes().vec()).to(dtype);
-  packed.backward("logits", grad);
-  const std::map<std::string, at::Tensor> found = gradients(packed);
+  packed->backward("logits", grad);
+  const std::map<std::string, at::Tensor> found = gradients(*packed);
 
   std::map<std::string, at::Tensor> expected;
   int64_t first = 0;
   for (const int64_t length : lengths) {
-    ModelRig one = of.rig(dtype);
-    one.forward({{"input_ids", ids.narrow(1, first, length)}});
-    CHECK(largest_difference(one.output("logits"), logits.narrow(1, first, length)) < most);
-    one.backward("logits", grad.narrow(1, first, length).contiguous());
-    for (const auto& [parameter, of_one] : gradients(one)) {
+    const auto one = of.rig(dtype);
+    one->forward({{"input_ids", ids.narrow(1, first, length)}});
+    CHECK(largest_difference(one->output("logits"), logits.narrow(1, first, length)) < most);
+    one->backward("logits", grad.narrow(1, first, length).contiguous());
+    for (const auto& [parameter, of_one] : gradients(*one)) {
       auto [at, is_new] = expected.try_emplace(parameter, of_one);
       if (!is_new) {
         at->second = at->second + of_one;
@@ -232,7 +234,8 @@ TEST_CASE("decoders generate with caches what the whole sequence gives", "[parit
   const std::string name = kCases[GENERATE(range<size_t>(0, kCases.size()))];
   CAPTURE(name);
   const Case of(name);
-  ModelRig whole = of.rig(at::kDouble);
+  const auto made = of.rig(at::kDouble);
+  ModelRig& whole = *made;
 
   ModelProxy proxy(make_component("model", of.model, of.options));
   const ModelGraph graph = describe_model(proxy);
@@ -275,7 +278,8 @@ TEST_CASE("decoders generate with caches what the whole sequence gives", "[parit
 TEST_CASE("decoders name tokens and positions that they do not have", "[parity]") {
   const std::string name = GENERATE("llama", "gpt2", "deepseek_v3");
   const Case of(name);
-  ModelRig rig = of.rig(at::kFloat);
+  const auto made = of.rig(at::kFloat);
+  ModelRig& rig = *made;
   const at::Tensor ids = filled_tokens(2, 7, of.vocabulary);
   const auto message = [&](const std::map<std::string, at::Tensor>& fields) {
     return error_of([&] { rig.forward(fields); });
@@ -326,7 +330,8 @@ TEST_CASE("experts are balanced by losses, and by a bias that moves in training 
   const Case of("deepseek_v3");
   const std::string name = "model.layers.1.mlp.gate.e_score_correction_bias";
   const at::Tensor ids = filled_tokens(2, 13, of.vocabulary);
-  ModelRig rig = of.rig(at::kFloat);
+  const auto made = of.rig(at::kFloat);
+  ModelRig& rig = *made;
   const at::Tensor before = rig.buffer(name).clone();
   rig.forward({{"input_ids", ids}}, {1, 0, false});
   CHECK(at::equal(rig.buffer(name), before));

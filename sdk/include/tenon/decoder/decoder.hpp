@@ -266,10 +266,15 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
                     : std::vector<ParameterId>());
     const ValueId next = g.value("hidden." + std::to_string(i + 1), axes);
     buffers.clear();
-    bool is_tokenwise = true;
+    uint32_t flags = TENON_BLOCK_TOKENWISE;
     if (layer.feed_forward.experts.has_value()) {
       const DecoderExperts& e = *layer.feed_forward.experts;
-      is_tokenwise = e.balance_loss == 0.0 && e.z_loss == 0.0 && !e.bias_step.has_value();
+      if (e.balance_loss > 0.0 || e.z_loss > 0.0) {
+        flags = 0;  // the losses are over all tokens
+      }
+      if (e.moves_bias()) {
+        flags = TENON_BLOCK_NO_RECOMPUTE;  // the second forward would see the moved bias
+      }
       if (e.bias_step.has_value()) {
         const std::string name = s.names.layers + std::to_string(i) + "." + s.names.router_bias;
         buffers.push_back(
@@ -285,7 +290,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
         .step(0, [this, i](const GenerationCall& c) { return run_feed_forward(c, spec_, i); })
         .buffers(buffers)
         .unit(unit)
-        .flags(is_tokenwise ? TENON_BLOCK_TOKENWISE : 0U);
+        .flags(flags);
     return next;
   }
 

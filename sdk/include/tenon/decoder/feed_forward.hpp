@@ -173,7 +173,7 @@ at::Tensor run_experts(const Call& b,
       has_bias ? scores_NX + b.buffer(0).to(scores_NX.scalar_type()) : scores_NX;
   const Routing r = route(e, scores_NX, choice_NX);
   if constexpr (std::is_same_v<Call, BlockCall>) {
-    if (has_bias && b.is_train()) {
+    if (e.moves_bias() && b.is_train()) {
       const at::NoGradGuard no_grad;
       const at::Tensor loads = expert_loads(r.experts_Nk, e.num_experts, at::kFloat);
       b.set_next_buffer(0, b.buffer(0) + at::sign(loads.mean() - loads) * *e.bias_step);

@@ -93,6 +93,7 @@ struct DecoderExperts {
   /* Set: experts are chosen by score + bias. A training step moves the bias of an expert by this
    * much toward an equal load. Source: Wang et al., Auxiliary-Loss-Free Load Balancing (2024) */
   std::optional<double> bias_step = std::nullopt;
+  bool moves_bias() const { return bias_step.value_or(0.0) > 0.0; }
   /* Weights of auxiliary losses, spread over the layers with experts; 0: none.
    * Source: balance: Fedus et al., Switch Transformers (JMLR 2022), equation 4; z: Zoph et al.,
    * ST-MoE (2022), equation 5 */
