@@ -55,7 +55,7 @@ struct Case {
         model(golden.metadata.at("model")),
         options(golden.metadata.at("options")),
         positions(std::stoll(golden.metadata.at("positions"))),
-        vocabulary(nlohmann::json::parse(options).at("vocab_size")) {}
+        vocabulary(nlohmann::json::parse(options).at("vocab_size").get<int64_t>()) {}
 
   // The model with its weights by formula.
   std::unique_ptr<ModelRig> rig(at::ScalarType dtype,
