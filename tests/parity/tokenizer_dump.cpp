@@ -7,11 +7,8 @@
 //   result   u32 tokens (or 0xFFFFFFFF for an error, then the message as a text),
 //            i32 id, u32 begin, u32 end of each; the decoded text as a text
 //
-// tokenizer_dump speed ... FILE: encodes the file five times on one thread, ids alone, and prints the
-// median in MB per second of CPU time.
-#include "plugins/tokenizers/hf/hf_tokenizer.hpp"
-#include "plugins/tokenizers/tiktoken/rank_tokenizer.hpp"
-
+// tokenizer_dump speed ... FILE: encodes the file five times on one thread, ids alone, and prints
+// the median in MB per second of CPU time.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -23,6 +20,9 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "plugins/tokenizers/hf/hf_tokenizer.hpp"
+#include "plugins/tokenizers/tiktoken/rank_tokenizer.hpp"
 
 namespace {
 
@@ -41,7 +41,8 @@ class Collected : public tenon::TokenReceiver {
 };
 
 struct Tested {
-  std::function<void(std::string_view, const Ranges&, tenon::WithRanges, tenon::TokenReceiver&)> encode;
+  std::function<void(std::string_view, const Ranges&, tenon::WithRanges, tenon::TokenReceiver&)>
+      encode;
   std::function<std::string(const int32_t*, size_t)> decode;
 };
 
@@ -78,7 +79,9 @@ Tested make(const std::string& kind, const std::string& path, const std::string&
   return out;
 }
 
-void put(uint32_t value) { std::fwrite(&value, 4, 1, stdout); }
+void put(uint32_t value) {
+  std::fwrite(&value, 4, 1, stdout);
+}
 void put(const std::string& text) {
   put(static_cast<uint32_t>(text.size()));
   std::fwrite(text.data(), 1, text.size(), stdout);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -119,6 +120,19 @@ std::string recipe_of(const std::string& plugin, const fs::path& folder) {
                                        {"sequence_length", 16},
                                        {"tokenizer", {{"type", "byte"}}}})
                             .dump());
+  }
+  if (plugin == "hf") {
+    const nlohmann::json golden =
+        nlohmann::json::parse(file_text(source + "/tests/parity/tokenizers_golden.json"));
+    nlohmann::json tokenizer = golden["cases"][0]["tokenizer"];
+    tokenizer["model"] = golden["models"]["byte_bpe"];
+    const fs::path file = folder / "tokenizer.json";
+    std::ofstream(file) << tokenizer;
+    const nlohmann::json use = {{"type", "hf"}, {"options", {{"file", file.string()}}}};
+    return small_recipe(
+        dataset_patch(
+            "text", {{"path", source + "/README.md"}, {"sequence_length", 16}, {"tokenizer", use}})
+            .dump());
   }
   if (plugin == "columnar") {
     return small_recipe(

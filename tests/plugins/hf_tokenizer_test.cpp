@@ -2,10 +2,9 @@
 //
 // The tokenizer of tokenizer.json files against the answers of the package `tokenizers`, which
 // tests/parity/tokenizers_golden.py wrote, and what it says of bad files.
-#include <nlohmann/json.hpp>
-
-#include "plugins/tokenizers/engine/regex.hpp"
 #include "plugins/tokenizers/hf/hf_tokenizer.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <random>
 #include <string>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugins/tokenizers/engine/regex.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/read_files.hpp"
@@ -20,17 +20,24 @@
 namespace tenon {
 namespace {
 
-class Collected : public TokenReceiver {
- public:
-  void receive(const int32_t* new_ids, const ByteRange* new_ranges, size_t n) override {
-    ids.insert(ids.end(), new_ids, new_ids + n);
-    for (size_t i = 0; new_ranges != nullptr && i < n; ++i) {
-      ranges.push_back(new_ranges[i].begin);
-      ranges.push_back(new_ranges[i].end);
-    }
-  }
+struct Collected {
   std::vector<int32_t> ids;
   std::vector<uint64_t> ranges;
+};
+
+class Collector : public TokenReceiver {
+ public:
+  explicit Collector(Collected& out) : out_(out) {}
+  void receive(const int32_t* ids, const ByteRange* ranges, size_t n) override {
+    out_.ids.insert(out_.ids.end(), ids, ids + n);
+    for (size_t i = 0; ranges != nullptr && i < n; ++i) {
+      out_.ranges.push_back(ranges[i].begin);
+      out_.ranges.push_back(ranges[i].end);
+    }
+  }
+
+ private:
+  Collected& out_;
 };
 
 const nlohmann::json& golden() {
@@ -62,7 +69,8 @@ Collected encode(const HfTokenizer& tokenizer,
                  const TemplateRanges& templates,
                  Around around = Around::kNo) {
   Collected out;
-  tokenizer.encode(text, templates, around, WithRanges::kYes, out);
+  Collector collector(out);
+  tokenizer.encode(text, templates, around, WithRanges::kYes, collector);
   return out;
 }
 
@@ -96,8 +104,8 @@ TEST_CASE("ids, ranges and decoded texts are those of tokenizers", "[plugins][to
       CHECK(found.ranges == one["ranges"][i].get<std::vector<uint64_t>>());
       CHECK(tokenizer.decode(found.ids.data(), found.ids.size()) == one["decoded"][i]);
       Collected ids_alone;
-      tokenizer.encode(
-          text, {{0, text.size()}}, Around::kNo, WithRanges::kNo, ids_alone);
+      Collector collector(ids_alone);
+      tokenizer.encode(text, {{0, text.size()}}, Around::kNo, WithRanges::kNo, collector);
       CHECK(ids_alone.ids == found.ids);
       ++num_texts;
     }
@@ -108,12 +116,13 @@ TEST_CASE("ids, ranges and decoded texts are those of tokenizers", "[plugins][to
 TEST_CASE("the short way of byte-level vocabularies gives the tokens of the long one",
           "[plugins][tokenizers]") {
   // A normalizer that changes nothing takes the long way.
-  for (const std::string name : {"byte_bpe gpt2", "byte_bpe llama3, whole words",
-                                 "byte_bpe o200k", "byte_bpe deepseek"}) {
+  for (const std::string name :
+       {"byte_bpe gpt2", "byte_bpe llama3, whole words", "byte_bpe o200k", "byte_bpe deepseek"}) {
     CAPTURE(name);
     nlohmann::json json = tokenizer_named(name);
     const HfTokenizer fast(json.dump(), "tokenizer.json");
-    json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "\u0001x"}}}, {"content", ""}};
+    json["normalizer"] = {
+        {"type", "Replace"}, {"pattern", {{"String", "\u0001x"}}}, {"content", ""}};
     const HfTokenizer slow(json.dump(), "tokenizer.json");
     std::mt19937 random(7);
     for (int round = 0; round < 60; ++round) {
@@ -182,12 +191,11 @@ TEST_CASE("post-processors put tokens around a text", "[plugins][tokenizers]") {
     CHECK(around.ranges.back() == 7);
   };
   check();
-  json["post_processor"] = {{"type", "Sequence"},
-                            {"processors",
-                             {{{"type", "ByteLevel"}, {"trim_offsets", true}},
-                              {{"type", "BertProcessing"},
-                               {"sep", {"[SEP]", sep}},
-                               {"cls", {"[CLS]", cls}}}}}};
+  json["post_processor"] = {
+      {"type", "Sequence"},
+      {"processors",
+       {{{"type", "ByteLevel"}, {"trim_offsets", true}},
+        {{"type", "BertProcessing"}, {"sep", {"[SEP]", sep}}, {"cls", {"[CLS]", cls}}}}}};
   check();
   json["post_processor"]["processors"][1]["sep"][1] = 9999;
   CHECK_THAT(problem_of(json), contains_text("/post_processor adds id 9999 (expected less than"));
@@ -245,9 +253,7 @@ TEST_CASE("text that cannot be encoded is refused with its place", "[plugins][to
              contains_text("the text cannot be encoded at byte 4: the vocabulary has no token"));
 
   std::vector<int32_t> ids = {1, 2, -1};
-  const auto decode = [&] {
-    return message_of([&] { tokenizer.decode(ids.data(), ids.size()); });
-  };
+  const auto decode = [&] { return message_of([&] { tokenizer.decode(ids.data(), ids.size()); }); };
   CHECK_THAT(decode(), contains_text("id -1 at position 2 is out of range (expected 0 to"));
   ids[2] = static_cast<int32_t>(tokenizer.vocab_size());
   CHECK_THAT(decode(), contains_text("at position 2 is out of range"));
@@ -261,22 +267,29 @@ TEST_CASE("a part of a file that is unknown or wrong is named with its place",
     std::string message;
   };
   const std::vector<Wrong> wrongs = {
-      {"/normalizer", {{"type", "Reverse"}},
+      {"/normalizer",
+       {{"type", "Reverse"}},
        "tokenizer.json: /normalizer/type is \"Reverse\", which is not supported (expected one of "
        "BertNormalizer, ByteLevel"},
-      {"/normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "NFX"}}}}},
+      {"/normalizer",
+       {{"type", "Sequence"}, {"normalizers", {{{"type", "NFX"}}}}},
        "/normalizer/normalizers/0/type is \"NFX\""},
       {"/normalizer", {{"type", "NFC"}, {"fast", true}}, "/normalizer/fast is unknown; remove it"},
-      {"/normalizer", {{"type", "Replace"}, {"pattern", {{"Regex", "(a"}}}, {"content", ""}},
+      {"/normalizer",
+       {{"type", "Replace"}, {"pattern", {{"Regex", "(a"}}}, {"content", ""}},
        "/normalizer/pattern: the pattern (a is no regular expression"},
-      {"/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "AAAA!"}},
+      {"/normalizer",
+       {{"type", "Precompiled"}, {"precompiled_charsmap", "AAAA!"}},
        "/normalizer/precompiled_charsmap is not base64"},
-      {"/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "AAAA"}},
+      {"/normalizer",
+       {{"type", "Precompiled"}, {"precompiled_charsmap", "AAAA"}},
        "is no map of SentencePiece"},
       {"/pre_tokenizer", {{"type", "Words"}}, "/pre_tokenizer/type is \"Words\""},
-      {"/pre_tokenizer/add_prefix_space", 1,
+      {"/pre_tokenizer/add_prefix_space",
+       1,
        "/pre_tokenizer/add_prefix_space is number (expected true or false)"},
-      {"/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "ab"}},
+      {"/pre_tokenizer",
+       {{"type", "Metaspace"}, {"replacement", "ab"}},
        "/pre_tokenizer/replacement is \"ab\" (expected one character)"},
       {"/pre_tokenizer",
        {{"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", "Gone"}, {"invert", false}},
@@ -323,9 +336,19 @@ TEST_CASE("a changed file is read or refused, never more", "[plugins][tokenizers
     files.push_back(std::move(json));
   }
   std::mt19937 random(11);
-  const std::vector<nlohmann::json> values = {nullptr, true, -1, 3, 1e300, 18446744073709551615u, "",
-                                              "\u65e5", "x", nlohmann::json::array(),
-                                              nlohmann::json::object(), {1, 2}, {{"type", "NFC"}}};
+  const std::vector<nlohmann::json> values = {nullptr,
+                                              true,
+                                              -1,
+                                              3,
+                                              1e300,
+                                              18446744073709551615u,
+                                              "",
+                                              "\u65e5",
+                                              "x",
+                                              nlohmann::json::array(),
+                                              nlohmann::json::object(),
+                                              {1, 2},
+                                              {{"type", "NFC"}}};
   int num_read = 0;
   int num_refused = 0;
   const auto attempt = [&](const std::string& text) {
@@ -369,7 +392,8 @@ TEST_CASE("a changed file is read or refused, never more", "[plugins][tokenizers
   CHECK(num_refused > 100);
 }
 
-TEST_CASE("general categories in patterns are those of the Unicode table", "[plugins][tokenizers]") {
+TEST_CASE("general categories in patterns are those of the Unicode table",
+          "[plugins][tokenizers]") {
   const auto matches = [](const std::string& pattern, const std::string& text) {
     size_t n = 0;
     Regex(pattern, "test.pattern", "pattern").find_all(text, [&](size_t, size_t) { ++n; });

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tokenizer plugins hf, tiktoken and sentencepiece through the ABI.
-#include <nlohmann/json.hpp>
-
 #include "host/error/status.hpp"
 #include "host/plugin/tokenizer_check.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <map>
 #include <string>
@@ -68,16 +68,18 @@ class MadeTokenizer {
           {sizeof(tenon_text_piece), piece.text.data(), piece.text.size(), piece.kind, 0});
     }
     Encoded out;
-    const auto sink = [](void* context, const int32_t* ids, const int64_t* begins,
-                         const int64_t* ends, size_t n) -> tenon_status* {
+    const auto sink = [](void* context,
+                         const int32_t* ids,
+                         const int64_t* begins,
+                         const int64_t* ends,
+                         size_t n) -> tenon_status* {
       auto& all = *static_cast<Encoded*>(context);
       all.ids.insert(all.ids.end(), ids, ids + n);
       all.begins.insert(all.begins.end(), begins, begins + n);
       all.ends.insert(all.ends.end(), ends, ends + n);
       return nullptr;
     };
-    const tenon_encode_pieces_args args{
-        sizeof args, raw.data(), raw.size(), flags, 0, sink, &out};
+    const tenon_encode_pieces_args args{sizeof args, raw.data(), raw.size(), flags, 0, sink, &out};
     made_.check(table().encode_pieces(made_.self(), &args));
     return out;
   }
@@ -93,8 +95,8 @@ class MadeTokenizer {
   }
   std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> out;
-    const auto sink = [](void* context, const char* name, const char* bytes,
-                         size_t n) -> tenon_status* {
+    const auto sink =
+        [](void* context, const char* name, const char* bytes, size_t n) -> tenon_status* {
       (*static_cast<std::map<std::string, std::string>*>(context))[name] = std::string(bytes, n);
       return nullptr;
     };
@@ -145,7 +147,8 @@ std::vector<std::string> ranked_tokens() {
   for (int byte = 0; byte < 256; ++byte) {
     tokens.push_back(std::string(1, static_cast<char>(byte)));
   }
-  for (const char* token : {"he", "in", " t", "th", " the", "hell", "o ", "ll", "hello", "\xe6\x97"}) {
+  for (const char* token :
+       {"he", "in", " t", "th", " the", "hell", "o ", "ll", "hello", "\xe6\x97"}) {
     tokens.emplace_back(token);
   }
   return tokens;
@@ -164,7 +167,8 @@ std::string tekken_file() {
   nlohmann::json vocab = nlohmann::json::array();
   const std::vector<std::string> tokens = ranked_tokens();
   for (size_t rank = 0; rank < tokens.size(); ++rank) {
-    vocab.push_back({{"rank", rank}, {"token_bytes", base64(tokens[rank])}, {"token_str", nullptr}});
+    vocab.push_back(
+        {{"rank", rank}, {"token_bytes", base64(tokens[rank])}, {"token_str", nullptr}});
   }
   return nlohmann::json{{"config",
                          {{"pattern", R"(\p{L}+| ?[^\s\p{L}]+|\s+)"},
@@ -219,9 +223,8 @@ TEST_CASE("hf encodes pieces as one text", "[plugins][tokenizers]") {
   CHECK(hf.decode(plain) == text);
   CHECK(hf.encode_pieces({{"In the beg"}, {"inning God</s> created"}}).ids == plain);
 
-  const Encoded chat = hf.encode_pieces({{"<s>", TENON_PIECE_TEMPLATE},
-                                         {"God</s>"},
-                                         {"</s>", TENON_PIECE_TEMPLATE}});
+  const Encoded chat = hf.encode_pieces(
+      {{"<s>", TENON_PIECE_TEMPLATE}, {"God</s>"}, {"</s>", TENON_PIECE_TEMPLATE}});
   CHECK(chat.ids.front() == 0);
   CHECK(chat.ids.back() == 1);
   CHECK(std::count(chat.ids.begin(), chat.ids.end(), 1) == 1);
@@ -269,9 +272,8 @@ TEST_CASE("tiktoken merges by rank and knows special tokens", "[plugins][tokeniz
   CHECK(made.encode("hellin") == std::vector<int32_t>{261, 257});
   const std::string text = "hello\xe6\x97\xa5<|end|>";
   CHECK(made.decode(made.encode(text)) == text);
-  const Encoded around =
-      made.encode_pieces({{"hello\xe6\x97\xa5"}, {"<|end|>", TENON_PIECE_TEMPLATE}},
-                         TENON_ENCODE_AROUND);
+  const Encoded around = made.encode_pieces(
+      {{"hello\xe6\x97\xa5"}, {"<|end|>", TENON_PIECE_TEMPLATE}}, TENON_ENCODE_AROUND);
   CHECK(around.ids == std::vector<int32_t>{301, 264, 265, 0xa5, 266});
   CHECK(around.begins == std::vector<int64_t>{0, 0, 5, 5, 8});
   CHECK(around.ends == std::vector<int64_t>{0, 5, 8, 8, 15});
@@ -310,8 +312,9 @@ TEST_CASE("tiktoken names lines and options that are wrong", "[plugins][tokenize
              contains_text("line 2 has the bytes of an earlier token"));
   CHECK_THAT(problem("QQ== 0\n", gpt2), contains_text("the vocabulary has no token for byte 0"));
   CHECK_THAT(problem("", gpt2), contains_text("x.tiktoken has no tokens"));
-  CHECK_THAT(problem(good, {{"pattern", "gpt2"}, {"special_tokens", {{{"text", "<s>"}, {"id", 3}}}}}),
-             contains_text("special token \"<s>\" has id 3, which another token has"));
+  CHECK_THAT(
+      problem(good, {{"pattern", "gpt2"}, {"special_tokens", {{{"text", "<s>"}, {"id", 3}}}}}),
+      contains_text("special token \"<s>\" has id 3, which another token has"));
   CHECK_THAT(problem("{\"config\": {}}", gpt2), contains_text("/config has no \"pattern\""));
 }
 
@@ -351,7 +354,9 @@ TEST_CASE("sentencepiece encodes a model's golden texts", "[plugins][tokenizers]
     CHECK(made.encode_pieces({{"the"}}, TENON_ENCODE_AROUND).ids.front() == 1);
     CHECK_THAT(error_of([&] { made.encode("a\xff"); }),
                contains_text("the text is not valid UTF-8 at byte 1"));
-    CHECK_THAT(error_of([&] { made.decode({1, 99999}); }),
+    CHECK_THAT(error_of([&] {
+                 made.decode({1, 99999});
+               }),
                contains_text("id 99999 at position 1 is out of range"));
   }
 }

@@ -206,18 +206,17 @@ class ByteBpeCall {
           break;
       }
     }
-    pattern.isolate(
-        begin, end, [&](const char* b, const char* e) { split(stage + 1, b, e); });
+    pattern.isolate(begin, end, [&](const char* b, const char* e) { split(stage + 1, b, e); });
   }
 
-  // The size of a word of ASCII letters, with the byte before that the pattern allows; 0 if the bytes
-  // at `p` start no such word of at most 15 bytes, or if what follows may belong to it.
+  // The size of a word of ASCII letters, with the byte before that the pattern allows; 0 if the
+  // bytes at `p` start no such word of at most 15 bytes, or if what follows may belong to it.
   template <class Scanner, bool kQuoteFirst>
   static size_t ascii_word(__m128i bytes, unsigned char first) {
     const auto below = [](__m128i v, int low, int n) {
       const __m128i shifted = _mm_add_epi8(v, _mm_set1_epi8(static_cast<char>(0x80 - low)));
-      return static_cast<unsigned>(_mm_movemask_epi8(
-          _mm_cmplt_epi8(shifted, _mm_set1_epi8(static_cast<char>(-128 + n)))));
+      return static_cast<unsigned>(
+          _mm_movemask_epi8(_mm_cmplt_epi8(shifted, _mm_set1_epi8(static_cast<char>(-128 + n)))));
     };
     unsigned lead = 0;
     if (Scanner::kAnyLead) {
@@ -248,8 +247,7 @@ class ByteBpeCall {
     while (p < end) {
       if (end - p > 16) {
         const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-        const size_t size =
-            ascii_word<Scanner, kQuoteFirst>(bytes, static_cast<unsigned char>(*p));
+        const size_t size = ascii_word<Scanner, kQuoteFirst>(bytes, static_cast<unsigned char>(*p));
         if (size != 0 && !(Scanner::kSuffix && p[size] == '\'')) {
           const WordKey key = key_of(bytes, size);
           if (const WordCache::Entry* known = cache_.find(key)) {
@@ -443,7 +441,8 @@ size_t ByteBpe::merge_short(std::string_view word, int32_t* out) const {
     const auto byte = static_cast<unsigned char>(word[i]);
     out[i] = byte_ids_[byte];
     if (i + 1 < n) {
-      pairs[i] = byte_pairs_[static_cast<size_t>(byte) << 8 | static_cast<unsigned char>(word[i + 1])];
+      pairs[i] =
+          byte_pairs_[static_cast<size_t>(byte) << 8 | static_cast<unsigned char>(word[i + 1])];
     }
   }
   while (n > 1) {

@@ -7,16 +7,16 @@
 // Threads: after construction, encode may be called from many threads at once.
 #pragma once
 
-#include "merge_table.hpp"
-#include "split_pattern.hpp"
-#include "token_map.hpp"
-
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string_view>
 #include <vector>
+
+#include "merge_table.hpp"
+#include "split_pattern.hpp"
+#include "token_map.hpp"
 
 namespace tenon {
 

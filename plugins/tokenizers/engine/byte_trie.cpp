@@ -40,8 +40,7 @@ ByteTrie::ByteTrie(std::vector<std::pair<std::string, int32_t>> entries) {
       queue.push_back({node, i, end, range.depth + 1});
       i = end;
     }
-    nodes_[range.node].num_edges =
-        static_cast<uint32_t>(edges_.size()) - nodes_[range.node].first;
+    nodes_[range.node].num_edges = static_cast<uint32_t>(edges_.size()) - nodes_[range.node].first;
   }
   nodes_[0].value = kNone;
   for (uint32_t i = 0; i < nodes_[0].num_edges; ++i) {
@@ -63,8 +62,7 @@ ByteTrie::Match ByteTrie::find(std::string_view text, size_t from) const {
       const __m128i b = _mm_set1_epi8(static_cast<char>(starts_[starts_.size() / 2]));
       const __m128i c = _mm_set1_epi8(static_cast<char>(starts_.back()));
       while (at + 16 <= text.size()) {
-        const __m128i bytes =
-            _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + at));
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + at));
         const __m128i equal =
             _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, a), _mm_cmpeq_epi8(bytes, b)),
                          _mm_cmpeq_epi8(bytes, c));
@@ -80,9 +78,7 @@ ByteTrie::Match ByteTrie::find(std::string_view text, size_t from) const {
       }
     }
     Match match;
-    prefixes(text.substr(at), [&](size_t size, int32_t value) {
-      match = {at, at + size, value};
-    });
+    prefixes(text.substr(at), [&](size_t size, int32_t value) { match = {at, at + size, value}; });
     if (match.value != kNone) {
       return match;
     }

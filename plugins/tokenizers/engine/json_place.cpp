@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "json_place.hpp"
 
-#include "utf8.hpp"
-
 #include <algorithm>
 #include <cmath>
+
+#include "utf8.hpp"
 
 namespace tenon {
 namespace {

@@ -6,9 +6,10 @@
 
 #include <tenon/cpp/guard.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <cstdint>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>

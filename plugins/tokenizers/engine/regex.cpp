@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "regex.hpp"
 
-#include "unicode_table.hpp"
-#include "utf8.hpp"
-
 #include <tenon/cpp/guard.hpp>
 
 #include <array>
 #include <cstdio>
 #include <mutex>
 #include <oniguruma.h>
+
+#include "unicode_table.hpp"
+#include "utf8.hpp"
 
 namespace tenon {
 namespace {
@@ -45,8 +45,8 @@ std::string ranges_of(uint32_t categories) {
   char32_t begin = kEnd;
   for (char32_t code = 0; code <= kEnd; ++code) {
     // Surrogates never occur in UTF-8.
-    const bool is_member = code < kEnd && (code < 0xD800 || code > 0xDFFF) &&
-                           is_in(flags_of(code), categories);
+    const bool is_member =
+        code < kEnd && (code < 0xD800 || code > 0xDFFF) && is_in(flags_of(code), categories);
     if (is_member && begin == kEnd) {
       begin = code;
     } else if (!is_member && begin != kEnd) {
@@ -84,7 +84,8 @@ std::string with_table_categories(std::string_view pattern) {
       }
       const uint32_t categories = categories_of(name);
       if (categories != 0) {
-        const std::string ranges = ranges_of(is_negated ? kAllCategories & ~categories : categories);
+        const std::string ranges =
+            ranges_of(is_negated ? kAllCategories & ~categories : categories);
         out += depth > 0 ? ranges : "[" + ranges + "]";
         i = close;
         continue;

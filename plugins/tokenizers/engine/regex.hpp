@@ -24,8 +24,8 @@ class Regex {
   Regex(const Regex&) = delete;
   Regex& operator=(const Regex&) = delete;
 
-  /* Calls `found(begin, end)` for each match, from left to right. An empty match right after another
-   * match is skipped.
+  /* Calls `found(begin, end)` for each match, from left to right. An empty match right after
+   * another match is skipped.
    *
    * Errors   tokenizer.regex: TENON_INVALID if the engine gives up, for example for its stack */
   void find_all(std::string_view text, const std::function<void(size_t, size_t)>& found) const;

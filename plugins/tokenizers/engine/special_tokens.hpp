@@ -3,8 +3,6 @@
 // The special tokens that a tokenizer describes to the host by name, and what receives its tokens.
 #pragma once
 
-#include "byte_bpe.hpp"
-
 #include <tenon/cpp/tokenizer.hpp>
 
 #include <algorithm>
@@ -13,6 +11,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "byte_bpe.hpp"
 
 namespace tenon {
 
@@ -29,8 +29,7 @@ class SpecialTokens {
     names_.push_back(name);
     const std::string& kept_name = names_.back();
     texts_.push_back(text);
-    entries_.push_back(
-        {sizeof(tenon_special_token), kept_name.c_str(), texts_.back().c_str(), id});
+    entries_.push_back({sizeof(tenon_special_token), kept_name.c_str(), texts_.back().c_str(), id});
   }
 
   // Sets the special tokens of `info`, and bos, eos and pad if they are among them.

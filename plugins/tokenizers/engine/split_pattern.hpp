@@ -5,12 +5,12 @@
 // Threads: a pattern may be used from many threads at once.
 #pragma once
 
-#include "regex.hpp"
-#include "word_scanner.hpp"
-
 #include <memory>
 #include <string>
 #include <string_view>
+
+#include "regex.hpp"
+#include "word_scanner.hpp"
 
 namespace tenon {
 
@@ -40,8 +40,8 @@ class SplitPattern {
 
   PatternKind kind() const { return kind_; }
 
-  // Calls `found(begin, end)` for each match in [begin, end), from left to right. No match is empty,
-  // except those of a regular expression that matches nothing.
+  // Calls `found(begin, end)` for each match in [begin, end), from left to right. No match is
+  // empty, except those of a regular expression that matches nothing.
   template <class Found>
   void find_all(const char* begin, const char* end, Found&& found) const {
     switch (kind_) {

@@ -79,7 +79,9 @@ uint8_t combining_class_of(char32_t code) {
   return table.get(code);
 }
 
-std::u32string_view lowercase_of(char32_t code) { return mapping_of(kLowercase, code); }
+std::u32string_view lowercase_of(char32_t code) {
+  return mapping_of(kLowercase, code);
+}
 std::u32string_view canonical_decomposition_of(char32_t code) {
   return code < 0xA0 ? std::u32string_view() : mapping_of(kCanonical, code);
 }
@@ -89,10 +91,13 @@ std::u32string_view compatible_decomposition_of(char32_t code) {
 
 char32_t composition_of(char32_t first, char32_t second) {
   const CodePair* end = kCompositions.pairs + kCompositions.size;
-  const CodePair* found = std::lower_bound(
-      kCompositions.pairs, end, CodePair{first, second, 0}, [](const CodePair& a, const CodePair& b) {
-        return a.first != b.first ? a.first < b.first : a.second < b.second;
-      });
+  const CodePair* found =
+      std::lower_bound(kCompositions.pairs,
+                       end,
+                       CodePair{first, second, 0},
+                       [](const CodePair& a, const CodePair& b) {
+                         return a.first != b.first ? a.first < b.first : a.second < b.second;
+                       });
   return found == end || found->first != first || found->second != second ? 0 : found->composite;
 }
 

@@ -6,35 +6,33 @@
 // Threads: stateless functions, from any thread.
 #pragma once
 
-#include "unicode_table.hpp"
-#include "utf8.hpp"
-
 #include <array>
 #include <cstdint>
+
+#include "unicode_table.hpp"
+#include "utf8.hpp"
 
 namespace tenon {
 
 // What patterns ask of a code point, as bits.
 enum WordClass : uint32_t {
-  kClassL = 1,         // \p{L}
-  kClassN = 2,         // \p{N}
-  kClassS = 4,         // \s
-  kClassBreak = 8,     // [\r\n]
-  kClassM = 16,        // \p{M}
-  kClassPS = 32,       // \p{P}, \p{S}
-  kClassUpper = 64,    // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]
-  kClassLower = 128,   // [\p{Ll}\p{Lm}\p{Lo}\p{M}]
+  kClassL = 1,        // \p{L}
+  kClassN = 2,        // \p{N}
+  kClassS = 4,        // \s
+  kClassBreak = 8,    // [\r\n]
+  kClassM = 16,       // \p{M}
+  kClassPS = 32,      // \p{P}, \p{S}
+  kClassUpper = 64,   // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]
+  kClassLower = 128,  // [\p{Ll}\p{Lm}\p{Lo}\p{M}]
 };
 
 inline uint32_t word_class_of(uint32_t flags) {
   const uint32_t category = 1u << (flags & kCategoryMask);
-  constexpr uint32_t kBoth =
-      category_bit(Category::kLm) | category_bit(Category::kLo) | kMarks;
+  constexpr uint32_t kBoth = category_bit(Category::kLm) | category_bit(Category::kLo) | kMarks;
   constexpr uint32_t kUpper = kBoth | category_bit(Category::kLu) | category_bit(Category::kLt);
   constexpr uint32_t kLower = kBoth | category_bit(Category::kLl);
-  return ((category & kLetters) != 0 ? kClassL : 0u) |
-         ((category & kNumbers) != 0 ? kClassN : 0u) | ((flags & kSpace) != 0 ? kClassS : 0u) |
-         ((category & kMarks) != 0 ? kClassM : 0u) |
+  return ((category & kLetters) != 0 ? kClassL : 0u) | ((category & kNumbers) != 0 ? kClassN : 0u) |
+         ((flags & kSpace) != 0 ? kClassS : 0u) | ((category & kMarks) != 0 ? kClassM : 0u) |
          ((category & (kPunctuations | kSymbols)) != 0 ? kClassPS : 0u) |
          ((category & kUpper) != 0 ? kClassUpper : 0u) |
          ((category & kLower) != 0 ? kClassLower : 0u);
@@ -133,7 +131,8 @@ inline const char* number_run(const char* p, const char* end, int most) {
 
 enum class Letters { kLowerCase, kAnyCase };
 
-// End of 's, 't, 're, 've, 'm, 'll or 'd at `p`; null if there is none. With any case, U+017F is an s.
+// End of 's, 't, 're, 've, 'm, 'll or 'd at `p`; null if there is none. With any case, U+017F is an
+// s.
 inline const char* contraction(const char* p, const char* end, Letters letters) {
   if (end - p < 2 || *p != '\'') {
     return nullptr;
@@ -169,7 +168,7 @@ enum class Breaks {
 // The match that starts with the white space at `p`.
 inline const char* space_match(const char* p, const char* end, Breaks breaks) {
   const char* q = p;
-  const char* last = p;              // start of the last code point
+  const char* last = p;             // start of the last code point
   const char* break_end = nullptr;  // end of the last [\r\n]
   while (q < end) {
     const WordUnit unit = word_unit(q);

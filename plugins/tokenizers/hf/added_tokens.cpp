@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "added_tokens.hpp"
 
-#include "../engine/unicode_table.hpp"
-
 #include <algorithm>
 #include <utility>
+
+#include "../engine/unicode_table.hpp"
 
 namespace tenon {
 namespace {
 
-bool has(char32_t code, uint32_t flag) { return (flags_of(code) & flag) != 0; }
+bool has(char32_t code, uint32_t flag) {
+  return (flags_of(code) & flag) != 0;
+}
 
 }  // namespace
 
@@ -21,8 +23,7 @@ AddedTokens::AddedTokens(const JsonPlace& place,
   const size_t n = place.array_size();
   for (size_t i = 0; i < n; ++i) {
     const JsonPlace one = place.at(i);
-    one.allow_only(
-        {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
+    one.allow_only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
     AddedToken token;
     token.content = one.at("content").string();
     token.is_special = one.at("special").boolean();
@@ -35,7 +36,8 @@ AddedTokens::AddedTokens(const JsonPlace& place,
       continue;
     }
     const auto known = by_content_.find(token.content);
-    int64_t id = known != by_content_.end() ? tokens_[known->second].id : model.id_of(token.content);
+    int64_t id =
+        known != by_content_.end() ? tokens_[known->second].id : model.id_of(token.content);
     if (id == TokenMap::kNone) {
       id = next_id++;
     }

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tokens that are found in a text before it is split: special tokens, and words that were added to a
-// vocabulary.
-// Threads: after construction, any thread may search.
+// Tokens that are found in a text before it is split: special tokens, and words that were added to
+// a vocabulary. Threads: after construction, any thread may search.
 #pragma once
-
-#include "../engine/byte_trie.hpp"
-#include "../engine/json_place.hpp"
-#include "normalizer.hpp"
-#include "token_model.hpp"
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
+
+#include "../engine/byte_trie.hpp"
+#include "../engine/json_place.hpp"
+#include "normalizer.hpp"
+#include "token_model.hpp"
 
 namespace tenon {
 
@@ -85,8 +84,8 @@ void AddedTokens::split(std::string_view text,
          (is_word_before(text, match.begin) || is_word_after(text, match.end)))) {
       continue;
     }
-    const size_t begin = std::max(
-        done, token.strips_left ? spaces_begin(text, match.begin) : match.begin);
+    const size_t begin =
+        std::max(done, token.strips_left ? spaces_begin(text, match.begin) : match.begin);
     const size_t end = token.strips_right ? spaces_end(text, match.end) : match.end;
     if (end <= begin) {
       continue;

@@ -75,9 +75,9 @@ void add(const JsonPlace& place, int depth, AroundTokens& around) {
     // Only trims ranges of tokens, which Tenon does not.
     place.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
   } else {
-    type_place.fail(not_supported(type,
-                                  {"BertProcessing", "ByteLevel", "RobertaProcessing", "Sequence",
-                                   "TemplateProcessing"}));
+    type_place.fail(not_supported(
+        type,
+        {"BertProcessing", "ByteLevel", "RobertaProcessing", "Sequence", "TemplateProcessing"}));
   }
 }
 

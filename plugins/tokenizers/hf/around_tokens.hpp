@@ -3,10 +3,10 @@
 // The tokens that the post-processors of a tokenizer.json put around a text.
 #pragma once
 
-#include "../engine/json_place.hpp"
-
 #include <cstdint>
 #include <vector>
+
+#include "../engine/json_place.hpp"
 
 namespace tenon {
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "byte_level.hpp"
-#include "token_model.hpp"
-
-#include "../engine/utf8.hpp"
-
 #include <array>
 #include <cstdio>
 #include <utility>
+
+#include "../engine/utf8.hpp"
+#include "byte_level.hpp"
+#include "token_model.hpp"
 
 namespace tenon {
 namespace {
@@ -39,9 +38,17 @@ std::pair<std::string, std::string> read_merge(const nlohmann::json& merges,
 }  // namespace
 
 BpeModel::BpeModel(const JsonPlace& place) {
-  place.allow_only({"type", "dropout", "unk_token", "continuing_subword_prefix",
-                    "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges", "vocab",
-                    "merges", "cache_capacity"});
+  place.allow_only({"type",
+                    "dropout",
+                    "unk_token",
+                    "continuing_subword_prefix",
+                    "end_of_word_suffix",
+                    "fuse_unk",
+                    "byte_fallback",
+                    "ignore_merges",
+                    "vocab",
+                    "merges",
+                    "cache_capacity"});
   if (const auto dropout = place.find("dropout")) {
     if (dropout->number() != 0) {
       dropout->fail("is ", dropout->value().dump(), ", which is not supported (expected null)");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "byte_level.hpp"
 
-#include "../engine/utf8.hpp"
-
 #include <array>
+
+#include "../engine/utf8.hpp"
 
 namespace tenon {
 namespace {
@@ -32,7 +32,9 @@ const LevelAlphabet& alphabet() {
 
 }  // namespace
 
-std::string_view byte_level_text(unsigned char byte) { return alphabet().texts[byte]; }
+std::string_view byte_level_text(unsigned char byte) {
+  return alphabet().texts[byte];
+}
 
 int byte_of_level_code(char32_t code) {
   return code < alphabet().bytes.size() ? alphabet().bytes[code] : -1;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decoder.hpp"
 
-#include "byte_level.hpp"
-#include "normalizer.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <utility>
+
+#include "byte_level.hpp"
+#include "normalizer.hpp"
 
 namespace tenon {
 namespace {
@@ -187,8 +187,16 @@ void Decoder::add(const JsonPlace& place, int depth) {
     step.cleans_up = place.at("cleanup").boolean();
   } else {
     type_place.fail(not_supported(type,
-                                  {"BPEDecoder", "ByteFallback", "ByteLevel", "CTC", "Fuse",
-                                   "Metaspace", "Replace", "Sequence", "Strip", "WordPiece"}));
+                                  {"BPEDecoder",
+                                   "ByteFallback",
+                                   "ByteLevel",
+                                   "CTC",
+                                   "Fuse",
+                                   "Metaspace",
+                                   "Replace",
+                                   "Sequence",
+                                   "Strip",
+                                   "WordPiece"}));
   }
   steps_.push_back(std::move(step));
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The decoders of a tokenizer.json, in the order in which they run: from the texts of tokens to text.
-// Threads: after construction, any thread may decode.
+// The decoders of a tokenizer.json, in the order in which they run: from the texts of tokens to
+// text. Threads: after construction, any thread may decode.
 #pragma once
-
-#include "../engine/regex.hpp"
-#include "../engine/json_place.hpp"
 
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "../engine/json_place.hpp"
+#include "../engine/regex.hpp"
 
 namespace tenon {
 
@@ -22,16 +22,24 @@ class Decoder {
 
  private:
   enum class Kind {
-    kByteLevel, kReplace, kByteFallback, kFuse, kStrip, kMetaspace, kWordPiece, kBpe, kCtc
+    kByteLevel,
+    kReplace,
+    kByteFallback,
+    kFuse,
+    kStrip,
+    kMetaspace,
+    kWordPiece,
+    kBpe,
+    kCtc
   };
   struct Step {
     Kind kind = Kind::kFuse;
-    std::string text;         // content of Replace, prefix, suffix, pad token
-    std::string delimiter;    // of CTC
-    std::string literal;      // that Replace looks for; empty: regex
+    std::string text;       // content of Replace, prefix, suffix, pad token
+    std::string delimiter;  // of CTC
+    std::string literal;    // that Replace looks for; empty: regex
     std::shared_ptr<const Regex> regex;
-    char32_t character = 0;   // of Strip and Metaspace
-    size_t at_start = 0;      // of Strip
+    char32_t character = 0;  // of Strip and Metaspace
+    size_t at_start = 0;     // of Strip
     size_t at_end = 0;
     bool cleans_up = false;
     bool drops_first = false;  // Metaspace: the first token's space is not text

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tokenizer that a tokenizer.json describes, as Hugging Face's `tokenizers` reads it.
-#include "../engine/special_tokens.hpp"
-#include "hf_tokenizer.hpp"
-#include "model_folder.hpp"
-
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/tokenizer.hpp>
 
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "../engine/special_tokens.hpp"
+#include "hf_tokenizer.hpp"
+#include "model_folder.hpp"
 
 namespace {
 
@@ -32,8 +32,7 @@ class Hf : public tenon::Tokenizer {
   }
 
   explicit Hf(const Options& options)
-      : folder_(tenon::read_model_folder(options.file)),
-        tokenizer_(folder_.json, folder_.file) {
+      : folder_(tenon::read_model_folder(options.file)), tokenizer_(folder_.json, folder_.file) {
     for (const tenon::NamedToken& token : folder_.special_tokens) {
       const int32_t id = tokenizer_.id_of(token.text);
       if (id == tenon::TokenMap::kNone) {
@@ -68,12 +67,11 @@ class Hf : public tenon::Tokenizer {
                      const tenon::TokensSink& sink) const override {
     const tenon::JoinedPieces joined(pieces);
     tenon::TokensReceiver receiver(sink);
-    tokenizer_.encode(
-        joined.text,
-        joined.templates,
-        (flags & TENON_ENCODE_AROUND) != 0 ? tenon::Around::kYes : tenon::Around::kNo,
-        tenon::WithRanges::kYes,
-        receiver);
+    tokenizer_.encode(joined.text,
+                      joined.templates,
+                      (flags & TENON_ENCODE_AROUND) != 0 ? tenon::Around::kYes : tenon::Around::kNo,
+                      tenon::WithRanges::kYes,
+                      receiver);
   }
 
   void decode(const int32_t* ids, size_t n, const tenon::BytesSink& sink) const override {

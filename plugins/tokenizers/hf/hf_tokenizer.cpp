@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hf_tokenizer.hpp"
 
-#include "../engine/special_tokens.hpp"
-
 #include <algorithm>
 #include <optional>
+
+#include "../engine/special_tokens.hpp"
 
 namespace tenon {
 namespace {
@@ -25,8 +25,15 @@ void add_around(const std::vector<int32_t>& ids,
 HfTokenizer::HfTokenizer(const std::string& json, const std::string& file) {
   const nlohmann::json root = parse_json(json, file, "hf.file");
   const JsonPlace place(root, file, "hf.file");
-  place.allow_only({"version", "truncation", "padding", "added_tokens", "normalizer",
-                    "pre_tokenizer", "post_processor", "decoder", "model"});
+  place.allow_only({"version",
+                    "truncation",
+                    "padding",
+                    "added_tokens",
+                    "normalizer",
+                    "pre_tokenizer",
+                    "post_processor",
+                    "decoder",
+                    "model"});
   if (const auto version = place.find("version")) {
     if (version->string() != "1.0") {
       version->fail("is \"", version->string(), "\" (expected \"1.0\")");
@@ -109,7 +116,9 @@ void HfTokenizer::encode_bytes(std::string_view text,
     added_.split(
         text.substr(first, size),
         stage,
-        [&](size_t begin, size_t end) { return JoinedPieces::is_inside(templates, first + begin, first + end); },
+        [&](size_t begin, size_t end) {
+          return JoinedPieces::is_inside(templates, first + begin, first + end);
+        },
         [&](size_t begin, size_t end, const AddedToken* token) {
           if (token == nullptr) {
             text_part(first + begin, first + end);
@@ -213,8 +222,7 @@ std::string HfTokenizer::decode(const int32_t* ids, size_t n) const {
                  vocab_size_ - 1,
                  ")");
     } else {
-      TENON_FAIL(
-          TENON_INVALID, "hf.id", "id ", ids[i], " at position ", i, " has no token");
+      TENON_FAIL(TENON_INVALID, "hf.id", "id ", ids[i], " at position ", i, " has no token");
     }
   }
   return decoder_.decode(std::move(tokens));

@@ -5,6 +5,13 @@
 // Threads: after construction, any thread may encode and decode.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "../engine/byte_bpe.hpp"
 #include "added_tokens.hpp"
 #include "around_tokens.hpp"
@@ -12,13 +19,6 @@
 #include "normalizer.hpp"
 #include "pre_tokenizer.hpp"
 #include "token_model.hpp"
-
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace tenon {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model_folder.hpp"
 
-#include "../engine/utf8.hpp"
-#include "../engine/json_place.hpp"
-
 #include <tenon/cpp/stable_file.hpp>
 
 #include <filesystem>
 #include <optional>
+
+#include "../engine/json_place.hpp"
+#include "../engine/utf8.hpp"
 
 namespace fs = std::filesystem;
 

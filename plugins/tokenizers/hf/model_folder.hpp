@@ -16,9 +16,9 @@ struct NamedToken {
 };
 
 struct ModelFolder {
-  std::string file;            // path of tokenizer.json
-  std::string json;            // its text
-  std::string chat_template;   // empty: none
+  std::string file;           // path of tokenizer.json
+  std::string json;           // its text
+  std::string chat_template;  // empty: none
   std::vector<NamedToken> special_tokens;
   std::vector<std::pair<std::string, std::string>> files;  // names and contents, for exports
 };

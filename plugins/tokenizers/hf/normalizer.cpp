@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "normalizer.hpp"
 
-#include "../engine/unicode_table.hpp"
-#include "byte_level.hpp"
-
 #include <algorithm>
 #include <array>
 #include <utility>
+
+#include "../engine/unicode_table.hpp"
+#include "byte_level.hpp"
 
 namespace tenon {
 namespace {
@@ -87,7 +87,9 @@ bool is_chinese(char32_t code) {
          (code >= 0xF900 && code <= 0xFAFF) || (code >= 0x2F800 && code <= 0x2FA1F);
 }
 
-bool is_space(char32_t code) { return (flags_of(code) & kSpace) != 0; }
+bool is_space(char32_t code) {
+  return (flags_of(code) & kSpace) != 0;
+}
 
 int64_t put_spaces_around_chinese(std::string_view text, RewrittenCodes& out) {
   bool is_changed = false;
@@ -296,8 +298,7 @@ void Normalizer::add(const JsonPlace& place, int depth) {
     step.kind = Kind::kCharMap;
     step.char_map = std::make_shared<const CharMap>(place.at("precompiled_charsmap"));
   } else if (type == "BertNormalizer") {
-    place.allow_only(
-        {"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
+    place.allow_only({"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
     step.kind = Kind::kBert;
     step.clean_text = place.at("clean_text").boolean();
     step.handle_chinese_chars = place.at("handle_chinese_chars").boolean();
@@ -311,9 +312,20 @@ void Normalizer::add(const JsonPlace& place, int depth) {
     step.kind = Kind::kByteLevel;
   } else {
     type_place.fail(not_supported(type,
-                                  {"BertNormalizer", "ByteLevel", "Lowercase", "NFC", "NFD", "NFKC",
-                                   "NFKD", "Nmt", "Precompiled", "Prepend", "Replace", "Sequence",
-                                   "Strip", "StripAccents"}));
+                                  {"BertNormalizer",
+                                   "ByteLevel",
+                                   "Lowercase",
+                                   "NFC",
+                                   "NFD",
+                                   "NFKC",
+                                   "NFKD",
+                                   "Nmt",
+                                   "Precompiled",
+                                   "Prepend",
+                                   "Replace",
+                                   "Sequence",
+                                   "Strip",
+                                   "StripAccents"}));
   }
   steps_.push_back(std::move(step));
 }
@@ -354,14 +366,12 @@ void Normalizer::run(const Step& step, SplitText& text) {
       break;
     case Kind::kStrip:
       if (step.strip_left) {
-        rewrite([](std::string_view old, RewrittenCodes& out) {
-          return strip(old, true, false, out);
-        });
+        rewrite(
+            [](std::string_view old, RewrittenCodes& out) { return strip(old, true, false, out); });
       }
       if (step.strip_right) {
-        rewrite([](std::string_view old, RewrittenCodes& out) {
-          return strip(old, false, true, out);
-        });
+        rewrite(
+            [](std::string_view old, RewrittenCodes& out) { return strip(old, false, true, out); });
       }
       break;
     case Kind::kStripAccents:
@@ -414,9 +424,8 @@ void Normalizer::run(const Step& step, SplitText& text) {
       rewrite([](std::string_view old, RewrittenCodes& out) {
         return filter(old, out, is_kept_by_nmt);
       });
-      rewrite([](std::string_view old, RewrittenCodes& out) {
-        return map_codes(old, out, nmt_space);
-      });
+      rewrite(
+          [](std::string_view old, RewrittenCodes& out) { return map_codes(old, out, nmt_space); });
       break;
     case Kind::kByteLevel:
       text.rewrite_bytes(byte_level_text);

@@ -4,15 +4,15 @@
 // Threads: after construction, any thread may normalize.
 #pragma once
 
-#include "../engine/regex.hpp"
-#include "../engine/json_place.hpp"
-#include "split_text.hpp"
-#include "unicode_form.hpp"
-
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "../engine/json_place.hpp"
+#include "../engine/regex.hpp"
+#include "split_text.hpp"
+#include "unicode_form.hpp"
 
 namespace tenon {
 
@@ -22,8 +22,8 @@ class CharMap {
  public:
   // Takes the base64 text of a file.
   explicit CharMap(const JsonPlace& place);
-  // What the first code points of `text` are replaced by, by the shortest entry; nothing if there is
-  // no entry.
+  // What the first code points of `text` are replaced by, by the shortest entry; nothing if there
+  // is no entry.
   std::optional<std::string_view> find(std::string_view text) const;
 
  private:
@@ -43,7 +43,16 @@ class Normalizer {
 
  private:
   enum class Kind {
-    kForm, kLowercase, kStrip, kStripAccents, kReplace, kPrepend, kCharMap, kBert, kNmt, kByteLevel
+    kForm,
+    kLowercase,
+    kStrip,
+    kStripAccents,
+    kReplace,
+    kPrepend,
+    kCharMap,
+    kBert,
+    kNmt,
+    kByteLevel
   };
   struct Step {
     Kind kind = Kind::kForm;

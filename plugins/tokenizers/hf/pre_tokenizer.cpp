@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pre_tokenizer.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "../engine/unicode_table.hpp"
 #include "byte_level.hpp"
 #include "normalizer.hpp"
 
-#include <algorithm>
-#include <utility>
-
 namespace tenon {
 namespace {
 
-bool has(char32_t code, uint32_t flag) { return (flags_of(code) & flag) != 0; }
+bool has(char32_t code, uint32_t flag) {
+  return (flags_of(code) & flag) != 0;
+}
 
 const SplitPattern& gpt2_pattern() {
   static const SplitPattern pattern(PatternKind::kGpt2);
@@ -108,8 +110,8 @@ void PreTokenizer::add(const JsonPlace& place, int depth) {
   } else if (type == "Digits") {
     place.allow_only({"type", "individual_digits"});
     step.kind = Kind::kDigits;
-    step.behavior = place.at("individual_digits").boolean() ? Behavior::kIsolated
-                                                            : Behavior::kContiguous;
+    step.behavior =
+        place.at("individual_digits").boolean() ? Behavior::kIsolated : Behavior::kContiguous;
   } else if (type == "CharDelimiterSplit") {
     place.allow_only({"type", "delimiter"});
     step.kind = Kind::kDelimiter;
@@ -123,11 +125,19 @@ void PreTokenizer::add(const JsonPlace& place, int depth) {
     const auto length = place.find("length");
     step.length = length ? static_cast<size_t>(length->integer(1, INT32_MAX)) : 5;
   } else {
-    type_place.fail(not_supported(
-        type,
-        {"BertPreTokenizer", "ByteLevel", "CharDelimiterSplit", "Digits", "FixedLength",
-         "Metaspace", "Punctuation", "Sequence", "Split", "UnicodeScripts", "Whitespace",
-         "WhitespaceSplit"}));
+    type_place.fail(not_supported(type,
+                                  {"BertPreTokenizer",
+                                   "ByteLevel",
+                                   "CharDelimiterSplit",
+                                   "Digits",
+                                   "FixedLength",
+                                   "Metaspace",
+                                   "Punctuation",
+                                   "Sequence",
+                                   "Split",
+                                   "UnicodeScripts",
+                                   "Whitespace",
+                                   "WhitespaceSplit"}));
   }
   steps_.push_back(std::move(step));
 }
@@ -289,9 +299,8 @@ void PreTokenizer::run(const Step& step, SplitText& text) {
       break;
     case Kind::kMetaspace: {
       const std::string replacement = utf8_of(step.character);
-      text.replace(replacement, [](std::string_view old, auto&& replace) {
-        find_literal(old, " ", replace);
-      });
+      text.replace(replacement,
+                   [](std::string_view old, auto&& replace) { find_literal(old, " ", replace); });
       if (step.prepend != Prepend::kNever) {
         text.prepend(replacement, [&](const SplitPart& part) {
           return text.text_of(part).substr(0, replacement.size()) != replacement &&
@@ -299,9 +308,8 @@ void PreTokenizer::run(const Step& step, SplitText& text) {
         });
       }
       if (step.splits) {
-        split_at(text, Behavior::kMergedWithNext, [&](char32_t code) {
-          return code == step.character;
-        });
+        split_at(
+            text, Behavior::kMergedWithNext, [&](char32_t code) { return code == step.character; });
       }
       break;
     }

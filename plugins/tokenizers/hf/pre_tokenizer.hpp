@@ -4,14 +4,14 @@
 // Threads: after construction, any thread may split.
 #pragma once
 
-#include "../engine/split_pattern.hpp"
-#include "../engine/json_place.hpp"
-#include "split_text.hpp"
-
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "../engine/json_place.hpp"
+#include "../engine/split_pattern.hpp"
+#include "split_text.hpp"
 
 namespace tenon {
 
@@ -28,8 +28,17 @@ class PreTokenizer {
 
  private:
   enum class Kind {
-    kByteLevel, kSplit, kWhitespace, kWhitespaceSplit, kBert, kMetaspace, kPunctuation, kDigits,
-    kDelimiter, kScripts, kFixedLength
+    kByteLevel,
+    kSplit,
+    kWhitespace,
+    kWhitespaceSplit,
+    kBert,
+    kMetaspace,
+    kPunctuation,
+    kDigits,
+    kDelimiter,
+    kScripts,
+    kFixedLength
   };
   enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
   enum class Prepend { kFirst, kNever, kAlways };

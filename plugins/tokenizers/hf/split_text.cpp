@@ -39,9 +39,9 @@ Origin SplitText::origin_of(const SplitPart& part, size_t begin, size_t end) con
 }
 
 void SplitText::apply(const SplitPart& part,
-                       const RewrittenCodes& codes,
-                       size_t removed,
-                       Target& target) const {
+                      const RewrittenCodes& codes,
+                      size_t removed,
+                      Target& target) const {
   size_t at = part.begin;  // the next code point of the old text
   const auto skip = [&] {
     if (at < part.end) {

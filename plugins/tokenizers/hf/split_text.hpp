@@ -6,13 +6,13 @@
 // Threads: for one thread.
 #pragma once
 
-#include "../engine/utf8.hpp"
-
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "../engine/utf8.hpp"
 
 namespace tenon {
 
@@ -54,14 +54,14 @@ class SplitText {
   template <class Split>
   void split(Split&& split);
 
-  // Replaces the text of each text part: `rewrite(part, codes)` fills `codes` and returns the number
-  // of code points that it removed at the part's start, or kUnchanged.
+  // Replaces the text of each text part: `rewrite(part, codes)` fills `codes` and returns the
+  // number of code points that it removed at the part's start, or kUnchanged.
   static constexpr int64_t kUnchanged = -1;
   template <class Rewrite>
   void rewrite(Rewrite&& rewrite);
 
-  // Replaces matches in text parts: `find(text, replace)` calls replace(begin, end) for each, and all
-  // are replaced by `content`.
+  // Replaces matches in text parts: `find(text, replace)` calls replace(begin, end) for each, and
+  // all are replaced by `content`.
   template <class Find>
   void replace(std::string_view content, Find&& find);
 
@@ -98,16 +98,19 @@ class SplitText {
   }
   void finish(const SplitPart& old, size_t begin, Target& target) const {
     target.parts.push_back({static_cast<uint32_t>(begin),
-                             static_cast<uint32_t>(target.text.size()),
-                             old.start,
-                             old.token});
+                            static_cast<uint32_t>(target.text.size()),
+                            old.start,
+                            old.token});
   }
   void take(Target target) {
     text_ = std::move(target.text);
     origins_ = std::move(target.origins);
     parts_ = std::move(target.parts);
   }
-  void apply(const SplitPart& part, const RewrittenCodes& codes, size_t removed, Target& target) const;
+  void apply(const SplitPart& part,
+             const RewrittenCodes& codes,
+             size_t removed,
+             Target& target) const;
 
   std::string text_;
   std::vector<Origin> origins_;  // of each byte
@@ -146,9 +149,9 @@ void SplitText::rewrite(Rewrite&& rewrite) {
   for (const SplitPart& part : parts_) {
     const size_t begin = target.text.size();
     codes.clear();
-    const int64_t removed =
-        part.token != SplitPart::kText || part.begin == part.end ? kUnchanged
-                                                                    : rewrite(part, codes);
+    const int64_t removed = part.token != SplitPart::kText || part.begin == part.end
+                                ? kUnchanged
+                                : rewrite(part, codes);
     if (removed == kUnchanged) {
       copy(part, 0, part.end - part.begin, target);
     } else {
@@ -174,9 +177,9 @@ void SplitText::replace(std::string_view content, Find&& find) {
       find(text_of(part), [&](size_t match_begin, size_t match_end) {
         copy(part, done, match_begin, target);
         // As for inserted text: it comes from where the byte before it does.
-        target.add(content,
-                   match_end == 0 ? Origin{part.start, part.start}
-                                  : origins_[part.begin + match_end - 1]);
+        target.add(
+            content,
+            match_end == 0 ? Origin{part.start, part.start} : origins_[part.begin + match_end - 1]);
         done = match_end;
         is_changed = true;
       });

@@ -4,15 +4,15 @@
 // Threads: after construction, any thread may encode.
 #pragma once
 
-#include "../engine/byte_bpe.hpp"
-#include "../engine/token_map.hpp"
-#include "../engine/json_place.hpp"
-
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "../engine/byte_bpe.hpp"
+#include "../engine/json_place.hpp"
+#include "../engine/token_map.hpp"
 
 namespace tenon {
 

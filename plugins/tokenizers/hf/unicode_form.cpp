@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unicode_form.hpp"
 
-#include "../engine/unicode_table.hpp"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
+
+#include "../engine/unicode_table.hpp"
 
 namespace tenon {
 namespace {
@@ -19,7 +19,9 @@ constexpr char32_t kVCount = 21;
 constexpr char32_t kTCount = 28;
 constexpr char32_t kSCount = kLCount * kVCount * kTCount;
 
-bool is_hangul(char32_t code) { return code >= kSBase && code < kSBase + kSCount; }
+bool is_hangul(char32_t code) {
+  return code >= kSBase && code < kSBase + kSCount;
+}
 
 struct ClassedCode {
   RewrittenCode code;
@@ -175,7 +177,8 @@ size_t grapheme_end(std::string_view text, size_t begin) {
   };
   uint32_t before = read();
   size_t num_regional = break_of(before) == Break::kRegional ? 1 : 0;
-  // An emoji with marks, and whether a joiner follows it; a consonant, and whether a linker follows.
+  // An emoji with marks, and whether a joiner follows it; a consonant, and whether a linker
+  // follows.
   bool is_pictographic = (before & kExtPict) != 0;
   bool is_joined = false;
   bool is_consonant = (before & kInCbConsonant) != 0;

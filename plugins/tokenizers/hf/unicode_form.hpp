@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The normalization forms NFC, NFD, NFKC and NFKD, and grapheme clusters, as `tokenizers` 0.23.3 has
-// them. Source: UAX #15 and UAX #29 of the Unicode Standard.
-// Threads: stateless functions, from any thread.
+// The normalization forms NFC, NFD, NFKC and NFKD, and grapheme clusters, as `tokenizers` 0.23.3
+// has them. Source: UAX #15 and UAX #29 of the Unicode Standard. Threads: stateless functions, from
+// any thread.
 #pragma once
 
-#include "split_text.hpp"
-
 #include <string_view>
+
+#include "split_text.hpp"
 
 namespace tenon {
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Source: Kudo, Subword Regularization (2018); the best path as in SentencePiece's unigram model.
-#include "../engine/byte_trie.hpp"
-#include "../engine/utf8.hpp"
-#include "token_model.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <limits>
 #include <utility>
+
+#include "../engine/byte_trie.hpp"
+#include "../engine/utf8.hpp"
+#include "token_model.hpp"
 
 namespace tenon {
 

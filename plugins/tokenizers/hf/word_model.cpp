@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // WordPiece and WordLevel: whole words, and words of greedy parts.
+#include <algorithm>
+
 #include "../engine/utf8.hpp"
 #include "token_model.hpp"
-
-#include <algorithm>
 
 namespace tenon {
 namespace {
 
-constexpr const char* kNoUnknown =
-    "the vocabulary has no token for it, and lacks its `unk_token`";
+constexpr const char* kNoUnknown = "the vocabulary has no token for it, and lacks its `unk_token`";
 
 }  // namespace
 
 WordPieceModel::WordPieceModel(const JsonPlace& place) {
-  place.allow_only({"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word",
-                    "vocab"});
+  place.allow_only(
+      {"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"});
   unknown_ = place.at("unk_token").string();
   prefix_ = place.at("continuing_subword_prefix").string();
   most_characters_ =

@@ -2,10 +2,6 @@
 //
 // Tokenizer of SentencePiece models. The library does the work; this file finds control tokens in
 // templates, which the library never does, and ranges of byte tokens.
-#include "../engine/byte_trie.hpp"
-#include "../engine/special_tokens.hpp"
-#include "../engine/utf8.hpp"
-
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/stable_file.hpp>
 #include <tenon/cpp/tokenizer.hpp>
@@ -15,6 +11,10 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "../engine/byte_trie.hpp"
+#include "../engine/special_tokens.hpp"
+#include "../engine/utf8.hpp"
 
 namespace {
 
@@ -141,7 +141,8 @@ class SentencePiece : public tenon::Tokenizer {
  private:
   static void check(const sentencepiece::util::Status& status) {
     if (!status.ok()) {
-      TENON_FAIL(TENON_INTERNAL, "sentencepiece.library", "SentencePiece failed: ", status.ToString());
+      TENON_FAIL(
+          TENON_INTERNAL, "sentencepiece.library", "SentencePiece failed: ", status.ToString());
     }
   }
 

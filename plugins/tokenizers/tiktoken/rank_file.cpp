@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_file.hpp"
 
-#include "../engine/json_place.hpp"
-
 #include <tenon/cpp/guard.hpp>
 
 #include <algorithm>
@@ -10,6 +8,8 @@
 #include <charconv>
 #include <optional>
 #include <utility>
+
+#include "../engine/json_place.hpp"
 
 namespace tenon {
 namespace {
@@ -23,7 +23,8 @@ void add_token(RankFile& out, std::string bytes, const std::string& place) {
                place,
                bytes.empty() ? " has a token without bytes" : " has the bytes of an earlier token");
   }
-  out.tokens.set(bytes, static_cast<int32_t>(out.first_id + static_cast<int64_t>(out.by_rank.size())));
+  out.tokens.set(bytes,
+                 static_cast<int32_t>(out.first_id + static_cast<int64_t>(out.by_rank.size())));
   out.by_rank.push_back(std::move(bytes));
 }
 
@@ -77,12 +78,26 @@ RankFile read_tiktoken(std::string_view text, const std::string& file) {
 }
 
 // The special tokens of files that list none, by id.
-constexpr std::array<std::string_view, 20> kTekkenSpecials = {
-    "<unk>",          "<s>",           "</s>",          "[INST]",
-    "[/INST]",        "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]",
-    "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]",         "<pad>",
-    "[IMG_BREAK]",    "[IMG_END]",     "[PREFIX]",      "[MIDDLE]",
-    "[SUFFIX]",       "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"};
+constexpr std::array<std::string_view, 20> kTekkenSpecials = {"<unk>",
+                                                              "<s>",
+                                                              "</s>",
+                                                              "[INST]",
+                                                              "[/INST]",
+                                                              "[AVAILABLE_TOOLS]",
+                                                              "[/AVAILABLE_TOOLS]",
+                                                              "[TOOL_RESULTS]",
+                                                              "[/TOOL_RESULTS]",
+                                                              "[TOOL_CALLS]",
+                                                              "[IMG]",
+                                                              "<pad>",
+                                                              "[IMG_BREAK]",
+                                                              "[IMG_END]",
+                                                              "[PREFIX]",
+                                                              "[MIDDLE]",
+                                                              "[SUFFIX]",
+                                                              "[SYSTEM_PROMPT]",
+                                                              "[/SYSTEM_PROMPT]",
+                                                              "[TOOL_CONTENT]"};
 
 std::string name_of_special(const std::string& text) {
   return text == "<s>"     ? "bos_token"
@@ -99,10 +114,8 @@ RankFile read_tekken(const std::string& text, const std::string& file) {
   RankFile out;
   out.is_tekken = true;
   out.pattern = config.at("pattern").string();
-  const int64_t num_specials =
-      config.at("default_num_special_tokens").integer(0, int64_t{1} << 16);
-  const int64_t vocab_size =
-      config.at("default_vocab_size").integer(num_specials + 1, kMostRanks);
+  const int64_t num_specials = config.at("default_num_special_tokens").integer(0, int64_t{1} << 16);
+  const int64_t vocab_size = config.at("default_vocab_size").integer(num_specials + 1, kMostRanks);
   out.first_id = num_specials;
   const JsonPlace vocabulary = place.at("vocab");
   const auto size = static_cast<int64_t>(vocabulary.array_size());

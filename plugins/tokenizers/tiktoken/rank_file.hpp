@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Vocabularies of ranked byte strings: files of tiktoken, and Mistral's tekken.json. A pair of tokens
-// is merged if the bytes of both are a token; its rank is that token's.
+// Vocabularies of ranked byte strings: files of tiktoken, and Mistral's tekken.json. A pair of
+// tokens is merged if the bytes of both are a token; its rank is that token's.
 #pragma once
-
-#include "../engine/token_map.hpp"
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "../engine/token_map.hpp"
 
 namespace tenon {
 

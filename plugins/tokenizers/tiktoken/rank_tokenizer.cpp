@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_tokenizer.hpp"
 
-#include "../engine/special_tokens.hpp"
-
 #include <tenon/cpp/guard.hpp>
 
 #include <algorithm>
+
+#include "../engine/special_tokens.hpp"
 
 namespace tenon {
 namespace {

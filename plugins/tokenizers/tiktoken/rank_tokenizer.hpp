@@ -4,15 +4,15 @@
 // Threads: after construction, any thread may encode and decode.
 #pragma once
 
-#include "../engine/byte_bpe.hpp"
-#include "../engine/byte_trie.hpp"
-#include "rank_file.hpp"
-
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "../engine/byte_bpe.hpp"
+#include "../engine/byte_trie.hpp"
+#include "rank_file.hpp"
 
 namespace tenon {
 

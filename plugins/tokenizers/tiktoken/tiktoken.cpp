@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tokenizer of ranked vocabularies: files of tiktoken, and Mistral's tekken.json.
-#include "../engine/special_tokens.hpp"
-#include "rank_tokenizer.hpp"
-
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/stable_file.hpp>
 #include <tenon/cpp/tokenizer.hpp>
@@ -16,6 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "../engine/special_tokens.hpp"
+#include "rank_tokenizer.hpp"
+
 namespace {
 
 struct SpecialOptions {
@@ -26,7 +26,7 @@ struct SpecialOptions {
     binder.field("text", &SpecialOptions::text)
         .required()
         .non_empty()
-        .doc("the token, for example <|endoftext|>");
+        .doc("the token, for example </s>");
     binder.field("name", &SpecialOptions::name)
         .doc("name for templates and the host, for example bos_token or eos_token; empty: none");
     binder.field("id", &SpecialOptions::id)
@@ -81,8 +81,8 @@ class Tiktoken : public tenon::Tokenizer {
   explicit Tiktoken(const Options& options) {
     const std::string text = read_text(options.file);
     tenon::RankFile file = tenon::read_rank_file(text, options.file);
-    name_ = file.is_tekken ? "tekken.json"
-                           : std::filesystem::path(options.file).filename().string();
+    name_ =
+        file.is_tekken ? "tekken.json" : std::filesystem::path(options.file).filename().string();
     std::string pattern(tenon::named_pattern(options.pattern));
     if (pattern.empty()) {
       pattern = options.pattern.empty() ? file.pattern : options.pattern;
