@@ -14,7 +14,7 @@
 namespace tenon {
 
 struct TemplateLimits {
-  int64_t steps = 10'000'000;               // statements executed
+  int64_t steps = 2'000'000;               // statements executed
   size_t bytes = size_t{1} << 30;           // of all values made, freed ones included
   int depth = 150;                          // statements in statements, calls of macros included
   std::chrono::seconds time = std::chrono::seconds(30);
@@ -56,7 +56,7 @@ class TemplateBudget {
   void step(size_t position) {
     position_ = position;
     if (++steps_ > limits_.steps) {
-      exceed("the template executes more than 10 million statements");
+      exceed("the template executes more than 2 million statements");
     }
     if (steps_ % 256 == 0 && Clock::now() > end_) {
       exceed("rendering takes longer than 30 seconds");

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 
 namespace tenon {
 namespace {
@@ -32,6 +33,14 @@ std::string with_unix_lines(const std::string& text) {
     }
   }
   return out;
+}
+
+// If nothing but white space lies between the first character and the first tag, the lexer takes the
+// character for white space. An empty text in front of it helps.
+bool loses_first_character(const std::string& source) {
+  const size_t tag = source.find_first_not_of(" \t\v\f", 1);
+  return !source.empty() && std::string_view(" \t\v\f{").find(source[0]) == std::string_view::npos &&
+         tag != std::string::npos && source[tag] == '{';
 }
 
 size_t line_of(const std::string& source, size_t position) {
@@ -265,10 +274,7 @@ TemplateProgram::TemplateProgram(const std::string& source) : source_(with_unix_
   if (source_.size() > kMaxSource) {
     throw TemplateError("the template has more than 4 MiB", false);
   }
-  // The lexer drops a single character before the first tag; an empty text in front keeps it.
-  const bool is_affected =
-      source_.size() > 1 && source_[1] == '{' && source_[0] != '{' && source_[0] != '\n';
-  if (is_affected) {
+  if (loses_first_character(source_)) {
     source_.insert(0, "{{''}}");
   }
   Tokens tokens = tokens_of(source_);

@@ -21,6 +21,7 @@ std::span<const Action* const> all_actions() {
                                           &kPrintRecipeAction,
                                           &kLockAction,
                                           &kPlanAction,
+                                          &kProcessDataAction,
                                           &kPrintSchemaAction,
                                           &kListPluginsAction,
                                           &kDescribeAction,

@@ -2,6 +2,8 @@
 """Conversations, and what transformers makes of them: the text of a chat template, and the bytes of
 answers. chat_golden.py and chat_peer.py use it."""
 
+import re
+
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -133,6 +135,11 @@ CASES = [
 ]
 
 
+def is_tagged(template):
+    """Whether the template has {% generation %} tags; comments may speak of them."""
+    return bool(re.search(r"{%-?\s*generation\s*-?%}", re.sub(r"{#.*?#}", "", template, flags=re.S)))
+
+
 def byte_tokenizer(template):
     """A tokenizer whose tokens are bytes, so that masks of tokens are masks of bytes."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -178,6 +185,9 @@ def tagged_answers(tokenizer, case):
     mask = out["assistant_masks"]
     text = text_of(tokenizer, case).encode()
     assert len(mask) == len(text), (len(mask), len(text))
+    # The end of a range is the first token of its last character.
+    for at in range(1, len(mask)):
+        mask[at] = mask[at - 1] if text[at] & 0xC0 == 0x80 else mask[at]
     ranges = []
     for at, is_answer in enumerate(mask):
         if is_answer and ranges and ranges[-1][1] == at:

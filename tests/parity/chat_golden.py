@@ -21,7 +21,7 @@ def main():
             golden = {"template": path.name, "case": case["name"]}
             try:
                 golden["text"] = chat_cases.text_of(tokenizer, case)
-                if "generation" in template.split("#}", 1)[1]:
+                if chat_cases.is_tagged(template):
                     golden["answers"] = chat_cases.tagged_answers(tokenizer, case)
                 else:
                     golden["answers"] = chat_cases.gained_answers(tokenizer, case)

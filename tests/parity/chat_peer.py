@@ -44,7 +44,7 @@ def main():
     for path in sorted(pathlib.Path(folder).glob("*.jinja")):
         template = path.read_text()
         tokenizer = chat_cases.byte_tokenizer(template)
-        is_tagged = "{% generation %}" in template.split("#}", 1)[-1] or "{%- generation" in template
+        is_tagged = chat_cases.is_tagged(template)
         problems = []
         for case in chat_cases.CASES:
             num_cases += 1

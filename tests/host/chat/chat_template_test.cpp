@@ -83,7 +83,7 @@ TEST_CASE("generation tags mark the answers, whatever the text", "[chat]") {
   CHECK(tagged.has_generation_tags());
   CHECK_FALSE(ChatTemplate(kTurns).has_generation_tags());
   CHECK(shown(tagged.render(request_of({{"user", "q"}, {"assistant", "r"}, {"assistant", ""}}))) ==
-        "U: 'q' \nA: [1:'r'] [1:.] A: [2:.] \n");
+        "U: 'q' \nA: [1:'r'] [1:.] A: [2:.]");
   // Without a wish for answers, nothing is marked.
   ChatRequest request = request_of({{"assistant", "r"}});
   request.find_answers = false;
@@ -178,7 +178,7 @@ TEST_CASE("syntax errors of a template name the line", "[chat]") {
   CHECK(error("{{ a") == start + "line 1: the tag is not closed");
   CHECK(error("\n\n{% %}") == start + "line 3: a {% %} tag does not begin with a word");
   CHECK_THAT(error("x\n\n{{ a b }}\n"), contains_text(start + "line 3: "));
-  CHECK_THAT(error("x\n{{ 'a }}\n"), contains_text(start + "line 2: "));
+  CHECK_THAT(error("x\n{{ 'a }}\n"), contains_text(start + "line 3: unexpected end"));
   CHECK_THAT(error("x\n\n\n{# a"), contains_text(start + "line 4: "));
   CHECK_THAT(error("x\n{% if (a %}{% endif %}"), contains_text(start + "line 2: "));
   CHECK_THAT(error("x\n{{ 99999999999999999999 }}"), contains_text(start + "line 2: "));
@@ -190,14 +190,15 @@ TEST_CASE("expressions have the meaning that they have in Python", "[chat]") {
                           {"obj", {{"b", 1}, {"a", {1.5, true, nullptr}}}},
                           {"items", {{{"k", 1}, {"v", "x"}}, {{"k", 2}}}}};
   const auto value = [&](const std::string& expression) {
-    return rendered("{{ " + expression + " }}", variables);
+    return rendered("{{ (" + expression + ") }}", variables);
   };
   CHECK(value("none") == "None");
   CHECK(value("missing") == "");
   CHECK(value("true") == "True");
   CHECK(value("7 % 3, -7 % 3, 7 / 2, 2 * 3 - 1") == "(1, 2, 3.5, 5)");
-  CHECK(value("1e3 if false else 0.1 + 0.2") == "0.30000000000000004");
-  CHECK(value("1.0 * 100000, 1e0 is defined") == "(100000.0, True)");
+  CHECK(value("1000 if false else 0.1 + 0.2") == "0.30000000000000004");
+  CHECK(value("1.0 * 100000, 0.00001 / 1, 10000000.0 * 10000000000") ==
+        "(100000.0, 1e-05, 1e+17)");
   CHECK(value("[1, 'a', \"it's\", none, 2.0]") == "[1, 'a', \"it's\", None, 2.0]");
   CHECK(value("obj") == "{'b': 1, 'a': [1.5, True, None]}");
   CHECK(value("obj | tojson") == R"({"b": 1, "a": [1.5, true, null]})");
@@ -259,6 +260,9 @@ TEST_CASE("statements have Jinja's scopes and white space", "[chat]") {
   CHECK(rendered("  {% if true %}\n  a\n  {% endif %}\nb\n\n") == "  a\nb\n");
   CHECK(rendered("a  {%- if true -%}  b  {%- endif %}  c") == "ab  c");
   CHECK(rendered("x{% if true %}y{% endif %}") == "xy");
+  CHECK(rendered("\n{% if true %}y{% endif %}") == "\ny");
+  CHECK(rendered("\t {% if true %}y{% endif %}") == "y");
+  CHECK(rendered("x\n  {% if true %}y{% endif %}") == "x\ny");
   CHECK(rendered("{# one #}\na{#- two -#} b") == "ab");
 }
 

@@ -23,6 +23,7 @@ TEST_CASE("each action has its option", "[cli]") {
   CHECK(parse_command_line({"--help"}).action == &kPrintHelpAction);
   CHECK(parse_command_line({"-h"}).action == &kPrintHelpAction);
   CHECK(parse_command_line({"--recipe", "a", "--lock"}).action == &kLockAction);
+  CHECK(parse_command_line({"--recipe", "a", "--process-data"}).action == &kProcessDataAction);
   const CommandLine line = parse_command_line({"--describe", "loss:org.x/mse", "--json"});
   CHECK(line.action == &kDescribeAction);
   CHECK(line.describe_kind == "loss");
