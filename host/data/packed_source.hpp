@@ -30,8 +30,8 @@ class PackedSource final : public DataSource {
   const std::string& name() const override { return source_.name(); }
   const DataSourceInfo& info() const override { return info_; }
   int64_t size(const Window* window) override { return source_.size(window); }
-  // Reads each sample into a row of its own; entries past the end of the row are left out. Unlike
-  // other reads, it is not concurrent, because it asks for lengths.
+  // Reads each sample into a separate row, and skips entries past the end of the row. Unlike other
+  // reads, it is not concurrent, because it asks for lengths.
   void read(const Window* window,
             std::span<const int64_t> indices,
             tenon_batch_writer& writer) override;

@@ -17,7 +17,7 @@ enum class OverLong {
   kError,
   kDrop,   // not read
   kCut,    // their first tokens fill a row
-  kSplit,  // pieces that fill a row, and the rest, each as a sequence of its own
+  kSplit,  // pieces that fill a row, and the rest, each as a separate sequence
 };
 
 struct PackOptions {

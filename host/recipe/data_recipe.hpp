@@ -52,7 +52,7 @@ struct PackingUse {
 
   template <class Section>
   static void bind(Section& s) {
-    s.key("length", &PackingUse::length).min(1).max(4194304).required().doc("tokens in a row");
+    s.key("length", &PackingUse::length).min(1).max(4194304).required().doc("tokens of a row");
     s.choice("strategy",
              &PackingUse::strategy,
              {{"greedy", PackingStrategy::kGreedy}, {"best_fit", PackingStrategy::kBestFit}})

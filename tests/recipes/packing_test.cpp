@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs whose samples are packed into rows: they train as if each sample had a row of its own, on
+// Runs whose samples are packed into rows: they train as if each sample had a separate row, on
 // any number of ranks, and resume inside a group.
 #include <cmath>
 #include <cstdint>

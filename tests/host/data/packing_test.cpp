@@ -187,7 +187,7 @@ constexpr PackOptions kSmall{
 
 // ---- rows ----
 
-TEST_CASE("a row has its samples side by side, numbered, and padding of its own", "[data]") {
+TEST_CASE("a row has its samples side by side, numbered, then padding", "[data]") {
   FakeSequences source({3, 5, 2, 7, 1});
   PackedSource packed(
       source,
@@ -275,7 +275,7 @@ TEST_CASE("each sample comes once an epoch, whole, whatever is packed by whom", 
   }
 }
 
-TEST_CASE("rows of an epoch are drawn anew, but not where the order is fixed", "[data]") {
+TEST_CASE("rows of each epoch have another order, unless the order is fixed", "[data]") {
   const std::vector<int64_t> lengths = some_lengths(60, 16);
   const auto rows = [&](uint64_t epoch, bool shuffle, PackStrategy strategy) {
     FakeSequences source(lengths);
@@ -508,7 +508,7 @@ TEST_CASE("samples longer than a row are dropped, cut, split or refused", "[data
         "by 45 tokens");
 }
 
-TEST_CASE("pieces of a split sample are sequences of their own", "[data]") {
+TEST_CASE("pieces of a split sample are separate sequences", "[data]") {
   FakeSequences source({5});
   PackedSource packed(
       source,
@@ -610,7 +610,7 @@ TEST_CASE("a read that contradicts the lengths is refused", "[data]") {
                            "but `lengths` returned 4"));
 }
 
-TEST_CASE("a packed source reads single samples into rows of their own", "[data]") {
+TEST_CASE("a packed source reads single samples into separate rows", "[data]") {
   FakeSequences source({3, 40});
   PackedSource packed(source, kSmall);
   BatchBuilder builder(packed, 2);
