@@ -128,6 +128,15 @@ std::vector<std::string> MetricSet::evaluation_metrics() const {
   return names;
 }
 
+std::vector<uint32_t> MetricSet::values_read() const {
+  std::vector<uint32_t> values;
+  for (const auto& entry : entries_) {
+    const std::vector<uint32_t> of_metric = entry->binding.values();
+    values.insert(values.end(), of_metric.begin(), of_metric.end());
+  }
+  return values;
+}
+
 void MetricSet::check_fields(const std::vector<FieldInfo>& fields,
                              const std::string& dataset) const {
   for (const auto& entry : entries_) {

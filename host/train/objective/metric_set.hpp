@@ -47,6 +47,9 @@ class MetricSet final : public Stateful {
   // True if any metric is also computed in training.
   bool has_training() const { return !training_metrics_.empty(); }
 
+  // The models' values that the metrics read.
+  std::vector<uint32_t> values_read() const;
+
   // Checks that a dataset has the fields that the metrics read.
   // Errors  metric.unknown_input, metric.input_mismatch
   void check_fields(const std::vector<FieldInfo>& fields, const std::string& dataset) const;
