@@ -112,7 +112,7 @@ TEST_CASE("an Alpaca sample trains on its output", "[chat]") {
                {"input", ""},
                {"output", "y"},
                {"system", "S"},
-               {"history", {{"a", "b"}}}}) ==
+               {"history", Json::array({Json::array({"a", "b"})})}}) ==
         "<s>S</><u>a</><a>b</><u>do</><a>y\n"
         ".............y</>");
 }

@@ -389,8 +389,10 @@ class Chat : public MapDataset {
 
   // Everything that decides the tokens.
   ShardKey key() const {
-    const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
-                                                                         XXH3_freeState);
+    struct Free {
+      void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+    };
+    const std::unique_ptr<XXH3_state_t, Free> state(XXH3_createState());
     XXH3_128bits_reset(state.get());
     const auto add = [&](std::string_view text) {
       const uint64_t size = text.size();
