@@ -25,6 +25,7 @@
 #include <system_error>
 #include <thread>
 #include <unistd.h>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -436,7 +437,7 @@ class Chat : public MapDataset {
   // ---- encoding ----
 
   template <class Body>
-  static auto at_place(const ChatFile& file, size_t i, Body&& body) {
+  static std::invoke_result_t<Body&> at_place(const ChatFile& file, size_t i, Body&& body) {
     try {
       return body();
     } catch (const Error& error) {
