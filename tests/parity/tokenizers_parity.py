@@ -143,7 +143,7 @@ def all_texts(n, seed, specials):
     every = [chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF]
     for begin in range(0, len(every), 64):  # each code point between letters, digits and spaces
         yield "".join(f"a{c}b{c} {c}1{c}\n'{c}{c}" for c in every[begin : begin + 64])
-    yield from ("", "\x00", " " * 100000, "a" * 30000, "\n" * 5000, "ab" * 20000, "é" * 9999, "中" * 5000, "1" * 9999)
+    yield from ("", "\x00", " " * 1000000, "a" * 30000, "\n" * 5000, "ab" * 20000, "é" * 9999, "中" * 5000, "1" * 9999)
     yield "".join(specials) * 3
     yield " ".join(WORDS) * 20
     rng = random.Random(seed)

@@ -365,9 +365,12 @@ TEST_CASE("a changed file is read or refused, never more", "[plugins][tokenizers
   for (int round = 0; round < 400; ++round) {
     nlohmann::json json = files[random() % files.size()];
     const nlohmann::json flat = json.flatten();
-    for (int change = 0; change < 2; ++change) {
+    for (int change = 0; change < 1 + round % 2; ++change) {
       auto at = flat.begin();
-      std::advance(at, static_cast<long>(random() % flat.size()));
+      do {  // rarely among the many tokens
+        at = flat.begin();
+        std::advance(at, static_cast<long>(random() % flat.size()));
+      } while (at.key().rfind("/model/", 0) == 0 && random() % 50 != 0);
       nlohmann::json::json_pointer pointer(at.key());
       for (auto up = random() % 3; up > 0 && !pointer.empty(); --up) {
         pointer.pop_back();
@@ -406,7 +409,7 @@ TEST_CASE("general categories in patterns are those of the Unicode table",
   CHECK(matches(R"(\P{L})", new_letter + "1") == 1);
   CHECK(matches(R"(\p{^Lu})", "Aa") == 1);
   CHECK(matches(R"([a[\p{Nd}]-])", "a1-b") == 3);
-  CHECK(matches(R"(\\p{L})", "\\p{L}") == 0);
+  CHECK(matches(R"(\\p{L})", "L\\p{L}") == 1);  // a backslash, then p{L}
 }
 
 }  // namespace tenon

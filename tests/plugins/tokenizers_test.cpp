@@ -2,7 +2,6 @@
 //
 // The tokenizer plugins hf, tiktoken and sentencepiece through the ABI.
 #include "host/error/status.hpp"
-#include "host/plugin/tokenizer_check.hpp"
 
 #include <nlohmann/json.hpp>
 
