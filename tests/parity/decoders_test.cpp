@@ -241,7 +241,11 @@ TEST_CASE("decoders generate with caches what the whole sequence gives", "[parit
   const ModelGraph graph = describe_model(proxy);
   ParameterStore store(graph, {at::kDouble, at::kCPU, [](uint32_t) { return 0U; }});
   const std::optional<GenerationProxy> generation = GenerationProxy::of(proxy.instance());
-  REQUIRE(generation.has_value());
+  // With longrope, a token that makes a sequence long changes all positions.
+  CHECK(generation.has_value() == (of.model != "phi3"));
+  if (!generation.has_value()) {
+    return;
+  }
   ExecBase base;
   base.compute_dtype = at::kDouble;
   base.tensors = tensor_service();
@@ -322,7 +326,7 @@ TEST_CASE("decoders refuse options that contradict each other", "[parity]") {
   CHECK_THAT(message("deepseek_v3", R"({"v_head_dim": 200})"),
              contains_text("v_head_dim 200 exceeds the width of a head"));
   CHECK_THAT(options_problem("model", "llama", R"({"rope_scaling": {"rope_type": "dynamic"}})"),
-             contains_text("rope_type") && contains_text("longrope"));
+             contains_text("/rope_scaling/rope_type: not an allowed value"));
 }
 
 TEST_CASE("experts are balanced by losses, and by a bias that moves in training alone",
