@@ -67,6 +67,17 @@ SubprocessResult generate(std::vector<std::string> more) {
   return run_host(more);
 }
 
+// The same with a prompt on standard input, as printf writes it.
+SubprocessResult piped(const std::string& prompt, const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"sh", "-c", "printf '" + prompt + "' | \"$@\"", "sh"};
+  for (const std::string& word : host_command()) {
+    words.push_back(word);
+  }
+  words.emplace_back("--generate");
+  words.insert(words.end(), more.begin(), more.end());
+  return run_subprocess(words);
+}
+
 std::string text_of(const SubprocessResult& result) {
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
@@ -85,18 +96,7 @@ TEST_CASE("a trained model goes on with the line that it has learned", "[recipes
                  contains_text(" tokens/s; --max-tokens reached"));
   CHECK_THAT(result.err, !contains_text("no caches"));
   // The same from a pipe, from the checkpoint itself, and with the recipe of the run.
-  CHECK(text_of(run_subprocess({"sh",
-                                "-c",
-                                "printf 'the quick br\\n' | \"$@\"",
-                                "sh",
-                                host_program().string(),
-                                "--plugin-dir",
-                                (build_dir() / "plugins").string(),
-                                "--generate",
-                                "--run-dir",
-                                run,
-                                "--max-tokens",
-                                "30"})) == result.out);
+  CHECK(text_of(piped("the quick br\\n", {"--run-dir", run, "--max-tokens", "30"})) == result.out);
   std::string checkpoint;
   for (const auto& entry :
        std::filesystem::directory_iterator(learned().run_dir() / "checkpoints")) {
@@ -173,8 +173,7 @@ TEST_CASE("a run without a tokenizer, a missing run and an empty prompt are refu
   CHECK(missing.exit_code == 2);
   CHECK_THAT(missing.err, contains_text("[storage.not_found]"));
 
-  const SubprocessResult empty =
-      generate({"--run-dir", learned().run_dir().string(), "--prompt", ""});
+  const SubprocessResult empty = piped("", {"--run-dir", learned().run_dir().string()});
   CHECK(empty.exit_code == 4);
   CHECK_THAT(empty.err, contains_text("the prompt is empty"));
 }
