@@ -7,6 +7,7 @@
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
