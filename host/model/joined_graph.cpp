@@ -8,6 +8,7 @@
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 

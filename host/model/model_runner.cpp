@@ -102,7 +102,10 @@ ModelRunner::~ModelRunner() = default;
 void ModelRunner::find_last_readers() {
   for (const auto v : c10::irange(static_cast<uint32_t>(graph_.values.size()))) {
     const ModelValue& value = graph_.values[v];
-    if (value.maker != kNoIndex && !value.is_read) {
+    const bool has_rows = std::ranges::any_of(graph_.values, [v](const ModelValue& other) {
+      return other.lookup.has_value() && other.lookup->ids == v;
+    });
+    if (value.maker != kNoIndex && !value.is_read && !has_rows) {
       last_read_[value.users.empty() ? value.maker : value.users.back()].push_back(v);
     }
   }
