@@ -47,7 +47,7 @@ OptimizerDriver::OptimizerDriver(std::vector<OptimizedPartition> partitions,
     for (const FlatRange& range : groups_[g].ranges()) {
       TENON_ASSERT(range.partition < partitions_.size(),
                    "a flat group names a partition without an optimizer");
-      if (partitions_[range.partition].optimizer.info().needs == TENON_OPTIMIZER_ELEMENTWISE) {
+      if (partitions_[range.partition].optimizer.info().is_elementwise()) {
         add_pieces(g, range.first_entry, range.last_entry, range.partition);
       } else {
         for (size_t e = range.first_entry; e <= range.last_entry; ++e) {
@@ -76,7 +76,7 @@ void OptimizerDriver::add_pieces(size_t group,
   piece.partition = partition;
   FlatGroup& flat = groups_[group];
   const OptimizerInfo& info = partitions_[partition].optimizer.info();
-  if (info.needs == TENON_OPTIMIZER_ELEMENTWISE) {
+  if (info.is_elementwise()) {
     const FlatRange range = flat.range(first_entry, last_entry);
     if (range.begin == range.end) {
       return;  // other ranks own these entries
@@ -92,9 +92,8 @@ void OptimizerDriver::add_pieces(size_t group,
     const auto dtype =
         slot.dtype >= TENON_CLASS_FIRST ? flat.dtype() : static_cast<at::ScalarType>(slot.dtype);
     const auto options = piece.data.options().dtype(dtype);
-    piece.slots.push_back(slot.shape == TENON_SLOT_SCALAR
-                              ? at::full({}, slot.init, options)
-                              : at::full(piece.data.sizes(), slot.init, options));
+    piece.slots.push_back(
+        at::full(info.slot_shape(slot, piece.data.sizes().vec()), slot.init, options));
   }
   pieces_.push_back(std::move(piece));
 }
@@ -114,9 +113,12 @@ void OptimizerDriver::bind() {
 }
 
 // Cuts pieces so that in each piece, either all entries have a gradient or none.
-void OptimizerDriver::cut_where_without_grad() {
+void OptimizerDriver::cut_where_without_grad(const IsChosen& is_chosen) {
   bool is_whole = true;
   for (Piece& piece : pieces_) {
+    if (!is_chosen(piece)) {
+      continue;
+    }
     const auto& entries = groups_[piece.group].entries();
     piece.has_grad = entries[piece.first_entry].has_grad;
     for (size_t e = piece.first_entry; e < piece.last_entry; ++e) {
@@ -126,9 +128,9 @@ void OptimizerDriver::cut_where_without_grad() {
   if (is_whole) {
     return;
   }
-  cut([this](const Piece& piece, size_t e) {
+  cut([&](const Piece& piece, size_t e) {
     const auto& entries = groups_[piece.group].entries();
-    return entries[e + 1].has_grad != entries[e].has_grad;
+    return is_chosen(piece) && entries[e + 1].has_grad != entries[e].has_grad;
   });
   for (Piece& piece : pieces_) {
     piece.has_grad = groups_[piece.group].entries()[piece.first_entry].has_grad;
@@ -166,8 +168,21 @@ bool OptimizerDriver::cut(const std::function<bool(const Piece& piece, size_t en
       part.data = cut(piece.data);
       part.grad = cut(piece.grad);
       part.updates = piece.step.item<float>();
-      for (const at::Tensor& slot : piece.slots) {
-        part.slots.push_back(slot.dim() == 0 ? slot.clone() : cut(slot));
+      const OptimizerInfo& info = partitions_[piece.partition].optimizer.info();
+      for (size_t s = 0; s < piece.slots.size(); ++s) {
+        const at::Tensor& slot = piece.slots[s];
+        switch (info.slots[s].shape) {
+          case TENON_SLOT_SCALAR:
+            part.slots.push_back(slot.clone());
+            break;
+          case TENON_SLOT_BLOCKWISE:
+            part.slots.push_back(slot.narrow(0,
+                                             (range.begin - origin) / info.block,
+                                             info.num_blocks(range.end - range.begin)));
+            break;
+          default:
+            part.slots.push_back(cut(slot));
+        }
       }
       result.push_back(std::move(part));
     }
@@ -189,9 +204,9 @@ bool OptimizerDriver::cut(const std::function<bool(const Piece& piece, size_t en
 template <class Take>
 void OptimizerDriver::each_slot(const Piece& piece, Take take) const {
   const FlatGroup& group = groups_[piece.group];
-  const auto& slots = partitions_[piece.partition].optimizer.info().slots;
-  const bool is_flat =
-      partitions_[piece.partition].optimizer.info().needs == TENON_OPTIMIZER_ELEMENTWISE;
+  const OptimizerInfo& info = partitions_[piece.partition].optimizer.info();
+  const auto& slots = info.slots;
+  const bool is_flat = info.is_elementwise();
   const int64_t origin = is_flat ? group.range(piece.first_entry, piece.last_entry).begin : 0;
   for (size_t e = piece.first_entry; e <= piece.last_entry; ++e) {
     const FlatParameter& parameter = group.entries()[e].parameter;
@@ -202,7 +217,16 @@ void OptimizerDriver::each_slot(const Piece& piece, Take take) const {
       if (slots[s].shape == TENON_SLOT_SCALAR) {
         take(name, whole, std::optional<StatePart>());
       } else if (!is_flat) {
-        take(name, whole, std::optional<StatePart>(StatePart{parameter.shape, 0}));
+        take(name,
+             whole,
+             std::optional<StatePart>(StatePart{info.slot_shape(slots[s], parameter.shape), 0}));
+      } else if (part.length > 0 && slots[s].shape == TENON_SLOT_BLOCKWISE) {
+        const int64_t first = (part.in_slice - origin) / info.block;
+        take(name,
+             whole.narrow(0, first, info.num_blocks(part.length)),
+             std::optional<StatePart>(StatePart{info.slot_shape(slots[s], parameter.shape),
+                                                part.in_parameter / info.block,
+                                                group.sharing().num_slices > 1}));
       } else if (part.length > 0) {
         take(name,
              whole.narrow(0, part.in_slice - origin, part.length),
@@ -272,9 +296,27 @@ void OptimizerDriver::load(const StateTree& tree, const std::string& prefix) {
 }
 
 void OptimizerDriver::update(double factor, const CallPlace& place, const at::Tensor& found) {
+  update_pieces([](const Piece&) { return true; }, factor, place, found);
+}
+
+void OptimizerDriver::update_group(size_t group,
+                                   double factor,
+                                   const CallPlace& place,
+                                   const at::Tensor& found_inf) {
+  update_pieces(
+      [group](const Piece& piece) { return piece.group == group; }, factor, place, found_inf);
+}
+
+void OptimizerDriver::update_pieces(const IsChosen& is_chosen,
+                                    double factor,
+                                    const CallPlace& place,
+                                    const at::Tensor& found) {
   const at::AutoGradMode no_grad(false);
   const at::Tensor found_inf = found.defined() ? found.to(steps_.device()) : found;
-  cut_where_without_grad();
+  cut_where_without_grad(is_chosen);
+  for (Piece& piece : pieces_) {
+    piece.has_grad = piece.has_grad && is_chosen(piece);
+  }
   const bool all =
       std::all_of(pieces_.begin(), pieces_.end(), [](const Piece& p) { return p.has_grad; });
   const auto advance = [&found_inf](at::Tensor& counters) {
@@ -339,6 +381,56 @@ void OptimizerDriver::update(double factor, const CallPlace& place, const at::Te
     frames_[i].move_to(place);
     optimizer.update(frames_[i].exec(), args);
   }
+}
+
+bool OptimizerDriver::has_evaluation_values() const {
+  return std::ranges::any_of(partitions_, [](const OptimizedPartition& partition) {
+    return partition.optimizer.has_evaluation_values();
+  });
+}
+
+void OptimizerDriver::use_evaluation_values(const CallPlace& place) {
+  const at::AutoGradMode no_grad(false);
+  TENON_ASSERT(kept_.empty(), "the parameters hold the values of evaluation already");
+  for (auto piece = pieces_.begin(); piece != pieces_.end();) {
+    const auto first = piece;
+    piece = std::find_if(
+        piece, pieces_.end(), [&](const Piece& p) { return p.call() != first->call(); });
+    const OptimizerProxy& optimizer = partitions_[first->partition].optimizer;
+    if (!optimizer.has_evaluation_values()) {
+      continue;
+    }
+    std::vector<tenon_tensor*> parameters;
+    std::vector<const tenon_tensor*> slots;
+    std::vector<const tenon_tensor*> steps;
+    for (auto it = first; it != piece; ++it) {
+      kept_.emplace_back(it->data, it->data.clone());
+      parameters.push_back(borrow_mutable(it->data));
+      steps.push_back(borrow(it->step));
+    }
+    for (size_t s = 0; s < optimizer.info().slots.size(); ++s) {
+      for (auto it = first; it != piece; ++it) {
+        slots.push_back(borrow(it->slots[s]));
+      }
+    }
+    tenon_evaluation_values_args args{};
+    args.struct_size = sizeof(args);
+    args.num_pieces = parameters.size();
+    args.parameters = parameters.data();
+    args.slots = slots.data();
+    args.steps = steps.data();
+    ExecFrame& frame = frames_[first->partition];
+    frame.move_to(place);
+    optimizer.evaluation_values(frame.exec(), args);
+  }
+}
+
+void OptimizerDriver::use_training_values() {
+  const at::AutoGradMode no_grad(false);
+  for (auto& [slice, copy] : kept_) {
+    slice.copy_(copy);
+  }
+  kept_.clear();
 }
 
 double OptimizerDriver::lr(double factor) const {

@@ -57,6 +57,7 @@ struct TrainRecipe {
   std::string precision = "fp32";  // a name of host/device/precision.hpp
   NonFiniteRecipe non_finite;
   Recompute recompute = Recompute::kNone;
+  bool update_in_backward = false;
   std::int64_t log_every = 10;  // 0: the first step only
   bool overfit_batch = false;
   std::optional<std::int64_t> exit_at_step;
@@ -159,6 +160,9 @@ struct TrainRecipe {
              &TrainRecipe::recompute,
              {{"none", Recompute::kNone}, {"blocks", Recompute::kBlocks}})
         .doc("keep activations, or recompute each block's forward in backward")
+        .resume(resume::kFree);
+    s.key("update_in_backward", &TrainRecipe::update_in_backward)
+        .doc("update parameters in the backward, as soon as gradients are final, and free these")
         .resume(resume::kFree);
   }
 

@@ -9,7 +9,8 @@
 namespace tenon {
 
 LoopRequests::Possible possible_requests(const TrainerParts& parts) {
-  return {.evaluate = !parts.eval_sets.empty(),
+  return {.skip_update = !parts.recipe.train.update_in_backward,
+          .evaluate = !parts.eval_sets.empty(),
           .checkpoint = parts.checkpoints != nullptr,
           .roll_back = parts.checkpoints != nullptr &&
                        parts.checkpoints->recipe().on_spike == OnSpike::kRollBack};
@@ -27,7 +28,8 @@ FiniteCheck::Parts finite_check_parts(const TrainerParts& parts,
           .loss_scale = parts.loss_scale,
           .is_on_cpu = parts.gpu == nullptr,
           .are_gradients_rewritten =
-              any_writes(hooks, TENON_EVENT_BEFORE_OPTIMIZER_STEP, TENON_TOUCH_GRADIENTS)};
+              any_writes(hooks, TENON_EVENT_BEFORE_OPTIMIZER_STEP, TENON_TOUCH_GRADIENTS),
+          .are_gradients_freed = parts.recipe.train.update_in_backward};
 }
 
 HookView::Parts view_parts(const TrainerParts& parts,
@@ -118,7 +120,8 @@ Evaluator::Parts evaluator_parts(const TrainerParts& parts,
                                  LoopRequests& requests,
                                  StopConditions& stop,
                                  StepLog& log,
-                                 TrainStep& step) {
+                                 TrainStep& step,
+                                 EvaluationValues& values) {
   return {.recipe = parts.recipe.eval,
           .state = state,
           .sets = parts.eval_sets,
@@ -137,7 +140,8 @@ Evaluator::Parts evaluator_parts(const TrainerParts& parts,
           .step = view.step(),
           .requests = requests,
           .stop = stop,
-          .log = log};
+          .log = log,
+          .values = values};
 }
 
 CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,
@@ -146,7 +150,8 @@ CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,
                                          LoopEvents& events,
                                          LoopRequests& requests,
                                          StopConditions& stop,
-                                         const Evaluator& evaluator) {
+                                         const Evaluator& evaluator,
+                                         EvaluationValues& values) {
   return {
       .checkpoints = parts.checkpoints,
       .state = state,
@@ -160,6 +165,7 @@ CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,
       .events = events,
       .requests = requests,
       .stop = stop,
+      .values = values,
       .evaluated = [&evaluator] {
         return CheckpointDriver::Evaluated{evaluator.evaluated_step(), evaluator.last_metrics()};
       }};

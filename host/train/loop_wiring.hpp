@@ -49,14 +49,16 @@ Evaluator::Parts evaluator_parts(const TrainerParts& parts,
                                  LoopRequests& requests,
                                  StopConditions& stop,
                                  StepLog& log,
-                                 TrainStep& step);
+                                 TrainStep& step,
+                                 EvaluationValues& values);
 CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,
                                          const RunState& state,
                                          WholeState& whole,
                                          LoopEvents& events,
                                          LoopRequests& requests,
                                          StopConditions& stop,
-                                         const Evaluator& evaluator);
+                                         const Evaluator& evaluator,
+                                         EvaluationValues& values);
 WholeState::Parts whole_parts(const TrainerParts& parts, FiniteCheck& finite_check);
 RunLoader::Parts loader_parts(const TrainerParts& parts, const RunState& state);
 

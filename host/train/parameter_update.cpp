@@ -7,6 +7,8 @@
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <span>
 #include <string>
@@ -18,7 +20,31 @@ ParameterUpdate::ParameterUpdate(Parts parts)
     : parts_(parts),
       has_state_buffers_(std::ranges::any_of(
           parts.parameters.graph().buffers,
-          [](const ModelBuffer& buffer) { return buffer.kind == TENON_BUFFER_STATE; })) {}
+          [](const ModelBuffer& buffer) { return buffer.kind == TENON_BUFFER_STATE; })) {
+  if (parts_.train.update_in_backward) {
+    parts_.flow.on_final_gradients([this](size_t group) { update_group(group); });
+  }
+}
+
+void ParameterUpdate::update_group(size_t group) {
+  FlatGroup& flat = parts_.parameters.groups()[group];
+  if (!flat.is_trainable() || !flat.any_has_grad()) {
+    return;
+  }
+  const at::AutoGradMode no_grad(false);
+  flat.resolve_grads();
+  const bool is_finite = parts_.finite_check.check_group(group);
+  if (parts_.train.clip_grad_value.has_value()) {
+    clip_grad_value(flat, *parts_.train.clip_grad_value);
+  }
+  if (is_finite) {
+    parts_.optimizer.update_group(group,
+                                  parts_.view.lr_factor(),
+                                  {parts_.state.step, 0, true},
+                                  parts_.finite_check.found_inf());
+  }
+  flat.release_grads();
+}
 
 void ParameterUpdate::keep_buffers() {
   if (has_state_buffers_) {
@@ -143,7 +169,7 @@ void ParameterUpdate::report_unused() const {
 }
 
 void ParameterUpdate::clip() {
-  if (parts_.finite_check.is_skipped()) {
+  if (parts_.finite_check.is_skipped() || parts_.train.update_in_backward) {
     return;
   }
   if (parts_.train.clip_grad_norm.has_value()) {
@@ -156,7 +182,9 @@ void ParameterUpdate::clip() {
 
 void ParameterUpdate::apply(double factor) {
   const CallPlace place{parts_.state.step, 0, true};
-  parts_.optimizer.update(factor, place, parts_.finite_check.found_inf());
+  if (!parts_.train.update_in_backward) {
+    parts_.optimizer.update(factor, place, parts_.finite_check.found_inf());
+  }
   // Tables are on the CPU, so their update waits for the result of the check on the device.
   if (parts_.tables != nullptr && !parts_.finite_check.is_found_on_device()) {
     parts_.tables->update(factor, place);

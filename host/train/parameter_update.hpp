@@ -2,7 +2,10 @@
 //
 // The end of a step: makes gradients final on all ranks, checks and clips them, and then updates
 // parameters and tables or skips the update.
-// Invariant: a skipped update changes no parameter, no optimizer state and no buffer.
+// With train.update_in_backward, each flat group is updated in the backward, as soon as its gradients
+// are final, and its gradients are freed.
+// Invariant: a skipped update changes no parameter, no optimizer state and no buffer. Exception: with
+// updates in the backward, the groups before the first non-finite one are updated, and the run ends.
 // Threads: the train thread; every rank calls the same functions.
 #pragma once
 
@@ -43,6 +46,8 @@ class ParameterUpdate {
     HookView& view;
   };
   explicit ParameterUpdate(Parts parts);
+  ParameterUpdate(const ParameterUpdate&) = delete;
+  ParameterUpdate& operator=(const ParameterUpdate&) = delete;
 
   // Copies the buffers before the first forward of a step, so that a skipped update can restore
   // them.
@@ -57,6 +62,7 @@ class ParameterUpdate {
 
  private:
   bool is_alone() const { return parts_.collective.world_size() == 1; }
+  void update_group(size_t group);
   void finish_gradients(const at::Tensor& scale);
   void finish_table_gradients(const at::Tensor& scale);
   void share_has_grad();

@@ -31,7 +31,9 @@ std::string memory_report(const TrainerParts& parts, int64_t batch_bytes) {
   HeldMemory held;
   for (const FlatGroup& group : parts.parameters.groups()) {
     held.parameters += static_cast<int64_t>(group.data().nbytes());
-    held.gradients += static_cast<int64_t>(group.grad().nbytes());
+    if (!group.sharing().frees_gradients) {
+      held.gradients += static_cast<int64_t>(group.grad().nbytes());
+    }
     if (group.has_copy()) {
       const auto bytes = static_cast<int64_t>(group.unsharded_view(0).element_size());
       held.parameters += group.data().numel() * bytes;
@@ -64,10 +66,11 @@ Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
       log_(log_parts(parts_, place_.run, stop_, finite_check_)),
       feed_(feed_parts(parts_, stop_, log_)),
       step_(step_parts(parts_, place_.run, finite_check_, events_, view_, log_, requests_)),
-      evaluator_(
-          evaluator_parts(parts_, place_.run, events_, view_, requests_, stop_, log_, step_)),
-      checkpoints_(
-          checkpoint_parts(parts_, place_.run, whole_, events_, requests_, stop_, evaluator_)),
+      values_(parts_.optimizer, parts_.flow, place_.run),
+      evaluator_(evaluator_parts(
+          parts_, place_.run, events_, view_, requests_, stop_, log_, step_, values_)),
+      checkpoints_(checkpoint_parts(
+          parts_, place_.run, whole_, events_, requests_, stop_, evaluator_, values_)),
       roll_back_({.state = place_.run,
                   .collective = parts_.collective,
                   .flow = parts_.flow,

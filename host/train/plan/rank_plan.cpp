@@ -8,6 +8,7 @@
 #include "host/train/plan/planned_links.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace tenon {
@@ -203,15 +204,19 @@ class Planned {
     }
   }
 
+  static int64_t bytes_of(int64_t elements, double rate) {
+    return static_cast<int64_t>(std::ceil(static_cast<double>(elements) * rate));
+  }
+
   // Returns the bytes of optimizer state of the slice that has the most.
   int64_t optimizer_bytes(const GroupLayout& layout, int64_t slices) const {
     const int64_t slice = layout.flat_numel(slices) / slices;
-    std::set<int64_t> rates;
+    std::set<double> rates;
     for (const uint32_t partition : layout.partitions) {
       rates.insert(subject_.optimizer_bytes[partition]);
     }
     if (rates.size() == 1) {
-      return slice * *rates.begin();
+      return bytes_of(slice, *rates.begin());
     }
     // If optimizers differ, so do slices. The gap after a parameter counts as part of it.
     const std::vector<int64_t> ends = layout.ends(slices);
@@ -222,7 +227,8 @@ class Planned {
       for (size_t i = 0; i < ends.size(); ++i) {
         const int64_t from = std::max(begin, s * slice);
         const int64_t to = std::min(ends[i], (s + 1) * slice);
-        bytes += std::max<int64_t>(0, to - from) * subject_.optimizer_bytes[layout.partitions[i]];
+        bytes += bytes_of(std::max<int64_t>(0, to - from),
+                          subject_.optimizer_bytes[layout.partitions[i]]);
         begin = ends[i];
       }
       most = std::max(most, bytes);

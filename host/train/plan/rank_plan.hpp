@@ -44,7 +44,7 @@ struct PlanSubject {
   ModelGraph graph;
   std::vector<GroupLayout> groups;
   std::vector<BlockCost> costs;          // by block
-  std::vector<int64_t> optimizer_bytes;  // by partition: all slots of one element
+  std::vector<double> optimizer_bytes;   // by partition: all slots of one element
   std::vector<PlannedLoss> losses;
   int64_t buffer_bytes = 0;          // of the model's buffers
   int64_t batch_bytes = 0;           // of a microbatch

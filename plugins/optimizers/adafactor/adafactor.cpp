@@ -54,7 +54,7 @@ class Adafactor : public tenon::TorchOptimizer {
   explicit Adafactor(const Options& options) : options_(options) {}
 
   void describe(tenon::OptimizerInfo& info) override {
-    info.needs(TENON_OPTIMIZER_MATRIX).row_slot("row_var").column_slot("col_var");
+    info.needs(TENON_OPTIMIZER_MATRIX).row_slot("row_var", TENON_CLASS_PARAM).column_slot("col_var", TENON_CLASS_PARAM);
   }
 
   void update(const tenon::Exec&, const tenon::TorchUpdate& update) override {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Muon: orthogonalizes the momentum of each matrix by a Newton-Schulz iteration. A parameter with
-// more than two axes is a stack of matrices.
+// Muon: orthogonalizes the momentum of each matrix by a Newton-Schulz iteration.
 //
 // Source: Jordan et al., Muon: An optimizer for hidden layers in neural networks (2024); the factor
 // match_rms_adamw: Liu et al., Muon is Scalable for LLM Training (2025), section 2.2. In the form
@@ -71,7 +70,9 @@ class Muon : public tenon::TorchOptimizer {
   explicit Muon(const Options& options) : options_(options) {}
 
   void describe(tenon::OptimizerInfo& info) override {
-    info.needs(TENON_OPTIMIZER_MATRIX).matrices_only().slot("momentum_buffer");
+    info.needs(TENON_OPTIMIZER_MATRIX)
+        .flags(TENON_OPTIMIZER_MATRICES_ONLY)
+        .slot("momentum_buffer");
   }
 
   void update(const tenon::Exec&, const tenon::TorchUpdate& update) override {
@@ -80,12 +81,6 @@ class Muon : public tenon::TorchOptimizer {
     }
     for (size_t i = 0; i < update.parameters.size(); ++i) {
       const at::Tensor& parameter = update.parameters[i];
-      TENON_CHECK(parameter.dim() >= 2,
-                  "piece ",
-                  i,
-                  " has ",
-                  parameter.dim(),
-                  " axes, and muon needs matrices; put vectors into a group of another optimizer");
       const at::Tensor grad = widened(update.grads[i]);
       const at::Tensor momentum =
           widened(update.slots[0][i]).lerp(grad, 1 - options_.momentum);
@@ -100,8 +95,8 @@ class Muon : public tenon::TorchOptimizer {
 
  private:
   double factor_of(const at::Tensor& matrix) const {
-    const auto rows = static_cast<double>(matrix.size(-2));
-    const auto columns = static_cast<double>(matrix.size(-1));
+    const auto rows = static_cast<double>(matrix.size(0));
+    const auto columns = static_cast<double>(matrix.size(1));
     return options_.lr_factor == LrFactor::kOriginal ? std::sqrt(std::max(1.0, rows / columns))
                                                      : 0.2 * std::sqrt(std::max(rows, columns));
   }
@@ -111,33 +106,17 @@ class Muon : public tenon::TorchOptimizer {
     const double a = options_.ns_coefficients[0];
     const double b = options_.ns_coefficients[1];
     const double c = options_.ns_coefficients[2];
-    const bool is_tall = matrix.size(-2) > matrix.size(-1);
+    const bool is_tall = matrix.size(0) > matrix.size(1);
     at::Tensor x = options_.ns_dtype == Arithmetic::kBf16 ? matrix.to(at::kBFloat16)
                                                           : matrix.to(parameter.scalar_type());
-    x = is_tall ? x.transpose(-2, -1) : x;
-    x = x / at::linalg_vector_norm(x, 2, at::IntArrayRef{-2, -1}, /*keepdim=*/true)
-                .clamp_min(options_.eps);
+    x = is_tall ? x.t() : x;
+    x = x / x.norm().clamp_min(options_.eps);
     for (int64_t i = 0; i < options_.ns_steps; ++i) {
-      const at::Tensor gram = at::matmul(x, x.transpose(-2, -1));
-      const at::Tensor polynomial = weighted_sum(gram, b, gram, gram, c);
-      x = weighted_sum(x, a, polynomial, x, 1.0);
+      const at::Tensor gram = at::mm(x, x.t());
+      const at::Tensor polynomial = at::addmm(gram, gram, gram, b, c);
+      x = at::addmm(x, polynomial, x, a);
     }
-    return is_tall ? x.transpose(-2, -1) : x;
-  }
-
-  // weight added + scale (left right), rounded once.
-  static at::Tensor weighted_sum(const at::Tensor& added,
-                                 double weight,
-                                 const at::Tensor& left,
-                                 const at::Tensor& right,
-                                 double scale) {
-    if (added.dim() == 2) {
-      return at::addmm(added, left, right, weight, scale);
-    }
-    const auto flat = [](const at::Tensor& x) {
-      return x.reshape({-1, x.size(-2), x.size(-1)});
-    };
-    return at::baddbmm(flat(added), flat(left), flat(right), weight, scale).view(added.sizes());
+    return is_tall ? x.t() : x;
   }
 
   Options options_;

@@ -67,7 +67,7 @@ class ScheduleFreeAdamW : public tenon::TorchOptimizer {
   explicit ScheduleFreeAdamW(const Options& options) : options_(options) {}
 
   void describe(tenon::OptimizerInfo& info) override {
-    info.own_schedule()
+    info.flags(TENON_OPTIMIZER_OWN_SCHEDULE)
         .slot("z")
         .slot("exp_avg_sq")
         .scalar_slot("weight_sum", TENON_F64)
@@ -102,18 +102,17 @@ class ScheduleFreeAdamW : public tenon::TorchOptimizer {
     }
   }
 
-  // Before its first update, a parameter holds both values.
-  void exchange(const tenon::Exec&, const tenon::TorchExchange& exchange) override {
-    const double beta1 = options_.betas[0];
-    const double share =
-        exchange.to == TENON_VALUES_EVALUATION ? 1 - 1 / beta1 : 1 - beta1;  // of z
-    for (size_t i = 0; i < exchange.parameters.size(); ++i) {
-      const at::Tensor& parameter = exchange.parameters[i];
-      const at::Tensor factor = (exchange.steps[i] > 0).to(at::kDouble) * share;
-      for_each_chunk(parameter, [&](int64_t begin, int64_t length) {
-        at::Tensor to = part_of(parameter, begin, length);
-        const at::Tensor value = widened(to);
-        to.copy_(value + factor * (widened(part_of(exchange.slots[kZ][i], begin, length)) - value));
+  // Before its first update, a parameter has one value.
+  void evaluation_values(const tenon::Exec&, const tenon_evaluation_values_args& args) override {
+    const tenon::TorchEvaluationValues values(args, num_slots());
+    for (size_t i = 0; i < values.parameters.size(); ++i) {
+      const at::Tensor share =
+          (values.steps[i] > 0).to(at::kDouble) * (1 - 1 / options_.betas[0]);  // of z
+      for_each_chunk(values.parameters[i], [&](int64_t begin, int64_t length) {
+        at::Tensor parameter = part_of(values.parameters[i], begin, length);
+        const at::Tensor y = widened(parameter);
+        const at::Tensor z = widened(part_of(values.slots[kZ][i], begin, length));
+        parameter.copy_(y + share * (z - y));
       });
     }
   }

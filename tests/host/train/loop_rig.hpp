@@ -261,9 +261,11 @@ struct LoopRig {
         log(log_parts(parts, state, stop, finite_check)),
         feed(feed_parts(parts, stop, log)),
         step(step_parts(parts, state, finite_check, events, view, log, requests)),
-        evaluator(evaluator_parts(parts, state, events, view, requests, stop, log, step)),
+        values(parts.optimizer, parts.flow, state),
+        evaluator(evaluator_parts(parts, state, events, view, requests, stop, log, step, values)),
         whole(whole_parts(parts, finite_check)),
-        checkpoints(checkpoint_parts(parts, state, whole, events, requests, stop, evaluator)) {
+        checkpoints(
+            checkpoint_parts(parts, state, whole, events, requests, stop, evaluator, values)) {
     whole.add({&stop, &requests, &finite_check, &log, &feed, &evaluator});
   }
 
@@ -294,6 +296,7 @@ struct LoopRig {
   StepLog log;
   WindowFeed feed;
   TrainStep step;
+  EvaluationValues values;
   Evaluator evaluator;
   WholeState whole;
   CheckpointDriver checkpoints;

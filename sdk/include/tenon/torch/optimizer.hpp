@@ -24,19 +24,29 @@ struct TorchUpdate {
   std::optional<at::Tensor> found_inf; /* f32 scalar; if it is 1, change nothing */
 };
 
-/* Pieces to convert between the values of training and those of evaluation; see
- * tenon_exchange_args. */
-struct TorchExchange {
-  std::vector<at::Tensor> parameters;         /* [n], converted in place */
-  std::vector<std::vector<at::Tensor>> slots; /* [num_slots][n] */
+/* Pieces whose values of training are replaced by those of evaluation; see
+ * tenon_evaluation_values_args. */
+struct TorchEvaluationValues {
+  TorchEvaluationValues(const tenon_evaluation_values_args& args, size_t num_slots) {
+    const size_t n = args.num_pieces;
+    slots.resize(num_slots);
+    for (size_t i = 0; i < n; ++i) {
+      parameters.push_back(unwrap(args.parameters[i]));
+      steps.push_back(unwrap(args.steps[i]));
+      for (size_t s = 0; s < num_slots; ++s) {
+        slots[s].push_back(unwrap(args.slots[s * n + i]));
+      }
+    }
+  }
+
+  std::vector<at::Tensor> parameters;         /* [n], replaced in place */
+  std::vector<std::vector<at::Tensor>> slots; /* [num_slots][n], unchanged */
   std::vector<at::Tensor> steps;              /* [n] f32 scalars: number of updates so far */
-  uint32_t to = TENON_VALUES_EVALUATION;      /* the parameters hold the other values */
 };
 
 /* An optimizer on at::Tensor. */
 class TorchOptimizer : public AnyOptimizer {
  public:
-  using Base = TorchOptimizer;
   /* Applies one update. Autograd does not record it.
    *
    * Shapes   as in TorchUpdate, on exec's device
@@ -44,58 +54,35 @@ class TorchOptimizer : public AnyOptimizer {
    * Threads  [step]
    * Owner    all tensors are borrowed until return */
   virtual void update(const Exec& exec, const TorchUpdate& update) = 0;
-  /* Converts parameters in place, for optimizers that evaluate at other values than they train at.
-   * Override it in a public section; without it, both are the same.
-   *
-   * Shapes   as in TorchExchange, on exec's device
-   * Errors   any exception ends the run
-   * Threads  [step]
-   * Owner    all tensors are borrowed until return
-   * Since    0.5 */
-  virtual void exchange(const Exec&, const TorchExchange&) {}
 
  private:
-  template <class Handles>
-  static std::vector<at::Tensor> list_of(Handles handles, size_t n) {
-    std::vector<at::Tensor> list;
-    list.reserve(n);
-    for (size_t i = 0; i < n; ++i) {
-      list.push_back(unwrap(handles[i]));
-    }
-    return list;
-  }
-  std::vector<std::vector<at::Tensor>> slots_of(tenon_tensor* const* handles, size_t n) const {
-    std::vector<std::vector<at::Tensor>> slots;
-    slots.reserve(num_slots());
-    for (size_t s = 0; s < num_slots(); ++s) {
-      slots.push_back(list_of(handles + s * n, n));
-    }
-    return slots;
-  }
-
   void call_update(const Exec& exec, const tenon_update_args& args) override {
     call_torch([&] {
       const size_t n = args.num_pieces;
       TorchUpdate u;
-      u.parameters = list_of(args.parameters, n);
-      u.grads = list_of(args.grads, n);
-      u.steps = list_of(args.steps, n);
-      u.slots = slots_of(args.slots, n);
+      const auto add = [](std::vector<at::Tensor>& to, const tenon_tensor* handle) {
+        to.push_back(unwrap(handle));
+      };
+      u.parameters.reserve(n);
+      u.grads.reserve(n);
+      u.steps.reserve(n);
+      for (size_t i = 0; i < n; ++i) {
+        add(u.parameters, args.parameters[i]);
+        add(u.grads, args.grads[i]);
+        add(u.steps, args.steps[i]);
+      }
+      u.slots.resize(num_slots());
+      for (size_t s = 0; s < num_slots(); ++s) {
+        u.slots[s].reserve(n);
+        for (size_t i = 0; i < n; ++i) {
+          add(u.slots[s], args.slots[s * n + i]);
+        }
+      }
       u.lr = unwrap(args.lr);
       if (args.found_inf != nullptr) {
         u.found_inf = unwrap(args.found_inf);
       }
       update(exec, u);
-    });
-  }
-  void call_exchange(const Exec& exec, const tenon_exchange_args& args) override {
-    call_torch([&] {
-      TorchExchange e;
-      e.parameters = list_of(args.parameters, args.num_pieces);
-      e.slots = slots_of(args.slots, args.num_pieces);
-      e.steps = list_of(args.steps, args.num_pieces);
-      e.to = args.to;
-      exchange(exec, e);
     });
   }
 };
