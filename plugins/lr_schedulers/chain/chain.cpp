@@ -56,12 +56,10 @@ class Chain : public tenon::LrScheduler {
       links_.push_back({tenon::LrSchedulerRef(context.host, link.schedule), begin, length});
       begin += length;
     }
-    const Link& last = links_.back();
-    // `describe` of a schedule is called once, before `factor`.
-    for (Link& link : links_) {
-      link.needs_total = link.schedule.needs_total();
+    // Each schedule must be asked once, before its first factor.
+    for (const Link& link : links_) {
+      needs_total_ = link.schedule.needs_total() && link.length == 0;
     }
-    needs_total_ = last.length == 0 && last.needs_total;
   }
 
   bool needs_total() const override { return needs_total_; }
@@ -76,12 +74,6 @@ class Chain : public tenon::LrScheduler {
     const uint64_t length = link.length > 0       ? link.length
                             : total > link.begin ? total - link.begin
                                                   : 0;
-    TENON_CHECK(length > 0 || total == 0 || !link.needs_total,
-                "the first ",
-                link.begin,
-                " steps belong to earlier schedules, and the run has ",
-                total,
-                "; shorten them");
     return link.schedule.factor(step - link.begin, length);
   }
 
@@ -90,7 +82,6 @@ class Chain : public tenon::LrScheduler {
     tenon::LrSchedulerRef schedule;
     uint64_t begin = 0;
     uint64_t length = 0;  // 0: to the end of the run
-    bool needs_total = false;
   };
 
   std::vector<Link> links_;
