@@ -129,7 +129,7 @@ class Planned {
     const bool is_forced = choice.offloads || subject_.reshard_after_forward == true;
     const bool is_sliced = !layout.is_unsharded && (shared.slices > 1 || is_forced);
     shared.keeps_parameters = !is_sliced || stage() < 3;
-    shared.keeps_gradients = !is_sliced || stage() < 2;
+    shared.keeps_gradients = (!is_sliced || stage() < 2) && !subject_.frees_gradients;
     shared.is_bucketed = layout.is_trainable && shared.slices == 1 && shared.keeps_gradients;
     shared.first = layout.blocks.front();
     shared.last = layout.blocks.back();
@@ -159,8 +159,10 @@ class Planned {
     memory.parameters += shared.keeps_parameters ? shared.whole_seen : 0;
     shared.gather_copy = is_away || layout.stored != layout.seen ? slice * seen : 0;
     if (layout.is_trainable) {
-      (is_away ? memory.host : memory.gradients) +=
-          shared.keeps_gradients ? shared.whole_grad : slice * stored;
+      if (!subject_.frees_gradients) {
+        (is_away ? memory.host : memory.gradients) +=
+            shared.keeps_gradients ? shared.whole_grad : slice * stored;
+      }
       (is_away ? memory.host : memory.optimizer) += optimizer_bytes(layout, shared.slices);
     }
     const int64_t others = shared.slices - 1;

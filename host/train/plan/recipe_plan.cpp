@@ -154,6 +154,7 @@ class Planning {
     if (recipe_.parallel.gradient_dtype == GradientDtype::kBf16) {
       subject.gradient_dtype = at::kBFloat16;
     }
+    subject.frees_gradients = recipe_.train.update_in_backward;
     subject.buffer_bytes = bytes_of_buffers(subject.graph, precision_.compute);
     add_groups();
     add_costs();

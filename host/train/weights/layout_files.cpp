@@ -32,7 +32,13 @@ SavedWeights::SavedWeights(const CheckpointReader& reader,
                       shape_text(weight.shape) + "; use the plugins that saved it");
     }
     sources_.push_back(*source);
+    entries_.push_back(weight.entry);
   }
+}
+
+at::Tensor SavedWeights::read(size_t w) const {
+  const at::Tensor value = sources_[w]->whole();
+  return (convert_ ? convert_(entries_[w], value) : value).to(dtype(w));
 }
 
 at::ScalarType SavedWeights::dtype(size_t w) const {

@@ -14,6 +14,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,13 +33,18 @@ class SavedWeights {
                std::optional<at::ScalarType> dtype);
 
   at::ScalarType dtype(size_t w) const;
-  at::Tensor read(size_t w) const { return sources_[w]->whole().to(dtype(w)); }
+  at::Tensor read(size_t w) const;
+  // Sets a function that converts each weight before it is read, by the name of its entry.
+  using Convert = std::function<at::Tensor(const std::string& entry, const at::Tensor& value)>;
+  void convert_by(Convert convert) { convert_ = std::move(convert); }
   // Returns the dtype of most elements.
   at::ScalarType main_dtype() const;
 
  private:
   std::optional<at::ScalarType> dtype_;
   std::vector<std::shared_ptr<const TensorSource>> sources_;
+  std::vector<std::string> entries_;
+  Convert convert_;
 };
 
 class LayoutFiles {
