@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <array>
@@ -217,7 +218,7 @@ void adamw_8bit_update(at::TensorList parameters,
               " (expected 1 to ",
               kMostInBlock,
               ")");
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   if (found_inf && found_inf->is_cpu() && found_inf->item<float>() == 1) {
     return;
   }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 using namespace tenon;
 
@@ -13,63 +14,73 @@ namespace tenon {
 namespace {
 
 constexpr int kDecades = 7;
+constexpr int kLowestExponent = 96;  // of a float whose value is rounded to 0
 
-int magnitude_of_code(Codes codes, int code) {
-  return codes == Codes::kSigned ? std::abs(code - 127) : code + 1;
+// The number of values in a decade, and the end of a decade, from 1e-6 to 1.
+int cells_in(Codes codes, int decade) {
+  return 1 << (codes == Codes::kSigned ? decade : decade + 1);
 }
-
-// The first octave of magnitudes has 1 value with signs, 2 without.
-int first_octave(Codes codes) {
-  return codes == Codes::kSigned ? 0 : 1;
-}
-
-// Largest value of a decade, from 1e-6 to 1.
 double end_of(int decade) {
   return std::pow(10.0, decade - (kDecades - 1));
+}
+
+// The first magnitude of a decade; of the decade after the last, the magnitude of 1.
+int first_of(Codes codes, int decade) {
+  return codes == Codes::kSigned ? cells_in(codes, decade) : cells_in(codes, decade) - 1;
+}
+
+double value_at(Codes codes, int decade, double position) {
+  return end_of(decade) * (0.9 * (position + 0.5) / cells_in(codes, decade) + 0.1);
 }
 
 }  // namespace
 
 double dynamic_value(Codes codes, int code) {
-  const int f = magnitude_of_code(codes, code);
-  const int first = first_octave(codes);
-  if (f < 1 << first) {
+  const int f = codes == Codes::kSigned ? std::abs(code - 127) : code;
+  if (f == 0) {
     return 0;
   }
-  if (f == 1 << (first + kDecades)) {
+  if (f == first_of(codes, kDecades)) {
     return 1;
   }
-  int octave = 0;
-  while (f >> (octave + 1) > 0) {
-    ++octave;
+  int decade = 0;
+  while (f >= first_of(codes, decade + 1)) {
+    ++decade;
   }
-  const double value = end_of(octave - first) * (0.9 / (1 << octave) * (f + 0.5) - 0.8);
+  const double value = value_at(codes, decade, f - first_of(codes, decade));
   return codes == Codes::kSigned && code < 127 ? -value : value;
 }
 
 DynamicMap dynamic_map(Codes codes) {
+  const bool is_signed = codes == Codes::kSigned;
   DynamicMap map;
-  const int first = first_octave(codes);
-  const int zero = codes == Codes::kSigned ? 0 : 1;  // magnitude that stands for 0
-  map.shift[0] = static_cast<float>(zero);
-  map.most[0] = static_cast<float>(zero);
   for (int d = 0; d < kDecades; ++d) {
-    const double cells = 1 << (first + d);
+    const double cells = cells_in(codes, d);
     const double end = end_of(d);
-    map.scale[1 + first + d] = static_cast<float>(end * 0.9 / cells);
-    map.offset[1 + first + d] = static_cast<float>(end * (0.45 / cells - 0.8));
+    map.scale[d] = static_cast<float>(end * (is_signed ? 0.45 : 0.9) / cells);
+    map.offset[d] = static_cast<float>(end * (is_signed ? -0.8 : 0.45 / cells - 0.8));
     map.inverse[1 + d] = static_cast<float>(cells / (0.9 * end));
-    map.shift[1 + d] = static_cast<float>(0.8 * cells / 0.9);
-    map.most[1 + d] = static_cast<float>(2 * cells - 1);
-    // The last value of a decade and the first one of the next are 3 cells of the former apart.
-    map.starts[d] = static_cast<float>(d == 0 ? end * (0.1 + 0.45 / cells) / 2
-                                              : end_of(d - 1) * (1 + 0.9 / (cells / 2)));
+    map.shift[1 + d] = static_cast<float>(first_of(codes, d) - cells / 9.0);
+    map.most[1 + d] = static_cast<float>(first_of(codes, d + 1) - 1);
+    const double before =
+        d == 0 ? 0 : value_at(codes, d - 1, cells_in(codes, d - 1) - 1);
+    map.starts[d] = static_cast<float>((before + value_at(codes, d, 0)) / 2);
   }
-  const double cells = 1 << (first + kDecades - 1);
-  map.starts[kDecades] = static_cast<float>(1 - 0.225 / cells);
-  map.offset[1 + first + kDecades] = 1;
-  map.shift[1 + kDecades] = static_cast<float>(2 * cells);
-  map.most[1 + kDecades] = static_cast<float>(2 * cells);
+  map.offset[kDecades] = 1;
+  const double last = value_at(codes, kDecades - 1, cells_in(codes, kDecades - 1) - 1);
+  map.starts[kDecades] = static_cast<float>((last + 1) / 2);
+  map.shift[1 + kDecades] = static_cast<float>(first_of(codes, kDecades));
+  map.most[1 + kDecades] = map.shift[1 + kDecades];
+  for (int e = 0; e < 32; ++e) {
+    const double begin = std::ldexp(1.0, kLowestExponent + e - 127);
+    map.octave_start[e] = std::numeric_limits<float>::infinity();
+    for (const float start : map.starts) {
+      map.octave_entry[e] += start < begin ? 1 : 0;
+      if (start >= begin && start < 2 * begin) {
+        map.octave_start[e] = start;
+      }
+    }
+  }
   return map;
 }
 

@@ -4,10 +4,10 @@
 // a code per element; the value of an element is scale * map[code]. The map is dynamic: its values
 // are linear in each decade from 1e-6 to 1, with twice as many in each next decade.
 //
-// Signed codes are 127 + f and 127 - f, unsigned ones f - 1, for a magnitude f. Magnitudes of one
-// octave belong to one decade: with n = floor(log2(f)), the value is
-// 10^(n - last) (0.9 / 2^n (f + 1/2) - 0.8), where `last` is 6, or 7 without signs. The smallest
-// magnitude stands for 0 and the largest for 1.
+// A code is a magnitude f: 127 + f and 127 - f with signs, f without. Magnitude 0 stands for 0, and the
+// largest for 1. The others of one decade are one octave of the numbers 2 f + 1 (with signs) or f + 1
+// (without). With n of them in the decade that ends at 10^-k, the p-th, from 0, has the value
+// 10^-k (0.9 (p + 1/2) / n + 0.1).
 //
 // Source: Dettmers et al., 8-bit Optimizers via Block-wise Quantization (ICLR 2022), sections 2.1
 // and 2.2, in the form of torchao's AdamW8bit.
@@ -17,15 +17,22 @@
 
 namespace tenon {
 
-// The map as lookup tables. Reading a code takes the entry 1 + floor(log2(f)), and 0 for f = 0.
-// Writing a value takes the number of `starts` that it reaches.
+// The map as lookup tables.
 struct DynamicMap {
-  float scale[16] = {};  // value of a magnitude f: f * scale + offset
+  // Value of a number x, 2 f + 1 or f + 1, by the exponent bits of x modulo 16: x * scale + offset.
+  float scale[16] = {};
   float offset[16] = {};
-  float starts[8] = {};    // smallest values rounded to the first magnitude, to each next octave, to 1
-  float inverse[16] = {};  // magnitude of a value x: x * inverse + shift, rounded down,
+  // Smallest values that are rounded to the first magnitude, to each next decade, to 1.
+  float starts[8] = {};
+  // By the number of starts that a value x reaches: its magnitude is x * inverse + shift, rounded
+  // down, and at most `most`.
+  float inverse[16] = {};
   float shift[16] = {};
-  float most[16] = {};  // and at most this
+  float most[16] = {};
+  // By the exponent of a value, at least 96, modulo 32: the start in its octave, and the number of
+  // starts below the octave.
+  float octave_start[32] = {};
+  int32_t octave_entry[32] = {};
 };
 
 enum class Codes { kSigned, kUnsigned };

@@ -4,11 +4,38 @@
 
 using Codes8 __attribute__((vector_size(SIMD_LANES), aligned(1), may_alias)) = uint8_t;
 
+// gcc 12 converts between bytes and integers lane by lane.
+SIMD_INLINE Ints load_codes(const uint8_t* from) {
+#if TENON_SIMD_X86 && SIMD_LANES == 16
+  return reinterpret_cast<Ints>(_mm512_maskz_cvtepu8_epi32(
+      kAllLanes, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#elif TENON_SIMD_X86 && SIMD_LANES == 8
+  return reinterpret_cast<Ints>(
+      _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+#else
+  return __builtin_convertvector(*reinterpret_cast<const Codes8*>(from), Ints);
+#endif
+}
+SIMD_INLINE void store_codes(uint8_t* to, Ints codes) {
+#if TENON_SIMD_X86 && SIMD_LANES == 8
+  const __m256i wide = reinterpret_cast<__m256i>(codes);
+  const __m128i halves =
+      _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(halves, halves));
+#else
+  *reinterpret_cast<Codes8*>(to) = __builtin_convertvector(codes, Codes8);
+#endif
+}
+
+SIMD_INLINE Ints load_ints(const int32_t* from) {
+  return *reinterpret_cast<const Ints*>(from);
+}
+
 SIMD_INLINE Floats as_floats(Ints x) {
   return __builtin_convertvector(x, Floats);
 }
 
-// table[index], lane by lane, for indices in [0, 16).
+// table[index % 16], lane by lane.
 SIMD_INLINE Floats looked_up(const float* table, Ints index) {
 #if TENON_SIMD_X86 && SIMD_LANES == 16
   return __builtin_shuffle(load(table), index);
@@ -17,59 +44,89 @@ SIMD_INLINE Floats looked_up(const float* table, Ints index) {
 #else
   Floats x = {};
   for (int64_t i = 0; i < kLanes; ++i) {
-    x[i] = table[index[i]];
+    x[i] = table[index[i] & 15];
   }
   return x;
 #endif
 }
 
-// The entry of a magnitude: 1 + floor(log2(f)), and 0 for 0.
-SIMD_INLINE Floats value_of(const DynamicMap& map, Floats magnitude) {
-  const Ints octave = (reinterpret_cast<Ints>(magnitude) >> 23) - 126;
-  const Ints is_zero = octave < 0;
-  const Ints entry = is_zero ? Ints{} : octave;
-  return magnitude * looked_up(map.scale, entry) + looked_up(map.offset, entry);
+SIMD_INLINE Ints exponent_of(Floats x) {
+  return reinterpret_cast<Ints>(reinterpret_cast<Words>(x) >> 23);
+}
+
+// The number of starts that x, in [0, 1], reaches.
+SIMD_INLINE Ints entry_of(const DynamicMap& map, Floats x) {
+#if TENON_SIMD_X86 && SIMD_LANES == 16
+  // At most one start lies in an octave.
+  const Ints exponent = exponent_of(x);
+  const Ints is_tiny = exponent < 96;
+  const Ints octave = (is_tiny ? Ints{} + 96 : exponent);
+  const Floats start = __builtin_shuffle(load(map.octave_start), load(map.octave_start + 16), octave);
+  const Ints below =
+      __builtin_shuffle(load_ints(map.octave_entry), load_ints(map.octave_entry + 16), octave);
+  return below - (x >= start);  // a lane of a true comparison is -1
+#else
+  Ints entry = {};
+  for (int i = 0; i < 8; ++i) {
+    entry -= x >= map.starts[i];
+  }
+  return entry;
+#endif
 }
 
 SIMD_INLINE Ints magnitude_of(const DynamicMap& map, Floats x) {
-  Ints entry = {};
-  for (int i = 0; i < 8; ++i) {
-    entry -= x >= map.starts[i];  // a lane of a true comparison is -1
-  }
+  const Ints entry = entry_of(map, x);
   const Floats f = x * looked_up(map.inverse, entry) + looked_up(map.shift, entry);
   const Floats most = looked_up(map.most, entry);
   return __builtin_convertvector(f < most ? f : most, Ints);
 }
 
-SIMD_INLINE Floats magnitude_bits(Floats x) {
+SIMD_INLINE Floats without_sign(Floats x) {
   return reinterpret_cast<Floats>(reinterpret_cast<Ints>(x) & 0x7FFFFFFF);
 }
 
-SIMD_INLINE Floats read_signed(const DynamicMap& map, const uint8_t* codes) {
-  const Ints code = __builtin_convertvector(*reinterpret_cast<const Codes8*>(codes), Ints) - 127;
-  const Floats f = as_floats(code);
-  const Floats value = value_of(map, magnitude_bits(f));
-  const Ints sign = reinterpret_cast<Ints>(f) & static_cast<int32_t>(0x80000000);
-  return reinterpret_cast<Floats>(reinterpret_cast<Ints>(value) | sign);
+// A map's values times the scale of a block.
+struct ScaledMap {
+  alignas(64) float scale[16];
+  alignas(64) float offset[16];
+};
+
+SIMD_INLINE void scale_map(const DynamicMap& map, float by, ScaledMap& to) {
+  for (int64_t i = 0; i < 16; i += kLanes) {
+    store(to.scale + i, load(map.scale + i) * by);
+    store(to.offset + i, load(map.offset + i) * by);
+  }
+}
+
+// `number` is 2 f + 1 with signs, f + 1 without.
+SIMD_INLINE Floats value_of(const ScaledMap& map, Ints number) {
+  const Floats x = as_floats(number);
+  const Ints octave = exponent_of(x);
+  return x * looked_up(map.scale, octave) + looked_up(map.offset, octave);
+}
+
+SIMD_INLINE Floats read_signed(const ScaledMap& map, const uint8_t* codes) {
+  const Ints code = load_codes(codes) - 127;
+  const Ints is_negative = code < 0;
+  const Ints size = is_negative ? -code : code;
+  const Floats value = value_of(map, size + size + 1);
+  return is_negative ? -value : value;
 }
 
 SIMD_INLINE void write_signed(const DynamicMap& map, Floats x, uint8_t* codes) {
-  const Ints f = magnitude_of(map, magnitude_bits(x));
+  const Ints f = magnitude_of(map, without_sign(x));
   const Ints is_negative = x < 0.0f;
   const Ints is_top = f > 127;
-  const Ints below = 127 - (is_top ? Ints{} + 127 : f);  // -1 has no code
-  const Ints code = is_negative ? below : f + 127;
-  *reinterpret_cast<Codes8*>(codes) = __builtin_convertvector(code, Codes8);
+  const Ints below = is_top ? Ints{} : 127 - f;  // -1 has no code
+  store_codes(codes, is_negative ? below : f + 127);
 }
 
-SIMD_INLINE Floats read_unsigned(const DynamicMap& map, const uint8_t* codes) {
-  const Ints code = __builtin_convertvector(*reinterpret_cast<const Codes8*>(codes), Ints) + 1;
-  return value_of(map, as_floats(code));
+SIMD_INLINE Floats read_unsigned(const ScaledMap& map, const uint8_t* codes) {
+  return value_of(map, load_codes(codes) + 1);
 }
 
 SIMD_INLINE void write_unsigned(const DynamicMap& map, Floats x, uint8_t* codes) {
-  const Ints code = magnitude_of(map, x) - 1;
-  *reinterpret_cast<Codes8*>(codes) = __builtin_convertvector(code, Codes8);
+  store_codes(codes, magnitude_of(map, x));
 }
 
 // Old state of a vector of elements in, new state out; updates the parameters.
@@ -101,17 +158,19 @@ inline void step_block(T* parameter,
                        float* means,
                        float* squares) {
   const int64_t whole = n - n % kLanes;
-  const float old_mean_scale = *mean_scale;
-  const float old_square_scale = *square_scale;
+  ScaledMap old_means;
+  ScaledMap old_squares;
+  scale_map(signed_map, *mean_scale, old_means);
+  scale_map(unsigned_map, *square_scale, old_squares);
   Floats largest_mean = {};
   Floats largest_square = {};
   for (int64_t i = 0; i < whole; i += kLanes) {
-    Floats mean = read_signed(signed_map, mean_codes + i) * old_mean_scale;
-    Floats square = read_unsigned(unsigned_map, square_codes + i) * old_square_scale;
+    Floats mean = read_signed(old_means, mean_codes + i);
+    Floats square = read_unsigned(old_squares, square_codes + i);
     step_lanes(parameter + i, grad + i, mean, square, numbers);
     store(means + i, mean);
     store(squares + i, square);
-    largest_mean = larger(magnitude_bits(mean), largest_mean);
+    largest_mean = larger(without_sign(mean), largest_mean);
     largest_square = larger(square, largest_square);
   }
   const int64_t rest = n - whole;
@@ -128,15 +187,15 @@ inline void step_block(T* parameter,
         part_grad[i] = grad[whole + i];
       }
     }
-    Floats mean = read_signed(signed_map, part_means) * old_mean_scale;
-    Floats square = read_unsigned(unsigned_map, part_squares) * old_square_scale;
+    Floats mean = read_signed(old_means, part_means);
+    Floats square = read_unsigned(old_squares, part_squares);
     step_lanes(part_parameter, part_grad, mean, square, numbers);
     for (int64_t i = 0; i < rest; ++i) {
       parameter[whole + i] = part_parameter[i];
     }
     store(means + whole, mean);
     store(squares + whole, square);
-    largest_mean = larger(magnitude_bits(mean), largest_mean);
+    largest_mean = larger(without_sign(mean), largest_mean);
     largest_square = larger(square, largest_square);
   }
   const float top_mean = largest_of(largest_mean);

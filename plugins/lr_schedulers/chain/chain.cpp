@@ -2,6 +2,7 @@
 //
 // Schedules one after the other. Each counts its steps from its own start, as in PyTorch's
 // SequentialLR, and takes its length for the length of the run.
+#include <tenon/cpp/lr_scheduler.hpp>
 #include <tenon/cpp/plugin.hpp>
 
 #include <cstddef>
