@@ -73,13 +73,12 @@ bool has_kernels(const Piece& piece) {
 }
 
 void update_by_kernels(const Piece& piece, double step, double lr, const Settings& s) {
-  const Adam8Numbers numbers{
-      .mean_share = static_cast<float>(1 - s.beta1),
-      .square_share = static_cast<float>(1 - s.beta2),
-      .keep = static_cast<float>(1 - lr * s.weight_decay),
-      .rate = static_cast<float>(lr / (1 - std::pow(s.beta1, step))),
-      .root = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, step))),
-      .eps = static_cast<float>(s.eps)};
+  const Adam8Numbers numbers{.mean_share = static_cast<float>(1 - s.beta1),
+                             .square_share = static_cast<float>(1 - s.beta2),
+                             .keep = static_cast<float>(1 - lr * s.weight_decay),
+                             .rate = static_cast<float>(lr / (1 - std::pow(s.beta1, step))),
+                             .root = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, step))),
+                             .eps = static_cast<float>(s.eps)};
   const Adam8Piece at{.parameter = piece.parameter.mutable_data_ptr(),
                       .grad = piece.grad.const_data_ptr(),
                       .is_narrow = piece.parameter.scalar_type() == at::kBFloat16,

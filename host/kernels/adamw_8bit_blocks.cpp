@@ -62,8 +62,7 @@ DynamicMap dynamic_map(Codes codes) {
     map.inverse[1 + d] = static_cast<float>(cells / (0.9 * end));
     map.shift[1 + d] = static_cast<float>(first_of(codes, d) - cells / 9.0);
     map.most[1 + d] = static_cast<float>(first_of(codes, d + 1) - 1);
-    const double before =
-        d == 0 ? 0 : value_at(codes, d - 1, cells_in(codes, d - 1) - 1);
+    const double before = d == 0 ? 0 : value_at(codes, d - 1, cells_in(codes, d - 1) - 1);
     map.starts[d] = static_cast<float>((before + value_at(codes, d, 0)) / 2);
   }
   map.offset[kDecades] = 1;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updates of AdamW with 8-bit state, block by block, without ATen. A block of state is one scale and
-// a code per element; the value of an element is scale * map[code]. The map is dynamic: its values
-// are linear in each decade from 1e-6 to 1, with twice as many in each next decade.
+// Updates of AdamW with 8-bit state, block by block, without ATen. A block of state is one scale
+// and a code per element; the value of an element is scale * map[code]. The map is dynamic: its
+// values are linear in each decade from 1e-6 to 1, with twice as many in each next decade.
 //
-// A code is a magnitude f: 127 + f and 127 - f with signs, f without. Magnitude 0 stands for 0, and the
-// largest for 1. The others of one decade are one octave of the numbers 2 f + 1 (with signs) or f + 1
-// (without). With n of them in the decade that ends at 10^-k, the p-th, from 0, has the value
+// A code is a magnitude f: 127 + f and 127 - f with signs, f without. Magnitude 0 stands for 0, and
+// the largest for 1. The others of one decade are one octave of the numbers 2 f + 1 (with signs) or
+// f + 1 (without). With n of them in the decade that ends at 10^-k, the p-th, from 0, has the value
 // 10^-k (0.9 (p + 1/2) / n + 0.1).
 //
 // Source: Dettmers et al., 8-bit Optimizers via Block-wise Quantization (ICLR 2022), sections 2.1

@@ -61,7 +61,8 @@ SIMD_INLINE Ints entry_of(const DynamicMap& map, Floats x) {
   const Ints exponent = exponent_of(x);
   const Ints is_tiny = exponent < 96;
   const Ints octave = (is_tiny ? Ints{} + 96 : exponent);
-  const Floats start = __builtin_shuffle(load(map.octave_start), load(map.octave_start + 16), octave);
+  const Floats start =
+      __builtin_shuffle(load(map.octave_start), load(map.octave_start + 16), octave);
   const Ints below =
       __builtin_shuffle(load_ints(map.octave_entry), load_ints(map.octave_entry + 16), octave);
   return below - (x >= start);  // a lane of a true comparison is -1
@@ -131,11 +132,8 @@ SIMD_INLINE void write_unsigned(const DynamicMap& map, Floats x, uint8_t* codes)
 
 // Old state of a vector of elements in, new state out; updates the parameters.
 template <class T>
-SIMD_INLINE void step_lanes(T* parameter,
-                            const T* grad,
-                            Floats& mean,
-                            Floats& square,
-                            const Adam8Numbers& numbers) {
+SIMD_INLINE void step_lanes(
+    T* parameter, const T* grad, Floats& mean, Floats& square, const Adam8Numbers& numbers) {
   const Floats g = load(grad);
   mean = mean + (g - mean) * numbers.mean_share;
   square = square + (g * g - square) * numbers.square_share;

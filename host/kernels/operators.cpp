@@ -131,8 +131,10 @@ class Library {
         "Tensor lr, float momentum, float dampening, bool nesterov, float weight_decay, Tensor? "
         "found_inf=None) -> ()",
         sgd_update);
-    add("adamw_8bit_(Tensor(a!)[] parameters, Tensor[] grads, Tensor(b!)[] mean_codes, Tensor(c!)[] "
-        "mean_scales, Tensor(d!)[] square_codes, Tensor(e!)[] square_scales, Tensor[] steps, Tensor "
+    add("adamw_8bit_(Tensor(a!)[] parameters, Tensor[] grads, Tensor(b!)[] mean_codes, "
+        "Tensor(c!)[] "
+        "mean_scales, Tensor(d!)[] square_codes, Tensor(e!)[] square_scales, Tensor[] steps, "
+        "Tensor "
         "lr, float beta1, float beta2, float eps, float weight_decay, int block, Tensor? "
         "found_inf=None) -> ()",
         adamw_8bit_update);

@@ -29,7 +29,7 @@ struct OptimizerDriver::Piece {
   size_t last_entry = 0;
   uint32_t partition = 0;
   at::Tensor data;
-  at::Tensor grad;
+  at::Tensor grad;    // undefined while the gradient has no memory
   at::Tensor step;    // a view of steps_
   float updates = 0;  // keeps the counter when bind() runs again
   std::vector<at::Tensor> slots;
@@ -82,11 +82,12 @@ void OptimizerDriver::add_pieces(size_t group,
       return;  // other ranks own these entries
     }
     piece.data = flat.data().narrow(0, range.begin, range.end - range.begin);
-    piece.grad = flat.grad().narrow(0, range.begin, range.end - range.begin);
   } else {
     TENON_ASSERT(flat.sharing().num_slices == 1, "whole parameters are not sharded");
     piece.data = flat.data_view(first_entry);
-    piece.grad = flat.grad_view(first_entry);
+  }
+  if (!flat.sharing().frees_gradients) {
+    piece.grad = grad_of(piece);
   }
   for (const SlotSpec& slot : info.slots) {
     const auto dtype =
@@ -96,6 +97,15 @@ void OptimizerDriver::add_pieces(size_t group,
         at::full(info.slot_shape(slot, piece.data.sizes().vec()), slot.init, options));
   }
   pieces_.push_back(std::move(piece));
+}
+
+at::Tensor OptimizerDriver::grad_of(const Piece& piece) {
+  FlatGroup& flat = groups_[piece.group];
+  if (!partitions_[piece.partition].optimizer.info().is_elementwise()) {
+    return flat.grad_view(piece.first_entry);
+  }
+  const FlatRange range = flat.range(piece.first_entry, piece.last_entry);
+  return flat.grad().narrow(0, range.begin, range.end - range.begin);
 }
 
 // Puts the counters of all pieces into one tensor, so that one addition advances them.
@@ -166,7 +176,9 @@ bool OptimizerDriver::cut(const std::function<bool(const Piece& piece, size_t en
       part.last_entry = e;
       part.partition = piece.partition;
       part.data = cut(piece.data);
-      part.grad = cut(piece.grad);
+      if (piece.grad.defined()) {
+        part.grad = cut(piece.grad);
+      }
       part.updates = piece.step.item<float>();
       const OptimizerInfo& info = partitions_[piece.partition].optimizer.info();
       for (size_t s = 0; s < piece.slots.size(); ++s) {
@@ -176,9 +188,8 @@ bool OptimizerDriver::cut(const std::function<bool(const Piece& piece, size_t en
             part.slots.push_back(slot.clone());
             break;
           case TENON_SLOT_BLOCKWISE:
-            part.slots.push_back(slot.narrow(0,
-                                             (range.begin - origin) / info.block,
-                                             info.num_blocks(range.end - range.begin)));
+            part.slots.push_back(slot.narrow(
+                0, (range.begin - origin) / info.block, info.num_blocks(range.end - range.begin)));
             break;
           default:
             part.slots.push_back(cut(slot));
@@ -347,6 +358,9 @@ void OptimizerDriver::update_pieces(const IsChosen& is_chosen,
     step_handles_.clear();
     for (auto it = first; it != piece; ++it) {
       if (it->has_grad) {
+        if (groups_[it->group].sharing().frees_gradients) {  // no view of freed memory can be made
+          it->grad = grad_of(*it);
+        }
         parameter_handles_.push_back(borrow_mutable(it->data));
         grad_handles_.push_back(borrow(it->grad));
         step_handles_.push_back(borrow(it->step));
@@ -380,6 +394,11 @@ void OptimizerDriver::update_pieces(const IsChosen& is_chosen,
     args.found_inf = found_inf.defined() ? borrow(found_inf) : nullptr;
     frames_[i].move_to(place);
     optimizer.update(frames_[i].exec(), args);
+    for (auto it = first; it != piece; ++it) {
+      if (groups_[it->group].sharing().frees_gradients) {
+        it->grad.reset();
+      }
+    }
   }
 }
 

@@ -87,6 +87,7 @@ class OptimizerDriver final : public Stateful {
   void cut_where_without_grad(const IsChosen& is_chosen);
   // Cuts pieces after each entry for which `ends_part` is true. Returns true if any piece was cut.
   bool cut(const std::function<bool(const Piece& piece, size_t entry)>& ends_part);
+  at::Tensor grad_of(const Piece& piece);
   void bind();
   template <class Take>
   void each_slot(const Piece& piece, Take take) const;

@@ -35,8 +35,9 @@ SlotSpec copy_slot(const tenon_slot_spec& slot,
                                            "`block` to the number of elements"));
   }
   if ((slot.shape == TENON_SLOT_ROWS || slot.shape == TENON_SLOT_COLUMNS) && !is_matrix) {
-    identity.fail_result(of + " is ROWS or COLUMNS, which only an optimizer of matrices has; set "
-                              "`needs` to TENON_OPTIMIZER_MATRIX");
+    identity.fail_result(of +
+                         " is ROWS or COLUMNS, which only an optimizer of matrices has; set "
+                         "`needs` to TENON_OPTIMIZER_MATRIX");
   }
   if (!is_dtype(slot.dtype) && slot.dtype != TENON_CLASS_PARAM) {
     identity.fail_result(
@@ -55,8 +56,8 @@ std::vector<int64_t> OptimizerInfo::slot_shape(const SlotSpec& slot,
     case TENON_SLOT_SCALAR:
       return {};
     case TENON_SLOT_BLOCKWISE:
-      return {num_blocks(std::accumulate(
-          piece.begin(), piece.end(), int64_t{1}, std::multiplies<int64_t>()))};
+      return {num_blocks(
+          std::accumulate(piece.begin(), piece.end(), int64_t{1}, std::multiplies<int64_t>()))};
     case TENON_SLOT_ROWS:
       if (axes < 2) {
         return {};

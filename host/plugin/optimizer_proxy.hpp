@@ -57,9 +57,8 @@ class OptimizerProxy {
   // Errors   PluginError
   // Threads  [step]
   void evaluation_values(const tenon_exec& exec, const tenon_evaluation_values_args& args) const {
-    instance_.call("evaluation_values", [&] {
-      return table_->evaluation_values(instance_.self(), &exec, &args);
-    });
+    instance_.call("evaluation_values",
+                   [&] { return table_->evaluation_values(instance_.self(), &exec, &args); });
   }
 
  private:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Some optimizers evaluate and export at other values than they compute gradients at, for example at
-// an average of them. This object switches the parameters of such optimizers for the duration of an
-// evaluation or an export. For all other optimizers it does nothing.
-// Invariant: after `during`, the values of training are restored, bit for bit.
-// Threads: the train thread; every rank calls the same functions.
+// Some optimizers evaluate and export at other values than they compute gradients at, for example
+// at an average of them. This object switches the parameters of such optimizers for the duration of
+// an evaluation or an export. For all other optimizers it does nothing. Invariant: after `during`,
+// the values of training are restored, bit for bit. Threads: the train thread; every rank calls the
+// same functions.
 #pragma once
 
 #include "host/model/sharded_parameters.hpp"

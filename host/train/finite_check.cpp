@@ -62,9 +62,8 @@ bool FiniteCheck::check_group(size_t group) {
   }
   group_norms_[group] = device_grad_norms(flat);
   const at::Tensor sum = group_norms_[group].sum();
-  const at::Tensor found = at::isfinite(metrics_.defined() ? sum + metrics_ : sum)
-                               .logical_not()
-                               .to(at::kFloat);
+  const at::Tensor found =
+      at::isfinite(metrics_.defined() ? sum + metrics_ : sum).logical_not().to(at::kFloat);
   found_ = found_.defined() ? at::maximum(found_, found) : found;
   found_inf_ = guard_.is_exempt() ? at::Tensor() : found_;
   return true;
@@ -206,7 +205,8 @@ void FiniteCheck::record(const FindOrigin& find_origin) {
   };
   if (parts_.is_on_cpu) {
     guard_.record(step, is_finite_, origin);
-  } else if (guard_.is_sync_due() && !parts_.are_gradients_freed) {  // waits, since the origin can be found now
+  } else if (guard_.is_sync_due() &&
+             !parts_.are_gradients_freed) {  // waits, since the origin can be found now
     sync();
     is_finite_ = found_.item<float>() == 0;
     guard_.record(step, is_finite_, origin);

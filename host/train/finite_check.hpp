@@ -139,8 +139,8 @@ class FiniteCheck final : public WithStateFields<FiniteCheck> {
   std::vector<at::Tensor> group_norms_;  // by group, on a device; undefined before its check
   std::vector<double> group_norm_;       // by group, on the CPU; 0 before its check
   std::string first_bad_gradient_;       // on the CPU: of the step, in the order of the backward
-  at::Tensor found_;         // [] f32: 1 if the step is non-finite, and not exempt
-  at::Tensor found_inf_;     // [] f32
+  at::Tensor found_;                     // [] f32: 1 if the step is non-finite, and not exempt
+  at::Tensor found_inf_;                 // [] f32
   at::Tensor overflow_;      // [] f32, under a loss scale: 1 if gradients are non-finite
   at::Tensor scaler_skips_;  // [] f64: updates skipped by the loss scale since the last record
   bool has_late_skips_ = false;

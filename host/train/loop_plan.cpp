@@ -35,10 +35,10 @@ void check_updates_in_backward(const Recipe& recipe,
                                uint32_t world_size) {
   const TrainRecipe& train = recipe.train;
   if (plan.microbatches_per_step > 1) {
-    refuse_in_backward(
-        formatted("a step accumulates the gradients of {} microbatches, which must be kept; use one "
-                  "microbatch a step, or remove the key",
-                  plan.microbatches_per_step));
+    refuse_in_backward(formatted(
+        "a step accumulates the gradients of {} microbatches, which must be kept; use one "
+        "microbatch a step, or remove the key",
+        plan.microbatches_per_step));
   }
   if (train.clip_grad_norm.has_value()) {
     refuse_in_backward(

@@ -2,11 +2,11 @@
 //
 // The end of a step: makes gradients final on all ranks, checks and clips them, and then updates
 // parameters and tables or skips the update.
-// With train.update_in_backward, each flat group is updated in the backward, as soon as its gradients
-// are final, and its gradients are freed.
-// Invariant: a skipped update changes no parameter, no optimizer state and no buffer. Exception: with
-// updates in the backward, the groups before the first non-finite one are updated, and the run ends.
-// Threads: the train thread; every rank calls the same functions.
+// With train.update_in_backward, each flat group is updated in the backward, as soon as its
+// gradients are final, and its gradients are freed. Invariant: a skipped update changes no
+// parameter, no optimizer state and no buffer. Exception: with updates in the backward, the groups
+// before the first non-finite one are updated, and the run ends. Threads: the train thread; every
+// rank calls the same functions.
 #pragma once
 
 #include "host/distributed/collectives/collective.hpp"

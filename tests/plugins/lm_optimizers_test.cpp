@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The oracles are PyTorch and the packages of the optimizers' authors: tests/parity/lm_optim_golden.py
-// wrote the values, and says how.
+// The oracles are PyTorch and the packages of the optimizers' authors:
+// tests/parity/lm_optim_golden.py wrote the values, and says how.
 #include "host/plugin/optimizer_proxy.hpp"
 
 #include <ATen/ATen.h>
@@ -148,8 +148,7 @@ TEST_CASE("muon iterates in bf16 by default, as PyTorch", "[plugins]") {
   }
   for (size_t i = 0; i < 2; ++i) {
     const at::Tensor moved = b.parameters[i] - lm_golden::start_values(shapes, at::kFloat)[i];
-    const double away =
-        ((a.parameters[i] - b.parameters[i]).norm() / moved.norm()).item<double>();
+    const double away = ((a.parameters[i] - b.parameters[i]).norm() / moved.norm()).item<double>();
     CHECK(away > 1e-6);
     CHECK(away < 0.02);
   }
@@ -193,15 +192,15 @@ TEST_CASE("adamw8bit follows torchao over 100 steps", "[plugins]") {
       CAPTURE(piece);
       const json& want = (*kept)[piece];
       // A value at the middle between two codes may be rounded to the other one.
-      for (const auto& [slot, name] : {std::pair<size_t, const char*>{0, "mean_codes"},
-                                       {2, "square_codes"}}) {
+      for (const auto& [slot, name] :
+           {std::pair<size_t, const char*>{0, "mean_codes"}, {2, "square_codes"}}) {
         const at::Tensor away =
             (sampled(pieces.slots[slot * n + piece]) - wanted(want[name])).abs();
         CHECK(away.max().item<double>() <= 1);
         CHECK(away.mean().item<double>() <= 0.01);
       }
-      for (const auto& [slot, name] : {std::pair<size_t, const char*>{1, "mean_scales"},
-                                       {3, "square_scales"}}) {
+      for (const auto& [slot, name] :
+           {std::pair<size_t, const char*>{1, "mean_scales"}, {3, "square_scales"}}) {
         const at::Tensor got = pieces.slots[slot * n + piece].to(at::kDouble);
         const at::Tensor scales = wanted(want[name]);
         REQUIRE(got.numel() == scales.numel());
@@ -229,8 +228,7 @@ TEST_CASE("adamw8bit's operators give what its kernels give", "[plugins]") {
     operators.update(grads, 0.01);
   }
   for (size_t i = 0; i < 2; ++i) {
-    const at::Tensor away =
-        (kernels.parameters[i].to(at::kDouble) - operators.parameters[i]).abs();
+    const at::Tensor away = (kernels.parameters[i].to(at::kDouble) - operators.parameters[i]).abs();
     CHECK((away > 1e-5).to(at::kDouble).mean().item<double>() <= 0.02);
     CHECK(away.max().item<double>() <= 2e-3);
   }
@@ -261,12 +259,10 @@ TEST_CASE("adamw8bit updates bf16 parameters as fp32 ones, rounded", "[plugins]"
 }
 
 TEST_CASE("a non-finite update changes nothing of these optimizers", "[plugins]") {
-  for (const std::string type :
-       {"lion", "schedule_free_adamw", "adafactor", "muon", "adamw8bit"}) {
+  for (const std::string type : {"lion", "schedule_free_adamw", "adafactor", "muon", "adamw8bit"}) {
     CAPTURE(type);
     const auto optimizer = lm_golden::make(type);
-    tenon::Pieces pieces(optimizer,
-                         lm_golden::start_values(json::parse("[[4, 5]]"), at::kFloat));
+    tenon::Pieces pieces(optimizer, lm_golden::start_values(json::parse("[[4, 5]]"), at::kFloat));
     pieces.update(lm_golden::gradients(pieces.parameters, 1), 0.1, at::zeros({}, at::kFloat));
     const at::Tensor parameter = pieces.parameters[0].clone();
     std::vector<at::Tensor> slots;
@@ -295,8 +291,7 @@ TEST_CASE("optimizers of language models declare their state", "[plugins]") {
   CHECK(slots("muon") == Names{"momentum_buffer"});
   CHECK(slots("adafactor") == Names{"row_var", "col_var"});
   CHECK(slots("schedule_free_adamw") == Names{"z", "exp_avg_sq", "weight_sum", "lr_max"});
-  CHECK(slots("adamw8bit") ==
-        Names{"exp_avg", "exp_avg_scale", "exp_avg_sq", "exp_avg_sq_scale"});
+  CHECK(slots("adamw8bit") == Names{"exp_avg", "exp_avg_scale", "exp_avg_sq", "exp_avg_sq_scale"});
   const auto adafactor = lm_golden::make("adafactor");
   CHECK(adafactor.info().slot_shape(adafactor.info().slots[0], {5, 3, 4}) ==
         std::vector<int64_t>{5, 3});

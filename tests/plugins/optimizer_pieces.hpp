@@ -24,8 +24,9 @@ class Pieces {
       : optimizer_(optimizer), parameters(std::move(values)) {
     for (const SlotSpec& slot : optimizer.info().slots) {
       for (const at::Tensor& parameter : parameters) {
-        const auto dtype = slot.dtype == TENON_CLASS_PARAM ? parameter.scalar_type()
-                                                           : static_cast<at::ScalarType>(slot.dtype);
+        const auto dtype = slot.dtype == TENON_CLASS_PARAM
+                               ? parameter.scalar_type()
+                               : static_cast<at::ScalarType>(slot.dtype);
         slots.push_back(at::full(optimizer.info().slot_shape(slot, parameter.sizes().vec()),
                                  slot.init,
                                  parameter.options().dtype(dtype)));

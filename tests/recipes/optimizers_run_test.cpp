@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs with optimizers of language models: resumed to the bit, evaluated and exported at other values
-// than they train at, updated in the backward, and recipes that contradict them.
+// Runs with optimizers of language models: resumed to the bit, evaluated and exported at other
+// values than they train at, updated in the backward, and recipes that contradict them.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -111,15 +111,15 @@ TEST_CASE("exports hold the values that were evaluated", "[optim]") {
     nlohmann::json recipe = nlohmann::json::parse(evaluated);
     recipe["load"] = {{{"from", from.string()}, {"parts", {"parameters"}}}};
     recipe.erase("checkpoint");
-    const SubprocessResult result =
-        run_host({"--eval-only",
-                  "--recipe",
-                  [&] {
-                    std::ofstream(runs.path(name + ".json")) << recipe.dump();
-                    return runs.path(name + ".json").string();
-                  }(),
-                  "--run-dir",
-                  runs.path(name).string()});
+    const SubprocessResult result = run_host({"--eval-only",
+                                              "--recipe",
+                                              [&] {
+                                                std::ofstream(runs.path(name + ".json"))
+                                                    << recipe.dump();
+                                                return runs.path(name + ".json").string();
+                                              }(),
+                                              "--run-dir",
+                                              runs.path(name).string()});
     INFO(result.out << result.err);
     REQUIRE(result.exit_code == 0);
     return runs.last(name, "eval/loss");
@@ -147,10 +147,9 @@ TEST_CASE("the best evaluation is kept at the values that were evaluated", "[opt
 
 TEST_CASE("updates in the backward give the bits of updates after it", "[optim]") {
   const OptimizerRuns runs;
-  for (const char* const optimizer :
-       {R"({"type": "adamw", "options": {"lr": 0.01}})",
-        R"({"type": "adamw8bit", "options": {"lr": 0.01}})",
-        kMuon}) {
+  for (const char* const optimizer : {R"({"type": "adamw", "options": {"lr": 0.01}})",
+                                      R"({"type": "adamw8bit", "options": {"lr": 0.01}})",
+                                      kMuon}) {
     CAPTURE(optimizer);
     for (const char* const model : {R"({"options": {"tie_word_embeddings": true}})",
                                     R"({"options": {"tie_word_embeddings": false}})"}) {
@@ -161,8 +160,8 @@ TEST_CASE("updates in the backward give the bits of updates after it", "[optim]"
                     "non_finite": {"policy": "stop"}}})");
       recipe = patched(recipe, std::string(R"({"model": )") + model + "}");
       const nlohmann::json after = own.run("after", recipe);
-      const nlohmann::json within = own.run(
-          "within", patched(recipe, R"({"train": {"update_in_backward": true}})"));
+      const nlohmann::json within =
+          own.run("within", patched(recipe, R"({"train": {"update_in_backward": true}})"));
       CHECK(within["parameters_hash"] == after["parameters_hash"]);
       CHECK(records_of(own.path("within")) == records_of(own.path("after")));
     }

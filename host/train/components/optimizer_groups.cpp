@@ -131,20 +131,21 @@ void check_matrices(const OptimizerPlan& plan,
   }
   throw Error(
       "optim.not_a_matrix",
-      formatted("{}: {}: optimizer '{}' updates matrices, but the parameter '{}' has the shape {}{}; "
-                "put parameters that are no matrices into a group of another optimizer: "
-                "\"groups\": [{\"match\": \"{}\", \"type\": \"adamw\"}]",
-                use->place,
-                use->pointer,
-                use->type,
-                first,
-                shape,
-                num_others == 0 ? ""
-                                : formatted(" (and {}: {}{})",
-                                            counted(num_others, "more", "more"),
-                                            others,
-                                            num_others > kMostNames ? ", ..." : ""),
-                first));
+      formatted(
+          "{}: {}: optimizer '{}' updates matrices, but the parameter '{}' has the shape {}{}; "
+          "put parameters that are no matrices into a group of another optimizer: "
+          "\"groups\": [{\"match\": \"{}\", \"type\": \"adamw\"}]",
+          use->place,
+          use->pointer,
+          use->type,
+          first,
+          shape,
+          num_others == 0 ? ""
+                          : formatted(" (and {}: {}{})",
+                                      counted(num_others, "more", "more"),
+                                      others,
+                                      num_others > kMostNames ? ", ..." : ""),
+          first));
 }
 
 // Calls each step up to some number, since a schedule is a pure function, then steps further and
@@ -155,9 +156,8 @@ void check_own_schedules(const OptimizerPlan& plan,
                          uint64_t total_steps) {
   constexpr uint64_t kEachStep = 20000;
   constexpr uint64_t kFarthest = uint64_t{1} << 40;
-  const auto own = std::ranges::find_if(infos, [](const OptimizerInfo& info) {
-    return info.has(TENON_OPTIMIZER_OWN_SCHEDULE);
-  });
+  const auto own = std::ranges::find_if(
+      infos, [](const OptimizerInfo& info) { return info.has(TENON_OPTIMIZER_OWN_SCHEDULE); });
   if (own == infos.end() || scheduler == nullptr) {
     return;
   }

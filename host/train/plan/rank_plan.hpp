@@ -43,8 +43,8 @@ struct PlannedLoss {
 struct PlanSubject {
   ModelGraph graph;
   std::vector<GroupLayout> groups;
-  std::vector<BlockCost> costs;          // by block
-  std::vector<double> optimizer_bytes;   // by partition: all slots of one element
+  std::vector<BlockCost> costs;         // by block
+  std::vector<double> optimizer_bytes;  // by partition: all slots of one element
   std::vector<PlannedLoss> losses;
   bool frees_gradients = false;      // updates run in the backward
   int64_t buffer_bytes = 0;          // of the model's buffers

@@ -212,15 +212,13 @@ class Planning {
     }
     const std::vector<bool> unsharded =
         unsharded_parameters(recipe_.parallel, graph, std::move(needs_whole));
-    result_.subject.groups =
-        lay_out_groups(graph,
-                       {.stored = precision_.stored,
-                        .seen = precision_.compute,
-                        .partition_of = [&](uint32_t p) { return optimizers.partition_of[p]; },
-                        .is_unsharded = [&](uint32_t p) { return unsharded[p]; },
-                        .block_of = [&](uint32_t p) {
-                          return infos[optimizers.partition_of[p]].block;
-                        }});
+    result_.subject.groups = lay_out_groups(
+        graph,
+        {.stored = precision_.stored,
+         .seen = precision_.compute,
+         .partition_of = [&](uint32_t p) { return optimizers.partition_of[p]; },
+         .is_unsharded = [&](uint32_t p) { return unsharded[p]; },
+         .block_of = [&](uint32_t p) { return infos[optimizers.partition_of[p]].block; }});
   }
 
   void add_costs() {

@@ -45,7 +45,7 @@ class SavedEvaluationValues {
   };
 
   StateTree tree_;
-  std::deque<Used> used_;              // optimizers that have values of evaluation
+  std::deque<Used> used_;  // optimizers that have values of evaluation
   std::map<std::string, Used*> by_entry_;
 };
 

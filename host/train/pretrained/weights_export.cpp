@@ -94,8 +94,8 @@ SavedWeights saved_weights(const CheckpointReader& reader,
                            const std::vector<Weight>& weights,
                            const WeightsExport& request,
                            SavedEvaluationValues& values) {
-  SavedWeights saved = from_checkpoint(
-      [&] { return SavedWeights(reader, weights, wanted_dtype(request.dtype)); });
+  SavedWeights saved =
+      from_checkpoint([&] { return SavedWeights(reader, weights, wanted_dtype(request.dtype)); });
   saved.convert_by([&values](const std::string& entry, const at::Tensor& value) {
     return values.of(entry, value);
   });

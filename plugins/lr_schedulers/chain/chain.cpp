@@ -72,9 +72,9 @@ class Chain : public tenon::LrScheduler {
       ++i;
     }
     const Link& link = links_[i];
-    const uint64_t length = link.length > 0       ? link.length
+    const uint64_t length = link.length > 0      ? link.length
                             : total > link.begin ? total - link.begin
-                                                  : 0;
+                                                 : 0;
     return link.schedule.factor(step - link.begin, length);
   }
 

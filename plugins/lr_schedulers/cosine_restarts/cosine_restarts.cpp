@@ -58,8 +58,8 @@ class CosineRestarts : public tenon::LrScheduler {
     if (const auto rising = tenon::warmup_factor(options_, step)) {
       return *rising;
     }
-    const double progress = options_.cycles ? progress_in_equal_cycles(step, total)
-                                            : progress_in_growing_cycles(step);
+    const double progress =
+        options_.cycles ? progress_in_equal_cycles(step, total) : progress_in_growing_cycles(step);
     return options_.min_ratio + (1.0 - options_.min_ratio) * fall_along_cosine(progress);
   }
 

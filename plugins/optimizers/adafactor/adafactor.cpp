@@ -54,7 +54,9 @@ class Adafactor : public tenon::TorchOptimizer {
   explicit Adafactor(const Options& options) : options_(options) {}
 
   void describe(tenon::OptimizerInfo& info) override {
-    info.needs(TENON_OPTIMIZER_MATRIX).row_slot("row_var", TENON_CLASS_PARAM).column_slot("col_var", TENON_CLASS_PARAM);
+    info.needs(TENON_OPTIMIZER_MATRIX)
+        .row_slot("row_var", TENON_CLASS_PARAM)
+        .column_slot("col_var", TENON_CLASS_PARAM);
   }
 
   void update(const tenon::Exec&, const tenon::TorchUpdate& update) override {
@@ -113,10 +115,8 @@ class Adafactor : public tenon::TorchOptimizer {
     };
     at::Tensor square;  // estimate of the mean of g^2
     if (parameter.dim() > 1) {
-      const at::Tensor rows =
-          mixed(widened(row_slot).unsqueeze(-1), mean_square(grad, -1));
-      const at::Tensor columns =
-          mixed(widened(column_slot).unsqueeze(-2), mean_square(grad, -2));
+      const at::Tensor rows = mixed(widened(row_slot).unsqueeze(-1), mean_square(grad, -1));
+      const at::Tensor columns = mixed(widened(column_slot).unsqueeze(-2), mean_square(grad, -2));
       square = at::matmul(rows, columns).div_(rows.mean(-2, /*keepdim=*/true).clamp_min_(eps1));
       store(update, row_slot, rows.squeeze(-1));
       store(update, column_slot, columns.squeeze(-2));
@@ -127,9 +127,7 @@ class Adafactor : public tenon::TorchOptimizer {
     }
     const at::Tensor direction = square.clamp_min_(eps1 * eps1).rsqrt_().mul_(grad);
     const at::Tensor scale = alpha / (root_mean_square(direction) / options_.d).clamp_min(1.0);
-    store(update,
-          parameter,
-          before * (1 - update.lr * options_.weight_decay) - scale * direction);
+    store(update, parameter, before * (1 - update.lr * options_.weight_decay) - scale * direction);
   }
 
   Options options_;

@@ -60,8 +60,7 @@ class Muon : public tenon::TorchOptimizer {
     binder
         .choice("lr_factor",
                 &Options::lr_factor,
-                {{"original", LrFactor::kOriginal},
-                 {"match_rms_adamw", LrFactor::kMatchRmsAdamW}})
+                {{"original", LrFactor::kOriginal}, {"match_rms_adamw", LrFactor::kMatchRmsAdamW}})
         .doc(
             "factor on lr for a matrix of m rows and n columns: sqrt(max(1, m / n)), or 0.2 "
             "sqrt(max(m, n)), which suits the learning rates of AdamW");
@@ -70,9 +69,7 @@ class Muon : public tenon::TorchOptimizer {
   explicit Muon(const Options& options) : options_(options) {}
 
   void describe(tenon::OptimizerInfo& info) override {
-    info.needs(TENON_OPTIMIZER_MATRIX)
-        .flags(TENON_OPTIMIZER_MATRICES_ONLY)
-        .slot("momentum_buffer");
+    info.needs(TENON_OPTIMIZER_MATRIX).flags(TENON_OPTIMIZER_MATRICES_ONLY).slot("momentum_buffer");
   }
 
   void update(const tenon::Exec&, const tenon::TorchUpdate& update) override {
@@ -82,8 +79,7 @@ class Muon : public tenon::TorchOptimizer {
     for (size_t i = 0; i < update.parameters.size(); ++i) {
       const at::Tensor& parameter = update.parameters[i];
       const at::Tensor grad = widened(update.grads[i]);
-      const at::Tensor momentum =
-          widened(update.slots[0][i]).lerp(grad, 1 - options_.momentum);
+      const at::Tensor momentum = widened(update.slots[0][i]).lerp(grad, 1 - options_.momentum);
       const at::Tensor direction = orthogonalized(
           options_.nesterov ? grad.lerp(momentum, options_.momentum) : momentum, parameter);
       const at::Tensor value = widened(parameter) * (1 - update.lr * options_.weight_decay);

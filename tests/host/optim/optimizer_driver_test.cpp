@@ -169,8 +169,8 @@ TEST_CASE("an optimizer of matrices gets whole parameters in their shapes", "[op
 
 namespace {
 
-// Slots of all shapes that a granularity allows; each update adds the number of elements of the slot
-// to it, and evaluation values are the parameters plus 100.
+// Slots of all shapes that a granularity allows; each update adds the number of elements of the
+// slot to it, and evaluation values are the parameters plus 100.
 struct SlotOptimizer {
   explicit SlotOptimizer(uint32_t granularity, int64_t elements)
       : needs(granularity), block(elements) {
@@ -273,8 +273,8 @@ TEST_CASE("slots by block have a value per block, and are cut and saved with the
   CHECK(test.shapes == std::vector<std::vector<int64_t>>{{128}, {}, {4}});
   StateTree tree;
   driver.snapshot(tree, "optimizer");
-  CHECK(tree.get_tensor("optimizer/slots/blocks/matrix")
-            .equal(at::tensor({0.0F, 2.0F, 4.0F, 6.0F})));
+  CHECK(
+      tree.get_tensor("optimizer/slots/blocks/matrix").equal(at::tensor({0.0F, 2.0F, 4.0F, 6.0F})));
   CHECK(tree.get_tensor("optimizer/slots/blocks/vector").equal(at::tensor({4.0F})));
   CHECK(tree.get_tensor("optimizer/slots/like/matrix").sizes() == at::IntArrayRef{10, 10});
 
@@ -319,8 +319,8 @@ TEST_CASE("matrices have slots of rows and columns, vectors one value and their 
   OptimizerDriver driver(test.partitions(), groups, ExecBase{});
   give_gradients(groups);
   driver.update(1, {1, 0, true});
-  CHECK(test.shapes == std::vector<std::vector<int64_t>>{
-                           {2, 3, 4}, {7}, {}, {}, {2, 3}, {}, {2, 4}, {7}});
+  CHECK(test.shapes ==
+        std::vector<std::vector<int64_t>>{{2, 3, 4}, {7}, {}, {}, {2, 3}, {}, {2, 4}, {7}});
   StateTree tree;
   driver.snapshot(tree, "optimizer");
   CHECK(tree.get_tensor("optimizer/slots/columns/stack").sizes() == at::IntArrayRef{2, 4});

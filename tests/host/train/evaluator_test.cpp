@@ -70,9 +70,15 @@ TEST_CASE("a signal cuts an evaluation, which the resumed run makes", "[train]")
   const SignalWatch signals;
   LoopRig loop(run);
   StopConditions stop(run.recipe.train, loop.state, run.alone, &signals);
-  Evaluator evaluator(evaluator_parts(
-      loop.parts, loop.state, loop.events, loop.view, loop.requests, stop, loop.log, loop.step,
-      loop.values));
+  Evaluator evaluator(evaluator_parts(loop.parts,
+                                      loop.state,
+                                      loop.events,
+                                      loop.view,
+                                      loop.requests,
+                                      stop,
+                                      loop.log,
+                                      loop.step,
+                                      loop.values));
   loop.state.step = 5;
   loop.hook.on_event = [](const tenon_event& event) {
     if (event.id == TENON_EVENT_AFTER_DATA) {
