@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 namespace tenon {
@@ -39,6 +40,23 @@ struct Piece {
 
 int64_t num_blocks(int64_t n, int64_t block) {
   return (n + block - 1) / block;
+}
+
+void check_lists(size_t n, std::initializer_list<at::TensorList> lists, int64_t block) {
+  for (const at::TensorList& list : lists) {
+    TORCH_CHECK(list.size() == n,
+                "tenon::adamw_8bit_: a list has ",
+                list.size(),
+                " tensors for ",
+                n,
+                " parameters");
+  }
+  TORCH_CHECK(block >= 1 && block <= kMostInBlock,
+              "tenon::adamw_8bit_: `block` is ",
+              block,
+              " (expected 1 to ",
+              kMostInBlock,
+              ")");
 }
 
 void check(const Piece& piece, int64_t block) {
@@ -202,21 +220,7 @@ void adamw_8bit_update(at::TensorList parameters,
                        int64_t block,
                        const std::optional<at::Tensor>& found_inf) {
   const size_t n = parameters.size();
-  for (const at::TensorList list :
-       {grads, mean_codes, mean_scales, square_codes, square_scales, steps}) {
-    TORCH_CHECK(list.size() == n,
-                "tenon::adamw_8bit_: a list has ",
-                list.size(),
-                " tensors for ",
-                n,
-                " parameters");
-  }
-  TORCH_CHECK(block >= 1 && block <= kMostInBlock,
-              "tenon::adamw_8bit_: `block` is ",
-              block,
-              " (expected 1 to ",
-              kMostInBlock,
-              ")");
+  check_lists(n, {grads, mean_codes, mean_scales, square_codes, square_scales, steps}, block);
   const c10::NoGradGuard no_grad;
   if (found_inf && found_inf->is_cpu() && found_inf->item<float>() == 1) {
     return;

@@ -141,6 +141,39 @@ SIMD_INLINE void step_lanes(
   store(parameter, load(parameter) * numbers.keep - direction * numbers.rate);
 }
 
+inline float scale_for(float largest) {
+  return largest > kSmallestScale ? largest : kSmallestScale;
+}
+
+// Rounds the state of one block to codes.
+inline void write_block(uint8_t* mean_codes,
+                        float mean_scale,
+                        uint8_t* square_codes,
+                        float square_scale,
+                        int64_t n,
+                        const DynamicMap& signed_map,
+                        const DynamicMap& unsigned_map,
+                        const float* means,
+                        const float* squares) {
+  const int64_t whole = n - n % kLanes;
+  const float mean_factor = 1.0f / mean_scale;
+  const float square_factor = 1.0f / square_scale;
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    write_signed(signed_map, load(means + i) * mean_factor, mean_codes + i);
+    write_unsigned(unsigned_map, load(squares + i) * square_factor, square_codes + i);
+  }
+  if (whole < n) {
+    uint8_t part_means[kLanes];
+    uint8_t part_squares[kLanes];
+    write_signed(signed_map, load(means + whole) * mean_factor, part_means);
+    write_unsigned(unsigned_map, load(squares + whole) * square_factor, part_squares);
+    for (int64_t i = whole; i < n; ++i) {
+      mean_codes[i] = part_means[i - whole];
+      square_codes[i] = part_squares[i - whole];
+    }
+  }
+}
+
 // Updates one block of at most kMostInBlock elements; means and squares are scratch.
 template <class T>
 inline void step_block(T* parameter,
@@ -196,26 +229,17 @@ inline void step_block(T* parameter,
     largest_mean = larger(without_sign(mean), largest_mean);
     largest_square = larger(square, largest_square);
   }
-  const float top_mean = largest_of(largest_mean);
-  const float top_square = largest_of(largest_square);
-  *mean_scale = top_mean > kSmallestScale ? top_mean : kSmallestScale;
-  *square_scale = top_square > kSmallestScale ? top_square : kSmallestScale;
-  const float mean_factor = 1.0f / *mean_scale;
-  const float square_factor = 1.0f / *square_scale;
-  for (int64_t i = 0; i < whole; i += kLanes) {
-    write_signed(signed_map, load(means + i) * mean_factor, mean_codes + i);
-    write_unsigned(unsigned_map, load(squares + i) * square_factor, square_codes + i);
-  }
-  if (rest > 0) {
-    uint8_t part_means[kLanes];
-    uint8_t part_squares[kLanes];
-    write_signed(signed_map, load(means + whole) * mean_factor, part_means);
-    write_unsigned(unsigned_map, load(squares + whole) * square_factor, part_squares);
-    for (int64_t i = 0; i < rest; ++i) {
-      mean_codes[whole + i] = part_means[i];
-      square_codes[whole + i] = part_squares[i];
-    }
-  }
+  *mean_scale = scale_for(largest_of(largest_mean));
+  *square_scale = scale_for(largest_of(largest_square));
+  write_block(mean_codes,
+              *mean_scale,
+              square_codes,
+              *square_scale,
+              n,
+              signed_map,
+              unsigned_map,
+              means,
+              squares);
 }
 
 template <class T>

@@ -13,6 +13,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace tenon {
@@ -180,21 +181,7 @@ bool OptimizerDriver::cut(const std::function<bool(const Piece& piece, size_t en
         part.grad = cut(piece.grad);
       }
       part.updates = piece.step.item<float>();
-      const OptimizerInfo& info = partitions_[piece.partition].optimizer.info();
-      for (size_t s = 0; s < piece.slots.size(); ++s) {
-        const at::Tensor& slot = piece.slots[s];
-        switch (info.slots[s].shape) {
-          case TENON_SLOT_SCALAR:
-            part.slots.push_back(slot.clone());
-            break;
-          case TENON_SLOT_BLOCKWISE:
-            part.slots.push_back(slot.narrow(
-                0, (range.begin - origin) / info.block, info.num_blocks(range.end - range.begin)));
-            break;
-          default:
-            part.slots.push_back(cut(slot));
-        }
-      }
+      cut_slots(piece, range.begin - origin, range.end - range.begin, part);
       result.push_back(std::move(part));
     }
   }
@@ -208,6 +195,24 @@ bool OptimizerDriver::cut(const std::function<bool(const Piece& piece, size_t en
     bind();
   }
   return has_cut;
+}
+
+// Gives `part` the slots of `length` elements of a piece.
+void OptimizerDriver::cut_slots(const Piece& piece, int64_t begin, int64_t length, Piece& part) {
+  const OptimizerInfo& info = partitions_[piece.partition].optimizer.info();
+  for (size_t s = 0; s < piece.slots.size(); ++s) {
+    const at::Tensor& slot = piece.slots[s];
+    switch (info.slots[s].shape) {
+      case TENON_SLOT_SCALAR:
+        part.slots.push_back(slot.clone());
+        break;
+      case TENON_SLOT_BLOCKWISE:
+        part.slots.push_back(slot.narrow(0, begin / info.block, info.num_blocks(length)));
+        break;
+      default:
+        part.slots.push_back(slot.narrow(0, begin, length));
+    }
+  }
 }
 
 // Calls take(name, tensor, part) for each slot of each entry of a piece. A scalar slot has no part,
@@ -328,8 +333,19 @@ void OptimizerDriver::update_pieces(const IsChosen& is_chosen,
   for (Piece& piece : pieces_) {
     piece.has_grad = piece.has_grad && is_chosen(piece);
   }
-  const bool all =
-      std::all_of(pieces_.begin(), pieces_.end(), [](const Piece& p) { return p.has_grad; });
+  advance_counters(found_inf);
+  for (size_t first = 0; first < pieces_.size();) {
+    const auto last = std::find_if(
+        pieces_.begin() + static_cast<std::ptrdiff_t>(first), pieces_.end(), [&](const Piece& p) {
+          return p.call() != pieces_[first].call();
+        });
+    const std::span<Piece> pieces(pieces_.begin() + static_cast<std::ptrdiff_t>(first), last);
+    call_update(pieces, factor, place, found_inf);
+    first += pieces.size();
+  }
+}
+
+void OptimizerDriver::advance_counters(const at::Tensor& found_inf) {
   const auto advance = [&found_inf](at::Tensor& counters) {
     if (found_inf.defined()) {
       counters.add_(1 - found_inf);
@@ -337,67 +353,68 @@ void OptimizerDriver::update_pieces(const IsChosen& is_chosen,
       counters.add_(1);
     }
   };
-  if (all) {
+  if (std::ranges::all_of(pieces_, &Piece::has_grad)) {
     advance(steps_);
-  } else {
-    for (Piece& piece : pieces_) {
+    return;
+  }
+  for (Piece& piece : pieces_) {
+    if (piece.has_grad) {
+      advance(piece.step);
+    }
+  }
+}
+
+// Updates pieces of one partition and dtype.
+void OptimizerDriver::call_update(std::span<Piece> pieces,
+                                  double factor,
+                                  const CallPlace& place,
+                                  const at::Tensor& found_inf) {
+  parameter_handles_.clear();
+  grad_handles_.clear();
+  slot_handles_.clear();
+  step_handles_.clear();
+  for (Piece& piece : pieces) {
+    if (piece.has_grad) {
+      if (groups_[piece.group].sharing().frees_gradients) {  // freed memory can have no new views
+        piece.grad = grad_of(piece);
+      }
+      parameter_handles_.push_back(borrow_mutable(piece.data));
+      grad_handles_.push_back(borrow(piece.grad));
+      step_handles_.push_back(borrow(piece.step));
+    }
+  }
+  if (parameter_handles_.empty()) {
+    return;
+  }
+  const uint32_t i = pieces.front().partition;
+  const OptimizerProxy& optimizer = partitions_[i].optimizer;
+  for (size_t s = 0; s < optimizer.info().slots.size(); ++s) {
+    for (Piece& piece : pieces) {
       if (piece.has_grad) {
-        advance(piece.step);
+        slot_handles_.push_back(borrow_mutable(piece.slots[s]));
       }
     }
   }
-  auto piece = pieces_.begin();
-  while (piece != pieces_.end()) {
-    const auto first = piece;
-    const uint32_t i = first->partition;
-    piece = std::find_if(
-        piece, pieces_.end(), [&](const Piece& p) { return p.call() != first->call(); });
-    parameter_handles_.clear();
-    grad_handles_.clear();
-    slot_handles_.clear();
-    step_handles_.clear();
-    for (auto it = first; it != piece; ++it) {
-      if (it->has_grad) {
-        if (groups_[it->group].sharing().frees_gradients) {  // no view of freed memory can be made
-          it->grad = grad_of(*it);
-        }
-        parameter_handles_.push_back(borrow_mutable(it->data));
-        grad_handles_.push_back(borrow(it->grad));
-        step_handles_.push_back(borrow(it->step));
-      }
-    }
-    if (parameter_handles_.empty()) {
-      continue;
-    }
-    const OptimizerProxy& optimizer = partitions_[i].optimizer;
-    for (size_t s = 0; s < optimizer.info().slots.size(); ++s) {
-      for (auto it = first; it != piece; ++it) {
-        if (it->has_grad) {
-          slot_handles_.push_back(borrow_mutable(it->slots[s]));
-        }
-      }
-    }
-    const double lr = partitions_[i].lr * factor;
-    if (lrs_[i].is_cpu()) {
-      *lrs_[i].mutable_data_ptr<double>() = lr;
-    } else {
-      lrs_[i].fill_(lr);
-    }
-    tenon_update_args args{};
-    args.struct_size = sizeof(args);
-    args.num_pieces = parameter_handles_.size();
-    args.parameters = parameter_handles_.data();
-    args.grads = grad_handles_.data();
-    args.slots = slot_handles_.data();
-    args.steps = step_handles_.data();
-    args.lr = borrow(lrs_[i]);
-    args.found_inf = found_inf.defined() ? borrow(found_inf) : nullptr;
-    frames_[i].move_to(place);
-    optimizer.update(frames_[i].exec(), args);
-    for (auto it = first; it != piece; ++it) {
-      if (groups_[it->group].sharing().frees_gradients) {
-        it->grad.reset();
-      }
+  const double lr = partitions_[i].lr * factor;
+  if (lrs_[i].is_cpu()) {
+    *lrs_[i].mutable_data_ptr<double>() = lr;
+  } else {
+    lrs_[i].fill_(lr);
+  }
+  tenon_update_args args{};
+  args.struct_size = sizeof(args);
+  args.num_pieces = parameter_handles_.size();
+  args.parameters = parameter_handles_.data();
+  args.grads = grad_handles_.data();
+  args.slots = slot_handles_.data();
+  args.steps = step_handles_.data();
+  args.lr = borrow(lrs_[i]);
+  args.found_inf = found_inf.defined() ? borrow(found_inf) : nullptr;
+  frames_[i].move_to(place);
+  optimizer.update(frames_[i].exec(), args);
+  for (Piece& piece : pieces) {
+    if (groups_[piece.group].sharing().frees_gradients) {
+      piece.grad.reset();
     }
   }
 }

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,7 +85,13 @@ class OptimizerDriver final : public Stateful {
                      double factor,
                      const CallPlace& place,
                      const at::Tensor& found_inf);
+  void advance_counters(const at::Tensor& found_inf);
+  void call_update(std::span<Piece> pieces,
+                   double factor,
+                   const CallPlace& place,
+                   const at::Tensor& found_inf);
   void cut_where_without_grad(const IsChosen& is_chosen);
+  void cut_slots(const Piece& piece, int64_t begin, int64_t length, Piece& part);
   // Cuts pieces after each entry for which `ends_part` is true. Returns true if any piece was cut.
   bool cut(const std::function<bool(const Piece& piece, size_t entry)>& ends_part);
   at::Tensor grad_of(const Piece& piece);

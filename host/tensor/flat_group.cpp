@@ -79,22 +79,7 @@ FlatGroup::FlatGroup(std::string name,
   sharing_.keeps_parameters = sharing_.keeps_parameters && is_at_home;
   sharing_.keeps_gradients = sharing_.keeps_gradients && is_at_home && !sharing_.frees_gradients;
   std::ranges::stable_sort(parameters, {}, &FlatParameter::partition);
-  std::vector<int64_t> numels;
-  int64_t block = 1;
-  for (const FlatParameter& parameter : parameters) {
-    numels.push_back(c10::multiply_integers(parameter.shape));
-    block = std::lcm(block, parameter.block);
-  }
-  const std::vector<int64_t> ends =
-      flat_ends(numels, dtype, seen_dtype.value_or(dtype), sharing_.num_slices, block);
-  numel_ = ends.back();
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    TENON_ASSERT(parameters[i].trainable == parameters.front().trainable,
-                 "a group is trainable or frozen as a whole");
-    entries_.push_back({.parameter = std::move(parameters[i]),
-                        .offset = i == 0 ? 0 : ends[i - 1],
-                        .numel = numels[i]});
-  }
+  lay_out(std::move(parameters), seen_dtype.value_or(dtype));
 
   const auto options = at::TensorOptions().dtype(dtype).device(device);
   const auto home_options = options.device(sharing_.home.value_or(device));
@@ -130,6 +115,24 @@ FlatGroup::FlatGroup(std::string name,
     whole_grad_views_.push_back(whole_grad_.narrow(0, e.offset, e.numel).view(e.parameter.shape));
   }
   release_grads();
+}
+
+void FlatGroup::lay_out(std::vector<FlatParameter> parameters, at::ScalarType seen) {
+  std::vector<int64_t> numels;
+  int64_t block = 1;
+  for (const FlatParameter& parameter : parameters) {
+    numels.push_back(c10::multiply_integers(parameter.shape));
+    block = std::lcm(block, parameter.block);
+  }
+  const std::vector<int64_t> ends = flat_ends(numels, dtype_, seen, sharing_.num_slices, block);
+  numel_ = ends.back();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    TENON_ASSERT(parameters[i].trainable == parameters.front().trainable,
+                 "a group is trainable or frozen as a whole");
+    entries_.push_back({.parameter = std::move(parameters[i]),
+                        .offset = i == 0 ? 0 : ends[i - 1],
+                        .numel = numels[i]});
+  }
 }
 
 void FlatGroup::move_whole_grad(const at::Tensor& memory) {

@@ -180,6 +180,7 @@ class FlatGroup {
   bool any_has_grad() const;
 
  private:
+  void lay_out(std::vector<FlatParameter> parameters, at::ScalarType seen);
   at::Tensor entry_view(const at::Tensor& slice, size_t entry) const;
 
   std::string name_;

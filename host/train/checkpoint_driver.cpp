@@ -88,8 +88,9 @@ void CheckpointDriver::save_forms(RunBoundary boundary, const SaveForms& forms) 
     return;
   }
   save_together(boundary, {.is_full = forms.is_full, .exports = {}});
-  parts_.values.during(
-      [&] { save_together(boundary, {.is_full = false, .exports = forms.exports}); });
+  parts_.values.during(parts_.state.step, [&] {
+    save_together(boundary, {.is_full = false, .exports = forms.exports});
+  });
 }
 
 // Exports without a checkpoint fire no events.

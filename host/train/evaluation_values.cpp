@@ -4,14 +4,14 @@
 namespace tenon {
 
 // If `work` throws, the run ends, and the values stay.
-void EvaluationValues::during(const std::function<void()>& work) {
+void EvaluationValues::during(uint64_t step, const std::function<void()>& work) {
   if (is_inside_ || !differ()) {
     work();
     return;
   }
   is_inside_ = true;
   flow_.resolve();
-  optimizer_.use_evaluation_values({state_.step, 0, false});
+  optimizer_.use_evaluation_values({step, 0, false});
   flow_.publish();
   work();
   flow_.resolve();

@@ -9,8 +9,8 @@
 
 #include "host/model/sharded_parameters.hpp"
 #include "host/optim/optimizer_driver.hpp"
-#include "host/train/run_state/run_state.hpp"
 
+#include <cstdint>
 #include <functional>
 
 namespace tenon {
@@ -18,20 +18,20 @@ namespace tenon {
 class EvaluationValues {
  public:
   // All are borrowed.
-  EvaluationValues(OptimizerDriver& optimizer, ShardedParameters& flow, const RunState& state)
-      : optimizer_(optimizer), flow_(flow), state_(state) {}
+  EvaluationValues(OptimizerDriver& optimizer, ShardedParameters& flow)
+      : optimizer_(optimizer), flow_(flow) {}
 
   // True if evaluations change parameters.
   bool differ() const { return !is_final_ && optimizer_.has_evaluation_values(); }
-  // Calls `work` while the parameters hold the values of evaluation. Calls may be nested.
-  void during(const std::function<void()>& work);
+  // Calls `work` while the parameters hold the values of evaluation. Calls may be nested. `step` is
+  // the last finished step.
+  void during(uint64_t step, const std::function<void()>& work);
   // Called when training is over and the parameters hold values of evaluation already.
   void set_final() { is_final_ = true; }
 
  private:
   OptimizerDriver& optimizer_;
   ShardedParameters& flow_;
-  const RunState& state_;
   bool is_inside_ = false;
   bool is_final_ = false;
 };

@@ -62,7 +62,7 @@ void Evaluator::evaluate() {
   if (parts_.stop.cuts_evaluation()) {
     return;
   }
-  parts_.values.during([this] { evaluate_all_sets(); });
+  parts_.values.during(parts_.state.step, [this] { evaluate_all_sets(); });
 }
 
 void Evaluator::evaluate_all_sets() {
@@ -86,7 +86,7 @@ void Evaluator::evaluate_test_sets() {
   if (parts_.test_sets.empty() || parts_.stop.cuts_evaluation()) {
     return;
   }
-  parts_.values.during([this] {
+  parts_.values.during(parts_.state.step, [this] {
     run("test/", "", [this](std::string& line) { return evaluate_sets(parts_.test_sets, line); });
   });
 }
@@ -99,7 +99,7 @@ void Evaluator::evaluate_next_window() {
   }
   data.use_options(for_evaluation(data.options(), parts_.recipe.batches));
   std::optional<MetricRecord> record;
-  parts_.values.during([&] {
+  parts_.values.during(parts_.state.step, [&] {
     record = run("next/", data.window_label(), [&](std::string& line) {
       return evaluate_open_window(data, "next/", line);
     });
@@ -116,7 +116,7 @@ void Evaluator::evaluate_paired_windows(const std::string& label) {
   }
   std::vector<DataStream*> complete;
   DataStream* cut = nullptr;
-  parts_.values.during([&] {
+  parts_.values.during(parts_.state.step, [&] {
     run("eval/", label, [&](std::string& line) {
       for (const EvalSet& set : parts_.sets) {
         if (!is_paired(set) || !set.data->has_window()) {

@@ -32,72 +32,6 @@ FiniteCheck::FiniteCheck(Parts parts, const NonFiniteRecipe& recipe)
 void FiniteCheck::begin_step() {
   are_metrics_finite_ = true;
   metrics_ = at::Tensor();
-  if (parts_.are_gradients_freed) {
-    const size_t num_groups = parts_.parameters.groups().size();
-    group_norms_.assign(num_groups, at::Tensor());
-    group_norm_.assign(num_groups, 0);
-    first_bad_gradient_.clear();
-    is_finite_ = true;
-    found_ = at::Tensor();
-    found_inf_ = at::Tensor();
-  }
-}
-
-// A group's gradients are freed after its update, so that a group that turns out to be non-finite
-// later cannot undo it. From then on, no group is updated.
-bool FiniteCheck::check_group(size_t group) {
-  const FlatGroup& flat = parts_.parameters.groups()[group];
-  if (parts_.is_on_cpu) {
-    group_norm_[group] = grad_norm(flat);
-    if (!std::isfinite(group_norm_[group]) && first_bad_gradient_.empty()) {
-      for (size_t e = flat.entries().size(); e-- > 0;) {
-        if (flat.entries()[e].has_grad && !flat.grad_view(e).isfinite().all().item<bool>()) {
-          first_bad_gradient_ = "the gradient of the parameter '" +
-                                flat.entries()[e].parameter.name + "' is non-finite";
-        }
-      }
-    }
-    is_finite_ = is_finite_ && std::isfinite(group_norm_[group]) && are_metrics_finite_;
-    return is_finite_ || guard_.is_exempt();
-  }
-  group_norms_[group] = device_grad_norms(flat);
-  const at::Tensor sum = group_norms_[group].sum();
-  const at::Tensor found =
-      at::isfinite(metrics_.defined() ? sum + metrics_ : sum).logical_not().to(at::kFloat);
-  found_ = found_.defined() ? at::maximum(found_, found) : found;
-  found_inf_ = guard_.is_exempt() ? at::Tensor() : found_;
-  return true;
-}
-
-void FiniteCheck::combine_groups() {
-  if (parts_.is_on_cpu) {
-    norm_ = 0;
-    for (const double norm : group_norm_) {
-      norm_ = std::hypot(*norm_, norm);
-    }
-    is_finite_ = std::isfinite(*norm_) && are_metrics_finite_;
-    return;
-  }
-  is_finite_ = true;
-  std::vector<at::Tensor> norms;
-  for (const at::Tensor& norm : group_norms_) {
-    if (norm.defined()) {
-      norms.push_back(norm);
-    }
-  }
-  const auto options = at::TensorOptions().dtype(at::kDouble).device(parts_.parameters.device());
-  device_norms_.by_entry = norms.empty() ? at::zeros({0}, options) : at::cat(norms);
-  device_norms_.all = at::linalg_vector_norm(device_norms_.by_entry, 2);
-  const at::Tensor all = metrics_.defined() ? device_norms_.all + metrics_ : device_norms_.all;
-  found_ = at::isfinite(all).logical_not().to(at::kFloat);
-  found_inf_ = guard_.is_exempt() ? at::Tensor() : found_;
-}
-
-// The gradients are gone, and parameters may have changed.
-NonFiniteOrigin FiniteCheck::origin_among_groups() const {
-  return first_bad_gradient_.empty()
-             ? NonFiniteOrigin{OriginDistance::kUnknown, "a loss is non-finite"}
-             : NonFiniteOrigin{OriginDistance::kGradient, first_bad_gradient_};
 }
 
 bool FiniteCheck::check_metric(const at::Tensor& sum, const at::Tensor& count) {
@@ -122,18 +56,15 @@ void FiniteCheck::fail_tables() {
   }
 }
 
-void FiniteCheck::check_gradients() {
-  if (parts_.are_gradients_freed) {
-    combine_groups();
-    return;
-  }
+void FiniteCheck::check_gradients(const FreedGradients* freed) {
   if (parts_.is_on_cpu) {
-    share_norm();
+    share_norm(freed);
     is_finite_ = std::isfinite(*norm_) && are_metrics_finite_;
     return;
   }
   is_finite_ = true;
-  device_norms_ = device_grad_norms(parts_.parameters.groups());
+  device_norms_ =
+      freed != nullptr ? freed->device_norms() : device_grad_norms(parts_.parameters.groups());
   if (!is_alone()) {
     share_device_check();
   }
@@ -147,8 +78,12 @@ void FiniteCheck::check_gradients() {
 
 // Each rank has the norm of its own gradients. If all ranks have the same gradients, they exchange
 // nothing.
-void FiniteCheck::share_norm() {
+void FiniteCheck::share_norm(const FreedGradients* freed) {
   const auto& groups = parts_.parameters.groups();
+  if (freed != nullptr) {
+    norm_ = freed->norm();
+    return;
+  }
   if (is_alone() || (parts_.flow.is_replicated() && !parts_.are_gradients_rewritten)) {
     norm_ = grad_norm(groups, NormOf::kAll);
     return;
@@ -199,14 +134,10 @@ void FiniteCheck::check_gradients_again() {
 
 void FiniteCheck::record(const FindOrigin& find_origin) {
   const uint64_t step = parts_.state.step;
-  const auto origin = [&] {
-    return parts_.are_gradients_freed ? origin_among_groups().text
-                                      : origin_among_ranks(find_origin());
-  };
+  const auto origin = [&] { return origin_among_ranks(find_origin()); };
   if (parts_.is_on_cpu) {
     guard_.record(step, is_finite_, origin);
-  } else if (guard_.is_sync_due() &&
-             !parts_.are_gradients_freed) {  // waits, since the origin can be found now
+  } else if (guard_.is_sync_due()) {  // waits, since the origin can be found now
     sync();
     is_finite_ = found_.item<float>() == 0;
     guard_.record(step, is_finite_, origin);

@@ -18,6 +18,7 @@
 #include "host/optim/clip.hpp"
 #include "host/optim/loss_scale.hpp"
 #include "host/recipe/recipe.hpp"
+#include "host/train/freed_gradients.hpp"
 #include "host/train/non_finite_origin.hpp"
 #include "host/train/run_state/run_state.hpp"
 #include "host/train/state_fields.hpp"
@@ -29,7 +30,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace tenon {
 
@@ -46,7 +46,6 @@ class FiniteCheck final : public WithStateFields<FiniteCheck> {
     LossScale* loss_scale = nullptr;  // null except under fp16
     bool is_on_cpu = true;
     bool are_gradients_rewritten = false;  // a hook changes final gradients
-    bool are_gradients_freed = false;      // each group is checked by itself, in the backward
   };
   // Returns where this rank's values became non-finite.
   using FindOrigin = std::function<NonFiniteOrigin()>;
@@ -65,12 +64,9 @@ class FiniteCheck final : public WithStateFields<FiniteCheck> {
   // stores the result for all ranks.
   bool are_metrics_finite() const { return are_metrics_finite_; }
   void set_metrics_finite(bool are_finite) { are_metrics_finite_ = are_finite; }
-  // Checks the final gradients of a flat group, by index, in the backward. Returns false if its
-  // update must be skipped, as far as the host knows; on a device, found_inf() has the result.
-  bool check_group(size_t group);
-  // Checks the final gradients, in one pass that also computes their norm. If each group was
-  // checked by itself, combines the results.
-  void check_gradients();
+  // Checks the final gradients, in one pass that also computes their norm. `freed` is what remains
+  // of them if they were freed in the backward; otherwise null.
+  void check_gradients(const FreedGradients* freed = nullptr);
   // Checks the gradients again after a hook has changed them. The reported norm stays the same.
   void check_gradients_again();
   // Reports the step to the policy. Calls `find_origin` only if the step is known to be non-finite.
@@ -120,9 +116,7 @@ class FiniteCheck final : public WithStateFields<FiniteCheck> {
 
  private:
   bool is_alone() const { return parts_.collective.world_size() == 1; }
-  void combine_groups();
-  NonFiniteOrigin origin_among_groups() const;
-  void share_norm();
+  void share_norm(const FreedGradients* freed);
   void share_device_check();
   void exempt_overflow(const at::Tensor& norm);
   std::string origin_among_ranks(const NonFiniteOrigin& mine);
@@ -136,11 +130,8 @@ class FiniteCheck final : public WithStateFields<FiniteCheck> {
   std::optional<double> norm_;      // on the CPU
   at::Tensor metrics_;              // on a device: [] f64, finite if the step's losses are finite
   GradientNorms device_norms_;
-  std::vector<at::Tensor> group_norms_;  // by group, on a device; undefined before its check
-  std::vector<double> group_norm_;       // by group, on the CPU; 0 before its check
-  std::string first_bad_gradient_;       // on the CPU: of the step, in the order of the backward
-  at::Tensor found_;                     // [] f32: 1 if the step is non-finite, and not exempt
-  at::Tensor found_inf_;                 // [] f32
+  at::Tensor found_;         // [] f32: 1 if the step is non-finite, and not exempt
+  at::Tensor found_inf_;     // [] f32
   at::Tensor overflow_;      // [] f32, under a loss scale: 1 if gradients are non-finite
   at::Tensor scaler_skips_;  // [] f64: updates skipped by the loss scale since the last record
   bool has_late_skips_ = false;

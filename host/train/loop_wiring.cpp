@@ -28,8 +28,7 @@ FiniteCheck::Parts finite_check_parts(const TrainerParts& parts,
           .loss_scale = parts.loss_scale,
           .is_on_cpu = parts.gpu == nullptr,
           .are_gradients_rewritten =
-              any_writes(hooks, TENON_EVENT_BEFORE_OPTIMIZER_STEP, TENON_TOUCH_GRADIENTS),
-          .are_gradients_freed = parts.recipe.train.update_in_backward};
+              any_writes(hooks, TENON_EVENT_BEFORE_OPTIMIZER_STEP, TENON_TOUCH_GRADIENTS)};
 }
 
 HookView::Parts view_parts(const TrainerParts& parts,
@@ -120,8 +119,7 @@ Evaluator::Parts evaluator_parts(const TrainerParts& parts,
                                  LoopRequests& requests,
                                  StopConditions& stop,
                                  StepLog& log,
-                                 TrainStep& step,
-                                 EvaluationValues& values) {
+                                 TrainStep& step) {
   return {.recipe = parts.recipe.eval,
           .state = state,
           .sets = parts.eval_sets,
@@ -141,7 +139,7 @@ Evaluator::Parts evaluator_parts(const TrainerParts& parts,
           .requests = requests,
           .stop = stop,
           .log = log,
-          .values = values};
+          .values = parts.values};
 }
 
 CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,
@@ -150,8 +148,7 @@ CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,
                                          LoopEvents& events,
                                          LoopRequests& requests,
                                          StopConditions& stop,
-                                         const Evaluator& evaluator,
-                                         EvaluationValues& values) {
+                                         const Evaluator& evaluator) {
   return {
       .checkpoints = parts.checkpoints,
       .state = state,
@@ -165,7 +162,7 @@ CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,
       .events = events,
       .requests = requests,
       .stop = stop,
-      .values = values,
+      .values = parts.values,
       .evaluated = [&evaluator] {
         return CheckpointDriver::Evaluated{evaluator.evaluated_step(), evaluator.last_metrics()};
       }};

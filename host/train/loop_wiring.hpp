@@ -49,16 +49,14 @@ Evaluator::Parts evaluator_parts(const TrainerParts& parts,
                                  LoopRequests& requests,
                                  StopConditions& stop,
                                  StepLog& log,
-                                 TrainStep& step,
-                                 EvaluationValues& values);
+                                 TrainStep& step);
 CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,
                                          const RunState& state,
                                          WholeState& whole,
                                          LoopEvents& events,
                                          LoopRequests& requests,
                                          StopConditions& stop,
-                                         const Evaluator& evaluator,
-                                         EvaluationValues& values);
+                                         const Evaluator& evaluator);
 WholeState::Parts whole_parts(const TrainerParts& parts, FiniteCheck& finite_check);
 RunLoader::Parts loader_parts(const TrainerParts& parts, const RunState& state);
 

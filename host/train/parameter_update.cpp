@@ -22,35 +22,42 @@ ParameterUpdate::ParameterUpdate(Parts parts)
           parts.parameters.graph().buffers,
           [](const ModelBuffer& buffer) { return buffer.kind == TENON_BUFFER_STATE; })) {
   if (parts_.train.update_in_backward) {
+    freed_.emplace(parts_.parameters.groups());
     parts_.flow.on_final_gradients([this](size_t group) { update_group(group); });
   }
 }
 
+void ParameterUpdate::begin_step() {
+  if (freed_.has_value()) {
+    freed_->begin_step();
+  }
+  if (has_state_buffers_) {
+    parts_.flow.synchronise_buffers();
+    parts_.parameters.keep_buffers();
+  }
+}
+
+// Once a gradient is non-finite, no further group is updated, unless the policy applies the update.
 void ParameterUpdate::update_group(size_t group) {
   FlatGroup& flat = parts_.parameters.groups()[group];
   if (!flat.is_trainable() || !flat.any_has_grad()) {
     return;
   }
   const at::AutoGradMode no_grad(false);
+  const FiniteCheck& check = parts_.finite_check;
   flat.resolve_grads();
-  const bool is_finite = parts_.finite_check.check_group(group);
+  const bool is_finite = freed_->add(group) && check.are_metrics_finite();
   if (parts_.train.clip_grad_value.has_value()) {
     clip_grad_value(flat, *parts_.train.clip_grad_value);
   }
-  if (is_finite) {
+  const bool is_exempt = check.guard().is_exempt();
+  if (is_finite || is_exempt) {
     parts_.optimizer.update_group(group,
                                   parts_.view.lr_factor(),
                                   {parts_.state.step, 0, true},
-                                  parts_.finite_check.found_inf());
+                                  is_exempt ? at::Tensor() : freed_->found_inf());
   }
   flat.release_grads();
-}
-
-void ParameterUpdate::keep_buffers() {
-  if (has_state_buffers_) {
-    parts_.flow.synchronise_buffers();
-    parts_.parameters.keep_buffers();
-  }
 }
 
 void ParameterUpdate::run(bool is_wanted,
@@ -62,9 +69,10 @@ void ParameterUpdate::run(bool is_wanted,
   {
     const TraceSpan span("finish gradients");
     finish_gradients(scale);
-    check.check_gradients();
+    check.check_gradients(freed_.has_value() ? &*freed_ : nullptr);
     if (!parts_.events.rewrites_gradients()) {
-      check.record(find_origin);  // unclipped gradients show the origin
+      // Unclipped gradients show the origin.
+      check.record(freed_.has_value() ? [this] { return freed_->origin(); } : find_origin);
     }
     clip();
   }

@@ -17,6 +17,7 @@
 #include "host/optim/optimizer_driver.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/finite_check.hpp"
+#include "host/train/freed_gradients.hpp"
 #include "host/train/hook_view.hpp"
 #include "host/train/loop_events.hpp"
 #include "host/train/run_state/run_state.hpp"
@@ -24,6 +25,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 
 namespace tenon {
 
@@ -49,9 +51,9 @@ class ParameterUpdate {
   ParameterUpdate(const ParameterUpdate&) = delete;
   ParameterUpdate& operator=(const ParameterUpdate&) = delete;
 
-  // Copies the buffers before the first forward of a step, so that a skipped update can restore
-  // them.
-  void keep_buffers();
+  // Called before the first forward of a step. Copies the buffers, so that a skipped update can
+  // restore them.
+  void begin_step();
   // Fires before_optimizer_step and after_optimizer_step. Multiplies all gradients by `scale`, if
   // it is defined. Calls `on_final` when the gradients no longer change.
   // Shapes  scale [] f64
@@ -73,6 +75,7 @@ class ParameterUpdate {
 
   Parts parts_;
   bool has_state_buffers_;
+  std::optional<FreedGradients> freed_;  // with train.update_in_backward
 };
 
 }  // namespace tenon

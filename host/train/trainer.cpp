@@ -66,11 +66,10 @@ Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
       log_(log_parts(parts_, place_.run, stop_, finite_check_)),
       feed_(feed_parts(parts_, stop_, log_)),
       step_(step_parts(parts_, place_.run, finite_check_, events_, view_, log_, requests_)),
-      values_(parts_.optimizer, parts_.flow, place_.run),
-      evaluator_(evaluator_parts(
-          parts_, place_.run, events_, view_, requests_, stop_, log_, step_, values_)),
-      checkpoints_(checkpoint_parts(
-          parts_, place_.run, whole_, events_, requests_, stop_, evaluator_, values_)),
+      evaluator_(
+          evaluator_parts(parts_, place_.run, events_, view_, requests_, stop_, log_, step_)),
+      checkpoints_(
+          checkpoint_parts(parts_, place_.run, whole_, events_, requests_, stop_, evaluator_)),
       roll_back_({.state = place_.run,
                   .collective = parts_.collective,
                   .flow = parts_.flow,

@@ -10,7 +10,6 @@
 #pragma once
 
 #include "host/train/checkpoint_driver.hpp"
-#include "host/train/evaluation_values.hpp"
 #include "host/train/evaluator.hpp"
 #include "host/train/finite_check.hpp"
 #include "host/train/hook_view.hpp"
@@ -117,7 +116,6 @@ class Trainer final : public WithStateFields<Trainer> {
   StepLog log_;
   WindowFeed feed_;
   TrainStep step_;
-  EvaluationValues values_;
   Evaluator evaluator_;
   CheckpointDriver checkpoints_;
   RollBack roll_back_;

@@ -8,7 +8,6 @@
 #include "host/train/plan/planned_links.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 namespace tenon {
@@ -159,10 +158,8 @@ class Planned {
     memory.parameters += shared.keeps_parameters ? shared.whole_seen : 0;
     shared.gather_copy = is_away || layout.stored != layout.seen ? slice * seen : 0;
     if (layout.is_trainable) {
-      if (!subject_.frees_gradients) {
-        (is_away ? memory.host : memory.gradients) +=
-            shared.keeps_gradients ? shared.whole_grad : slice * stored;
-      }
+      const int64_t kept = shared.keeps_gradients ? shared.whole_grad : slice * stored;
+      (is_away ? memory.host : memory.gradients) += subject_.frees_gradients ? 0 : kept;
       (is_away ? memory.host : memory.optimizer) += optimizer_bytes(layout, shared.slices);
     }
     const int64_t others = shared.slices - 1;
@@ -206,10 +203,6 @@ class Planned {
     }
   }
 
-  static int64_t bytes_of(int64_t elements, double rate) {
-    return static_cast<int64_t>(std::ceil(static_cast<double>(elements) * rate));
-  }
-
   // Returns the bytes of optimizer state of the slice that has the most.
   int64_t optimizer_bytes(const GroupLayout& layout, int64_t slices) const {
     const int64_t slice = layout.flat_numel(slices) / slices;
@@ -218,24 +211,23 @@ class Planned {
       rates.insert(subject_.optimizer_bytes[partition]);
     }
     if (rates.size() == 1) {
-      return bytes_of(slice, *rates.begin());
+      return static_cast<int64_t>(static_cast<double>(slice) * *rates.begin());
     }
     // If optimizers differ, so do slices. The gap after a parameter counts as part of it.
     const std::vector<int64_t> ends = layout.ends(slices);
-    int64_t most = 0;
+    double most = 0;
     for (int64_t s = 0; s < slices; ++s) {
-      int64_t bytes = 0;
+      double bytes = 0;
       int64_t begin = 0;
       for (size_t i = 0; i < ends.size(); ++i) {
-        const int64_t from = std::max(begin, s * slice);
-        const int64_t to = std::min(ends[i], (s + 1) * slice);
-        bytes += bytes_of(std::max<int64_t>(0, to - from),
-                          subject_.optimizer_bytes[layout.partitions[i]]);
+        const int64_t held = std::min(ends[i], (s + 1) * slice) - std::max(begin, s * slice);
+        const double rate = subject_.optimizer_bytes[layout.partitions[i]];
+        bytes += held > 0 ? static_cast<double>(held) * rate : 0;
         begin = ends[i];
       }
       most = std::max(most, bytes);
     }
-    return most;
+    return static_cast<int64_t>(most);
   }
 
   // ---- peak memory ----

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Codes of adamw_8bit_blocks against a search among all values of the map. Updates are compared with
-// torchao's in tests/plugins/lm_optimizers_test.cpp.
+// Codes of adamw_8bit_blocks against a search among all values of the map. Updates are compared
+// with torchao's in tests/plugins/lm_optimizers_test.cpp.
 #include "host/kernels/adamw_8bit_blocks.hpp"
 
 #include <algorithm>

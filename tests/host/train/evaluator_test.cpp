@@ -70,15 +70,8 @@ TEST_CASE("a signal cuts an evaluation, which the resumed run makes", "[train]")
   const SignalWatch signals;
   LoopRig loop(run);
   StopConditions stop(run.recipe.train, loop.state, run.alone, &signals);
-  Evaluator evaluator(evaluator_parts(loop.parts,
-                                      loop.state,
-                                      loop.events,
-                                      loop.view,
-                                      loop.requests,
-                                      stop,
-                                      loop.log,
-                                      loop.step,
-                                      loop.values));
+  Evaluator evaluator(evaluator_parts(
+      loop.parts, loop.state, loop.events, loop.view, loop.requests, stop, loop.log, loop.step));
   loop.state.step = 5;
   loop.hook.on_event = [](const tenon_event& event) {
     if (event.id == TENON_EVENT_AFTER_DATA) {
@@ -121,8 +114,7 @@ TEST_CASE("the best parameters come back at the end", "[train]") {
                                       loop.requests,
                                       loop.stop,
                                       loop.log,
-                                      loop.step,
-                                      loop.values));
+                                      loop.step));
   for (const double weight : {4.0, 1.0, 3.0}) {
     ++loop.state.step;
     run.set_weight(weight);

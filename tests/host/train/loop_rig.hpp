@@ -162,6 +162,7 @@ class RunRig {
     std::vector<OptimizedPartition> partitions;
     partitions.push_back({descent.proxy(), 0.5, "default"});
     optimizer.emplace(std::move(partitions), store->groups(), base());
+    values.emplace(*optimizer, *flow);
     LoaderOptions options;
     options.batch_size = 2;
     options.prefetch = static_cast<int>(microbatches);
@@ -194,6 +195,7 @@ class RunRig {
             .losses = *losses,
             .metric_set = *metric_set,
             .optimizer = *optimizer,
+            .values = *values,
             .train_data = *data,
             .eval_sets = sets,
             .test_sets = {},
@@ -238,6 +240,7 @@ class RunRig {
   std::optional<LossSet> losses;
   std::optional<MetricSet> metric_set;
   std::optional<OptimizerDriver> optimizer;
+  std::optional<EvaluationValues> values;
   std::optional<DataStream> data;
   std::optional<DataStream> eval_data;
   std::optional<Checkpointing> checkpoints;
@@ -261,11 +264,9 @@ struct LoopRig {
         log(log_parts(parts, state, stop, finite_check)),
         feed(feed_parts(parts, stop, log)),
         step(step_parts(parts, state, finite_check, events, view, log, requests)),
-        values(parts.optimizer, parts.flow, state),
-        evaluator(evaluator_parts(parts, state, events, view, requests, stop, log, step, values)),
+        evaluator(evaluator_parts(parts, state, events, view, requests, stop, log, step)),
         whole(whole_parts(parts, finite_check)),
-        checkpoints(
-            checkpoint_parts(parts, state, whole, events, requests, stop, evaluator, values)) {
+        checkpoints(checkpoint_parts(parts, state, whole, events, requests, stop, evaluator)) {
     whole.add({&stop, &requests, &finite_check, &log, &feed, &evaluator});
   }
 
@@ -296,7 +297,6 @@ struct LoopRig {
   StepLog log;
   WindowFeed feed;
   TrainStep step;
-  EvaluationValues values;
   Evaluator evaluator;
   WholeState whole;
   CheckpointDriver checkpoints;
