@@ -115,12 +115,12 @@ void update_by_kernels(const Piece& piece, double step, double lr, const Setting
 // ---- by operators ----
 
 // Values of all codes, and the values between them at which rounding changes.
-struct Table {
+struct CodeTable {
   at::Tensor values;     // [256]
   at::Tensor midpoints;  // [255]
 };
 
-Table table_of(Codes codes, const at::TensorOptions& options) {
+CodeTable table_of(Codes codes, const at::TensorOptions& options) {
   std::array<double, 256> values{};
   for (int c = 0; c < 256; ++c) {
     values[static_cast<size_t>(c)] = dynamic_value(codes, c);
@@ -135,7 +135,10 @@ at::Tensor in_blocks(const at::Tensor& x, int64_t block) {
   return (rest > 0 ? at::constant_pad_nd(x, {0, rest}) : x).view({-1, block});
 }
 
-at::Tensor read(const at::Tensor& codes, const at::Tensor& scales, const Table& table, int64_t n) {
+at::Tensor read(const at::Tensor& codes,
+                const at::Tensor& scales,
+                const CodeTable& table,
+                int64_t n) {
   const at::Tensor blocks = in_blocks(codes, n);
   return table.values.index_select(0, blocks.view({-1}).to(at::kInt)).view(blocks.sizes()) *
          scales.to(table.values.scalar_type()).unsqueeze(1);
@@ -144,7 +147,7 @@ at::Tensor read(const at::Tensor& codes, const at::Tensor& scales, const Table& 
 void write(const at::Tensor& values,
            at::Tensor codes,
            at::Tensor scales,
-           const Table& table,
+           const CodeTable& table,
            const std::optional<at::Tensor>& found_inf) {
   const at::Tensor tops = values.abs().amax(1).clamp_min(kSmallestScale);
   const at::Tensor new_codes = at::bucketize(values / tops.unsqueeze(1),
@@ -164,8 +167,8 @@ void write(const at::Tensor& values,
 void update_by_operators(const Piece& piece,
                          const at::Tensor& step,
                          const at::Tensor& lr,
-                         const Table& signed_table,
-                         const Table& unsigned_table,
+                         const CodeTable& signed_table,
+                         const CodeTable& unsigned_table,
                          const Settings& s) {
   const at::ScalarType dtype = signed_table.values.scalar_type();
   const auto numbers = at::TensorOptions().dtype(at::kDouble).device(step.device());
@@ -231,8 +234,8 @@ void adamw_8bit_update(at::TensorList parameters,
                     .weight_decay = weight_decay,
                     .block = block,
                     .found_inf = found_inf && !found_inf->is_cpu() ? found_inf : std::nullopt};
-  std::optional<Table> signed_table;
-  std::optional<Table> unsigned_table;
+  std::optional<CodeTable> signed_table;
+  std::optional<CodeTable> unsigned_table;
   for (size_t i = 0; i < n; ++i) {
     const Piece piece{.parameter = parameters[i],
                       .grad = grads[i],
