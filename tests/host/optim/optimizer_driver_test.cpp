@@ -47,7 +47,7 @@ struct TestOptimizer {
     return nullptr;
   }
   OptimizerProxy proxy() {
-    static const tenon_optimizer table = {sizeof(tenon_optimizer), &describe, &update};
+    static const tenon_optimizer table = {sizeof(tenon_optimizer), &describe, &update, nullptr};
     return OptimizerProxy(made_instance("optimizer", TENON_OPTIMIZER_ID, &table, this));
   }
 };

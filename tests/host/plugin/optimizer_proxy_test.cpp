@@ -18,7 +18,7 @@ tenon_slot_spec slots[2];
 tenon_optimizer optimizer_table() {
   slots[0] = {sizeof(tenon_slot_spec), "exp_avg", TENON_SLOT_LIKE_PARAMETER, TENON_CLASS_PARAM, 0};
   slots[1] = {sizeof(tenon_slot_spec), "norm", TENON_SLOT_SCALAR, TENON_F64, 1};
-  optimizer_info = {sizeof(optimizer_info), TENON_OPTIMIZER_NORM, 0, slots, 2};
+  optimizer_info = {sizeof(optimizer_info), TENON_OPTIMIZER_NORM, 0, slots, 2, 0};
   tenon_optimizer table{};
   table.struct_size = sizeof(table);
   table.describe = [](void*, tenon_optimizer_info* out) -> tenon_status* {
