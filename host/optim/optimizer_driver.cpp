@@ -215,40 +215,38 @@ void OptimizerDriver::cut_slots(const Piece& piece, int64_t begin, int64_t lengt
   }
 }
 
-// Calls take(name, tensor, part) for each slot of each entry of a piece. A scalar slot has no part,
-// and is the same for all entries.
+// Calls take(name, tensor, part, is_again) for each slot of each entry of a piece. A scalar slot is
+// the same for all entries. `is_again`: another slice has the first elements of the entry, and the
+// same scalar.
 template <class Take>
 void OptimizerDriver::each_slot(const Piece& piece, Take take) const {
   const FlatGroup& group = groups_[piece.group];
   const OptimizerInfo& info = partitions_[piece.partition].optimizer.info();
-  const auto& slots = info.slots;
   const bool is_flat = info.is_elementwise();
+  const bool is_sliced = group.sharing().num_slices > 1;
   const int64_t origin = is_flat ? group.range(piece.first_entry, piece.last_entry).begin : 0;
   for (size_t e = piece.first_entry; e <= piece.last_entry; ++e) {
     const FlatParameter& parameter = group.entries()[e].parameter;
     const FlatPart part = group.part(e);
-    for (size_t s = 0; s < slots.size(); ++s) {
-      const std::string name = "slots/" + slots[s].name + "/" + parameter.name;
-      const at::Tensor& whole = piece.slots[s];
-      if (slots[s].shape == TENON_SLOT_SCALAR) {
-        take(name, whole, std::optional<StatePart>());
-      } else if (!is_flat) {
-        take(name,
-             whole,
-             std::optional<StatePart>(StatePart{info.slot_shape(slots[s], parameter.shape), 0}));
-      } else if (part.length > 0 && slots[s].shape == TENON_SLOT_BLOCKWISE) {
-        const int64_t first = (part.in_slice - origin) / info.block;
-        take(name,
-             whole.narrow(0, first, info.num_blocks(part.length)),
-             std::optional<StatePart>(StatePart{info.slot_shape(slots[s], parameter.shape),
-                                                part.in_parameter / info.block,
-                                                group.sharing().num_slices > 1}));
-      } else if (part.length > 0) {
-        take(name,
-             whole.narrow(0, part.in_slice - origin, part.length),
-             std::optional<StatePart>(
-                 StatePart{parameter.shape, part.in_parameter, group.sharing().num_slices > 1}));
+    if (is_flat && part.length == 0) {
+      continue;  // other slices have all of it
+    }
+    for (size_t s = 0; s < info.slots.size(); ++s) {
+      const SlotSpec& slot = info.slots[s];
+      at::Tensor values = piece.slots[s];
+      StatePart place{info.slot_shape(slot, parameter.shape), 0, is_sliced};
+      if (is_flat && slot.shape == TENON_SLOT_BLOCKWISE) {
+        place.offset = part.in_parameter / info.block;
+        values =
+            values.narrow(0, (part.in_slice - origin) / info.block, info.num_blocks(part.length));
+      } else if (is_flat && slot.shape != TENON_SLOT_SCALAR) {
+        place.offset = part.in_parameter;
+        values = values.narrow(0, part.in_slice - origin, part.length);
       }
+      take("slots/" + slot.name + "/" + parameter.name,
+           values,
+           place,
+           slot.shape == TENON_SLOT_SCALAR && part.in_parameter > 0);
     }
   }
 }
@@ -271,12 +269,10 @@ void OptimizerDriver::snapshot(StateTree& tree, const std::string& prefix) const
     each_slot(piece,
               [&](const std::string& name,
                   const at::Tensor& values,
-                  const std::optional<StatePart>& part) {
-                const std::string path = state_path(prefix, name);
-                if (part) {
-                  tree.put_part(path, values, *part, StateTree::Copy::kYes);
-                } else {
-                  tree.put_tensor(path, values, StateTree::Copy::kYes);
+                  const StatePart& part,
+                  bool is_again) {
+                if (!is_again) {
+                  tree.put_part(state_path(prefix, name), values, part, StateTree::Copy::kYes);
                 }
               });
   }
@@ -305,8 +301,12 @@ void OptimizerDriver::load(const StateTree& tree, const std::string& prefix) {
     each_slot(piece,
               [&](const std::string& name,
                   const at::Tensor& values,
-                  const std::optional<StatePart>& part) {
-                tree.copy_tensor(state_path(prefix, name), values, part);
+                  const StatePart& part,
+                  bool is_again) {
+                // The state of this rank alone has no scalars that another rank saves.
+                if (!is_again || tree.find(state_path(prefix, name)) != nullptr) {
+                  tree.copy_tensor(state_path(prefix, name), values, part);
+                }
               });
   }
 }

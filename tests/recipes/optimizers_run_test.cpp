@@ -80,7 +80,7 @@ TEST_CASE("a resumed run has the bits of a run that never stopped, with each opt
     const nlohmann::json parts = own.run("parts", recipe);
     CHECK(parts["parameters_hash"] == whole["parameters_hash"]);
     CHECK(records_of(own.path("parts")) == records_of(own.path("whole")));
-    CHECK(own.last("whole", "loss") < 2.7);  // below that of equal guesses, log(16)
+    CHECK(own.last("whole", "loss") < 2.77);  // below that of equal guesses, log(16)
   }
 }
 
@@ -102,11 +102,14 @@ TEST_CASE("exports hold the values that were evaluated", "[optim]") {
       "checkpoint": {"at_end": true, "exports": [{"format": "weights", "at_end": true}]}})");
   runs.run("train", evaluated);
   const double want = runs.last("train", "eval/loss");
-  fs::path weights;
-  for (const auto& entry : fs::directory_iterator(runs.path("train") / "exports" / "weights")) {
-    weights = fs::exists(entry.path() / "COMMITTED") ? entry.path() : weights;
-  }
-  REQUIRE_FALSE(weights.empty());
+  const auto only_in = [](const fs::path& folder) {
+    fs::path found;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      found = fs::exists(entry.path() / "COMMITTED") ? entry.path() : found;
+    }
+    REQUIRE_FALSE(found.empty());
+    return found;
+  };
   const auto loss_of = [&](const std::string& name, const fs::path& from) {
     nlohmann::json recipe = nlohmann::json::parse(evaluated);
     recipe["load"] = {{{"from", from.string()}, {"parts", {"parameters"}}}};
@@ -124,9 +127,10 @@ TEST_CASE("exports hold the values that were evaluated", "[optim]") {
     REQUIRE(result.exit_code == 0);
     return runs.last(name, "eval/loss");
   };
-  CHECK(loss_of("exported", weights) == Approx(want).epsilon(1e-6));
-  const fs::path checkpoint = runs.path("train") / "checkpoints" / "latest";
-  CHECK(loss_of("training", fs::canonical(checkpoint)) != Approx(want).epsilon(1e-6));
+  CHECK(loss_of("exported", only_in(runs.path("train") / "exports" / "weights")) ==
+        Approx(want).epsilon(1e-6));
+  CHECK(loss_of("training", only_in(runs.path("train") / "checkpoints")) !=
+        Approx(want).epsilon(1e-6));
 }
 
 TEST_CASE("the best evaluation is kept at the values that were evaluated", "[optim]") {

@@ -308,8 +308,8 @@ struct AdamW8bit {
  * fp32 or wider, and rounds the means to codes after it used them. The host's own kernels run for
  * fp32 and bf16 on a CPU, libtorch's operators otherwise.
  *
- * Shapes   codes as the parameters, uint8, 0 before the first update; scales [ceil(numel / block)]
- *          f32, 0 before the first update
+ * Shapes   codes as the parameters, uint8; scales [ceil(numel / block)] f32. Before the first
+ *          update, mean_codes are 127, and all others 0
  * Errors   c10::Error for lists of other lengths, and tensors of other sizes
  * Source   Dettmers et al., 8-bit Optimizers via Block-wise Quantization (ICLR 2022), in the form of
  *          torchao's AdamW8bit
