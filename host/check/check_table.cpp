@@ -354,6 +354,11 @@ constexpr auto kChecks = std::to_array<Check>({
                     "declare TENON_OPTIMIZER_MATRIX or _NORM",
                     check_optimizer_pieces),
 
+    component_check("optimizer.evaluation_values",
+                    "Values of evaluation are finite, and slots stay.",
+                    "change parameters only, and nothing before the first update",
+                    check_evaluation_values),
+
     component_check("sparse_optimizer.update",
                     "Updates change the given rows, and nothing else.",
                     "write value and slots of the rows in args only; guard divisions by 0",

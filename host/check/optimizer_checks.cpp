@@ -72,9 +72,8 @@ class OptimizerTrial {
                                        ? at::kFloat
                                        : scalar_type_of(slot.dtype).value_or(at::kFloat);
       for (const std::vector<int64_t>& shape : shapes) {
-        const std::vector<int64_t> of_slot =
-            slot.shape == TENON_SLOT_SCALAR ? std::vector<int64_t>{} : shape;
-        training.slots.push_back(at::full(of_slot, slot.init, at::TensorOptions(dtype)));
+        training.slots.push_back(
+            at::full(info().slot_shape(slot, shape), slot.init, at::TensorOptions(dtype)));
       }
     }
     return training;
@@ -93,6 +92,29 @@ class OptimizerTrial {
       }
       apply(training, grads, steps, found_inf);
     }
+  }
+
+  bool has_evaluation_values() const { return optimizer_.has_evaluation_values(); }
+
+  // Replaces the parameters by the values of evaluation.
+  void use_evaluation_values(Training& training) {
+    const at::AutoGradMode no_grad(false);
+    std::vector<tenon_tensor*> parameters;
+    std::vector<at::Tensor> steps;
+    for (at::Tensor& parameter : training.parameters) {
+      parameters.push_back(borrow_mutable(parameter));
+      steps.push_back(at::full({}, static_cast<double>(training.num_updates), at::kFloat));
+    }
+    const auto slots = handles_of(training.slots);
+    const auto step_handles = handles_of(steps);
+    tenon_evaluation_values_args args{};
+    args.struct_size = sizeof(args);
+    args.num_pieces = parameters.size();
+    args.parameters = parameters.data();
+    args.slots = slots.data();
+    args.steps = step_handles.data();
+    frame_.move_to({.step = training.num_updates});
+    optimizer_.evaluation_values(frame_.exec(), args);
   }
 
   // One update with these gradients.
@@ -132,9 +154,12 @@ class OptimizerTrial {
   ExecFrame frame_;
 };
 
-const std::vector<std::vector<int64_t>>& sample_shapes() {
-  static const std::vector<std::vector<int64_t>> shapes = {{8, 3}, {5}};
-  return shapes;
+using Shapes = std::vector<std::vector<int64_t>>;
+
+const Shapes& sample_shapes(const OptimizerInfo& info) {
+  static const Shapes shapes = {{8, 3}, {5}};
+  static const Shapes matrices = {{8, 3}, {5, 6}};
+  return info.has(TENON_OPTIMIZER_MATRICES_ONLY) ? matrices : shapes;
 }
 
 using OptimizerBody =
@@ -156,7 +181,7 @@ CheckResult for_each_optimizer(Subject& subject, const OptimizerBody& body) {
 CheckResult check_optimizer_update(Subject& subject) {
   return for_each_optimizer(
       subject, [](OptimizerTrial& trial, const CheckedComponent& checked, Findings& findings) {
-        Training training = trial.start(sample_shapes());
+        Training training = trial.start(sample_shapes(trial.info()));
         const Training before = training.copy();
         trial.update(training, kNumUpdates);
         for (std::size_t i = 0; i < training.parameters.size(); ++i) {
@@ -178,7 +203,7 @@ CheckResult check_optimizer_update(Subject& subject) {
 CheckResult check_optimizer_resume(Subject& subject) {
   return for_each_optimizer(
       subject, [&](OptimizerTrial& trial, const CheckedComponent& checked, Findings& findings) {
-        Training whole = trial.start(sample_shapes());
+        Training whole = trial.start(sample_shapes(trial.info()));
         trial.update(whole, kNumUpdates / 2);
         Training saved = whole.copy();
         trial.update(whole, kNumUpdates - kNumUpdates / 2);
@@ -196,13 +221,42 @@ CheckResult check_optimizer_resume(Subject& subject) {
 CheckResult check_found_inf(Subject& subject) {
   return for_each_optimizer(
       subject, [](OptimizerTrial& trial, const CheckedComponent& checked, Findings& findings) {
-        Training training = trial.start(sample_shapes());
+        Training training = trial.start(sample_shapes(trial.info()));
         trial.update(training, 1);
         const Training before = training.copy();
         trial.update(training, 1, /*found_inf=*/true);
         if (!is_equal(training, before)) {
           findings.add_problem("update of " + checked.name() +
                                " changed parameters or slots although found_inf is 1");
+        }
+      });
+}
+
+CheckResult check_evaluation_values(Subject& subject) {
+  return for_each_optimizer(
+      subject, [](OptimizerTrial& trial, const CheckedComponent& checked, Findings& findings) {
+        if (!trial.has_evaluation_values()) {
+          findings.add_remark(checked.name() + " has no evaluation_values");
+          return;
+        }
+        Training training = trial.start(sample_shapes(trial.info()));
+        Training untrained = training.copy();
+        trial.use_evaluation_values(untrained);
+        if (!is_equal(training, untrained)) {
+          findings.add_problem("evaluation_values of " + checked.name() +
+                               " changed parameters or slots before the first update");
+        }
+        trial.update(training, kNumUpdates);
+        Training evaluated = training.copy();
+        trial.use_evaluation_values(evaluated);
+        if (!is_equal(Training{.slots = training.slots}, Training{.slots = evaluated.slots})) {
+          findings.add_problem("evaluation_values of " + checked.name() + " changed slots");
+        }
+        for (const at::Tensor& parameter : evaluated.parameters) {
+          if (!parameter.isfinite().all().item<bool>()) {
+            findings.add_problem("evaluation_values of " + checked.name() +
+                                 " made a parameter non-finite");
+          }
         }
       });
 }
@@ -214,22 +268,24 @@ CheckResult check_optimizer_pieces(Subject& subject) {
           findings.add_remark(checked.name() + " does not declare ELEMENTWISE");
           return;
         }
-        constexpr int64_t kNumel = 37;
-        constexpr int64_t kCut = 11;
+        // The host cuts at multiples of a block.
+        const int64_t block = trial.info().block;
+        const int64_t cut = block > 1 ? block : 11;
+        const int64_t numel = 2 * cut + 15;
         std::mt19937_64 generator = subject.generator();
-        const at::Tensor values = random_tensor({kNumel}, at::kFloat, -1, 1, generator);
-        const at::Tensor gradient = random_tensor({kNumel}, at::kFloat, -1, 1, generator);
+        const at::Tensor values = random_tensor({numel}, at::kFloat, -1, 1, generator);
+        const at::Tensor gradient = random_tensor({numel}, at::kFloat, -1, 1, generator);
         const auto step = [] { return at::full({}, 1.0, at::kFloat); };
 
-        Training whole = trial.start({{kNumel}});
+        Training whole = trial.start({{numel}});
         whole.parameters = {values.clone()};
         whole.num_updates = 1;
         trial.apply(whole, {gradient}, {step()});
-        Training parts = trial.start({{kCut}, {kNumel - kCut}});
-        parts.parameters = {values.slice(0, 0, kCut).clone(), values.slice(0, kCut).clone()};
+        Training parts = trial.start({{cut}, {numel - cut}});
+        parts.parameters = {values.slice(0, 0, cut).clone(), values.slice(0, cut).clone()};
         parts.num_updates = 1;
         trial.apply(parts,
-                    {gradient.slice(0, 0, kCut).clone(), gradient.slice(0, kCut).clone()},
+                    {gradient.slice(0, 0, cut).clone(), gradient.slice(0, cut).clone()},
                     {step(), step()});
         if (!at::allclose(whole.parameters[0], at::cat(parts.parameters), 1e-6, 1e-7)) {
           findings.add_problem(checked.name() +

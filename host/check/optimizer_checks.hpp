@@ -11,6 +11,7 @@ namespace tenon {
 CheckResult check_optimizer_update(Subject& subject);
 CheckResult check_optimizer_resume(Subject& subject);
 CheckResult check_found_inf(Subject& subject);
+CheckResult check_evaluation_values(Subject& subject);
 CheckResult check_optimizer_pieces(Subject& subject);
 
 }  // namespace tenon

@@ -2,6 +2,7 @@
 
 #include "host/kernels/operators.hpp"
 
+#include "host/kernels/adamw_8bit.hpp"
 #include "host/kernels/attention.hpp"
 #include "host/kernels/embedding.hpp"
 #include "host/kernels/expert_mlp.hpp"
@@ -149,6 +150,13 @@ class Library {
         "Tensor lr, float momentum, float dampening, bool nesterov, float weight_decay, Tensor? "
         "found_inf=None) -> ()",
         sgd_update);
+    add("adamw_8bit_(Tensor(a!)[] parameters, Tensor[] grads, Tensor(b!)[] mean_codes, "
+        "Tensor(c!)[] "
+        "mean_scales, Tensor(d!)[] square_codes, Tensor(e!)[] square_scales, Tensor[] steps, "
+        "Tensor "
+        "lr, float beta1, float beta2, float eps, float weight_decay, int block, Tensor? "
+        "found_inf=None) -> ()",
+        adamw_8bit_update);
     add("is_fused(str op, ScalarType dtype, Device device) -> bool", is_fused_op);
   }
 

@@ -83,7 +83,7 @@ int64_t GroupLayout::num_elements() const {
 }
 
 std::vector<int64_t> GroupLayout::ends(int64_t num_slices) const {
-  return flat_ends(numels, stored, seen, num_slices);
+  return flat_ends(numels, stored, seen, num_slices, block);
 }
 
 int64_t GroupLayout::flat_numel(int64_t num_slices) const {
@@ -126,6 +126,9 @@ std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRule
       GroupLayout& group = is_new ? groups.back() : groups[found->second];
       const uint32_t partition =
           kind.is_trainable && rules.partition_of ? rules.partition_of(p) : 0;
+      if (kind.is_trainable && rules.block_of) {
+        group.block = std::lcm(group.block, rules.block_of(p));
+      }
       const auto at =
           std::ranges::upper_bound(group.partitions, partition) - group.partitions.begin();
       group.parameters.insert(group.parameters.begin() + at, p);

@@ -28,6 +28,8 @@ struct GroupRules {
   // Null: all parameters are in partition 0; no parameter is unsharded.
   std::function<uint32_t(uint32_t p)> partition_of = {};
   std::function<bool(uint32_t p)> is_unsharded = {};
+  // Elements of a trainable parameter that a cut must not separate. Null: 1.
+  std::function<int64_t(uint32_t p)> block_of = {};
 };
 
 // Dtypes in which a parameter is stored, and in which blocks see it.
@@ -51,6 +53,7 @@ struct GroupLayout {
   std::vector<uint32_t> parameters;  // sorted by partition
   std::vector<uint32_t> partitions;  // by entry of `parameters`
   std::vector<int64_t> numels;       // by entry of `parameters`
+  int64_t block = 1;                 // elements that a cut must not separate
 
   int64_t num_elements() const;  // without gaps
   // Returns the elements of the whole buffer. Gaps align each parameter and each slice to a

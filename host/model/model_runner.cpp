@@ -56,6 +56,13 @@ class FlowPass {
   uint32_t block_;
 };
 
+// The flow must learn of each backward if it moves anything, or has gradients used and freed.
+bool needs_flow(const ShardedParameters& flow, const ParameterStore& store) {
+  return !flow.is_idle() || std::ranges::any_of(store.groups(), [](const FlatGroup& group) {
+    return group.sharing().frees_gradients;
+  });
+}
+
 }  // namespace
 
 ModelRunner::ModelRunner(ModelList models,
@@ -69,7 +76,7 @@ ModelRunner::ModelRunner(ModelList models,
       graph_(store.graph()),
       compute_dtype_(base.compute_dtype),
       recompute_(recompute),
-      flow_(flow != nullptr && !flow->is_idle() ? flow : nullptr),
+      flow_(flow != nullptr && needs_flow(*flow, store) ? flow : nullptr),
       rows_(rows),
       lookups_(graph_.blocks.size()),
       tails_(tail_blocks(graph_)),

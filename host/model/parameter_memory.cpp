@@ -47,7 +47,8 @@ ParameterMemory parameter_memory(
                                                  {.stored = layout.dtype,
                                                  .seen = seen_class,
                                                  .partition_of = layout.partition_of,
-                                                 .is_unsharded = layout.is_unsharded})) {
+                                                 .is_unsharded = layout.is_unsharded,
+                                                 .block_of = layout.block_of})) {
     const FlatSharing& sharing = group.is_unsharded ? layout.unsharded : layout.sharing;
     const bool is_at_home = sharing.home.value_or(layout.device) == layout.device;
     const bool keeps_parameters = sharing.keeps_parameters && is_at_home;
@@ -62,7 +63,9 @@ ParameterMemory parameter_memory(
     if (!keeps_parameters || group.seen != group.stored) {
       home.parameters += slice * stored;
     }
-    if (group.is_trainable) {
+    if (group.is_trainable && sharing.frees_gradients) {
+      home.optimizer += slice * least_state(group, state_bytes);
+    } else if (group.is_trainable) {
       (keeps_gradients ? memory.on_device : home).gradients +=
           (keeps_gradients ? whole : slice) * stored;
       home.optimizer += slice * least_state(group, state_bytes);

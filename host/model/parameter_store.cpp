@@ -72,7 +72,8 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
                                        {.stored = layout.dtype,
                                         .seen = layout.seen_dtype.value_or(layout.dtype),
                                         .partition_of = layout.partition_of,
-                                        .is_unsharded = layout.is_unsharded});
+                                        .is_unsharded = layout.is_unsharded,
+                                        .block_of = layout.block_of});
   for (const GroupLayout& group : laid_out) {
     std::vector<FlatParameter> parameters;
     for (size_t i = 0; i < group.parameters.size(); ++i) {
@@ -82,7 +83,8 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
                             .partition = group.partitions[i],
                             .trainable = group.is_trainable,
                             .shape = graph.parameters[p].shape,
-                            .name = graph.parameters[p].name});
+                            .name = graph.parameters[p].name,
+                            .block = group.block});
     }
     groups_.emplace_back(group.name,
                          group.stored,

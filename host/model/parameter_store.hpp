@@ -35,6 +35,8 @@ struct ParameterLayout {
   // True for parameters that each rank keeps whole, as `unsharded` says. Empty: none.
   std::function<bool(uint32_t p)> is_unsharded = {};
   FlatSharing unsharded = {};
+  // Elements of trainable parameter p that a cut must not separate. Empty: 1.
+  std::function<int64_t(uint32_t p)> block_of = {};
 };
 
 class ParameterStore final : public Stateful {

@@ -92,8 +92,9 @@ ShardedParameters::ShardedParameters(ParameterStore& store,
     const FlatSharing& sharing = store.groups()[g].sharing();
     is_replicated_ =
         is_replicated_ && (sharing.num_slices == 1 || !store.groups()[g].is_trainable());
-    is_idle_ = is_idle_ && sharing.num_slices == 1 && sharing.keeps_gradients &&
-               sharing.keeps_parameters && groups.all->size() == 1;
+    is_idle_ = is_idle_ && sharing.num_slices == 1 &&
+               (sharing.keeps_gradients || sharing.frees_gradients) && sharing.keeps_parameters &&
+               groups.all->size() == 1;
   }
   lay_out_buckets();
 }
@@ -264,6 +265,11 @@ void ShardedParameters::before_backward(uint32_t block) {
 
 void ShardedParameters::after_backward(uint32_t block) {
   if (is_idle_) {
+    for (const size_t g : leave_backward_[block]) {
+      if (use_ != nullptr && ends_step_) {
+        use_(g);
+      }
+    }
     return;
   }
   for (const size_t g : leave_backward_[block]) {
@@ -443,7 +449,9 @@ void ShardedParameters::finish_gradients() {
   finish_sums();
   for (FlatGroup& group : store_.groups()) {
     if (is_idle_) {
-      group.resolve_grads();
+      if (!group.sharing().frees_gradients) {
+        group.resolve_grads();
+      }
     } else {
       group.resolve_slice();
     }

@@ -26,9 +26,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -85,6 +87,9 @@ class ShardedParameters {
 
   // Waits for all gradients of the step.
   void finish_gradients();
+  // Sets the function that is called in the last backward of a step for each flat group, by index,
+  // once its gradients are final. For groups that free their gradients (FlatSharing).
+  void on_final_gradients(std::function<void(size_t group)> use) { use_ = std::move(use); }
 
   // Makes changes of the slices visible to blocks. If the unsharded parameters are kept, their
   // all-gather overlaps with the start of the next forward.
@@ -161,6 +166,7 @@ class ShardedParameters {
   std::vector<std::vector<size_t>> leave_backward_;
   std::deque<Reduction> reductions_;
   std::deque<Sum> sums_;
+  std::function<void(size_t group)> use_;
 };
 
 }  // namespace tenon

@@ -78,6 +78,21 @@ double grad_norm(const std::vector<FlatGroup>& groups, NormOf which) {
   return std::isfinite(sum) ? std::sqrt(sum) : norm_of_norms(grads);
 }
 
+double grad_norm(const FlatGroup& group) {
+  const double sum = square_sum(group.grad());
+  return std::isfinite(sum) ? std::sqrt(sum) : flat_norm(group.grad());
+}
+
+at::Tensor device_grad_norms(const FlatGroup& group) {
+  std::vector<at::Tensor> grads;
+  for (size_t e = 0; e < group.entries().size(); ++e) {
+    if (group.entries()[e].has_grad) {
+      grads.push_back(group.grad_view(e));
+    }
+  }
+  return at::stack(at::_foreach_norm(grads, 2, at::kDouble));
+}
+
 GradientNorms device_grad_norms(const std::vector<FlatGroup>& groups) {
   std::vector<at::Tensor> grads;
   std::vector<double> weights;  // 0 for gradients that other ranks count
@@ -113,10 +128,14 @@ void clip_grad_norm(std::vector<FlatGroup>& groups, const at::Tensor& norm, doub
 
 void clip_grad_value(std::vector<FlatGroup>& groups, double limit) {
   for (FlatGroup& group : groups) {
-    // No finite element exceeds a limit that the dtype cannot represent, and clamp_() refuses it.
-    if (group.any_has_grad() && limit <= largest_finite(group.grad().scalar_type())) {
-      group.grad().clamp_(-limit, limit);
-    }
+    clip_grad_value(group, limit);
+  }
+}
+
+void clip_grad_value(FlatGroup& group, double limit) {
+  // No finite element exceeds a limit that the dtype cannot represent, and clamp_() refuses it.
+  if (group.any_has_grad() && limit <= largest_finite(group.grad().scalar_type())) {
+    group.grad().clamp_(-limit, limit);
   }
 }
 

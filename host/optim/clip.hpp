@@ -25,12 +25,18 @@ void scale_grads(std::vector<FlatGroup>& groups, const at::Tensor& factor);
 enum class NormOf { kCounted, kAll };
 double grad_norm(const std::vector<FlatGroup>& groups, NormOf which = NormOf::kCounted);
 
+// Returns the Euclidean norm of the gradients of one group on the CPU, in fp64.
+double grad_norm(const FlatGroup& group);
+
 // Norms of gradients on any device.
 struct GradientNorms {
   at::Tensor all;       // [] f64, of the gradients that this rank counts
   at::Tensor by_entry;  // [entries with a gradient] f64, in the order of groups and entries
 };
 GradientNorms device_grad_norms(const std::vector<FlatGroup>& groups);
+// Returns the norms of the gradients of one group.
+// Shapes  [entries with a gradient] f64
+at::Tensor device_grad_norms(const FlatGroup& group);
 // Multiplies every gradient by min(1, max_norm / (norm + 1e-6)).
 // Source  Pascanu, Mikolov, Bengio, On the difficulty of training recurrent neural networks (2013);
 //         the 1e-6 is as in torch.nn.utils.clip_grad_norm_
@@ -39,5 +45,6 @@ void clip_grad_norm(std::vector<FlatGroup>& groups, const at::Tensor& norm, doub
 
 // Clamps each element of each gradient to [-limit, limit].
 void clip_grad_value(std::vector<FlatGroup>& groups, double limit);
+void clip_grad_value(FlatGroup& group, double limit);
 
 }  // namespace tenon

@@ -13,6 +13,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace tenon {
@@ -29,7 +30,7 @@ struct OptimizerDriver::Piece {
   size_t last_entry = 0;
   uint32_t partition = 0;
   at::Tensor data;
-  at::Tensor grad;
+  at::Tensor grad;    // undefined while the gradient has no memory
   at::Tensor step;    // a view of steps_
   float updates = 0;  // keeps the counter when bind() runs again
   std::vector<at::Tensor> slots;
@@ -47,7 +48,7 @@ OptimizerDriver::OptimizerDriver(std::vector<OptimizedPartition> partitions,
     for (const FlatRange& range : groups_[g].ranges()) {
       TENON_ASSERT(range.partition < partitions_.size(),
                    "a flat group names a partition without an optimizer");
-      if (partitions_[range.partition].optimizer.info().needs == TENON_OPTIMIZER_ELEMENTWISE) {
+      if (partitions_[range.partition].optimizer.info().is_elementwise()) {
         add_pieces(g, range.first_entry, range.last_entry, range.partition);
       } else {
         for (size_t e = range.first_entry; e <= range.last_entry; ++e) {
@@ -76,27 +77,36 @@ void OptimizerDriver::add_pieces(size_t group,
   piece.partition = partition;
   FlatGroup& flat = groups_[group];
   const OptimizerInfo& info = partitions_[partition].optimizer.info();
-  if (info.needs == TENON_OPTIMIZER_ELEMENTWISE) {
+  if (info.is_elementwise()) {
     const FlatRange range = flat.range(first_entry, last_entry);
     if (range.begin == range.end) {
       return;  // other ranks own these entries
     }
     piece.data = flat.data().narrow(0, range.begin, range.end - range.begin);
-    piece.grad = flat.grad().narrow(0, range.begin, range.end - range.begin);
   } else {
     TENON_ASSERT(flat.sharing().num_slices == 1, "whole parameters are not sharded");
     piece.data = flat.data_view(first_entry);
-    piece.grad = flat.grad_view(first_entry);
+  }
+  if (!flat.sharing().frees_gradients) {
+    piece.grad = grad_of(piece);
   }
   for (const SlotSpec& slot : info.slots) {
     const auto dtype =
         slot.dtype >= TENON_CLASS_FIRST ? flat.dtype() : static_cast<at::ScalarType>(slot.dtype);
     const auto options = piece.data.options().dtype(dtype);
-    piece.slots.push_back(slot.shape == TENON_SLOT_SCALAR
-                              ? at::full({}, slot.init, options)
-                              : at::full(piece.data.sizes(), slot.init, options));
+    piece.slots.push_back(
+        at::full(info.slot_shape(slot, piece.data.sizes().vec()), slot.init, options));
   }
   pieces_.push_back(std::move(piece));
+}
+
+at::Tensor OptimizerDriver::grad_of(const Piece& piece) {
+  FlatGroup& flat = groups_[piece.group];
+  if (!partitions_[piece.partition].optimizer.info().is_elementwise()) {
+    return flat.grad_view(piece.first_entry);
+  }
+  const FlatRange range = flat.range(piece.first_entry, piece.last_entry);
+  return flat.grad().narrow(0, range.begin, range.end - range.begin);
 }
 
 // Puts the counters of all pieces into one tensor, so that one addition advances them.
@@ -114,9 +124,12 @@ void OptimizerDriver::bind() {
 }
 
 // Cuts pieces so that in each piece, either all entries have a gradient or none.
-void OptimizerDriver::cut_where_without_grad() {
+void OptimizerDriver::cut_where_without_grad(const IsChosen& is_chosen) {
   bool is_whole = true;
   for (Piece& piece : pieces_) {
+    if (!is_chosen(piece)) {
+      continue;
+    }
     const auto& entries = groups_[piece.group].entries();
     piece.has_grad = entries[piece.first_entry].has_grad;
     for (size_t e = piece.first_entry; e < piece.last_entry; ++e) {
@@ -126,9 +139,9 @@ void OptimizerDriver::cut_where_without_grad() {
   if (is_whole) {
     return;
   }
-  cut([this](const Piece& piece, size_t e) {
+  cut([&](const Piece& piece, size_t e) {
     const auto& entries = groups_[piece.group].entries();
-    return entries[e + 1].has_grad != entries[e].has_grad;
+    return is_chosen(piece) && entries[e + 1].has_grad != entries[e].has_grad;
   });
   for (Piece& piece : pieces_) {
     piece.has_grad = groups_[piece.group].entries()[piece.first_entry].has_grad;
@@ -164,11 +177,11 @@ bool OptimizerDriver::cut(const std::function<bool(const Piece& piece, size_t en
       part.last_entry = e;
       part.partition = piece.partition;
       part.data = cut(piece.data);
-      part.grad = cut(piece.grad);
-      part.updates = piece.step.item<float>();
-      for (const at::Tensor& slot : piece.slots) {
-        part.slots.push_back(slot.dim() == 0 ? slot.clone() : cut(slot));
+      if (piece.grad.defined()) {
+        part.grad = cut(piece.grad);
       }
+      part.updates = piece.step.item<float>();
+      cut_slots(piece, range.begin - origin, range.end - range.begin, part);
       result.push_back(std::move(part));
     }
   }
@@ -184,31 +197,56 @@ bool OptimizerDriver::cut(const std::function<bool(const Piece& piece, size_t en
   return has_cut;
 }
 
-// Calls take(name, tensor, part) for each slot of each entry of a piece. A scalar slot has no part,
-// and is the same for all entries.
+// Gives `part` the slots of `length` elements of a piece.
+void OptimizerDriver::cut_slots(const Piece& piece, int64_t begin, int64_t length, Piece& part) {
+  const OptimizerInfo& info = partitions_[piece.partition].optimizer.info();
+  for (size_t s = 0; s < piece.slots.size(); ++s) {
+    const at::Tensor& slot = piece.slots[s];
+    switch (info.slots[s].shape) {
+      case TENON_SLOT_SCALAR:
+        part.slots.push_back(slot.clone());
+        break;
+      case TENON_SLOT_BLOCKWISE:
+        part.slots.push_back(slot.narrow(0, begin / info.block, info.num_blocks(length)));
+        break;
+      default:
+        part.slots.push_back(slot.narrow(0, begin, length));
+    }
+  }
+}
+
+// Calls take(name, tensor, part, is_again) for each slot of each entry of a piece. A scalar slot is
+// the same for all entries. `is_again`: another slice has the first elements of the entry, and the
+// same scalar.
 template <class Take>
 void OptimizerDriver::each_slot(const Piece& piece, Take take) const {
   const FlatGroup& group = groups_[piece.group];
-  const auto& slots = partitions_[piece.partition].optimizer.info().slots;
-  const bool is_flat =
-      partitions_[piece.partition].optimizer.info().needs == TENON_OPTIMIZER_ELEMENTWISE;
+  const OptimizerInfo& info = partitions_[piece.partition].optimizer.info();
+  const bool is_flat = info.is_elementwise();
+  const bool is_sliced = group.sharing().num_slices > 1;
   const int64_t origin = is_flat ? group.range(piece.first_entry, piece.last_entry).begin : 0;
   for (size_t e = piece.first_entry; e <= piece.last_entry; ++e) {
     const FlatParameter& parameter = group.entries()[e].parameter;
     const FlatPart part = group.part(e);
-    for (size_t s = 0; s < slots.size(); ++s) {
-      const std::string name = "slots/" + slots[s].name + "/" + parameter.name;
-      const at::Tensor& whole = piece.slots[s];
-      if (slots[s].shape == TENON_SLOT_SCALAR) {
-        take(name, whole, std::optional<StatePart>());
-      } else if (!is_flat) {
-        take(name, whole, std::optional<StatePart>(StatePart{parameter.shape, 0}));
-      } else if (part.length > 0) {
-        take(name,
-             whole.narrow(0, part.in_slice - origin, part.length),
-             std::optional<StatePart>(
-                 StatePart{parameter.shape, part.in_parameter, group.sharing().num_slices > 1}));
+    if (is_flat && part.length == 0) {
+      continue;  // other slices have all of it
+    }
+    for (size_t s = 0; s < info.slots.size(); ++s) {
+      const SlotSpec& slot = info.slots[s];
+      at::Tensor values = piece.slots[s];
+      StatePart place{info.slot_shape(slot, parameter.shape), 0, is_sliced};
+      if (is_flat && slot.shape == TENON_SLOT_BLOCKWISE) {
+        place.offset = part.in_parameter / info.block;
+        values =
+            values.narrow(0, (part.in_slice - origin) / info.block, info.num_blocks(part.length));
+      } else if (is_flat && slot.shape != TENON_SLOT_SCALAR) {
+        place.offset = part.in_parameter;
+        values = values.narrow(0, part.in_slice - origin, part.length);
       }
+      take("slots/" + slot.name + "/" + parameter.name,
+           values,
+           place,
+           slot.shape == TENON_SLOT_SCALAR && part.in_parameter > 0);
     }
   }
 }
@@ -231,12 +269,10 @@ void OptimizerDriver::snapshot(StateTree& tree, const std::string& prefix) const
     each_slot(piece,
               [&](const std::string& name,
                   const at::Tensor& values,
-                  const std::optional<StatePart>& part) {
-                const std::string path = state_path(prefix, name);
-                if (part) {
-                  tree.put_part(path, values, *part, StateTree::Copy::kYes);
-                } else {
-                  tree.put_tensor(path, values, StateTree::Copy::kYes);
+                  const StatePart& part,
+                  bool is_again) {
+                if (!is_again) {
+                  tree.put_part(state_path(prefix, name), values, part, StateTree::Copy::kYes);
                 }
               });
   }
@@ -265,18 +301,51 @@ void OptimizerDriver::load(const StateTree& tree, const std::string& prefix) {
     each_slot(piece,
               [&](const std::string& name,
                   const at::Tensor& values,
-                  const std::optional<StatePart>& part) {
-                tree.copy_tensor(state_path(prefix, name), values, part);
+                  const StatePart& part,
+                  bool is_again) {
+                // The state of this rank alone has no scalars that another rank saves.
+                if (!is_again || tree.find(state_path(prefix, name)) != nullptr) {
+                  tree.copy_tensor(state_path(prefix, name), values, part);
+                }
               });
   }
 }
 
 void OptimizerDriver::update(double factor, const CallPlace& place, const at::Tensor& found) {
+  update_pieces([](const Piece&) { return true; }, factor, place, found);
+}
+
+void OptimizerDriver::update_group(size_t group,
+                                   double factor,
+                                   const CallPlace& place,
+                                   const at::Tensor& found_inf) {
+  update_pieces(
+      [group](const Piece& piece) { return piece.group == group; }, factor, place, found_inf);
+}
+
+void OptimizerDriver::update_pieces(const IsChosen& is_chosen,
+                                    double factor,
+                                    const CallPlace& place,
+                                    const at::Tensor& found) {
   const at::AutoGradMode no_grad(false);
   const at::Tensor found_inf = found.defined() ? found.to(steps_.device()) : found;
-  cut_where_without_grad();
-  const bool all =
-      std::all_of(pieces_.begin(), pieces_.end(), [](const Piece& p) { return p.has_grad; });
+  cut_where_without_grad(is_chosen);
+  for (Piece& piece : pieces_) {
+    piece.has_grad = piece.has_grad && is_chosen(piece);
+  }
+  advance_counters(found_inf);
+  for (size_t first = 0; first < pieces_.size();) {
+    const auto last = std::find_if(
+        pieces_.begin() + static_cast<std::ptrdiff_t>(first), pieces_.end(), [&](const Piece& p) {
+          return p.call() != pieces_[first].call();
+        });
+    const std::span<Piece> pieces(pieces_.begin() + static_cast<std::ptrdiff_t>(first), last);
+    call_update(pieces, factor, place, found_inf);
+    first += pieces.size();
+  }
+}
+
+void OptimizerDriver::advance_counters(const at::Tensor& found_inf) {
   const auto advance = [&found_inf](at::Tensor& counters) {
     if (found_inf.defined()) {
       counters.add_(1 - found_inf);
@@ -284,61 +353,120 @@ void OptimizerDriver::update(double factor, const CallPlace& place, const at::Te
       counters.add_(1);
     }
   };
-  if (all) {
+  if (std::ranges::all_of(pieces_, &Piece::has_grad)) {
     advance(steps_);
-  } else {
-    for (Piece& piece : pieces_) {
+    return;
+  }
+  for (Piece& piece : pieces_) {
+    if (piece.has_grad) {
+      advance(piece.step);
+    }
+  }
+}
+
+// Updates pieces of one partition and dtype.
+void OptimizerDriver::call_update(std::span<Piece> pieces,
+                                  double factor,
+                                  const CallPlace& place,
+                                  const at::Tensor& found_inf) {
+  parameter_handles_.clear();
+  grad_handles_.clear();
+  slot_handles_.clear();
+  step_handles_.clear();
+  for (Piece& piece : pieces) {
+    if (piece.has_grad) {
+      if (groups_[piece.group].sharing().frees_gradients) {  // freed memory can have no new views
+        piece.grad = grad_of(piece);
+      }
+      parameter_handles_.push_back(borrow_mutable(piece.data));
+      grad_handles_.push_back(borrow(piece.grad));
+      step_handles_.push_back(borrow(piece.step));
+    }
+  }
+  if (parameter_handles_.empty()) {
+    return;
+  }
+  const uint32_t i = pieces.front().partition;
+  const OptimizerProxy& optimizer = partitions_[i].optimizer;
+  for (size_t s = 0; s < optimizer.info().slots.size(); ++s) {
+    for (Piece& piece : pieces) {
       if (piece.has_grad) {
-        advance(piece.step);
+        slot_handles_.push_back(borrow_mutable(piece.slots[s]));
       }
     }
   }
-  auto piece = pieces_.begin();
-  while (piece != pieces_.end()) {
+  const double lr = partitions_[i].lr * factor;
+  if (lrs_[i].is_cpu()) {
+    *lrs_[i].mutable_data_ptr<double>() = lr;
+  } else {
+    lrs_[i].fill_(lr);
+  }
+  tenon_update_args args{};
+  args.struct_size = sizeof(args);
+  args.num_pieces = parameter_handles_.size();
+  args.parameters = parameter_handles_.data();
+  args.grads = grad_handles_.data();
+  args.slots = slot_handles_.data();
+  args.steps = step_handles_.data();
+  args.lr = borrow(lrs_[i]);
+  args.found_inf = found_inf.defined() ? borrow(found_inf) : nullptr;
+  frames_[i].move_to(place);
+  optimizer.update(frames_[i].exec(), args);
+  for (Piece& piece : pieces) {
+    if (groups_[piece.group].sharing().frees_gradients) {
+      piece.grad.reset();
+    }
+  }
+}
+
+bool OptimizerDriver::has_evaluation_values() const {
+  return std::ranges::any_of(partitions_, [](const OptimizedPartition& partition) {
+    return partition.optimizer.has_evaluation_values();
+  });
+}
+
+void OptimizerDriver::use_evaluation_values(const CallPlace& place) {
+  const at::AutoGradMode no_grad(false);
+  TENON_ASSERT(kept_.empty(), "the parameters hold the values of evaluation already");
+  for (auto piece = pieces_.begin(); piece != pieces_.end();) {
     const auto first = piece;
-    const uint32_t i = first->partition;
     piece = std::find_if(
         piece, pieces_.end(), [&](const Piece& p) { return p.call() != first->call(); });
-    parameter_handles_.clear();
-    grad_handles_.clear();
-    slot_handles_.clear();
-    step_handles_.clear();
-    for (auto it = first; it != piece; ++it) {
-      if (it->has_grad) {
-        parameter_handles_.push_back(borrow_mutable(it->data));
-        grad_handles_.push_back(borrow(it->grad));
-        step_handles_.push_back(borrow(it->step));
-      }
-    }
-    if (parameter_handles_.empty()) {
+    const OptimizerProxy& optimizer = partitions_[first->partition].optimizer;
+    if (!optimizer.has_evaluation_values()) {
       continue;
     }
-    const OptimizerProxy& optimizer = partitions_[i].optimizer;
+    std::vector<tenon_tensor*> parameters;
+    std::vector<const tenon_tensor*> slots;
+    std::vector<const tenon_tensor*> steps;
+    for (auto it = first; it != piece; ++it) {
+      kept_.emplace_back(it->data, it->data.clone());
+      parameters.push_back(borrow_mutable(it->data));
+      steps.push_back(borrow(it->step));
+    }
     for (size_t s = 0; s < optimizer.info().slots.size(); ++s) {
       for (auto it = first; it != piece; ++it) {
-        if (it->has_grad) {
-          slot_handles_.push_back(borrow_mutable(it->slots[s]));
-        }
+        slots.push_back(borrow(it->slots[s]));
       }
     }
-    const double lr = partitions_[i].lr * factor;
-    if (lrs_[i].is_cpu()) {
-      *lrs_[i].mutable_data_ptr<double>() = lr;
-    } else {
-      lrs_[i].fill_(lr);
-    }
-    tenon_update_args args{};
+    tenon_evaluation_values_args args{};
     args.struct_size = sizeof(args);
-    args.num_pieces = parameter_handles_.size();
-    args.parameters = parameter_handles_.data();
-    args.grads = grad_handles_.data();
-    args.slots = slot_handles_.data();
-    args.steps = step_handles_.data();
-    args.lr = borrow(lrs_[i]);
-    args.found_inf = found_inf.defined() ? borrow(found_inf) : nullptr;
-    frames_[i].move_to(place);
-    optimizer.update(frames_[i].exec(), args);
+    args.num_pieces = parameters.size();
+    args.parameters = parameters.data();
+    args.slots = slots.data();
+    args.steps = steps.data();
+    ExecFrame& frame = frames_[first->partition];
+    frame.move_to(place);
+    optimizer.evaluation_values(frame.exec(), args);
   }
+}
+
+void OptimizerDriver::use_training_values() {
+  const at::AutoGradMode no_grad(false);
+  for (auto& [slice, copy] : kept_) {
+    slice.copy_(copy);
+  }
+  kept_.clear();
 }
 
 double OptimizerDriver::lr(double factor) const {

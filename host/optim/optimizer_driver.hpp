@@ -15,7 +15,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -44,6 +46,20 @@ class OptimizerDriver final : public Stateful {
   // Shapes  found_inf [] f32, on the groups' device
   // Errors  plugin.failed
   void update(double factor, const CallPlace& place, const at::Tensor& found_inf = {});
+  // The same for the parameters of one flat group, whose gradients are final.
+  void update_group(size_t group,
+                    double factor,
+                    const CallPlace& place,
+                    const at::Tensor& found_inf = {});
+
+  // True if an optimizer evaluates at other values than it trains at.
+  bool has_evaluation_values() const;
+  // Replaces the slices of such optimizers' parameters by the values to evaluate and to export, and
+  // keeps a copy of the values of training. The caller publishes the slices.
+  // Errors  plugin.failed
+  void use_evaluation_values(const CallPlace& place);
+  // Restores the values of training, bit for bit.
+  void use_training_values();
 
   // Returns the learning rate of the first partition with `factor`, for logs.
   double lr(double factor) const;
@@ -64,9 +80,21 @@ class OptimizerDriver final : public Stateful {
   struct Piece;
 
   void add_pieces(size_t group, size_t first_entry, size_t last_entry, uint32_t partition);
-  void cut_where_without_grad();
+  using IsChosen = std::function<bool(const Piece& piece)>;
+  void update_pieces(const IsChosen& is_chosen,
+                     double factor,
+                     const CallPlace& place,
+                     const at::Tensor& found_inf);
+  void advance_counters(const at::Tensor& found_inf);
+  void call_update(std::span<Piece> pieces,
+                   double factor,
+                   const CallPlace& place,
+                   const at::Tensor& found_inf);
+  void cut_where_without_grad(const IsChosen& is_chosen);
+  void cut_slots(const Piece& piece, int64_t begin, int64_t length, Piece& part);
   // Cuts pieces after each entry for which `ends_part` is true. Returns true if any piece was cut.
   bool cut(const std::function<bool(const Piece& piece, size_t entry)>& ends_part);
+  at::Tensor grad_of(const Piece& piece);
   void bind();
   template <class Take>
   void each_slot(const Piece& piece, Take take) const;
@@ -82,6 +110,8 @@ class OptimizerDriver final : public Stateful {
   std::vector<const tenon_tensor*> grad_handles_;
   std::vector<tenon_tensor*> slot_handles_;
   std::vector<const tenon_tensor*> step_handles_;
+  // Values of training of pieces that hold those of evaluation.
+  std::vector<std::pair<at::Tensor, at::Tensor>> kept_;  // slice, copy
 };
 
 }  // namespace tenon

@@ -59,6 +59,7 @@ struct TrainRecipe {
   NonFiniteRecipe non_finite;
   // One word, "none" or "blocks", or name patterns of units and blocks.
   std::vector<std::string> recompute = {"none"};
+  bool update_in_backward = false;
   std::int64_t log_every = 10;  // 0: the first step only
   bool overfit_batch = false;
   std::optional<std::int64_t> exit_at_step;
@@ -169,6 +170,9 @@ struct TrainRecipe {
         .doc(
             "none: keep activations; blocks: recompute each unit's forward in backward; or name "
             "patterns of the units and blocks to recompute")
+        .resume(resume::kFree);
+    s.key("update_in_backward", &TrainRecipe::update_in_backward)
+        .doc("update parameters in the backward, as soon as gradients are final, and free these")
         .resume(resume::kFree);
   }
 

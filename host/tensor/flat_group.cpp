@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace tenon {
 namespace {
@@ -52,10 +53,11 @@ void allocate_memory(const at::Tensor& tensor) {
 std::vector<int64_t> flat_ends(const std::vector<int64_t>& numels,
                                at::ScalarType stored,
                                at::ScalarType seen,
-                               int64_t num_slices) {
+                               int64_t num_slices,
+                               int64_t block) {
   const auto element_bytes =
       static_cast<int64_t>(std::min(c10::elementSize(stored), c10::elementSize(seen)));
-  const int64_t alignment = kAlignmentBytes / element_bytes;
+  const int64_t alignment = std::lcm(kAlignmentBytes / element_bytes, block);
   std::vector<int64_t> ends;
   int64_t end = 0;
   for (const int64_t numel : numels) {
@@ -75,22 +77,9 @@ FlatGroup::FlatGroup(std::string name,
     : name_(std::move(name)), dtype_(dtype), sharing_(sharing) {
   const bool is_at_home = sharing_.home.value_or(device) == device;
   sharing_.keeps_parameters = sharing_.keeps_parameters && is_at_home;
-  sharing_.keeps_gradients = sharing_.keeps_gradients && is_at_home;
+  sharing_.keeps_gradients = sharing_.keeps_gradients && is_at_home && !sharing_.frees_gradients;
   std::ranges::stable_sort(parameters, {}, &FlatParameter::partition);
-  std::vector<int64_t> numels;
-  for (const FlatParameter& parameter : parameters) {
-    numels.push_back(c10::multiply_integers(parameter.shape));
-  }
-  const std::vector<int64_t> ends =
-      flat_ends(numels, dtype, seen_dtype.value_or(dtype), sharing_.num_slices);
-  numel_ = ends.back();
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    TENON_ASSERT(parameters[i].trainable == parameters.front().trainable,
-                 "a group is trainable or frozen as a whole");
-    entries_.push_back({.parameter = std::move(parameters[i]),
-                        .offset = i == 0 ? 0 : ends[i - 1],
-                        .numel = numels[i]});
-  }
+  lay_out(std::move(parameters), seen_dtype.value_or(dtype));
 
   const auto options = at::TensorOptions().dtype(dtype).device(device);
   const auto home_options = options.device(sharing_.home.value_or(device));
@@ -115,12 +104,35 @@ FlatGroup::FlatGroup(std::string name,
     move_whole_grad(at::zeros({numel_}, options));
     return;
   }
-  grad_ = at::zeros({slice_numel()}, home_options);
   whole_grad_ = at::empty({numel_}, options);
+  if (sharing_.frees_gradients) {
+    TENON_ASSERT(sharing_.num_slices == 1 && is_at_home, "only whole gradients are freed");
+    grad_ = whole_grad_.narrow(0, 0, numel_);
+  } else {
+    grad_ = at::zeros({slice_numel()}, home_options);
+  }
   for (const auto& e : entries_) {
     whole_grad_views_.push_back(whole_grad_.narrow(0, e.offset, e.numel).view(e.parameter.shape));
   }
   release_grads();
+}
+
+void FlatGroup::lay_out(std::vector<FlatParameter> parameters, at::ScalarType seen) {
+  std::vector<int64_t> numels;
+  int64_t block = 1;
+  for (const FlatParameter& parameter : parameters) {
+    numels.push_back(c10::multiply_integers(parameter.shape));
+    block = std::lcm(block, parameter.block);
+  }
+  const std::vector<int64_t> ends = flat_ends(numels, dtype_, seen, sharing_.num_slices, block);
+  numel_ = ends.back();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    TENON_ASSERT(parameters[i].trainable == parameters.front().trainable,
+                 "a group is trainable or frozen as a whole");
+    entries_.push_back({.parameter = std::move(parameters[i]),
+                        .offset = i == 0 ? 0 : ends[i - 1],
+                        .numel = numels[i]});
+  }
 }
 
 void FlatGroup::move_whole_grad(const at::Tensor& memory) {

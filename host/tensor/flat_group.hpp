@@ -13,7 +13,8 @@
 // dtype than is stored. In a sharded group, the slice is one of n equal parts. A whole buffer that
 // is not kept has memory only between `acquire_whole` and `release_whole`; the caller fills it.
 //
-// Invariants: each parameter and each slice starts on a 64-byte boundary; the gaps between
+// Invariants: each parameter and each slice starts on a 64-byte boundary and at a multiple of the
+// blocks of the group's parameters; the gaps between
 // parameters are always zero, in data and in gradients; entries of one partition (one optimizer)
 // are adjacent; views of a whole buffer stay valid when its memory is freed and allocated again.
 // Threads: owned and driven by the train thread.
@@ -35,6 +36,7 @@ struct FlatParameter {
   bool trainable = true;
   std::vector<int64_t> shape;
   std::string name = {};  // for the state tree
+  int64_t block = 1;      // elements that a cut must not separate
 };
 
 // How a group is sharded, and which buffers this rank keeps.
@@ -43,6 +45,9 @@ struct FlatSharing {
   int64_t slice = 0;            // index of this rank's slice
   bool keeps_gradients = true;  // keep the whole gradient between backward passes
   bool keeps_parameters = true;
+  // On a single rank: the gradient has memory only between its first `add_grad` and
+  // `release_grads`, which the caller calls once it has used the gradient.
+  bool frees_gradients = false;
   // Device of data and grad; absent: the device on which blocks run. On any other device, no whole
   // buffer is kept.
   std::optional<at::Device> home = {};
@@ -77,11 +82,12 @@ struct FlatRange {
 };
 
 // Returns the end of each parameter in the whole buffer of a group, gaps included. The last end is
-// the size of the buffer.
+// the size of the buffer. All ends are multiples of `block` elements.
 std::vector<int64_t> flat_ends(const std::vector<int64_t>& numels,
                                at::ScalarType stored,
                                at::ScalarType seen,
-                               int64_t num_slices);
+                               int64_t num_slices,
+                               int64_t block = 1);
 
 class FlatGroup {
  public:
@@ -174,6 +180,7 @@ class FlatGroup {
   bool any_has_grad() const;
 
  private:
+  void lay_out(std::vector<FlatParameter> parameters, at::ScalarType seen);
   at::Tensor entry_view(const at::Tensor& slice, size_t entry) const;
 
   std::string name_;

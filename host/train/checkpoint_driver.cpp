@@ -80,9 +80,21 @@ void CheckpointDriver::prepare() {
   parts_.checkpoints->prepare(tree);
 }
 
-// A checkpoint and its exports share one copy of the state. Exports without a checkpoint fire no
-// events.
+// A checkpoint holds the values of training, exports those of evaluation. If these are the same, a
+// checkpoint and its exports share one copy of the state.
 void CheckpointDriver::save_forms(RunBoundary boundary, const SaveForms& forms) {
+  if (forms.exports.empty() || !parts_.values.differ()) {
+    save_together(boundary, forms);
+    return;
+  }
+  save_together(boundary, {.is_full = forms.is_full, .exports = {}});
+  parts_.values.during(parts_.state.step, [&] {
+    save_together(boundary, {.is_full = false, .exports = forms.exports});
+  });
+}
+
+// Exports without a checkpoint fire no events.
+void CheckpointDriver::save_together(RunBoundary boundary, const SaveForms& forms) {
   if (!forms.is_full && forms.exports.empty()) {
     return;
   }

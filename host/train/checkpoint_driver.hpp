@@ -10,6 +10,7 @@
 #include "host/distributed/collectives/agreement.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/metrics/progress.hpp"
+#include "host/train/evaluation_values.hpp"
 #include "host/train/loop_events.hpp"
 #include "host/train/loop_requests.hpp"
 #include "host/train/resume/checkpointing.hpp"
@@ -50,6 +51,7 @@ class CheckpointDriver {
     LoopEvents& events;
     LoopRequests& requests;
     StopConditions& stop;
+    EvaluationValues& values;
     std::function<Evaluated()> evaluated;
   };
   explicit CheckpointDriver(Parts parts) : parts_(std::move(parts)) {}
@@ -92,6 +94,7 @@ class CheckpointDriver {
 
  private:
   void save_forms(RunBoundary boundary, const SaveForms& forms);
+  void save_together(RunBoundary boundary, const SaveForms& forms);
   void prepare();
   void report();
   std::optional<std::chrono::duration<double>> grace_left();

@@ -63,6 +63,11 @@ void Evaluator::evaluate() {
   if (parts_.stop.cuts_evaluation()) {
     return;
   }
+  parts_.values.during(parts_.state.step, [this] { evaluate_all_sets(); });
+}
+
+void Evaluator::evaluate_all_sets() {
+  const uint64_t step = parts_.state.step;
   const uint64_t records_before = num_records();
   const auto record =
       run("eval/", "", [this](std::string& line) { return evaluate_sets(parts_.sets, line); });
@@ -82,7 +87,9 @@ void Evaluator::evaluate_test_sets() {
   if (parts_.test_sets.empty() || parts_.stop.cuts_evaluation()) {
     return;
   }
-  run("test/", "", [this](std::string& line) { return evaluate_sets(parts_.test_sets, line); });
+  parts_.values.during(parts_.state.step, [this] {
+    run("test/", "", [this](std::string& line) { return evaluate_sets(parts_.test_sets, line); });
+  });
 }
 
 void Evaluator::evaluate_next_window() {
@@ -92,8 +99,11 @@ void Evaluator::evaluate_next_window() {
     return;
   }
   data.use_options(for_evaluation(data.options(), parts_.recipe.batches));
-  const auto record = run("next/", data.window_label(), [&](std::string& line) {
-    return evaluate_open_window(data, "next/", line);
+  std::optional<MetricRecord> record;
+  parts_.values.during(parts_.state.step, [&] {
+    record = run("next/", data.window_label(), [&](std::string& line) {
+      return evaluate_open_window(data, "next/", line);
+    });
   });
   data.resume_options();
   missed_.next_window = !record.has_value();
@@ -107,18 +117,20 @@ void Evaluator::evaluate_paired_windows(const std::string& label) {
   }
   std::vector<DataStream*> complete;
   DataStream* cut = nullptr;
-  run("eval/", label, [&](std::string& line) {
-    for (const EvalSet& set : parts_.sets) {
-      if (!is_paired(set) || !set.data->has_window()) {
-        continue;
+  parts_.values.during(parts_.state.step, [&] {
+    run("eval/", label, [&](std::string& line) {
+      for (const EvalSet& set : parts_.sets) {
+        if (!is_paired(set) || !set.data->has_window()) {
+          continue;
+        }
+        if (!evaluate_open_window(*set.data, set.prefix, line)) {
+          cut = set.data;
+          return false;
+        }
+        complete.push_back(set.data);
       }
-      if (!evaluate_open_window(*set.data, set.prefix, line)) {
-        cut = set.data;
-        return false;
-      }
-      complete.push_back(set.data);
-    }
-    return true;
+      return true;
+    });
   });
   for (DataStream* const data : complete) {
     data->close_window();
@@ -402,6 +414,7 @@ bool Evaluator::restore_best() {
   const bool is_restored = kept->step != parts_.state.step;
   if (is_restored) {
     parts_.best->restore();
+    parts_.values.set_final();
     is_evaluated_ = false;
     evaluated_step_ = 0;
   }

@@ -16,6 +16,7 @@
 #include "host/train/best_state.hpp"
 #include "host/train/eval_set.hpp"
 #include "host/train/evaluation_losses.hpp"
+#include "host/train/evaluation_values.hpp"
 #include "host/train/forward_pass.hpp"
 #include "host/train/loop_events.hpp"
 #include "host/train/loop_requests.hpp"
@@ -56,6 +57,7 @@ class Evaluator final : public WithStateFields<Evaluator> {
     LoopRequests& requests;
     StopConditions& stop;
     StepLog& log;
+    EvaluationValues& values;
   };
   explicit Evaluator(Parts parts);
 
@@ -120,6 +122,7 @@ class Evaluator final : public WithStateFields<Evaluator> {
   using EvaluateAll = std::function<bool(std::string& line)>;
 
   uint64_t num_records() const { return parts_.sinks.num_of_step(parts_.state.step); }
+  void evaluate_all_sets();
   std::optional<MetricRecord> run(const std::string& family,
                                   const std::string& window,
                                   const EvaluateAll& evaluate_all);

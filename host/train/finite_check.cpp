@@ -56,14 +56,15 @@ void FiniteCheck::fail_tables() {
   }
 }
 
-void FiniteCheck::check_gradients() {
+void FiniteCheck::check_gradients(const FreedGradients* freed) {
   if (parts_.is_on_cpu) {
-    share_norm();
+    share_norm(freed);
     is_finite_ = std::isfinite(*norm_) && are_metrics_finite_;
     return;
   }
   is_finite_ = true;
-  device_norms_ = device_grad_norms(parts_.parameters.groups());
+  device_norms_ =
+      freed != nullptr ? freed->device_norms() : device_grad_norms(parts_.parameters.groups());
   if (!is_alone()) {
     share_device_check();
   }
@@ -77,8 +78,12 @@ void FiniteCheck::check_gradients() {
 
 // Each rank has the norm of its own gradients. If all ranks have the same gradients, they exchange
 // nothing.
-void FiniteCheck::share_norm() {
+void FiniteCheck::share_norm(const FreedGradients* freed) {
   const auto& groups = parts_.parameters.groups();
+  if (freed != nullptr) {
+    norm_ = freed->norm();
+    return;
+  }
   if (is_alone() || (parts_.flow.is_replicated() && !parts_.are_gradients_rewritten)) {
     norm_ = grad_norm(groups, NormOf::kAll);
     return;

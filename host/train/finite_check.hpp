@@ -18,6 +18,7 @@
 #include "host/optim/clip.hpp"
 #include "host/optim/loss_scale.hpp"
 #include "host/recipe/recipe.hpp"
+#include "host/train/freed_gradients.hpp"
 #include "host/train/non_finite_origin.hpp"
 #include "host/train/run_state/run_state.hpp"
 #include "host/train/state_fields.hpp"
@@ -63,8 +64,9 @@ class FiniteCheck final : public WithStateFields<FiniteCheck> {
   // stores the result for all ranks.
   bool are_metrics_finite() const { return are_metrics_finite_; }
   void set_metrics_finite(bool are_finite) { are_metrics_finite_ = are_finite; }
-  // Checks the final gradients, in one pass that also computes their norm.
-  void check_gradients();
+  // Checks the final gradients, in one pass that also computes their norm. `freed` is what remains
+  // of them if they were freed in the backward; otherwise null.
+  void check_gradients(const FreedGradients* freed = nullptr);
   // Checks the gradients again after a hook has changed them. The reported norm stays the same.
   void check_gradients_again();
   // Reports the step to the policy. Calls `find_origin` only if the step is known to be non-finite.
@@ -114,7 +116,7 @@ class FiniteCheck final : public WithStateFields<FiniteCheck> {
 
  private:
   bool is_alone() const { return parts_.collective.world_size() == 1; }
-  void share_norm();
+  void share_norm(const FreedGradients* freed);
   void share_device_check();
   void exempt_overflow(const at::Tensor& norm);
   std::string origin_among_ranks(const NonFiniteOrigin& mine);

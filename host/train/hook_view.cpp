@@ -68,7 +68,7 @@ ParameterView HookView::parameter(size_t i) {
                                 : group.data_view(place.entry)};
   const bool has_grad = is_whole ? whole_.grads[place.group].defined()
                                  : step_.are_gradients_final || parts_.flow.is_idle();
-  if (place.trainable && entry.has_grad && has_grad) {
+  if (place.trainable && entry.has_grad && has_grad && !group.sharing().frees_gradients) {
     parameter_values_.push_back(is_whole ? whole_view(whole_.grads[place.group])
                                          : group.grad_view(place.entry));
   }

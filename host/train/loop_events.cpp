@@ -51,7 +51,8 @@ void LoopEvents::fire_with_parameters(uint32_t event) {
     WholeGroups whole;
     for (FlatGroup& group : groups) {
       whole.values.push_back(flow_.gather_stored(group));
-      whole.grads.push_back(view_.step().are_gradients_final && group.any_has_grad()
+      const bool has_grad = group.any_has_grad() && !group.sharing().frees_gradients;
+      whole.grads.push_back(view_.step().are_gradients_final && has_grad
                                 ? flow_.gather_gradient(group)
                                 : at::Tensor());
     }

@@ -2,6 +2,9 @@
 #include "host/train/loop_plan.hpp"
 
 #include "host/error/error.hpp"
+#include "host/text/formatted.hpp"
+
+#include <string>
 
 namespace tenon {
 namespace {
@@ -18,6 +21,62 @@ void check_late_counts(const Recipe& recipe, const LossSet& losses) {
                 "\"normalize\": \"microbatch\" divides each microbatch by its count, which must be "
                 "known before its backward; this loss is counted after the forward, or a hook "
                 "changes batches while gradients are accumulated");
+  }
+}
+
+[[noreturn]] void refuse_in_backward(const std::string& why) {
+  throw Error("recipe.contradiction", "/train/update_in_backward: " + why);
+}
+
+// Each gradient is used and freed before the next block's gradients exist.
+void check_updates_in_backward(const Recipe& recipe,
+                               const LoopPlan& plan,
+                               const std::vector<HookProxy>& hooks,
+                               uint32_t world_size) {
+  const TrainRecipe& train = recipe.train;
+  if (plan.microbatches_per_step > 1) {
+    refuse_in_backward(formatted(
+        "a step accumulates the gradients of {} microbatches, which must be kept; use one "
+        "microbatch a step, or remove the key",
+        plan.microbatches_per_step));
+  }
+  if (train.clip_grad_norm.has_value()) {
+    refuse_in_backward(
+        "/train/clip_grad_norm needs the norm of all gradients before the first update; set "
+        "clip_grad_value instead, or remove one of the keys");
+  }
+  if (train.non_finite.policy == NonFinitePolicy::kSkip) {
+    refuse_in_backward(
+        "/train/non_finite/policy is \"skip\", but a step that turns out to be non-finite is "
+        "partly applied; set the policy to \"stop\" or \"ignore\"");
+  }
+  if (train.precision == "fp16_autocast") {
+    refuse_in_backward(
+        "/train/precision is \"fp16_autocast\", whose loss scale skips updates; use "
+        "\"bf16_autocast\"");
+  }
+  if (world_size > 1) {
+    refuse_in_backward(
+        formatted("the run has {} ranks, and only a single rank has whole gradients in the "
+                  "backward; shard gradients by /parallel/stage 2 or 3 instead",
+                  world_size));
+  }
+  if (recipe.parallel.offload || recipe.parallel.reshard_after_forward == true) {
+    refuse_in_backward("/parallel shards parameters on a single rank; remove one of the keys");
+  }
+  if (!plan.counts_ahead) {
+    refuse_in_backward(
+        "the loss is counted after the forward, so that gradients are scaled after the backward; "
+        "use a loss that is counted from the batch");
+  }
+  for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
+    if (any_writes(hooks, event, TENON_TOUCH_GRADIENTS)) {
+      refuse_in_backward("a hook changes gradients, which do not exist after the backward");
+    }
+  }
+  if (any_writes(hooks, TENON_EVENT_BEFORE_OPTIMIZER_STEP, TENON_TOUCH_LR)) {
+    refuse_in_backward(
+        "a hook sets the learning rate before the optimizer's step, which runs in the backward");
   }
 }
 
@@ -54,6 +113,9 @@ LoopPlan plan_loop(const Recipe& recipe,
       losses.count_from_batch() && (plan.microbatches_per_step == 1 || !batch_is_written);
   if (!plan.counts_ahead) {
     check_late_counts(recipe, losses);
+  }
+  if (recipe.train.update_in_backward) {
+    check_updates_in_backward(recipe, plan, hooks, world_size);
   }
   plan.total_steps = total_steps(recipe.train, lr_scheduler);
   if (lr_scheduler != nullptr) {

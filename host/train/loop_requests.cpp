@@ -20,6 +20,11 @@ void LoopRequests::request(uint32_t requests, const std::string& reason) {
                 "unknown request; this release can skip an update, evaluate, save a checkpoint, "
                 "stop and roll back");
   }
+  if ((requests & TENON_REQUEST_SKIP_UPDATE) != 0 && !possible_.skip_update) {
+    throw Error("hook.bad_request",
+                "a skipped update is requested, but updates run in the backward; remove "
+                "/train/update_in_backward");
+  }
   if ((requests & TENON_REQUEST_CHECKPOINT) != 0 && !possible_.checkpoint) {
     throw Error("hook.bad_request",
                 "a checkpoint is requested, but the recipe saves none; add a section /checkpoint");

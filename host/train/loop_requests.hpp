@@ -31,6 +31,7 @@ class LoopRequests final : public WithStateFields<LoopRequests> {
  public:
   // Requests that the recipe allows.
   struct Possible {
+    bool skip_update = true;
     bool evaluate = false;
     bool checkpoint = false;
     bool roll_back = false;

@@ -9,7 +9,8 @@
 namespace tenon {
 
 LoopRequests::Possible possible_requests(const TrainerParts& parts) {
-  return {.evaluate = !parts.eval_sets.empty(),
+  return {.skip_update = !parts.recipe.train.update_in_backward,
+          .evaluate = !parts.eval_sets.empty(),
           .checkpoint = parts.checkpoints != nullptr,
           .roll_back = parts.checkpoints != nullptr &&
                        parts.checkpoints->recipe().on_spike == OnSpike::kRollBack};
@@ -137,7 +138,8 @@ Evaluator::Parts evaluator_parts(const TrainerParts& parts,
           .step = view.step(),
           .requests = requests,
           .stop = stop,
-          .log = log};
+          .log = log,
+          .values = parts.values};
 }
 
 CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,
@@ -160,6 +162,7 @@ CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,
       .events = events,
       .requests = requests,
       .stop = stop,
+      .values = parts.values,
       .evaluated = [&evaluator] {
         return CheckpointDriver::Evaluated{evaluator.evaluated_step(), evaluator.last_metrics()};
       }};

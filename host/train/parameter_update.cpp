@@ -7,6 +7,8 @@
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <span>
 #include <string>
@@ -18,13 +20,44 @@ ParameterUpdate::ParameterUpdate(Parts parts)
     : parts_(parts),
       has_state_buffers_(std::ranges::any_of(
           parts.parameters.graph().buffers,
-          [](const ModelBuffer& buffer) { return buffer.kind == TENON_BUFFER_STATE; })) {}
+          [](const ModelBuffer& buffer) { return buffer.kind == TENON_BUFFER_STATE; })) {
+  if (parts_.train.update_in_backward) {
+    freed_.emplace(parts_.parameters.groups());
+    parts_.flow.on_final_gradients([this](size_t group) { update_group(group); });
+  }
+}
 
-void ParameterUpdate::keep_buffers() {
+void ParameterUpdate::begin_step() {
+  if (freed_.has_value()) {
+    freed_->begin_step();
+  }
   if (has_state_buffers_) {
     parts_.flow.synchronise_buffers();
     parts_.parameters.keep_buffers();
   }
+}
+
+// Once a gradient is non-finite, no further group is updated, unless the policy applies the update.
+void ParameterUpdate::update_group(size_t group) {
+  FlatGroup& flat = parts_.parameters.groups()[group];
+  if (!flat.is_trainable() || !flat.any_has_grad()) {
+    return;
+  }
+  const at::AutoGradMode no_grad(false);
+  const FiniteCheck& check = parts_.finite_check;
+  flat.resolve_grads();
+  const bool is_finite = freed_->add(group) && check.are_metrics_finite();
+  if (parts_.train.clip_grad_value.has_value()) {
+    clip_grad_value(flat, *parts_.train.clip_grad_value);
+  }
+  const bool is_exempt = check.guard().is_exempt();
+  if (is_finite || is_exempt) {
+    parts_.optimizer.update_group(group,
+                                  parts_.view.lr_factor(),
+                                  {parts_.state.step, 0, true},
+                                  is_exempt ? at::Tensor() : freed_->found_inf());
+  }
+  flat.release_grads();
 }
 
 void ParameterUpdate::run(bool is_wanted,
@@ -36,9 +69,10 @@ void ParameterUpdate::run(bool is_wanted,
   {
     const TraceSpan span("finish gradients");
     finish_gradients(scale);
-    check.check_gradients();
+    check.check_gradients(freed_.has_value() ? &*freed_ : nullptr);
     if (!parts_.events.rewrites_gradients()) {
-      check.record(find_origin);  // unclipped gradients show the origin
+      // Unclipped gradients show the origin.
+      check.record(freed_.has_value() ? [this] { return freed_->origin(); } : find_origin);
     }
     clip();
   }
@@ -143,7 +177,7 @@ void ParameterUpdate::report_unused() const {
 }
 
 void ParameterUpdate::clip() {
-  if (parts_.finite_check.is_skipped()) {
+  if (parts_.finite_check.is_skipped() || parts_.train.update_in_backward) {
     return;
   }
   if (parts_.train.clip_grad_norm.has_value()) {
@@ -156,7 +190,9 @@ void ParameterUpdate::clip() {
 
 void ParameterUpdate::apply(double factor) {
   const CallPlace place{parts_.state.step, 0, true};
-  parts_.optimizer.update(factor, place, parts_.finite_check.found_inf());
+  if (!parts_.train.update_in_backward) {
+    parts_.optimizer.update(factor, place, parts_.finite_check.found_inf());
+  }
   // Tables are on the CPU, so their update waits for the result of the check on the device.
   if (parts_.tables != nullptr && !parts_.finite_check.is_found_on_device()) {
     parts_.tables->update(factor, place);

@@ -2,8 +2,11 @@
 //
 // The end of a step: makes gradients final on all ranks, checks and clips them, and then updates
 // parameters and tables or skips the update.
-// Invariant: a skipped update changes no parameter, no optimizer state and no buffer.
-// Threads: the train thread; every rank calls the same functions.
+// With train.update_in_backward, each flat group is updated in the backward, as soon as its
+// gradients are final, and its gradients are freed. Invariant: a skipped update changes no
+// parameter, no optimizer state and no buffer. Exception: with updates in the backward, the groups
+// before the first non-finite one are updated, and the run ends. Threads: the train thread; every
+// rank calls the same functions.
 #pragma once
 
 #include "host/distributed/collectives/collective.hpp"
@@ -14,6 +17,7 @@
 #include "host/optim/optimizer_driver.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/finite_check.hpp"
+#include "host/train/freed_gradients.hpp"
 #include "host/train/hook_view.hpp"
 #include "host/train/loop_events.hpp"
 #include "host/train/run_state/run_state.hpp"
@@ -21,6 +25,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 
 namespace tenon {
 
@@ -43,10 +48,12 @@ class ParameterUpdate {
     HookView& view;
   };
   explicit ParameterUpdate(Parts parts);
+  ParameterUpdate(const ParameterUpdate&) = delete;
+  ParameterUpdate& operator=(const ParameterUpdate&) = delete;
 
-  // Copies the buffers before the first forward of a step, so that a skipped update can restore
-  // them.
-  void keep_buffers();
+  // Called before the first forward of a step. Copies the buffers, so that a skipped update can
+  // restore them.
+  void begin_step();
   // Fires before_optimizer_step and after_optimizer_step. Multiplies all gradients by `scale`, if
   // it is defined. Calls `on_final` when the gradients no longer change.
   // Shapes  scale [] f64
@@ -57,6 +64,7 @@ class ParameterUpdate {
 
  private:
   bool is_alone() const { return parts_.collective.world_size() == 1; }
+  void update_group(size_t group);
   void finish_gradients(const at::Tensor& scale);
   void finish_table_gradients(const at::Tensor& scale);
   void share_has_grad();
@@ -67,6 +75,7 @@ class ParameterUpdate {
 
   Parts parts_;
   bool has_state_buffers_;
+  std::optional<FreedGradients> freed_;  // with train.update_in_backward
 };
 
 }  // namespace tenon

@@ -35,7 +35,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
   step.microbatches = &microbatches;
   step.is_loss_chunked = forward_pass_.is_chunked(place(0));
   parts_.update.finite_check.begin_step();
-  update_.keep_buffers();
+  update_.begin_step();
   for (Microbatch& microbatch : microbatches) {
     // If losses are not counted ahead, sums are seeded with 1 and gradients scaled at the end.
     microbatch.seeds.assign(parts_.losses.size(), one_);

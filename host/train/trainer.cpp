@@ -31,7 +31,9 @@ std::string memory_report(const TrainerParts& parts, int64_t batch_bytes) {
   HeldMemory held;
   for (const FlatGroup& group : parts.parameters.groups()) {
     held.parameters += static_cast<int64_t>(group.data().nbytes());
-    held.gradients += static_cast<int64_t>(group.grad().nbytes());
+    if (!group.sharing().frees_gradients) {
+      held.gradients += static_cast<int64_t>(group.grad().nbytes());
+    }
     if (group.has_copy()) {
       const auto bytes = static_cast<int64_t>(group.unsharded_view(0).element_size());
       held.parameters += group.data().numel() * bytes;

@@ -21,6 +21,7 @@
 #include "host/train/best_state.hpp"
 #include "host/train/components/component_states.hpp"
 #include "host/train/eval_set.hpp"
+#include "host/train/evaluation_values.hpp"
 #include "host/train/loop_plan.hpp"
 #include "host/train/objective/loss_set.hpp"
 #include "host/train/objective/metric_set.hpp"
@@ -51,6 +52,7 @@ struct TrainerParts {
   LossSet& losses;
   MetricSet& metric_set;
   OptimizerDriver& optimizer;
+  EvaluationValues& values;
   TableSet* tables = nullptr;                      // null if the model has no lookups
   LossScale* loss_scale = nullptr;                 // null except under fp16
   const LrSchedulerProxy* lr_scheduler = nullptr;  // null: the factor is 1

@@ -35,6 +35,13 @@ def one_cycle(**options):
         o, 1.0, STEPS, cycle_momentum=False, **options))
 
 
+def chain_of_three():
+    lr = torch.optim.lr_scheduler
+    return factors(lambda o: lr.SequentialLR(
+        o, [lr.PolynomialLR(o, 30, power=2.0), lr.CosineAnnealingWarmRestarts(o, 7, T_mult=2),
+            lr.StepLR(o, 10, gamma=0.5)], [30, 70]))
+
+
 CASES = [
     ("wsd linear", "wsd", {**HF, "decay_steps": 30, "shape": "linear"}, wsd("linear")),
     ("wsd cosine", "wsd", {**HF, "decay_steps": 30, "shape": "cosine"}, wsd("cosine")),
@@ -55,6 +62,28 @@ CASES = [
      factors(lambda o: torch.optim.lr_scheduler.StepLR(o, 15, gamma=0.3))),
     ("step at one milestone", "step", {"milestones": [50]},
      factors(lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [50], gamma=0.1))),
+    ("polynomial", "polynomial", {},
+     factors(lambda o: torch.optim.lr_scheduler.PolynomialLR(o, STEPS))),
+    ("polynomial of power 2.5", "polynomial", {"power": 2.5, "total_steps": 60},
+     factors(lambda o: torch.optim.lr_scheduler.PolynomialLR(o, 60, power=2.5))),
+    ("polynomial with a warmup and a floor", "polynomial", {**HF, "power": 3.0, "min_ratio": 0.2},
+     factors(lambda o: transformers.get_polynomial_decay_schedule_with_warmup(
+         o, 10, STEPS, lr_end=0.2, power=3.0))),
+    ("restarts of equal cycles", "cosine_restarts", {"first_steps": 13},
+     factors(lambda o: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 13))),
+    ("restarts of growing cycles", "cosine_restarts",
+     {"first_steps": 9, "multiplier": 2, "min_ratio": 0.05},
+     factors(lambda o: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(
+         o, 9, T_mult=2, eta_min=0.05))),
+    ("restarts to the end", "cosine_restarts", {**HF, "cycles": 4},
+     factors(lambda o: transformers.get_cosine_with_hard_restarts_schedule_with_warmup(
+         o, 10, STEPS, num_cycles=4))),
+    ("chain", "chain", {"schedules": [
+        {"schedule": {"type": "polynomial", "options": {"power": 2.0}}, "steps": 30},
+        {"schedule": {"type": "cosine_restarts",
+                      "options": {"first_steps": 7, "multiplier": 2}}, "steps": 40},
+        {"schedule": {"type": "step", "options": {"every": 10, "gamma": 0.5}}}]},
+     chain_of_three()),
 ]
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,38 @@ namespace {
 
 tenon::LrSchedulerProxy make_schedule(const std::string& type, const std::string& options = "{}") {
   return tenon::LrSchedulerProxy(tenon::make_component("lr_scheduler", type, options));
+}
+
+// The schedules of a chain, made as the host makes them.
+class NestedSchedules {
+ public:
+  explicit NestedSchedules(const nlohmann::json& options) {
+    const auto schedules = options.value("schedules", nlohmann::json::array());
+    made_.reserve(schedules.size());
+    for (size_t i = 0; i < schedules.size(); ++i) {
+      const auto& schedule = schedules[i]["schedule"];
+      made_.push_back(
+          tenon::make_component("lr_scheduler",
+                                schedule["type"],
+                                schedule.value("options", nlohmann::json::object()).dump()));
+      by_option_["/schedules/" + std::to_string(i) + "/schedule"] = &made_.back();
+    }
+  }
+  const std::map<std::string, const tenon::ComponentInstance*>& by_option() const {
+    return by_option_;
+  }
+
+ private:
+  std::vector<tenon::ComponentInstance> made_;
+  std::map<std::string, const tenon::ComponentInstance*> by_option_;
+};
+
+std::string refusal_of_chain(const std::string& options) {
+  const auto parsed = nlohmann::json::parse(options);
+  return tenon::error_of([&] {
+    const NestedSchedules nested(parsed);
+    tenon::make_component("lr_scheduler", "chain", options, nested.by_option());
+  });
 }
 
 Approx about(double value) {
@@ -109,10 +142,12 @@ TEST_CASE("options of schedules have limits", "[plugins]") {
 TEST_CASE("the newer schedules follow transformers' and PyTorch's, step for step", "[plugins]") {
   std::ifstream in(tenon::source_dir() / "tests" / "parity" / "schedule_golden.json");
   const auto cases = nlohmann::json::parse(in);
-  CHECK(cases.size() == 12);
+  CHECK(cases.size() == 19);
   for (const auto& c : cases) {
     CAPTURE(c["name"].get<std::string>());
-    const auto schedule = make_schedule(c["type"], c["options"].dump());
+    const NestedSchedules nested(c["options"]);
+    const tenon::LrSchedulerProxy schedule(
+        tenon::make_component("lr_scheduler", c["type"], c["options"].dump(), nested.by_option()));
     const auto want = c["values"].get<std::vector<double>>();
     for (size_t s = 0; s < want.size(); ++s) {
       CAPTURE(s);
@@ -140,4 +175,23 @@ TEST_CASE("step wants milestones or a distance, in order and after the warmup", 
              tenon::contains_text("must be strictly increasing"));
   CHECK_THAT(refusal(R"({"milestones": [3], "warmup_steps": 4})"),
              tenon::contains_text("before the end of the warmup"));
+}
+
+TEST_CASE("a chain needs the lengths of all schedules but the last", "[plugins]") {
+  CHECK_THAT(refusal_of_chain(R"({"schedules": [{"schedule": {"type": "constant"}},
+                                                {"schedule": {"type": "cosine"}}]})"),
+             tenon::contains_text("/schedules/0/steps is null, but only the last of 2 schedules"));
+}
+
+TEST_CASE("restarts want the length or the number of cycles", "[plugins]") {
+  const auto refusal = [](const std::string& options) {
+    return tenon::error_of([&] { make_schedule("cosine_restarts", options); });
+  };
+  CHECK_THAT(refusal("{}"), tenon::contains_text("exactly one of `first_steps` and `cycles`"));
+  CHECK_THAT(refusal(R"({"cycles": 2, "multiplier": 2})"),
+             tenon::contains_text("`multiplier` is 2, which applies to `first_steps` only"));
+  CHECK_THAT(refusal(R"({"first_steps": 2, "total_steps": 9})"),
+             tenon::contains_text("`total_steps` applies to `cycles` only"));
+  CHECK(make_schedule("cosine_restarts", R"({"cycles": 2})").needs_total());
+  CHECK_FALSE(make_schedule("cosine_restarts", R"({"first_steps": 2})").needs_total());
 }

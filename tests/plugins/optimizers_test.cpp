@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The oracle is PyTorch: tests/parity/optim_golden.py wrote the values, and says how.
-#include <tenon/ports.h>
-
 #include "host/plugin/optimizer_proxy.hpp"
-#include "host/tensor/handle.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -16,67 +13,12 @@
 #include <vector>
 
 #include "tests/plugins/made_component.hpp"
+#include "tests/plugins/optimizer_pieces.hpp"
 #include "tests/support/paths.hpp"
 
 namespace {
 
-// Pieces of parameters with what an optimizer keeps for them, allocated as the host does it.
-class Pieces {
- public:
-  Pieces(const tenon::OptimizerProxy& optimizer, std::vector<at::Tensor> values)
-      : optimizer_(optimizer), parameters(std::move(values)) {
-    for (const tenon::SlotSpec& slot : optimizer.info().slots) {
-      REQUIRE(slot.shape == TENON_SLOT_LIKE_PARAMETER);
-      REQUIRE(slot.dtype == TENON_CLASS_PARAM);
-      for (const at::Tensor& parameter : parameters) {
-        slots.push_back(at::full_like(parameter, slot.init));
-      }
-    }
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      steps.push_back(at::zeros({}, at::kFloat));
-    }
-  }
-
-  // Where found_inf is 1 the host leaves `steps` alone.
-  void update(const std::vector<at::Tensor>& grads, double lr, const at::Tensor& found_inf = {}) {
-    const bool is_skipped = found_inf.defined() && found_inf.item<float>() == 1;
-    std::vector<tenon_tensor*> parameter_handles;
-    std::vector<const tenon_tensor*> grad_handles;
-    std::vector<tenon_tensor*> slot_handles;
-    std::vector<const tenon_tensor*> step_handles;
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      if (!is_skipped) {
-        steps[i].add_(1);
-      }
-      parameter_handles.push_back(tenon::borrow_mutable(parameters[i]));
-      grad_handles.push_back(tenon::borrow(grads[i]));
-      step_handles.push_back(tenon::borrow(steps[i]));
-    }
-    for (at::Tensor& slot : slots) {
-      slot_handles.push_back(tenon::borrow_mutable(slot));
-    }
-    const at::Tensor rate = at::scalar_tensor(lr, at::kDouble);
-    tenon_update_args args{};
-    args.struct_size = sizeof args;
-    args.num_pieces = parameters.size();
-    args.parameters = parameter_handles.data();
-    args.grads = grad_handles.data();
-    args.slots = slot_handles.data();
-    args.steps = step_handles.data();
-    args.lr = tenon::borrow(rate);
-    args.found_inf = found_inf.defined() ? tenon::borrow(found_inf) : nullptr;
-    const c10::NoGradGuard no_grad;
-    optimizer_.update(tenon::make_exec(optimizer_.instance()), args);
-  }
-
- private:
-  const tenon::OptimizerProxy& optimizer_;
-
- public:
-  std::vector<at::Tensor> parameters;
-  std::vector<at::Tensor> slots;
-  std::vector<at::Tensor> steps;
-};
+using tenon::Pieces;
 
 tenon::OptimizerProxy make_optimizer(const std::string& type, const std::string& options = "{}") {
   return tenon::OptimizerProxy(tenon::make_component("optimizer", type, options));

@@ -251,6 +251,17 @@ tenon_status* optimizer_update(void* self, const tenon_exec* exec, const tenon_u
   return registered<tenon_optimizer>().update(self, exec, &lent);
 }
 
+tenon_status* optimizer_evaluation_values(void* self,
+                                          const tenon_exec* exec,
+                                          const tenon_evaluation_values_args* args) {
+  const std::size_t n = args->num_pieces;
+  tenon_evaluation_values_args lent = *args;
+  lent.parameters = frame().lend_all(args->parameters, n, "parameters");
+  lent.slots = frame().lend_all(args->slots, SlotCounts::get().of(self) * n, "slots");
+  lent.steps = frame().lend_all(args->steps, n, "steps");
+  return registered<tenon_optimizer>().evaluation_values(self, exec, &lent);
+}
+
 // ---- hooks ----
 
 const tenon_run_api* checked_run_api(const tenon_run_api& real) {
@@ -400,6 +411,7 @@ std::shared_ptr<const void> table_with_checks(const LoadedComponent& component) 
     return copied<tenon_optimizer>(component.table, [](tenon_optimizer& to) {
       set_if(to.describe, optimizer_describe);
       set_if(to.update, optimizer_update);
+      set_if(to.evaluation_values, optimizer_evaluation_values);
     });
   }
   if (component.kind == "hook") {

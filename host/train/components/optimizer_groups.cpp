@@ -4,11 +4,14 @@
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
+#include "host/tensor/shape_text.hpp"
+#include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/name_pattern.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -95,6 +98,89 @@ OptimizerPlan plan_optimizers(const OptimizerRecipe& recipe, const ModelGraph& g
     }
   }
   return plan;
+}
+
+void check_matrices(const OptimizerPlan& plan,
+                    const std::vector<OptimizerInfo>& infos,
+                    const ModelGraph& graph) {
+  constexpr size_t kMostNames = 4;
+  const ComponentUse* use = nullptr;
+  std::string first;
+  std::string shape;
+  std::string others;
+  size_t num_others = 0;
+  for (size_t p = 0; p < graph.parameters.size(); ++p) {
+    const ModelParameter& parameter = graph.parameters[p];
+    const uint32_t partition = plan.partition_of[p];
+    const bool is_frozen = (parameter.flags & TENON_PARAM_FROZEN) != 0;
+    if (is_frozen || parameter.same_as != kNoIndex || parameter.shape.size() == 2 ||
+        !infos[partition].has(TENON_OPTIMIZER_MATRICES_ONLY)) {
+      continue;
+    }
+    const ComponentUse& of = plan.partitions[partition].use;
+    if (use == nullptr) {
+      use = &of;
+      first = parameter.name;
+      shape = shape_text(parameter.shape);
+    } else if (of.pointer == use->pointer && ++num_others <= kMostNames) {
+      others += (others.empty() ? "" : ", ") + parameter.name;
+    }
+  }
+  if (use == nullptr) {
+    return;
+  }
+  throw Error(
+      "optim.not_a_matrix",
+      formatted(
+          "{}: {}: optimizer '{}' updates matrices, but the parameter '{}' has the shape {}{}; "
+          "put parameters that are no matrices into a group of another optimizer: "
+          "\"groups\": [{\"match\": \"{}\", \"type\": \"adamw\"}]",
+          use->place,
+          use->pointer,
+          use->type,
+          first,
+          shape,
+          num_others == 0 ? ""
+                          : formatted(" (and {}: {}{})",
+                                      counted(num_others, "more", "more"),
+                                      others,
+                                      num_others > kMostNames ? ", ..." : ""),
+          first));
+}
+
+// Calls each step up to some number, since a schedule is a pure function, then steps further and
+// further apart.
+void check_own_schedules(const OptimizerPlan& plan,
+                         const std::vector<OptimizerInfo>& infos,
+                         const LrSchedulerProxy* scheduler,
+                         uint64_t total_steps) {
+  constexpr uint64_t kEachStep = 20000;
+  constexpr uint64_t kFarthest = uint64_t{1} << 40;
+  const auto own = std::ranges::find_if(
+      infos, [](const OptimizerInfo& info) { return info.has(TENON_OPTIMIZER_OWN_SCHEDULE); });
+  if (own == infos.end() || scheduler == nullptr) {
+    return;
+  }
+  const ComponentUse& use = plan.partitions[static_cast<size_t>(own - infos.begin())].use;
+  const uint64_t end = total_steps > 0 ? total_steps : kFarthest;
+  double before = scheduler->factor(0, total_steps);
+  for (uint64_t step = 1; step < end; step += step < kEachStep ? 1 : step / 64) {
+    const double factor = scheduler->factor(step, total_steps);
+    if (factor < before) {
+      throw Error(
+          "optim.own_schedule",
+          formatted("{}: {}: optimizer '{}' replaces a schedule, but /lr_scheduler lowers the "
+                    "learning rate: its factor is {} at step {} and {} before; remove "
+                    "/lr_scheduler, or use \"constant\" with warmup_steps",
+                    use.place,
+                    use.pointer,
+                    use.type,
+                    factor,
+                    step + 1,
+                    before));
+    }
+    before = factor;
+  }
 }
 
 std::optional<double> number_option(const std::string& options, const std::string& pointer) {

@@ -149,7 +149,7 @@ class Planned {
     const bool is_forced = choice.offloads || subject_.reshard_after_forward == true;
     const bool is_sliced = !layout.is_unsharded && (shared.slices > 1 || is_forced);
     shared.keeps_parameters = !is_sliced || stage() < 3;
-    shared.keeps_gradients = !is_sliced || stage() < 2;
+    shared.keeps_gradients = (!is_sliced || stage() < 2) && !subject_.frees_gradients;
     shared.is_bucketed = layout.is_trainable && shared.slices == 1 && shared.keeps_gradients;
     shared.first = layout.blocks.front();
     shared.last = layout.blocks.back();
@@ -179,8 +179,8 @@ class Planned {
     memory.parameters += shared.keeps_parameters ? shared.whole_seen : 0;
     shared.gather_copy = is_away || layout.stored != layout.seen ? slice * seen : 0;
     if (layout.is_trainable) {
-      (is_away ? memory.host : memory.gradients) +=
-          shared.keeps_gradients ? shared.whole_grad : slice * stored;
+      const int64_t kept = shared.keeps_gradients ? shared.whole_grad : slice * stored;
+      (is_away ? memory.host : memory.gradients) += subject_.frees_gradients ? 0 : kept;
       (is_away ? memory.host : memory.optimizer) += optimizer_bytes(layout, shared.slices);
     }
     const int64_t others = shared.slices - 1;
@@ -227,28 +227,28 @@ class Planned {
   // Returns the bytes of optimizer state of the slice that has the most.
   int64_t optimizer_bytes(const GroupLayout& layout, int64_t slices) const {
     const int64_t slice = layout.flat_numel(slices) / slices;
-    std::set<int64_t> rates;
+    std::set<double> rates;
     for (const uint32_t partition : layout.partitions) {
       rates.insert(subject_.optimizer_bytes[partition]);
     }
     if (rates.size() == 1) {
-      return slice * *rates.begin();
+      return static_cast<int64_t>(static_cast<double>(slice) * *rates.begin());
     }
     // If optimizers differ, so do slices. The gap after a parameter counts as part of it.
     const std::vector<int64_t> ends = layout.ends(slices);
-    int64_t most = 0;
+    double most = 0;
     for (int64_t s = 0; s < slices; ++s) {
-      int64_t bytes = 0;
+      double bytes = 0;
       int64_t begin = 0;
       for (size_t i = 0; i < ends.size(); ++i) {
-        const int64_t from = std::max(begin, s * slice);
-        const int64_t to = std::min(ends[i], (s + 1) * slice);
-        bytes += std::max<int64_t>(0, to - from) * subject_.optimizer_bytes[layout.partitions[i]];
+        const int64_t held = std::min(ends[i], (s + 1) * slice) - std::max(begin, s * slice);
+        const double rate = subject_.optimizer_bytes[layout.partitions[i]];
+        bytes += held > 0 ? static_cast<double>(held) * rate : 0;
         begin = ends[i];
       }
       most = std::max(most, bytes);
     }
-    return most;
+    return static_cast<int64_t>(most);
   }
 
   // ---- peak memory ----

@@ -45,8 +45,9 @@ struct PlanSubject {
   std::vector<GroupLayout> groups;
   std::vector<BlockCost> costs;          // by block
   std::vector<bool> recomputable;        // by block: recomputed if a choice recomputes; empty: all
-  std::vector<int64_t> optimizer_bytes;  // by partition: all slots of one element
+  std::vector<double> optimizer_bytes;   // by partition: all slots of one element
   std::vector<PlannedLoss> losses;
+  bool frees_gradients = false;      // updates run in the backward
   int64_t buffer_bytes = 0;          // of the model's buffers
   int64_t batch_bytes = 0;           // of a microbatch
   int64_t batches_held = 1;          // at once, with prefetched ones

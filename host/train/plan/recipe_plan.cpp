@@ -91,13 +91,24 @@ int64_t positions_of(const std::vector<FieldInfo>& schema,
   return 0;
 }
 
-int64_t slot_bytes(const OptimizerInfo& info, at::ScalarType stored) {
-  int64_t bytes = 0;
+// Returns the bytes of state per element of a partition's parameters. Slots of rows and columns
+// depend on the shapes, so that it is a mean.
+double slot_bytes(const OptimizerInfo& info,
+                  at::ScalarType stored,
+                  const std::vector<std::vector<int64_t>>& shapes) {
+  double bytes = 0;
   for (const SlotSpec& slot : info.slots) {
-    if (slot.shape == TENON_SLOT_LIKE_PARAMETER) {
-      bytes += static_cast<int64_t>(c10::elementSize(
-          slot.dtype >= TENON_CLASS_FIRST ? stored : static_cast<at::ScalarType>(slot.dtype)));
+    const auto size = static_cast<double>(c10::elementSize(
+        slot.dtype >= TENON_CLASS_FIRST ? stored : static_cast<at::ScalarType>(slot.dtype)));
+    double elements = 0;
+    double slots = 0;
+    for (const std::vector<int64_t>& shape : shapes) {
+      elements += static_cast<double>(c10::multiply_integers(shape));
+      slots += slot.shape == TENON_SLOT_SCALAR
+                   ? 0
+                   : static_cast<double>(c10::multiply_integers(info.slot_shape(slot, shape)));
     }
+    bytes += elements > 0 ? size * slots / elements : 0;
   }
   return bytes;
 }
@@ -152,6 +163,7 @@ class Planning {
     if (recipe_.parallel.gradient_dtype == GradientDtype::kBf16) {
       subject.gradient_dtype = at::kBFloat16;
     }
+    subject.frees_gradients = recipe_.train.update_in_backward;
     subject.buffer_bytes = bytes_of_buffers(subject.graph, precision_.compute);
     add_groups();
     add_costs();
@@ -189,25 +201,34 @@ class Planning {
     const ModelGraph& graph = result_.subject.graph;
     const ModelGraph& trained = models_->trained().graph;
     const OptimizerPlan optimizers = plan_optimizers(recipe_.optimizer, trained);
-    std::vector<bool> is_by_element;
+    std::vector<OptimizerInfo> infos;
     for (size_t i = 0; i < optimizers.partitions.size(); ++i) {
       const OptimizerProxy proxy(
           factory_.create(optimizers.partitions[i].use, formatted("optimizer/{}", i)));
-      result_.subject.optimizer_bytes.push_back(slot_bytes(proxy.info(), precision_.stored));
-      is_by_element.push_back(proxy.info().needs == TENON_OPTIMIZER_ELEMENTWISE);
+      std::vector<std::vector<int64_t>> shapes;
+      for (size_t p = 0; p < trained.parameters.size(); ++p) {
+        if (optimizers.partition_of[p] == i && trained.parameters[p].same_as == kNoIndex) {
+          shapes.push_back(trained.parameters[p].shape);
+        }
+      }
+      result_.subject.optimizer_bytes.push_back(
+          slot_bytes(proxy.info(), precision_.stored, shapes));
+      infos.push_back(proxy.info());
     }
+    check_matrices(optimizers, infos, trained);
     std::vector<bool> needs_whole(graph.parameters.size(), false);
     for (size_t p = 0; p < trained.parameters.size(); ++p) {
-      needs_whole[p] = !is_by_element[optimizers.partition_of[p]];
+      needs_whole[p] = !infos[optimizers.partition_of[p]].is_elementwise();
     }
     const std::vector<bool> unsharded =
         unsharded_parameters(recipe_.parallel, graph, std::move(needs_whole));
-    result_.subject.groups =
-        lay_out_groups(graph,
-                       {.stored = precision_.stored,
-                        .seen = precision_.compute,
-                        .partition_of = [&](uint32_t p) { return optimizers.partition_of[p]; },
-                        .is_unsharded = [&](uint32_t p) { return unsharded[p]; }});
+    result_.subject.groups = lay_out_groups(
+        graph,
+        {.stored = precision_.stored,
+         .seen = precision_.compute,
+         .partition_of = [&](uint32_t p) { return optimizers.partition_of[p]; },
+         .is_unsharded = [&](uint32_t p) { return unsharded[p]; },
+         .block_of = [&](uint32_t p) { return infos[optimizers.partition_of[p]].block; }});
   }
 
   void add_costs() {

@@ -13,6 +13,8 @@
 #include "host/text/formatted.hpp"
 #include "host/train/components/component_factory.hpp"
 #include "host/train/pretrained/newest_checkpoint.hpp"
+#include "host/train/pretrained/saved_evaluation_values.hpp"
+#include "host/train/resume/checkpoint_storage.hpp"
 #include "host/train/resume/last_step.hpp"
 #include "host/train/weights/layout_files.hpp"
 #include "host/train/weights/weight_places.hpp"
@@ -40,9 +42,14 @@ std::optional<at::ScalarType> wanted_dtype(const std::string& name) {
 
 SavedWeights saved_weights(const CheckpointReader& reader,
                            const std::vector<Weight>& weights,
-                           const WeightsExport& request) {
-  return from_checkpoint(
-      [&] { return SavedWeights(reader, weights, wanted_dtype(request.dtype)); });
+                           const WeightsExport& request,
+                           SavedEvaluationValues& values) {
+  SavedWeights saved =
+      from_checkpoint([&] { return SavedWeights(reader, weights, wanted_dtype(request.dtype)); });
+  saved.convert_by([&values](const std::string& entry, const at::Tensor& value) {
+    return values.of(entry, value);
+  });
+  return saved;
 }
 
 struct Written {
@@ -53,9 +60,10 @@ struct Written {
 
 Written write_torch(const CheckpointReader& reader,
                     const ModelGraph& graph,
-                    const WeightsExport& request) {
+                    const WeightsExport& request,
+                    SavedEvaluationValues& values) {
   const WeightPlaces places = own_places(graph);
-  const SavedWeights saved = saved_weights(reader, places.weights, request);
+  const SavedWeights saved = saved_weights(reader, places.weights, request, values);
   std::vector<TorchTensor> tensors;
   for (const PlacedTensor& tensor : places.tensors) {
     const size_t w = tensor.parts.front().weight;
@@ -72,9 +80,10 @@ Written write_torch(const CheckpointReader& reader,
 Written write_layout(const CheckpointReader& reader,
                      const ModelProxy& model,
                      const ModelGraph& graph,
-                     const WeightsExport& request) {
+                     const WeightsExport& request,
+                     SavedEvaluationValues& values) {
   const WeightPlaces own = own_places(graph);
-  const SavedWeights saved = saved_weights(reader, own.weights, request);
+  const SavedWeights saved = saved_weights(reader, own.weights, request, values);
   const WeightPlaces places = places_in_layout(
       model.instance(), graph, request.format, static_cast<uint32_t>(saved.main_dtype()));
   const LayoutFiles files(places, saved);
@@ -110,8 +119,10 @@ std::string export_checkpoint(const CheckpointReader& reader,
     log_warning(
         "table rows are not exported; pass --export-tables to a run to write them at its end");
   }
-  const Written written = request.format == "torch" ? write_torch(reader, graph, request)
-                                                    : write_layout(reader, model, graph, request);
+  SavedEvaluationValues values(reader, recipe, graph, factory);
+  const Written written = request.format == "torch"
+                              ? write_torch(reader, graph, request, values)
+                              : write_layout(reader, model, graph, request, values);
   return formatted("exported {} tensors, {} bytes, to {}{}, from {}\n",
                    written.num_tensors,
                    written.bytes,

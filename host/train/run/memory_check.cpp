@@ -55,13 +55,16 @@ void check_gpu(const HeldBytes& held, const GpuMemory& gpu) {
                   "model");
 }
 
-// Bytes of optimizer state for one element.
+// Bytes of optimizer state for one element, at least.
 double state_bytes(const OptimizerInfo& info, at::ScalarType stored) {
   double bytes = 0;
   for (const SlotSpec& slot : info.slots) {
+    const auto size = static_cast<double>(c10::elementSize(
+        slot.dtype >= TENON_CLASS_FIRST ? stored : static_cast<at::ScalarType>(slot.dtype)));
     if (slot.shape == TENON_SLOT_LIKE_PARAMETER) {
-      bytes += static_cast<double>(c10::elementSize(
-          slot.dtype >= TENON_CLASS_FIRST ? stored : static_cast<at::ScalarType>(slot.dtype)));
+      bytes += size;
+    } else if (slot.shape == TENON_SLOT_BLOCKWISE) {
+      bytes += size / static_cast<double>(info.block);
     }
   }
   return bytes;

@@ -133,10 +133,13 @@ void RunComponents::create_optimizers() {
          partition.match,
          partition.use.options});
   }
+  for (const OptimizedPartition& partition : partitions_) {
+    optimizer_infos_.push_back(partition.optimizer.info());
+  }
+  check_matrices(optimizer_plan_, optimizer_infos_, trained_graph());
   std::vector<bool> needs_whole(graph_.parameters.size(), false);
   for (size_t p = 0; p < trained_graph().parameters.size(); ++p) {
-    const OptimizedPartition& partition = partitions_[optimizer_plan_.partition_of[p]];
-    needs_whole[p] = partition.optimizer.info().needs != TENON_OPTIMIZER_ELEMENTWISE;
+    needs_whole[p] = !optimizer_infos_[optimizer_plan_.partition_of[p]].is_elementwise();
   }
   unsharded_ = unsharded_parameters(recipe_.parallel, graph_, std::move(needs_whole));
 }
@@ -356,6 +359,10 @@ void RunComponents::check_packing(DataSource& source) const {
 }
 
 void RunComponents::check_loop() const {
+  check_own_schedules(optimizer_plan_,
+                      optimizer_infos_,
+                      scheduler_.has_value() ? &*scheduler_ : nullptr,
+                      plan_.total_steps);
   if (recipe_.train.normalize == Normalize::kItems && !context_.request.is_eval_only) {
     losses_->check_additive(plan_.microbatches_per_step * context_.platform.mesh().world_size());
   }
@@ -394,7 +401,12 @@ ParameterLayout RunComponents::parameter_layout() const {
   layout.partition_of = [this](uint32_t p) { return optimizer_plan_.partition_of[p]; };
   layout.sharing = sharing_of(recipe_.parallel, platform.mesh(), platform.device());
   layout.unsharded = unsharded_of(platform.mesh());
+  layout.sharing.frees_gradients = recipe_.train.update_in_backward;
+  layout.unsharded.frees_gradients = recipe_.train.update_in_backward;
   layout.is_unsharded = [this](uint32_t p) { return unsharded_[p]; };
+  layout.block_of = [this](uint32_t p) {
+    return optimizer_infos_[optimizer_plan_.partition_of[p]].block;
+  };
   return layout;
 }
 

@@ -129,6 +129,7 @@ class RunComponents {
   std::optional<WeightPlaces> export_places_;
   std::vector<TableUse> tables_;
   OptimizerPlan optimizer_plan_;
+  std::vector<OptimizerInfo> optimizer_infos_;  // by partition
   std::vector<bool> unsharded_;
   std::vector<bool> recomputed_;
   std::vector<OptimizedPartition> partitions_;

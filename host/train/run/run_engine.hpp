@@ -112,6 +112,7 @@ class RunEngine {
   std::unique_ptr<TableRows> rows_;
   ModelRunner runner_;
   OptimizerDriver optimizer_;
+  EvaluationValues values_;
   DataStream train_data_;
   std::deque<DataStream> eval_data_;  // of both lists below
   std::vector<EvalSet> eval_sets_;

@@ -34,7 +34,13 @@ SavedWeights::SavedWeights(const CheckpointReader& reader,
                       shape_text(weight.shape) + "; use the plugins that saved it");
     }
     sources_.push_back(*source);
+    entries_.push_back(weight.entry);
   }
+}
+
+at::Tensor SavedWeights::read(size_t w) const {
+  const at::Tensor value = sources_[w]->whole();
+  return (convert_ ? convert_(entries_[w], value) : value).to(dtype(w));
 }
 
 at::ScalarType SavedWeights::dtype(size_t w) const {
@@ -45,6 +51,9 @@ at::ScalarType SavedWeights::dtype(size_t w) const {
 at::Tensor SavedWeights::read(const PlacedWeight& part) const {
   if (!part.is_slice()) {
     return read(part.weight);
+  }
+  if (convert_) {
+    return read(part.weight).select(0, part.slice).contiguous();
   }
   const TensorSource& source = *sources_[part.weight];
   const std::vector<int64_t>& shape = source.shape();

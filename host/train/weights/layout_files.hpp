@@ -14,6 +14,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,7 +33,10 @@ class SavedWeights {
                std::optional<at::ScalarType> dtype);
 
   at::ScalarType dtype(size_t w) const;
-  at::Tensor read(size_t w) const { return sources_[w]->whole().to(dtype(w)); }
+  at::Tensor read(size_t w) const;
+  // Sets a function that converts each weight before it is read, by the name of its entry.
+  using Convert = std::function<at::Tensor(const std::string& entry, const at::Tensor& value)>;
+  void convert_by(Convert convert) { convert_ = std::move(convert); }
   // Reads all of a weight, or the slice that a tensor has of it.
   at::Tensor read(const PlacedWeight& part) const;
   // Returns the dtype of most elements.
@@ -41,6 +45,8 @@ class SavedWeights {
  private:
   std::optional<at::ScalarType> dtype_;
   std::vector<std::shared_ptr<const TensorSource>> sources_;
+  std::vector<std::string> entries_;
+  Convert convert_;
 };
 
 class LayoutFiles {

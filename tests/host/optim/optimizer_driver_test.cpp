@@ -5,6 +5,8 @@
 
 #include <ATen/Functions.h>
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "tests/support/catch.hpp"
@@ -45,7 +47,7 @@ struct TestOptimizer {
     return nullptr;
   }
   OptimizerProxy proxy() {
-    static const tenon_optimizer table = {sizeof(tenon_optimizer), &describe, &update};
+    static const tenon_optimizer table = {sizeof(tenon_optimizer), &describe, &update, nullptr};
     return OptimizerProxy(made_instance("optimizer", TENON_OPTIMIZER_ID, &table, this));
   }
 };
@@ -163,6 +165,224 @@ TEST_CASE("an optimizer of matrices gets whole parameters in their shapes", "[op
   }
   driver.update(1, {1, 0, true});
   CHECK(test.sizes == std::vector<std::vector<int64_t>>{{16, 16, 16}});
+}
+
+namespace {
+
+// Slots of all shapes that a granularity allows; each update adds the number of elements of the
+// slot to it, and evaluation values are the parameters plus 100.
+struct SlotOptimizer {
+  explicit SlotOptimizer(uint32_t granularity, int64_t elements)
+      : needs(granularity), block(elements) {
+    const auto add = [this](const char* name, uint32_t shape) {
+      slots.push_back({sizeof(tenon_slot_spec), name, shape, TENON_F32, 0});
+    };
+    add("like", TENON_SLOT_LIKE_PARAMETER);
+    add("one", TENON_SLOT_SCALAR);
+    if (needs == TENON_OPTIMIZER_MATRIX) {
+      add("rows", TENON_SLOT_ROWS);
+      add("columns", TENON_SLOT_COLUMNS);
+    } else {
+      add("blocks", TENON_SLOT_BLOCKWISE);
+    }
+  }
+
+  static tenon_status* describe(void* self, tenon_optimizer_info* out) {
+    auto& test = *static_cast<SlotOptimizer*>(self);
+    out->needs = test.needs;
+    out->block = test.block;
+    out->slots_ref = test.slots.data();
+    out->num_slots = test.slots.size();
+    return nullptr;
+  }
+  static tenon_status* update(void* self, const tenon_exec*, const tenon_update_args* args) {
+    auto& test = *static_cast<SlotOptimizer*>(self);
+    for (size_t s = 0; s < test.slots.size(); ++s) {
+      for (size_t i = 0; i < args->num_pieces; ++i) {
+        const at::Tensor slot = tensor_of(args->slots[s * args->num_pieces + i]);
+        test.shapes.push_back(slot.sizes().vec());
+        slot.add_(at::arange(slot.numel()).view(slot.sizes()));
+      }
+    }
+    return nullptr;
+  }
+  static tenon_status* evaluation_values(void*,
+                                         const tenon_exec*,
+                                         const tenon_evaluation_values_args* args) {
+    for (size_t i = 0; i < args->num_pieces; ++i) {
+      tensor_of(args->parameters[i]).add_(100);
+    }
+    return nullptr;
+  }
+  std::vector<OptimizedPartition> partitions() {
+    static const tenon_optimizer table = {
+        sizeof(tenon_optimizer), &describe, &update, &evaluation_values};
+    std::vector<OptimizedPartition> all;
+    all.push_back(
+        {OptimizerProxy(made_instance("optimizer", TENON_OPTIMIZER_ID, &table, this)), 1});
+    return all;
+  }
+
+  uint32_t needs;
+  int64_t block;
+  std::vector<tenon_slot_spec> slots;
+  std::vector<std::vector<int64_t>> shapes;  // of the slots of all updates
+};
+
+// A matrix of 100 elements, a vector of 7, in blocks of 32, in one of `num_slices` slices.
+std::vector<FlatGroup> blocked_parameters(int64_t num_slices, int64_t slice) {
+  std::vector<FlatGroup> groups;
+  groups.emplace_back(
+      "block",
+      at::kFloat,
+      at::kCPU,
+      std::vector<FlatParameter>{{.id = 0, .shape = {10, 10}, .name = "matrix", .block = 32},
+                                 {.id = 1, .shape = {7}, .name = "vector", .block = 32}},
+      std::nullopt,
+      FlatSharing{.num_slices = num_slices, .slice = slice});
+  return groups;
+}
+
+void give_gradients(std::vector<FlatGroup>& groups) {
+  for (size_t e = 0; e < groups[0].entries().size(); ++e) {
+    groups[0].add_grad(e, at::ones(groups[0].entries()[e].parameter.shape));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("parameters and slices start at multiples of a block", "[optim]") {
+  const auto groups = blocked_parameters(2, 0);
+  CHECK(groups[0].entries()[1].offset == 128);  // 100 elements fill 4 blocks
+  CHECK(groups[0].numel() == 192);              // 5 blocks, in two equal slices
+  CHECK(groups[0].slice_numel() == 96);
+}
+
+TEST_CASE("slots by block have a value per block, and are cut and saved with their parameters",
+          "[optim]") {
+  SlotOptimizer test(TENON_OPTIMIZER_ELEMENTWISE, 32);
+  auto groups = blocked_parameters(1, 0);
+  OptimizerDriver driver(test.partitions(), groups, ExecBase{});
+  give_gradients(groups);
+  driver.update(1, {1, 0, true});
+  CHECK(test.shapes == std::vector<std::vector<int64_t>>{{160}, {}, {5}});
+  groups[0].clear_grads();
+  groups[0].add_grad(0, at::ones({10, 10}));
+  test.shapes.clear();
+  driver.update(1, {2, 0, true});
+  CHECK(test.shapes == std::vector<std::vector<int64_t>>{{128}, {}, {4}});
+  StateTree tree;
+  driver.snapshot(tree, "optimizer");
+  CHECK(
+      tree.get_tensor("optimizer/slots/blocks/matrix").equal(at::tensor({0.0F, 2.0F, 4.0F, 6.0F})));
+  CHECK(tree.get_tensor("optimizer/slots/blocks/vector").equal(at::tensor({4.0F})));
+  CHECK(tree.get_tensor("optimizer/slots/like/matrix").sizes() == at::IntArrayRef{10, 10});
+
+  SlotOptimizer other(TENON_OPTIMIZER_ELEMENTWISE, 32);
+  auto others = blocked_parameters(1, 0);
+  OptimizerDriver resumed(other.partitions(), others, ExecBase{});
+  resumed.load(tree, "optimizer");
+  StateTree again;
+  resumed.snapshot(again, "optimizer");
+  CHECK(tree == again);
+}
+
+TEST_CASE("two slices hold the blocks of a parameter between them", "[optim]") {
+  for (const int64_t slice : {0, 1}) {
+    CAPTURE(slice);
+    SlotOptimizer test(TENON_OPTIMIZER_ELEMENTWISE, 32);
+    auto groups = blocked_parameters(2, slice);
+    OptimizerDriver driver(test.partitions(), groups, ExecBase{});
+    give_gradients(groups);
+    driver.update(1, {1, 0, true});
+    StateTree tree;
+    driver.snapshot(tree, "optimizer");
+    const StateEntry* const entry = tree.find("optimizer/slots/blocks/matrix");
+    REQUIRE(entry != nullptr);
+    REQUIRE(entry->part.has_value());
+    CHECK(entry->part->shape == std::vector<int64_t>{4});
+    CHECK(entry->part->offset == (slice == 0 ? 0 : 3));
+    CHECK(std::get<at::Tensor>(entry->value).numel() == (slice == 0 ? 3 : 1));
+    CHECK((tree.find("optimizer/slots/blocks/vector") != nullptr) == (slice == 1));
+  }
+}
+
+TEST_CASE("matrices have slots of rows and columns, vectors one value and their own shape",
+          "[optim]") {
+  SlotOptimizer test(TENON_OPTIMIZER_MATRIX, 0);
+  std::vector<FlatGroup> groups;
+  groups.emplace_back("block",
+                      at::kFloat,
+                      at::kCPU,
+                      std::vector<FlatParameter>{{.id = 0, .shape = {2, 3, 4}, .name = "stack"},
+                                                 {.id = 1, .shape = {7}, .name = "vector"}});
+  OptimizerDriver driver(test.partitions(), groups, ExecBase{});
+  give_gradients(groups);
+  driver.update(1, {1, 0, true});
+  CHECK(test.shapes ==
+        std::vector<std::vector<int64_t>>{{2, 3, 4}, {7}, {}, {}, {2, 3}, {}, {2, 4}, {7}});
+  StateTree tree;
+  driver.snapshot(tree, "optimizer");
+  CHECK(tree.get_tensor("optimizer/slots/columns/stack").sizes() == at::IntArrayRef{2, 4});
+  CHECK(tree.get_tensor("optimizer/slots/rows/vector").dim() == 0);
+  SlotOptimizer other(TENON_OPTIMIZER_MATRIX, 0);
+  OptimizerDriver resumed(other.partitions(), groups, ExecBase{});
+  resumed.load(tree, "optimizer");
+  StateTree again;
+  resumed.snapshot(again, "optimizer");
+  CHECK(tree == again);
+}
+
+TEST_CASE("values of evaluation are used, and those of training restored bit for bit", "[optim]") {
+  SlotOptimizer test(TENON_OPTIMIZER_ELEMENTWISE, 32);
+  auto groups = blocked_parameters(1, 0);
+  OptimizerDriver driver(test.partitions(), groups, ExecBase{});
+  CHECK(driver.has_evaluation_values());
+  groups[0].data_view(0).fill_(1e-3);
+  const at::Tensor before = groups[0].data().clone();
+  driver.use_evaluation_values({1, 0, false});
+  CHECK(groups[0].data_view(0)[0][0].item<float>() == Approx(100.001));
+  driver.use_training_values();
+  CHECK(groups[0].data().equal(before));
+}
+
+TEST_CASE("one group is updated by itself", "[optim]") {
+  TestOptimizer test;
+  auto groups = three_parameters();
+  groups.push_back(std::move(three_parameters()[0]));
+  OptimizerDriver driver(one(test, 1), groups, ExecBase{});
+  groups[1].add_grad(0, at::ones({16}));
+  groups[0].add_grad(1, at::ones({16}));  // so far: its backward has not finished
+  driver.update_group(1, 1, {1, 0, true});
+  CHECK(test.sizes == std::vector<std::vector<int64_t>>{{16}});
+  CHECK(groups[1].data()[0].item<float>() == -1);
+  CHECK(groups[0].data().abs().max().item<float>() == 0);
+  for (const size_t e : {0, 2}) {
+    groups[0].add_grad(e, at::ones({16}));
+  }
+  driver.update_group(0, 1, {1, 0, true});
+  CHECK(test.sizes == std::vector<std::vector<int64_t>>{{16}, {48}});  // not cut
+  CHECK(test.steps == std::vector<std::vector<double>>{{1}, {1}});
+}
+
+TEST_CASE("a gradient that is freed has memory only until its release", "[optim]") {
+  FlatGroup group("block",
+                  at::kFloat,
+                  at::kCPU,
+                  {{.id = 0, .shape = {20}, .name = "a"}, {.id = 1, .shape = {5}, .name = "b"}},
+                  std::nullopt,
+                  FlatSharing{.frees_gradients = true});
+  for (int step = 0; step < 2; ++step) {
+    CHECK(group.grad().storage().nbytes() == 0);
+    group.add_grad(1, at::full({5}, 2.0F));
+    group.add_grad(1, at::full({5}, 1.0F));
+    group.resolve_grads();
+    CHECK(group.grad().sum().item<float>() == 15);  // gaps and the other parameter are 0
+    CHECK(group.grad_view(1).equal(at::full({5}, 3.0F)));
+    group.release_grads();
+    CHECK(group.any_has_grad());
+    group.clear_grads();
+  }
 }
 
 }  // namespace tenon

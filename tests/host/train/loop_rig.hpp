@@ -78,7 +78,7 @@ struct PlainDescent {
     return nullptr;
   }
   OptimizerProxy proxy() {
-    static const tenon_optimizer table = {sizeof(tenon_optimizer), &describe, &update};
+    static const tenon_optimizer table = {sizeof(tenon_optimizer), &describe, &update, nullptr};
     return OptimizerProxy(made_instance("optimizer", TENON_OPTIMIZER_ID, &table, this));
   }
 };
@@ -162,6 +162,7 @@ class RunRig {
     std::vector<OptimizedPartition> partitions;
     partitions.push_back({descent.proxy(), 0.5, "default"});
     optimizer.emplace(std::move(partitions), store->groups(), base());
+    values.emplace(*optimizer, *flow);
     LoaderOptions options;
     options.batch_size = 2;
     options.prefetch = static_cast<int>(microbatches);
@@ -194,6 +195,7 @@ class RunRig {
             .losses = *losses,
             .metric_set = *metric_set,
             .optimizer = *optimizer,
+            .values = *values,
             .train_data = *data,
             .eval_sets = sets,
             .test_sets = {},
@@ -238,6 +240,7 @@ class RunRig {
   std::optional<LossSet> losses;
   std::optional<MetricSet> metric_set;
   std::optional<OptimizerDriver> optimizer;
+  std::optional<EvaluationValues> values;
   std::optional<DataStream> data;
   std::optional<DataStream> eval_data;
   std::optional<Checkpointing> checkpoints;

@@ -33,7 +33,7 @@ double step_of(const TrainRecipe& train,
                                     loop.requests)
                              .update);
   loop.finite_check.begin_step();
-  update.keep_buffers();
+  update.begin_step();
   loop.parts.parameters.add_grad(0, at::full({1}, gradient, at::kDouble));
   bool is_final = false;
   update.run(

@@ -6,9 +6,11 @@
 
 #include <tenon/cpp/component.hpp>
 #include <tenon/cpp/namespace.hpp>
+#include <tenon/cpp/options.hpp>
 #include <tenon/lr_scheduler.h>
 
 #include <cstdint>
+#include <cstring>
 
 TENON_NAMESPACE_BEGIN
 
@@ -53,6 +55,44 @@ class LrScheduler : public Component {
       args->out_factor = scheduler.factor(args->step, args->total);
     });
   }
+};
+
+/* A schedule that the host created for an option. It outlives the component whose option it is.
+ *
+ * Errors   those of the schedule
+ * Threads  those of tenon_lr_scheduler */
+class LrSchedulerRef {
+ public:
+  /* Takes the schedule from an option.
+   *
+   * Errors   TENON_INVALID if the option is null or names another interface */
+  LrSchedulerRef(const Host& host, const ComponentOption& option)
+      : host_(host), self_(option.ref.self) {
+    TENON_CHECK(option && option.ref.interface_id != nullptr &&
+                    std::strcmp(option.ref.interface_id, TENON_LR_SCHEDULER_ID) == 0,
+                "the option does not name a learning-rate schedule");
+    table_ = static_cast<const tenon_lr_scheduler*>(option.ref.table);
+  }
+  /* Call it once, before `factor`. */
+  bool needs_total() const {
+    tenon_lr_scheduler_info info{};
+    info.struct_size = sizeof(info);
+    host_.check(table_->describe(self_, &info));
+    return info.needs_total != 0;
+  }
+  double factor(uint64_t step, uint64_t total) const {
+    tenon_lr_factor_args args{};
+    args.struct_size = sizeof(args);
+    args.step = step;
+    args.total = total;
+    host_.check(table_->factor(self_, &args));
+    return args.out_factor;
+  }
+
+ private:
+  Host host_;
+  const tenon_lr_scheduler* table_ = nullptr;
+  void* self_;
 };
 
 TENON_NAMESPACE_END

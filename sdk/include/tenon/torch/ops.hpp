@@ -344,6 +344,60 @@ inline void adam_(const Update& u,
           u.found_inf);
 }
 
+struct AdamW8bit {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0; /* decoupled: multiplied by lr */
+  int64_t block = 256;       /* elements that share a scale, at most 4096 */
+};
+
+/* AdamW with both means in 8 bits: a code per element, and a scale per block. An update computes in
+ * fp32 or wider, and rounds the means to codes after it used them. The host's own kernels run for
+ * fp32 and bf16 on a CPU, libtorch's operators otherwise.
+ *
+ * Shapes   codes as the parameters, uint8; scales [ceil(numel / block)] f32. Before the first
+ *          update, mean_codes are 127, and all others 0
+ * Errors   c10::Error for lists of other lengths, and tensors of other sizes
+ * Source   Dettmers et al., 8-bit Optimizers via Block-wise Quantization (ICLR 2022), in the form of
+ *          torchao's AdamW8bit
+ * Since    0.5 */
+inline void adamw_8bit_(const Update& u,
+                        at::TensorList mean_codes,
+                        at::TensorList mean_scales,
+                        at::TensorList square_codes,
+                        at::TensorList square_scales,
+                        const AdamW8bit& o) {
+  static const auto op = internal::find<void(at::TensorList,
+                                             at::TensorList,
+                                             at::TensorList,
+                                             at::TensorList,
+                                             at::TensorList,
+                                             at::TensorList,
+                                             at::TensorList,
+                                             const at::Tensor&,
+                                             double,
+                                             double,
+                                             double,
+                                             double,
+                                             int64_t,
+                                             const OptionalTensor&)>("tenon::adamw_8bit_");
+  op.call(u.parameters,
+          u.grads,
+          mean_codes,
+          mean_scales,
+          square_codes,
+          square_scales,
+          u.steps,
+          u.lr,
+          o.beta1,
+          o.beta2,
+          o.eps,
+          o.weight_decay,
+          o.block,
+          u.found_inf);
+}
+
 struct Adagrad {
   double lr_decay = 0.0; /* update n, from 1, divides lr by 1 + (n - 1) lr_decay */
   double eps = 1e-10;

@@ -24,6 +24,26 @@ struct TorchUpdate {
   std::optional<at::Tensor> found_inf; /* f32 scalar; if it is 1, change nothing */
 };
 
+/* Pieces whose values of training are replaced by those of evaluation; see
+ * tenon_evaluation_values_args. */
+struct TorchEvaluationValues {
+  TorchEvaluationValues(const tenon_evaluation_values_args& args, size_t num_slots) {
+    const size_t n = args.num_pieces;
+    slots.resize(num_slots);
+    for (size_t i = 0; i < n; ++i) {
+      parameters.push_back(unwrap(args.parameters[i]));
+      steps.push_back(unwrap(args.steps[i]));
+      for (size_t s = 0; s < num_slots; ++s) {
+        slots[s].push_back(unwrap(args.slots[s * n + i]));
+      }
+    }
+  }
+
+  std::vector<at::Tensor> parameters;         /* [n], replaced in place */
+  std::vector<std::vector<at::Tensor>> slots; /* [num_slots][n], unchanged */
+  std::vector<at::Tensor> steps;              /* [n] f32 scalars: number of updates so far */
+};
+
 /* An optimizer on at::Tensor. */
 class TorchOptimizer : public AnyOptimizer {
  public:

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Some optimizers evaluate and export at other values than they compute gradients at, for example
+// at an average of them. This object switches the parameters of such optimizers for the duration of
+// an evaluation or an export. For all other optimizers it does nothing. Invariant: after `during`,
+// the values of training are restored, bit for bit. Threads: the train thread; every rank calls the
+// same functions.
+#pragma once
+
+#include "host/model/sharded_parameters.hpp"
+#include "host/optim/optimizer_driver.hpp"
+
+#include <cstdint>
+#include <functional>
+
+namespace tenon {
+
+class EvaluationValues {
+ public:
+  // All are borrowed.
+  EvaluationValues(OptimizerDriver& optimizer, ShardedParameters& flow)
+      : optimizer_(optimizer), flow_(flow) {}
+
+  // True if evaluations change parameters.
+  bool differ() const { return !is_final_ && optimizer_.has_evaluation_values(); }
+  // Calls `work` while the parameters hold the values of evaluation. Calls may be nested. `step` is
+  // the last finished step.
+  void during(uint64_t step, const std::function<void()>& work);
+  // Called when training is over and the parameters hold values of evaluation already.
+  void set_final() { is_final_ = true; }
+
+ private:
+  OptimizerDriver& optimizer_;
+  ShardedParameters& flow_;
+  bool is_inside_ = false;
+  bool is_final_ = false;
+};
+
+}  // namespace tenon

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/pretrained/saved_evaluation_values.hpp"
+
+#include "host/tensor/handle.hpp"
+#include "host/tensor/op_service.hpp"
+#include "host/tensor/tensor_service.hpp"
+#include "host/text/formatted.hpp"
+#include "host/train/run_state/run_state_names.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+std::string entry_of(const std::string& name) {
+  return state_path(run_state::kParameters, "values/" + name);
+}
+
+}  // namespace
+
+SavedEvaluationValues::SavedEvaluationValues(const CheckpointReader& reader,
+                                             const Recipe& recipe,
+                                             const ModelGraph& graph,
+                                             ComponentFactory& factory)
+    : tree_(reader.state(0, 1, nullptr)) {
+  const OptimizerPlan plan = plan_optimizers(recipe.optimizer, graph);
+  ExecBase base;
+  base.tensors = tensor_service();
+  base.ops = op_service();
+  std::map<uint32_t, Used*> by_partition;
+  for (uint32_t i = 0; i < plan.partitions.size(); ++i) {
+    OptimizerProxy optimizer(factory.create(plan.partitions[i].use, formatted("optimizer/{}", i)));
+    if (optimizer.has_evaluation_values()) {
+      ExecFrame frame(optimizer.instance().host(), base);
+      used_.push_back({std::move(optimizer), std::move(frame)});
+      by_partition[i] = &used_.back();
+    }
+  }
+  for (size_t p = 0; p < graph.parameters.size(); ++p) {
+    const std::string& name = graph.parameters[p].name;
+    const auto used = by_partition.find(plan.partition_of[p]);
+    if (used != by_partition.end() &&
+        tree_.find(state_path(run_state::kOptimizer, "updates/" + name)) != nullptr) {
+      by_entry_[entry_of(name)] = used->second;
+    }
+  }
+}
+
+at::Tensor SavedEvaluationValues::of(const std::string& entry, const at::Tensor& value) {
+  const auto found = by_entry_.find(entry);
+  if (found == by_entry_.end()) {
+    return value;
+  }
+  Used& used = *found->second;
+  const std::string name = entry.substr(entry_of("").size());
+  const auto saved = [&](const std::string& what) {
+    return state_path(run_state::kOptimizer, what + "/" + name);
+  };
+  at::Tensor parameter = value.clone();
+  const at::Tensor step =
+      at::full({}, static_cast<double>(tree_.get_int(saved("updates"))), at::kFloat);
+  std::vector<at::Tensor> slots;
+  std::vector<const tenon_tensor*> slot_handles;
+  for (const SlotSpec& slot : used.optimizer.info().slots) {
+    slots.push_back(tree_.get_tensor(saved("slots/" + slot.name)));
+  }
+  for (const at::Tensor& slot : slots) {
+    slot_handles.push_back(borrow(slot));
+  }
+  tenon_tensor* const parameters[] = {borrow_mutable(parameter)};
+  const tenon_tensor* const steps[] = {borrow(step)};
+  tenon_evaluation_values_args args{};
+  args.struct_size = sizeof(args);
+  args.num_pieces = 1;
+  args.parameters = parameters;
+  args.slots = slot_handles.data();
+  args.steps = steps;
+  const at::AutoGradMode no_grad(false);
+  used.frame.move_to({});
+  used.optimizer.evaluation_values(used.frame.exec(), args);
+  return parameter;
+}
+
+}  // namespace tenon

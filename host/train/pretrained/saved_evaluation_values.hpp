@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Converts parameters of a checkpoint, which holds the values of training, to the values of
+// evaluation, with the optimizers of its recipe and their saved state. For optimizers that do not
+// tell them apart, and for exports, which have no optimizer state, values stay as they are.
+// Threads: any, one at a time.
+#pragma once
+
+#include "host/checkpoint/checkpoint_reader.hpp"
+#include "host/model/graph.hpp"
+#include "host/plugin/optimizer_proxy.hpp"
+#include "host/recipe/recipe.hpp"
+#include "host/tensor/exec_frame.hpp"
+#include "host/tensor/state/state_tree.hpp"
+#include "host/train/components/component_factory.hpp"
+#include "host/train/components/optimizer_groups.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+
+namespace tenon {
+
+class SavedEvaluationValues {
+ public:
+  // All are borrowed.
+  // Errors  those of the optimizers' plugins
+  SavedEvaluationValues(const CheckpointReader& reader,
+                        const Recipe& recipe,
+                        const ModelGraph& graph,
+                        ComponentFactory& factory);
+
+  // Returns the value of evaluation of an entry of the state, "parameters/values/NAME", from its
+  // value of training.
+  // Errors  state.missing_entry if the checkpoint lacks a slot; plugin.failed
+  at::Tensor of(const std::string& entry, const at::Tensor& value);
+
+ private:
+  struct Used {
+    OptimizerProxy optimizer;
+    ExecFrame frame;
+  };
+
+  StateTree tree_;
+  std::deque<Used> used_;  // optimizers that have values of evaluation
+  std::map<std::string, Used*> by_entry_;
+};
+
+}  // namespace tenon
