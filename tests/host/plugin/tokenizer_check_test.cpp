@@ -11,7 +11,7 @@ namespace {
 tenon_tokenizer_info tokenizer_info;
 
 tenon_tokenizer tokenizer_table() {
-  tokenizer_info = {sizeof(tokenizer_info), 256, -1, 10, -1, 1, 0};
+  tokenizer_info = {sizeof(tokenizer_info), 256, -1, 10, -1, 1, 0, nullptr, nullptr, 0};
   tenon_tokenizer table{};
   table.struct_size = sizeof(table);
   table.describe = [](void*, tenon_tokenizer_info* out) -> tenon_status* {
