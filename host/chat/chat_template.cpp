@@ -139,10 +139,9 @@ class ChatTemplate::Rendering {
     try {
       return program_.render(variables);
     } catch (const TemplateError& error) {
-      const std::string which =
-          n == messages_.size() ? ""
-                                : " (rendering the messages before message " +
-                                      std::to_string(n + 1) + ")";
+      const std::string which = n == messages_.size() ? ""
+                                                      : " (rendering the messages before message " +
+                                                            std::to_string(n + 1) + ")";
       throw StatusError(TENON_INVALID,
                         error.is_limit() ? "template.too_long" : "template.failed",
                         "the chat template failed: " + std::string(error.what()) + which);
@@ -213,10 +212,10 @@ class ChatTemplate::Rendering {
     if (text.starts_with(start)) {
       return;
     }
-    const auto [in_text, in_start] = std::mismatch(text.begin(),
-                                                   text.begin() + static_cast<ptrdiff_t>(
-                                                       std::min(text.size(), start.size())),
-                                                   start.begin());
+    const auto [in_text, in_start] =
+        std::mismatch(text.begin(),
+                      text.begin() + static_cast<ptrdiff_t>(std::min(text.size(), start.size())),
+                      start.begin());
     const auto at = static_cast<size_t>(in_start - start.begin());
     fail("template.changed_text",
          message_words(index) + ": the rendering does not start with that of " + what +

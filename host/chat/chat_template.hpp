@@ -5,9 +5,9 @@
 //
 // Answers. A template with {% generation %} tags marks them. For any other template, the answer of
 // a message is what the rendering gains by it: from the end of the rendering of all messages before
-// it, with the prompt for an answer, to the end of the rendering with it. This counts the end of the
-// turn as part of the answer. Each rendering must start with the one before.
-// Threads: any; renderings run concurrently.
+// it, with the prompt for an answer, to the end of the rendering with it. This counts the end of
+// the turn as part of the answer. Each rendering must start with the one before. Threads: any;
+// renderings run concurrently.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -31,9 +31,9 @@ struct ChatPiece {
 };
 
 struct ChatRequest {
-  nlohmann::ordered_json messages;                                        // a list of objects
-  nlohmann::ordered_json tools;                                           // null: none
-  nlohmann::ordered_json variables = nlohmann::ordered_json::object();    // "bos_token", ...
+  nlohmann::ordered_json messages;                                      // a list of objects
+  nlohmann::ordered_json tools;                                         // null: none
+  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // "bos_token", ...
   bool add_generation_prompt = false;  // end with what precedes an answer
   bool find_answers = false;           // set ChatPiece::answer
 };
@@ -51,8 +51,9 @@ class ChatTemplate {
   // Renders a chat. The pieces are not empty; neighbors differ.
   //
   // Errors   StatusError "template.failed" for an error of the template, with the line, and for messages
-  //          that it cannot take; "template.too_long"; "template.changed_text" for a rendering that does not
-  //          start with the one before; "template.bad_answers" for tags that do not fit the messages
+  //          that it cannot take; "template.too_long"; "template.changed_text" for a rendering that
+  //          does not start with the one before; "template.bad_answers" for tags that do not fit
+  //          the messages
   std::vector<ChatPiece> render(const ChatRequest& request) const;
 
  private:

@@ -14,9 +14,9 @@
 namespace tenon {
 
 struct TemplateLimits {
-  int64_t steps = 2'000'000;               // statements executed
-  size_t bytes = size_t{1} << 30;           // of all values made, freed ones included
-  int depth = 150;                          // statements in statements, calls of macros included
+  int64_t steps = 2'000'000;       // statements executed
+  size_t bytes = size_t{1} << 30;  // of all values made, freed ones included
+  int depth = 150;                 // statements in statements, calls of macros included
   std::chrono::seconds time = std::chrono::seconds(30);
 };
 

@@ -74,7 +74,8 @@ class Arguments {
     if (const TemplateValue* const found = find(position, keyword)) {
       return *found;
     }
-    throw std::runtime_error(std::string(function_) + ": the argument `" + keyword + "` is missing");
+    throw std::runtime_error(std::string(function_) + ": the argument `" + keyword +
+                             "` is missing");
   }
   TemplateString text(size_t position, const char* keyword) const {
     const TemplateValue& value = get(position, keyword);
@@ -107,7 +108,8 @@ class Arguments {
 
 // ---- strings ----
 
-using TextMethod = TemplateValue (*)(const TemplateString& text, const TemplateArguments& arguments);
+using TextMethod = TemplateValue (*)(const TemplateString& text,
+                                     const TemplateArguments& arguments);
 
 TemplateValue stripped(const TemplateString& text,
                        const TemplateArguments& arguments,
@@ -126,7 +128,8 @@ TemplateValue stripped(const TemplateString& text,
     const std::vector<size_t> members = code_points(set);
     const std::vector<size_t> points = code_points(flat);
     const auto is_member = [&](size_t i) {
-      const std::string_view point = std::string_view(flat).substr(points[i], points[i + 1] - points[i]);
+      const std::string_view point =
+          std::string_view(flat).substr(points[i], points[i + 1] - points[i]);
       for (size_t m = 0; m + 1 < members.size(); ++m) {
         if (point == std::string_view(set).substr(members[m], members[m + 1] - members[m])) {
           return true;
@@ -292,7 +295,8 @@ char lower_of(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (static_cast<unsigned char>(c) >= 0x80);
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (static_cast<unsigned char>(c) >= 0x80);
 }
 
 // True if the text starts (ends) with the string, or with one of a tuple of strings.
@@ -324,7 +328,8 @@ bool all_of(const TemplateString& text, bool (*is_member)(char)) {
 
 const std::unordered_map<std::string, TextMethod>& text_methods() {
   static const std::unordered_map<std::string, TextMethod> methods = {
-      {"strip", [](const auto& text, const auto& args) { return stripped(text, args, true, true); }},
+      {"strip",
+       [](const auto& text, const auto& args) { return stripped(text, args, true, true); }},
       {"lstrip",
        [](const auto& text, const auto& args) { return stripped(text, args, true, false); }},
       {"rstrip",
@@ -370,7 +375,8 @@ const std::unordered_map<std::string, TextMethod>& text_methods() {
        }},
       {"startswith",
        [](const auto& text, const auto& args) {
-         return value_of_bool(has_affix(text, Arguments("startswith", args).get(0, "prefix"), false));
+         return value_of_bool(
+             has_affix(text, Arguments("startswith", args).get(0, "prefix"), false));
        }},
       {"endswith",
        [](const auto& text, const auto& args) {
@@ -385,9 +391,8 @@ const std::unordered_map<std::string, TextMethod>& text_methods() {
       {"removesuffix",
        [](const auto& text, const auto& args) {
          const std::string suffix = Arguments("removesuffix", args).text(0, "suffix").str();
-         return value_of_text(text.str().ends_with(suffix)
-                                  ? part_of(text, 0, text.length() - suffix.size())
-                                  : text);
+         return value_of_text(
+             text.str().ends_with(suffix) ? part_of(text, 0, text.length() - suffix.size()) : text);
        }},
       {"find",
        [](const auto& text, const auto& args) {
@@ -439,8 +444,7 @@ const std::unordered_map<std::string, TextMethod>& text_methods() {
 TemplateValue engine_function(const std::string& name, const TemplateValue& value) {
   const jinja::func_builtins& functions = value->get_builtins();
   const auto found = functions.find(name);
-  return found == functions.end() ? nullptr
-                                  : mk_val<jinja::value_func>(name, found->second, value);
+  return found == functions.end() ? nullptr : mk_val<jinja::value_func>(name, found->second, value);
 }
 
 TemplateValue call(const TemplateValue& function,
@@ -544,8 +548,8 @@ TemplateValue map_filter(const TemplateValue& value,
   } else {
     const std::string name = given.text(0, "filter").str();
     for (const TemplateValue& item : items_of(value)) {
-      results.push_back(
-          apply_filter(name, item, TemplateArguments(arguments.begin() + 1, arguments.end()), context));
+      results.push_back(apply_filter(
+          name, item, TemplateArguments(arguments.begin() + 1, arguments.end()), context));
     }
   }
   return list_of(std::move(results));
@@ -727,7 +731,8 @@ const std::unordered_map<std::string, Filter>& filters() {
 [[noreturn]] void fail_operator(const std::string& op,
                                 const TemplateValue& a,
                                 const TemplateValue& b) {
-  throw std::runtime_error("`" + op + "` cannot combine " + type_words(a) + " and " + type_words(b));
+  throw std::runtime_error("`" + op + "` cannot combine " + type_words(a) + " and " +
+                           type_words(b));
 }
 
 TemplateValue whole_result(const std::string& op, int64_t a, int64_t b) {
@@ -990,12 +995,12 @@ TemplateValue slice_of(const TemplateValue& object,
   const bool is_forward = by > 0;
   const int64_t low = is_forward ? 0 : -1;
   const int64_t high = is_forward ? n : n - 1;
-  const int64_t first =
-      start == nullptr || start->is_none() ? (is_forward ? low : high)
-                                           : limited_position(position(start, 0), n, low, high);
-  const int64_t end =
-      stop == nullptr || stop->is_none() ? (is_forward ? high : low)
-                                         : limited_position(position(stop, 0), n, low, high);
+  const int64_t first = start == nullptr || start->is_none()
+                            ? (is_forward ? low : high)
+                            : limited_position(position(start, 0), n, low, high);
+  const int64_t end = stop == nullptr || stop->is_none()
+                          ? (is_forward ? high : low)
+                          : limited_position(position(stop, 0), n, low, high);
   if (is_of_text && by == 1) {
     return value_of_text(part_of(object->val_str,
                                  points[static_cast<size_t>(first)],
@@ -1018,7 +1023,9 @@ TemplateValue slice_of(const TemplateValue& object,
                                             : list_of(std::move(items));
 }
 
-TemplateValue apply_operator(const std::string& op, const TemplateValue& a, const TemplateValue& b) {
+TemplateValue apply_operator(const std::string& op,
+                             const TemplateValue& a,
+                             const TemplateValue& b) {
   if (op == "==" || op == "!=") {
     return value_of_bool(are_equal(a, b) == (op == "=="));
   }

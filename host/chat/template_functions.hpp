@@ -8,9 +8,9 @@
 
 #include "host/chat/template_values.hpp"
 
-#include "jinja/runtime.h"
-
 #include <string>
+
+#include "jinja/runtime.h"
 
 namespace tenon {
 

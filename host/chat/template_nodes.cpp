@@ -19,7 +19,8 @@ using jinja::statement;
 using jinja::statement_ptr;
 using jinja::statements;
 
-// What a statement prints goes to the output; its value is nothing, that of an expression is printed.
+// What a statement prints goes to the output; its value is nothing, that of an expression is
+// printed.
 
 TemplateValue nothing() {
   return mk_val<jinja::value_undefined>();
@@ -397,8 +398,7 @@ void bind_parameters(const statements& parameters,
     if (value == nullptr && named != nullptr) {
       value = named->val->execute(scope);
     }
-    scope.set_val(name->val,
-                  value != nullptr ? value : mk_val<jinja::value_undefined>(name->val));
+    scope.set_val(name->val, value != nullptr ? value : mk_val<jinja::value_undefined>(name->val));
   }
 }
 

@@ -9,11 +9,11 @@
 #include "host/chat/template_budget.hpp"
 #include "host/chat/template_values.hpp"
 
-#include "jinja/runtime.h"
-
 #include <cstddef>
 #include <utility>
 #include <vector>
+
+#include "jinja/runtime.h"
 
 namespace tenon {
 
@@ -31,7 +31,7 @@ struct TemplateOutput {
 
   TemplateBudget& budget;
   TemplateString text;
-  int depth = 0;  // of macros and blocks whose text is collected
+  int depth = 0;                                   // of macros and blocks whose text is collected
   std::vector<std::pair<size_t, size_t>> answers;  // byte ranges of {% generation %}
 
  private:

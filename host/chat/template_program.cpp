@@ -5,12 +5,12 @@
 #include "host/chat/template_functions.hpp"
 #include "host/chat/template_nodes.hpp"
 
-#include "jinja/lexer.h"
-#include "jinja/parser.h"
-
 #include <algorithm>
 #include <optional>
 #include <string_view>
+
+#include "jinja/lexer.h"
+#include "jinja/parser.h"
 
 namespace tenon {
 namespace {
@@ -35,11 +35,12 @@ std::string with_unix_lines(const std::string& text) {
   return out;
 }
 
-// If nothing but white space lies between the first character and the first tag, the lexer takes the
-// character for white space. An empty text in front of it helps.
+// If nothing but white space lies between the first character and the first tag, the lexer takes
+// the character for white space. An empty text in front of it helps.
 bool loses_first_character(const std::string& source) {
   const size_t tag = source.find_first_not_of(" \t\v\f", 1);
-  return !source.empty() && std::string_view(" \t\v\f{").find(source[0]) == std::string_view::npos &&
+  return !source.empty() &&
+         std::string_view(" \t\v\f{").find(source[0]) == std::string_view::npos &&
          tag != std::string::npos && source[tag] == '{';
 }
 
@@ -63,7 +64,8 @@ std::string first_line(const std::string& text) {
   return line;
 }
 
-// The position that a message of the lexer shows: a part of the source, and below it spaces and "^".
+// The position that a message of the lexer shows: a part of the source, and below it spaces and
+// "^".
 size_t shown_position(const std::string& message, const std::string& source) {
   const size_t begin = message.find("\n...");
   const size_t end = message.rfind("...\n");
@@ -155,7 +157,8 @@ class TagCheck {
         fail_at(source_, position, "tags are nested more than 100 deep");
       }
     } else if (name == "elif" || name == "else") {
-      if (open_.empty() || (open_.back().name != "if" && (name == "elif" || open_.back().name != "for"))) {
+      if (open_.empty() ||
+          (open_.back().name != "if" && (name == "elif" || open_.back().name != "for"))) {
         fail_at(source_, position, "{% " + name + " %} without {% if %}");
       }
       if (++open_.back().branches > kMaxBlocks) {
@@ -177,7 +180,8 @@ class TagCheck {
   }
 
   bool has_equals(size_t begin) const {
-    for (size_t i = begin; i < tokens_.size() && tokens_[i].t != jinja::token::close_statement; ++i) {
+    for (size_t i = begin; i < tokens_.size() && tokens_[i].t != jinja::token::close_statement;
+         ++i) {
       if (tokens_[i].t == jinja::token::equals) {
         return true;
       }

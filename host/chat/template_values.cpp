@@ -28,8 +28,7 @@ bool is_whole(const TemplateValue& value) {
   return is_val<jinja::value_int>(value) || is_val<jinja::value_bool>(value);
 }
 double number_of(const TemplateValue& value) {
-  return is_val<jinja::value_bool>(value) ? static_cast<double>(value->val_int)
-                                          : value->as_float();
+  return is_val<jinja::value_bool>(value) ? static_cast<double>(value->val_int) : value->as_float();
 }
 
 TemplateValue value_at_depth(const nlohmann::ordered_json& json, Origin origin, size_t depth) {
@@ -38,7 +37,8 @@ TemplateValue value_at_depth(const nlohmann::ordered_json& json, Origin origin, 
                              " deep");
   }
   switch (json.type()) {
-    case nlohmann::ordered_json::value_t::boolean: return mk_val<jinja::value_bool>(json.get<bool>());
+    case nlohmann::ordered_json::value_t::boolean:
+      return mk_val<jinja::value_bool>(json.get<bool>());
     case nlohmann::ordered_json::value_t::number_unsigned:
       if (json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
         throw std::runtime_error("the number " + json.dump() + " does not fit into 64 bits");
@@ -73,7 +73,8 @@ TemplateValue value_at_depth(const nlohmann::ordered_json& json, Origin origin, 
       }
       return object;
     }
-    default: return mk_val<jinja::value_none>();
+    default:
+      return mk_val<jinja::value_none>();
   }
 }
 
@@ -86,8 +87,10 @@ std::string float_text(double number) {
     return number < 0 ? "-inf" : "inf";
   }
   std::array<char, 64> buffer;
-  const auto end = std::to_chars(
-      buffer.data(), buffer.data() + buffer.size(), std::abs(number), std::chars_format::scientific);
+  const auto end = std::to_chars(buffer.data(),
+                                 buffer.data() + buffer.size(),
+                                 std::abs(number),
+                                 std::chars_format::scientific);
   const std::string_view written(buffer.data(), static_cast<size_t>(end.ptr - buffer.data()));
   const size_t e = written.find('e');
   std::string digits(written.substr(0, 1));
@@ -200,12 +203,18 @@ void append_unicode_escape(std::string& out, uint32_t unit) {
 }
 
 uint32_t code_point_of(std::string_view text) {
-  const auto at = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(text[i])); };
+  const auto at = [&](size_t i) {
+    return static_cast<uint32_t>(static_cast<unsigned char>(text[i]));
+  };
   switch (text.size()) {
-    case 1: return at(0);
-    case 2: return (at(0) & 31) << 6 | (at(1) & 63);
-    case 3: return (at(0) & 15) << 12 | (at(1) & 63) << 6 | (at(2) & 63);
-    default: return (at(0) & 7) << 18 | (at(1) & 63) << 12 | (at(2) & 63) << 6 | (at(3) & 63);
+    case 1:
+      return at(0);
+    case 2:
+      return (at(0) & 31) << 6 | (at(1) & 63);
+    case 3:
+      return (at(0) & 15) << 12 | (at(1) & 63) << 6 | (at(2) & 63);
+    default:
+      return (at(0) & 7) << 18 | (at(1) & 63) << 12 | (at(2) & 63) << 6 | (at(3) & 63);
   }
 }
 
@@ -226,13 +235,27 @@ std::string json_escaped(std::string_view text, bool ensure_ascii) {
       continue;
     }
     switch (byte) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      case '\b': out += "\\b"; break;
-      case '\f': out += "\\f"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
       default:
         if (byte < 0x20) {
           append_unicode_escape(out, byte);
@@ -519,8 +542,8 @@ size_t shallow_size(const TemplateValue& value) {
   constexpr size_t kObject = 400;  // of any value
   constexpr size_t kPart = 40;
   constexpr size_t kMember = 200;
-  size_t size = kObject + value->val_str.parts.size() * kPart + value->val_arr.size() * sizeof(value) +
-                value->val_obj.size() * kMember;
+  size_t size = kObject + value->val_str.parts.size() * kPart +
+                value->val_arr.size() * sizeof(value) + value->val_obj.size() * kMember;
   for (const jinja::string_part& part : value->val_str.parts) {
     size += part.val.size();
   }

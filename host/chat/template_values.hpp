@@ -6,8 +6,6 @@
 // Threads: any.
 #pragma once
 
-#include "jinja/value.h"
-
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstddef>
@@ -16,6 +14,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "jinja/value.h"
 
 namespace tenon {
 

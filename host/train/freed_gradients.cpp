@@ -57,10 +57,10 @@ GradientNorms FreedGradients::device_norms() const {
 }
 
 NonFiniteOrigin FreedGradients::origin() const {
-  return first_.empty() ? NonFiniteOrigin{OriginDistance::kUnknown, "a loss is non-finite"}
-                        : NonFiniteOrigin{OriginDistance::kGradient,
-                                          "the gradient of the parameter '" + first_ +
-                                              "' is non-finite"};
+  return first_.empty()
+             ? NonFiniteOrigin{OriginDistance::kUnknown, "a loss is non-finite"}
+             : NonFiniteOrigin{OriginDistance::kGradient,
+                               "the gradient of the parameter '" + first_ + "' is non-finite"};
 }
 
 }  // namespace tenon

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // chat_render: renders chats for chat_peer.py. Each line of the input is a request
-// {"template", "messages", "tools", "variables", "add_generation_prompt", "find_answers"}; each line
-// of the output is {"text", "answers": [[begin, end, message], ...]} in bytes, or {"error"}.
+// {"template", "messages", "tools", "variables", "add_generation_prompt", "find_answers"}; each
+// line of the output is {"text", "answers": [[begin, end, message], ...]} in bytes, or {"error"}.
 #include "host/chat/chat_template.hpp"
 #include "host/error/error.hpp"
 

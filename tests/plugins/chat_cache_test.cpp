@@ -92,8 +92,8 @@ TEST_CASE("a corrupt shard is an error that names it", "[chat]") {
   open_chat(chat.options());
   const fs::path shard = chat.only_set() / "shard-00000.bin";
   const auto size = static_cast<std::streamoff>(fs::file_size(shard));
-  const std::string start = "cache/" + chat.only_set().filename().string() +
-                            "/shard-00000.bin is invalid: ";
+  const std::string start =
+      "cache/" + chat.only_set().filename().string() + "/shard-00000.bin is invalid: ";
   for (const std::streamoff at : {std::streamoff{0}, std::streamoff{40}, size / 2, size - 1}) {
     flip_byte(shard, at);
     CHECK_THAT(chat_error(chat.folder, chat.options()), contains_text(start));
@@ -181,9 +181,10 @@ TEST_CASE("a cache folder that cannot be written is an error", "[chat]") {
              contains_text("cannot create the folder a file"));
   Json options = chat.options();
   options["cache"] = "/dev/null/x";
-  CHECK_THAT(chat_error(chat.folder, options),
-             contains_text("set `cache` to a folder that can be written, or to \"\" to keep tokens in "
-                           "memory"));
+  CHECK_THAT(
+      chat_error(chat.folder, options),
+      contains_text("set `cache` to a folder that can be written, or to \"\" to keep tokens in "
+                    "memory"));
 }
 
 TEST_CASE("a shard that changes while it is read is an error", "[chat]") {

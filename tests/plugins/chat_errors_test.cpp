@@ -21,7 +21,8 @@ const std::string kGood = R"({"messages": [{"role": "user", "content": "q"}, )"
 // The error of a file whose third line is `line`.
 std::string error_of_line(const std::string& line, Json options = Json::object()) {
   const ScratchFolder folder;
-  options["files"] = {folder.write("a.jsonl", kGood + "\n\n" + line + "\n" + kGood + "\n").string()};
+  options["files"] = {
+      folder.write("a.jsonl", kGood + "\n\n" + line + "\n" + kGood + "\n").string()};
   return chat_error(folder, options);
 }
 
@@ -51,10 +52,12 @@ TEST_CASE("a line that is not JSON is named", "[chat]") {
 }
 
 TEST_CASE("a line that is not UTF-8 is named", "[chat]") {
-  CHECK_THAT(error_of_line("{\"messages\": \"\xff\"}"),
-             contains_text("a.jsonl, line 3: not UTF-8 at byte 15 of the sample; convert the file to "
-                           "UTF-8"));
-  CHECK_THAT(error_of_line("{\"messages\": \"\xed\xa0\x80\"}"), contains_text("not UTF-8 at byte 15"));
+  CHECK_THAT(
+      error_of_line("{\"messages\": \"\xff\"}"),
+      contains_text("a.jsonl, line 3: not UTF-8 at byte 15 of the sample; convert the file to "
+                    "UTF-8"));
+  CHECK_THAT(error_of_line("{\"messages\": \"\xed\xa0\x80\"}"),
+             contains_text("not UTF-8 at byte 15"));
 }
 
 TEST_CASE("a sample with missing or wrong keys is named", "[chat]") {
@@ -65,7 +68,8 @@ TEST_CASE("a sample with missing or wrong keys is named", "[chat]") {
   CHECK_THAT(error_of_line(messages("")), contains_text("the sample has no messages"));
   CHECK_THAT(error_of_line(messages("1")),
              contains_text("message 1 of \"messages\" is a number, expected an object"));
-  CHECK_THAT(error_of_line(messages("{}")), contains_text("message 1 of \"messages\" has no \"role\""));
+  CHECK_THAT(error_of_line(messages("{}")),
+             contains_text("message 1 of \"messages\" has no \"role\""));
   CHECK_THAT(error_of_line(messages(R"({"role": "user", "content": 1})")),
              contains_text("\"content\" is a number, expected a string or a list"));
   CHECK_THAT(error_of_line(messages(R"({"role": "user", "content": "", "train": 1})")),
@@ -85,10 +89,11 @@ TEST_CASE("a file in no format lists the keys that it has", "[chat]") {
 }
 
 TEST_CASE("an unknown role is named", "[chat]") {
-  CHECK_THAT(error_of_line(messages(R"({"role": "narrator", "content": "q"})")),
-             contains_text("a.jsonl, line 3: message 1 of \"messages\" has the unknown role "
-                           "\"narrator\" (expected system, developer, user, assistant, tool, function "
-                           "or ipython)"));
+  CHECK_THAT(
+      error_of_line(messages(R"({"role": "narrator", "content": "q"})")),
+      contains_text("a.jsonl, line 3: message 1 of \"messages\" has the unknown role "
+                    "\"narrator\" (expected system, developer, user, assistant, tool, function "
+                    "or ipython)"));
   const ScratchFolder folder;
   const Json sample = {{"conversations", {{{"from", "alien"}, {"value", "x"}}}}};
   CHECK_THAT(chat_error(folder, {{"files", {write_chats(folder, "a.jsonl", {sample})}}}),
@@ -124,14 +129,16 @@ TEST_CASE("an error inside of a template is named with both places", "[chat]") {
   const std::string source =
       "{% for m in messages %}\n{% if m.content == 'bad' %}{{ raise_exception('no ' + m.content) }}"
       "{% endif %}{{ m.content }}{% endfor %}";
-  CHECK_THAT(chat_error(folder, {{"files", {file}}}, chat_tokenizer(source)),
-             contains_text("a.jsonl, line 2: the chat template failed: line 2: the template raised an "
-                           "error: no bad"));
+  CHECK_THAT(
+      chat_error(folder, {{"files", {file}}}, chat_tokenizer(source)),
+      contains_text("a.jsonl, line 2: the chat template failed: line 2: the template raised an "
+                    "error: no bad"));
   CHECK_THAT(chat_error(folder, {{"files", {file}}}, chat_tokenizer("a\n{% if %}")),
              contains_text("the chat template is invalid: line 2: {% if %} is not closed"));
-  CHECK_THAT(chat_error(folder, {{"files", {file}}}, chat_tokenizer("")),
-             contains_text("a.jsonl, line 1: the tokenizer has no chat template, which messages need; "
-                           "set `template` to a file with one"));
+  CHECK_THAT(
+      chat_error(folder, {{"files", {file}}}, chat_tokenizer("")),
+      contains_text("a.jsonl, line 1: the tokenizer has no chat template, which messages need; "
+                    "set `template` to a file with one"));
 }
 
 TEST_CASE("samples without a label are dropped with a warning", "[chat]") {
@@ -166,12 +173,14 @@ TEST_CASE("over-long samples follow the policy, and are counted", "[chat]") {
     return Json{{"files", {file}}, {"overlong", overlong}, {"max_length", limit}};
   };
   CHECK(open_chat(options("drop", 8)).lengths() == std::vector<int64_t>{5});
-  CHECK_THAT(log_of(options("drop", 8)),
-             contains_text("dropped 1 samples with more than 8 tokens (`max_length`); the first is " +
-                           file + ", line 2"));
-  CHECK_THAT(chat_error(folder, options("error", 8)),
-             contains_text("a.jsonl, line 2: the sample has 14 tokens (expected at most `max_length`, "
-                           "8); set `overlong` to \"drop\", \"cut\" or \"split\""));
+  CHECK_THAT(
+      log_of(options("drop", 8)),
+      contains_text("dropped 1 samples with more than 8 tokens (`max_length`); the first is " +
+                    file + ", line 2"));
+  CHECK_THAT(
+      chat_error(folder, options("error", 8)),
+      contains_text("a.jsonl, line 2: the sample has 14 tokens (expected at most `max_length`, "
+                    "8); set `overlong` to \"drop\", \"cut\" or \"split\""));
   OpenedChat cut = open_chat(options("cut", 8));
   CHECK(cut.shown(1) == "<u>hi</><a>ab\n....abc");
   CHECK_THAT(log_of(options("cut", 8)), contains_text("cut 1 samples with more than 8 tokens"));
@@ -221,10 +230,13 @@ TEST_CASE("options of chats that do not fit are an error", "[chat]") {
              contains_text("the samples are pairs, which cannot be split"));
   CHECK_THAT(chat_error(folder, {{"files", {"none.jsonl"}}}),
              contains_text("cannot open none.jsonl"));
-  CHECK_THAT(chat_error(folder, {{"files", {folder.write("a.parquet", "PAR1").string()}}}),
-             contains_text("a.parquet: the dataset reads JSON lines and JSON lists (found .parquet); "
-                           "convert the file to JSON lines"));
-  CHECK_THAT(error_of([&] { open_chat({{"files", {chat}}}, Json::object(), "odd_tokenizer"); }),
+  CHECK_THAT(
+      chat_error(folder, {{"files", {folder.write("a.parquet", "PAR1").string()}}}),
+      contains_text("a.parquet: the dataset reads JSON lines and JSON lists (found .parquet); "
+                    "convert the file to JSON lines"));
+  CHECK_THAT(error_of([&] {
+               open_chat({{"files", {chat}}}, Json::object(), "odd_tokenizer");
+             }),
              contains_text("cannot keep special tokens in messages apart"));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples of the dataset `chat`: formats, labels, lengths. Tokens are bytes and a few marks, so that
-// rows can be read.
+// Samples of the dataset `chat`: formats, labels, lengths. Tokens are bytes and a few marks, so
+// that rows can be read.
 #include <ATen/ATen.h>
 
 #include "tests/plugins/opened_chat.hpp"
@@ -118,10 +118,11 @@ TEST_CASE("an Alpaca sample trains on its output", "[chat]") {
 }
 
 TEST_CASE("a prompt and its completion may be messages", "[chat]") {
-  CHECK(shown({{"prompt", {message("user", "hi"), message("assistant", "no"), message("user", "so")}},
-               {"completion", {message("assistant", "yo")}}}) ==
-        "<u>hi</><a>no</><u>so</><a>yo\n"
-        "............yo</>");
+  CHECK(
+      shown({{"prompt", {message("user", "hi"), message("assistant", "no"), message("user", "so")}},
+             {"completion", {message("assistant", "yo")}}}) ==
+      "<u>hi</><a>no</><u>so</><a>yo\n"
+      "............yo</>");
 }
 
 TEST_CASE("a prompt and its completion may be text, which ends with eos", "[chat]") {
@@ -135,18 +136,18 @@ TEST_CASE("a prompt and its completion may be text, which ends with eos", "[chat
 
 TEST_CASE("a preference pair is a row of two segments", "[chat]") {
   const ScratchFolder folder;
-  const std::string file = write_chats(
-      folder,
-      "a.jsonl",
-      {{{"prompt", {message("user", "q")}},
-        {"chosen", {message("assistant", "yes")}},
-        {"rejected", {message("assistant", "no")}}},
-       {{"conversations", {{{"from", "human"}, {"value", "q"}}}},
-        {"chosen", {{"from", "gpt"}, {"value", "a"}}},
-        {"rejected", {{"from", "gpt"}, {"value", "b"}}}},
-       {{"chosen", {message("user", "q"), message("assistant", "c")}},
-        {"rejected", {message("user", "q"), message("assistant", "d")}}},
-       {{"prompt", "q"}, {"chosen", "e"}, {"rejected", "f"}}});
+  const std::string file =
+      write_chats(folder,
+                  "a.jsonl",
+                  {{{"prompt", {message("user", "q")}},
+                    {"chosen", {message("assistant", "yes")}},
+                    {"rejected", {message("assistant", "no")}}},
+                   {{"conversations", {{{"from", "human"}, {"value", "q"}}}},
+                    {"chosen", {{"from", "gpt"}, {"value", "a"}}},
+                    {"rejected", {{"from", "gpt"}, {"value", "b"}}}},
+                   {{"chosen", {message("user", "q"), message("assistant", "c")}},
+                    {"rejected", {message("user", "q"), message("assistant", "d")}}},
+                   {{"prompt", "q"}, {"chosen", "e"}, {"rejected", "f"}}});
   OpenedChat chat = open_chat({{"files", {file}}});
   CHECK(chat.size() == 4);
   CHECK(chat.lengths() == std::vector<int64_t>{13, 10, 10, 6});
@@ -184,7 +185,8 @@ TEST_CASE("rows of a batch are padded to the longest sample, and lengths are kno
 TEST_CASE("a JSON list has the samples of JSON lines", "[chat]") {
   const ScratchFolder folder;
   const Json list = {chat_of({"a[{\"", "b]}\\"}), chat_of({"c", "d"})};
-  const std::string pretty = folder.write("a.json", "\xef\xbb\xbf \n" + list.dump(2) + "\n").string();
+  const std::string pretty =
+      folder.write("a.json", "\xef\xbb\xbf \n" + list.dump(2) + "\n").string();
   OpenedChat chat = open_chat({{"files", {pretty}}});
   CHECK(chat.size() == 2);
   CHECK(chat.shown(0) == "<u>a[{\"</><a>b]}\\\n......b]}\\</>");

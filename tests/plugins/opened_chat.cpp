@@ -9,9 +9,9 @@ namespace {
 const std::vector<std::string> kChatSpecials = {"<u>", "<a>", "<s>", "</>", "<bos>", "<eos>"};
 
 std::string token_text(int64_t id) {
-  return id < 0      ? "."
-         : id < 256  ? std::string(1, static_cast<char>(id))
-                     : kChatSpecials.at(static_cast<size_t>(id - 256));
+  return id < 0     ? "."
+         : id < 256 ? std::string(1, static_cast<char>(id))
+                    : kChatSpecials.at(static_cast<size_t>(id - 256));
 }
 
 std::string row_text(const at::Tensor& field, int64_t row) {
@@ -26,8 +26,7 @@ std::string row_text(const at::Tensor& field, int64_t row) {
 }  // namespace
 
 std::vector<int64_t> OpenedChat::lengths() {
-  const auto& table =
-      *static_cast<const tenon_dataset*>(source.instance().descriptor().table);
+  const auto& table = *static_cast<const tenon_dataset*>(source.instance().descriptor().table);
   const auto n = static_cast<size_t>(size());
   std::vector<int64_t> out(n, -1);
   const tenon_exec exec = make_exec(source.instance());

@@ -29,26 +29,27 @@ struct ChatFolder {
                    .dump() +
                "\n";
     }
-    const json chats = {{"type", "chat"},
-                        {"options",
-                         {{"files", {folder.write("chats.jsonl", lines + extra_line).string()}},
-                          {"tokenizer", {{"type", "byte"}}},
-                          {"template",
-                           (source_dir() / "tests/support/chat_templates/generation.jinja").string()},
-                          {"cache", (folder.path() / "cache").string()}}}};
+    const json chats = {
+        {"type", "chat"},
+        {"options",
+         {{"files", {folder.write("chats.jsonl", lines + extra_line).string()}},
+          {"tokenizer", {{"type", "byte"}}},
+          {"template", (source_dir() / "tests/support/chat_templates/generation.jinja").string()},
+          {"cache", (folder.path() / "cache").string()}}}};
     const json options = {{"vocab_size", 256},
                           {"hidden_size", 32},
                           {"intermediate_size", 64},
                           {"num_hidden_layers", 1},
                           {"num_attention_heads", 2},
                           {"num_key_value_heads", 2}};
-    recipe = folder.write("chat.json",
-                          json{{"model", {{"type", "llama"}, {"options", options}}},
-                               {"data", {{"batch_size", 4}, {"train", chats}, {"eval", chats}}},
-                               {"loss", {{"type", "cross_entropy"}}},
-                               {"optimizer", {{"type", "adamw"}, {"options", {{"lr", 0.01}}}}},
-                               {"train", {{"steps", 12}, {"log_every", 1}, {"global_batch_size", 4}}}}
-                              .dump(1));
+    recipe =
+        folder.write("chat.json",
+                     json{{"model", {{"type", "llama"}, {"options", options}}},
+                          {"data", {{"batch_size", 4}, {"train", chats}, {"eval", chats}}},
+                          {"loss", {{"type", "cross_entropy"}}},
+                          {"optimizer", {{"type", "adamw"}, {"options", {{"lr", 0.01}}}}},
+                          {"train", {{"steps", 12}, {"log_every", 1}, {"global_batch_size", 4}}}}
+                         .dump(1));
   }
 };
 
@@ -62,7 +63,8 @@ TEST_CASE("the data of a recipe can be processed before the run", "[recipes]") {
   REQUIRE(processed.exit_code == 0);
   CHECK_THAT(processed.out, contains_text("data/train: 24 samples\ndata/eval: 24 samples\n"));
   size_t num_shards = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(chats.folder.path() / "cache")) {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(chats.folder.path() / "cache")) {
     num_shards += entry.path().extension() == ".bin" ? 1 : 0;
   }
   CHECK(num_shards == 1);
@@ -80,8 +82,7 @@ TEST_CASE("a run trains on chats, and on two ranks with the same loss", "[recipe
   CHECK(loss(11) < 0.7 * loss(0));
 
   const std::filesystem::path two = chats.folder.path() / "two";
-  const SubprocessResult both =
-      run_host(chats.recipe, two, 2, {"--set", "data.batch_size=2"});
+  const SubprocessResult both = run_host(chats.recipe, two, 2, {"--set", "data.batch_size=2"});
   INFO(both.out << both.err);
   REQUIRE(both.exit_code == 0);
   const std::vector<json> same = metric_records(file_text(two / "metrics.jsonl"));

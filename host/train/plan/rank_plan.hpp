@@ -43,9 +43,9 @@ struct PlannedLoss {
 struct PlanSubject {
   ModelGraph graph;
   std::vector<GroupLayout> groups;
-  std::vector<BlockCost> costs;          // by block
-  std::vector<bool> recomputable;        // by block: recomputed if a choice recomputes; empty: all
-  std::vector<double> optimizer_bytes;   // by partition: all slots of one element
+  std::vector<BlockCost> costs;         // by block
+  std::vector<bool> recomputable;       // by block: recomputed if a choice recomputes; empty: all
+  std::vector<double> optimizer_bytes;  // by partition: all slots of one element
   std::vector<PlannedLoss> losses;
   bool frees_gradients = false;      // updates run in the backward
   int64_t buffer_bytes = 0;          // of the model's buffers

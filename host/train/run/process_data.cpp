@@ -20,8 +20,9 @@ std::vector<ProcessedSet> process_data(const Recipe& recipe, PluginRegistry& plu
     RunDataset set(factory, use, place, seed, shuffle);
     const DataSourceInfo& info = set.source().info();
     const bool has_size = info.style == DatasetStyle::kMap && !info.has_windows;
-    sets.push_back({.place = std::move(place),
-                    .samples = has_size ? std::optional(set.source().size(nullptr)) : std::nullopt});
+    sets.push_back(
+        {.place = std::move(place),
+         .samples = has_size ? std::optional(set.source().size(nullptr)) : std::nullopt});
   };
   open(recipe.data.train, "data/train", recipe.data.shuffle);
   for (const std::vector<EvalSetUse>* const list : {&recipe.data.eval, &recipe.data.test}) {

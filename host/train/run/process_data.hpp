@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens the datasets of a recipe without training, so that datasets with a cache process their data.
-// Threads: [main].
+// Opens the datasets of a recipe without training, so that datasets with a cache process their
+// data. Threads: [main].
 #pragma once
 
 #include "host/plugin/registry.hpp"
@@ -15,7 +15,7 @@
 namespace tenon {
 
 struct ProcessedSet {
-  std::string place;                // "data/train"
+  std::string place;               // "data/train"
   std::optional<int64_t> samples;  // nothing for streams and for datasets with windows
 };
 

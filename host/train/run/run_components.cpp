@@ -333,7 +333,8 @@ void RunComponents::check_packing(DataSource& source) const {
   };
   if (!reads("segment_ids")) {
     throw Error("data.cannot_pack",
-                source.name() + " is packed, but " + models_->trained().proxy.instance().identity().describe() +
+                source.name() + " is packed, but " +
+                    models_->trained().proxy.instance().identity().describe() +
                     " does not read segment_ids, so the samples of a row would attend to each "
                     "other; choose a model that does, or remove \"packing\"");
   }
@@ -345,7 +346,8 @@ void RunComponents::check_packing(DataSource& source) const {
     }
   }
   if (!reads("position_ids") && context_.platform.mesh().rank() == 0) {
-    log_warning(source.name() + " is packed, but " + models_->trained().proxy.instance().identity().describe() +
+    log_warning(source.name() + " is packed, but " +
+                models_->trained().proxy.instance().identity().describe() +
                 " does not read position_ids: its positions do not restart with each sample");
   }
   for (size_t i = 0; i < losses_->size(); ++i) {

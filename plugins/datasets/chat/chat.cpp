@@ -4,12 +4,9 @@
 //
 // `describe` encodes all samples on several threads, so that bad input is an error before the first
 // step, and lengths are known. The tokens go to a cache folder, or stay in memory.
-// Invariants: a sample has a label; labels are the next tokens; samples are numbered in the order of
-// files and their samples.
-// Threads: reads share immutable shards.
+// Invariants: a sample has a label; labels are the next tokens; samples are numbered in the order
+// of files and their samples. Threads: reads share immutable shards.
 #define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
 
@@ -24,10 +21,11 @@
 #include <string>
 #include <system_error>
 #include <thread>
-#include <unistd.h>
 #include <type_traits>
+#include <unistd.h>
 #include <utility>
 #include <vector>
+#include <xxhash.h>
 
 #include "chat_file.hpp"
 #include "chat_options.hpp"
@@ -180,25 +178,25 @@ class Chat : public MapDataset {
         .doc("JSON file with a list of tools for chats without \"tools\"; null: none");
     binder.field("cache", &Options::cache)
         .doc(
-            "folder for encoded samples; \"\": keep them in memory; null: chats in the cache folder "
+            "folder for encoded samples; \"\": keep them in memory; null: chats in the cache "
+            "folder "
             "of the user");
   }
 
   Chat(const Options& options, const CreateContext& context)
-      : options_(options),
-        tokenizer_(context.host, options.tokenizer),
-        own_host_(context.host) {
+      : options_(options), tokenizer_(context.host, options.tokenizer), own_host_(context.host) {
     const char* text = nullptr;
     const auto& api = own_host_.require<tenon_options_api>(TENON_OPTIONS_ID);
     own_host_.check(api.get_json(context.options, "/tokenizer", &text));
     tokenizer_text_ = text;
     if (!tokenizer_.has_pieces()) {
-      TENON_FAIL(TENON_UNSUPPORTED,
-                 "chat.no_pieces",
-                 "the tokenizer ",
-                 tokenizer_text_,
-                 " cannot keep special tokens in messages apart from those of the template (it lacks "
-                 "encode_pieces); use another tokenizer");
+      TENON_FAIL(
+          TENON_UNSUPPORTED,
+          "chat.no_pieces",
+          "the tokenizer ",
+          tokenizer_text_,
+          " cannot keep special tokens in messages apart from those of the template (it lacks "
+          "encode_pieces); use another tokenizer");
     }
   }
 
@@ -379,9 +377,10 @@ class Chat : public MapDataset {
       std::error_code problem;
       std::filesystem::create_directories(folder, problem);
       if (problem || ::access(folder.c_str(), W_OK) != 0) {
-        own_host_.log_warn("cannot write to ",
-                           folder,
-                           ", so encoded chats stay in memory; set `cache` to a folder, or to \"\"");
+        own_host_.log_warn(
+            "cannot write to ",
+            folder,
+            ", so encoded chats stay in memory; set `cache` to a folder, or to \"\"");
         return TokenStore::in_memory(plan_.size(), make);
       }
     }
@@ -472,8 +471,9 @@ class Chat : public MapDataset {
       }
       rows.push_back(encoder_->encode(chat, format, options_.train_on));
     }
-    if (std::any_of(
-            rows.begin(), rows.end(), [](const auto& row) { return !has_label(row, 0, row.size()); })) {
+    if (std::any_of(rows.begin(), rows.end(), [](const auto& row) {
+          return !has_label(row, 0, row.size());
+        })) {
       out.counts.unlabeled.add(file.place(i));
       return;
     }
@@ -509,7 +509,9 @@ class Chat : public MapDataset {
                    limit,
                    "); set `overlong` to \"drop\", \"cut\" or \"split\"");
       }
-      case Overlong::kDrop: out.counts.dropped.add(place); return;
+      case Overlong::kDrop:
+        out.counts.dropped.add(place);
+        return;
       case Overlong::kCut:
         if (std::any_of(rows.begin(), rows.end(), [&](const auto& row) {
               return !has_label(row, 0, std::min(limit, row.size()));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file of samples, each a JSON object: one per line, or the elements of a list. Finds the bytes of
-// each sample without parsing them.
-// Threads: any, after construction.
+// A file of samples, each a JSON object: one per line, or the elements of a list. Finds the bytes
+// of each sample without parsing them. Threads: any, after construction.
 #pragma once
 
 #include <cstddef>

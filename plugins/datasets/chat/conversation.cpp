@@ -131,8 +131,9 @@ void add_message(Conversation& chat, Json message, const std::string& place) {
   const Json* const calls = find(message, "tool_calls");
   if (name == "assistant" && is_trainable && is_blank(content) &&
       (calls == nullptr || calls->empty())) {
-    fail("chat.empty_answer",
-         place + " is an empty answer of the assistant; remove the sample, or set \"train\": false");
+    fail(
+        "chat.empty_answer",
+        place + " is an empty answer of the assistant; remove the sample, or set \"train\": false");
   }
   chat.messages.push_back(std::move(message));
   chat.is_trainable.push_back(is_trainable);
@@ -384,10 +385,11 @@ ChatFormat format_of(const Json& sample) {
   for (const auto& [key, value] : sample.items()) {
     keys += (keys.empty() ? "" : ", ") + json_string(key);
   }
-  fail("chat.unknown_format",
-       "the keys of the sample are those of no format (found " + (keys.empty() ? "none" : keys) +
-           "); expected \"messages\", \"conversations\", \"instruction\" and \"output\", \"prompt\" "
-           "and \"completion\", or \"chosen\" and \"rejected\"");
+  fail(
+      "chat.unknown_format",
+      "the keys of the sample are those of no format (found " + (keys.empty() ? "none" : keys) +
+          "); expected \"messages\", \"conversations\", \"instruction\" and \"output\", \"prompt\" "
+          "and \"completion\", or \"chosen\" and \"rejected\"");
 }
 
 std::vector<Conversation> conversations_of(const Json& sample, ChatFormat format) {
@@ -402,10 +404,17 @@ std::vector<Conversation> conversations_of(const Json& sample, ChatFormat format
       add_system(chats.back(), sample);
       add_turns(chats.back(), list_at(sample, "conversations"), "conversations");
       break;
-    case ChatFormat::kAlpaca: chats.push_back(alpaca_of(sample)); break;
-    case ChatFormat::kPromptCompletion: chats.push_back(prompt_completion_of(sample)); break;
-    case ChatFormat::kPreference: chats = pair_of(sample); break;
-    case ChatFormat::kAuto: return conversations_of(sample, format_of(sample));
+    case ChatFormat::kAlpaca:
+      chats.push_back(alpaca_of(sample));
+      break;
+    case ChatFormat::kPromptCompletion:
+      chats.push_back(prompt_completion_of(sample));
+      break;
+    case ChatFormat::kPreference:
+      chats = pair_of(sample);
+      break;
+    case ChatFormat::kAuto:
+      return conversations_of(sample, format_of(sample));
   }
   for (Conversation& chat : chats) {
     if (!chat.is_text && chat.messages.empty()) {
@@ -442,12 +451,18 @@ Json tools_of(const Json& value) {
 
 const char* format_name(ChatFormat format) {
   switch (format) {
-    case ChatFormat::kMessages: return "messages";
-    case ChatFormat::kShareGpt: return "sharegpt";
-    case ChatFormat::kAlpaca: return "alpaca";
-    case ChatFormat::kPromptCompletion: return "prompt_completion";
-    case ChatFormat::kPreference: return "preference";
-    default: return "auto";
+    case ChatFormat::kMessages:
+      return "messages";
+    case ChatFormat::kShareGpt:
+      return "sharegpt";
+    case ChatFormat::kAlpaca:
+      return "alpaca";
+    case ChatFormat::kPromptCompletion:
+      return "prompt_completion";
+    case ChatFormat::kPreference:
+      return "preference";
+    default:
+      return "auto";
   }
 }
 

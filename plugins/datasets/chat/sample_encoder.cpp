@@ -9,8 +9,8 @@ namespace {
 
 bool overlaps(const std::vector<std::pair<int64_t, int64_t>>& ranges, int64_t begin, int64_t end) {
   // Ranges ascend and do not overlap.
-  const auto after = std::lower_bound(
-      ranges.begin(), ranges.end(), begin, [](const auto& range, int64_t at) {
+  const auto after =
+      std::lower_bound(ranges.begin(), ranges.end(), begin, [](const auto& range, int64_t at) {
         return range.second <= at;
       });
   return after != ranges.end() && after->first < end;
@@ -77,10 +77,11 @@ std::vector<MarkedToken> SampleEncoder::encode(const Conversation& chat,
     return encode_messages(chat, train_on);
   }
   if (train_on == TrainOn::kAssistant || train_on == TrainOn::kLast) {
-    TENON_FAIL(TENON_INVALID,
-               "chat.cannot_train",
-               "`train_on` is \"assistant\" or \"last\", but the sample is text without messages; use "
-               "\"completion\" or \"all\"");
+    TENON_FAIL(
+        TENON_INVALID,
+        "chat.cannot_train",
+        "`train_on` is \"assistant\" or \"last\", but the sample is text without messages; use "
+        "\"completion\" or \"all\"");
   }
   return encode_text(chat, train_on);
 }
@@ -97,11 +98,11 @@ std::vector<ChatPiece> SampleEncoder::render(const Conversation& chat,
   Json variables = specials_;
   variables.update(chat.variables);
   ChatRequest request;
-  request.messages =
-      n == chat.messages.size()
-          ? chat.messages.dump()
-          : Json(Json::array_t(chat.messages.begin(), chat.messages.begin() + static_cast<ptrdiff_t>(n)))
-                .dump();
+  request.messages = n == chat.messages.size()
+                         ? chat.messages.dump()
+                         : Json(Json::array_t(chat.messages.begin(),
+                                              chat.messages.begin() + static_cast<ptrdiff_t>(n)))
+                               .dump();
   request.tools = chat.tools.is_null() ? std::string() : chat.tools.dump();
   request.variables = variables.dump();
   request.find_answers = find_answers;

@@ -2,14 +2,13 @@
 #include "token_shard.hpp"
 
 #define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 namespace tenon {
 namespace {
@@ -57,7 +56,8 @@ bool take_count(const std::string& from, size_t& at, SampleCount& count) {
 
 class Descriptor {
  public:
-  Descriptor(const std::string& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
+  Descriptor(const std::string& path, int flags)
+      : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
   ~Descriptor() {
     if (fd_ >= 0) {
       ::close(fd_);
@@ -86,10 +86,8 @@ class Descriptor {
 
 void write_shard(const std::string& path, const ShardKey& key, const TokenShard& shard) {
   std::string counts;
-  for (const SampleCount* const count : {&shard.counts.unlabeled,
-                                         &shard.counts.dropped,
-                                         &shard.counts.cut,
-                                         &shard.counts.split}) {
+  for (const SampleCount* const count :
+       {&shard.counts.unlabeled, &shard.counts.dropped, &shard.counts.cut, &shard.counts.split}) {
     append_count(counts, *count);
   }
   Header header{};

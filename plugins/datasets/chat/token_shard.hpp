@@ -22,9 +22,7 @@ struct SampleCount {
   int64_t samples = 0;
   std::string first;  // place
 
-  void add(const std::string& place) {
-    first = samples++ == 0 ? place : first;
-  }
+  void add(const std::string& place) { first = samples++ == 0 ? place : first; }
   void add(const SampleCount& more) {
     first = samples == 0 ? more.first : first;
     samples += more.samples;

@@ -37,13 +37,14 @@ void make_folder(const std::string& folder) {
   std::error_code problem;
   fs::create_directories(folder, problem);
   if (problem) {
-    TENON_FAIL(TENON_IO,
-               "chat.cache",
-               "cannot create the folder ",
-               folder,
-               ": ",
-               problem.message(),
-               "; set `cache` to a folder that can be written, or to \"\" to keep tokens in memory");
+    TENON_FAIL(
+        TENON_IO,
+        "chat.cache",
+        "cannot create the folder ",
+        folder,
+        ": ",
+        problem.message(),
+        "; set `cache` to a folder that can be written, or to \"\" to keep tokens in memory");
   }
 }
 
@@ -99,8 +100,12 @@ void build(const Host& host,
     write_shard(path, key, make(i));
   }
   if (kept > 0) {
-    host.log_info("continued an interrupted build of chats: ", kept, " of ", num_shards,
-                  " shards existed in ", building);
+    host.log_info("continued an interrupted build of chats: ",
+                  kept,
+                  " of ",
+                  num_shards,
+                  " shards existed in ",
+                  building);
   }
   std::error_code problem;
   fs::rename(building, folder, problem);
@@ -205,11 +210,13 @@ std::string default_cache_folder() {
   if (const char* const folder = std::getenv("TENON_CACHE")) {
     return std::string(folder) + "/chats";
   }
-  if (const char* const folder = std::getenv("XDG_CACHE_HOME"); folder != nullptr && *folder == '/') {
+  if (const char* const folder = std::getenv("XDG_CACHE_HOME");
+      folder != nullptr && *folder == '/') {
     return std::string(folder) + "/tenon/chats";
   }
   const char* const home = std::getenv("HOME");
-  return home == nullptr || *home != '/' ? std::string() : std::string(home) + "/.cache/tenon/chats";
+  return home == nullptr || *home != '/' ? std::string()
+                                         : std::string(home) + "/.cache/tenon/chats";
 }
 
 }  // namespace tenon

@@ -3,8 +3,8 @@
 // All encoded samples of a dataset, in memory or in shards of a cache folder.
 //
 // A data set in the cache is a folder named by a key: a hash of everything that decides its tokens.
-// While it is built, its name ends in `.incomplete`; shards that are there already are kept, so that
-// an interrupted build continues. One process builds, others wait for it.
+// While it is built, its name ends in `.incomplete`; shards that are there already are kept, so
+// that an interrupted build continues. One process builds, others wait for it.
 #pragma once
 
 #include <tenon/cpp/services.hpp>

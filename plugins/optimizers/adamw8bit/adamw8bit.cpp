@@ -56,8 +56,8 @@ class AdamW8bit : public tenon::TorchOptimizer {
                 "; choose a power of two, such as 256");
   }
 
-  // Code 127 stands for 0: the host does not save the gaps between parameters, which share the scale
-  // of a block.
+  // Code 127 stands for 0: the host does not save the gaps between parameters, which share the
+  // scale of a block.
   void describe(tenon::OptimizerInfo& info) override {
     info.block(options_.block_size)
         .slot("exp_avg", TENON_U8, 127)

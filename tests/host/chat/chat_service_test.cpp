@@ -18,8 +18,9 @@ const tenon_chat_template_api& api() {
 tenon_status* append(void* context, const tenon_chat_piece* pieces, size_t n) {
   auto& text = *static_cast<std::string*>(context);
   for (size_t i = 0; i < n; ++i) {
-    text += std::to_string(pieces[i].kind) + ":" + std::string(pieces[i].bytes, pieces[i].num_bytes) +
-            ":" + std::to_string(pieces[i].answer) + " ";
+    text += std::to_string(pieces[i].kind) + ":" +
+            std::string(pieces[i].bytes, pieces[i].num_bytes) + ":" +
+            std::to_string(pieces[i].answer) + " ";
   }
   return nullptr;
 }

@@ -116,8 +116,8 @@ TEST_CASE("generation tags where their text cannot be followed are an error", "[
 
 TEST_CASE("without tags, an answer is what the rendering gains by its message", "[chat]") {
   const ChatTemplate turns(kTurns);
-  CHECK(shown(turns.render(request_of(
-            {{"user", "q"}, {"assistant", "r"}, {"user", "s"}, {"assistant", "t"}}))) ==
+  CHECK(shown(turns.render(
+            request_of({{"user", "q"}, {"assistant", "r"}, {"user", "s"}, {"assistant", "t"}}))) ==
         "< 'user' > 'q' </>< 'assistant' > [1:'r'] [1:</>] < 'user' > 's' </>< 'assistant' > "
         "[3:'t'] [3:</>]");
 }
@@ -127,18 +127,18 @@ TEST_CASE("a rendering that does not start with the one before names the message
       "{% for m in messages %}{{ m.role[0] }}:"
       "{{ m.content if loop.last or m.role == 'user' else '...' }};{% endfor %}"
       "{% if add_generation_prompt %}a:{% endif %}";
-  CHECK(error_of_chat(forgets,
-                      request_of({{"user", "q"}, {"assistant", "long"}, {"user", "s"}})) ==
+  CHECK(error_of_chat(forgets, request_of({{"user", "q"}, {"assistant", "long"}, {"user", "s"}})) ==
         "[template.changed_text] message 2: the rendering does not start with that of the messages "
         "up to it: at byte 6 it is \"...;u:s;\", expected \"long;\"; use a template with {% "
         "generation %} tags around what the assistant writes");
   const std::string prompt_differs =
       "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
       "{% if add_generation_prompt %}<assistant><think>{% endif %}";
-  CHECK_THAT(error_of_chat(prompt_differs, request_of({{"user", "q"}, {"assistant", "r"}})),
-             contains_text("message 2: the rendering does not start with that of the messages before "
-                           "it and the prompt for an answer: at byte 18 it is \"r\", expected "
-                           "\"<think>\""));
+  CHECK_THAT(
+      error_of_chat(prompt_differs, request_of({{"user", "q"}, {"assistant", "r"}})),
+      contains_text("message 2: the rendering does not start with that of the messages before "
+                    "it and the prompt for an answer: at byte 18 it is \"r\", expected "
+                    "\"<think>\""));
 }
 
 TEST_CASE("errors of a template name the line and the reason", "[chat]") {
@@ -152,7 +152,8 @@ TEST_CASE("errors of a template name the line and the reason", "[chat]") {
   CHECK(render_error("{{ [1, 2].append(3) }}") ==
         "[template.failed] the chat template failed: line 1: templates may not change lists with "
         "`append`");
-  CHECK_THAT(render_error("{{ 'a' | nothing }}"), contains_text("no filter `nothing` for a string"));
+  CHECK_THAT(render_error("{{ 'a' | nothing }}"),
+             contains_text("no filter `nothing` for a string"));
   CHECK_THAT(render_error("{{ 'a' is odd_one }}"), contains_text("no test `odd_one`"));
   CHECK_THAT(render_error("\n{{ nothing() }}"),
              contains_text("line 2: an undefined value is called, expected a function"));
@@ -197,14 +198,14 @@ TEST_CASE("expressions have the meaning that they have in Python", "[chat]") {
   CHECK(value("true") == "True");
   CHECK(value("7 % 3, -7 % 3, 7 / 2, 2 * 3 - 1") == "(1, 2, 3.5, 5)");
   CHECK(value("1000 if false else 0.1 + 0.2") == "0.30000000000000004");
-  CHECK(value("1.0 * 100000, 0.00001 / 1, 10000000.0 * 10000000000") ==
-        "(100000.0, 1e-05, 1e+17)");
+  CHECK(value("1.0 * 100000, 0.00001 / 1, 10000000.0 * 10000000000") == "(100000.0, 1e-05, 1e+17)");
   CHECK(value("[1, 'a', \"it's\", none, 2.0]") == "[1, 'a', \"it's\", None, 2.0]");
   CHECK(value("obj") == "{'b': 1, 'a': [1.5, True, None]}");
   CHECK(value("obj | tojson") == R"({"b": 1, "a": [1.5, true, null]})");
   CHECK(value("obj | tojson(sort_keys=true, separators=(',', ':'))") ==
         R"({"a":[1.5,true,null],"b":1})");
-  CHECK(value("obj | tojson(indent=1)") == "{\n \"b\": 1,\n \"a\": [\n  1.5,\n  true,\n  null\n ]\n}");
+  CHECK(value("obj | tojson(indent=1)") ==
+        "{\n \"b\": 1,\n \"a\": [\n  1.5,\n  true,\n  null\n ]\n}");
   CHECK(value("s | tojson(ensure_ascii=true)") == "\"Gr\\u00fc\\u00dfe\"");
   CHECK(value("[] | tojson(indent=2), {} | tojson") == "('[]', '{}')");
   CHECK(value("s | length, s[2], s[::-1], s[1:-1]") == "(5, 'ü', 'eßürG', 'rüß')");
@@ -251,11 +252,13 @@ TEST_CASE("statements have Jinja's scopes and white space", "[chat]") {
         "1False3True");
   CHECK(rendered("{% for i in range(5) %}{% if i == 1 %}a{% continue %}{% endif %}"
                  "{% if i == 3 %}b{% break %}{% endif %}{{ i }}{% endfor %}") == "0a2b");
-  CHECK(rendered("{% macro f(a, b='x') %}({{ a }}{{ b }}){% endmacro %}{{ f(1) }}{{ f(1, b=2) }}") ==
-        "(1x)(12)");
+  CHECK(
+      rendered("{% macro f(a, b='x') %}({{ a }}{{ b }}){% endmacro %}{{ f(1) }}{{ f(1, b=2) }}") ==
+      "(1x)(12)");
   CHECK(rendered("{% macro f() %}<{{ caller() }}>{% endmacro %}{% call f() %}a{% endcall %}") ==
         "<a>");
-  CHECK(rendered("{% set t %}a{{ 1 }}{% endset %}{{ t | upper }}{% filter upper %}b{% endfilter %}") ==
+  CHECK(rendered(
+            "{% set t %}a{{ 1 }}{% endset %}{{ t | upper }}{% filter upper %}b{% endfilter %}") ==
         "A1B");
   CHECK(rendered("  {% if true %}\n  a\n  {% endif %}\nb\n\n") == "  a\nb\n");
   CHECK(rendered("a  {%- if true -%}  b  {%- endif %}  c") == "ab  c");

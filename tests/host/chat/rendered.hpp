@@ -21,8 +21,9 @@ inline std::string text_of(const std::vector<ChatPiece>& pieces) {
 }
 
 // Renders a template with {"x": ...} as its variables, without messages.
-inline std::string rendered(const std::string& source,
-                            const nlohmann::ordered_json& variables = nlohmann::ordered_json::object()) {
+inline std::string rendered(
+    const std::string& source,
+    const nlohmann::ordered_json& variables = nlohmann::ordered_json::object()) {
   ChatRequest request;
   request.messages = nlohmann::ordered_json::array();
   request.variables = variables;
@@ -30,8 +31,9 @@ inline std::string rendered(const std::string& source,
 }
 
 // The message of the error that rendering gives; "no error" without one.
-inline std::string render_error(const std::string& source,
-                                const nlohmann::ordered_json& variables = nlohmann::ordered_json::object()) {
+inline std::string render_error(
+    const std::string& source,
+    const nlohmann::ordered_json& variables = nlohmann::ordered_json::object()) {
   try {
     rendered(source, variables);
     return "no error";

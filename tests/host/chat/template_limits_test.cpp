@@ -29,10 +29,11 @@ std::string syntax_error(const std::string& source) {
 }  // namespace
 
 TEST_CASE("a template that executes too much is stopped", "[chat]") {
-  CHECK(render_error("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}"
-                     "{% endfor %}") ==
-        "[template.too_long] the chat template failed: line 1: the values of the template need more "
-        "than 1 GiB");
+  CHECK(
+      render_error("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}"
+                   "{% endfor %}") ==
+      "[template.too_long] the chat template failed: line 1: the values of the template need more "
+      "than 1 GiB");
   CHECK_THAT(render_error("{% set r = range(100000) %}{% for i in r %}{% for j in r %}{% endfor %}"
                           "{% endfor %}"),
              contains_text("[template.too_long]"));
@@ -59,9 +60,10 @@ TEST_CASE("recursion of a template is bounded", "[chat]") {
   CHECK_THAT(render_error("{% set ns = namespace(a=[]) %}{% for i in range(1000) %}"
                           "{% set ns.a = [ns.a] %}{% endfor %}"),
              contains_text("nested more than 64 deep"));
-  CHECK_THAT(render_error("{{ x | tojson }}",
-                          {{"x", nlohmann::ordered_json::parse(repeated("[", 100) + repeated("]", 100))}}),
-             contains_text("the JSON is nested more than 64 deep"));
+  CHECK_THAT(
+      render_error("{{ x | tojson }}",
+                   {{"x", nlohmann::ordered_json::parse(repeated("[", 100) + repeated("]", 100))}}),
+      contains_text("the JSON is nested more than 64 deep"));
 }
 
 TEST_CASE("nesting of a template's source is bounded", "[chat]") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tokenizer with special tokens and a chat template, small enough to check by hand: each byte is a
-// token, and the special tokens that its options list have the ids from 256 on.
+// A tokenizer with special tokens and a chat template, small enough to check by hand: each byte is
+// a token, and the special tokens that its options list have the ids from 256 on.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/tokenizer.hpp>
 
@@ -77,10 +77,11 @@ class SpecialBytes : public tenon::Tokenizer {
     for (size_t at = 0; at < text.size();) {
       const std::string* found = nullptr;
       for (const std::string& special : options_.specials) {
-        const bool is_here = text.compare(at, special.size(), special) == 0 &&
-                             std::all_of(is_template.begin() + static_cast<ptrdiff_t>(at),
-                                         is_template.begin() + static_cast<ptrdiff_t>(at + special.size()),
-                                         [](bool is) { return is; });
+        const bool is_here =
+            text.compare(at, special.size(), special) == 0 &&
+            std::all_of(is_template.begin() + static_cast<ptrdiff_t>(at),
+                        is_template.begin() + static_cast<ptrdiff_t>(at + special.size()),
+                        [](bool is) { return is; });
         if (is_here && (found == nullptr || special.size() > found->size())) {
           found = &special;
         }

@@ -19,9 +19,10 @@
 // Inputs are `input_ids` [B, T], and if the batch has them `position_ids` and `segment_ids` [B, T]:
 // positions attend only to their own segment, a run of equal numbers. Without `position_ids`,
 // positions count from 0 in each row. Outputs are `logits` [B, T, V], and `hidden.N`, the input of
-// layer N, and `token_logps` [B, T], the log-probabilities of `labels`, unless the head has a bias or
-// a softcap. Blocks are `embed`, for each layer `layers.N.attention` and `layers.N.feed_forward`,
-// which form the unit `layers.N`, `head`, and `head_logps`. The host skips a head that nothing reads.
+// layer N, and `token_logps` [B, T], the log-probabilities of `labels`, unless the head has a bias
+// or a softcap. Blocks are `embed`, for each layer `layers.N.attention` and
+// `layers.N.feed_forward`, which form the unit `layers.N`, `head`, and `head_logps`. The host skips
+// a head that nothing reads.
 #ifndef TENON_DECODER_DECODER_HPP
 #define TENON_DECODER_DECODER_HPP
 
