@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tokenizer plugins hf, tiktoken and sentencepiece through the ABI.
-#include "host/error/status.hpp"
+#include <tenon/tokenizer.h>
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
