@@ -43,8 +43,9 @@ void run_tasks(int64_t num_tasks, const AttentionSizes& sizes, const Run& run) {
 
 // What the kernels read besides queries, keys and values. Saved for the backward.
 struct KernelOptions {
-  at::Tensor table;   // cos and sin, [2, P, E/2]; may be undefined
-  at::Tensor starts;  // first visible key of each query, [B, T] or [1, T]; may be undefined
+  at::Tensor table;      // cos and sin, [2, P, R/2]; may be undefined
+  at::Tensor positions;  // rows of the table, [B, T]; undefined: 0, 1, ...
+  at::Tensor starts;     // first visible key of each query, [B, T] or [1, T]; may be undefined
   bool is_causal = true;
   double scale = 1.0;
   double softcap = 0.0;
@@ -81,6 +82,8 @@ AttentionInput kernel_input(const at::Tensor& q_BTHE,
   if (o.table.defined()) {
     in.cos = o.table.const_data_ptr<float>();
     in.sin = in.cos + o.table.stride(0);
+    in.rotated = 2 * o.table.size(2);
+    in.positions = o.positions.defined() ? o.positions.const_data_ptr<int64_t>() : nullptr;
   }
   if (o.starts.defined()) {
     in.starts = o.starts.const_data_ptr<int32_t>();
@@ -185,8 +188,10 @@ void save_options(torch::autograd::AutogradContext* context, const KernelOptions
 
 KernelOptions saved_options(torch::autograd::AutogradContext* context,
                             const at::Tensor& table,
+                            const at::Tensor& positions,
                             const at::Tensor& starts) {
   return {.table = table,
+          .positions = positions,
           .starts = starts,
           .is_causal = context->saved_data["causal"].toBool(),
           .scale = context->saved_data["scale"].toDouble(),
@@ -206,7 +211,7 @@ class HeadAttention : public torch::autograd::Function<HeadAttention> {
     const at::Tensor v = dense_rows(value);
     at::Tensor y = at::empty(q.sizes(), q.options());
     const at::Tensor sums = attend_into(y, kernel_input(q, k, v, o));
-    context->save_for_backward({q, k, v, y, sums, o.table, o.starts});
+    context->save_for_backward({q, k, v, y, sums, o.table, o.positions, o.starts});
     save_options(context, o);
     return y;
   }
@@ -218,7 +223,7 @@ class HeadAttention : public torch::autograd::Function<HeadAttention> {
     const at::Tensor& q = saved[0];
     const at::Tensor& k = saved[1];
     const at::Tensor& v = saved[2];
-    const KernelOptions o = saved_options(context, saved[5], saved[6]);
+    const KernelOptions o = saved_options(context, saved[5], saved[6], saved[7]);
     const QkvGrads out{at::empty(q.sizes(), q.options()),
                        at::empty(k.sizes(), k.options()),
                        at::empty(v.sizes(), v.options())};
@@ -249,7 +254,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
     const auto [q, k, v] = parts_of(qkv, num_heads, num_kv_heads);
     at::Tensor y = at::empty({q.size(0), q.size(1), num_heads * q.size(3)}, qkv.options());
     const at::Tensor sums = attend_into(y.view(q.sizes()), kernel_input(q, k, v, o));
-    context->save_for_backward({qkv, y, sums, o.table, o.starts});
+    context->save_for_backward({qkv, y, sums, o.table, o.positions, o.starts});
     context->saved_data["heads"] = num_heads;
     context->saved_data["kv_heads"] = num_kv_heads;
     save_options(context, o);
@@ -262,7 +267,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const int64_t num_heads = context->saved_data["heads"].toInt();
     const int64_t num_kv_heads = context->saved_data["kv_heads"].toInt();
-    const KernelOptions o = saved_options(context, saved[3], saved[4]);
+    const KernelOptions o = saved_options(context, saved[3], saved[4], saved[5]);
     const auto [q, k, v] = parts_of(saved[0], num_heads, num_kv_heads);
     const at::Tensor out = at::empty(saved[0].sizes(), saved[0].options());
     attend_backward_into(parts_of(out, num_heads, num_kv_heads),
@@ -299,6 +304,10 @@ at::Tensor first_keys(const AttentionOptions& o, int64_t T) {
 KernelOptions kernel_options(const AttentionOptions& o, const at::Tensor& q) {
   const double root = std::sqrt(static_cast<double>(q.size(3)));
   return {.table = o.rotary ? o.rotary->to(at::kFloat).contiguous() : at::Tensor(),
+          .positions = o.rotary
+                           ? rotary_positions(
+                                 "attention", o.positions, q.size(0), q.size(1), o.rotary->size(1))
+                           : at::Tensor(),
           .starts = first_keys(o, q.size(1)),
           .is_causal = o.is_causal,
           .scale = o.scale.value_or(1.0 / root),
@@ -336,8 +345,11 @@ at::Tensor plain_attention(const at::Tensor& query_BTHE,
                            const at::Tensor& key_BSKE,
                            const at::Tensor& value_BSKE,
                            const AttentionOptions& o) {
-  const at::Tensor q_BHTE = (o.rotary ? rope(query_BTHE, *o.rotary) : query_BTHE).transpose(1, 2);
-  at::Tensor k_BKSE = (o.rotary ? rope(key_BSKE, *o.rotary) : key_BSKE).transpose(1, 2);
+  const auto turned = [&o](const at::Tensor& x) {
+    return (o.rotary ? rope(x, *o.rotary, o.positions) : x).transpose(1, 2);
+  };
+  const at::Tensor q_BHTE = turned(query_BTHE);
+  at::Tensor k_BKSE = turned(key_BSKE);
   at::Tensor v_BKSE = value_BSKE.transpose(1, 2);
   const int64_t group = query_BTHE.size(2) / key_BSKE.size(2);
   const double scale = o.scale.value_or(1.0 / std::sqrt(static_cast<double>(query_BTHE.size(3))));
@@ -378,15 +390,16 @@ void check(const at::Tensor& q,
            const at::Tensor& k,
            const at::Tensor& v,
            const AttentionOptions& o) {
-  TORCH_CHECK(q.dim() == 4 && k.dim() == 4 && v.sizes() == k.sizes() && q.size(0) == k.size(0) &&
-                  q.size(3) == k.size(3) && k.size(2) > 0 && q.size(2) % k.size(2) == 0,
+  TORCH_CHECK(q.dim() == 4 && k.dim() == 4 && v.dim() == 4 && q.size(0) == k.size(0) &&
+                  v.sizes().slice(0, 3) == k.sizes().slice(0, 3) && q.size(3) == k.size(3) &&
+                  v.size(3) <= k.size(3) && k.size(2) > 0 && q.size(2) % k.size(2) == 0,
               "tenon::attention: query ",
               q.sizes(),
               ", key ",
               k.sizes(),
               " and value ",
               v.sizes(),
-              " must be [B, T, H, E], [B, S, K, E] and [B, S, K, E], where K divides H");
+              " must be [B, T, H, E], [B, S, K, E] and [B, S, K, at most E], where K divides H");
   const bool is_aligned = o.is_causal || o.rotary.has_value();
   TORCH_CHECK(!is_aligned || q.size(1) == k.size(1),
               "tenon::attention: a causal mask or a rotation needs as many keys as queries, not ",
@@ -403,12 +416,15 @@ void check(const at::Tensor& q,
               " must not be negative, and dropout ",
               o.dropout,
               " must be in [0, 1)");
-  TORCH_CHECK(!o.rotary || (q.size(3) % 2 == 0 && o.rotary->dim() == 3 && o.rotary->size(0) == 2 &&
-                            o.rotary->size(1) >= q.size(1) && 2 * o.rotary->size(2) == q.size(3)),
+  TORCH_CHECK(!o.rotary || (o.rotary->dim() == 3 && o.rotary->size(0) == 2 &&
+                            (o.positions || o.rotary->size(1) >= q.size(1)) &&
+                            2 * o.rotary->size(2) <= q.size(3)),
               "tenon::attention: rotary ",
               o.rotary->sizes(),
-              " must be [2, at least T, E/2] of the query ",
+              " must be [2, at least T, at most E/2] of the query ",
               q.sizes());
+  TORCH_CHECK(!o.positions || o.rotary.has_value(),
+              "tenon::attention: positions need a rotation (rotary)");
   TORCH_CHECK(!o.segments || (o.segments->dim() == 2 && o.segments->size(0) == q.size(0) &&
                               o.segments->size(1) == q.size(1) &&
                               at::isIntegralType(o.segments->scalar_type(), /*includeBool=*/true)),
@@ -429,7 +445,11 @@ at::Tensor attention(const at::Tensor& query,
                      const AttentionOptions& options) {
   check(query, key, value, options);
   if (has_kernel(query, key, value, options)) {
-    return HeadAttention::apply(query, key, value, kernel_options(options, query));
+    // The kernels want values as wide as keys.
+    const int64_t missing = key.size(3) - value.size(3);
+    const at::Tensor wide = missing > 0 ? at::constant_pad_nd(value, {0, missing}) : value;
+    const at::Tensor y = HeadAttention::apply(query, key, wide, kernel_options(options, query));
+    return missing > 0 ? y.narrow(3, 0, value.size(3)) : y;
   }
   return plain_attention(query, key, value, options);
 }

@@ -17,8 +17,11 @@ namespace tenon {
 
 // What a query sees, and how its scores become weights.
 struct AttentionOptions {
-  // cos and sin of the rotation of queries and keys, [2, P, E/2] with P >= T, as in rope.hpp.
+  // cos and sin of the rotation of queries and keys, [2, P, R/2] with P >= T, as in rope.hpp. The
+  // first R features of a head are rotated.
   std::optional<at::Tensor> rotary = std::nullopt;
+  // Rows of `rotary`, [B, T] integers in [0, P); absent: 0, 1, ...
+  std::optional<at::Tensor> positions = std::nullopt;
   // Integers, [B, T]: a query sees only keys of its own segment, a run of equal numbers. For
   // packed documents.
   std::optional<at::Tensor> segments = std::nullopt;
@@ -37,9 +40,10 @@ struct AttentionOptions {
 // softmax(scale q k^T, masked) v by head. Query head h takes key and value head h / (H/K).
 // Differentiable with respect to query, key and value.
 //
-// Shapes  query [B, T, H, E], key and value [B, S, K, E], where K divides H and, with a mask or
-//         rotation, S = T; the result is [B, T, H, E]
-// Errors  c10::Error for shapes that do not match
+// Shapes  query [B, T, H, E], key [B, S, K, E], value [B, S, K, V] with V <= E, where K divides H
+//         and, with a mask or rotation, S = T; the result is [B, T, H, V]
+// Errors  c10::IndexError on a CPU for a position outside of the table; c10::Error for shapes that
+//         do not match
 at::Tensor attention(const at::Tensor& query,
                      const at::Tensor& key,
                      const at::Tensor& value,

@@ -39,13 +39,15 @@ struct AttentionInput {
   HeadRows<const float> q;
   HeadRows<const float> k;
   HeadRows<const float> v;
-  const float* cos = nullptr;  // [T, E/2]: rotates queries and keys; null: no rotation
+  const float* cos = nullptr;  // [P, rotated/2]: rotates queries and keys; null: no rotation
   const float* sin = nullptr;
-  const int32_t* starts = nullptr;  // first visible key of each query, [T]; null: 0
-  int64_t starts_batch = 0;         // stride of `starts` over samples
-  bool is_causal = true;            // query t sees no key after t
-  float scale = 1.0f;               // of scores
-  float softcap = 0.0f;             // 0: none
+  int64_t rotated = 0;                 // features at the start of a head that are rotated
+  const int64_t* positions = nullptr;  // row of cos and sin of each query and key, [B, T]; null: t
+  const int32_t* starts = nullptr;     // first visible key of each query, [T]; null: 0
+  int64_t starts_batch = 0;            // stride of `starts` over samples
+  bool is_causal = true;               // query t sees no key after t
+  float scale = 1.0f;                  // of scores
+  float softcap = 0.0f;                // 0: none
 };
 
 struct AttentionOutput {

@@ -76,14 +76,20 @@ SIMD_INLINE void prefetch_row(const HeadRows<const float>& rows, const float* ro
 }
 
 // Copies row t of queries, keys or their gradients into or out of scratch memory.
-SIMD_INLINE void move_row(
-    const AttentionInput& in, int64_t t, const float* from, float* to, float scale, float sign) {
-  const int64_t half = in.sizes.E / 2;
+SIMD_INLINE void move_row(const AttentionInput& in,
+                          int64_t b,
+                          int64_t t,
+                          const float* from,
+                          float* to,
+                          float scale,
+                          float sign) {
+  const int64_t rotated = in.rotated;
   if (in.cos != nullptr) {
-    rotate_row(from, to, in.cos + t * half, in.sin + t * half, half, scale, sign);
-  } else {
-    scale_row(from, to, in.sizes.E, scale);
+    const int64_t half = rotated / 2;
+    const int64_t row = (in.positions == nullptr ? t : in.positions[b * in.sizes.T + t]) * half;
+    rotate_row(from, to, in.cos + row, in.sin + row, half, scale, sign);
   }
+  scale_row(from + rotated, to + rotated, in.sizes.E - rotated, scale);
 }
 
 // Keys and values of positions [first, first + n) in scratch memory.
@@ -100,7 +106,7 @@ inline void take_keys(const AttentionInput& in,
     const float* const from_v = in.v.at(b, first + j, kv_head);
     prefetch_row(in.k, from_k, in.sizes.E);
     prefetch_row(in.v, from_v, in.sizes.E);
-    move_row(in, first + j, from_k, k + j * row, 1.0f, 1.0f);
+    move_row(in, b, first + j, from_k, k + j * row, 1.0f, 1.0f);
     scale_row(from_v, v + j * row, in.sizes.E, 1.0f);
   }
 }
@@ -157,7 +163,7 @@ inline void take_queries(const AttentionInput& in,
     const int64_t t = block.first + r;
     const float* const from = in.q.at(block.b, t, block.h);
     prefetch_row(in.q, from, in.sizes.E);
-    move_row(in, t, from, q + r * row, in.scale, 1.0f);
+    move_row(in, block.b, t, from, q + r * row, in.scale, 1.0f);
   }
   turn_rows(q, row, turned, kScoresRow, block.rows, in.sizes.E);
 }
@@ -557,12 +563,12 @@ inline void attend_chunk_backward(const AttentionInput& in,
     if (adds) {
       // The rows of q are free now.
       float* const part = at.q + r * at.row;
-      move_row(in, t, at.grad_q + r * at.row, part, in.scale, -1.0f);
+      move_row(in, block.b, t, at.grad_q + r * at.row, part, in.scale, -1.0f);
       for (int64_t e = 0; e < s.E; ++e) {
         to[e] += part[e];
       }
     } else {
-      move_row(in, t, at.grad_q + r * at.row, to, in.scale, -1.0f);
+      move_row(in, block.b, t, at.grad_q + r * at.row, to, in.scale, -1.0f);
     }
   }
 }
@@ -588,7 +594,7 @@ inline void attend_keys_backward(const AttentionInput& in,
     for (int64_t j = 0; j < n; ++j) {
       const int64_t t = first + j;
       float* const grad_k = grads.grad_k.at(part.b, t, part.kv_head);
-      move_row(in, t, at.grad_k + j * at.row, grad_k, 1.0f, -1.0f);
+      move_row(in, part.b, t, at.grad_k + j * at.row, grad_k, 1.0f, -1.0f);
       scale_row(at.grad_v + j * at.row, grads.grad_v.at(part.b, t, part.kv_head), s.E, 1.0f);
     }
   }

@@ -4,6 +4,7 @@
 
 #include "host/kernels/attention.hpp"
 #include "host/kernels/embedding.hpp"
+#include "host/kernels/expert_mlp.hpp"
 #include "host/kernels/fused.hpp"
 #include "host/kernels/gated_mlp.hpp"
 #include "host/kernels/head_loss.hpp"
@@ -27,8 +28,10 @@ AttentionOptions attention_options(const OptionalTensor& rotary,
                                    double softcap,
                                    std::optional<double> scale,
                                    double dropout,
-                                   bool causal) {
+                                   bool causal,
+                                   const OptionalTensor& positions) {
   return {.rotary = rotary,
+          .positions = positions,
           .segments = segments,
           .window = window,
           .softcap = softcap,
@@ -46,11 +49,13 @@ at::Tensor attention_op(const at::Tensor& query,
                         double softcap,
                         std::optional<double> scale,
                         double dropout,
-                        bool causal) {
-  return attention(query,
-                   key,
-                   value,
-                   attention_options(rotary, segments, window, softcap, scale, dropout, causal));
+                        bool causal,
+                        const OptionalTensor& positions) {
+  return attention(
+      query,
+      key,
+      value,
+      attention_options(rotary, segments, window, softcap, scale, dropout, causal, positions));
 }
 
 at::Tensor packed_attention_op(const at::Tensor& qkv,
@@ -62,12 +67,13 @@ at::Tensor packed_attention_op(const at::Tensor& qkv,
                                double softcap,
                                std::optional<double> scale,
                                double dropout,
-                               bool causal) {
+                               bool causal,
+                               const OptionalTensor& positions) {
   return packed_attention(
       qkv,
       num_heads,
       num_kv_heads,
-      attention_options(rotary, segments, window, softcap, scale, dropout, causal));
+      attention_options(rotary, segments, window, softcap, scale, dropout, causal, positions));
 }
 
 at::Tensor linear_op(const at::Tensor& x,
@@ -85,13 +91,23 @@ at::Tensor gated_mlp_op(const at::Tensor& x,
   return gated_mlp(x, gate, up, down, activation);
 }
 
+at::Tensor expert_mlp_op(const at::Tensor& x,
+                         const at::Tensor& gate,
+                         const at::Tensor& up,
+                         const at::Tensor& down,
+                         const at::Tensor& experts,
+                         const at::Tensor& weights,
+                         c10::string_view activation) {
+  return expert_mlp(x, gate, up, down, experts, weights, activation);
+}
+
 bool is_fused_op(c10::string_view op, at::ScalarType dtype, at::Device device) {
   return is_fused(op, dtype, device);
 }
 
 constexpr char kMask[] =
     "Tensor? rotary=None, Tensor? segments=None, int window=0, float softcap=0.0, "
-    "float? scale=None, float dropout=0.0, bool causal=True";
+    "float? scale=None, float dropout=0.0, bool causal=True, Tensor? positions=None";
 
 // Each operator calls differentiable ones, so that one kernel serves all dispatch keys.
 class Library {
@@ -108,10 +124,13 @@ class Library {
     add("add_rms_norm(Tensor x, Tensor delta, Tensor weight, float eps) -> (Tensor, Tensor)",
         add_rms_norm);
     add("layer_norm(Tensor x, Tensor? weight, Tensor? bias, float eps) -> Tensor", layer_norm);
-    add("rope(Tensor x, Tensor table) -> Tensor", rope);
+    add("rope(Tensor x, Tensor table, Tensor? positions=None) -> Tensor", rope);
     add("gated_mlp(Tensor x, Tensor gate, Tensor up, Tensor down, str activation=\"silu\") -> "
         "Tensor",
         gated_mlp_op);
+    add("expert_mlp(Tensor x, Tensor gate, Tensor up, Tensor down, Tensor experts, Tensor weights, "
+        "str activation=\"silu\") -> Tensor",
+        expert_mlp_op);
     add("embedding(Tensor weight, Tensor ids) -> Tensor", embedding);
     add("cross_entropy(Tensor x, Tensor weight, Tensor labels, Tensor? bias=None, int "
         "ignore_index=-100, float label_smoothing=0.0, float z_loss=0.0) -> Tensor",

@@ -69,8 +69,8 @@ void swiglu_rows(const float* gate_up, float* y, int64_t rows, int64_t width);
 void swiglu_grad_rows(
     const float* gate_up, const float* grad_y, float* grad_gate_up, int64_t rows, int64_t width);
 
-// Rotates `heads` heads of one position. A head of x has 2 * `half` dense elements, and starts
-// `x_stride` after the head before it; heads of y are dense. (a, b) becomes (a cos - b sin, b cos +
+// Rotates the first 2 * `half` elements, which are dense, of `heads` heads of one position. A head
+// starts `x_stride` or `y_stride` after the head before it. (a, b) becomes (a cos - b sin, b cos +
 // a sin), with b `half` elements after a. `inverse` rotates back.
 struct RopeHeads {
   const float* x = nullptr;
@@ -78,6 +78,7 @@ struct RopeHeads {
   const float* cos = nullptr;
   const float* sin = nullptr;
   float* y = nullptr;
+  int64_t y_stride = 0;
 };
 void rope_heads(const RopeHeads& at, int64_t heads, int64_t half, bool inverse);
 

@@ -291,7 +291,7 @@ inline void layer_norm_grad_of_rows(const LayerNormGradRows& at, int64_t rows, i
 inline void rope_of_heads(const RopeHeads& at, int64_t heads, int64_t half, float sign) {
   for (int64_t head = 0; head < heads; ++head) {
     const float* x = at.x + head * at.x_stride;
-    float* y = at.y + head * 2 * half;
+    float* y = at.y + head * at.y_stride;
     for (int64_t i = 0; i < half; i += kLanes) {
       const int64_t n = half - i < kLanes ? half - i : kLanes;
       const Floats a = load_any(x + i, n);

@@ -390,6 +390,49 @@ TEST_CASE("dropout drops whole weights", "[kernels]") {
   CHECK(is_zero.logical_or((y - kept).abs().lt(1e-5).all(-1)).all().item<bool>());
 }
 
+TEST_CASE("attention rotates a part of heads, by given positions, and takes narrow values",
+          "[kernels]") {
+  const Shape s = GENERATE(Shape{2, 37, 4, 2, 6}, Shape{1, 130, 3, 1, 40}, Shape{3, 65, 2, 2, 64});
+  CAPTURE(s.B, s.T, s.H, s.K, s.E);
+  Operands x = operands_of(s, s.T);
+  const int64_t value_width = s.E / 2 - 1;
+  x.value = x.value.narrow(3, 0, value_width);
+  x.grad_y = x.grad_y.narrow(3, 0, value_width);
+  const int64_t rotated_width = s.E / 4 * 2;
+  const at::Tensor table = table_of(s.T + 9, rotated_width);
+  const at::Tensor positions =
+      (at::arange(s.B * s.T, at::kLong) * 5).remainder(s.T + 9).view({s.B, s.T});
+  const AttentionOptions o{
+      .rotary = table, .positions = positions, .segments = segments_of(s.B, s.T)};
+  // Rotates by position and concatenates, sample by sample; then no rotation is left.
+  const auto formula = [&](const at::Tensor& q,
+                           const at::Tensor& k,
+                           const at::Tensor& v,
+                           const AttentionOptions& given) {
+    const auto turned = [&](const at::Tensor& of) {
+      std::vector<at::Tensor> samples;
+      for (int64_t b = 0; b < s.B; ++b) {
+        const at::Tensor rows = given.rotary->index_select(1, (*given.positions)[b]);
+        samples.push_back(
+            rotated(of[b].unsqueeze(0).narrow(3, 0, rotated_width).transpose(1, 2), rows)
+                .transpose(1, 2));
+      }
+      return at::cat({at::cat(samples), of.narrow(3, rotated_width, s.E - rotated_width)}, 3);
+    };
+    return by_formula(turned(q), turned(k), v, {.segments = given.segments});
+  };
+  std::vector<at::Tensor> leaves;
+  for (const at::Tensor& operand : {x.query, x.key, x.value}) {
+    leaves.push_back(operand.to(at::kDouble).detach().clone().requires_grad_());
+  }
+  const std::vector<at::Tensor> expected =
+      with_grads(formula(leaves[0], leaves[1], leaves[2], o), leaves, x.grad_y);
+  check_near(run(x, o, at::kFloat, attention), expected, 4e-6);
+  check_near(run(x, o, at::kDouble, attention), expected, 1e-12);
+  const PlainKernels plain;
+  check_near(run(x, o, at::kFloat, attention), expected, 4e-6);
+}
+
 TEST_CASE("attention names the shapes that do not match", "[kernels]") {
   const Operands x = operands_of({2, 5, 4, 2, 6}, 5);
   const at::Tensor longer = at::zeros({2, 7, 2, 6});
@@ -406,8 +449,15 @@ TEST_CASE("attention names the shapes that do not match", "[kernels]") {
   fails(x, {.dropout = 1.0}, "must be in [0, 1)");
   fails(x, {.segments = at::zeros({2, 6}, at::kLong)}, "must be [B, T]");
   fails(x, {.segments = at::zeros({2, 5})}, "integers");
-  fails(x, {.rotary = at::zeros({2, 4, 3})}, "must be [2, at least T, E/2]");
-  fails(x, {.rotary = at::zeros({2, 5, 4})}, "must be [2, at least T, E/2]");
+  fails(x, {.rotary = at::zeros({2, 4, 3})}, "must be [2, at least T, at most E/2]");
+  fails(x, {.rotary = at::zeros({2, 5, 4})}, "must be [2, at least T, at most E/2]");
+  fails(x, {.positions = at::zeros({2, 5}, at::kLong)}, "positions need a rotation");
+  fails(x,
+        {.rotary = at::zeros({2, 5, 3}), .positions = at::zeros({2, 4}, at::kLong)},
+        "positions [2, 4] of Long must be [2, 5], integers");
+  fails(x,
+        {.rotary = at::zeros({2, 5, 3}), .positions = at::full({2, 5}, 5, at::kLong)},
+        "position 5 at [0, 0] is not in [0, 5)");
   CHECK_THROWS_WITH(packed_attention(at::zeros({2, 5, 47}), 4, 2, {}),
                     contains_text("(H + 2 K) E"));
   CHECK_THROWS_WITH(packed_attention(at::zeros({2, 5}), 4, 2, {}), contains_text("(H + 2 K) E"));

@@ -125,6 +125,7 @@ void check_kernels(const Kernels& kernels, const Case& c) {
       .v = rows_of<const float>(v),
       .cos = c.has_table ? table.const_data_ptr<float>() : nullptr,
       .sin = c.has_table ? table.const_data_ptr<float>() + table.stride(0) : nullptr,
+      .rotated = c.has_table ? s.E : 0,
       .starts = c.window > 0 ? starts.const_data_ptr<int32_t>() : nullptr,
       .is_causal = c.is_causal,
       .scale = 1.0f / std::sqrt(static_cast<float>(s.E)),

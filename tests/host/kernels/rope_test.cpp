@@ -70,6 +70,28 @@ TEST_CASE("rope's gradients are those of its differences") {
   check_differences(both, {made(1, {1, 2, 2, 4}), table_of(3, 2)});
 }
 
+TEST_CASE("rope of a part of heads at given positions is its formula") {
+  const at::Tensor table = table_of(50, 5);
+  const at::Tensor positions = (at::arange(34, at::kLong) * 7).remainder(50).view({2, 17});
+  const Tensors x = {made(1, {2, 17, 3, 23})};
+  const Operator by_formula = [&](const Tensors& in) {
+    Tensors samples;
+    for (int64_t b = 0; b < 2; ++b) {
+      const at::Tensor rows = table.index_select(1, positions[b]);
+      const at::Tensor turned = rotation_by_formula(rows)({in[0][b].unsqueeze(0).narrow(3, 0, 10)});
+      samples.push_back(at::cat({turned, in[0][b].unsqueeze(0).narrow(3, 10, 13)}, 3));
+    }
+    return at::cat(samples);
+  };
+  const Operator rotate = [&](const Tensors& in) {
+    return ops::rope(in[0], table.to(in[0].scalar_type()), positions.to(at::kInt));
+  };
+  const Tensors want = run(by_formula, x, at::kDouble);
+  check_near(run(rotate, x, at::kDouble), want, 1e-14);
+  check_near(run(rotate, x, at::kFloat), want, 3e-7);
+  check_near(run_plain(rotate, x, at::kFloat), want, 3e-7);
+}
+
 TEST_CASE("rope gives a table its gradient") {
   const Operator both = [](const Tensors& in) { return ops::rope(in[0], in[1]); };
   const Tensors in = {made(1, {2, 3, 2, 4}), table_of(3, 2)};
@@ -92,10 +114,18 @@ TEST_CASE("rope says what is wrong") {
   };
   CHECK_THAT(text_for(x, {2, 3, 3}),
              contains_text("tenon::rope: x is [1, 4, 2, 6] and the table [2, 3, 3]; expected"));
-  CHECK_THAT(text_for(x, {2, 4, 2}), contains_text("even E"));
-  CHECK_THAT(text_for(x, {3, 4, 3}), contains_text("even E"));
-  CHECK_THAT(text_for(at::ones({1, 4, 2, 5}), {2, 4, 2}), contains_text("even E"));
-  CHECK_THAT(text_for(at::ones({4, 2, 6}), {2, 4, 3}), contains_text("even E"));
+  CHECK_THAT(text_for(x, {2, 4, 4}), contains_text("at most E/2"));
+  CHECK_THAT(text_for(x, {3, 4, 3}), contains_text("at most E/2"));
+  CHECK_THAT(text_for(at::ones({1, 4, 2, 5}), {2, 4, 3}), contains_text("at most E/2"));
+  CHECK_THAT(text_for(at::ones({4, 2, 6}), {2, 4, 3}), contains_text("at most E/2"));
+  const auto text_at = [&](const at::Tensor& positions) {
+    return message_of([&] { ops::rope(x, at::ones({2, 4, 3}), positions); });
+  };
+  CHECK_THAT(text_at(at::full({1, 4}, 4, at::kLong)),
+             contains_text("tenon::rope: position 4 at [0, 0] is not in [0, 4)"));
+  CHECK_THAT(text_at(at::tensor({0, 1, -1, 2}, at::kLong).view({1, 4})),
+             contains_text("position -1 at [0, 2]"));
+  CHECK_THAT(text_at(at::zeros({1, 4})), contains_text("integers"));
   const Operator rotate = [](const Tensors& in) { return ops::rope(in[0], at::ones({2, 4, 3})); };
   CHECK_THAT(second_derivative_of(rotate, x), contains_text("tenon::rope: its gradient has no"));
 }

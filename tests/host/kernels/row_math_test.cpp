@@ -169,8 +169,10 @@ TEST_CASE("heads are rotated, and rotated back, on each machine", "[parity]") {
     CAPTURE(kernels.name);
     Floats y = guarded(kHeads * 2 * half);
     Floats back = guarded(kHeads * 2 * half);
-    kernels.rope({x.data(), stride, cos.data(), sin.data(), y.data()}, kHeads, half, 1.0f);
-    kernels.rope({y.data(), 2 * half, cos.data(), sin.data(), back.data()}, kHeads, half, -1.0f);
+    kernels.rope(
+        {x.data(), stride, cos.data(), sin.data(), y.data(), 2 * half}, kHeads, half, 1.0f);
+    kernels.rope(
+        {y.data(), 2 * half, cos.data(), sin.data(), back.data(), 2 * half}, kHeads, half, -1.0f);
     for (int64_t head = 0; head < kHeads; ++head) {
       for (int64_t i = 0; i < half; ++i) {
         const auto from = static_cast<size_t>(head * stride + i);

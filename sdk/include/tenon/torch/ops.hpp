@@ -5,7 +5,8 @@
 // the host that loads it. All are differentiable. docs/reference/operators.md is their manual.
 //
 // Letters in shapes: B samples, T positions, S keys, D width, H query heads, K key and value heads,
-// E width of a head, F inner width, V rows of an embedding or a head (its vocabulary).
+// E width of a head, F inner width, V rows of an embedding or a head (its vocabulary), R rotated
+// features of a head, N tokens, X experts, k experts of a token.
 #ifndef TENON_TORCH_OPS_HPP
 #define TENON_TORCH_OPS_HPP
 
@@ -47,7 +48,7 @@ inline at::Tensor linear(const at::Tensor& x,
 
 /* What the queries of an attention see. */
 struct Attention {
-  /* cos and sin, [2, at least T, E/2]: rotates queries and keys */
+  /* cos and sin, [2, at least T, R/2]: rotates the first R features of queries and keys */
   OptionalTensor rotary = std::nullopt;
   /* integers, [B, T]: a query sees keys of its own run of equal numbers */
   OptionalTensor segments = std::nullopt;
@@ -61,13 +62,16 @@ struct Attention {
   double dropout = 0.0;
   /* a query sees no later keys */
   bool causal = true;
+  /* integers, [B, T]: rows of `rotary`; absent: 0, 1, ... */
+  OptionalTensor positions = std::nullopt;
 };
 
 /* softmax(scale q k^T, masked) v by head; query head h takes key and value head h / (H/K).
  *
- * Shapes  query [B, T, H, E], key and value [B, S, K, E]; the result is [B, T, H, E]. S = T with a
- *         causal mask or `rotary`
- * Errors  c10::Error for shapes or options that do not match */
+ * Shapes  query [B, T, H, E], key [B, S, K, E], value [B, S, K, at most E]; the result is [B, T, H,
+ *         width of a value]. S = T with a causal mask or `rotary`
+ * Errors  on a CPU c10::IndexError for a position that `rotary` lacks; c10::Error for shapes or
+ *         options that do not match */
 inline at::Tensor attention(const at::Tensor& query,
                             const at::Tensor& key,
                             const at::Tensor& value,
@@ -81,9 +85,19 @@ inline at::Tensor attention(const at::Tensor& query,
                                                    double,
                                                    std::optional<double>,
                                                    double,
-                                                   bool)>("tenon::attention");
-  return op.call(
-      query, key, value, o.rotary, o.segments, o.window, o.softcap, o.scale, o.dropout, o.causal);
+                                                   bool,
+                                                   const OptionalTensor&)>("tenon::attention");
+  return op.call(query,
+                 key,
+                 value,
+                 o.rotary,
+                 o.segments,
+                 o.window,
+                 o.softcap,
+                 o.scale,
+                 o.dropout,
+                 o.causal,
+                 o.positions);
 }
 
 /* Attention of joined projections, without copies of its parts.
@@ -94,16 +108,18 @@ inline at::Tensor packed_attention(const at::Tensor& qkv,
                                    int64_t num_heads,
                                    int64_t num_kv_heads,
                                    const Attention& o = {}) {
-  static const auto op = internal::find<at::Tensor(const at::Tensor&,
-                                                   int64_t,
-                                                   int64_t,
-                                                   const OptionalTensor&,
-                                                   const OptionalTensor&,
-                                                   int64_t,
-                                                   double,
-                                                   std::optional<double>,
-                                                   double,
-                                                   bool)>("tenon::packed_attention");
+  static const auto op =
+      internal::find<at::Tensor(const at::Tensor&,
+                                int64_t,
+                                int64_t,
+                                const OptionalTensor&,
+                                const OptionalTensor&,
+                                int64_t,
+                                double,
+                                std::optional<double>,
+                                double,
+                                bool,
+                                const OptionalTensor&)>("tenon::packed_attention");
   return op.call(qkv,
                  num_heads,
                  num_kv_heads,
@@ -113,7 +129,8 @@ inline at::Tensor packed_attention(const at::Tensor& qkv,
                  o.softcap,
                  o.scale,
                  o.dropout,
-                 o.causal);
+                 o.causal,
+                 o.positions);
 }
 
 /* x / sqrt(mean(x^2) + eps) * weight over the last axis.
@@ -149,14 +166,20 @@ inline at::Tensor layer_norm(const at::Tensor& x,
   return op.call(x, weight, bias, eps);
 }
 
-/* Rotates pairs of features, half a head apart, by the angle of their position.
+/* Rotates pairs among the first R features of a head, R/2 features apart, by the angle of their
+ * position. Other features stay.
  *
- * Shapes  x [B, T, H, E] with even E, any strides; table [2, at least T, E/2]: cosines and sines
- * Errors  c10::Error for other shapes */
-inline at::Tensor rope(const at::Tensor& x, const at::Tensor& table) {
+ * Shapes  x [B, T, H, E], any strides; table [2, at least T, at most E/2]: cosines and sines;
+ *         positions [B, T], integers: rows of the table; absent: 0, 1, ...
+ * Errors  on a CPU c10::IndexError for a position that the table lacks; c10::Error for other shapes
+ */
+inline at::Tensor rope(const at::Tensor& x,
+                       const at::Tensor& table,
+                       const OptionalTensor& positions = std::nullopt) {
   static const auto op =
-      internal::find<at::Tensor(const at::Tensor&, const at::Tensor&)>("tenon::rope");
-  return op.call(x, table);
+      internal::find<at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&)>(
+          "tenon::rope");
+  return op.call(x, table, positions);
 }
 
 /* weight[ids]. The gradient of weight is dense, 0 for rows without ids.
@@ -237,6 +260,31 @@ inline at::Tensor gated_mlp(const at::Tensor& x,
                                                    const at::Tensor&,
                                                    c10::string_view)>("tenon::gated_mlp");
   return op.call(x, gate, up, down, activation);
+}
+
+/* A mixture of experts without dropped tokens: sum_j weights[n, j] * mlp of expert experts[n, j]
+ * (x[n]), with gated_mlp of gate[i], up[i] and down[i] as the mlp of expert i.
+ *
+ * Shapes  x [N, D], gate and up [X, F, D], down [X, D2, F], experts [N, k] integers in [0, X),
+ *         weights [N, k]; the result is [N, D2]
+ * Errors  on a CPU c10::IndexError for an expert that does not exist, with its place; c10::Error
+ *         for shapes or an activation that do not match
+ * Source  Gale et al., MegaBlocks (MLSys 2023) */
+inline at::Tensor expert_mlp(const at::Tensor& x,
+                             const at::Tensor& gate,
+                             const at::Tensor& up,
+                             const at::Tensor& down,
+                             const at::Tensor& experts,
+                             const at::Tensor& weights,
+                             c10::string_view activation = "silu") {
+  static const auto op = internal::find<at::Tensor(const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   c10::string_view)>("tenon::expert_mlp");
+  return op.call(x, gate, up, down, experts, weights, activation);
 }
 
 /* What updates of n parameters share. Lists have n tensors, in the order of the parameters. */
