@@ -5,7 +5,8 @@
 # Compiles headers one by one, warnings as errors, and lists all that fail:
 #   abi    tenon/*.h and tenon/draft/*.h as C11, C17, C++17 and C++20
 #   cpp    tenon/cpp/*.hpp as C++17 (host and plugins compile them as C++20)
-#   torch  tenon/torch/*.hpp and tenon/torch_stable/*.hpp as C++17, against libtorch's headers
+#   torch  tenon/torch/*.hpp, tenon/torch_stable/*.hpp and tenon/decoder/decoder.hpp, which includes all
+#          of its folder, as C++17, against libtorch's headers
 cmake_minimum_required(VERSION 3.25)
 
 find_program(compiler ${COMPILER} NO_CACHE)
@@ -58,7 +59,7 @@ if(WHAT MATCHES "cpp")
 endif()
 if(WHAT MATCHES "torch")
   file(GLOB headers RELATIVE ${INCLUDE} ${INCLUDE}/tenon/torch/*.hpp
-       ${INCLUDE}/tenon/torch_stable/*.hpp)
+       ${INCLUDE}/tenon/torch_stable/*.hpp ${INCLUDE}/tenon/decoder/decoder.hpp)
   foreach(header IN LISTS headers)
     check_header(${header} c++17)
   endforeach()

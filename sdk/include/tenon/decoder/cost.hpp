@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Costs of a decoder's blocks: operations of a forward, bytes that autograd saves in it, and peak
+// additional bytes of a backward. Mirrors attention.hpp, feed_forward.hpp and the host's operators
+// tensor by tensor; tests compare it with an allocator's counts. `kept` excludes a block's inputs,
+// outputs, parameters and buffers.
+#ifndef TENON_DECODER_COST_HPP
+#define TENON_DECODER_COST_HPP
+
+#include <tenon/cpp/namespace.hpp>
+#include <tenon/decoder/spec.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+TENON_NAMESPACE_BEGIN
+
+/* Sizes of a block's input, and how it is computed. */
+struct CostSizes {
+  double rows = 0;      /* samples times positions */
+  double samples = 0;   /* B */
+  double positions = 0; /* T */
+  /* Mean length of the sequence that a position is in: the sum of squared lengths over their sum.
+   */
+  double length = 0;
+  double bytes = 4; /* of an element of activations and parameters */
+  bool on_cpu = true;
+  bool fused = false;   /* the host's own kernels */
+  bool narrows = false; /* autocast: products take narrow copies of their operands */
+
+  /* Bytes of an element in products and attention. */
+  double narrow() const { return narrows ? 2 : bytes; }
+  /* Saved by `n` products of one input: the input, and narrow copies. */
+  double inputs(double n, double width) const {
+    return narrows ? n * rows * width * 2 : rows * width * bytes;
+  }
+  double weights(double elements) const { return narrows ? elements * 2 : 0; }
+};
+
+struct DecoderCost {
+  double flops = 0;
+  double kept = 0;
+  double working = 0;
+};
+
+namespace internal {
+
+/* Peak of a running sum. */
+class CostPeak {
+ public:
+  CostPeak& add(double bytes) {
+    now_ += bytes;
+    most_ = std::max(most_, now_);
+    return *this;
+  }
+  CostPeak& free(double bytes) {
+    now_ -= bytes;
+    return *this;
+  }
+  double most() const { return most_; }
+
+ private:
+  double now_ = 0;
+  double most_ = 0;
+};
+
+/* Backward of a product with a weight [out, in], without its frees. `joined`: of several. */
+inline void product_backward(
+    CostPeak& peak, const CostSizes& s, double in, double out, bool joined = false) {
+  const double weight = in * out * s.bytes;
+  peak.add(joined ? weight : 0).add(s.rows * in * s.bytes).free(joined ? weight : 0).add(weight);
+}
+
+/* Saved by a norm of `rows` rows besides its input and output. */
+inline double norm_keeps(const CostSizes& s, NormKind kind, double rows, double width) {
+  const double scales = rows * std::max(s.bytes, 4.0) * (kind == NormKind::kLayer ? 2 : 1);
+  if (s.fused || !s.on_cpu || kind == NormKind::kLayer) {
+    return scales;
+  }
+  const double x = rows * width;
+  return s.bytes < 4 ? 2 * x * 4 + scales : x * s.bytes + scales;
+}
+/* Whether a norm saves its input: not if it widens the input first. */
+inline bool norm_keeps_input(const CostSizes& s) {
+  return s.fused || !s.on_cpu || s.bytes >= 4;
+}
+/* Allocated by the backward of a norm. */
+inline double norm_works(const CostSizes& s, double width) {
+  constexpr double kRowsAPiece = 128;
+  return s.fused ? s.rows * width * s.bytes + (s.rows / kRowsAPiece + 1) * width * s.bytes
+                 : 4 * s.rows * width * std::max(s.bytes, 4.0);
+}
+
+/* Twice the mean number of keys that a query sees. */
+inline double keys_seen(const CostSizes& s, const DecoderAttention& a) {
+  const auto window = static_cast<double>(a.window);
+  const double all = s.length;
+  return window > 0 && window < all ? (2 * all * window - window * window) / all : all;
+}
+
+/* The norm after f: saves its input and scales. */
+inline double after_norm_keeps(const CostSizes& s, const DecoderSpec& d) {
+  const auto D = static_cast<double>(d.width);
+  const bool is_after = d.placement == NormPlacement::kPost || d.placement == NormPlacement::kBoth;
+  return is_after ? s.rows * D * s.bytes + norm_keeps(s, d.norm, s.rows, D) : 0;
+}
+
+}  // namespace internal
+
+inline DecoderCost attention_cost(const CostSizes& s, const DecoderSpec& d, const DecoderLayer& l) {
+  using namespace internal;
+  const DecoderAttention& a = l.attention;
+  const double M = s.rows;
+  const double e = s.narrow();
+  const auto D = static_cast<double>(d.width);
+  const auto H = static_cast<double>(a.num_heads);
+  const auto q = static_cast<double>(a.num_heads * a.head_width);
+  const auto kv = static_cast<double>(a.num_kv_heads * a.head_width);
+  const bool has_before = d.placement != NormPlacement::kPost;
+  const bool fused = s.fused && d.attention_dropout == 0.0;
+  double value = q;        // width of the attention's result
+  double products = 0;     // elements of weights
+  double projected = 0;    // saved between input and attention, beside what attention saves
+  double in_products = 3;  // products of the block's (normed) input
+  DecoderCost c;
+
+  if (a.latent.has_value()) {
+    const LatentAttention& at = *a.latent;
+    const auto rank = static_cast<double>(at.kv_rank);
+    const auto q_rank = static_cast<double>(at.query_rank);
+    const auto rotated = static_cast<double>(at.rotated);
+    const auto plain_value = H * static_cast<double>(at.plain + at.value);
+    value = H * static_cast<double>(at.value);
+    in_products = 2;
+    products = D * (rank + rotated) + rank * plain_value +
+               (q_rank > 0 ? D * q_rank + q_rank * q : D * q) + value * D;
+    // Compressed tensors, norms of them, values among keys.
+    projected = M * e * (2 * rank + rotated + 2 * q_rank + plain_value) +
+                norm_keeps(s, NormKind::kRms, M, rank) +
+                (q_rank > 0 ? norm_keeps(s, NormKind::kRms, M, q_rank) : 0);
+  } else {
+    products = D * (q + 2 * kv) + q * D;
+    if (a.qk_norm != QueryKeyNorm::kNone) {
+      const bool is_wide = a.qk_norm == QueryKeyNorm::kWidth;
+      const double q_rows = is_wide ? M : M * H;
+      const double k_rows = is_wide ? M : M * static_cast<double>(a.num_kv_heads);
+      projected = (norm_keeps_input(s) ? M * (q + kv) * e : 0) +
+                  norm_keeps(s, d.norm, q_rows, q / q_rows * M) +
+                  norm_keeps(s, d.norm, k_rows, kv / k_rows * M);
+    }
+  }
+
+  // What attention saves: queries, keys, values, sums.
+  const double heads_kv = a.latent.has_value() ? q : kv;
+  double saved = 0;
+  if (fused) {
+    saved = M * (q + 2 * heads_kv) * e + M * H * s.bytes;
+  } else {
+    const double repeated = s.on_cpu ? q : heads_kv;
+    const double tables = e == 4 ? 0 : 2 * s.positions * static_cast<double>(a.head_width) * e;
+    const double scores = s.samples * H * s.positions * s.positions * e;
+    saved = M * (q + 2 * repeated) * e + tables +
+            (d.attention_dropout > 0 ? 3 * scores
+             : a.softcap > 0         ? 2 * scores
+                                     : M * H * 4);
+  }
+  const double result = M * value * e * (a.latent.has_value() && fused ? 2 : 1);
+  const double dropout = d.residual_dropout > 0 ? M * D * e : 0;
+  c.flops = 2 * M * (products + (q + value) / 2 * keys_seen(s, a));
+  c.kept = (has_before ? norm_keeps(s, d.norm, M, D) + s.inputs(in_products, D)
+                       : s.inputs(in_products, D) - (s.narrows ? 0 : M * D * s.bytes)) +
+           projected + saved + result + s.weights(products) + dropout + after_norm_keeps(s, d);
+
+  // Backward in execution order: allocations are added, autograd's releases are freed.
+  CostPeak peak;
+  if (after_norm_keeps(s, d) > 0) {
+    peak.add(norm_works(s, D)).free(after_norm_keeps(s, d));
+  }
+  product_backward(peak, s, value, D);
+  peak.free(result + s.weights(value * D));
+  const double grads = M * (q + 2 * (s.on_cpu && !s.fused ? q : heads_kv)) * e;
+  const double weights_grads =
+      d.attention_dropout > 0 ? 2 * s.samples * H * s.positions * s.positions * e : 0;
+  peak.add(grads + weights_grads).free(saved + weights_grads);
+  if (projected > 0) {
+    peak.add(projected).free(projected);
+  }
+  product_backward(peak, s, D, q + 2 * heads_kv, s.fused);
+  peak.free(grads + projected + s.inputs(in_products, D));
+  if (has_before) {
+    peak.add(norm_works(s, D));
+  }
+  c.working = peak.most();
+  return c;
+}
+
+namespace internal {
+
+/* A gated layer of inner width F on `rows` rows: elements saved per row and inner feature. */
+inline double gated_keeps(const CostSizes& s, const std::string& activation) {
+  return s.fused && activation == "silu" ? 3 : 4;  // gate, up, product; activation of gate
+}
+
+}  // namespace internal
+
+inline DecoderCost feed_forward_cost(const CostSizes& s,
+                                     const DecoderSpec& d,
+                                     const DecoderLayer& l) {
+  using namespace internal;
+  const DecoderFeedForward& f = l.feed_forward;
+  const double M = s.rows;
+  const double e = s.narrow();
+  const auto D = static_cast<double>(d.width);
+  const bool has_before = d.placement != NormPlacement::kPost;
+  const double dropout = d.residual_dropout > 0 ? M * D * e : 0;
+  DecoderCost c;
+  CostPeak peak;
+  if (after_norm_keeps(s, d) > 0) {
+    peak.add(norm_works(s, D)).free(after_norm_keeps(s, d));
+  }
+  double in_products = 2;
+  double weights = 0;
+  if (f.experts.has_value()) {
+    const DecoderExperts& x = *f.experts;
+    const auto X = static_cast<double>(x.num_experts);
+    const auto k = static_cast<double>(x.per_token);
+    const auto F = static_cast<double>(x.width);
+    const auto shared = static_cast<double>(x.shared_width);
+    weights = D * X + 3 * D * F * X + 3 * D * shared;
+    c.flops = 2 * M * (D * X + 3 * D * F * k + 3 * D * shared);
+    // Gate and up of each pair, the router's scores, the shared expert.
+    c.kept = M * k * 2 * F * e + M * (2 * X + 4 * k) * 4 + 3 * M * shared * e;
+    peak.add(3 * D * F * X * s.bytes).add(M * k * D * s.bytes).add(2 * M * D * s.bytes);
+  } else {
+    const auto F = static_cast<double>(f.width);
+    const double num_fed = f.is_gated ? gated_keeps(s, f.activation) : 2;
+    const double num_in = f.is_gated ? 2 : 1;
+    in_products = num_in;
+    weights = (num_in + 1) * D * F;
+    c.flops = 2 * M * weights;
+    c.kept = num_fed * M * F * e;
+    product_backward(peak, s, F, D);  // down
+    peak.free(M * F * e + s.weights(D * F));
+    const bool is_swiglu = f.is_gated && s.fused && f.activation == "silu";
+    peak.add(num_in * M * F * e).free((num_fed - 1) * M * F * e + (is_swiglu ? M * F * e : 0));
+    if (is_swiglu) {
+      product_backward(peak, s, D, 2 * F, true);  // gate, up
+      peak.free(2 * M * F * e);
+    } else {
+      for (int i = 0; i < static_cast<int>(num_in); ++i) {
+        product_backward(peak, s, D, F);
+        peak.free(M * F * e);
+      }
+    }
+  }
+  peak.free(s.inputs(in_products, D) + s.weights(weights));
+  if (has_before) {
+    peak.add(norm_works(s, D));
+  }
+  c.kept += (has_before ? norm_keeps(s, d.norm, M, D) + s.inputs(in_products, D)
+                        : s.inputs(in_products, D) - (s.narrows ? 0 : M * D * s.bytes)) +
+            s.weights(weights) + dropout + after_norm_keeps(s, d);
+  c.working = peak.most();
+  return c;
+}
+
+/* The embedding: its backward allocates a gradient as large as the table. */
+inline DecoderCost embedding_cost(const CostSizes& s, const DecoderSpec& d) {
+  const auto D = static_cast<double>(d.width);
+  DecoderCost c;
+  c.kept = d.embedding_dropout > 0 ? s.rows * D * s.bytes : 0;
+  c.working = static_cast<double>(d.vocab_size) * D * s.bytes;
+  return c;
+}
+
+inline DecoderCost head_cost(const CostSizes& s, const DecoderSpec& d) {
+  using namespace internal;
+  const auto D = static_cast<double>(d.width);
+  const auto V = static_cast<double>(d.vocab_size);
+  const double logits = s.narrows ? s.rows * V * 2 : 0;  // before widening
+  DecoderCost c;
+  c.flops = 2 * s.rows * D * V;
+  c.kept = norm_keeps(s, d.norm, s.rows, D) + s.inputs(1, D) + s.weights(D * V) + logits +
+           (d.logit_softcap > 0 ? s.rows * V * s.bytes : 0);
+  CostPeak peak;
+  peak.add(logits + (d.logit_softcap > 0 ? 2 * s.rows * V * s.bytes : 0));
+  product_backward(peak, s, D, V);
+  peak.free(s.inputs(1, D) + s.weights(D * V) + 2 * logits);
+  peak.add(norm_works(s, D));
+  c.working = peak.most();
+  return c;
+}
+
+TENON_NAMESPACE_END
+
+#endif
