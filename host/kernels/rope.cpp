@@ -65,9 +65,10 @@ class Rope : public torch::autograd::Function<Rope> {
   static at::Tensor forward(torch::autograd::AutogradContext* context,
                             const at::Tensor& x,
                             const at::Tensor& table_in,
-                            const at::Tensor& positions) {
+                            const std::optional<at::Tensor>& given) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const at::Tensor table = table_in.stride(2) == 1 ? table_in : table_in.contiguous();
+    const at::Tensor positions = given.value_or(at::Tensor());
     context->save_for_backward({table, positions});
     return rotated(x, table, positions, Turn::kForward);
   }
@@ -139,7 +140,8 @@ at::Tensor rope(const at::Tensor& x,
   const at::Tensor rows = rotary_positions("rope", positions, x.size(0), x.size(1), table.size(1));
   if (is_fused("rope", x) && table.scalar_type() == at::kFloat && table.device().is_cpu() &&
       !table.requires_grad()) {
-    return Rope::apply(x, table, rows);
+    // Autograd takes no undefined tensor.
+    return Rope::apply(x, table, rows.defined() ? std::optional(rows) : std::nullopt);
   }
   const int64_t R = 2 * table.size(2);
   const at::Tensor turn =  // [2, B or 1, T, 1, R/2]

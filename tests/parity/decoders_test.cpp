@@ -186,7 +186,7 @@ TEST_CASE("decoders store their weights as transformers does, and read its confi
 TEST_CASE("packed sequences give what the sequences give", "[parity]") {
   const std::string name = kCases[GENERATE(range<size_t>(0, kCases.size()))];
   const Case of(name);
-  const std::vector<int64_t> lengths = {5, 1, 3, of.positions - 9 + 7};
+  const std::vector<int64_t> lengths = {5, 1, 3, 9};
   const auto dtype = GENERATE(at::kDouble, at::kFloat);
   const double most = dtype == at::kDouble ? 1e-10 : 2e-5;
   CAPTURE(name, dtype == at::kDouble);

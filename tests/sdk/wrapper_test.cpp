@@ -483,7 +483,8 @@ struct Batch {
       [](tenon_batch_writer* w, const void* data, size_t size) -> tenon_status* {
         static_cast<Batch*>(w->impl)->position.assign(static_cast<const char*>(data), size);
         return nullptr;
-      }};
+      },
+      nullptr};
 };
 
 // Read in one of two styles: samples are counted, positions are texts.

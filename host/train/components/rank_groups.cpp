@@ -48,7 +48,7 @@ std::vector<bool> unsharded_parameters(const ParallelRecipe& recipe,
     std::string names;
     for (const ModelBlock& block : graph.blocks) {
       names += (names.empty() ? "" : ", ") + block.name;
-      if (!matches_pattern(pattern, block.name)) {
+      if (!matches_pattern(pattern, block.name) && !matches_pattern(pattern, block.unit_name())) {
         continue;
       }
       is_matched = true;

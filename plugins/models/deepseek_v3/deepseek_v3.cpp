@@ -122,7 +122,7 @@ class DeepseekV3 final : public tenon::Decoder<DeepseekV3> {
     c.fixed("hidden_act", "silu");
     c.key("attention_bias", o.attention_bias, false);
     c.key("moe_intermediate_size", o.moe_intermediate_size, 2048);
-    c.key_or("n_routed_experts", "num_local_experts", o.n_routed_experts, 256);
+    c.key("n_routed_experts", o.n_routed_experts, 256);
     c.key("n_shared_experts", o.n_shared_experts, 1);
     c.key("num_experts_per_tok", o.num_experts_per_tok, 8);
     c.key("n_group", o.n_group, 8);

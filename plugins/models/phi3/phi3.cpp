@@ -8,6 +8,8 @@
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/decoder/decoder.hpp>
 
+#include <cstring>
+
 class Phi3 final : public tenon::Decoder<Phi3> {
  public:
   static constexpr const char* kType = "phi3";
@@ -59,6 +61,12 @@ class Phi3 final : public tenon::Decoder<Phi3> {
     c.note("resid_pdrop", o.resid_pdrop);
     c.rope(s.rotaries[0], 10000.0, o.partial_rotary_factor, 1.0);
     return c;
+  }
+
+  // No caches with LongRoPE: a token that makes a sequence long changes all positions.
+  const void* extension(const char* id) override {
+    const bool is_cached = std::strcmp(id, TENON_GENERATION_ID) == 0;
+    return is_cached && decoder().rotaries[0].is_long() ? nullptr : DecoderModel::extension(id);
   }
 
   using Decoder::Decoder;

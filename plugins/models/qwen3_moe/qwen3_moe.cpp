@@ -74,7 +74,8 @@ class Qwen3Moe final : public tenon::Decoder<Qwen3Moe> {
       c.key("sliding_window", *o.sliding_window, 4096);
     }
     c.key("moe_intermediate_size", o.moe_intermediate_size, 768);
-    c.key_or("num_experts", "num_local_experts", o.num_experts, 128);
+    c.optional("num_experts", o.num_experts);  // files have one name or the other
+    c.optional("num_local_experts", o.num_experts);
     c.key("num_experts_per_tok", o.num_experts_per_tok, 8);
     c.key("norm_topk_prob", o.norm_topk_prob, false);
     c.key("decoder_sparse_step", o.decoder_sparse_step, 1);

@@ -112,49 +112,12 @@ inline AttentionInputs attention_inputs(const BlockCall& b) {
   return in;
 }
 
-/* Rows of a longrope table for each position: long sequences take the second half of the table. A
- * sequence is a run of equal segments, and as long as its last position is large.
- *
- * Shapes  segments and positions [B, T] */
-inline at::Tensor longrope_rows(const RotaryTable& table,
-                                const at::Tensor& segments_BT,
-                                const at::Tensor& positions_BT) {
-  const at::Tensor starts = at::constant_pad_nd(segments_BT.diff().ne(0), {1, 0}, 0);
-  const at::Tensor run_BT = starts.to(at::kLong).cumsum(1);
-  const at::Tensor last = at::zeros_like(run_BT).scatter_reduce(
-      1, run_BT, positions_BT.to(at::kLong), "amax", /*include_self=*/true);
-  const at::Tensor is_long =
-      last.gather(1, run_BT).ge(table.scaling->original_max_position_embeddings);
-  return positions_BT + is_long.to(at::kLong) * table.max_positions;
-}
-
-/* Sets the rotation of queries and keys: table and positions. With longrope, the table depends on
- * the length of each sequence. */
-inline void set_rotation(ops::Attention& o,
-                         const RotaryTable& table,
-                         const at::Tensor& buffer,
-                         const AttentionInputs& in,
-                         const at::Tensor& x_BTD) {
-  o.rotary = buffer;
-  o.positions = in.position_ids;
+/* The rotary table for a sequence of `length` positions: with longrope, one of two. */
+inline at::Tensor rotary_of(const RotaryTable& table, const at::Tensor& buffer, int64_t length) {
   if (!table.is_long()) {
-    return;
+    return buffer;
   }
-  const int64_t T = x_BTD.size(1);
-  if (in.segment_ids.has_value()) {
-    const at::Tensor count = at::arange(T, in.segment_ids->options().dtype(at::kLong));
-    o.positions =
-        longrope_rows(table,
-                      *in.segment_ids,
-                      in.position_ids.has_value() ? *in.position_ids
-                                                  : count.unsqueeze(0).expand({x_BTD.size(0), T}));
-    return;
-  }
-  const int64_t length = in.position_ids.has_value() && in.position_ids->numel() > 0
-                             ? in.position_ids->max().item<int64_t>() + 1
-                             : T;
-  const bool is_long = length > table.scaling->original_max_position_embeddings;
-  o.rotary = buffer.narrow(1, is_long ? table.max_positions : 0, table.max_positions);
+  return buffer.narrow(0, length > table.scaling->original_max_position_embeddings ? 2 : 0, 2);
 }
 
 /* Queries, keys and values by head, before the rotation, which is of the first features. */
@@ -293,7 +256,13 @@ inline at::Tensor run_attention(const BlockCall& b, const DecoderSpec& s, const 
   o.segments = in.segment_ids;
   o.dropout = b.is_train() ? s.attention_dropout : 0.0;
   if (a.rotary.has_value()) {
-    set_rotation(o, s.rotaries[*a.rotary], b.buffer(0), in, x_BTD);
+    const RotaryTable& table = s.rotaries[*a.rotary];
+    int64_t length = x_BTD.size(1);
+    if (table.is_long() && in.position_ids.has_value() && in.position_ids->numel() > 0) {
+      length = in.position_ids->max().item<int64_t>() + 1;
+    }
+    o.rotary = rotary_of(table, b.buffer(0), length);
+    o.positions = in.position_ids;
   }
   const at::Tensor normed = internal::normed_before(p, s, x_BTD);
   at::Tensor attended;

@@ -166,11 +166,6 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
 
   const void* extension(const char* id) override {
     const void* const layout = WeightsLayoutCalls<DecoderModel>::find(id);
-    for (const RotaryTable& table : spec_.rotaries) {
-      if (table.is_long()) {
-        return layout;  // generates without caches: generation.hpp
-      }
-    }
     return layout != nullptr ? layout : GenerationCalls<DecoderModel>::find(id);
   }
   GenerationInfo generation_info() override {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps of generation of a decoder: the attention on new positions. Each attention block has two
-// caches, keys and values by head. Not for longrope, whose table depends on the length of the whole
-// sequence: a token that makes a sequence long changes all positions.
+// Steps of generation of a decoder: the embedding and the attention on new positions. Each
+// attention block has two caches, keys and values by head. With longrope, cached keys are not
+// rotated, since the table depends on the length of the whole sequence.
 #ifndef TENON_DECODER_GENERATION_HPP
 #define TENON_DECODER_GENERATION_HPP
 
@@ -26,15 +26,23 @@ inline at::Tensor step_attention(const GenerationCall& c,
                                  const DecoderLayer& l) {
   const DecoderAttention& a = l.attention;
   const at::Tensor& x_BTD = c.input(0);
+  const int64_t T = x_BTD.size(1);
   ParameterCursor p(c);
   const at::Tensor normed = internal::normed_before(p, s, x_BTD);
   AttentionHeads heads = internal::heads_of(p, s, a, normed);
+  const bool is_long = a.rotary.has_value() && s.rotaries[*a.rotary].is_long();
+  at::Tensor table;
   if (a.rotary.has_value()) {
-    heads.query_BTHE = rope_at(c, heads.query_BTHE, c.buffer(0));
-    heads.key_BTKE = rope_at(c, heads.key_BTKE, c.buffer(0));
+    table = rotary_of(s.rotaries[*a.rotary], c.buffer(0), c.first() + T);
+    const at::Tensor rows = table.narrow(1, c.first(), T);
+    heads.query_BTHE = ops::rope(heads.query_BTHE, rows);
+    heads.key_BTKE = is_long ? heads.key_BTKE : ops::rope(heads.key_BTKE, rows);
   }
-  const at::Tensor keys = append_to_cache(c, 0, heads.key_BTKE);
+  at::Tensor keys = append_to_cache(c, 0, heads.key_BTKE);
   const at::Tensor values = append_to_cache(c, 1, heads.value_BTKE);
+  if (is_long) {
+    keys = ops::rope(keys, table);
+  }
   const at::Tensor attended =
       cached_attention(heads.query_BTHE, keys, values, attention_options(a)).flatten(2);
   const at::Tensor& output = p.take();

@@ -152,14 +152,7 @@ class HfConfig {
            const HfValue& here,
            const HfValue& otherwise,
            const std::string& shown = {}) {
-    entries_.push_back({name, here, otherwise, shown.empty() ? name : shown, Use::kCompared, {}});
-  }
-  /* A key that some files have under the name `other`. */
-  void key_or(const std::string& name,
-              const std::string& other,
-              const HfValue& here,
-              const HfValue& otherwise) {
-    entries_.push_back({name, here, otherwise, name, Use::kCompared, other});
+    entries_.push_back({name, here, otherwise, shown.empty() ? name : shown, Use::kCompared});
   }
   /* A key that this model has with one value only. It is required in files if `otherwise`, the
    * default of transformers, differs. */
@@ -169,11 +162,11 @@ class HfConfig {
   }
   /* A key that is written and not compared, because it does not affect the function. */
   void note(const std::string& name, const HfValue& here) {
-    entries_.push_back({name, here, here, name, Use::kNoted, {}});
+    entries_.push_back({name, here, here, name, Use::kNoted});
   }
   /* A key that is compared if a file has it. */
   void optional(const std::string& name, const HfValue& here, const std::string& shown = {}) {
-    entries_.push_back({name, here, here, shown.empty() ? name : shown, Use::kCompared, {}});
+    entries_.push_back({name, here, here, shown.empty() ? name : shown, Use::kCompared});
   }
 
   /* The rotary table of all layers, in the old form (`rope_theta`, `rope_scaling`) and the new one
@@ -247,10 +240,7 @@ class HfConfig {
           HfValue::read(config, "/model_type", model_type_, HfValue(model_type_)));
     for (const Entry& e : entries_) {
       if (e.use == Use::kCompared) {
-        const HfValue otherwise = e.other.empty()
-                                      ? e.otherwise
-                                      : HfValue::read(config, "/" + e.other, e.here, e.otherwise);
-        check(e.shown, e.here, HfValue::read(config, "/" + e.name, e.here, otherwise));
+        check(e.shown, e.here, HfValue::read(config, "/" + e.name, e.here, e.otherwise));
       }
     }
     for (const Rope& rope : ropes_) {
@@ -266,7 +256,6 @@ class HfConfig {
     HfValue otherwise;
     std::string shown;
     Use use;
-    std::string other;  // name in some files
   };
   struct Rope {
     std::string layers;     // key in rope_parameters; "" if there is one table

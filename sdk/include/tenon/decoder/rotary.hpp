@@ -111,7 +111,7 @@ inline double yarn_mscale(double scale, double mscale = 1.0) {
 }
 
 /* One rotary table of a decoder: cos and sin of position times frequency, [2, P, R/2] in fp32. With
- * longrope, P more rows are for long sequences, [2, 2 P, R/2].
+ * longrope it has a second pair for long sequences, [4, P, R/2].
  *
  * Threads  any */
 struct RotaryTable {
@@ -121,9 +121,7 @@ struct RotaryTable {
   std::optional<RopeScaling> scaling = std::nullopt;
 
   bool is_long() const { return scaling.has_value() && scaling->rope_type == RopeType::kLongRope; }
-  std::vector<int64_t> shape() const {
-    return {2, is_long() ? 2 * max_positions : max_positions, rotated / 2};
-  }
+  std::vector<int64_t> shape() const { return {is_long() ? 4 : 2, max_positions, rotated / 2}; }
 
   /* Errors   TENON_INVALID, naming the option, for options that contradict each other */
   void check() const {
@@ -174,11 +172,10 @@ struct RotaryTable {
    * Shapes   table: `shape()`, f32, on the CPU */
   void fill(at::Tensor& table) const {
     const at::Tensor positions = at::arange(max_positions, at::dtype(at::kFloat));
-    for (int64_t first = 0; first < table.size(1); first += max_positions) {
-      const at::Tensor angles = at::outer(positions, frequencies(first > 0));
-      const at::Tensor rows = table.narrow(1, first, max_positions);
-      rows.select(0, 0).copy_(angles.cos() * attention_factor());
-      rows.select(0, 1).copy_(angles.sin() * attention_factor());
+    for (int64_t pair = 0; pair < table.size(0); pair += 2) {
+      const at::Tensor angles = at::outer(positions, frequencies(pair > 0));
+      table.select(0, pair).copy_(angles.cos() * attention_factor());
+      table.select(0, pair + 1).copy_(angles.sin() * attention_factor());
     }
   }
 

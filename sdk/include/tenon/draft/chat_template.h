@@ -64,8 +64,8 @@ typedef struct tenon_chat_template_api {
   /* Renders a chat and passes the pieces to the sink.
    *
    * Errors   TENON_INVALID for malformed JSON, an error that the template raises (with its line),
-   *          or a chat that changes earlier text when a message is added; TENON_RESOURCE_EXHAUSTED
-   *          for a rendering that is too long; errors of the sink
+   *          a chat that changes earlier text when a message is added, or a rendering that is
+   *          too long; errors of the sink
    * Threads  [any], also concurrently on one template
    * Owner    arguments are borrowed until return
    * Since    0.5 */
