@@ -183,15 +183,16 @@ TEST_CASE("a chain needs the lengths of all schedules but the last", "[plugins]"
              tenon::contains_text("/schedules/0/steps is null, but only the last of 2 schedules"));
 }
 
-TEST_CASE("restarts want the length or the number of cycles", "[plugins]") {
+TEST_CASE("restarts have a first length or a number of cycles", "[plugins]") {
   const auto refusal = [](const std::string& options) {
     return tenon::error_of([&] { make_schedule("cosine_restarts", options); });
   };
-  CHECK_THAT(refusal("{}"), tenon::contains_text("exactly one of `first_steps` and `cycles`"));
+  CHECK_THAT(refusal(R"({"first_steps": 5, "cycles": 2})"),
+             tenon::contains_text("`cycles` is 2, but `first_steps` sets the lengths"));
   CHECK_THAT(refusal(R"({"cycles": 2, "multiplier": 2})"),
-             tenon::contains_text("`multiplier` is 2, which applies to `first_steps` only"));
+             tenon::contains_text("`multiplier` is 2, which needs `first_steps`"));
   CHECK_THAT(refusal(R"({"first_steps": 2, "total_steps": 9})"),
-             tenon::contains_text("`total_steps` applies to `cycles` only"));
+             tenon::contains_text("`total_steps` has no effect with `first_steps`"));
   CHECK(make_schedule("cosine_restarts", R"({"cycles": 2})").needs_total());
   CHECK_FALSE(make_schedule("cosine_restarts", R"({"first_steps": 2})").needs_total());
 }

@@ -19,7 +19,7 @@ namespace {
 struct RestartOptions : FallOptions {
   std::optional<int64_t> first_steps;
   int64_t multiplier = 1;
-  std::optional<int64_t> cycles;
+  int64_t cycles = 1;
 };
 
 class CosineRestarts : public tenon::LrScheduler {
@@ -32,41 +32,44 @@ class CosineRestarts : public tenon::LrScheduler {
     bind_fall(binder);
     binder.field("first_steps", &Options::first_steps)
         .min(1)
-        .doc("length of the first cycle, in steps; null: use cycles");
+        .doc("length of the first cycle, in steps; null: equal cycles until the end");
     binder.field("multiplier", &Options::multiplier)
         .min(1)
         .doc("length of each cycle divided by the length of the previous one");
     binder.field("cycles", &Options::cycles)
         .min(1)
-        .doc("instead of first_steps: number of equal cycles until the end; null: use first_steps");
+        .doc("number of equal cycles until the end, without first_steps");
   }
 
   explicit CosineRestarts(const Options& options) : options_(options) {
-    TENON_CHECK(options.first_steps.has_value() != options.cycles.has_value(),
-                "set exactly one of `first_steps` and `cycles`");
-    TENON_CHECK(options.multiplier == 1 || options.first_steps.has_value(),
+    const bool has_length = options.first_steps.has_value();
+    TENON_CHECK(!has_length || options.cycles == 1,
+                "`cycles` is ",
+                options.cycles,
+                ", but `first_steps` sets the lengths of cycles; remove one of them");
+    TENON_CHECK(!has_length || !options.total_steps.has_value(),
+                "`total_steps` has no effect with `first_steps`; remove it");
+    TENON_CHECK(has_length || options.multiplier == 1,
                 "`multiplier` is ",
                 options.multiplier,
-                ", which applies to `first_steps` only; remove it");
-    TENON_CHECK(options.cycles.has_value() || !options.total_steps.has_value(),
-                "`total_steps` applies to `cycles` only; remove it");
+                ", which needs `first_steps`");
   }
 
-  bool needs_total() const override { return options_.cycles && !options_.total_steps; }
+  bool needs_total() const override { return !options_.first_steps && !options_.total_steps; }
 
   double factor(uint64_t step, uint64_t total) override {
     if (const auto rising = tenon::warmup_factor(options_, step)) {
       return *rising;
     }
-    const double progress =
-        options_.cycles ? progress_in_equal_cycles(step, total) : progress_in_growing_cycles(step);
+    const double progress = options_.first_steps ? progress_in_growing_cycles(step)
+                                                 : progress_in_equal_cycles(step, total);
     return options_.min_ratio + (1.0 - options_.min_ratio) * fall_along_cosine(progress);
   }
 
  private:
   double progress_in_equal_cycles(uint64_t step, uint64_t total) const {
     const double progress = tenon::progress_after_warmup(options_, step, total);
-    return progress >= 1.0 ? 1.0 : std::fmod(progress * static_cast<double>(*options_.cycles), 1.0);
+    return progress >= 1.0 ? 1.0 : std::fmod(progress * static_cast<double>(options_.cycles), 1.0);
   }
 
   // Subtracts whole cycles. Their lengths grow, so that there are few, unless all are equal.
