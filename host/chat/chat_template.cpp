@@ -6,6 +6,7 @@
 #include "host/error/status.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace tenon {
@@ -111,10 +112,25 @@ class ChatTemplate::Rendering {
   }
 
  private:
+  // Templates build tokens from roles, as in '<|' + role + '|>'. So the name of a role counts as the
+  // template's, unless it could contain a token by itself.
+  static TemplateValue value_of_message(const Json& message) {
+    TemplateValue value = value_of_json(message, Origin::kInput);
+    const auto role = message.is_object() ? message.find("role") : message.end();
+    if (role != message.end() && role->is_string()) {
+      const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+      if (std::ranges::all_of(role->get_ref<const std::string&>(), is_plain)) {
+        value->insert(jinja::mk_val<jinja::value_string>(std::string("role")),
+                      value_of_json(*role, Origin::kTemplate));
+      }
+    }
+    return value;
+  }
+
   void convert() {
     try {
       for (const Json& message : request_.messages) {
-        messages_.push_back(value_of_json(message, Origin::kInput));
+        messages_.push_back(value_of_message(message));
       }
       // A template sees all of these, as in transformers.
       variables_ = {{"tools", value_of_json(request_.tools, Origin::kInput)},

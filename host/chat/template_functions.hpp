@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Filters, methods, tests and functions of templates that the engine lacks, or that it computes
+// Operators, members, tests and functions of templates that the engine lacks, or that it computes
 // differently from Jinja: it counts bytes instead of characters, and forgets which part of a string
 // came from the input. The rest is the engine's own.
 // Threads: any.
 #pragma once
 
+#include "host/chat/template_arguments.hpp"
 #include "host/chat/template_values.hpp"
 
 #include <string>
 
-#include "jinja/runtime.h"
+#include <jinja/runtime.h>
 
 namespace tenon {
 
-// A call's arguments without the value that it is applied to; keyword arguments are value_kwarg.
-using TemplateArguments = std::vector<TemplateValue>;
-
-// Apply a filter (`value | name(...)`), and a test (`value is name(...)`).
+// Applies a test: `value is name(...)`.
 //
 // Errors   std::runtime_error, also for an unknown name
-TemplateValue apply_filter(const std::string& name,
-                           const TemplateValue& value,
-                           const TemplateArguments& arguments,
-                           jinja::context& context);
 bool apply_test(const std::string& name,
                 const TemplateValue& value,
                 const TemplateArguments& arguments,
@@ -35,7 +29,7 @@ bool apply_test(const std::string& name,
 //          they are called on
 TemplateValue attribute_of(const TemplateValue& object, const std::string& name);
 TemplateValue item_of(const TemplateValue& object, const TemplateValue& key);
-// Returns `object[start:stop:step]`; null: left out.
+// Returns `object[start:stop:step]`; null: not given.
 //
 // Errors   std::runtime_error
 TemplateValue slice_of(const TemplateValue& object,
@@ -48,10 +42,8 @@ TemplateValue slice_of(const TemplateValue& object,
 // Errors   std::runtime_error for types that the operator does not take
 TemplateValue apply_operator(const std::string& op, const TemplateValue& a, const TemplateValue& b);
 
-// What a loop over the value visits.
-//
-// Errors   std::runtime_error for a value that is no collection
-std::vector<TemplateValue> items_of(const TemplateValue& value);
+// The engine's own function of this name, bound to the value; null if it has none.
+TemplateValue engine_function(const std::string& name, const TemplateValue& value);
 
 // Defines the functions that every template has: range, namespace, dict, raise_exception,
 // strftime_now.

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "jinja/runtime.h"
+#include <jinja/runtime.h>
 
 namespace tenon {
 

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string_view>
 
-#include "jinja/lexer.h"
-#include "jinja/parser.h"
+#include <jinja/lexer.h>
+#include <jinja/parser.h>
 
 namespace tenon {
 namespace {

@@ -20,12 +20,13 @@ using jinja::cast_val;
 using jinja::is_val;
 using jinja::mk_val;
 
-bool is_number(const TemplateValue& value) {
-  return is_val<jinja::value_int>(value) || is_val<jinja::value_float>(value) ||
-         is_val<jinja::value_bool>(value);
-}
+constexpr char kHex[] = "0123456789abcdef";
+
 bool is_whole(const TemplateValue& value) {
   return is_val<jinja::value_int>(value) || is_val<jinja::value_bool>(value);
+}
+bool is_number(const TemplateValue& value) {
+  return is_whole(value) || is_val<jinja::value_float>(value);
 }
 double number_of(const TemplateValue& value) {
   return is_val<jinja::value_bool>(value) ? static_cast<double>(value->val_int) : value->as_float();
@@ -133,7 +134,6 @@ void append_quoted(TemplateString& out, const TemplateString& text) {
       } else if (c == '\t') {
         escaped += "\\t";
       } else if (byte < 0x20 || byte == 0x7f) {
-        constexpr char kHex[] = "0123456789abcdef";
         escaped += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
       } else {
         escaped += c;
@@ -195,7 +195,6 @@ void append_python(TemplateString& out, const TemplateValue& value, bool is_insi
 // ---- JSON ----
 
 void append_unicode_escape(std::string& out, uint32_t unit) {
-  constexpr char kHex[] = "0123456789abcdef";
   out += "\\u";
   for (int shift = 12; shift >= 0; shift -= 4) {
     out += kHex[unit >> shift & 15];

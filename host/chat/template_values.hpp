@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "jinja/value.h"
+#include <jinja/value.h>
 
 namespace tenon {
 

@@ -32,6 +32,22 @@ TokenizerInfo describe_tokenizer(const ComponentInstance& instance) {
                     info.vocab_size));
     }
   }
+  if (info.chat_template_ref != nullptr && *info.chat_template_ref == '\0') {
+    identity.fail_result("describe returned an empty chat template, expected null");
+  }
+  if (info.specials_ref == nullptr && info.num_specials != 0) {
+    identity.fail_result("describe returned special tokens at a null pointer");
+  }
+  for (std::size_t i = 0; i < info.num_specials; ++i) {
+    const tenon_special_token special = element_of(info.specials_ref, i, identity);
+    identity.check_name(special.name, "special token", i);
+    if (special.id < 0 || special.id >= info.vocab_size) {
+      identity.fail_result(formatted("special token \"{}\" has the id {}, expected an id in [0, {})",
+                                     special.name,
+                                     special.id,
+                                     info.vocab_size));
+    }
+  }
   return {info.vocab_size, info.bos, info.eos, info.pad, info.bytes_per_token};
 }
 

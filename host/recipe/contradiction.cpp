@@ -6,6 +6,7 @@
 #include "host/json/schema_words.hpp"
 #include "host/recipe/eval_sites.hpp"
 #include "host/recipe/recipe_schema.hpp"
+#include "host/recipe/rule_context.hpp"
 #include "host/recipe/step_size.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/metric_name.hpp"
@@ -35,10 +36,9 @@ bool never_taken(std::string_view) {
   return false;
 }
 
-class Rules {
+class Rules : RuleContext {
  public:
-  Rules(const json& root, const PlaceMap& places, ProblemList& problems)
-      : root_(root), places_(places), problems_(problems) {}
+  using RuleContext::RuleContext;
 
   void check_models() {
     const json* const models = object_at("/models");
@@ -297,11 +297,6 @@ class Rules {
     }
   }
 
-  bool is_false(const std::string& pointer) const {
-    const json* const value = find_at(root_, pointer);
-    return value != nullptr && value->is_boolean() && !value->get<bool>();
-  }
-
   void check_best_metric(const std::string& pointer) {
     const std::optional<std::string> metric = string_at(pointer + "/metric");
     if (metric && !metric->starts_with("eval/")) {
@@ -509,56 +504,6 @@ class Rules {
     }
   }
 
-  const json* object_at(const std::string& pointer) const {
-    const json* const value = find_at(root_, pointer);
-    return value != nullptr && value->is_object() ? value : nullptr;
-  }
-
-  std::optional<std::int64_t> integer_at(const std::string& pointer) const {
-    const json* const value = find_at(root_, pointer);
-    return value != nullptr && value->is_number_integer()
-               ? std::optional(value->get<std::int64_t>())
-               : std::nullopt;
-  }
-
-  bool is_true(const std::string& pointer) const {
-    const json* const value = find_at(root_, pointer);
-    return value != nullptr && value->is_boolean() && value->get<bool>();
-  }
-
-  std::optional<std::string> string_at(const std::string& pointer) const {
-    const json* const value = find_at(root_, pointer);
-    return value != nullptr && value->is_string() ? std::optional(value->get<std::string>())
-                                                  : std::nullopt;
-  }
-
-  void add(const char* id, const std::string& pointer, std::string what, std::string note) {
-    problems_.push_back({.id = id,
-                         .place = places_.at(pointer),
-                         .pointer = pointer,
-                         .what = std::move(what),
-                         .note = std::move(note)});
-  }
-
-  void conflict(const std::string& pointer, std::string what, std::string note) {
-    add("recipe.contradiction", pointer, std::move(what), std::move(note));
-  }
-
-  void missing(const std::string& pointer, const std::string& kind, const std::string& meaning) {
-    add("recipe.missing_key", pointer, "missing key", meaning);
-    problems_.back().expected = "a " + kind + ": {\"type\": ..., \"options\": {...}}";
-  }
-
-  void not_available(const std::string& pointer,
-                     const std::string& what,
-                     const std::string& found) {
-    add("recipe.not_available",
-        pointer,
-        "this release does not have " + what + " yet",
-        "keep one; unsupported keys are never ignored silently");
-    problems_.back().found = found;
-  }
-
   // Requires exactly one of a short and a long form.
   void one_form(const std::string& brief, const std::string& full, const std::string& relation) {
     const bool has_brief = root_.contains(brief);
@@ -610,10 +555,6 @@ class Rules {
              });
     });
   }
-
-  const json& root_;
-  const PlaceMap& places_;
-  ProblemList& problems_;
 };
 
 }  // namespace

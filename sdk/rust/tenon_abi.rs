@@ -89,9 +89,9 @@ pub const TENON_MESH_DIMS: u32 = 8;
 // Mode: what a call is for.
 pub const TENON_MODE_EVALUATE: u32 = 0;
 pub const TENON_MODE_TRAIN: u32 = 1;
-/// Reserved: ignored by this host. Generation: reads the prompt
+/// generation: reads the prompt. Since 0.5
 pub const TENON_MODE_PREFILL: u32 = 2;
-/// Reserved: ignored by this host. Generation: one token at a time
+/// generation: continues a sequence. Since 0.5
 pub const TENON_MODE_DECODE: u32 = 3;
 
 pub const TENON_FEATURE_ID: &CStr = text(b"tenon.feature/1\0");
@@ -2365,9 +2365,10 @@ pub struct tenon_infer_args {
     /// Peak bytes that backward allocates on top of the memory in use when it starts, including the
     /// gradients it returns.
     pub out_working_bytes: f64,
-    /// [num_segments] Lengths of the sequences that the samples consist of: positions of different
-    /// sequences do not see each other. Null: each sample is one sequence. Since 0.5
+    /// Reserved: ignored by this host, which passes null. [num_segments] Lengths of the sequences that
+    /// the samples consist of. Null: each sample is one sequence. Since 0.5
     pub segment_lengths: *const i64,
+    /// Reserved: ignored by this host
     pub num_segments: usize,
 }
 layout!(tenon_infer_args, 104:
@@ -3428,8 +3429,8 @@ pub struct tenon_chat_template_api {
     /// Renders a chat and passes the pieces to the sink.
     ///
     /// Errors   TENON_INVALID for malformed JSON, an error that the template raises (with its line),
-    ///          or a chat that changes earlier text when a message is added; TENON_RESOURCE_EXHAUSTED
-    ///          for a rendering that is too long; errors of the sink
+    ///          a chat that changes earlier text when a message is added, or a rendering that is
+    ///          too long; errors of the sink
     /// Threads  [any], also concurrently on one template
     /// Owner    arguments are borrowed until return
     /// Since    0.5

@@ -52,7 +52,7 @@ TEST_CASE("messages with train false have no labels", "[chat]") {
   chat["messages"][0]["train"] = false;
   CHECK(shown(chat, {{"train_on", "all"}}) ==
         "<u>hi</><a>yo</><u>ok</><a>no\n"
-        "........<u>ok</><a>no</>");
+        ".......<u>ok</><a>no</>");
 }
 
 TEST_CASE("an answer of the assistant with train false may be empty", "[chat]") {
@@ -83,7 +83,7 @@ TEST_CASE("a ShareGPT sample becomes messages", "[chat]") {
                          {{"from", "gpt"}, {"value", "z"}, {"train", false}}}}};
   CHECK(shown(sample) ==
         "<s>S</><u>hi</><a>yo</><t>x</><a>z\n"
-        ".......yo</>.........");
+        ".......yo</>........");
 }
 
 TEST_CASE("calls of functions in a ShareGPT sample become tool calls", "[chat]") {

@@ -17,9 +17,12 @@
 
 namespace tenon {
 
-// Marks of the test tokenizer, shown as "<", ">" and "$" (the end of a text).
+// Turns between special tokens of the test tokenizer, such as "<u>hi</><a>yo</>". The tokens are
+// written out, because a role printed by the template is text of a message. "<t>" is no special
+// token.
 inline constexpr char kChatTurns[] =
-    "{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}</>{% endfor %}"
+    "{% set marks = {'user': '<u>', 'assistant': '<a>', 'system': '<s>', 'tool': '<t>'} %}"
+    "{% for m in messages %}{{ marks[m.role] }}{{ m.content }}</>{% endfor %}"
     "{% if add_generation_prompt %}<a>{% endif %}";
 
 // An open dataset with the tokenizer that it was made with, which must live longer.
@@ -35,7 +38,7 @@ struct OpenedChat {
   }
   // The lengths of all samples, as the dataset reports them.
   std::vector<int64_t> lengths();
-  // A row of a batch as text: special tokens as they are written, padding as "_".
+  // A row of a batch as text: special tokens as they are written, padding as "<eos>".
   std::string inputs(const Batch& batch, int64_t row) const;
   // The labels of a row; "." where there is none.
   std::string labels(const Batch& batch, int64_t row) const;

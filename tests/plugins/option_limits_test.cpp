@@ -44,9 +44,12 @@ const std::set<std::string>& size_nothing() {
       "hook early_stop patience",
       "hook spike_guard patience",
       "hook spike_guard warm_up",
+      "lr_scheduler * cycles",
       "lr_scheduler * decay_steps",
       "lr_scheduler * every",
+      "lr_scheduler * first_steps",
       "lr_scheduler * milestones",
+      "lr_scheduler * schedules.steps",
       "lr_scheduler * timescale",
       "lr_scheduler * total_steps",
       "lr_scheduler * warmup_steps"};

@@ -208,7 +208,6 @@ const HostNames& host_names() {
 const std::map<std::string, std::string> kHandledByValue = {
     {"TENON_ADDITIVE_SAMPLES", "additive_over != TENON_ADDITIVE_NONE"},
     {"TENON_NARROW_STOCHASTIC", "info.narrow > TENON_NARROW_MASTER"},
-    {"TENON_OPTIMIZER_MATRIX", "info().needs != TENON_OPTIMIZER_ELEMENTWISE"},
     {"TENON_PHASE_BEFORE", "info.phase > TENON_PHASE_AFTER"},
     {"TENON_POOL_SUM", "spec.pooling > TENON_POOL_FIRST_N"},
 };

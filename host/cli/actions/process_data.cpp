@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --process-data: opens the datasets of a recipe, so that their caches are built before a run.
-#include "host/train/run/process_data.hpp"
+#include "host/train/run/prepared_data.hpp"
 
 #include "host/cli/action.hpp"
 #include "host/cli/print_output.hpp"

@@ -24,6 +24,8 @@ constexpr auto kFunctionRoles = std::to_array<FunctionRole>({
     {"tenon_dataset", "dataset", "lengths", Role::kWorker, true},
     {"tenon_feature", "feature", "infer", Role::kMain},
     {"tenon_feature", "feature", "run", Role::kWorker, true},
+    {"tenon_generation", "model", "describe", Role::kMain},
+    {"tenon_generation", "model", "step", Role::kStep, true},
     {"tenon_hook", "hook", "describe", Role::kMain},
     {"tenon_hook", "hook", "on_event", Role::kStep},
     {"tenon_loss", "loss", "describe", Role::kMain},
@@ -68,6 +70,8 @@ constexpr auto kFunctionRoles = std::to_array<FunctionRole>({
     {"tenon_tokenizer", "tokenizer", "describe", Role::kAny},
     {"tenon_tokenizer", "tokenizer", "encode", Role::kAny},
     {"tenon_tokenizer", "tokenizer", "decode", Role::kAny},
+    {"tenon_tokenizer", "tokenizer", "encode_pieces", Role::kAny},
+    {"tenon_tokenizer", "tokenizer", "files", Role::kMain},
 });
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
-#include "host/model/joined_graph.hpp"
 #include "host/model/sequence_runner.hpp"
 #include "host/plugin/component_identity.hpp"
 #include "host/tensor/philox.hpp"
@@ -180,10 +179,6 @@ void TextModel::find_generation() {
     log_warning(model_.instance().identity().describe() +
                 " has no caches for generation: each token runs the whole text again (" + why +
                 ")");
-    const auto logits = std::ranges::find(graph_.values, "logits", &ModelValue::name);
-    if (logits != graph_.values.end()) {
-      skip_unread_blocks(graph_, {static_cast<uint32_t>(logits - graph_.values.begin())});
-    }
   }
 }
 

@@ -81,20 +81,29 @@ std::string table(const std::vector<Row>& rows) {
   return text;
 }
 
-// Consecutive blocks with equal costs.
+// Blocks with equal costs that follow each other, or that alternate with as many others: the
+// attention and the feed-forward blocks of a decoder are two runs.
 struct BlockRun {
   uint32_t first = 0;
   uint32_t last = 0;
-  int64_t elements = 0;  // per block: elements of the groups first used in it
-
-  int64_t count() const { return last - first + 1; }
+  int64_t count = 1;
+  int64_t elements = 0;  // per block: of the parameters first used in it
 };
 
-std::vector<BlockRun> block_runs(const PlanSubject& subject) {
-  std::vector<int64_t> elements(subject.graph.blocks.size(), 0);
-  for (const GroupLayout& group : subject.groups) {
-    elements[group.blocks.front()] += group.num_elements();
+std::vector<int64_t> elements_by_block(const ModelGraph& graph) {
+  std::vector<int64_t> elements(graph.blocks.size(), 0);
+  for (const ModelParameter& parameter : graph.parameters) {
+    if (parameter.same_as == kNoIndex && !parameter.blocks.empty()) {
+      elements[parameter.blocks.front()] += c10::multiply_integers(parameter.shape);
+    }
   }
+  return elements;
+}
+
+std::vector<BlockRun> block_runs(const PlanSubject& subject) {
+  constexpr uint32_t kMostAlternating = 4;
+  const std::vector<int64_t> elements = elements_by_block(subject.graph);
+  const auto num_blocks = static_cast<uint32_t>(elements.size());
   const auto is_same = [&](uint32_t a, uint32_t b) {
     const BlockCost& x = subject.costs[a];
     const BlockCost& y = subject.costs[b];
@@ -103,19 +112,34 @@ std::vector<BlockRun> block_runs(const PlanSubject& subject) {
            x.source == y.source;
   };
   std::vector<BlockRun> runs;
-  for (uint32_t b = 0; b < elements.size(); ++b) {
-    if (!runs.empty() && is_same(runs.back().last, b)) {
-      runs.back().last = b;
-    } else {
-      runs.push_back({b, b, elements[b]});
+  for (uint32_t b = 0; b < num_blocks;) {
+    uint32_t best_period = 1;
+    uint32_t best_covered = 1;
+    for (uint32_t period = 1; period <= kMostAlternating; ++period) {
+      uint32_t end = b + period;
+      while (end < num_blocks && is_same(end, end - period)) {
+        ++end;
+      }
+      const uint32_t covered = (end - b) / period * period;
+      if (covered >= 2 * period && covered > best_covered) {
+        best_period = period;
+        best_covered = covered;
+      }
     }
+    for (uint32_t i = 0; i < best_period; ++i) {
+      runs.push_back({b + i,
+                      b + best_covered - best_period + i,
+                      best_covered / best_period,
+                      elements[b + i]});
+    }
+    b += best_covered;
   }
   return runs;
 }
 
 std::string run_name(const PlanSubject& subject, const BlockRun& run) {
   const std::string& first = subject.graph.blocks[run.first].name;
-  return run.count() == 1 ? first : first + " to " + subject.graph.blocks[run.last].name;
+  return run.count == 1 ? first : first + " to " + subject.graph.blocks[run.last].name;
 }
 
 struct Sums {
@@ -220,7 +244,7 @@ std::string parameters_text(const RecipePlan& plan) {
     const bool guess = cost.source == BlockCost::Source::kGuessed;
     is_guessed = is_guessed || guess;
     rows.push_back({run_name(subject, run) + (guess ? " *" : ""),
-                    grouped_digits(run.count()),
+                    grouped_digits(run.count),
                     grouped_digits(run.elements),
                     scaled(cost.forward_flops),
                     bytes_text(cost.output_bytes),
@@ -429,7 +453,7 @@ std::string plan_json(const RecipePlan& plan) {
     const BlockCost& cost = subject.costs[run.first];
     json["blocks"].push_back({{"first", subject.graph.blocks[run.first].name},
                               {"last", subject.graph.blocks[run.last].name},
-                              {"count", run.count()},
+                              {"count", run.count},
                               {"parameters", run.elements},
                               {"forward_flops", cost.forward_flops},
                               {"backward_flops", cost.backward_flops},

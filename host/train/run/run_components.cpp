@@ -182,6 +182,11 @@ void RunComponents::choose_blocks() {
       return graph_.values[v].maker != kNoIndex && graph_.blocks[graph_.values[v].maker].model == m;
     });
     if (!is_read) {
+      // A misspelled input of a loss or a metric is the likelier cause.
+      const DataSource& source = train_set_->source();
+      const std::vector<FieldInfo> fields = readable_fields(*source.info().schema);
+      losses_->check_fields(fields, source.name());
+      metric_set_->check_fields(fields, source.name());
       const std::string& name = models_->members()[m].use.name;
       throw Error("model.unread",
                   formatted("no loss and no metric reads an output of the model '{}' (it has: {}); "

@@ -50,7 +50,7 @@ std::string error_of_chat(const std::string& source, const ChatRequest& request)
 TEST_CASE("pieces tell what messages wrote from what the template wrote", "[chat]") {
   const ChatTemplate turns(kTurns);
   CHECK(shown(turns.render(request_of({{"user", "a</>"}, {"assistant", "b"}}))) ==
-        "< 'user' > 'a</>' </>< 'assistant' > [1:'b'] [1:</>]");
+        "<user> 'a</>' </><assistant> [1:'b'] [1:</>]");
 }
 
 TEST_CASE("functions of templates keep apart what came from messages", "[chat]") {
@@ -118,7 +118,7 @@ TEST_CASE("without tags, an answer is what the rendering gains by its message", 
   const ChatTemplate turns(kTurns);
   CHECK(shown(turns.render(
             request_of({{"user", "q"}, {"assistant", "r"}, {"user", "s"}, {"assistant", "t"}}))) ==
-        "< 'user' > 'q' </>< 'assistant' > [1:'r'] [1:</>] < 'user' > 's' </>< 'assistant' > "
+        "<user> 'q' </><assistant> [1:'r'] [1:</>] <user> 's' </><assistant> "
         "[3:'t'] [3:</>]");
 }
 

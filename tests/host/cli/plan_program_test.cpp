@@ -38,8 +38,9 @@ nlohmann::json plan_json(const std::string& ranks, std::vector<std::string> more
 // Of Llama 3 8B: embedding and head, and in each of 32 layers two norms, q and o, k and v of 8
 // heads of 128, and three matrices of the feed-forward layer; then the last norm.
 constexpr int64_t kHead = int64_t{128'256} * 4096;
-constexpr int64_t kLayer =
-    2 * 4096 + 2 * 4096 * 4096 + 2 * int64_t{1024} * 4096 + 3 * int64_t{4096} * 14'336;
+constexpr int64_t kAttention = 4096 + 2 * 4096 * 4096 + 2 * int64_t{1024} * 4096;
+constexpr int64_t kFeedForward = 4096 + 3 * int64_t{4096} * 14'336;
+constexpr int64_t kLayer = kAttention + kFeedForward;
 constexpr int64_t kAll = 2 * kHead + 32 * kLayer + 4096;
 static_assert(kAll == 8'030'261'248);
 
@@ -51,16 +52,19 @@ TEST_CASE("the plan of an 8-billion-parameter model has the figures that theory 
   CHECK(json["parameters"]["total"] == kAll);
   CHECK(json["parameters"]["trainable"] == kAll);
   CHECK(json["step"]["tokens"] == 1024 * 8192);
-  REQUIRE(json["blocks"].size() == 3);
+  REQUIRE(json["blocks"].size() == 4);
   CHECK(json["blocks"][0]["parameters"] == kHead);
   CHECK(json["blocks"][1]["count"] == 32);
-  CHECK(json["blocks"][1]["parameters"] == kLayer);
+  CHECK(json["blocks"][1]["parameters"] == kAttention);
   CHECK(json["blocks"][1]["source"] == "declared");
+  CHECK(json["blocks"][2]["count"] == 32);
+  CHECK(json["blocks"][2]["parameters"] == kFeedForward);
   // Two operations a weight and position, and half of what full attention would take.
-  const double layer =
-      2.0 * 8192 * static_cast<double>(kLayer - 2 * 4096) + 2.0 * 8192 * 8192 * 4096;
-  CHECK(json["blocks"][1]["forward_flops"] == layer);
-  CHECK(json["blocks"][2]["forward_flops"] == 2.0 * 8192 * static_cast<double>(kHead));
+  CHECK(json["blocks"][1]["forward_flops"] ==
+        2.0 * 8192 * static_cast<double>(kAttention - 4096) + 2.0 * 8192 * 8192 * 4096);
+  CHECK(json["blocks"][2]["forward_flops"] ==
+        2.0 * 8192 * static_cast<double>(kFeedForward - 4096));
+  CHECK(json["blocks"][3]["forward_flops"] == 2.0 * 8192 * static_cast<double>(kHead));
 
   // All sizes are multiples of 1024 slices on 64 bytes but the norm beside the head, whose group is
   // filled up: each slice by so much that it is a multiple of 32 elements, as bf16 needs them.

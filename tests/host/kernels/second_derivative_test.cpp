@@ -52,7 +52,7 @@ std::vector<Case> cases() {
            },
            {x, w, made(5, {8})}},
           {"rope",
-           [=](const Tensors& in) { return first(call("tenon::rope", in[0], table)); },
+           [=](const Tensors& in) { return first(call("tenon::rope", in[0], table, c10::IValue())); },
            {made(6, {2, 5, 3, 4})}},
           {"gated_mlp",
            [=](const Tensors& in) {

@@ -67,7 +67,7 @@ TEST_CASE("what was locked is read again", "[plugin]") {
   const LoadedPlugin* const used[] = {b.get(), a.get()};
   write_plugin_lock(file, lock_with({}, "r.json", used));
   CHECK(nlohmann::json::parse(file_text(file)) == nlohmann::json::parse(R"({
-    "format": 1, "abi": "0.4", "plugins": [
+    "format": 1, "abi": "0.5", "plugins": [
       {"id": "a", "version": "1.0.0", "sha256": ")" + kHashA + R"(", "file": "a.so",
        "components": ["loss:a"], "recipes": ["r.json"]},
       {"id": "b", "version": "2.0.0", "sha256": ")" + kHashB + R"(", "file": "b.so",
@@ -99,7 +99,7 @@ TEST_CASE("each difference from a lock is named", "[plugin]") {
             "added 0.1.0 (build/plugins/added.so) is loaded and not locked"});
   lock.abi = "0.3";
   CHECK(lock_differences(lock, "r.json", before) ==
-        DifferenceTexts{"the host has ABI 0.4 (locked 0.3)"});
+        DifferenceTexts{"the host has ABI 0.5 (locked 0.3)"});
 }
 
 TEST_CASE("recipes of a folder share a lock", "[plugin]") {
@@ -131,26 +131,26 @@ TEST_CASE("a lock that cannot be used is an error that says why", "[plugin]") {
   };
   const std::string entry =
       R"({"id": "a", "version": "1", "file": "a.so", "components": [], "recipes": [], "sha256": ")";
-  CHECK(lock_error_of_text(R"({"format": 1, "abi": "0.4", "plugins": [)" + entry + kHashA + "\"}]}")
+  CHECK(lock_error_of_text(R"({"format": 1, "abi": "0.5", "plugins": [)" + entry + kHashA + "\"}]}")
             .empty());
   CHECK_THAT(lock_error_of_text(""),
              contains_text("plugins.lock is corrupt: it is not valid JSON"));
   CHECK_THAT(lock_error_of_text("{\"format\": 1"),
              contains_text("is corrupt: it is not valid JSON"));
-  CHECK_THAT(lock_error_of_text(R"({"format": 1, "abi": "0.4"})"),
+  CHECK_THAT(lock_error_of_text(R"({"format": 1, "abi": "0.5"})"),
              contains_text("is corrupt: a key is missing or has a wrong type"));
   for (const char* const text : {"[]",
                                  "7",
-                                 R"({"format": "1", "abi": "0.4", "plugins": []})",
-                                 R"({"format": 1, "abi": "0.4", "plugins": [7]})",
-                                 R"({"format": 1, "abi": "0.4", "plugins": [{"id": "a"}]})",
-                                 R"({"format": 1, "abi": "0.4", "plugins": [[[[[[]]]]]]})"}) {
+                                 R"({"format": "1", "abi": "0.5", "plugins": []})",
+                                 R"({"format": 1, "abi": "0.5", "plugins": [7]})",
+                                 R"({"format": 1, "abi": "0.5", "plugins": [{"id": "a"}]})",
+                                 R"({"format": 1, "abi": "0.5", "plugins": [[[[[[]]]]]]})"}) {
     INFO(text);
     CHECK_THAT(lock_error_of_text(text), contains_text("[plugin.bad_lock]"));
     CHECK_THAT(lock_error_of_text(text), contains_text("write it again with --lock"));
   }
   CHECK_THAT(
-      lock_error_of_text(R"({"format": 1, "abi": "0.4", "plugins": [)" + entry + "short\"}]}"),
+      lock_error_of_text(R"({"format": 1, "abi": "0.5", "plugins": [)" + entry + "short\"}]}"),
       contains_text("is corrupt: an entry has no id or no SHA-256 of 64 digits"));
   CHECK_THAT(lock_error_of_text(R"({"format": 2, "anything": []})"),
              contains_text("has format 2, this host reads format 1; use a newer host"));
@@ -160,7 +160,7 @@ TEST_CASE("a lock that cannot be used is an error that says why", "[plugin]") {
 TEST_CASE("a link or a folder in place of a lock is neither read nor written", "[plugin]") {
   const ScratchFolder folder;
   const fs::path target =
-      folder.write("elsewhere", R"({"format": 1, "abi": "0.4", "plugins": []})");
+      folder.write("elsewhere", R"({"format": 1, "abi": "0.5", "plugins": []})");
   const std::string text = file_text(target);
   const fs::path file = folder.path() / "plugins.lock";
   fs::create_symlink(target, file);

@@ -83,9 +83,9 @@ TEST_CASE("a plugin that cannot work is refused before it is loaded", "[plugin]"
   CHECK(refusal_of("wrong_abi") ==
         "[plugin.abi_mismatch] wrong_abi.so (org.tenon.zoo.wrong.abi 1.0.0) requires ABI 0.9, host "
         "has "
-        "0.4; rebuild it with SDK 0.4");
+        "0.5; rebuild it with SDK 0.5");
   CHECK_THAT(refusal_of("wrong_range"),
-             contains_text(" requires ABI 0.2 to 0.3, host has 0.4; rebuild it with SDK 0.4"));
+             contains_text(" requires ABI 0.2 to 0.3, host has 0.5; rebuild it with SDK 0.5"));
   CHECK(refusal_of("unknown_key") ==
         "[plugin.abi_mismatch] unknown_key.so (org.tenon.zoo.unknown.key 1.0.0): its manifest has "
         "the key \"!gpu\", which this host does not know; use a newer host");

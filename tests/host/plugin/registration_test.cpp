@@ -61,8 +61,8 @@ TEST_CASE("a plugin whose entry chooses another ABI, or none, is refused", "[plu
   CHECK(other.id == "plugin.abi_mismatch");
   CHECK_THAT(
       other.message,
-      contains_text("reports ABI 0.7 instead of the ABI in its manifest (0.4), host has 0.4; "
-                    "rebuild it with SDK 0.4"));
+      contains_text("reports ABI 0.7 instead of the ABI in its manifest (0.5), host has 0.5; "
+                    "rebuild it with SDK 0.5"));
   const Verdict none = verdict_on("speaks_no_abi");
   CHECK(none.id == "plugin.abi_mismatch");
   CHECK_THAT(none.message, contains_text("set out_abi_minor to TENON_ABI_MINOR"));

@@ -154,7 +154,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
             [this](const BlockCall& b) { return run_head(b); })
         .flags(TENON_BLOCK_TOKENWISE);
     if (has_token_logps()) {
-      const ValueId labels = g.input("labels", {"B", "T"}, TENON_CLASS_INTEGER);
+      const ValueId labels = g.optional_input("labels", {"B", "T"}, TENON_CLASS_INTEGER);
       g.block("head_logps",
               {x, labels},
               {g.value("token_logps", {"B", "T"}, TENON_CLASS_FLOAT)},
@@ -341,8 +341,13 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
   /* The operator token_logps has no bias and no softcap. */
   bool has_token_logps() const { return !spec_.head_bias && spec_.logit_softcap == 0.0; }
   at::Tensor run_head_logps(const BlockCall& b) const {
+    const at::Tensor& x_BTD = b.input(0);
+    if (!b.has_input(1)) {  // no position has a label
+      const at::ScalarType wide = x_BTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+      return x_BTD.select(-1, 0).to(wide).mul(0.0);
+    }
     ParameterCursor p(b);
-    const at::Tensor normed = p.norm(spec_.norm, spec_.norm_eps, b.input(0));
+    const at::Tensor normed = p.norm(spec_.norm, spec_.norm_eps, x_BTD);
     return ops::token_logps(normed, p.take(), b.input(1));
   }
   at::Tensor run_head(const BlockCall& b) const {

@@ -63,7 +63,7 @@ class DecoderParameters {
     const std::string parameter = prefix_ + name + ".weight";
     const std::string tensor = m.tensor.empty() ? parameter : prefix_ + m.tensor + ".weight";
     places_->push_back(
-        {tensor, parameter, is_transposed_ ? TENON_LAYOUT_TRANSPOSED : 0U, m.first, 0});
+        {tensor, parameter, is_transposed_ ? uint32_t{TENON_LAYOUT_TRANSPOSED} : 0U, m.first, 0});
     ids_.push_back(graph_->parameter(parameter,
                                      {m.out, m.in},
                                      Init::normal(0.0, m.deviation),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Datasets of `x` [B, 4] and `labels` [B]: one that is map-style, and a stream of two shards. And a
-// feature that adds 1.
+// Datasets of `x` [B, 4], `labels` [B] and `ids` [B, 3]: one that is map-style, and a stream of two
+// shards. And a feature that adds 1.
 #pragma once
 
 #include <tenon/cpp/dataset.hpp>
@@ -30,11 +30,15 @@ void write_samples(tenon::BatchWriter& writer, const std::vector<int64_t>& numbe
   const auto count = static_cast<int64_t>(numbers.size());
   auto* x = writer.add<float>(0, {count, 4});
   auto* labels = writer.add<int64_t>(1, {count});
+  auto* ids = writer.add<int64_t>(2, {count, 3});
   for (const int64_t number : numbers) {
     for (int64_t i = 0; i < 4; ++i) {
       *x++ = static_cast<float>((number * 7 + i * 3) % 31) / 31;
     }
     *labels++ = number % 3;
+    for (int64_t i = 0; i < 3; ++i) {
+      *ids++ = (number * 5 + i * 11) % 64;
+    }
   }
   writer.set_counts(count, 0);
 }
@@ -42,6 +46,7 @@ void write_samples(tenon::BatchWriter& writer, const std::vector<int64_t>& numbe
 void describe_samples(tenon::DatasetInfo& info) {
   info.field("x", {"B", 4}, TENON_F32);
   info.field("labels", {"B"}, TENON_I64);
+  info.field("ids", {"B", 3}, TENON_I64);
 }
 
 class RuleMap final : public tenon::MapDataset {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/run/process_data.hpp"
+#include "host/train/run/prepared_data.hpp"
 
 #include "host/distributed/ranks/mesh.hpp"
 #include "host/tensor/philox.hpp"
