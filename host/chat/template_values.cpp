@@ -21,7 +21,6 @@ using jinja::is_val;
 using jinja::mk_val;
 
 constexpr char kHex[] = "0123456789abcdef";
-
 bool is_whole(const TemplateValue& value) {
   return is_val<jinja::value_int>(value) || is_val<jinja::value_bool>(value);
 }

@@ -28,8 +28,7 @@ inline float* take_scratch(float*& next, int64_t n) {
   return taken;
 }
 
-// to = from rotated by the angles of a position, (a, b) -> (a cos - b sin, b cos + a sin), times
-// `scale`. `sign` -1 inverts the rotation.
+// to = scale * (a cos - b sin, b cos + a sin) of from = (a, b). `sign` -1 inverts the rotation.
 SIMD_INLINE void rotate_row(const float* from,
                             float* to,
                             const float* cos,

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "host/json/json_path.hpp"
-#include "host/recipe/contradiction.hpp"
+#include "host/json/problem.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -18,10 +18,11 @@
 namespace tenon {
 
 class RuleContext {
- protected:
+ public:
   RuleContext(const nlohmann::json& root, const PlaceMap& places, ProblemList& problems)
       : root_(root), places_(places), problems_(problems) {}
 
+ protected:
   const nlohmann::json* object_at(const std::string& pointer) const {
     const nlohmann::json* const value = find_at(root_, pointer);
     return value != nullptr && value->is_object() ? value : nullptr;

@@ -49,6 +49,7 @@ const std::set<std::string>& size_nothing() {
       "lr_scheduler * every",
       "lr_scheduler * first_steps",
       "lr_scheduler * milestones",
+      "lr_scheduler * multiplier",
       "lr_scheduler * schedules.steps",
       "lr_scheduler * timescale",
       "lr_scheduler * total_steps",

@@ -314,8 +314,8 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
                 if (last_step_.has_value()) {
                   last_step_->write(trainer.state().step);
                 }
-                if (context_.request.at_rest != nullptr) {
-                  context_.request.at_rest(point, trainer);
+                if (const auto& at_rest = context_.request.at_rest) {
+                  at_rest(point, trainer);
                 }
               },
           .checkpoints = checkpoints_.get(),

@@ -68,11 +68,11 @@ TEST_CASE("functions of templates keep apart what came from messages", "[chat]")
   CHECK(pieces_of("messages[0].content | upper") == "'<A>,<B>'");
   CHECK(pieces_of("messages[0].content | tojson") == "\" '<a>,<b>' \"");
   CHECK(pieces_of("messages[0] | tojson") ==
-        "{\" 'role' \": \" 'user' \", \" 'content' \": \" '<a>,<b>' \"}");
+        "{\" 'role' \": \"user\", \" 'content' \": \" '<a>,<b>' \"}");
   CHECK(pieces_of("('  ' + messages[0].content + ' ') | trim") == "'<a>,<b>'");
   CHECK(pieces_of("'%' ~ messages[0].content.removeprefix('<a>')") == "% ',<b>'");
   CHECK(pieces_of("messages | string") ==
-        "[{' 'role' ': ' 'user' ', ' 'content' ': ' '<a>,<b>' '}]");
+        "[{' 'role' ': 'user', ' 'content' ': ' '<a>,<b>' '}]");
 }
 
 TEST_CASE("generation tags mark the answers, whatever the text", "[chat]") {

@@ -74,7 +74,8 @@ std::vector<Case> cases() {
                                0.0,
                                c10::IValue(),
                                0.0,
-                               true));
+                               true,
+                               c10::IValue()));
            },
            {made(11, {2, 5, 4, 4}), made(12, {2, 5, 2, 4}), made(13, {2, 5, 2, 4})}},
           {"packed_attention",
@@ -89,7 +90,8 @@ std::vector<Case> cases() {
                                0.0,
                                c10::IValue(),
                                0.0,
-                               true));
+                               true,
+                               c10::IValue()));
            },
            {made(14, {2, 5, 32})}},
           {"cross_entropy",
