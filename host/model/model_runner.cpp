@@ -9,6 +9,7 @@
 #include "host/model/positions_axis.hpp"
 #include "host/model/row_source.hpp"
 #include "host/model/sharded_parameters.hpp"
+#include "host/model/value_lifetimes.hpp"
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/trace_span.hpp"
 
@@ -81,7 +82,7 @@ ModelRunner::ModelRunner(ModelList models,
       lookups_(graph_.blocks.size()),
       tails_(tail_blocks(graph_)),
       is_tail_(graph_.blocks.size(), false),
-      last_read_(graph_.blocks.size()),
+      last_read_(last_read_values(graph_)),
       paths_(gradient_paths(store)),
       blocks_(models_, store, base, paths_.values),
       values_(graph_.values.size()),
@@ -101,22 +102,9 @@ ModelRunner::ModelRunner(ModelList models,
   for (const uint32_t b : tails_) {
     is_tail_[b] = true;
   }
-  find_last_readers();
 }
 
 ModelRunner::~ModelRunner() = default;
-
-void ModelRunner::find_last_readers() {
-  for (const auto v : c10::irange(static_cast<uint32_t>(graph_.values.size()))) {
-    const ModelValue& value = graph_.values[v];
-    const bool has_rows = std::ranges::any_of(graph_.values, [v](const ModelValue& other) {
-      return other.lookup.has_value() && other.lookup->ids == v;
-    });
-    if (value.maker != kNoIndex && !value.is_read && !has_rows) {
-      last_read_[value.users.empty() ? value.maker : value.users.back()].push_back(v);
-    }
-  }
-}
 
 // A backward needs the values that gradients flow through.
 void ModelRunner::drop_read_values(uint32_t b) {
@@ -180,21 +168,9 @@ void ModelRunner::keep_only(const std::vector<uint32_t>& values) {
   }
 }
 
-// Returns whether a recompute of its unit makes the value again: recomputed blocks of that unit
-// make and read it, and nothing else does.
 bool ModelRunner::is_dropped(uint32_t v) const {
-  const ModelValue& value = graph_.values[v];
-  if (is_kept_.empty() || is_kept_[v] || value.maker == kNoIndex || value.users.empty() ||
-      !is_recomputed(value.maker)) {
-    return false;
-  }
-  const ModelUnit unit = graph_.unit_of(value.maker);
-  const auto is_lookup_of = [v](const ModelValue& other) {
-    return other.lookup.has_value() && other.lookup->ids == v;
-  };
-  return std::ranges::all_of(value.users,
-                             [&](uint32_t b) { return b <= unit.last && is_recomputed(b); }) &&
-         std::ranges::none_of(graph_.values, is_lookup_of);
+  return !is_kept_.empty() && !is_kept_[v] &&
+         is_remade(graph_, v, [this](uint32_t b) { return is_recomputed(b); });
 }
 
 // Drops the values of a unit that backward makes again, after its forward.

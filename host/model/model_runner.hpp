@@ -116,7 +116,6 @@ class ModelRunner {
   }
   void enter_tails();
   void run_tail(uint32_t b);
-  void find_last_readers();
   void drop_read_values(uint32_t b);
   // The last block of the trained model.
   uint32_t tail() const { return static_cast<uint32_t>(graph_.blocks.size() - 1); }

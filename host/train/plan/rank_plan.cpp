@@ -6,47 +6,18 @@
 #include <tenon/model.h>
 
 #include "host/model/joined_graph.hpp"
+#include "host/model/value_lifetimes.hpp"
+#include "host/train/plan/planned_groups.hpp"
 #include "host/train/plan/planned_links.hpp"
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace tenon {
 namespace {
 
 using Crossing = PlannedLinks::Crossing;
-
-int64_t size_of(at::ScalarType dtype) {
-  return static_cast<int64_t>(c10::elementSize(dtype));
-}
-
-// A group of parameters, sharded by this choice.
-struct Shared {
-  int64_t slices = 1;
-  int64_t whole_seen = 0;        // bytes, here and below
-  int64_t whole_grad = 0;        // 0 if frozen
-  int64_t wire_grad = 0;         // the same, in the dtype on the wire
-  int64_t gather_copy = 0;       // of the slice, if its storage differs in dtype or device
-  int64_t gather_bytes = 0;      // sent by a rank to gather it once
-  int64_t reduce_bytes = 0;      // sent to reduce-scatter its gradients once
-  int64_t all_reduce_bytes = 0;  // sent to all-reduce its slice's gradients over `replicate` once
-  bool keeps_parameters = true;
-  bool keeps_gradients = true;
-  bool stays_after_forward = false;
-  bool is_bucketed = false;  // unsharded gradients, all-reduced together with neighbors
-  uint32_t first = 0;        // first block that uses it
-  uint32_t last = 0;         // last block that uses it
-  // First and last of its blocks that have a backward; nothing if none has.
-  std::optional<uint32_t> first_back;
-  std::optional<uint32_t> last_back;
-};
-
-// Gradients of neighboring groups that are all-reduced together once the last one is complete.
-struct Bucket {
-  int64_t bytes = 0;   // sent by a rank
-  int64_t copy = 0;    // of the copy in the wire dtype; 0 if none is needed
-  uint32_t ready = 0;  // the block that produces its last gradient
-};
 
 class Planned {
  public:
@@ -55,7 +26,8 @@ class Planned {
         graph_(subject.graph),
         machine_(machine),
         links_(choice.replicate, choice.shard, machine),
-        tails_(tail_blocks(subject.graph)) {
+        tails_(tail_blocks(subject.graph)),
+        last_read_(last_read_values(subject.graph)) {
     plan_.choice = choice;
     for (uint32_t b = 0; b < num_blocks(); ++b) {
       units_.push_back(graph_.unit_of(b));
@@ -68,7 +40,12 @@ class Planned {
     for (const GroupLayout& layout : subject.groups) {
       share(layout);
     }
-    lay_out_buckets();
+    buckets_ = buckets_of(subject.groups,
+                          groups_,
+                          {.ranks = choice.replicate * choice.shard,
+                           .bucket_bytes = subject.bucket_bytes,
+                           .gradient_dtype = subject.gradient_dtype,
+                           .on_cpu = !subject.has_host});
     gathered_in_.resize(graph_.blocks.size());
     for (size_t g = 0; g < groups_.size(); ++g) {
       for (const uint32_t b : subject.groups[g].blocks) {
@@ -135,15 +112,9 @@ class Planned {
   int stage() const { return plan_.choice.offloads ? 3 : plan_.choice.stage; }
   bool on_host() const { return plan_.choice.offloads && subject_.has_host; }
 
-  // Returns the dtype of gradients on the wire; only fp32 gradients may be narrowed.
-  at::ScalarType wire_of(const GroupLayout& layout) const {
-    return layout.stored == at::kFloat ? subject_.gradient_dtype.value_or(at::kFloat)
-                                       : layout.stored;
-  }
-
   void share(const GroupLayout& layout) {
     const PlanChoice& choice = plan_.choice;
-    Shared shared;
+    PlannedGroup shared;
     shared.slices = layout.is_unsharded ? 1 : choice.shard;
     // These settings shard even on a single rank.
     const bool is_forced = choice.offloads || subject_.reshard_after_forward == true;
@@ -167,7 +138,7 @@ class Planned {
     const int64_t slice = numel / shared.slices;
     const int64_t stored = size_of(layout.stored);
     const int64_t seen = size_of(layout.seen);
-    const int64_t wire = size_of(wire_of(layout));
+    const int64_t wire = size_of(wire_of(layout, subject_.gradient_dtype));
     shared.whole_seen = numel * seen;
     shared.whole_grad = layout.is_trainable ? numel * stored : 0;
     shared.wire_grad = layout.is_trainable ? numel * wire : 0;
@@ -181,74 +152,17 @@ class Planned {
     if (layout.is_trainable) {
       const int64_t kept = shared.keeps_gradients ? shared.whole_grad : slice * stored;
       (is_away ? memory.host : memory.gradients) += subject_.frees_gradients ? 0 : kept;
-      (is_away ? memory.host : memory.optimizer) += optimizer_bytes(layout, shared.slices);
+      (is_away ? memory.host : memory.optimizer) +=
+          optimizer_bytes(layout, shared.slices, subject_.optimizer_bytes);
     }
     const int64_t others = shared.slices - 1;
     shared.gather_bytes = others * slice * seen;
     shared.reduce_bytes = layout.is_trainable ? others * slice * wire : 0;
     if (layout.is_trainable && !layout.is_unsharded && !shared.is_bucketed) {
-      shared.all_reduce_bytes =
-          all_reduce_bytes(slice, wire_of(layout), choice.replicate, !subject_.has_host);
+      shared.all_reduce_bytes = all_reduce_bytes(
+          slice, wire_of(layout, subject_.gradient_dtype), choice.replicate, !subject_.has_host);
     }
     groups_.push_back(shared);
-  }
-
-  // Puts neighbors in buckets, by dtype, in the order in which a backward finishes them.
-  void lay_out_buckets() {
-    const int64_t ranks = plan_.choice.replicate * plan_.choice.shard;
-    std::vector<size_t> members;
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      if (groups_[g].is_bucketed && groups_[g].first_back.has_value() && ranks > 1) {
-        members.push_back(g);
-      }
-    }
-    std::ranges::stable_sort(members, [&](size_t a, size_t b) {
-      const auto dtype = [&](size_t g) { return subject_.groups[g].stored; };
-      return dtype(a) != dtype(b) ? dtype(a) < dtype(b)
-                                  : *groups_[a].first_back > *groups_[b].first_back;
-    });
-    int64_t numel = 0;
-    for (size_t i = 0; i < members.size(); ++i) {
-      const GroupLayout& layout = subject_.groups[members[i]];
-      numel += layout.flat_numel(1);
-      const bool is_full = numel * size_of(layout.stored) >= subject_.bucket_bytes;
-      const bool is_last =
-          i + 1 == members.size() || subject_.groups[members[i + 1]].stored != layout.stored;
-      if (is_full || is_last) {
-        const at::ScalarType wire = wire_of(layout);
-        buckets_.push_back({.bytes = all_reduce_bytes(numel, wire, ranks, !subject_.has_host),
-                            .copy = wire != layout.stored ? numel * size_of(wire) : 0,
-                            .ready = *groups_[members[i]].first_back});
-        numel = 0;
-      }
-    }
-  }
-
-  // Returns the bytes of optimizer state of the slice that has the most.
-  int64_t optimizer_bytes(const GroupLayout& layout, int64_t slices) const {
-    const int64_t slice = layout.flat_numel(slices) / slices;
-    std::set<double> rates;
-    for (const uint32_t partition : layout.partitions) {
-      rates.insert(subject_.optimizer_bytes[partition]);
-    }
-    if (rates.size() == 1) {
-      return static_cast<int64_t>(static_cast<double>(slice) * *rates.begin());
-    }
-    // If optimizers differ, so do slices. The gap after a parameter counts as part of it.
-    const std::vector<int64_t> ends = layout.ends(slices);
-    double most = 0;
-    for (int64_t s = 0; s < slices; ++s) {
-      double bytes = 0;
-      int64_t begin = 0;
-      for (size_t i = 0; i < ends.size(); ++i) {
-        const int64_t held = std::min(ends[i], (s + 1) * slice) - std::max(begin, s * slice);
-        const double rate = subject_.optimizer_bytes[layout.partitions[i]];
-        bytes += held > 0 ? static_cast<double>(held) * rate : 0;
-        begin = ends[i];
-      }
-      most = std::max(most, bytes);
-    }
-    return static_cast<int64_t>(most);
   }
 
   // ---- peak memory ----
@@ -266,30 +180,15 @@ class Planned {
     }
   }
 
-  // Finds the values that a recompute of their unit makes again, as the runner does: recomputed
-  // blocks of one unit make and read them, and no loss does.
+  // Finds the values that the runner drops after the forward of their unit: losses need the others.
   void find_dropped_values() {
-    is_dropped_.assign(graph_.values.size(), false);
-    std::vector<bool> is_read(graph_.values.size(), false);
-    for (uint32_t b = 0; b < num_blocks(); ++b) {
-      for (const uint32_t v : graph_.blocks[b].outputs) {
-        is_dropped_[v] = is_recomputed(b);
-      }
-    }
-    for (uint32_t b = 0; b < num_blocks(); ++b) {
-      for (const uint32_t v : graph_.blocks[b].inputs) {
-        const uint32_t maker = graph_.values[v].maker;
-        is_read[v] = true;
-        is_dropped_[v] = is_dropped_[v] && is_recomputed(b) && units_[maker] == units_[b];
-      }
+    for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+      is_dropped_.push_back(is_remade(graph_, v, [this](uint32_t b) { return is_recomputed(b); }));
     }
     for (const PlannedLoss& loss : subject_.losses) {
       for (const uint32_t v : loss.values) {
         is_dropped_[v] = false;
       }
-    }
-    for (size_t v = 0; v < is_dropped_.size(); ++v) {
-      is_dropped_[v] = is_dropped_[v] && is_read[v];
     }
   }
 
@@ -378,14 +277,9 @@ class Planned {
   // Forgets the values without a backward that block b is the last to read. Returns their bytes.
   int64_t drop_read_values(uint32_t b) {
     int64_t bytes = 0;
-    const ModelBlock& block = graph_.blocks[b];
-    for (const std::vector<uint32_t>* const values : {&block.inputs, &block.outputs}) {
-      for (const uint32_t v : *values) {
-        const ModelValue& value = graph_.values[v];
-        const bool is_over = value.maker != kNoIndex && !value.is_read && !flows_[value.maker] &&
-                             (value.users.empty() ? value.maker : value.users.back()) == b;
-        bytes += is_over ? value_bytes_[v] : 0;
-        value_bytes_[v] = is_over ? 0 : value_bytes_[v];
+    for (const uint32_t v : last_read_[b]) {
+      if (!flows_[graph_.values[v].maker]) {
+        bytes += std::exchange(value_bytes_[v], 0);
       }
     }
     return bytes;
@@ -477,7 +371,7 @@ class Planned {
     }
     int64_t begun = 0;
     for (const size_t g : gathered_in_[b]) {
-      const Shared& group = groups_[g];
+      const PlannedGroup& group = groups_[g];
       if (!group.keeps_gradients && grads_held_.insert(g).second) {
         live.gathered += group.whole_grad;
       }
@@ -488,14 +382,14 @@ class Planned {
     note(now, "backward", b);
     live.gathered -= reducing + copies;
     for (const size_t g : gathered_in_[b]) {
-      const Shared& group = groups_[g];
+      const PlannedGroup& group = groups_[g];
       if (group.first_back == b) {
         release(g, live);
         live.gathered += begins(group) - (group.keeps_gradients ? 0 : group.whole_grad);
       }
     }
     reducing = begun;
-    for (const Bucket& bucket : buckets_) {
+    for (const PlannedBucket& bucket : buckets_) {
       live.gathered += bucket.ready == b ? bucket.copy : 0;
     }
     note(live, "backward", b);
@@ -504,7 +398,7 @@ class Planned {
   // Returns the temporary bytes of a reduction of the group's gradients. They are the unsharded
   // gradients with their slice of the sum, if not kept; the copy in the wire dtype, if it differs;
   // and on CPUs the receive buffer.
-  int64_t begins(const Shared& group) const {
+  int64_t begins(const PlannedGroup& group) const {
     if (group.is_bucketed || group.whole_grad == 0) {
       return 0;
     }
@@ -518,7 +412,7 @@ class Planned {
   // ---- traffic ----
 
   // Returns how often a group's parameters are gathered in a microbatch.
-  static int64_t gathers(const Shared& group) {
+  static int64_t gathers(const PlannedGroup& group) {
     return !group.last_back.has_value() || group.stays_after_forward ? 1 : 2;
   }
   // Returns how often a slice's gradients are summed over replicas in a step.
@@ -529,7 +423,7 @@ class Planned {
     int64_t by_shard = 0;
     int64_t by_replicate = 0;
     int64_t by_world = 0;
-    for (const Shared& group : groups_) {
+    for (const PlannedGroup& group : groups_) {
       const int64_t gathered =
           group.gather_bytes *
           (group.keeps_parameters ? 1 : gathers(group) * subject_.microbatches);
@@ -540,7 +434,7 @@ class Planned {
       by_shard += gathered + scattered;
       by_replicate += group.all_reduce_bytes * sums();
     }
-    for (const Bucket& bucket : buckets_) {
+    for (const PlannedBucket& bucket : buckets_) {
       by_world += bucket.bytes;
     }
     traffic.all_reduce.sent = by_replicate + by_world;
@@ -557,7 +451,7 @@ class Planned {
 
   // ---- seconds ----
 
-  double gather_seconds(const Shared& group) const {
+  double gather_seconds(const PlannedGroup& group) const {
     const double copy =
         on_host() ? static_cast<double>(group.whole_seen / group.slices) / machine_.bandwidth_host
                   : 0;
@@ -569,7 +463,7 @@ class Planned {
   double gather_for(uint32_t b, bool is_backward, bool is_first) const {
     double seconds = 0;
     for (const size_t g : gathered_in_[b]) {
-      const Shared& group = groups_[g];
+      const PlannedGroup& group = groups_[g];
       const bool is_here =
           is_backward ? group.last_back == b && !group.stays_after_forward : group.first == b;
       const bool is_due = group.keeps_parameters ? is_first && !is_backward : true;
@@ -581,7 +475,7 @@ class Planned {
   double reduce_for(uint32_t b, bool is_last) const {
     double seconds = 0;
     for (const size_t g : gathered_in_[b]) {
-      const Shared& group = groups_[g];
+      const PlannedGroup& group = groups_[g];
       if (group.first_back != b || group.is_bucketed) {
         continue;
       }
@@ -597,7 +491,7 @@ class Planned {
       }
     }
     const int64_t ranks = plan_.choice.replicate * plan_.choice.shard;
-    for (const Bucket& bucket : buckets_) {
+    for (const PlannedBucket& bucket : buckets_) {
       seconds += bucket.ready == b && is_last
                      ? links_.seconds(bucket.bytes, ranks, &Crossing::world, 2)
                      : 0;
@@ -671,12 +565,13 @@ class Planned {
   PlannedLinks links_;
   std::vector<uint32_t> tails_;  // blocks that run in chunks, with a loss chunk
   RankPlan plan_;
-  std::vector<Shared> groups_;
-  std::vector<Bucket> buckets_;
+  std::vector<PlannedGroup> groups_;
+  std::vector<PlannedBucket> buckets_;
   std::vector<std::vector<size_t>> gathered_in_;  // by block: the groups that it uses
   std::vector<ModelUnit> units_;                  // by block
   std::vector<int64_t> grad_bytes_;               // by parameter; 0 if frozen
   std::vector<bool> needs_grad_;                  // by value
+  std::vector<std::vector<uint32_t>> last_read_;  // by block
   std::vector<bool> is_dropped_;                  // by value: between forward and backward
   uint32_t recomputed_unit_ = kNoIndex;           // first block of the unit recomputed last
   uint32_t recomputed_to_ = 0;                    // its last block that was recomputed

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How long values between blocks are needed: for the runner, which drops them, and for plans, which
+// count the bytes.
+// Threads: any.
+#pragma once
+
+#include "host/model/graph.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace tenon {
+
+// Returns, by block, the values that no later block, loss, metric or lookup reads: the block is
+// their last reader, or makes them and nothing reads them.
+std::vector<std::vector<uint32_t>> last_read_values(const ModelGraph& graph);
+
+// Returns whether a recompute of its unit makes the value again: recomputed blocks of that unit
+// make and read it, and no other block does.
+bool is_remade(const ModelGraph& graph,
+               uint32_t value,
+               const std::function<bool(uint32_t block)>& is_recomputed);
+
+}  // namespace tenon

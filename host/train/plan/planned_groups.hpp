@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups of parameters of a planned step: their bytes by choice, the buckets of their gradients and
+// the state of their optimizers.
+// Threads: any.
+#pragma once
+
+#include "host/model/group_layout.hpp"
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace tenon {
+
+inline int64_t size_of(at::ScalarType dtype) {
+  return static_cast<int64_t>(c10::elementSize(dtype));
+}
+
+// A group of parameters, sharded by this choice.
+struct PlannedGroup {
+  int64_t slices = 1;
+  int64_t whole_seen = 0;        // bytes, here and below
+  int64_t whole_grad = 0;        // 0 if frozen
+  int64_t wire_grad = 0;         // the same, in the dtype on the wire
+  int64_t gather_copy = 0;       // of the slice, if its storage differs in dtype or device
+  int64_t gather_bytes = 0;      // sent by a rank to gather it once
+  int64_t reduce_bytes = 0;      // sent to reduce-scatter its gradients once
+  int64_t all_reduce_bytes = 0;  // sent to all-reduce its slice's gradients over `replicate` once
+  bool keeps_parameters = true;
+  bool keeps_gradients = true;
+  bool stays_after_forward = false;
+  bool is_bucketed = false;  // unsharded gradients, all-reduced together with neighbors
+  uint32_t first = 0;        // first block that uses it
+  uint32_t last = 0;         // last block that uses it
+  // First and last of its blocks that have a backward; nothing if none has.
+  std::optional<uint32_t> first_back;
+  std::optional<uint32_t> last_back;
+};
+
+// Gradients of neighboring groups that are all-reduced together once the last one is complete.
+struct PlannedBucket {
+  int64_t bytes = 0;   // sent by a rank
+  int64_t copy = 0;    // of the copy in the wire dtype; 0 if none is needed
+  uint32_t ready = 0;  // the block that produces its last gradient
+};
+
+struct BucketSettings {
+  int64_t ranks = 1;
+  int64_t bucket_bytes = 0;
+  std::optional<at::ScalarType> gradient_dtype;
+  bool on_cpu = true;
+};
+
+// Returns the dtype of gradients on the wire; only fp32 gradients may be narrowed.
+at::ScalarType wire_of(const GroupLayout& layout, std::optional<at::ScalarType> gradient_dtype);
+
+// Puts neighbors in buckets, by dtype, in the order in which a backward finishes them.
+std::vector<PlannedBucket> buckets_of(const std::vector<GroupLayout>& layouts,
+                                      const std::vector<PlannedGroup>& groups,
+                                      const BucketSettings& settings);
+
+// Returns the bytes of optimizer state of the slice that has the most. `rates_of_partitions` holds,
+// by partition, the bytes of all slots of one element.
+int64_t optimizer_bytes(const GroupLayout& layout,
+                        int64_t slices,
+                        const std::vector<double>& rates_of_partitions);
+
+}  // namespace tenon
