@@ -17,7 +17,7 @@
 
 namespace tenon {
 
-// Why samples were left out or changed, and where the first one was.
+// Why samples were skipped or changed, and where the first one was.
 struct SampleCount {
   int64_t samples = 0;
   std::string first;  // place

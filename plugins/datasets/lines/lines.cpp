@@ -18,16 +18,16 @@
 #include <string_view>
 #include <vector>
 
+#include "../text_part.hpp"
+
 namespace {
 
 enum class Unit { kLine, kParagraph };
 
-struct LinesOptions {
+struct LinesOptions : TextPart {
   std::string path;
   tenon::ComponentOption tokenizer;
   Unit unit = Unit::kLine;
-  double from = 0.0;
-  double to = 1.0;
 };
 
 // Returns the lines that are not empty, each with its line break; with kParagraph, runs of such
@@ -71,24 +71,12 @@ class Lines : public tenon::MapDataset {
         .doc("tokenizer of the text");
     binder.choice("unit", &Options::unit, {{"line", Unit::kLine}, {"paragraph", Unit::kParagraph}})
         .doc("text of a sample: a line, or the lines between empty lines");
-    binder.field("from", &Options::from)
-        .min(0)
-        .max(1)
-        .doc("start of the part to use, as a fraction of all samples");
-    binder.field("to", &Options::to)
-        .min(0)
-        .max(1)
-        .doc("end of the part to use, as a fraction of all samples");
+    bind_text_part(binder, "samples");
   }
 
   Lines(const Options& options, const tenon::CreateContext& context)
       : options_(options), tokenizer_(context.host, options.tokenizer) {
-    TENON_CHECK(options_.from < options_.to,
-                "`from` (",
-                options_.from,
-                ") must be less than `to` (",
-                options_.to,
-                ")");
+    options_.check();
   }
 
   void describe(tenon::DatasetInfo& info) override {
@@ -97,11 +85,9 @@ class Lines : public tenon::MapDataset {
     file.read(0, text.size(), text.data());
     file.check_unchanged(0);
     tokenize(text);
-    const auto share = [this](double part) {
-      return static_cast<int64_t>(part * static_cast<double>(begins_.size()));
-    };
-    first_ = share(options_.from);
-    num_samples_ = share(options_.to) - first_;
+    const auto num_all = static_cast<int64_t>(begins_.size());
+    first_ = options_.first(num_all);
+    num_samples_ = options_.end(num_all) - first_;
     if (num_samples_ == 0) {
       TENON_FAIL(TENON_INVALID,
                  "lines.empty",

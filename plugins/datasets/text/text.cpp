@@ -17,15 +17,15 @@
 #include <utility>
 #include <vector>
 
+#include "../text_part.hpp"
+
 namespace {
 
-struct TextOptions {
+struct TextOptions : TextPart {
   std::string path;
   tenon::ComponentOption tokenizer;
   int64_t sequence_length = 128;
   std::optional<int64_t> stride;
-  double from = 0.0;
-  double to = 1.0;
 };
 
 class Text : public tenon::MapDataset {
@@ -48,24 +48,12 @@ class Text : public tenon::MapDataset {
         .doc(
             "tokens between the starts of consecutive samples; null: sequence_length, without "
             "overlap");
-    binder.field("from", &Options::from)
-        .min(0)
-        .max(1)
-        .doc("start of the part to use, as a fraction of all tokens");
-    binder.field("to", &Options::to)
-        .min(0)
-        .max(1)
-        .doc("end of the part to use, as a fraction of all tokens");
+    bind_text_part(binder, "tokens");
   }
 
   Text(const Options& options, const tenon::CreateContext& context)
       : options_(options), tokenizer_(context.host, options.tokenizer) {
-    TENON_CHECK(options_.from < options_.to,
-                "`from` (",
-                options_.from,
-                ") must be less than `to` (",
-                options_.to,
-                ")");
+    options_.check();
     length_ = options_.sequence_length;
     stride_ = options_.stride.value_or(length_);
   }
@@ -86,8 +74,8 @@ class Text : public tenon::MapDataset {
       ids_ = tokenizer_.encode(text);
       num_tokens = static_cast<int64_t>(ids_.size());
     }
-    first_token_ = share(options_.from, num_tokens);
-    const int64_t in_part = share(options_.to, num_tokens) - first_token_;
+    first_token_ = options_.first(num_tokens);
+    const int64_t in_part = options_.end(num_tokens) - first_token_;
     if (in_part < length_ + 1) {
       TENON_FAIL(TENON_INVALID,
                  "text.too_short",
@@ -135,11 +123,6 @@ class Text : public tenon::MapDataset {
  private:
   // Maximum of sequence_length and stride. Keeps their products within 63 bits.
   static constexpr int64_t kMaxLength = int64_t{1} << 30;
-
-  // The token at a fraction of the file. Adjacent parts get the same boundary.
-  static int64_t share(double part, int64_t num_tokens) {
-    return static_cast<int64_t>(part * static_cast<double>(num_tokens));
-  }
 
   size_t first_token_of(int64_t index) const {
     TENON_CHECK(0 <= index && index < num_samples_,

@@ -188,13 +188,19 @@ void bind_rope(OptionBinder<O>& b) {
       .doc("rotary scaling for sequences longer than in pretraining; null: none");
 }
 
+/* Binds a probability of dropout, in [0, 1). */
+template <class O, class Member>
+OptionField& bind_dropout(OptionBinder<O>& b, const char* name, Member member, const char* doc) {
+  return b.field(name, member).min(0).exclusive_max(1).doc(doc);
+}
+
 /* Binds `attention_dropout`. */
 template <class O>
 void bind_attention_dropout(OptionBinder<O>& b) {
-  b.field("attention_dropout", &O::attention_dropout)
-      .min(0)
-      .exclusive_max(1)
-      .doc("dropout probability of attention weights, in training");
+  bind_dropout(b,
+               "attention_dropout",
+               &O::attention_dropout,
+               "dropout probability of attention weights, in training");
 }
 
 /* Binds `attention_bias`. */
@@ -240,12 +246,6 @@ OptionField& bind_size(OptionBinder<O>& b, const char* name, Member member, cons
   return b.field(name, member).min(1).max(kMaxDecoderWidth).doc(doc);
 }
 
-/* Binds a probability of dropout, in [0, 1). */
-template <class O, class Member>
-OptionField& bind_dropout(OptionBinder<O>& b, const char* name, Member member, const char* doc) {
-  return b.field(name, member).min(0).exclusive_max(1).doc(doc);
-}
-
 /* Binds `num_experts_per_tok` and the weights of auxiliary losses. */
 template <class O>
 void bind_router(OptionBinder<O>& b) {
@@ -275,6 +275,43 @@ inline std::vector<std::string> layer_types(const DecoderSpec& spec) {
     types.emplace_back(layer.attention.window > 0 ? "sliding_attention" : "full_attention");
   }
   return types;
+}
+
+/* Options of models of which only upper layers may have a window. */
+struct UpperWindowOptions : DecoderOptions {
+  bool use_sliding_window = false;
+  int64_t max_window_layers = 28;
+
+  /* Removes the windows of layers that have none. */
+  void limit_windows(DecoderSpec& spec) const {
+    for (size_t i = 0; i < spec.layers.size(); ++i) {
+      if (!use_sliding_window || static_cast<int64_t>(i) < max_window_layers) {
+        spec.layers[i].attention.window = 0;
+      }
+    }
+  }
+  void list_window_keys(HfConfig& c, const DecoderSpec& spec) const {
+    c.key("use_sliding_window", use_sliding_window, false);
+    if (use_sliding_window) {
+      c.key("sliding_window", sliding_window, 4096);
+      c.optional("layer_types", layer_types(spec));
+    } else {
+      c.note("sliding_window", sliding_window);
+    }
+    c.note("max_window_layers", max_window_layers);
+  }
+};
+
+/* Binds the windows of UpperWindowOptions. */
+template <class O>
+void bind_upper_windows(OptionBinder<O>& b) {
+  b.field("use_sliding_window", &O::use_sliding_window)
+      .doc("limit the attention of layers from max_window_layers on");
+  bind_sliding_window(b);
+  b.field("max_window_layers", &O::max_window_layers)
+      .min(0)
+      .max(kMaxDecoderLayers)
+      .doc("number of the first layer with a window");
 }
 
 TENON_NAMESPACE_END
