@@ -271,19 +271,19 @@ StateTree Pretrained::with_parameters(const Opened& opened, ParameterStore& stor
   return replaced(own, sources.by_entry(), {});
 }
 
-// Returns the optimizer state of this run with the entries of loaded parameters replaced. Starts a
-// new piece wherever loaded and other parameters, or different numbers of updates, meet.
-StateTree Pretrained::with_optimizer(const LoadRecipe& load,
-                                     Opened& opened,
-                                     const LoadTargets& targets) const {
-  StateTree own(StateTree::Copies::kNone);
-  targets.optimizer.snapshot(own, run_state::kOptimizer);
-  const StateTree& there = *opened.source.state;
-  std::map<std::string, std::shared_ptr<const TensorSource>> taken;
-  std::map<std::string, int64_t> numbers;
+// What a load takes of the optimizer state of another run.
+struct Pretrained::TakenState {
+  std::map<std::string, std::shared_ptr<const TensorSource>> slots;  // by entry
+  std::map<std::string, int64_t> numbers;                            // by entry
   std::set<std::string> fitting;
   std::set<std::string> with_scalars;  // parameters with slots that a piece shares
   std::string misfits;
+};
+
+// Takes the slots of the parameters whose slots all fit.
+Pretrained::TakenState Pretrained::take_slots(const StateTree& own, Opened& opened) const {
+  const StateTree& there = *opened.source.state;
+  TakenState taken;
   for (const auto& [name, name_there] : opened.plan.optimized) {
     if (own.find(optimizer_entry("updates", name)) == nullptr) {
       continue;  // belongs to another rank
@@ -304,7 +304,7 @@ StateTree Pretrained::with_optimizer(const LoadRecipe& load,
         break;
       }
       if (shape.empty()) {
-        with_scalars.insert(name);
+        taken.with_scalars.insert(name);
       }
       slots[entry] = std::make_shared<ConvertedSource>(
           std::get<at::Tensor>(own.find(entry)->value).scalar_type(),
@@ -314,18 +314,56 @@ StateTree Pretrained::with_optimizer(const LoadRecipe& load,
           false);
     }
     if (misfit.empty()) {
-      fitting.insert(name);
-      taken.merge(slots);
-      numbers[optimizer_entry("updates", name)] =
+      taken.fitting.insert(name);
+      taken.slots.merge(slots);
+      taken.numbers[optimizer_entry("updates", name)] =
           there.get_int(optimizer_entry("updates", name_there));
     } else {
-      misfits += misfit;
+      taken.misfits += misfit;
       opened.plan.unfit.push_back("the optimizer state of " + name);
     }
   }
+  return taken;
+}
+
+// Starts a new piece wherever loaded and other parameters, or different numbers of updates, meet.
+void Pretrained::start_pieces(const FlatGroup& group,
+                              const StateTree& own,
+                              const Opened& opened,
+                              TakenState& taken) {
+  const StateTree& there = *opened.source.state;
+  bool was_taken = false;
+  int64_t updates_before = 0;
+  for (const FlatEntry& entry : group.entries()) {
+    const std::string& name = entry.parameter.name;
+    const std::string start = optimizer_entry("starts", name);
+    if (own.find(start) == nullptr) {
+      continue;
+    }
+    const bool is_taken = taken.fitting.contains(name);
+    const bool starts_there =
+        is_taken && there.get_int(optimizer_entry("starts", opened.plan.optimized.at(name))) != 0;
+    const std::string counter = optimizer_entry("updates", name);
+    const int64_t updates = is_taken ? taken.numbers.at(counter) : own.get_int(counter);
+    if (is_taken != was_taken || updates != updates_before || starts_there ||
+        own.get_int(start) != 0 || taken.with_scalars.contains(name)) {
+      taken.numbers[start] = 1;
+    }
+    was_taken = is_taken;
+    updates_before = updates;
+  }
+}
+
+// Returns the optimizer state of this run with the entries of loaded parameters replaced.
+StateTree Pretrained::with_optimizer(const LoadRecipe& load,
+                                     Opened& opened,
+                                     const LoadTargets& targets) const {
+  StateTree own(StateTree::Copies::kNone);
+  targets.optimizer.snapshot(own, run_state::kOptimizer);
+  TakenState taken = take_slots(own, opened);
   // The state of one rank may fit while that of another rank does not.
   const std::vector<std::string> all =
-      collective_.gather_texts(load.is_strict ? misfits : "", "slots that do not fit");
+      collective_.gather_texts(load.is_strict ? taken.misfits : "", "slots that do not fit");
   if (const auto told =
           std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
       told != all.end()) {
@@ -336,28 +374,9 @@ StateTree Pretrained::with_optimizer(const LoadRecipe& load,
             "\nremove \"optimizer\" from parts, or set \"strict\": false to load what fits");
   }
   for (const FlatGroup& group : targets.parameters.groups()) {
-    bool was_taken = false;
-    int64_t updates_before = 0;
-    for (const FlatEntry& entry : group.entries()) {
-      const std::string& name = entry.parameter.name;
-      const std::string start = optimizer_entry("starts", name);
-      if (own.find(start) == nullptr) {
-        continue;
-      }
-      const bool is_taken = fitting.contains(name);
-      const bool starts_there =
-          is_taken && there.get_int(optimizer_entry("starts", opened.plan.optimized.at(name))) != 0;
-      const std::string counter = optimizer_entry("updates", name);
-      const int64_t updates = is_taken ? numbers.at(counter) : own.get_int(counter);
-      if (is_taken != was_taken || updates != updates_before || starts_there ||
-          own.get_int(start) != 0 || with_scalars.contains(name)) {
-        numbers[start] = 1;
-      }
-      was_taken = is_taken;
-      updates_before = updates;
-    }
+    start_pieces(group, own, opened, taken);
   }
-  return replaced(own, taken, numbers);
+  return replaced(own, taken.slots, taken.numbers);
 }
 
 }  // namespace tenon

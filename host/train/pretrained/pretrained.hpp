@@ -84,6 +84,12 @@ class Pretrained {
   void resolve_slots(const LoadRecipe& load, Opened& opened, const LoadTargets& targets) const;
   Weight weight_in_run(Weight weight) const;
   StateTree with_parameters(const Opened& opened, ParameterStore& store) const;
+  struct TakenState;
+  TakenState take_slots(const StateTree& own, Opened& opened) const;
+  static void start_pieces(const FlatGroup& group,
+                           const StateTree& own,
+                           const Opened& opened,
+                           TakenState& taken);
   StateTree with_optimizer(const LoadRecipe& load,
                            Opened& opened,
                            const LoadTargets& targets) const;

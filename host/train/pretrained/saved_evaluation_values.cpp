@@ -5,6 +5,7 @@
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/tensor_service.hpp"
 #include "host/text/formatted.hpp"
+#include "host/train/pretrained/newest_checkpoint.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 
 #include <ATen/Functions.h>
@@ -25,8 +26,7 @@ std::string entry_of(const std::string& name) {
 SavedEvaluationValues::SavedEvaluationValues(const CheckpointReader& reader,
                                              const Recipe& recipe,
                                              const ModelGraph& graph,
-                                             ComponentFactory& factory)
-    : tree_(reader.state(0, 1, nullptr)) {
+                                             ComponentFactory& factory) {
   const OptimizerPlan plan = plan_optimizers(recipe.optimizer, graph);
   ExecBase base;
   base.tensors = tensor_service();
@@ -40,11 +40,15 @@ SavedEvaluationValues::SavedEvaluationValues(const CheckpointReader& reader,
       by_partition[i] = &used_.back();
     }
   }
+  if (used_.empty()) {
+    return;  // the rest of the state is not read
+  }
+  tree_.emplace(from_checkpoint([&] { return reader.state(0, 1, nullptr); }));
   for (size_t p = 0; p < graph.parameters.size(); ++p) {
     const std::string& name = graph.parameters[p].name;
     const auto used = by_partition.find(plan.partition_of[p]);
     if (used != by_partition.end() &&
-        tree_.find(state_path(run_state::kOptimizer, "updates/" + name)) != nullptr) {
+        tree_->find(state_path(run_state::kOptimizer, "updates/" + name)) != nullptr) {
       by_entry_[entry_of(name)] = used->second;
     }
   }
@@ -62,11 +66,12 @@ at::Tensor SavedEvaluationValues::of(const std::string& entry, const at::Tensor&
   };
   at::Tensor parameter = value.clone();
   const at::Tensor step =
-      at::full({}, static_cast<double>(tree_.get_int(saved("updates"))), at::kFloat);
+      at::full({}, static_cast<double>(tree_->get_int(saved("updates"))), at::kFloat);
   std::vector<at::Tensor> slots;
   std::vector<const tenon_tensor*> slot_handles;
   for (const SlotSpec& slot : used.optimizer.info().slots) {
-    slots.push_back(tree_.get_tensor(saved("slots/" + slot.name)));
+    slots.push_back(
+        from_checkpoint([&] { return tree_->get_tensor(saved("slots/" + slot.name)); }));
   }
   for (const at::Tensor& slot : slots) {
     slot_handles.push_back(borrow(slot));

@@ -2,7 +2,7 @@
 //
 // Converts parameters of a checkpoint, which holds the values of training, to the values of
 // evaluation, with the optimizers of its recipe and their saved state. For optimizers that do not
-// tell them apart, and for exports, which have no optimizer state, values stay as they are.
+// distinguish them, and for exports, which have no optimizer state, values stay as they are.
 // Threads: any, one at a time.
 #pragma once
 
@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace tenon {
@@ -44,8 +45,8 @@ class SavedEvaluationValues {
     ExecFrame frame;
   };
 
-  StateTree tree_;
-  std::deque<Used> used_;  // optimizers that have values of evaluation
+  std::optional<StateTree> tree_;  // read if an optimizer has evaluation values
+  std::deque<Used> used_;          // optimizers that have values of evaluation
   std::map<std::string, Used*> by_entry_;
 };
 
