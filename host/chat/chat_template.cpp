@@ -4,6 +4,7 @@
 
 #include "host/chat/template_program.hpp"
 #include "host/error/status.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -30,7 +31,7 @@ std::string role_of(const Json& message) {
 }
 
 std::string message_words(size_t i) {
-  return "message " + std::to_string(i + 1);
+  return formatted("message {}", i + 1);
 }
 
 // The first part of a text after `at`, for messages.
@@ -112,8 +113,8 @@ class ChatTemplate::Rendering {
   }
 
  private:
-  // Templates build tokens from roles, as in '<|' + role + '|>'. So the name of a role counts as the
-  // template's, unless it could contain a token by itself.
+  // Templates build tokens from roles, as in '<|' + role + '|>'. So the name of a role counts as
+  // the template's, unless it could contain a token by itself.
   static TemplateValue value_of_message(const Json& message) {
     TemplateValue value = value_of_json(message, Origin::kInput);
     const auto role = message.is_object() ? message.find("role") : message.end();
@@ -155,9 +156,9 @@ class ChatTemplate::Rendering {
     try {
       return program_.render(variables);
     } catch (const TemplateError& error) {
-      const std::string which = n == messages_.size() ? ""
-                                                      : " (rendering the messages before message " +
-                                                            std::to_string(n + 1) + ")";
+      const std::string which =
+          n == messages_.size() ? ""
+                                : formatted(" (rendering the messages before message {})", n + 1);
       throw StatusError(TENON_INVALID,
                         error.is_limit() ? "template.too_long" : "template.failed",
                         "the chat template failed: " + std::string(error.what()) + which);
@@ -196,9 +197,10 @@ class ChatTemplate::Rendering {
     }
     if (next != answers.size()) {
       fail("template.bad_answers",
-           "the template marks " + std::to_string(answers.size()) +
-               " parts with {% generation %}, and " + std::to_string(next) +
-               " of them belong to messages of the assistant");
+           formatted("the template marks {} parts with {% generation %}, and {} of them belong to "
+                     "messages of the assistant",
+                     answers.size(),
+                     next));
     }
     return answers;
   }
@@ -235,7 +237,7 @@ class ChatTemplate::Rendering {
     const auto at = static_cast<size_t>(in_start - start.begin());
     fail("template.changed_text",
          message_words(index) + ": the rendering does not start with that of " + what +
-             ": at byte " + std::to_string(at) + " it is " + text_at(text, at) + ", expected " +
+             formatted(": at byte {} it is ", at) + text_at(text, at) + ", expected " +
              text_at(start, at) +
              "; use a template with {% generation %} tags around what the assistant writes");
   }

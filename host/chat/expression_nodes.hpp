@@ -9,11 +9,10 @@
 #include "host/chat/template_filters.hpp"
 #include "host/chat/template_functions.hpp"
 
+#include <jinja/runtime.h>
 #include <stdexcept>
 #include <string>
 #include <utility>
-
-#include <jinja/runtime.h>
 
 namespace tenon {
 
@@ -58,7 +57,8 @@ struct NotNode : jinja::unary_expression {
 };
 
 // The name and the arguments of `name` or `name(...)`.
-inline std::pair<std::string, TemplateArguments> call_of(const jinja::statement_ptr& node, jinja::context& ctx) {
+inline std::pair<std::string, TemplateArguments> call_of(const jinja::statement_ptr& node,
+                                                         jinja::context& ctx) {
   if (jinja::is_stmt<jinja::identifier>(node)) {
     return {jinja::cast_stmt<jinja::identifier>(node)->val, {}};
   }

@@ -248,7 +248,8 @@ const TextMethods& asking_methods() {
        }},
       {"endswith",
        [](const auto& text, const auto& args) {
-         return value_of_bool(has_affix(text, GivenArguments("endswith", args).get(0, "suffix"), true));
+         return value_of_bool(
+             has_affix(text, GivenArguments("endswith", args).get(0, "suffix"), true));
        }},
       {"removeprefix",
        [](const auto& text, const auto& args) {

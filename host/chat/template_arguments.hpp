@@ -10,12 +10,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <jinja/runtime.h>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <jinja/runtime.h>
 
 namespace tenon {
 
@@ -58,7 +57,8 @@ inline TemplateValue list_of(std::vector<TemplateValue> items) {
 // The arguments of one call, by position or keyword.
 class GivenArguments {
  public:
-  GivenArguments(const char* function, const TemplateArguments& all) : function_(function), all_(all) {}
+  GivenArguments(const char* function, const TemplateArguments& all)
+      : function_(function), all_(all) {}
 
   // Null if it is not given.
   const TemplateValue* find(size_t position, const char* keyword) const {

@@ -6,9 +6,8 @@
 
 #include "host/chat/template_arguments.hpp"
 
-#include <string>
-
 #include <jinja/runtime.h>
+#include <string>
 
 namespace tenon {
 

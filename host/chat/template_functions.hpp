@@ -9,9 +9,8 @@
 #include "host/chat/template_arguments.hpp"
 #include "host/chat/template_values.hpp"
 
-#include <string>
-
 #include <jinja/runtime.h>
+#include <string>
 
 namespace tenon {
 

@@ -5,6 +5,7 @@
 #include "host/chat/expression_nodes.hpp"
 #include "host/chat/template_filters.hpp"
 #include "host/chat/template_functions.hpp"
+#include "host/text/formatted.hpp"
 
 #include <memory>
 #include <stdexcept>
@@ -116,8 +117,8 @@ struct SetNode : jinja::set_statement {
     } else if (const auto* const names = jinja::cast_stmt<jinja::tuple_literal>(to)) {
       const std::vector<TemplateValue> items = items_of(value);
       if (items.size() != names->val.size()) {
-        throw std::runtime_error(std::to_string(names->val.size()) + " names for " +
-                                 std::to_string(items.size()) + " values");
+        throw std::runtime_error(
+            formatted("{} names for {} values", names->val.size(), items.size()));
       }
       for (size_t i = 0; i < items.size(); ++i) {
         assign(names->val[i], items[i], ctx);
@@ -224,9 +225,9 @@ void bind_parameters(const statements& parameters,
     }
   }
   if (by_position.size() > parameters.size()) {
-    throw std::runtime_error("a macro with " + std::to_string(parameters.size()) +
-                             " parameters is called with " + std::to_string(by_position.size()) +
-                             " arguments");
+    throw std::runtime_error(formatted("a macro with {} parameters is called with {} arguments",
+                                       parameters.size(),
+                                       by_position.size()));
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto* const named = jinja::cast_stmt<jinja::keyword_argument_expression>(parameters[i]);

@@ -10,10 +10,9 @@
 #include "host/chat/template_values.hpp"
 
 #include <cstddef>
+#include <jinja/runtime.h>
 #include <utility>
 #include <vector>
-
-#include <jinja/runtime.h>
 
 namespace tenon {
 

@@ -4,13 +4,13 @@
 
 #include "host/chat/template_functions.hpp"
 #include "host/chat/template_nodes.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <string_view>
-
 #include <jinja/lexer.h>
 #include <jinja/parser.h>
+#include <optional>
+#include <string_view>
 
 namespace tenon {
 namespace {
@@ -50,7 +50,7 @@ size_t line_of(const std::string& source, size_t position) {
 }
 
 [[noreturn]] void fail_at(const std::string& source, size_t position, const std::string& why) {
-  throw TemplateError("line " + std::to_string(line_of(source, position)) + ": " + why, false);
+  throw TemplateError(formatted("line {}: {}", line_of(source, position), why), false);
 }
 
 // The first line of an engine's message, without the kind of error in front.
@@ -170,8 +170,9 @@ class TagCheck {
                 position,
                 "{% " + name + " %} closes " +
                     (open_.empty() ? std::string("nothing")
-                                   : "{% " + open_.back().name + " %} of line " +
-                                         std::to_string(line_of(source_, open_.back().position))));
+                                   : formatted("{% {} %} of line {}",
+                                               open_.back().name,
+                                               line_of(source_, open_.back().position))));
       }
       open_.pop_back();
     } else if (name != "set" && name != "break" && name != "continue") {
@@ -317,8 +318,7 @@ TemplateProgram::Result TemplateProgram::render(
   } catch (const std::exception& error) {
     const std::string message = error.what();
     const size_t line = line_in(message).value_or(line_of(source_, budget_.position()));
-    throw TemplateError("line " + std::to_string(line) + ": " + reason_of(message),
-                        budget_.is_exceeded());
+    throw TemplateError(formatted("line {}: {}", line, reason_of(message)), budget_.is_exceeded());
   }
   return {std::move(output.text), std::move(output.answers)};
 }

@@ -7,13 +7,12 @@
 #include "host/chat/template_budget.hpp"
 #include "host/chat/template_values.hpp"
 
+#include <jinja/runtime.h>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <jinja/runtime.h>
 
 namespace tenon {
 

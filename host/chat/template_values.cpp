@@ -3,6 +3,7 @@
 #include "host/chat/template_values.hpp"
 
 #include "host/chat/template_budget.hpp"
+#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -33,8 +34,7 @@ double number_of(const TemplateValue& value) {
 
 TemplateValue value_at_depth(const nlohmann::ordered_json& json, Origin origin, size_t depth) {
   if (depth > kMaxTemplateDepth) {
-    throw std::runtime_error("the JSON is nested more than " + std::to_string(kMaxTemplateDepth) +
-                             " deep");
+    throw std::runtime_error(formatted("the JSON is nested more than {} deep", kMaxTemplateDepth));
   }
   switch (json.type()) {
     case nlohmann::ordered_json::value_t::boolean:
@@ -101,7 +101,7 @@ std::string float_text(double number) {
   std::string text = std::signbit(number) ? "-" : "";
   if (exponent < -4 || exponent >= 16) {
     text += digits.substr(0, 1) + (digits.size() > 1 ? "." + digits.substr(1) : "");
-    const std::string size = std::to_string(std::abs(exponent));
+    const std::string size = formatted("{}", std::abs(exponent));
     return text + (exponent < 0 ? "e-" : "e+") + (size.size() < 2 ? "0" : "") + size;
   }
   if (exponent < 0) {
@@ -170,7 +170,7 @@ void append_python(TemplateString& out, const TemplateValue& value, bool is_insi
   } else if (is_val<jinja::value_bool>(value)) {
     append_to(out, value->val_int != 0 ? "True" : "False", Origin::kTemplate);
   } else if (is_val<jinja::value_int>(value)) {
-    append_to(out, std::to_string(value->val_int), Origin::kTemplate);
+    append_to(out, formatted("{}", value->val_int), Origin::kTemplate);
   } else if (is_val<jinja::value_float>(value)) {
     append_to(out, float_text(value->val_flt), Origin::kTemplate);
   } else if (is_val<jinja::value_array>(value)) {
@@ -319,7 +319,7 @@ void append_json(TemplateString& out,
   } else if (is_val<jinja::value_bool>(value)) {
     append_to(out, value->val_int != 0 ? "true" : "false", Origin::kTemplate);
   } else if (is_val<jinja::value_int>(value)) {
-    append_to(out, std::to_string(value->val_int), Origin::kTemplate);
+    append_to(out, formatted("{}", value->val_int), Origin::kTemplate);
   } else if (is_val<jinja::value_float>(value)) {
     const double number = value->val_flt;
     append_to(out,
@@ -561,8 +561,8 @@ void check_nesting(const TemplateValue& value) {
     const Entry entry = stack.back();
     stack.pop_back();
     if (entry.depth > kMaxTemplateDepth) {
-      throw std::runtime_error("a value contains itself, or is nested more than " +
-                               std::to_string(kMaxTemplateDepth) + " deep");
+      throw std::runtime_error(
+          formatted("a value contains itself, or is nested more than {} deep", kMaxTemplateDepth));
     }
     num_members += entry.value->val_arr.size() + entry.value->val_obj.size();
     if (num_members > kMaxMembers) {

@@ -10,12 +10,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <jinja/value.h>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <jinja/value.h>
 
 namespace tenon {
 

@@ -55,7 +55,7 @@ ModelProxy make_model(Subject& subject, const CheckedComponent& checked, at::Sca
   return ModelProxy(subject.create(checked));
 }
 
-// Optional inputs are left out of guessed batches: their numbers have meanings that a guess breaks.
+// Guessed batches have no optional inputs: their numbers have meanings that a guess breaks.
 bool is_guessed(const ModelValue& value) {
   return value.source_kind == TENON_SOURCE_BATCH && !value.is_optional;
 }

@@ -42,10 +42,11 @@ TokenizerInfo describe_tokenizer(const ComponentInstance& instance) {
     const tenon_special_token special = element_of(info.specials_ref, i, identity);
     identity.check_name(special.name, "special token", i);
     if (special.id < 0 || special.id >= info.vocab_size) {
-      identity.fail_result(formatted("special token \"{}\" has the id {}, expected an id in [0, {})",
-                                     special.name,
-                                     special.id,
-                                     info.vocab_size));
+      identity.fail_result(
+          formatted("special token \"{}\" has the id {}, expected an id in [0, {})",
+                    special.name,
+                    special.id,
+                    info.vocab_size));
     }
   }
   return {info.vocab_size, info.bos, info.eos, info.pad, info.bytes_per_token};

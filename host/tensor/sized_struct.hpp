@@ -33,11 +33,11 @@ struct SizedStruct;
     static constexpr std::size_t kLeast = TENON_END_OF(T, last_required); \
   }
 
-TENON_SIZED_STRUCT(tenon_block_spec, num_buffers);
+TENON_SIZED_STRUCT(tenon_block_spec, unit);
 TENON_SIZED_STRUCT(tenon_buffer_spec, kind);
 TENON_SIZED_STRUCT(tenon_component_ref, self);
 TENON_SIZED_STRUCT(tenon_field_spec, pad);
-TENON_SIZED_STRUCT(tenon_layout_tensor, first);
+TENON_SIZED_STRUCT(tenon_layout_tensor, index);
 TENON_SIZED_STRUCT(tenon_lr_group, rate);
 TENON_SIZED_STRUCT(tenon_metric_state_spec, init);
 TENON_SIZED_STRUCT(tenon_parameter_spec, split);
@@ -49,7 +49,7 @@ TENON_SIZED_STRUCT(tenon_slot_spec, init);
 TENON_SIZED_STRUCT(tenon_special_token, id);
 TENON_SIZED_STRUCT(tenon_split, num_parts);
 TENON_SIZED_STRUCT(tenon_tensor_info, requires_grad);
-TENON_SIZED_STRUCT(tenon_value_spec, split);
+TENON_SIZED_STRUCT(tenon_value_spec, reserved);
 
 #undef TENON_SIZED_STRUCT
 

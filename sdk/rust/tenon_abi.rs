@@ -2638,7 +2638,7 @@ pub struct tenon_optimizer {
         args: *const tenon_update_args,
     ) -> *mut tenon_status>,
     /// Replaces the values at which gradients are computed by those to evaluate and to export (an
-    /// average), for an optimizer that tells them apart. The host calls it before each evaluation and
+    /// average), for an optimizer in which they differ. The host calls it before each evaluation and
     /// export, and then restores the values of training to the bit. Checkpoints hold the values of
     /// training. Null: both are the same.
     ///

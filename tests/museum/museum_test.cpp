@@ -271,11 +271,14 @@ TEST_CASE("a binary of another ABI version is refused with both versions", "[mus
     REQUIRE(list.exit_code == 0);
     const json plugins = json::parse(list.out);
     REQUIRE(plugins.size() == binaries(version).size());
+    const auto refusal_of = [&](const json& plugin) {
+      return "[plugin.abi_mismatch] " + plugin.at("file").get<std::string>() + " (" +
+             plugin.at("id").get<std::string>() + " 1.0.0) requires ABI " + version +
+             ", host has " TENON_ABI_STRING "; rebuild it with SDK " TENON_ABI_STRING;
+    };
     for (const json& plugin : plugins) {
-      const std::string text =
-          plugin.at("file").get<std::string>() + " (" + plugin.at("id").get<std::string>() +
-          " 1.0.0) requires ABI " + version +
-          ", host has " TENON_ABI_STRING "; rebuild it with SDK " TENON_ABI_STRING;
+      const std::string refusal = refusal_of(plugin);
+      const std::string text = refusal.substr(refusal.find(' ') + 1);
       CHECK(plugin.at("state") == "refused");
       CHECK(plugin.at("error") == json{{"id", "plugin.abi_mismatch"}, {"message", text}});
       const json& component = plugin.at("components").at(0);
@@ -284,7 +287,11 @@ TEST_CASE("a binary of another ABI version is refused with both versions", "[mus
                                               component.at("kind").get<std::string>() + ":" +
                                                   component.at("type").get<std::string>()});
       CHECK(used.exit_code == 4);
-      CHECK(used.err == "host: [plugin.abi_mismatch] " + text + "\n");
+      std::string expected;  // a warning of each other binary, then the error
+      for (const json& other : plugins) {
+        expected += other == plugin ? "" : "warning: " + refusal_of(other) + "\n";
+      }
+      CHECK(used.err == expected + "host: " + refusal + "\n");
       ++num_refused;
     }
   }
@@ -333,13 +340,16 @@ TEST_CASE("each struct that plugins allocate is built without its last field", "
   }
   const std::vector<std::string> folders = names_in(built() / "narrowed");
   CHECK(std::set<std::string>(folders.begin(), folders.end()) == names);
-  const std::set<std::string> drafts = {"tenon_layout_tensor", "tenon_row_slot_spec"};
+  const std::set<std::string> drafts = {
+      "tenon_layout_tensor", "tenon_render_args", "tenon_row_slot_spec"};
+  const std::set<std::string> of_tokenizers = {"tenon_special_token"};  // not in the museum
   const std::string header = file_text(source_dir() / "host" / "tensor" / "sized_struct.hpp");
   const std::regex listed(R"(\nTENON_SIZED_STRUCT\((\w+), )");
   std::size_t num_listed = 0;
   for (std::sregex_iterator i(header.begin(), header.end(), listed), end; i != end; ++i) {
     INFO((*i)[1]);
-    CHECK((names.count((*i)[1]) == 1 || drafts.count((*i)[1]) == 1));
+    CHECK((names.count((*i)[1]) == 1 || drafts.count((*i)[1]) == 1 ||
+           of_tokenizers.count((*i)[1]) == 1));
     ++num_listed;
   }
   CHECK(num_listed >= 15);

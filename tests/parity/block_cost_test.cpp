@@ -140,7 +140,7 @@ TEST_CASE("each decoder's layers keep for their backward what they say", "[parit
              "n_layer"},
         Case{"phi", sizes},
         Case{"olmo2", sizes},
-        Case{"mixtral", sizes + experts + R"(, "num_local_experts": 6)"},
+        Case{"mixtral", sizes + experts + R"(, "num_key_value_heads": 2, "num_local_experts": 6)"},
         Case{"deepseek_v3",
              sizes + experts +
                  R"(, "n_routed_experts": 8, "n_group": 2, "topk_group": 1, "q_lora_rank": 96,

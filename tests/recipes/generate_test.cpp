@@ -86,7 +86,7 @@ std::string text_of(const SubprocessResult& result) {
 
 }  // namespace
 
-TEST_CASE("a trained model goes on with the line that it has learned", "[recipes]") {
+TEST_CASE("a trained model continues the line that it has learned", "[recipes]") {
   const std::string run = learned().run_dir().string();
   const SubprocessResult result =
       generate({"--run-dir", run, "--prompt", "the quick br", "--max-tokens", "30"});

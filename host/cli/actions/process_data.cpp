@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --process-data: opens the datasets of a recipe, so that their caches are built before a run.
-#include "host/train/run/prepared_data.hpp"
-
 #include "host/cli/action.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/used_recipe.hpp"
 #include "host/text/formatted.hpp"
+#include "host/train/run/prepared_data.hpp"
 
 #include <array>
 #include <string>

@@ -31,7 +31,7 @@ std::vector<Candidate> candidates_of(const at::Tensor& logits, int64_t num_ids) 
   for (int64_t id = 0; id < std::min(num_ids, wide.numel()); ++id) {
     if (std::isnan(data[id])) {
       throw Error("generate.not_possible",
-                  "the model's logits are NaN; its parameters are probably not finite: use an "
+                  "the model's logits are NaN; its parameters are probably non-finite: use an "
                   "earlier checkpoint (--from)");
     }
     if (data[id] > -std::numeric_limits<double>::infinity()) {

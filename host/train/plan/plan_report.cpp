@@ -127,10 +127,8 @@ std::vector<BlockRun> block_runs(const PlanSubject& subject) {
       }
     }
     for (uint32_t i = 0; i < best_period; ++i) {
-      runs.push_back({b + i,
-                      b + best_covered - best_period + i,
-                      best_covered / best_period,
-                      elements[b + i]});
+      runs.push_back(
+          {b + i, b + best_covered - best_period + i, best_covered / best_period, elements[b + i]});
     }
     b += best_covered;
   }

@@ -228,7 +228,7 @@ void PreTokenizer::split(SplitText& text, Behavior behavior, bool is_inverted, F
   });
 }
 
-// Splits at code points; each is a match of its own.
+// Splits at code points; each is a separate match.
 template <class Holds>
 void PreTokenizer::split_at(SplitText& text, Behavior behavior, Holds&& holds) {
   split(text, behavior, false, [&](std::string_view old, auto&& found) {

@@ -146,7 +146,7 @@ class SentencePiece : public tenon::Tokenizer {
     }
   }
 
-  // Encodes the parts between the control tokens of templates, each as a text of its own.
+  // Encodes the parts between the control tokens of templates, each as a separate text.
   void encode_parts(std::string_view text,
                     const std::vector<std::pair<size_t, size_t>>& templates,
                     tenon::TokenReceiver& receiver) const {

@@ -119,7 +119,7 @@ typedef struct tenon_optimizer {
    * Since    0.1 */
   tenon_status* (*update)(void* self, const tenon_exec* exec, const tenon_update_args* args);
   /* Replaces the values at which gradients are computed by those to evaluate and to export (an
-   * average), for an optimizer that tells them apart. The host calls it before each evaluation and
+   * average), for an optimizer in which they differ. The host calls it before each evaluation and
    * export, and then restores the values of training to the bit. Checkpoints hold the values of
    * training. Null: both are the same.
    *

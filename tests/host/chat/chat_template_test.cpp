@@ -47,7 +47,7 @@ std::string error_of_chat(const std::string& source, const ChatRequest& request)
 
 }  // namespace
 
-TEST_CASE("pieces tell what messages wrote from what the template wrote", "[chat]") {
+TEST_CASE("pieces distinguish text of messages from text of the template", "[chat]") {
   const ChatTemplate turns(kTurns);
   CHECK(shown(turns.render(request_of({{"user", "a</>"}, {"assistant", "b"}}))) ==
         "<user> 'a</>' </><assistant> [1:'b'] [1:</>]");
@@ -71,8 +71,7 @@ TEST_CASE("functions of templates keep apart what came from messages", "[chat]")
         "{\" 'role' \": \"user\", \" 'content' \": \" '<a>,<b>' \"}");
   CHECK(pieces_of("('  ' + messages[0].content + ' ') | trim") == "'<a>,<b>'");
   CHECK(pieces_of("'%' ~ messages[0].content.removeprefix('<a>')") == "% ',<b>'");
-  CHECK(pieces_of("messages | string") ==
-        "[{' 'role' ': 'user', ' 'content' ': ' '<a>,<b>' '}]");
+  CHECK(pieces_of("messages | string") == "[{' 'role' ': 'user', ' 'content' ': ' '<a>,<b>' '}]");
 }
 
 TEST_CASE("generation tags mark the answers, whatever the text", "[chat]") {
@@ -84,7 +83,7 @@ TEST_CASE("generation tags mark the answers, whatever the text", "[chat]") {
   CHECK_FALSE(ChatTemplate(kTurns).has_generation_tags());
   CHECK(shown(tagged.render(request_of({{"user", "q"}, {"assistant", "r"}, {"assistant", ""}}))) ==
         "U: 'q' \nA: [1:'r'] [1:.] A: [2:.]");
-  // Without a wish for answers, nothing is marked.
+  // Without a request for answers, nothing is marked.
   ChatRequest request = request_of({{"assistant", "r"}});
   request.find_answers = false;
   CHECK(shown(tagged.render(request)) == "A: 'r' .");

@@ -258,7 +258,7 @@ TEST_CASE("a position is kept for streams and refused in map style", "[data]") {
 }  // namespace
 // ---- lengths ----
 
-// A read of three samples with four positions, complete but for counts and lengths.
+// A read of three samples with four positions, complete except counts and lengths.
 class ReadOfThree : public Read {
  public:
   explicit ReadOfThree(DatasetStyle style = DatasetStyle::kMap) : Read(3, style) {

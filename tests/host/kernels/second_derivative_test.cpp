@@ -38,73 +38,74 @@ std::vector<Case> cases() {
   const at::Tensor table = at::stack({angles.cos(), angles.sin()}).to(at::kFloat);
   const at::Tensor ids = at::tensor({3, 0, 3, 1}, at::kLong);
   const auto first = [](torch::jit::Stack stack) { return stack[0].toTensor(); };
-  return {{"rms_norm",
-           [=](const Tensors& in) { return first(call("tenon::rms_norm", in[0], in[1], kEps)); },
-           {x, w}},
-          {"add_rms_norm",
-           [=](const Tensors& in) {
-             return call("tenon::add_rms_norm", in[0], in[1], in[2], kEps)[1].toTensor();
-           },
-           {x, made(4, {3, 8}), w}},
-          {"layer_norm",
-           [=](const Tensors& in) {
-             return first(call("tenon::layer_norm", in[0], in[1], in[2], kEps));
-           },
-           {x, w, made(5, {8})}},
-          {"rope",
-           [=](const Tensors& in) { return first(call("tenon::rope", in[0], table, c10::IValue())); },
-           {made(6, {2, 5, 3, 4})}},
-          {"gated_mlp",
-           [=](const Tensors& in) {
-             return first(call("tenon::gated_mlp", in[0], in[1], in[2], in[3], "silu"));
-           },
-           {x, made(7, {6, 8}), made(8, {6, 8}), made(9, {8, 6})}},
-          {"embedding",
-           [=](const Tensors& in) { return first(call("tenon::embedding", in[0], ids)); },
-           {made(10, {5, 4})}},
-          {"attention",
-           [=](const Tensors& in) {
-             return first(call("tenon::attention",
-                               in[0],
-                               in[1],
-                               in[2],
-                               c10::IValue(),
-                               c10::IValue(),
-                               0,
-                               0.0,
-                               c10::IValue(),
-                               0.0,
-                               true,
-                               c10::IValue()));
-           },
-           {made(11, {2, 5, 4, 4}), made(12, {2, 5, 2, 4}), made(13, {2, 5, 2, 4})}},
-          {"packed_attention",
-           [=](const Tensors& in) {
-             return first(call("tenon::packed_attention",
-                               in[0],
-                               4,
-                               2,
-                               c10::IValue(),
-                               c10::IValue(),
-                               0,
-                               0.0,
-                               c10::IValue(),
-                               0.0,
-                               true,
-                               c10::IValue()));
-           },
-           {made(14, {2, 5, 32})}},
-          {"cross_entropy",
-           [=](const Tensors& in) {
-             return first(
-                 call("tenon::cross_entropy", in[0], in[1], ids, c10::IValue(), -100, 0.0, 0.0));
-           },
-           {made(15, {4, 8}), made(16, {6, 8})}},
-          {"cross_entropy",  // token_logps is its negative
-           [=](const Tensors& in) {
-             return first(call("tenon::token_logps", in[0], in[1], ids, c10::IValue(), -100, 1.0));
-           },
-           {made(17, {4, 8}), made(18, {6, 8})}}};
+  return {
+      {"rms_norm",
+       [=](const Tensors& in) { return first(call("tenon::rms_norm", in[0], in[1], kEps)); },
+       {x, w}},
+      {"add_rms_norm",
+       [=](const Tensors& in) {
+         return call("tenon::add_rms_norm", in[0], in[1], in[2], kEps)[1].toTensor();
+       },
+       {x, made(4, {3, 8}), w}},
+      {"layer_norm",
+       [=](const Tensors& in) {
+         return first(call("tenon::layer_norm", in[0], in[1], in[2], kEps));
+       },
+       {x, w, made(5, {8})}},
+      {"rope",
+       [=](const Tensors& in) { return first(call("tenon::rope", in[0], table, c10::IValue())); },
+       {made(6, {2, 5, 3, 4})}},
+      {"gated_mlp",
+       [=](const Tensors& in) {
+         return first(call("tenon::gated_mlp", in[0], in[1], in[2], in[3], "silu"));
+       },
+       {x, made(7, {6, 8}), made(8, {6, 8}), made(9, {8, 6})}},
+      {"embedding",
+       [=](const Tensors& in) { return first(call("tenon::embedding", in[0], ids)); },
+       {made(10, {5, 4})}},
+      {"attention",
+       [=](const Tensors& in) {
+         return first(call("tenon::attention",
+                           in[0],
+                           in[1],
+                           in[2],
+                           c10::IValue(),
+                           c10::IValue(),
+                           0,
+                           0.0,
+                           c10::IValue(),
+                           0.0,
+                           true,
+                           c10::IValue()));
+       },
+       {made(11, {2, 5, 4, 4}), made(12, {2, 5, 2, 4}), made(13, {2, 5, 2, 4})}},
+      {"packed_attention",
+       [=](const Tensors& in) {
+         return first(call("tenon::packed_attention",
+                           in[0],
+                           4,
+                           2,
+                           c10::IValue(),
+                           c10::IValue(),
+                           0,
+                           0.0,
+                           c10::IValue(),
+                           0.0,
+                           true,
+                           c10::IValue()));
+       },
+       {made(14, {2, 5, 32})}},
+      {"cross_entropy",
+       [=](const Tensors& in) {
+         return first(
+             call("tenon::cross_entropy", in[0], in[1], ids, c10::IValue(), -100, 0.0, 0.0));
+       },
+       {made(15, {4, 8}), made(16, {6, 8})}},
+      {"cross_entropy",  // token_logps is its negative
+       [=](const Tensors& in) {
+         return first(call("tenon::token_logps", in[0], in[1], ids, c10::IValue(), -100, 1.0));
+       },
+       {made(17, {4, 8}), made(18, {6, 8})}}};
 }
 
 // The gradients of sum(y^2), then those of the squares of all these gradients.

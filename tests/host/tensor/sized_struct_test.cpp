@@ -69,9 +69,9 @@ class GuardedPage {
   std::byte* pages_;
 };
 
-// Size of the struct without the last 8 bytes that every plugin has: at least one field less.
+// Size of the struct without its last 8 bytes: at least one field less.
 template <class T>
-constexpr std::size_t kShorter = SizedStruct<T>::kLeast - 8;
+constexpr std::size_t kShorter = sizeof(T) - 8;
 
 }  // namespace
 

@@ -212,8 +212,11 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     DecoderCost cost;
     if (args.block == 0) {
       cost = embedding_cost(s, spec_);
-    } else if (args.block >= head) {
-      cost = args.block == head ? head_cost(s, spec_) : head_logps_cost(s, spec_);
+    } else if (args.block == head) {
+      cost = head_cost(s, spec_);
+    } else if (args.block > head) {
+      const bool has_labels = args.num_inputs > 1 && args.input_shapes[1] != nullptr;
+      cost = has_labels ? head_logps_cost(s, spec_) : DecoderCost();
     } else {
       const DecoderLayer& layer = spec_.layers[(args.block - 1) / 2];
       cost = args.block % 2 == 1 ? attention_cost(s, spec_, layer)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Renders chats with the Jinja template of a model. The result is text in pieces: what the template
- * wrote and what came from messages are told apart, so that a special token in a user's message
- * stays plain text (tokenizer.h), and the answers to train on are marked.
+ * Renders chats with the Jinja template of a model. The result is text in pieces. Each piece
+ * comes from the template or from a message, so that a special token in a user's message stays
+ * plain text (tokenizer.h). The answers to train on are marked.
  *
  * Answers. A template with {% generation %} tags encloses them itself. Otherwise, the service
  * renders the chat message by message. An answer then is from the end of the rendering with a
