@@ -154,7 +154,9 @@ inline DecoderCost attention_cost(const CostSizes& s, const DecoderSpec& d, cons
   const double heads_kv = a.latent.has_value() ? q : kv;
   double saved = 0;
   if (fused) {
-    saved = M * (q + 2 * heads_kv) * e + M * H * s.bytes;
+    // Latent values stay a part of `projected`.
+    const double values = a.latent.has_value() ? 0 : heads_kv;
+    saved = M * (q + heads_kv + values) * e + M * H * s.bytes;
   } else {
     const double repeated = s.on_cpu ? q : heads_kv;
     const double tables = e == 4 ? 0 : 2 * s.positions * static_cast<double>(a.head_width) * e;

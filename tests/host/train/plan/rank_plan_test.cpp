@@ -53,6 +53,7 @@ PlanSubject chain(const std::vector<Link>& links) {
     ModelBlock block;
     block.name = "block" + std::to_string(b);
     block.inputs = {b};
+    graph.values[b].users = {b};
     block.outputs = {b + 1};
     block.parameters = {b};
     graph.blocks.push_back(block);
