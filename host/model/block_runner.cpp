@@ -114,20 +114,22 @@ BlockRunner::BlockRunner(ModelProxy& model,
       frame_(model.instance().host(), base),
       compute_dtype_(base.compute_dtype),
       autocast_dtype_(base.autocast_dtype) {
-  for (const ModelBlock& block : graph_.blocks) {
+  for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
+    const ModelBlock& block = graph_.blocks[b];
     if (block.has(TENON_BLOCK_HAND_WRITTEN) && !model.has_backward()) {
       throw Error("model.bad_graph",
                   "block '" + block.name + "' is hand-written, but the model has no backward");
     }
+    weights_.emplace_back(store, b, base);
   }
 }
 
 BlockTape BlockRunner::make_tape(uint32_t b) const {
   BlockTape tape;
-  for (const uint32_t p : graph_.blocks[b].parameters) {
+  for (const uint32_t p : graph_.blocks[b].declared_parameters()) {
     tape.parameter_handles.push_back(borrow(store_.leaf(p)));
   }
-  for (const uint32_t i : graph_.blocks[b].buffers) {
+  for (const uint32_t i : graph_.blocks[b].declared_buffers()) {
     tape.buffer_handles.push_back(borrow(store_.buffer(i)));
   }
   return tape;
@@ -137,6 +139,9 @@ void BlockRunner::begin(const CallPlace& place, int64_t num_samples) {
   is_train_ = place.is_train;
   num_samples_ = num_samples;
   frame_.move_to(place);
+  for (BlockWeights& weights : weights_) {
+    weights.move_to(place);
+  }
 }
 
 void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
@@ -147,7 +152,7 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
     tape.input_handles.push_back(borrow(input));
   }
   OwnHandles output_handles(block.outputs.size());
-  OwnHandles next_buffer_handles(block.buffers.size());
+  OwnHandles next_buffer_handles(block.declared_buffers().size());
 
   Call call;
   call.tape = &tape;
@@ -174,6 +179,10 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   try {
     const ComponentIdentity& identity = model_.instance().identity();
     const at::AutoGradMode mode(pass.records);
+    std::optional<BlockWeights::Call> weights;
+    if (!weights_[b].is_empty()) {
+      weights.emplace(weights_[b], pass.salt, pass.is_recompute, tape.parameter_handles);
+    }
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
     model_.forward(frame_.exec(), args);
     tape.outputs = output_handles.take(identity, "forward");
@@ -252,6 +261,12 @@ void BlockRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) c
     wrong = "was not returned";
   } else if (output.device() != store_.device()) {
     wrong = "is on " + output.device().str() + ", but the run is on " + store_.device().str();
+    if (const std::string names = weights_[b].names_of_stand_ins();
+        output.is_meta() && !names.empty()) {
+      wrong = "is not computed from the elements of " + names +
+              ", which the model flags as TENON_PARAM_LINEAR: use such a parameter only as a weight "
+              "of tenon::linear and tenon::gated_mlp, or remove the flag";
+    }
   } else if (wrong = wrong_dtype(v, output); wrong.empty()) {
     wrong = wrong_shape(value, output);
   }

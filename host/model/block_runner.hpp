@@ -6,6 +6,7 @@
 // Threads: owned and driven by the train thread.
 #pragma once
 
+#include "host/model/block_weights.hpp"
 #include "host/model/parameter_store.hpp"
 #include "host/tensor/exec_frame.hpp"
 
@@ -127,6 +128,7 @@ class BlockRunner {
   const ModelGraph& graph_;
   const std::vector<bool>& needs_grad_;
   ExecFrame frame_;
+  std::vector<BlockWeights> weights_;  // by block
   at::ScalarType compute_dtype_;
   std::optional<at::ScalarType> autocast_dtype_;
   bool is_train_ = true;     // of the current microbatch

@@ -63,6 +63,8 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
     : graph_(graph),
       device_(layout.device),
       built_dtype_(is_narrow(layout.dtype) ? at::kFloat : layout.dtype),
+      stored_dtype_(layout.dtype),
+      seen_dtype_(layout.seen_dtype.value_or(layout.dtype)),
       places_(graph.parameters.size()),
       leaves_(graph.parameters.size()) {
   const auto laid_out = lay_out_groups(graph,
@@ -101,11 +103,18 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
     }
   }
   for (const auto& buffer : graph.buffers) {
-    const at::ScalarType of_class = layout.seen_dtype.value_or(layout.dtype);
-    buffers_.push_back(at::zeros(
-        buffer.shape,
-        at::TensorOptions().dtype(resolved_dtype(buffer.dtype, of_class)).device(device_)));
+    buffers_.push_back(
+        at::zeros(buffer.shape,
+                  at::TensorOptions().dtype(seen_dtype(buffer.dtype)).device(device_)));
   }
+}
+
+at::ScalarType ParameterStore::seen_dtype(uint32_t dtype) const {
+  return resolved_dtype(dtype, seen_dtype_);
+}
+
+at::ScalarType ParameterStore::stored_dtype(uint32_t dtype) const {
+  return resolved_dtype(dtype, stored_dtype_);
 }
 
 // variable_data gives the leaf a separate version counter. Otherwise, autograd would reject an
@@ -130,6 +139,9 @@ void ParameterStore::initialise(ModelProxy& model, const tenon_exec& exec, uint6
     }
   }
   for (const auto i : c10::irange(static_cast<uint32_t>(buffers_.size()))) {
+    if (graph_.buffers[i].is_real) {
+      continue;  // start_parametrizations() sets it
+    }
     at::Tensor made = at::zeros(buffers_[i].sizes(), buffers_[i].options().device(at::kCPU));
     model.fill_buffer(exec, i, borrow_mutable(made));
     buffers_[i].copy_(made);
@@ -229,7 +241,7 @@ void ParameterStore::load(const StateTree& tree, const std::string& prefix) {
 void ParameterStore::keep_buffers() {
   kept_buffers_.resize(buffers_.size());
   for (size_t i = 0; i < buffers_.size(); ++i) {
-    if (graph_.buffers[i].kind != TENON_BUFFER_STATE) {
+    if (graph_.buffers[i].kind != TENON_BUFFER_STATE || graph_.buffers[i].is_real) {
       continue;
     }
     if (kept_buffers_[i].defined()) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/parity/model_rig.hpp"
 
+#include "host/model/parametrization_start.hpp"
+#include "host/plugin/parametrization_proxy.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/tensor_service.hpp"
 
@@ -25,6 +27,14 @@ ModelProxy make_model(const std::string& type, const std::string& options, at::S
   return ModelProxy(make_component("model", type, options));
 }
 
+ModelGraph described(ModelProxy& model, const std::function<void(ModelGraph&)>& edit) {
+  ModelGraph graph = describe_model(model);
+  if (edit) {
+    edit(graph);
+  }
+  return graph;
+}
+
 ExecBase exec_base(at::ScalarType dtype) {
   ExecBase base;
   base.seed = 3;
@@ -39,15 +49,38 @@ ExecBase exec_base(at::ScalarType dtype) {
 ModelRig::ModelRig(const std::string& type,
                    const std::string& options,
                    at::ScalarType dtype,
-                   RecomputeMode recompute)
+                   RecomputeMode recompute,
+                   const std::function<void(ModelGraph&)>& edit)
     : proxy_(make_model(type, options, dtype)),
-      graph_(describe_model(proxy_)),
+      graph_(described(proxy_, edit)),
       store_(graph_, {dtype, at::kCPU, [](uint32_t) { return 0U; }}),
       base_(exec_base(dtype)),
       frame_(proxy_.instance().host(), base_),
       runner_(proxy_, store_, base_, recompute, nullptr, &rows_) {
   store_.initialise(proxy_, frame_.exec(), /*seed=*/7);
+  start_parametrizations();
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(at::kFloat));
+}
+
+// On one rank, the leaves are the stored values.
+void ModelRig::start_parametrizations() {
+  const at::NoGradGuard guard;
+  for (uint32_t k = 0; k < graph_.parametrizations.size(); ++k) {
+    const ModelParametrization& made = graph_.parametrizations[k];
+    at::Tensor value;
+    std::vector<at::Tensor> reals;
+    for (const uint32_t p : made.reals) {
+      reals.push_back(store_.leaf(p).detach());
+      value = p == made.parameter ? reals.back().clone() : value;
+    }
+    std::vector<at::Tensor> buffers;
+    for (const uint32_t b : made.buffers) {
+      buffers.push_back(store_.buffer(b));
+    }
+    const ExecFrame frame(made.proxy->instance().host(), base_);
+    made.proxy->start(
+        frame.exec(), value.defined() ? value : drawn_value(store_, 7)(k), reals, buffers);
+  }
 }
 
 void ModelRig::forward(const std::map<std::string, at::Tensor>& fields, const CallPlace& place) {

@@ -14,6 +14,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -23,11 +24,13 @@ namespace tenon {
 
 class ModelRig {
  public:
-  // Makes the model with options as JSON, and gives its parameters their first values.
+  // Makes the model with options as JSON, and gives its parameters their first values. `edit` may
+  // change its graph before: add parametrizations.
   ModelRig(const std::string& type,
            const std::string& options,
            at::ScalarType dtype = at::kFloat,
-           RecomputeMode recompute = RecomputeMode::kNone);
+           RecomputeMode recompute = RecomputeMode::kNone,
+           const std::function<void(ModelGraph&)>& edit = nullptr);
 
   // Runs all blocks on a batch of these fields.
   void forward(const std::map<std::string, at::Tensor>& fields,
@@ -64,6 +67,7 @@ class ModelRig {
     std::map<uint32_t, at::Tensor> grads;
   };
 
+  void start_parametrizations();
   uint32_t value_index(const std::string& name) const;
   uint32_t parameter_index(const std::string& name) const;
 

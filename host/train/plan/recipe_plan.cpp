@@ -19,6 +19,7 @@
 #include "host/train/components/optimizer_groups.hpp"
 #include "host/train/components/rank_groups.hpp"
 #include "host/train/components/recipe_model.hpp"
+#include "host/train/components/recipe_parametrizations.hpp"
 #include "host/train/components/run_dataset.hpp"
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/objective/loss_set.hpp"
@@ -135,6 +136,7 @@ class Planning {
   RecipePlan plan() {
     PlanSubject& subject = result_.subject;
     subject.graph = recipe_model(model_, recipe_.model);
+    add_parametrizations(factory_, recipe_.model, subject.graph);
     result_.machine = request_.on(is_for_gpu(recipe_) ? kPlannedGpus : kPlannedCpus);
     subject.microbatches = microbatches_per_step(recipe_, request_.ranks);
     subject.has_host = is_for_gpu(recipe_);

@@ -7,6 +7,7 @@
 #include "host/tensor/shape_text.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/run_state/run_state_names.hpp"
+#include "host/train/weights/base_hash.hpp"
 #include "host/train/weights/converted_source.hpp"
 
 #include <ATen/Functions.h>
@@ -198,12 +199,14 @@ Load Pretrained::make(const LoadRecipe& load, Opened& opened, const LoadTargets&
 
 int64_t Pretrained::apply(const LoadRecipe& load, Opened& opened, const LoadTargets& targets) {
   resolve_slots(load, opened, targets);
+  check_base(load, opened, targets.parameters);
   std::optional<StateTree> optimizer;
   if (!opened.plan.optimized.empty()) {
     optimizer = with_optimizer(load, opened, targets);
   }
   if (!opened.plan.parts.empty()) {
     targets.parameters.load(with_parameters(opened, targets.parameters), run_state::kParameters);
+    start_parametrizations(opened, targets);
   }
   if (optimizer.has_value()) {
     targets.optimizer.load(*optimizer, run_state::kOptimizer);
@@ -251,6 +254,9 @@ StateTree Pretrained::with_parameters(const Opened& opened, ParameterStore& stor
   std::map<std::string, std::shared_ptr<const TensorSource>> taken;
   for (const LoadPlan::Part& part : opened.plan.parts) {
     const Weight& weight = opened.plan.weights[part.weight];
+    if (!weight.is_stored) {
+      continue;  // start_parametrizations() reads it
+    }
     const at::ScalarType dtype = weight.parameter != kNoIndex
                                      ? store.groups()[store.place(weight.parameter).group].dtype()
                                      : store.buffer(weight.buffer).scalar_type();
@@ -258,6 +264,62 @@ StateTree Pretrained::with_parameters(const Opened& opened, ParameterStore& stor
         dtype, weight.shape, part.from, part.first_element, part.is_transposed);
   }
   return replaced(own, taken, {});
+}
+
+void Pretrained::check_base(const LoadRecipe& load,
+                            const Opened& opened,
+                            ParameterStore& store) const {
+  const ModelGraph& graph = goal_.graph;
+  const bool is_stored = std::ranges::all_of(graph.parametrizations,
+                                             [](const auto& made) { return made.has_base; });
+  if (!opened.source.base_hash.has_value() || !is_stored) {
+    return;
+  }
+  uint64_t hash = 0;
+  for (const ModelParametrization& made : graph.parametrizations) {
+    const ParameterStore::Place& place = store.place(made.parameter);
+    const FlatGroup& group = store.groups()[place.group];
+    const FlatPart part = group.part(place.entry);
+    if (group.sharing().is_counted && part.length > 0) {
+      hash += base_hash_of(graph.parameters[made.parameter].name,
+                           part.in_parameter,
+                           group.data().narrow(0, part.in_slice, part.length).cpu());
+    }
+  }
+  uint64_t sum = 0;
+  for (const std::string& one : collective_.gather_texts(std::to_string(hash), "hash of the base")) {
+    sum += std::stoull(one);
+  }
+  if (const std::string here = base_hash_text(sum); here != *opened.source.base_hash) {
+    throw Error("load.mismatch",
+                formatted("{} does not fit {}: the adapter was trained on another base (hash {}, "
+                          "expected {}); load its base before it",
+                          opened.source.address,
+                          load.pointer,
+                          here,
+                          *opened.source.base_hash));
+  }
+}
+
+void Pretrained::start_parametrizations(const Opened& opened, const LoadTargets& targets) const {
+  if (opened.plan.started.empty()) {
+    return;
+  }
+  targets.start(opened.plan.started, [&](uint32_t k) {
+    const ModelParametrization& made = goal_.graph.parametrizations[k];
+    for (const LoadPlan::Part& part : opened.plan.parts) {
+      const Weight& weight = opened.plan.weights[part.weight];
+      if (weight.parameter == made.parameter) {
+        return ConvertedSource(targets.parameters.stored_dtype(made.dtype),
+                               weight.shape,
+                               part.from,
+                               part.first_element,
+                               part.is_transposed)
+            .whole();
+      }
+    }
+    return at::Tensor();
+  });
 }
 
 // Returns the optimizer state of this run with the entries of loaded parameters replaced. Starts a

@@ -9,6 +9,7 @@
 #include "host/text/metric_name.hpp"
 #include "host/train/components/rank_groups.hpp"
 #include "host/train/components/recipe_model.hpp"
+#include "host/train/components/recipe_parametrizations.hpp"
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/objective/input_binding.hpp"
 #include "host/train/resume/excluded.hpp"
@@ -38,6 +39,7 @@ RunComponents::RunComponents(const RunContext& context)
   create_losses_and_metrics();
   create_observers();
   graph_ = recipe_model(*model_, recipe_.model);
+  add_parametrizations(context_.factory, recipe_.model, graph_);
   const WeightsImportRequest& import = context_.request.weights;
   if (!import.format.empty()) {
     weights_.emplace(model_->instance(), graph_, import);
@@ -144,6 +146,11 @@ void RunComponents::plan_saves() {
   excluded_ = excluded_of(recipe_.checkpoint->exclude, graph_, tables);
   for (const ExportRecipe& one : recipe_.checkpoint->exports) {
     if (one.format == ExportFormat::kHf) {
+      if (!graph_.parametrizations.empty()) {
+        contradicts("/checkpoint/exports",
+                    "a Hugging Face folder does not hold the adapters of /model/parametrizations; "
+                    "export them after the run, by --export peft or --export hf --merge");
+      }
       export_places_ =
           places_in_layout(model_->instance(),
                            graph_,

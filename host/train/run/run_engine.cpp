@@ -5,6 +5,7 @@
 #include "host/distributed/collectives/together.hpp"
 #include "host/embedding/row_exchange.hpp"
 #include "host/log/log.hpp"
+#include "host/model/parametrization_start.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
@@ -234,11 +235,18 @@ std::unique_ptr<StepProfile> RunEngine::make_profile() const {
 }
 
 void RunEngine::initialise() {
-  parameters_.initialise(
-      components_.model(), init_frame_.exec(), mix_seeds(recipe_.seed, stream_of("init")));
+  const uint64_t seed = mix_seeds(recipe_.seed, stream_of("init"));
+  parameters_.initialise(components_.model(), init_frame_.exec(), seed);
+  UnstoredValue unstored = drawn_value(parameters_, seed);
   if (const WeightsImport* const weights = components_.weights()) {
     weights->load(parameters_);
+    unstored = [this, weights](uint32_t k) { return weights->unstored(parameters_, k); };
   }
+  start_parametrizations(all_parametrizations(parameters_.graph()),
+                         parameters_,
+                         flow_,
+                         on_cpu(context_.platform.exec()),
+                         unstored);
 }
 
 TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings) {

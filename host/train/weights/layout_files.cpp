@@ -50,7 +50,7 @@ at::ScalarType SavedWeights::main_dtype() const {
   return most != numels.end() ? most->first : at::kFloat;
 }
 
-LayoutFiles::LayoutFiles(const WeightPlaces& places, const SavedWeights& saved) : saved_(saved) {
+LayoutFiles::LayoutFiles(const WeightPlaces& places, const WeightReader& saved) : saved_(saved) {
   for (const PlacedTensor& tensor : places.tensors) {
     if (!tensor.is_alias) {
       tensors_.push_back({.name = tensor.name,

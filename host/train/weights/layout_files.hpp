@@ -22,8 +22,16 @@
 
 namespace tenon {
 
-// Weights of a checkpoint, read on request, in their stored dtype or converted to `dtype`.
-class SavedWeights {
+// Weights by index in the `weights` of some places, read on request.
+class WeightReader {
+ public:
+  virtual ~WeightReader() = default;
+  virtual at::ScalarType dtype(size_t w) const = 0;
+  virtual at::Tensor read(size_t w) const = 0;
+};
+
+// Weights of a checkpoint, in their stored dtype or converted to `dtype`.
+class SavedWeights final : public WeightReader {
  public:
   // Both are borrowed.
   // Errors  weights.mismatch if the checkpoint lacks a parameter, or has it with another shape
@@ -31,8 +39,8 @@ class SavedWeights {
                const std::vector<Weight>& weights,
                std::optional<at::ScalarType> dtype);
 
-  at::ScalarType dtype(size_t w) const;
-  at::Tensor read(size_t w) const { return sources_[w]->whole().to(dtype(w)); }
+  at::ScalarType dtype(size_t w) const override;
+  at::Tensor read(size_t w) const override { return sources_[w]->whole().to(dtype(w)); }
   // Returns the dtype of most elements.
   at::ScalarType main_dtype() const;
 
@@ -44,7 +52,7 @@ class SavedWeights {
 class LayoutFiles {
  public:
   // Both are borrowed.
-  LayoutFiles(const WeightPlaces& places, const SavedWeights& saved);
+  LayoutFiles(const WeightPlaces& places, const WeightReader& saved);
 
   const std::vector<WeightTensor>& tensors() const { return tensors_; }
   at::Tensor read(size_t i) const;
@@ -52,7 +60,7 @@ class LayoutFiles {
   const std::vector<std::pair<std::string, std::string>>& texts() const { return texts_; }
 
  private:
-  const SavedWeights& saved_;
+  const WeightReader& saved_;
   std::vector<WeightTensor> tensors_;
   std::vector<const PlacedTensor*> placed_;
   std::vector<std::pair<std::string, std::string>> texts_;

@@ -121,6 +121,9 @@ void WeightsImport::load(ParameterStore& store) const {
                             : c10::multiply_integers(tensor.shape.begin() + 1, tensor.shape.end());
     for (const PlacedWeight& part : tensor.parts) {
       const Weight& weight = places_.weights[part.weight];
+      if (!weight.is_stored) {
+        continue;  // unstored() reads it
+      }
       const at::ScalarType dtype = weight.parameter != kNoIndex
                                        ? store.groups()[store.place(weight.parameter).group].dtype()
                                        : store.buffer(weight.buffer).scalar_type();
@@ -138,6 +141,9 @@ void WeightsImport::load(ParameterStore& store) const {
     }
     // Compares both in the dtype of the store.
     const Weight& weight = places_.weights[alias.parts.front().weight];
+    if (!weight.is_stored) {
+      continue;
+    }
     const auto kept = std::get<std::shared_ptr<const TensorSource>>(tree.find(weight.entry)->value);
     const ConvertedSource other(kept->dtype(),
                                 weight.shape,
@@ -158,6 +164,27 @@ void WeightsImport::load(ParameterStore& store) const {
   }
   store.load(tree, run_state::kParameters);
   store.publish();
+}
+
+at::Tensor WeightsImport::unstored(const ParameterStore& store, uint32_t parametrization) const {
+  const ModelParametrization& made = store.graph().parametrizations[parametrization];
+  for (const PlacedTensor& tensor : places_.tensors) {
+    const int64_t row = tensor.shape.empty()
+                            ? 0
+                            : c10::multiply_integers(tensor.shape.begin() + 1, tensor.shape.end());
+    for (const PlacedWeight& part : tensor.parts) {
+      const Weight& weight = places_.weights[part.weight];
+      if (!tensor.is_alias && weight.parameter == made.parameter) {
+        return ConvertedSource(store.stored_dtype(made.dtype),
+                               weight.shape,
+                               folder_.source(tensor.name),
+                               part.first * row,
+                               part.is_transposed)
+            .whole();
+      }
+    }
+  }
+  return {};
 }
 
 }  // namespace tenon

@@ -287,7 +287,9 @@ class Llama final : public tenon::TorchModel, public tenon::WeightsLayout {
                                 const tenon::Split& split) {
     parameters_.push_back(name + ".weight");
     const auto matrix = tenon::Init::normal(0.0, o_.initializer_range);
-    return g.parameter(name + ".weight", {out, in}, matrix, 0, split);
+    // Only the embedding reads its elements.
+    const uint32_t flags = name == "model.embed_tokens" ? 0 : TENON_PARAM_LINEAR;
+    return g.parameter(name + ".weight", {out, in}, matrix, flags, split);
   }
   tenon::ParameterId add_norm(tenon::TorchGraph& g, const std::string& name) {
     parameters_.push_back(name + ".weight");
