@@ -86,10 +86,11 @@ bool is_own(const at::Tensor& x, at::TensorList weights) {
 }
 
 // x [w0; w1; ...]^T + b, where some of the weights are stand-ins. Neighbors that are matrices stay
-// joined.
-at::Tensor mapped(const at::Tensor& x,
+// joined. Maps see x in the dtype of autocast, which stays on.
+at::Tensor mapped(const at::Tensor& wide,
                   at::TensorList weights,
                   const std::optional<at::Tensor>& bias) {
+  const at::Tensor x = AutocastCopies(wide).of(wide);
   std::vector<at::Tensor> parts;
   for (size_t i = 0; i < weights.size();) {
     if (const LinearMap* const map = linear_map_of(weights[i])) {
@@ -111,7 +112,7 @@ at::Tensor mapped(const at::Tensor& x,
     i = end;
   }
   const at::Tensor y = parts.size() == 1 ? parts[0] : at::cat(parts, -1);
-  return bias.has_value() && bias->defined() ? y + *bias : y;
+  return bias.has_value() && bias->defined() ? y + bias->to(y.scalar_type()) : y;
 }
 
 }  // namespace

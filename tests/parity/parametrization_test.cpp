@@ -105,6 +105,39 @@ TEST_CASE("the product of an adapted weight is that of the effective weight", "[
   CHECK(num_compared >= 10);
 }
 
+TEST_CASE("quantized bases are those of bitsandbytes", "[parity]") {
+  const std::string kind = GENERATE("nf4", "int8");
+  CAPTURE(kind);
+  const GoldenData golden =
+      read_safetensors(source_dir() / "tests" / "parity" / "quantized_golden.safetensors");
+  const std::string name = "weight";
+  const std::vector<int64_t> shape = golden.at("weight").sizes().vec();
+  const ParametrizationProxy proxy(
+      make_component("parametrization", "lora", R"({"rank": 2, "base": ")" + kind + "\"}"),
+      EffectiveSpec{.name = name, .shape = shape});
+  REQUIRE(proxy.reals().size() == 2);
+  REQUIRE(proxy.buffers().size() == 2);
+  std::vector<at::Tensor> reals;
+  for (const RealSpec& real : proxy.reals()) {
+    reals.push_back(at::zeros(real.shape));
+  }
+  std::vector<at::Tensor> buffers;
+  for (const RealBufferSpec& buffer : proxy.buffers()) {
+    buffers.push_back(
+        at::zeros(buffer.shape, at::dtype(static_cast<at::ScalarType>(buffer.dtype))));
+  }
+  ExecBase base;
+  base.tensors = tensor_service();
+  base.ops = op_service();
+  const ExecFrame frame(proxy.instance().host(), base);
+  proxy.start(frame.exec(), golden.at("weight"), reals, buffers);
+  CHECK(at::equal(buffers[0], golden.at(kind + "/codes")));
+  CHECK(largest_difference(buffers[1], golden.at(kind + "/scales")) < 1e-9);
+  const at::Tensor weight = proxy.effective(
+      frame.exec(), {borrow(reals[0]), borrow(reals[1])}, {borrow(buffers[0]), borrow(buffers[1])});
+  CHECK(largest_difference(weight, golden.at(kind + "/weight")) < 1e-6);
+}
+
 TEST_CASE("an adapted block reads no elements of a linear weight", "[parity]") {
   // A block that computes with the weight itself, against its flag.
   const auto misuse = [](ModelGraph& graph) {

@@ -6,6 +6,9 @@
 // Source   Liu et al., DoRA: Weight-Decomposed Low-Rank Adaptation (ICML 2024), equations 5 and 11
 #include "../low_rank.hpp"
 
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
 namespace {
 
 class Dora final : public LowRank {
@@ -53,13 +56,15 @@ class Dora final : public LowRank {
 
  private:
   static at::Tensor row_norms(const at::Tensor& v_NK) {
-    return at::linalg_vector_norm(v_NK, 2, at::IntArrayRef{1});
+    constexpr int64_t kInput[] = {1};
+    return at::linalg_vector_norm(v_NK, 2, at::IntArrayRef(kInput));
   }
   const at::Tensor& magnitude_N(const tenon::Reals& reals) const { return reals.real(next_real()); }
 
   // The norms of the rows of V without V: |W|^2 + 2 s <W A^T, B> + s^2 <B (A A^T), B>.
   at::Tensor norms_of_update(const tenon::Reals& reals) const {
     const at::AutoGradMode constant(false);
+    const c10::impl::ExcludeDispatchKeyGuard exact(c10::autocast_dispatch_keyset);
     const at::Tensor& a = a_RK(reals);
     const at::Tensor& b = b_NR(reals);
     const at::Tensor w_NK = base().matrix(reals, a.scalar_type());
