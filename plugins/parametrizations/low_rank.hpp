@@ -13,6 +13,8 @@
 #include <tenon/torch/parametrization.hpp>
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
 #include <cstdint>
@@ -55,6 +57,68 @@ struct LowRankOptions {
               {"int8", BaseKind::kInt8},
               {"nf4", BaseKind::kNf4}})
         .doc("storage of the frozen matrix: full: as the run's parameters; bf16, int8 or nf4");
+  }
+};
+
+// x W^T + scale (d A^T) B^T for a frozen W, where d is x or x after dropout. One node of autograd:
+// it keeps d and d A^T, and adds gradients of x in place. Returns no second derivatives.
+class LowRankProduct : public torch::autograd::Function<LowRankProduct> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context,
+                            const at::Tensor& x,
+                            const at::Tensor& d,
+                            const at::Tensor& a_RK,
+                            const at::Tensor& b_NR,
+                            const at::Tensor& codes,
+                            const at::Tensor& scales,
+                            int64_t kind,
+                            const std::vector<int64_t>& shape,
+                            double scale) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::Tensor w_NK =
+        dequantized(static_cast<BaseKind>(kind), codes, scales, shape, x.scalar_type());
+    const at::Tensor low = ops::linear(d, {a_RK});
+    const at::Tensor y = ops::linear(x, {w_NK});
+    y.view({-1, y.size(-1)}).addmm_(low.view({-1, low.size(-1)}), b_NR.t(), 1.0, scale);
+    context->save_for_backward({d, low, a_RK, b_NR, codes, scales});
+    context->saved_data["kind"] = kind;
+    context->saved_data["shape"] = shape;
+    context->saved_data["scale"] = scale;
+    context->saved_data["drops"] = !d.is_same(x);
+    return y;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    TORCH_CHECK(!at::GradMode::is_enabled(),
+                "low-rank adapters have no second derivatives (create_graph)");
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor& d = saved[0];
+    const at::Tensor& a_RK = saved[2];
+    const double scale = context->saved_data["scale"].toDouble();
+    const bool drops = context->saved_data["drops"].toBool();
+    const at::Tensor g_MN = grads[0].reshape({-1, grads[0].size(-1)});
+    const at::Tensor low_MR = saved[1].view({-1, saved[1].size(-1)});
+    const at::Tensor grad_low_MR = at::mm(g_MN, saved[3]).mul_(scale);
+    torch::autograd::variable_list out(9);
+    out[2] = at::mm(grad_low_MR.t(), d.reshape({-1, d.size(-1)}));
+    out[3] = at::mm(g_MN.t(), low_MR).mul_(scale);
+    if (context->needs_input_grad(0)) {
+      const at::Tensor w_NK = dequantized(static_cast<BaseKind>(context->saved_data["kind"].toInt()),
+                                          saved[4],
+                                          saved[5],
+                                          context->saved_data["shape"].toIntVector(),
+                                          g_MN.scalar_type());
+      at::Tensor by_x = ops::linear(g_MN, {w_NK.t()});
+      if (!drops) {
+        by_x.addmm_(grad_low_MR, a_RK);
+      }
+      out[0] = by_x.view(d.sizes());
+    }
+    if (drops && context->needs_input_grad(1)) {
+      out[1] = at::mm(grad_low_MR, a_RK).view(d.sizes());
+    }
+    return out;
   }
 };
 
@@ -131,6 +195,26 @@ class LowRank : public tenon::TorchLinearParametrization, public tenon::WeightsL
   at::Tensor updated_matrix(const tenon::Reals& reals) const {
     const at::Tensor& a = a_RK(reals);
     return at::addmm(base_.matrix(reals, a.scalar_type()), b_NR(reals), a, 1.0, scale());
+  }
+
+  // x W^T + scale (d A^T) B^T.
+  at::Tensor updated_product(const at::Tensor& x,
+                             const at::Tensor& d,
+                             const tenon::Reals& reals) const {
+    const at::Tensor& a = a_RK(reals);
+    if (x.dim() < 2 || x.numel() == 0 || a.scalar_type() != x.scalar_type() ||
+        at::autocast::is_autocast_enabled(x.device().type())) {
+      return plus_update(base_.product(x, reals), d, reals);
+    }
+    return LowRankProduct::apply(x,
+                                 d,
+                                 a,
+                                 b_NR(reals),
+                                 base_.codes(reals),
+                                 base_.scales(reals),
+                                 static_cast<int64_t>(base_.kind()),
+                                 base_.shape(),
+                                 scale());
   }
 
   // y + scale (x A^T) B^T, for y [..., N].
@@ -219,7 +303,7 @@ class AddedLowRank : public LowRank {
   at::Tensor product(const tenon::Exec& exec,
                      const at::Tensor& x,
                      const tenon::Reals& reals) override {
-    return plus_update(base().product(x, reals), dropped(exec, x), reals);
+    return updated_product(x, dropped(exec, x), reals);
   }
 };
 

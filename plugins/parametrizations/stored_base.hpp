@@ -209,12 +209,20 @@ class StoredBase {
   }
 
   at::Tensor product(const at::Tensor& x, const tenon::Reals& reals) const {
-    if (kind_ == BaseKind::kFull) {
-      return ops::linear(x, {reals.real(0)});
-    }
-    const at::Tensor& codes = is_quantized() ? reals.buffer(0) : reals.real(0);
-    const at::Tensor& scales = is_quantized() ? reals.buffer(1) : reals.real(0);
-    return FrozenProduct::apply(x, codes, scales, static_cast<int64_t>(kind_), shape_);
+    return kind_ == BaseKind::kFull
+               ? ops::linear(x, {reals.real(0)})
+               : FrozenProduct::apply(
+                     x, codes(reals), scales(reals), static_cast<int64_t>(kind_), shape_);
+  }
+
+  BaseKind kind() const { return kind_; }
+  const std::vector<int64_t>& shape() const { return shape_; }
+  // The stored tensors: the matrix itself, twice, if it is not quantized.
+  const at::Tensor& codes(const tenon::Reals& reals) const {
+    return is_quantized() ? reals.buffer(0) : reals.real(0);
+  }
+  const at::Tensor& scales(const tenon::Reals& reals) const {
+    return is_quantized() ? reals.buffer(1) : reals.real(0);
   }
 
  private:

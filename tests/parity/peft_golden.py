@@ -7,6 +7,7 @@ One folder a kind of adapter, as save_pretrained leaves it, on the base in hf_sh
 the "logits" of the adapted model in fp32, and "merged/NAME", the adapted matrices after merge_and_unload.
 """
 
+import json
 import pathlib
 import shutil
 
@@ -38,8 +39,10 @@ def make(name, own):
         logits = model(input_ids=input_ids, use_cache=False).logits
     folder = here / name
     shutil.rmtree(folder, ignore_errors=True)
-    model.peft_config["default"].base_model_name_or_path = None
     model.save_pretrained(folder)
+    settings = json.loads((folder / "adapter_config.json").read_text())
+    settings["base_model_name_or_path"] = None  # a path of the machine
+    (folder / "adapter_config.json").write_text(json.dumps(settings, indent=2) + "\n")
     (folder / "README.md").unlink(missing_ok=True)
     merged = model.merge_and_unload()
     tensors = {"input_ids": input_ids, "logits": logits.contiguous()}

@@ -232,6 +232,23 @@ std::vector<std::string> peft_differences(const ComponentInstance& model,
                       bias->dump(),
                       kAdapterConfig)};
   }
+  // Each changes what the tensors mean, or adds computations.
+  for (const char* const key : {"lora_bias",
+                                "use_qalora",
+                                "use_bdlora",
+                                "alora_invocation_tokens",
+                                "layer_replication",
+                                "kasa_config",
+                                "monteclora_config",
+                                "velora_config"}) {
+    const auto value = there.find(key);
+    if (value != there.end() && !value->is_null() && *value != false) {
+      return {formatted("{} is {} in {}, which is not supported; expected null or false",
+                        key,
+                        value->dump(),
+                        kAdapterConfig)};
+    }
+  }
   const std::vector<std::string> modules = modules_of(model, graph);
   std::vector<std::string> lines;
   for (size_t k = 0; k < graph.parametrizations.size(); ++k) {

@@ -36,11 +36,12 @@ class Dora final : public LowRank {
                      const at::Tensor& x,
                      const tenon::Reals& reals) override {
     const at::Tensor factor_N = magnitude_N(reals) / norms_of_update(reals);
-    const at::Tensor y = base().product(x, reals);
     const at::Tensor d = dropped(exec, x);
     if (d.is_same(x)) {
-      return (plus_update(y, x, reals) * factor_N).to(y.scalar_type());
+      const at::Tensor updated = updated_product(x, x, reals);
+      return (updated * factor_N).to(updated.scalar_type());
     }
+    const at::Tensor y = base().product(x, reals);
     const at::Tensor of_dropped = base().product(d, reals);
     return (y - of_dropped + plus_update(of_dropped, d, reals) * factor_N).to(y.scalar_type());
   }
