@@ -459,9 +459,8 @@ at::Tensor token_logps(const at::Tensor& x,
     in = in / temperature;
     b = b.defined() ? b / temperature : b;
   }
-  const at::Tensor loss =
-      head_loss(
-          "token_logps", in, weight_elements(weight), labels, b, {.ignore_index = ignore_index});
+  const at::Tensor loss = head_loss(
+      "token_logps", in, weight_elements(weight), labels, b, {.ignore_index = ignore_index});
   return at::rsub(loss, 0);  // not neg(): 0 stays 0 where a label is ignored
 }
 

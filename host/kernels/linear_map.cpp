@@ -25,7 +25,8 @@ std::vector<Registered>& registered() {
 LinearMapScope::LinearMapScope() : begin_(registered().size()) {}
 
 LinearMapScope::~LinearMapScope() {
-  registered().erase(registered().begin() + static_cast<std::ptrdiff_t>(begin_), registered().end());
+  registered().erase(registered().begin() + static_cast<std::ptrdiff_t>(begin_),
+                     registered().end());
 }
 
 void LinearMapScope::add(const at::Tensor& stand_in, const LinearMap& map) {

@@ -263,9 +263,10 @@ void BlockRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) c
     wrong = "is on " + output.device().str() + ", but the run is on " + store_.device().str();
     if (const std::string names = weights_[b].names_of_stand_ins();
         output.is_meta() && !names.empty()) {
-      wrong = "is not computed from the elements of " + names +
-              ", which the model flags as TENON_PARAM_LINEAR: use such a parameter only as a weight "
-              "of tenon::linear and tenon::gated_mlp, or remove the flag";
+      wrong =
+          "is not computed from the elements of " + names +
+          ", which the model flags as TENON_PARAM_LINEAR: use such a parameter only as a weight "
+          "of tenon::linear and tenon::gated_mlp, or remove the flag";
     }
   } else if (wrong = wrong_dtype(v, output); wrong.empty()) {
     wrong = wrong_shape(value, output);

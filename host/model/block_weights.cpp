@@ -42,9 +42,7 @@ class BlockWeights::Weight final : public LinearMap {
     return proxy_.product(frame_.exec(), x, reals_, buffers_);
   }
 
-  at::Tensor weight() const override {
-    return proxy_.effective(frame_.exec(), reals_, buffers_);
-  }
+  at::Tensor weight() const override { return proxy_.effective(frame_.exec(), reals_, buffers_); }
 
  private:
   size_t position_;  // in the block's parameters

@@ -55,7 +55,7 @@ struct ModelParameter {
   uint32_t init = 0;   // TENON_INIT_*
   double init_a = 0;
   double init_b = 0;
-  uint32_t same_as = kNoIndex;   // if tied: the original parameter
+  uint32_t same_as = kNoIndex;  // if tied: the original parameter
   // Index in `parametrizations` if one computes this parameter; kNoIndex: it is as stored.
   uint32_t parametrization = kNoIndex;
   std::vector<uint32_t> blocks;  // users, ascending; if tied, users of this name
@@ -65,7 +65,7 @@ struct ModelBuffer {
   std::string name;
   std::vector<int64_t> shape;
   uint32_t dtype = 0;
-  uint32_t kind = 0;  // TENON_BUFFER_*
+  uint32_t kind = 0;     // TENON_BUFFER_*
   bool is_real = false;  // of a parametrization: no block writes it
 };
 
@@ -91,12 +91,12 @@ struct ModelBlock {
 
 // A parameter that a parametrization computes from real ones (parametrized_graph.hpp).
 struct ModelParametrization {
-  uint32_t parameter = kNoIndex;        // the effective one
-  std::vector<int64_t> shape;           // of the effective one
-  uint32_t dtype = 0;                   // of the effective one, as the model declared it
-  bool has_base = false;                // a real has the name of the effective parameter
-  std::vector<uint32_t> reals;          // parameters, in the order of the plugin
-  std::vector<uint32_t> buffers;        // in the order of the plugin
+  uint32_t parameter = kNoIndex;  // the effective one
+  std::vector<int64_t> shape;     // of the effective one
+  uint32_t dtype = 0;             // of the effective one, as the model declared it
+  bool has_base = false;          // a real has the name of the effective parameter
+  std::vector<uint32_t> reals;    // parameters, in the order of the plugin
+  std::vector<uint32_t> buffers;  // in the order of the plugin
   // Shared by the copies of a graph.
   std::shared_ptr<const ParametrizationProxy> proxy;
 };

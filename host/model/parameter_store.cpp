@@ -103,9 +103,8 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
     }
   }
   for (const auto& buffer : graph.buffers) {
-    buffers_.push_back(
-        at::zeros(buffer.shape,
-                  at::TensorOptions().dtype(seen_dtype(buffer.dtype)).device(device_)));
+    buffers_.push_back(at::zeros(
+        buffer.shape, at::TensorOptions().dtype(seen_dtype(buffer.dtype)).device(device_)));
   }
 }
 

@@ -112,7 +112,7 @@ class ParameterStore final : public Stateful {
 
   const ModelGraph& graph_;
   at::Device device_;
-  at::ScalarType built_dtype_;  // that modules use for TENON_CLASS_PARAM
+  at::ScalarType built_dtype_;   // that modules use for TENON_CLASS_PARAM
   at::ScalarType stored_dtype_;  // of TENON_CLASS_PARAM
   at::ScalarType seen_dtype_;    // of TENON_CLASS_PARAM
   std::vector<FlatGroup> groups_;

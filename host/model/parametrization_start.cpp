@@ -127,9 +127,7 @@ void start_parametrizations(const std::vector<uint32_t>& which,
       value = unstored(k);
     }
     const ExecFrame frame(made.proxy->instance().host(), base);
-    with_name(store.graph(), made, [&] {
-      made.proxy->start(frame.exec(), value, reals, buffers);
-    });
+    with_name(store.graph(), made, [&] { made.proxy->start(frame.exec(), value, reals, buffers); });
     tensors.keep_reals(made, reals);
     tensors.keep_buffers(made, buffers);
   }

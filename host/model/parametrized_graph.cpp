@@ -141,8 +141,7 @@ void parametrize(ModelGraph& graph, uint32_t parameter, ComponentInstance instan
 
 const ModelParametrization* parametrization_of(const ModelGraph& graph, uint32_t parameter) {
   const ModelParameter& named = graph.parameters[parameter];
-  const ModelParameter& one =
-      named.same_as == kNoIndex ? named : graph.parameters[named.same_as];
+  const ModelParameter& one = named.same_as == kNoIndex ? named : graph.parameters[named.same_as];
   return one.parametrization == kNoIndex ? nullptr : &graph.parametrizations[one.parametrization];
 }
 

@@ -132,9 +132,8 @@ RealSpec ParametrizationProxy::copy_real(const tenon_parameter_spec& spec, std::
   }
   identity.check_flags(spec.flags, kRealFlags, of);
   if (spec.init > TENON_INIT_TRUNC_NORMAL) {
-    identity.fail_result(formatted("{} has the initialization {}, which is not supported for reals",
-                                   of,
-                                   spec.init));
+    identity.fail_result(
+        formatted("{} has the initialization {}, which is not supported for reals", of, spec.init));
   }
   if (is_base && real.shape != shape_) {
     identity.fail_result(of + " is " + shape_text(real.shape) +

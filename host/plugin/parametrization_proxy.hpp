@@ -100,9 +100,7 @@ class ParametrizationProxy {
     }
     slot.data()[0] = out_own;
   }
-  at::Tensor take(OwnHandles& slot,
-                  const char* function,
-                  const std::vector<int64_t>& shape) const;
+  at::Tensor take(OwnHandles& slot, const char* function, const std::vector<int64_t>& shape) const;
 
   ComponentInstance instance_;
   const tenon_parametrization* table_;

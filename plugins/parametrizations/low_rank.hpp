@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the low-rank adapters share: their options, their parameters, and their form in PEFT folders.
+// What the low-rank adapters share: their options, their parameters, and their form in PEFT
+// folders.
 //
 // Letters in names: N output width, K input width, R rank.
 //
@@ -104,11 +105,12 @@ class LowRankProduct : public torch::autograd::Function<LowRankProduct> {
     out[2] = at::mm(grad_low_MR.t(), d.reshape({-1, d.size(-1)}));
     out[3] = at::mm(g_MN.t(), low_MR).mul_(scale);
     if (context->needs_input_grad(0)) {
-      const at::Tensor w_NK = dequantized(static_cast<BaseKind>(context->saved_data["kind"].toInt()),
-                                          saved[4],
-                                          saved[5],
-                                          context->saved_data["shape"].toIntVector(),
-                                          g_MN.scalar_type());
+      const at::Tensor w_NK =
+          dequantized(static_cast<BaseKind>(context->saved_data["kind"].toInt()),
+                      saved[4],
+                      saved[5],
+                      context->saved_data["shape"].toIntVector(),
+                      g_MN.scalar_type());
       at::Tensor by_x = ops::linear(g_MN, {w_NK.t()});
       if (!drops) {
         by_x.addmm_(grad_low_MR, a_RK);
@@ -223,11 +225,8 @@ class LowRank : public tenon::TorchLinearParametrization, public tenon::WeightsL
                          const tenon::Reals& reals) const {
     const at::Tensor low = ops::linear(x, {a_RK(reals)});
     const at::Tensor b = b_NR(reals).to(low.scalar_type());
-    return at::addmm(y.reshape({-1, y.size(-1)}),
-                     low.reshape({-1, low.size(-1)}),
-                     b.t(),
-                     1.0,
-                     scale())
+    return at::addmm(
+               y.reshape({-1, y.size(-1)}), low.reshape({-1, low.size(-1)}), b.t(), 1.0, scale())
         .view(y.sizes());
   }
 

@@ -149,11 +149,12 @@ class FrozenProduct : public torch::autograd::Function<FrozenProduct> {
     torch::autograd::variable_list out(5);
     if (context->needs_input_grad(0)) {
       const torch::autograd::variable_list saved = context->get_saved_variables();
-      const at::Tensor w_NK = dequantized(static_cast<BaseKind>(context->saved_data["kind"].toInt()),
-                                          saved[0],
-                                          saved[1],
-                                          context->saved_data["shape"].toIntVector(),
-                                          grads[0].scalar_type());
+      const at::Tensor w_NK =
+          dequantized(static_cast<BaseKind>(context->saved_data["kind"].toInt()),
+                      saved[0],
+                      saved[1],
+                      context->saved_data["shape"].toIntVector(),
+                      grads[0].scalar_type());
       out[0] = at::matmul(grads[0], w_NK);
     }
     return out;
@@ -198,9 +199,8 @@ class StoredBase {
 
   // Returns what the base is at the start: after rounding.
   at::Tensor value_at_start(const tenon::RealsToStart& reals) const {
-    return is_quantized()
-               ? dequantized(kind_, reals.buffer(0), reals.buffer(1), shape_, at::kFloat)
-               : reals.real(0).to(at::kFloat);
+    return is_quantized() ? dequantized(kind_, reals.buffer(0), reals.buffer(1), shape_, at::kFloat)
+                          : reals.real(0).to(at::kFloat);
   }
 
   at::Tensor matrix(const tenon::Reals& reals, at::ScalarType dtype) const {

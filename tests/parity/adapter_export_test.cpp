@@ -56,8 +56,8 @@ json recipe_of(const std::string& type) {
   all.push_back({{"match", {"*.q_proj.weight", "*.v_proj.weight", "*.down_proj.weight"}},
                  {"type", type},
                  {"options", options}});
-  recipe["load"] = json::array({{{"from", golden("hf_sharded").string()}},
-                                {{"from", golden("peft_" + type).string()}}});
+  recipe["load"] = json::array(
+      {{{"from", golden("hf_sharded").string()}}, {{"from", golden("peft_" + type).string()}}});
   return recipe;
 }
 
@@ -181,8 +181,9 @@ TEST_CASE("PEFT folders that do not fit the recipe are refused", "[parity]") {
                            "adapter_config.json"));
   recipe = recipe_of("rslora");
   recipe["model"]["parametrizations"][0]["type"] = "lora";
-  CHECK_THAT(said(recipe), contains_text("use_rslora of 'model.layers.0.self_attn.q_proj' is false "
-                                         "in the recipe, and true in adapter_config.json"));
+  CHECK_THAT(said(recipe),
+             contains_text("use_rslora of 'model.layers.0.self_attn.q_proj' is false "
+                           "in the recipe, and true in adapter_config.json"));
   recipe = recipe_of("rslora");
   recipe["model"]["parametrizations"][0]["match"] = {"*.q_proj.weight", "*.v_proj.weight"};
   CHECK_THAT(said(recipe),
@@ -195,9 +196,9 @@ TEST_CASE("PEFT folders that do not fit the recipe are refused", "[parity]") {
 
 TEST_CASE("PEFT loads what was trained here", "[parity]") {
   const fs::path python = source_dir() / ".deps/peers/bin/python";
-  const SubprocessResult found =
-      fs::exists(python) ? run_subprocess({python.string(), "-c", "import peft"})
-                         : SubprocessResult{};
+  const SubprocessResult found = fs::exists(python)
+                                     ? run_subprocess({python.string(), "-c", "import peft"})
+                                     : SubprocessResult{};
   if (!fs::exists(python) || found.exit_code != 0) {
     TENON_SKIP("there is no Python with peft; `./dev deps --lm` brings one");
   }

@@ -3,6 +3,13 @@
 // Adapters in a model, block by block as the host runs it: the product of an adapted weight against
 // the effective weight, in results and gradients; and quantized bases against bitsandbytes
 // (quantized_golden.py made the data).
+#include "host/model/parametrized_graph.hpp"
+#include "host/plugin/parametrization_proxy.hpp"
+#include "host/tensor/exec_frame.hpp"
+#include "host/tensor/handle.hpp"
+#include "host/tensor/op_service.hpp"
+#include "host/tensor/tensor_service.hpp"
+
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
 
@@ -11,12 +18,6 @@
 #include <string>
 #include <vector>
 
-#include "host/model/parametrized_graph.hpp"
-#include "host/plugin/parametrization_proxy.hpp"
-#include "host/tensor/exec_frame.hpp"
-#include "host/tensor/handle.hpp"
-#include "host/tensor/op_service.hpp"
-#include "host/tensor/tensor_service.hpp"
 #include "tests/parity/model_rig.hpp"
 #include "tests/plugins/made_component.hpp"
 #include "tests/support/catch.hpp"
@@ -61,10 +62,9 @@ void disturb(ModelRig& rig) {
   for (const ModelParameter& parameter : rig.graph().parameters) {
     if (parameter.name.ends_with(".lora_b")) {
       const at::Tensor value = rig.parameter(parameter.name);
-      rig.set_parameter(parameter.name,
-                        at::sin(at::arange(value.numel()).to(value.scalar_type()))
-                            .view(value.sizes()) *
-                            0.1);
+      rig.set_parameter(
+          parameter.name,
+          at::sin(at::arange(value.numel()).to(value.scalar_type())).view(value.sizes()) * 0.1);
     }
   }
 }
@@ -161,7 +161,8 @@ TEST_CASE("parameters of modules and of hand-written blocks cannot be adapted", 
   graph.blocks.resize(2);
   graph.blocks[0] = {.name = "made", .flags = TENON_BLOCK_MATERIALIZED, .parameters = {0}};
   graph.blocks[1] = {.name = "own", .flags = TENON_BLOCK_HAND_WRITTEN, .parameters = {1}};
-  CHECK(unparametrizable(graph, 0) == "block 'made' makes it in a module, which keeps its own tensor");
+  CHECK(unparametrizable(graph, 0) ==
+        "block 'made' makes it in a module, which keeps its own tensor");
   CHECK(unparametrizable(graph, 1) == "block 'own' has its own backward");
   graph.blocks[1].flags = 0;
   CHECK(unparametrizable(graph, 1).empty());

@@ -85,13 +85,13 @@ class Desk {
 }  // namespace
 
 TEST_CASE("a run with adapters that is resumed ends as one that was not", "[recipes]") {
-  const auto adapter = GENERATE(values<std::pair<std::string, std::string>>(
-      {{"lora", R"({"dropout": 0.2})"},
-       {"rslora", "{}"},
-       {"dora", R"({"dropout": 0.1})"},
-       {"lora", R"({"base": "bf16"})"},
-       {"lora", R"({"base": "int8"})"},
-       {"dora", R"({"base": "nf4"})"}}));
+  const auto adapter =
+      GENERATE(values<std::pair<std::string, std::string>>({{"lora", R"({"dropout": 0.2})"},
+                                                            {"rslora", "{}"},
+                                                            {"dora", R"({"dropout": 0.1})"},
+                                                            {"lora", R"({"base": "bf16"})"},
+                                                            {"lora", R"({"base": "int8"})"},
+                                                            {"dora", R"({"base": "nf4"})"}}));
   CAPTURE(adapter.first, adapter.second);
   const std::string patch = with_type(adapter.first, adapter.second);
   const Desk desk;
@@ -141,8 +141,7 @@ TEST_CASE("a tied embedding is adapted in both of its blocks, on many ranks too"
   const auto on_two = desk.records("two");
   REQUIRE(on_two.size() == losses.size());
   for (size_t i = 0; i < losses.size(); ++i) {
-    CHECK(on_two[i]["loss"].get<double>() ==
-          Approx(losses[i]["loss"].get<double>()).epsilon(1e-4));
+    CHECK(on_two[i]["loss"].get<double>() == Approx(losses[i]["loss"].get<double>()).epsilon(1e-4));
   }
 }
 

@@ -56,7 +56,8 @@ void read(const GivenOptions& given, CommandLine& line) {
   check_word("export", request.format, {"hf", "torch", "peft"});
   request.merges = given.has("merge");
   if (request.merges && request.format == "peft") {
-    fail_usage("--merge contradicts --export peft, which writes the adapter alone; use --export hf");
+    fail_usage(
+        "--merge contradicts --export peft, which writes the adapter alone; use --export hf");
   }
   if (request.run_dir.empty() && request.from.empty()) {
     fail_usage("--export needs a source: --run-dir RUN, or --from CHECKPOINT");

@@ -77,9 +77,7 @@ void add_parametrizations(ComponentFactory& factory, const ModelUse& use, ModelG
                                 graph.parameters[q].name,
                                 why));
         }
-        parametrize(graph,
-                    p,
-                    factory.create(one.use, formatted("parametrizations/{}", number++)));
+        parametrize(graph, p, factory.create(one.use, formatted("parametrizations/{}", number++)));
       }
       if (!is_matched) {
         fail_unmatched(one, pattern, graph);

@@ -8,8 +8,8 @@
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/io/checked_size.hpp"
-#include "host/model/parametrized_graph.hpp"
 #include "host/model/group_layout.hpp"
+#include "host/model/parametrized_graph.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/own_handles.hpp"
 #include "host/plugin/plugin_gradients.hpp"
@@ -280,10 +280,9 @@ class Planner {
 
   // The whole effective parameter, also of a weight whose products need none: an upper bound.
   at::Tensor effective(const ModelParametrization& made) const {
-    at::Tensor weight = meta_tensor(made.shape,
-                                    made.dtype < TENON_CLASS_FIRST
-                                        ? static_cast<at::ScalarType>(made.dtype)
-                                        : question_.seen);
+    at::Tensor weight = meta_tensor(
+        made.shape,
+        made.dtype < TENON_CLASS_FIRST ? static_cast<at::ScalarType>(made.dtype) : question_.seen);
     weight.set_requires_grad(
         std::ranges::any_of(made.reals, [&](uint32_t p) { return is_trainable(p); }));
     return weight;

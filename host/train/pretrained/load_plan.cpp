@@ -244,8 +244,7 @@ class LoadPlanning {
 
   void compare_config() {
     if (source_.adapter.has_value()) {
-      for (const std::string& line :
-           peft_differences(goal_.model, goal_.graph, *source_.adapter)) {
+      for (const std::string& line : peft_differences(goal_.model, goal_.graph, *source_.adapter)) {
         plan_.unfit.push_back(line);
       }
       return;

@@ -270,8 +270,8 @@ void Pretrained::check_base(const LoadRecipe& load,
                             const Opened& opened,
                             ParameterStore& store) const {
   const ModelGraph& graph = goal_.graph;
-  const bool is_stored = std::ranges::all_of(graph.parametrizations,
-                                             [](const auto& made) { return made.has_base; });
+  const bool is_stored =
+      std::ranges::all_of(graph.parametrizations, [](const auto& made) { return made.has_base; });
   if (!opened.source.base_hash.has_value() || !is_stored) {
     return;
   }
@@ -287,7 +287,8 @@ void Pretrained::check_base(const LoadRecipe& load,
     }
   }
   uint64_t sum = 0;
-  for (const std::string& one : collective_.gather_texts(std::to_string(hash), "hash of the base")) {
+  for (const std::string& one :
+       collective_.gather_texts(std::to_string(hash), "hash of the base")) {
     sum += std::stoull(one);
   }
   if (const std::string here = base_hash_text(sum); here != *opened.source.base_hash) {

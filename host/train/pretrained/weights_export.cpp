@@ -160,12 +160,11 @@ Written write_layout(const CheckpointReader& reader,
                      const tenon_mesh& mesh) {
   const at::ScalarType main_dtype =
       saved_weights(reader, own_places(graph).weights, request).main_dtype();
-  const WeightPlaces places = places_in_layout(model.instance(),
-                                               graph,
-                                               request.format,
-                                               static_cast<uint32_t>(
-                                                   c10::isFloatingType(main_dtype) ? main_dtype
-                                                                                   : at::kFloat));
+  const WeightPlaces places = places_in_layout(
+      model.instance(),
+      graph,
+      request.format,
+      static_cast<uint32_t>(c10::isFloatingType(main_dtype) ? main_dtype : at::kFloat));
   const auto saved = weights_of(reader, graph, places.weights, request, mesh);
   const LayoutFiles files(places, *saved);
   const WrittenWeights result = write_weights_folder(

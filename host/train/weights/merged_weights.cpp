@@ -66,8 +66,7 @@ MergedWeights::MergedWeights(const CheckpointReader& reader,
 
 at::ScalarType MergedWeights::dtype(size_t w) const {
   const auto found = made_.find(w);
-  return found == made_.end() ? plain_->dtype(plain_of_[w])
-                              : dtype_.value_or(found->second.dtype);
+  return found == made_.end() ? plain_->dtype(plain_of_[w]) : dtype_.value_or(found->second.dtype);
 }
 
 at::Tensor MergedWeights::read(size_t w) const {

@@ -37,7 +37,7 @@ class MergedWeights final : public WeightReader {
  private:
   struct Made {
     const ModelParametrization* from = nullptr;
-    SavedWeights reals;    // in the order of the parametrization
+    SavedWeights reals;  // in the order of the parametrization
     SavedWeights buffers;
     at::ScalarType dtype;  // of the effective parameter
   };

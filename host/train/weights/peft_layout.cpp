@@ -43,11 +43,12 @@ std::vector<std::string> modules_of(const ComponentInstance& model, const ModelG
           continue;
         }
         if (tensor.parts.size() != 1 || part.is_transposed) {
-          refuse(formatted("'{}' is {} of the tensor '{}', for which PEFT has no adapter of its own; "
-                           "merge the adapter: --export hf PATH --merge",
-                           weight.name,
-                           part.is_transposed ? "the transpose" : "a part",
-                           tensor.name));
+          refuse(
+              formatted("'{}' is {} of the tensor '{}', for which PEFT has no adapter of its own; "
+                        "merge the adapter: --export hf PATH --merge",
+                        weight.name,
+                        part.is_transposed ? "the transpose" : "a part",
+                        tensor.name));
         }
         names[weight.parametrization] = tensor.name;
       }
@@ -92,8 +93,7 @@ std::vector<std::string> targets_of(const std::vector<std::string>& modules,
   std::map<std::string, size_t> num_there;
   for (const ModelParameter& parameter : graph.parameters) {
     if (parameter.name.ends_with(kWeight)) {
-      ++num_there[last_component(
-          parameter.name.substr(0, parameter.name.size() - kWeight.size()))];
+      ++num_there[last_component(parameter.name.substr(0, parameter.name.size() - kWeight.size()))];
     }
   }
   std::set<std::string> targets;
@@ -121,10 +121,11 @@ class JoinedConfig {
       } else if (key == "lora_alpha") {
         alphas_[module] = value;
       } else {
-        refuse(formatted("the adapters of '{}' and of other modules differ in {}, and PEFT has one "
-                         "value for all modules; merge them: --export hf PATH --merge",
-                         module,
-                         key));
+        refuse(
+            formatted("the adapters of '{}' and of other modules differ in {}, and PEFT has one "
+                      "value for all modules; merge them: --export hf PATH --merge",
+                      module,
+                      key));
       }
     }
   }
@@ -158,10 +159,8 @@ std::optional<ordered_json> from_pattern(const ordered_json& config,
   for (const auto& [pattern, value] : patterns->items()) {
     constexpr size_t kLongestPattern = 256;  // matching may take long, and recurses
     if (pattern.size() > kLongestPattern) {
-      refuse(formatted("{} has a pattern of {} characters (at most {})",
-                       key,
-                       pattern.size(),
-                       kLongestPattern));
+      refuse(formatted(
+          "{} has a pattern of {} characters (at most {})", key, pattern.size(), kLongestPattern));
     }
     try {
       if (std::regex_match(module, std::regex("(.*\\.)?(" + pattern + ")"))) {
@@ -191,8 +190,7 @@ WeightPlaces peft_places(const ComponentInstance& model, const ModelGraph& graph
     const LayoutDescription description = layout_of(made).describe(kLayout, TENON_F32);
     const std::string& base = graph.parameters[made.parameter].name;
     for (const LayoutEntry& entry : description.tensors) {
-      const auto weight =
-          std::ranges::find(own.weights, base + entry.parameter, &Weight::name);
+      const auto weight = std::ranges::find(own.weights, base + entry.parameter, &Weight::name);
       if (weight == own.weights.end() || entry.flags != 0 || entry.first != 0) {
         refuse(formatted("{}: the layout \"peft\" maps '{}' to '{}', which is no real parameter",
                          made.proxy->instance().identity().describe(),
@@ -210,8 +208,7 @@ WeightPlaces peft_places(const ComponentInstance& model, const ModelGraph& graph
       }
     }
   }
-  places.files.push_back(
-      {.name = kAdapterConfig, .text = config.text(targets_of(modules, graph))});
+  places.files.push_back({.name = kAdapterConfig, .text = config.text(targets_of(modules, graph))});
   return places;
 }
 

@@ -55,8 +55,7 @@ std::vector<Weight> weights_of(const ModelGraph& graph, AddedReals added, Unstor
   }
   for (uint32_t b = 0; b < graph.buffers.size(); ++b) {
     const ModelBuffer& buffer = graph.buffers[b];
-    if (buffer.kind == TENON_BUFFER_STATE &&
-        !(buffer.is_real && added == AddedReals::kOmit)) {
+    if (buffer.kind == TENON_BUFFER_STATE && !(buffer.is_real && added == AddedReals::kOmit)) {
       weights.push_back({.name = buffer.name,
                          .shape = buffer.shape,
                          .entry = entry("buffers", buffer.name),

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of V = W + (alpha / rank) B A, each scaled to a trained magnitude. The norms of the rows count
-// as constants in gradients.
+// Rows of V = W + (alpha / rank) B A, each scaled to a trained magnitude. The norms of the rows
+// count as constants in gradients.
 //
 // Source   Liu et al., DoRA: Weight-Decomposed Low-Rank Adaptation (ICML 2024), equations 5 and 11
-#include "../low_rank.hpp"
-
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "../low_rank.hpp"
 
 namespace {
 

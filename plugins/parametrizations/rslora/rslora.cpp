@@ -11,7 +11,8 @@ namespace {
 class RsLora final : public AddedLowRank {
  public:
   static constexpr const char* kType = "rslora";
-  static constexpr const char* kSummary = "rank-stabilized LoRA: the update is scaled by 1/sqrt(rank)";
+  static constexpr const char* kSummary =
+      "rank-stabilized LoRA: the update is scaled by 1/sqrt(rank)";
 
   using AddedLowRank::AddedLowRank;
 

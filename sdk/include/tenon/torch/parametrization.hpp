@@ -237,8 +237,7 @@ class TorchParametrization : public Component {
       TENON_CHECK(args != nullptr, "the arguments of product are null");
       args->out_own = call_torch([&] {
         const Reals reals = one.borrowed(args->reals, args->buffers);
-        return wrap(one.host(),
-                    one.call_product(Exec(one.host(), exec), unwrap(args->x), reals));
+        return wrap(one.host(), one.call_product(Exec(one.host(), exec), unwrap(args->x), reals));
       });
     });
   }
