@@ -95,8 +95,8 @@ ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
 
 const Action kExportAction = {
     .option = {"export",
-               "hf|peft|torch PATH",
-               "write the parameters of a checkpoint to PATH: a folder for Hugging Face\n"
+               "hf|peft|torch TO",
+               "write the parameters of a checkpoint to TO: a folder for Hugging Face\n"
                "transformers (hf), a folder with the adapter for PEFT (peft), or a file\n"
                "for torch.load (torch)"},
     .options = kOptions,
