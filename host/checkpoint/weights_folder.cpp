@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr char kOnlyFile[] = "model.safetensors";
+constexpr char kAdapterFile[] = "adapter_model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
 constexpr char kSuffix[] = ".safetensors";
 // Bytes per write to a file.
@@ -232,10 +233,12 @@ WrittenWeights write_weights_folder(const std::string& path,
                                     const std::vector<WeightTensor>& tensors,
                                     const std::function<at::Tensor(size_t i)>& read,
                                     const std::vector<std::pair<std::string, std::string>>& texts,
-                                    uint64_t file_bytes) {
+                                    uint64_t file_bytes,
+                                    const std::string& prefix) {
   NewFolder folder(path);
-  const auto create = [&folder](const std::string& name) {
-    return std::make_unique<FolderFile>(folder.file(name));
+  const auto create = [&](const std::string& name) {
+    return std::make_unique<FolderFile>(
+        folder.file(name.ends_with(kSuffix) ? prefix + name : name));
   };
   const WrittenWeights written = write_weights_files(create, tensors, read, texts, file_bytes);
   folder.finish();
@@ -246,7 +249,8 @@ bool is_weights_folder(const std::string& path) {
   std::error_code ignored;
   return path.ends_with(kSuffix) ? fs::exists(path, ignored) && !fs::is_directory(path, ignored)
                                  : fs::exists(path + "/" + kOnlyFile, ignored) ||
-                                       fs::exists(path + "/" + kIndex, ignored);
+                                       fs::exists(path + "/" + kIndex, ignored) ||
+                                       fs::exists(path + "/" + kAdapterFile, ignored);
 }
 
 WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
@@ -261,7 +265,9 @@ WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
   }
   const auto index_text = text(kIndex);
   if (!index_text.has_value()) {
-    add_file(kOnlyFile, nullptr);
+    const bool is_adapter = !fs::exists(path_ + "/" + kOnlyFile, ignored) &&
+                            fs::exists(path_ + "/" + kAdapterFile, ignored);
+    add_file(is_adapter ? kAdapterFile : kOnlyFile, nullptr);
     return;
   }
   const std::map<std::string, std::string> index = index_of_weights(*index_text, path_);

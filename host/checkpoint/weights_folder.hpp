@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Folders of weights for other programs: model.safetensors, or several files with
-// model.safetensors.index.json, which maps tensors to files; and text files. The meaning of the
+// model.safetensors.index.json, which maps tensors to files, or adapter_model.safetensors; and text
+// files. The meaning of the
 // tensors is unknown here. Not for checkpoints, because there are no checksums.
 // Invariants: a folder is written atomically; at most one tensor is in memory at a time.
 // Threads: any; several sources of a reader may be used concurrently.
@@ -70,16 +71,17 @@ WrittenWeights write_weights_files(const NewFile& create,
                                    const std::vector<std::pair<std::string, std::string>>& texts,
                                    uint64_t file_bytes);
 
-// The same, in a new folder.
+// The same, in a new folder. `prefix` is set before the names of the files with tensors.
 // Errors  also weights.exists
 WrittenWeights write_weights_folder(const std::string& path,
                                     const std::vector<WeightTensor>& tensors,
                                     const std::function<at::Tensor(size_t i)>& read,
                                     const std::vector<std::pair<std::string, std::string>>& texts,
-                                    uint64_t file_bytes);
+                                    uint64_t file_bytes,
+                                    const std::string& prefix = "");
 
-// True if `path` is a folder with model.safetensors or model.safetensors.index.json, or a file
-// *.safetensors.
+// True if `path` is a folder with model.safetensors, model.safetensors.index.json or
+// adapter_model.safetensors, or a file *.safetensors.
 bool is_weights_folder(const std::string& path);
 
 class WeightsFolder {

@@ -8,6 +8,7 @@
 #include "host/kernels/first_order.hpp"
 #include "host/kernels/fused.hpp"
 #include "host/kernels/head_rows.hpp"
+#include "host/kernels/linear_map.hpp"
 #include "host/kernels/products.hpp"
 
 #include <ATen/ATen.h>
@@ -438,7 +439,8 @@ at::Tensor cross_entropy(const at::Tensor& x,
       " must be finite and not negative");
   const HeadOptions options{
       .ignore_index = ignore_index, .label_smoothing = label_smoothing, .z_loss = z_loss};
-  return head_loss("cross_entropy", x, weight, labels, bias.value_or(at::Tensor()), options);
+  return head_loss(
+      "cross_entropy", x, weight_elements(weight), labels, bias.value_or(at::Tensor()), options);
 }
 
 at::Tensor token_logps(const at::Tensor& x,
@@ -457,8 +459,8 @@ at::Tensor token_logps(const at::Tensor& x,
     in = in / temperature;
     b = b.defined() ? b / temperature : b;
   }
-  const at::Tensor loss =
-      head_loss("token_logps", in, weight, labels, b, {.ignore_index = ignore_index});
+  const at::Tensor loss = head_loss(
+      "token_logps", in, weight_elements(weight), labels, b, {.ignore_index = ignore_index});
   return at::rsub(loss, 0);  // not neg(): 0 stays 0 where a label is ignored
 }
 

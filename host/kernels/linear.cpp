@@ -3,6 +3,7 @@
 #include "host/kernels/linear.hpp"
 
 #include "host/kernels/autocast.hpp"
+#include "host/kernels/linear_map.hpp"
 #include "host/kernels/products.hpp"
 
 #include <ATen/ATen.h>
@@ -84,6 +85,36 @@ bool is_own(const at::Tensor& x, at::TensorList weights) {
   return true;
 }
 
+// x [w0; w1; ...]^T + b, where some of the weights are stand-ins. Neighbors that are matrices stay
+// joined. Maps see x in the dtype of autocast, which stays on.
+at::Tensor mapped(const at::Tensor& wide,
+                  at::TensorList weights,
+                  const std::optional<at::Tensor>& bias) {
+  const at::Tensor x = AutocastCopies(wide).of(wide);
+  std::vector<at::Tensor> parts;
+  for (size_t i = 0; i < weights.size();) {
+    if (const LinearMap* const map = linear_map_of(weights[i])) {
+      TORCH_CHECK(x.dim() >= 1 && x.size(-1) == weights[i].size(1),
+                  "tenon::linear: x is ",
+                  x.sizes(),
+                  " and a weight is ",
+                  weights[i].sizes(),
+                  "; their last axes must be equal");
+      parts.push_back(map->product(x));
+      ++i;
+      continue;
+    }
+    size_t end = i + 1;
+    while (end < weights.size() && linear_map_of(weights[end]) == nullptr) {
+      ++end;
+    }
+    parts.push_back(linear(x, weights.slice(i, end - i), {}, "none"));
+    i = end;
+  }
+  const at::Tensor y = parts.size() == 1 ? parts[0] : at::cat(parts, -1);
+  return bias.has_value() && bias->defined() ? y + bias->to(y.scalar_type()) : y;
+}
+
 }  // namespace
 
 at::Tensor activated(at::Tensor x, std::string_view activation) {
@@ -118,6 +149,9 @@ at::Tensor linear(const at::Tensor& x,
                   const std::optional<at::Tensor>& bias,
                   std::string_view activation) {
   TORCH_CHECK(!weights.empty(), "tenon::linear needs at least one weight");
+  if (has_stand_in(weights)) {
+    return activated(mapped(x, weights, bias), activation);
+  }
   const AutocastCopies copies(x);
   const at::Tensor in = copies.of(x);
   const std::vector<at::Tensor> narrow = copies.of(weights);

@@ -117,20 +117,22 @@ BlockRunner::BlockRunner(ModelList models,
   for (size_t i = 0; i < models_.size(); ++i) {
     frames_.emplace_back(models_[i].instance().host(), base);
   }
-  for (const ModelBlock& block : graph_.blocks) {
+  for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
+    const ModelBlock& block = graph_.blocks[b];
     if (block.has(TENON_BLOCK_HAND_WRITTEN) && !models_.of(block).has_backward()) {
       throw Error("model.bad_graph",
                   "block '" + block.name + "' is hand-written, but the model has no backward");
     }
+    weights_.emplace_back(store, b, base);
   }
 }
 
 BlockTape BlockRunner::make_tape(uint32_t b) const {
   BlockTape tape;
-  for (const uint32_t p : graph_.blocks[b].parameters) {
+  for (const uint32_t p : graph_.blocks[b].declared_parameters()) {
     tape.parameter_handles.push_back(borrow(store_.leaf(p)));
   }
-  for (const uint32_t i : graph_.blocks[b].buffers) {
+  for (const uint32_t i : graph_.blocks[b].declared_buffers()) {
     tape.buffer_handles.push_back(borrow(store_.buffer(i)));
   }
   return tape;
@@ -139,10 +141,16 @@ BlockTape BlockRunner::make_tape(uint32_t b) const {
 void BlockRunner::begin(const CallPlace& place, int64_t num_samples) {
   is_train_ = place.is_train;
   num_samples_ = num_samples;
-  for (size_t i = 0; i < frames_.size(); ++i) {
-    CallPlace of_model = place;
-    of_model.is_train = place.is_train && i == 0;
-    frames_[i].move_to(of_model);
+  const auto of_model = [&place](uint32_t model) {
+    CallPlace result = place;
+    result.is_train = place.is_train && model == 0;
+    return result;
+  };
+  for (uint32_t i = 0; i < frames_.size(); ++i) {
+    frames_[i].move_to(of_model(i));
+  }
+  for (uint32_t b = 0; b < weights_.size(); ++b) {
+    weights_[b].move_to(of_model(graph_.blocks[b].model));
   }
 }
 
@@ -154,7 +162,7 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
     tape.input_handles.push_back(input.defined() ? borrow(input) : nullptr);
   }
   OwnHandles output_handles(block.outputs.size());
-  OwnHandles next_buffer_handles(block.buffers.size());
+  OwnHandles next_buffer_handles(block.declared_buffers().size());
 
   Call call;
   call.tape = &tape;
@@ -182,6 +190,10 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   try {
     const ComponentIdentity& identity = identity_of(b);
     const at::AutoGradMode mode(pass.records);
+    std::optional<BlockWeights::Call> weights;
+    if (!weights_[b].is_empty()) {
+      weights.emplace(weights_[b], pass.salt, pass.is_recompute, tape.parameter_handles);
+    }
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
     models_.of(block).forward(frame.exec(), args);
     tape.outputs = output_handles.take(identity, "forward");
@@ -243,6 +255,11 @@ void BlockRunner::step(uint32_t b,
   try {
     const ComponentIdentity& identity = identity_of(b);
     const at::AutoGradMode no_grad(false);
+    std::optional<BlockWeights::Call> weights;
+    if (!weights_[b].is_empty()) {
+      weights.emplace(weights_[b], b, /*is_recompute=*/false, tape.parameter_handles);
+      args.parameters = tape.parameter_handles.data();
+    }
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
     generation.step(frame.exec(), args);
     tape.outputs = output_handles.take(identity, "step");
@@ -320,6 +337,13 @@ void BlockRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) c
     wrong = "was not returned";
   } else if (output.device() != store_.device()) {
     wrong = "is on " + output.device().str() + ", but the run is on " + store_.device().str();
+    if (const std::string names = weights_[b].names_of_stand_ins();
+        output.is_meta() && !names.empty()) {
+      wrong =
+          "is not computed from the elements of " + names +
+          ", which the model flags as TENON_PARAM_LINEAR: use such a parameter only as a weight "
+          "of tenon::linear and tenon::gated_mlp, or remove the flag";
+    }
   } else if (wrong = wrong_dtype(v, output); wrong.empty()) {
     wrong = wrong_shape(value, output);
   }

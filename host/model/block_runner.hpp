@@ -6,6 +6,7 @@
 // Threads: owned and driven by the train thread.
 #pragma once
 
+#include "host/model/block_weights.hpp"
 #include "host/model/model_list.hpp"
 #include "host/model/parameter_store.hpp"
 #include "host/tensor/exec_frame.hpp"
@@ -144,7 +145,8 @@ class BlockRunner {
   ParameterStore& store_;
   const ModelGraph& graph_;
   const std::vector<bool>& needs_grad_;
-  std::vector<ExecFrame> frames_;  // by model
+  std::vector<ExecFrame> frames_;      // by model
+  std::vector<BlockWeights> weights_;  // by block
   at::ScalarType compute_dtype_;
   std::optional<at::ScalarType> autocast_dtype_;
   bool is_train_ = true;     // of the current microbatch

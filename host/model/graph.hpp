@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Plain structs for a model as its plugin describes it, or for all models of a run
-// (joined_graph.hpp): values, parameters, buffers and blocks, validated. Nothing is allocated here.
+// (joined_graph.hpp): values, parameters, buffers and blocks, validated; and the parametrizations
+// that a recipe adds. Nothing is allocated here.
 // Invariants: blocks are in topological order; exactly one block makes each value of
 // TENON_SOURCE_BLOCK; indices are valid; the blocks of a unit follow each other.
 #pragma once
@@ -9,7 +10,9 @@
 #include "host/tensor/batch.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +20,7 @@
 namespace tenon {
 
 class ModelProxy;
+class ParametrizationProxy;
 
 inline constexpr uint32_t kNoIndex = UINT32_MAX;
 
@@ -55,7 +59,9 @@ struct ModelParameter {
   uint32_t init = 0;   // TENON_INIT_*
   double init_a = 0;
   double init_b = 0;
-  uint32_t same_as = kNoIndex;   // if tied: the original parameter
+  uint32_t same_as = kNoIndex;  // if tied: the original parameter
+  // Index in `parametrizations` if one computes this parameter; kNoIndex: it is as stored.
+  uint32_t parametrization = kNoIndex;
   std::vector<uint32_t> blocks;  // users, ascending; if tied, users of this name
   uint32_t model = 0;            // index of its model; 0: the trained model
 };
@@ -64,9 +70,10 @@ struct ModelBuffer {
   std::string name;
   std::vector<int64_t> shape;
   uint32_t dtype = 0;
-  uint32_t kind = 0;    // TENON_BUFFER_*
-  uint32_t model = 0;   // index of its model
-  uint32_t number = 0;  // in its model, as the plugin knows it
+  uint32_t kind = 0;     // TENON_BUFFER_*
+  bool is_real = false;  // of a parametrization: no block writes it
+  uint32_t model = 0;    // index of its model
+  uint32_t number = 0;   // in its model, as the plugin knows it
 };
 
 struct ModelBlock {
@@ -75,12 +82,21 @@ struct ModelBlock {
   uint32_t flags = 0;     // TENON_BLOCK_*
   std::vector<uint32_t> inputs;
   std::vector<uint32_t> outputs;
-  std::vector<uint32_t> parameters;
-  std::vector<uint32_t> buffers;
-  uint32_t model = 0;         // index of its model
-  uint32_t number = 0;        // in its model, as the plugin knows it
-  uint32_t num_siblings = 0;  // blocks that its model declares, itself included
+  std::vector<uint32_t> parameters;  // those of the plugin, then the reals of parametrizations
+  std::vector<uint32_t> buffers;     // in the same order
+  size_t num_reals = 0;              // at the end of `parameters`
+  size_t num_real_buffers = 0;       // at the end of `buffers`
+  uint32_t model = 0;                // index of its model
+  uint32_t number = 0;               // in its model, as the plugin knows it
+  uint32_t num_siblings = 0;         // blocks that its model declares, itself included
 
+  // What the plugin declared, and sees.
+  std::span<const uint32_t> declared_parameters() const {
+    return std::span(parameters).first(parameters.size() - num_reals);
+  }
+  std::span<const uint32_t> declared_buffers() const {
+    return std::span(buffers).first(buffers.size() - num_real_buffers);
+  }
   bool has(uint32_t flag) const { return (flags & flag) != 0; }
   const std::string& unit_name() const { return unit.empty() ? name : unit; }
 };
@@ -93,11 +109,24 @@ struct ModelUnit {
   bool operator==(const ModelUnit&) const = default;
 };
 
+// A parameter that a parametrization computes from real ones (parametrized_graph.hpp).
+struct ModelParametrization {
+  uint32_t parameter = kNoIndex;  // the effective one
+  std::vector<int64_t> shape;     // of the effective one
+  uint32_t dtype = 0;             // of the effective one, as the model declared it
+  bool has_base = false;          // a real has the name of the effective parameter
+  std::vector<uint32_t> reals;    // parameters, in the order of the plugin
+  std::vector<uint32_t> buffers;  // in the order of the plugin
+  // Shared by the copies of a graph.
+  std::shared_ptr<const ParametrizationProxy> proxy;
+};
+
 struct ModelGraph {
   std::vector<ModelValue> values;
   std::vector<ModelParameter> parameters;
   std::vector<ModelBuffer> buffers;
   std::vector<ModelBlock> blocks;
+  std::vector<ModelParametrization> parametrizations;
 
   // Returns the value named `name` that a block makes, or nothing.
   std::optional<uint32_t> find_output(std::string_view name) const;

@@ -66,6 +66,7 @@ void append(const FurtherGraph& further,
   const size_t first_value = all.values.size();
   const size_t first_parameter = all.parameters.size();
   const size_t first_buffer = all.buffers.size();
+  const size_t first_parametrization = all.parametrizations.size();
   const size_t first_block = blocks.size();
   for (ModelValue value : further.graph.values) {
     if (value.lookup.has_value()) {
@@ -82,6 +83,7 @@ void append(const FurtherGraph& further,
     parameter.name = prefix + parameter.name;
     parameter.flags |= TENON_PARAM_FROZEN;
     parameter.same_as = moved(parameter.same_as, first_parameter);
+    parameter.parametrization = moved(parameter.parametrization, first_parametrization);
     move_all(parameter.blocks, first_block);
     parameter.model = model;
     all.parameters.push_back(std::move(parameter));
@@ -90,6 +92,12 @@ void append(const FurtherGraph& further,
     buffer.name = prefix + buffer.name;
     buffer.model = model;
     all.buffers.push_back(std::move(buffer));
+  }
+  for (ModelParametrization made : further.graph.parametrizations) {
+    made.parameter = moved(made.parameter, first_parameter);
+    move_all(made.reals, first_parameter);
+    move_all(made.buffers, first_buffer);
+    all.parametrizations.push_back(std::move(made));
   }
   for (ModelBlock block : further.graph.blocks) {
     block.name = prefix + block.name;

@@ -2,8 +2,9 @@
 //
 // Joins the graphs of all models of a run to one, and drops the blocks that nothing needs. The
 // models that are not trained run first, and all their parameters are frozen.
-// Invariants: values, parameters and buffers of the trained model keep their indices and names;
-// those of a model NAME follow, as NAME/VALUE. Its plugin still sees its own block numbers.
+// Invariants: values, parameters, buffers and parametrizations of the trained model keep their
+// indices and names; those of a model NAME follow, as NAME/VALUE. Its plugin still sees its own
+// block numbers.
 #pragma once
 
 #include "host/model/graph.hpp"

@@ -66,6 +66,8 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
     : graph_(graph),
       device_(layout.device),
       built_dtype_(is_narrow(layout.dtype) ? at::kFloat : layout.dtype),
+      stored_dtype_(layout.dtype),
+      seen_dtype_(layout.seen_dtype.value_or(layout.dtype)),
       places_(graph.parameters.size()),
       leaves_(graph.parameters.size()) {
   const auto laid_out = lay_out_groups(graph,
@@ -106,11 +108,17 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
     }
   }
   for (const auto& buffer : graph.buffers) {
-    const at::ScalarType of_class = layout.seen_dtype.value_or(layout.dtype);
     buffers_.push_back(at::zeros(
-        buffer.shape,
-        at::TensorOptions().dtype(resolved_dtype(buffer.dtype, of_class)).device(device_)));
+        buffer.shape, at::TensorOptions().dtype(seen_dtype(buffer.dtype)).device(device_)));
   }
+}
+
+at::ScalarType ParameterStore::seen_dtype(uint32_t dtype) const {
+  return resolved_dtype(dtype, seen_dtype_);
+}
+
+at::ScalarType ParameterStore::stored_dtype(uint32_t dtype) const {
+  return resolved_dtype(dtype, stored_dtype_);
 }
 
 // variable_data gives the leaf a separate version counter. Otherwise, autograd would reject an
@@ -151,7 +159,8 @@ void ParameterStore::build(uint32_t model,
     }
   }
   for (size_t i = 0; i < buffers_.size(); ++i) {
-    if (graph_.buffers[i].model != model) {
+    // start_parametrizations() sets the buffers of a parametrization.
+    if (graph_.buffers[i].model != model || graph_.buffers[i].is_real) {
       continue;
     }
     at::Tensor made = at::zeros(buffers_[i].sizes(), buffers_[i].options().device(at::kCPU));
@@ -260,7 +269,8 @@ void ParameterStore::load_model(uint32_t model, const StateTree& tree, const std
 void ParameterStore::keep_buffers() {
   kept_buffers_.resize(buffers_.size());
   for (size_t i = 0; i < buffers_.size(); ++i) {
-    if (graph_.buffers[i].kind != TENON_BUFFER_STATE || graph_.buffers[i].model != 0) {
+    const ModelBuffer& buffer = graph_.buffers[i];
+    if (buffer.kind != TENON_BUFFER_STATE || buffer.model != 0 || buffer.is_real) {
       continue;
     }
     if (kept_buffers_[i].defined()) {

@@ -57,6 +57,10 @@ class ParameterStore final : public Stateful {
   // Returns the leaf of parameter p, or of the parameter that p is tied to.
   const at::Tensor& leaf(uint32_t p) const { return leaves_[p]; }
   bool is_trainable(uint32_t p) const { return places_[p].trainable; }
+  // Returns the dtype in which blocks see a parameter of this dtype or class.
+  at::ScalarType seen_dtype(uint32_t dtype) const;
+  // Returns the dtype in which a parameter of this dtype or class is stored.
+  at::ScalarType stored_dtype(uint32_t dtype) const;
   // Adds to the gradient of p, and sets has_grad.
   void add_grad(uint32_t p, const at::Tensor& grad) {
     groups_[places_[p].group].add_grad(places_[p].entry, grad);
@@ -127,7 +131,9 @@ class ParameterStore final : public Stateful {
 
   const ModelGraph& graph_;
   at::Device device_;
-  at::ScalarType built_dtype_;  // that modules use for TENON_CLASS_PARAM
+  at::ScalarType built_dtype_;   // that modules use for TENON_CLASS_PARAM
+  at::ScalarType stored_dtype_;  // of TENON_CLASS_PARAM
+  at::ScalarType seen_dtype_;    // of TENON_CLASS_PARAM
   std::vector<FlatGroup> groups_;
   std::vector<Place> places_;       // by parameter
   std::vector<at::Tensor> leaves_;  // by parameter

@@ -175,7 +175,8 @@ void ShardedParameters::synchronise_buffers() {
   }
   std::vector<std::unique_ptr<Work>> works;
   for (size_t b = 0; b < store_.buffers().size(); ++b) {
-    if (store_.graph().buffers[b].kind == TENON_BUFFER_STATE && store_.buffer(b).numel() > 0) {
+    const ModelBuffer& buffer = store_.graph().buffers[b];
+    if (buffer.kind == TENON_BUFFER_STATE && !buffer.is_real && store_.buffer(b).numel() > 0) {
       at::Tensor bytes = as_bytes(store_.buffer(b));
       works.push_back(
           groups_.all->broadcast(bytes, 0, "buffer '" + store_.graph().buffers[b].name + "'"));

@@ -18,12 +18,31 @@ inline constexpr char kComponentNameDoc[] =
 inline constexpr char kInputsDoc[] =
     "MODEL.OUTPUT or batch field for each input whose own name does not match";
 
+// Parameters that a component computes from others: adapters, quantized weights.
+struct ParametrizationUse {
+  std::vector<std::string> match;  // name patterns of parameters
+  ComponentUse use;
+
+  template <class Section>
+  static void bind(Section& s) {
+    s.doc("a parametrization of some parameters");
+    s.key("match", &ParametrizationUse::match)
+        .or_one()
+        .non_empty()
+        .min_items(1)
+        .required()
+        .doc("name patterns of parameters; '*' matches any text, '?' any character");
+    s.component("parametrization", &ParametrizationUse::use);
+  }
+};
+
 // A model of the run. Exactly one is trained; the others only run forward.
 struct ModelUse {
   std::string name = "main";
   InputMap inputs;
-  std::vector<std::string> frozen;  // name patterns of parameters
-  std::vector<LoadRecipe> load;     // of a model that is not trained
+  std::vector<std::string> frozen;                   // name patterns of parameters
+  std::vector<ParametrizationUse> parametrizations;  // the first that matches a name applies
+  std::vector<LoadRecipe> load;                      // of a model that is not trained
   bool is_trained = true;
   ComponentUse use;
 
@@ -45,6 +64,10 @@ struct ModelUse {
     s.key("frozen", &ModelUse::frozen)
         .non_empty()
         .doc("name patterns of parameters to freeze; '*' matches any text, '?' any character");
+    s.key("parametrizations", &ModelUse::parametrizations)
+        .doc(
+            "components that compute parameters from others, such as adapters; the first that "
+            "matches a name wins");
     s.key("optimizer", &ModelUse::is_trained)
         .absent()
         .doc(

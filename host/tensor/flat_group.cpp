@@ -64,7 +64,8 @@ std::vector<int64_t> flat_ends(const std::vector<int64_t>& numels,
     end += rounded_up(numel, alignment);
     ends.push_back(end);
   }
-  ends.back() = rounded_up(end, alignment * num_slices);
+  // A group is never empty, so that collectives have something to send.
+  ends.back() = rounded_up(std::max(end, int64_t{1}), alignment * num_slices);
   return ends;
 }
 

@@ -210,7 +210,8 @@ RunLoader::Parts loader_parts(const TrainerParts& parts, const RunState& state) 
           .optimizer = parts.optimizer,
           .tables = parts.tables,
           .progress = parts.progress,
-          .collective = parts.collective};
+          .collective = parts.collective,
+          .exec = parts.exec};
 }
 
 }  // namespace tenon

@@ -110,7 +110,13 @@ LoadTargets RunLoader::targets() const {
   return {.parameters = parts_.parameters,
           .optimizer = parts_.optimizer,
           .tables = parts_.tables,
-          .step = parts_.state.step};
+          .step = parts_.state.step,
+          .start = [this](const std::vector<uint32_t>& which, const UnstoredValue& unstored) {
+            ExecBase on_cpu = parts_.exec;
+            on_cpu.device = at::kCPU;
+            on_cpu.stream = nullptr;
+            start_parametrizations(which, parts_.parameters, parts_.flow, on_cpu, unstored);
+          }};
 }
 
 // Publishes the loaded values to blocks, and reports the loads.

@@ -44,6 +44,7 @@ class RunLoader {
     TableSet* tables = nullptr;
     Progress& progress;
     Collective& collective;
+    ExecBase exec = {};
   };
   explicit RunLoader(Parts parts) : parts_(parts) {}
 

@@ -86,6 +86,7 @@ TEST_CASE("each first-party plugin's page has the options that the program print
                                                     {"metrics", "metric"},
                                                     {"models", "model"},
                                                     {"optimizers", "optimizer"},
+                                                    {"parametrizations", "parametrization"},
                                                     {"sinks", "metric_sink"},
                                                     {"storages", "storage"},
                                                     {"sparse_optimizers", "sparse_optimizer"},

@@ -2,6 +2,8 @@
 #include "tests/parity/model_rig.hpp"
 
 #include "host/model/joined_graph.hpp"
+#include "host/model/parametrization_start.hpp"
+#include "host/plugin/parametrization_proxy.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/tensor_service.hpp"
 
@@ -36,8 +38,13 @@ ExecBase exec_base(at::ScalarType dtype) {
 }
 
 // All blocks, except those that compute an output beside the logits that most tests do not read.
-ModelGraph graph_of(ModelProxy& proxy, const std::vector<std::string>* outputs) {
+ModelGraph graph_of(ModelProxy& proxy,
+                    const std::vector<std::string>* outputs,
+                    const std::function<void(ModelGraph&)>& edit) {
   ModelGraph graph = describe_model(proxy);
+  if (edit) {
+    edit(graph);
+  }
   std::vector<uint32_t> read;
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     const std::string& name = graph.values[v].name;
@@ -57,28 +64,58 @@ ModelRig::ModelRig(const std::string& type,
                    const std::string& options,
                    at::ScalarType dtype,
                    RecomputeMode recompute)
-    : ModelRig(type, options, dtype, recompute, nullptr) {}
+    : ModelRig(type, options, dtype, recompute, nullptr, nullptr) {}
 
 ModelRig::ModelRig(const std::string& type,
                    const std::string& options,
                    at::ScalarType dtype,
                    RecomputeMode recompute,
                    const std::vector<std::string>& outputs)
-    : ModelRig(type, options, dtype, recompute, &outputs) {}
+    : ModelRig(type, options, dtype, recompute, &outputs, nullptr) {}
 
 ModelRig::ModelRig(const std::string& type,
                    const std::string& options,
                    at::ScalarType dtype,
                    RecomputeMode recompute,
-                   const std::vector<std::string>* outputs)
+                   const std::function<void(ModelGraph&)>& edit)
+    : ModelRig(type, options, dtype, recompute, nullptr, edit) {}
+
+ModelRig::ModelRig(const std::string& type,
+                   const std::string& options,
+                   at::ScalarType dtype,
+                   RecomputeMode recompute,
+                   const std::vector<std::string>* outputs,
+                   const std::function<void(ModelGraph&)>& edit)
     : proxy_(make_model(type, options, dtype)),
-      graph_(graph_of(proxy_, outputs)),
+      graph_(graph_of(proxy_, outputs, edit)),
       store_(graph_, {dtype, at::kCPU, [](uint32_t) { return 0U; }}),
       base_(exec_base(dtype)),
       frame_(proxy_.instance().host(), base_),
       runner_(proxy_, store_, base_, recompute, nullptr, &rows_) {
   store_.initialise(proxy_, frame_.exec(), /*seed=*/7);
+  start_parametrizations();
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(at::kFloat));
+}
+
+// On one rank, the leaves are the stored values.
+void ModelRig::start_parametrizations() {
+  const at::NoGradGuard guard;
+  for (uint32_t k = 0; k < graph_.parametrizations.size(); ++k) {
+    const ModelParametrization& made = graph_.parametrizations[k];
+    at::Tensor value;
+    std::vector<at::Tensor> reals;
+    for (const uint32_t p : made.reals) {
+      reals.push_back(store_.leaf(p).detach());
+      value = p == made.parameter ? reals.back().clone() : value;
+    }
+    std::vector<at::Tensor> buffers;
+    for (const uint32_t b : made.buffers) {
+      buffers.push_back(store_.buffer(b));
+    }
+    const ExecFrame frame(made.proxy->instance().host(), base_);
+    made.proxy->start(
+        frame.exec(), value.defined() ? value : drawn_value(store_, 7)(k), reals, buffers);
+  }
 }
 
 void ModelRig::forward(const std::map<std::string, at::Tensor>& fields, const CallPlace& place) {

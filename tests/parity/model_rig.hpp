@@ -14,6 +14,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -23,7 +24,8 @@ namespace tenon {
 
 class ModelRig {
  public:
-  // Makes the model with options as JSON, and gives its parameters their first values.
+  // Makes the model with options as JSON, and gives its parameters their first values. `edit` may
+  // change its graph before: add parametrizations.
   ModelRig(const std::string& type,
            const std::string& options,
            at::ScalarType dtype = at::kFloat,
@@ -34,6 +36,12 @@ class ModelRig {
            at::ScalarType dtype,
            RecomputeMode recompute,
            const std::vector<std::string>& outputs);
+  // The same with all blocks, after `edit` changed the graph: added parametrizations.
+  ModelRig(const std::string& type,
+           const std::string& options,
+           at::ScalarType dtype,
+           RecomputeMode recompute,
+           const std::function<void(ModelGraph&)>& edit);
 
   // Runs all blocks on a batch of these fields.
   void forward(const std::map<std::string, at::Tensor>& fields,
@@ -63,7 +71,8 @@ class ModelRig {
            const std::string& options,
            at::ScalarType dtype,
            RecomputeMode recompute,
-           const std::vector<std::string>* outputs);
+           const std::vector<std::string>* outputs,
+           const std::function<void(ModelGraph&)>& edit);
 
   // Rows as they were set, whatever the ids.
   class GivenRows final : public RowSource {
@@ -76,6 +85,7 @@ class ModelRig {
     std::map<uint32_t, at::Tensor> grads;
   };
 
+  void start_parametrizations();
   uint32_t value_index(const std::string& name) const;
   uint32_t parameter_index(const std::string& name) const;
 

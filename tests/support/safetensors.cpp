@@ -24,6 +24,8 @@ GoldenData read_safetensors(const std::filesystem::path& path) {
   const char* header = bytes.data() + sizeof(header_size);
   const char* data = header + header_size;
   const nlohmann::json entries = nlohmann::json::parse(header, data);
+  static const std::map<std::string, at::ScalarType> dtypes = {
+      {"F32", at::kFloat}, {"I64", at::kLong}, {"I8", at::kChar}, {"U8", at::kByte}};
   GoldenData out;
   for (const auto& [name, entry] : entries.items()) {
     if (name == "__metadata__") {
@@ -31,11 +33,11 @@ GoldenData read_safetensors(const std::filesystem::path& path) {
       continue;
     }
     const std::string dtype = entry.at("dtype");
-    if (dtype != "F32" && dtype != "I64") {
+    const auto found = dtypes.find(dtype);
+    if (found == dtypes.end()) {
       throw std::runtime_error(path.string() + ": " + name + " is " + dtype);
     }
-    at::Tensor tensor = at::empty(entry.at("shape").get<std::vector<int64_t>>(),
-                                  dtype == "F32" ? at::kFloat : at::kLong);
+    at::Tensor tensor = at::empty(entry.at("shape").get<std::vector<int64_t>>(), found->second);
     std::memcpy(
         tensor.data_ptr(), data + entry.at("data_offsets").at(0).get<size_t>(), tensor.nbytes());
     out.tensors.emplace(name, tensor);

@@ -27,6 +27,7 @@ constexpr std::array kOptions = {
            Repeat::kNo,
            "bf16 f16 f32 f64"},
     Option{"file-bytes", "BYTES", "with hf: largest size of a file; default 5GB"},
+    Option{"merge", "", "merge adapters into the weights; with hf or torch"},
     kPluginDirOption,
     kLogLevelOption,
     kNoVetCacheOption,
@@ -52,7 +53,12 @@ void read(const GivenOptions& given, CommandLine& line) {
   request.run_dir = line.run_dir;
   request.from = given.value_of("from");
   request.dtype = given.value_of("dtype");
-  check_word("export", request.format, {"hf", "torch"});
+  check_word("export", request.format, {"hf", "torch", "peft"});
+  request.merges = given.has("merge");
+  if (request.merges && request.format == "peft") {
+    fail_usage(
+        "--merge contradicts --export peft, which writes the adapter alone; use --export hf");
+  }
   if (request.run_dir.empty() && request.from.empty()) {
     fail_usage("--export needs a source: --run-dir RUN, or --from CHECKPOINT");
   }
@@ -65,8 +71,9 @@ void read(const GivenOptions& given, CommandLine& line) {
     check_word("dtype", request.dtype, {"bf16", "f16", "f32", "f64"});
   }
   if (given.has("file-bytes")) {
-    if (request.format == "torch") {
-      fail_usage("--file-bytes has no effect with --export torch, which writes one file");
+    if (request.format != "hf") {
+      fail_usage("--file-bytes has no effect with --export " + request.format +
+                 ", which writes one file");
     }
     request.file_bytes = static_cast<std::uint64_t>(
         read_whole_bytes("file-bytes", given.value_of("file-bytes"), "file"));
@@ -88,9 +95,10 @@ ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
 
 const Action kExportAction = {
     .option = {"export",
-               "hf|torch PATH",
-               "write the parameters of a checkpoint to PATH: a folder for Hugging Face\n"
-               "transformers (hf), or a file for torch.load (torch)"},
+               "hf|peft|torch TO",
+               "write the parameters of a checkpoint to TO: a folder for Hugging Face\n"
+               "transformers (hf), a folder with the adapter for PEFT (peft), or a file\n"
+               "for torch.load (torch)"},
     .options = kOptions,
     .read = read,
     .run = run};

@@ -187,7 +187,7 @@ void continue_from_checkpoint(const CommandLine& line, const Invocation& invocat
                          read_frozen,
                          registry,
                          [&](const CheckpointReader& reader, const Recipe& recipe) {
-                           TextModel model(recipe, registry, gpu);
+                           TextModel model(recipe, registry, gpu, TextModel::Weights::kOfRun);
                            from_checkpoint([&] { model.load(reader); });
                            continue_text(model, line);
                            return std::string();
@@ -200,7 +200,8 @@ ExitCode run(const CommandLine& line, const Invocation& invocation) {
     return ExitCode::kDone;
   }
   const UsedRecipe used = use_recipe(line, invocation);
-  TextModel model(used.recipe, *used.plugins, gpu_places_of(own_program()));
+  TextModel model(
+      used.recipe, *used.plugins, gpu_places_of(own_program()), TextModel::Weights::kOfOther);
   model.load(line.generate.weights);
   continue_text(model, line);
   return ExitCode::kDone;

@@ -2,6 +2,7 @@
 #include "host/plugin/checked/checked_tables.hpp"
 
 #include <tenon/dataset.h>
+#include <tenon/draft/parametrization.h>
 #include <tenon/feature.h>
 #include <tenon/hook.h>
 #include <tenon/loss.h>
@@ -262,6 +263,62 @@ tenon_status* optimizer_evaluation_values(void* self,
   return registered<tenon_optimizer>().evaluation_values(self, exec, &lent);
 }
 
+// ---- parametrizations ----
+
+SlotCounts& real_counts() {
+  static auto* const counts = new SlotCounts;
+  return *counts;
+}
+
+SlotCounts& real_buffer_counts() {
+  static auto* const counts = new SlotCounts;
+  return *counts;
+}
+
+tenon_status* parametrization_describe(void* self,
+                                       const tenon_parameter_spec* effective,
+                                       tenon_parametrization_info* out) {
+  tenon_status* const status = registered<tenon_parametrization>().describe(self, effective, out);
+  real_counts().set(self, status == nullptr ? out->num_reals : 0);
+  real_buffer_counts().set(self, status == nullptr ? out->num_buffers : 0);
+  return status;
+}
+
+tenon_status* parametrization_start(void* self,
+                                    const tenon_exec* exec,
+                                    const tenon_parametrization_start_args* args) {
+  tenon_parametrization_start_args lent = *args;
+  lent.value = frame().lend(args->value, "value");
+  lent.reals = frame().lend_all(args->reals, real_counts().of(self), "reals");
+  lent.buffers = frame().lend_all(args->buffers, real_buffer_counts().of(self), "buffers");
+  return registered<tenon_parametrization>().start(self, exec, &lent);
+}
+
+tenon_status* parametrization_effective(void* self,
+                                        const tenon_exec* exec,
+                                        tenon_effective_args* args) {
+  tenon_effective_args lent = *args;
+  lent.reals = frame().lend_all(args->reals, real_counts().of(self), "reals");
+  lent.buffers = frame().lend_all(args->buffers, real_buffer_counts().of(self), "buffers");
+  tenon_status* const status = registered<tenon_parametrization>().effective(self, exec, &lent);
+  take_result(lent.out_own, "out_own");
+  args->out_own = lent.out_own;
+  return status;
+}
+
+tenon_status* parametrization_product(void* self,
+                                      const tenon_exec* exec,
+                                      tenon_product_args* args) {
+  tenon_product_args lent = *args;
+  lent.x = frame().lend(args->x, "x");
+  lent.reals = frame().lend_all(args->reals, real_counts().of(self), "reals");
+  lent.buffers = frame().lend_all(args->buffers, real_buffer_counts().of(self), "buffers");
+  tenon_status* const status = registered<tenon_parametrization>().product(self, exec, &lent);
+  take_result(lent.out_own, "out_own");
+  args->out_own = lent.out_own;
+  return status;
+}
+
 // ---- hooks ----
 
 const tenon_run_api* checked_run_api(const tenon_run_api& real) {
@@ -412,6 +469,14 @@ std::shared_ptr<const void> table_with_checks(const LoadedComponent& component) 
       set_if(to.describe, optimizer_describe);
       set_if(to.update, optimizer_update);
       set_if(to.evaluation_values, optimizer_evaluation_values);
+    });
+  }
+  if (component.kind == "parametrization") {
+    return copied<tenon_parametrization>(component.table, [](tenon_parametrization& to) {
+      set_if(to.describe, parametrization_describe);
+      set_if(to.start, parametrization_start);
+      set_if(to.effective, parametrization_effective);
+      set_if(to.product, parametrization_product);
     });
   }
   if (component.kind == "hook") {

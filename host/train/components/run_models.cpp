@@ -4,6 +4,7 @@
 #include "host/model/joined_graph.hpp"
 #include "host/train/components/component_factory.hpp"
 #include "host/train/components/recipe_model.hpp"
+#include "host/train/components/recipe_parametrizations.hpp"
 
 #include <string>
 #include <utility>
@@ -14,14 +15,23 @@ namespace tenon {
 RunModels::RunModels(const Recipe& recipe, ComponentFactory& factory) {
   uint32_t num_parameters = 0;
   uint32_t num_buffers = 0;
+  uint32_t num_parametrizations = 0;
   const auto add = [&](const ModelUse& use, const std::string& role) {
     ModelProxy proxy(factory.create(use.use, role));
     ModelGraph graph = recipe_model(proxy, use);
+    add_parametrizations(factory, use, graph);
     const auto parameters = static_cast<uint32_t>(graph.parameters.size());
     const auto buffers = static_cast<uint32_t>(graph.buffers.size());
-    members_.push_back({use, std::move(proxy), std::move(graph), num_parameters, num_buffers});
+    const auto parametrizations = static_cast<uint32_t>(graph.parametrizations.size());
+    members_.push_back({.use = use,
+                        .proxy = std::move(proxy),
+                        .graph = std::move(graph),
+                        .first_parameter = num_parameters,
+                        .first_buffer = num_buffers,
+                        .first_parametrization = num_parametrizations});
     num_parameters += parameters;
     num_buffers += buffers;
+    num_parametrizations += parametrizations;
   };
   add(recipe.model, "model");
   for (const ModelUse& use : recipe.further_models) {

@@ -20,7 +20,7 @@ class ComponentFactory;
 class RunModels {
  public:
   // Creates and describes the models.
-  // Errors  plugin.*; those of recipe_model and join_graphs
+  // Errors  plugin.*; those of recipe_model, add_parametrizations and join_graphs
   RunModels(const Recipe& recipe, ComponentFactory& factory);
   RunModels(const RunModels&) = delete;
   RunModels& operator=(const RunModels&) = delete;
@@ -32,6 +32,7 @@ class RunModels {
     ModelGraph graph;
     uint32_t first_parameter = 0;  // index of its first parameter in the graph of the run
     uint32_t first_buffer = 0;
+    uint32_t first_parametrization = 0;
   };
 
   Member& trained() { return members_.front(); }

@@ -13,6 +13,7 @@
 #include "host/text/formatted.hpp"
 #include "host/text/seconds_text.hpp"
 #include "host/train/components/recipe_model.hpp"
+#include "host/train/components/recipe_parametrizations.hpp"
 #include "host/train/generate/text_stream.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/signal_watch.hpp"
@@ -83,8 +84,14 @@ const Recipe& prepared(const RunPlatform& platform, const Recipe& recipe) {
 }
 
 // Returns the graph for parameters that are not trained, and whose initial values are replaced.
-ModelGraph untrained_graph(ModelProxy& model, const ModelUse& use) {
+ModelGraph untrained_graph(ModelProxy& model,
+                           const ModelUse& use,
+                           ComponentFactory& factory,
+                           TextModel::Weights weights) {
   ModelGraph graph = recipe_model(model, use);
+  if (weights == TextModel::Weights::kOfRun) {
+    add_parametrizations(factory, use, graph);
+  }
   for (ModelParameter& parameter : graph.parameters) {
     parameter.flags |= TENON_PARAM_FROZEN;  // no gradients are allocated
     if (parameter.init != TENON_INIT_MODULE) {
@@ -140,12 +147,15 @@ std::string GeneratedText::text() const {
                    text_of(end));
 }
 
-TextModel::TextModel(const Recipe& recipe, PluginRegistry& registry, const GpuPlaces& gpu)
+TextModel::TextModel(const Recipe& recipe,
+                     PluginRegistry& registry,
+                     const GpuPlaces& gpu,
+                     Weights weights)
     : request_(request_with(gpu)),
       platform_(recipe, request_, RunPlatform::Purpose::kCheck),
       factory_(registry, prepared(platform_, recipe), platform_.mesh_view()),
       model_(factory_.create(recipe.model.use, "model")),
-      graph_(untrained_graph(model_, recipe.model)),
+      graph_(untrained_graph(model_, recipe.model, factory_, weights)),
       tokenizer_instance_(factory_.create(tokenizer_of(recipe), "tokenizer")),
       tokenizer_(tokenizer_instance_) {
   const auto has_lookup = [](const ModelValue& value) { return value.lookup.has_value(); };

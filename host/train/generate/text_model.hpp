@@ -42,11 +42,15 @@ struct GeneratedText {
 
 class TextModel {
  public:
+  // Where the weights will come from. Those of another program have no parametrizations: adapters
+  // of the recipe are left out.
+  enum class Weights { kOfRun, kOfOther };
+
   // Creates model and tokenizer, and allocates parameters without values. The recipe and the
   // registry are borrowed.
   // Errors  generate.no_tokenizer if no component of the recipe has a tokenizer; device.*; errors of
   //         the plugins
-  TextModel(const Recipe& recipe, PluginRegistry& registry, const GpuPlaces& gpu);
+  TextModel(const Recipe& recipe, PluginRegistry& registry, const GpuPlaces& gpu, Weights weights);
   TextModel(const TextModel&) = delete;
   TextModel& operator=(const TextModel&) = delete;
 

@@ -9,6 +9,7 @@
 #include "host/error/status.hpp"
 #include "host/io/checked_size.hpp"
 #include "host/model/group_layout.hpp"
+#include "host/model/parametrized_graph.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/own_handles.hpp"
 #include "host/plugin/plugin_gradients.hpp"
@@ -277,10 +278,23 @@ class Planner {
   at::Tensor parameter(uint32_t p) const {
     const uint32_t same_as = graph_.parameters[p].same_as;
     const ModelParameter& parameter = graph_.parameters[same_as == kNoIndex ? p : same_as];
+    if (const ModelParametrization* const made = parametrization_of(graph_, p)) {
+      return effective(*made);
+    }
     at::Tensor leaf = meta_tensor(
         parameter.shape, parameter_dtypes(parameter, question_.stored, question_.seen).seen);
     leaf.set_requires_grad(is_trainable(p));
     return leaf;
+  }
+
+  // The whole effective parameter, also of a weight whose products need none: an upper bound.
+  at::Tensor effective(const ModelParametrization& made) const {
+    at::Tensor weight = meta_tensor(
+        made.shape,
+        made.dtype < TENON_CLASS_FIRST ? static_cast<at::ScalarType>(made.dtype) : question_.seen);
+    weight.set_requires_grad(
+        std::ranges::any_of(made.reals, [&](uint32_t p) { return is_trainable(p); }));
+    return weight;
   }
 
   // Large leaves get no memory, unless the module reads their values.
@@ -381,14 +395,15 @@ class Planner {
       return materialized(b);
     }
     std::vector<at::Tensor> parameters;
-    std::ranges::transform(
-        block.parameters, std::back_inserter(parameters), [&](uint32_t p) { return parameter(p); });
+    std::ranges::transform(block.declared_parameters(),
+                           std::back_inserter(parameters),
+                           [&](uint32_t p) { return parameter(p); });
     return parameters;
   }
 
   std::vector<at::Tensor> buffers_of(const ModelBlock& block) {
     std::vector<at::Tensor> buffers;
-    for (const uint32_t i : block.buffers) {
+    for (const uint32_t i : block.declared_buffers()) {
       const ModelBuffer& buffer = graph_.buffers[i];
       buffers.push_back(meta_tensor(buffer.shape,
                                     buffer.dtype < TENON_CLASS_FIRST

@@ -14,6 +14,7 @@
 #include "host/text/joined.hpp"
 #include "host/train/pretrained/load_choice.hpp"
 #include "host/train/run_state/run_state_names.hpp"
+#include "host/train/weights/peft_layout.hpp"
 
 #include <ATen/Functions.h>
 #include <c10/util/accumulate.h>
@@ -91,12 +92,21 @@ class LoadPlanning {
   }
 
   WeightPlaces choose_places() const {
+    if (source_.adapter.has_value()) {
+      if (goal_.graph.parametrizations.empty()) {
+        throw Error("load.mismatch",
+                    source_.address + " does not fit " + load_.pointer +
+                        ": it has an adapter, and the recipe has no parametrizations; add the "
+                        "adapter's to /model/parametrizations");
+      }
+      return peft_places(goal_.model, goal_.graph);
+    }
     const bool is_hf =
         !source_.state.has_value() &&
         (load_.layout == LoadLayout::kHf ||
          (load_.layout == LoadLayout::kAuto && WeightsLayoutProxy::of(goal_.model).has_value()));
     return is_hf ? places_in_layout(goal_.model, goal_.graph, kHf, TENON_F32)
-                 : own_places(goal_.graph);
+                 : own_places(goal_.graph, Unstored::kInclude);
   }
 
   // Maps names here to names in the source.
@@ -121,6 +131,7 @@ class LoadPlanning {
     }
     const auto there_of = by_name_here(names);
     compare_config();
+    find_reals(there_of);
     std::set<std::string> known;
     // If the main name of a weight is missing, its alias is used.
     std::map<size_t, const PlacedTensor*> aliases;
@@ -148,6 +159,43 @@ class LoadPlanning {
         plan_.left.push_back(there);
       }
     }
+    find_started();
+  }
+
+  // Finds the parametrizations that have a real parameter or buffer of their own in the source.
+  void find_reals(const std::map<std::string, std::string>& there_of) {
+    const ModelGraph& graph = goal_.graph;
+    for (const ModelParametrization& made : graph.parametrizations) {
+      has_reals_.push_back(std::ranges::any_of(made.reals,
+                                               [&](uint32_t p) {
+                                                 return p != made.parameter &&
+                                                        there_of.contains(graph.parameters[p].name);
+                                               }) ||
+                           std::ranges::any_of(made.buffers, [&](uint32_t b) {
+                             return there_of.contains(graph.buffers[b].name);
+                           }));
+    }
+  }
+
+  void find_started() {
+    for (const LoadPlan::Part& part : plan_.parts) {
+      const Weight& weight = plan_.weights[part.placed.weight];
+      const uint32_t k = weight.parametrization;
+      if (k != kNoIndex && !has_reals_[k] &&
+          weight.parameter == goal_.graph.parametrizations[k].parameter) {
+        plan_.started.push_back(k);
+      }
+    }
+  }
+
+  // A source has either the reals of a parametrization, or the effective parameter alone.
+  bool is_optional(const Weight& weight) const {
+    const uint32_t k = weight.parametrization;
+    if (k == kNoIndex) {
+      return false;
+    }
+    const bool is_effective = weight.parameter == goal_.graph.parametrizations[k].parameter;
+    return is_effective ? has_reals_[k] && !weight.is_stored : !has_reals_[k];
   }
 
   void place_tensor(const PlacedTensor& tensor,
@@ -160,8 +208,10 @@ class LoadPlanning {
         continue;
       }
       if (found == there_of.end()) {
-        plan_.kept.push_back(part.is_slice() ? formatted("{} (slice {})", weight.name, part.slice)
-                                             : weight.name);
+        if (!is_optional(weight)) {
+          plan_.kept.push_back(part.is_slice() ? formatted("{} (slice {})", weight.name, part.slice)
+                                               : weight.name);
+        }
         continue;
       }
       const auto& from = source_.tensors.at(found->second);
@@ -220,6 +270,12 @@ class LoadPlanning {
   }
 
   void compare_config() {
+    if (source_.adapter.has_value()) {
+      for (const std::string& line : peft_differences(goal_.model, goal_.graph, *source_.adapter)) {
+        plan_.unfit.push_back(line);
+      }
+      return;
+    }
     const auto proxy = WeightsLayoutProxy::of(goal_.model);
     if (!source_.config.has_value() || !proxy.has_value() || load_.layout == LoadLayout::kOwn) {
       return;
@@ -367,6 +423,7 @@ class LoadPlanning {
   const LoadChoice choice_;
   LoadPlan plan_;
   std::vector<std::string> kept_tables_;
+  std::vector<bool> has_reals_;  // by parametrization
 };
 
 }  // namespace

@@ -32,6 +32,7 @@ struct LoadGoal {
   std::string prefix = "";  // of its names in the run: "reference/"
   uint32_t first_parameter = 0;
   uint32_t first_buffer = 0;
+  uint32_t first_parametrization = 0;
 };
 
 struct LoadPlan {
@@ -51,6 +52,8 @@ struct LoadPlan {
   // Parameters whose optimizer state is loaded: the name here to the name in the source.
   std::map<std::string, std::string> optimized;
   bool has_data = false;
+  // Parametrizations whose effective parameter is loaded without the other reals: they start anew.
+  std::vector<uint32_t> started;
   std::vector<std::string> kept;      // requested, but missing in the source
   std::vector<std::string> left;      // in the source, but not in the model
   std::vector<std::string> unfit;     // "head.weight: [8, 3], expected [8, 4]"

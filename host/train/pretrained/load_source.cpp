@@ -6,10 +6,12 @@
 #include "host/checkpoint/named_checkpoint.hpp"
 #include "host/checkpoint/plugin_storage.hpp"
 #include "host/checkpoint/weights_folder.hpp"
+#include "host/json/bounded_json.hpp"
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/resume/resume_candidates.hpp"
 #include "host/train/run_state/run_state_names.hpp"
+#include "host/train/weights/peft_layout.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -38,6 +40,21 @@ std::map<std::string, std::shared_ptr<const TensorSource>> tensors_of(const Stat
     }
   }
   return tensors;
+}
+
+// Returns the hash of the base in the file that Tenon writes beside an adapter; none without the
+// file.
+std::optional<std::string> base_hash_in(const WeightsFolder& folder) {
+  const auto text = folder.text(kAdapterBase);
+  if (!text.has_value()) {
+    return std::nullopt;
+  }
+  try {
+    return parse_bounded_json(*text).at("base_hash").get<std::string>();
+  } catch (const std::exception& error) {
+    throw Error("weights.bad_folder",
+                folder.path() + "/" + kAdapterBase + " cannot be read: " + error.what());
+  }
 }
 
 }  // namespace
@@ -156,6 +173,10 @@ LoadedSource LoadSearch::open(const Place& place) {
       source.tensors[name] = folder.source(name);
     }
     source.config = folder.text(kConfigFile);
+    source.adapter = folder.text(kAdapterConfig);
+    if (source.adapter.has_value()) {
+      source.base_hash = base_hash_in(folder);
+    }
     return source;
   }
   const CheckpointReader reader(storage_at(place), place.checkpoint);

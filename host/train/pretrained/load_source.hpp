@@ -31,6 +31,9 @@ struct LoadedSource {
   std::optional<StateTree> state;     // of a checkpoint, for this rank
   bool has_all_rows = false;          // each rank has all table rows: the number of ranks differs
   std::optional<std::string> config;  // config.json beside safetensors
+  // Of a PEFT folder: adapter_config.json, and the hash of the base if Tenon wrote it.
+  std::optional<std::string> adapter;
+  std::optional<std::string> base_hash;
 };
 
 // Connected storages by load, source and root, kept from one search to the next.

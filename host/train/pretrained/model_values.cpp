@@ -30,7 +30,8 @@ ModelValues::ModelValues(RunModels& models, ComponentFactory& factory, Collectiv
                                  .model_in_run = static_cast<uint32_t>(i),
                                  .prefix = member.use.name + "/",
                                  .first_parameter = member.first_parameter,
-                                 .first_buffer = member.first_buffer},
+                                 .first_buffer = member.first_buffer,
+                                 .first_parametrization = member.first_parametrization},
                         collective);
   }
 }

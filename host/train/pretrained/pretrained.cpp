@@ -7,6 +7,7 @@
 #include "host/tensor/shape_text.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/run_state/run_state_names.hpp"
+#include "host/train/weights/base_hash.hpp"
 #include "host/train/weights/converted_source.hpp"
 #include "host/train/weights/weight_sources.hpp"
 
@@ -199,6 +200,7 @@ Load Pretrained::make(const LoadRecipe& load, Opened& opened, const LoadTargets&
 
 int64_t Pretrained::apply(const LoadRecipe& load, Opened& opened, const LoadTargets& targets) {
   resolve_slots(load, opened, targets);
+  check_base(load, opened, targets.parameters);
   std::optional<StateTree> optimizer;
   if (!opened.plan.optimized.empty()) {
     optimizer = with_optimizer(load, opened, targets);
@@ -206,6 +208,7 @@ int64_t Pretrained::apply(const LoadRecipe& load, Opened& opened, const LoadTarg
   if (!opened.plan.parts.empty()) {
     targets.parameters.load_model(
         goal_.model_in_run, with_parameters(opened, targets.parameters), run_state::kParameters);
+    start_parametrizations(opened, targets);
   }
   if (optimizer.has_value()) {
     targets.optimizer.load(*optimizer, run_state::kOptimizer);
@@ -262,6 +265,9 @@ StateTree Pretrained::with_parameters(const Opened& opened, ParameterStore& stor
   store.snapshot_model(goal_.model_in_run, own, run_state::kParameters);
   WeightSources sources;
   for (const LoadPlan::Part& part : opened.plan.parts) {
+    if (!opened.plan.weights[part.placed.weight].is_stored) {
+      continue;  // start_parametrizations() reads it
+    }
     const Weight weight = weight_in_run(opened.plan.weights[part.placed.weight]);
     const at::ScalarType dtype = weight.parameter != kNoIndex
                                      ? store.groups()[store.place(weight.parameter).group].dtype()
@@ -269,6 +275,70 @@ StateTree Pretrained::with_parameters(const Opened& opened, ParameterStore& stor
     sources.add(weight, part.placed, dtype, part.from, part.first_element);
   }
   return replaced(own, sources.by_entry(), {});
+}
+
+void Pretrained::check_base(const LoadRecipe& load,
+                            const Opened& opened,
+                            ParameterStore& store) const {
+  const ModelGraph& graph = goal_.graph;
+  const bool is_stored =
+      std::ranges::all_of(graph.parametrizations, [](const auto& made) { return made.has_base; });
+  if (!opened.source.base_hash.has_value() || !is_stored) {
+    return;
+  }
+  uint64_t hash = 0;
+  for (const ModelParametrization& made : graph.parametrizations) {
+    const ParameterStore::Place& place = store.place(goal_.first_parameter + made.parameter);
+    const FlatGroup& group = store.groups()[place.group];
+    const FlatPart part = group.part(place.entry);
+    if (group.sharing().is_counted && part.length > 0) {
+      hash += base_hash_of(graph.parameters[made.parameter].name,
+                           part.in_parameter,
+                           group.data().narrow(0, part.in_slice, part.length).cpu());
+    }
+  }
+  uint64_t sum = 0;
+  for (const std::string& one :
+       collective_.gather_texts(std::to_string(hash), "hash of the base")) {
+    sum += std::stoull(one);
+  }
+  if (const std::string here = base_hash_text(sum); here != *opened.source.base_hash) {
+    throw Error("load.mismatch",
+                formatted("{} does not fit {}: the adapter was trained on another base (hash {}, "
+                          "expected {}); load its base before it",
+                          opened.source.address,
+                          load.pointer,
+                          here,
+                          *opened.source.base_hash));
+  }
+}
+
+void Pretrained::start_parametrizations(const Opened& opened, const LoadTargets& targets) const {
+  if (opened.plan.started.empty()) {
+    return;
+  }
+  std::vector<uint32_t> in_run;
+  for (const uint32_t k : opened.plan.started) {
+    in_run.push_back(goal_.first_parametrization + k);
+  }
+  targets.start(in_run, [&](uint32_t k) {
+    const ModelParametrization& made =
+        goal_.graph.parametrizations[k - goal_.first_parametrization];
+    WeightSources sources;
+    std::string entry;
+    for (const LoadPlan::Part& part : opened.plan.parts) {
+      const Weight& weight = opened.plan.weights[part.placed.weight];
+      if (weight.parameter == made.parameter) {
+        entry = weight.entry;
+        sources.add(weight,
+                    part.placed,
+                    targets.parameters.stored_dtype(made.dtype),
+                    part.from,
+                    part.first_element);
+      }
+    }
+    return entry.empty() ? at::Tensor() : sources.by_entry().at(entry)->whole();
+  });
 }
 
 // What a load takes of the optimizer state of another run.

@@ -12,6 +12,7 @@
 #include "host/distributed/collectives/collective.hpp"
 #include "host/embedding/table_set.hpp"
 #include "host/model/parameter_store.hpp"
+#include "host/model/parametrization_start.hpp"
 #include "host/optim/optimizer_driver.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/components/component_factory.hpp"
@@ -20,6 +21,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +34,8 @@ struct LoadTargets {
   OptimizerDriver& optimizer;
   TableSet* tables = nullptr;  // null if the model has no lookups
   uint64_t step = 0;           // step in which loaded rows count as updated
+  // Starts parametrizations, as start_parametrizations(). Null if the model has none.
+  std::function<void(const std::vector<uint32_t>& which, const UnstoredValue& unstored)> start = {};
 };
 
 // The result of one load.
@@ -90,6 +94,10 @@ class Pretrained {
                            const StateTree& own,
                            const Opened& opened,
                            TakenState& taken);
+  // Compares the base of an adapter with that of this run, if the source names it.
+  // Errors  load.mismatch
+  void check_base(const LoadRecipe& load, const Opened& opened, ParameterStore& store) const;
+  void start_parametrizations(const Opened& opened, const LoadTargets& targets) const;
   StateTree with_optimizer(const LoadRecipe& load,
                            Opened& opened,
                            const LoadTargets& targets) const;

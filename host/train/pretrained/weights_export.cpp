@@ -10,20 +10,28 @@
 #include "host/log/log.hpp"
 #include "host/model/graph.hpp"
 #include "host/plugin/model_proxy.hpp"
+#include "host/tensor/op_service.hpp"
+#include "host/tensor/tensor_service.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/component_factory.hpp"
+#include "host/train/components/recipe_parametrizations.hpp"
 #include "host/train/pretrained/newest_checkpoint.hpp"
 #include "host/train/pretrained/saved_evaluation_values.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
 #include "host/train/resume/last_step.hpp"
+#include "host/train/weights/base_hash.hpp"
 #include "host/train/weights/layout_files.hpp"
+#include "host/train/weights/merged_weights.hpp"
+#include "host/train/weights/peft_layout.hpp"
 #include "host/train/weights/weight_places.hpp"
 
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -40,15 +48,19 @@ std::optional<at::ScalarType> wanted_dtype(const std::string& name) {
   return name.empty() ? std::nullopt : std::optional(dtypes.at(name));
 }
 
+// What weights are read with.
+struct Surroundings {
+  const tenon_mesh& mesh;    // of calls to parametrizations
+  WeightConversion convert;  // from values of training to those of evaluation
+};
+
 SavedWeights saved_weights(const CheckpointReader& reader,
                            const std::vector<Weight>& weights,
                            const WeightsExport& request,
-                           SavedEvaluationValues& values) {
+                           const Surroundings& around) {
   SavedWeights saved =
       from_checkpoint([&] { return SavedWeights(reader, weights, wanted_dtype(request.dtype)); });
-  saved.convert_by([&values](const std::string& entry, const at::Tensor& value) {
-    return values.of(entry, value);
-  });
+  saved.convert_by(around.convert);
   return saved;
 }
 
@@ -58,12 +70,41 @@ struct Written {
   uint64_t bytes = 0;
 };
 
+// The context of calls to parametrizations.
+ExecBase exec_on_cpu(const tenon_mesh& mesh) {
+  ExecBase exec;
+  exec.mesh = &mesh;
+  exec.tensors = tensor_service();
+  exec.ops = op_service();
+  return exec;
+}
+
+// Returns the weights of a checkpoint: effective ones if the request merges, else the stored ones.
+std::unique_ptr<WeightReader> weights_of(const CheckpointReader& reader,
+                                         const ModelGraph& graph,
+                                         const std::vector<Weight>& weights,
+                                         const WeightsExport& request,
+                                         const Surroundings& around) {
+  if (!request.merges) {
+    return std::make_unique<SavedWeights>(saved_weights(reader, weights, request, around));
+  }
+  return from_checkpoint([&] {
+    return std::make_unique<MergedWeights>(reader,
+                                           graph,
+                                           weights,
+                                           wanted_dtype(request.dtype),
+                                           around.convert,
+                                           exec_on_cpu(around.mesh));
+  });
+}
+
 Written write_torch(const CheckpointReader& reader,
                     const ModelGraph& graph,
                     const WeightsExport& request,
-                    SavedEvaluationValues& values) {
-  const WeightPlaces places = own_places(graph);
-  const SavedWeights saved = saved_weights(reader, places.weights, request, values);
+                    const Surroundings& around) {
+  const WeightPlaces places = request.merges ? merged_places(graph) : own_places(graph);
+  const auto weights = weights_of(reader, graph, places.weights, request, around);
+  const WeightReader& saved = *weights;
   std::vector<TorchTensor> tensors;
   for (const PlacedTensor& tensor : places.tensors) {
     const size_t w = tensor.parts.front().weight;
@@ -81,12 +122,16 @@ Written write_layout(const CheckpointReader& reader,
                      const ModelProxy& model,
                      const ModelGraph& graph,
                      const WeightsExport& request,
-                     SavedEvaluationValues& values) {
-  const WeightPlaces own = own_places(graph);
-  const SavedWeights saved = saved_weights(reader, own.weights, request, values);
+                     const Surroundings& around) {
+  const at::ScalarType main_dtype =
+      saved_weights(reader, own_places(graph).weights, request, around).main_dtype();
   const WeightPlaces places = places_in_layout(
-      model.instance(), graph, request.format, static_cast<uint32_t>(saved.main_dtype()));
-  const LayoutFiles files(places, saved);
+      model.instance(),
+      graph,
+      request.format,
+      static_cast<uint32_t>(c10::isFloatingType(main_dtype) ? main_dtype : at::kFloat));
+  const auto saved = weights_of(reader, graph, places.weights, request, around);
+  const LayoutFiles files(places, *saved);
   const WrittenWeights result = write_weights_folder(
       request.to,
       files.tensors(),
@@ -95,6 +140,64 @@ Written write_layout(const CheckpointReader& reader,
       request.file_bytes);
   return {
       .num_tensors = files.tensors().size(), .num_files = result.num_files, .bytes = result.bytes};
+}
+
+// Returns the hash of the bases of all adapters; nothing if a base is not stored as it is.
+std::optional<uint64_t> hash_of_bases(const CheckpointReader& reader, const ModelGraph& graph) {
+  std::vector<Weight> bases;
+  for (const Weight& weight : own_places(graph).weights) {
+    const uint32_t k = weight.parametrization;
+    if (k != kNoIndex && graph.parametrizations[k].parameter == weight.parameter) {
+      bases.push_back(weight);
+    }
+  }
+  if (bases.size() != graph.parametrizations.size()) {
+    return std::nullopt;
+  }
+  const SavedWeights saved(reader, bases, std::nullopt);
+  uint64_t hash = 0;
+  for (size_t i = 0; i < bases.size(); ++i) {
+    hash += base_hash_of(bases[i].name, 0, saved.read(i));
+  }
+  return hash;
+}
+
+Written write_peft(const CheckpointReader& reader,
+                   const ModelProxy& model,
+                   const ModelGraph& graph,
+                   const WeightsExport& request,
+                   const Surroundings& around) {
+  WeightPlaces places = peft_places(model.instance(), graph);
+  if (const auto hash = from_checkpoint([&] { return hash_of_bases(reader, graph); })) {
+    places.files.push_back(
+        {.name = kAdapterBase,
+         .text = formatted("{\n  \"base_hash\": \"{}\"\n}\n", base_hash_text(*hash))});
+  }
+  const SavedWeights saved = saved_weights(reader, places.weights, request, around);
+  const LayoutFiles files(places, saved);
+  const WrittenWeights result = write_weights_folder(
+      request.to,
+      files.tensors(),
+      [&](size_t i) { return from_checkpoint([&] { return files.read(i); }); },
+      files.texts(),
+      std::numeric_limits<uint64_t>::max(),
+      "adapter_");
+  return {
+      .num_tensors = files.tensors().size(), .num_files = result.num_files, .bytes = result.bytes};
+}
+
+// Refuses exports in which adapters would get lost, and options without effect.
+void check_adapters(const ModelGraph& graph, const WeightsExport& request) {
+  if (request.merges && graph.parametrizations.empty()) {
+    throw Error("usage.bad_option",
+                "--merge has no effect: the recipe has no parametrizations; remove it");
+  }
+  if (request.format == "hf" && !request.merges && !graph.parametrizations.empty()) {
+    throw Error("weights.has_adapter",
+                formatted("the run has adapters of {} parameters, which a Hugging Face folder does "
+                          "not hold; pass --merge to merge them, or use --export peft",
+                          graph.parametrizations.size()));
+  }
 }
 
 std::string export_checkpoint(const CheckpointReader& reader,
@@ -113,16 +216,23 @@ std::string export_checkpoint(const CheckpointReader& reader,
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(
       precision_policy(recipe.train.precision, ComputesOn::kCpu).exact()));
   ModelProxy model(factory.create(recipe.model.use, "model"));
-  const ModelGraph graph = describe_model(model);
+  ModelGraph graph = describe_model(model);
+  add_parametrizations(factory, recipe.model, graph);
+  check_adapters(graph, request);
   const auto has_lookup = [](const ModelValue& value) { return value.lookup.has_value(); };
   if (std::ranges::any_of(graph.values, has_lookup)) {
     log_warning(
         "table rows are not exported; pass --export-tables to a run to write them at its end");
   }
   SavedEvaluationValues values(reader, recipe, graph, factory);
-  const Written written = request.format == "torch"
-                              ? write_torch(reader, graph, request, values)
-                              : write_layout(reader, model, graph, request, values);
+  const Surroundings around{
+      .mesh = mesh_view, .convert = [&values](const std::string& entry, const at::Tensor& value) {
+        return values.of(entry, value);
+      }};
+  const Written written = request.format == "torch" ? write_torch(reader, graph, request, around)
+                          : request.format == "peft"
+                              ? write_peft(reader, model, graph, request, around)
+                              : write_layout(reader, model, graph, request, around);
   return formatted("exported {} tensors, {} bytes, to {}{}, from {}\n",
                    written.num_tensors,
                    written.bytes,

@@ -156,6 +156,11 @@ void RunComponents::plan_saves() {
   excluded_ = excluded_of(recipe_.checkpoint->exclude, trained_graph(), tables);
   for (const ExportRecipe& one : recipe_.checkpoint->exports) {
     if (one.format == ExportFormat::kHf) {
+      if (!graph_.parametrizations.empty()) {
+        contradicts("/checkpoint/exports",
+                    "a Hugging Face folder does not hold the adapters of /model/parametrizations; "
+                    "export them after the run, by --export peft or --export hf --merge");
+      }
       export_places_ =
           places_in_layout(model().instance(),
                            trained_graph(),

@@ -5,6 +5,7 @@
 #include "host/distributed/collectives/together.hpp"
 #include "host/embedding/row_exchange.hpp"
 #include "host/log/log.hpp"
+#include "host/model/parametrization_start.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
@@ -262,25 +263,48 @@ std::unique_ptr<StepProfile> RunEngine::make_profile() const {
 }
 
 void RunEngine::initialise(Progress& progress) {
-  parameters_.initialise(
-      components_.model(), init_frame_.exec(), mix_seeds(recipe_.seed, stream_of("init")));
+  const uint64_t seed = mix_seeds(recipe_.seed, stream_of("init"));
+  parameters_.initialise(components_.model(), init_frame_.exec(), seed);
+  const UnstoredValue drawn = drawn_value(parameters_, seed);
+  UnstoredValue unstored = drawn;
   if (const WeightsImport* const weights = components_.weights()) {
     weights->load(parameters_);
+    // It has values of the trained model only.
+    unstored = [this, weights, drawn](uint32_t k) {
+      const at::Tensor value = weights->unstored(parameters_, k);
+      return value.defined() ? value : drawn(k);
+    };
   }
   if (model_values_ != nullptr) {
-    initialise_further(progress);
+    initialise_further(seed);
+  }
+  start_parametrizations(all_parametrizations(parameters_.graph()),
+                         parameters_,
+                         flow_,
+                         on_cpu(context_.platform.exec()),
+                         unstored);
+  if (model_values_ != nullptr) {
+    load_further(progress);
   }
 }
 
-void RunEngine::initialise_further(Progress& progress) {
+void RunEngine::initialise_further(uint64_t seed) {
   std::deque<RunModels::Member>& members = components_.models().members();
   for (uint32_t i = 1; i < members.size(); ++i) {
     const ExecFrame frame(members[i].proxy.instance().host(), on_cpu(context_.platform.exec()));
-    parameters_.initialise_further(
-        i, members[i].proxy, frame.exec(), mix_seeds(recipe_.seed, stream_of("init")));
+    parameters_.initialise_further(i, members[i].proxy, frame.exec(), seed);
   }
-  for (const std::string& line :
-       model_values_->load({.parameters = parameters_, .optimizer = optimizer_}, flow_)) {
+}
+
+void RunEngine::load_further(Progress& progress) {
+  const LoadTargets targets{
+      .parameters = parameters_,
+      .optimizer = optimizer_,
+      .start = [this](const std::vector<uint32_t>& which, const UnstoredValue& unstored) {
+        start_parametrizations(
+            which, parameters_, flow_, on_cpu(context_.platform.exec()), unstored);
+      }};
+  for (const std::string& line : model_values_->load(targets, flow_)) {
     progress.say(line);
   }
 }

@@ -88,7 +88,8 @@ class RunEngine {
   SinkList make_sinks();
   std::unique_ptr<StepProfile> make_profile() const;
   void initialise(Progress& progress);
-  void initialise_further(Progress& progress);
+  void initialise_further(uint64_t seed);
+  void load_further(Progress& progress);
   TrainerParts make_trainer_parts(const LoopSurroundings& surroundings);
   void export_rows();
   bool is_seed_only() const { return !context_.request.weights.format.empty(); }

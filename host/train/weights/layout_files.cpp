@@ -12,6 +12,11 @@
 
 namespace tenon {
 
+at::Tensor WeightReader::read_part(const PlacedWeight& part) const {
+  const at::Tensor weight = read(part.weight);
+  return part.is_slice() ? weight.select(0, part.slice).contiguous() : weight;
+}
+
 SavedWeights::SavedWeights(const CheckpointReader& reader,
                            const std::vector<Weight>& weights,
                            std::optional<at::ScalarType> dtype)
@@ -48,12 +53,9 @@ at::ScalarType SavedWeights::dtype(size_t w) const {
   return dtype_.has_value() && c10::isFloatingType(kept) ? *dtype_ : kept;
 }
 
-at::Tensor SavedWeights::read(const PlacedWeight& part) const {
-  if (!part.is_slice()) {
-    return read(part.weight);
-  }
-  if (convert_) {
-    return read(part.weight).select(0, part.slice).contiguous();
+at::Tensor SavedWeights::read_part(const PlacedWeight& part) const {
+  if (!part.is_slice() || convert_) {
+    return WeightReader::read_part(part);
   }
   const TensorSource& source = *sources_[part.weight];
   const std::vector<int64_t>& shape = source.shape();
@@ -73,7 +75,7 @@ at::ScalarType SavedWeights::main_dtype() const {
   return most != numels.end() ? most->first : at::kFloat;
 }
 
-LayoutFiles::LayoutFiles(const WeightPlaces& places, const SavedWeights& saved) : saved_(saved) {
+LayoutFiles::LayoutFiles(const WeightPlaces& places, const WeightReader& saved) : saved_(saved) {
   for (const PlacedTensor& tensor : places.tensors) {
     if (!tensor.is_alias) {
       tensors_.push_back({.name = tensor.name,
@@ -88,7 +90,7 @@ LayoutFiles::LayoutFiles(const WeightPlaces& places, const SavedWeights& saved) 
 }
 
 at::Tensor LayoutFiles::read(size_t i) const {
-  return joined(*placed_[i], [this](const PlacedWeight& part) { return saved_.read(part); });
+  return joined(*placed_[i], [this](const PlacedWeight& part) { return saved_.read_part(part); });
 }
 
 }  // namespace tenon

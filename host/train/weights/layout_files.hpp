@@ -23,8 +23,22 @@
 
 namespace tenon {
 
-// Weights of a checkpoint, read on request, in their stored dtype or converted to `dtype`.
-class SavedWeights {
+// Converts a weight by the name of its entry.
+using WeightConversion =
+    std::function<at::Tensor(const std::string& entry, const at::Tensor& value)>;
+
+// Weights by index in the `weights` of some places, read on request.
+class WeightReader {
+ public:
+  virtual ~WeightReader() = default;
+  virtual at::ScalarType dtype(size_t w) const = 0;
+  virtual at::Tensor read(size_t w) const = 0;
+  // Reads all of a weight, or the slice that a tensor has of it.
+  virtual at::Tensor read_part(const PlacedWeight& part) const;
+};
+
+// Weights of a checkpoint, in their stored dtype or converted to `dtype`.
+class SavedWeights final : public WeightReader {
  public:
   // Both are borrowed.
   // Errors  weights.mismatch if the checkpoint lacks a parameter, or has it with another shape
@@ -32,13 +46,11 @@ class SavedWeights {
                const std::vector<Weight>& weights,
                std::optional<at::ScalarType> dtype);
 
-  at::ScalarType dtype(size_t w) const;
-  at::Tensor read(size_t w) const;
-  // Sets a function that converts each weight before it is read, by the name of its entry.
-  using Convert = std::function<at::Tensor(const std::string& entry, const at::Tensor& value)>;
-  void convert_by(Convert convert) { convert_ = std::move(convert); }
-  // Reads all of a weight, or the slice that a tensor has of it.
-  at::Tensor read(const PlacedWeight& part) const;
+  at::ScalarType dtype(size_t w) const override;
+  at::Tensor read(size_t w) const override;
+  at::Tensor read_part(const PlacedWeight& part) const override;
+  // Sets a conversion of each weight in its stored dtype.
+  void convert_by(WeightConversion convert) { convert_ = std::move(convert); }
   // Returns the dtype of most elements.
   at::ScalarType main_dtype() const;
 
@@ -46,13 +58,13 @@ class SavedWeights {
   std::optional<at::ScalarType> dtype_;
   std::vector<std::shared_ptr<const TensorSource>> sources_;
   std::vector<std::string> entries_;
-  Convert convert_;
+  WeightConversion convert_;
 };
 
 class LayoutFiles {
  public:
   // Both are borrowed.
-  LayoutFiles(const WeightPlaces& places, const SavedWeights& saved);
+  LayoutFiles(const WeightPlaces& places, const WeightReader& saved);
 
   const std::vector<WeightTensor>& tensors() const { return tensors_; }
   at::Tensor read(size_t i) const;
@@ -60,7 +72,7 @@ class LayoutFiles {
   const std::vector<std::pair<std::string, std::string>>& texts() const { return texts_; }
 
  private:
-  const SavedWeights& saved_;
+  const WeightReader& saved_;
   std::vector<WeightTensor> tensors_;
   std::vector<const PlacedTensor*> placed_;
   std::vector<std::pair<std::string, std::string>> texts_;

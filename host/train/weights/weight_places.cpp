@@ -17,27 +17,50 @@
 namespace tenon {
 namespace {
 
-std::vector<Weight> weights_of(const ModelGraph& graph) {
+enum class AddedReals { kOmit, kInclude };
+
+std::vector<Weight> weights_of(const ModelGraph& graph, AddedReals added, Unstored unstored) {
+  std::vector<uint32_t> of_parameter(graph.parameters.size(), kNoIndex);
+  std::vector<uint32_t> of_buffer(graph.buffers.size(), kNoIndex);
+  for (uint32_t k = 0; k < graph.parametrizations.size(); ++k) {
+    const ModelParametrization& made = graph.parametrizations[k];
+    of_parameter[made.parameter] = k;
+    for (const uint32_t p : made.reals) {
+      of_parameter[p] = k;
+    }
+    for (const uint32_t b : made.buffers) {
+      of_buffer[b] = k;
+    }
+  }
   std::vector<Weight> weights;
   const auto entry = [](const char* part, const std::string& name) {
     return state_path(state_path(run_state::kParameters, part), name);
   };
   for (uint32_t p = 0; p < graph.parameters.size(); ++p) {
     const ModelParameter& parameter = graph.parameters[p];
-    if (parameter.same_as == kNoIndex) {
-      weights.push_back({.name = parameter.name,
-                         .shape = parameter.shape,
-                         .entry = entry("values", parameter.name),
-                         .parameter = p});
+    const uint32_t k = of_parameter[p];
+    const bool is_effective = k != kNoIndex && graph.parametrizations[k].parameter == p;
+    const bool is_stored = !is_effective || graph.parametrizations[k].has_base;
+    const bool is_added = k != kNoIndex && !is_effective;
+    if (parameter.same_as != kNoIndex || (is_added && added == AddedReals::kOmit) ||
+        (!is_stored && unstored == Unstored::kOmit)) {
+      continue;
     }
+    weights.push_back({.name = parameter.name,
+                       .shape = is_stored ? parameter.shape : graph.parametrizations[k].shape,
+                       .entry = entry("values", parameter.name),
+                       .parameter = p,
+                       .parametrization = k,
+                       .is_stored = is_stored});
   }
   for (uint32_t b = 0; b < graph.buffers.size(); ++b) {
     const ModelBuffer& buffer = graph.buffers[b];
-    if (buffer.kind == TENON_BUFFER_STATE) {
+    if (buffer.kind == TENON_BUFFER_STATE && !(buffer.is_real && added == AddedReals::kOmit)) {
       weights.push_back({.name = buffer.name,
                          .shape = buffer.shape,
                          .entry = entry("buffers", buffer.name),
-                         .buffer = b});
+                         .buffer = b,
+                         .parametrization = of_buffer[b]});
     }
   }
   return weights;
@@ -48,7 +71,7 @@ class LayoutReading {
  public:
   LayoutReading(const ComponentIdentity& model, const ModelGraph& graph, const std::string& layout)
       : model_(model), layout_(layout) {
-    places_.weights = weights_of(graph);
+    places_.weights = weights_of(graph, AddedReals::kOmit, Unstored::kInclude);
     for (size_t w = 0; w < places_.weights.size(); ++w) {
       weight_of_[places_.weights[w].name] = w;
     }
@@ -219,9 +242,11 @@ class LayoutReading {
 
 }  // namespace
 
-WeightPlaces own_places(const ModelGraph& graph) {
+namespace {
+
+WeightPlaces named_places(const ModelGraph& graph, std::vector<Weight> weights) {
   WeightPlaces places;
-  places.weights = weights_of(graph);
+  places.weights = std::move(weights);
   std::map<std::string, size_t> weight_of;
   for (size_t w = 0; w < places.weights.size(); ++w) {
     const Weight& weight = places.weights[w];
@@ -230,7 +255,8 @@ WeightPlaces own_places(const ModelGraph& graph) {
         {.name = weight.name, .shape = weight.shape, .parts = {{.weight = w}}, .is_alias = false});
   }
   for (const ModelParameter& parameter : graph.parameters) {
-    if (parameter.same_as != kNoIndex) {
+    if (parameter.same_as != kNoIndex &&
+        weight_of.contains(graph.parameters[parameter.same_as].name)) {
       const size_t w = weight_of.at(graph.parameters[parameter.same_as].name);
       places.tensors.push_back({.name = parameter.name,
                                 .shape = places.weights[w].shape,
@@ -239,6 +265,16 @@ WeightPlaces own_places(const ModelGraph& graph) {
     }
   }
   return places;
+}
+
+}  // namespace
+
+WeightPlaces own_places(const ModelGraph& graph, Unstored unstored) {
+  return named_places(graph, weights_of(graph, AddedReals::kInclude, unstored));
+}
+
+WeightPlaces merged_places(const ModelGraph& graph) {
+  return named_places(graph, weights_of(graph, AddedReals::kOmit, Unstored::kInclude));
 }
 
 WeightPlaces places_in_layout(const ComponentInstance& model,

@@ -26,6 +26,9 @@ struct Weight {
   std::string entry;              // name in the state tree
   uint32_t parameter = kNoIndex;  // exactly one of the two is set
   uint32_t buffer = kNoIndex;
+  // Its parametrization, if it is a real parameter or buffer, or an effective parameter.
+  uint32_t parametrization = kNoIndex;
+  bool is_stored = true;  // false for an effective parameter without base
 };
 
 struct PlacedWeight {
@@ -50,10 +53,18 @@ struct WeightPlaces {
   std::vector<LayoutFile> files;
 };
 
-// Returns places under the model's own names. Tied parameters are aliases.
-WeightPlaces own_places(const ModelGraph& graph);
+// Effective parameters that are computed from other parameters only, and not stored.
+enum class Unstored { kOmit, kInclude };
 
-// Returns places in a layout of the model's plugin. `dtype` is the dtype of most tensors.
+// Returns places under the model's own names. Tied parameters are aliases.
+WeightPlaces own_places(const ModelGraph& graph, Unstored unstored = Unstored::kOmit);
+
+// Returns places under the model's own names with effective parameters, and without the parameters
+// and buffers that parametrizations add.
+WeightPlaces merged_places(const ModelGraph& graph);
+
+// Returns places in a layout of the model's plugin, which has effective parameters, and none of the
+// parameters and buffers that parametrizations add. `dtype` is the dtype of most tensors.
 // Errors  weights.no_layout if the model's plugin has no layouts; weights.bad_layout if the layout
 //         lacks a parameter or is inconsistent; PluginError
 WeightPlaces places_in_layout(const ComponentInstance& model,

@@ -123,6 +123,9 @@ void WeightsImport::load(ParameterStore& store) const {
                             : c10::multiply_integers(tensor.shape.begin() + 1, tensor.shape.end());
     for (const PlacedWeight& part : tensor.parts) {
       const Weight& weight = places_.weights[part.weight];
+      if (!weight.is_stored) {
+        continue;  // unstored() reads it
+      }
       const at::ScalarType dtype = weight.parameter != kNoIndex
                                        ? store.groups()[store.place(weight.parameter).group].dtype()
                                        : store.buffer(weight.buffer).scalar_type();
@@ -141,6 +144,9 @@ void WeightsImport::load(ParameterStore& store) const {
     }
     // Compares both in the dtype of the store.
     const Weight& weight = places_.weights[alias.parts.front().weight];
+    if (!weight.is_stored) {
+      continue;
+    }
     const auto kept = std::get<std::shared_ptr<const TensorSource>>(tree.find(weight.entry)->value);
     const ConvertedSource other(kept->dtype(),
                                 weight.shape,
@@ -161,6 +167,29 @@ void WeightsImport::load(ParameterStore& store) const {
   }
   store.load(tree, run_state::kParameters);
   store.publish();
+}
+
+at::Tensor WeightsImport::unstored(const ParameterStore& store, uint32_t parametrization) const {
+  const ModelParametrization& made = store.graph().parametrizations[parametrization];
+  WeightSources sources;
+  std::string entry;
+  for (const PlacedTensor& tensor : places_.tensors) {
+    const int64_t row = tensor.shape.empty()
+                            ? 0
+                            : c10::multiply_integers(tensor.shape.begin() + 1, tensor.shape.end());
+    for (const PlacedWeight& part : tensor.parts) {
+      const Weight& weight = places_.weights[part.weight];
+      if (!tensor.is_alias && weight.parameter == made.parameter) {
+        entry = weight.entry;
+        sources.add(weight,
+                    part,
+                    store.stored_dtype(made.dtype),
+                    folder_.source(tensor.name),
+                    part.first * row);
+      }
+    }
+  }
+  return entry.empty() ? at::Tensor() : sources.by_entry().at(entry)->whole();
 }
 
 }  // namespace tenon

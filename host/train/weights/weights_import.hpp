@@ -27,6 +27,9 @@ class WeightsImport {
   // not fit the store's dtype are rounded, with a warning.
   // Errors  weights.mismatch if an alias of a tensor has different values; storage.io
   void load(ParameterStore& store) const;
+  // Returns the value of a parameter that the store does not keep, in the dtype of a parameter.
+  // Errors  storage.io
+  at::Tensor unstored(const ParameterStore& store, uint32_t parametrization) const;
 
  private:
   void check(const ComponentInstance& model, const ModelGraph& graph) const;

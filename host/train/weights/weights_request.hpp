@@ -10,7 +10,8 @@ namespace tenon {
 
 // --export: from a checkpoint.
 struct WeightsExport {
-  std::string format = {};                // "hf", "torch"
+  std::string format = {};                // "hf", "torch", "peft"
+  bool merges = false;                    // write effective parameters, for "hf" and "torch"
   std::string to = {};                    // a folder, or with "torch" a file
   std::string run_dir = {};               // exports its newest checkpoint,
   std::string from = {};                  // unless this names a checkpoint

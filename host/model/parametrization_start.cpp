@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/model/parametrization_start.hpp"
+
+#include "host/error/error.hpp"
+#include "host/plugin/parametrization_proxy.hpp"
+#include "host/tensor/initializer.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <map>
+#include <numeric>
+
+namespace tenon {
+namespace {
+
+// The whole tensors of one parametrization, on the CPU.
+class WholeTensors {
+ public:
+  WholeTensors(ParameterStore& store, ShardedParameters& flow) : store_(store), flow_(flow) {}
+
+  std::vector<at::Tensor> reals(const ModelParametrization& made) {
+    std::map<size_t, at::Tensor> groups;
+    std::vector<at::Tensor> whole;
+    for (const uint32_t p : made.reals) {
+      const ParameterStore::Place& place = store_.place(p);
+      auto& group = groups[place.group];
+      if (!group.defined()) {
+        group = flow_.gather_stored(store_.groups()[place.group]);
+      }
+      const FlatEntry& entry = store_.groups()[place.group].entries()[place.entry];
+      whole.push_back(group.narrow(0, entry.offset, entry.numel)
+                          .view(entry.parameter.shape)
+                          .to(at::TensorOptions().device(at::kCPU), false, /*copy=*/true));
+    }
+    return whole;
+  }
+
+  std::vector<at::Tensor> buffers(const ModelParametrization& made) const {
+    std::vector<at::Tensor> whole;
+    for (const uint32_t b : made.buffers) {
+      whole.push_back(
+          store_.buffer(b).to(at::TensorOptions().device(at::kCPU), false, /*copy=*/true));
+    }
+    return whole;
+  }
+
+  // Keeps this rank's part.
+  void keep_reals(const ModelParametrization& made, const std::vector<at::Tensor>& whole) {
+    for (size_t i = 0; i < made.reals.size(); ++i) {
+      const ParameterStore::Place& place = store_.place(made.reals[i]);
+      FlatGroup& group = store_.groups()[place.group];
+      const FlatPart part = group.part(place.entry);
+      group.data()
+          .narrow(0, part.in_slice, part.length)
+          .copy_(whole[i].reshape(-1).narrow(0, part.in_parameter, part.length));
+    }
+  }
+
+  void keep_buffers(const ModelParametrization& made, const std::vector<at::Tensor>& whole) {
+    for (size_t i = 0; i < made.buffers.size(); ++i) {
+      store_.buffer(made.buffers[i]).copy_(whole[i]);
+    }
+  }
+
+ private:
+  ParameterStore& store_;
+  ShardedParameters& flow_;
+};
+
+template <class Body>
+void with_name(const ModelGraph& graph, const ModelParametrization& made, Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    throw error.with_context("parameter '" + graph.parameters[made.parameter].name + "'");
+  }
+}
+
+}  // namespace
+
+std::vector<uint32_t> all_parametrizations(const ModelGraph& graph) {
+  std::vector<uint32_t> all(graph.parametrizations.size());
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
+}
+
+UnstoredValue drawn_value(const ParameterStore& store, uint64_t seed) {
+  return [&store, seed](uint32_t k) {
+    const ModelParametrization& made = store.graph().parametrizations[k];
+    const ModelParameter& parameter = store.graph().parameters[made.parameter];
+    at::Tensor value =
+        at::empty(made.shape, at::TensorOptions().dtype(store.stored_dtype(made.dtype)));
+    fill_init(parameter.init,
+              parameter.init_a,
+              parameter.init_b,
+              seed,
+              parameter.name,
+              0,
+              value.view(-1));
+    return value;
+  };
+}
+
+void start_parametrizations(const std::vector<uint32_t>& which,
+                            ParameterStore& store,
+                            ShardedParameters& flow,
+                            const ExecBase& base,
+                            const UnstoredValue& unstored) {
+  if (which.empty()) {
+    return;
+  }
+  const at::AutoGradMode no_grad(false);
+  flow.resolve();
+  WholeTensors tensors(store, flow);
+  for (const uint32_t k : which) {
+    const ModelParametrization& made = store.graph().parametrizations[k];
+    std::vector<at::Tensor> reals = tensors.reals(made);
+    std::vector<at::Tensor> buffers = tensors.buffers(made);
+    at::Tensor value;
+    for (size_t i = 0; i < made.reals.size(); ++i) {
+      if (made.reals[i] == made.parameter) {
+        value = reals[i].clone();
+      }
+    }
+    if (!value.defined()) {
+      value = unstored(k);
+    }
+    const ExecFrame frame(made.proxy->instance().host(), base);
+    with_name(store.graph(), made, [&] { made.proxy->start(frame.exec(), value, reals, buffers); });
+    tensors.keep_reals(made, reals);
+    tensors.keep_buffers(made, buffers);
+  }
+  flow.publish();
+}
+
+}  // namespace tenon

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/weights/base_hash.hpp"
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+
+namespace tenon {
+namespace {
+
+// Source   Steele, Lea, Flood, Fast Splittable Pseudorandom Number Generators (OOPSLA 2014): the
+//          finalizer of SplitMix64
+uint64_t mixed(uint64_t x) {
+  x += 0x9E3779B97F4A7C15U;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+uint64_t base_hash_of(std::string_view name, int64_t first, const at::Tensor& part) {
+  uint64_t key = 0;
+  for (const char c : name) {
+    key = mixed(key ^ static_cast<unsigned char>(c));
+  }
+  const at::Tensor flat = part.reshape(-1).to(at::kFloat).contiguous();
+  const float* const values = flat.const_data_ptr<float>();
+  uint64_t sum = 0;
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, values + i, sizeof bits);
+    sum += mixed(mixed(key + static_cast<uint64_t>(first + i)) ^ bits);
+  }
+  return sum;
+}
+
+std::string base_hash_text(uint64_t hash) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(hash));
+  return text.data();
+}
+
+}  // namespace tenon

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Adapters from PEFT and back: folders that it saved (peft_golden.py made them) are loaded on their
+// base, give its logits merged, and go out again with equal tensors; folders that do not fit are
+// refused.
+#include "host/checkpoint/weights_folder.hpp"
+
+#include <ATen/Functions.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/parity/largest_difference.hpp"
+#include "tests/parity/model_rig.hpp"
+#include "tests/recipes/host_run.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/safetensors.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/subprocess.hpp"
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr char kOptions[] = R"({"vocab_size": 64, "hidden_size": 16, "intermediate_size": 24,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32,
+    "initializer_range": 0.25, "rms_norm_eps": 1e-5, "rope_theta": 500.0,
+    "num_hidden_layers": 2, "tie_word_embeddings": false})";
+
+fs::path golden(const std::string& name) {
+  return source_dir() / "tests" / "parity" / name;
+}
+
+// Loads the base and the adapter, and changes nothing.
+json recipe_of(const std::string& type) {
+  json recipe = json::parse(R"({"name": "adapted", "threads": {"compute": 1},
+      "model": {"type": "llama", "frozen": ["*"]},
+      "data": {"batch_size": 2,
+               "train": {"type": "token_rows", "options": {"samples": 26, "length": 8}}},
+      "loss": {"type": "cross_entropy"},
+      "optimizer": {"type": "adamw", "options": {"lr": 0.0, "weight_decay": 0.0}},
+      "train": {"steps": 1}, "checkpoint": {}})");
+  recipe["model"]["options"] = json::parse(kOptions);
+  json& all = recipe["model"]["parametrizations"];
+  const json options = {{"rank", 3}, {"alpha", 5}};
+  if (type == "lora") {  // rank_pattern and alpha_pattern of one module
+    all.push_back({{"match", "model.layers.0.mlp.down_proj.weight"},
+                   {"type", type},
+                   {"options", {{"rank", 2}, {"alpha", 6}}}});
+  }
+  all.push_back({{"match", {"*.q_proj.weight", "*.v_proj.weight", "*.down_proj.weight"}},
+                 {"type", type},
+                 {"options", options}});
+  recipe["load"] = json::array(
+      {{{"from", golden("hf_sharded").string()}}, {{"from", golden("peft_" + type).string()}}});
+  return recipe;
+}
+
+SubprocessResult run(const ScratchFolder& scratch, const json& recipe, int num_ranks = 1) {
+  const fs::path file = scratch.write("recipe.json", recipe.dump(2));
+  return run_host(file, scratch.path() / "run", num_ranks);
+}
+
+void succeed(const std::vector<std::string>& words) {
+  const SubprocessResult result = run_host(words);
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+}
+
+at::Tensor logits_of(const fs::path& folder, const at::Tensor& ids) {
+  ModelRig rig("llama", kOptions, at::kFloat);
+  const WeightsFolder weights(folder.string());
+  for (const auto& [name, tensor] : weights.tensors()) {
+    rig.set_parameter(name, weights.source(name)->whole());
+  }
+  rig.forward({{"input_ids", ids}});
+  return rig.output("logits");
+}
+
+json config_of(const fs::path& folder) {
+  std::ifstream in(folder / "adapter_config.json");
+  return json::parse(in);
+}
+
+}  // namespace
+
+TEST_CASE("adapters of PEFT merge to its weights, and go out again", "[parity]") {
+  const std::string type = GENERATE("lora", "rslora", "dora");
+  const int num_ranks = GENERATE(1, 2);
+  CAPTURE(type, num_ranks);
+  const ScratchFolder scratch;
+  json recipe = recipe_of(type);
+  if (num_ranks > 1) {
+    recipe["parallel"] = {{"shard", 2}, {"stage", 3}};
+  }
+  const SubprocessResult result = run(scratch, recipe, num_ranks);
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  const std::string from = (scratch.path() / "run").string();
+  const fs::path merged = scratch.path() / "merged";
+  succeed({"--export", "hf", merged.string(), "--run-dir", from, "--merge"});
+  const GoldenData data = read_safetensors(golden("peft_" + type) / "golden.safetensors");
+  const WeightsFolder weights(merged.string());
+  size_t num_compared = 0;
+  for (const auto& [key, value] : data.tensors) {
+    if (key.starts_with("merged/")) {
+      CAPTURE(key);
+      CHECK(largest_difference(weights.source(key.substr(7))->whole(), value) < 1e-6);
+      ++num_compared;
+    }
+  }
+  CHECK(num_compared == 6);
+  CHECK(largest_difference(logits_of(merged, data.at("input_ids")), data.at("logits")) < 1e-5);
+
+  const fs::path out = scratch.path() / "peft";
+  succeed({"--export", "peft", out.string(), "--run-dir", from});
+  const WeightsFolder theirs(golden("peft_" + type).string());
+  const WeightsFolder ours(out.string());
+  REQUIRE(ours.tensors().size() == theirs.tensors().size());
+  for (const auto& [name, tensor] : theirs.tensors()) {
+    CAPTURE(name);
+    REQUIRE(ours.tensors().contains(name));
+    CHECK(at::equal(ours.source(name)->whole(), theirs.source(name)->whole()));
+  }
+  const json mine = config_of(out);
+  const json other = config_of(golden("peft_" + type));
+  for (const char* const key :
+       {"peft_type", "task_type", "r", "lora_alpha", "use_rslora", "use_dora", "bias"}) {
+    CAPTURE(key);
+    CHECK((type == "lora" && (key == std::string("r") || key == std::string("lora_alpha"))
+               ? true
+               : mine[key] == other[key]));
+  }
+  CHECK(mine["target_modules"] == json({"down_proj", "q_proj", "v_proj"}));
+}
+
+TEST_CASE("an adapter goes into another run of the same base only", "[parity]") {
+  const ScratchFolder scratch;
+  const SubprocessResult first = run(scratch, recipe_of("lora"));
+  REQUIRE(first.exit_code == 0);
+  const fs::path out = scratch.path() / "peft";
+  succeed({"--export", "peft", out.string(), "--run-dir", (scratch.path() / "run").string()});
+  json again = recipe_of("lora");
+  again["load"][1]["from"] = out.string();
+  const ScratchFolder second;
+  const SubprocessResult same = run(second, again);
+  INFO(same.out << same.err);
+  CHECK(same.exit_code == 0);
+
+  json other = again;
+  other["load"].erase(0);  // the initial base of the recipe
+  const ScratchFolder third;
+  const SubprocessResult refused = run(third, other);
+  CHECK(refused.exit_code == 3);
+  CHECK_THAT(refused.err, contains_text("the adapter was trained on another base"));
+}
+
+TEST_CASE("PEFT folders that do not fit the recipe are refused", "[parity]") {
+  const ScratchFolder scratch;
+  const auto said = [&](const json& recipe) {
+    const ScratchFolder desk;
+    const SubprocessResult result = run(desk, recipe);
+    INFO(result.out << result.err);
+    REQUIRE(result.exit_code == 3);
+    return result.err;
+  };
+  json recipe = recipe_of("rslora");
+  recipe["model"]["parametrizations"][0]["options"]["rank"] = 4;
+  CHECK_THAT(said(recipe),
+             contains_text("rank of 'model.layers.0.self_attn.q_proj' is 4 in the recipe, and 3 in "
+                           "adapter_config.json"));
+  recipe = recipe_of("rslora");
+  recipe["model"]["parametrizations"][0]["type"] = "lora";
+  CHECK_THAT(said(recipe),
+             contains_text("use_rslora of 'model.layers.0.self_attn.q_proj' is false "
+                           "in the recipe, and true in adapter_config.json"));
+  recipe = recipe_of("rslora");
+  recipe["model"]["parametrizations"][0]["match"] = {"*.q_proj.weight", "*.v_proj.weight"};
+  CHECK_THAT(said(recipe),
+             contains_text("'base_model.model.model.layers.0.mlp.down_proj.lora_A.weight' is not "
+                           "in the model"));
+  recipe = recipe_of("rslora");
+  recipe["model"].erase("parametrizations");
+  CHECK_THAT(said(recipe),
+             contains_text("it has an adapter, and the recipe has no parametrizations"));
+}
+
+TEST_CASE("PEFT loads what was trained here", "[parity]") {
+  const fs::path python = source_dir() / ".deps/peers/bin/python";
+  const SubprocessResult found = fs::exists(python)
+                                     ? run_subprocess({python.string(), "-c", "import peft"})
+                                     : SubprocessResult{};
+  if (!fs::exists(python) || found.exit_code != 0) {
+    TENON_SKIP("there is no Python with peft; `./dev deps --lm` brings one");
+  }
+  const std::string type = GENERATE("lora", "rslora", "dora");
+  CAPTURE(type);
+  const ScratchFolder scratch;
+  json recipe = recipe_of(type);
+  recipe["optimizer"]["options"] = {{"lr", 0.05}};
+  recipe["train"]["steps"] = 3;
+  const SubprocessResult result = run(scratch, recipe);
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  const std::string from = (scratch.path() / "run").string();
+  const fs::path adapter = scratch.path() / "peft";
+  const fs::path merged = scratch.path() / "merged";
+  succeed({"--export", "peft", adapter.string(), "--run-dir", from});
+  succeed({"--export", "hf", merged.string(), "--run-dir", from, "--merge"});
+  const SubprocessResult compared = run_subprocess({python.string(),
+                                                    golden("peft_peer.py").string(),
+                                                    golden("hf_sharded").string(),
+                                                    adapter.string(),
+                                                    merged.string()});
+  INFO(compared.out << compared.err);
+  CHECK(compared.exit_code == 0);
+}
+
+}  // namespace tenon
