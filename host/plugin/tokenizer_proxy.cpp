@@ -27,6 +27,13 @@ tenon_status* take_bytes(void* context, const char* bytes, size_t n) noexcept {
   return guard(nullptr, [&] { static_cast<std::string*>(context)->append(bytes, n); });
 }
 
+using Files = std::vector<std::pair<std::string, std::string>>;
+
+tenon_status* take_file(void* context, const char* name, const char* bytes, size_t n) noexcept {
+  return guard(nullptr,
+               [&] { static_cast<Files*>(context)->emplace_back(name, std::string(bytes, n)); });
+}
+
 }  // namespace
 
 TokenizerProxy::TokenizerProxy(const ComponentInstance& instance)
@@ -84,6 +91,22 @@ std::string TokenizerProxy::decode(const std::vector<int32_t>& ids) const {
   const tenon_decode_args args{sizeof(args), ids.data(), ids.size(), &take_bytes, &bytes};
   instance_.call("decode", [&] { return table_->decode(instance_.self(), &args); });
   return bytes;
+}
+
+Files TokenizerProxy::files() const {
+  if (!TENON_HAS(tenon_tokenizer, table_, files)) {
+    return {};
+  }
+  Files files;
+  const tenon_tokenizer_files_args args{sizeof(args), &take_file, &files};
+  instance_.call("files", [&] { return table_->files(instance_.self(), &args); });
+  for (const auto& [name, bytes] : files) {
+    if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
+      instance_.identity().fail_result(
+          formatted("files returned the name '{}', expected a file's name without a folder", name));
+    }
+  }
+  return files;
 }
 
 }  // namespace tenon

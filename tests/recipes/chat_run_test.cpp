@@ -53,6 +53,33 @@ struct ChatFolder {
   }
 };
 
+// tokenizer.json of a vocabulary of the 256 bytes, under the names of byte-level BPE: printable
+// bytes of Latin-1 are themselves, the others follow from U+0100 on.
+std::string byte_level_tokenizer() {
+  json vocabulary = json::object();
+  char32_t next = 0x100;
+  for (char32_t byte = 0; byte < 256; ++byte) {
+    const bool is_printable = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte != 0xAD);
+    const char32_t c = is_printable ? byte : next++;
+    const std::string name = c < 0x80 ? std::string(1, static_cast<char>(c))
+                                      : std::string{static_cast<char>(0xC0 | (c >> 6)),
+                                                    static_cast<char>(0x80 | (c & 0x3F))};
+    vocabulary[name] = static_cast<int>(byte);
+  }
+  const json byte_level = {{"type", "ByteLevel"},
+                           {"add_prefix_space", false},
+                           {"trim_offsets", true},
+                           {"use_regex", false}};
+  return json{{"version", "1.0"},
+              {"added_tokens", json::array()},
+              {"normalizer", nullptr},
+              {"pre_tokenizer", byte_level},
+              {"post_processor", nullptr},
+              {"decoder", byte_level},
+              {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", json::array()}}}}
+      .dump();
+}
+
 }  // namespace
 
 TEST_CASE("the data of a recipe can be processed before the run", "[recipes]") {
@@ -90,6 +117,49 @@ TEST_CASE("a run trains on chats, and on two ranks with the same loss", "[recipe
   for (size_t i = 0; i < 12; ++i) {
     CHECK(same[i].at("loss").get<double>() == Approx(loss(i)).epsilon(1e-4));
   }
+}
+
+TEST_CASE("an exported folder has the files of the tokenizer", "[recipes]") {
+  const ChatFolder chats;
+  json recipe = json::parse(file_text(chats.recipe));
+  const ScratchFolder made;
+  const std::string bytes = byte_level_tokenizer();
+  made.write("tokenizer.json", bytes);
+  made.write("chat_template.jinja",
+             file_text(source_dir() / "tests/support/chat_templates/generation.jinja"));
+  for (const char* const set : {"train", "eval"}) {
+    recipe["data"][set]["options"]["tokenizer"] = {{"type", "hf"},
+                                                   {"options", {{"file", made.path().string()}}}};
+  }
+  recipe["train"]["steps"] = 1;
+  recipe["checkpoint"] = {{"exports", {{{"format", "hf"}, {"at_end", true}}}}};
+  const auto file = chats.folder.write("own.json", recipe.dump());
+  const std::filesystem::path run = chats.folder.path() / "run";
+  const SubprocessResult trained = run_host(file, run);
+  INFO(trained.out << trained.err);
+  REQUIRE(trained.exit_code == 0);
+
+  const std::filesystem::path out = chats.folder.path() / "out";
+  const SubprocessResult exported =
+      run_host({"--export", "hf", out.string(), "--run-dir", run.string()});
+  INFO(exported.out << exported.err);
+  REQUIRE(exported.exit_code == 0);
+  CHECK(file_text(out / "tokenizer.json") == bytes);
+  CHECK(std::filesystem::exists(out / "chat_template.jinja"));
+  size_t num_found = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(run / "exports")) {
+    if (entry.path().filename() == "tokenizer.json") {
+      CHECK(file_text(entry.path()) == bytes);
+      ++num_found;
+    }
+  }
+  CHECK(num_found == 1);
+
+  std::filesystem::remove(made.path() / "tokenizer.json");
+  const SubprocessResult without = run_host(
+      {"--export", "hf", (chats.folder.path() / "bare").string(), "--run-dir", run.string()});
+  CHECK(without.exit_code == 0);
+  CHECK_THAT(without.err, contains_text("the export has no files of the tokenizer: "));
 }
 
 TEST_CASE("a bad chat ends a run before its first step, without a run folder's results",

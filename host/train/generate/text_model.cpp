@@ -14,6 +14,7 @@
 #include "host/text/seconds_text.hpp"
 #include "host/train/components/recipe_model.hpp"
 #include "host/train/components/recipe_parametrizations.hpp"
+#include "host/train/components/recipe_tokenizer.hpp"
 #include "host/train/generate/text_stream.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/signal_watch.hpp"
@@ -37,39 +38,15 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Calls f(use) for each tokenizer in the options of a component, at any depth.
-void visit_tokenizers(const ComponentUse& use, const std::function<void(const ComponentUse&)>& f) {
-  for (const ComponentUse::Nested& nested : use.nested) {
-    if (nested.use.kind == "tokenizer") {
-      f(nested.use);
-    }
-    visit_tokenizers(nested.use, f);
-  }
-}
-
-// Returns the tokenizer that the training data uses, or else another component.
 ComponentUse tokenizer_of(const Recipe& recipe) {
-  const ComponentUse* of_data = nullptr;
-  const ComponentUse* first = nullptr;
-  const auto note = [](const ComponentUse*& to, const ComponentUse& use) {
-    to = to == nullptr && use.ref.empty() ? &use : to;
-  };
-  for_each_component(recipe, [&](const ComponentUse& use) {
-    visit_tokenizers(use, [&](const ComponentUse& tokenizer) {
-      note(first, tokenizer);
-      if (use.pointer.starts_with("/data/train")) {
-        note(of_data, tokenizer);
-      }
-    });
-  });
-  const ComponentUse* const found = of_data != nullptr ? of_data : first;
-  if (found == nullptr) {
+  std::optional<ComponentUse> use = recipe_tokenizer(recipe);
+  if (!use.has_value()) {
     throw Error("generate.no_tokenizer",
                 recipe.file +
                     ": no component of the recipe has a tokenizer, and text cannot be converted to "
                     "tokens; --generate is for models that are trained on text");
   }
-  return *found;
+  return *std::move(use);
 }
 
 RunRequest request_with(const GpuPlaces& gpu) {

@@ -15,6 +15,7 @@
 #include "host/text/formatted.hpp"
 #include "host/train/components/component_factory.hpp"
 #include "host/train/components/recipe_parametrizations.hpp"
+#include "host/train/components/recipe_tokenizer.hpp"
 #include "host/train/pretrained/newest_checkpoint.hpp"
 #include "host/train/pretrained/saved_evaluation_values.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
@@ -33,6 +34,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -52,7 +54,16 @@ std::optional<at::ScalarType> wanted_dtype(const std::string& name) {
 struct Surroundings {
   const tenon_mesh& mesh;    // of calls to parametrizations
   WeightConversion convert;  // from values of training to those of evaluation
+  std::vector<std::pair<std::string, std::string>> texts;  // files beside the weights
 };
+
+// Returns the texts of a folder: those of its layout, then the others.
+std::vector<std::pair<std::string, std::string>> texts_of(const LayoutFiles& files,
+                                                          const Surroundings& around) {
+  auto texts = files.texts();
+  texts.insert(texts.end(), around.texts.begin(), around.texts.end());
+  return texts;
+}
 
 SavedWeights saved_weights(const CheckpointReader& reader,
                            const std::vector<Weight>& weights,
@@ -136,7 +147,7 @@ Written write_layout(const CheckpointReader& reader,
       request.to,
       files.tensors(),
       [&](size_t i) { return from_checkpoint([&] { return files.read(i); }); },
-      files.texts(),
+      texts_of(files, around),
       request.file_bytes);
   return {
       .num_tensors = files.tensors().size(), .num_files = result.num_files, .bytes = result.bytes};
@@ -179,7 +190,7 @@ Written write_peft(const CheckpointReader& reader,
       request.to,
       files.tensors(),
       [&](size_t i) { return from_checkpoint([&] { return files.read(i); }); },
-      files.texts(),
+      texts_of(files, around),
       std::numeric_limits<uint64_t>::max(),
       "adapter_");
   return {
@@ -226,9 +237,11 @@ std::string export_checkpoint(const CheckpointReader& reader,
   }
   SavedEvaluationValues values(reader, recipe, graph, factory);
   const Surroundings around{
-      .mesh = mesh_view, .convert = [&values](const std::string& entry, const at::Tensor& value) {
-        return values.of(entry, value);
-      }};
+      .mesh = mesh_view,
+      .convert = [&values](const std::string& entry,
+                           const at::Tensor& value) { return values.of(entry, value); },
+      .texts = request.format == "torch" ? decltype(Surroundings::texts){}
+                                         : tokenizer_files(recipe, factory)};
   const Written written = request.format == "torch" ? write_torch(reader, graph, request, around)
                           : request.format == "peft"
                               ? write_peft(reader, model, graph, request, around)

@@ -72,7 +72,10 @@ std::string next_commands(const Recipe& recipe,
   }
   const std::string plugins = request.plugin_options.empty() ? "" : " " + request.plugin_options;
   return "export: " + request.program + plugins + " --export " + export_format +
-         (export_format == "torch" ? " model.pt" : " model") + " --run-dir " + quoted(run_dir) +
+         (export_format == "torch"  ? " model.pt"
+          : export_format == "peft" ? " adapter"
+                                    : " model") +
+         " --run-dir " + quoted(run_dir) +
          "\nnext: " + next_command(recipe, request, outcome, run_dir);
 }
 

@@ -17,9 +17,9 @@ namespace tenon {
 //   after a stop       the same command again, which resumes
 //   after N steps      the same command for 2 N steps, if the recipe counts steps
 //   otherwise          --inspect of the checkpoint
-// `export_format` is "hf" or "torch". A run that was stopped before its first step has only the
-// line "next: ...". Empty if the run ended without a step, saved no checkpoint, failed, or does not
-// know how its program was called.
+// `export_format` is "hf", "peft" or "torch". A run that was stopped before its first step has only
+// the line "next: ...". Empty if the run ended without a step, saved no checkpoint, failed, or does
+// not know how its program was called.
 std::string next_commands(const Recipe& recipe,
                           const RunRequest& request,
                           const Outcome& outcome,

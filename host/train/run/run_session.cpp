@@ -75,8 +75,11 @@ Outcome outcome_of(const FailedEnd& end) {
 }
 
 // Returns a format that --export can write for this model.
-const char* export_format(const ComponentInstance& model) {
+const char* export_format(const ComponentInstance& model, const ModelGraph& graph) {
   try {
+    if (!graph.parametrizations.empty()) {
+      return "peft";
+    }
     return WeightsLayoutProxy::of(model).has_value() ? "hf" : "torch";
   } catch (const Error&) {  // an export reports the error
     return "torch";
@@ -378,8 +381,12 @@ void RunSession::report_end(const RunFolder& folder,
     write_summary(folder, report, outcome);
   }
   progress.say(last_line(report, outcome));
-  const std::string commands = next_commands(
-      recipe_, request_, outcome, folder.path(), export_format(components_->model().instance()));
+  const std::string commands =
+      next_commands(recipe_,
+                    request_,
+                    outcome,
+                    folder.path(),
+                    export_format(components_->model().instance(), components_->trained_graph()));
   if (is_first() && !commands.empty()) {
     progress.say(commands);
   }
