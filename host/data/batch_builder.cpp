@@ -302,8 +302,8 @@ void BatchBuilder::finish_lengths() {
   const std::optional<int64_t> positions = size_of_axis("T");
   if (!lengths_) {
     if (positions && (batch_.tokens == 0 || batch_.tokens == batch_.samples * *positions)) {
-      batch_.lengths = empty_host_tensor(TENON_I64, {batch_.samples});
-      std::fill_n(batch_.lengths.mutable_data_ptr<int64_t>(), batch_.samples, *positions);
+      lengths_.emplace(static_cast<size_t>(batch_.samples), *positions);
+      add_lengths();
     }
     return;
   }
@@ -324,8 +324,16 @@ void BatchBuilder::finish_lengths() {
     fail_here(formatted(
         "the lengths add up to {} tokens, but set_counts reported {}", tokens, batch_.tokens));
   }
+  add_lengths();
+}
+
+void BatchBuilder::add_lengths() {
   batch_.lengths = empty_host_tensor(TENON_I64, {batch_.samples});
   std::ranges::copy(*lengths_, batch_.lengths.mutable_data_ptr<int64_t>());
+  for (const int64_t length : *lengths_) {
+    batch_.sequences.push_back(
+        {.row = static_cast<int64_t>(batch_.sequences.size()), .length = length});
+  }
 }
 
 Batch empty_batch(const BatchSchema& schema) {

@@ -68,6 +68,7 @@ class BatchBuilder {
   std::optional<int64_t> size_of_axis(std::string_view name) const;
   void check_lengths();
   void finish_lengths();
+  void add_lengths();
 
   const DataSource& source_;
   const std::vector<FieldInfo>& schema_;

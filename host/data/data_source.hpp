@@ -120,7 +120,7 @@ class DataSource {
   virtual LengthSummary length_summary(const Window* /*window*/) { return {}; }
   // Returns the number of the part of a mix that has a sample.
   //
-  // Threads  [main]
+  // Threads  [worker]
   virtual std::size_t part_of(int64_t /*index*/) const { return 0; }
   // Returns this source if its fields are those of rows, into which loaders pack its samples;
   // otherwise null.

@@ -5,6 +5,7 @@
 #include "host/data/batch_builder.hpp"
 #include "host/error/assert.hpp"
 
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -48,7 +49,17 @@ ReadResult MapPlan::read(const ReadRequest& request) {
   }
   BatchBuilder builder(source_, request.count);
   source_.read(window_, indices, builder.writer());
-  return {.batch = builder.finish()};
+  Batch batch = builder.finish();
+  if (!source_.parts().empty()) {
+    for (const int64_t index : indices) {
+      batch.row_parts.push_back(static_cast<uint32_t>(source_.part_of(index)));
+    }
+  }
+  for (BatchSequence& sequence : batch.sequences) {
+    sequence.part =
+        batch.row_parts.empty() ? 0 : batch.row_parts[static_cast<size_t>(sequence.row)];
+  }
+  return {.batch = std::move(batch)};
 }
 
 }  // namespace tenon

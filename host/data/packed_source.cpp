@@ -111,6 +111,10 @@ class RowFiller {
         copy(f, row, used, samples.fields[f], static_cast<int64_t>(i), piece);
       }
       mark(row, used, piece.length, static_cast<int64_t>(i));
+      batch_.sequences.push_back({.row = row,
+                                  .first = used,
+                                  .length = piece.length,
+                                  .part = static_cast<uint32_t>(source_.part_of(piece.sample))});
       used += piece.length;
       *batch_.packed_samples += piece.first == 0 ? 1 : 0;
     }

@@ -128,6 +128,10 @@ constexpr auto kErrors = std::to_array<ErrorEntry>({
     {"loss.not_additive",
      ExitCode::kRecipe,
      "an in-batch loss cannot be summed over microbatches or ranks"},
+    {"loss.not_by_source",
+     ExitCode::kRecipe,
+     "train.loss_by_source is set, but the data has no numbered sources, or a loss is no sum over "
+     "their samples or tokens"},
     {"loss.unknown_input",
      ExitCode::kRecipe,
      "a loss input is neither a model output nor a batch field"},

@@ -67,6 +67,9 @@ std::string progress_text(const ProgressState& state) {
   } else {
     line += "  " + grouped_digits(std::llround(state.samples_per_second)) + " samples/s";
   }
+  if (state.mfu.has_value()) {
+    line += "  mfu " + format("%.1f%%", 100.0 * *state.mfu);
+  }
   if (state.non_finite_steps > 0) {
     line += formatted("  {} non-finite", state.non_finite_steps);
   }

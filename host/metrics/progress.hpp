@@ -19,6 +19,7 @@ struct ProgressState {
   std::optional<double> grad_norm;
   double samples_per_second = 0;
   double tokens_per_second = 0;  // 0 if the data has no tokens
+  std::optional<double> mfu;     // share of the device's peak; absent if unknown
   double seconds = 0;            // since the start of training
   uint64_t non_finite_steps = 0;
   std::string window = {};  // label of the current window; "" if there are no windows

@@ -115,6 +115,24 @@ struct KeyType<std::variant<std::string, std::uint64_t>> : PlainKeyType {
 };
 
 template <>
+struct KeyType<std::variant<std::string, double>> : PlainKeyType {
+  using Value = std::variant<std::string, double>;
+  static KeySchema schema(const RecipeKey& key) {
+    return with_keywords({{"type", {"string", "number"}}}, key.item_keywords());
+  }
+  static KeySchema json(const RecipeKey&, const Value& value) {
+    return std::visit([](const auto& one) { return KeySchema(one); }, value);
+  }
+  static void read(const RecipeKey&, const KeyValue& at, Value& out) {
+    if (at.value.is_string()) {
+      out = at.value.get<std::string>();
+    } else {
+      out = at.value.get<double>();
+    }
+  }
+};
+
+template <>
 struct KeyType<InputMap> : PlainKeyType {
   static KeySchema schema(const RecipeKey& key) {
     return {{"type", "object"},

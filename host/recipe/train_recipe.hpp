@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace tenon {
@@ -60,7 +61,9 @@ struct TrainRecipe {
   // One word, "none" or "blocks", or name patterns of units and blocks.
   std::vector<std::string> recompute = {"none"};
   bool update_in_backward = false;
-  std::int64_t log_every = 10;  // 0: the first step only
+  std::int64_t log_every = 10;                                  // 0: the first step only
+  std::optional<std::variant<std::string, double>> peak_flops;  // "measure", or per second
+  bool loss_by_source = false;
   bool overfit_batch = false;
   std::optional<std::int64_t> exit_at_step;
   std::optional<std::int64_t> exit_after_steps;
@@ -181,6 +184,19 @@ struct TrainRecipe {
     s.key("log_every", &TrainRecipe::log_every)
         .every()
         .doc("steps between records of metrics; 0 or null: the first step only")
+        .resume(resume::kFree);
+    s.key("peak_flops", &TrainRecipe::peak_flops)
+        .pattern("^measure$")
+        .above(0)
+        .doc(
+            "peak of a rank's device, in operations per second, or \"measure\"; records mfu/... "
+            "and "
+            "hfu/...; null: neither")
+        .resume(resume::kFree);
+    s.key("loss_by_source", &TrainRecipe::loss_by_source)
+        .doc(
+            "record the losses of each source of a mixture, in training and evaluations; computes "
+            "each loss twice")
         .resume(resume::kFree);
     s.key("overfit_batch", &TrainRecipe::overfit_batch)
         .doc(

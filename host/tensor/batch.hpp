@@ -44,6 +44,17 @@ inline constexpr std::string_view kLengthsField = "lengths";
 // kLengthsField if a field has the axis "T" and none has that name.
 std::vector<FieldInfo> readable_fields(const std::vector<FieldInfo>& schema);
 
+// A sequence of tokens that attend to each other: entries [first, first + length) of a row along
+// the axis "T".
+struct BatchSequence {
+  int64_t row = 0;
+  int64_t first = 0;
+  int64_t length = 0;
+  uint32_t part = 0;  // number of its source in a mix
+
+  bool operator==(const BatchSequence&) const = default;
+};
+
 class Batch {
  public:
   // Shared with the dataset's proxy and with every other batch of the dataset.
@@ -54,6 +65,11 @@ class Batch {
   // Valid entries of each sample along the axis "T", i64 [B]; undefined if no field has that axis,
   // or the dataset counts other tokens than the entries.
   at::Tensor lengths;
+  // The sequences of the rows, by row and then by position, without padding. Empty if `lengths` is
+  // undefined. With packing, a row has several; otherwise it is one, which may have the length 0.
+  std::vector<BatchSequence> sequences;
+  // In a mix of map-style sources, without packing: the number of each row's source.
+  std::vector<uint32_t> row_parts;
   // With packing: samples of the dataset that begin in the rows.
   std::optional<int64_t> packed_samples = {};
 

@@ -7,9 +7,10 @@
 namespace tenon {
 namespace {
 
-constexpr std::array<std::string_view, 7> kHostFolders = {
-    "aux", "data", "eval", "loss", "next", "tables", "test"};
-constexpr std::array<std::string_view, 10> kHostMetrics = {"data_wait_seconds",
+constexpr std::array<std::string_view, 9> kHostFolders = {
+    "aux", "data", "eval", "hfu", "loss", "mfu", "next", "tables", "test"};
+constexpr std::array<std::string_view, 11> kHostMetrics = {"data_wait_seconds",
+                                                           "flops_per_second",
                                                            "grad_norm",
                                                            "loss",
                                                            "loss_scale",
@@ -20,13 +21,19 @@ constexpr std::array<std::string_view, 10> kHostMetrics = {"data_wait_seconds",
                                                            "step_seconds",
                                                            "tokens_per_second"};
 
-constexpr std::array<std::string_view, 7> kMeasuredMetrics = {"data_wait_seconds",
+constexpr std::array<std::string_view, 2> kMeasuredFolders = {"hfu", "mfu"};
+constexpr std::array<std::string_view, 8> kMeasuredMetrics = {"data_wait_seconds",
+                                                              "flops_per_second",
                                                               "gpu/allocated_bytes",
                                                               "gpu/peak_bytes",
                                                               "gpu/reserved_bytes",
                                                               "samples_per_second",
                                                               "step_seconds",
                                                               "tokens_per_second"};
+
+std::string_view folder_of(std::string_view name) {
+  return name.substr(0, name.find('/'));
+}
 
 }  // namespace
 
@@ -38,12 +45,13 @@ bool is_legal_metric_name(std::string_view name) {
 }
 
 bool is_host_metric(std::string_view name) {
-  return std::ranges::find(kHostFolders, name.substr(0, name.find('/'))) != kHostFolders.end() ||
+  return std::ranges::find(kHostFolders, folder_of(name)) != kHostFolders.end() ||
          std::ranges::find(kHostMetrics, name) != kHostMetrics.end();
 }
 
 bool is_measured_metric(std::string_view name) {
-  return std::ranges::find(kMeasuredMetrics, name) != kMeasuredMetrics.end();
+  return std::ranges::find(kMeasuredFolders, folder_of(name)) != kMeasuredFolders.end() ||
+         std::ranges::find(kMeasuredMetrics, name) != kMeasuredMetrics.end();
 }
 
 }  // namespace tenon

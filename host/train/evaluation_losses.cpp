@@ -21,6 +21,34 @@ void EvaluationSums::add(const std::vector<at::Tensor>& of_sums,
   }
 }
 
+void EvaluationSums::add_sources(const std::vector<SourceSums>& more,
+                                 std::span<const MixPartInfo> names) {
+  for (const SourceSums& one : more) {
+    const auto found =
+        std::ranges::find_if(sources, [&](const Source& s) { return s.of.part == one.part; });
+    if (found == sources.end()) {
+      sources.push_back({.name = names[one.part].name, .of = one});
+      continue;
+    }
+    for (size_t l = 0; l < one.sums.size(); ++l) {
+      found->of.sums[l] = found->of.sums[l] + one.sums[l];
+      found->of.counts[l] = found->of.counts[l] + one.counts[l];
+    }
+  }
+}
+
+void EvaluationLosses::add_sources(const EvaluationSums& sums,
+                                   const std::string& prefix,
+                                   MetricBook& metrics) const {
+  for (const EvaluationSums::Source& source : sums.sources) {
+    for (size_t l = 0; l < source.of.sums.size(); ++l) {
+      const std::string loss = losses_.size() > 1 ? "loss/" + losses_.name(l) : "loss";
+      metrics.add_tensor(
+          prefix + "data/" + source.name + "/" + loss, source.of.sums[l], source.of.counts[l]);
+    }
+  }
+}
+
 std::optional<EvaluationLosses::Metrics> EvaluationLosses::close(const EvaluationSums& sums,
                                                                  Collective& collective,
                                                                  const std::string& series_name) {

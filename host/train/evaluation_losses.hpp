@@ -5,7 +5,9 @@
 // Threads: the train thread.
 #pragma once
 
+#include "host/data/data_source.hpp"
 #include "host/distributed/collectives/collective.hpp"
+#include "host/metrics/metric_book.hpp"
 #include "host/train/objective/loss_set.hpp"
 #include "host/train/state_fields.hpp"
 
@@ -14,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,10 +28,17 @@ struct EvaluationSums {
   explicit EvaluationSums(size_t num_losses);
   // Adds a batch.
   void add(const std::vector<at::Tensor>& of_sums, const std::vector<at::Tensor>& of_counts);
+  // Adds the sums of sources of a mix, whose names are in the order of their numbers.
+  void add_sources(const std::vector<SourceSums>& sources, std::span<const MixPartInfo> names);
 
   std::vector<at::Tensor> sums;    // by loss, [] f64
   std::vector<at::Tensor> counts;  // by loss, [] f64
   uint64_t microbatch = 0;         // the number of the next batch
+  struct Source {
+    std::string name;
+    SourceSums of;
+  };
+  std::vector<Source> sources;
 };
 
 class EvaluationLosses final : public WithStateFields<EvaluationLosses> {
@@ -44,6 +54,12 @@ class EvaluationLosses final : public WithStateFields<EvaluationLosses> {
   std::optional<Metrics> close(const EvaluationSums& sums,
                                Collective& collective,
                                const std::string& series);
+
+  // Adds the sums of each source to the metrics "data/SOURCE/loss" of an evaluation, or
+  // "data/SOURCE/loss/NAME" if there are several losses. MetricBook adds them up over ranks.
+  void add_sources(const EvaluationSums& sums,
+                   const std::string& prefix,
+                   MetricBook& metrics) const;
 
   template <class Self, class Fields>
   static void describe(Self& self, Fields& f) {

@@ -24,6 +24,11 @@ void append_metric(std::string& line, const std::string& name, double value) {
   line += "  " + name + text;
 }
 
+// Streams do not say which source a sample comes from.
+bool is_mix(const DataSource& source) {
+  return !source.parts().empty() && source.info().style == DatasetStyle::kMap;
+}
+
 }  // namespace
 
 Evaluator::Evaluator(Parts parts)
@@ -323,6 +328,7 @@ void Evaluator::evaluate_batch(DataStream& data, EvaluationSums& sums) {
   auto next = data.loader().next();
   Microbatch microbatch{.batch = next.has_value() ? std::move(*next)
                                                   : empty_batch(data.source().info().schema)};
+  microbatch.is_by_source = parts_.by_source && is_mix(data.source());
   start_vote(data);
   parts_.events.place().microbatch = sums.microbatch;
   const CallPlace place{parts_.state.step, static_cast<uint32_t>(sums.microbatch), false};
@@ -332,6 +338,7 @@ void Evaluator::evaluate_batch(DataStream& data, EvaluationSums& sums) {
   parts_.forward_pass.run_losses(microbatch, place, [&] {
     parts_.metric_set.evaluate(parts_.model, microbatch.batch, place);
     sums.add(microbatch.sums, microbatch.counts);
+    sums.add_sources(microbatch.by_source, data.source().parts());
   });
   parts_.model.clear();
   parts_.step.batch = nullptr;
@@ -354,6 +361,7 @@ bool Evaluator::record(const std::string& prefix,
       append_metric(line, prefix + name, value);
     }
   }
+  series_.add_sources(sums, prefix, parts_.metrics);
   const CallPlace place{parts_.state.step, 0, false};
   for (const auto& [name, value] :
        parts_.metric_set.end_evaluation(parts_.collective, place, series)) {

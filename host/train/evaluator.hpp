@@ -58,6 +58,7 @@ class Evaluator final : public WithStateFields<Evaluator> {
     StopConditions& stop;
     StepLog& log;
     EvaluationValues& values;
+    bool by_source = false;  // also losses of each source of a mix
   };
   explicit Evaluator(Parts parts);
 

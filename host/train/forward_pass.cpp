@@ -27,13 +27,16 @@ void ForwardPass::run_losses(Microbatch& microbatch,
     if (microbatch.counts.empty()) {
       count(microbatch, place);
     }
+    std::vector<SourceSums>* const by_source =
+        microbatch.is_by_source ? &microbatch.by_source : nullptr;
     microbatch.sums = is_chunked(place) ? chunked_sums(model_,
                                                        losses_,
                                                        batch,
                                                        place,
                                                        *chunk_,
-                                                       place.is_train ? &microbatch.seeds : nullptr)
-                                        : losses_.compute(model_, batch, place);
+                                                       place.is_train ? &microbatch.seeds : nullptr,
+                                                       by_source)
+                                        : losses_.compute(model_, batch, place, by_source);
     on_losses();
   }
   events_.fire(TENON_EVENT_AFTER_LOSS);

@@ -64,7 +64,8 @@ StepLog::Parts log_parts(const TrainerParts& parts,
           .progress = parts.progress,
           .finite_check = finite_check,
           .tables = parts.tables,
-          .gpu = parts.gpu};
+          .gpu = parts.gpu,
+          .flops = parts.flops};
 }
 
 WindowFeed::Parts feed_parts(const TrainerParts& parts, const StopConditions& stop, StepLog& log) {
@@ -139,7 +140,8 @@ Evaluator::Parts evaluator_parts(const TrainerParts& parts,
           .requests = requests,
           .stop = stop,
           .log = log,
-          .values = parts.values};
+          .values = parts.values,
+          .by_source = parts.recipe.train.loss_by_source};
 }
 
 CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <span>
@@ -50,11 +51,31 @@ void StepLog::add_losses(const std::vector<Microbatch>& microbatches, const at::
                                   unless_bad(bad, microbatch.sums[l]),
                                   unless_bad(bad, microbatch.counts[l]));
       }
+      for (const SourceSums& source : microbatch.by_source) {
+        parts_.metrics.add_tensor(source_loss(source.part, l),
+                                  unless_bad(bad, source.sums[l]),
+                                  unless_bad(bad, source.counts[l]));
+      }
+    }
+  }
+}
+
+std::string StepLog::source_loss(uint32_t part, size_t loss) const {
+  return mix_metric(parts_.train_data.source().parts()[part], loss_names_[loss].c_str());
+}
+
+void StepLog::add_work(const std::vector<Microbatch>& microbatches) {
+  for (const Microbatch& microbatch : microbatches) {
+    if (parts_.flops != nullptr) {
+      parts_.flops->add(microbatch.batch);
     }
   }
 }
 
 void StepLog::restart_clock() {
+  if (parts_.flops != nullptr) {
+    parts_.flops->drop_recent();
+  }
   logged_at_ = Clock::now();
   pause_ = {};
   data_wait_ = {};
@@ -117,9 +138,34 @@ ProgressState StepLog::record_speed(Clock::time_point now) {
     metrics.set("tokens_per_second", progress.tokens_per_second);
   }
   record_memory();
+  record_flops(seconds, progress);
   metrics.set("step_seconds", seconds / steps);
   metrics.set("data_wait_seconds", seconds_of(data_wait_) / steps, MetricBook::OfRanks::kLargest);
   return progress;
+}
+
+// The line of progress has the exact count, or else the first formula that applies.
+void StepLog::record_flops(double seconds, ProgressState& progress) {
+  if (parts_.flops == nullptr) {
+    return;
+  }
+  const FlopReport report = parts_.flops->report(parts_.collective, seconds);
+  for (const FormulaFlops& formula : report.formulas) {
+    if (!formula.why_not.empty()) {
+      continue;
+    }
+    const double mfu = report.utilization(formula.model);
+    parts_.metrics.set("mfu/" + formula.id, mfu);
+    if (std::isfinite(formula.hardware)) {
+      parts_.metrics.set("hfu/" + formula.id, report.utilization(formula.hardware));
+    }
+    if (formula.id == kExactFlops) {
+      parts_.metrics.set("flops_per_second", formula.model / seconds);
+    }
+    if (!progress.mfu.has_value() || formula.id == kExactFlops) {
+      progress.mfu = mfu;
+    }
+  }
 }
 
 void StepLog::record_memory() {
@@ -221,6 +267,9 @@ std::map<std::string, double> StepLog::last_metrics() const {
   for (const MixPartInfo& part : parts_.train_data.source().parts()) {
     names.push_back(mix_metric(part, "samples"));
     names.push_back(mix_metric(part, "epochs"));
+    for (const std::string& loss : loss_names_) {
+      names.push_back(mix_metric(part, loss.c_str()));
+    }
   }
   std::map<std::string, double> metrics;
   for (const std::string& name : names) {

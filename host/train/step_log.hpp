@@ -13,6 +13,7 @@
 #include "host/metrics/progress.hpp"
 #include "host/metrics/sink_list.hpp"
 #include "host/train/finite_check.hpp"
+#include "host/train/flop_meter.hpp"
 #include "host/train/microbatch.hpp"
 #include "host/train/objective/loss_set.hpp"
 #include "host/train/objective/metric_set.hpp"
@@ -45,6 +46,7 @@ class StepLog final : public WithStateFields<StepLog> {
     FiniteCheck& finite_check;
     TableSet* tables = nullptr;  // null if there are none
     Gpu* gpu = nullptr;          // null on the CPU
+    FlopMeter* flops = nullptr;  // null if the recipe has no peak_flops
   };
   explicit StepLog(Parts parts);
 
@@ -53,6 +55,8 @@ class StepLog final : public WithStateFields<StepLog> {
   // Adds the losses of a step to the means of the next record.
   // Shapes  bad [] f32: 1 if the device excludes the losses; undefined if they always count
   void add_losses(const std::vector<Microbatch>& microbatches, const at::Tensor& bad);
+  // Adds the operations of a step.
+  void add_work(const std::vector<Microbatch>& microbatches);
   // Adds time that training waited for data, or paused for an evaluation.
   void add_data_wait(std::chrono::steady_clock::duration time) { data_wait_ += time; }
   void add_pause(std::chrono::steady_clock::duration time) { pause_ += time; }
@@ -82,7 +86,9 @@ class StepLog final : public WithStateFields<StepLog> {
  private:
   ProgressState record_speed(std::chrono::steady_clock::time_point now);
   void record_memory();
+  void record_flops(double seconds, ProgressState& progress);
   void record_total_loss();
+  std::string source_loss(uint32_t part, size_t loss) const;
   void record_mix();
   void record_tables();
   void write(ProgressState progress, bool has_loss);

@@ -39,6 +39,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
   for (Microbatch& microbatch : microbatches) {
     // If losses are not counted ahead, sums are seeded with 1 and gradients scaled at the end.
     microbatch.seeds.assign(parts_.losses.size(), one_);
+    microbatch.is_by_source = parts_.update.train.loss_by_source;
   }
   if (parts_.counts_ahead && microbatches.size() > 1) {
     count(microbatches);

@@ -337,6 +337,7 @@ void Trainer::end_window() {
 bool Trainer::run_step() {
   begin_step();
   std::vector<Microbatch> microbatches = feed_.take_microbatches();
+  log_.add_work(microbatches);
   step_.run_microbatches(microbatches, [this] { vote(); });
   const Decision decision = requests_.votes().resolve();
   step_.update(microbatches, !decision.has(Vote::kSkipUpdate));
@@ -552,6 +553,9 @@ void Trainer::report_end(bool has_failed, Outcome& outcome) {
   outcome.state = state();
   outcome.windows = feed_.count();
   outcome.packed = feed_.packed_rows();
+  if (parts_.flops != nullptr) {
+    outcome.flops = parts_.flops->total();
+  }
   outcome.non_finite = finite_check_.guard().count();
   outcome.best = evaluator_.best();
   outcome.roll_backs = roll_back_.records();

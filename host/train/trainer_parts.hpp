@@ -22,6 +22,7 @@
 #include "host/train/components/component_states.hpp"
 #include "host/train/eval_set.hpp"
 #include "host/train/evaluation_values.hpp"
+#include "host/train/flop_meter.hpp"
 #include "host/train/loop_plan.hpp"
 #include "host/train/objective/loss_set.hpp"
 #include "host/train/objective/metric_set.hpp"
@@ -76,6 +77,7 @@ struct TrainerParts {
   bool is_eval_only = false;             // evaluate instead of training
   bool is_seed_only = false;             // save the initial parameters instead of training
   Gpu* gpu = nullptr;                    // null on the CPU
+  FlopMeter* flops = nullptr;            // null if the recipe has no peak_flops
   MetricBook& metrics;
   SinkList& sinks;
   Progress& progress;

@@ -10,6 +10,7 @@
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <utility>
@@ -39,6 +40,45 @@ Batch copy_of(const Batch& batch) {
     }
   }
   return copy;
+}
+
+// The sequences as rows of four numbers.
+void put_sequences(const Batch& batch, StateTree& tree, const std::string& place) {
+  constexpr int64_t kNumbers = 4;
+  const auto count = static_cast<int64_t>(batch.sequences.size());
+  at::Tensor numbers = at::empty({count, kNumbers}, at::kLong);
+  int64_t* next = numbers.mutable_data_ptr<int64_t>();
+  for (const BatchSequence& sequence : batch.sequences) {
+    for (const int64_t number :
+         {sequence.row, sequence.first, sequence.length, static_cast<int64_t>(sequence.part)}) {
+      *next++ = number;
+    }
+  }
+  at::Tensor parts = at::empty({static_cast<int64_t>(batch.row_parts.size())}, at::kLong);
+  std::ranges::copy(batch.row_parts, parts.mutable_data_ptr<int64_t>());
+  tree.put_tensor(
+      state_path(place, "sequences"), numbers, StateTree::Copy::kNo, TENON_STATE_PER_RANK);
+  tree.put_tensor(
+      state_path(place, "row_parts"), parts, StateTree::Copy::kNo, TENON_STATE_PER_RANK);
+}
+
+// Checkpoints of earlier versions have none.
+void get_sequences(const StateTree& tree, const std::string& place, Batch& batch) {
+  if (tree.find(state_path(place, "sequences")) == nullptr) {
+    return;
+  }
+  const at::Tensor numbers = tree.get_tensor(state_path(place, "sequences"));
+  const auto* next = numbers.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < numbers.size(0); ++i, next += numbers.size(1)) {
+    batch.sequences.push_back({.row = next[0],
+                               .first = next[1],
+                               .length = next[2],
+                               .part = static_cast<uint32_t>(next[3])});
+  }
+  const at::Tensor parts = tree.get_tensor(state_path(place, "row_parts"));
+  for (int64_t i = 0; i < parts.numel(); ++i) {
+    batch.row_parts.push_back(static_cast<uint32_t>(parts.const_data_ptr<int64_t>()[i]));
+  }
 }
 
 }  // namespace
@@ -245,6 +285,7 @@ void WindowFeed::put_first_batches(StateTree& tree, const std::string& at) const
     if (batch.lengths.defined()) {
       tree.put_tensor(state_path(place, "lengths"), batch.lengths, StateTree::Copy::kNo, kScope);
     }
+    put_sequences(batch, tree, place);
     for (size_t f = 0; f < batch.fields.size(); ++f) {
       if (batch.fields[f].defined()) {
         tree.put_tensor(state_path(place, formatted("fields/{}", f)),
@@ -276,6 +317,7 @@ void WindowFeed::get_first_batches(const StateTree& tree, const std::string& at)
     if (const std::string lengths = state_path(place, "lengths"); tree.find(lengths) != nullptr) {
       batch.lengths = tree.get_tensor(lengths);
     }
+    get_sequences(tree, place, batch);
     batch.fields.resize(batch.schema->size());
     for (size_t f = 0; f < batch.fields.size(); ++f) {
       const std::string field = state_path(place, formatted("fields/{}", f));

@@ -2365,10 +2365,9 @@ pub struct tenon_infer_args {
     /// Peak bytes that backward allocates on top of the memory in use when it starts, including the
     /// gradients it returns.
     pub out_working_bytes: f64,
-    /// Reserved: ignored by this host, which passes null. [num_segments] Lengths of the sequences that
-    /// the samples consist of. Null: each sample is one sequence. Since 0.5
+    /// [num_segments] Lengths of the sequences that the samples consist of; a block without attention
+    /// may ignore them. Null: each sample is one sequence. Since 0.5
     pub segment_lengths: *const i64,
-    /// Reserved: ignored by this host
     pub num_segments: usize,
 }
 layout!(tenon_infer_args, 104:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The metrics `accuracy` and `perplexity`, against figures counted by hand and libtorch's cross
-// entropy.
+// The metrics `accuracy`, `bits_per_byte` and `perplexity`, against figures counted by hand and
+// libtorch's cross entropy.
 #include "host/plugin/metric_proxy.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/train/objective/metric_state.hpp"
@@ -108,8 +108,41 @@ TEST_CASE("perplexity is exp of the mean cross entropy", "[plugins]") {
   CHECK(std::isnan(metric("perplexity", {{logits, at::full({6, 5}, -100, at::kLong)}})));
 }
 
+TEST_CASE("bits per byte are the bits of all labels, divided by their bytes", "[plugins]") {
+  // Probabilities of the labels: 1/2, 1/4, and 1/8 of one that is ignored.
+  const at::Tensor logits =
+      at::log(at::tensor({0.5, 0.25, 0.25, 0.25, 0.5, 0.25, 0.125, 0.125, 0.75}, at::kDouble))
+          .reshape({1, 3, 3});
+  const at::Tensor labels = at::tensor({0, 2, -100}, at::kLong).reshape({1, 3});
+  const at::Tensor bytes = at::tensor({4, 0, 7}, at::kLong).reshape({1, 3});
+  const tenon::MetricProxy proxy(tenon::make_component("metric", "bits_per_byte", "{}"));
+  const tenon_exec exec = tenon::make_exec(proxy.instance());
+  const auto value = [&](const std::vector<std::pair<int64_t, int64_t>>& pieces,
+                         const at::Tensor& of_bytes) {
+    tenon::MetricState state(proxy);
+    for (const auto& [first, length] : pieces) {
+      const at::Tensor parts[] = {logits.narrow(1, first, length),
+                                  labels.narrow(1, first, length),
+                                  of_bytes.narrow(1, first, length)};
+      const tenon_tensor* const inputs[] = {
+          tenon::borrow(parts[0]), tenon::borrow(parts[1]), tenon::borrow(parts[2])};
+      state.update(exec, inputs, 3, at::kCPU);
+    }
+    return state.compute(exec).at(0);
+  };
+  CHECK(value({{0, 3}}, bytes) == Approx(3.0 / 4).epsilon(1e-14));
+  CHECK(value({{0, 1}, {1, 2}}, bytes) == Approx(3.0 / 4).epsilon(1e-14));
+  CHECK(value({{0, 3}}, bytes.to(at::kInt)) == Approx(3.0 / 4).epsilon(1e-14));
+  CHECK(std::isnan(value({{0, 3}}, at::zeros({1, 3}, at::kLong))));
+  CHECK_THAT(
+      tenon::error_of([&] {
+        value({{0, 3}}, at::ones({2, 3}, at::kLong));
+      }),
+      tenon::contains_text("label_bytes of shape [2, 3] and labels of shape [1, 3] do not match"));
+}
+
 TEST_CASE("metrics count in training only where they are told to", "[plugins]") {
-  for (const char* type : {"accuracy", "perplexity"}) {
+  for (const char* type : {"accuracy", "bits_per_byte", "perplexity"}) {
     const auto periods = [&](const char* options) {
       return tenon::MetricProxy(tenon::make_component("metric", type, options)).info().periods;
     };

@@ -148,6 +148,37 @@ TEST_CASE("text is read the same from the file and from memory", "[plugins]") {
   }
 }
 
+TEST_CASE("labels of text have the bytes up to the next token", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  const nlohmann::json options = {{"sequence_length", 5}, {"label_bytes", true}};
+  SECTION("tokens of parts of characters, which share the bytes of one") {
+    const std::string tokenizer = folder
+                                      .write("tokenizer.json", R"({
+      "version": "1.0", "added_tokens": [], "normalizer": null, "post_processor": null,
+      "decoder": {"type": "ByteLevel"},
+      "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+      "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "\u0120": 2, "\u00c3": 3, "\u00a9": 4,
+                                         "ab": 5}, "merges": [["a", "b"]]}})")
+                                      .string();
+    const std::string file = folder.write("a.txt", "ab \xc3\xa9 ab").string();
+    TextSource text = open_text(file, options, "hf", nlohmann::json{{"file", tokenizer}}.dump());
+    REQUIRE(text.size() == 1);
+    const tenon::Batch batch = text.read({0});
+    CHECK(row(*batch.find("labels"), 0) == std::vector<int64_t>{2, 3, 4, 2, 5});
+    CHECK(row(*batch.find("label_bytes"), 0) == std::vector<int64_t>{1, 0, 2, 1, 2});
+  }
+  SECTION("tokens of a byte") {
+    const std::string file = folder.write("a.txt", "0123456789").string();
+    TextSource text = open_text(file, options);
+    CHECK(row(*text.read({0}).find("label_bytes"), 0) == std::vector<int64_t>{1, 1, 1, 1, 1});
+  }
+  SECTION("a tokenizer without ranges") {
+    const std::string file = folder.write("a.txt", "a bb ccc dddd eeeee f gg hhh").string();
+    CHECK_THAT(tenon::error_of([&] { open_text(file, options, "odd_tokenizer"); }),
+               tenon::contains_text("does not give the byte ranges that `label_bytes` needs"));
+  }
+}
+
 TEST_CASE("a text that cannot be used says why when it is opened", "[plugins]") {
   const tenon::ScratchFolder folder;
   const std::string good = folder.write("good.txt", digits(100)).string();

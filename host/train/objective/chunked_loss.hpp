@@ -27,11 +27,13 @@ void check_chunking(const ModelGraph& graph,
 // Returns the sums of the losses, [] f64 each, computed in chunks of `tile` positions. Call after a
 // forward without the tail (the last block). With seeds, also computes the gradients of the tail's
 // inputs, and ModelRunner::backward does the rest. If `seeds` is null, keeps nothing for backward.
+// `by_source` is as in LossSet::compute.
 std::vector<at::Tensor> chunked_sums(ModelRunner& runner,
                                      LossSet& losses,
                                      const Batch& batch,
                                      const CallPlace& place,
                                      int64_t tile,
-                                     const std::vector<at::Tensor>* seeds);
+                                     const std::vector<at::Tensor>* seeds,
+                                     std::vector<SourceSums>* by_source = nullptr);
 
 }  // namespace tenon

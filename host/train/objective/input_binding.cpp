@@ -59,7 +59,7 @@ InputBinding::InputBinding(PortOwner owner,
     }
   }
   for (const Port& port : ports) {
-    Binding binding{port, std::nullopt, port.name, false};
+    Binding binding{port, std::nullopt, std::nullopt, port.name, false};
     const auto mapped = inputs.find(port.name);
     if (mapped != inputs.end()) {
       binding.is_mapped = true;
@@ -83,6 +83,7 @@ InputBinding::InputBinding(PortOwner owner,
     }
     if (binding.value.has_value()) {
       const ModelValue& value = graph.values[*binding.value];
+      binding.axes = value.axes;
       const Described have{value.dtype, value.axes.has_value() ? &*value.axes : nullptr};
       if (const auto difference = mismatch(have, described(port))) {
         fail_mismatch("input '" + port.name + "' of " + owner_.name + " and the model's output '" +
@@ -178,6 +179,45 @@ std::vector<std::string> InputBinding::fields() const {
     }
   }
   return names;
+}
+
+std::vector<at::Tensor> InputBinding::range_of(const Batch& batch, const BatchRange& range) const {
+  std::vector<at::Tensor> parts;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Binding& binding = bindings_[i];
+    at::Tensor part = inputs_[i].defined() ? inputs_[i].detach() : at::Tensor();
+    const auto field = find_field(*batch.schema, binding.field);
+    const std::vector<Axis>* axes = binding.axes.has_value() ? &*binding.axes : nullptr;
+    if (!binding.value.has_value() && field.has_value()) {
+      axes = &(*batch.schema)[*field].axes;
+    }
+    for (int64_t d = 0; part.defined() && axes != nullptr && d < part.dim(); ++d) {
+      const std::string& axis = (*axes)[static_cast<size_t>(d)].name;
+      if (axis == "B") {
+        part = part.narrow(d, range.row, range.num_rows);
+      } else if (axis == "T" && range.length >= 0) {
+        part = part.narrow(d, range.first, range.length);
+      }
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+// Lengths of rows are not those of sequences in them.
+std::string InputBinding::why_no_ranges() const {
+  for (const Binding& binding : bindings_) {
+    if (binding.value.has_value()) {
+      const bool has_rows =
+          binding.axes.has_value() && !binding.axes->empty() && binding.axes->front().name == "B";
+      if (!has_rows) {
+        return "the model does not declare the axes of '" + binding.field + "'";
+      }
+    } else if (binding.field == kLengthsField) {
+      return "it reads the lengths of rows";
+    }
+  }
+  return "";
 }
 
 void InputBinding::clear() {

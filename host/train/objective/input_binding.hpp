@@ -8,6 +8,7 @@
 #include "host/model/model_runner.hpp"
 #include "host/plugin/port_spec.hpp"
 #include "host/tensor/batch.hpp"
+#include "host/train/objective/batch_range.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -55,6 +56,11 @@ class InputBinding {
               at::ScalarType compute_dtype);
   void clear();
 
+  // Returns the inputs of the current call on a part of the batch, as detached views.
+  std::vector<at::Tensor> range_of(const Batch& batch, const BatchRange& range) const;
+  // Returns why the inputs have no such parts; "" if they have.
+  std::string why_no_ranges() const;
+
   const PortOwner& owner() const { return owner_; }
   // Inputs of the current call.
   size_t size() const { return inputs_.size(); }
@@ -75,7 +81,8 @@ class InputBinding {
  private:
   struct Binding {
     Port port;
-    std::optional<uint32_t> value;  // of the model; nothing for a batch field
+    std::optional<uint32_t> value;               // of the model; nothing for a batch field
+    std::optional<std::vector<Axis>> axes = {};  // of the value
     std::string field;
     bool is_mapped = false;
   };

@@ -9,6 +9,7 @@
 #include "host/tensor/shape_text.hpp"
 #include "host/tensor/trace_span.hpp"
 #include "host/text/formatted.hpp"
+#include "host/train/objective/batch_range.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -88,6 +89,28 @@ bool LossSet::is_additive_over_tokens(size_t i) const {
   return entries_[i].loss.proxy.info().additive_over == TENON_ADDITIVE_TOKENS;
 }
 
+void LossSet::check_by_source(const std::string& dataset, bool is_packed) const {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const std::string why = why_not_by_source(i, is_packed);
+    if (!why.empty()) {
+      throw Error("loss.not_by_source",
+                  "/train/loss_by_source: " + text(i) + " cannot be split by the sources of " +
+                      dataset + ": " + why + "; set it to false");
+    }
+  }
+}
+
+std::string LossSet::why_not_by_source(size_t i, bool is_packed) const {
+  const uint32_t additive = entries_[i].loss.proxy.info().additive_over;
+  if (additive == TENON_ADDITIVE_NONE) {
+    return "it is no sum over samples";
+  }
+  if (is_packed && additive != TENON_ADDITIVE_TOKENS) {
+    return "it is no sum over tokens, and packed rows have tokens of several sources";
+  }
+  return entries_[i].binding.why_no_ranges();
+}
+
 void LossSet::check_additive(int64_t num_parts) const {
   for (size_t i = 0; num_parts > 1 && i < entries_.size(); ++i) {
     if (entries_[i].loss.proxy.info().additive_over != TENON_ADDITIVE_NONE) {
@@ -153,7 +176,8 @@ std::vector<at::Tensor> LossSet::count(const ModelRunner& runner,
 
 std::vector<at::Tensor> LossSet::compute(const ModelRunner& runner,
                                          const Batch& batch,
-                                         const CallPlace& place) {
+                                         const CallPlace& place,
+                                         std::vector<SourceSums>* by_source) {
   std::vector<at::Tensor> sums;
   for (Entry& entry : entries_) {
     const TraceSpan span("compute of loss", entry.loss.name);
@@ -164,6 +188,9 @@ std::vector<at::Tensor> LossSet::compute(const ModelRunner& runner,
         place.is_train ? InputBinding::Outputs::kLeaves : InputBinding::Outputs::kDetached,
         compute_dtype_);
     entry.frame.move_to(place);
+    if (by_source != nullptr) {  // before the call that `backward` follows
+      add_by_source(sums.size(), batch, *by_source);
+    }
     const at::AutoGradMode mode(place.is_train && !proxy.has_backward());
     entry.sum = take_handle(
         proxy.compute(entry.frame.exec(), entry.binding.handles(), entry.binding.size()));
@@ -189,6 +216,31 @@ std::vector<at::Tensor> LossSet::compute(const ModelRunner& runner,
     }
   }
   return sums;
+}
+
+// Uses the inputs of the current call, as views.
+void LossSet::add_by_source(size_t i, const Batch& batch, std::vector<SourceSums>& to) {
+  const at::AutoGradMode no_grad(false);
+  Entry& entry = entries_[i];
+  const LossProxy& proxy = entry.loss.proxy;
+  for (const BatchRange& range : ranges_by_source(batch)) {
+    auto of = std::ranges::find(to, range.part, &SourceSums::part);
+    if (of == to.end()) {
+      const std::vector<at::Tensor> zeros(entries_.size(), at::zeros({}, at::kDouble));
+      of = to.insert(to.end(), {.part = range.part, .sums = zeros, .counts = zeros});
+    }
+    const std::vector<at::Tensor> inputs = entry.binding.range_of(batch, range);
+    std::vector<const tenon_tensor*> handles;
+    for (const at::Tensor& input : inputs) {
+      handles.push_back(input.defined() ? borrow(input) : nullptr);
+    }
+    const at::Tensor count =
+        take_handle(proxy.count(entry.frame.exec(), handles.data(), handles.size()));
+    const at::Tensor sum =
+        take_handle(proxy.compute(entry.frame.exec(), handles.data(), handles.size()));
+    of->sums[i] = of->sums[i] + sum.detach().reshape({}).to(at::kDouble);
+    of->counts[i] = of->counts[i] + count.reshape({});
+  }
 }
 
 void LossSet::backward(ModelRunner& runner, const std::vector<at::Tensor>& seeds) {

@@ -23,6 +23,13 @@ struct NamedLoss {
   LossProxy proxy;
 };
 
+// Sums and counts of losses on the parts of a batch that come from one source.
+struct SourceSums {
+  uint32_t part = 0;               // number of the source in the mix
+  std::vector<at::Tensor> sums;    // by loss, [] f64
+  std::vector<at::Tensor> counts;  // by loss, [] f64
+};
+
 class LossSet {
  public:
   // Binds each port to an output of the model or a field of the batch.
@@ -50,6 +57,10 @@ class LossSet {
   std::vector<uint32_t> values_read(size_t i) const;
   // True if the sums of loss i over chunks of T add up to its sum over the whole of T.
   bool is_additive_over_tokens(size_t i) const;
+  // Checks that the losses can be computed for each source of a mix: on rows, or on sequences
+  // inside of rows if these are packed. `dataset` is its name, for messages.
+  // Errors  loss.not_by_source, with the reason
+  void check_by_source(const std::string& dataset, bool is_packed) const;
   // Checks that the losses, summed over `num_parts` microbatches, equal the losses of all samples
   // at once, as "normalize": "items" requires.
   // Errors  loss.not_additive
@@ -64,10 +75,12 @@ class LossSet {
                                 const Batch& batch,
                                 const CallPlace& place);
 
-  // Returns the sums of one microbatch: [] each. In training, keeps what `backward` needs.
+  // Returns the sums of one microbatch: [] each. In training, keeps what `backward` needs. If
+  // `by_source` is given, also adds the sums and counts of each source of a mix to it.
   std::vector<at::Tensor> compute(const ModelRunner& runner,
                                   const Batch& batch,
-                                  const CallPlace& place);
+                                  const CallPlace& place,
+                                  std::vector<SourceSums>* by_source = nullptr);
   // Adds the gradients of all sums, with sum i multiplied by seeds[i], to the runner. Call after
   // `compute` in training.
   // Shapes  seeds [] each, of any floating-point dtype
@@ -75,7 +88,9 @@ class LossSet {
 
  private:
   struct Entry;
+  std::string why_not_by_source(size_t i, bool is_packed) const;
   at::Tensor count_one(Entry& entry, const CallPlace& place);
+  void add_by_source(size_t i, const Batch& batch, std::vector<SourceSums>& to);
 
   at::ScalarType compute_dtype_;
   std::vector<Entry> entries_;

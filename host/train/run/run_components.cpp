@@ -374,7 +374,7 @@ void RunComponents::check_packing(DataSource& source) const {
   }
 }
 
-void RunComponents::check_loop() const {
+void RunComponents::check_loop() {
   check_own_schedules(optimizer_plan_,
                       optimizer_infos_,
                       scheduler_.has_value() ? &*scheduler_ : nullptr,
@@ -384,6 +384,26 @@ void RunComponents::check_loop() const {
   }
   if (recipe_.train.loss_chunk.has_value()) {
     check_chunking(graph_, *losses_, *metric_set_, plan_.counts_ahead);
+  }
+  if (recipe_.train.loss_by_source) {
+    check_sources();
+  }
+}
+
+void RunComponents::check_sources() {
+  DataSource& trained = train_set_->source();
+  if (trained.parts().empty() || trained.info().style != DatasetStyle::kMap) {
+    throw Error("loss.not_by_source",
+                "/train/loss_by_source: " + trained.name() +
+                    (trained.parts().empty()
+                         ? " is no mixture, so there is one source only"
+                         : " has a stream, which does not say which source a sample is from") +
+                    "; set it to false");
+  }
+  for (DataSource* const source : sources()) {
+    if (!source->parts().empty()) {
+      losses_->check_by_source(source->name(), source->packed() != nullptr);
+    }
   }
 }
 

@@ -104,7 +104,8 @@ class RunComponents {
   void check_all_fields();
   void check_fields(DataSource& source);
   void check_packing(DataSource& source) const;
-  void check_loop() const;
+  void check_loop();
+  void check_sources();
   std::string model_detail() const;
   uint64_t data_seed() const;
   DataRank data_rank() const;

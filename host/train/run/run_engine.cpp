@@ -11,10 +11,12 @@
 #include "host/train/resume/checkpoint_storage.hpp"
 #include "host/train/resume/exports.hpp"
 #include "host/train/resume/last_checkpoint.hpp"
+#include "host/train/run/peak_flops.hpp"
 #include "host/train/run/run_kernels.hpp"
 #include "host/train/run/table_files.hpp"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -78,6 +80,7 @@ RunEngine::RunEngine(const RunContext& context,
       eval_sets_(make_eval_sets(components.eval_sets(), recipe_.data.eval, recipe_.eval.batches)),
       test_sets_(make_eval_sets(components.test_sets(), recipe_.data.test, std::nullopt)),
       best_(make_best()),
+      flop_meter_(make_flop_meter()),
       metrics_(context.platform.gpu() != nullptr ? MetricBook::Reading::kTogether
                                                  : MetricBook::Reading::kAtOnce),
       sinks_(make_sinks()),
@@ -242,6 +245,37 @@ std::unique_ptr<BestState> RunEngine::make_best() {
   return std::make_unique<BestState>(*recipe_.eval.keep_best, std::move(kept));
 }
 
+std::unique_ptr<FlopMeter> RunEngine::make_flop_meter() {
+  const RunPlatform& platform = context_.platform;
+  const auto peak =
+      is_seed_only() || context_.request.is_eval_only
+          ? std::nullopt
+          : peak_flops(recipe_.train, platform.precision(), platform.device(), platform.gpu());
+  if (!peak.has_value()) {
+    return nullptr;
+  }
+  std::set<std::string> fields;
+  for (const FieldInfo& field : readable_fields(*components_.train_set().source().info().schema)) {
+    fields.insert(field.name);
+  }
+  const ModelGraph& graph = components_.graph();
+  std::vector<bool> is_recomputed = components_.recomputed();
+  is_recomputed.resize(graph.blocks.size(), false);
+  for (size_t b = 0; b < is_recomputed.size(); ++b) {
+    const bool is_chunked = recipe_.train.loss_chunk.has_value() && b + 1 == is_recomputed.size();
+    is_recomputed[b] = is_recomputed[b] && !is_chunked &&
+                       !graph.blocks[b].has(TENON_BLOCK_NO_RECOMPUTE | TENON_BLOCK_HAND_WRITTEN);
+  }
+  return std::make_unique<FlopMeter>(
+      ModelFlops({.models = components_.models().list(),
+                  .graph = graph,
+                  .exec = platform.exec(),
+                  .fields = std::move(fields),
+                  .is_trainable = [this](uint32_t p) { return parameters_.is_trainable(p); }}),
+      std::move(is_recomputed),
+      *peak);
+}
+
 // Only rank 0 writes metrics.
 SinkList RunEngine::make_sinks() {
   std::vector<MetricSinkProxy> all = components_.take_sinks();
@@ -347,6 +381,7 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
           .is_eval_only = request.is_eval_only,
           .is_seed_only = is_seed_only(),
           .gpu = platform.gpu(),
+          .flops = flop_meter_.get(),
           .metrics = metrics_,
           .sinks = sinks_,
           .progress = surroundings.progress,

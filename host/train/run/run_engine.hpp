@@ -21,6 +21,7 @@
 #include "host/optim/optimizer_driver.hpp"
 #include "host/train/best_state.hpp"
 #include "host/train/components/rank_groups.hpp"
+#include "host/train/flop_meter.hpp"
 #include "host/train/pretrained/model_values.hpp"
 #include "host/train/pretrained/pretrained.hpp"
 #include "host/train/resume/checkpointing.hpp"
@@ -85,6 +86,7 @@ class RunEngine {
                                       const std::vector<EvalSetUse>& uses,
                                       std::optional<int64_t> batches);
   std::unique_ptr<BestState> make_best();
+  std::unique_ptr<FlopMeter> make_flop_meter();
   SinkList make_sinks();
   std::unique_ptr<StepProfile> make_profile() const;
   void initialise(Progress& progress);
@@ -118,7 +120,8 @@ class RunEngine {
   std::deque<DataStream> eval_data_;  // of both lists below
   std::vector<EvalSet> eval_sets_;
   std::vector<EvalSet> test_sets_;
-  std::unique_ptr<BestState> best_;  // null unless the recipe keeps the best
+  std::unique_ptr<BestState> best_;        // null unless the recipe keeps the best
+  std::unique_ptr<FlopMeter> flop_meter_;  // null unless the recipe has peak_flops
   MetricBook metrics_;
   SinkList sinks_;
   std::optional<LastStepWriter> last_step_;  // on rank 0

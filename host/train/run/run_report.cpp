@@ -56,6 +56,24 @@ Json or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
 
+Json to_json(const FlopReport& flops) {
+  Json formulas = Json::object();
+  for (const FormulaFlops& formula : flops.formulas) {
+    if (!formula.why_not.empty()) {
+      formulas[formula.id] = {{"why_not", formula.why_not}};
+      continue;
+    }
+    formulas[formula.id] = {{"model_flops", number(formula.model)},
+                            {"hardware_flops", number(formula.hardware)},
+                            {"mfu", number(flops.utilization(formula.model))},
+                            {"hfu", number(flops.utilization(formula.hardware))}};
+  }
+  return {{"peak_flops", number(flops.peak)},
+          {"peak_is_measured", flops.is_peak_measured},
+          {"seconds", flops.seconds},
+          {"formulas", formulas}};
+}
+
 // Writes the progress of the run.
 void put_progress(Json& summary, const Outcome& outcome) {
   summary["steps"] = outcome.state.step;
@@ -70,6 +88,9 @@ void put_progress(Json& summary, const Outcome& outcome) {
   summary["tokens"] = outcome.state.tokens;
   if (outcome.packed.has_value()) {
     summary["packing"] = to_json(*outcome.packed);
+  }
+  if (outcome.flops.has_value()) {
+    summary["flops"] = to_json(*outcome.flops);
   }
   summary["seconds"] = outcome.seconds;
   summary["lost_records"] = outcome.lost_records;

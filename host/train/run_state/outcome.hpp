@@ -6,6 +6,7 @@
 #include "host/distributed/collectives/traffic.hpp"
 #include "host/error/error.hpp"
 #include "host/error/exit_code.hpp"
+#include "host/train/run_state/flop_report.hpp"
 #include "host/train/run_state/run_state.hpp"
 
 #include <cstdint>
@@ -97,6 +98,7 @@ struct Outcome {
   NonFiniteCount non_finite;
   WindowCount windows;
   std::optional<PackedRows> packed;  // none without packing
+  std::optional<FlopReport> flops;   // none without peak_flops
   std::optional<BestEvaluation> best;
   std::optional<SaveCount> saves;          // none if the run saves no checkpoints
   std::optional<SaveCount> exports;        // none if the recipe has no exports

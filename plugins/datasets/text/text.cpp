@@ -26,6 +26,7 @@ struct TextOptions : TextPart {
   tenon::ComponentOption tokenizer;
   int64_t sequence_length = 128;
   std::optional<int64_t> stride;
+  bool label_bytes = false;
 };
 
 class Text : public tenon::MapDataset {
@@ -48,6 +49,8 @@ class Text : public tenon::MapDataset {
         .doc(
             "tokens between the starts of consecutive samples; null: sequence_length, without "
             "overlap");
+    binder.field("label_bytes", &Options::label_bytes)
+        .doc("also give `label_bytes`, the bytes of text of each label; for bits_per_byte");
     bind_text_part(binder, "tokens");
   }
 
@@ -71,7 +74,7 @@ class Text : public tenon::MapDataset {
       std::string text(static_cast<size_t>(file_->size()), '\0');
       file_->read(0, text.size(), text.data());
       file_->check_unchanged(0);
-      ids_ = tokenizer_.encode(text);
+      encode(text);
       num_tokens = static_cast<int64_t>(ids_.size());
     }
     first_token_ = options_.first(num_tokens);
@@ -93,6 +96,9 @@ class Text : public tenon::MapDataset {
     num_samples_ = (in_part - 1 - length_) / stride_ + 1;
     input_ids_ = info.field("input_ids", {"B", tenon::Axis("T", length_)}, TENON_I64);
     labels_ = info.field("labels", {"B", tenon::Axis("T", length_)}, TENON_I64, -100);
+    if (options_.label_bytes) {
+      label_bytes_ = info.field("label_bytes", {"B", tenon::Axis("T", length_)}, TENON_I64);
+    }
   }
 
   int64_t size(const tenon_window*) override { return num_samples_; }
@@ -117,12 +123,52 @@ class Text : public tenon::MapDataset {
         *labels_BT++ = ids[t + 1];
       }
     }
+    if (options_.label_bytes) {
+      write_label_bytes(indices, n, writer);
+    }
     writer.set_counts(batch, batch * length_);
   }
 
  private:
   // Maximum of sequence_length and stride. Keeps their products within 63 bits.
   static constexpr int64_t kMaxLength = int64_t{1} << 30;
+
+  // A token stands for the text from its first byte to that of the next token. So the bytes of all
+  // tokens add up to the text, whatever a tokenizer drops or splits.
+  void encode(const std::string& text) {
+    if (!options_.label_bytes) {
+      ids_ = tokenizer_.encode(text);
+      return;
+    }
+    if (!tokenizer_.has_pieces()) {
+      TENON_FAIL(TENON_INVALID,
+                 "text.label_bytes",
+                 "the tokenizer does not give the byte ranges that `label_bytes` needs; set "
+                 "`label_bytes` to false, or use another tokenizer");
+    }
+    int64_t begin = 0;
+    for (const tenon::Token& token : tokenizer_.encode_pieces({{text, false}})) {
+      if (!ids_.empty()) {
+        bytes_.push_back(static_cast<uint32_t>(token.begin - begin));
+        begin = token.begin;
+      }
+      ids_.push_back(token.id);
+    }
+    if (!ids_.empty()) {
+      bytes_.push_back(static_cast<uint32_t>(static_cast<int64_t>(text.size()) - begin));
+    }
+  }
+
+  void write_label_bytes(const int64_t* indices, size_t n, tenon::BatchWriter& writer) const {
+    auto* bytes_BT = writer.add<int64_t>(label_bytes_, {static_cast<int64_t>(n), length_});
+    for (size_t b = 0; b < n; ++b) {
+      const size_t first = first_token_of(indices[b]) + 1;
+      for (size_t t = 0; t < static_cast<size_t>(length_); ++t) {
+        *bytes_BT++ = static_cast<int64_t>(bytes_per_token_ > 0 ? bytes_per_token_
+                                                                : size_t{bytes_[first + t]});
+      }
+    }
+  }
 
   size_t first_token_of(int64_t index) const {
     TENON_CHECK(0 <= index && index < num_samples_,
@@ -165,12 +211,14 @@ class Text : public tenon::MapDataset {
   int64_t length_ = 0;
   int64_t stride_ = 0;
   std::optional<tenon::StableFile> file_;
-  std::vector<int32_t> ids_;  // of the whole file; empty if samples are read from the file
+  std::vector<int32_t> ids_;     // of the whole file; empty if samples are read from the file
+  std::vector<uint32_t> bytes_;  // of the text of each id, with label_bytes
   size_t bytes_per_token_ = 0;
   int64_t first_token_ = 0;
   int64_t num_samples_ = 0;
   uint32_t input_ids_ = 0;
   uint32_t labels_ = 0;
+  uint32_t label_bytes_ = 0;
 };
 
 }  // namespace

@@ -362,10 +362,10 @@ typedef struct tenon_infer_args {
   /* Peak bytes that backward allocates on top of the memory in use when it starts, including the
    * gradients it returns. */
   double out_working_bytes;
-  /* Reserved: ignored by this host, which passes null. [num_segments] Lengths of the sequences that
-   * the samples consist of. Null: each sample is one sequence. Since 0.5 */
+  /* [num_segments] Lengths of the sequences that the samples consist of; a block without attention
+   * may ignore them. Null: each sample is one sequence. Since 0.5 */
   const int64_t* segment_lengths;
-  size_t num_segments; /* Reserved: ignored by this host */
+  size_t num_segments;
 } tenon_infer_args;
 TENON_SEAL(tenon_infer_args, num_segments);
 

@@ -59,9 +59,9 @@ TEST_CASE("the plan of an 8-billion-parameter model has the figures that theory 
   CHECK(json["blocks"][1]["source"] == "declared");
   CHECK(json["blocks"][2]["count"] == 32);
   CHECK(json["blocks"][2]["parameters"] == kFeedForward);
-  // Two operations a weight and position, and half of what full attention would take.
+  // Two operations a weight and position, and four a feature and pair of positions in attention.
   CHECK(json["blocks"][1]["forward_flops"] ==
-        2.0 * 8192 * static_cast<double>(kAttention - 4096) + 2.0 * 8192 * 8192 * 4096);
+        2.0 * 8192 * static_cast<double>(kAttention - 4096) + 2.0 * 8192 * 8193 * 4096);
   CHECK(json["blocks"][2]["forward_flops"] ==
         2.0 * 8192 * static_cast<double>(kFeedForward - 4096));
   CHECK(json["blocks"][3]["forward_flops"] == 2.0 * 8192 * static_cast<double>(kHead));

@@ -29,6 +29,9 @@ TEST_CASE("the host's own metrics are known by name or folder", "[text]") {
                            "aux/z",
                            "loss/ranking",
                            "tables/users/rows",
+                           "mfu/exact",
+                           "hfu/palm",
+                           "flops_per_second",
                            "next/auc",
                            "test/loss"}) {
     CHECK(is_host_metric(name));

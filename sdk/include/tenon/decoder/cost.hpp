@@ -12,18 +12,17 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 TENON_NAMESPACE_BEGIN
 
 /* Sizes of a block's input, and how it is computed. */
 struct CostSizes {
-  double rows = 0;      /* samples times positions */
-  double samples = 0;   /* B */
-  double positions = 0; /* T */
-  /* Mean length of the sequence that a position is in: the sum of squared lengths over their sum.
-   */
-  double length = 0;
-  double bytes = 4; /* of an element of activations and parameters */
+  double rows = 0;             /* samples times positions */
+  double samples = 0;          /* B */
+  double positions = 0;        /* T */
+  std::vector<double> lengths; /* of the sequences in the rows; empty: each row is one */
+  double bytes = 4;            /* of an element of activations and parameters */
   bool on_cpu = true;
   bool fused = false;   /* the host's own kernels */
   bool narrows = false; /* autocast: products take narrow copies of their operands */
@@ -91,11 +90,22 @@ inline double norm_works(const CostSizes& s, double width) {
                  : 4 * s.rows * width * std::max(s.bytes, 4.0);
 }
 
-/* Twice the mean number of keys that a query sees. */
-inline double keys_seen(const CostSizes& s, const DecoderAttention& a) {
-  const auto window = static_cast<double>(a.window);
-  const double all = s.length;
-  return window > 0 && window < all ? (2 * all * window - window * window) / all : all;
+/* Pairs of a query and a key that it sees: its own position and those before it in its sequence, at
+ * most `window` of them. */
+inline double attended_pairs(const CostSizes& s, const DecoderAttention& a) {
+  const auto pairs = [&a](double length) {
+    const auto window = static_cast<double>(a.window);
+    const double full = window > 0 ? std::min(window, length) : length;
+    return full * (full + 1) / 2 + (length - full) * full;
+  };
+  if (s.lengths.empty()) {
+    return s.samples * pairs(s.positions);
+  }
+  double sum = 0;
+  for (const double length : s.lengths) {
+    sum += pairs(length);
+  }
+  return sum;
 }
 
 /* The norm after f: saves its input and scales. */
@@ -168,7 +178,7 @@ inline DecoderCost attention_cost(const CostSizes& s, const DecoderSpec& d, cons
   }
   const double result = M * value * e * (a.latent.has_value() && fused ? 2 : 1);
   const double dropout = d.residual_dropout > 0 ? M * D * e : 0;
-  c.flops = 2 * M * (products + (q + value) / 2 * keys_seen(s, a));
+  c.flops = 2 * M * products + 2 * (q + value) * attended_pairs(s, a);
   c.kept = (has_before ? norm_keeps(s, d.norm, M, D) + s.inputs(in_products, D)
                        : s.inputs(in_products, D) - (s.narrows ? 0 : M * D * s.bytes)) +
            projected + saved + result + s.weights(products) + dropout + after_norm_keeps(s, d);

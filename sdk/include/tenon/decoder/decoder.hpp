@@ -423,16 +423,8 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     s.samples = static_cast<double>(samples);
     s.positions = static_cast<double>(positions);
     s.rows = s.samples * s.positions;
-    s.length = s.positions;
     if (TENON_HAS_FIELD(tenon_infer_args, &args, num_segments) && args.segment_lengths != nullptr) {
-      double squares = 0;
-      double sum = 0;
-      for (size_t i = 0; i < args.num_segments; ++i) {
-        const auto length = static_cast<double>(args.segment_lengths[i]);
-        squares += length * length;
-        sum += length;
-      }
-      s.length = sum > 0 ? squares / sum : s.length;
+      s.lengths.assign(args.segment_lengths, args.segment_lengths + args.num_segments);
     }
     s.bytes = static_cast<double>(c10::elementSize(dtype));
     s.on_cpu = on_cpu;

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/model/declared_flops.hpp"
+
+#include <tenon/model.h>
+
+#include "host/device/autocast_guard.hpp"
+#include "host/error/error.hpp"
+#include "host/plugin/model_proxy.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+void learn_axes(const ModelValue& value,
+                at::IntArrayRef shape,
+                std::map<std::string, int64_t>& sizes) {
+  for (size_t d = 0; value.axes.has_value() && d < value.axes->size() && d < shape.size(); ++d) {
+    if (!(*value.axes)[d].name.empty()) {
+      sizes[(*value.axes)[d].name] = shape[d];
+    }
+  }
+}
+
+}  // namespace
+
+DeclaredFlops::DeclaredFlops(ModelList models,
+                             const ModelGraph& graph,
+                             const ExecBase& base,
+                             std::set<std::string> fields)
+    : models_(std::move(models)), graph_(graph), base_(base), fields_(std::move(fields)) {
+  for (size_t i = 0; i < models_.size(); ++i) {
+    frames_.emplace_back(models_[i].instance().host(), base_);
+    frames_.back().move_to({.step = 1, .microbatch = 0, .is_train = i == 0});
+  }
+}
+
+std::map<std::string, int64_t> DeclaredFlops::sizes_of(const Batch& batch) const {
+  std::map<std::string, int64_t> sizes;
+  for (const ModelValue& value : graph_.values) {
+    const at::Tensor* const field =
+        value.source_kind == TENON_SOURCE_BATCH ? batch.find(value.source) : nullptr;
+    if (field != nullptr) {
+      learn_axes(value, field->sizes(), sizes);
+    }
+  }
+  sizes["B"] = batch.samples;
+  return sizes;
+}
+
+std::optional<DeclaredFlops::Answer> DeclaredFlops::forward(
+    const std::map<std::string, int64_t>& sizes, std::span<const int64_t> lengths) {
+  std::map<std::string, int64_t> known = sizes;
+  std::vector<std::optional<Shape>> shapes(graph_.values.size());
+  for (size_t v = 0; v < graph_.values.size(); ++v) {
+    if (graph_.values[v].maker == kNoIndex && !is_absent(graph_.values[v])) {
+      shapes[v] = shape_of(graph_.values[v], known);
+    }
+  }
+  Answer answer;
+  for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
+    if (!ask(b, shapes, known, lengths, answer)) {
+      return std::nullopt;
+    }
+  }
+  return answer;
+}
+
+bool DeclaredFlops::is_absent(const ModelValue& value) const {
+  return value.is_optional && value.source_kind == TENON_SOURCE_BATCH &&
+         !fields_.contains(value.source);
+}
+
+std::optional<DeclaredFlops::Shape> DeclaredFlops::shape_of(
+    const ModelValue& value, const std::map<std::string, int64_t>& sizes) const {
+  if (!value.axes.has_value()) {
+    return std::nullopt;
+  }
+  Shape shape;
+  for (const Axis& axis : *value.axes) {
+    const auto known = sizes.find(axis.name);
+    if (axis.size < 0 && (axis.name.empty() || known == sizes.end())) {
+      return std::nullopt;
+    }
+    shape.push_back(axis.size >= 0 ? axis.size : known->second);
+  }
+  return shape;
+}
+
+// Gets the shapes of a block's inputs; null for those that are absent.
+bool DeclaredFlops::gather(const ModelBlock& block,
+                           const std::vector<std::optional<Shape>>& shapes,
+                           std::vector<const int64_t*>& inputs,
+                           std::vector<size_t>& ndims) {
+  for (const uint32_t v : block.inputs) {
+    const ModelValue& value = graph_.values[v];
+    if (!shapes[v].has_value() && !is_absent(value)) {
+      why_not_ = "the shape of '" + value.name + "' is unknown without running the model";
+      return false;
+    }
+    inputs.push_back(shapes[v].has_value() ? shapes[v]->data() : nullptr);
+    ndims.push_back(shapes[v].has_value() ? shapes[v]->size() : 0);
+  }
+  return true;
+}
+
+// Asks about one block, and adds what it declares. Returns false if it declares nothing.
+bool DeclaredFlops::ask(uint32_t b,
+                        std::vector<std::optional<Shape>>& shapes,
+                        std::map<std::string, int64_t>& sizes,
+                        std::span<const int64_t> lengths,
+                        Answer& answer) {
+  const ModelBlock& block = graph_.blocks[b];
+  const ModelProxy& model = models_.of(block);
+  if (!model.has_infer()) {
+    why_not_ = "the model '" + model.instance().type() + "' does not implement `infer`";
+    return false;
+  }
+  std::vector<const int64_t*> inputs;
+  std::vector<size_t> ndims;
+  if (!gather(block, shapes, inputs, ndims)) {
+    return false;
+  }
+  const auto out_shapes = std::make_unique<int64_t[][8]>(block.outputs.size() + 1);
+  std::vector<size_t> out_ndims(block.outputs.size(), 0);
+  tenon_infer_args args{};
+  args.struct_size = sizeof(args);
+  args.block = block.number;
+  args.input_shapes = inputs.data();
+  args.input_ndims = ndims.data();
+  args.num_inputs = inputs.size();
+  args.out_shapes = out_shapes.get();
+  args.out_ndims = out_ndims.data();
+  args.num_outputs = block.outputs.size();
+  args.segment_lengths = lengths.empty() ? nullptr : lengths.data();
+  args.num_segments = lengths.size();
+  try {
+    const AutocastGuard autocast(base_.device, base_.autocast_dtype);
+    model.infer(frames_[block.model].exec(), args);
+  } catch (const PluginError& error) {
+    if (error.code() != TENON_UNSUPPORTED) {
+      throw;
+    }
+    why_not_ = "`infer` of block '" + block.name + "' is not supported by the model";
+    return false;
+  }
+  if (!(args.out_flops >= 0) || !std::isfinite(args.out_flops)) {
+    model.instance().identity().fail_result("infer returned for block '" + block.name +
+                                            "' an impossible number of operations");
+  }
+  answer.by_block.push_back(args.out_flops);
+  answer.widths.push_back(0);
+  for (size_t i = 0; i < block.outputs.size(); ++i) {
+    const size_t ndim = std::min<size_t>(out_ndims[i], 8);
+    shapes[block.outputs[i]] = Shape(out_shapes[i], out_shapes[i] + ndim);
+    learn_axes(graph_.values[block.outputs[i]], *shapes[block.outputs[i]], sizes);
+    if (i == 0 && ndim > 0) {
+      answer.widths.back() = out_shapes[0][ndim - 1];
+    }
+  }
+  return true;
+}
+
+}  // namespace tenon
