@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/tokenizer_proxy.hpp"
 
+#include "host/error/plugin_text.hpp"
 #include "host/error/status.hpp"
 #include "host/plugin/interface_table.hpp"
 #include "host/text/formatted.hpp"
@@ -25,6 +26,13 @@ tenon_status* take_tokens(void* context,
 
 tenon_status* take_bytes(void* context, const char* bytes, size_t n) noexcept {
   return guard(nullptr, [&] { static_cast<std::string*>(context)->append(bytes, n); });
+}
+
+tenon_status* take_file(void* context, const char* name, const char* bytes, size_t n) noexcept {
+  return guard(nullptr, [&] {
+    static_cast<std::vector<std::pair<std::string, std::string>>*>(context)->emplace_back(
+        name != nullptr ? name : "", std::string(bytes, n));
+  });
 }
 
 }  // namespace
@@ -84,6 +92,25 @@ std::string TokenizerProxy::decode(const std::vector<int32_t>& ids) const {
   const tenon_decode_args args{sizeof(args), ids.data(), ids.size(), &take_bytes, &bytes};
   instance_.call("decode", [&] { return table_->decode(instance_.self(), &args); });
   return bytes;
+}
+
+std::vector<std::pair<std::string, std::string>> TokenizerProxy::files() const {
+  std::vector<std::pair<std::string, std::string>> files;
+  if (!TENON_HAS(tenon_tokenizer, table_, files)) {
+    return files;
+  }
+  tenon_tokenizer_files_args args{};
+  args.struct_size = sizeof(args);
+  args.sink = &take_file;
+  args.context = &files;
+  instance_.call("files", [&] { return table_->files(instance_.self(), &args); });
+  for (const auto& [name, bytes] : files) {
+    if (!name_problem(name).empty() || name.find('/') != std::string::npos || name[0] == '.') {
+      instance_.identity().fail_result("files passed a name that is not that of a file: \"" +
+                                       printable_line(name) + "\"");
+    }
+  }
+  return files;
 }
 
 }  // namespace tenon

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -43,6 +44,10 @@ class TokenizerProxy {
   // Returns the bytes of ids, which may end within a character.
   // Errors   PluginError
   std::string decode(const std::vector<int32_t>& ids) const;
+  // Returns names and contents of the files that describe the tokenizer to other programs; empty
+  // if it has none.
+  // Errors   PluginError; plugin.bad_result for a name that is not that of a file
+  std::vector<std::pair<std::string, std::string>> files() const;
 
  private:
   void check_ids(const std::vector<int32_t>& ids) const;

@@ -13,6 +13,7 @@
 #include "host/text/formatted.hpp"
 #include "host/text/seconds_text.hpp"
 #include "host/train/components/recipe_model.hpp"
+#include "host/train/components/recipe_tokenizer.hpp"
 #include "host/train/generate/text_stream.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/signal_watch.hpp"
@@ -36,32 +37,9 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Calls f(use) for each tokenizer in the options of a component, at any depth.
-void visit_tokenizers(const ComponentUse& use, const std::function<void(const ComponentUse&)>& f) {
-  for (const ComponentUse::Nested& nested : use.nested) {
-    if (nested.use.kind == "tokenizer") {
-      f(nested.use);
-    }
-    visit_tokenizers(nested.use, f);
-  }
-}
-
-// Returns the tokenizer that the training data uses, or else another component.
+// Errors   generate.no_tokenizer
 ComponentUse tokenizer_of(const Recipe& recipe) {
-  const ComponentUse* of_data = nullptr;
-  const ComponentUse* first = nullptr;
-  const auto note = [](const ComponentUse*& to, const ComponentUse& use) {
-    to = to == nullptr && use.ref.empty() ? &use : to;
-  };
-  for_each_component(recipe, [&](const ComponentUse& use) {
-    visit_tokenizers(use, [&](const ComponentUse& tokenizer) {
-      note(first, tokenizer);
-      if (use.pointer.starts_with("/data/train")) {
-        note(of_data, tokenizer);
-      }
-    });
-  });
-  const ComponentUse* const found = of_data != nullptr ? of_data : first;
+  const ComponentUse* const found = find_tokenizer(recipe);
   if (found == nullptr) {
     throw Error("generate.no_tokenizer",
                 recipe.file +
@@ -192,8 +170,6 @@ void TextModel::load(const WeightsImportRequest& weights) {
   WeightsImport(model_.instance(), graph_, weights).load(*store_);
 }
 
-// Encodes a prompt with the tokens that the tokenizer puts around a text, except those that end it.
-// A sequence has at least one token.
 std::vector<int32_t> TextModel::prompt_ids(const std::string& prompt) const {
   const TokenizerInfo& info = tokenizer_.info();
   std::vector<int32_t> ids =
@@ -215,13 +191,25 @@ std::vector<int32_t> TextModel::prompt_ids(const std::string& prompt) const {
   return ids;
 }
 
-GeneratedText TextModel::generate(const std::string& prompt,
+std::vector<int32_t> TextModel::prompt_ids(const std::vector<TextPiece>& prompt) const {
+  if (!tokenizer_.has_pieces()) {
+    throw Error("generate.not_possible",
+                tokenizer_instance_.identity().describe() +
+                    " cannot tell special tokens of a template from text, which a chat needs");
+  }
+  std::vector<int32_t> ids = tokenizer_.encode(prompt, /*adds_around=*/false);
+  if (ids.empty()) {
+    throw Error("generate.not_possible", "the chat template renders the prompt as an empty text");
+  }
+  return ids;
+}
+
+GeneratedText TextModel::generate(const std::vector<int32_t>& ids,
                                   const Sampling& sampling,
                                   int64_t max_tokens,
                                   const std::function<void(const std::string& piece)>& print) {
   const SignalWatch signals(SignalWatch::Second::kEnds);
   const TokenizerInfo& info = tokenizer_.info();
-  const std::vector<int32_t> ids = prompt_ids(prompt);
   const auto num_prompt = static_cast<int64_t>(ids.size());
   const int64_t capacity = num_prompt + max_tokens;
   const std::unique_ptr<SequenceRunner> sequence =

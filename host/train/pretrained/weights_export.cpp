@@ -14,6 +14,7 @@
 #include "host/train/components/component_factory.hpp"
 #include "host/train/pretrained/newest_checkpoint.hpp"
 #include "host/train/pretrained/saved_evaluation_values.hpp"
+#include "host/train/pretrained/tokenizer_files.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
 #include "host/train/resume/last_step.hpp"
 #include "host/train/weights/layout_files.hpp"
@@ -23,6 +24,7 @@
 #include <c10/core/ScalarTypeToTypeMeta.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -81,11 +83,13 @@ Written write_layout(const CheckpointReader& reader,
                      const ModelProxy& model,
                      const ModelGraph& graph,
                      const WeightsExport& request,
-                     SavedEvaluationValues& values) {
+                     SavedEvaluationValues& values,
+                     const std::function<void(WeightPlaces& places)>& add_files) {
   const WeightPlaces own = own_places(graph);
   const SavedWeights saved = saved_weights(reader, own.weights, request, values);
-  const WeightPlaces places = places_in_layout(
+  WeightPlaces places = places_in_layout(
       model.instance(), graph, request.format, static_cast<uint32_t>(saved.main_dtype()));
+  add_files(places);
   const LayoutFiles files(places, saved);
   const WrittenWeights result = write_weights_folder(
       request.to,
@@ -120,9 +124,12 @@ std::string export_checkpoint(const CheckpointReader& reader,
         "table rows are not exported; pass --export-tables to a run to write them at its end");
   }
   SavedEvaluationValues values(reader, recipe, graph, factory);
+  const auto add_files = [&](WeightPlaces& places) {
+    add_tokenizer_files(recipe, factory, places);
+  };
   const Written written = request.format == "torch"
                               ? write_torch(reader, graph, request, values)
-                              : write_layout(reader, model, graph, request, values);
+                              : write_layout(reader, model, graph, request, values, add_files);
   return formatted("exported {} tensors, {} bytes, to {}{}, from {}\n",
                    written.num_tensors,
                    written.bytes,

@@ -17,6 +17,7 @@
 #include "host/train/components/recomputed_blocks.hpp"
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/objective/input_binding.hpp"
+#include "host/train/pretrained/tokenizer_files.hpp"
 #include "host/train/resume/excluded.hpp"
 #include "host/train/resume/exports.hpp"
 
@@ -161,6 +162,7 @@ void RunComponents::plan_saves() {
                            trained_graph(),
                            export_name(one.format),
                            static_cast<uint32_t>(context_.platform.precision().stored));
+      add_tokenizer_files(recipe_, context_.factory, *export_places_);
     }
   }
 }

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tokenizer of a recipe, for text that the host itself converts.
+// Threads: any.
+#pragma once
+
+#include "host/recipe/recipe.hpp"
+
+namespace tenon {
+
+// Returns the tokenizer in the options of the training data, or else that of another component;
+// null if no component has one.
+//
+// Owner    the recipe
+const ComponentUse* find_tokenizer(const Recipe& recipe);
+
+}  // namespace tenon
