@@ -64,6 +64,7 @@ struct CommandLine {
   Binding binding = Binding::kNuma;
   std::uint32_t max_restarts = 0;  // restarts of all ranks after the loss of a rank
   std::uint32_t min_ranks = 0;     // fewest ranks to continue training on; 0 for all
+  std::int64_t num_shown = 0;      // samples that --process-data prints
   PlanRequest plan = {};
   bool is_quiet = false;
   bool is_json = false;

@@ -5,6 +5,8 @@
 #include "host/plugin/interface_table.hpp"
 #include "host/text/formatted.hpp"
 
+#include <utility>
+
 namespace tenon {
 
 TokenizerInfo describe_tokenizer(const ComponentInstance& instance) {
@@ -38,6 +40,7 @@ TokenizerInfo describe_tokenizer(const ComponentInstance& instance) {
   if (info.specials_ref == nullptr && info.num_specials != 0) {
     identity.fail_result("describe returned special tokens at a null pointer");
   }
+  std::vector<std::pair<std::string, std::string>> specials;
   for (std::size_t i = 0; i < info.num_specials; ++i) {
     const tenon_special_token special = element_of(info.specials_ref, i, identity);
     identity.check_name(special.name, "special token", i);
@@ -48,8 +51,15 @@ TokenizerInfo describe_tokenizer(const ComponentInstance& instance) {
                     special.id,
                     info.vocab_size));
     }
+    specials.emplace_back(special.name, special.text != nullptr ? special.text : "");
   }
-  return {info.vocab_size, info.bos, info.eos, info.pad, info.bytes_per_token};
+  return {.vocab_size = info.vocab_size,
+          .bos = info.bos,
+          .eos = info.eos,
+          .pad = info.pad,
+          .bytes_per_token = info.bytes_per_token,
+          .chat_template = info.chat_template_ref != nullptr ? info.chat_template_ref : "",
+          .specials = std::move(specials)};
 }
 
 }  // namespace tenon

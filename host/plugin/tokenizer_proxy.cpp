@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/tokenizer_proxy.hpp"
 
+#include "host/error/plugin_text.hpp"
 #include "host/error/status.hpp"
 #include "host/plugin/interface_table.hpp"
 #include "host/text/formatted.hpp"
@@ -27,11 +28,11 @@ tenon_status* take_bytes(void* context, const char* bytes, size_t n) noexcept {
   return guard(nullptr, [&] { static_cast<std::string*>(context)->append(bytes, n); });
 }
 
-using Files = std::vector<std::pair<std::string, std::string>>;
-
 tenon_status* take_file(void* context, const char* name, const char* bytes, size_t n) noexcept {
-  return guard(nullptr,
-               [&] { static_cast<Files*>(context)->emplace_back(name, std::string(bytes, n)); });
+  return guard(nullptr, [&] {
+    static_cast<std::vector<std::pair<std::string, std::string>>*>(context)->emplace_back(
+        name != nullptr ? name : "", std::string(bytes, n));
+  });
 }
 
 }  // namespace
@@ -93,17 +94,20 @@ std::string TokenizerProxy::decode(const std::vector<int32_t>& ids) const {
   return bytes;
 }
 
-Files TokenizerProxy::files() const {
+std::vector<std::pair<std::string, std::string>> TokenizerProxy::files() const {
+  std::vector<std::pair<std::string, std::string>> files;
   if (!TENON_HAS(tenon_tokenizer, table_, files)) {
-    return {};
+    return files;
   }
-  Files files;
-  const tenon_tokenizer_files_args args{sizeof(args), &take_file, &files};
+  tenon_tokenizer_files_args args{};
+  args.struct_size = sizeof(args);
+  args.sink = &take_file;
+  args.context = &files;
   instance_.call("files", [&] { return table_->files(instance_.self(), &args); });
   for (const auto& [name, bytes] : files) {
-    if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
-      instance_.identity().fail_result(
-          formatted("files returned the name '{}', expected a file's name without a folder", name));
+    if (!name_problem(name).empty() || name.find('/') != std::string::npos || name[0] == '.') {
+      instance_.identity().fail_result("files passed a name that is not that of a file: \"" +
+                                       printable_line(name) + "\"");
     }
   }
   return files;

@@ -44,8 +44,9 @@ class TokenizerProxy {
   // Returns the bytes of ids, which may end within a character.
   // Errors   PluginError
   std::string decode(const std::vector<int32_t>& ids) const;
-  // Returns the files that describe the tokenizer to other programs, as pairs of name and content.
-  // Errors  PluginError; plugin.bad_result for a name that is not that of a file in a folder
+  // Returns names and contents of the files that describe the tokenizer to other programs; empty
+  // if it has none.
+  // Errors   PluginError; plugin.bad_result for a name that is not that of a file
   std::vector<std::pair<std::string, std::string>> files() const;
 
  private:

@@ -336,8 +336,10 @@ void ComponentChecker::make_absolute(json& text, const std::string& pointer) {
   }
   std::error_code failure;
   const bool is_set = places_.at(pointer).origin == PlaceOrigin::kSet;
-  const std::filesystem::path folder =
-      is_set ? std::filesystem::current_path(failure) : std::filesystem::absolute(folder_, failure);
+  // The absolute form of "", the folder of "recipe.json", is an error.
+  const std::filesystem::path folder = is_set || folder_.empty()
+                                           ? std::filesystem::current_path(failure)
+                                           : std::filesystem::absolute(folder_, failure);
   std::string absolute = (folder / path).lexically_normal().string();
   if (!is_utf8(absolute)) {
     problems_.push_back({.id = "recipe.not_utf8",

@@ -17,5 +17,5 @@ files() {
       \( -name '*.md' -o -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.py' \) -print0
   fi
 }
-files | grep -zvE '^tests/(parity/.*\.json|fuzz/corpus/)' |
+files | grep -zvE '^(tests/(parity/.*\.json|fuzz/corpus/)|recipes/fine-tune/(tokenizer/|verses))' |
   xargs -0 codespell --quiet-level 2 --ignore-words tests/tree/spelling_words.txt

@@ -2,6 +2,7 @@
 //
 // --generate: continues a text with a trained model.
 #include "host/cli/action.hpp"
+#include "host/cli/chat_prompt.hpp"
 #include "host/cli/checked_recipe.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"
@@ -29,6 +30,12 @@ namespace {
 
 constexpr std::array kOptions = {
     Option{"prompt", "TEXT", "text to continue; default: standard input, without its last newline"},
+    Option{"chat",
+           "",
+           "treat the prompt as a message of a user, and print the answer: the\n"
+           "chat template of the tokenizer renders it"},
+    Option{"system", "TEXT", "with --chat: system message before the prompt"},
+    Option{"chat-template", "FILE", "with --chat: template, instead of the tokenizer's"},
     Option{"run-dir", "DIR", "run folder; the weights and the recipe of its newest checkpoint"},
     Option{"from", "DIR", "checkpoint to use, instead of --run-dir"},
     Option{"recipe", "FILE", "recipe, instead of the checkpoint's; required with --import"},
@@ -122,6 +129,17 @@ void read_source(const GivenOptions& given, CommandLine& line) {
   }
 }
 
+void read_chat(const GivenOptions& given, GenerateRequest& request) {
+  request.is_chat = given.has("chat");
+  for (const char* const option : {"system", "chat-template"}) {
+    if (given.has(option) && !request.is_chat) {
+      fail_usage(std::string("--") + option + " has no effect without --chat");
+    }
+  }
+  request.system = given.value_of("system");
+  request.chat_template = given.value_of("chat-template");
+}
+
 void read(const GivenOptions& given, CommandLine& line) {
   read_source(given, line);
   if (given.has("recipe")) {
@@ -139,6 +157,7 @@ void read(const GivenOptions& given, CommandLine& line) {
   if (given.has("prompt")) {
     request.prompt = given.value_of("prompt");
   }
+  read_chat(given, request);
   if (given.has("max-tokens")) {
     request.max_tokens = read_whole(
         "max-tokens", given.value_of("max-tokens"), 1, kMost, "a number of tokens from 1");
@@ -146,11 +165,17 @@ void read(const GivenOptions& given, CommandLine& line) {
   read_sampling(given, request.sampling);
 }
 
+std::vector<int32_t> prompt_ids(const TextModel& model, const GenerateRequest& request) {
+  const std::string prompt =
+      request.prompt.has_value() ? *request.prompt : read_standard_input("the prompt");
+  return request.is_chat ? model.prompt_ids(chat_prompt(model.tokenizer_info(), request, prompt))
+                         : model.prompt_ids(prompt);
+}
+
 // Continues the text with a model whose weights are loaded.
 void continue_text(TextModel& model, const CommandLine& line) {
   const GenerateRequest& request = line.generate;
-  const std::string prompt =
-      request.prompt.has_value() ? *request.prompt : read_standard_input("the prompt");
+  const std::vector<int32_t> prompt = prompt_ids(model, request);
   std::string last;
   const GeneratedText made = model.generate(
       prompt, request.sampling, request.max_tokens, [&last](const std::string& piece) {

@@ -4,31 +4,51 @@
 #include "host/cli/action.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"
+#include "host/cli/usage_error.hpp"
 #include "host/cli/used_recipe.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/run/prepared_data.hpp"
 
 #include <array>
+#include <cstdint>
 #include <string>
 
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {kRecipeOption,
-                                 kPluginDirOption,
-                                 kSetOption,
-                                 kQuietOption,
-                                 kLogLevelOption,
-                                 kNoVetCacheOption,
-                                 kTrustOption,
-                                 kAllowWritableOption};
+constexpr std::int64_t kMostShown = 1000;
+
+constexpr std::array kOptions = {
+    Option{"show",
+           "N",
+           "print the first N samples of data/train as text, with [[ ]] around\n"
+           "the text that the run trains on"},
+    kRecipeOption,
+    kPluginDirOption,
+    kSetOption,
+    kQuietOption,
+    kLogLevelOption,
+    kNoVetCacheOption,
+    kTrustOption,
+    kAllowWritableOption};
+
+void read(const GivenOptions& given, CommandLine& line) {
+  read_recipe_options(given, line);
+  if (given.has("show")) {
+    line.num_shown = read_whole(
+        "show", given.value_of("show"), 1, kMostShown, "a number of samples from 1 to 1000");
+  }
+}
 
 ExitCode run(const CommandLine& line, const Invocation& invocation) {
   const UsedRecipe used = use_recipe(line, invocation);
   std::string text;
-  for (const ProcessedSet& set : process_data(used.recipe, *used.plugins)) {
+  for (const ProcessedSet& set : process_data(used.recipe, *used.plugins, line.num_shown)) {
     text += set.samples ? formatted("{}: {} samples\n", set.place, *set.samples)
                         : formatted("{}: opened\n", set.place);
+    for (const std::string& sample : set.shown) {
+      text += sample;
+    }
   }
   print_output(line.is_quiet ? "" : text);
   return ExitCode::kDone;
@@ -42,7 +62,7 @@ const Action kProcessDataAction = {
                "open the datasets of the recipe, so that their caches are built\n"
                "before a run"},
     .options = kOptions,
-    .read = read_recipe_options,
+    .read = read,
     .run = run};
 
 }  // namespace tenon

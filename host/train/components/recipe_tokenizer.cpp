@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/components/recipe_tokenizer.hpp"
 
-#include "host/error/error.hpp"
-#include "host/log/log.hpp"
-#include "host/plugin/tokenizer_proxy.hpp"
-
 #include <functional>
 
 namespace tenon {
@@ -22,7 +18,7 @@ void visit_tokenizers(const ComponentUse& use, const std::function<void(const Co
 
 }  // namespace
 
-std::optional<ComponentUse> recipe_tokenizer(const Recipe& recipe) {
+const ComponentUse* find_tokenizer(const Recipe& recipe) {
   const ComponentUse* of_data = nullptr;
   const ComponentUse* first = nullptr;
   const auto note = [](const ComponentUse*& to, const ComponentUse& use) {
@@ -36,23 +32,7 @@ std::optional<ComponentUse> recipe_tokenizer(const Recipe& recipe) {
       }
     });
   });
-  const ComponentUse* const found = of_data != nullptr ? of_data : first;
-  return found != nullptr ? std::optional(*found) : std::nullopt;
-}
-
-std::vector<std::pair<std::string, std::string>> tokenizer_files(const Recipe& recipe,
-                                                                 ComponentFactory& factory) {
-  const std::optional<ComponentUse> use = recipe_tokenizer(recipe);
-  if (!use.has_value()) {
-    return {};
-  }
-  try {
-    const ComponentInstance instance = factory.create(*use, "tokenizer");
-    return TokenizerProxy(instance).files();
-  } catch (const Error& error) {
-    log_warning(std::string("the export has no files of the tokenizer: ") + error.what());
-    return {};
-  }
+  return of_data != nullptr ? of_data : first;
 }
 
 }  // namespace tenon

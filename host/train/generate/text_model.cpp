@@ -38,15 +38,16 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+// Errors   generate.no_tokenizer
 ComponentUse tokenizer_of(const Recipe& recipe) {
-  std::optional<ComponentUse> use = recipe_tokenizer(recipe);
-  if (!use.has_value()) {
+  const ComponentUse* const found = find_tokenizer(recipe);
+  if (found == nullptr) {
     throw Error("generate.no_tokenizer",
                 recipe.file +
                     ": no component of the recipe has a tokenizer, and text cannot be converted to "
                     "tokens; --generate is for models that are trained on text");
   }
-  return *std::move(use);
+  return *found;
 }
 
 RunRequest request_with(const GpuPlaces& gpu) {
@@ -179,8 +180,6 @@ void TextModel::load(const WeightsImportRequest& weights) {
   WeightsImport(model_.instance(), graph_, weights).load(*store_);
 }
 
-// Encodes a prompt with the tokens that the tokenizer puts around a text, except those that end it.
-// A sequence has at least one token.
 std::vector<int32_t> TextModel::prompt_ids(const std::string& prompt) const {
   const TokenizerInfo& info = tokenizer_.info();
   std::vector<int32_t> ids =
@@ -202,13 +201,25 @@ std::vector<int32_t> TextModel::prompt_ids(const std::string& prompt) const {
   return ids;
 }
 
-GeneratedText TextModel::generate(const std::string& prompt,
+std::vector<int32_t> TextModel::prompt_ids(const std::vector<TextPiece>& prompt) const {
+  if (!tokenizer_.has_pieces()) {
+    throw Error("generate.not_possible",
+                tokenizer_instance_.identity().describe() +
+                    " cannot tell special tokens of a template from text, which a chat needs");
+  }
+  std::vector<int32_t> ids = tokenizer_.encode(prompt, /*adds_around=*/false);
+  if (ids.empty()) {
+    throw Error("generate.not_possible", "the chat template renders the prompt as an empty text");
+  }
+  return ids;
+}
+
+GeneratedText TextModel::generate(const std::vector<int32_t>& ids,
                                   const Sampling& sampling,
                                   int64_t max_tokens,
                                   const std::function<void(const std::string& piece)>& print) {
   const SignalWatch signals(SignalWatch::Second::kEnds);
   const TokenizerInfo& info = tokenizer_.info();
-  const std::vector<int32_t> ids = prompt_ids(prompt);
   const auto num_prompt = static_cast<int64_t>(ids.size());
   const int64_t capacity = num_prompt + max_tokens;
   const std::unique_ptr<SequenceRunner> sequence =

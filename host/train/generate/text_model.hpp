@@ -59,16 +59,25 @@ class TextModel {
   void load(const CheckpointReader& reader);
   void load(const WeightsImportRequest& weights);
 
-  // Continues a text, and passes the new text to `print`, in pieces that are valid UTF-8. Returns
-  // early if the process was asked to stop.
+  const TokenizerInfo& tokenizer_info() const { return tokenizer_.info(); }
+
+  // Encodes a text to continue, with the tokens that the tokenizer puts around a text, except those
+  // that end it.
+  // Errors  generate.not_possible for an empty text that nothing can start; errors of the tokenizer
+  std::vector<int32_t> prompt_ids(const std::string& prompt) const;
+  // Encodes a chat that a template rendered; adds no token around it.
+  // Errors  generate.not_possible if the tokenizer cannot encode pieces; its errors
+  std::vector<int32_t> prompt_ids(const std::vector<TextPiece>& prompt) const;
+
+  // Continues a prompt of at least one token, and passes the new text to `print`, in pieces that
+  // are valid UTF-8. Returns early if the process was asked to stop.
   // Errors  generate.not_possible; errors of the plugins and of `print`
-  GeneratedText generate(const std::string& prompt,
+  GeneratedText generate(const std::vector<int32_t>& prompt,
                          const Sampling& sampling,
                          int64_t max_tokens,
                          const std::function<void(const std::string& piece)>& print);
 
  private:
-  std::vector<int32_t> prompt_ids(const std::string& prompt) const;
   void find_generation();
 
   RunRequest request_;

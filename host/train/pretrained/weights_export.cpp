@@ -15,9 +15,9 @@
 #include "host/text/formatted.hpp"
 #include "host/train/components/component_factory.hpp"
 #include "host/train/components/recipe_parametrizations.hpp"
-#include "host/train/components/recipe_tokenizer.hpp"
 #include "host/train/pretrained/newest_checkpoint.hpp"
 #include "host/train/pretrained/saved_evaluation_values.hpp"
+#include "host/train/pretrained/tokenizer_files.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
 #include "host/train/resume/last_step.hpp"
 #include "host/train/weights/base_hash.hpp"
@@ -30,11 +30,11 @@
 #include <c10/core/ScalarTypeToTypeMeta.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -54,16 +54,8 @@ std::optional<at::ScalarType> wanted_dtype(const std::string& name) {
 struct Surroundings {
   const tenon_mesh& mesh;    // of calls to parametrizations
   WeightConversion convert;  // from values of training to those of evaluation
-  std::vector<std::pair<std::string, std::string>> texts;  // files beside the weights
+  std::function<void(WeightPlaces& places)> add_files;  // to those of a layout
 };
-
-// Returns the texts of a folder: those of its layout, then the others.
-std::vector<std::pair<std::string, std::string>> texts_of(const LayoutFiles& files,
-                                                          const Surroundings& around) {
-  auto texts = files.texts();
-  texts.insert(texts.end(), around.texts.begin(), around.texts.end());
-  return texts;
-}
 
 SavedWeights saved_weights(const CheckpointReader& reader,
                            const std::vector<Weight>& weights,
@@ -136,18 +128,19 @@ Written write_layout(const CheckpointReader& reader,
                      const Surroundings& around) {
   const at::ScalarType main_dtype =
       saved_weights(reader, own_places(graph).weights, request, around).main_dtype();
-  const WeightPlaces places = places_in_layout(
+  WeightPlaces places = places_in_layout(
       model.instance(),
       graph,
       request.format,
       static_cast<uint32_t>(c10::isFloatingType(main_dtype) ? main_dtype : at::kFloat));
+  around.add_files(places);
   const auto saved = weights_of(reader, graph, places.weights, request, around);
   const LayoutFiles files(places, *saved);
   const WrittenWeights result = write_weights_folder(
       request.to,
       files.tensors(),
       [&](size_t i) { return from_checkpoint([&] { return files.read(i); }); },
-      texts_of(files, around),
+      files.texts(),
       request.file_bytes);
   return {
       .num_tensors = files.tensors().size(), .num_files = result.num_files, .bytes = result.bytes};
@@ -184,13 +177,14 @@ Written write_peft(const CheckpointReader& reader,
         {.name = kAdapterBase,
          .text = formatted("{\n  \"base_hash\": \"{}\"\n}\n", base_hash_text(*hash))});
   }
+  around.add_files(places);
   const SavedWeights saved = saved_weights(reader, places.weights, request, around);
   const LayoutFiles files(places, saved);
   const WrittenWeights result = write_weights_folder(
       request.to,
       files.tensors(),
       [&](size_t i) { return from_checkpoint([&] { return files.read(i); }); },
-      texts_of(files, around),
+      files.texts(),
       std::numeric_limits<uint64_t>::max(),
       "adapter_");
   return {
@@ -240,8 +234,7 @@ std::string export_checkpoint(const CheckpointReader& reader,
       .mesh = mesh_view,
       .convert = [&values](const std::string& entry,
                            const at::Tensor& value) { return values.of(entry, value); },
-      .texts = request.format == "torch" ? decltype(Surroundings::texts){}
-                                         : tokenizer_files(recipe, factory)};
+      .add_files = [&](WeightPlaces& places) { add_tokenizer_files(recipe, factory, places); }};
   const Written written = request.format == "torch" ? write_torch(reader, graph, request, around)
                           : request.format == "peft"
                               ? write_peft(reader, model, graph, request, around)

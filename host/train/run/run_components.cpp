@@ -14,10 +14,10 @@
 #include "host/text/joined.hpp"
 #include "host/text/metric_name.hpp"
 #include "host/train/components/rank_groups.hpp"
-#include "host/train/components/recipe_tokenizer.hpp"
 #include "host/train/components/recomputed_blocks.hpp"
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/objective/input_binding.hpp"
+#include "host/train/pretrained/tokenizer_files.hpp"
 #include "host/train/resume/excluded.hpp"
 #include "host/train/resume/exports.hpp"
 
@@ -167,9 +167,7 @@ void RunComponents::plan_saves() {
                            trained_graph(),
                            export_name(one.format),
                            static_cast<uint32_t>(context_.platform.precision().stored));
-      for (auto& [name, text] : tokenizer_files(recipe_, context_.factory)) {
-        export_places_->files.push_back({.name = std::move(name), .text = std::move(text)});
-      }
+      add_tokenizer_files(recipe_, context_.factory, *export_places_);
     }
   }
 }

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/shown_samples.hpp"
+
+#include "host/data/batch_builder.hpp"
+#include "host/error/error.hpp"
+#include "host/plugin/tokenizer_proxy.hpp"
+#include "host/text/counted.hpp"
+#include "host/text/formatted.hpp"
+#include "host/train/components/recipe_tokenizer.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+namespace tenon {
+namespace {
+
+constexpr int64_t kIgnoredLabel = -100;
+
+// Tokens that see each other.
+struct ShownPart {
+  std::vector<int32_t> ids;
+  std::vector<bool> has_label;
+};
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error("data.cannot_show", "--show: " + why);
+}
+
+const int64_t* row_of(const Batch& batch, std::string_view name, int64_t length) {
+  const at::Tensor* const field = batch.find(name);
+  const bool fits = field != nullptr && field->dim() == 2 && field->size(1) >= length &&
+                    field->scalar_type() == at::kLong;
+  return fits ? field->const_data_ptr<int64_t>() : nullptr;
+}
+
+// The last token of a part is only a label.
+std::vector<ShownPart> parts_of(const DataSource& source, const Batch& batch) {
+  if (!batch.lengths.defined()) {
+    refuse(source.name() + " reports no lengths of samples");
+  }
+  const int64_t length = batch.lengths.const_data_ptr<int64_t>()[0];
+  const int64_t* const ids = row_of(batch, "input_ids", length);
+  const int64_t* const labels = row_of(batch, "labels", length);
+  if (ids == nullptr || labels == nullptr) {
+    refuse(source.name() + " has not the fields `input_ids` and `labels` [B, T] of whole numbers");
+  }
+  const int64_t* const segments = row_of(batch, "segment_ids", length);
+  std::vector<ShownPart> parts;
+  for (int64_t t = 0; t < length; ++t) {
+    const bool begins = t == 0 || (segments != nullptr && segments[t] != segments[t - 1]);
+    const bool ends = t + 1 == length || (segments != nullptr && segments[t + 1] != segments[t]);
+    if (begins) {
+      parts.emplace_back();
+    }
+    ShownPart& part = parts.back();
+    part.ids.push_back(static_cast<int32_t>(ids[t]));
+    part.has_label.push_back(!begins && labels[t - 1] != kIgnoredLabel);
+    if (ends && labels[t] != kIgnoredLabel) {
+      part.ids.push_back(static_cast<int32_t>(labels[t]));
+      part.has_label.push_back(true);
+    }
+  }
+  return parts;
+}
+
+// What the tokens [begin, end) add to the text of those before.
+std::string added_text(const TokenizerProxy& tokenizer,
+                       const std::vector<int32_t>& ids,
+                       std::size_t begin,
+                       std::size_t end) {
+  const auto at = [&](std::size_t i) { return ids.begin() + static_cast<std::ptrdiff_t>(i); };
+  const std::string before = begin == 0 ? "" : tokenizer.decode({ids.begin(), at(begin)});
+  const std::string with = tokenizer.decode({ids.begin(), at(end)});
+  return with.starts_with(before) ? with.substr(before.size())
+                                  : tokenizer.decode({at(begin), at(end)});
+}
+
+std::string text_of(const TokenizerProxy& tokenizer, const ShownPart& part) {
+  std::string text;
+  for (std::size_t begin = 0; begin < part.ids.size();) {
+    const bool is_trained = part.has_label[begin];
+    const auto first = part.has_label.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto end = static_cast<std::size_t>(std::find(first, part.has_label.end(), !is_trained) -
+                                              part.has_label.begin());
+    const std::string added = added_text(tokenizer, part.ids, begin, end);
+    text += is_trained ? "[[" + added + "]]" : added;
+    begin = end;
+  }
+  return text.ends_with('\n') ? text : text + "\n";
+}
+
+Batch one_sample(DataSource& source, int64_t index) {
+  BatchBuilder builder(source, 1);
+  source.read(nullptr, std::span(&index, 1), builder.writer());
+  return builder.finish();
+}
+
+}  // namespace
+
+std::vector<std::string> shown_samples(const Recipe& recipe,
+                                       ComponentFactory& factory,
+                                       DataSource& source,
+                                       int64_t count) {
+  const ComponentUse* const use = find_tokenizer(recipe);
+  if (use == nullptr) {
+    refuse("no component of the recipe has a tokenizer");
+  }
+  if (source.info().style != DatasetStyle::kMap || source.info().has_windows) {
+    refuse(source.name() + " is a stream, or has windows; only samples with an index can be shown");
+  }
+  const ComponentInstance instance = factory.create(*use, "tokenizer");
+  const TokenizerProxy tokenizer(instance);
+  std::vector<std::string> shown;
+  for (int64_t i = 0; i < std::min(count, source.size(nullptr)); ++i) {
+    for (const ShownPart& part : parts_of(source, one_sample(source, i))) {
+      shown.push_back(formatted("--- sample {}: {}, {} with labels\n",
+                                i + 1,
+                                counted(part.ids.size(), "token"),
+                                std::count(part.has_label.begin(), part.has_label.end(), true)) +
+                      text_of(tokenizer, part));
+    }
+  }
+  return shown;
+}
+
+}  // namespace tenon
