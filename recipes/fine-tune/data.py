@@ -64,7 +64,11 @@ def write_tokenizer(folder, texts):
         ),
     )
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
-    config = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|endoftext|>",
+    }
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
     (folder / "chat_template.jinja").write_text(TEMPLATE)
 

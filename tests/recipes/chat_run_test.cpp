@@ -97,6 +97,53 @@ TEST_CASE("the data of a recipe can be processed before the run", "[recipes]") {
   CHECK(num_shards == 1);
 }
 
+TEST_CASE("samples are shown with marks around the text that has labels", "[recipes]") {
+  const ChatFolder chats;
+  const std::vector<std::string> show = {
+      "--recipe", chats.recipe.string(), "--process-data", "--show", "1"};
+  const SubprocessResult shown = run_host(show);
+  INFO(shown.out << shown.err);
+  REQUIRE(shown.exit_code == 0);
+  CHECK_THAT(shown.out,
+             contains_text("--- sample 1: ") && contains_text("say 0") &&
+                 contains_text("[[aaa<|im_end|>]]") && !contains_text("--- sample 2: "));
+  std::vector<std::string> packed = show;
+  packed.insert(packed.end(), {"--set", "data.train.packing.length=128"});
+  CHECK(run_host(packed).out == shown.out);
+
+  const std::string other = chats.folder.write("other.json", small_language_recipe()).string();
+  const SubprocessResult refused = run_host({"--recipe", other, "--process-data", "--show", "1"});
+  CHECK(refused.exit_code == 3);
+  CHECK_THAT(
+      refused.err,
+      contains_text("[data.cannot_show] --show: no component of the recipe has a tokenizer"));
+}
+
+TEST_CASE("a chat is answered by the template of the tokenizer, or of a file", "[recipes]") {
+  const ChatFolder chats;
+  const std::filesystem::path run = chats.folder.path() / "run";
+  const SubprocessResult trained =
+      run_host(chats.recipe, run, 1, {"--set", "train.steps=60", "--set", "checkpoint={}"});
+  INFO(trained.out << trained.err);
+  REQUIRE(trained.exit_code == 0);
+  const auto ask = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--generate", "--chat", "--run-dir", run.string()});
+    more.insert(more.end(), {"--prompt", "say 1", "--max-tokens", "3"});
+    return run_host(more);
+  };
+  const std::string file =
+      (source_dir() / "tests/support/chat_templates/generation.jinja").string();
+  CHECK(ask({"--chat-template", file}).out == "bbb\n");
+  const SubprocessResult none = ask({});
+  CHECK(none.exit_code == 4);
+  CHECK_THAT(none.err, contains_text("--chat: the tokenizer has no chat template"));
+  const SubprocessResult missing = ask({"--chat-template", "nowhere.jinja"});
+  CHECK(missing.exit_code == 2);
+  const std::string bad = chats.folder.write("bad.jinja", "{{ 1 | nothing }}").string();
+  CHECK_THAT(ask({"--chat-template", bad}).err,
+             contains_text("bad.jinja cannot render the prompt") && contains_text("line 1"));
+}
+
 TEST_CASE("a run trains on chats, and on two ranks with the same loss", "[recipes]") {
   const ChatFolder chats;
   const std::filesystem::path one = chats.folder.path() / "one";

@@ -199,6 +199,18 @@ TEST_CASE("paths are relative to the recipe, those of --set to the current folde
   CHECK(options["tokenizer"]["options"]["merges"] == there + "/merges.txt");  // a default
 }
 
+TEST_CASE("paths of a recipe in the current folder are absolute", "[recipe]") {
+  const ScratchFolder folder;
+  folder.write("here.json", kSmallRecipe);
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const std::string here = std::filesystem::current_path().string();
+  const Recipe recipe =
+      load_recipe({.path = "here.json", .sets = {}, .compute_threads = 1}, FakeCatalog());
+  std::filesystem::current_path(before);
+  CHECK(options_of(recipe.data.train.use)["path"] == here + "/kjv.txt");
+}
+
 TEST_CASE("the kill switch is a path too", "[recipe]") {
   const ScratchFolder folder;
   std::string text = kSmallRecipe;

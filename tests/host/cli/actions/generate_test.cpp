@@ -37,6 +37,18 @@ TEST_CASE("a text is generated with the weights of a run, a checkpoint or a fold
   CHECK(folder.generate.weights == WeightsImportRequest{.format = "hf", .from = "in"});
 }
 
+TEST_CASE("a prompt may be a message of a chat", "[cli]") {
+  const CommandLine chat = parse_command_line(
+      {"--generate", "--run-dir", "a", "--chat", "--system", "S", "--chat-template", "t.jinja"});
+  CHECK(
+      chat.generate ==
+      GenerateRequest{.run_dir = "a", .is_chat = true, .system = "S", .chat_template = "t.jinja"});
+  CHECK_THAT(usage_failure({"--generate", "--run-dir", "a", "--system", "S"}),
+             contains_text("--system has no effect without --chat"));
+  CHECK_THAT(usage_failure({"--generate", "--run-dir", "a", "--chat-template", "t"}),
+             contains_text("--chat-template has no effect without --chat"));
+}
+
 TEST_CASE("a text without weights, and options without effect, are refused", "[cli]") {
   CHECK_THAT(usage_failure({"--generate"}), contains_text("--generate needs weights"));
   CHECK_THAT(usage_failure({"--generate", "--run-dir", "a", "--from", "b"}),
