@@ -3,8 +3,8 @@
 
 usage: bench.py [--quick] [--goals] [--page] [--rounds N] [--isa avx512|avx2|sse] [NAME...]
        bench.py --against DIR [--pairs N] [--quick] [mlp|lm|sparse...]
-NAME is mlp, lm, lm-large, ranks, sparse, start, neighbor, bf16, exported, isa, abi, reading, packing, checkpoint or gpu; default:
-all.
+NAME is mlp, lm, lm-large, ranks, sparse, start, neighbor, bf16, exported, isa, abi, reading, packing, checkpoint, gpu,
+sft, dpo, decoders, generate, segments, long, optimizer-8bit or process-data; default: all.
 
 Each workload writes its table to build/bench/NAME.md and all samples to build/bench/NAME.json, with the machine, the
 date, the commit, the libraries, and what other processes took of the machine meanwhile. --goals also prints the goals and
@@ -24,27 +24,38 @@ import against
 import bf16
 import checkpoint
 import cpu
+import decoders
+import dpo
 import exported
+import generate
 import gpu
 import isa
 import lm
 import lm_large
+import long_rows
 import machine
 import mlp
 import neighbor
+import optimizer_8bit
 import packing
 import page
+import process_data
 import programs
 import ranks
 import reading
+import segments
+import sft
 import sparse
 import start
 from table import Result, goal_table, not_measured, table
 
 WORKLOADS = {"mlp": mlp, "lm": lm, "lm-large": lm_large, "ranks": ranks, "sparse": sparse, "start": start,
              "neighbor": neighbor, "bf16": bf16, "exported": exported, "isa": isa, "abi": abi, "reading": reading,
-             "packing": packing, "checkpoint": checkpoint, "gpu": gpu}
-HAVE_ROUNDS = ("lm", "lm-large", "start", "neighbor", "bf16", "exported", "isa")  # whose number of rounds --rounds sets
+             "packing": packing, "checkpoint": checkpoint, "gpu": gpu, "sft": sft, "dpo": dpo, "decoders": decoders,
+             "generate": generate, "segments": segments, "long": long_rows, "optimizer-8bit": optimizer_8bit,
+             "process-data": process_data}
+HAVE_ROUNDS = ("lm", "lm-large", "start", "neighbor", "bf16", "exported", "isa", "sft", "dpo", "decoders", "generate",
+               "process-data")  # whose number of rounds --rounds sets
 QUICK_NOTE = "A quick run: the numbers are not measurements."
 
 

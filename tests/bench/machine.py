@@ -11,7 +11,7 @@ import time
 import cpu
 import programs
 
-PEER_PACKAGES = ("torch", "lightning", "transformers", "fbgemm-gpu-cpu", "torchrec")
+PEER_PACKAGES = ("torch", "lightning", "transformers", "trl", "fbgemm-gpu-cpu", "torchrec")
 SHARED_ABOVE = 0.05  # share of the processors' time that others may take before goals count by CPU time
 
 

@@ -81,28 +81,34 @@ def in_turn(names, i):
     return list(names) if i % 2 == 0 else list(names)[::-1]
 
 
-def run(command, environment=None):
-    """Returns what the command printed."""
+def finished(command, environment=None, preexec=None):
+    """The process of a command that succeeded. preexec: a function that the process calls before the command."""
     words = [str(word) for word in command]
     started = {"BENCH_STARTED_NS": str(time.monotonic_ns())}
     try:
         process = subprocess.run(words, env={**os.environ, **(environment or {}), **started}, timeout=LIMIT_S,
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=preexec)
     except subprocess.TimeoutExpired as late:
         raise Failed(f"{' '.join(words)}\nran for more than {LIMIT_S} s") from late
     except OSError as error:
         raise Failed(f"{' '.join(words)}\n{error}") from error
     if process.returncode != 0:
         raise Failed(f"{' '.join(words)}\n{process.stdout}{process.stderr}")
-    return process.stdout
+    return process
+
+
+def run(command, environment=None, preexec=None):
+    """Returns what the command printed."""
+    return finished(command, environment, preexec).stdout
 
 
 def last_line(text):
     return json.loads(text.splitlines()[-1])
 
 
-def host_run(recipe, warmup, steps, sets=(), arguments=(), environment=None, checkout=OURS):
-    """Trains a recipe of the benchmarks whose first hook is the stopwatch; returns its values and the run's summary."""
+def host_run(recipe, warmup, steps, sets=(), arguments=(), environment=None, checkout=OURS, preexec=None):
+    """Trains a recipe whose first hook is the stopwatch: its path, or its name among those of the benchmarks. Returns the
+    values of the stopwatch, with the losses of the logged steps, and the run's summary."""
     with tempfile.TemporaryDirectory() as folder:
         values = pathlib.Path(folder, "values.json")
         command = [*checkout.command(recipe, pathlib.Path(folder, "run")), *arguments]
@@ -110,14 +116,20 @@ def host_run(recipe, warmup, steps, sets=(), arguments=(), environment=None, che
                       f"hooks.0.options.steps={steps}", f"train.steps={warmup + steps}",
                       "checkpoint=null", *sets):
             command += ["--set", value]
-        run(command, environment)
+        run(command, environment, preexec)
         summary = json.loads(pathlib.Path(folder, "run/summary.json").read_text())
-        return last_line(values.read_text()), summary
+        return {**last_line(values.read_text()), "losses": losses(pathlib.Path(folder, "run/metrics.jsonl"))}, summary
+
+
+def losses(metrics):
+    """The training losses of the logged steps."""
+    records = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
+    return [record["loss"] for record in records if "loss" in record]
 
 
 def host(recipe, warmup, steps, sets=(), checkout=OURS, environment=None):
     return host_run(recipe, warmup, steps, sets, environment=environment, checkout=checkout)[0]
 
 
-def peer(program, *arguments, environment=None):
-    return last_line(run([PYTHON, "-B", ROOT / "tests/bench/peers" / program, *arguments], environment))
+def peer(program, *arguments, environment=None, preexec=None):
+    return last_line(run([PYTHON, "-B", ROOT / "tests/bench/peers" / program, *arguments], environment, preexec))

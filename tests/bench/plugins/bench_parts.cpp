@@ -132,12 +132,13 @@ struct StopwatchOptions {
   int64_t steps = 1;
   std::string path;
   bool wait = false;
+  bool all_events = true;
 };
 
 class StopwatchHook : public tenon::Hook {
  public:
   static constexpr const char* kType = "bench_stopwatch";
-  static constexpr const char* kSummary = "subscribes to every event and times the steps";
+  static constexpr const char* kSummary = "times the steps, and by default listens to every event";
   using Options = StopwatchOptions;
   static void bind(tenon::OptionBinder<Options>& binder) {
     binder.field("warmup", &Options::warmup).min(1).doc("steps before the timed steps");
@@ -145,17 +146,23 @@ class StopwatchHook : public tenon::Hook {
     binder.field("path", &Options::path).doc("output file; empty: none");
     binder.field("wait", &Options::wait)
         .doc("read the loss at timed steps, so that the GPU has finished them");
+    binder.field("all_events", &Options::all_events)
+        .doc(
+            "listen to every event; false: to ends of steps only, so that no output of the model "
+            "has to be computed for hooks");
   }
 
   explicit StopwatchHook(const Options& options)
       : path_(options.path),
         waits_(options.wait),
+        hears_all_(options.all_events),
         first_(static_cast<uint64_t>(options.warmup)),
         last_(static_cast<uint64_t>(options.warmup + options.steps)),
         watch_(static_cast<uint64_t>(options.warmup), static_cast<uint64_t>(options.steps)) {}
 
   void describe(tenon_hook_info& info) override {
-    info.events = TENON_ALL_EVENTS;
+    info.events =
+        hears_all_ ? TENON_ALL_EVENTS : tenon::events({TENON_EVENT_AFTER_STEP, TENON_EVENT_END});
     info.rank_0_only = 1;
   }
 
@@ -178,6 +185,7 @@ class StopwatchHook : public tenon::Hook {
  private:
   std::string path_;
   bool waits_;
+  bool hears_all_;
   uint64_t first_;
   uint64_t last_;
   double loss_ = 0;
