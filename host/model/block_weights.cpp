@@ -58,8 +58,12 @@ BlockWeights::BlockWeights(ParameterStore& store, uint32_t block, const ExecBase
   const ModelGraph& graph = store.graph();
   const auto declared = graph.blocks[block].declared_parameters();
   for (size_t i = 0; i < declared.size(); ++i) {
-    if (const ModelParametrization* const made = parametrization_of(graph, declared[i])) {
-      const ModelParameter& named = graph.parameters[declared[i]];
+    const ModelParameter& named = graph.parameters[declared[i]];
+    // A block of another model sees a parameter that it shares as it is stored.
+    const bool is_shared = named.model != graph.blocks[block].model;
+    const ModelParametrization* const made =
+        is_shared ? nullptr : parametrization_of(graph, declared[i]);
+    if (made != nullptr) {
       const bool is_linear = (named.flags & TENON_PARAM_LINEAR) != 0;
       weights_.push_back(std::make_unique<Weight>(i, named.name, *made, store, base, is_linear));
     }

@@ -5,10 +5,13 @@
 
 #include "host/error/error.hpp"
 #include "host/model/positions_axis.hpp"
+#include "host/tensor/shape_text.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -56,17 +59,116 @@ void move_all(std::vector<uint32_t>& indices, size_t by) {
   }
 }
 
-// Adds a model's values, parameters and buffers to the end of `all`, and its blocks to `blocks`,
-// whose indices are those in the run.
+// Returns why parameter `p` of a model cannot be parameter `q` of the trained model; "" if it can.
+std::string unshareable(const FurtherGraph& further,
+                        uint32_t p,
+                        const ModelGraph& all,
+                        uint32_t q) {
+  const ModelParameter& wanted = further.graph.parameters[p];
+  const ModelParameter& named = all.parameters[q];
+  const ModelParameter& there = named.same_as == kNoIndex ? named : all.parameters[named.same_as];
+  const ModelParametrization* const made =
+      there.parametrization == kNoIndex ? nullptr : &all.parametrizations[there.parametrization];
+  if (made != nullptr && !made->has_base) {
+    return "is computed from other parameters and not stored, as with a quantized base";
+  }
+  if (there.shape != wanted.shape) {
+    return formatted(
+        "has the shape {}, expected {}", shape_text(there.shape), shape_text(wanted.shape));
+  }
+  if ((there.flags & TENON_PARAM_FROZEN) == 0) {
+    return "is trained, so that both models would change; add it to \"frozen\"";
+  }
+  for (const uint32_t b : wanted.blocks) {
+    if (further.graph.blocks[b].has(TENON_BLOCK_MATERIALIZED)) {
+      return "is made by a module, which keeps its own tensor";
+    }
+  }
+  return {};
+}
+
+// Returns, by parameter of a model, the parameter of the trained model with its name.
+std::vector<uint32_t> shared_parameters(const FurtherGraph& further,
+                                        const ModelGraph& all,
+                                        const std::string& trained_name) {
+  std::map<std::string, uint32_t> by_name;
+  for (uint32_t q = 0; q < all.parameters.size(); ++q) {
+    if (all.parameters[q].model == 0) {
+      by_name.emplace(all.parameters[q].name, q);
+    }
+  }
+  std::vector<uint32_t> shared;
+  for (uint32_t p = 0; p < further.graph.parameters.size(); ++p) {
+    const std::string& name = further.graph.parameters[p].name;
+    const auto found = by_name.find(name);
+    const std::string why =
+        found == by_name.end() ? "does not exist" : unshareable(further, p, all, found->second);
+    if (!why.empty()) {
+      throw Error("model.cannot_share",
+                  formatted("model '{}' cannot share the parameters of '{}': '{}' of '{}' {}",
+                            further.name,
+                            trained_name,
+                            name,
+                            trained_name,
+                            why));
+    }
+    shared.push_back(found->second);
+  }
+  return shared;
+}
+
+// Adds a model's parameters and buffers to the end of `all`, with those of its parametrizations.
+// Its first block will have the index `first_block`.
+void append_parameters(const FurtherGraph& further,
+                       uint32_t model,
+                       size_t first_block,
+                       ModelGraph& all) {
+  const std::string prefix = further.name + "/";
+  const size_t first_parameter = all.parameters.size();
+  const size_t first_buffer = all.buffers.size();
+  const size_t first_parametrization = all.parametrizations.size();
+  for (ModelParameter parameter : further.graph.parameters) {
+    parameter.name = prefix + parameter.name;
+    parameter.flags |= TENON_PARAM_FROZEN;
+    parameter.same_as = moved(parameter.same_as, first_parameter);
+    parameter.parametrization = moved(parameter.parametrization, first_parametrization);
+    move_all(parameter.blocks, first_block);
+    parameter.model = model;
+    all.parameters.push_back(std::move(parameter));
+  }
+  for (ModelParametrization made : further.graph.parametrizations) {
+    made.parameter = moved(made.parameter, first_parameter);
+    move_all(made.reals, first_parameter);
+    move_all(made.buffers, first_buffer);
+    all.parametrizations.push_back(std::move(made));
+  }
+}
+
+// Lets blocks of a further model, the first of which has the index `first_block`, use parameters of
+// the trained model.
+void add_users(const FurtherGraph& further,
+               const std::vector<uint32_t>& shared,
+               size_t first_block,
+               ModelGraph& all) {
+  for (size_t p = 0; p < shared.size(); ++p) {
+    std::vector<uint32_t> users = further.graph.parameters[p].blocks;
+    move_all(users, first_block);
+    std::vector<uint32_t>& blocks = all.parameters[shared[p]].blocks;
+    blocks.insert(blocks.end(), users.begin(), users.end());
+    std::ranges::sort(blocks);
+  }
+}
+
+// Adds a model's values and buffers to the end of `all`, and its blocks to `blocks`, whose indices
+// are those in the run. `parameters`: those of the run, by parameter of the model.
 void append(const FurtherGraph& further,
             uint32_t model,
+            const std::vector<uint32_t>& parameters,
             ModelGraph& all,
             std::vector<ModelBlock>& blocks) {
   const std::string prefix = further.name + "/";
   const size_t first_value = all.values.size();
-  const size_t first_parameter = all.parameters.size();
   const size_t first_buffer = all.buffers.size();
-  const size_t first_parametrization = all.parametrizations.size();
   const size_t first_block = blocks.size();
   for (ModelValue value : further.graph.values) {
     if (value.lookup.has_value()) {
@@ -79,32 +181,19 @@ void append(const FurtherGraph& further,
     move_all(value.users, first_block);
     all.values.push_back(std::move(value));
   }
-  for (ModelParameter parameter : further.graph.parameters) {
-    parameter.name = prefix + parameter.name;
-    parameter.flags |= TENON_PARAM_FROZEN;
-    parameter.same_as = moved(parameter.same_as, first_parameter);
-    parameter.parametrization = moved(parameter.parametrization, first_parametrization);
-    move_all(parameter.blocks, first_block);
-    parameter.model = model;
-    all.parameters.push_back(std::move(parameter));
-  }
   for (ModelBuffer buffer : further.graph.buffers) {
     buffer.name = prefix + buffer.name;
     buffer.model = model;
     all.buffers.push_back(std::move(buffer));
-  }
-  for (ModelParametrization made : further.graph.parametrizations) {
-    made.parameter = moved(made.parameter, first_parameter);
-    move_all(made.reals, first_parameter);
-    move_all(made.buffers, first_buffer);
-    all.parametrizations.push_back(std::move(made));
   }
   for (ModelBlock block : further.graph.blocks) {
     block.name = prefix + block.name;
     block.unit = block.unit.empty() ? "" : prefix + block.unit;
     move_all(block.inputs, first_value);
     move_all(block.outputs, first_value);
-    move_all(block.parameters, first_parameter);
+    for (uint32_t& p : block.parameters) {
+      p = parameters[p];
+    }
     move_all(block.buffers, first_buffer);
     block.model = model;
     blocks.push_back(std::move(block));
@@ -124,9 +213,21 @@ ModelGraph join_graphs(ModelGraph trained,
   const size_t num_trained_parameters = all.parameters.size();
   const std::optional<int64_t> vocabulary = size_of_axis(all, kVocabulary);
   std::vector<ModelBlock> blocks;
+  std::vector<std::pair<size_t, std::vector<uint32_t>>> used;  // by further model: first block, and
+                                                               // parameters in the run
   for (size_t i = 0; i < further.size(); ++i) {
+    const auto model = static_cast<uint32_t>(i + 1);
     check_vocabulary(vocabulary, trained_name, further[i]);
-    append(further[i], static_cast<uint32_t>(i + 1), all, blocks);
+    std::vector<uint32_t> parameters;
+    if (further[i].shares_parameters) {
+      parameters = shared_parameters(further[i], all, trained_name);
+    } else {
+      parameters.resize(further[i].graph.parameters.size());
+      std::iota(parameters.begin(), parameters.end(), static_cast<uint32_t>(all.parameters.size()));
+      append_parameters(further[i], model, blocks.size(), all);
+    }
+    used.emplace_back(blocks.size(), std::move(parameters));
+    append(further[i], model, used.back().second, all, blocks);
   }
   const size_t first_block = blocks.size();
   for (size_t v = 0; v < num_trained_values; ++v) {
@@ -135,6 +236,11 @@ ModelGraph join_graphs(ModelGraph trained,
   }
   for (size_t p = 0; p < num_trained_parameters; ++p) {
     move_all(all.parameters[p].blocks, first_block);
+  }
+  for (size_t i = 0; i < further.size(); ++i) {
+    if (further[i].shares_parameters) {
+      add_users(further[i], used[i].second, used[i].first, all);
+    }
   }
   std::ranges::move(all.blocks, std::back_inserter(blocks));
   all.blocks = std::move(blocks);

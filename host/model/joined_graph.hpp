@@ -19,11 +19,15 @@ namespace tenon {
 struct FurtherGraph {
   std::string name;
   ModelGraph graph;
+  // Has no parameters of its own: it reads those of the trained model that have the same names, as
+  // they are stored.
+  bool shares_parameters = false;
 };
 
 // Returns one graph of all models. Model i of `further` has the index i + 1.
 // Errors  model.not_available for a further model that reads table rows; model.vocabularies_differ
-//         if an axis "V" has another size than in the trained model, named `trained_name`
+//         if an axis "V" has another size than in the trained model, named `trained_name`;
+//         model.cannot_share for a parameter that the trained model lacks, trains or does not store
 ModelGraph join_graphs(ModelGraph trained,
                        const std::string& trained_name,
                        const std::vector<FurtherGraph>& further);

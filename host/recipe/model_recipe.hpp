@@ -43,6 +43,7 @@ struct ModelUse {
   std::vector<std::string> frozen;                   // name patterns of parameters
   std::vector<ParametrizationUse> parametrizations;  // the first that matches a name applies
   std::vector<LoadRecipe> load;                      // of a model that is not trained
+  std::string parameters_of;                         // model that it shares them with; or ""
   bool is_trained = true;
   ComponentUse use;
 
@@ -50,9 +51,10 @@ struct ModelUse {
   static void bind(Section& s) {
     s.doc("the model");
     s.printed(R"({"if": {"required": ["optimizer"], "properties": {"optimizer": {"const": false}}},
-                  "then": {"required": ["load"],
+                  "then": {"oneOf": [{"required": ["load"]}, {"required": ["parameters_of"]}],
                            "properties": {"load": {"minItems": 1}, "frozen": {"maxItems": 0}}},
-                  "else": {"properties": {"load": {"maxItems": 0}}}})");
+                  "else": {"properties": {"load": {"maxItems": 0}},
+                           "not": {"required": ["parameters_of"]}}})");
     s.component("model", &ModelUse::use);
     s.key("inputs", &ModelUse::inputs).non_empty().doc(kInputsDoc);
     s.key("load", &ModelUse::load)
@@ -61,6 +63,12 @@ struct ModelUse {
             "what to initialize a model without an optimizer from, in this order; the trained "
             "model uses the recipe's section \"load\"")
         .resume(ChangeClass::kFree, "each resume reads it again, and requires the same values");
+    s.key("parameters_of", &ModelUse::parameters_of)
+        .non_empty()
+        .absent()
+        .doc(
+            "the trained model, whose frozen parameters this model without an optimizer shares, "
+            "without parametrizations: the trained model without its adapters");
     s.key("frozen", &ModelUse::frozen)
         .non_empty()
         .doc("name patterns of parameters to freeze; '*' matches any text, '?' any character");

@@ -4,6 +4,8 @@
 // base, and what is said where an adapter cannot be.
 #include <nlohmann/json.hpp>
 
+#include <cmath>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -181,6 +183,76 @@ TEST_CASE("a base comes from a run without adapters, and adapters from a run wit
   loaded["optimizer"]["options"] = {{"lr", 0.0}, {"weight_decay", 0.0}};
   desk.succeed(loaded, "loaded", num_ranks);
   CHECK(desk.hash("loaded") == desk.hash("tuned"));
+}
+
+namespace {
+
+// DPO of an adapter. The reference is the base.
+json preferring(const Desk& desk, const json& reference) {
+  json recipe = adapted();
+  recipe["models"] = {{"main", recipe["model"]}, {"reference", reference}};
+  recipe["models"]["reference"]["type"] = "llama";
+  recipe["models"]["reference"]["options"] = recipe["model"]["options"];
+  recipe["models"]["reference"]["optimizer"] = false;
+  recipe.erase("model");
+  recipe["load"] = json::array({{{"from", desk.path("base")}}});
+  recipe["data"] = {{"batch_size", 4}, {"train", {{"type", "pair_rows"}}}};
+  recipe["loss"] = {{"type", "preference"}};
+  return recipe;
+}
+
+void make_base(const Desk& desk) {
+  json plain = adapted(R"({"train": {"steps": 3}})");
+  plain["model"].erase("parametrizations");
+  plain["model"].erase("frozen");
+  desk.succeed(plain, "base");
+}
+
+}  // namespace
+
+TEST_CASE("the reference of an adapter may be the model without it", "[recipes]") {
+  const Desk desk;
+  make_base(desk);
+  desk.succeed(preferring(desk, {{"load", {{{"from", desk.path("base")}}}}}), "two models");
+  const json shared = preferring(desk, {{"parameters_of", "main"}});
+  desk.succeed(shared, "one model");
+  const auto expected = desk.records("two models");
+  const auto losses = desk.records("one model");
+  REQUIRE(losses.size() == expected.size());
+  CHECK(losses.front()["loss"].get<double>() == Approx(std::log(2.0)).epsilon(1e-6));
+  CHECK(losses.back()["loss"].get<double>() < 0.95 * losses.front()["loss"].get<double>());
+  for (size_t i = 0; i < losses.size(); ++i) {
+    CHECK(losses[i]["loss"] == expected[i]["loss"]);
+  }
+  CHECK(desk.summary("one model")["parameters"].get<int64_t>() <
+        desk.summary("two models")["parameters"].get<int64_t>());
+
+  json sharded = shared;
+  sharded["data"]["batch_size"] = 2;
+  sharded["train"]["global_batch_size"] = 4;
+  sharded["parallel"] = {{"shard", 2}, {"stage", 3}};
+  desk.succeed(sharded, "sharded", 2);
+  const auto on_two = desk.records("sharded");
+  REQUIRE(on_two.size() == losses.size());
+  for (size_t i = 0; i < losses.size(); ++i) {
+    CHECK(on_two[i]["loss"].get<double>() == Approx(losses[i]["loss"].get<double>()).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("a reference cannot share parameters that are trained or not stored", "[recipes]") {
+  const Desk desk;
+  make_base(desk);
+  json trained = preferring(desk, {{"parameters_of", "main"}});
+  trained["models"]["main"]["frozen"] = {"model.layers.*"};
+  CHECK_THAT(fail(trained, 3),
+             contains_text("model 'reference' cannot share the parameters of 'main': "
+                           "'model.embed_tokens.weight' of 'main' is trained"));
+  json quantized = preferring(desk, {{"parameters_of", "main"}});
+  quantized["models"]["main"]["parametrizations"][0]["options"]["base"] = "nf4";
+  CHECK_THAT(fail(quantized, 3), contains_text("not stored, as with a quantized base"));
+  CHECK_THAT(fail(preferring(desk, {{"parameters_of", "mian"}}), 3),
+             contains_text("\"parameters_of\" names 'mian', expected the trained model 'main'"));
+  CHECK_THAT(fail(preferring(desk, json::object()), 3), contains_text("/models/reference"));
 }
 
 TEST_CASE("patterns of adapters that match nothing are named with the nearest names", "[recipes]") {

@@ -206,7 +206,8 @@ TEST_CASE("an exported folder has the files of the tokenizer", "[recipes]") {
   const SubprocessResult without = run_host(
       {"--export", "hf", (chats.folder.path() / "bare").string(), "--run-dir", run.string()});
   CHECK(without.exit_code == 0);
-  CHECK_THAT(without.err, contains_text("the export has no tokenizer, because it cannot be created: "));
+  CHECK_THAT(without.err,
+             contains_text("the export has no tokenizer, because it cannot be created: "));
 }
 
 TEST_CASE("a bad chat ends a run before its first step, without a run folder's results",

@@ -20,7 +20,7 @@ class ComponentFactory;
 class RunModels {
  public:
   // Creates and describes the models.
-  // Errors  plugin.*; those of recipe_model, add_parametrizations and join_graphs
+  // Errors  plugin.*; model.cannot_share; those of recipe_model and add_parametrizations
   RunModels(const Recipe& recipe, ComponentFactory& factory);
   RunModels(const RunModels&) = delete;
   RunModels& operator=(const RunModels&) = delete;
