@@ -6,6 +6,7 @@
 #include "host/kernels/autocast.hpp"
 #include "host/kernels/first_order.hpp"
 #include "host/kernels/fused.hpp"
+#include "host/kernels/kept_attention.hpp"
 #include "host/kernels/rope.hpp"
 
 #include <ATen/ATen.h>
@@ -13,10 +14,12 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -209,11 +212,14 @@ class HeadAttention : public torch::autograd::Function<HeadAttention> {
     const at::Tensor q = dense_rows(query);
     const at::Tensor k = dense_rows(key);
     const at::Tensor v = dense_rows(value);
-    at::Tensor y = at::empty(q.sizes(), q.options());
-    const at::Tensor sums = attend_into(y, kernel_input(q, k, v, o));
-    context->save_for_backward({q, k, v, y, sums, o.table, o.positions, o.starts});
+    const AttentionResult result = attention_result(q.sizes(), [&] {
+      at::Tensor made = at::empty(q.sizes(), q.options());
+      at::Tensor of_scores = attend_into(made, kernel_input(q, k, v, o));
+      return AttentionResult{.y = std::move(made), .sums = std::move(of_scores)};
+    });
+    context->save_for_backward({q, k, v, result.y, result.sums, o.table, o.positions, o.starts});
     save_options(context, o);
-    return y;
+    return result.y;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -252,13 +258,19 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
     const at::AutoDispatchBelowADInplaceOrView below;
     const at::Tensor qkv = dense_rows(qkv_in);
     const auto [q, k, v] = parts_of(qkv, num_heads, num_kv_heads);
-    at::Tensor y = at::empty({q.size(0), q.size(1), num_heads * q.size(3)}, qkv.options());
-    const at::Tensor sums = attend_into(y.view(q.sizes()), kernel_input(q, k, v, o));
-    context->save_for_backward({qkv, y, sums, o.table, o.positions, o.starts});
+    const auto inputs = kernel_input(q, k, v, o);
+    const std::array<int64_t, 3> shape = {q.size(0), q.size(1), num_heads * q.size(3)};
+    const at::IntArrayRef head_shape = q.sizes();
+    const AttentionResult result = attention_result(shape, [&] {
+      at::Tensor made = at::empty(shape, qkv.options());
+      at::Tensor of_scores = attend_into(made.view(head_shape), inputs);
+      return AttentionResult{.y = std::move(made), .sums = std::move(of_scores)};
+    });
+    context->save_for_backward({qkv, result.y, result.sums, o.table, o.positions, o.starts});
     context->saved_data["heads"] = num_heads;
     context->saved_data["kv_heads"] = num_kv_heads;
     save_options(context, o);
-    return y;
+    return result.y;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -320,6 +332,11 @@ bool has_kernel(const at::Tensor& q,
                 const AttentionOptions& o) {
   return o.dropout == 0.0 && is_fused("attention", q) && is_fused("attention", k) &&
          is_fused("attention", v);
+}
+
+// Whether has_kernel is true for tensors like the query on this device.
+bool can_keep(const at::Tensor& query, const AttentionOptions& o, at::Device device) {
+  return o.dropout == 0.0 && is_fused("attention", query.scalar_type(), device);
 }
 
 // True where a query may see a key: [T, T] or [B, 1, T, T].
@@ -444,6 +461,7 @@ at::Tensor attention(const at::Tensor& query,
                      const at::Tensor& value,
                      const AttentionOptions& options) {
   check(query, key, value, options);
+  count_attention(query, [&](at::Device device) { return can_keep(query, options, device); });
   if (has_kernel(query, key, value, options)) {
     // The kernels want values as wide as keys.
     const int64_t missing = key.size(3) - value.size(3);
@@ -468,6 +486,8 @@ at::Tensor packed_attention(const at::Tensor& qkv,
               num_kv_heads);
   const auto [q, k, v] = parts_of(qkv, num_heads, num_kv_heads);
   check(q, k, v, options);
+  const at::Tensor& query = q;
+  count_attention(query, [&](at::Device device) { return can_keep(query, options, device); });
   if (has_kernel(qkv, qkv, qkv, options)) {
     return PackedAttention::apply(qkv, num_heads, num_kv_heads, kernel_options(options, q));
   }

@@ -35,6 +35,7 @@ void BlockTape::clear() {
   saved.clear();
   aux.clear();
   has_aux = false;
+  attention.clear();
 }
 
 // The host's side of tenon_forward_args; `impl` points to it.
@@ -195,6 +196,9 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
       weights.emplace(weights_[b], pass.salt, pass.is_recompute, tape.parameter_handles);
     }
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
+    using Use = AttentionScope::Use;
+    const AttentionScope kept(pass.keeps_attention ? &tape.attention : nullptr,
+                              pass.is_recompute ? Use::kTake : Use::kKeep);
     models_.of(block).forward(frame.exec(), args);
     tape.outputs = output_handles.take(identity, "forward");
     next_buffers = next_buffer_handles.take(identity, "forward");

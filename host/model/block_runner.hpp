@@ -6,6 +6,7 @@
 // Threads: owned and driven by the train thread.
 #pragma once
 
+#include "host/kernels/kept_attention.hpp"
 #include "host/model/block_weights.hpp"
 #include "host/model/model_list.hpp"
 #include "host/model/parameter_store.hpp"
@@ -34,7 +35,8 @@ struct BlockTape {
   std::vector<at::Tensor> outputs;  // as the block returned them
   std::vector<at::Tensor> saved;    // for a hand-written backward
   std::vector<AuxLoss> aux;
-  bool has_aux = false;  // stays true after `aux` is dropped for a recompute
+  bool has_aux = false;     // stays true after `aux` is dropped for a recompute
+  KeptAttention attention;  // with Pass::keeps_attention
   // Call arguments, kept to save allocations.
   std::vector<const tenon_tensor*> input_handles;
   std::vector<const tenon_tensor*> parameter_handles;
@@ -83,6 +85,8 @@ class BlockRunner {
     bool records = false;       // runs under autograd
     bool is_recompute = false;  // changes no buffers
     uint32_t salt = 0;          // for random numbers, see ExecFrame::seed_for
+    // Keeps the results of attention in the tape, or, in a recompute, takes them from it.
+    bool keeps_attention = false;
   };
 
   // Calls the block on `tape.inputs`; fills the outputs, saved tensors and auxiliary losses.

@@ -332,14 +332,14 @@ bool has_positions(const ModelValue& value) {
   return axis_of_positions(value).has_value() && !value.lookup.has_value();
 }
 
+}  // namespace
+
 bool can_run_in_chunks(const ModelGraph& graph, const ModelBlock& block) {
   const auto is_cut = [&graph](uint32_t v) { return has_positions(graph.values[v]); };
   const auto is_given = [&graph](uint32_t v) { return !graph.values[v].is_optional; };
   return block.has(TENON_BLOCK_TOKENWISE) && std::ranges::any_of(block.inputs, is_given) &&
          std::ranges::all_of(block.inputs, is_cut) && std::ranges::all_of(block.outputs, is_cut);
 }
-
-}  // namespace
 
 void skip_unread_blocks(ModelGraph& graph, const std::vector<uint32_t>& read) {
   BlockSkip(graph, read).run();

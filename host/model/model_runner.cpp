@@ -5,8 +5,9 @@
 
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
+#include "host/model/activation_store.hpp"
 #include "host/model/joined_graph.hpp"
-#include "host/model/positions_axis.hpp"
+#include "host/model/leaf.hpp"
 #include "host/model/row_source.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/model/value_lifetimes.hpp"
@@ -24,17 +25,6 @@
 namespace tenon {
 
 namespace {
-
-at::Tensor as_leaf(const at::Tensor& value, bool needs_grad) {
-  if (!value.defined()) {
-    return value;  // an optional input that is absent
-  }
-  at::Tensor leaf = value.detach();
-  if (needs_grad && c10::isFloatingType(leaf.scalar_type())) {
-    leaf.set_requires_grad(true);
-  }
-  return leaf;
-}
 
 // Keeps the parameters of a block gathered during its forward.
 class FlowPass {
@@ -155,8 +145,7 @@ at::Tensor ModelRunner::field_of(uint32_t v, const Batch& batch) const {
 }
 
 bool ModelRunner::is_recomputed(uint32_t b) const {
-  const bool is_piece = piece_.number > 0 && b == tail();  // already small
-  return recompute_ == RecomputeMode::kBlocks && !is_piece &&
+  return recompute_ != RecomputeMode::kNone && !is_piece(b) &&
          (recomputed_blocks_.empty() || recomputed_blocks_[b]) &&
          !graph_.blocks[b].has(TENON_BLOCK_NO_RECOMPUTE | TENON_BLOCK_HAND_WRITTEN);
 }
@@ -250,9 +239,11 @@ void ModelRunner::replay(const Batch& batch,
     for (const uint32_t v : block.inputs) {
       tape.inputs.push_back(as_leaf(values_[v], false));
     }
-    blocks_.forward(b, {.is_recompute = true, .salt = salt(b)}, tape);
-    for (size_t i = 0; i < block.outputs.size(); ++i) {
-      values_[block.outputs[i]] = blocks_.at_border(block.outputs[i], tape.outputs[i]);
+    if (is_tiled(b)) {
+      forward_tiles(b, true);
+    } else {
+      blocks_.forward(b, {.is_recompute = true, .salt = salt(b)}, tape);
+      keep_outputs(b);
     }
     is_over = seen(b);
     tape.clear();
@@ -279,16 +270,17 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent ext
     // A recompute runs whole units, with frozen blocks.
     const bool keeps =
         place.is_train && (paths_.blocks[b] || (is_recomputed(b) && block.model == 0));
-    const bool record = keeps && !is_recomputed(b) && !block.has(TENON_BLOCK_HAND_WRITTEN);
+    const bool record = keeps && !is_light(b) && !block.has(TENON_BLOCK_HAND_WRITTEN);
     for (const uint32_t v : block.inputs) {
       tape.inputs.push_back(as_leaf(values_[v], record && paths_.values[v]));
     }
-    {
-      const FlowPass pass(flow_, b);
-      blocks_.forward(b, {.records = record, .salt = salt(b)}, tape);
-    }
-    for (size_t i = 0; i < block.outputs.size(); ++i) {
-      values_[block.outputs[i]] = blocks_.at_border(block.outputs[i], tape.outputs[i]);
+    if (const FlowPass pass(flow_, b); is_tiled(b)) {
+      forward_tiles(b, false);
+    } else {
+      const bool keeps_results = keeps && keeps_attention(b);
+      blocks_.forward(
+          b, {.records = record, .salt = salt(b), .keeps_attention = keeps_results}, tape);
+      keep_outputs(b);
     }
     for (const AuxLoss& aux : tape.aux) {
       if (block.model == 0) {
@@ -307,6 +299,18 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent ext
       drop_values(unit);
     }
     drop_read_values(b);
+    move_away(b);
+  }
+  if (place.is_train && recompute_ == RecomputeMode::kSelective) {
+    check_kept_attention();
+  }
+}
+
+// Reads the outputs of a block's tape into the values.
+void ModelRunner::keep_outputs(uint32_t b) {
+  const ModelBlock& block = graph_.blocks[b];
+  for (size_t i = 0; i < block.outputs.size(); ++i) {
+    values_[block.outputs[i]] = blocks_.at_border(block.outputs[i], tapes_[b].outputs[i]);
   }
 }
 
@@ -331,15 +335,6 @@ void ModelRunner::forward_idle(const CallPlace& place, Extent extent) {
   }
 }
 
-// The parameters of the tails stay until the pass ends, since each chunk needs them.
-void ModelRunner::enter_tails() {
-  for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
-    if (is_tail_[b] && flow_ != nullptr) {
-      flow_->before_forward(b);
-    }
-  }
-}
-
 void ModelRunner::backward_idle(bool ends_step) {
   if (flow_ != nullptr) {
     flow_->begin_backward(ends_step);
@@ -352,103 +347,6 @@ void ModelRunner::backward_idle(bool ends_step) {
     hand_back_rows(b);
   }
   clear();
-}
-
-std::vector<uint32_t> tail_outputs(const ModelGraph& graph) {
-  std::vector<uint32_t> outputs;
-  for (const uint32_t b : tail_blocks(graph)) {
-    const std::vector<uint32_t>& of_block = graph.blocks[b].outputs;
-    outputs.insert(outputs.end(), of_block.begin(), of_block.end());
-  }
-  return outputs;
-}
-
-int64_t ModelRunner::tail_length() const {
-  const std::vector<uint32_t>& inputs = graph_.blocks[tail()].inputs;
-  const auto given =
-      std::ranges::find_if(inputs, [this](uint32_t v) { return values_[v].defined(); });
-  TENON_ASSERT(given != inputs.end(), "the tail has an input that is always given");
-  return values_[*given].size(*axis_of_positions(graph_.values[*given]));
-}
-
-void ModelRunner::forward_tail(int64_t begin, int64_t length) {
-  if (piece_.number == 0) {
-    enter_tails();
-  }
-  piece_ = {.number = piece_.number + 1, .begin = begin, .length = length};
-  for (const uint32_t b : tails_) {
-    run_tail(b);
-  }
-}
-
-void ModelRunner::run_tail(uint32_t b) {
-  const ModelBlock& block = graph_.blocks[b];
-  BlockTape& tape = tapes_[b];
-  tape.clear();
-  const bool keeps = place_.is_train && paths_.blocks[b];
-  const bool record = keeps && !block.has(TENON_BLOCK_HAND_WRITTEN);
-  for (const uint32_t v : block.inputs) {
-    const int64_t axis = *axis_of_positions(graph_.values[v]);
-    tape.inputs.push_back(values_[v].defined()
-                              ? as_leaf(values_[v].narrow(axis, piece_.begin, piece_.length),
-                                        record && paths_.values[v])
-                              : at::Tensor());
-  }
-  blocks_.forward(b, {.records = record, .salt = salt(b)}, tape);
-  if (!tape.aux.empty() && block.model == 0) {
-    models_.of(block).instance().identity().fail_result(
-        "block '" + block.name +
-        "' adds an auxiliary loss, and can therefore not be run by pieces (train.loss_chunk)");
-  }
-  for (size_t i = 0; i < block.outputs.size(); ++i) {
-    values_[block.outputs[i]] = blocks_.at_border(block.outputs[i], tape.outputs[i]);
-  }
-  if (!keeps) {
-    tape.clear();
-  }
-}
-
-void ModelRunner::backward_tail() {
-  const at::AutoGradMode no_grad(false);
-  const ModelBlock& block = graph_.blocks[tail()];
-  // Set aside the gradients that losses have already added to whole inputs.
-  std::vector<at::Tensor> given;
-  for (const uint32_t v : block.inputs) {
-    given.push_back(std::exchange(grads_[v], at::Tensor()));
-  }
-  backward_block(tail(), {});  // no scale: forward_tail rejects auxiliary losses
-  tapes_[tail()].clear();
-  tail_grads_.resize(block.inputs.size());
-  bool is_last = false;
-  for (size_t i = 0; i < block.inputs.size(); ++i) {
-    const uint32_t v = block.inputs[i];
-    if (!values_[v].defined()) {
-      continue;
-    }
-    const int64_t axis = *axis_of_positions(graph_.values[v]);
-    const at::Tensor of_piece = std::exchange(grads_[v], std::move(given[i]));
-    if (of_piece.defined()) {
-      if (!tail_grads_[i].defined()) {
-        tail_grads_[i] = at::zeros_like(values_[v]);
-      }
-      tail_grads_[i].narrow(axis, piece_.begin, piece_.length).copy_(of_piece);
-    }
-    is_last = piece_.begin + piece_.length == values_[v].size(axis);
-  }
-  if (is_last) {
-    for (size_t i = block.inputs.size(); i-- > 0;) {
-      if (tail_grads_[i].defined()) {
-        add_grad(block.inputs[i], std::move(tail_grads_[i]));
-      }
-    }
-    tail_grads_.clear();
-    piece_ = {};
-  }
-  for (const uint32_t b : tails_) {
-    for (const uint32_t v : graph_.blocks[b].outputs) {
-      values_[v].reset();
-    }
-  }
 }
 
 // Each chunk of a block draws from a separate stream of random numbers. Other models, and blocks
@@ -477,8 +375,10 @@ void ModelRunner::backward(double aux_scale, const at::Tensor& loss_scale, bool 
     if (flow_ != nullptr) {
       flow_->before_backward(b);
     }
+    bring_back(b);
     backward_block(b, {aux_scale, loss_scale});
     tapes_[b].clear();
+    drop_moved(b);
     if (flow_ != nullptr) {
       flow_->after_backward(b);
     }
@@ -509,6 +409,10 @@ void ModelRunner::backward_block(uint32_t b, const AuxScale& aux_scale) {
   if (is_recomputed(b) && recomputed_unit_ != graph_.unit_of(b).first) {
     recompute(b);
   }
+  if (is_tiled(b)) {
+    backward_tiles(b, grads, aux_scale);
+    return;
+  }
   for (ValueGrad& input : blocks_.backward(b, salt(b), tape, grads, aux_scale)) {
     add_grad(input.value, std::move(input.grad));
   }
@@ -525,12 +429,21 @@ void ModelRunner::recompute(uint32_t last) {
     }
     const ModelBlock& block = graph_.blocks[b];
     BlockTape& tape = tapes_[b];
-    for (size_t i = 0; i < tape.inputs.size(); ++i) {
-      const uint32_t v = block.inputs[i];
-      tape.inputs[i] =
-          as_leaf(tape.inputs[i].defined() ? tape.inputs[i] : values_[v], paths_.values[v]);
+    if (is_tiled(b)) {  // backward makes the tiles again; later blocks may need the outputs
+      if (std::ranges::any_of(block.outputs, [this](uint32_t v) { return is_dropped(v); })) {
+        forward_tiles(b, true);
+      }
+      continue;
     }
-    blocks_.forward(b, {.records = true, .is_recompute = true, .salt = salt(b)}, tape);
+    for (size_t i = 0; i < tape.inputs.size(); ++i) {
+      tape.inputs[i] = as_leaf(kept_input(b, i), paths_.values[block.inputs[i]]);
+    }
+    blocks_.forward(b,
+                    {.records = true,
+                     .is_recompute = true,
+                     .salt = salt(b),
+                     .keeps_attention = keeps_attention(b)},
+                    tape);
     for (size_t i = 0; i < block.outputs.size(); ++i) {
       at::Tensor& value = values_[block.outputs[i]];
       if (!value.defined()) {
@@ -556,6 +469,11 @@ void ModelRunner::clear() {
   aux_losses_.clear();
   tail_grads_.clear();
   piece_ = {};
+  moved_.clear();
+  back_ = {};
+  if (away_ != nullptr) {
+    away_->clear();
+  }
   recomputed_unit_ = kNoIndex;
 }
 

@@ -21,6 +21,7 @@
 
 namespace tenon {
 
+class ActivationStore;
 class ShardedParameters;
 class RowSource;
 
@@ -31,7 +32,15 @@ void check_model_fields(const ModelGraph& graph,
                         const std::vector<FieldInfo>& fields,
                         const std::string& dataset);
 
-enum class RecomputeMode { kNone, kBlocks };
+// kSelective: as kBlocks, but results of the host's attention kernel are kept.
+enum class RecomputeMode { kNone, kBlocks, kSelective };
+
+// Positions [begin, begin + length) of T, of `positions`.
+struct TileRange {
+  int64_t begin = 0;
+  int64_t length = 0;
+  int64_t positions = 0;
+};
 
 // Returns the outputs of the blocks that can run in chunks along T (tail_blocks), else an empty
 // list.
@@ -51,11 +60,17 @@ class ModelRunner {
   ModelRunner(const ModelRunner&) = delete;
   ModelRunner& operator=(const ModelRunner&) = delete;
 
-  // With RecomputeMode::kBlocks, recomputes only these blocks. By block.
+  // Except with RecomputeMode::kNone, recomputes only these blocks. By block.
   void recompute_only(std::vector<bool> blocks) { recomputed_blocks_ = std::move(blocks); }
   // Names the values that losses and metrics read: `value` returns only these from then on, if they
   // are inside of a recomputed unit. Without this call, all values are kept.
   void keep_only(const std::vector<uint32_t>& values);
+  // Runs the blocks that can (block_tiles.hpp) on at most `positions` positions at a time, and
+  // again in backward. Results equal those of whole blocks except for the order of sums.
+  void tile_blocks(int64_t positions);
+  // Moves what recomputed and tiled units keep for backward to a store. Call it after keep_only:
+  // values that it names stay.
+  void offload_to(std::unique_ptr<ActivationStore> store);
 
   enum class Extent { kWhole, kAllButTail };
 
@@ -116,13 +131,32 @@ class ModelRunner {
   }
   void enter_tails();
   void run_tail(uint32_t b);
+  void keep_outputs(uint32_t b);
   void drop_read_values(uint32_t b);
+  bool is_light(uint32_t b) const { return is_recomputed(b) || is_tiled(b); }
+  void move_away(uint32_t b);
+  void bring_back(uint32_t b);
+  void drop_moved(uint32_t b);
+  void check_kept_attention() const;
+  bool is_tiled(uint32_t b) const { return !is_piece(b) && tile_ > 0 && tiled_blocks_[b]; }
+  std::vector<TileRange> tiles_of(uint32_t b) const;
+  at::Tensor kept_input(uint32_t b, size_t i) const;
+  uint32_t tile_salt(uint32_t b, size_t tile) const;
+  void run_tile(
+      uint32_t b, TileRange tile, bool records, uint32_t salt, bool again, BlockTape& piece);
+  void forward_tiles(uint32_t b, bool again);
+  void backward_tiles(uint32_t b, const std::vector<at::Tensor>& grads, const AuxScale& aux_scale);
   // The last block of the trained model.
   uint32_t tail() const { return static_cast<uint32_t>(graph_.blocks.size() - 1); }
   uint32_t salt(uint32_t b) const;
   void backward_block(uint32_t b, const AuxScale& aux_scale);
   at::Tensor field_of(uint32_t v, const Batch& batch) const;
+  // Whether the block runs on a chunk, which is already small.
+  bool is_piece(uint32_t b) const { return piece_.number > 0 && b == tail(); }
   bool is_recomputed(uint32_t b) const;
+  bool keeps_attention(uint32_t b) const {
+    return recompute_ == RecomputeMode::kSelective && is_recomputed(b);
+  }
   bool is_dropped(uint32_t v) const;
   void drop_values(const ModelUnit& unit);
   void recompute(uint32_t last);
@@ -134,6 +168,8 @@ class ModelRunner {
   RecomputeMode recompute_;
   std::vector<bool> recomputed_blocks_;  // empty: all
   std::vector<bool> is_kept_;            // by value; empty: all
+  int64_t tile_ = 0;                     // positions; 0: no tiles
+  std::vector<bool> tiled_blocks_;       // by block, with tiles
   ShardedParameters* flow_;
   RowSource* rows_;
   std::vector<std::vector<uint32_t>> lookups_;  // by block: table values it is the first to read
@@ -150,6 +186,16 @@ class ModelRunner {
   const std::vector<uint32_t> tails_;  // blocks that can run in chunks, ascending
   std::vector<bool> is_tail_;          // by block: it does not run with Extent::kAllButTail
   std::vector<std::vector<uint32_t>> last_read_;  // by block: values that no later block reads
+
+  // What is in the store, oldest first, by the unit that reads it last.
+  struct Moved {
+    ModelUnit unit;
+    std::vector<uint32_t> values;
+  };
+  std::unique_ptr<ActivationStore> away_;     // null: nothing is moved
+  std::vector<std::vector<uint32_t>> moves_;  // by block, the last of its unit: values to move
+  std::vector<Moved> moved_;
+  Moved back_;  // what backward has brought back last
 
   GradientPaths paths_;
   BlockRunner blocks_;

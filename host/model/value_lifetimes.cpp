@@ -38,4 +38,24 @@ bool is_remade(const ModelGraph& graph,
          !has_ids_of_lookup(graph, v);
 }
 
+std::vector<std::vector<uint32_t>> movable_values(
+    const ModelGraph& graph,
+    const std::function<bool(uint32_t block)>& is_light,
+    const std::function<bool(uint32_t value)>& stays) {
+  std::vector<std::vector<uint32_t>> by_block(graph.blocks.size());
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const ModelValue& value = graph.values[v];
+    const bool is_made = value.maker != kNoIndex && !value.users.empty();
+    if (!is_made || has_ids_of_lookup(graph, v) || stays(v) ||
+        !std::ranges::all_of(value.users, is_light)) {
+      continue;
+    }
+    const uint32_t last = graph.unit_of(value.users.back()).last;
+    if (last + 1 < graph.blocks.size()) {
+      by_block[last].push_back(v);
+    }
+  }
+  return by_block;
+}
+
 }  // namespace tenon

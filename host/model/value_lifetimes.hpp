@@ -23,4 +23,13 @@ bool is_remade(const ModelGraph& graph,
                uint32_t value,
                const std::function<bool(uint32_t block)>& is_recomputed);
 
+// Returns, by block, the values that can be moved out of memory after it, until backward reaches
+// it: the block ends the last unit that reads the value, and all readers run again in backward
+// (`is_light`). Excludes values that the last unit of the graph reads, and those of which `stays`
+// is true.
+std::vector<std::vector<uint32_t>> movable_values(
+    const ModelGraph& graph,
+    const std::function<bool(uint32_t block)>& is_light,
+    const std::function<bool(uint32_t value)>& stays);
+
 }  // namespace tenon

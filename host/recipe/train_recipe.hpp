@@ -19,6 +19,9 @@ enum class Normalize { kItems, kMicrobatch };
 // What to do with an update in which a loss or a gradient is non-finite.
 enum class NonFinitePolicy { kSkip, kStop, kIgnore };
 
+// Where to activations that backward needs are moved after the forward of their unit.
+enum class ActivationOffload { kNone, kHost, kDisk };
+
 struct NonFiniteRecipe {
   NonFinitePolicy policy = NonFinitePolicy::kSkip;
   std::int64_t max_consecutive = 10;
@@ -58,8 +61,11 @@ struct TrainRecipe {
   std::optional<double> clip_grad_value;
   std::string precision = "fp32";  // a name of host/device/precision.hpp
   NonFiniteRecipe non_finite;
-  // One word, "none" or "blocks", or name patterns of units and blocks.
+  // One word, "none", "blocks" or "selective", or name patterns of units and blocks.
   std::vector<std::string> recompute = {"none"};
+  std::optional<std::int64_t> tile;
+  ActivationOffload offload_activations = ActivationOffload::kNone;
+  std::string offload_folder;  // an absolute path; "" for the run folder
   bool update_in_backward = false;
   std::int64_t log_every = 10;                                  // 0: the first step only
   std::optional<std::variant<std::string, double>> peak_flops;  // "measure", or per second
@@ -171,8 +177,25 @@ struct TrainRecipe {
         .non_empty()
         .preset("\"none\"")
         .doc(
-            "none: keep activations; blocks: recompute each unit's forward in backward; or name "
-            "patterns of the units and blocks to recompute")
+            "none: keep activations; blocks: recompute each unit's forward in backward; "
+            "selective: as blocks, without attention; or name patterns")
+        .resume(resume::kFree);
+    s.key("tile", &TrainRecipe::tile)
+        .count()
+        .doc("sequence positions per tile of tokenwise blocks, recomputed in backward; null: all")
+        .resume(resume::kBits);
+    s.choice("offload_activations",
+             &TrainRecipe::offload_activations,
+             {{nullptr, ActivationOffload::kNone},
+              {"host", ActivationOffload::kHost},
+              {"disk", ActivationOffload::kDisk}})
+        .doc("move inputs of recomputed units to host memory or a file; null: keep them")
+        .resume(resume::kFree);
+    s.key("offload_folder", &TrainRecipe::offload_folder)
+        .or_null()
+        .non_empty()
+        .path()
+        .doc("folder of offload_activations \"disk\"; null: the run folder")
         .resume(resume::kFree);
     s.key("update_in_backward", &TrainRecipe::update_in_backward)
         .doc("update parameters in the backward, as soon as gradients are final, and free these")

@@ -65,6 +65,7 @@ class ModelRig {
 
   const ModelGraph& graph() const { return graph_; }
   const ModelRunner& runner() const { return runner_; }
+  ModelRunner& runner() { return runner_; }
 
  private:
   ModelRig(const std::string& type,

@@ -8,6 +8,7 @@
 #include "host/cli/usage_error.hpp"
 #include "host/cli/used_recipe.hpp"
 #include "host/text/formatted.hpp"
+#include "host/train/plan/longest_report.hpp"
 #include "host/train/plan/plan_report.hpp"
 #include "host/train/plan/recipe_plan.hpp"
 
@@ -35,6 +36,7 @@ constexpr std::array kOptions = {
            "BYTES",
            "memory of a rank, as in 80GiB; if the plan needs more, the output\n"
            "lists settings that would fit"},
+    Option{"longest", "", "print the longest sequence that fits into --memory, and how"},
     Option{"bandwidth-node",
            "B/S",
            "bytes per second that a rank sends within its machine; default\n"
@@ -73,6 +75,10 @@ void read(const GivenOptions& given, CommandLine& line) {
   if (given.has("memory")) {
     plan.memory = read_whole_bytes("memory", given.value_of("memory"), "machine");
   }
+  plan.is_longest = given.has("longest");
+  if (plan.is_longest && !plan.memory.has_value()) {
+    fail_usage("--longest needs --memory, as in --memory 24GiB");
+  }
   read_if_given("bandwidth-node", read_bytes, plan.bandwidth_node);
   read_if_given("bandwidth-network", read_bytes, plan.bandwidth_network);
   read_if_given("bandwidth-host", read_bytes, plan.bandwidth_host);
@@ -83,7 +89,11 @@ void read(const GivenOptions& given, CommandLine& line) {
 ExitCode run(const CommandLine& line, const Invocation& invocation) {
   const UsedRecipe used = use_recipe(line, invocation);
   const RecipePlan plan = plan_recipe(used.recipe, *used.plugins, line.plan);
-  print_output(line.is_json ? plan_json(plan) : plan_text(plan));
+  if (line.plan.is_longest) {
+    print_output(line.is_json ? longest_json(plan) : longest_text(plan));
+  } else {
+    print_output(line.is_json ? plan_json(plan) : plan_text(plan));
+  }
   return ExitCode::kDone;
 }
 

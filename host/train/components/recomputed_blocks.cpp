@@ -36,13 +36,13 @@ std::vector<bool> recomputed_blocks(const std::vector<std::string>& recompute,
                                     const ModelGraph& graph) {
   std::vector<bool> is_recomputed(graph.blocks.size(), false);
   for (const std::string& entry : recompute) {
-    if (entry == "none" || entry == "blocks") {
+    if (entry == "none" || entry == "blocks" || entry == "selective") {
       if (recompute.size() > 1) {
         throw Error("recipe.contradiction",
                     "/train/recompute: \"" + entry +
                         "\" stands beside other entries; give the word alone, or patterns only");
       }
-      is_recomputed.assign(graph.blocks.size(), entry == "blocks");
+      is_recomputed.assign(graph.blocks.size(), entry != "none");
       continue;
     }
     bool is_matched = false;
@@ -57,12 +57,16 @@ std::vector<bool> recomputed_blocks(const std::vector<std::string>& recompute,
       throw Error(
           "model.unmatched_recompute",
           "/train/recompute: '" + entry +
-              "' is neither \"none\" nor \"blocks\", and as a pattern it matches no unit or "
-              "block of the model; its units and blocks are " +
+              "' is neither \"none\", \"blocks\" nor \"selective\", and as a pattern it matches "
+              "no unit or block of the model; its units and blocks are " +
               names_in(graph));
     }
   }
   return is_recomputed;
+}
+
+bool keeps_attention(const std::vector<std::string>& recompute) {
+  return recompute == std::vector<std::string>{"selective"};
 }
 
 }  // namespace tenon

@@ -8,6 +8,7 @@
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/io/checked_size.hpp"
+#include "host/kernels/kept_attention.hpp"
 #include "host/model/group_layout.hpp"
 #include "host/model/parametrized_graph.hpp"
 #include "host/plugin/model_proxy.hpp"
@@ -203,6 +204,7 @@ class Planner {
         cost = guessed(b, failure.what());
       }
     }
+    cost.attention_bytes = question_.counts_attention ? attention_bytes(b) : 0;
     cost.bytes_of_output.clear();
     cost.output_bytes = 0;
     for (const uint32_t v : block.outputs) {
@@ -526,6 +528,24 @@ class Planner {
     const std::vector<at::Tensor> gradients =
         plugin_gradients(models_.of(block).instance().identity(), roots, wrt, seeds);
     cost.working_bytes = memory.peak() - before;
+  }
+
+  // Returns what attention in the block keeps for a selective recompute; 0 if the block cannot run
+  // on meta tensors.
+  int64_t attention_bytes(uint32_t b) {
+    const ModelBlock& block = graph_.blocks[b];
+    int64_t bytes = 0;
+    if (block.has(TENON_BLOCK_HAND_WRITTEN | TENON_BLOCK_MATERIALIZED)) {
+      return bytes;
+    }
+    try {
+      const AttentionScope scope(bytes, question_.base.device);
+      MetaCall call;
+      forward(b, inputs_of(block), parameters_of(b), buffers_of(block), false, call);
+    } catch (const std::exception&) {
+      return 0;
+    }
+    return bytes;
   }
 
   // ---- guessed ----

@@ -40,10 +40,11 @@ struct BlockCost {
   std::string why;  // the reason for a guess; otherwise empty
 
   double forward_flops = 0;
-  double backward_flops = 0;  // without a recompute
-  int64_t output_bytes = 0;   // of all outputs
-  int64_t saved_bytes = 0;    // for backward; without inputs, outputs, parameters and buffers
-  int64_t working_bytes = 0;  // peak that its backward allocates, results included
+  double backward_flops = 0;    // without a recompute
+  int64_t output_bytes = 0;     // of all outputs
+  int64_t saved_bytes = 0;      // for backward; without inputs, outputs, parameters and buffers
+  int64_t attention_bytes = 0;  // of saved_bytes: what a selective recompute keeps; if asked for
+  int64_t working_bytes = 0;    // peak that its backward allocates, results included
   std::vector<int64_t> bytes_of_output;  // by output, in the dtype that other blocks read
 };
 
@@ -53,6 +54,7 @@ struct CostQuestion {
   at::ScalarType stored = at::kFloat;  // dtype in which TENON_CLASS_PARAM is stored
   at::ScalarType seen = at::kFloat;    // dtype in which blocks read it
   std::function<bool(uint32_t p)> is_trainable = {};
+  bool counts_attention = false;
   ExecBase base = {};  // of the run: device, dtypes
 };
 

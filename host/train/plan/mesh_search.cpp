@@ -23,7 +23,14 @@ std::vector<PlanChoice> all_choices(const PlanChoice& given, bool has_host) {
         for (const bool offloads : {false, true}) {
           // Offload shards everything, as stage 3 does: other stages would be duplicates.
           if (!offloads || (has_host && (stage == 3 || shard == 1))) {
-            choices.push_back({ranks / shard, shard, stage, recomputes, offloads});
+            PlanChoice choice = given;
+            choice.replicate = ranks / shard;
+            choice.shard = shard;
+            choice.stage = stage;
+            choice.recomputes = recomputes;
+            choice.offloads = offloads;
+            choice.keeps_attention = recomputes && given.keeps_attention;
+            choices.push_back(choice);
           }
         }
       }

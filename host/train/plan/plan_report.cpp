@@ -165,12 +165,21 @@ int64_t elements_a_rank(const PlanSubject& subject, const PlanChoice& choice) {
 }
 
 std::string choice_text(const PlanChoice& choice) {
-  return formatted("replicate {} x shard {}, stage {}{}{}",
+  const char* const recompute = !choice.recomputes       ? ", no recompute"
+                                : choice.keeps_attention ? ", selective recompute"
+                                                         : ", recompute blocks";
+  return formatted("replicate {} x shard {}, stage {}{}{}{}{}",
                    grouped_digits(choice.replicate),
                    grouped_digits(choice.shard),
                    choice.stage,
-                   choice.recomputes ? ", recompute blocks" : ", no recompute",
+                   recompute,
+                   choice.block_tile_share.has_value() ? ", tiles" : "",
+                   choice.moves_activations ? ", activations offloaded" : "",
                    choice.offloads ? ", offload" : "");
+}
+
+const char* recompute_word(const PlanChoice& choice) {
+  return !choice.recomputes ? "none" : choice.keeps_attention ? "selective" : "blocks";
 }
 
 // Returns the words that set what is recomputed; "" if the patterns of the recipe stay.
@@ -179,7 +188,7 @@ std::string recompute_setting(const PlanSubject& subject, const PlanChoice& choi
       std::ranges::find(subject.recomputable, false) != subject.recomputable.end();
   return has_patterns && choice.recomputes
              ? ""
-             : formatted(" --set train.recompute={}", choice.recomputes ? "blocks" : "none");
+             : formatted(" --set train.recompute={}", recompute_word(choice));
 }
 
 std::vector<std::pair<std::string, int64_t>> memory_kinds(const PlanMemory& memory) {
@@ -196,7 +205,8 @@ std::vector<std::pair<std::string, int64_t>> memory_kinds(const PlanMemory& memo
 std::string advice(const std::string& kind, const PlanChoice& choice, bool has_host) {
   if (kind == "activations") {
     return choice.recomputes
-               ? "reduce data.batch_size or train.loss_chunk"
+               ? "reduce data.batch_size or train.loss_chunk, or set train.tile and "
+                 "train.offload_activations"
                : "set train.recompute=blocks, or reduce data.batch_size or train.loss_chunk";
   }
   if (kind == "gathered parameters and gradients") {
@@ -371,7 +381,7 @@ Json choice_json(const PlanChoice& choice) {
   return {{"replicate", choice.replicate},
           {"shard", choice.shard},
           {"stage", choice.stage},
-          {"recompute", choice.recomputes ? "blocks" : "none"},
+          {"recompute", recompute_word(choice)},
           {"offload", choice.offloads}};
 }
 

@@ -7,6 +7,7 @@
 
 #include "host/model/joined_graph.hpp"
 #include "host/model/value_lifetimes.hpp"
+#include "host/train/plan/planned_activations.hpp"
 #include "host/train/plan/planned_groups.hpp"
 #include "host/train/plan/planned_links.hpp"
 
@@ -52,7 +53,7 @@ class Planned {
         gathered_in_[b].push_back(g);
       }
     }
-    measure_values();
+    activations_.emplace(subject, choice, tails_, grad_bytes_, needs_grad_);
   }
 
   RankPlan plan() {
@@ -66,15 +67,6 @@ class Planned {
 
  private:
   uint32_t num_blocks() const { return static_cast<uint32_t>(graph_.blocks.size()); }
-
-  bool is_chunked(uint32_t b) const {
-    return subject_.tile_share.has_value() && std::ranges::find(tails_, b) != tails_.end();
-  }
-  bool is_recomputed(uint32_t b) const {
-    return plan_.choice.recomputes && !is_chunked(b) &&
-           (subject_.recomputable.empty() || subject_.recomputable[b]) &&
-           !graph_.blocks[b].has(TENON_BLOCK_NO_RECOMPUTE | TENON_BLOCK_HAND_WRITTEN);
-  }
 
   // Finds the bytes of each parameter's gradient.
   void find_parameters() {
@@ -167,70 +159,7 @@ class Planned {
 
   // ---- peak memory ----
 
-  void measure_values() {
-    value_bytes_.assign(graph_.values.size(), 0);
-    find_dropped_values();
-    for (uint32_t b = 0; b < num_blocks(); ++b) {
-      const ModelBlock& block = graph_.blocks[b];
-      const double share = is_chunked(b) ? *subject_.tile_share : 1.0;
-      for (size_t i = 0; i < block.outputs.size(); ++i) {
-        value_bytes_[block.outputs[i]] =
-            static_cast<int64_t>(share * static_cast<double>(subject_.costs[b].bytes_of_output[i]));
-      }
-    }
-  }
-
-  // Finds the values that the runner drops after the forward of their unit: losses need the others.
-  void find_dropped_values() {
-    for (uint32_t v = 0; v < graph_.values.size(); ++v) {
-      is_dropped_.push_back(is_remade(graph_, v, [this](uint32_t b) { return is_recomputed(b); }));
-    }
-    for (const PlannedLoss& loss : subject_.losses) {
-      for (const uint32_t v : loss.values) {
-        is_dropped_[v] = false;
-      }
-    }
-  }
-
-  int64_t output_bytes(uint32_t b) const {
-    int64_t bytes = 0;
-    for (const uint32_t v : graph_.blocks[b].outputs) {
-      bytes += value_bytes_[v];
-    }
-    return bytes;
-  }
-  // Returns the bytes of the outputs of blocks [first, last] that are dropped after forward.
-  int64_t dropped_bytes(uint32_t first, uint32_t last) const {
-    int64_t bytes = 0;
-    for (uint32_t b = first; b <= last; ++b) {
-      for (const uint32_t v : graph_.blocks[b].outputs) {
-        bytes += is_dropped_[v] ? value_bytes_[v] : 0;
-      }
-    }
-    return bytes;
-  }
-  int64_t saved_bytes(uint32_t b) const {
-    const double share = is_chunked(b) ? *subject_.tile_share : 1.0;
-    return static_cast<int64_t>(share * static_cast<double>(subject_.costs[b].saved_bytes));
-  }
-  // Returns the bytes of the block's parameter gradients, in the dtype that autograd produces.
-  int64_t parameter_grad_bytes(uint32_t b) const {
-    int64_t bytes = 0;
-    for (const uint32_t p : graph_.blocks[b].parameters) {
-      bytes += grad_bytes_[p];
-    }
-    return bytes;
-  }
-  int64_t working_bytes(uint32_t b) const {
-    const int64_t whole = subject_.costs[b].working_bytes;
-    if (!is_chunked(b)) {
-      return whole;
-    }
-    const int64_t results = std::min(whole, parameter_grad_bytes(b));
-    return results +
-           static_cast<int64_t>(*subject_.tile_share * static_cast<double>(whole - results));
-  }
-
+  const PlannedActivations& held() const { return *activations_; }
   struct Live {
     int64_t gathered = 0;
     int64_t activations = 0;
@@ -279,10 +208,34 @@ class Planned {
     int64_t bytes = 0;
     for (const uint32_t v : last_read_[b]) {
       if (!flows_[graph_.values[v].maker]) {
-        bytes += std::exchange(value_bytes_[v], 0);
+        bytes += activations_->forget(v);
       }
     }
     return bytes;
+  }
+
+  void walk_losses(Live& live, std::vector<int64_t>& grads) {
+    for (const PlannedLoss& loss : subject_.losses) {
+      for (const uint32_t v : loss.values) {
+        if (grads[v] == 0 && needs_grad_[v]) {
+          grads[v] = held().value_bytes(v);
+          live.activations += grads[v];
+        }
+        Live with = live;
+        with.activations +=
+            loss.is_hand_written ? 0 : held().value_bytes(v);  // roughly what it reads
+        with.activations += static_cast<int64_t>(subject_.tile_share.value_or(1.0) *
+                                                 static_cast<double>(loss.working_bytes));
+        note(with, "loss", num_blocks() - 1);
+      }
+    }
+    note(live, "loss", num_blocks() - 1);
+    if (held().is_chunked(num_blocks() - 1)) {  // gradients of its inputs, assembled from chunks
+      for (const uint32_t v : graph_.blocks.back().inputs) {
+        live.activations += needs_grad_[v] ? held().value_bytes(v) : 0;
+        grads[v] += needs_grad_[v] ? held().value_bytes(v) : 0;
+      }
+    }
   }
 
   void walk_memory() {
@@ -292,8 +245,7 @@ class Planned {
       // Parameters of the next unit are gathered while b runs.
       const uint32_t next = units_[b].last + 1;
       const int64_t copies = next < num_blocks() ? acquire(next, live) : 0;
-      live.activations += output_bytes(b);
-      live.activations += is_recomputed(b) || !flows_[b] ? 0 : saved_bytes(b);
+      live.activations += held().output_bytes(b) + held().kept_bytes(b, flows_[b]);
       note(live, "forward", b);
       live.gathered -= copies;
       live.activations -= drop_read_values(b);
@@ -303,40 +255,26 @@ class Planned {
         }
       }
       if (b == units_[b].last) {
-        live.activations -= dropped_bytes(units_[b].first, b);
+        live.activations -= held().dropped_bytes(units_[b].first, b) + held().moved_bytes(b);
       }
     }
     std::vector<int64_t> grads(graph_.values.size(), 0);  // by value: bytes in memory
-    for (const PlannedLoss& loss : subject_.losses) {
-      for (const uint32_t v : loss.values) {
-        if (grads[v] == 0 && needs_grad_[v]) {
-          grads[v] = value_bytes_[v];
-          live.activations += grads[v];
-        }
-        Live with = live;
-        with.activations += loss.is_hand_written ? 0 : value_bytes_[v];  // roughly what it reads
-        with.activations += static_cast<int64_t>(subject_.tile_share.value_or(1.0) *
-                                                 static_cast<double>(loss.working_bytes));
-        note(with, "loss", num_blocks() - 1);
-      }
-    }
-    note(live, "loss", num_blocks() - 1);
-    if (is_chunked(num_blocks() - 1)) {  // gradients of its inputs, assembled from chunks
-      for (const uint32_t v : graph_.blocks.back().inputs) {
-        live.activations += needs_grad_[v] ? value_bytes_[v] : 0;
-        grads[v] += needs_grad_[v] ? value_bytes_[v] : 0;
-      }
-    }
+    walk_losses(live, grads);
     int64_t reducing = 0;  // unsharded gradients, reduced while the next block runs
     for (uint32_t b = num_blocks(); b-- > 0;) {
+      bring_back(b, live);
       if (flows_[b]) {
         walk_backward(b, live, grads, reducing);
       }
       const bool is_here = recomputed_unit_ == units_[b].first && recomputed_to_ >= b;
-      if (is_here && is_recomputed(b) && !flows_[b]) {
-        live.activations -= output_bytes(b) - dropped_bytes(b, b);
+      if (is_here && !flows_[b]) {
+        live.activations -= held().second_outputs(b);
       }
-      live.activations -= output_bytes(b) - (is_here ? 0 : dropped_bytes(b, b));
+      if (const uint32_t last = units_[b].last;
+          units_[b].first == b && held().moved_bytes(last) > 0) {
+        live.activations -= activations_->drop_moved(last);
+      }
+      live.activations -= held().held_outputs(b) - (is_here ? 0 : held().dropped_bytes(b, b));
       for (const uint32_t v : graph_.blocks[b].outputs) {
         live.activations -= grads[v];
         grads[v] = 0;
@@ -344,28 +282,36 @@ class Planned {
     }
   }
 
+  // Adds what was moved away of the unit that ends with block b, and of the one that is read ahead.
+  void bring_back(uint32_t b, Live& live) {
+    if (units_[b].last != b || held().moved_bytes(b) == 0) {
+      return;
+    }
+    live.activations += read_ahead_ == b ? 0 : held().moved_bytes(b);
+    read_ahead_ = held().moved_before(b);
+    live.activations += read_ahead_ < num_blocks() ? held().moved_bytes(read_ahead_) : 0;
+  }
+
   void walk_backward(uint32_t b, Live& live, std::vector<int64_t>& grads, int64_t& reducing) {
     live.gathered -= acquire(b, live);
     const uint32_t first = units_[b].first;
     const int64_t copies = first > 0 ? acquire_for_backward(first - 1, live) : 0;
-    if (is_recomputed(b) && recomputed_unit_ != first) {
+    if (held().is_recomputed(b) && recomputed_unit_ != first) {
       recomputed_unit_ = first;
       recomputed_to_ = b;
       for (uint32_t again = first; again <= b; ++again) {
-        live.activations += is_recomputed(again) ? output_bytes(again) : 0;
-        live.activations += is_recomputed(again) && flows_[again] ? saved_bytes(again) : 0;
+        live.activations += held().recompute_bytes(again, flows_[again]);
       }
     }
     Live now = live;
-    now.activations += working_bytes(b);
+    now.activations += held().working_bytes(b);
     note(now, "backward", b);
     // Saved activations and second copies of outputs are freed; the results exist and are added to
     // the gradients.
-    live.activations -=
-        saved_bytes(b) + (is_recomputed(b) ? output_bytes(b) - dropped_bytes(b, b) : 0);
+    live.activations -= held().saved_bytes(b) + held().second_outputs(b);
     for (const uint32_t v : graph_.blocks[b].inputs) {
       if (needs_grad_[v] && grads[v] == 0) {
-        grads[v] = value_bytes_[v];
+        grads[v] = held().value_bytes(v);
         live.activations += grads[v];
       }
     }
@@ -378,7 +324,7 @@ class Planned {
       begun += group.first_back == b ? begins(group) : 0;
     }
     now = live;
-    now.activations += parameter_grad_bytes(b);
+    now.activations += held().parameter_grad_bytes(b);
     note(now, "backward", b);
     live.gathered -= reducing + copies;
     for (const size_t g : gathered_in_[b]) {
@@ -549,7 +495,7 @@ class Planned {
       }
       const BlockCost& cost = subject_.costs[b];
       time.flops += cost.backward_flops;
-      const double again = is_recomputed(b) ? cost.forward_flops / machine_.flops : 0;
+      const double again = held().is_light(b) ? cost.forward_flops / machine_.flops : 0;
       time.recompute += again;
       const auto next = next_backward(b);
       overlap(cost.backward_flops / machine_.flops + again,
@@ -572,11 +518,11 @@ class Planned {
   std::vector<int64_t> grad_bytes_;               // by parameter; 0 if frozen
   std::vector<bool> needs_grad_;                  // by value
   std::vector<std::vector<uint32_t>> last_read_;  // by block
-  std::vector<bool> is_dropped_;                  // by value: between forward and backward
   uint32_t recomputed_unit_ = kNoIndex;           // first block of the unit recomputed last
   uint32_t recomputed_to_ = 0;                    // its last block that was recomputed
   std::vector<bool> flows_;                       // by block: has a backward
-  std::vector<int64_t> value_bytes_;
+  std::optional<PlannedActivations> activations_;
+  uint32_t read_ahead_ = kNoIndex;  // end of the unit that is brought back ahead of its backward
   std::set<size_t> held_;
   std::set<size_t> grads_held_;
 };

@@ -8,56 +8,13 @@
 // the sum that is compared with a rank's memory.
 #pragma once
 
-#include "host/model/graph.hpp"
-#include "host/model/group_layout.hpp"
-#include "host/train/plan/block_cost.hpp"
 #include "host/train/plan/plan_machine.hpp"
-
-#include <c10/core/ScalarType.h>
+#include "host/train/plan/plan_subject.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
 namespace tenon {
-
-// Settings that a planner may choose, with the batch and the number of ranks fixed.
-struct PlanChoice {
-  int64_t replicate = 1;
-  int64_t shard = 1;
-  int stage = 3;
-  bool recomputes = false;
-  bool offloads = false;  // parameters, gradients and optimizer state, to host memory
-
-  bool operator==(const PlanChoice&) const = default;
-};
-
-struct PlannedLoss {
-  std::vector<uint32_t> values;  // the model's values that it reads
-  bool is_hand_written = true;   // if false, autograd keeps intermediate values
-  int64_t working_bytes = 0;     // temporary, without the gradients of the values it reads
-};
-
-// The recipe to plan, as numbers.
-struct PlanSubject {
-  ModelGraph graph;
-  std::vector<GroupLayout> groups;
-  std::vector<BlockCost> costs;         // by block
-  std::vector<bool> recomputable;       // by block: recomputed if a choice recomputes; empty: all
-  std::vector<double> optimizer_bytes;  // by partition: all slots of one element
-  std::vector<PlannedLoss> losses;
-  bool frees_gradients = false;      // updates run in the backward
-  int64_t buffer_bytes = 0;          // of the model's buffers
-  int64_t batch_bytes = 0;           // of a microbatch
-  int64_t batches_held = 1;          // at once, with prefetched ones
-  int64_t microbatches = 1;          // per step
-  std::optional<double> tile_share;  // share of positions in a loss chunk; nothing: no chunks
-  std::optional<bool> reshard_after_forward;
-  std::optional<at::ScalarType> gradient_dtype;  // of fp32 gradients on the wire; nothing: fp32
-  int64_t bucket_bytes = 25 << 20;               // of gradients that are all-reduced together
-  bool has_host = false;                         // devices have memory separate from the host's
-};
 
 // Bytes of a rank, by kind, at the peak.
 struct PlanMemory {

@@ -6,6 +6,7 @@
 #include "host/device/precision.hpp"
 #include "host/distributed/ranks/mesh.hpp"
 #include "host/error/error.hpp"
+#include "host/model/block_tiles.hpp"
 #include "host/model/joined_graph.hpp"
 #include "host/model/model_runner.hpp"
 #include "host/plugin/loss_proxy.hpp"
@@ -22,6 +23,7 @@
 #include "host/train/components/recomputed_blocks.hpp"
 #include "host/train/components/run_dataset.hpp"
 #include "host/train/components/run_models.hpp"
+#include "host/train/components/saved_activations.hpp"
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/objective/loss_set.hpp"
 #include "host/train/objective/metric_set.hpp"
@@ -165,20 +167,29 @@ class Planning {
     }
     subject.frees_gradients = recipe_.train.update_in_backward;
     subject.buffer_bytes = bytes_of_buffers(subject.graph, precision_.compute);
+    subject.tileable = tileable_blocks(subject.graph);
     add_groups();
-    add_costs();
-    add_losses(*losses_);
+    read_train_set();
+    if (request_.is_longest) {
+      find_longest();
+    }
+    measure(fields_, keeps_attention(recipe_.train.recompute));
+    set_chunk(recipe_.train.loss_chunk);
 
     result_.recipe = recipe_.file;
     result_.device = is_for_gpu(recipe_) ? "cuda" : "cpu";
     result_.precision = recipe_.train.precision;
     result_.request = request_;
     result_.batch_size = recipe_.data.batch_size;
-    const PlanChoice given{.replicate = mesh_.size(MeshDim::kReplicate),
-                           .shard = mesh_.size(MeshDim::kShard),
-                           .stage = recipe_.parallel.stage,
-                           .recomputes = recomputes,
-                           .offloads = recipe_.parallel.offload};
+    const PlanChoice given{
+        .replicate = mesh_.size(MeshDim::kReplicate),
+        .shard = mesh_.size(MeshDim::kShard),
+        .stage = recipe_.parallel.stage,
+        .recomputes = recomputes,
+        .offloads = recipe_.parallel.offload,
+        .keeps_attention = keeps_attention(recipe_.train.recompute),
+        .block_tile_share = share_of(recipe_.train.tile),
+        .moves_activations = recipe_.train.offload_activations != ActivationOffload::kNone};
     result_.plan = plan_rank(subject, given, result_.machine);
     if (request_.memory.has_value() && result_.plan.memory.sum() > *request_.memory) {
       result_.exceeds = true;
@@ -231,7 +242,8 @@ class Planning {
          .block_of = [&](uint32_t p) { return infos[optimizers.partition_of[p]].block; }});
   }
 
-  void add_costs() {
+  // Finds the fields of a microbatch.
+  void read_train_set() {
     PlanSubject& subject = result_.subject;
     const uint64_t seed = mix_seeds(recipe_.seed, stream_of("data"));
     train_set_.emplace(factory_, recipe_.data.train, "data/train", seed, false);
@@ -255,13 +267,36 @@ class Planning {
     if (reads_lengths && !find_field(schema, kLengthsField)) {
       fields->push_back({std::string(kLengthsField), at::kLong, {recipe_.data.batch_size}});
     }
-    for (const PlannedField& field : *fields) {
+    fields_ = std::move(*fields);
+  }
+
+  // Returns the fields with sequences of another length.
+  std::vector<PlannedField> resized(int64_t positions) const {
+    const std::vector<FieldInfo>& schema = *train_set_->source().info().schema;
+    std::vector<PlannedField> fields = fields_;
+    for (PlannedField& field : fields) {
+      const auto info = std::ranges::find(schema, field.name, &FieldInfo::name);
+      for (size_t d = 0; info != schema.end() && d < info->axes.size(); ++d) {
+        if (info->axes[d].name == "T" && d < field.shape.size()) {
+          field.shape[d] = positions;
+        }
+      }
+    }
+    return fields;
+  }
+
+  // Sets all that depends on the fields of a microbatch.
+  void measure(std::vector<PlannedField> fields, bool counts_attention) {
+    PlanSubject& subject = result_.subject;
+    const std::vector<FieldInfo>& schema = *train_set_->source().info().schema;
+    subject.batch_bytes = 0;
+    for (const PlannedField& field : fields) {
       subject.batch_bytes += field.bytes();
     }
     // All microbatches of a step are held together; on CPUs, prefetched ones share their memory.
     subject.batches_held = is_for_gpu(recipe_) ? subject.microbatches
                                                : 2 * subject.microbatches + recipe_.data.prefetch;
-    result_.tokens_a_sample = positions_of(schema, *fields);
+    result_.tokens_a_sample = positions_of(schema, fields);
     std::vector<bool> is_trainable(subject.graph.parameters.size(), false);
     for (const GroupLayout& group : subject.groups) {
       for (const uint32_t p : group.parameters) {
@@ -270,12 +305,74 @@ class Planning {
     }
     subject.costs = block_costs(models_->list(),
                                 subject.graph,
-                                {.fields = std::move(*fields),
+                                {.fields = std::move(fields),
                                  .num_samples = recipe_.data.batch_size,
                                  .stored = precision_.stored,
                                  .seen = precision_.compute,
                                  .is_trainable = [&](uint32_t p) { return is_trainable[p]; },
+                                 .counts_attention = counts_attention && can_keep_attention(exec_),
                                  .base = exec_});
+    add_losses(*losses_);
+  }
+
+  // Returns the share of positions in a part of `positions`; nothing if samples have no positions.
+  std::optional<double> share_of(std::optional<int64_t> positions) const {
+    if (!positions.has_value() || result_.tokens_a_sample == 0) {
+      return std::nullopt;
+    }
+    return std::min(1.0,
+                    static_cast<double>(*positions) / static_cast<double>(result_.tokens_a_sample));
+  }
+
+  void set_chunk(std::optional<int64_t> positions) {
+    result_.subject.tile_share = share_of(positions);
+  }
+
+  void find_longest() {
+    const std::vector<FieldInfo>& schema = *train_set_->source().info().schema;
+    if (positions_of(schema, fields_) == 0) {
+      throw Error("model.no_positions",
+                  "--longest: no field of " + train_set_->source().name() +
+                      " has an axis T, so its samples are no sequences; remove --longest");
+    }
+    const TrainRecipe& train = recipe_.train;
+    const std::vector<bool> given = std::exchange(result_.subject.recomputable, {});
+    const std::string word = train.recompute.size() == 1 ? train.recompute.front() : "";
+    const bool is_word = word == "none" || word == "blocks" || word == "selective";
+    LongestOptions options;
+    options.given.loss_chunk = train.loss_chunk;
+    options.given.recompute = is_word ? word : "";
+    options.given.tile = train.tile;
+    options.given.offload_activations =
+        train.offload_activations == ActivationOffload::kHost   ? "host"
+        : train.offload_activations == ActivationOffload::kDisk ? "disk"
+                                                                : "";
+    options.can_chunk = !tail_blocks(result_.subject.graph).empty();
+    options.can_tile =
+        std::ranges::find(result_.subject.tileable, true) != result_.subject.tileable.end();
+    measure(fields_, true);
+    options.can_keep_attention = std::ranges::any_of(
+        result_.subject.costs, [](const BlockCost& cost) { return cost.attention_bytes > 0; });
+    options.has_host = result_.subject.has_host;
+    const auto plan_at = [&](int64_t positions, const LongestSettings& settings) {
+      measure(resized(positions), settings.recompute == "selective");
+      set_chunk(settings.loss_chunk);
+      result_.subject.recomputable = settings.recompute.empty() ? given : std::vector<bool>();
+      return plan_rank(result_.subject, choice_of(settings), result_.machine);
+    };
+    result_.longest = longest_plans(settings_to_try(options), plan_at, *request_.memory);
+    result_.subject.recomputable = given;
+  }
+
+  PlanChoice choice_of(const LongestSettings& settings) const {
+    return {.replicate = mesh_.size(MeshDim::kReplicate),
+            .shard = mesh_.size(MeshDim::kShard),
+            .stage = recipe_.parallel.stage,
+            .recomputes = settings.recompute != "none",
+            .offloads = recipe_.parallel.offload,
+            .keeps_attention = settings.recompute == "selective",
+            .block_tile_share = share_of(settings.tile),
+            .moves_activations = !settings.offload_activations.empty()};
   }
 
   // Binds the losses, and drops the blocks that neither they nor metrics need.
@@ -307,6 +404,7 @@ class Planning {
 
   void add_losses(const LossSet& set) {
     PlanSubject& subject = result_.subject;
+    subject.losses.clear();
     set.check_fields(readable_fields(*train_set_->source().info().schema),
                      train_set_->source().name());
     for (size_t i = 0; i < set.size(); ++i) {
@@ -326,11 +424,6 @@ class Planning {
       }
       subject.losses.push_back({set.values_read(i), is_hand_written_[i], wide});
     }
-    if (recipe_.train.loss_chunk.has_value() && result_.tokens_a_sample > 0) {
-      subject.tile_share = std::min(1.0,
-                                    static_cast<double>(*recipe_.train.loss_chunk) /
-                                        static_cast<double>(result_.tokens_a_sample));
-    }
   }
 
   const Recipe& recipe_;
@@ -344,6 +437,7 @@ class Planning {
   std::vector<bool> is_hand_written_;  // by loss
   ExecBase exec_;
   std::optional<RunDataset> train_set_;
+  std::vector<PlannedField> fields_;  // of a microbatch, as the recipe has them
   RecipePlan result_;
 };
 

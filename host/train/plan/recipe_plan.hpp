@@ -7,6 +7,7 @@
 
 #include "host/plugin/registry.hpp"
 #include "host/recipe/recipe.hpp"
+#include "host/train/plan/longest_plan.hpp"
 #include "host/train/plan/mesh_search.hpp"
 #include "host/train/plan/plan_machine.hpp"
 #include "host/train/plan/rank_plan.hpp"
@@ -31,11 +32,13 @@ struct RecipePlan {
   bool exceeds = false;                // the plan needs more memory than given
   std::optional<RankPlan> suggestion;  // if so, the fastest plan that fits
   std::optional<RankPlan> smallest;    // if none fits, the plan with the least memory
+  std::vector<LongestPlan> longest;    // if asked for
 
   int64_t samples_a_step() const { return batch_size * subject.microbatches * request.ranks; }
 };
 
-// Errors  distributed.bad_mesh; recipe.indivisible; errors of components, and of the checks between
+// Errors  model.no_positions if the longest sequence is asked for, and samples have no positions;
+//         distributed.bad_mesh; recipe.indivisible; errors of components, and of the checks between
 //         components that also precede a run
 // Threads  [main]
 RecipePlan plan_recipe(const Recipe& recipe, PluginRegistry& registry, const PlanRequest& request);

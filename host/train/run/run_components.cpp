@@ -15,6 +15,7 @@
 #include "host/text/metric_name.hpp"
 #include "host/train/components/rank_groups.hpp"
 #include "host/train/components/recomputed_blocks.hpp"
+#include "host/train/components/saved_activations.hpp"
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/objective/input_binding.hpp"
 #include "host/train/pretrained/tokenizer_files.hpp"
@@ -58,6 +59,7 @@ RunComponents::RunComponents(const RunContext& context)
   metric_set_.emplace(std::move(named_metrics_), graph_, recipe_.model.name, exec);
   choose_blocks();
   recomputed_ = recomputed_blocks(recipe_.train.recompute, graph_);
+  check_activations(recipe_.train, graph_, recomputed_, exec);
   check_metric_names();
   check_all_fields();
   check_windows();

@@ -8,6 +8,8 @@
 #include "host/model/parametrization_start.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/text/formatted.hpp"
+#include "host/train/components/recomputed_blocks.hpp"
+#include "host/train/components/saved_activations.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
 #include "host/train/resume/exports.hpp"
 #include "host/train/resume/last_checkpoint.hpp"
@@ -87,6 +89,7 @@ RunEngine::RunEngine(const RunContext& context,
       profile_(make_profile()) {
   runner_.recompute_only(components.recomputed());
   runner_.keep_only(values_read());
+  save_activations(recipe_.train, folder.path(), runner_);
   if (context.platform.precision().autocast == at::kHalf) {
     loss_scale_.emplace(context.platform.device());
   }
@@ -195,7 +198,9 @@ ModelRunner RunEngine::make_runner() {
   return ModelRunner(components_.models().list(),
                      parameters_,
                      context_.platform.exec(),
-                     recomputes ? RecomputeMode::kBlocks : RecomputeMode::kNone,
+                     !recomputes                                ? RecomputeMode::kNone
+                     : keeps_attention(recipe_.train.recompute) ? RecomputeMode::kSelective
+                                                                : RecomputeMode::kBlocks,
                      &flow_,
                      rows_.get());
 }
