@@ -162,6 +162,10 @@ double ModelFlops::backward(uint32_t b, double forward, double tokens) const {
 
 // The sequences of a batch as one row without padding. Without lengths, the batch as it is.
 std::optional<BlockFlops> ModelFlops::of(const Batch& batch) {
+  if (has_sequences() && of_token_.empty()) {
+    why_not_exact_ = why_no_size_;
+    return std::nullopt;
+  }
   const std::vector<int64_t> lengths = lengths_of(batch);
   const bool is_packed = batch.packed_samples.has_value();
   std::map<std::string, int64_t> sizes = declared_.sizes_of(batch);

@@ -162,8 +162,10 @@ TEST_CASE("a formula that does not fit a model says why", "[parity]") {
                   {.flops = 1e6});
   Batch batch;
   batch.samples = 7;
-  batch.schema = std::make_shared<const std::vector<FieldInfo>>(std::vector<FieldInfo>{
-      {.name = graph.values[0].source, .dtype = TENON_F32, .axes = {{.name = "B"}, {.size = 3}}}});
+  batch.schema = std::make_shared<const std::vector<FieldInfo>>(
+      std::vector<FieldInfo>{{.name = graph.values[0].source,
+                              .dtype = TENON_F32,
+                              .axes = {{.name = "B"}, {.name = "", .size = 3}}}});
   batch.fields = {at::zeros({7, 3})};
   meter.add(batch);
   SingleRank alone;

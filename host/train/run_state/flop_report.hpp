@@ -18,7 +18,7 @@ struct FormulaFlops {
 struct FlopReport {
   double peak = 0;  // operations per second of all ranks
   bool is_peak_measured = false;
-  double seconds = 0;  // of training since the process started, without evaluations and saves
+  double seconds = 0;  // of training since the process started, without evaluations
   std::vector<FormulaFlops> formulas = {};
 
   // The share of the peak that `flops` operations took.

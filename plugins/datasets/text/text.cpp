@@ -110,6 +110,9 @@ class Text : public tenon::MapDataset {
     const auto batch = static_cast<int64_t>(n);
     auto* inputs_BT = writer.add<int64_t>(input_ids_, {batch, length_});
     auto* labels_BT = writer.add<int64_t>(labels_, {batch, length_});
+    if (options_.label_bytes) {
+      write_label_bytes(indices, n, writer);
+    }
     std::vector<int32_t> read_ids;
     if (bytes_per_token_ > 0) {
       read_ids = read_from_file(indices, n);
@@ -122,9 +125,6 @@ class Text : public tenon::MapDataset {
         *inputs_BT++ = ids[t];
         *labels_BT++ = ids[t + 1];
       }
-    }
-    if (options_.label_bytes) {
-      write_label_bytes(indices, n, writer);
     }
     writer.set_counts(batch, batch * length_);
   }
