@@ -4,7 +4,7 @@
 usage: decoders_peer.py MODEL make FOLDER                               (writes a folder with random weights)
        decoders_peer.py MODEL ATTENTION+EXPERTS FOLDER TEXT WARMUP STEPS THREADS   (prints a line of JSON)
 
-ATTENTION is eager or sdpa; EXPERTS is eager, batched_mm or grouped_mm.
+ATTENTION is eager or sdpa; EXPERTS is eager or grouped_mm.
 """
 import json
 import os
