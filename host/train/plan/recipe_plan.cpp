@@ -271,7 +271,7 @@ class Planning {
   }
 
   // Returns the fields with sequences of another length.
-  std::vector<PlannedField> resized(int64_t positions) const {
+  std::vector<PlannedField> resized(int64_t positions) {
     const std::vector<FieldInfo>& schema = *train_set_->source().info().schema;
     std::vector<PlannedField> fields = fields_;
     for (PlannedField& field : fields) {
