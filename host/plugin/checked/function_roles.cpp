@@ -52,6 +52,7 @@ constexpr auto kFunctionRoles = std::to_array<FunctionRole>({
     {"tenon_optimizer", "optimizer", "describe", Role::kMain},
     {"tenon_optimizer", "optimizer", "update", Role::kStep, true},
     {"tenon_optimizer", "optimizer", "evaluation_values", Role::kStep, true},
+    {"tenon_parameter_average", "hook", "update", Role::kStep, true},
     {"tenon_sparse_optimizer", "sparse_optimizer", "describe", Role::kMain},
     {"tenon_sparse_optimizer", "sparse_optimizer", "update", Role::kWorker, true},
     {"tenon_storage", "storage", "connect", Role::kMain},
