@@ -10,6 +10,9 @@
 #include "host/plugin/instance.hpp"
 
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace tenon {
 
@@ -18,7 +21,10 @@ struct TokenizerInfo {
   int64_t bos = -1;  // special ids, or -1
   int64_t eos = -1;
   int64_t pad = -1;
-  uint32_t bytes_per_token = 0;  // 0: varies
+  uint32_t bytes_per_token = 0;    // 0: varies
+  std::string chat_template = {};  // Jinja; "" if there is none
+  // Texts of special tokens, by name: "bos_token".
+  std::vector<std::pair<std::string, std::string>> specials = {};
 };
 
 // Describes a tokenizer, and checks that it has all functions.

@@ -159,7 +159,7 @@ TEST_CASE("two averages in a recipe are refused", "[ema]") {
                  "options": {"lr": 0.02, "betas": [0.9, 0.99]}}})")),
              Catch::Contains("[hook.two_averages]") &&
                  Catch::Contains("averages parameters for evaluation, and so does optimizer "
-                                 "'schedule_free_adamw'") &&
+                                 "\"schedule_free_adamw\"") &&
                  Catch::Contains("remove one of them"));
   CHECK_THAT(runs.refusal(with_ema("{}", R"({"hooks": [{"type": "ema"}, {"type": "ema"}]})")),
              Catch::Contains("[hook.two_averages]"));

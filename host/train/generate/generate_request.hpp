@@ -18,6 +18,8 @@ struct GenerateRequest {
   std::string from = {};                             // unless this names a checkpoint,
   WeightsImportRequest weights = {};                 // or the files of another program
   std::optional<std::string> prompt = std::nullopt;  // nothing: standard input
+  bool is_chat = false;                              // the prompts are messages of a chat
+  std::optional<std::string> system = std::nullopt;  // first message of a chat
   Sampling sampling = {};
   int64_t max_tokens = 256;
 

@@ -14,6 +14,7 @@
 #include "host/text/seconds_text.hpp"
 #include "host/train/components/recipe_model.hpp"
 #include "host/train/generate/text_stream.hpp"
+#include "host/train/pretrained/saved_evaluation_values.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/signal_watch.hpp"
 #include "host/train/weights/layout_files.hpp"
@@ -83,8 +84,7 @@ const Recipe& prepared(const RunPlatform& platform, const Recipe& recipe) {
 }
 
 // Returns the graph for parameters that are not trained, and whose initial values are replaced.
-ModelGraph untrained_graph(ModelProxy& model, const ModelUse& use) {
-  ModelGraph graph = recipe_model(model, use);
+ModelGraph untrained_graph(ModelGraph graph) {
   for (ModelParameter& parameter : graph.parameters) {
     parameter.flags |= TENON_PARAM_FROZEN;  // no gradients are allocated
     if (parameter.init != TENON_INIT_MODULE) {
@@ -141,11 +141,13 @@ std::string GeneratedText::text() const {
 }
 
 TextModel::TextModel(const Recipe& recipe, PluginRegistry& registry, const GpuPlaces& gpu)
-    : request_(request_with(gpu)),
+    : recipe_(recipe),
+      request_(request_with(gpu)),
       platform_(recipe, request_, RunPlatform::Purpose::kCheck),
       factory_(registry, prepared(platform_, recipe), platform_.mesh_view()),
       model_(factory_.create(recipe.model.use, "model")),
-      graph_(untrained_graph(model_, recipe.model)),
+      trained_graph_(recipe_model(model_, recipe.model)),
+      graph_(untrained_graph(trained_graph_)),
       tokenizer_instance_(factory_.create(tokenizer_of(recipe), "tokenizer")),
       tokenizer_(tokenizer_instance_) {
   const auto has_lookup = [](const ModelValue& value) { return value.lookup.has_value(); };
@@ -185,6 +187,7 @@ void TextModel::find_generation() {
 void TextModel::load(const CheckpointReader& reader) {
   const SavedWeights complete(reader, own_places(graph_).weights, std::nullopt);  // or throws
   store_->load(reader.state(0, 1, nullptr), run_state::kParameters);
+  SavedEvaluationValues(reader, recipe_, trained_graph_, factory_).convert(*store_);
   store_->publish();
 }
 
@@ -219,9 +222,15 @@ GeneratedText TextModel::generate(const std::string& prompt,
                                   const Sampling& sampling,
                                   int64_t max_tokens,
                                   const std::function<void(const std::string& piece)>& print) {
+  return generate(prompt_ids(prompt), sampling, max_tokens, print);
+}
+
+GeneratedText TextModel::generate(const std::vector<int32_t>& ids,
+                                  const Sampling& sampling,
+                                  int64_t max_tokens,
+                                  const std::function<void(const std::string& piece)>& print) {
   const SignalWatch signals(SignalWatch::Second::kEnds);
   const TokenizerInfo& info = tokenizer_.info();
-  const std::vector<int32_t> ids = prompt_ids(prompt);
   const auto num_prompt = static_cast<int64_t>(ids.size());
   const int64_t capacity = num_prompt + max_tokens;
   const std::unique_ptr<SequenceRunner> sequence =

@@ -50,7 +50,10 @@ class TextModel {
   TextModel(const TextModel&) = delete;
   TextModel& operator=(const TextModel&) = delete;
 
-  // Load the weights of all parameters.
+  const TokenizerProxy& tokenizer() const { return tokenizer_; }
+
+  // Load the weights of all parameters. Of a checkpoint with values of evaluation, such as
+  // averages, these are used.
   // Errors  weights.*; checkpoint.damaged; storage.io
   void load(const CheckpointReader& reader);
   void load(const WeightsImportRequest& weights);
@@ -62,16 +65,23 @@ class TextModel {
                          const Sampling& sampling,
                          int64_t max_tokens,
                          const std::function<void(const std::string& piece)>& print);
+  // The same for tokens, at least one.
+  GeneratedText generate(const std::vector<int32_t>& ids,
+                         const Sampling& sampling,
+                         int64_t max_tokens,
+                         const std::function<void(const std::string& piece)>& print);
 
  private:
   std::vector<int32_t> prompt_ids(const std::string& prompt) const;
   void find_generation();
 
+  const Recipe& recipe_;
   RunRequest request_;
   RunPlatform platform_;
   ComponentFactory factory_;
   ModelProxy model_;
-  ModelGraph graph_;
+  ModelGraph trained_graph_;
+  ModelGraph graph_;  // the same, without parameters to train
   std::optional<ParameterStore> store_;
   ComponentInstance tokenizer_instance_;
   TokenizerProxy tokenizer_;

@@ -105,4 +105,17 @@ at::Tensor SavedEvaluationValues::of(const std::string& entry, const at::Tensor&
   return parameter;
 }
 
+void SavedEvaluationValues::convert(ParameterStore& store) {
+  if (!tree_.has_value()) {
+    return;
+  }
+  const at::AutoGradMode no_grad(false);
+  for (FlatGroup& group : store.groups()) {
+    for (size_t e = 0; e < group.entries().size(); ++e) {
+      at::Tensor value = group.data_view(e);
+      value.copy_(of(entry_of(group.entries()[e].parameter.name), value));
+    }
+  }
+}
+
 }  // namespace tenon

@@ -8,6 +8,7 @@
 
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/model/graph.hpp"
+#include "host/model/parameter_store.hpp"
 #include "host/plugin/optimizer_proxy.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/tensor/exec_frame.hpp"
@@ -38,6 +39,10 @@ class SavedEvaluationValues {
   // value of training.
   // Errors  state.missing_entry if the checkpoint lacks a slot; plugin.failed
   at::Tensor of(const std::string& entry, const at::Tensor& value);
+  // Converts the parameters of a store on one rank, which holds the values of training.
+  // Errors  as of()
+  void convert(ParameterStore& store);
+
  private:
   struct Used {
     OptimizerProxy optimizer;
