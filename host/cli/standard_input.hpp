@@ -4,6 +4,7 @@
 // Threads: [main].
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace tenon {
@@ -13,5 +14,19 @@ namespace tenon {
 //
 // Errors   usage.bad_option for a text that is not UTF-8 or has more than 64 MB; storage.io
 std::string read_standard_input(const std::string& what);
+
+// Reads the standard input line by line, as soon as a line arrives.
+class InputLines {
+ public:
+  // Returns the next line without its end; none at the end of the input. If the standard input is a
+  // terminal, first prints `prompt` on the standard error.
+  //
+  // Errors   usage.bad_option for a line that is not UTF-8 or has more than 64 MB; storage.io
+  std::optional<std::string> next(const std::string& prompt);
+
+ private:
+  std::string rest_;  // read, but not returned
+  bool is_over_ = false;
+};
 
 }  // namespace tenon

@@ -165,7 +165,8 @@ void ModelRunner::backward_tiles(uint32_t b,
     for (ValueGrad& input : inputs) {
       auto sum = std::ranges::find(sums, input.value, &ValueGrad::value);
       if (input.grad.defined()) {
-        sum = sum != sums.end() ? sum : sums.insert(sums.end(), ValueGrad{input.value, at::Tensor()});
+        sum =
+            sum != sums.end() ? sum : sums.insert(sums.end(), ValueGrad{input.value, at::Tensor()});
         put_tile(graph_, input.value, input.grad, tiles[t], tiles[t].positions, sum->grad);
       }
     }

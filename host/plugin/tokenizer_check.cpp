@@ -40,7 +40,8 @@ TokenizerInfo describe_tokenizer(const ComponentInstance& instance) {
   if (info.specials_ref == nullptr && info.num_specials != 0) {
     identity.fail_result("describe returned special tokens at a null pointer");
   }
-  std::vector<std::pair<std::string, std::string>> specials;
+  TokenizerInfo result{info.vocab_size, info.bos, info.eos, info.pad, info.bytes_per_token};
+  result.chat_template = info.chat_template_ref != nullptr ? info.chat_template_ref : "";
   for (std::size_t i = 0; i < info.num_specials; ++i) {
     const tenon_special_token special = element_of(info.specials_ref, i, identity);
     identity.check_name(special.name, "special token", i);
@@ -51,15 +52,9 @@ TokenizerInfo describe_tokenizer(const ComponentInstance& instance) {
                     special.id,
                     info.vocab_size));
     }
-    specials.emplace_back(special.name, special.text != nullptr ? special.text : "");
+    result.specials.emplace_back(special.name, special.text != nullptr ? special.text : "");
   }
-  return {.vocab_size = info.vocab_size,
-          .bos = info.bos,
-          .eos = info.eos,
-          .pad = info.pad,
-          .bytes_per_token = info.bytes_per_token,
-          .chat_template = info.chat_template_ref != nullptr ? info.chat_template_ref : "",
-          .specials = std::move(specials)};
+  return result;
 }
 
 }  // namespace tenon

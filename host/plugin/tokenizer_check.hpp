@@ -21,10 +21,10 @@ struct TokenizerInfo {
   int64_t bos = -1;  // special ids, or -1
   int64_t eos = -1;
   int64_t pad = -1;
-  uint32_t bytes_per_token = 0;  // 0: varies
-  std::string chat_template;     // Jinja; "" if it has none
-  // Names and texts of special tokens, as templates refer to them: "bos_token", "<s>".
-  std::vector<std::pair<std::string, std::string>> specials;
+  uint32_t bytes_per_token = 0;    // 0: varies
+  std::string chat_template = {};  // Jinja; "" if there is none
+  // Texts of special tokens, by name: "bos_token".
+  std::vector<std::pair<std::string, std::string>> specials = {};
 };
 
 // Describes a tokenizer, and checks that it has all functions.

@@ -12,10 +12,17 @@ void EvaluationValues::during(uint64_t step, const std::function<void()>& work) 
   is_inside_ = true;
   flow_.resolve();
   optimizer_.use_evaluation_values({step, 0, false});
+  const bool are_averages = has_averages();
+  if (are_averages) {
+    averages_->use_averages();
+  }
   flow_.publish();
   work();
   flow_.resolve();
   optimizer_.use_training_values();
+  if (are_averages) {
+    averages_->use_training_values();
+  }
   flow_.publish();
   is_inside_ = false;
 }

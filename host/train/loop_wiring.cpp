@@ -97,6 +97,7 @@ TrainStep::Parts step_parts(const TrainerParts& parts,
                      .parameters = parts.parameters,
                      .flow = parts.flow,
                      .optimizer = parts.optimizer,
+                     .averages = parts.averages,
                      .tables = parts.tables,
                      .loss_scale = parts.loss_scale,
                      .collective = parts.collective,
@@ -182,6 +183,7 @@ WholeState::Parts whole_parts(const TrainerParts& parts, FiniteCheck& finite_che
   add(kModels, parts.model_values);
   add(kParameters, &parts.parameters);
   add(kOptimizer, &parts.optimizer);
+  add(kAverages, parts.averages);
   add(kLossScale, parts.loss_scale);
   add(kTables, parts.tables);
   add(kMetricBook, &parts.metrics);

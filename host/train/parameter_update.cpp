@@ -199,6 +199,9 @@ void ParameterUpdate::apply(double factor) {
   }
   parts_.flow.publish();
   ++parts_.state.updates;
+  if (parts_.averages != nullptr) {
+    parts_.averages->update(parts_.state.step);
+  }
   check_replicas();
 }
 

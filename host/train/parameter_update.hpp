@@ -20,6 +20,7 @@
 #include "host/train/freed_gradients.hpp"
 #include "host/train/hook_view.hpp"
 #include "host/train/loop_events.hpp"
+#include "host/train/parameter_averages.hpp"
 #include "host/train/run_state/run_state.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -39,6 +40,7 @@ class ParameterUpdate {
     ParameterStore& parameters;
     ShardedParameters& flow;
     OptimizerDriver& optimizer;
+    ParameterAverages* averages = nullptr;  // null if no hook has averages
     TableSet* tables = nullptr;
     const LossScale* loss_scale = nullptr;
     Collective& collective;

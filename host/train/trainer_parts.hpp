@@ -26,6 +26,7 @@
 #include "host/train/loop_plan.hpp"
 #include "host/train/objective/loss_set.hpp"
 #include "host/train/objective/metric_set.hpp"
+#include "host/train/parameter_averages.hpp"
 #include "host/train/pretrained/pretrained.hpp"
 #include "host/train/resume/checkpointing.hpp"
 #include "host/train/resume/resume_candidates.hpp"
@@ -54,6 +55,7 @@ struct TrainerParts {
   MetricSet& metric_set;
   OptimizerDriver& optimizer;
   EvaluationValues& values;
+  ParameterAverages* averages = nullptr;           // null if no hook averages parameters
   TableSet* tables = nullptr;                      // null if the model has no lookups
   LossScale* loss_scale = nullptr;                 // null except under fp16
   const LrSchedulerProxy* lr_scheduler = nullptr;  // null: the factor is 1

@@ -497,6 +497,8 @@ pub const TENON_CLIPPER_ID: &CStr = text(b"tenon.clipper/1\0");
 
 pub const TENON_GENERATION_ID: &CStr = text(b"tenon.generation/1\0");
 
+pub const TENON_PARAMETER_AVERAGE_ID: &CStr = text(b"tenon.parameter_average/1\0");
+
 pub const TENON_PARAMETRIZATION_ID: &CStr = text(b"tenon.parametrization/1\0");
 
 // Shape of a row's state (slot).
@@ -3605,6 +3607,46 @@ pub struct tenon_generation {
     ) -> *mut tenon_status>,
 }
 layout!(tenon_generation, 24: struct_size 0 8, describe 8 8, step 16 8);
+
+/// Arguments of `update`. All arrays are borrowed until return.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_parameter_average_args {
+    /// set by the host
+    pub struct_size: usize,
+    pub num_pieces: usize,
+    /// [num_pieces] Flat slices of this rank's parameters, after the update.
+    pub parameters: *const *const tenon_tensor,
+    /// [num_pieces] Averages of these slices, to be changed in place: f32, or f64 for f64 parameters.
+    /// At the first update they hold the parameters.
+    pub averages: *const *mut tenon_tensor,
+    /// Number of applied updates, this one included, from 1. Saved in checkpoints.
+    pub num_updates: u64,
+}
+layout!(tenon_parameter_average_args, 40:
+    struct_size 0 8, num_pieces 8 8, parameters 16 8, averages 24 8, num_updates 32 8);
+
+/// Extension TENON_PARAMETER_AVERAGE_ID of a hook.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_parameter_average {
+    pub struct_size: usize,
+    /// Includes the parameters in the averages. The host calls it after each applied update, before
+    /// the hooks of after_optimizer_step. The result for an element depends on this element alone, so
+    /// that it is equal for any sharding.
+    ///
+    /// Shapes   as in tenon_parameter_average_args, on exec's device
+    /// Errors   any error ends the run
+    /// Threads  [step]
+    /// Owner    all tensors are borrowed until return
+    /// Since    0.5
+    pub update: Option<unsafe extern "C" fn(
+        this: *mut c_void,
+        exec: *const tenon_exec,
+        args: *const tenon_parameter_average_args,
+    ) -> *mut tenon_status>,
+}
+layout!(tenon_parameter_average, 16: struct_size 0 8, update 8 8);
 
 /// Result of `describe`. The arrays live as long as the instance.
 #[repr(C)]

@@ -42,6 +42,8 @@ const std::set<std::string>& size_nothing() {
       "metric * top_k",
       // Numbers of steps and evaluations.
       "hook early_stop patience",
+      "hook ema every",
+      "hook ema start",
       "hook spike_guard patience",
       "hook spike_guard warm_up",
       "lr_scheduler * cycles",

@@ -59,6 +59,7 @@ const std::set<std::string>& structs_of_host() {
                                               "tenon_metric_update_args",
                                               "tenon_next_args",
                                               "tenon_optimizer_info",
+                                              "tenon_parameter_average_args",
                                               "tenon_parametrization_info",
                                               "tenon_parametrization_start_args",
                                               "tenon_product_args",

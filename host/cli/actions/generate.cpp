@@ -2,7 +2,7 @@
 //
 // --generate: continues a text with a trained model.
 #include "host/cli/action.hpp"
-#include "host/cli/chat_prompt.hpp"
+#include "host/cli/chat_session.hpp"
 #include "host/cli/checked_recipe.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"
@@ -13,6 +13,7 @@
 #include "host/device/gpu_places.hpp"
 #include "host/log/log.hpp"
 #include "host/recipe/recipe_loader.hpp"
+#include "host/tensor/stop_flag.hpp"
 #include "host/train/generate/text_model.hpp"
 #include "host/train/pretrained/newest_checkpoint.hpp"
 
@@ -20,6 +21,7 @@
 #include <charconv>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -32,9 +34,9 @@ constexpr std::array kOptions = {
     Option{"prompt", "TEXT", "text to continue; default: standard input, without its last newline"},
     Option{"chat",
            "",
-           "treat the prompt as a message of a user, and print the answer: the\n"
-           "chat template of the tokenizer renders it"},
-    Option{"system", "TEXT", "with --chat: system message before the prompt"},
+           "chat with the model by its chat template: --prompt is the user's message,\n"
+           "or else each line of standard input"},
+    Option{"system", "TEXT", "with --chat: the system message"},
     Option{"chat-template", "FILE", "with --chat: template, instead of the tokenizer's"},
     Option{"run-dir", "DIR", "run folder; the weights and the recipe of its newest checkpoint"},
     Option{"from", "DIR", "checkpoint to use, instead of --run-dir"},
@@ -136,7 +138,9 @@ void read_chat(const GivenOptions& given, GenerateRequest& request) {
       fail_usage(std::string("--") + option + " has no effect without --chat");
     }
   }
-  request.system = given.value_of("system");
+  if (given.has("system")) {
+    request.system = given.value_of("system");
+  }
   request.chat_template = given.value_of("chat-template");
 }
 
@@ -165,29 +169,56 @@ void read(const GivenOptions& given, CommandLine& line) {
   read_sampling(given, request.sampling);
 }
 
-std::vector<int32_t> prompt_ids(const TextModel& model, const GenerateRequest& request) {
-  const std::string prompt =
-      request.prompt.has_value() ? *request.prompt : read_standard_input("the prompt");
-  return request.is_chat ? model.prompt_ids(chat_prompt(model.tokenizer_info(), request, prompt))
-                         : model.prompt_ids(prompt);
-}
-
-// Continues the text with a model whose weights are loaded.
-void continue_text(TextModel& model, const CommandLine& line) {
+// Prints what the model writes after the tokens of `prompt`, and returns it.
+std::string print_text(TextModel& model,
+                       const CommandLine& line,
+                       const std::vector<int32_t>& prompt) {
   const GenerateRequest& request = line.generate;
-  const std::vector<int32_t> prompt = prompt_ids(model, request);
-  std::string last;
+  std::string text;
   const GeneratedText made = model.generate(
-      prompt, request.sampling, request.max_tokens, [&last](const std::string& piece) {
+      prompt, request.sampling, request.max_tokens, [&text](const std::string& piece) {
         print_exactly(piece);
-        last = piece;
+        text += piece;
       });
-  if (!last.ends_with('\n')) {
+  if (!text.ends_with('\n')) {
     print_exactly("\n");
   }
   if (!line.is_quiet) {
     log_info(made.text());
   }
+  return text;
+}
+
+// Answers the prompt, or each line of standard input that is not empty.
+void chat(TextModel& model, const CommandLine& line) {
+  const GenerateRequest& request = line.generate;
+  ChatSession session(model.tokenizer(), request.system, request.chat_template);
+  if (request.prompt.has_value()) {
+    print_text(model, line, session.ask(*request.prompt));
+    return;
+  }
+  InputLines lines;
+  while (const std::optional<std::string> message = lines.next("> ")) {
+    if (!message->empty()) {
+      session.answer(print_text(model, line, session.ask(*message)));
+    }
+    if (is_stop_requested()) {
+      return;
+    }
+  }
+}
+
+// Continues the text, or chats, with a model whose weights are loaded.
+void continue_text(TextModel& model, const CommandLine& line) {
+  const GenerateRequest& request = line.generate;
+  if (request.is_chat) {
+    chat(model, line);
+    return;
+  }
+  print_text(model,
+             line,
+             model.prompt_ids(request.prompt.has_value() ? *request.prompt
+                                                         : read_standard_input("the prompt")));
 }
 
 // Uses the recipe of the command line, or else that of the checkpoint.

@@ -18,8 +18,8 @@ struct GenerateRequest {
   std::string from = {};                             // unless this names a checkpoint,
   WeightsImportRequest weights = {};                 // or the files of another program
   std::optional<std::string> prompt = std::nullopt;  // nothing: standard input
-  bool is_chat = false;                              // the prompt is a message of a user,
-  std::string system = {};                           // after this system message; "" for none,
+  bool is_chat = false;                              // the prompts are messages of a chat,
+  std::optional<std::string> system = std::nullopt;  // whose first message this is,
   std::string chat_template = {};                    // in the template of this file; "": its own
   Sampling sampling = {};
   int64_t max_tokens = 256;

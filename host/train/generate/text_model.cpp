@@ -16,6 +16,7 @@
 #include "host/train/components/recipe_parametrizations.hpp"
 #include "host/train/components/recipe_tokenizer.hpp"
 #include "host/train/generate/text_stream.hpp"
+#include "host/train/pretrained/saved_evaluation_values.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/signal_watch.hpp"
 #include "host/train/weights/layout_files.hpp"
@@ -61,15 +62,19 @@ const Recipe& prepared(const RunPlatform& platform, const Recipe& recipe) {
   return recipe;
 }
 
-// Returns the graph for parameters that are not trained, and whose initial values are replaced.
-ModelGraph untrained_graph(ModelProxy& model,
-                           const ModelUse& use,
-                           ComponentFactory& factory,
-                           TextModel::Weights weights) {
+ModelGraph graph_for(ModelProxy& model,
+                     const ModelUse& use,
+                     ComponentFactory& factory,
+                     TextModel::Weights weights) {
   ModelGraph graph = recipe_model(model, use);
   if (weights == TextModel::Weights::kOfRun) {
     add_parametrizations(factory, use, graph);
   }
+  return graph;
+}
+
+// Returns the graph for parameters that are not trained, and whose initial values are replaced.
+ModelGraph untrained_graph(ModelGraph graph) {
   for (ModelParameter& parameter : graph.parameters) {
     parameter.flags |= TENON_PARAM_FROZEN;  // no gradients are allocated
     if (parameter.init != TENON_INIT_MODULE) {
@@ -129,11 +134,13 @@ TextModel::TextModel(const Recipe& recipe,
                      PluginRegistry& registry,
                      const GpuPlaces& gpu,
                      Weights weights)
-    : request_(request_with(gpu)),
+    : recipe_(recipe),
+      request_(request_with(gpu)),
       platform_(recipe, request_, RunPlatform::Purpose::kCheck),
       factory_(registry, prepared(platform_, recipe), platform_.mesh_view()),
       model_(factory_.create(recipe.model.use, "model")),
-      graph_(untrained_graph(model_, recipe.model, factory_, weights)),
+      trained_graph_(graph_for(model_, recipe.model, factory_, weights)),
+      graph_(untrained_graph(trained_graph_)),
       tokenizer_instance_(factory_.create(tokenizer_of(recipe), "tokenizer")),
       tokenizer_(tokenizer_instance_) {
   const auto has_lookup = [](const ModelValue& value) { return value.lookup.has_value(); };
@@ -173,6 +180,7 @@ void TextModel::find_generation() {
 void TextModel::load(const CheckpointReader& reader) {
   const SavedWeights complete(reader, own_places(graph_).weights, std::nullopt);  // or throws
   store_->load(reader.state(0, 1, nullptr), run_state::kParameters);
+  SavedEvaluationValues(reader, recipe_, trained_graph_, factory_).convert(*store_);
   store_->publish();
 }
 
@@ -197,19 +205,6 @@ std::vector<int32_t> TextModel::prompt_ids(const std::string& prompt) const {
                   "prompt of at least one character");
     }
     ids.push_back(static_cast<int32_t>(start));
-  }
-  return ids;
-}
-
-std::vector<int32_t> TextModel::prompt_ids(const std::vector<TextPiece>& prompt) const {
-  if (!tokenizer_.has_pieces()) {
-    throw Error("generate.not_possible",
-                tokenizer_instance_.identity().describe() +
-                    " cannot tell special tokens of a template from text, which a chat needs");
-  }
-  std::vector<int32_t> ids = tokenizer_.encode(prompt, /*adds_around=*/false);
-  if (ids.empty()) {
-    throw Error("generate.not_possible", "the chat template renders the prompt as an empty text");
   }
   return ids;
 }

@@ -54,20 +54,18 @@ class TextModel {
   TextModel(const TextModel&) = delete;
   TextModel& operator=(const TextModel&) = delete;
 
-  // Load the weights of all parameters.
+  const TokenizerProxy& tokenizer() const { return tokenizer_; }
+
+  // Load the weights of all parameters. Of a checkpoint with values of evaluation, such as
+  // averages, these are used.
   // Errors  weights.*; checkpoint.damaged; storage.io
   void load(const CheckpointReader& reader);
   void load(const WeightsImportRequest& weights);
-
-  const TokenizerInfo& tokenizer_info() const { return tokenizer_.info(); }
 
   // Encodes a text to continue, with the tokens that the tokenizer puts around a text, except those
   // that end it.
   // Errors  generate.not_possible for an empty text that nothing can start; errors of the tokenizer
   std::vector<int32_t> prompt_ids(const std::string& prompt) const;
-  // Encodes a chat that a template rendered; adds no token around it.
-  // Errors  generate.not_possible if the tokenizer cannot encode pieces; its errors
-  std::vector<int32_t> prompt_ids(const std::vector<TextPiece>& prompt) const;
 
   // Continues a prompt of at least one token, and passes the new text to `print`, in pieces that
   // are valid UTF-8. Returns early if the process was asked to stop.
@@ -80,11 +78,13 @@ class TextModel {
  private:
   void find_generation();
 
+  const Recipe& recipe_;
   RunRequest request_;
   RunPlatform platform_;
   ComponentFactory factory_;
   ModelProxy model_;
-  ModelGraph graph_;
+  ModelGraph trained_graph_;
+  ModelGraph graph_;  // the same, without parameters to train
   std::optional<ParameterStore> store_;
   ComponentInstance tokenizer_instance_;
   TokenizerProxy tokenizer_;

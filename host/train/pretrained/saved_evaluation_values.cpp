@@ -21,6 +21,14 @@ std::string entry_of(const std::string& name) {
   return state_path(run_state::kParameters, "values/" + name);
 }
 
+// True if a hook of the run averaged the parameters.
+bool has_averages(const CheckpointReader& reader) {
+  const auto& tensors = reader.index().shared.tensors;
+  const std::string prefix = state_path(run_state::kAverages, "values/");
+  const auto first = tensors.lower_bound(prefix);
+  return first != tensors.end() && first->first.starts_with(prefix);
+}
+
 }  // namespace
 
 SavedEvaluationValues::SavedEvaluationValues(const CheckpointReader& reader,
@@ -40,7 +48,7 @@ SavedEvaluationValues::SavedEvaluationValues(const CheckpointReader& reader,
       by_partition[i] = &used_.back();
     }
   }
-  if (used_.empty()) {
+  if (used_.empty() && !has_averages(reader)) {
     return;  // the rest of the state is not read
   }
   tree_.emplace(from_checkpoint([&] { return reader.state(0, 1, nullptr); }));
@@ -55,12 +63,19 @@ SavedEvaluationValues::SavedEvaluationValues(const CheckpointReader& reader,
 }
 
 at::Tensor SavedEvaluationValues::of(const std::string& entry, const at::Tensor& value) {
+  if (!tree_.has_value() || !entry.starts_with(entry_of(""))) {
+    return value;
+  }
+  const std::string name = entry.substr(entry_of("").size());
+  const std::string average = state_path(run_state::kAverages, "values/" + name);
+  if (tree_->find(average) != nullptr) {
+    return from_checkpoint([&] { return tree_->get_tensor(average); }).to(value.scalar_type());
+  }
   const auto found = by_entry_.find(entry);
   if (found == by_entry_.end()) {
     return value;
   }
   Used& used = *found->second;
-  const std::string name = entry.substr(entry_of("").size());
   const auto saved = [&](const std::string& what) {
     return state_path(run_state::kOptimizer, what + "/" + name);
   };
@@ -88,6 +103,19 @@ at::Tensor SavedEvaluationValues::of(const std::string& entry, const at::Tensor&
   used.frame.move_to({});
   used.optimizer.evaluation_values(used.frame.exec(), args);
   return parameter;
+}
+
+void SavedEvaluationValues::convert(ParameterStore& store) {
+  if (!tree_.has_value()) {
+    return;
+  }
+  const at::AutoGradMode no_grad(false);
+  for (FlatGroup& group : store.groups()) {
+    for (size_t e = 0; e < group.entries().size(); ++e) {
+      at::Tensor value = group.data_view(e);
+      value.copy_(of(entry_of(group.entries()[e].parameter.name), value));
+    }
+  }
 }
 
 }  // namespace tenon

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Converts parameters of a checkpoint, which holds the values of training, to the values of
-// evaluation, with the optimizers of its recipe and their saved state. For optimizers that do not
-// distinguish them, and for exports, which have no optimizer state, values stay as they are.
+// evaluation: the saved averages of a hook, or values that the optimizers of its recipe compute
+// from their saved state. In all other checkpoints, and in exports, values stay as they are.
 // Threads: any, one at a time.
 #pragma once
 
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/model/graph.hpp"
+#include "host/model/parameter_store.hpp"
 #include "host/plugin/optimizer_proxy.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/tensor/exec_frame.hpp"
@@ -38,6 +39,9 @@ class SavedEvaluationValues {
   // value of training.
   // Errors  state.missing_entry if the checkpoint lacks a slot; plugin.failed
   at::Tensor of(const std::string& entry, const at::Tensor& value);
+  // Converts the parameters of a store on one rank, which holds the values of training.
+  // Errors  as of()
+  void convert(ParameterStore& store);
 
  private:
   struct Used {
@@ -45,8 +49,9 @@ class SavedEvaluationValues {
     ExecFrame frame;
   };
 
-  std::optional<StateTree> tree_;  // read if an optimizer has evaluation values
-  std::deque<Used> used_;          // optimizers that have values of evaluation
+  // Read if an optimizer has evaluation values, or the checkpoint has averages.
+  std::optional<StateTree> tree_;
+  std::deque<Used> used_;  // optimizers that have values of evaluation
   std::map<std::string, Used*> by_entry_;
 };
 

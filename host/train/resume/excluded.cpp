@@ -69,6 +69,9 @@ struct Entries {
       const auto slot = below(*optimizer, "slots");  // SLOT/NAME
       return parameters.contains(after_slash(slot.has_value() ? *slot : *optimizer));
     }
+    if (const auto average = below(name, run_state::kAverages)) {  // values/NAME
+      return parameters.contains(after_slash(*average));
+    }
     return false;
   }
 };

@@ -65,6 +65,7 @@ RunComponents::RunComponents(const RunContext& context)
   check_windows();
   create_tables();
   create_optimizers();
+  average_ = find_average(hooks_, partitions_);
   plan_ = plan_loop(recipe_, *losses_, hooks_, scheduler(), context_.platform.mesh().world_size());
   check_loop();
 }

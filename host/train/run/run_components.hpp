@@ -70,6 +70,8 @@ class RunComponents {
   const OptimizerPlan& optimizer_plan() const { return optimizer_plan_; }
   // Empty after take_partitions().
   const std::vector<OptimizedPartition>& partitions() const { return partitions_; }
+  // None unless a hook averages parameters.
+  const std::optional<ParameterAverageProxy>& average() const { return average_; }
   const std::vector<bool>& unsharded() const { return unsharded_; }    // by parameter
   const std::vector<bool>& recomputed() const { return recomputed_; }  // by block
   const LoopPlan& plan() const { return plan_; }
@@ -118,6 +120,7 @@ class RunComponents {
   std::deque<RunDataset> test_sets_;
   std::optional<LrSchedulerProxy> scheduler_;
   std::vector<HookProxy> hooks_;
+  std::optional<ParameterAverageProxy> average_;
   std::vector<MetricSinkProxy> sinks_;
   ModelGraph graph_;  // of all models; final after the inputs of losses and metrics are known
   std::vector<NamedLoss> named_losses_;     // until moved to losses_

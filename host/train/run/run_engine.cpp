@@ -75,7 +75,8 @@ RunEngine::RunEngine(const RunContext& context,
       rows_(make_rows()),
       runner_(make_runner()),
       optimizer_(make_optimizer()),
-      values_(optimizer_, flow_),
+      averages_(make_averages()),
+      values_(optimizer_, flow_, averages_.has_value() ? &*averages_ : nullptr),
       train_data_(components.train_set().source(),
                   components.loader_options(),
                   SkipList(recipe_.data.skip_windows)),
@@ -216,7 +217,7 @@ std::vector<uint32_t> RunEngine::values_read() {
 }
 
 // Updates run on the device that stores the shards.
-OptimizerDriver RunEngine::make_optimizer() {
+ExecBase RunEngine::exec_of_shards() const {
   ExecBase exec = context_.platform.exec();
   const FlatSharing sharing =
       sharing_of(recipe_.parallel, context_.platform.mesh(), context_.platform.device());
@@ -224,7 +225,18 @@ OptimizerDriver RunEngine::make_optimizer() {
     exec.device = *sharing.home;
     exec.stream = nullptr;
   }
-  return OptimizerDriver(components_.take_partitions(), parameters_.groups(), exec);
+  return exec;
+}
+
+OptimizerDriver RunEngine::make_optimizer() {
+  return OptimizerDriver(components_.take_partitions(), parameters_.groups(), exec_of_shards());
+}
+
+std::optional<ParameterAverages> RunEngine::make_averages() {
+  const auto& average = components_.average();
+  return average.has_value() ? std::make_optional<ParameterAverages>(
+                                   *average, parameters_.groups(), exec_of_shards())
+                             : std::nullopt;
 }
 
 std::vector<EvalSet> RunEngine::make_eval_sets(std::deque<RunDataset>& sets,
@@ -361,6 +373,7 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
           .metric_set = components_.metric_set(),
           .optimizer = optimizer_,
           .values = values_,
+          .averages = averages_.has_value() ? &*averages_ : nullptr,
           .tables = tables_.get(),
           .loss_scale = loss_scale_.has_value() ? &*loss_scale_ : nullptr,
           .lr_scheduler = components_.scheduler(),

@@ -22,6 +22,7 @@
 #include "host/train/best_state.hpp"
 #include "host/train/components/rank_groups.hpp"
 #include "host/train/flop_meter.hpp"
+#include "host/train/parameter_averages.hpp"
 #include "host/train/pretrained/model_values.hpp"
 #include "host/train/pretrained/pretrained.hpp"
 #include "host/train/resume/checkpointing.hpp"
@@ -81,7 +82,9 @@ class RunEngine {
   std::unique_ptr<TableRows> make_rows() const;
   ModelRunner make_runner();
   std::vector<uint32_t> values_read();
+  ExecBase exec_of_shards() const;
   OptimizerDriver make_optimizer();
+  std::optional<ParameterAverages> make_averages();
   std::vector<EvalSet> make_eval_sets(std::deque<RunDataset>& sets,
                                       const std::vector<EvalSetUse>& uses,
                                       std::optional<int64_t> batches);
@@ -115,6 +118,7 @@ class RunEngine {
   std::unique_ptr<TableRows> rows_;
   ModelRunner runner_;
   OptimizerDriver optimizer_;
+  std::optional<ParameterAverages> averages_;  // none unless a hook averages parameters
   EvaluationValues values_;
   DataStream train_data_;
   std::deque<DataStream> eval_data_;  // of both lists below

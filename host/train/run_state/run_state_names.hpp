@@ -10,6 +10,7 @@
 //   parameters/  values/NAME and buffers/NAME (ParameterStore)
 //   models/      fingerprints of the models that are not trained (ModelValues)
 //   optimizer/   slots/SLOT/NAME, updates/NAME, starts/NAME (OptimizerDriver)
+//   averages/    values/NAME, updates; if a hook averages parameters (ParameterAverages)
 //   loss_scale/  under fp16 (LossScale)
 //   tables/      if the model has tables
 //   components/  ROLE/...: state that plugins declare (ComponentStates)
@@ -36,6 +37,7 @@ inline constexpr char kRun[] = "run";
 inline constexpr char kParameters[] = "parameters";
 inline constexpr char kModels[] = "models";
 inline constexpr char kOptimizer[] = "optimizer";
+inline constexpr char kAverages[] = "averages";
 inline constexpr char kLossScale[] = "loss_scale";
 inline constexpr char kTables[] = "tables";
 inline constexpr char kComponents[] = "components";
