@@ -169,7 +169,8 @@ TEST_CASE("bad questions are errors with file and line", "[choices]") {
   CHECK_THAT(refusal("", R"({"bos": true})"),
              contains_text("`bos` is true, but the tokenizer has no token for the beginning"));
   CHECK_THAT(Choices("\n").refusal(), contains_text("questions.jsonl has no questions"));
-  CHECK_THAT(Choices("").refusal(R"({"path": "nowhere.jsonl"})"), contains_text("nowhere.jsonl"));
+  CHECK_THAT(Choices(lines_of(golden()["questions"])).refusal(R"({"path": "nowhere.jsonl"})"),
+             contains_text("nowhere.jsonl"));
 }
 
 }  // namespace tenon
