@@ -191,10 +191,7 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   try {
     const ComponentIdentity& identity = identity_of(b);
     const at::AutoGradMode mode(pass.records);
-    std::optional<BlockWeights::Call> weights;
-    if (!weights_[b].is_empty()) {
-      weights.emplace(weights_[b], pass.salt, pass.is_recompute, tape.parameter_handles);
-    }
+    const BlockWeights::Call weights = weights_for(b, pass.salt, pass.is_recompute, tape);
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
     using Use = AttentionScope::Use;
     const AttentionScope kept(pass.keeps_attention ? &tape.attention : nullptr,
@@ -259,11 +256,7 @@ void BlockRunner::step(uint32_t b,
   try {
     const ComponentIdentity& identity = identity_of(b);
     const at::AutoGradMode no_grad(false);
-    std::optional<BlockWeights::Call> weights;
-    if (!weights_[b].is_empty()) {
-      weights.emplace(weights_[b], b, /*is_recompute=*/false, tape.parameter_handles);
-      args.parameters = tape.parameter_handles.data();
-    }
+    const BlockWeights::Call weights = weights_for(b, b, /*is_recompute=*/false, tape);
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
     generation.step(frame.exec(), args);
     tape.outputs = output_handles.take(identity, "step");

@@ -143,6 +143,9 @@ class BlockRunner {
   const ComponentIdentity& identity_of(uint32_t b) const {
     return models_.of(graph_.blocks[b]).instance().identity();
   }
+  BlockWeights::Call weights_for(uint32_t b, uint32_t salt, bool is_recompute, BlockTape& tape) {
+    return {weights_[b], salt, is_recompute, tape.parameter_handles};
+  }
   ExecFrame& frame_of(uint32_t b) { return frames_[graph_.blocks[b].model]; }
 
   const ModelList models_;

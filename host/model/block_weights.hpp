@@ -28,8 +28,6 @@ class BlockWeights {
   BlockWeights(BlockWeights&&) noexcept;
   BlockWeights& operator=(BlockWeights&&) = delete;
 
-  bool is_empty() const { return weights_.empty(); }
-
   void move_to(const CallPlace& place);
 
   // Provides the weights for one forward, during its lifetime.

@@ -6,6 +6,8 @@
 // Invariant: the same graph and rules give the same groups for any number of ranks.
 #pragma once
 
+#include <tenon/ports.h>
+
 #include "host/model/graph.hpp"
 
 #include <c10/core/ScalarType.h>
@@ -31,6 +33,11 @@ struct GroupRules {
   // Elements of a trainable parameter that a cut must not separate. Null: 1.
   std::function<int64_t(uint32_t p)> block_of = {};
 };
+
+// Resolves a dtype; `of_class` stands for any class.
+inline at::ScalarType resolved_dtype(uint32_t dtype, at::ScalarType of_class) {
+  return dtype >= TENON_CLASS_FIRST ? of_class : static_cast<at::ScalarType>(dtype);
+}
 
 // Dtypes in which a parameter is stored, and in which blocks see it.
 struct ParameterDtypes {

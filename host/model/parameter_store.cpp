@@ -22,11 +22,6 @@
 namespace tenon {
 namespace {
 
-// Resolves a dtype; `of_class` stands for any class.
-at::ScalarType resolved_dtype(uint32_t dtype, at::ScalarType of_class) {
-  return dtype >= TENON_CLASS_FIRST ? of_class : static_cast<at::ScalarType>(dtype);
-}
-
 // True if p is tied or used by several blocks. A materialized parameter must not be: its leaf
 // belongs to one module.
 bool has_own_group(const ModelGraph& graph, uint32_t p) {

@@ -52,7 +52,7 @@ Result result_of(const std::string& patch) {
   return result;
 }
 
-std::string refusal_of(const std::string& patch, int exit_code = 3) {
+std::string refused(const std::string& patch, int exit_code = 3) {
   const HostRun run(long_recipe(patch));
   INFO(run.result().err);
   CHECK(run.result().exit_code == exit_code);
@@ -89,15 +89,15 @@ TEST_CASE("recompute, tiles and offload lower the peak and keep the losses", "[r
 }
 
 TEST_CASE("settings of activations that have no effect are refused", "[recipes]") {
-  CHECK_THAT(refusal_of(R"({"train": {"offload_activations": "disk"}})"),
+  CHECK_THAT(refused(R"({"train": {"offload_activations": "disk"}})"),
              contains_text("[recipe.contradiction]") && contains_text("no block does"));
-  CHECK_THAT(refusal_of(R"({"train": {"recompute": "blocks", "offload_activations": "host"}})"),
+  CHECK_THAT(refused(R"({"train": {"recompute": "blocks", "offload_activations": "host"}})"),
              contains_text("/train/offload_activations: \"host\" moves activations from a GPU"));
-  CHECK_THAT(refusal_of(R"({"train": {"offload_folder": "/tmp"}})"),
+  CHECK_THAT(refused(R"({"train": {"offload_folder": "/tmp"}})"),
              contains_text("/train/offload_folder: the folder has no use"));
-  CHECK_THAT(refusal_of(R"({"train": {"recompute": "selective", "precision": "fp64"}})"),
+  CHECK_THAT(refused(R"({"train": {"recompute": "selective", "precision": "fp64"}})"),
              contains_text("/train/recompute: \"selective\" keeps results"));
-  CHECK_THAT(refusal_of(R"({"train": {"recompute": ["selective", "layers.0"]}})"),
+  CHECK_THAT(refused(R"({"train": {"recompute": ["selective", "layers.0"]}})"),
              contains_text("\"selective\" stands beside other entries"));
   const HostRun run(small_recipe(R"({"train": {"tile": 4}})"));
   CHECK(run.result().exit_code == 3);
@@ -105,7 +105,7 @@ TEST_CASE("settings of activations that have no effect are refused", "[recipes]"
 }
 
 TEST_CASE("a folder of offload that does not exist is named", "[recipes]") {
-  const std::string err = refusal_of(
+  const std::string err = refused(
       R"({"train": {"recompute": "blocks", "offload_activations": "disk",
                     "offload_folder": "/nowhere/at/all"}})",
       5);

@@ -25,7 +25,6 @@
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -154,9 +153,7 @@ class Planner {
   }
 
   at::ScalarType declared_dtype(uint32_t v) const {
-    const uint32_t dtype = graph_.values[v].dtype;
-    return dtype < TENON_CLASS_FIRST ? static_cast<at::ScalarType>(dtype)
-                                     : question_.base.compute_dtype;
+    return resolved_dtype(graph_.values[v].dtype, question_.base.compute_dtype);
   }
 
   const Shape& shape_of(uint32_t v) const {
@@ -291,9 +288,7 @@ class Planner {
 
   // The whole effective parameter, also of a weight whose products need none: an upper bound.
   at::Tensor effective(const ModelParametrization& made) const {
-    at::Tensor weight = meta_tensor(
-        made.shape,
-        made.dtype < TENON_CLASS_FIRST ? static_cast<at::ScalarType>(made.dtype) : question_.seen);
+    at::Tensor weight = meta_tensor(made.shape, resolved_dtype(made.dtype, question_.seen));
     weight.set_requires_grad(
         std::ranges::any_of(made.reals, [&](uint32_t p) { return is_trainable(p); }));
     return weight;
@@ -406,11 +401,8 @@ class Planner {
   std::vector<at::Tensor> buffers_of(const ModelBlock& block) {
     std::vector<at::Tensor> buffers;
     for (const uint32_t i : block.declared_buffers()) {
-      const ModelBuffer& buffer = graph_.buffers[i];
-      buffers.push_back(meta_tensor(buffer.shape,
-                                    buffer.dtype < TENON_CLASS_FIRST
-                                        ? static_cast<at::ScalarType>(buffer.dtype)
-                                        : question_.seen));
+      const ModelBuffer& one = graph_.buffers[i];
+      buffers.push_back(meta_tensor(one.shape, resolved_dtype(one.dtype, question_.seen)));
     }
     return buffers;
   }

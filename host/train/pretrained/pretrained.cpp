@@ -299,7 +299,7 @@ void Pretrained::check_base(const LoadRecipe& load,
   }
   uint64_t sum = 0;
   for (const std::string& one :
-       collective_.gather_texts(std::to_string(hash), "hash of the base")) {
+       collective_.gather_texts(formatted("{}", hash), "hash of the base")) {
     sum += std::stoull(one);
   }
   if (const std::string here = base_hash_text(sum); here != *opened.source.base_hash) {
