@@ -20,7 +20,7 @@ class Number final : public Stateful {
   int64_t value = 0;
 };
 
-class Place final : public WithStateFields<Place> {
+class TestPlace final : public WithStateFields<TestPlace> {
  public:
   template <class Self, class Fields>
   static void describe(Self& self, Fields& f) {
@@ -56,7 +56,7 @@ struct StateRig {
   Number parameters;
   Number guard;
   Number data;
-  Place place;
+  TestPlace place;
   int num_snapshots = 0;
   WholeState whole;
 };
