@@ -19,8 +19,8 @@ namespace tenon {
 struct FurtherGraph {
   std::string name;
   ModelGraph graph;
-  // Has no parameters of its own: it reads those of the trained model that have the same names, as
-  // they are stored.
+  // Adds no parameters: it reads those of the trained model that have the same names, as they are
+  // stored.
   bool shares_parameters = false;
 };
 

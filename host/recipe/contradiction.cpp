@@ -251,6 +251,11 @@ class Rules : RuleContext {
  private:
   // Rejects keys of a model that is not trained.
   void check_trained(const std::string& pointer) {
+    if (find_at(root_, pointer + "/parameters_of") != nullptr) {
+      conflict(pointer + "/parameters_of",
+               "only a model without an optimizer can share parameters",
+               "remove the key, or set \"optimizer\": false");
+    }
     const json* const loads = find_at(root_, pointer + "/load");
     if (loads != nullptr && !loads->is_null() && !(loads->is_array() && loads->empty())) {
       not_available(pointer + "/load", "loading by model", brief_value(*loads));
@@ -262,12 +267,24 @@ class Rules : RuleContext {
   // Such a model has only the values that it loads, and they never change.
   void check_further(const std::string& pointer) {
     const json* const loads = find_at(root_, pointer + "/load");
-    if (loads == nullptr || (loads->is_array() && loads->empty())) {
+    const bool shares = find_at(root_, pointer + "/parameters_of") != nullptr;
+    if (shares && loads != nullptr) {
+      conflict(pointer + "/load",
+               "a model with \"parameters_of\" reads those of the trained model",
+               "remove \"load\" or \"parameters_of\"");
+    }
+    const json* const adapters = find_at(root_, pointer + "/parametrizations");
+    if (shares && adapters != nullptr && adapters->is_array() && !adapters->empty()) {
+      conflict(pointer + "/parametrizations",
+               "a model with \"parameters_of\" reads those of the trained model",
+               "remove \"parametrizations\" or \"parameters_of\"");
+    }
+    if (!shares && (loads == nullptr || (loads->is_array() && loads->empty()))) {
       add("recipe.missing_key",
           pointer + "/load",
           "missing key",
           "a model that is not trained would keep its random initial values");
-      problems_.back().expected = "a list of sources: [{\"from\": \"FOLDER\"}]";
+      problems_.back().expected = "a list of sources: [{\"from\": \"FOLDER\"}], or parameters_of";
     }
     const json* const frozen = find_at(root_, pointer + "/frozen");
     if (frozen != nullptr && frozen->is_array() && !frozen->empty()) {

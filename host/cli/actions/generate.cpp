@@ -34,8 +34,8 @@ constexpr std::array kOptions = {
     Option{"prompt", "TEXT", "text to continue; default: standard input, without its last newline"},
     Option{"chat",
            "",
-           "chat with the model by its chat template: --prompt is the user's message,\n"
-           "or else each line of standard input"},
+           "chat with the model by its chat template: --prompt is the user's\n"
+           "message, or else each line of standard input"},
     Option{"system", "TEXT", "with --chat: the system message"},
     Option{"chat-template", "FILE", "with --chat: template, instead of the tokenizer's"},
     Option{"run-dir", "DIR", "run folder; the weights and the recipe of its newest checkpoint"},

@@ -43,7 +43,7 @@ struct GeneratedText {
 class TextModel {
  public:
   // Where the weights will come from. Those of another program have no parametrizations: adapters
-  // of the recipe are left out.
+  // of the recipe are omitted.
   enum class Weights { kOfRun, kOfOther };
 
   // Creates model and tokenizer, and allocates parameters without values. The recipe and the

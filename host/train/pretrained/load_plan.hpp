@@ -52,7 +52,7 @@ struct LoadPlan {
   // Parameters whose optimizer state is loaded: the name here to the name in the source.
   std::map<std::string, std::string> optimized;
   bool has_data = false;
-  // Parametrizations whose effective parameter is loaded without the other reals: they start anew.
+  // Parametrizations whose effective parameter is loaded without the other reals: they start again.
   std::vector<uint32_t> started;
   std::vector<std::string> kept;      // requested, but missing in the source
   std::vector<std::string> left;      // in the source, but not in the model

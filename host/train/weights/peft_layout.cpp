@@ -44,7 +44,7 @@ std::vector<std::string> modules_of(const ComponentInstance& model, const ModelG
         }
         if (tensor.parts.size() != 1 || part.is_transposed) {
           refuse(
-              formatted("'{}' is {} of the tensor '{}', for which PEFT has no adapter of its own; "
+              formatted("'{}' is {} of the tensor '{}', for which PEFT has no separate adapter; "
                         "merge the adapter: --export hf PATH --merge",
                         weight.name,
                         part.is_transposed ? "the transpose" : "a part",

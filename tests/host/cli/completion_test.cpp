@@ -91,7 +91,7 @@ TEST_CASE("bash completes values: words, kinds, error ids, files and folders", "
   CHECK(bash.completions("tenon --bind ") == Words{"cores", "none", "numa"});
   CHECK(bash.completions("tenon --bind=n") == Words{"none", "numa"});
   CHECK(bash.completions("tenon --print-completion ") == Words{"bash", "fish", "zsh"});
-  CHECK(bash.completions("tenon --export ") == Words{"hf", "torch"});
+  CHECK(bash.completions("tenon --export ") == Words{"hf", "peft", "torch"});
   CHECK(bash.completions("tenon --describe lo") == Words{"loss:"});
   CHECK(bash.completions("tenon --describe ").size() == all_kinds().size());
   CHECK(has(bash.completions("tenon --explain recipe.un"), "recipe.unknown_key"));

@@ -402,7 +402,7 @@ recipe.json:8: /optimizer/options/lr: out of range [recipe.out_of_range]
     expected number above 0
     found: -1
 recipe.json:9: /train/stpes: unknown key [recipe.unknown_key]
-    expected one of: clip_grad_norm, clip_grad_value, epochs, exit_after_steps, exit_at_step, global_batch_size, global_batch_tokens, gradient_accumulation, kill_switch, log_every, loss_by_source, loss_chunk, ... (25 in all)
+    expected one of: clip_grad_norm, clip_grad_value, epochs, exit_after_steps, exit_at_step, global_batch_size, global_batch_tokens, gradient_accumulation, kill_switch, log_every, loss_by_source, loss_chunk, ... (28 in all)
     found: "stpes"; did you mean "steps"?
 recipe.json:10: /checkpoint/exports/0/format: not an allowed value [recipe.bad_value]
     expected one of: "weights", "hf"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reserved: ignored by this host. Defines a parametrization, which computes a parameter that a
- * block uses from parameters that the host trains. The block receives the *effective* parameter.
- * The host owns the *real* ones: it creates, shards, updates and saves them. Examples are low-rank
- * adapters, quantized weights, pruning masks and float8 storage.
+ * Defines a parametrization, which computes a parameter that a block uses from parameters that the
+ * host trains. The block receives the *effective* parameter. The host owns the *real* ones: it
+ * creates, shards, updates and saves them. Examples are low-rank adapters and quantized weights.
  *
  * There are two forms. `effective` computes the effective parameter W. Its gradient is as large as
  * W. `product` computes x W^T without W. The host uses it for parameters that the model flagged
@@ -35,8 +34,8 @@ typedef struct tenon_parametrization_info {
   /* Of kind TENON_BUFFER_STATE if `start` or `after_update` sets them. */
   const tenon_buffer_spec* buffers_ref;
   size_t num_buffers;
-  /* 1: element i of the effective parameter depends only on elements i of the real ones, so shards
-   * may be converted before they are gathered. */
+  /* Reserved: ignored by this host. 1: element i of the effective parameter depends only on
+   * elements i of the real ones, so shards may be converted before they are gathered. */
   uint32_t elementwise;
   uint32_t reserved;
 } tenon_parametrization_info;
@@ -70,18 +69,20 @@ typedef struct tenon_product_args {
 } tenon_product_args;
 TENON_SEAL(tenon_product_args, out_own);
 
-/* Arguments of `backward`. */
+/* Reserved: ignored by this host. Arguments of `backward`. */
 typedef struct tenon_effective_backward_args {
   size_t struct_size;
   const tenon_tensor* const* reals;   /* [num_reals] */
   const tenon_tensor* const* buffers; /* [num_buffers] */
-  const tenon_tensor* grad_effective; /* of the shape of the effective parameter */
-  /* [num_reals] Results, each of the shape of its real; null for a real without gradient. */
+  /* Reserved: ignored by this host. Of the shape of the effective parameter. */
+  const tenon_tensor* grad_effective;
+  /* Reserved: ignored by this host. [num_reals] Results, each of the shape of its real; null for a
+   * real without gradient. */
   tenon_tensor** grad_reals_own;
 } tenon_effective_backward_args;
 TENON_SEAL(tenon_effective_backward_args, grad_reals_own);
 
-/* Arguments of `after_update`. */
+/* Reserved: ignored by this host. Arguments of `after_update`. */
 typedef struct tenon_after_update_args {
   size_t struct_size;
   const tenon_tensor* const* reals; /* [num_reals] */
@@ -126,7 +127,7 @@ typedef struct tenon_parametrization {
   tenon_status* (*effective)(void* self, const tenon_exec* exec, tenon_effective_args* args);
 
   /* Computes the gradients of the reals from the gradient of the effective parameter. If this
-   * pointer is null, autograd computes the gradients.
+   * pointer is null, autograd computes the gradients. This host rejects others.
    *
    * Errors   any error ends the run
    * Threads  [step]
@@ -137,7 +138,7 @@ typedef struct tenon_parametrization {
                             const tenon_effective_backward_args* args);
 
   /* Updates buffers (masks, scales) in place after each update of the reals. Null if there is
-   * nothing to update.
+   * nothing to update. This host rejects others.
    *
    * Errors   any error ends the run
    * Threads  [step]

@@ -21,7 +21,7 @@ TEST_CASE("weights are exported from a run or a checkpoint, and imported to a ne
   CHECK_THAT(usage_failure({"--export", "hf", "out", "--run-dir", "a", "--from", "b"}),
              contains_text("contradict each other"));
   CHECK_THAT(usage_failure({"--export", "tf", "out", "--run-dir", "a"}),
-             contains_text("--export: expected hf or torch, found \"tf\""));
+             contains_text("--export: expected hf, torch or peft, found \"tf\""));
   CHECK_THAT(usage_failure({"--export", "hf", "out", "--run-dir", "a", "--dtype", "int8"}),
              contains_text("bf16, f16, f32 or f64"));
   CHECK_THAT(usage_failure({"--export", "torch", "out", "--run-dir", "a", "--file-bytes", "1GB"}),
