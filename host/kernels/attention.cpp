@@ -461,7 +461,10 @@ at::Tensor attention(const at::Tensor& query,
                      const at::Tensor& value,
                      const AttentionOptions& options) {
   check(query, key, value, options);
-  count_attention(query, [&](at::Device device) { return can_keep(query, options, device); });
+  const auto keeps = [&](at::Device device) { return can_keep(query, options, device); };
+  if (count_attention(query, keeps)) {
+    return at::empty({query.size(0), query.size(1), query.size(2), value.size(3)}, query.options());
+  }
   if (has_kernel(query, key, value, options)) {
     // The kernels want values as wide as keys.
     const int64_t missing = key.size(3) - value.size(3);
@@ -487,7 +490,10 @@ at::Tensor packed_attention(const at::Tensor& qkv,
   const auto [q, k, v] = parts_of(qkv, num_heads, num_kv_heads);
   check(q, k, v, options);
   const at::Tensor& query = q;
-  count_attention(query, [&](at::Device device) { return can_keep(query, options, device); });
+  const auto keeps = [&](at::Device device) { return can_keep(query, options, device); };
+  if (count_attention(query, keeps)) {
+    return at::empty({query.size(0), query.size(1), query.size(2) * v.size(3)}, query.options());
+  }
   if (has_kernel(qkv, qkv, qkv, options)) {
     return PackedAttention::apply(qkv, num_heads, num_kv_heads, kernel_options(options, q));
   }

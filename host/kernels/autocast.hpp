@@ -19,7 +19,8 @@ class AutocastCopies {
  public:
   // `x` says for which device.
   explicit AutocastCopies(const at::Tensor& x)
-      : device_(x.device().type()), is_on_(at::autocast::is_autocast_enabled(device_)) {
+      : device_(x.device().type()),
+        is_on_(device_ != at::kMeta && at::autocast::is_autocast_enabled(device_)) {
     if (is_on_) {
       dtype_ = at::autocast::get_autocast_dtype(device_);
       off_.emplace(at::autocast::get_autocast_dispatch_key_from_device_type(device_));

@@ -82,14 +82,18 @@ AttentionResult attention_result(at::IntArrayRef shape,
   return result;
 }
 
-void count_attention(const at::Tensor& query_BTHE,
+bool count_attention(const at::Tensor& query_BTHE,
                      const std::function<bool(at::Device device)>& can_keep) {
   const AttentionScope::State& now = scope_state();
-  if (now.bytes == nullptr || !can_keep(now.device)) {
-    return;
+  if (now.bytes == nullptr) {
+    return false;
+  }
+  if (!can_keep(now.device)) {
+    return true;
   }
   const int64_t sums = query_BTHE.size(0) * query_BTHE.size(1) * query_BTHE.size(2);
   *now.bytes += (query_BTHE.numel() + sums) * static_cast<int64_t>(sizeof(float));
+  return true;
 }
 
 int64_t attention_runs() {

@@ -77,9 +77,9 @@ class AttentionScope {
 AttentionResult attention_result(at::IntArrayRef shape,
                                  const std::function<AttentionResult()>& compute);
 
-// For a scope that counts: adds the bytes of one call. `can_keep(device)` says whether the kernel
-// of that device keeps results.
-void count_attention(const at::Tensor& query_BTHE,
+// For a scope that counts: adds the bytes of one call and returns true; the call then needs no
+// values. `can_keep(device)` says whether the kernel of that device keeps results.
+bool count_attention(const at::Tensor& query_BTHE,
                      const std::function<bool(at::Device device)>& can_keep);
 
 // Returns how often this thread has computed attention by the host's kernel.

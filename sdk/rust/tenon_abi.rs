@@ -3664,8 +3664,8 @@ pub struct tenon_parametrization_info {
     /// Of kind TENON_BUFFER_STATE if `start` or `after_update` sets them.
     pub buffers_ref: *const tenon_buffer_spec,
     pub num_buffers: usize,
-    /// 1: element i of the effective parameter depends only on elements i of the real ones, so shards
-    /// may be converted before they are gathered.
+    /// Reserved: ignored by this host. 1: element i of the effective parameter depends only on
+    /// elements i of the real ones, so shards may be converted before they are gathered.
     pub elementwise: u32,
     pub reserved: u32,
 }
@@ -3717,7 +3717,7 @@ pub struct tenon_product_args {
 }
 layout!(tenon_product_args, 40: struct_size 0 8, x 8 8, reals 16 8, buffers 24 8, out_own 32 8);
 
-/// Arguments of `backward`.
+/// Reserved: ignored by this host. Arguments of `backward`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct tenon_effective_backward_args {
@@ -3726,15 +3726,16 @@ pub struct tenon_effective_backward_args {
     pub reals: *const *const tenon_tensor,
     /// [num_buffers]
     pub buffers: *const *const tenon_tensor,
-    /// of the shape of the effective parameter
+    /// Reserved: ignored by this host. Of the shape of the effective parameter.
     pub grad_effective: *const tenon_tensor,
-    /// [num_reals] Results, each of the shape of its real; null for a real without gradient.
+    /// Reserved: ignored by this host. [num_reals] Results, each of the shape of its real; null for a
+    /// real without gradient.
     pub grad_reals_own: *mut *mut tenon_tensor,
 }
 layout!(tenon_effective_backward_args, 40:
     struct_size 0 8, reals 8 8, buffers 16 8, grad_effective 24 8, grad_reals_own 32 8);
 
-/// Arguments of `after_update`.
+/// Reserved: ignored by this host. Arguments of `after_update`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct tenon_after_update_args {
@@ -3789,7 +3790,7 @@ pub struct tenon_parametrization {
         args: *mut tenon_effective_args,
     ) -> *mut tenon_status>,
     /// Computes the gradients of the reals from the gradient of the effective parameter. If this
-    /// pointer is null, autograd computes the gradients.
+    /// pointer is null, autograd computes the gradients. This host rejects others.
     ///
     /// Errors   any error ends the run
     /// Threads  [step]
@@ -3801,7 +3802,7 @@ pub struct tenon_parametrization {
         args: *const tenon_effective_backward_args,
     ) -> *mut tenon_status>,
     /// Updates buffers (masks, scales) in place after each update of the reals. Null if there is
-    /// nothing to update.
+    /// nothing to update. This host rejects others.
     ///
     /// Errors   any error ends the run
     /// Threads  [step]

@@ -23,7 +23,8 @@ std::string long_recipe(const std::string& patch) {
       "tokenizer": {"type": "byte"}}}},
     "loss": {"type": "cross_entropy"},
     "optimizer": {"type": "adamw", "options": {"lr": 1e-3}},
-    "train": {"steps": 4, "gradient_accumulation": 2, "log_every": 1, "loss_chunk": 128},
+    "train": {"steps": 4, "gradient_accumulation": 2, "log_every": 1, "loss_chunk": 128,
+              "clip_grad_norm": 1e9},
     "threads": {"compute": 1}
   })");
   recipe["data"]["train"]["options"]["path"] = (source_dir() / "LICENSE").string();

@@ -354,8 +354,14 @@ class Planning {
     options.can_keep_attention = std::ranges::any_of(
         result_.subject.costs, [](const BlockCost& cost) { return cost.attention_bytes > 0; });
     options.has_host = result_.subject.has_host;
+    // A longer sequence may pass the model's tables of positions, which attention checks.
+    const std::vector<BlockCost> costs = result_.subject.costs;
+    const int64_t measured = result_.tokens_a_sample;
     const auto plan_at = [&](int64_t positions, const LongestSettings& settings) {
-      measure(resized(positions), settings.recompute == "selective");
+      measure(resized(positions), false);
+      for (size_t b = 0; b < costs.size() && settings.recompute == "selective"; ++b) {
+        result_.subject.costs[b].attention_bytes = costs[b].attention_bytes / measured * positions;
+      }
       set_chunk(settings.loss_chunk);
       result_.subject.recomputable = settings.recompute.empty() ? given : std::vector<bool>();
       return plan_rank(result_.subject, choice_of(settings), result_.machine);
