@@ -244,7 +244,9 @@ TEST_CASE("each first-party plugin passes the checks of its kind", "[plugins][ch
     }
     plugins.push_back({.file = path, .group = kFileGroup});
     for (const std::string& kind : kinds) {
-      plugins.push_back({.file = path, .group = kind});
+      if (kind != "parametrization") {  // no checks of that kind exist
+        plugins.push_back({.file = path, .group = kind});
+      }
     }
   }
   REQUIRE(plugins.size() > 100);

@@ -135,7 +135,7 @@ TEST_CASE("a chat is answered by the template of the tokenizer, or of a file", "
       (source_dir() / "tests/support/chat_templates/generation.jinja").string();
   CHECK(ask({"--chat-template", file}).out == "bbb\n");
   const SubprocessResult none = ask({});
-  CHECK(none.exit_code == 4);
+  CHECK(none.exit_code == 3);
   CHECK_THAT(none.err, contains_text("the tokenizer has no chat template, which --chat needs"));
   const SubprocessResult missing = ask({"--chat-template", "nowhere.jinja"});
   CHECK(missing.exit_code == 2);
