@@ -31,7 +31,7 @@ struct BlockFlops {
   double trained_forward = 0;    // of all blocks of the trained model
 };
 
-// What `infer` tells about the operations of models: per token, and per pair of a query and a key.
+// Operations of models, as `infer` declares them: per token, and per pair of a query and a key.
 class ModelFlops {
  public:
   struct Parts {
