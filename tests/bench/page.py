@@ -15,8 +15,8 @@ SECTIONS = {
     "bf16": "bf16", "exported": "Models exported from PyTorch",
     "isa": "Older instruction sets", "reading": "Reading data", "packing": "Packing",
     "checkpoint": "Checkpoints",
-    "sft": "Fine-tuning on instructions", "dpo": "Preference optimization", "decoders": "Decoders",
-    "generate": "Generating text", "segments": "Packed attention", "long": "Long sequences",
+    "sft": "Fine-tuning on instructions", "lora": "Adapters", "dpo": "Preference optimization",
+    "decoders": "Decoders", "generate": "Generating text", "segments": "Packed attention", "long": "Long sequences",
     "optimizer-8bit": "AdamW with state in 8 bits", "process-data": "Preparing chats",
     "abi": "Calls into plugins", "gpu": "A GPU", "goals": "Goals"}
 NEW_PAGE = """# Performance: {title}

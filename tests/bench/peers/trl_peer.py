@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """SFT and DPO of SmolLM2 by TRL, in fp32 without gradient checkpointing. A step is an epoch over all samples of a file.
 
-usage: trl_peer.py sft-padded|sft-packed|dpo FILE MODEL ROWS MICROBATCHES WARMUP STEPS THREADS     (prints a line of JSON)
+usage: trl_peer.py sft-padded|sft-packed|dpo FILE MODEL ROWS MICROBATCHES WARMUP STEPS THREADS [ADAPTER]
+                   (prints a line of JSON)
 
-FILE has instructions or preference pairs. ROWS is the number of rows of a microbatch: samples, packs or pairs.
+FILE has instructions or preference pairs. ROWS is the number of rows of a microbatch: samples, packs or pairs. With ADAPTER, a
+PEFT folder, SFT trains the adapter alone.
 """
 import json
 import os
@@ -47,13 +49,18 @@ def with_losses(trainer_class):
 def main():
     kind, file, model_folder = sys.argv[1:4]
     rows, microbatches, warmup, steps, threads = (int(word) for word in sys.argv[4:9])
+    adapter = sys.argv[9:]
     torch.set_num_threads(threads)
     transformers.set_seed(1)
     samples = json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
     data = Dataset.from_list([(pair if kind == "dpo" else instruction)(sample) for sample in samples])
 
     def load():
-        return transformers.AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
+        model = transformers.AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
+        if not adapter:
+            return model
+        import peft
+        return peft.PeftModel.from_pretrained(model, adapter[0], is_trainable=True)
 
     clock = Clock(warmup, steps)
     with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +76,7 @@ def main():
             args = trl.DPOConfig(learning_rate=5e-6, beta=0.1, **common)
             trainer = with_losses(trl.DPOTrainer)(args=args, ref_model=load(), **given)
         else:
-            args = trl.SFTConfig(learning_rate=2e-5, packing=kind == "sft-packed", **common)
+            args = trl.SFTConfig(learning_rate=2e-4 if adapter else 2e-5, packing=kind == "sft-packed", **common)
             trainer = with_losses(trl.SFTTrainer)(args=args, **given)
         print(f"{len(trainer.train_dataset)} rows", file=sys.stderr)
         trainer.train()
