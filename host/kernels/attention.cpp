@@ -2,6 +2,7 @@
 
 #include "host/kernels/attention.hpp"
 
+#include "host/kernels/attention_cut.hpp"
 #include "host/kernels/attention_heads.hpp"
 #include "host/kernels/autocast.hpp"
 #include "host/kernels/first_order.hpp"
@@ -105,28 +106,6 @@ at::Tensor attend_into(const at::Tensor& y_BTHE, const AttentionInput& in) {
   return sums;
 }
 
-// How the backward of one key and value head is cut: by query heads, then by keys. Each task but
-// the first writes its part of a sum to separate memory.
-struct Cut {
-  int64_t heads = 1;  // parts of the query heads of a key head
-  int64_t keys = 1;   // parts of the keys
-};
-
-Cut backward_cut(const AttentionSizes& s) {
-  constexpr int64_t kTasks = 16;           // at least, if there is enough work
-  constexpr int64_t kSmallWork = 1 << 22;  // products of a task that is not worth a cut
-  constexpr int64_t kKeysPart = 256;       // at least
-  const int64_t work = s.B * s.H * s.T * s.S * s.E;
-  const int64_t tasks = std::min(kTasks, work / kSmallWork);
-  const auto parts = [](int64_t wanted, int64_t have, int64_t most) {
-    return std::clamp<int64_t>((wanted + have - 1) / have, 1, std::max<int64_t>(most, 1));
-  };
-  Cut cut;
-  cut.heads = parts(tasks, s.B * s.K, s.H / s.K);
-  cut.keys = parts(tasks, s.B * s.K * cut.heads, s.S / kKeysPart);
-  return cut;
-}
-
 struct QkvGrads {
   at::Tensor q;
   at::Tensor k;
@@ -140,38 +119,25 @@ void attend_backward_into(const QkvGrads& grads,
                           const at::Tensor& sums,
                           const at::Tensor& grad_y_BTHE) {
   const AttentionSizes& s = in.sizes;
-  const Cut cut = backward_cut(s);
-  const int64_t shared = s.H / s.K;
-  const int64_t chunk = attention_chunk(s);
-  const int64_t chunks = (s.S + chunk - 1) / chunk;
-  const int64_t key_parts = std::min(cut.keys, chunks);
+  const BackwardTasks cut = backward_tasks(in);
   const at::Tensor g = dense_rows(grad_y_BTHE);
   const auto options = sums.options();
-  const at::Tensor more_q = at::empty({key_parts - 1, s.B, s.T, s.H, s.E}, options);
-  const at::Tensor more_k = at::empty({cut.heads - 1, s.B, s.S, s.K, s.E}, options);
+  const at::Tensor more_q = at::empty({cut.key_parts - 1, s.B, s.T, s.H, s.E}, options);
+  const at::Tensor more_k = at::empty({cut.head_parts - 1, s.B, s.S, s.K, s.E}, options);
   const at::Tensor more_v = at::empty_like(more_k);
   const auto rows = [](const at::Tensor& first, const at::Tensor& more, int64_t part) {
     return mutable_rows_of(part == 0 ? first : more.select(0, part - 1));
   };
-  const int64_t parts = cut.heads * key_parts;
-  run_tasks(s.B * s.K * parts, s, [&](int64_t task, float* scratch) {
-    const int64_t head_part = task % parts / key_parts;
-    const int64_t key_part = task % key_parts;
-    const int64_t kv_head = task / parts % s.K;
-    const AttentionPart part{.b = task / parts / s.K,
-                             .kv_head = kv_head,
-                             .first_head = kv_head * shared + head_part * shared / cut.heads,
-                             .end_head = kv_head * shared + (head_part + 1) * shared / cut.heads,
-                             .first_key = key_part * chunks / key_parts * chunk,
-                             .end_key = std::min(s.S, (key_part + 1) * chunks / key_parts * chunk)};
+  run_tasks(static_cast<int64_t>(cut.tasks.size()), s, [&](int64_t i, float* scratch) {
+    const BackwardTask& task = cut.tasks[static_cast<size_t>(i)];
     attend_backward(in,
-                    part,
+                    task.part,
                     {.y = rows_of(y_BTHE),
                      .sums = sums.const_data_ptr<float>(),
                      .grad_y = rows_of(g),
-                     .grad_q = rows(grads.q, more_q, key_part),
-                     .grad_k = rows(grads.k, more_k, head_part),
-                     .grad_v = rows(grads.v, more_v, head_part)},
+                     .grad_q = rows(grads.q, more_q, task.key_part),
+                     .grad_k = rows(grads.k, more_k, task.head_part),
+                     .grad_v = rows(grads.v, more_v, task.head_part)},
                     scratch);
   });
   for (const at::Tensor& part : more_q.unbind(0)) {

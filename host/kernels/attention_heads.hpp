@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention by blocks of queries and keys in fp32, without ATen. Work is cut into tasks by the
-// shape alone, and each task writes its own part of the result, so results have the same bits for
+// Attention by blocks of queries and keys in fp32, without ATen. Work is cut into tasks by shapes
+// and segments, and each task writes its own part of the result, so results have the same bits for
 // any number of threads. Scratch memory does not grow with the number of positions.
 //
 // Source: Dao, FlashAttention-2 (2023), algorithms 1 and 2.
@@ -65,7 +65,8 @@ struct AttentionGrads {
 };
 
 // What one task of the backward computes: the gradients of a range of keys and values of one head
-// from a range of its query heads, and that of the queries from these keys.
+// from a range of its query heads, and that of a range of the queries from these keys. The queries
+// include all that see any of the keys.
 struct AttentionPart {
   int64_t b = 0;
   int64_t kv_head = 0;
@@ -73,6 +74,8 @@ struct AttentionPart {
   int64_t end_head = 0;
   int64_t first_key = 0;
   int64_t end_key = 0;
+  int64_t first_query = 0;
+  int64_t end_query = 0;
 };
 
 // Number of scratch floats for the functions below. They must be zero before the first call.
@@ -82,8 +85,7 @@ int64_t attention_scratch(const AttentionSizes& sizes);
 int64_t attention_tasks(const AttentionSizes& sizes);
 void attend(const AttentionInput& in, int64_t task, const AttentionOutput& out, float* scratch);
 
-// Keys that the backward keeps in cache. The range of a part is whole chunks, or ends at the last
-// key.
+// Keys that the backward keeps in cache.
 int64_t attention_chunk(const AttentionSizes& sizes);
 
 // Writes all gradients of `part`; it adds to none.

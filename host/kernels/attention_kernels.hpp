@@ -112,8 +112,8 @@ inline void take_keys(const AttentionInput& in,
 
 // A block of queries of one head, and the keys that each sees.
 struct QueryBlock {
-  QueryBlock(const AttentionInput& in, int64_t sample, int64_t head, int64_t first_query)
-      : b(sample), h(head), first(first_query), rows(std::min(in.sizes.T - first_query, kQueries)) {
+  QueryBlock(const AttentionInput& in, int64_t sample, int64_t head, int64_t from, int64_t end)
+      : b(sample), h(head), first(from), rows(std::min(end - from, kQueries)) {
     for (int64_t r = 0; r < kQueries; ++r) {
       const int64_t t = first + r;
       const bool is_padding = r >= rows;
@@ -329,7 +329,7 @@ inline void attend_queries(const AttentionInput& in,
   // The last queries of a head first: they cost most.
   const int64_t blocks = blocks_of(s.T, kQueries);
   const int64_t head = task / blocks;
-  const QueryBlock block(in, head / s.H, head % s.H, (blocks - 1 - task % blocks) * kQueries);
+  const QueryBlock block(in, head / s.H, head % s.H, (blocks - 1 - task % blocks) * kQueries, s.T);
   take_queries(in, block, q, turned);
   RunningSoftmax softmax;
   std::fill(softmax.largest, softmax.largest + kQueries, kLowestScore);
@@ -585,8 +585,8 @@ inline void attend_keys_backward(const AttentionInput& in,
     std::fill(at.grad_k, at.grad_k + at.keys * at.row, 0.0f);
     std::fill(at.grad_v, at.grad_v + at.keys * at.row, 0.0f);
     for (int64_t h = part.first_head; h < part.end_head; ++h) {
-      for (int64_t t = 0; t < s.T; t += kQueries) {
-        const QueryBlock block(in, part.b, h, t);
+      for (int64_t t = part.first_query; t < part.end_query; t += kQueries) {
+        const QueryBlock block(in, part.b, h, t, part.end_query);
         attend_chunk_backward(in, block, chunk, first > part.first_key, grads, at);
       }
     }

@@ -281,7 +281,8 @@ TEST_CASE("long attention that is cut into tasks equals the formula", "[kernels]
   const Operands x = operands_of(s, s.T);
   const AttentionOptions full{.rotary = table_of(s.T, s.E)};
   const AttentionOptions window{.rotary = full.rotary, .window = 100};
-  for (const AttentionOptions& o : {full, window}) {
+  const AttentionOptions segments{.rotary = full.rotary, .segments = segments_of(s.B, s.T)};
+  for (const AttentionOptions& o : {full, window, segments}) {
     const std::vector<at::Tensor> want = run(x, o, at::kDouble, by_formula);
     check_near(run(x, o, at::kFloat, attention), want, 4e-6);
     check_near(run_packed(x, o, at::kFloat), want, 4e-6);

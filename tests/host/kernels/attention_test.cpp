@@ -154,7 +154,8 @@ void check_kernels(const Kernels& kernels, const Case& c) {
                              .kv_head = head,
                              .first_head = head * (s.H / s.K),
                              .end_head = (head + 1) * (s.H / s.K),
-                             .end_key = s.S};
+                             .end_key = s.S,
+                             .end_query = s.T};
     kernels.backward(in, part, grads, scratch.data());
   }
   for (size_t i = 0; i < want.size(); ++i) {
