@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/faults/zoo/zoo_page.hpp"
@@ -204,7 +205,7 @@ BadPlugin with_broken_rule(const std::string& kind, const std::string& rule) {
   struct Use {
     const char* kind;
     const char* type;
-    const char* patch;  // "@USE@" becomes type and options
+    const char* patch;  // "@USE@" becomes an object of type and options, "@FIELDS@" its fields
   };
   static const std::vector<Use> uses = {
       {"model", "rule_model", R"({"model": @USE@, "data": {"train": {"type": "rule_map"}}})"},
@@ -216,6 +217,9 @@ BadPlugin with_broken_rule(const std::string& kind, const std::string& rule) {
       {"loss", "rule_loss", R"({"loss": @USE@})"},
       {"metric", "rule_metric", R"({"metrics": [@USE@]})"},
       {"sparse_optimizer", "rule_rows", R"({"tables": {"t": {"optimizer": @USE@}}})"},
+      {"parametrization",
+       "rule_adapter",
+       R"({"model": {"parametrizations": [{"match": "*.weight", @FIELDS@}]}})"},
       {"hook", "rule_hook", R"({"hooks": [@USE@]})"},
       {"metric_sink", "rule_sink", R"({"sinks": [@USE@]})"},
       {"storage", "rule_storage", R"({"checkpoint": {"at_end": false, "storage": @USE@}})"},
@@ -230,11 +234,15 @@ BadPlugin with_broken_rule(const std::string& kind, const std::string& rule) {
                           : is_of_recipe ? R"("samples": null, )"
                                          : "";
   std::string patch = use->patch;
-  constexpr std::string_view kUse = "@USE@";
-  patch.replace(patch.find(kUse),
-                kUse.size(),
-                std::string(R"({"type": ")") + use->type + R"(", "options": {)" + own +
-                    R"("fault": ")" + rule + R"("}})");
+  const std::string fields = std::string(R"("type": ")") + use->type + R"(", "options": {)" + own +
+                             R"("fault": ")" + rule + R"("})";
+  const std::pair<std::string, std::string> places[] = {{"@USE@", "{" + fields + "}"},
+                                                        {"@FIELDS@", fields}};
+  for (const auto& [place, text] : places) {
+    if (const auto at = patch.find(place); at != std::string::npos) {
+      patch.replace(at, place.size(), text);
+    }
+  }
   constexpr std::string_view kMap = R"({"type": "rule_map"})";
   if (const auto at = patch.find(kMap); at != std::string::npos) {
     patch.replace(at, kMap.size(), R"({"type": "rule_map", "options": {"samples": null}})");
@@ -513,6 +521,7 @@ TEST_CASE("the checker finds each broken rule and blames no other", "[check]") {
       {"loss", {"views", "empty_batch"}},
       {"metric", {"views", "empty_batch"}},
       {"sparse_optimizer", {"update", "rows", "resume", "found_inf", "non_finite"}},
+      {"parametrization", {"start", "repeatable", "gradients", "product"}},
       {"hook", {"events", "writes", "state"}},
       {"metric_sink", {"records", "resume", "missing_folder"}},
       {"storage", {"round_trip", "commit", "errors", "threads"}},

@@ -3,6 +3,7 @@
 // Components that break one rule each, of those that only the checker looks for.
 #include <tenon/cpp/plugin.hpp>
 
+#include "tests/faults/zoo/breaks_rules/adapters.hpp"
 #include "tests/faults/zoo/breaks_rules/blocks.hpp"
 #include "tests/faults/zoo/breaks_rules/judges.hpp"
 #include "tests/faults/zoo/breaks_rules/keepers.hpp"
@@ -18,4 +19,5 @@ TENON_PLUGIN(RuleModel,
              RuleRows,
              RuleHook,
              RuleSink,
-             RuleStorage)
+             RuleStorage,
+             RuleAdapter)
