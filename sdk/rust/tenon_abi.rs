@@ -147,6 +147,8 @@ pub const TENON_TOUCH_GRADIENTS: u32 = 4;
 pub const TENON_TOUCH_LR: u32 = 8;
 /// Write: the loss, by scale_loss. Read: the loss of each step over all ranks, by get_step_loss.
 pub const TENON_TOUCH_LOSS: u32 = 16;
+/// read: outputs of the model, by get_output
+pub const TENON_TOUCH_OUTPUTS: u32 = 32;
 
 // Requests. A request of any rank counts for all ranks. A request made before the first
 // before_forward of a step takes effect at the end of that step. A later request takes effect at
@@ -1217,9 +1219,11 @@ pub struct tenon_hook_info {
     pub phase: u32,
     /// higher runs first
     pub priority: i32,
-    /// TENON_TOUCH_*: what the host must prepare. Only TENON_TOUCH_LOSS has an effect in this host.
+    /// TENON_TOUCH_*: what the host must prepare. Only TENON_TOUCH_LOSS and TENON_TOUCH_OUTPUTS have
+    /// an effect in this host. With TENON_TOUCH_OUTPUTS the host runs all blocks of the model and
+    /// keeps their outputs, which costs time and memory.
     pub reads: u32,
-    /// TENON_TOUCH_*
+    /// TENON_TOUCH_*, except TENON_TOUCH_OUTPUTS
     pub writes: u32,
     /// 1: called only on rank 0. With several ranks, such a hook must not write anything.
     pub rank_0_only: u32,
@@ -1392,7 +1396,8 @@ pub struct tenon_run_api {
     /// after_forward, before_loss, after_loss and before_backward, also in an evaluation.
     ///
     /// Errors   TENON_NOT_FOUND if no such value is computed at this event: with `loss_chunk`, the
-    ///          outputs of the last block never exist as a whole
+    ///          outputs of the last block never exist as a whole; TENON_INVALID if the hook does not
+    ///          declare to read TENON_TOUCH_OUTPUTS
     /// Owner    *out_ref is borrowed until the event returns
     /// Since    0.4
     pub get_output: Option<unsafe extern "C" fn(

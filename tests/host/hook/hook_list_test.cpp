@@ -246,6 +246,24 @@ TEST_CASE("a hook reads the loss of a step and reduces over ranks if it declares
   CHECK_THROWS_WITH(proxies(hooks), contains_text("uses_collectives and rank_0_only"));
   hooks[0].info.writes = 64;
   CHECK_THROWS_WITH(proxies(hooks), contains_text("writes has flags 64"));
+  hooks[0].info.writes = TENON_TOUCH_OUTPUTS;  // to be read only
+  CHECK_THROWS_WITH(proxies(hooks), contains_text("writes has flags 32"));
+}
+
+TEST_CASE("a hook reads outputs if it declares so", "[hook]") {
+  std::vector<TestHook> hooks = {hook("a", TENON_PHASE_NORMAL, 0)};
+  hooks[0].does = [&](const tenon_event& event) {
+    const tenon_tensor* output = nullptr;
+    return run_api()->get_output(event.run, "logits", &output);
+  };
+  NoRun run;
+  {
+    HookList list(proxies(hooks), 0, run, {});
+    CHECK_THROWS_WITH(list.fire(TENON_EVENT_START), contains_text("to read TENON_TOUCH_OUTPUTS"));
+  }
+  hooks[0].info.reads = TENON_TOUCH_OUTPUTS;
+  HookList list(proxies(hooks), 0, run, {});
+  CHECK_THROWS_WITH(list.fire(TENON_EVENT_START), contains_text("[hook.no_output]"));
 }
 
 TEST_CASE("the run's services refuse null and unknown things with a status", "[hook]") {
