@@ -266,6 +266,15 @@ bool RunView::declares(uint32_t touch) const {
   return call_.hook == nullptr || (call_.hook->info().writes & touch) != 0;
 }
 
+void RunView::check_text(const TextRequest& /*request*/) {
+  throw Error("generate.not_possible", "this run generates no text");
+}
+
+WrittenText RunView::generate_text(const TextRequest& request) {
+  check_text(request);
+  return {};
+}
+
 void RunView::require_write(uint32_t touch, const char* service) const {
   if (!declares(touch)) {
     throw Error("hook.undeclared_write",

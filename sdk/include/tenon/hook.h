@@ -98,7 +98,8 @@ typedef struct tenon_hook_info {
   /* 1: called only on rank 0. With several ranks, such a hook must not write anything. */
   uint32_t rank_0_only;
   uint32_t full_parameters; /* 1: the host gathers whole parameters for it, on all ranks */
-  /* 1: it calls all_reduce, with the same calls on all ranks. Not with rank_0_only. */
+  /* 1: it calls all_reduce, or a service that all ranks call together, with the same calls on all
+   * ranks. Not with rank_0_only. */
   uint32_t uses_collectives;
   uint32_t reserved;
 } tenon_hook_info;
