@@ -261,6 +261,16 @@ std::optional<double> ImaginedRun::step_loss() const {
   return has_step_loss_ && served_ == Served::kAll ? std::optional(0.7) : std::nullopt;
 }
 
+void ImaginedRun::check_text(const TextRequest& /*request*/) {}
+
+WrittenText ImaginedRun::generate_text(const TextRequest& request) {
+  note(formatted("step {}: text of '{}'", hooks_.event().step, request.prompt));
+  return {.text = "an imagined text",
+          .num_prompt_tokens = request.prompt.size(),
+          .num_tokens = 16,
+          .finish = TENON_TEXT_END_TOKEN};
+}
+
 // A run of one rank: each number is its own sum and maximum.
 void ImaginedRun::all_reduce(std::span<double> /*values*/, bool /*is_sum*/) {}
 

@@ -81,6 +81,8 @@ class ImaginedRun final : public RunView {
   void scale_loss(double factor) override;
   std::optional<double> step_loss() const override;
   void all_reduce(std::span<double> values, bool is_sum) override;
+  void check_text(const TextRequest& request) override;
+  WrittenText generate_text(const TextRequest& request) override;
 
  private:
   struct Parameter {

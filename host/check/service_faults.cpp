@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/check/service_faults.hpp"
 
+#include <tenon/draft/text_generation.h>
 #include <tenon/memory.h>
 #include <tenon/metrics.h>
 #include <tenon/op.h>
@@ -155,6 +156,12 @@ const void* faulty_others(std::string_view id, const void* table) {
     auto& to = faulty_copy<tenon_metrics_api>(table);
     TENON_FAULTY(tenon_metrics_api, to, add);
     TENON_FAULTY(tenon_metrics_api, to, add_tensor);
+    return &to;
+  }
+  if (id == TENON_TEXT_GENERATION_ID) {
+    auto& to = faulty_copy<tenon_text_generation_api>(table);
+    TENON_FAULTY(tenon_text_generation_api, to, check);
+    TENON_FAULTY(tenon_text_generation_api, to, generate);
     return &to;
   }
   if (id == TENON_MEMORY_ID) {

@@ -4,6 +4,7 @@
 
 #include "host/chat/chat_service.hpp"
 #include "host/error/status.hpp"
+#include "host/hook/run_view.hpp"
 #include "host/kernels/operators.hpp"
 #include "host/metrics/metrics_service.hpp"
 #include "host/plugin/plugin_services.hpp"
@@ -24,6 +25,7 @@ ServiceTable make_service_table() {
       {TENON_PARALLEL_ID, parallel_service()},
       {TENON_METRICS_ID, metrics_service()},
       {TENON_CHAT_TEMPLATE_ID, chat_template_service()},
+      {TENON_TEXT_GENERATION_ID, text_generation_service()},
   };
   add_plugin_services(services);
   return services;

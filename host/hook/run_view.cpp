@@ -24,6 +24,7 @@ const char* touch_name(uint32_t touch) {
          : touch == TENON_TOUCH_PARAMETERS ? "TENON_TOUCH_PARAMETERS"
          : touch == TENON_TOUCH_GRADIENTS  ? "TENON_TOUCH_GRADIENTS"
          : touch == TENON_TOUCH_LR         ? "TENON_TOUCH_LR"
+         : touch == TENON_TOUCH_OUTPUTS    ? "TENON_TOUCH_OUTPUTS"
                                            : "TENON_TOUCH_LOSS";
 }
 
@@ -172,9 +173,23 @@ tenon_status* roll_back(tenon_run* run, uint64_t first_bad_step, const char* rea
                [&] { view_of(run).roll_back(first_bad_step, reason != nullptr ? reason : ""); });
 }
 
+// Errors   hook.bad_call if the hook does not declare that it reads `touch`
+void require_read(const RunView& view, uint32_t touch, const char* service) {
+  const HookProxy* const hook = view.call().hook;
+  if (hook == nullptr || (hook->info().reads & touch) == 0) {
+    throw Error("hook.bad_call",
+                formatted("{} was called by a hook that does not declare to read {}; set it in "
+                          "`reads`",
+                          service,
+                          touch_name(touch)));
+  }
+}
+
 tenon_status* get_output(tenon_run* run, const char* name, const tenon_tensor** out_ref) {
   return guard(nullptr, [&] {
-    const at::Tensor* output = view_of(run, name, out_ref).output(name);
+    RunView& view = view_of(run, name, out_ref);
+    require_read(view, TENON_TOUCH_OUTPUTS, "get_output");
+    const at::Tensor* output = view.output(name);
     if (output == nullptr || !output->defined()) {
       throw StatusError(TENON_NOT_FOUND,
                         "hook.no_output",
@@ -210,12 +225,7 @@ tenon_status* scale_loss(tenon_run* run, double factor) {
 tenon_status* get_step_loss(tenon_run* run, double* out) {
   return guard(nullptr, [&] {
     RunView& view = view_of(run, out);
-    const HookProxy* const hook = view.call().hook;
-    if (hook == nullptr || (hook->info().reads & TENON_TOUCH_LOSS) == 0) {
-      throw Error("hook.bad_call",
-                  "get_step_loss was called by a hook that does not declare to read "
-                  "TENON_TOUCH_LOSS; set it in `reads`");
-    }
+    require_read(view, TENON_TOUCH_LOSS, "get_step_loss");
     const std::optional<double> loss = view.step_loss();
     if (!loss.has_value()) {
       throw StatusError(
@@ -254,6 +264,15 @@ tenon_status* all_reduce(tenon_run* run, double* io_values, size_t n, uint32_t r
 
 bool RunView::declares(uint32_t touch) const {
   return call_.hook == nullptr || (call_.hook->info().writes & touch) != 0;
+}
+
+void RunView::check_text(const TextRequest& /*request*/) {
+  throw Error("generate.not_possible", "this run generates no text");
+}
+
+WrittenText RunView::generate_text(const TextRequest& request) {
+  check_text(request);
+  return {};
 }
 
 void RunView::require_write(uint32_t touch, const char* service) const {

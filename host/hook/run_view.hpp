@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The interface through which hooks observe a run and make requests. The loop implements it, and
-// hooks use it as the ABI's `tenon_run`.
+// hooks use it as the ABI's `tenon_run`, also with the services that take one.
 // Threads: the train thread, while an event is being fired.
 #pragma once
 
+#include <tenon/draft/text_generation.h>
 #include <tenon/hook.h>
 
 #include <ATen/core/Tensor.h>
@@ -15,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -32,6 +34,26 @@ struct LrGroupView {
   const std::string* match = nullptr;
   double base_rate = 0;
   double rate = 0;
+};
+
+// A text for the model in training to continue, as tenon_text_request.
+struct TextRequest {
+  std::string prompt;
+  std::optional<std::string> system;
+  bool is_chat = false;
+  int64_t max_tokens = 0;
+  double temperature = 0;
+  int64_t top_k = 0;
+  double top_p = 1;
+  uint64_t seed = 0;
+};
+
+// A text that the model wrote, as tenon_text_result.
+struct WrittenText {
+  std::string text;
+  size_t num_prompt_tokens = 0;
+  size_t num_tokens = 0;
+  uint32_t finish = 0;  // TENON_TEXT_*
 };
 
 class HookProxy;
@@ -77,6 +99,11 @@ class RunView {
   const HookCall& call() const { return call_; }
   // Errors  hook.undeclared_write if the hook does not declare that it writes `touch`
   void require_write(uint32_t touch, const char* service) const;
+  // Keeps a text until the next one, for the hook that requested it.
+  const WrittenText& keep_text(WrittenText text) {
+    text_ = std::move(text);
+    return text_;
+  }
   // Notes that the hook got a tensor, so that end_call() finds undeclared writes.
   void lend(const at::Tensor& tensor, uint32_t touch, const std::string& name);
 
@@ -105,6 +132,9 @@ class RunView {
   // Returns none before the losses of a step are known, or if they are non-finite.
   virtual std::optional<double> step_loss() const = 0;
   virtual void all_reduce(std::span<double> values, bool is_sum) = 0;
+  // Errors  hook.bad_call at an event that does not allow it; generate.*; errors of the plugins
+  virtual void check_text(const TextRequest& request);
+  virtual WrittenText generate_text(const TextRequest& request);
 
  private:
   bool declares(uint32_t touch) const;
@@ -112,10 +142,13 @@ class RunView {
 
   HookCall call_;
   std::vector<ReadOnlyTensor> lent_;
+  WrittenText text_;
 };
 
 // Returns the function table for hooks; its functions take `as_abi(view)`.
 const tenon_run_api* run_api();
+// Returns the function table of TENON_TEXT_GENERATION_ID.
+const tenon_text_generation_api* text_generation_service();
 inline tenon_run* as_abi(RunView& view) {
   return reinterpret_cast<tenon_run*>(&view);
 }

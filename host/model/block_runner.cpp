@@ -107,11 +107,12 @@ std::vector<uint32_t> array_of(const std::vector<bool>& flags) {
 
 BlockRunner::BlockRunner(ModelList models,
                          ParameterStore& store,
+                         const ModelGraph& graph,
                          const ExecBase& base,
                          const std::vector<bool>& needs_grad)
     : models_(std::move(models)),
       store_(store),
-      graph_(store.graph()),
+      graph_(graph),
       needs_grad_(needs_grad),
       compute_dtype_(base.compute_dtype),
       autocast_dtype_(base.autocast_dtype) {
@@ -124,7 +125,7 @@ BlockRunner::BlockRunner(ModelList models,
       throw Error("model.bad_graph",
                   "block '" + block.name + "' is hand-written, but the model has no backward");
     }
-    weights_.emplace_back(store, b, base);
+    weights_.emplace_back(store, graph, b, base);
   }
 }
 

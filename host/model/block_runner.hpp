@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -72,6 +73,14 @@ class BlockRunner {
   // Owner: all references outlive this object
   BlockRunner(ModelList models,
               ParameterStore& store,
+              const ExecBase& base,
+              const std::vector<bool>& needs_grad)
+      : BlockRunner(std::move(models), store, store.graph(), base, needs_grad) {}
+  // Runs the blocks of another graph, whose parameters, buffers and parametrizations have the
+  // indices that they have in the graph of the store.
+  BlockRunner(ModelList models,
+              ParameterStore& store,
+              const ModelGraph& graph,
               const ExecBase& base,
               const std::vector<bool>& needs_grad);
 

@@ -54,8 +54,10 @@ class BlockWeights::Weight final : public LinearMap {
   at::Tensor stand_in_;
 };
 
-BlockWeights::BlockWeights(ParameterStore& store, uint32_t block, const ExecBase& base) {
-  const ModelGraph& graph = store.graph();
+BlockWeights::BlockWeights(ParameterStore& store,
+                           const ModelGraph& graph,
+                           uint32_t block,
+                           const ExecBase& base) {
   const auto declared = graph.blocks[block].declared_parameters();
   for (size_t i = 0; i < declared.size(); ++i) {
     const ModelParameter& named = graph.parameters[declared[i]];

@@ -22,8 +22,12 @@ namespace tenon {
 
 class BlockWeights {
  public:
-  // Owner: both references outlive this object
-  BlockWeights(ParameterStore& store, uint32_t block, const ExecBase& base);
+  // `graph` is as for BlockRunner.
+  // Owner: all references outlive this object
+  BlockWeights(ParameterStore& store,
+               const ModelGraph& graph,
+               uint32_t block,
+               const ExecBase& base);
   ~BlockWeights();
   BlockWeights(BlockWeights&&) noexcept;
   BlockWeights& operator=(BlockWeights&&) = delete;

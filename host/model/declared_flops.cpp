@@ -3,13 +3,9 @@
 
 #include <tenon/model.h>
 
-#include "host/device/autocast_guard.hpp"
-#include "host/error/error.hpp"
+#include "host/model/inferred_block.hpp"
 #include "host/plugin/model_proxy.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <memory>
 #include <utility>
 
 namespace tenon {
@@ -90,21 +86,20 @@ std::optional<DeclaredFlops::Shape> DeclaredFlops::shape_of(
   return shape;
 }
 
-// Gets the shapes of a block's inputs; null for those that are absent.
-bool DeclaredFlops::gather(const ModelBlock& block,
-                           const std::vector<std::optional<Shape>>& shapes,
-                           std::vector<const int64_t*>& inputs,
-                           std::vector<size_t>& ndims) {
+// Returns the shapes of a block's inputs, null for those that are absent, or nothing if one is
+// unknown.
+std::optional<std::vector<const DeclaredFlops::Shape*>> DeclaredFlops::gather(
+    const ModelBlock& block, const std::vector<std::optional<Shape>>& shapes) {
+  std::vector<const Shape*> inputs;
   for (const uint32_t v : block.inputs) {
     const ModelValue& value = graph_.values[v];
     if (!shapes[v].has_value() && !is_absent(value)) {
       why_not_ = "the shape of '" + value.name + "' is unknown without running the model";
-      return false;
+      return std::nullopt;
     }
-    inputs.push_back(shapes[v].has_value() ? shapes[v]->data() : nullptr);
-    ndims.push_back(shapes[v].has_value() ? shapes[v]->size() : 0);
+    inputs.push_back(shapes[v].has_value() ? &*shapes[v] : nullptr);
   }
-  return true;
+  return inputs;
 }
 
 // Asks about one block, and adds what it declares. Returns false if it declares nothing.
@@ -119,46 +114,24 @@ bool DeclaredFlops::ask(uint32_t b,
     why_not_ = "the model '" + model.instance().type() + "' does not implement `infer`";
     return false;
   }
-  std::vector<const int64_t*> inputs;
-  std::vector<size_t> ndims;
-  if (!gather(block, shapes, inputs, ndims)) {
+  const auto inputs = gather(block, shapes);
+  if (!inputs.has_value()) {
     return false;
   }
-  const auto out_shapes = std::make_unique<int64_t[][8]>(block.outputs.size() + 1);
-  std::vector<size_t> out_ndims(block.outputs.size(), 0);
-  tenon_infer_args args{};
-  args.struct_size = sizeof(args);
-  args.block = block.number;
-  args.input_shapes = inputs.data();
-  args.input_ndims = ndims.data();
-  args.num_inputs = inputs.size();
-  args.out_shapes = out_shapes.get();
-  args.out_ndims = out_ndims.data();
-  args.num_outputs = block.outputs.size();
-  args.segment_lengths = lengths.empty() ? nullptr : lengths.data();
-  args.num_segments = lengths.size();
-  try {
-    const AutocastGuard autocast(base_.device, base_.autocast_dtype);
-    model.infer(frames_[block.model].exec(), args);
-  } catch (const PluginError& error) {
-    if (error.code() != TENON_UNSUPPORTED) {
-      throw;
-    }
+  const std::optional<InferredBlock> inferred =
+      infer_block(model, block, base_, frames_[block.model].exec(), *inputs, lengths);
+  if (!inferred.has_value()) {
     why_not_ = "`infer` of block '" + block.name + "' is not supported by the model";
     return false;
   }
-  if (!(args.out_flops >= 0) || !std::isfinite(args.out_flops)) {
-    model.instance().identity().fail_result("infer returned for block '" + block.name +
-                                            "' an impossible number of operations");
-  }
-  answer.by_block.push_back(args.out_flops);
+  answer.by_block.push_back(inferred->flops);
   answer.widths.push_back(0);
   for (size_t i = 0; i < block.outputs.size(); ++i) {
-    const size_t ndim = std::min<size_t>(out_ndims[i], 8);
-    shapes[block.outputs[i]] = Shape(out_shapes[i], out_shapes[i] + ndim);
-    learn_axes(graph_.values[block.outputs[i]], *shapes[block.outputs[i]], sizes);
-    if (i == 0 && ndim > 0) {
-      answer.widths.back() = out_shapes[0][ndim - 1];
+    const Shape& shape = inferred->output_shapes[i];
+    shapes[block.outputs[i]] = shape;
+    learn_axes(graph_.values[block.outputs[i]], shape, sizes);
+    if (i == 0 && !shape.empty()) {
+      answer.widths.back() = shape.back();
     }
   }
   return true;

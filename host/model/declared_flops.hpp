@@ -35,7 +35,7 @@ class DeclaredFlops {
   // Returns the operations for a batch whose named axes have these sizes. `lengths` are those of
   // its sequences; if empty, each sample is one. Returns nothing if a model does not declare a
   // block, or a shape is unknown; why_not() then has the reason.
-  // Errors  PluginError of `infer`; plugin.bad_result for negative operations
+  // Errors  PluginError of `infer`; plugin.bad_result for an impossible answer
   std::optional<Answer> forward(const std::map<std::string, int64_t>& sizes,
                                 std::span<const int64_t> lengths = {});
   const std::string& why_not() const { return why_not_; }
@@ -49,10 +49,8 @@ class DeclaredFlops {
   std::optional<Shape> shape_of(const ModelValue& value,
                                 const std::map<std::string, int64_t>& sizes) const;
   bool is_absent(const ModelValue& value) const;
-  bool gather(const ModelBlock& block,
-              const std::vector<std::optional<Shape>>& shapes,
-              std::vector<const int64_t*>& inputs,
-              std::vector<size_t>& ndims);
+  std::optional<std::vector<const Shape*>> gather(const ModelBlock& block,
+                                                  const std::vector<std::optional<Shape>>& shapes);
   bool ask(uint32_t b,
            std::vector<std::optional<Shape>>& shapes,
            std::map<std::string, int64_t>& sizes,

@@ -87,8 +87,10 @@ class ModelRunner {
   // non-empty tail_outputs(graph).
   int64_t tail_length() const;
   // Runs the tail on positions [begin, begin + length) of T. Its outputs can be read by `value`
-  // until `backward_tail` or the next chunk.
+  // until `backward_tail`, `drop_tail` or the next chunk.
   void forward_tail(int64_t begin, int64_t length);
+  // Drops the outputs of the current chunk, in a pass without a backward.
+  void drop_tail();
   // Runs backward of the trained model's tail for the current chunk. After the chunk that ends T,
   // the gradients of the inputs are complete. They equal those of the whole block except for the
   // order of sums.

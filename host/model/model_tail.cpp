@@ -54,6 +54,15 @@ void ModelRunner::forward_tail(int64_t begin, int64_t length) {
   }
 }
 
+void ModelRunner::drop_tail() {
+  for (const uint32_t b : tails_) {
+    tapes_[b].clear();
+    for (const uint32_t v : graph_.blocks[b].outputs) {
+      values_[v].reset();
+    }
+  }
+}
+
 void ModelRunner::run_tail(uint32_t b) {
   const ModelBlock& block = graph_.blocks[b];
   BlockTape& tape = tapes_[b];

@@ -2,12 +2,14 @@
 //
 // Runs a model on one sequence of tokens that grows, and returns the logits of its last position.
 // With the model's caches (tenon.generation/1), each token is computed once; otherwise, the whole
-// sequence runs through the ordinary forward again for each token. Knows no text and no sampling.
-// Invariant: both ways give the same logits, except for rounding.
+// sequence runs through the ordinary forward again for each token. Runs only the blocks that the
+// logits depend on. Knows no text and no sampling.
+// Invariants: both ways give the same logits, except for rounding; parameters, gradients and
+// buffers do not change.
 // Threads: owned and driven by the train thread.
 #pragma once
 
-#include "host/model/model_runner.hpp"
+#include "host/model/graph.hpp"
 #include "host/model/parameter_store.hpp"
 #include "host/plugin/generation_proxy.hpp"
 #include "host/tensor/exec_frame.hpp"
@@ -22,6 +24,7 @@
 namespace tenon {
 
 class ModelProxy;
+class ShardedParameters;
 
 class SequenceRunner {
  public:
@@ -35,18 +38,27 @@ class SequenceRunner {
   virtual std::optional<int64_t> max_positions() const = 0;
 };
 
-// Returns a runner for a new sequence of at most `capacity` positions. All are borrowed; the graph
-// is that of the store.
+// The blocks to run, if they are not those of the store, and the way to their parameters.
+struct SequenceBlocks {
+  const ModelGraph* graph = nullptr;  // as for BlockRunner; null: that of the store
+  // Gathers the parameters of each block, so that all ranks make the same calls; null if this rank
+  // always has all of them.
+  ShardedParameters* flow = nullptr;
+};
+
+// Returns a runner for a new sequence of at most `capacity` positions. All are borrowed.
 // Errors  generate.not_possible if the model needs more than token ids, or makes no logits;
 //         plugin.bad_result for a description that does not fit the graph; errors of `describe`
 std::unique_ptr<SequenceRunner> cached_sequence(ModelProxy& model,
                                                 ParameterStore& store,
                                                 const ExecBase& base,
                                                 const GenerationProxy& generation,
-                                                int64_t capacity);
+                                                int64_t capacity,
+                                                const SequenceBlocks& blocks = {});
 // Same, without caches: needs batch field "input_ids" and output "logits".
 std::unique_ptr<SequenceRunner> whole_sequence(ModelProxy& model,
                                                ParameterStore& store,
-                                               const ExecBase& base);
+                                               const ExecBase& base,
+                                               const SequenceBlocks& blocks = {});
 
 }  // namespace tenon

@@ -294,6 +294,11 @@ void ShardedParameters::end_pass() {
   }
 }
 
+void ShardedParameters::gather(size_t group) {
+  start_gather(group);
+  finish_gather(group);
+}
+
 void ShardedParameters::resolve() {
   for (size_t g = 0; g < ways_.size(); ++g) {
     finish_gather(g);

@@ -95,6 +95,12 @@ class ShardedParameters {
   // all-gather overlaps with the start of the next forward.
   void publish();
 
+  // Makes the parameters of a group whole outside of a pass, for blocks that no pass runs, until
+  // `end_pass`. A collective if the group is sharded.
+  void gather(size_t group);
+  // Frees them before that.
+  void release(size_t group) { store_.groups()[group].release_whole(); }
+
   // Waits for pending all-gathers. Call it before anything except an update changes the slices.
   void resolve();
 

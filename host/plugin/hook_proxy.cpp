@@ -31,7 +31,7 @@ HookProxy::HookProxy(ComponentInstance instance)
   }
   constexpr uint32_t kTouches = TENON_TOUCH_BATCH | TENON_TOUCH_PARAMETERS | TENON_TOUCH_GRADIENTS |
                                 TENON_TOUCH_LR | TENON_TOUCH_LOSS;
-  identity.check_flags(info.reads, kTouches, "reads");
+  identity.check_flags(info.reads, kTouches | TENON_TOUCH_OUTPUTS, "reads");
   identity.check_flags(info.writes, kTouches, "writes");
   if (info.uses_collectives != 0 && info.rank_0_only != 0) {
     identity.fail_result(

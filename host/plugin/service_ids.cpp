@@ -3,6 +3,7 @@
 #include "host/plugin/service_ids.hpp"
 
 #include <tenon/draft/chat_template.h>
+#include <tenon/draft/text_generation.h>
 #include <tenon/tenon.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@ constexpr auto kServiceIds = std::to_array<std::string_view>({
     TENON_PARALLEL_ID,
     TENON_METRICS_ID,
     TENON_CHAT_TEMPLATE_ID,
+    TENON_TEXT_GENERATION_ID,
 });
 
 }  // namespace

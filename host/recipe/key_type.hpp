@@ -96,38 +96,22 @@ struct KeyType<std::string> : PlainKeyType {
   }
 };
 
-template <>
-struct KeyType<std::variant<std::string, std::uint64_t>> : PlainKeyType {
-  using Value = std::variant<std::string, std::uint64_t>;
+// A text, or a number.
+template <class Number>
+struct KeyType<std::variant<std::string, Number>> : PlainKeyType {
+  using Value = std::variant<std::string, Number>;
   static KeySchema schema(const RecipeKey& key) {
-    return with_keywords({{"type", {"string", "integer"}}}, key.item_keywords());
+    const char* const number = std::integral<Number> ? "integer" : "number";
+    return with_keywords({{"type", {"string", number}}}, key.item_keywords());
   }
   static KeySchema json(const RecipeKey&, const Value& value) {
     return std::visit([](const auto& one) { return KeySchema(one); }, value);
   }
   static void read(const RecipeKey&, const KeyValue& at, Value& out) {
     if (at.value.is_string()) {
-      out = at.value.get<std::string>();
+      out = at.value.template get<std::string>();
     } else {
-      out = at.value.get<std::uint64_t>();
-    }
-  }
-};
-
-template <>
-struct KeyType<std::variant<std::string, double>> : PlainKeyType {
-  using Value = std::variant<std::string, double>;
-  static KeySchema schema(const RecipeKey& key) {
-    return with_keywords({{"type", {"string", "number"}}}, key.item_keywords());
-  }
-  static KeySchema json(const RecipeKey&, const Value& value) {
-    return std::visit([](const auto& one) { return KeySchema(one); }, value);
-  }
-  static void read(const RecipeKey&, const KeyValue& at, Value& out) {
-    if (at.value.is_string()) {
-      out = at.value.get<std::string>();
-    } else {
-      out = at.value.get<double>();
+      out = at.value.template get<Number>();
     }
   }
 };

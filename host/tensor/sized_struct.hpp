@@ -9,6 +9,7 @@
 
 #include <tenon/draft/chat_template.h>
 #include <tenon/draft/sparse_optimizer.h>
+#include <tenon/draft/text_generation.h>
 #include <tenon/draft/weights_layout.h>
 #include <tenon/tenon.h>
 
@@ -49,6 +50,8 @@ TENON_SIZED_STRUCT(tenon_slot_spec, init);
 TENON_SIZED_STRUCT(tenon_special_token, id);
 TENON_SIZED_STRUCT(tenon_split, num_parts);
 TENON_SIZED_STRUCT(tenon_tensor_info, requires_grad);
+TENON_SIZED_STRUCT(tenon_text_request, seed);
+TENON_SIZED_STRUCT(tenon_text_result, reserved);
 TENON_SIZED_STRUCT(tenon_value_spec, reserved);
 
 #undef TENON_SIZED_STRUCT

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/hook_view.hpp"
 
+#include "host/error/error.hpp"
 #include "host/error/status.hpp"
+#include "host/hook/event_name.hpp"
 #include "host/tensor/shape_text.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/optimizer_groups.hpp"
@@ -161,6 +163,46 @@ void HookView::scale_loss(double factor) {
 
 void HookView::all_reduce(std::span<double> values, bool is_sum) {
   parts_.collective.all_reduce(values, is_sum ? Reduce::kSum : Reduce::kMax, "numbers of a hook");
+}
+
+void HookView::check_text(const TextRequest& request) {
+  if (parts_.texts == nullptr) {
+    RunView::check_text(request);
+  }
+  parts_.texts->check(request);
+}
+
+WrittenText HookView::generate_text(const TextRequest& request) {
+  const uint32_t event = call().event;
+  switch (event) {
+    case TENON_EVENT_AFTER_LOAD:
+    case TENON_EVENT_AFTER_STEP:
+    case TENON_EVENT_AFTER_EVALUATE:
+    case TENON_EVENT_AFTER_WINDOW:
+    case TENON_EVENT_AFTER_EPOCH:
+      break;
+    case TENON_EVENT_END:
+      if (!has_failed_) {
+        break;
+      }
+      throw Error("hook.bad_call", "a text was requested at end, but the run has failed");
+    default:
+      throw Error("hook.bad_call",
+                  formatted("a text was requested at {}, where parameters may be incomplete; "
+                            "request it at after_load, after_step, after_evaluate, after_window, "
+                            "after_epoch or end",
+                            event_name(event)));
+  }
+  if (parts_.texts == nullptr) {
+    return RunView::generate_text(request);
+  }
+  const auto began = std::chrono::steady_clock::now();
+  WrittenText written = parts_.texts->generate(request, parts_.state.step);
+  // An evaluation is a pause already, with all of its events.
+  if (add_pause_ != nullptr && event == TENON_EVENT_AFTER_STEP) {
+    add_pause_(std::chrono::steady_clock::now() - began);
+  }
+  return written;
 }
 
 std::optional<double> HookView::lr_group_option(size_t i, const std::string& pointer) const {

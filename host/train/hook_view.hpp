@@ -15,12 +15,16 @@
 #include "host/train/learning_rate.hpp"
 #include "host/train/loop_requests.hpp"
 #include "host/train/microbatch.hpp"
+#include "host/train/text_source.hpp"
 
 #include <ATen/core/Tensor.h>
 
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -59,6 +63,7 @@ class HookView final : public RunView {
     MetricBook& metrics;
     LoopRequests& requests;
     Collective& collective;
+    TextSource* texts;  // null if the run generates no texts
   };
   HookView(Parts parts, const LrSchedulerProxy* scheduler, uint64_t total_steps)
       : parts_(parts), rate_(scheduler, total_steps) {}
@@ -69,6 +74,12 @@ class HookView final : public RunView {
   void show_whole(WholeGroups groups) { whole_ = std::move(groups); }
   const WholeGroups& whole() const { return whole_; }
   LearningRate& learning_rate() { return rate_; }
+  // Receives the time that hooks generated texts between steps.
+  void on_pause(std::function<void(std::chrono::steady_clock::duration)> add) {
+    add_pause_ = std::move(add);
+  }
+  // Call it when the run has failed: other ranks may join no collective from now on.
+  void note_failure() { has_failed_ = true; }
   // Returns the learning rate factor of the step under way.
   double lr_factor() const { return rate_.factor(parts_.state.step); }
 
@@ -92,12 +103,16 @@ class HookView final : public RunView {
   void scale_loss(double factor) override;
   std::optional<double> step_loss() const override { return step_.loss; }
   void all_reduce(std::span<double> values, bool is_sum) override;
+  void check_text(const TextRequest& request) override;
+  WrittenText generate_text(const TextRequest& request) override;
 
  private:
   Parts parts_;
   LearningRate rate_;
   StepValues step_;
   WholeGroups whole_;
+  std::function<void(std::chrono::steady_clock::duration)> add_pause_;  // may be empty
+  bool has_failed_ = false;
   // Tensors that scalar() and parameter() return pointers to.
   at::Tensor loss_;
   at::Tensor grad_norm_;

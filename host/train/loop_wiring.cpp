@@ -45,7 +45,8 @@ HookView::Parts view_parts(const TrainerParts& parts,
           .finite_check = finite_check,
           .metrics = parts.metrics,
           .requests = requests,
-          .collective = parts.collective};
+          .collective = parts.collective,
+          .texts = parts.texts};
 }
 
 StepLog::Parts log_parts(const TrainerParts& parts,

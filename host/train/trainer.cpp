@@ -88,6 +88,7 @@ Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
               &evaluator_,
               &roll_back_});
   requests_.on_evaluate([this] { evaluator_.evaluate(); });
+  view_.on_pause([this](auto time) { log_.add_pause(time); });
 }
 
 // ---- the run ----
@@ -523,6 +524,7 @@ void Trainer::fire_and_sync(uint32_t event) {
 }
 
 void Trainer::report_failure(Error failure, Outcome& outcome) {
+  view_.note_failure();
   if (failure.id() == "run.out_of_memory") {
     failure =
         Error(failure.id(), failure.message() + ". " + memory_report(parts_, feed_.batch_bytes()));

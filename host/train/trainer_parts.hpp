@@ -35,6 +35,7 @@
 #include "host/train/run_state/run_boundary.hpp"
 #include "host/train/signal_watch.hpp"
 #include "host/train/step_profile.hpp"
+#include "host/train/text_source.hpp"
 
 #include <functional>
 #include <string>
@@ -55,6 +56,7 @@ struct TrainerParts {
   MetricSet& metric_set;
   OptimizerDriver& optimizer;
   EvaluationValues& values;
+  TextSource* texts = nullptr;                     // null if hooks cannot generate texts
   ParameterAverages* averages = nullptr;           // null if no hook averages parameters
   TableSet* tables = nullptr;                      // null if the model has no lookups
   LossScale* loss_scale = nullptr;                 // null except under fp16

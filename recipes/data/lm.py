@@ -99,7 +99,7 @@ def write_model(path, folder):
                   "vocab": {token: i for i, token in enumerate(tokens)},
                   "merges": [merge.split(" ") for merge in facts["tokenizer.ggml.merges"]]}})
     write_json(folder / "tokenizer_config.json", {
-        "tokenizer_class": "GPT2Tokenizer", "add_prefix_space": False, "clean_up_tokenization_spaces": False,
+        "tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False,
         "bos_token": tokens[bos], "eos_token": tokens[eos], "pad_token": tokens[pad],
         "unk_token": tokens[int(facts.get("tokenizer.ggml.unknown_token_id", eos))],
         "model_max_length": int(of("context_length")), "chat_template": facts["tokenizer.chat_template"]}, 2)

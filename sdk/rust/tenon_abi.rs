@@ -147,6 +147,8 @@ pub const TENON_TOUCH_GRADIENTS: u32 = 4;
 pub const TENON_TOUCH_LR: u32 = 8;
 /// Write: the loss, by scale_loss. Read: the loss of each step over all ranks, by get_step_loss.
 pub const TENON_TOUCH_LOSS: u32 = 16;
+/// read: outputs of the model, by get_output
+pub const TENON_TOUCH_OUTPUTS: u32 = 32;
 
 // Requests. A request of any rank counts for all ranks. A request made before the first
 // before_forward of a step takes effect at the end of that step. A later request takes effect at
@@ -519,6 +521,20 @@ pub const TENON_NARROW_MASTER: u32 = 2;
 pub const TENON_SPARSE_OPTIMIZER_ID: &CStr = text(b"tenon.sparse_optimizer/1\0");
 
 pub const TENON_STORAGE_ID: &CStr = text(b"tenon.storage/1\0");
+
+// Why a text ended.
+/// the model chose the tokenizer's end-of-text token
+pub const TENON_TEXT_END_TOKEN: u32 = 0;
+/// max_tokens
+pub const TENON_TEXT_MAX_TOKENS: u32 = 1;
+/// the model's longest sequence
+pub const TENON_TEXT_MAX_POSITIONS: u32 = 2;
+/// the run was asked to stop
+pub const TENON_TEXT_STOPPED: u32 = 3;
+/// the model's logits were NaN, or all -infinity
+pub const TENON_TEXT_NON_FINITE: u32 = 4;
+
+pub const TENON_TEXT_GENERATION_ID: &CStr = text(b"tenon.text_generation/1\0");
 
 // Flags of a layout tensor.
 /// The file stores the parameter with its two axes exchanged.
@@ -1217,15 +1233,18 @@ pub struct tenon_hook_info {
     pub phase: u32,
     /// higher runs first
     pub priority: i32,
-    /// TENON_TOUCH_*: what the host must prepare. Only TENON_TOUCH_LOSS has an effect in this host.
+    /// TENON_TOUCH_*: what the host must prepare. Only TENON_TOUCH_LOSS and TENON_TOUCH_OUTPUTS have an
+    /// effect in this host. With TENON_TOUCH_OUTPUTS the host runs all blocks of the model and keeps
+    /// their outputs, which costs time and memory.
     pub reads: u32,
-    /// TENON_TOUCH_*
+    /// TENON_TOUCH_*, except TENON_TOUCH_OUTPUTS
     pub writes: u32,
     /// 1: called only on rank 0. With several ranks, such a hook must not write anything.
     pub rank_0_only: u32,
     /// 1: the host gathers whole parameters for it, on all ranks
     pub full_parameters: u32,
-    /// 1: it calls all_reduce, with the same calls on all ranks. Not with rank_0_only.
+    /// 1: it calls all_reduce, or a service that all ranks call together, with the same calls on all
+    /// ranks. Not with rank_0_only.
     pub uses_collectives: u32,
     pub reserved: u32,
 }
@@ -1392,7 +1411,8 @@ pub struct tenon_run_api {
     /// after_forward, before_loss, after_loss and before_backward, also in an evaluation.
     ///
     /// Errors   TENON_NOT_FOUND if no such value is computed at this event: with `loss_chunk`, the
-    ///          outputs of the last block never exist as a whole
+    ///          outputs of the last block never exist as a whole; TENON_INVALID if the hook does not
+    ///          declare to read TENON_TOUCH_OUTPUTS
     /// Owner    *out_ref is borrowed until the event returns
     /// Since    0.4
     pub get_output: Option<unsafe extern "C" fn(
@@ -4193,6 +4213,92 @@ pub struct tenon_storage {
 layout!(tenon_storage, 112:
     struct_size 0 8, connect 8 8, open 16 8, create_file 24 8, write 32 8, close 40 8, commit 48 8,
     abort 56 8, list 64 8, list_files 72 8, file_size 80 8, read 88 8, remove 96 8, address 104 8);
+
+/// A text to continue. Strings are borrowed until return.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_text_request {
+    /// set by the caller
+    pub struct_size: usize,
+    /// UTF-8. The text to continue, or a message of the user. Special tokens in it stay text.
+    pub prompt: *const c_char,
+    /// UTF-8. With is_chat: the system message; null: none
+    pub system: *const c_char,
+    /// 1: render prompt and system by the tokenizer's chat template
+    pub is_chat: u32,
+    /// 0
+    pub reserved: u32,
+    /// largest number of new tokens, at least 1
+    pub max_tokens: i64,
+    /// divides the logits, 0 or more; 0: the most likely token
+    pub temperature: f64,
+    /// only the K most likely tokens; 0: all
+    pub top_k: i64,
+    /// only the most likely tokens that together have this probability, in (0, 1]
+    pub top_p: f64,
+    /// of the draws, which depend on the seed and the position only
+    pub seed: u64,
+}
+layout!(tenon_text_request, 72:
+    struct_size 0 8, prompt 8 8, system 16 8, is_chat 24 4, reserved 28 4, max_tokens 32 8,
+    temperature 40 8, top_k 48 8, top_p 56 8, seed 64 8);
+
+/// A text that the model wrote.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_text_result {
+    /// set by the caller
+    pub struct_size: usize,
+    /// [num_text_bytes] The new text in UTF-8, ends with a NUL. U+FFFD stands for bytes that belong to
+    /// no character. Lives until the next call of `generate` of this run.
+    pub text_ref: *const c_char,
+    /// without the NUL at the end
+    pub num_text_bytes: usize,
+    pub num_prompt_tokens: usize,
+    /// new tokens, without the end-of-text token
+    pub num_tokens: usize,
+    /// TENON_TEXT_*: why the text ended
+    pub finish: u32,
+    pub reserved: u32,
+}
+layout!(tenon_text_result, 48:
+    struct_size 0 8, text_ref 8 8, num_text_bytes 16 8, num_prompt_tokens 24 8, num_tokens 32 8,
+    finish 40 4, reserved 44 4);
+
+/// Service TENON_TEXT_GENERATION_ID. `run` is that of the event. The tags below hold for both
+/// functions.
+///
+/// Errors   TENON_INVALID for a null argument, a value out of range, or a hook that does not declare
+///          uses_collectives; an error with the id generate.no_tokenizer, generate.no_template or
+///          generate.not_possible if the recipe has no tokenizer, the tokenizer no chat template, or
+///          the model cannot continue the text; errors of the model and the tokenizer
+/// Threads  those of the event, and only during it
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_text_generation_api {
+    pub struct_size: usize,
+    /// Checks that `generate` could continue a text, without running the model. Call it at `start`, so
+    /// that a mistake in the recipe ends the run before its first step.
+    ///
+    /// Owner    `request` is borrowed until return
+    /// Since    0.5
+    pub check: Option<unsafe extern "C" fn(
+        run: *mut tenon_run,
+        request: *const tenon_text_request,
+    ) -> *mut tenon_status>,
+    /// Continues a text: at after_load, after_step, after_evaluate, after_window and after_epoch, and
+    /// at `end` unless the run failed. If a rank is lost, the run ends.
+    ///
+    /// Errors   TENON_INVALID at another event
+    /// Owner    `request` and `out` are borrowed until return
+    /// Since    0.5
+    pub generate: Option<unsafe extern "C" fn(
+        run: *mut tenon_run,
+        request: *const tenon_text_request,
+        out: *mut tenon_text_result,
+    ) -> *mut tenon_status>,
+}
+layout!(tenon_text_generation_api, 24: struct_size 0 8, check 8 8, generate 16 8);
 
 /// Maps one tensor of the files to a parameter. All pointers are borrowed until `add_tensor`
 /// returns.

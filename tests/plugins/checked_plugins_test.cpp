@@ -121,6 +121,13 @@ std::string recipe_of(const std::string& plugin, const fs::path& folder) {
                                        {"tokenizer", {{"type", "byte"}}}})
                             .dump());
   }
+  if (plugin == "text_samples") {
+    nlohmann::json patch = dataset_patch(
+        "text", {{"path", source + "/README.md"}, {"length", nullptr}, {"sequence_length", 16}});
+    patch["model"]["options"]["vocab_size"] = 256;
+    patch["hooks"] = {{{"type", plugin}, {"options", {{"prompts", {"a"}}, {"every_steps", 2}}}}};
+    return small_language_recipe(patch.dump());
+  }
   if (plugin == "hf") {
     const nlohmann::json golden =
         nlohmann::json::parse(file_text(source + "/tests/parity/tokenizers_golden.json"));

@@ -32,6 +32,7 @@ const std::set<std::string>& size_nothing() {
       "dataset movielens window_days",
       // Seeds and labels.
       "dataset criteo_like seed",
+      "hook text_samples seed",
       "loss * ignore_index",
       "metric * ignore_index",
       // Upper limits by themselves: of lists, samples or memory.
@@ -40,10 +41,12 @@ const std::set<std::string>& size_nothing() {
       "metric * k",
       "metric * max_bytes",
       "metric * top_k",
+      "hook text_samples top_k",
       // Numbers of steps and evaluations.
       "hook early_stop patience",
       "hook ema every",
       "hook ema start",
+      "hook text_samples every_steps",
       "hook spike_guard patience",
       "hook spike_guard warm_up",
       "lr_scheduler * cycles",

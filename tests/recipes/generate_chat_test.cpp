@@ -136,7 +136,7 @@ TEST_CASE("chats that are not possible are refused", "[generate]") {
   CHECK(bare.exit_code == 3);
   CHECK_THAT(bare.err,
              contains_text("[generate.no_template]") &&
-                 contains_text("the tokenizer has no chat template, which --chat needs"));
+                 contains_text("the tokenizer has no chat template, which a chat needs"));
   const SubprocessResult raised = learned().generate(
       {"--chat",
        "--prompt",

@@ -88,6 +88,39 @@ TEST_CASE("loss_chunk goes with tied weights, recompute and several losses", "[r
      "options": {"label_smoothing": 0.1}}]})");
 }
 
+TEST_CASE("loss_chunk goes with hooks of all events, and with hooks that read outputs",
+          "[recipes]") {
+  const HostRun traced(recipe_with(R"({"hooks": [{"type": "event_trace"}]})", "8"));
+  INFO(traced.result().err);
+  REQUIRE(traced.result().exit_code == 0);
+  const HostRun plain(recipe_with("{}", "8"));
+  CHECK(traced.summary()["parameters_hash"] == plain.summary()["parameters_hash"]);
+
+  const std::string reads =
+      R"({"hooks": [{"type": "read_outputs",
+                     "options": {"outputs": ["hidden.1", "logits", "token_logps"]}}]})";
+  const HostRun chunked(recipe_with(reads, "8"));
+  INFO(chunked.result().err);
+  REQUIRE(chunked.result().exit_code == 0);
+  CHECK(chunked.file("outputs.txt") == "hidden.1 yes\nlogits no\ntoken_logps no\n");
+  const HostRun whole(recipe_with(reads, "null"));
+  INFO(whole.result().err);
+  REQUIRE(whole.result().exit_code == 0);
+  CHECK(whole.file("outputs.txt") == "hidden.1 yes\nlogits yes\ntoken_logps yes\n");
+}
+
+TEST_CASE("a hook reads outputs only if it declares it", "[recipes]") {
+  const HostRun run(recipe_with(R"({"hooks": [{"type": "read_outputs",
+      "options": {"outputs": ["logits"], "declares": false}}]})",
+                                "null"));
+  CHECK(run.result().exit_code != 0);
+  CHECK(has(run.result().err, "[hook.bad_call] at after_loss: hook \"read_outputs\""));
+  CHECK(
+      has(run.result().err,
+          "get_output was called by a hook that does not declare to read TENON_TOUCH_OUTPUTS; set "
+          "it in `reads`"));
+}
+
 TEST_CASE("loss_chunk is refused before the first step where pieces cannot be had", "[recipes]") {
   CHECK(has(refusal_of(small_recipe(R"({"train": {"loss_chunk": 4}})")),
             "the model's last block, 'mlp', cannot run on a part of a sequence"));

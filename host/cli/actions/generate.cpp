@@ -2,7 +2,6 @@
 //
 // --generate: continues a text with a trained model.
 #include "host/cli/action.hpp"
-#include "host/cli/chat_session.hpp"
 #include "host/cli/checked_recipe.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"
@@ -11,11 +10,13 @@
 #include "host/cli/used_plugins.hpp"
 #include "host/cli/used_recipe.hpp"
 #include "host/device/gpu_places.hpp"
+#include "host/io/regular_file.hpp"
 #include "host/log/log.hpp"
 #include "host/recipe/recipe_loader.hpp"
 #include "host/tensor/stop_flag.hpp"
-#include "host/train/generate/text_model.hpp"
+#include "host/train/generate/chat_session.hpp"
 #include "host/train/pretrained/newest_checkpoint.hpp"
+#include "host/train/run/text_model.hpp"
 
 #include <array>
 #include <charconv>
@@ -189,10 +190,23 @@ std::string print_text(TextModel& model,
   return text;
 }
 
+// The text of --chat-template; "" without it.
+std::string chat_template_of(const GenerateRequest& request) {
+  constexpr std::uint64_t kMaxBytes = 1'000'000;
+  if (request.chat_template.empty()) {
+    return {};
+  }
+  FileText file = read_file_text(request.chat_template, kMaxBytes);
+  if (!file.problem.empty()) {
+    fail_usage("--chat-template: " + request.chat_template + ": " + file.problem);
+  }
+  return std::move(file.text);
+}
+
 // Answers the prompt, or each line of standard input that is not empty.
 void chat(TextModel& model, const CommandLine& line) {
   const GenerateRequest& request = line.generate;
-  ChatSession session(model.tokenizer(), request.system, request.chat_template);
+  ChatSession session(model.tokenizer(), request.system, chat_template_of(request));
   if (request.prompt.has_value()) {
     print_text(model, line, session.ask(*request.prompt));
     return;

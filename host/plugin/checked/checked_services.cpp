@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/checked/checked_services.hpp"
 
+#include <tenon/draft/text_generation.h>
 #include <tenon/metrics.h>
 #include <tenon/parallel.h>
 
 #include "host/error/status.hpp"
 #include "host/plugin/checked/call_frame.hpp"
+#include "host/plugin/checked/lent_objects.hpp"
 #include "host/plugin/loaded_plugin.hpp"
 #include "host/plugin/plugin_loader.hpp"
 #include "host/tensor/handle.hpp"
@@ -23,6 +25,7 @@ const tenon_tensor_api* real_tensors = nullptr;
 const tenon_op_api* real_ops = nullptr;
 const tenon_parallel_api* real_parallel = nullptr;
 const tenon_metrics_api* real_metrics = nullptr;
+const tenon_text_generation_api* real_texts = nullptr;
 
 // Records a handle that a service has made for the plugin.
 tenon_status* record(tenon_status* status, tenon_tensor** out_own, std::string_view service) {
@@ -231,6 +234,22 @@ tenon_status* checked_add_tensor(const tenon_host* host,
              : bad_call_status(host);
 }
 
+// The run that a hook passes is the one that the checking mode lends.
+tenon_status* checked_text_check(tenon_run* run, const tenon_text_request* request) {
+  const auto* const lent = reinterpret_cast<const CheckedRun*>(run);
+  return lent != nullptr && check_use(*lent, "check") ? real_texts->check(lent->real, request)
+                                                      : bad_call_status(nullptr);
+}
+
+tenon_status* checked_text_generate(tenon_run* run,
+                                    const tenon_text_request* request,
+                                    tenon_text_result* out) {
+  const auto* const lent = reinterpret_cast<const CheckedRun*>(run);
+  return lent != nullptr && check_use(*lent, "generate")
+             ? real_texts->generate(lent->real, request, out)
+             : bad_call_status(nullptr);
+}
+
 }  // namespace
 
 const tenon_tensor_api* checked_tensor_service(const tenon_tensor_api& real) {
@@ -276,6 +295,14 @@ const void* checked_service(std::string_view id, const void* table) {
     checked.add = checked_add;
     checked.add_tensor = checked_add_tensor;
     return &checked;
+  }
+  if (id == TENON_TEXT_GENERATION_ID) {
+    static constexpr tenon_text_generation_api kChecked = {
+        .struct_size = sizeof(tenon_text_generation_api),
+        .check = checked_text_check,
+        .generate = checked_text_generate};
+    real_texts = static_cast<const tenon_text_generation_api*>(table);
+    return &kChecked;
   }
   return table;
 }

@@ -14,4 +14,10 @@ namespace tenon {
 // Owner    the recipe
 const ComponentUse* find_tokenizer(const Recipe& recipe);
 
+// Returns the same tokenizer.
+//
+// Errors   generate.no_tokenizer if no component has one
+// Owner    the recipe
+const ComponentUse& required_tokenizer(const Recipe& recipe);
+
 }  // namespace tenon

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/generate/token_sampler.hpp"
 
-#include "host/error/error.hpp"
 #include "host/tensor/philox.hpp"
 
 #include <algorithm>
@@ -23,6 +22,7 @@ struct Candidate {
   }
 };
 
+// Empty if a logit is NaN.
 std::vector<Candidate> candidates_of(const at::Tensor& logits, int64_t num_ids) {
   const at::Tensor wide = logits.to(at::kDouble).contiguous();
   const double* const data = wide.const_data_ptr<double>();
@@ -30,24 +30,22 @@ std::vector<Candidate> candidates_of(const at::Tensor& logits, int64_t num_ids) 
   candidates.reserve(static_cast<size_t>(std::min(num_ids, wide.numel())));
   for (int64_t id = 0; id < std::min(num_ids, wide.numel()); ++id) {
     if (std::isnan(data[id])) {
-      throw Error("generate.not_possible",
-                  "the model's logits are NaN; its parameters are probably non-finite: use an "
-                  "earlier checkpoint (--from)");
+      return {};
     }
     if (data[id] > -std::numeric_limits<double>::infinity()) {
       candidates.push_back({id, data[id]});
     }
-  }
-  if (candidates.empty()) {
-    throw Error("generate.not_possible", "the model gives no token a probability above 0");
   }
   return candidates;
 }
 
 }  // namespace
 
-int64_t TokenSampler::pick(const at::Tensor& logits, uint64_t position) const {
+std::optional<int64_t> TokenSampler::pick(const at::Tensor& logits, uint64_t position) const {
   std::vector<Candidate> candidates = candidates_of(logits, ids_);
+  if (candidates.empty()) {
+    return std::nullopt;
+  }
   if (sampling_.temperature == 0) {
     return std::ranges::min_element(candidates, std::less<>())->id;
   }

@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace tenon {
 
@@ -20,12 +21,11 @@ class TokenSampler {
   TokenSampler(const Sampling& sampling, int64_t num_ids) : sampling_(sampling), ids_(num_ids) {}
 
   // Returns the id for position `position` of the sequence. Of equally likely tokens, the one with
-  // the smaller id comes first.
+  // the smaller id comes first. Nothing if a logit is NaN, or all are -infinity.
   //
   // Shapes  logits [V], fp32 or fp64, on the CPU
-  // Errors  generate.not_possible if a logit is NaN, or none is finite
   // Source  top-p: Holtzman et al., The Curious Case of Neural Text Degeneration (ICLR 2020)
-  int64_t pick(const at::Tensor& logits, uint64_t position) const;
+  std::optional<int64_t> pick(const at::Tensor& logits, uint64_t position) const;
 
  private:
   Sampling sampling_;

@@ -93,6 +93,8 @@ std::vector<at::Tensor> chunked_sums(ModelRunner& runner,
     if (seeds != nullptr) {
       losses.backward(runner, *seeds);
       runner.backward_tail();
+    } else {
+      runner.drop_tail();  // a hook must not take the last chunk for the whole
     }
   }
   return sums;

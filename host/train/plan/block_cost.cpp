@@ -4,12 +4,12 @@
 #include <tenon/model.h>
 #include <tenon/torch/deferred_init.hpp>
 
-#include "host/device/autocast_guard.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/io/checked_size.hpp"
 #include "host/kernels/kept_attention.hpp"
 #include "host/model/group_layout.hpp"
+#include "host/model/inferred_block.hpp"
 #include "host/model/parametrized_graph.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/own_handles.hpp"
@@ -26,7 +26,6 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -217,43 +216,17 @@ class Planner {
   // Returns false if the model does not declare the cost of this block.
   bool declares(uint32_t b, BlockCost& cost) {
     const ModelBlock& block = graph_.blocks[b];
-    std::vector<const int64_t*> shapes;
-    std::vector<size_t> ndims;
+    std::vector<const Shape*> shapes;
     for (const uint32_t v : block.inputs) {
-      shapes.push_back(is_absent(v) ? nullptr : shape_of(v).data());
-      ndims.push_back(is_absent(v) ? 0 : shape_of(v).size());
+      shapes.push_back(is_absent(v) ? nullptr : &shape_of(v));
     }
-    // A separate array: the ABI provides room for eight axes of each output.
-    const auto out_shapes = std::make_unique<int64_t[][8]>(block.outputs.size() + 1);
-    std::vector<size_t> out_ndims(block.outputs.size(), 0);
-    tenon_infer_args args{};
-    args.struct_size = sizeof(args);
-    args.block = block.number;
-    args.input_shapes = shapes.data();
-    args.input_ndims = ndims.data();
-    args.num_inputs = shapes.size();
-    args.out_shapes = out_shapes.get();
-    args.out_ndims = out_ndims.data();
-    args.num_outputs = block.outputs.size();
-    try {
-      const AutocastGuard autocast(question_.base.device, question_.base.autocast_dtype);
-      models_.of(block).infer(exec_of(block), args);
-    } catch (PluginError& error) {
-      if (error.code() == TENON_UNSUPPORTED) {
-        return false;
-      }
-      throw error.with_context("block '" + block.name + "'");
-    }
-    const bool is_sound = args.out_flops >= 0 && args.out_saved_bytes >= 0 &&
-                          args.out_working_bytes >= 0 && args.out_saved_bytes < 9e18 &&
-                          args.out_working_bytes < 9e18 &&
-                          std::ranges::all_of(out_ndims, [](size_t n) { return n <= 8; });
-    if (!is_sound) {
-      models_.of(block).instance().identity().fail_result(
-          "infer returned for block '" + block.name + "' an impossible cost or number of axes");
+    const std::optional<InferredBlock> inferred =
+        infer_block(models_.of(block), block, question_.base, exec_of(block), shapes);
+    if (!inferred.has_value()) {
+      return false;
     }
     for (size_t i = 0; i < block.outputs.size(); ++i) {
-      const Shape shape(out_shapes[i], out_shapes[i] + out_ndims[i]);
+      const Shape& shape = inferred->output_shapes[i];
       auto& known = shapes_[block.outputs[i]];
       if (known.has_value() && *known != shape) {
         models_.of(block).instance().identity().fail_result("infer returned for '" +
@@ -262,13 +235,13 @@ class Planner {
       }
       known = shape;
     }
-    check_bytes(args.out_saved_bytes + args.out_working_bytes,
+    check_bytes(inferred->saved_bytes + inferred->working_bytes,
                 "the activations of block '" + block.name + "' are");
     cost.source = BlockCost::Source::kDeclared;
-    cost.forward_flops = args.out_flops;
-    cost.backward_flops = grad_flows(block) ? 2 * args.out_flops : 0;
-    cost.saved_bytes = static_cast<int64_t>(args.out_saved_bytes);
-    cost.working_bytes = static_cast<int64_t>(args.out_working_bytes);
+    cost.forward_flops = inferred->flops;
+    cost.backward_flops = grad_flows(block) ? 2 * inferred->flops : 0;
+    cost.saved_bytes = static_cast<int64_t>(inferred->saved_bytes);
+    cost.working_bytes = static_cast<int64_t>(inferred->working_bytes);
     return true;
   }
 

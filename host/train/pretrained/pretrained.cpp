@@ -324,20 +324,14 @@ void Pretrained::start_parametrizations(const Opened& opened, const LoadTargets&
   targets.start(in_run, [&](uint32_t k) {
     const ModelParametrization& made =
         goal_.graph.parametrizations[k - goal_.first_parametrization];
-    WeightSources sources;
-    std::string entry;
+    ParameterSource source(made.parameter, targets.parameters.stored_dtype(made.dtype));
     for (const LoadPlan::Part& part : opened.plan.parts) {
       const Weight& weight = opened.plan.weights[part.placed.weight];
-      if (weight.parameter == made.parameter) {
-        entry = weight.entry;
-        sources.add(weight,
-                    part.placed,
-                    targets.parameters.stored_dtype(made.dtype),
-                    part.from,
-                    part.first_element);
+      if (source.takes(weight)) {
+        source.add(weight, part.placed, part.from, part.first_element);
       }
     }
-    return entry.empty() ? at::Tensor() : sources.by_entry().at(entry)->whole();
+    return source.whole();
   });
 }
 

@@ -209,19 +209,20 @@ void RunComponents::choose_blocks() {
   skip_unread_blocks(graph_, read);
 }
 
-// A hook may ask for any output between the forward and the backward. Blocks that read fields which
-// the training set lacks cannot run, and are left to losses and metrics.
+// A hook that declares to read outputs may ask for any of them. Blocks that read fields which the
+// training set lacks cannot run, and are left to losses and metrics; so are heads with
+// `loss_chunk`, whose outputs never exist as a whole.
 std::vector<uint32_t> RunComponents::values_for_hooks() {
-  constexpr uint32_t kEvents[] = {TENON_EVENT_AFTER_FORWARD,
-                                  TENON_EVENT_BEFORE_LOSS,
-                                  TENON_EVENT_AFTER_LOSS,
-                                  TENON_EVENT_BEFORE_BACKWARD};
-  const bool is_asked = std::ranges::any_of(hooks_, [&](const HookProxy& hook) {
-    return std::ranges::any_of(kEvents, [&](uint32_t event) { return hook.wants(event); });
-  });
+  const bool is_asked = std::ranges::any_of(
+      hooks_, [](const HookProxy& hook) { return (hook.info().reads & TENON_TOUCH_OUTPUTS) != 0; });
   if (!is_asked) {
     return {};
   }
+  const auto is_chunked = [this](const ModelBlock& block) {
+    return recipe_.train.loss_chunk.has_value() && can_run_in_chunks(graph_, block) &&
+           std::ranges::all_of(block.outputs,
+                               [this](uint32_t v) { return graph_.values[v].users.empty(); });
+  };
   const std::vector<FieldInfo>& fields = *train_set_->source().info().schema;
   std::vector<uint32_t> values;
   for (const ModelBlock& block : graph_.blocks) {
@@ -230,7 +231,7 @@ std::vector<uint32_t> RunComponents::values_for_hooks() {
       return value.source_kind != TENON_SOURCE_BATCH ||
              find_field(fields, value.source).has_value();
     });
-    if (can_run && block.model == 0) {
+    if (can_run && block.model == 0 && !is_chunked(block)) {
       values.insert(values.end(), block.outputs.begin(), block.outputs.end());
     }
   }

@@ -30,6 +30,7 @@
 #include "host/train/run/run_checkpoints.hpp"
 #include "host/train/run/run_components.hpp"
 #include "host/train/run/run_context.hpp"
+#include "host/train/run/run_texts.hpp"
 #include "host/train/run/table_rows.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/published_state.hpp"
@@ -120,6 +121,7 @@ class RunEngine {
   OptimizerDriver optimizer_;
   std::optional<ParameterAverages> averages_;  // none unless a hook averages parameters
   EvaluationValues values_;
+  RunTexts texts_;
   DataStream train_data_;
   std::deque<DataStream> eval_data_;  // of both lists below
   std::vector<EvalSet> eval_sets_;

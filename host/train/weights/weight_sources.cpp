@@ -58,4 +58,17 @@ void WeightSources::add(const Weight& weight,
   stack->set(part.slice, std::move(source));
 }
 
+void ParameterSource::add(const Weight& weight,
+                          const PlacedWeight& part,
+                          std::shared_ptr<const TensorSource> from,
+                          int64_t first_element) {
+  TENON_ASSERT(takes(weight), "only weights of the parameter are added");
+  sources_.add(weight, part, dtype_, std::move(from), first_element);
+}
+
+at::Tensor ParameterSource::whole() const {
+  const auto& sources = sources_.by_entry();
+  return sources.empty() ? at::Tensor() : sources.begin()->second->whole();
+}
+
 }  // namespace tenon

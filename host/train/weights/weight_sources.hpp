@@ -8,6 +8,8 @@
 #include "host/tensor/state/tensor_source.hpp"
 #include "host/train/weights/weight_places.hpp"
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -35,6 +37,29 @@ class WeightSources {
 
   std::map<std::string, std::shared_ptr<const TensorSource>> by_entry_;
   std::map<std::string, std::shared_ptr<Stack>> stacks_;  // those made of slices
+};
+
+// The source of one parameter, which need not be stored in the run: a parametrization computes it.
+class ParameterSource {
+ public:
+  // `dtype` is that of the result of whole().
+  ParameterSource(uint32_t parameter, at::ScalarType dtype)
+      : parameter_(parameter), dtype_(dtype) {}
+
+  // True if `weight` is the parameter.
+  bool takes(const Weight& weight) const { return weight.parameter == parameter_; }
+  // Adds what a tensor has of it, as WeightSources::add. Requires takes(weight).
+  void add(const Weight& weight,
+           const PlacedWeight& part,
+           std::shared_ptr<const TensorSource> from,
+           int64_t first_element);
+  // Reads the whole parameter. Undefined if nothing was added.
+  at::Tensor whole() const;
+
+ private:
+  uint32_t parameter_;
+  at::ScalarType dtype_;
+  WeightSources sources_;
 };
 
 }  // namespace tenon

@@ -171,25 +171,19 @@ void WeightsImport::load(ParameterStore& store) const {
 
 at::Tensor WeightsImport::unstored(const ParameterStore& store, uint32_t parametrization) const {
   const ModelParametrization& made = store.graph().parametrizations[parametrization];
-  WeightSources sources;
-  std::string entry;
+  ParameterSource source(made.parameter, store.stored_dtype(made.dtype));
   for (const PlacedTensor& tensor : places_.tensors) {
     const int64_t row = tensor.shape.empty()
                             ? 0
                             : c10::multiply_integers(tensor.shape.begin() + 1, tensor.shape.end());
     for (const PlacedWeight& part : tensor.parts) {
       const Weight& weight = places_.weights[part.weight];
-      if (!tensor.is_alias && weight.parameter == made.parameter) {
-        entry = weight.entry;
-        sources.add(weight,
-                    part,
-                    store.stored_dtype(made.dtype),
-                    folder_.source(tensor.name),
-                    part.first * row);
+      if (!tensor.is_alias && source.takes(weight)) {
+        source.add(weight, part, folder_.source(tensor.name), part.first * row);
       }
     }
   }
-  return entry.empty() ? at::Tensor() : sources.by_entry().at(entry)->whole();
+  return source.whole();
 }
 
 }  // namespace tenon

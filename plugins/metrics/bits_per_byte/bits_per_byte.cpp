@@ -3,18 +3,16 @@
 // Bits per byte: negative log likelihood of the labels in bits, per byte of the text they stand
 // for. Independent of the tokenizer.
 // Source: Gao et al., The Pile (2020), section 3.1.
-//
-// Shapes: N labels, V classes.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/torch/metric.hpp>
 
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <vector>
 
+#include "../label_nats.hpp"
 #include "../label_option.hpp"
 
 namespace {
@@ -44,27 +42,17 @@ class BitsPerByte : public tenon::TorchMetric {
   void update(const tenon::Exec&,
               const tenon::TorchInputs& inputs,
               tenon::TorchStates& states) override {
-    const at::Tensor& logits = inputs[0];
     const at::Tensor& labels = inputs[1];
     const at::Tensor& bytes = inputs[2];
-    check_class_axes(logits, labels);
     TENON_CHECK(bytes.sizes() == labels.sizes(),
                 "label_bytes of shape ",
                 bytes.sizes(),
                 " and labels of shape ",
                 labels.sizes(),
                 " do not match");
-    const at::Tensor labels_N = labels.reshape({-1}).to(at::kLong);
-    const at::Tensor logits_NV = logits.reshape({-1, logits.size(-1)});
-    const at::ScalarType dtype = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    const at::Tensor nats_N = at::nll_loss_nd(at::log_softmax(logits_NV, -1, dtype),
-                                              labels_N,
-                                              {},
-                                              at::Reduction::None,
-                                              options_.ignore_index);
-    const at::Tensor counts_N = labels_N.ne(options_.ignore_index);
-    states[0].add_(nats_N.sum(at::kDouble));
-    states[1].add_(bytes.reshape({-1}).mul(counts_N).sum(at::kDouble));
+    const LabelNats nats = label_nats(inputs[0], labels, options_.ignore_index);
+    states[0].add_(nats.sum);
+    states[1].add_(bytes.reshape({-1}).mul(nats.counted_N).sum(at::kDouble));
   }
 
   std::vector<double> compute(const tenon::Exec&, const tenon::TorchInputs& states) override {

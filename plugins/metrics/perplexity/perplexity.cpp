@@ -3,18 +3,14 @@
 // Perplexity: exp of the mean negative log likelihood of the labels under the softmax of the
 // logits.
 // Source: Jurafsky and Martin, Speech and Language Processing (3rd ed. draft), section 3.3.
-//
-// Shapes: N labels, V classes.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/torch/metric.hpp>
 
-#include <ATen/ATen.h>
-
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <vector>
 
+#include "../label_nats.hpp"
 #include "../label_option.hpp"
 
 namespace {
@@ -42,19 +38,9 @@ class Perplexity : public tenon::TorchMetric {
   void update(const tenon::Exec&,
               const tenon::TorchInputs& inputs,
               tenon::TorchStates& states) override {
-    const at::Tensor& logits = inputs[0];
-    const at::Tensor& labels = inputs[1];
-    check_class_axes(logits, labels);
-    const at::Tensor labels_N = labels.reshape({-1}).to(at::kLong);
-    const at::Tensor logits_NV = logits.reshape({-1, logits.size(-1)});
-    const at::ScalarType dtype = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    const at::Tensor nats_N = at::nll_loss_nd(at::log_softmax(logits_NV, -1, dtype),
-                                              labels_N,
-                                              {},
-                                              at::Reduction::None,
-                                              options_.ignore_index);
-    states[0].add_(nats_N.sum(at::kDouble));
-    states[1].add_(labels_N.ne(options_.ignore_index).sum(at::kDouble));
+    const LabelNats nats = label_nats(inputs[0], inputs[1], options_.ignore_index);
+    states[0].add_(nats.sum);
+    states[1].add_(nats.counted_N.sum(at::kDouble));
   }
 
   std::vector<double> compute(const tenon::Exec&, const tenon::TorchInputs& states) override {

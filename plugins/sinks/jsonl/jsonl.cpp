@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "../growing_file.hpp"
+#include "../../growing_file.hpp"
+#include "../../json_lines.hpp"
 
 namespace {
 
@@ -28,19 +28,6 @@ std::string number(double value) {
   char text[32];
   const auto [end, error] = std::to_chars(text, text + sizeof(text), value);
   return error == std::errc() ? std::string(text, end) : "null";
-}
-
-// Parses a line written by write().
-std::optional<uint64_t> step_of(std::string_view line) {
-  constexpr std::string_view kStart = "{\"step\":";
-  if (line.substr(0, kStart.size()) != kStart) {
-    return std::nullopt;
-  }
-  uint64_t step = 0;
-  const char* const last = line.data() + line.size();
-  const auto [end, error] = std::from_chars(line.data() + kStart.size(), last, step);
-  const bool is_number = error == std::errc() && end != last && (*end == ',' || *end == '}');
-  return is_number ? std::optional(step) : std::nullopt;
 }
 
 class Jsonl : public tenon::MetricSink {
@@ -91,7 +78,7 @@ class Jsonl : public tenon::MetricSink {
         return true;
       }
       // Steps never decrease within a run. A decrease marks the start of another run.
-      const std::optional<uint64_t> at = step_of(line.text);
+      const std::optional<uint64_t> at = step_of_line(line.text);
       if (!at.has_value() || *at < step || *at > behind) {
         return false;
       }

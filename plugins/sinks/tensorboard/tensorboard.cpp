@@ -24,7 +24,7 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "../growing_file.hpp"
+#include "../../growing_file.hpp"
 
 namespace {
 

@@ -65,7 +65,8 @@ enum {
   TENON_TOUCH_LR = 1u << 3,         /* the learning rate, by set_lr_factor */
   /* Write: the loss, by scale_loss. Read: the loss of each step over all ranks, by get_step_loss.
    */
-  TENON_TOUCH_LOSS = 1u << 4
+  TENON_TOUCH_LOSS = 1u << 4,
+  TENON_TOUCH_OUTPUTS = 1u << 5 /* read: outputs of the model, by get_output */
 };
 
 /* Requests. A request of any rank counts for all ranks. A request made before the first
@@ -89,13 +90,16 @@ typedef struct tenon_hook_info {
   uint64_t events;  /* TENON_EVENT_BIT of each event to be called at */
   uint32_t phase;   /* TENON_PHASE_* */
   int32_t priority; /* higher runs first */
-  /* TENON_TOUCH_*: what the host must prepare. Only TENON_TOUCH_LOSS has an effect in this host. */
+  /* TENON_TOUCH_*: what the host must prepare. Only TENON_TOUCH_LOSS and TENON_TOUCH_OUTPUTS have
+   * an effect in this host. With TENON_TOUCH_OUTPUTS the host runs all blocks of the model and
+   * keeps their outputs, which costs time and memory. */
   uint32_t reads;
-  uint32_t writes; /* TENON_TOUCH_* */
+  uint32_t writes; /* TENON_TOUCH_*, except TENON_TOUCH_OUTPUTS */
   /* 1: called only on rank 0. With several ranks, such a hook must not write anything. */
   uint32_t rank_0_only;
   uint32_t full_parameters; /* 1: the host gathers whole parameters for it, on all ranks */
-  /* 1: it calls all_reduce, with the same calls on all ranks. Not with rank_0_only. */
+  /* 1: it calls all_reduce, or a service that all ranks call together, with the same calls on all
+   * ranks. Not with rank_0_only. */
   uint32_t uses_collectives;
   uint32_t reserved;
 } tenon_hook_info;
@@ -203,7 +207,8 @@ typedef struct tenon_run_api {
    * after_forward, before_loss, after_loss and before_backward, also in an evaluation.
    *
    * Errors   TENON_NOT_FOUND if no such value is computed at this event: with `loss_chunk`, the
-   *          outputs of the last block never exist as a whole
+   *          outputs of the last block never exist as a whole; TENON_INVALID if the hook does not
+   *          declare to read TENON_TOUCH_OUTPUTS
    * Owner    *out_ref is borrowed until the event returns
    * Since    0.4 */
   tenon_status* (*get_output)(tenon_run* run, const char* name, const tenon_tensor** out_ref);

@@ -2,6 +2,7 @@
 #include "host/cli/service_table.hpp"
 
 #include <tenon/draft/chat_template.h>
+#include <tenon/draft/text_generation.h>
 #include <tenon/tenon.h>
 
 #include "host/plugin/service_ids.hpp"
@@ -21,13 +22,14 @@ TEST_CASE("every service of the SDK's headers is offered", "[cli]") {
                                TENON_RANDOM_ID,
                                TENON_PARALLEL_ID,
                                TENON_METRICS_ID,
-                               TENON_CHAT_TEMPLATE_ID}) {
+                               TENON_CHAT_TEMPLATE_ID,
+                               TENON_TEXT_GENERATION_ID}) {
     INFO(id);
     const auto found = services.find(id);
     REQUIRE(found != services.end());
     CHECK(found->second != nullptr);
   }
-  CHECK(services.size() == 10);
+  CHECK(services.size() == 11);
 }
 
 TEST_CASE("the ids that a manifest may require are those of the service table", "[cli]") {

@@ -22,6 +22,8 @@
 namespace tenon {
 namespace {
 
+using namespace std::string_literals;
+
 class NoRun final : public RunView {
  public:
   void request(uint32_t requests, const std::string&) override { requested |= requests; }
@@ -50,6 +52,14 @@ class NoRun final : public RunView {
   void roll_back(uint64_t first_bad_step, const std::string&) override {
     first_bad = first_bad_step;
   }
+  void check_text(const TextRequest& request) override { checked = request.prompt; }
+  WrittenText generate_text(const TextRequest& request) override {
+    return {.text = request.system.value_or("nobody") + "\0after"s,
+            .num_prompt_tokens = request.prompt.size(),
+            .num_tokens = static_cast<size_t>(request.max_tokens),
+            .finish = TENON_TEXT_MAX_TOKENS};
+  }
+  std::string checked;
   uint64_t first_bad = 0;
   int num_writes = 0;
   at::Tensor batch_field = at::zeros({2});
@@ -246,6 +256,82 @@ TEST_CASE("a hook reads the loss of a step and reduces over ranks if it declares
   CHECK_THROWS_WITH(proxies(hooks), contains_text("uses_collectives and rank_0_only"));
   hooks[0].info.writes = 64;
   CHECK_THROWS_WITH(proxies(hooks), contains_text("writes has flags 64"));
+  hooks[0].info.writes = TENON_TOUCH_OUTPUTS;  // to be read only
+  CHECK_THROWS_WITH(proxies(hooks), contains_text("writes has flags 32"));
+}
+
+TEST_CASE("a hook reads outputs if it declares so", "[hook]") {
+  std::vector<TestHook> hooks = {hook("a", TENON_PHASE_NORMAL, 0)};
+  hooks[0].does = [&](const tenon_event& event) {
+    const tenon_tensor* output = nullptr;
+    return run_api()->get_output(event.run, "logits", &output);
+  };
+  NoRun run;
+  {
+    HookList list(proxies(hooks), 0, run, {});
+    CHECK_THROWS_WITH(list.fire(TENON_EVENT_START), contains_text("to read TENON_TOUCH_OUTPUTS"));
+  }
+  hooks[0].info.reads = TENON_TOUCH_OUTPUTS;
+  HookList list(proxies(hooks), 0, run, {});
+  CHECK_THROWS_WITH(list.fire(TENON_EVENT_START), contains_text("[hook.no_output]"));
+}
+
+TEST_CASE("the service of texts checks requests, and gives texts to hooks of all ranks", "[hook]") {
+  const tenon_text_generation_api* const api = text_generation_service();
+  tenon_text_request request{};
+  request.struct_size = sizeof(request);
+  request.prompt = "abc";
+  request.max_tokens = 7;
+  request.top_p = 1;
+  tenon_text_result result{};
+  result.struct_size = sizeof(result);
+  std::vector<TestHook> hooks = {hook("a", TENON_PHASE_NORMAL, 0)};
+  NoRun run;
+  const auto asked = [&](const tenon_text_request* given, tenon_text_result* out) {
+    StatusText text;
+    hooks[0].does = [&](const tenon_event& event) -> tenon_status* {
+      text = take(api->generate(event.run, given, out));
+      return nullptr;
+    };
+    HookList list(proxies(hooks), 0, run, {});
+    list.fire(TENON_EVENT_START);
+    return text;
+  };
+  CHECK_THAT(asked(&request, &result).message, contains_text("uses_collectives"));
+  hooks[0].info.uses_collectives = 1;
+  CHECK(asked(&request, &result).ok());
+  CHECK(std::string(result.text_ref, result.num_text_bytes) == "nobody\0after"s);
+  CHECK(result.text_ref[result.num_text_bytes] == '\0');
+  CHECK(result.num_prompt_tokens == 3);
+  CHECK(result.num_tokens == 7);
+  CHECK(result.finish == TENON_TEXT_MAX_TOKENS);
+  CHECK(asked(nullptr, &result).code == TENON_INVALID);
+  CHECK(asked(&request, nullptr).code == TENON_INVALID);
+  CHECK(take(api->generate(nullptr, &request, &result)).code == TENON_INVALID);
+  CHECK(take(api->check(as_abi(run), &request)).code == TENON_INVALID);  // not during an event
+
+  const auto wrong = [&](auto change) {
+    tenon_text_request other = request;
+    change(other);
+    const StatusText text = asked(&other, &result);
+    CHECK(text.code == TENON_INVALID);
+    return text.message;
+  };
+  CHECK_THAT(wrong([](auto& r) { r.prompt = nullptr; }), contains_text("a null prompt"));
+  CHECK_THAT(wrong([](auto& r) { r.system = "s"; }), contains_text("not as a chat"));
+  CHECK_THAT(wrong([](auto& r) { r.max_tokens = 0; }), contains_text("max_tokens 0"));
+  CHECK_THAT(wrong([](auto& r) { r.temperature = -1; }), contains_text("temperature -1"));
+  CHECK_THAT(wrong([](auto& r) { r.top_k = -2; }), contains_text("top_k -2"));
+  CHECK_THAT(wrong([](auto& r) { r.top_p = 0; }), contains_text("top_p 0"));
+  CHECK_THAT(wrong([](auto& r) { r.struct_size = 8; }), contains_text("struct_size 8"));
+
+  request.is_chat = 1;
+  request.system = "be brief";
+  CHECK(asked(&request, &result).ok());
+  CHECK(std::string(result.text_ref) == "be brief");
+  hooks[0].does = [&](const tenon_event& event) { return api->check(event.run, &request); };
+  HookList(proxies(hooks), 0, run, {}).fire(TENON_EVENT_START);
+  CHECK(run.checked == "abc");
 }
 
 TEST_CASE("the run's services refuse null and unknown things with a status", "[hook]") {

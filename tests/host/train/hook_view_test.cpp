@@ -74,6 +74,7 @@ TEST_CASE("hooks see outputs, replace fields and scale the loss at their events"
   std::map<uint32_t, std::string> said;
   double output = 0;
   std::vector<double> grads;
+  loop.hook.reads = TENON_TOUCH_OUTPUTS;
   loop.hook.writes = TENON_TOUCH_BATCH | TENON_TOUCH_LOSS;
   loop.hook.on_event = [&](const tenon_event& event) {
     const tenon_tensor* out = nullptr;

@@ -178,10 +178,11 @@ class Event {
     host_->check(api().set_field(run(), name.c_str(), tensor));
   }
   /* Returns an output of the model for the current microbatch, from after_forward to
-   * before_backward.
+   * before_backward. Declare TENON_TOUCH_OUTPUTS in `reads`.
    *
    * Errors   TENON_NOT_FOUND if no such value is computed at this event: with `loss_chunk`, the
-   *          outputs of the last block never exist as a whole */
+   *          outputs of the last block never exist as a whole; TENON_INVALID if the hook does not
+   *          declare it */
   TensorRef output(const std::string& name) const {
     const tenon_tensor* out = nullptr;
     host_->check(api().get_output(run(), name.c_str(), &out));

@@ -8,13 +8,12 @@
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/device/gpu_places.hpp"
 #include "host/model/parameter_store.hpp"
-#include "host/plugin/generation_proxy.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/registry.hpp"
 #include "host/plugin/tokenizer_proxy.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/components/component_factory.hpp"
-#include "host/train/generate/token_sampler.hpp"
+#include "host/train/generate/text_generator.hpp"
 #include "host/train/run/run_platform.hpp"
 #include "host/train/weights/weights_request.hpp"
 
@@ -25,20 +24,6 @@
 #include <vector>
 
 namespace tenon {
-
-// Why a text ended.
-enum class TextEnd { kEos, kMaxTokens, kMaxPositions, kStopped };
-
-struct GeneratedText {
-  size_t num_prompt_tokens = 0;
-  size_t num_tokens = 0;  // without the prompt and without the end of the text
-  TextEnd end = TextEnd::kMaxTokens;
-  double prompt_seconds = 0;  // until the first token
-  double seconds = 0;         // of the tokens after the first
-
-  // Returns a line for people.
-  std::string text() const;
-};
 
 class TextModel {
  public:
@@ -55,17 +40,16 @@ class TextModel {
   TextModel& operator=(const TextModel&) = delete;
 
   const TokenizerProxy& tokenizer() const { return tokenizer_; }
+  // As TextGenerator::prompt_ids.
+  std::vector<int32_t> prompt_ids(const std::string& prompt) const {
+    return generator_->prompt_ids(prompt);
+  }
 
   // Load the weights of all parameters. Of a checkpoint with values of evaluation, such as
   // averages, these are used.
   // Errors  weights.*; checkpoint.damaged; storage.io
   void load(const CheckpointReader& reader);
   void load(const WeightsImportRequest& weights);
-
-  // Encodes a text to continue, with the tokens that the tokenizer puts around a text, except those
-  // that end it.
-  // Errors  generate.not_possible for an empty text that nothing can start; errors of the tokenizer
-  std::vector<int32_t> prompt_ids(const std::string& prompt) const;
 
   // Continues a prompt of at least one token, and passes the new text to `print`, in pieces that
   // are valid UTF-8. Returns early if the process was asked to stop.
@@ -76,8 +60,6 @@ class TextModel {
                          const std::function<void(const std::string& piece)>& print);
 
  private:
-  void find_generation();
-
   const Recipe& recipe_;
   RunRequest request_;
   RunPlatform platform_;
@@ -88,7 +70,7 @@ class TextModel {
   std::optional<ParameterStore> store_;
   ComponentInstance tokenizer_instance_;
   TokenizerProxy tokenizer_;
-  std::optional<GenerationProxy> generation_;  // nothing: without caches
+  std::optional<TextGenerator> generator_;
 };
 
 }  // namespace tenon

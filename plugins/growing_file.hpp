@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file to which sinks append whole records. Each record is one system call, so readers see whole
-// records and a killed run loses none.
-// Invariant: the file ends with a whole record; a partial record of a failed write is truncated.
+// A file to which sinks and hooks append whole records. Each record is one system call, so readers
+// see whole records and a killed run loses none. Invariant: the file ends with a whole record; a
+// partial record of a failed write is truncated.
 #pragma once
 
 #include <tenon/cpp/guard.hpp>
@@ -17,8 +17,8 @@
 
 class GrowingFile {
  public:
-  // `sink` is the prefix of error ids: "jsonl" gives "jsonl.io".
-  explicit GrowingFile(std::string sink) : error_id_(std::move(sink) + ".io") {}
+  // `type` is the prefix of error ids: "jsonl" gives "jsonl.io".
+  explicit GrowingFile(std::string type) : error_id_(std::move(type) + ".io") {}
   ~GrowingFile() {
     if (file_ >= 0) {
       ::close(file_);
@@ -106,7 +106,7 @@ class GrowingFile {
                      path_,
                      ": a line has more than ",
                      kMaxLine,
-                     " bytes, so this sink did not write it; move the file away");
+                     " bytes, which nothing here writes; move the file away");
         }
         const auto block = static_cast<size_t>(begin < step ? begin : step);
         step *= 2;

@@ -1,46 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/cli/chat_session.hpp"
+#include "host/train/generate/chat_session.hpp"
 
-#include "host/cli/usage_error.hpp"
 #include "host/error/error.hpp"
-#include "host/io/regular_file.hpp"
-
-#include <cstdint>
-#include <utility>
 
 namespace tenon {
 namespace {
 
-constexpr std::uint64_t kMaxTemplateBytes = 1'000'000;
-
-std::string template_of(const TokenizerProxy& tokenizer, const std::string& template_file) {
-  if (template_file.empty() && tokenizer.info().chat_template.empty()) {
+std::string template_of(const TokenizerProxy& tokenizer, const std::string& chat_template) {
+  if (chat_template.empty() && tokenizer.info().chat_template.empty()) {
     throw Error("generate.no_template",
-                "the tokenizer has no chat template, which --chat needs; give one by "
-                "--chat-template FILE, use the folder of a chat model as the tokenizer's file, or "
-                "omit --chat");
+                "the tokenizer has no chat template, which a chat needs; use the folder of a chat "
+                "model as the tokenizer's file, or give --generate a template by --chat-template "
+                "FILE");
   }
   if (!tokenizer.has_pieces()) {
     throw Error("generate.not_possible",
                 "the tokenizer cannot keep special tokens in messages apart from those of the chat "
-                "template (it lacks encode_pieces); omit --chat");
+                "template (it lacks encode_pieces); continue texts instead of chats");
   }
-  if (template_file.empty()) {
-    return tokenizer.info().chat_template;
-  }
-  FileText file = read_file_text(template_file, kMaxTemplateBytes);
-  if (!file.problem.empty()) {
-    fail_usage("--chat-template: " + template_file + ": " + file.problem);
-  }
-  return std::move(file.text);
+  return chat_template.empty() ? tokenizer.info().chat_template : chat_template;
 }
 
 }  // namespace
 
 ChatSession::ChatSession(const TokenizerProxy& tokenizer,
                          const std::optional<std::string>& system,
-                         const std::string& template_file)
-    : tokenizer_(tokenizer), template_(template_of(tokenizer, template_file)) {
+                         const std::string& chat_template)
+    : tokenizer_(tokenizer), template_(template_of(tokenizer, chat_template)) {
   request_.messages = nlohmann::ordered_json::array();
   request_.add_generation_prompt = true;
   for (const auto& [name, text] : tokenizer.info().specials) {

@@ -2,7 +2,7 @@
 //
 // A chat with a model: its messages so far, rendered with the chat template of the model's
 // tokenizer. Special tokens in messages stay text.
-// Threads: [main].
+// Threads: the train thread.
 #pragma once
 
 #include "host/chat/chat_template.hpp"
@@ -19,13 +19,13 @@ namespace tenon {
 
 class ChatSession {
  public:
-  // `tokenizer` is borrowed. `system` is the first message, if any. `template_file` takes the place
+  // `tokenizer` is borrowed. `system` is the first message, if any. `chat_template` takes the place
   // of the tokenizer's template, unless it is "".
-  // Errors  usage.* if the file cannot be read; generate.no_template; generate.not_possible if the tokenizer cannot keep special tokens
+  // Errors  generate.no_template; generate.not_possible if the tokenizer cannot keep special tokens
   //         of messages apart from those of the template; template.invalid
   ChatSession(const TokenizerProxy& tokenizer,
               const std::optional<std::string>& system,
-              const std::string& template_file);
+              const std::string& chat_template = "");
 
   // Adds a message of the user. Returns the tokens of the chat so far, up to the answer.
   // Errors  template.*; errors of the tokenizer

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run/text_model.hpp"
+
+#include <tenon/model.h>
+
+#include "host/error/error.hpp"
+#include "host/tensor/philox.hpp"
+#include "host/train/components/recipe_model.hpp"
+#include "host/train/components/recipe_parametrizations.hpp"
+#include "host/train/components/recipe_tokenizer.hpp"
+#include "host/train/pretrained/saved_evaluation_values.hpp"
+#include "host/train/run_state/run_state_names.hpp"
+#include "host/train/signal_watch.hpp"
+#include "host/train/weights/layout_files.hpp"
+#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/weights_import.hpp"
+
+#include <functional>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+RunRequest request_with(const GpuPlaces& gpu) {
+  RunRequest request;
+  request.gpu = gpu;
+  return request;
+}
+
+const Recipe& prepared(const RunPlatform& platform, const Recipe& recipe) {
+  platform.set_up_process(recipe);
+  return recipe;
+}
+
+ModelGraph graph_for(ModelProxy& model,
+                     const ModelUse& use,
+                     ComponentFactory& factory,
+                     TextModel::Weights weights) {
+  ModelGraph graph = recipe_model(model, use);
+  if (weights == TextModel::Weights::kOfRun) {
+    add_parametrizations(factory, use, graph);
+  }
+  return graph;
+}
+
+// Returns the graph for parameters that are not trained, and whose initial values are replaced.
+ModelGraph untrained_graph(ModelGraph graph) {
+  for (ModelParameter& parameter : graph.parameters) {
+    parameter.flags |= TENON_PARAM_FROZEN;  // no gradients are allocated
+    if (parameter.init != TENON_INIT_MODULE) {
+      parameter.init = TENON_INIT_ZEROS;
+    }
+  }
+  return graph;
+}
+
+ParameterLayout layout_on(const RunPlatform& platform) {
+  ParameterLayout layout;
+  layout.dtype = platform.precision().stored;
+  layout.seen_dtype = platform.precision().compute;
+  layout.device = platform.device();
+  layout.partition_of = [](uint32_t) { return 0U; };
+  return layout;
+}
+
+ExecBase exec_on_cpu(ExecBase exec) {
+  exec.device = at::kCPU;
+  exec.stream = nullptr;
+  return exec;
+}
+
+}  // namespace
+
+TextModel::TextModel(const Recipe& recipe,
+                     PluginRegistry& registry,
+                     const GpuPlaces& gpu,
+                     Weights weights)
+    : recipe_(recipe),
+      request_(request_with(gpu)),
+      platform_(recipe, request_, RunPlatform::Purpose::kCheck),
+      factory_(registry, prepared(platform_, recipe), platform_.mesh_view()),
+      model_(factory_.create(recipe.model.use, "model")),
+      trained_graph_(graph_for(model_, recipe.model, factory_, weights)),
+      graph_(untrained_graph(trained_graph_)),
+      tokenizer_instance_(factory_.create(required_tokenizer(recipe), "tokenizer")),
+      tokenizer_(tokenizer_instance_) {
+  store_.emplace(graph_, layout_on(platform_));
+  generator_.emplace(TextGenerator::Parts{
+      .model = model_, .store = *store_, .exec = platform_.exec(), .tokenizer = tokenizer_});
+  const ExecFrame frame(model_.instance().host(), exec_on_cpu(platform_.exec()));
+  store_->initialise(model_, frame.exec(), mix_seeds(recipe.seed, stream_of("init")));
+}
+
+void TextModel::load(const CheckpointReader& reader) {
+  const SavedWeights complete(reader, own_places(graph_).weights, std::nullopt);  // or throws
+  store_->load(reader.state(0, 1, nullptr), run_state::kParameters);
+  SavedEvaluationValues(reader, recipe_, trained_graph_, factory_).convert(*store_);
+  store_->publish();
+}
+
+void TextModel::load(const WeightsImportRequest& weights) {
+  WeightsImport(model_.instance(), graph_, weights).load(*store_);
+}
+
+GeneratedText TextModel::generate(const std::vector<int32_t>& prompt,
+                                  const Sampling& sampling,
+                                  int64_t max_tokens,
+                                  const std::function<void(const std::string& piece)>& print) {
+  const SignalWatch signals(SignalWatch::Second::kEnds);
+  GeneratedText made = generator_->generate(prompt, sampling, max_tokens, print);
+  if (made.end == TextEnd::kNonFinite) {
+    throw Error("generate.not_possible",
+                "the model's logits are NaN or all -infinity; its parameters are probably "
+                "non-finite: use an earlier checkpoint (--from)");
+  }
+  return made;
+}
+
+}  // namespace tenon
