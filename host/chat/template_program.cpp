@@ -236,11 +236,13 @@ std::optional<std::pair<size_t, std::string>> wrong_tag(const Tokens& tokens,
     Tokens alone(tokens.begin() + static_cast<ptrdiff_t>(begin),
                  tokens.begin() + static_cast<ptrdiff_t>(std::min(end + 1, tokens.size())));
     if (is_statement && alone.size() > 1) {
-      std::string& word = alone[1].value;
-      if (word == "else" || word.starts_with("end")) {
+      if (alone[1].value == "else" || alone[1].value.starts_with("end")) {
         continue;
       }
-      word = word == "elif" ? "if" : word;
+      if (alone[1].value == "elif") {
+        alone[1].value = "if";
+      }
+      const std::string word = alone[1].value;  // a copy: `alone` grows
       const bool has_equals = std::ranges::any_of(
           alone, [](const auto& token) { return token.t == jinja::token::equals; });
       if (word != "break" && word != "continue" && !(word == "set" && has_equals)) {

@@ -36,6 +36,9 @@ struct ParametrizationUse {
   }
 };
 
+// kStored: outputs are computed once, before training, and kept in files.
+enum class ModelOutputs { kComputed, kStored };
+
 // A model of the run. Exactly one is trained; the others only run forward.
 struct ModelUse {
   std::string name = "main";
@@ -45,6 +48,7 @@ struct ModelUse {
   std::vector<LoadRecipe> load;                      // of a model that is not trained
   std::string parameters_of;                         // model that it shares them with; or ""
   bool is_trained = true;
+  ModelOutputs outputs = ModelOutputs::kComputed;  // of a model that is not trained
   ComponentUse use;
 
   template <class Section>
@@ -54,7 +58,8 @@ struct ModelUse {
                   "then": {"oneOf": [{"required": ["load"]}, {"required": ["parameters_of"]}],
                            "properties": {"load": {"minItems": 1}, "frozen": {"maxItems": 0}}},
                   "else": {"properties": {"load": {"maxItems": 0}},
-                           "not": {"required": ["parameters_of"]}}})");
+                           "not": {"anyOf": [{"required": ["parameters_of"]},
+                                             {"required": ["outputs"]}]}}})");
     s.component("model", &ModelUse::use);
     s.key("inputs", &ModelUse::inputs).non_empty().doc(kInputsDoc);
     s.key("load", &ModelUse::load)
@@ -69,6 +74,14 @@ struct ModelUse {
         .doc(
             "the trained model, whose frozen parameters this model without an optimizer shares, "
             "without parametrizations: the trained model without its adapters");
+    s.choice("outputs",
+             &ModelUse::outputs,
+             {{"computed", ModelOutputs::kComputed}, {"stored", ModelOutputs::kStored}})
+        .absent()
+        .doc(
+            "of a model without an optimizer; stored: compute its outputs by position once, before "
+            "training, keep them in files, and free the model")
+        .resume(ChangeClass::kRefused, "the saved fingerprint of the model would differ");
     s.key("frozen", &ModelUse::frozen)
         .non_empty()
         .doc("name patterns of parameters to freeze; '*' matches any text, '?' any character");

@@ -80,6 +80,16 @@ TEST_CASE("a sample with missing or wrong keys is named", "[chat]") {
              contains_text("a.jsonl, line 3: the key \"messages\" is missing"));
 }
 
+TEST_CASE("a preference pair whose conversation is no list is named", "[chat]") {
+  const ScratchFolder folder;
+  for (const Json& turns : {Json("q"), Json::object({{"from", "human"}}), Json(1)}) {
+    const Json sample = {{"conversations", turns}, {"chosen", "a"}, {"rejected", "b"}};
+    CHECK_THAT(chat_error(folder, {{"files", {write_chats(folder, "a.jsonl", {sample})}}}),
+               contains_text("a.jsonl, line 1: \"conversations\" is ") &&
+                   contains_text(", expected a list"));
+  }
+}
+
 TEST_CASE("a file in no format lists the keys that it has", "[chat]") {
   const ScratchFolder folder;
   const Json options = {{"files", {folder.write("a.jsonl", R"({"text": "x", "id": 1})").string()}}};
@@ -231,9 +241,9 @@ TEST_CASE("options of chats that do not fit are an error", "[chat]") {
   CHECK_THAT(chat_error(folder, {{"files", {"none.jsonl"}}}),
              contains_text("cannot open none.jsonl"));
   CHECK_THAT(
-      chat_error(folder, {{"files", {folder.write("a.parquet", "PAR1").string()}}}),
-      contains_text("a.parquet: the dataset reads JSON lines and JSON lists (found .parquet); "
-                    "convert the file to JSON lines"));
+      chat_error(folder, {{"files", {folder.write("a.arrow", "ARROW1").string()}}}),
+      contains_text("a.arrow: the dataset reads JSON lines, JSON lists and Parquet (found .arrow); "
+                    "convert the file to Parquet"));
   CHECK_THAT(error_of([&] {
                open_chat({{"files", {chat}}}, Json::object(), "odd_tokenizer");
              }),

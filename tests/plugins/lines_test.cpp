@@ -36,9 +36,12 @@ struct LinesSource {
   }
 };
 
-LinesSource open_lines(const std::string& path, nlohmann::json options = nlohmann::json::object()) {
+LinesSource open_lines(const std::string& path,
+                       nlohmann::json options = nlohmann::json::object(),
+                       const std::string& tokenizer = "byte",
+                       const std::string& tokenizer_options = "{}") {
   options["path"] = path;
-  tenon::ComponentInstance made = tenon::make_component("tokenizer", "byte", "{}");
+  tenon::ComponentInstance made = tenon::make_component("tokenizer", tokenizer, tokenizer_options);
   auto lines = tenon::make_component("dataset", "lines", options.dump(), {{"/tokenizer", &made}});
   return {std::move(made), tenon::DatasetProxy(std::move(lines))};
 }
@@ -110,4 +113,35 @@ TEST_CASE("a file without lines is refused", "[plugins]") {
   const std::string file = folder.write("a.txt", "\n\nx").string();
   CHECK_THAT(tenon::error_of([&] { open_lines(file); }),
              tenon::contains_text("has 0 samples of at least two tokens"));
+}
+
+TEST_CASE("labels of lines have the bytes up to the next token of their line", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  const std::string tokenizer = folder
+                                    .write("tokenizer.json", R"({
+    "version": "1.0", "added_tokens": [], "normalizer": null, "post_processor": null,
+    "decoder": {"type": "ByteLevel"},
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+    "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "\u0120": 2, "\u00c3": 3, "\u00a9": 4,
+                                       "ab": 5, "\u010a": 6}, "merges": [["a", "b"]]}})")
+                                    .string();
+  const std::string file = folder.write("a.txt", "ab \xc3\xa9 ab\nb ab").string();
+  const nlohmann::json options = {{"label_bytes", true}};
+  LinesSource lines = open_lines(file, options, "hf", nlohmann::json{{"file", tokenizer}}.dump());
+  REQUIRE(lines.size() == 2);
+  const tenon::Batch batch = lines.read({0, 1});
+  const auto row = [&](const char* field, int64_t i) {
+    const at::Tensor one = (*batch.find(field))[i].contiguous();
+    return std::vector<int64_t>(one.const_data_ptr<int64_t>(),
+                                one.const_data_ptr<int64_t>() + one.numel());
+  };
+  CHECK(row("labels", 0) == std::vector<int64_t>{2, 3, 4, 2, 5, 6});
+  CHECK(row("label_bytes", 0) == std::vector<int64_t>{1, 0, 2, 1, 2, 1});
+  CHECK(row("labels", 1) == std::vector<int64_t>{2, 5, -100, -100, -100, -100});
+  CHECK(row("label_bytes", 1) == std::vector<int64_t>{1, 2, 0, 0, 0, 0});
+  LinesSource bytes = open_lines(file, options);
+  CHECK(bytes.read({0}).find("label_bytes")->sum().item<int64_t>() == 8);  // of 9 bytes
+  CHECK(open_lines(file).read({0}).find("label_bytes") == nullptr);
+  CHECK_THAT(tenon::error_of([&] { open_lines(file, options, "odd_tokenizer"); }),
+             tenon::contains_text("does not give the byte ranges that `label_bytes` needs"));
 }

@@ -3,6 +3,7 @@
 // Measures of a run of a language model: losses of each source of a mixture, and the operations of
 // its steps beside the peak of the device.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -218,6 +219,55 @@ TEST_CASE("a model without infer says why it has no figures, and a peak is measu
     CHECK_THAT(flops.at("formulas").at(id).at("why_not").get<std::string>(),
                contains_text("the model 'segment_lm' does not implement `infer`"));
   }
+}
+
+TEST_CASE("bits per byte of chats and lines follow from the loss and the bytes of labels",
+          "[recipes]") {
+  const ScratchFolder folder;
+  const auto chat = [](const std::string& question, const std::string& answer) {
+    return json{{"messages",
+                 {{{"role", "user"}, {"content", question}},
+                  {{"role", "assistant"}, {"content", answer}}}}}
+               .dump() +
+           "\n";
+  };
+  const json tokenizer = {
+      {"type", "special_bytes"},
+      {"options",
+       {{"specials", {"<u>", "<a>", "</>", "<eos>"}},
+        {"eos", "<eos>"},
+        {"chat_template",
+         "{% set marks = {'user': '<u>', 'assistant': '<a>'} %}{% for m in messages %}"
+         "{{ marks[m.role] }}{{ m.content }}</>{% endfor %}"
+         "{% if add_generation_prompt %}<a>{% endif %}"}}}};
+  const json chats = {
+      {"type", "chat"},
+      {"options",
+       {{"files", {folder.write("a.jsonl", chat("q", "abc") + chat("hi", "\xc3\xa4")).string()}},
+        {"tokenizer", tokenizer},
+        {"cache", ""},
+        {"label_bytes", true}}}};
+  const json lines = {
+      {"type", "lines"},
+      {"options",
+       {{"path", folder.write("a.txt", "abcdef\n\xc3\xa4\n").string()}, {"label_bytes", true}}}};
+  json recipe = json::parse(recipe_of("", R"({
+    "model": {"options": {"vocab_size": 260}},
+    "metrics": [{"type": "bits_per_byte"}],
+    "train": {"loss_by_source": false}
+  })"));
+  recipe["data"]["train"] = chats;
+  recipe["data"]["eval"] = {{"chats", chats}, {"lines", lines}};
+  const HostRun run(recipe.dump());
+  INFO(run.result().out << run.result().err);
+  REQUIRE(run.result().exit_code == 0);
+  const json summary = run.summary();
+  const json& metrics = summary.at("metrics");
+  // Labels are the bytes of both answers and two "</>", a token of three bytes.
+  CHECK(number(metrics, "eval/chats/bits_per_byte") ==
+        Approx(number(metrics, "eval/chats/loss") * 7 / std::log(2.0) / 11).epsilon(1e-6));
+  CHECK(number(metrics, "eval/lines/bits_per_byte") ==
+        Approx(number(metrics, "eval/lines/loss") / std::log(2.0)).epsilon(1e-6));
 }
 
 }  // namespace tenon

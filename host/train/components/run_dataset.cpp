@@ -76,10 +76,14 @@ RunDataset::RunDataset(ComponentFactory& factory,
                        const DatasetUse& use,
                        const std::string& role,
                        uint64_t seed,
-                       bool shuffle)
+                       bool shuffle,
+                       const StoredFields& stored)
     : use_(use) {
   create_sources(factory, role, seed, shuffle);
   add_features(factory);
+  if (!stored.names.empty()) {
+    stored_.emplace(without_stored(), stored.names, stored.dtype);
+  }
   if (use.packing) {
     packed_.emplace(unpacked(), options_of(*use.packing));
   }

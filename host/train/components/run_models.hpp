@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <string>
+#include <vector>
 
 namespace tenon {
 
@@ -20,7 +22,8 @@ class ComponentFactory;
 class RunModels {
  public:
   // Creates and describes the models.
-  // Errors  plugin.*; model.cannot_share; those of recipe_model and add_parametrizations
+  // Errors  plugin.*; model.cannot_share; model.cannot_store; model.vocabularies_differ;
+  //         recipe.contradiction; those of recipe_model and add_parametrizations
   RunModels(const Recipe& recipe, ComponentFactory& factory);
   RunModels(const RunModels&) = delete;
   RunModels& operator=(const RunModels&) = delete;
@@ -40,11 +43,22 @@ class RunModels {
   // All models, the trained one first. A model's index here is that of its blocks.
   std::deque<Member>& members() { return members_; }
   ModelList list();
+  // Models with "outputs": "stored", which are not part of the graph of the run.
+  std::deque<Member>& stored() { return stored_; }
+  const std::deque<Member>& stored() const { return stored_; }
+  // The fields "NAME/OUTPUT" that take the place of their outputs in batches.
+  std::vector<std::string> stored_fields() const;
   // Returns the graph of the run, with all blocks.
   ModelGraph joined() const;
 
  private:
+  void add_stored(const ModelUse& use, ModelProxy proxy, ModelGraph graph);
+
   std::deque<Member> members_;  // not moved: proxies are borrowed
+  std::deque<Member> stored_;
 };
+
+// The outputs that can be stored: floating-point values [B, T] that no block reads.
+std::vector<std::string> storable_outputs(const ModelGraph& graph);
 
 }  // namespace tenon

@@ -246,7 +246,13 @@ class Planning {
   void read_train_set() {
     PlanSubject& subject = result_.subject;
     const uint64_t seed = mix_seeds(recipe_.seed, stream_of("data"));
-    train_set_.emplace(factory_, recipe_.data.train, "data/train", seed, false);
+    train_set_.emplace(
+        factory_,
+        recipe_.data.train,
+        "data/train",
+        seed,
+        false,
+        StoredFields{.names = models_->stored_fields(), .dtype = precision_.exact()});
     DataSource& source = train_set_->source();
     const std::vector<FieldInfo>& schema = *source.info().schema;
     check_model_fields(subject.graph, readable_fields(schema), source.name());

@@ -3,6 +3,8 @@
 
 #include "host/error/error.hpp"
 
+#include <utility>
+
 namespace tenon {
 namespace {
 
@@ -36,6 +38,11 @@ ModelValues::ModelValues(RunModels& models, ComponentFactory& factory, Collectiv
   }
 }
 
+void ModelValues::add_stored(const ModelUse& use, std::string fingerprint) {
+  fingerprints_[use.name] = std::move(fingerprint);
+  stored_.push_back(&use);
+}
+
 void ModelValues::open() {
   for (Pretrained& load : loads_) {
     load.open();
@@ -64,8 +71,12 @@ void ModelValues::snapshot(StateTree& tree, const std::string& prefix) const {
 
 // A model that the checkpoint does not know has no earlier values.
 void ModelValues::load(const StateTree& tree, const std::string& prefix) {
+  std::vector<const ModelUse*> uses = stored_;
   for (size_t i = 1; i < models_.members().size(); ++i) {
-    const ModelUse& use = models_.members()[i].use;
+    uses.push_back(&models_.members()[i].use);
+  }
+  for (const ModelUse* const one : uses) {
+    const ModelUse& use = *one;
     const std::string entry = state_path(prefix, use.name);
     if (tree.find(entry) == nullptr) {
       continue;

@@ -26,6 +26,8 @@ class ModelValues final : public Stateful {
   // Owner  all arguments are borrowed
   ModelValues(RunModels& models, ComponentFactory& factory, Collective& collective);
 
+  // Adds a model whose outputs were stored, with its fingerprint. `use` is borrowed.
+  void add_stored(const ModelUse& use, std::string fingerprint);
   // Opens the source of each model and checks it, before anything is allocated.
   // Errors  those of Pretrained::open
   void open();
@@ -43,6 +45,7 @@ class ModelValues final : public Stateful {
   RunModels& models_;
   std::deque<Pretrained> loads_;                     // by model, without the trained one
   std::map<std::string, std::string> fingerprints_;  // by model
+  std::vector<const ModelUse*> stored_;              // models whose outputs were stored
 };
 
 }  // namespace tenon

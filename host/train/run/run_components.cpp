@@ -73,12 +73,17 @@ RunComponents::RunComponents(const RunContext& context)
 // ---- creating ----
 
 void RunComponents::create_datasets() {
-  train_set_.emplace(
-      context_.factory, recipe_.data.train, "data/train", data_seed(), recipe_.data.shuffle);
-  const auto add = [this](std::deque<RunDataset>& sets, const std::vector<EvalSetUse>& uses) {
+  const StoredFields stored = stored_fields();
+  train_set_.emplace(context_.factory,
+                     recipe_.data.train,
+                     "data/train",
+                     data_seed(),
+                     recipe_.data.shuffle,
+                     stored);
+  const auto add = [&](std::deque<RunDataset>& sets, const std::vector<EvalSetUse>& uses) {
     for (const EvalSetUse& set : uses) {
       const std::string place = "data/" + set.list + (set.name.empty() ? "" : "/" + set.name);
-      sets.emplace_back(context_.factory, set.data, place, data_seed(), false);
+      sets.emplace_back(context_.factory, set.data, place, data_seed(), false, stored);
     }
   };
   add(eval_sets_, recipe_.data.eval);
@@ -206,7 +211,33 @@ void RunComponents::choose_blocks() {
                             name));
     }
   }
+  check_stored_are_read();
   skip_unread_blocks(graph_, read);
+}
+
+// Metrics may read what no loss reads.
+// Errors  model.unread for a model with stored outputs
+void RunComponents::check_stored_are_read() const {
+  if (!metric_set_->is_empty()) {
+    return;
+  }
+  for (const RunModels::Member& member : models_->stored()) {
+    const std::string prefix = member.use.name + "/";
+    bool is_read = false;
+    for (size_t i = 0; i < losses_->size(); ++i) {
+      is_read = is_read || std::ranges::any_of(losses_->fields_read(i), [&](const auto& field) {
+                  return field.starts_with(prefix);
+                });
+    }
+    if (!is_read) {
+      throw Error("model.unread",
+                  formatted("no loss and no metric reads an output of the model '{}' (stored: {}); "
+                            "map an input to \"{}/OUTPUT\" with \"inputs\", or remove the model",
+                            member.use.name,
+                            joined(storable_outputs(member.graph)),
+                            member.use.name));
+    }
+  }
 }
 
 // A hook that declares to read outputs may ask for any of them. Blocks that read fields which the
@@ -421,6 +452,21 @@ std::vector<DataSource*> RunComponents::sources() {
   return sources;
 }
 
+std::vector<StoredSource*> RunComponents::stored_sources() {
+  std::vector<StoredSource*> found = {train_set_->stored()};
+  for (auto* const sets : {&eval_sets_, &test_sets_}) {
+    for (RunDataset& set : *sets) {
+      found.push_back(set.stored());
+    }
+  }
+  std::erase(found, nullptr);
+  return found;
+}
+
+StoredFields RunComponents::stored_fields() const {
+  return {.names = models_->stored_fields(), .dtype = context_.platform.precision().exact()};
+}
+
 uint64_t RunComponents::data_seed() const {
   return mix_seeds(recipe_.seed, stream_of("data"));
 }
@@ -484,6 +530,10 @@ std::vector<ReportedComponent> RunComponents::reported() {
         member.use.name,
         member.proxy.instance(),
         grouped_digits(member.graph.num_elements()) + " parameters that are not trained"));
+  }
+  for (const RunModels::Member& member : models_->stored()) {
+    all.push_back(tenon::reported(
+        member.use.name, member.proxy.instance(), "outputs computed before training, and stored"));
   }
   add(train_set_->reported("data"));
   const auto add_sets = [&](std::deque<RunDataset>& sets, const std::vector<EvalSetUse>& uses) {

@@ -31,6 +31,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,6 +59,10 @@ class RunComponents {
   std::deque<RunDataset>& test_sets() { return test_sets_; }
   // Returns the sources of data.train, data.eval and data.test.
   std::vector<DataSource*> sources();
+  // Returns those that give batches stored outputs of a model.
+  std::vector<StoredSource*> stored_sources();
+  // Values of the models with stored outputs, by name; set before the engine is made.
+  std::map<std::string, std::string>& stored_fingerprints() { return stored_fingerprints_; }
   LossSet& losses() { return *losses_; }
   MetricSet& metric_set() { return *metric_set_; }
   // Null if the recipe has no scheduler: the schedule's factor is 1.
@@ -99,6 +104,7 @@ class RunComponents {
   void create_optimizers();
   void plan_saves();
   void choose_blocks();
+  void check_stored_are_read() const;
   std::vector<uint32_t> values_for_hooks();
   void check_import() const;
   void check_metric_names() const;
@@ -109,6 +115,7 @@ class RunComponents {
   void check_loop();
   void check_sources();
   std::string model_detail() const;
+  StoredFields stored_fields() const;
   uint64_t data_seed() const;
   DataRank data_rank() const;
 
@@ -138,6 +145,7 @@ class RunComponents {
   std::vector<bool> recomputed_;
   std::vector<OptimizedPartition> partitions_;
   LoopPlan plan_;
+  std::map<std::string, std::string> stored_fingerprints_;
   std::vector<ReportedComponent> reported_losses_;  // and reported metrics
 };
 

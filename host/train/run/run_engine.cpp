@@ -129,6 +129,9 @@ std::unique_ptr<ModelValues> RunEngine::make_model_values() {
   }
   auto values = std::make_unique<ModelValues>(
       components_.models(), context_.factory, context_.world.control());
+  for (const RunModels::Member& member : components_.models().stored()) {
+    values->add_stored(member.use, components_.stored_fingerprints().at(member.use.name));
+  }
   values->open();
   return values;
 }

@@ -20,6 +20,7 @@
 #include "host/train/run/run_engine.hpp"
 #include "host/train/run/run_fingerprint.hpp"
 #include "host/train/run/run_witness.hpp"
+#include "host/train/run/stored_outputs.hpp"
 #include "host/train/run/stuck_run.hpp"
 #include "host/train/same_data.hpp"
 
@@ -336,6 +337,10 @@ Outcome RunSession::run_engine(const RunFolder& folder,
                                Progress& progress,
                                const SignalWatch& signals) {
   if (is_stopped_already(signals)) {
+    return stopped_outcome(signals);
+  }
+  const bool imports = !request_.weights.format.empty();  // and does not train
+  if (!imports && !store_outputs(context_, *components_, signals)) {
     return stopped_outcome(signals);
   }
   RunEngine engine(context_, *components_, checkpoints_, folder);

@@ -11,17 +11,11 @@
 #include <tenon/cpp/plugin.hpp>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <sched.h>
 #include <string>
 #include <system_error>
-#include <thread>
-#include <type_traits>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -30,7 +24,9 @@
 #include "chat_file.hpp"
 #include "chat_options.hpp"
 #include "conversation.hpp"
+#include "input_files.hpp"
 #include "sample_encoder.hpp"
+#include "shard_maker.hpp"
 #include "token_store.hpp"
 
 namespace tenon {
@@ -40,92 +36,17 @@ constexpr size_t kShardBytes = size_t{32} << 20;  // of the files, about
 constexpr int64_t kMaxMaxLength = int64_t{1} << 30;
 constexpr char kFormatOfShards[] = "chat 1";  // changes with the meaning of shards
 
-// A range of samples of one file.
+// What a shard is made from.
 struct ShardPlan {
   size_t file;
-  size_t begin;
-  size_t end;
+  SampleRange samples;
 };
-
-size_t num_processors() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof(set), &set) == 0) {
-    return static_cast<size_t>(std::max(CPU_COUNT(&set), 1));
-  }
-  return 1;
-}
-
-// Calls body(i) for i in [0, n) on several threads.
-//
-// Errors   that of the lowest i
-template <class Body>
-void for_each_in_parallel(size_t n, Body&& body) {
-  std::atomic<size_t> next{0};
-  std::atomic<bool> has_failed{false};
-  std::mutex mutex;
-  size_t failed_at = n;
-  std::exception_ptr failure;
-  const auto work = [&] {
-    // Tasks are taken in order, so those before a failed one are all done or running.
-    while (!has_failed) {
-      const size_t i = next++;
-      if (i >= n) {
-        return;
-      }
-      try {
-        body(i);
-      } catch (...) {
-        has_failed = true;
-        const std::lock_guard lock(mutex);
-        if (i < failed_at) {
-          failed_at = i;
-          failure = std::current_exception();
-        }
-      }
-    }
-  };
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < std::min(num_processors(), n); ++i) {
-    threads.emplace_back(work);
-  }
-  work();
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
-  if (failure) {
-    std::rethrow_exception(failure);
-  }
-}
-
-bool has_label(const std::vector<MarkedToken>& tokens, size_t begin, size_t end) {
-  return std::any_of(tokens.begin() + static_cast<ptrdiff_t>(std::min(begin + 1, end)),
-                     tokens.begin() + static_cast<ptrdiff_t>(end),
-                     [](MarkedToken token) { return (token & kTrained) != 0; });
-}
-
-void add_row(TokenShard& shard, const std::vector<MarkedToken>& tokens, size_t begin, size_t end) {
-  shard.tokens.insert(shard.tokens.end(),
-                      tokens.begin() + static_cast<ptrdiff_t>(begin),
-                      tokens.begin() + static_cast<ptrdiff_t>(end));
-  shard.ends.push_back(static_cast<int64_t>(shard.tokens.size()));
-}
-
-void append_shard(TokenShard& shard, const TokenShard& more) {
-  const auto before = static_cast<int64_t>(shard.tokens.size());
-  shard.tokens.insert(shard.tokens.end(), more.tokens.begin(), more.tokens.end());
-  for (const int64_t end : more.ends) {
-    shard.ends.push_back(before + end);
-  }
-  shard.counts.unlabeled.add(more.counts.unlabeled);
-  shard.counts.dropped.add(more.counts.dropped);
-  shard.counts.cut.add(more.counts.cut);
-  shard.counts.split.add(more.counts.split);
-}
 
 class Chat : public MapDataset {
  public:
   static constexpr const char* kType = "chat";
-  static constexpr const char* kSummary = "chats of JSON files, with labels on the answers";
+  static constexpr const char* kSummary =
+      "chats of JSON and Parquet files, with labels on the answers";
   using Options = ChatOptions;
   static void bind(OptionBinder<Options>& binder) {
     binder.field("files", &Options::files)
@@ -133,7 +54,9 @@ class Chat : public MapDataset {
         .non_empty()
         .min_items(1)
         .path()
-        .doc("JSON lines or JSON lists, or patterns with *, ? and [...], expanded in name order");
+        .doc(
+            "JSON lines, JSON lists and Parquet files, or patterns with *, ? and [...], expanded "
+            "in name order");
     binder.field("tokenizer", &Options::tokenizer)
         .component("tokenizer")
         .doc("tokenizer; it also has the special tokens and, usually, the chat template");
@@ -146,7 +69,9 @@ class Chat : public MapDataset {
                  {"alpaca", ChatFormat::kAlpaca},
                  {"prompt_completion", ChatFormat::kPromptCompletion},
                  {"preference", ChatFormat::kPreference}})
-        .doc("format of the samples; auto: by the keys of the first sample of each file");
+        .doc(
+            "format of the samples; auto: by the keys of the first sample, or the columns, of each "
+            "file");
     binder.field("template", &Options::chat_template)
         .path()
         .doc("file with a chat template (Jinja); null: that of the tokenizer");
@@ -181,6 +106,8 @@ class Chat : public MapDataset {
             "folder for encoded samples; \"\": keep them in memory; null: chats in the cache "
             "folder "
             "of the user");
+    binder.field("label_bytes", &Options::label_bytes)
+        .doc("also give `label_bytes`, the bytes of text of each label; for bits_per_byte");
   }
 
   Chat(const Options& options, const CreateContext& context)
@@ -213,13 +140,16 @@ class Chat : public MapDataset {
     encoder_.emplace(own_host_, tokenizer_, template_text);
     store_.emplace(make_store());
     report();
-    for (ChatFile& file : files_) {
-      file.forget();
+    for (const std::unique_ptr<ChatFile>& file : files_) {
+      file->forget();
     }
     const tenon_tokenizer_info tokenizer = tokenizer_.describe();
     pad_ = tokenizer.pad >= 0 ? tokenizer.pad : std::max<int64_t>(tokenizer.eos, 0);
     input_ids_ = info.field("input_ids", {"B", "T"}, TENON_I64, static_cast<double>(pad_));
     labels_ = info.field("labels", {"B", "T"}, TENON_I64, kIgnored);
+    if (options_.label_bytes) {
+      label_bytes_ = info.field("label_bytes", {"B", "T"}, TENON_I64);
+    }
     if (is_paired_) {
       position_ids_ = info.field("position_ids", {"B", "T"}, TENON_I64);
       segment_ids_ = info.field("segment_ids", {"B", "T"}, TENON_I64);
@@ -250,6 +180,11 @@ class Chat : public MapDataset {
     auto* const labels_BT = writer.add<int64_t>(labels_, {batch, longest});
     std::fill_n(inputs_BT, batch * longest, pad_);
     std::fill_n(labels_BT, batch * longest, kIgnored);
+    int64_t* bytes_BT = nullptr;
+    if (options_.label_bytes) {
+      bytes_BT = writer.add<int64_t>(label_bytes_, {batch, longest});
+      std::fill_n(bytes_BT, batch * longest, 0);
+    }
     int64_t* positions_BT = nullptr;
     int64_t* segments_BT = nullptr;
     if (is_paired_) {
@@ -257,6 +192,7 @@ class Chat : public MapDataset {
       segments_BT = writer.add<int64_t>(segment_ids_, {batch, longest});
     }
     std::vector<MarkedToken> tokens;
+    std::vector<uint32_t> bytes;
     for (size_t b = 0; b < n; ++b) {
       int64_t at = static_cast<int64_t>(b) * longest;
       const int64_t end = at + longest;
@@ -271,13 +207,19 @@ class Chat : public MapDataset {
       };
       for (size_t side = 0; side < rows_per_sample(); ++side) {
         tokens.clear();
-        store_->read(static_cast<size_t>(indices[b]) * rows_per_sample() + side, tokens);
+        bytes.clear();
+        store_->read(static_cast<size_t>(indices[b]) * rows_per_sample() + side,
+                     tokens,
+                     options_.label_bytes ? &bytes : nullptr);
         const size_t size = tokens.size() - 1;
         for (size_t t = 0; t < size; ++t) {
           inputs_BT[at + static_cast<int64_t>(t)] = tokens[t] & ~kTrained;
           const MarkedToken target = tokens[t + 1];
           if ((target & kTrained) != 0) {
             labels_BT[at + static_cast<int64_t>(t)] = target & ~kTrained;
+            if (bytes_BT != nullptr) {
+              bytes_BT[at + static_cast<int64_t>(t)] = bytes[t + 1];
+            }
           }
         }
         mark(static_cast<int64_t>(size));
@@ -312,13 +254,12 @@ class Chat : public MapDataset {
 
   void open_files() {
     for (const std::string& name : expand_file_names(options_.files)) {
-      ChatFile& file = files_.emplace_back(name);
+      const ChatFile& file = *files_.emplace_back(open_chat_file(name));
       if (file.size() == 0) {
         TENON_FAIL(TENON_INVALID, "chat.empty", name, " has no samples");
       }
       const ChatFormat format = at_place(file, 0, [&] {
-        return options_.format != ChatFormat::kAuto ? options_.format
-                                                    : format_of(parse_sample(file.sample(0)));
+        return options_.format != ChatFormat::kAuto ? options_.format : format_of(file.keys());
       });
       const bool is_paired = format == ChatFormat::kPreference;
       if (files_.size() > 1 && is_paired != is_paired_) {
@@ -328,33 +269,22 @@ class Chat : public MapDataset {
                    " is in format ",
                    format_name(format),
                    ", and ",
-                   files_.front().path(),
+                   files_.front()->path(),
                    " is in format ",
                    format_name(formats_.front()),
                    "; pairs and single chats have different fields, use one dataset for each");
       }
       is_paired_ = is_paired;
       formats_.push_back(format);
-      plan_shards(files_.size() - 1);
+      for (const SampleRange& part : file.parts(kShardBytes)) {
+        plan_.push_back({files_.size() - 1, part});
+      }
     }
     if (is_paired_ && options_.overlong == Overlong::kSplit) {
       TENON_FAIL(TENON_INVALID,
                  "chat.cannot_split",
                  "`overlong` is \"split\", but the samples are pairs, which cannot be split; use "
                  "\"drop\", \"cut\" or \"error\"");
-    }
-  }
-
-  void plan_shards(size_t file) {
-    size_t begin = 0;
-    size_t bytes = 0;
-    for (size_t i = 0; i < files_[file].size(); ++i) {
-      bytes += files_[file].sample(i).size();
-      if (bytes >= kShardBytes || i + 1 == files_[file].size()) {
-        plan_.push_back({file, begin, i + 1});
-        begin = i + 1;
-        bytes = 0;
-      }
     }
   }
 
@@ -367,7 +297,11 @@ class Chat : public MapDataset {
   }
 
   TokenStore make_store() {
-    const auto make = [&](size_t i) { return make_shard(plan_[i]); };
+    const ShardMaker maker(options_, *encoder_, tools_);
+    const auto make = [&](size_t i) {
+      const ShardPlan& plan = plan_[i];
+      return maker.make(*files_[plan.file], formats_[plan.file], plan.samples);
+    };
     const std::string folder = options_.cache.value_or(default_cache_folder());
     if (folder.empty()) {
       return TokenStore::in_memory(plan_.size(), make);
@@ -401,7 +335,11 @@ class Chat : public MapDataset {
     };
     add(kFormatOfShards);
     for (size_t i = 0; i < files_.size(); ++i) {
-      add(files_[i].bytes());
+      const uint64_t size = files_[i]->num_bytes();
+      XXH3_128bits_update(state.get(), &size, sizeof(size));
+      files_[i]->read_bytes([&](std::string_view bytes) {
+        XXH3_128bits_update(state.get(), bytes.data(), bytes.size());
+      });
       add(format_name(formats_[i]));
     }
     add(encoder_->template_text());
@@ -411,6 +349,9 @@ class Chat : public MapDataset {
                options_.max_length.value_or(0),
                ",",
                static_cast<int>(options_.overlong)));
+    if (options_.label_bytes) {
+      add("label_bytes");
+    }
     add(tokenizer_text_);
     const tenon_tokenizer_info info = tokenizer_.describe();
     add(concat(info.vocab_size, ",", info.bos, ",", info.eos));
@@ -433,110 +374,6 @@ class Chat : public MapDataset {
     return {hash.low64, hash.high64};
   }
 
-  // ---- encoding ----
-
-  template <class Body>
-  static std::invoke_result_t<Body&> at_place(const ChatFile& file, size_t i, Body&& body) {
-    try {
-      return body();
-    } catch (const Error& error) {
-      throw Error(error.code(), error.id(), file.place(i) + ": " + error.what());
-    }
-  }
-
-  TokenShard make_shard(const ShardPlan& plan) const {
-    constexpr size_t kTask = 32;  // samples
-    const ChatFile& file = files_[plan.file];
-    const size_t n = plan.end - plan.begin;
-    std::vector<TokenShard> parts((n + kTask - 1) / kTask);
-    for_each_in_parallel(parts.size(), [&](size_t task) {
-      const size_t begin = plan.begin + task * kTask;
-      for (size_t i = begin; i < std::min(begin + kTask, plan.end); ++i) {
-        at_place(file, i, [&] { encode_sample(file, i, formats_[plan.file], parts[task]); });
-      }
-    });
-    TokenShard shard;
-    for (const TokenShard& part : parts) {
-      append_shard(shard, part);
-    }
-    return shard;
-  }
-
-  void encode_sample(const ChatFile& file, size_t i, ChatFormat format, TokenShard& out) const {
-    const Json sample = parse_sample(file.sample(i));
-    std::vector<std::vector<MarkedToken>> rows;
-    for (Conversation& chat : conversations_of(sample, format)) {
-      if (chat.tools.is_null()) {
-        chat.tools = tools_;
-      }
-      rows.push_back(encoder_->encode(chat, format, options_.train_on));
-    }
-    if (std::any_of(rows.begin(), rows.end(), [](const auto& row) {
-          return !has_label(row, 0, row.size());
-        })) {
-      out.counts.unlabeled.add(file.place(i));
-      return;
-    }
-    size_t longest = 0;
-    for (const auto& row : rows) {
-      longest = std::max(longest, row.size());
-    }
-    const auto limit = static_cast<size_t>(options_.max_length.value_or(INT64_MAX));
-    if (longest <= limit) {
-      for (const auto& row : rows) {
-        add_row(out, row, 0, row.size());
-      }
-    } else {
-      add_overlong(file.place(i), rows, limit, out);
-    }
-  }
-
-  void add_overlong(const std::string& place,
-                    const std::vector<std::vector<MarkedToken>>& rows,
-                    size_t limit,
-                    TokenShard& out) const {
-    switch (options_.overlong) {
-      case Overlong::kError: {
-        size_t longest = 0;
-        for (const auto& row : rows) {
-          longest = std::max(longest, row.size());
-        }
-        TENON_FAIL(TENON_INVALID,
-                   "chat.overlong",
-                   "the sample has ",
-                   longest,
-                   " tokens (expected at most `max_length`, ",
-                   limit,
-                   "); set `overlong` to \"drop\", \"cut\" or \"split\"");
-      }
-      case Overlong::kDrop:
-        out.counts.dropped.add(place);
-        return;
-      case Overlong::kCut:
-        if (std::any_of(rows.begin(), rows.end(), [&](const auto& row) {
-              return !has_label(row, 0, std::min(limit, row.size()));
-            })) {
-          out.counts.unlabeled.add(place);
-          return;
-        }
-        for (const auto& row : rows) {
-          add_row(out, row, 0, std::min(limit, row.size()));
-        }
-        out.counts.cut.add(place);
-        return;
-      case Overlong::kSplit:
-        // The last token of a part is the first of the next, so that each is a label once.
-        for (size_t begin = 0; begin + 1 < rows[0].size(); begin += limit - 1) {
-          const size_t end = std::min(begin + limit, rows[0].size());
-          if (has_label(rows[0], begin, end)) {
-            add_row(out, rows[0], begin, end);
-          }
-        }
-        out.counts.split.add(place);
-        return;
-    }
-  }
-
   // ---- the report ----
 
   void report() const {
@@ -555,9 +392,9 @@ class Chat : public MapDataset {
       if (rows == 0) {
         TENON_FAIL(TENON_INVALID,
                    "chat.no_labels",
-                   files_[file].path(),
+                   files_[file]->path(),
                    " has no label to train on: of ",
-                   files_[file].size(),
+                   files_[file]->size(),
                    " samples, ",
                    counts.unlabeled.samples,
                    " have none, and ",
@@ -591,7 +428,7 @@ class Chat : public MapDataset {
   std::string tokenizer_text_;  // its type and options
   std::string tools_text_;
   Json tools_;
-  std::vector<ChatFile> files_;
+  std::vector<std::unique_ptr<ChatFile>> files_;
   std::vector<ChatFormat> formats_;  // of files
   std::vector<ShardPlan> plan_;
   bool is_paired_ = false;
@@ -600,6 +437,7 @@ class Chat : public MapDataset {
   int64_t pad_ = 0;
   uint32_t input_ids_ = 0;
   uint32_t labels_ = 0;
+  uint32_t label_bytes_ = 0;
   uint32_t position_ids_ = 0;
   uint32_t segment_ids_ = 0;
 };

@@ -1,62 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file of samples, each a JSON object: one per line, or the elements of a list. Finds the bytes
-// of each sample without parsing them. Threads: any, after construction.
+// A file of samples: JSON lines, a JSON list, or Parquet. Finds the samples without parsing them.
+// Threads: any, after construction.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "conversation.hpp"
 
 namespace tenon {
 
-class ChatFile {
- public:
-  // Reads the file.
-  //
-  // Errors   chat.open, chat.no_file, chat.read: it cannot be read; chat.not_json: a list that is
-  //          not closed, or text around it; chat.unsupported: Parquet
-  explicit ChatFile(std::string path);
-
-  const std::string& path() const { return path_; }
-  // The content.
-  const std::string& bytes() const { return bytes_; }
-  size_t size() const { return samples_.size(); }
-  std::string_view sample(size_t i) const {
-    return std::string_view(bytes_).substr(samples_[i].begin, samples_[i].end - samples_[i].begin);
-  }
-  // "chats.jsonl, line 7"; in a list also the number of the sample.
-  std::string place(size_t i) const;
-  // Frees the content and the places, which are not needed once the samples are encoded.
-  void forget();
-
- private:
-  struct Range {
-    size_t begin;
-    size_t end;
-    size_t line;
-  };
-
-  void find_lines(size_t at);
-  void find_elements(size_t at);
-  [[noreturn]] void fail(size_t line, const std::string& what) const;
-
-  std::string path_;
-  std::string bytes_;
-  std::vector<Range> samples_;
-  bool is_list_ = false;
+// Samples [begin, end) of a file.
+struct SampleRange {
+  size_t begin = 0;
+  size_t end = 0;
 };
 
-// The files that names and patterns (*, ?, [...]) stand for, in name order.
-//
-// Errors   chat.open
-std::vector<std::string> expand_file_names(const std::vector<std::string>& names);
+// Samples that are in memory.
+struct SampleBlock {
+  SampleRange samples;
+  // Returns a sample of the range.
+  //
+  // Errors   chat.not_utf8, chat.not_json, chat.bad_parquet, without the place
+  // Threads  [any]
+  std::function<Json(size_t i)> parse;
+};
 
-// The content of a small file.
+class ChatFile {
+ public:
+  virtual ~ChatFile() = default;
+  ChatFile(const ChatFile&) = delete;
+  ChatFile& operator=(const ChatFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  virtual size_t size() const = 0;
+  // "chats.jsonl, line 7", or "chats.parquet, row group 0, row 6".
+  virtual std::string place(size_t i) const = 0;
+  // An object whose keys tell the format: those of the first sample, or the columns. Requires a
+  // sample.
+  //
+  // Errors   as those of a block
+  virtual Json keys() const = 0;
+  // Consecutive ranges of about `bytes` bytes that cover all samples.
+  virtual std::vector<SampleRange> parts(size_t bytes) const = 0;
+  virtual size_t num_bytes() const = 0;
+  // Passes all bytes to `sink`, in one or several calls.
+  //
+  // Errors   chat.read, chat.short, chat.changed
+  virtual void read_bytes(const std::function<void(std::string_view)>& sink) const = 0;
+  // Calls `use` with consecutive blocks of a range that parts() returned. A block ends with its
+  // call.
+  //
+  // Errors   chat.bad_parquet, chat.changed, with the place; those of `use`
+  virtual void read(const SampleRange& part,
+                    const std::function<void(const SampleBlock&)>& use) const = 0;
+  // Frees what is not needed once the samples are encoded. Only path() may be called after it.
+  virtual void forget() = 0;
+
+ protected:
+  explicit ChatFile(std::string path) : path_(std::move(path)) {}
+
+ private:
+  std::string path_;
+};
+
+// Opens a file, by its extension.
 //
-// Errors   chat.open, chat.no_file, chat.read
-std::string read_text_file(const std::string& path);
+// Errors   chat.open, chat.no_file, chat.read: it cannot be read; chat.not_json; chat.bad_parquet;
+//          chat.unsupported: Arrow or Feather
+std::unique_ptr<ChatFile> open_chat_file(const std::string& path);
 
 }  // namespace tenon

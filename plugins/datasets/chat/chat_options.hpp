@@ -24,6 +24,7 @@ struct ChatOptions {
   Overlong overlong = Overlong::kDrop;
   std::optional<std::string> tools;  // a file
   std::optional<std::string> cache;  // a folder; "": none
+  bool label_bytes = false;
 };
 
 }  // namespace tenon

@@ -289,9 +289,9 @@ Conversation side_of(const Json& sample, const char* key, size_t num_common) {
   Conversation chat;
   const Json& answer = get(sample, key);
   const Json* const prompt = find(sample, "prompt");
-  if (const Json* const turns = find(sample, "conversations")) {
+  if (find(sample, "conversations") != nullptr) {
     add_system(chat, sample);
-    add_turns(chat, *turns, "conversations");
+    add_turns(chat, list_at(sample, "conversations"), "conversations");
   } else if (prompt != nullptr && prompt->is_string() && answer.is_string()) {
     set_text(chat, prompt->get<std::string>(), answer.get<std::string>(), key);
     return chat;
@@ -336,14 +336,21 @@ std::vector<Conversation> pair_of(const Json& sample) {
 
 }  // namespace
 
-Json parse_sample(std::string_view text) {
+size_t invalid_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const size_t size = utf8_size(text.substr(at));
     if (size == 0) {
-      fail("chat.not_utf8",
-           concat("not UTF-8 at byte ", at + 1, " of the sample; convert the file to UTF-8"));
+      return at;
     }
     at += size;
+  }
+  return std::string_view::npos;
+}
+
+Json parse_sample(std::string_view text) {
+  if (const size_t at = invalid_utf8(text); at != std::string_view::npos) {
+    fail("chat.not_utf8",
+         concat("not UTF-8 at byte ", at + 1, " of the sample; convert the file to UTF-8"));
   }
   try {
     Json sample = Json::parse(text);

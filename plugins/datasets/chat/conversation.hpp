@@ -31,6 +31,9 @@ struct Conversation {
   std::string completion;
 };
 
+// The first byte that is not UTF-8; npos if there is none.
+size_t invalid_utf8(std::string_view text);
+
 // A parsed sample of a file.
 //
 // Errors   chat.not_utf8, chat.not_json, with the byte

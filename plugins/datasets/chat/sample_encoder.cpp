@@ -2,7 +2,7 @@
 #include "sample_encoder.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdint>
 
 namespace tenon {
 namespace {
@@ -14,6 +14,18 @@ bool overlaps(const std::vector<std::pair<int64_t, int64_t>>& ranges, int64_t be
         return range.second <= at;
       });
   return after != ranges.end() && after->first < end;
+}
+
+// The bytes of the ranges that lie before a place.
+int64_t bytes_before(const std::vector<std::pair<int64_t, int64_t>>& ranges, int64_t at) {
+  int64_t bytes = 0;
+  for (const auto& [begin, end] : ranges) {
+    if (begin >= at) {
+      break;
+    }
+    bytes += std::min(end, at) - begin;
+  }
+  return bytes;
 }
 
 std::string text_of_pieces(const std::vector<ChatPiece>& pieces) {
@@ -57,9 +69,9 @@ SampleEncoder::SampleEncoder(const Host& host,
   }
 }
 
-std::vector<MarkedToken> SampleEncoder::encode(const Conversation& chat,
-                                               ChatFormat format,
-                                               TrainOn train_on) const {
+EncodedText SampleEncoder::encode(const Conversation& chat,
+                                  ChatFormat format,
+                                  TrainOn train_on) const {
   const bool has_completion = format == ChatFormat::kAlpaca ||
                               format == ChatFormat::kPromptCompletion ||
                               format == ChatFormat::kPreference;
@@ -109,8 +121,7 @@ std::vector<ChatPiece> SampleEncoder::render(const Conversation& chat,
   return template_->render(request);
 }
 
-std::vector<MarkedToken> SampleEncoder::encode_messages(const Conversation& chat,
-                                                        TrainOn train_on) const {
+EncodedText SampleEncoder::encode_messages(const Conversation& chat, TrainOn train_on) const {
   const size_t num_messages = chat.messages.size();
   const std::vector<ChatPiece> pieces = render(chat, num_messages, train_on != TrainOn::kAll);
   Ranges trained;
@@ -172,35 +183,51 @@ SampleEncoder::Ranges SampleEncoder::untrained_messages(const Conversation& chat
   return ranges;
 }
 
-std::vector<MarkedToken> SampleEncoder::encode_text(const Conversation& chat,
-                                                    TrainOn train_on) const {
+EncodedText SampleEncoder::encode_text(const Conversation& chat, TrainOn train_on) const {
   const auto prompt = static_cast<int64_t>(chat.prompt.size());
   const auto whole = prompt + static_cast<int64_t>(chat.completion.size());
   Ranges trained;
   add_range(trained, train_on == TrainOn::kAll ? 0 : prompt, whole);
-  std::vector<MarkedToken> tokens =
+  EncodedText text =
       marked({{chat.prompt, false}, {chat.completion, false}}, TENON_ENCODE_AROUND, trained);
   if (eos_ >= 0) {
     const auto eos = static_cast<MarkedToken>(eos_);
-    if (tokens.empty() || (tokens.back() & ~kTrained) != eos) {
-      tokens.push_back(eos);
+    if (text.tokens.empty() || (text.tokens.back() & ~kTrained) != eos) {
+      text.tokens.push_back(eos);
+      text.bytes.push_back(0);
     }
-    tokens.back() |= kTrained;  // the end of the completion, whoever wrote it
+    text.tokens.back() |= kTrained;  // the end of the completion, whoever wrote it
   }
-  return tokens;
+  return text;
 }
 
-std::vector<MarkedToken> SampleEncoder::marked(const std::vector<TextPiece>& pieces,
-                                               uint32_t flags,
-                                               const Ranges& trained) const {
+EncodedText SampleEncoder::marked(const std::vector<TextPiece>& pieces,
+                                  uint32_t flags,
+                                  const Ranges& trained) const {
+  EncodedText text;
   const std::vector<Token> tokens = tokenizer_.encode_pieces(pieces, flags);
-  std::vector<MarkedToken> result;
-  result.reserve(tokens.size());
-  for (const Token& token : tokens) {
+  text.tokens.reserve(tokens.size());
+  text.bytes.resize(tokens.size());
+  // Of the last token that is trained on: its number, and the trained bytes before its first one.
+  std::optional<size_t> last;
+  int64_t before_last = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const Token& token = tokens[i];
     const bool is_trained = token.begin < token.end && overlaps(trained, token.begin, token.end);
-    result.push_back(static_cast<MarkedToken>(token.id) | (is_trained ? kTrained : 0));
+    text.tokens.push_back(static_cast<MarkedToken>(token.id) | (is_trained ? kTrained : 0));
+    if (is_trained) {
+      const int64_t before = last ? bytes_before(trained, token.begin) : 0;
+      if (last) {
+        text.bytes[*last] = static_cast<uint32_t>(std::max<int64_t>(before - before_last, 0));
+      }
+      last = i;
+      before_last = std::max(before, before_last);
+    }
   }
-  return result;
+  if (last) {
+    text.bytes[*last] = static_cast<uint32_t>(bytes_before(trained, INT64_MAX) - before_last);
+  }
+  return text;
 }
 
 }  // namespace tenon

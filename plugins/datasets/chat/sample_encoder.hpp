@@ -23,6 +23,14 @@ namespace tenon {
 using MarkedToken = uint32_t;
 inline constexpr MarkedToken kTrained = MarkedToken{1} << 31;
 
+// A text as tokens.
+struct EncodedText {
+  std::vector<MarkedToken> tokens;
+  // [tokens] bytes of the trained text that a token stands for: from its first byte to that of the
+  // next token that is trained on; 0 for other tokens. They add up to the trained text.
+  std::vector<uint32_t> bytes;
+};
+
 class SampleEncoder {
  public:
   // `template_text` takes the place of the tokenizer's own template.
@@ -33,9 +41,7 @@ class SampleEncoder {
                 const std::optional<std::string>& template_text);
 
   // Errors   chat.cannot_train: `train_on` does not fit the format; errors of template and tokenizer
-  std::vector<MarkedToken> encode(const Conversation& chat,
-                                  ChatFormat format,
-                                  TrainOn train_on) const;
+  EncodedText encode(const Conversation& chat, ChatFormat format, TrainOn train_on) const;
 
   // The text of the template; empty if there is none.
   const std::string& template_text() const { return template_text_; }
@@ -43,13 +49,13 @@ class SampleEncoder {
  private:
   using Ranges = std::vector<std::pair<int64_t, int64_t>>;
 
-  std::vector<MarkedToken> encode_messages(const Conversation& chat, TrainOn train_on) const;
-  std::vector<MarkedToken> encode_text(const Conversation& chat, TrainOn train_on) const;
+  EncodedText encode_messages(const Conversation& chat, TrainOn train_on) const;
+  EncodedText encode_text(const Conversation& chat, TrainOn train_on) const;
   std::vector<ChatPiece> render(const Conversation& chat, size_t n, bool find_answers) const;
   Ranges untrained_messages(const Conversation& chat, const std::string& whole) const;
-  std::vector<MarkedToken> marked(const std::vector<TextPiece>& pieces,
-                                  uint32_t flags,
-                                  const Ranges& trained) const;
+  EncodedText marked(const std::vector<TextPiece>& pieces,
+                     uint32_t flags,
+                     const Ranges& trained) const;
 
   TokenizerRef tokenizer_;
   int64_t eos_ = -1;

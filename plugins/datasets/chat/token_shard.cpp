@@ -14,6 +14,7 @@ namespace tenon {
 namespace {
 
 constexpr char kMagic[8] = {'T', 'N', 'C', 'H', 'A', 'T', '0', '1'};
+constexpr char kMagicWithBytes[8] = {'T', 'N', 'C', 'H', 'A', 'T', 'B', '1'};
 
 struct Header {
   char magic[8];
@@ -38,7 +39,9 @@ bool take(const std::string& from, size_t& at, void* to, size_t size) {
   if (size > from.size() - at) {
     return false;
   }
-  std::memcpy(to, from.data() + at, size);
+  if (size > 0) {  // `to` may be the null of an empty vector
+    std::memcpy(to, from.data() + at, size);
+  }
   at += size;
   return true;
 }
@@ -91,7 +94,7 @@ void write_shard(const std::string& path, const ShardKey& key, const TokenShard&
     append_count(counts, *count);
   }
   Header header{};
-  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  std::memcpy(header.magic, shard.bytes.empty() ? kMagic : kMagicWithBytes, sizeof(kMagic));
   header.key[0] = key[0];
   header.key[1] = key[1];
   header.num_rows = shard.ends.size();
@@ -99,11 +102,13 @@ void write_shard(const std::string& path, const ShardKey& key, const TokenShard&
   header.num_bytes_of_counts = counts.size();
   std::string bytes;
   bytes.reserve(sizeof(header) + counts.size() + shard.ends.size() * sizeof(int64_t) +
-                shard.tokens.size() * sizeof(MarkedToken) + sizeof(uint64_t));
+                shard.tokens.size() * sizeof(MarkedToken) + shard.bytes.size() * sizeof(uint32_t) +
+                sizeof(uint64_t));
   append(bytes, &header, sizeof(header));
   bytes += counts;
   append(bytes, shard.ends.data(), shard.ends.size() * sizeof(int64_t));
   append(bytes, shard.tokens.data(), shard.tokens.size() * sizeof(MarkedToken));
+  append(bytes, shard.bytes.data(), shard.bytes.size() * sizeof(uint32_t));
   const uint64_t checksum = XXH3_64bits(bytes.data(), bytes.size());
   append(bytes, &checksum, sizeof(checksum));
 
@@ -169,7 +174,8 @@ std::optional<TokenShard> read_shard(const std::string& path,
   std::memcpy(&checksum, bytes.data() + bytes.size() - sizeof(checksum), sizeof(checksum));
   bytes.resize(bytes.size() - sizeof(checksum));
   take(bytes, at, &header, sizeof(header));
-  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) {
+  const bool has_bytes = std::memcmp(header.magic, kMagicWithBytes, sizeof(kMagic)) == 0;
+  if (!has_bytes && std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) {
     why = "it is not a shard of this release";
     return std::nullopt;
   }
@@ -187,9 +193,10 @@ std::optional<TokenShard> read_shard(const std::string& path,
                   take_count(bytes, at, shard.counts.cut) &&
                   take_count(bytes, at, shard.counts.split);
   const size_t rest = bytes.size() - at;
+  const size_t token_bytes = sizeof(MarkedToken) + (has_bytes ? sizeof(uint32_t) : 0);
   is_whole = is_whole && header.num_rows <= rest / sizeof(int64_t) &&
-             header.num_tokens <= rest / sizeof(MarkedToken) &&
-             header.num_rows * sizeof(int64_t) + header.num_tokens * sizeof(MarkedToken) == rest;
+             header.num_tokens <= rest / token_bytes &&
+             header.num_rows * sizeof(int64_t) + header.num_tokens * token_bytes == rest;
   if (!is_whole) {
     why = "its parts do not fit its size";
     return std::nullopt;
@@ -197,7 +204,9 @@ std::optional<TokenShard> read_shard(const std::string& path,
   shard.ends.resize(header.num_rows);
   shard.tokens.resize(header.num_tokens);
   take(bytes, at, shard.ends.data(), shard.ends.size() * sizeof(int64_t));
+  shard.bytes.resize(has_bytes ? header.num_tokens : 0);
   take(bytes, at, shard.tokens.data(), shard.tokens.size() * sizeof(MarkedToken));
+  take(bytes, at, shard.bytes.data(), shard.bytes.size() * sizeof(uint32_t));
   int64_t before = 0;
   for (const int64_t end : shard.ends) {
     if (end < before) {

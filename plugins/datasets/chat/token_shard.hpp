@@ -2,7 +2,8 @@
 //
 // Encoded samples of a range of a file, and their form on disk.
 //
-// A shard on disk has a header, the ends of its rows, its tokens and a checksum of all of it. It is
+// A shard on disk has a header, the ends of its rows, its tokens, the bytes of tokens if they are
+// kept, and a checksum of all of it. It is
 // written under another name and then renamed, so that a shard that exists is whole.
 #pragma once
 
@@ -40,6 +41,7 @@ struct ShardCounts {
 struct TokenShard {
   std::vector<int64_t> ends;  // of rows, in tokens
   std::vector<MarkedToken> tokens;
+  std::vector<uint32_t> bytes;  // [tokens] see EncodedText; empty if they are not kept
   ShardCounts counts;
 };
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <sys/file.h>
 #include <system_error>
+#include <type_traits>
 #include <unistd.h>
 
 namespace tenon {
@@ -164,9 +165,12 @@ void TokenStore::add(TokenShard shard, std::unique_ptr<StableFile> file) {
   stored.first_row = num_rows_;
   num_rows_ += shard.ends.size();
   if (file != nullptr) {
-    stored.offset = file->size() - static_cast<int64_t>(sizeof(uint64_t)) -
-                    static_cast<int64_t>(shard.tokens.size() * sizeof(MarkedToken));
+    stored.bytes_offset = file->size() - static_cast<int64_t>(sizeof(uint64_t)) -
+                          static_cast<int64_t>(shard.bytes.size() * sizeof(uint32_t));
+    stored.offset =
+        stored.bytes_offset - static_cast<int64_t>(shard.tokens.size() * sizeof(MarkedToken));
     shard.tokens = std::vector<MarkedToken>();
+    shard.bytes = std::vector<uint32_t>();
   }
   stored.shard = std::move(shard);
   stored.file = std::move(file);
@@ -188,22 +192,32 @@ size_t TokenStore::size_of(size_t row) const {
   return static_cast<size_t>(ends[i] - (i == 0 ? 0 : ends[i - 1]));
 }
 
-void TokenStore::read(size_t row, std::vector<MarkedToken>& out) const {
+void TokenStore::read(size_t row,
+                      std::vector<MarkedToken>& out,
+                      std::vector<uint32_t>* bytes) const {
   const Stored& stored = shard_of(row);
   const size_t i = row - stored.first_row;
   const auto& ends = stored.shard.ends;
   const int64_t begin = i == 0 ? 0 : ends[i - 1];
   const auto size = static_cast<size_t>(ends[i] - begin);
-  if (stored.file == nullptr) {
-    const auto first = stored.shard.tokens.begin() + begin;
-    out.insert(out.end(), first, first + static_cast<ptrdiff_t>(size));
-    return;
+  // Appends the elements of the row, of a vector in memory or at an offset of the file.
+  const auto append = [&](const std::vector<uint32_t>& kept, int64_t offset, auto& to) {
+    if (stored.file == nullptr) {
+      const auto first = kept.begin() + begin;
+      to.insert(to.end(), first, first + static_cast<ptrdiff_t>(size));
+      return;
+    }
+    offset += begin * static_cast<int64_t>(sizeof(uint32_t));
+    const size_t at = to.size();
+    to.resize(at + size);
+    stored.file->read(offset, size * sizeof(uint32_t), reinterpret_cast<char*>(to.data() + at));
+    stored.file->check_unchanged(offset);
+  };
+  static_assert(std::is_same_v<MarkedToken, uint32_t>);
+  append(stored.shard.tokens, stored.offset, out);
+  if (bytes != nullptr) {
+    append(stored.shard.bytes, stored.bytes_offset, *bytes);
   }
-  const int64_t offset = stored.offset + begin * static_cast<int64_t>(sizeof(MarkedToken));
-  const size_t at = out.size();
-  out.resize(at + size);
-  stored.file->read(offset, size * sizeof(MarkedToken), reinterpret_cast<char*>(out.data() + at));
-  stored.file->check_unchanged(offset);
 }
 
 std::string default_cache_folder() {

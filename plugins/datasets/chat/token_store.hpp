@@ -41,11 +41,11 @@ class TokenStore {
   size_t num_rows() const { return num_rows_; }
   // Number of tokens of a row.
   size_t size_of(size_t row) const;
-  // Appends the tokens of a row.
+  // Appends the tokens of a row and, unless `bytes` is null, the bytes that they stand for.
   //
   // Errors   chat.read, chat.changed: the shard's file changed
   // Threads  [any]
-  void read(size_t row, std::vector<MarkedToken>& out) const;
+  void read(size_t row, std::vector<MarkedToken>& out, std::vector<uint32_t>* bytes) const;
 
   size_t num_shards() const { return shards_.size(); }
   size_t rows_of_shard(size_t i) const { return shards_[i].shard.ends.size(); }
@@ -53,9 +53,10 @@ class TokenStore {
 
  private:
   struct Stored {
-    TokenShard shard;                  // without tokens if `file` has them
+    TokenShard shard;                  // without tokens and bytes if `file` has them
     std::unique_ptr<StableFile> file;  // null: in memory
     int64_t offset = 0;                // of the tokens in the file
+    int64_t bytes_offset = 0;          // of the bytes of tokens in the file
     size_t first_row = 0;
   };
 

@@ -28,6 +28,7 @@ struct LinesOptions : TextPart {
   std::string path;
   tenon::ComponentOption tokenizer;
   Unit unit = Unit::kLine;
+  bool label_bytes = false;
 };
 
 // Returns the lines that are not empty, each with its line break; with kParagraph, runs of such
@@ -71,6 +72,8 @@ class Lines : public tenon::MapDataset {
         .doc("tokenizer of the text");
     binder.choice("unit", &Options::unit, {{"line", Unit::kLine}, {"paragraph", Unit::kParagraph}})
         .doc("text of a sample: a line, or the lines between empty lines");
+    binder.field("label_bytes", &Options::label_bytes)
+        .doc("also give `label_bytes`, the bytes of text of each label; for bits_per_byte");
     bind_text_part(binder, "samples");
   }
 
@@ -101,6 +104,9 @@ class Lines : public tenon::MapDataset {
     }
     input_ids_ = info.field("input_ids", {"B", "T"}, TENON_I64);
     labels_ = info.field("labels", {"B", "T"}, TENON_I64, kIgnored);
+    if (options_.label_bytes) {
+      label_bytes_ = info.field("label_bytes", {"B", "T"}, TENON_I64);
+    }
   }
 
   int64_t size(const tenon_window*) override { return num_samples_; }
@@ -128,6 +134,15 @@ class Lines : public tenon::MapDataset {
         *labels_BT++ = is_valid ? ids[t + 1] : kIgnored;
       }
     }
+    if (options_.label_bytes) {
+      auto* bytes_BT = writer.add<int64_t>(label_bytes_, {batch, width});
+      for (size_t b = 0; b < n; ++b) {
+        const uint32_t* const bytes = &bytes_[begins_[sample(indices[b])]];
+        for (int64_t t = 0; t < width; ++t) {
+          *bytes_BT++ = t < lengths[b] ? bytes[t + 1] : 0;
+        }
+      }
+    }
     writer.set_counts(batch, tokens);
     writer.set_lengths(lengths);
   }
@@ -143,7 +158,9 @@ class Lines : public tenon::MapDataset {
 
   void tokenize(std::string_view text) {
     for (const std::string_view unit : units_of(text, options_.unit)) {
-      const std::vector<int32_t> ids = tokenizer_.encode(unit);
+      std::vector<uint32_t> bytes;
+      const std::vector<int32_t> ids =
+          options_.label_bytes ? encode_with_bytes(unit, bytes) : tokenizer_.encode(unit);
       if (ids.size() < 2) {
         continue;
       }
@@ -151,7 +168,32 @@ class Lines : public tenon::MapDataset {
       begins_.push_back(ids_.size());
       lengths_.push_back(static_cast<int32_t>(ids.size() - 1));
       ids_.insert(ids_.end(), ids.begin(), ids.end());
+      bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
     }
+  }
+
+  // Also adds to `bytes` the bytes of each token: from its first byte to that of the next token.
+  std::vector<int32_t> encode_with_bytes(std::string_view unit,
+                                         std::vector<uint32_t>& bytes) const {
+    if (!tokenizer_.has_pieces()) {
+      TENON_FAIL(TENON_INVALID,
+                 "lines.label_bytes",
+                 "the tokenizer does not give the byte ranges that `label_bytes` needs; set "
+                 "`label_bytes` to false, or use another tokenizer");
+    }
+    std::vector<int32_t> ids;
+    int64_t begin = 0;
+    for (const tenon::Token& token : tokenizer_.encode_pieces({{unit, false}})) {
+      if (!ids.empty()) {
+        bytes.push_back(static_cast<uint32_t>(token.begin - begin));
+        begin = token.begin;
+      }
+      ids.push_back(token.id);
+    }
+    if (!ids.empty()) {
+      bytes.push_back(static_cast<uint32_t>(static_cast<int64_t>(unit.size()) - begin));
+    }
+    return ids;
   }
 
   // The number of a sample among those of the whole file.
@@ -168,12 +210,14 @@ class Lines : public tenon::MapDataset {
   Options options_;
   tenon::TokenizerRef tokenizer_;
   std::vector<int32_t> ids_;      // of all samples
+  std::vector<uint32_t> bytes_;   // of the text of each id, with label_bytes
   std::vector<size_t> begins_;    // by sample: its first id
   std::vector<int32_t> lengths_;  // by sample: positions, one less than ids
   int64_t first_ = 0;
   int64_t num_samples_ = 0;
   uint32_t input_ids_ = 0;
   uint32_t labels_ = 0;
+  uint32_t label_bytes_ = 0;
 };
 
 }  // namespace

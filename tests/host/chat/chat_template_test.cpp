@@ -178,6 +178,9 @@ TEST_CASE("syntax errors of a template name the line", "[chat]") {
   CHECK(error("{{ a") == start + "line 1: the tag is not closed");
   CHECK(error("\n\n{% %}") == start + "line 3: a {% %} tag does not begin with a word");
   CHECK_THAT(error("x\n\n{{ a b }}\n"), contains_text(start + "line 3: "));
+  // Valid tags before the wrong one, each of which is parsed alone with its end.
+  CHECK_THAT(error("{% if a %}{% for m in x %}\n{% endfor %}{% endif %}\n{{ a b }}\n"),
+             contains_text(start + "line 3: "));
   CHECK_THAT(error("x\n{{ 'a }}\n"), contains_text(start + "line 3: unexpected end"));
   CHECK_THAT(error("x\n\n\n{# a"), contains_text(start + "line 4: "));
   CHECK_THAT(error("x\n{% if (a %}{% endif %}"), contains_text(start + "line 2: "));
