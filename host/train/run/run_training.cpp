@@ -69,6 +69,7 @@ Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRe
   begin(session, recipe, registry, request);
   if (!signals.has_value()) {
     signals.emplace(second_signal_of(request.ranks));
+    SignalWatch::keep_from_compute_threads();
   }
   try {
     session->check_with_all();

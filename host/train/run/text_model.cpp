@@ -107,6 +107,7 @@ GeneratedText TextModel::generate(const std::vector<int32_t>& prompt,
                                   int64_t max_tokens,
                                   const std::function<void(const std::string& piece)>& print) {
   const SignalWatch signals(SignalWatch::Second::kEnds);
+  SignalWatch::keep_from_compute_threads();
   GeneratedText made = generator_->generate(prompt, sampling, max_tokens, print);
   if (made.end == TextEnd::kNonFinite) {
     throw Error("generate.not_possible",

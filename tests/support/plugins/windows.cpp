@@ -147,7 +147,7 @@ class Windows : public tenon::MapDataset {
     const WindowOptions& window = options_.windows[next_];
     if (num_asked_ < window.comes_at) {
       if (++num_asked_ == options_.terminate_when_asked) {
-        raise(SIGTERM);
+        kill(getpid(), SIGTERM);
       }
       out.wait_ms = static_cast<uint32_t>(options_.wait_ms);
       return true;
