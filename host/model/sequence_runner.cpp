@@ -5,15 +5,20 @@
 
 #include "host/error/error.hpp"
 #include "host/model/positions_axis.hpp"
+#include "host/model/row_source.hpp"
+#include "host/model/text_fields.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tenon {
 namespace {
@@ -33,6 +38,26 @@ uint32_t value_named(const ModelProxy& model, const ModelGraph& graph, const std
   return static_cast<uint32_t>(found - graph.values.begin());
 }
 
+bool has_field(const SequenceInputs& inputs, const std::string& name) {
+  return inputs.fields != nullptr && find_field(inputs.fields->fields(), name).has_value();
+}
+
+// Errors  generate.not_possible
+void check_lookup(const ModelProxy& model,
+                  const ModelValue& value,
+                  const std::string& block,
+                  const SequenceInputs& inputs) {
+  if (inputs.rows == nullptr) {
+    refuse(model, "its block '" + block + "' looks up rows of a table");
+  }
+  const std::string& column = value.lookup->column;
+  if (!column.empty() && !has_field(inputs, column)) {
+    refuse(model,
+           "its block '" + block + "' looks up rows by the column '" + column +
+               "', which no feature of the recipe computes from token ids");
+  }
+}
+
 // The values of a model through which text goes, and the blocks between them.
 struct TextValues {
   uint32_t ids = kNoIndex;
@@ -44,7 +69,8 @@ struct TextValues {
 TextValues text_values(const ModelProxy& model,
                        const ModelGraph& graph,
                        const std::string& ids,
-                       const std::string& logits) {
+                       const std::string& logits,
+                       const SequenceInputs& inputs) {
   TextValues found{.ids = value_named(model, graph, ids),
                    .logits = value_named(model, graph, logits),
                    .needed = std::vector<bool>(graph.blocks.size(), false)};
@@ -67,8 +93,11 @@ TextValues text_values(const ModelProxy& model,
       if (value.maker != kNoIndex) {
         open.push_back(value.maker);
       } else if (value.lookup.has_value()) {
-        refuse(model, "its block '" + graph.blocks[b].name + "' looks up rows of a table");
-      } else if (v != found.ids && !value.is_optional) {
+        check_lookup(model, value, graph.blocks[b].name, inputs);
+        if (value.lookup->ids != kNoIndex && graph.values[value.lookup->ids].maker != kNoIndex) {
+          open.push_back(graph.values[value.lookup->ids].maker);
+        }
+      } else if (v != found.ids && !value.is_optional && !has_field(inputs, value.source)) {
         refuse(model,
                "its block '" + graph.blocks[b].name + "' reads '" + value.source +
                    "', and a text has only token ids");
@@ -93,19 +122,63 @@ at::Tensor ids_tensor(const std::vector<int64_t>& ids, at::Device device) {
   return tensor.to(device);
 }
 
+// The batch of one text: its token ids in the field `ids`, and the fields that follow from them.
+class TextBatch {
+ public:
+  TextBatch(std::string ids, const SequenceInputs& inputs) : fields_(inputs.fields) {
+    auto schema = std::make_shared<std::vector<FieldInfo>>(1);
+    schema->front().name = std::move(ids);
+    schema->front().dtype = TENON_I64;
+    if (fields_ != nullptr) {
+      schema->insert(schema->end(), fields_->fields().begin(), fields_->fields().end());
+    }
+    batch_.schema = std::move(schema);
+    batch_.samples = 1;
+  }
+
+  enum class Positions { kAll, kNew };
+  // Appends tokens, and returns the fields of all positions or of the new ones, on a device. A
+  // field without an entry per token is returned whole.
+  const Batch& append(const std::vector<int64_t>& more, Positions positions, at::Device device) {
+    const auto first = static_cast<int64_t>(ids_.size());
+    ids_.insert(ids_.end(), more.begin(), more.end());
+    const bool is_new = positions == Positions::kNew;
+    batch_.fields = {ids_tensor(is_new ? more : ids_, device)};
+    if (fields_ == nullptr) {
+      return batch_;
+    }
+    const auto end = static_cast<int64_t>(ids_.size());
+    for (const at::Tensor& field : fields_->values(ids_)) {
+      const bool has_tokens = field.dim() >= 2 && field.size(0) == 1 && field.size(1) == end;
+      batch_.fields.push_back(
+          (is_new && has_tokens ? field.narrow(1, first, end - first) : field).to(device));
+    }
+    return batch_;
+  }
+
+ private:
+  TextFields* fields_;
+  Batch batch_;
+  std::vector<int64_t> ids_;
+};
+
 class CachedSequence final : public SequenceRunner {
  public:
   CachedSequence(ModelProxy& model,
                  ParameterStore& store,
                  const ExecBase& base,
                  const GenerationProxy& generation,
-                 int64_t capacity)
+                 int64_t capacity,
+                 const SequenceInputs& inputs)
       : model_(model),
         graph_(store.graph()),
         device_(store.device()),
+        compute_dtype_(base.compute_dtype),
         generation_(generation),
         info_(generation.describe()),
-        values_(text_values(model, graph_, info_.ids, info_.logits)),
+        inputs_(inputs),
+        values_(text_values(model, graph_, info_.ids, info_.logits, inputs)),
+        text_(graph_.values[values_.ids].source, inputs),
         needs_grad_(graph_.values.size(), false),
         blocks_(model, store, base, needs_grad_),
         capacity_(std::min(capacity, info_.max_positions)) {
@@ -129,9 +202,10 @@ class CachedSequence final : public SequenceRunner {
   at::Tensor append(const std::vector<int64_t>& ids) override {
     const auto length = static_cast<int64_t>(ids.size());
     std::vector<at::Tensor> values(graph_.values.size());
-    values[values_.ids] = ids_tensor(ids, device_);
+    begin(ids, values);
     for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
       if (values_.needed[b]) {
+        read_rows(b, values);
         run(b, length, values);
       }
     }
@@ -140,6 +214,37 @@ class CachedSequence final : public SequenceRunner {
   }
 
  private:
+  // Reads the fields of the new positions, and starts the lookups of their columns.
+  void begin(const std::vector<int64_t>& ids, std::vector<at::Tensor>& values) {
+    const Batch& batch = text_.append(ids, TextBatch::Positions::kNew, device_);
+    for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+      const ModelValue& value = graph_.values[v];
+      const at::Tensor* const field =
+          value.source_kind == TENON_SOURCE_BATCH ? batch.find(value.source) : nullptr;
+      if (field != nullptr) {
+        values[v] = value.dtype == TENON_CLASS_COMPUTE && field->is_floating_point()
+                        ? field->to(compute_dtype_)
+                        : *field;
+      }
+    }
+    if (inputs_.rows != nullptr) {
+      inputs_.rows->begin(&batch, kPlace, RowSource::Lookup::kEvaluate);
+    }
+  }
+
+  // Reads the rows that block `b` is the first to use.
+  void read_rows(uint32_t b, std::vector<at::Tensor>& values) {
+    for (const uint32_t v : graph_.blocks[b].inputs) {
+      const ModelValue& value = graph_.values[v];
+      if (!value.lookup.has_value() || values[v].defined()) {
+        continue;
+      }
+      const uint32_t ids = value.lookup->ids;
+      values[v] = inputs_.rows->rows(v, ids != kNoIndex ? values[ids] : at::Tensor())
+                      .to(device_, blocks_.border_dtype(v).value_or(compute_dtype_));
+    }
+  }
+
   // The blocks after the last one that looks at other positions run on the last position only: a
   // long prompt needs no logits of its other positions.
   void find_tail() {
@@ -183,9 +288,12 @@ class CachedSequence final : public SequenceRunner {
   ModelProxy& model_;
   const ModelGraph& graph_;
   at::Device device_;
+  at::ScalarType compute_dtype_;
   const GenerationProxy& generation_;
   const GenerationInfo info_;
+  const SequenceInputs inputs_;
   const TextValues values_;
+  TextBatch text_;
   const std::vector<bool> needs_grad_;
   BlockRunner blocks_;
   const int64_t capacity_;
@@ -197,33 +305,31 @@ class CachedSequence final : public SequenceRunner {
 
 class WholeSequence final : public SequenceRunner {
  public:
-  WholeSequence(ModelProxy& model, ParameterStore& store, const ExecBase& base)
+  WholeSequence(ModelProxy& model,
+                ParameterStore& store,
+                const ExecBase& base,
+                const SequenceInputs& inputs)
       : model_(model),
         device_(store.device()),
-        values_(text_values(model, store.graph(), "input_ids", "logits")),
-        runner_(model, store, base, RecomputeMode::kNone) {
+        values_(text_values(model, store.graph(), "input_ids", "logits", inputs)),
+        text_(store.graph().values[values_.ids].source, inputs),
+        runner_(model, store, base, RecomputeMode::kNone, nullptr, inputs.rows) {
     // The ordinary forward runs all blocks, so all of their fields must be there.
     for (const ModelValue& value : store.graph().values) {
       const bool is_missing = value.maker == kNoIndex && !value.is_optional &&
                               value.source_kind == TENON_SOURCE_BATCH && !value.users.empty() &&
-                              value.source != store.graph().values[values_.ids].source;
+                              value.source != store.graph().values[values_.ids].source &&
+                              !has_field(inputs, value.source);
       if (is_missing) {
         refuse(model, "it reads '" + value.source + "', and a text has only token ids");
       }
     }
-    auto schema = std::make_shared<std::vector<FieldInfo>>(1);
-    schema->front().name = store.graph().values[values_.ids].source;
-    schema->front().dtype = TENON_I64;
-    batch_.schema = std::move(schema);
-    batch_.samples = 1;
   }
 
   std::optional<int64_t> max_positions() const override { return std::nullopt; }
 
   at::Tensor append(const std::vector<int64_t>& ids) override {
-    ids_.insert(ids_.end(), ids.begin(), ids.end());
-    batch_.fields = {ids_tensor(ids_, device_)};
-    runner_.forward(batch_, kPlace);
+    runner_.forward(text_.append(ids, TextBatch::Positions::kAll, device_), kPlace);
     at::Tensor row = last_row(model_, runner_.value(values_.logits));
     runner_.clear();
     return row;
@@ -233,9 +339,8 @@ class WholeSequence final : public SequenceRunner {
   ModelProxy& model_;
   at::Device device_;
   const TextValues values_;
+  TextBatch text_;
   ModelRunner runner_;
-  Batch batch_;
-  std::vector<int64_t> ids_;
 };
 
 }  // namespace
@@ -244,14 +349,16 @@ std::unique_ptr<SequenceRunner> cached_sequence(ModelProxy& model,
                                                 ParameterStore& store,
                                                 const ExecBase& base,
                                                 const GenerationProxy& generation,
-                                                int64_t capacity) {
-  return std::make_unique<CachedSequence>(model, store, base, generation, capacity);
+                                                int64_t capacity,
+                                                const SequenceInputs& inputs) {
+  return std::make_unique<CachedSequence>(model, store, base, generation, capacity, inputs);
 }
 
 std::unique_ptr<SequenceRunner> whole_sequence(ModelProxy& model,
                                                ParameterStore& store,
-                                               const ExecBase& base) {
-  return std::make_unique<WholeSequence>(model, store, base);
+                                               const ExecBase& base,
+                                               const SequenceInputs& inputs) {
+  return std::make_unique<WholeSequence>(model, store, base, inputs);
 }
 
 }  // namespace tenon

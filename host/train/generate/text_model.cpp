@@ -14,6 +14,7 @@
 #include "host/text/seconds_text.hpp"
 #include "host/train/components/recipe_model.hpp"
 #include "host/train/components/recipe_parametrizations.hpp"
+#include "host/train/components/recipe_tables.hpp"
 #include "host/train/components/recipe_tokenizer.hpp"
 #include "host/train/generate/text_stream.hpp"
 #include "host/train/pretrained/saved_evaluation_values.hpp"
@@ -143,16 +144,35 @@ TextModel::TextModel(const Recipe& recipe,
       graph_(untrained_graph(trained_graph_)),
       tokenizer_instance_(factory_.create(tokenizer_of(recipe), "tokenizer")),
       tokenizer_(tokenizer_instance_) {
-  const auto has_lookup = [](const ModelValue& value) { return value.lookup.has_value(); };
-  if (std::ranges::any_of(graph_.values, has_lookup)) {
-    throw Error("generate.not_possible",
-                model_.instance().identity().describe() +
-                    " looks up rows of tables, which --generate does not read");
-  }
   find_generation();
   store_.emplace(graph_, layout_on(platform_));
   const ExecFrame frame(model_.instance().host(), exec_on_cpu(platform_.exec()));
   store_->initialise(model_, frame.exec(), mix_seeds(recipe.seed, stream_of("init")));
+  create_tables();
+}
+
+// The optimizer of a table determines the layout of its rows.
+void TextModel::create_tables() {
+  const auto has_lookup = [](const ModelValue& value) { return value.lookup.has_value(); };
+  if (std::ranges::none_of(graph_.values, has_lookup)) {
+    return;
+  }
+  const TablePlan plan = plan_tables(recipe_, graph_);
+  std::vector<TableUse> uses;
+  for (const PlannedTable& table : plan.tables) {
+    uses.push_back(
+        {table.spec,
+         SparseOptimizerProxy(factory_.create(table.optimizer, "tables/" + table.spec.name)),
+         table.lr,
+         table.clip_row_norm});
+  }
+  tables_.emplace(std::move(uses), plan.lookups, platform_.exec());
+  rows_.emplace(*tables_, plan.values);
+  features_.emplace(factory_);
+}
+
+SequenceInputs TextModel::inputs() {
+  return {.fields = features_ ? &*features_ : nullptr, .rows = rows_ ? &*rows_ : nullptr};
 }
 
 // Says once if the model cannot use caches.
@@ -179,7 +199,11 @@ void TextModel::find_generation() {
 
 void TextModel::load(const CheckpointReader& reader) {
   const SavedWeights complete(reader, own_places(graph_).weights, std::nullopt);  // or throws
-  store_->load(reader.state(0, 1, nullptr), run_state::kParameters);
+  const auto state = reader.state(0, 1, nullptr);
+  store_->load(state, run_state::kParameters);
+  if (tables_) {
+    tables_->load(state, run_state::kTables);
+  }
   SavedEvaluationValues(reader, recipe_, trained_graph_, factory_).convert(*store_);
   store_->publish();
 }
@@ -219,8 +243,8 @@ GeneratedText TextModel::generate(const std::vector<int32_t>& ids,
   const int64_t capacity = num_prompt + max_tokens;
   const std::unique_ptr<SequenceRunner> sequence =
       generation_.has_value()
-          ? cached_sequence(model_, *store_, platform_.exec(), *generation_, capacity)
-          : whole_sequence(model_, *store_, platform_.exec());
+          ? cached_sequence(model_, *store_, platform_.exec(), *generation_, capacity, inputs())
+          : whole_sequence(model_, *store_, platform_.exec(), inputs());
   const int64_t longest = sequence->max_positions().value_or(capacity);
   if (num_prompt >= longest) {
     throw Error("generate.not_possible",
