@@ -276,21 +276,22 @@ inline DecoderCost feed_forward_cost(const CostSizes& s,
   return c;
 }
 
-/* The memory: one product of keys and values, norms of keys and queries, the gate. */
+/* The memory: products of keys and values, norms of keys and queries, the gate. */
 inline DecoderCost memory_cost(const CostSizes& s, const DecoderSpec& d) {
   using namespace internal;
   const auto D = static_cast<double>(d.width);
   const auto M = static_cast<double>(d.memory->width());
   const double wide = s.rows * D * s.bytes;
-  const double both = 2 * s.rows * D * s.narrow();
+  const double product = s.rows * D * s.narrow();
   DecoderCost c;
   c.flops = 2 * s.rows * M * 2 * D;
-  // Rows side by side, keys and values, normed queries and keys, the gate.
-  c.kept = s.inputs(1, M) + s.weights(2 * M * D) + both + 2 * wide + s.rows * s.bytes +
-           2 * norm_keeps(s, NormKind::kRms, s.rows, D);
+  // Rows side by side, values and keys, normed queries and keys, the gate.
+  c.kept = s.inputs(2, M) + s.weights(2 * M * D) + product + (norm_keeps_input(s) ? product : 0) +
+           2 * wide + s.rows * s.bytes + 2 * norm_keeps(s, NormKind::kRms, s.rows, D);
   CostPeak peak;
   peak.add(2 * wide).add(2 * norm_works(s, D)).free(2 * norm_works(s, D));
-  product_backward(peak, s, M, 2 * D, true);
+  product_backward(peak, s, M, D);
+  product_backward(peak, s, M, D);
   peak.add(s.rows * M * s.bytes);
   c.working = peak.most();
   return c;

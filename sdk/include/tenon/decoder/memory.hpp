@@ -63,14 +63,14 @@ inline at::Tensor run_memory(const BlockCall& b, const DecoderSpec& s) {
   }
   const at::Tensor e_BTM = at::cat(rows, 2);
   ParameterCursor p(b);
-  const at::Tensor& key = p.take();
-  const at::Tensor& value = p.take();
-  const at::Tensor both = ops::linear(e_BTM, {key, value});
+  // Apart, so that the norm reads dense rows.
+  const at::Tensor key_BTD = ops::linear(e_BTM, {p.take()});
+  const at::Tensor value_BTD = ops::linear(e_BTM, {p.take()});
   const at::Tensor q_BTD = p.norm(NormKind::kRms, s.norm_eps, x_BTD);
-  const at::Tensor k_BTD = p.norm(NormKind::kRms, s.norm_eps, both.narrow(2, 0, s.width));
+  const at::Tensor k_BTD = p.norm(NormKind::kRms, s.norm_eps, key_BTD);
   const double scale = 1.0 / std::sqrt(static_cast<double>(s.width));
   const at::Tensor gate = at::sigmoid((q_BTD * k_BTD).sum(2, /*keepdim=*/true) * scale);
-  return x_BTD + gate * both.narrow(2, s.width, s.width);
+  return x_BTD + gate * value_BTD;
 }
 
 TENON_NAMESPACE_END
