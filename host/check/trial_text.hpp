@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first sample of a trial's batch as a text, for a model that looks up rows: each column has the
-// number of the position as its id, so a step gets the rows that the forward got there.
+// The first sample of a trial's batch as a text, for a model that looks up rows: each column has
+// the number of the position as its id, so a step gets the rows that the forward got there.
 // Threads: the train thread.
 #pragma once
 
