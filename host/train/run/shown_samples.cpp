@@ -23,7 +23,7 @@ struct ShownPart {
   std::vector<bool> has_label;
 };
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_to_show(const std::string& why) {
   throw Error("data.cannot_show", "--show: " + why);
 }
 
@@ -37,13 +37,14 @@ const int64_t* row_of(const Batch& batch, std::string_view name, int64_t length)
 // The last token of a part is only a label.
 std::vector<ShownPart> parts_of(const DataSource& source, const Batch& batch) {
   if (!batch.lengths.defined()) {
-    refuse(source.name() + " reports no lengths of samples");
+    refuse_to_show(source.name() + " reports no lengths of samples");
   }
   const int64_t length = batch.lengths.const_data_ptr<int64_t>()[0];
   const int64_t* const ids = row_of(batch, "input_ids", length);
   const int64_t* const labels = row_of(batch, "labels", length);
   if (ids == nullptr || labels == nullptr) {
-    refuse(source.name() + " has not the fields `input_ids` and `labels` [B, T] of whole numbers");
+    refuse_to_show(source.name() +
+                   " has not the fields `input_ids` and `labels` [B, T] of whole numbers");
   }
   const int64_t* const segments = row_of(batch, "segment_ids", length);
   std::vector<ShownPart> parts;
@@ -104,10 +105,11 @@ std::vector<std::string> shown_samples(const Recipe& recipe,
                                        int64_t count) {
   const ComponentUse* const use = find_tokenizer(recipe);
   if (use == nullptr) {
-    refuse("no component of the recipe has a tokenizer");
+    refuse_to_show("no component of the recipe has a tokenizer");
   }
   if (source.info().style != DatasetStyle::kMap || source.info().has_windows) {
-    refuse(source.name() + " is a stream, or has windows; only samples with an index can be shown");
+    refuse_to_show(source.name() +
+                   " is a stream, or has windows; only samples with an index can be shown");
   }
   const ComponentInstance instance = factory.create(*use, "tokenizer");
   const TokenizerProxy tokenizer(instance);
