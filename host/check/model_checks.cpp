@@ -10,6 +10,7 @@
 #include "host/check/sample_inputs.hpp"
 #include "host/check/subject.hpp"
 #include "host/check/tensor_views.hpp"
+#include "host/check/trial_text.hpp"
 #include "host/error/status.hpp"
 #include "host/model/positions_axis.hpp"
 #include "host/model/sequence_runner.hpp"
@@ -513,9 +514,14 @@ void compare_steps(ModelTrial& trial,
   const at::Tensor whole = trial.value(*logits_value).select(0, 0);
   const int64_t length = std::min(ids.numel(), info.max_positions);
   const auto* const data = ids.const_data_ptr<int64_t>();
+  TrialText text(trial);
+  SequenceInputs inputs;
+  if (!text.fields().empty()) {
+    inputs = {&text, &text};
+  }
   for (const int64_t prompt : {int64_t{1}, length}) {
     const auto sequence =
-        cached_sequence(trial.proxy(), trial.store(), trial.base(), generation, length);
+        cached_sequence(trial.proxy(), trial.store(), trial.base(), generation, length, inputs);
     for (int64_t done = 0; done < length;) {
       const int64_t n = done == 0 ? prompt : 1;
       const at::Tensor logits = sequence->append({data + done, data + done + n});

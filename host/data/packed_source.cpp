@@ -29,6 +29,22 @@ constexpr double kIgnoredLabel = -100;
   throw Error("data.cannot_pack", source.name() + ": " + why);
 }
 
+bool has_tokens(const FieldInfo& field) {
+  return field.axes.size() >= 2 && field.axes[0].name == "B" && field.axes[1].name == "T";
+}
+
+// Returns the index of the first field with the axis T, or the number of fields.
+std::size_t first_of_tokens(const std::vector<FieldInfo>& fields) {
+  return static_cast<std::size_t>(std::ranges::find_if(fields, has_tokens) - fields.begin());
+}
+
+// Columns have no axis T. A feature of tokens is therefore [B, n], with as many entries as T has.
+bool may_have_tokens(const FieldInfo& field, const std::vector<FieldInfo>& fields) {
+  const std::size_t other = first_of_tokens(fields);
+  return other < fields.size() && field.axes.size() == 2 && field.axes[0].name == "B" &&
+         field.axes[1].name.empty() && field.axes[1].size == fields[other].axes[1].size;
+}
+
 // Returns why a field cannot be packed, or nothing.
 std::string why_not(const FieldInfo& field) {
   const auto is_named = [](const char* name) {
@@ -37,7 +53,7 @@ std::string why_not(const FieldInfo& field) {
   if (field.name == kPositionIds || field.name == kSegmentIds) {
     return "packing makes a field of this name";
   }
-  if (field.axes.size() < 2 || field.axes[0].name != "B" || field.axes[1].name != "T") {
+  if (!has_tokens(field)) {
     return "it does not have one entry per token: its first axes are not B and T";
   }
   if (std::any_of(field.axes.begin() + 2, field.axes.end(), is_named("T")) ||
@@ -50,6 +66,9 @@ std::string why_not(const FieldInfo& field) {
 BatchSchema schema_of_rows(const DataSource& source, int64_t length) {
   std::vector<FieldInfo> fields = *source.info().schema;
   for (FieldInfo& field : fields) {
+    if (may_have_tokens(field, *source.info().schema)) {
+      field.axes[1].name = "T";
+    }
     if (const std::string why = why_not(field); !why.empty()) {
       refuse(source,
              "field \"" + field.name + "\" cannot be packed: " + why +
@@ -92,7 +111,11 @@ void check_lengths(const DataSource& source) {
 class RowFiller {
  public:
   RowFiller(const DataSource& source, BatchSchema schema, int64_t num_rows, int64_t length)
-      : source_(source), num_rows_(num_rows), length_(length), batch_(empty_batch(schema)) {
+      : source_(source),
+        tokens_(first_of_tokens(*source.info().schema)),
+        num_rows_(num_rows),
+        length_(length),
+        batch_(empty_batch(schema)) {
     batch_.samples = num_rows;
     batch_.packed_samples = 0;
     batch_.lengths = empty_host_tensor(TENON_I64, {num_rows});
@@ -140,6 +163,17 @@ class RowFiller {
                   source_.name() +
                       ": a read counted other tokens than its entries, and set no lengths; "
                       "packing needs set_lengths");
+    }
+    for (std::size_t f = 0; f < num_own_fields(); ++f) {
+      if (samples.fields[f].size(1) != samples.fields[tokens_].size(1)) {
+        throw Error("data.bad_batch",
+                    formatted("{}: field \"{}\" has {} entries per sample where the axis T has "
+                              "size {}; packing needs one entry per token",
+                              source_.name(),
+                              (*batch_.schema)[f].name,
+                              samples.fields[f].size(1),
+                              samples.fields[tokens_].size(1)));
+      }
     }
     const auto* const lengths = samples.lengths.const_data_ptr<int64_t>();
     for (std::size_t i = 0; i < what.pieces.size(); ++i) {
@@ -205,6 +239,7 @@ class RowFiller {
   }
 
   const DataSource& source_;
+  std::size_t tokens_;  // index of a field with the axis T
   int64_t num_rows_;
   int64_t length_;
   Batch batch_;

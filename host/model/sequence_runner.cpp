@@ -6,17 +6,22 @@
 #include "host/error/error.hpp"
 #include "host/model/block_runner.hpp"
 #include "host/model/positions_axis.hpp"
+#include "host/model/row_source.hpp"
 #include "host/model/sharded_parameters.hpp"
+#include "host/model/text_fields.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tenon {
 namespace {
@@ -36,6 +41,26 @@ uint32_t value_named(const ModelProxy& model, const ModelGraph& graph, const std
   return static_cast<uint32_t>(found - graph.values.begin());
 }
 
+bool has_field(const SequenceInputs& inputs, const std::string& name) {
+  return inputs.fields != nullptr && find_field(inputs.fields->fields(), name).has_value();
+}
+
+// Errors  generate.not_possible
+void check_lookup(const ModelProxy& model,
+                  const ModelValue& value,
+                  const std::string& block,
+                  const SequenceInputs& inputs) {
+  if (inputs.rows == nullptr) {
+    refuse(model, "its block '" + block + "' looks up rows of a table");
+  }
+  const std::string& column = value.lookup->column;
+  if (!column.empty() && !has_field(inputs, column)) {
+    refuse(model,
+           "its block '" + block + "' looks up rows by the column '" + column +
+               "', which no feature of the recipe computes from token ids");
+  }
+}
+
 // The values of a model through which text goes, and the blocks between them.
 struct TextValues {
   uint32_t ids = kNoIndex;
@@ -47,7 +72,8 @@ struct TextValues {
 TextValues text_values(const ModelProxy& model,
                        const ModelGraph& graph,
                        const std::string& ids,
-                       const std::string& logits) {
+                       const std::string& logits,
+                       const SequenceInputs& inputs) {
   TextValues found{.ids = value_named(model, graph, ids),
                    .logits = value_named(model, graph, logits),
                    .needed = std::vector<bool>(graph.blocks.size(), false)};
@@ -70,8 +96,11 @@ TextValues text_values(const ModelProxy& model,
       if (value.maker != kNoIndex) {
         open.push_back(value.maker);
       } else if (value.lookup.has_value()) {
-        refuse(model, "its block '" + graph.blocks[b].name + "' looks up rows of a table");
-      } else if (v != found.ids && !value.is_optional) {
+        check_lookup(model, value, graph.blocks[b].name, inputs);
+        if (value.lookup->ids != kNoIndex && graph.values[value.lookup->ids].maker != kNoIndex) {
+          open.push_back(graph.values[value.lookup->ids].maker);
+        }
+      } else if (v != found.ids && !value.is_optional && !has_field(inputs, value.source)) {
         refuse(model,
                "its block '" + graph.blocks[b].name + "' reads '" + value.source +
                    "', and a text has only token ids");
@@ -96,6 +125,46 @@ at::Tensor ids_tensor(const std::vector<int64_t>& ids, at::Device device) {
   return tensor.to(device);
 }
 
+// The batch of one text: its token ids in the field `ids`, and the fields that follow from them.
+class TextBatch {
+ public:
+  TextBatch(std::string ids, const SequenceInputs& inputs) : fields_(inputs.fields) {
+    auto schema = std::make_shared<std::vector<FieldInfo>>(1);
+    schema->front().name = std::move(ids);
+    schema->front().dtype = TENON_I64;
+    if (fields_ != nullptr) {
+      schema->insert(schema->end(), fields_->fields().begin(), fields_->fields().end());
+    }
+    batch_.schema = std::move(schema);
+    batch_.samples = 1;
+  }
+
+  enum class Positions { kAll, kNew };
+  // Appends tokens, and returns the fields of all positions or of the new ones, on a device. A
+  // field without an entry per token is returned whole.
+  const Batch& append(const std::vector<int64_t>& more, Positions positions, at::Device device) {
+    const auto first = static_cast<int64_t>(ids_.size());
+    ids_.insert(ids_.end(), more.begin(), more.end());
+    const bool is_new = positions == Positions::kNew;
+    batch_.fields = {ids_tensor(is_new ? more : ids_, device)};
+    if (fields_ == nullptr) {
+      return batch_;
+    }
+    const auto end = static_cast<int64_t>(ids_.size());
+    for (const at::Tensor& field : fields_->values(ids_)) {
+      const bool has_tokens = field.dim() >= 2 && field.size(0) == 1 && field.size(1) == end;
+      batch_.fields.push_back(
+          (is_new && has_tokens ? field.narrow(1, first, end - first) : field).to(device));
+    }
+    return batch_;
+  }
+
+ private:
+  TextFields* fields_;
+  Batch batch_;
+  std::vector<int64_t> ids_;
+};
+
 // What both ways of running share: the blocks that the logits depend on run one after the other,
 // each with its parameters gathered.
 class BlockSequence : public SequenceRunner {
@@ -103,13 +172,17 @@ class BlockSequence : public SequenceRunner {
   BlockSequence(ModelProxy& model,
                 ParameterStore& store,
                 const ExecBase& base,
+                const SequenceInputs& inputs,
                 const SequenceBlocks& blocks,
                 const std::string& ids,
                 const std::string& logits)
       : model_(model),
         graph_(blocks.graph != nullptr ? *blocks.graph : store.graph()),
-        values_(text_values(model, graph_, ids, logits)),
+        inputs_(inputs),
+        values_(text_values(model, graph_, ids, logits, inputs)),
+        text_(graph_.values[values_.ids].source, inputs),
         device_(store.device()),
+        compute_dtype_(base.compute_dtype),
         flow_(blocks.flow),
         needs_grad_(graph_.values.size(), false),
         blocks_(model, store, graph_, base, needs_grad_),
@@ -124,6 +197,9 @@ class BlockSequence : public SequenceRunner {
       }
       for (const uint32_t v : graph_.blocks[b].inputs) {
         last_reader_[v] = b;
+        if (const auto& lookup = graph_.values[v].lookup; lookup && lookup->ids != kNoIndex) {
+          last_reader_[lookup->ids] = b;
+        }
       }
       for (const uint32_t p : graph_.blocks[b].parameters) {
         const size_t group = store.place(p).group;
@@ -142,16 +218,18 @@ class BlockSequence : public SequenceRunner {
   // Fills the tape's inputs from `values`, and runs the block.
   virtual void run(uint32_t b, const std::vector<at::Tensor>& values, BlockTape& tape) = 0;
 
-  // Runs all blocks on the ids, and returns the logits of the last position.
-  at::Tensor run_blocks(const std::vector<int64_t>& ids) {
+  // Appends tokens, runs all blocks on all positions or on the new ones, and returns the logits of
+  // the last position.
+  at::Tensor run_blocks(const std::vector<int64_t>& more, TextBatch::Positions positions) {
     std::vector<at::Tensor> values(graph_.values.size());
-    values[values_.ids] = ids_tensor(ids, device_);
+    begin(text_.append(more, positions, device_), values);
     const EndOfPass end(flow_);
     for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
       if (!values_.needed[b]) {
         continue;
       }
       gather(enter_[b]);
+      read_rows(b, values);
       run(b, values, tapes_[b]);
       const ModelBlock& block = graph_.blocks[b];
       for (size_t i = 0; i < block.outputs.size(); ++i) {
@@ -189,6 +267,36 @@ class BlockSequence : public SequenceRunner {
     ShardedParameters* flow_;
   };
 
+  // Reads the fields, and starts the lookups of their columns.
+  void begin(const Batch& batch, std::vector<at::Tensor>& values) {
+    for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+      const ModelValue& value = graph_.values[v];
+      const at::Tensor* const field =
+          value.source_kind == TENON_SOURCE_BATCH ? batch.find(value.source) : nullptr;
+      if (field != nullptr) {
+        values[v] = value.dtype == TENON_CLASS_COMPUTE && field->is_floating_point()
+                        ? field->to(compute_dtype_)
+                        : *field;
+      }
+    }
+    if (inputs_.rows != nullptr) {
+      inputs_.rows->begin(&batch, kPlace, RowSource::Lookup::kEvaluate);
+    }
+  }
+
+  // Reads the rows that block `b` is the first to use.
+  void read_rows(uint32_t b, std::vector<at::Tensor>& values) {
+    for (const uint32_t v : graph_.blocks[b].inputs) {
+      const ModelValue& value = graph_.values[v];
+      if (!value.lookup.has_value() || values[v].defined()) {
+        continue;
+      }
+      const uint32_t ids = value.lookup->ids;
+      values[v] = inputs_.rows->rows(v, ids != kNoIndex ? values[ids] : at::Tensor())
+                      .to(device_, blocks_.border_dtype(v).value_or(compute_dtype_));
+    }
+  }
+
   void gather(const std::vector<size_t>& groups) {
     for (size_t i = 0; flow_ != nullptr && i < groups.size(); ++i) {
       flow_->gather(groups[i]);
@@ -203,8 +311,11 @@ class BlockSequence : public SequenceRunner {
 
   const ModelProxy& model_;
   const ModelGraph& graph_;
+  const SequenceInputs inputs_;
   const TextValues values_;
+  TextBatch text_;
   const at::Device device_;
+  const at::ScalarType compute_dtype_;
   ShardedParameters* const flow_;
   const std::vector<bool> needs_grad_;
   BlockRunner blocks_;
@@ -222,8 +333,9 @@ class CachedSequence final : public BlockSequence {
                  const GenerationProxy& generation,
                  const GenerationInfo& info,
                  int64_t capacity,
+                 const SequenceInputs& inputs,
                  const SequenceBlocks& blocks)
-      : BlockSequence(model, store, base, blocks, info.ids, info.logits),
+      : BlockSequence(model, store, base, inputs, blocks, info.ids, info.logits),
         generation_(generation),
         max_positions_(info.max_positions),
         capacity_(std::min(capacity, info.max_positions)) {
@@ -242,7 +354,7 @@ class CachedSequence final : public BlockSequence {
 
   at::Tensor append(const std::vector<int64_t>& ids) override {
     length_ = static_cast<int64_t>(ids.size());
-    at::Tensor logits = run_blocks(ids);
+    at::Tensor logits = run_blocks(ids, TextBatch::Positions::kNew);
     first_ += length_;
     return logits;
   }
@@ -297,14 +409,14 @@ class WholeSequence final : public BlockSequence {
   WholeSequence(ModelProxy& model,
                 ParameterStore& store,
                 const ExecBase& base,
+                const SequenceInputs& inputs,
                 const SequenceBlocks& blocks)
-      : BlockSequence(model, store, base, blocks, "input_ids", "logits") {}
+      : BlockSequence(model, store, base, inputs, blocks, "input_ids", "logits") {}
 
   std::optional<int64_t> max_positions() const override { return std::nullopt; }
 
   at::Tensor append(const std::vector<int64_t>& ids) override {
-    ids_.insert(ids_.end(), ids.begin(), ids.end());
-    return run_blocks(ids_);
+    return run_blocks(ids, TextBatch::Positions::kAll);
   }
 
  private:
@@ -315,8 +427,6 @@ class WholeSequence final : public BlockSequence {
     }
     blocks().forward(b, {.records = false, .is_recompute = false, .salt = b}, tape);
   }
-
-  std::vector<int64_t> ids_;
 };
 
 }  // namespace
@@ -326,16 +436,18 @@ std::unique_ptr<SequenceRunner> cached_sequence(ModelProxy& model,
                                                 const ExecBase& base,
                                                 const GenerationProxy& generation,
                                                 int64_t capacity,
+                                                const SequenceInputs& inputs,
                                                 const SequenceBlocks& blocks) {
   return std::make_unique<CachedSequence>(
-      model, store, base, generation, generation.describe(), capacity, blocks);
+      model, store, base, generation, generation.describe(), capacity, inputs, blocks);
 }
 
 std::unique_ptr<SequenceRunner> whole_sequence(ModelProxy& model,
                                                ParameterStore& store,
                                                const ExecBase& base,
+                                               const SequenceInputs& inputs,
                                                const SequenceBlocks& blocks) {
-  return std::make_unique<WholeSequence>(model, store, base, blocks);
+  return std::make_unique<WholeSequence>(model, store, base, inputs, blocks);
 }
 
 }  // namespace tenon

@@ -3,7 +3,8 @@
 // Runs a model on one sequence of tokens that grows, and returns the logits of its last position.
 // With the model's caches (tenon.generation/1), each token is computed once; otherwise, the whole
 // sequence runs through the ordinary forward again for each token. Runs only the blocks that the
-// logits depend on. Knows no text and no sampling.
+// logits depend on. Fields that follow from the tokens, and rows of tables, come from
+// SequenceInputs. Knows no text and no sampling.
 // Invariants: both ways give the same logits, except for rounding; parameters, gradients and
 // buffers do not change.
 // Threads: owned and driven by the train thread.
@@ -24,7 +25,15 @@
 namespace tenon {
 
 class ModelProxy;
+class RowSource;
 class ShardedParameters;
+class TextFields;
+
+// What a model reads besides token ids. Both are borrowed, and used by one sequence at a time.
+struct SequenceInputs {
+  TextFields* fields = nullptr;  // null: none
+  RowSource* rows = nullptr;     // only for evaluation; null: the model has no lookups
+};
 
 class SequenceRunner {
  public:
@@ -47,18 +56,20 @@ struct SequenceBlocks {
 };
 
 // Returns a runner for a new sequence of at most `capacity` positions. All are borrowed.
-// Errors  generate.not_possible if the model needs more than token ids, or makes no logits;
+// Errors  generate.not_possible if the model needs other fields, or makes no logits;
 //         plugin.bad_result for a description that does not fit the graph; errors of `describe`
 std::unique_ptr<SequenceRunner> cached_sequence(ModelProxy& model,
                                                 ParameterStore& store,
                                                 const ExecBase& base,
                                                 const GenerationProxy& generation,
                                                 int64_t capacity,
+                                                const SequenceInputs& inputs = {},
                                                 const SequenceBlocks& blocks = {});
 // Same, without caches: needs batch field "input_ids" and output "logits".
 std::unique_ptr<SequenceRunner> whole_sequence(ModelProxy& model,
                                                ParameterStore& store,
                                                const ExecBase& base,
+                                               const SequenceInputs& inputs = {},
                                                const SequenceBlocks& blocks = {});
 
 }  // namespace tenon

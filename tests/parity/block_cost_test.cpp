@@ -27,8 +27,12 @@ constexpr int64_t kPositions = 128;
 int64_t measured(const std::string& type,
                  const std::string& options,
                  at::ScalarType dtype,
-                 const std::map<std::string, at::Tensor>& fields) {
+                 const std::map<std::string, at::Tensor>& fields,
+                 const std::map<std::string, at::Tensor>& rows = {}) {
   ModelRig rig(type, options, dtype);
+  for (const auto& [value, tensor] : rows) {
+    rig.set_rows(value, tensor);
+  }
   const int64_t before = cpu_tensor_memory().bytes;
   rig.forward(fields);
   return cpu_tensor_memory().bytes - before;
@@ -157,6 +161,30 @@ TEST_CASE("each decoder's layers keep for their backward what they say", "[parit
     CAPTURE(c.model, planned_1, measured_1, planned_3, measured_3);
     CHECK(std::abs(static_cast<double>(planned_3 - planned_1 - measured_3 + measured_1)) <=
           0.03 * static_cast<double>(measured_3 - measured_1));
+  }
+}
+
+TEST_CASE("a memory keeps for its backward what it says", "[parity]") {
+  if (!is_counted()) {
+    TENON_SKIP("built with a sanitizer, under which nothing is counted");
+  }
+  const std::map<std::string, at::Tensor> fields = {
+      {"input_ids", at::randint(1000, {kSamples, kPositions}, at::kLong)}};
+  const std::string options = llama_options(2, 4, "");
+  const std::string with =
+      llama_options(2, 4, R"(, "memory": {"columns": ["a", "b"], "dim": 48, "layers": [0, 1]})");
+  for (const char* const kernels : {"auto", "plain"}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      const PolicyScope use(all_kernels(kernels));
+      const at::Tensor rows = at::zeros({kSamples, kPositions, 48}, dtype);
+      const int64_t plan =
+          planned("llama", with, dtype, fields) - planned("llama", options, dtype, fields);
+      const int64_t real =
+          measured("llama", with, dtype, fields, {{"memory.a", rows}, {"memory.b", rows}}) -
+          measured("llama", options, dtype, fields);
+      CAPTURE(kernels, dtype, plan, real);
+      CHECK(std::abs(static_cast<double>(plan - real)) <= 0.03 * static_cast<double>(real));
+    }
   }
 }
 

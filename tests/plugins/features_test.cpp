@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The feature plugins: against figures of the libraries that define the hashes
-// (tests/parity/features_golden.json), and figures counted by hand for the rest.
+// (tests/parity/features_golden.json), n-grams against a direct computation (ngram_golden.json),
+// and figures counted by hand for the rest.
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
 
@@ -329,6 +330,69 @@ TEST_CASE("length counts the entries of lists", "[plugins]") {
              contains_text("requires a column of lists"));
 }
 
+TEST_CASE("ngram gives the ids of a direct computation, by rows, segments and lists", "[plugins]") {
+  std::ifstream file(source_dir() / "tests/parity/ngram_golden.json");
+  const nlohmann::json golden = nlohmann::json::parse(file);
+  const auto matrix = [](const nlohmann::json& rows) {
+    std::vector<at::Tensor> tensors;
+    for (const nlohmann::json& row : rows) {
+      tensors.push_back(at::tensor(row.get<Ids>(), at::kLong));
+    }
+    return fixed_column(at::stack(tensors));
+  };
+  Ids entries;
+  Ids offsets = {0};
+  for (const nlohmann::json& list : golden.at("lists")) {
+    const auto more = list.get<Ids>();
+    entries.insert(entries.end(), more.begin(), more.end());
+    offsets.push_back(static_cast<int64_t>(entries.size()));
+  }
+  for (const nlohmann::json& one : golden.at("cases")) {
+    const auto kind = one.at("kind").get<std::string>();
+    CAPTURE(kind, one.at("options").dump());
+    std::vector<TypedColumn> inputs;
+    if (kind == "lists") {
+      inputs = {list_column(at::tensor(entries, at::kLong), offsets)};
+    } else {
+      inputs = {matrix(golden.at("rows"))};
+    }
+    if (kind == "segments") {
+      inputs.push_back(matrix(golden.at("segments")));
+    }
+    const std::vector<TypedColumn> made = call_feature("ngram", one.at("options").dump(), inputs);
+    REQUIRE(made.size() == one.at("columns").size());
+    for (std::size_t c = 0; c < made.size(); ++c) {
+      CHECK(made[c].type == inputs[0].type);
+      CHECK(made[c].column.values.sizes() == inputs[0].column.values.sizes());
+      Ids expected;
+      for (const nlohmann::json& id : one.at("columns")[c]) {
+        expected.push_back(static_cast<int64_t>(std::stoull(id.get<std::string>())));
+      }
+      CHECK(ids_of(made[c]) == expected);
+      if (kind == "lists") {
+        CHECK(offsets_of(made[c]) == offsets);
+      }
+    }
+  }
+}
+
+TEST_CASE("ngram refuses what has no sequences, and options without effect", "[plugins]") {
+  const auto error = [](const std::string& options, const std::vector<TypedColumn>& inputs) {
+    return error_of([&] { call_feature("ngram", options, inputs); });
+  };
+  const TypedColumn wide = fixed_column(at::tensor(Ids{7, 8, 9, 7}, at::kLong).reshape({2, 2}));
+  CHECK_THAT(error("{}", {ids({1, 2})}), contains_text("requires sequences of i64"));
+  CHECK_THAT(error("{}", {fixed_column(at::rand({2, 2}))}),
+             contains_text("requires sequences of i64"));
+  CHECK_THAT(error("{}", {wide, wide, wide}), contains_text("found 3 columns"));
+  CHECK_THAT(error("{}", {wide, fixed_column(at::zeros({2, 3}, at::kLong))}),
+             contains_text("segment numbers of the shape of the tokens"));
+  CHECK_THAT(error(R"({"n": [2, 3, 2]})", {wide}), contains_text("`n` has a length twice"));
+  CHECK_THAT(error(R"({"heads": 2})", {wide}), contains_text("`heads` 2 requires `buckets`"));
+  CHECK_THAT(error(R"({"n": [1, 2, 3], "heads": 22, "buckets": 9})", {wide}),
+             contains_text("give 66 columns (expected at most 64)"));
+}
+
 TEST_CASE("features take batches without samples", "[plugins]") {
   const TypedColumn none = list_column(at::tensor(Ids{}, at::kLong), {0});
   for (const auto& [type, options] :
@@ -338,7 +402,8 @@ TEST_CASE("features take batches without samples", "[plugins]") {
                                                         {"log", "{}"},
                                                         {"clip", R"({"max": 2})"},
                                                         {"cast", R"({"dtype": "f32"})"},
-                                                        {"multi_hash", R"({"buckets": [3]})"}}) {
+                                                        {"multi_hash", R"({"buckets": [3]})"},
+                                                        {"ngram", "{}"}}) {
     INFO(type);
     CHECK(call_feature(type, options, {none}).at(0).column.values.numel() == 0);
   }

@@ -2,11 +2,9 @@
 #include "host/train/components/run_dataset.hpp"
 
 #include "host/metrics/progress.hpp"
-#include "host/tensor/op_service.hpp"
-#include "host/tensor/philox.hpp"
-#include "host/tensor/tensor_service.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
+#include "host/train/components/recipe_features.hpp"
 
 #include <cstdio>
 #include <utility>
@@ -63,11 +61,6 @@ std::string percent_text(double share) {
   return text;
 }
 
-// Returns a key of a feature's step. Steps with equal keys and inputs are computed once.
-std::string identity_of(const ComponentUse& use) {
-  return use.plugin_id + "/" + use.type.substr(use.type.rfind('/') + 1) + " " + use.options;
-}
-
 }  // namespace
 
 // The first source of a mix has the same seed as a single dataset, so that a mix of one source
@@ -108,34 +101,18 @@ void RunDataset::create_sources(ComponentFactory& factory,
                MixOptions{.when = when_of(use.when_one_ends), .seed = seed, .shuffle = shuffle});
 }
 
-// Each RunDataset has its own feature instances, since the types of its columns may differ. Equal
-// steps have equal seeds wherever they occur, so that they can be computed once.
+// Each RunDataset has its own feature instances, since the types of its columns may differ.
 void RunDataset::add_features(ComponentFactory& factory) {
-  const Recipe& recipe = factory.recipe();
-  if (recipe.features.empty()) {
+  if (factory.recipe().features.empty()) {
     return;
   }
-  std::vector<FeatureDefinition> definitions;
-  for (const FeatureUse& feature : recipe.features) {
-    FeatureDefinition& definition = definitions.emplace_back(
-        FeatureDefinition{.name = feature.name, .from = feature.from, .steps = {}});
-    for (const ComponentUse& step : feature.steps) {
-      definition.steps.push_back({.type = step.type, .identity = identity_of(step)});
-    }
+  std::vector<const FeatureUse*> all;
+  for (const FeatureUse& feature : factory.recipe().features) {
+    all.push_back(&feature);
   }
-  const ExecBase exec{.seed = mix_seeds(recipe.seed, stream_of("features")),
-                      .mesh = &factory.mesh(),
-                      .tensors = tensor_service(),
-                      .ops = op_service()};
+  const FeaturePlan plan = plan_features(factory, std::move(all));
   const DataSource& source = without_features();
-  features_.emplace(definitions,
-                    *source.info().schema,
-                    source.name(),
-                    exec,
-                    [&](std::size_t feature, std::size_t step) {
-                      const ComponentUse& use = recipe.features[feature].steps[step];
-                      return FeatureProxy(factory.create(use, "features:" + identity_of(use)));
-                    });
+  features_.emplace(plan.definitions, *source.info().schema, source.name(), plan.exec, plan.make);
   with_features_.emplace(without_features(), *features_);
 }
 

@@ -68,10 +68,11 @@ TextGenerator::TextGenerator(const Parts& parts) : parts_(parts) {
   const ModelGraph& graph =
       parts.blocks.graph != nullptr ? *parts.blocks.graph : parts.store.graph();
   const auto has_lookup = [](const ModelValue& value) { return value.lookup.has_value(); };
-  if (std::ranges::any_of(graph.values, has_lookup)) {
+  if (parts.inputs.rows == nullptr && std::ranges::any_of(graph.values, has_lookup)) {
     throw Error("generate.not_possible",
                 parts.model.instance().identity().describe() +
-                    " looks up rows of tables, which the generation of text does not read");
+                    " looks up rows of tables, which a run does not read for texts; use --generate "
+                    "on its checkpoint");
   }
   find_generation();
 }
@@ -121,9 +122,15 @@ std::vector<int32_t> TextGenerator::prompt_ids(const std::string& prompt) const 
 
 std::unique_ptr<SequenceRunner> TextGenerator::new_sequence(int64_t capacity) const {
   return generation_.has_value()
-             ? cached_sequence(
-                   parts_.model, parts_.store, parts_.exec, *generation_, capacity, parts_.blocks)
-             : whole_sequence(parts_.model, parts_.store, parts_.exec, parts_.blocks);
+             ? cached_sequence(parts_.model,
+                               parts_.store,
+                               parts_.exec,
+                               *generation_,
+                               capacity,
+                               parts_.inputs,
+                               parts_.blocks)
+             : whole_sequence(
+                   parts_.model, parts_.store, parts_.exec, parts_.inputs, parts_.blocks);
 }
 
 int64_t TextGenerator::checked_longest(const SequenceRunner& sequence,

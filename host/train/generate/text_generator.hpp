@@ -45,12 +45,13 @@ class TextGenerator {
     ParameterStore& store;
     const ExecBase& exec;
     const TokenizerProxy& tokenizer;
+    SequenceInputs inputs = {};
     SequenceBlocks blocks = {};
     Collective* collective = nullptr;  // null: this rank generates alone
   };
 
   // Logs a warning if the model cannot use caches.
-  // Errors  generate.not_possible if the model looks up rows of tables
+  // Errors  generate.not_possible if the model looks up rows of tables, and `inputs` has none
   explicit TextGenerator(const Parts& parts);
 
   const TokenizerProxy& tokenizer() const { return parts_.tokenizer; }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run/run_session.hpp"
 
+#include <tenon/tensor.h>
+
 #include "host/distributed/collectives/start_agreement.hpp"
 #include "host/distributed/failures/early_failure.hpp"
 #include "host/distributed/launch/rank_output.hpp"
@@ -23,6 +25,7 @@
 #include "host/train/run/stored_outputs.hpp"
 #include "host/train/run/stuck_run.hpp"
 #include "host/train/same_data.hpp"
+#include "host/train/weights/weight_places.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -81,7 +84,11 @@ const char* export_format(const ComponentInstance& model, const ModelGraph& grap
     if (!graph.parametrizations.empty()) {
       return "peft";
     }
-    return WeightsLayoutProxy::of(model).has_value() ? "hf" : "torch";
+    if (!WeightsLayoutProxy::of(model).has_value()) {
+      return "torch";
+    }
+    places_in_layout(model, graph, "hf", TENON_F32);  // throws if its options do not fit the layout
+    return "hf";
   } catch (const Error&) {  // an export reports the error
     return "torch";
   }

@@ -7,6 +7,7 @@
 #include "host/tensor/philox.hpp"
 #include "host/train/components/recipe_model.hpp"
 #include "host/train/components/recipe_parametrizations.hpp"
+#include "host/train/components/recipe_tables.hpp"
 #include "host/train/components/recipe_tokenizer.hpp"
 #include "host/train/pretrained/saved_evaluation_values.hpp"
 #include "host/train/run_state/run_state_names.hpp"
@@ -15,8 +16,10 @@
 #include "host/train/weights/weight_places.hpp"
 #include "host/train/weights/weights_import.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
+#include <vector>
 
 namespace tenon {
 namespace {
@@ -85,15 +88,44 @@ TextModel::TextModel(const Recipe& recipe,
       tokenizer_instance_(factory_.create(required_tokenizer(recipe), "tokenizer")),
       tokenizer_(tokenizer_instance_) {
   store_.emplace(graph_, layout_on(platform_));
+  create_tables();
   generator_.emplace(TextGenerator::Parts{
-      .model = model_, .store = *store_, .exec = platform_.exec(), .tokenizer = tokenizer_});
+      .model = model_,
+      .store = *store_,
+      .exec = platform_.exec(),
+      .tokenizer = tokenizer_,
+      .inputs = {.fields = features_ ? &*features_ : nullptr, .rows = rows_ ? &*rows_ : nullptr}});
   const ExecFrame frame(model_.instance().host(), exec_on_cpu(platform_.exec()));
   store_->initialise(model_, frame.exec(), mix_seeds(recipe.seed, stream_of("init")));
 }
 
+// The optimizer of a table determines the layout of its rows.
+void TextModel::create_tables() {
+  const auto has_lookup = [](const ModelValue& value) { return value.lookup.has_value(); };
+  if (std::ranges::none_of(graph_.values, has_lookup)) {
+    return;
+  }
+  const TablePlan plan = plan_tables(recipe_, graph_);
+  std::vector<TableUse> uses;
+  for (const PlannedTable& table : plan.tables) {
+    uses.push_back(
+        {table.spec,
+         SparseOptimizerProxy(factory_.create(table.optimizer, "tables/" + table.spec.name)),
+         table.lr,
+         table.clip_row_norm});
+  }
+  tables_.emplace(std::move(uses), plan.lookups, platform_.exec());
+  rows_.emplace(*tables_, plan.values);
+  features_.emplace(factory_);
+}
+
 void TextModel::load(const CheckpointReader& reader) {
   const SavedWeights complete(reader, own_places(graph_).weights, std::nullopt);  // or throws
-  store_->load(reader.state(0, 1, nullptr), run_state::kParameters);
+  const auto state = reader.state(0, 1, nullptr);
+  store_->load(state, run_state::kParameters);
+  if (tables_) {
+    tables_->load(state, run_state::kTables);
+  }
   SavedEvaluationValues(reader, recipe_, trained_graph_, factory_).convert(*store_);
   store_->publish();
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A trained model and its tokenizer, ready to continue texts: the recipe's model with the weights
-// of a checkpoint or of another program, on one rank. Needs no data, no losses and no optimizer.
-// Threads: [main], which is the train thread here.
+// of a checkpoint or of another program, on one rank. Needs no data, no losses and no optimizer of
+// parameters. A model with lookups has its tables, with the rows of the checkpoint, and the
+// features that compute their ids. Threads: [main], which is the train thread here.
 #pragma once
 
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/device/gpu_places.hpp"
+#include "host/embedding/table_set.hpp"
 #include "host/model/parameter_store.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/registry.hpp"
@@ -15,6 +17,8 @@
 #include "host/train/components/component_factory.hpp"
 #include "host/train/generate/text_generator.hpp"
 #include "host/train/run/run_platform.hpp"
+#include "host/train/run/table_rows.hpp"
+#include "host/train/run/text_features.hpp"
 #include "host/train/weights/weights_request.hpp"
 
 #include <cstdint>
@@ -33,8 +37,8 @@ class TextModel {
 
   // Creates model and tokenizer, and allocates parameters without values. The recipe and the
   // registry are borrowed.
-  // Errors  generate.no_tokenizer if no component of the recipe has a tokenizer; device.*; errors of
-  //         the plugins
+  // Errors  generate.no_tokenizer if no component of the recipe has a tokenizer; device.*; table.* and
+  //         data.bad_feature for a model with lookups; errors of the plugins
   TextModel(const Recipe& recipe, PluginRegistry& registry, const GpuPlaces& gpu, Weights weights);
   TextModel(const TextModel&) = delete;
   TextModel& operator=(const TextModel&) = delete;
@@ -45,9 +49,9 @@ class TextModel {
     return generator_->prompt_ids(prompt);
   }
 
-  // Load the weights of all parameters. Of a checkpoint with values of evaluation, such as
-  // averages, these are used.
-  // Errors  weights.*; checkpoint.damaged; storage.io
+  // Load the weights of all parameters. Rows of tables come only from a checkpoint. Of a checkpoint
+  // with values of evaluation, such as averages, these are used.
+  // Errors  weights.*; table.bad_state; checkpoint.damaged; storage.io
   void load(const CheckpointReader& reader);
   void load(const WeightsImportRequest& weights);
 
@@ -60,6 +64,8 @@ class TextModel {
                          const std::function<void(const std::string& piece)>& print);
 
  private:
+  void create_tables();
+
   const Recipe& recipe_;
   RunRequest request_;
   RunPlatform platform_;
@@ -70,6 +76,11 @@ class TextModel {
   std::optional<ParameterStore> store_;
   ComponentInstance tokenizer_instance_;
   TokenizerProxy tokenizer_;
+  // If the model looks up rows:
+  std::optional<TextFeatures> features_;
+  std::optional<TableSet> tables_;
+  std::optional<TableRows> rows_;
+
   std::optional<TextGenerator> generator_;
 };
 

@@ -49,6 +49,12 @@ class FakeSequences final : public FakeSource {
     fields.push_back(field);
     info_.schema = std::make_shared<const std::vector<FieldInfo>>(std::move(fields));
   }
+  // Adds a column [B, n] of doubled tokens, as features make them, with `extra` entries more than
+  // tokens.
+  void add_column(int64_t extra) {
+    set_field({.name = "column", .dtype = TENON_I64, .axes = {{.name = "B"}, {.name = ""}}});
+    extra_entries_ = extra;
+  }
   void take_lengths_away() { info_.has_lengths = false; }
 
   int64_t size(const Window*) override { return static_cast<int64_t>(lengths_.size()); }
@@ -99,6 +105,10 @@ class FakeSequences final : public FakeSource {
     for (const at::Tensor& tensor : {ids, labels, x}) {
       throw_if_failed(writer.add_tensor(&writer, field++, borrow(tensor)));
     }
+    if (extra_entries_.has_value()) {
+      const at::Tensor column = at::cat({ids * 2, at::zeros({n, *extra_entries_}, at::kLong)}, 1);
+      throw_if_failed(writer.add_tensor(&writer, field++, borrow(column)));
+    }
     throw_if_failed(
         writer.set_counts(&writer, n, std::accumulate(lengths.begin(), lengths.end(), int64_t{0})));
     throw_if_failed(writer.set_lengths(&writer, lengths.data(), lengths.size()));
@@ -108,6 +118,7 @@ class FakeSequences final : public FakeSource {
 
  private:
   std::vector<int64_t> lengths_;
+  std::optional<int64_t> extra_entries_;  // of the column, if there is one
 };
 
 std::vector<int64_t> some_lengths(size_t n, int64_t most, uint64_t seed = 1) {
@@ -568,6 +579,27 @@ TEST_CASE("the mix names the source without lengths", "[data]") {
   CHECK_THAT(error_of_load([&] { PackedSource packed(mix, kSmall); }),
              contains_text("[data.cannot_pack] the mix of \"web\" and \"books\": \"books\" has no "
                            "`lengths`, which packing needs"));
+}
+
+TEST_CASE("a column with an entry for each token is packed as its tokens are", "[data]") {
+  FakeSequences source({3, 5, 2});
+  source.add_column(0);
+  PackedSource packed(
+      source,
+      {.length = 9, .strategy = PackStrategy::kGreedy, .group = 4, .over_long = OverLong::kError});
+  Loader loader(packed, std::nullopt, 0, {.batch_size = 2});
+  const std::optional<Batch> batch = loader.next();
+  REQUIRE(batch);
+  CHECK(rows_of(*batch->find("column")) ==
+        Rows{{0, 2, 4, 2000, 2002, 2004, 2006, 2008, 0}, {4000, 4002, 0, 0, 0, 0, 0, 0, 0}});
+
+  FakeSequences wider({3, 5, 2});
+  wider.add_column(1);
+  PackedSource refused(wider, kSmall);
+  Loader other(refused, std::nullopt, 0, {.batch_size = 1});
+  CHECK_THAT(error_of_load([&] { other.next(); }),
+             contains_text("[data.bad_batch] dataset \"fake\": field \"column\" has ") &&
+                 contains_text("packing needs one entry per token"));
 }
 
 // ---- refusals ----

@@ -276,6 +276,27 @@ inline DecoderCost feed_forward_cost(const CostSizes& s,
   return c;
 }
 
+/* The memory: products of keys and values, norms of keys and queries, the gate. */
+inline DecoderCost memory_cost(const CostSizes& s, const DecoderSpec& d) {
+  using namespace internal;
+  const auto D = static_cast<double>(d.width);
+  const auto M = static_cast<double>(d.memory->width());
+  const double wide = s.rows * D * s.bytes;
+  const double product = s.rows * D * s.narrow();
+  DecoderCost c;
+  c.flops = 2 * s.rows * M * 2 * D;
+  // Rows side by side, values and keys, normed queries and keys, the gate.
+  c.kept = s.inputs(2, M) + s.weights(2 * M * D) + product + (norm_keeps_input(s) ? product : 0) +
+           2 * wide + s.rows * s.bytes + 2 * norm_keeps(s, NormKind::kRms, s.rows, D);
+  CostPeak peak;
+  peak.add(2 * wide).add(2 * norm_works(s, D)).free(2 * norm_works(s, D));
+  product_backward(peak, s, M, D);
+  product_backward(peak, s, M, D);
+  peak.add(s.rows * M * s.bytes);
+  c.working = peak.most();
+  return c;
+}
+
 /* The embedding: its backward allocates a gradient as large as the table. */
 inline DecoderCost embedding_cost(const CostSizes& s, const DecoderSpec& d) {
   const auto D = static_cast<double>(d.width);

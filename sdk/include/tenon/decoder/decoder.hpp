@@ -21,8 +21,8 @@
 // positions count from 0 in each row. Outputs are `logits` [B, T, V], and `hidden.N`, the input of
 // layer N, and `token_logps` [B, T], the log-probabilities of `labels`, unless the head has a bias
 // or a softcap. Blocks are `embed`, for each layer `layers.N.attention` and
-// `layers.N.feed_forward`, which form the unit `layers.N`, `head`, and `head_logps`. The host skips
-// a head that nothing reads.
+// `layers.N.feed_forward`, which form the unit `layers.N`, `head`, and `head_logps`. With a memory,
+// `layers.N.memory` is the first block of the unit. The host skips a head that nothing reads.
 #ifndef TENON_DECODER_DECODER_HPP
 #define TENON_DECODER_DECODER_HPP
 
@@ -33,6 +33,7 @@
 #include <tenon/decoder/feed_forward.hpp>
 #include <tenon/decoder/generation.hpp>
 #include <tenon/decoder/hf_config.hpp>
+#include <tenon/decoder/memory.hpp>
 #include <tenon/decoder/options.hpp>
 #include <tenon/decoder/parameters.hpp>
 #include <tenon/decoder/spec.hpp>
@@ -130,9 +131,16 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     g.block("embed", {ids, positions}, {x}, p.take(), [this](const BlockCall& b) {
        return dropped(b, run_embedding(b, 0), spec_.embedding_dropout);
      }).step(0, [this](const GenerationCall& c) { return run_embedding(c, c.first()); });
+    blocks_ = {{Role::kEmbedding, 0}};
+    const std::vector<ValueId> rows =
+        s.memory.has_value() ? look_up_memory(g, *s.memory) : std::vector<ValueId>();
     for (size_t i = 0; i < s.layers.size(); ++i) {
+      if (s.memory.has_value() && s.memory->is_before(i)) {
+        x = describe_memory(g, p, i, x, rows);
+      }
       x = describe_layer(g, p, i, x, segments, positions, tables);
     }
+    blocks_.push_back({Role::kHead, 0});
     p.enter("", false);
     p.norm(s.names.final_norm, s.width, s.norm);
     std::vector<ParameterId> head = p.take();
@@ -154,6 +162,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
             [this](const BlockCall& b) { return run_head(b); })
         .flags(TENON_BLOCK_TOKENWISE);
     if (has_token_logps()) {
+      blocks_.push_back({Role::kHeadLogps, 0});
       const ValueId labels = g.optional_input("labels", {"B", "T"}, TENON_CLASS_INTEGER);
       g.block("head_logps",
               {x, labels},
@@ -175,6 +184,13 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
   }
   void describe_layout(const std::string& layout, uint32_t dtype, LayoutBuilder& builder) override {
     check_layout(layout);
+    if (spec_.memory.has_value()) {
+      TENON_FAIL(TENON_UNSUPPORTED,
+                 "decoder.memory",
+                 "the layout \"hf\" has no memory of n-grams, and ",
+                 type_,
+                 " has one (`memory`); use the format weights, or --export-tables for rows");
+    }
     for (const DecoderPlace& place : places_) {
       if ((place.flags & TENON_LAYOUT_SLICE) != 0) {
         builder.slice(place.tensor, place.parameter, place.index, place.flags);
@@ -195,46 +211,77 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     config_.compare(config, differences);
   }
 
-  /* Cost of a block, in the order of `describe`: embedding, two blocks for each layer, head. */
   void on_infer(const Exec& exec, tenon_infer_args& args) override {
-    const auto head = static_cast<uint32_t>(2 * spec_.layers.size()) + 1;
-    const uint32_t last = head + (has_token_logps() ? 1 : 0);
-    TENON_CHECK(args.block <= last && args.num_inputs >= 1 && args.num_outputs == 1 &&
-                    args.input_shapes[0] != nullptr &&
-                    args.input_ndims[0] == (args.block == 0 ? 2U : 3U),
+    const BlockRole role = args.block < blocks_.size() ? blocks_[args.block] : BlockRole();
+    const bool is_first = role.role == Role::kEmbedding;
+    TENON_CHECK(args.block < blocks_.size() && args.num_inputs >= 1 && args.num_outputs == 1 &&
+                    args.input_shapes[0] != nullptr && args.input_ndims[0] == (is_first ? 2U : 3U),
                 "infer: block ",
                 args.block,
                 " of ",
-                last + 1,
+                blocks_.size(),
                 " called with unexpected inputs");
     const int64_t* const shape = args.input_shapes[0];
-    const CostSizes s = sizes(shape[0], shape[1], exec, args);
-    DecoderCost cost;
-    if (args.block == 0) {
-      cost = embedding_cost(s, spec_);
-    } else if (args.block == head) {
-      cost = head_cost(s, spec_);
-    } else if (args.block > head) {
-      const bool has_labels = args.num_inputs > 1 && args.input_shapes[1] != nullptr;
-      cost = has_labels ? head_logps_cost(s, spec_) : DecoderCost();
-    } else {
-      const DecoderLayer& layer = spec_.layers[(args.block - 1) / 2];
-      cost = args.block % 2 == 1 ? attention_cost(s, spec_, layer)
-                                 : feed_forward_cost(s, spec_, layer);
-    }
+    const DecoderCost cost = cost_of(role, sizes(shape[0], shape[1], exec, args), args);
     args.out_flops = cost.flops;
     args.out_saved_bytes = cost.kept;
     args.out_working_bytes = cost.working;
-    args.out_ndims[0] = args.block <= head ? 3 : 2;
+    args.out_ndims[0] = role.role == Role::kHeadLogps ? 2 : 3;
     args.out_shapes[0][0] = shape[0];
     args.out_shapes[0][1] = shape[1];
-    args.out_shapes[0][2] = args.block == head ? spec_.vocab_size : spec_.width;
+    args.out_shapes[0][2] = role.role == Role::kHead ? spec_.vocab_size : spec_.width;
   }
 
  protected:
   const DecoderSpec& decoder() const { return spec_; }
 
  private:
+  enum class Role { kEmbedding, kMemory, kAttention, kFeedForward, kHead, kHeadLogps };
+  struct BlockRole {
+    Role role = Role::kEmbedding;
+    size_t layer = 0;
+  };
+
+  DecoderCost cost_of(const BlockRole& block,
+                      const CostSizes& s,
+                      const tenon_infer_args& args) const {
+    switch (block.role) {
+      case Role::kEmbedding:
+        return embedding_cost(s, spec_);
+      case Role::kMemory:
+        return memory_cost(s, spec_);
+      case Role::kAttention:
+        return attention_cost(s, spec_, spec_.layers[block.layer]);
+      case Role::kFeedForward:
+        return feed_forward_cost(s, spec_, spec_.layers[block.layer]);
+      case Role::kHead:
+        return head_cost(s, spec_);
+      case Role::kHeadLogps:
+        break;
+    }
+    const bool has_labels = args.num_inputs > 1 && args.input_shapes[1] != nullptr;
+    return has_labels ? head_logps_cost(s, spec_) : DecoderCost();
+  }
+
+  ValueId describe_memory(
+      TorchGraph& g, DecoderParameters& p, size_t i, ValueId x, const std::vector<ValueId>& rows) {
+    const std::string number = std::to_string(i);
+    p.enter(spec_.names.layers + number + ".", spec_.names.is_transposed);
+    declare_memory(p, spec_);
+    const ValueId next = g.value("remembered." + number, {"B", "T", spec_.width});
+    std::vector<ValueId> inputs = {x};
+    inputs.insert(inputs.end(), rows.begin(), rows.end());
+    g.block("layers." + number + ".memory",
+            inputs,
+            {next},
+            p.take(),
+            [this](const BlockCall& b) { return run_memory(b, spec_); })
+        .unit("layers." + number)
+        .flags(TENON_BLOCK_TOKENWISE);
+    blocks_.push_back({Role::kMemory, i});
+    return next;
+  }
+
   ValueId describe_layer(TorchGraph& g,
                          DecoderParameters& p,
                          size_t i,
@@ -268,6 +315,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
               })
         .buffers(buffers)
         .unit(unit);
+    blocks_.push_back({Role::kAttention, i});
 
     const bool is_parallel = s.placement == NormPlacement::kParallel;
     const size_t num_norm = s.norm == NormKind::kLayer ? 2 : 1;
@@ -305,6 +353,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
         .buffers(buffers)
         .unit(unit)
         .flags(flags);
+    blocks_.push_back({Role::kFeedForward, i});
     return next;
   }
 
@@ -437,6 +486,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
   DecoderSpec spec_;
   HfConfig config_;
   std::vector<DecoderPlace> places_;
+  std::vector<BlockRole> blocks_;  // in the order of `describe`
 };
 
 /* Base of the decoder T, which has

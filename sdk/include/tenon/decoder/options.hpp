@@ -21,6 +21,7 @@
 #include <tenon/decoder/rotary.hpp>
 #include <tenon/decoder/spec.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,6 +34,46 @@ TENON_NAMESPACE_BEGIN
 constexpr double kMaxDecoderWidth = 1 << 28;
 constexpr double kMaxDecoderLayers = 10'000;
 constexpr double kMaxDecoderPositions = 1 << 28;
+
+/* A memory of n-grams; see DecoderMemory. */
+struct MemoryOptions {
+  std::vector<std::string> columns;
+  int64_t dim = 32;
+  std::vector<int64_t> layers = {1};
+
+  static void bind(OptionBinder<MemoryOptions>& b) {
+    b.field("columns", &MemoryOptions::columns)
+        .required()
+        .non_empty()
+        .min_items(1)
+        .max_items(64)
+        .doc("columns of ids [B, T], made by the feature `ngram`; each has a table of its name");
+    b.field("dim", &MemoryOptions::dim).min(1).max(65536).doc("width of a row");
+    b.field("layers", &MemoryOptions::layers)
+        .min(0)
+        .max(kMaxDecoderLayers)
+        .min_items(1)
+        .doc("layers whose input the memory is added to, counted from 0; they share the rows");
+  }
+
+  /* Errors   TENON_INVALID for a layer that does not exist, and a column or layer listed twice */
+  DecoderMemory spec(int64_t num_layers) const {
+    DecoderMemory m{columns, dim, layers};
+    std::sort(m.layers.begin(), m.layers.end());
+    TENON_CHECK(m.layers.back() < num_layers,
+                "memory.layers has the layer ",
+                m.layers.back(),
+                ", but num_hidden_layers is ",
+                num_layers);
+    TENON_CHECK(std::adjacent_find(m.layers.begin(), m.layers.end()) == m.layers.end(),
+                "memory.layers has a layer twice");
+    std::vector<std::string> names = columns;
+    std::sort(names.begin(), names.end());
+    TENON_CHECK(std::adjacent_find(names.begin(), names.end()) == names.end(),
+                "memory.columns has a column twice");
+    return m;
+  }
+};
 
 struct DecoderOptions {
   int64_t vocab_size = 32000;
@@ -51,6 +92,7 @@ struct DecoderOptions {
   double attention_dropout = 0.0;
   bool attention_bias = false;
   std::optional<int64_t> sliding_window;
+  std::optional<MemoryOptions> memory;
 
   int64_t kv_heads() const { return num_key_value_heads.value_or(num_attention_heads); }
   int64_t head_width() const { return head_dim.value_or(hidden_size / num_attention_heads); }
@@ -102,6 +144,9 @@ struct DecoderOptions {
     layer.attention.window = sliding_window.value_or(0);
     layer.feed_forward.width = intermediate_size;
     s.layers.assign(static_cast<size_t>(num_hidden_layers), layer);
+    if (memory.has_value()) {
+      s.memory = memory->spec(num_hidden_layers);
+    }
     return s;
   }
 
@@ -127,8 +172,8 @@ struct DecoderOptions {
   }
 };
 
-/* Binds sizes, norm and initialization of DecoderOptions. `eps` is the name of the option for the
- * norms' constant. */
+/* Binds sizes, norm, initialization and memory of DecoderOptions. `eps` is the name of the option
+ * for the norms' constant. */
 template <class O>
 void bind_decoder(OptionBinder<O>& b, const char* eps = "rms_norm_eps") {
   b.field("vocab_size", &O::vocab_size)
@@ -169,6 +214,7 @@ void bind_decoder(OptionBinder<O>& b, const char* eps = "rms_norm_eps") {
   b.field("initializer_range", &O::initializer_range)
       .min(0)
       .doc("standard deviation of initial matrix values");
+  b.field("memory", &O::memory).doc("rows of n-grams, added to the hidden state; null: none");
 }
 
 /* Binds `head_dim`. */

@@ -8,12 +8,15 @@
 //
 //     attention      h = x + f(norm(x))
 //     feed-forward   y = h + g(norm(h))
+//
+// A layer with a memory has a third block before them.
 #ifndef TENON_DECODER_SPEC_HPP
 #define TENON_DECODER_SPEC_HPP
 
 #include <tenon/cpp/namespace.hpp>
 #include <tenon/decoder/rotary.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -114,6 +117,19 @@ struct DecoderLayer {
   DecoderFeedForward feed_forward;
 };
 
+/* A memory of n-grams: rows of tables, looked up by ids of the tokens that end at a position, and
+ * added to the hidden state before some layers (memory.hpp). */
+struct DecoderMemory {
+  std::vector<std::string> columns; /* of ids, each [B, T], with a table of the same name each */
+  int64_t dim = 0;                  /* width of a row */
+  std::vector<int64_t> layers;      /* that read it, ascending */
+
+  int64_t width() const { return static_cast<int64_t>(columns.size()) * dim; }
+  bool is_before(size_t layer) const {
+    return std::find(layers.begin(), layers.end(), static_cast<int64_t>(layer)) != layers.end();
+  }
+};
+
 /* Names of parameters, and of tensors in files where they differ. Those of a layer are relative to
  * it. A parameter is a name with ".weight" or ".bias". */
 struct DecoderNames {
@@ -154,6 +170,11 @@ struct DecoderNames {
   std::string expert_down = "down_proj";
   std::string shared = "mlp.shared_experts.";
 
+  std::string memory_key = "memory.key_proj";
+  std::string memory_value = "memory.value_proj";
+  std::string memory_query_norm = "memory.query_norm";
+  std::string memory_key_norm = "memory.key_norm";
+
   bool is_transposed = false; /* files store the matrices of layers as [in, out] */
 };
 
@@ -163,6 +184,7 @@ struct DecoderSpec {
   int64_t max_positions = 0; /* a position at or past it is an error */
   std::vector<DecoderLayer> layers;
   std::vector<RotaryTable> rotaries; /* of which each layer uses one */
+  std::optional<DecoderMemory> memory = std::nullopt;
 
   NormKind norm = NormKind::kRms;
   double norm_eps = 1e-6;

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The first sample of a trial's batch as a text, for a model that looks up rows: each column has
+// the number of the position as its id, so a step gets the rows that the forward got there.
+// Threads: the train thread.
+#pragma once
+
+#include <tenon/tensor.h>
+
+#include "host/check/model_trial.hpp"
+#include "host/model/row_source.hpp"
+#include "host/model/text_fields.hpp"
+
+#include <ATen/Functions.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace tenon {
+
+class TrialText final : public TextFields, public RowSource {
+ public:
+  // `trial` is borrowed, and has found a batch.
+  explicit TrialText(const ModelTrial& trial) : trial_(trial) {
+    for (const ModelValue& value : trial.graph().values) {
+      if (value.lookup.has_value() && !value.lookup->column.empty()) {
+        FieldInfo& field = fields_.emplace_back();
+        field.name = value.lookup->column;
+        field.dtype = TENON_I64;
+      }
+    }
+  }
+
+  const std::vector<FieldInfo>& fields() const override { return fields_; }
+  std::vector<at::Tensor> values(const std::vector<int64_t>& ids) override {
+    const auto length = static_cast<int64_t>(ids.size());
+    return std::vector<at::Tensor>(fields_.size(), at::arange(length, at::kLong).unsqueeze(0));
+  }
+
+  void begin(const Batch* batch, const CallPlace& /*place*/, Lookup /*lookup*/) override {
+    positions_ = batch->fields.back().select(0, 0).to(at::kCPU);
+  }
+  at::Tensor rows(uint32_t v, const at::Tensor& /*ids*/) override {
+    return trial_.value(v).select(0, 0).index_select(0, positions_).unsqueeze(0);
+  }
+  void take_grad(uint32_t /*v*/, const at::Tensor& /*grad*/) override {}
+
+ private:
+  const ModelTrial& trial_;
+  std::vector<FieldInfo> fields_;
+  at::Tensor positions_;  // new ones, [n]
+};
+
+}  // namespace tenon
