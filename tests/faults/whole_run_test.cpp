@@ -4,6 +4,7 @@
 // that are lost and started again. What a run has saved loads, and the run goes on from it to the
 // same end as one that met nothing.
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/faults/started_run.hpp"
@@ -312,6 +314,30 @@ TEST_CASE("if the grace time ends before a save, no partial checkpoint is listed
     CHECK(check_checkpoints(runs.path(name)).step >= step);
     runs.check_goes_on(name);
   }
+}
+
+// Kernels that oneDNN generates use the stack pointer as a general register, so that a handler on
+// their thread would write its frame into the heap.
+TEST_CASE("signals at any moment of products leave memory as it is", "[faults]") {
+  const Runs runs(small_language_recipe(R"({
+      "threads": {"compute": 2},
+      "kernels": {"linear": "onednn"},
+      "model": {"options": {"vocab_size": 2048, "hidden_size": 64, "intermediate_size": 128,
+                            "num_hidden_layers": 1}},
+      "data": {"batch_size": 4, "train": {"options": {"samples": 64, "length": 128}}},
+      "train": {"steps": 8, "global_batch_size": 8},
+      "checkpoint": {"at_end": false}})"));
+  const auto run = runs.start("signalled");
+  wait_until(
+      [&] { return run->has_ended() || fs::exists(runs.path("signalled") / "metrics.jsonl"); });
+  while (!run->has_ended()) {
+    run->signal(SIGUSR1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const int code = run->wait();
+  INFO(run->out() << run->err());
+  CHECK(code == 0);
+  runs.check_is_whole("signalled");
 }
 
 TEST_CASE("SIGUSR1 saves at once, and the run continues", "[faults][ranks]") {
