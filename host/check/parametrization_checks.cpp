@@ -289,7 +289,7 @@ CheckResult check_effective_gradients(Subject& subject) {
                                            !gradient.defined() ? "missing"
                                            : gradient.isfinite().all().item<bool>()
                                                ? "zero"
-                                               : "not finite"));
+                                               : "non-finite"));
           }
         }
       });

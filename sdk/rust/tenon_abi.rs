@@ -1233,9 +1233,9 @@ pub struct tenon_hook_info {
     pub phase: u32,
     /// higher runs first
     pub priority: i32,
-    /// TENON_TOUCH_*: what the host must prepare. Only TENON_TOUCH_LOSS and TENON_TOUCH_OUTPUTS have an
-    /// effect in this host. With TENON_TOUCH_OUTPUTS the host runs all blocks of the model and keeps
-    /// their outputs, which costs time and memory.
+    /// TENON_TOUCH_*: what the host must prepare. Only TENON_TOUCH_LOSS and TENON_TOUCH_OUTPUTS have
+    /// an effect in this host. With TENON_TOUCH_OUTPUTS the host runs all blocks of the model and
+    /// keeps their outputs, which costs time and memory.
     pub reads: u32,
     /// TENON_TOUCH_*, except TENON_TOUCH_OUTPUTS
     pub writes: u32,

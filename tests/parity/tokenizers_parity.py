@@ -153,16 +153,23 @@ def all_texts(n, seed, specials):
 
 def compare(name, vocabulary, dump, n, seed):
     texts = list(all_texts(n, seed, vocabulary.specials))
-    num_different = num_tokens = 0
+    num_different = num_tokens = num_unanswered = 0
     with tempfile.TemporaryDirectory():
         for text, found in zip(texts, run_dump(dump, vocabulary.words, texts)):
-            wanted = vocabulary.answer(text)
+            try:
+                wanted = vocabulary.answer(text)
+            except BaseException as error:
+                if type(error).__name__ != "PanicException":  # tiktoken: its stack overflows on long runs
+                    raise
+                num_unanswered += 1
+                continue
             num_tokens += len(wanted[0])
             if found != wanted:
                 num_different += 1
                 if num_different <= 3:
                     print(f"{name}: {text[:200]!r}\n  found  {str(found)[:300]}\n  wanted {str(wanted)[:300]}")
-    print(f"{name}: {len(texts):,} texts, {num_tokens:,} tokens, {num_different} different", flush=True)
+    print(f"{name}: {len(texts):,} texts, {num_tokens:,} tokens, {num_different} different, "
+          f"{num_unanswered} without an answer of the oracle", flush=True)
     return num_different
 
 

@@ -26,12 +26,14 @@ const std::set<std::string>& size_nothing() {
       "dataset columnar share.of",
       "dataset columnar share.to",
       "feature mod buckets",
+      "feature ngram buckets",
       // Lengths of windows: a longer one has all of the data.
       "dataset columnar windows.count",
       "dataset criteo_like window_size",
       "dataset movielens window_days",
       // Seeds and labels.
       "dataset criteo_like seed",
+      "feature ngram seed",
       "hook text_samples seed",
       "loss * ignore_index",
       "metric * ignore_index",
