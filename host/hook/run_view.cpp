@@ -173,27 +173,24 @@ tenon_status* roll_back(tenon_run* run, uint64_t first_bad_step, const char* rea
                [&] { view_of(run).roll_back(first_bad_step, reason != nullptr ? reason : ""); });
 }
 
-// Errors   hook.bad_call if the hook does not declare that it reads `touch`
-void require_read(const RunView& view, uint32_t touch, const char* service) {
+bool has_declared(const RunView& view, uint32_t touch) {
   const HookProxy* const hook = view.call().hook;
-  if (hook == nullptr || (hook->info().reads & touch) == 0) {
-    throw Error("hook.bad_call",
-                formatted("{} was called by a hook that does not declare to read {}; set it in "
-                          "`reads`",
-                          service,
-                          touch_name(touch)));
-  }
+  return hook != nullptr && (hook->info().reads & touch) != 0;
 }
 
 tenon_status* get_output(tenon_run* run, const char* name, const tenon_tensor** out_ref) {
   return guard(nullptr, [&] {
     RunView& view = view_of(run, name, out_ref);
-    require_read(view, TENON_TOUCH_OUTPUTS, "get_output");
     const at::Tensor* output = view.output(name);
     if (output == nullptr || !output->defined()) {
       throw StatusError(TENON_NOT_FOUND,
                         "hook.no_output",
-                        std::string("the model has no output '") + name + "' at this event");
+                        formatted("the model has no output '{}' at this event{}",
+                                  name,
+                                  has_declared(view, TENON_TOUCH_OUTPUTS)
+                                      ? ""
+                                      : "; outputs that no loss and no metric reads need "
+                                        "TENON_TOUCH_OUTPUTS in `reads` of the hook"));
     }
     *out_ref = borrow(*output);
   });
@@ -225,7 +222,11 @@ tenon_status* scale_loss(tenon_run* run, double factor) {
 tenon_status* get_step_loss(tenon_run* run, double* out) {
   return guard(nullptr, [&] {
     RunView& view = view_of(run, out);
-    require_read(view, TENON_TOUCH_LOSS, "get_step_loss");
+    if (!has_declared(view, TENON_TOUCH_LOSS)) {
+      throw Error("hook.bad_call",
+                  "get_step_loss was called by a hook that does not declare to read "
+                  "TENON_TOUCH_LOSS; set it in `reads`");
+    }
     const std::optional<double> loss = view.step_loss();
     if (!loss.has_value()) {
       throw StatusError(

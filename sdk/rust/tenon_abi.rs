@@ -1411,8 +1411,8 @@ pub struct tenon_run_api {
     /// after_forward, before_loss, after_loss and before_backward, also in an evaluation.
     ///
     /// Errors   TENON_NOT_FOUND if no such value is computed at this event: with `loss_chunk`, the
-    ///          outputs of the last block never exist as a whole; TENON_INVALID if the hook does not
-    ///          declare to read TENON_TOUCH_OUTPUTS
+    ///          outputs of the last block never exist as a whole; without TENON_TOUCH_OUTPUTS in
+    ///          `reads`, only outputs that a loss or a metric reads exist
     /// Owner    *out_ref is borrowed until the event returns
     /// Since    0.4
     pub get_output: Option<unsafe extern "C" fn(

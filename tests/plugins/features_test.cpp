@@ -2,7 +2,7 @@
 //
 // The feature plugins: against figures of the libraries that define the hashes
 // (tests/parity/features_golden.json), n-grams against a direct computation (ngram_golden.json),
-// and figures counted by hand for the rest.
+// and numbers counted by hand for the rest.
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
 

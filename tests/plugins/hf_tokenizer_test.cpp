@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <random>
 #include <string>
 #include <thread>
@@ -200,6 +201,27 @@ TEST_CASE("post-processors put tokens around a text", "[plugins][tokenizers]") {
   check();
   json["post_processor"]["processors"][1]["sep"][1] = 9999;
   CHECK_THAT(problem_of(json), contains_text("/post_processor adds id 9999 (expected less than"));
+}
+
+TEST_CASE("bytes of affixes stand for no text", "[plugins][tokenizers]") {
+  nlohmann::json vocabulary = {{"a", 0}};
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[8];
+    std::snprintf(name, sizeof(name), "<0x%02X>", static_cast<unsigned>(byte));
+    vocabulary[name] = byte + 1;
+  }
+  const HfTokenizer tokenizer(nlohmann::json{{"model",
+                                              {{"type", "BPE"},
+                                               {"vocab", vocabulary},
+                                               {"merges", nlohmann::json::array()},
+                                               {"byte_fallback", true},
+                                               {"continuing_subword_prefix", "#"},
+                                               {"end_of_word_suffix", "./"}}}}
+                                  .dump(),
+                              "tokenizer.json");
+  const Collected found = encode(tokenizer, "a\xc3\xa4", {});
+  CHECK(found.ids == std::vector<int32_t>{0, '#' + 1, 0xc3 + 1, 0xa4 + 1, '.' + 1, '/' + 1});
+  CHECK(found.ranges == std::vector<uint64_t>{0, 1, 1, 1, 1, 3, 1, 3, 3, 3, 3, 3});
 }
 
 TEST_CASE("long runs of one character take time near their length", "[plugins][tokenizers]") {

@@ -136,7 +136,7 @@ TEST_CASE("a chat is answered by the template of the tokenizer, or of a file", "
   CHECK(ask({"--chat-template", file}).out == "bbb\n");
   const SubprocessResult none = ask({});
   CHECK(none.exit_code == 3);
-  CHECK_THAT(none.err, contains_text("the tokenizer has no chat template, which --chat needs"));
+  CHECK_THAT(none.err, contains_text("the tokenizer has no chat template, which a chat needs"));
   const SubprocessResult missing = ask({"--chat-template", "nowhere.jinja"});
   CHECK(missing.exit_code == 2);
   const std::string bad = chats.folder.write("bad.jinja", "{{ 1 | nothing }}").string();

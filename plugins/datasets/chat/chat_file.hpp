@@ -42,8 +42,8 @@ class ChatFile {
   virtual size_t size() const = 0;
   // "chats.jsonl, line 7", or "chats.parquet, row group 0, row 6".
   virtual std::string place(size_t i) const = 0;
-  // An object whose keys tell the format: those of the first sample, or the columns. Requires a
-  // sample.
+  // An object whose keys determine the format: those of the first sample, or the columns. Requires
+  // a sample.
   //
   // Errors   as those of a block
   virtual Json keys() const = 0;

@@ -140,9 +140,13 @@ void BpeModel::encode(std::string_view piece, std::vector<ModelToken>& out) cons
         has_all = has_all && byte_tokens_[static_cast<unsigned char>(byte)] != TokenMap::kNone;
       }
       if (has_all) {
-        // As in `tokenizers`, an unknown token before them stays behind them.
-        for (const char byte : symbol) {
-          symbols.push_back({byte_tokens_[static_cast<unsigned char>(byte)], 1});
+        // As in `tokenizers`, an unknown token before them stays behind them. Bytes of affixes
+        // stand for no text.
+        const size_t text = is_first ? 0 : prefix_.size();
+        for (size_t b = 0; b < symbol.size(); ++b) {
+          const bool is_text = text <= b && b < text + size;
+          symbols.push_back(
+              {byte_tokens_[static_cast<unsigned char>(symbol[b])], is_text ? 1U : 0U});
         }
         continue;
       }

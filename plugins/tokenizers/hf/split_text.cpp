@@ -27,15 +27,14 @@ SplitText::SplitText(std::string_view original) : text_(original) {
 }
 
 Origin SplitText::origin_of(const SplitPart& part, size_t begin, size_t end) const {
+  if (begin < end) {
+    return {origins_[part.begin + begin].begin, origins_[part.begin + end - 1].end};
+  }
   const size_t size = part.end - part.begin;
-  if (begin == end) {
-    const auto at = static_cast<uint32_t>(part.start + begin);
-    return {at, at};
-  }
-  if (end > size) {  // a model that counts bytes that the piece lacks, as suffixes do
-    return {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
-  }
-  return {origins_[part.begin + begin].begin, origins_[part.begin + end - 1].end};
+  const uint32_t at = begin < size ? origins_[part.begin + begin].begin
+                      : size > 0   ? origins_[part.begin + size - 1].end
+                                   : part.start;
+  return {at, at};
 }
 
 void SplitText::apply(const SplitPart& part,

@@ -260,7 +260,7 @@ TEST_CASE("a hook reads the loss of a step and reduces over ranks if it declares
   CHECK_THROWS_WITH(proxies(hooks), contains_text("writes has flags 32"));
 }
 
-TEST_CASE("a hook reads outputs if it declares so", "[hook]") {
+TEST_CASE("an output that does not exist is no output, and names the declaration", "[hook]") {
   std::vector<TestHook> hooks = {hook("a", TENON_PHASE_NORMAL, 0)};
   hooks[0].does = [&](const tenon_event& event) {
     const tenon_tensor* output = nullptr;
@@ -269,7 +269,8 @@ TEST_CASE("a hook reads outputs if it declares so", "[hook]") {
   NoRun run;
   {
     HookList list(proxies(hooks), 0, run, {});
-    CHECK_THROWS_WITH(list.fire(TENON_EVENT_START), contains_text("to read TENON_TOUCH_OUTPUTS"));
+    CHECK_THROWS_WITH(list.fire(TENON_EVENT_START),
+                      contains_text("TENON_TOUCH_OUTPUTS in `reads`"));
   }
   hooks[0].info.reads = TENON_TOUCH_OUTPUTS;
   HookList list(proxies(hooks), 0, run, {});

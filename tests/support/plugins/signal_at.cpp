@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "chosen_rank.hpp"
@@ -40,6 +41,20 @@ struct SignalOptions {
   }
 };
 
+// As another process sends them: each after the one before has arrived. The second one ends the
+// process, which may take a moment.
+void send_from_outside(const std::vector<int>& signals) {
+  for (const int signal : signals) {
+    ::kill(::getpid(), signal);
+    sigset_t pending;
+    do {
+      ::usleep(1000);
+      ::sigpending(&pending);
+    } while (sigismember(&pending, signal) == 1);
+  }
+  ::sleep(5);
+}
+
 struct SignalAtOptions {
   std::vector<SignalOptions> signals;
   std::optional<int64_t> rank;
@@ -59,10 +74,16 @@ class SignalAt : public tenon::Hook {
     if (!is_chosen_rank(options.rank, context)) {
       options_.signals.clear();
     }
+    std::vector<int> at_create;
     for (const SignalOptions& signal : options_.signals) {
       if (signal.event == kCreate) {
-        std::raise(static_cast<int>(signal.signal));
+        at_create.push_back(static_cast<int>(signal.signal));
       }
+    }
+    if (at_create.size() == 1) {
+      std::raise(at_create.front());
+    } else if (!at_create.empty()) {
+      send_from_outside(at_create);
     }
   }
 
