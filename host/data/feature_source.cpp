@@ -26,7 +26,7 @@ void write_lengths(const Batch& batch, tenon_batch_writer& writer) {
 }  // namespace
 
 FeatureSource::FeatureSource(DataSource& source, const FeatureGraph& graph)
-    : source_(source), graph_(graph), info_(source.info()) {
+    : OuterSource(source), graph_(graph) {
   info_.schema = graph.schema();
 }
 

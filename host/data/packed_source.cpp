@@ -248,7 +248,7 @@ class RowFiller {
 }  // namespace
 
 PackedSource::PackedSource(DataSource& source, const PackOptions& options)
-    : source_(source), options_(options), info_(source.info()) {
+    : OuterSource(source), options_(options) {
   check_lengths(source);
   info_.schema = schema_of_rows(source, options.length);
 }
@@ -296,10 +296,6 @@ void PackedSource::read(const Window* window,
 bool PackedSource::next(const Window*, uint32_t, int64_t, tenon_batch_writer&) {
   TENON_ASSERT(false, "a packed source is map style");
   return true;
-}
-
-void PackedSource::seek(const Window*, uint32_t, const std::optional<std::string>&) {
-  TENON_ASSERT(false, "a packed source is map style");
 }
 
 }  // namespace tenon

@@ -8,18 +8,15 @@
 
 #pragma once
 
-#include "host/data/data_source.hpp"
+#include "host/data/outer_source.hpp"
 #include "host/data/packing.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 namespace tenon {
 
-class PackedSource final : public DataSource {
+class PackedSource final : public OuterSource {
  public:
   // `source` is borrowed.
   //
@@ -27,9 +24,6 @@ class PackedSource final : public DataSource {
   //          per token
   PackedSource(DataSource& source, const PackOptions& options);
 
-  const std::string& name() const override { return source_.name(); }
-  const DataSourceInfo& info() const override { return info_; }
-  int64_t size(const Window* window) override { return source_.size(window); }
   // Reads each sample into a separate row, and skips entries past the end of the row. Unlike other
   // reads, it is not concurrent, because it asks for lengths.
   void read(const Window* window,
@@ -39,25 +33,6 @@ class PackedSource final : public DataSource {
             uint32_t shard,
             int64_t max_samples,
             tenon_batch_writer& writer) override;
-  void seek(const Window* window,
-            uint32_t shard,
-            const std::optional<std::string>& position) override;
-  std::optional<Window> next_window() override { return source_.next_window(); }
-  void reset(uint64_t epoch) override { source_.reset(epoch); }
-  std::span<const MixPartInfo> parts() const override { return source_.parts(); }
-  std::vector<int64_t> part_samples(const LoaderPosition& position) const override {
-    return source_.part_samples(position);  // of samples; Loader::part_samples() knows rows
-  }
-  std::string order_text() const override { return source_.order_text(); }
-  void lengths(const Window* window,
-               std::span<const int64_t> indices,
-               std::span<int32_t> out) override {
-    source_.lengths(window, indices, out);
-  }
-  LengthSummary length_summary(const Window* window) override {
-    return source_.length_summary(window);
-  }
-  std::size_t part_of(int64_t index) const override { return source_.part_of(index); }
   PackedSource* packed() override { return this; }
 
   const PackOptions& options() const { return options_; }
@@ -70,9 +45,7 @@ class PackedSource final : public DataSource {
   Batch read_rows(const Window* window, std::span<const PackRow> rows);
 
  private:
-  DataSource& source_;
   PackOptions options_;
-  DataSourceInfo info_;
 };
 
 }  // namespace tenon

@@ -42,11 +42,7 @@ std::string unstorable(const DataSource& source) {
 StoredSource::StoredSource(DataSource& source,
                            std::vector<std::string> fields,
                            at::ScalarType dtype)
-    : source_(source),
-      dtype_(dtype),
-      fields_(std::move(fields)),
-      info_(source.info()),
-      values_(fields_.size()) {
+    : OuterSource(source), dtype_(dtype), fields_(std::move(fields)), values_(fields_.size()) {
   if (const std::string why = unstorable(source); !why.empty()) {
     throw Error("data.cannot_store",
                 "outputs of a model cannot be stored for the samples of " + source.name() +

@@ -8,7 +8,7 @@
 
 #pragma once
 
-#include "host/data/data_source.hpp"
+#include "host/data/outer_source.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -33,7 +33,7 @@ class SampleValues {
   virtual void read(int64_t sample, const at::Tensor& row) const = 0;
 };
 
-class StoredSource final : public DataSource {
+class StoredSource final : public OuterSource {
  public:
   // `source` is borrowed. The fields have the axes of the first field with the axes B and T.
   //
@@ -45,9 +45,6 @@ class StoredSource final : public DataSource {
   // Sets the values of an additional field. Without them, all are 0.
   void set_values(const std::string& field, std::shared_ptr<const SampleValues> values);
 
-  const std::string& name() const override { return source_.name(); }
-  const DataSourceInfo& info() const override { return info_; }
-  int64_t size(const Window* window) override { return source_.size(window); }
   void read(const Window* window,
             std::span<const int64_t> indices,
             tenon_batch_writer& writer) override;
@@ -55,29 +52,11 @@ class StoredSource final : public DataSource {
             uint32_t shard,
             int64_t max_samples,
             tenon_batch_writer& writer) override;
-  void seek(const Window* window,
-            uint32_t shard,
-            const std::optional<std::string>& position) override {
-    source_.seek(window, shard, position);
-  }
-  std::optional<Window> next_window() override { return source_.next_window(); }
-  void reset(uint64_t epoch) override { source_.reset(epoch); }
-  std::string order_text() const override { return source_.order_text(); }
-  void lengths(const Window* window,
-               std::span<const int64_t> indices,
-               std::span<int32_t> out) override {
-    source_.lengths(window, indices, out);
-  }
-  LengthSummary length_summary(const Window* window) override {
-    return source_.length_summary(window);
-  }
 
  private:
-  DataSource& source_;
   at::ScalarType dtype_;
   size_t like_ = 0;                  // field of the source with the same axes
   std::vector<std::string> fields_;  // the additional ones
-  DataSourceInfo info_;
   std::vector<std::shared_ptr<const SampleValues>> values_;  // by additional field
 };
 

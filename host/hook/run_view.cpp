@@ -24,7 +24,6 @@ const char* touch_name(uint32_t touch) {
          : touch == TENON_TOUCH_PARAMETERS ? "TENON_TOUCH_PARAMETERS"
          : touch == TENON_TOUCH_GRADIENTS  ? "TENON_TOUCH_GRADIENTS"
          : touch == TENON_TOUCH_LR         ? "TENON_TOUCH_LR"
-         : touch == TENON_TOUCH_OUTPUTS    ? "TENON_TOUCH_OUTPUTS"
                                            : "TENON_TOUCH_LOSS";
 }
 

@@ -81,6 +81,22 @@ void RunPlatform::set_up_process(const Recipe& recipe) const {
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(precision_.exact()));
 }
 
+ExecBase RunPlatform::exec_on_cpu() const {
+  ExecBase exec = exec_;
+  exec.device = at::kCPU;
+  exec.stream = nullptr;
+  return exec;
+}
+
+ParameterLayout RunPlatform::whole_layout() const {
+  ParameterLayout layout;
+  layout.dtype = precision_.stored;
+  layout.seen_dtype = precision_.compute;
+  layout.device = device();
+  layout.partition_of = [](uint32_t) { return 0U; };
+  return layout;
+}
+
 std::string RunPlatform::device_type() const {
   return c10::DeviceTypeName(device_.torch.type(), true);
 }

@@ -9,6 +9,7 @@
 #include "host/device/compute_device.hpp"
 #include "host/device/precision.hpp"
 #include "host/distributed/ranks/mesh.hpp"
+#include "host/model/parameter_store.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/tensor/exec_frame.hpp"
 #include "host/train/run/plugin_waits.hpp"
@@ -50,6 +51,10 @@ class RunPlatform {
   Gpu* gpu() const { return device_.gpu.get(); }  // null on the CPU
   const PrecisionPolicy& precision() const { return precision_; }
   const ExecBase& exec() const { return exec_; }
+  // Returns exec() for calls that compute on the CPU.
+  ExecBase exec_on_cpu() const;
+  // Returns the layout of parameters that this rank holds whole, on the device of the run.
+  ParameterLayout whole_layout() const;
   // Returns the number of waits for the GPU by plugin id; empty on the CPU.
   std::map<std::string, uint64_t> waits_by_plugin() const;
 

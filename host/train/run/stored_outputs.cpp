@@ -56,21 +56,6 @@ ModelGraph graph_of_outputs(ModelGraph graph) {
   return graph;
 }
 
-ParameterLayout whole_on(const RunPlatform& platform) {
-  ParameterLayout layout;
-  layout.dtype = platform.precision().stored;
-  layout.seen_dtype = platform.precision().compute;
-  layout.device = platform.device();
-  layout.partition_of = [](uint32_t) { return 0U; };
-  return layout;
-}
-
-ExecBase cpu_exec(ExecBase exec) {
-  exec.device = at::kCPU;
-  exec.stream = nullptr;
-  return exec;
-}
-
 // Samples [first, last) of a source, on the CPU.
 Batch read_samples(DataSource& source, int64_t first, int64_t last) {
   std::vector<int64_t> indices(static_cast<size_t>(last - first));
@@ -88,10 +73,10 @@ class LoadedModel {
         plugin_(member.proxy.instance().plugin().id + " " +
                 member.proxy.instance().plugin().version),
         graph_(graph_of_outputs(member.graph)),
-        store_(graph_, whole_on(context.platform)),
+        store_(graph_, context.platform.whole_layout()),
         optimizer_({}, store_.groups(), context.platform.exec()),
         runner_(member.proxy, store_, context.platform.exec(), RecomputeMode::kNone) {
-    const ExecFrame frame(member.proxy.instance().host(), cpu_exec(context.platform.exec()));
+    const ExecFrame frame(member.proxy.instance().host(), context.platform.exec_on_cpu());
     store_.initialise(
         member.proxy, frame.exec(), mix_seeds(context.recipe.seed, stream_of("init")));
     Pretrained load(member.use.load,

@@ -57,21 +57,6 @@ ModelGraph untrained_graph(ModelGraph graph) {
   return graph;
 }
 
-ParameterLayout layout_on(const RunPlatform& platform) {
-  ParameterLayout layout;
-  layout.dtype = platform.precision().stored;
-  layout.seen_dtype = platform.precision().compute;
-  layout.device = platform.device();
-  layout.partition_of = [](uint32_t) { return 0U; };
-  return layout;
-}
-
-ExecBase exec_on_cpu(ExecBase exec) {
-  exec.device = at::kCPU;
-  exec.stream = nullptr;
-  return exec;
-}
-
 }  // namespace
 
 TextModel::TextModel(const Recipe& recipe,
@@ -87,7 +72,7 @@ TextModel::TextModel(const Recipe& recipe,
       graph_(untrained_graph(trained_graph_)),
       tokenizer_instance_(factory_.create(required_tokenizer(recipe), "tokenizer")),
       tokenizer_(tokenizer_instance_) {
-  store_.emplace(graph_, layout_on(platform_));
+  store_.emplace(graph_, platform_.whole_layout());
   create_tables();
   generator_.emplace(TextGenerator::Parts{
       .model = model_,
@@ -95,7 +80,7 @@ TextModel::TextModel(const Recipe& recipe,
       .exec = platform_.exec(),
       .tokenizer = tokenizer_,
       .inputs = {.fields = features_ ? &*features_ : nullptr, .rows = rows_ ? &*rows_ : nullptr}});
-  const ExecFrame frame(model_.instance().host(), exec_on_cpu(platform_.exec()));
+  const ExecFrame frame(model_.instance().host(), platform_.exec_on_cpu());
   store_->initialise(model_, frame.exec(), mix_seeds(recipe.seed, stream_of("init")));
 }
 
