@@ -16,12 +16,11 @@ std::string value_name(const std::string& parameter) {
   return "values/" + parameter;
 }
 
-// An average is at least as precise as fp32: small steps towards a value vanish in bf16.
+}  // namespace
+
 at::ScalarType average_dtype(at::ScalarType parameter) {
   return parameter == at::kDouble ? at::kDouble : at::kFloat;
 }
-
-}  // namespace
 
 std::optional<ParameterAverageProxy> find_average(
     const std::vector<HookProxy>& hooks, const std::vector<OptimizedPartition>& partitions) {

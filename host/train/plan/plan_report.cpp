@@ -192,13 +192,18 @@ std::string recompute_setting(const PlanSubject& subject, const PlanChoice& choi
 }
 
 std::vector<std::pair<std::string, int64_t>> memory_kinds(const PlanMemory& memory) {
-  return {{"parameters", memory.parameters},
-          {"gradients", memory.gradients},
-          {"optimizer state", memory.optimizer},
-          {"gathered parameters and gradients", memory.gathered},
-          {"activations", memory.activations},
-          {"batches", memory.batches},
-          {"buffers of the model", memory.buffers}};
+  std::vector<std::pair<std::string, int64_t>> kinds = {
+      {"parameters", memory.parameters},
+      {"gradients", memory.gradients},
+      {"optimizer state", memory.optimizer},
+      {"gathered parameters and gradients", memory.gathered},
+      {"activations", memory.activations},
+      {"batches", memory.batches},
+      {"buffers of the model", memory.buffers}};
+  if (memory.averages > 0) {
+    kinds.insert(kinds.begin() + 3, {"averages of parameters", memory.averages});
+  }
+  return kinds;
 }
 
 // Returns how to reduce a kind of memory.
@@ -396,6 +401,7 @@ Json rank_json(const RankPlan& plan) {
   json["memory"] = {{"parameters", memory.parameters},
                     {"gradients", memory.gradients},
                     {"optimizer", memory.optimizer},
+                    {"averages", memory.averages},
                     {"gathered", memory.gathered},
                     {"activations", memory.activations},
                     {"batches", memory.batches},

@@ -47,6 +47,7 @@ struct PlanSubject {
   std::vector<double> optimizer_bytes;  // by partition: all slots of one element
   std::vector<PlannedLoss> losses;
   bool frees_gradients = false;      // updates run in the backward
+  bool has_averages = false;         // of the trained parameters, which a hook keeps
   int64_t buffer_bytes = 0;          // of the model's buffers
   int64_t batch_bytes = 0;           // of a microbatch
   int64_t batches_held = 1;          // at once, with prefetched ones

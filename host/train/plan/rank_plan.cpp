@@ -7,6 +7,7 @@
 
 #include "host/model/joined_graph.hpp"
 #include "host/model/value_lifetimes.hpp"
+#include "host/train/parameter_averages.hpp"
 #include "host/train/plan/planned_activations.hpp"
 #include "host/train/plan/planned_groups.hpp"
 #include "host/train/plan/planned_links.hpp"
@@ -146,6 +147,8 @@ class Planned {
       (is_away ? memory.host : memory.gradients) += subject_.frees_gradients ? 0 : kept;
       (is_away ? memory.host : memory.optimizer) +=
           optimizer_bytes(layout, shared.slices, subject_.optimizer_bytes);
+      (is_away ? memory.host : memory.averages) +=
+          subject_.has_averages ? slice * size_of(average_dtype(layout.stored)) : 0;
     }
     const int64_t others = shared.slices - 1;
     shared.gather_bytes = others * slice * seen;

@@ -21,6 +21,7 @@ struct PlanMemory {
   int64_t parameters = 0;  // persistent: slices, or unsharded parameters
   int64_t gradients = 0;   // persistent
   int64_t optimizer = 0;
+  int64_t averages = 0;  // of parameters, for evaluation
   int64_t gathered = 0;  // temporary unsharded parameters and gradients
   int64_t activations = 0;
   int64_t batches = 0;
@@ -29,7 +30,8 @@ struct PlanMemory {
   int64_t host = 0;    // offloaded to host memory; not in sum()
 
   int64_t sum() const {
-    return parameters + gradients + optimizer + gathered + activations + batches + buffers;
+    return parameters + gradients + optimizer + averages + gathered + activations + batches +
+           buffers;
   }
 };
 

@@ -12,6 +12,7 @@
 #include "host/plugin/loss_proxy.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/optimizer_proxy.hpp"
+#include "host/plugin/parameter_average_proxy.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/tensor/tensor_service.hpp"
@@ -166,6 +167,7 @@ class Planning {
       subject.gradient_dtype = at::kBFloat16;
     }
     subject.frees_gradients = recipe_.train.update_in_backward;
+    subject.has_averages = averages_parameters();
     subject.buffer_bytes = bytes_of_buffers(subject.graph, precision_.compute);
     subject.tileable = tileable_blocks(subject.graph);
     add_groups();
@@ -206,6 +208,16 @@ class Planning {
     return Mesh({.replicate = recipe.parallel.replicate, .shard = recipe.parallel.shard},
                 static_cast<uint32_t>(request.ranks),
                 0);
+  }
+
+  bool averages_parameters() {
+    for (size_t i = 0; i < recipe_.hooks.size(); ++i) {
+      const ComponentInstance hook = factory_.create(recipe_.hooks[i], formatted("hooks/{}", i));
+      if (ParameterAverageProxy::of(hook).has_value()) {
+        return true;
+      }
+    }
+    return false;
   }
 
   void add_groups() {

@@ -213,6 +213,25 @@ TEST_CASE("what ranks keep adds up to the whole", "[model]") {
   }
 }
 
+TEST_CASE("averages are sharded as the optimizer's state, in at least fp32", "[model]") {
+  PlanSubject subject = small_chain();
+  CHECK(plan_rank(subject, {.shard = 2}, kMachine).memory.averages == 0);
+  subject.has_averages = true;
+  for (GroupLayout& group : subject.groups) {
+    group.stored = group.seen = at::kBFloat16;
+  }
+  for (const int stage : {1, 3}) {
+    const PlanMemory memory = plan_rank(subject, {.shard = 2, .stage = stage}, kMachine).memory;
+    CHECK(memory.averages == (128 + 5024 + 64) / 2 * 4);
+    CHECK(memory.optimizer == (128 + 5024 + 64) / 2 * 8);
+  }
+  subject.groups[1].is_trainable = false;
+  CHECK(plan_rank(subject, {.shard = 2}, kMachine).memory.averages == (128 + 64) / 2 * 4);
+  subject.has_host = true;
+  const PlanMemory away = plan_rank(subject, {.shard = 2, .offloads = true}, kMachine).memory;
+  CHECK(away.averages == 0);
+}
+
 TEST_CASE("the fullest moment is the one worked out by hand", "[model]") {
   // On one rank nothing is gathered. Backward of block 1: outputs of blocks 0 and 1, what blocks 0
   // and 1 keep, the gradient of what block 1 made, and its working memory.
