@@ -160,15 +160,25 @@ double ModelFlops::backward(uint32_t b, double forward, double tokens) const {
   return by_weights * (1 + trained) + 2 * (forward - by_weights);
 }
 
+const std::optional<BlockFlops>& ModelFlops::of(const Batch& batch) {
+  BatchSizes sizes{.axes = declared_.sizes_of(batch),
+                   .lengths = lengths_of(batch),
+                   .is_packed = batch.packed_samples.has_value()};
+  if (last_ != sizes) {
+    of_last_ = count(sizes);
+    last_ = std::move(sizes);
+  }
+  return of_last_;
+}
+
 // The sequences of a batch as one row without padding. Without lengths, the batch as it is.
-std::optional<BlockFlops> ModelFlops::of(const Batch& batch) {
+std::optional<BlockFlops> ModelFlops::count(const BatchSizes& batch) {
   if (has_sequences() && of_token_.empty()) {
     why_not_exact_ = why_no_size_;
     return std::nullopt;
   }
-  const std::vector<int64_t> lengths = lengths_of(batch);
-  const bool is_packed = batch.packed_samples.has_value();
-  std::map<std::string, int64_t> sizes = declared_.sizes_of(batch);
+  const std::vector<int64_t>& lengths = batch.lengths;
+  std::map<std::string, int64_t> sizes = batch.axes;
   double tokens = 0;
   if (!lengths.empty() && is_packing_known_) {
     for (const int64_t length : lengths) {
@@ -176,7 +186,7 @@ std::optional<BlockFlops> ModelFlops::of(const Batch& batch) {
     }
     sizes["B"] = 1;
     sizes["T"] = static_cast<int64_t>(tokens);
-  } else if (is_packed ||
+  } else if (batch.is_packed ||
              std::ranges::adjacent_find(lengths, std::not_equal_to<>()) != lengths.end()) {
     why_not_exact_ = "`infer` of the model ignores the lengths of sequences";
     return std::nullopt;
@@ -235,7 +245,7 @@ void FlopMeter::drop_recent() {
 // Returns the share of the trained model's forward that is recomputed; NaN if it is unknown.
 double FlopMeter::add_exact(const Batch& batch) {
   constexpr size_t kExact = kNumFormulas - 1;
-  const std::optional<BlockFlops> exact = model_.of(batch);
+  const std::optional<BlockFlops>& exact = model_.of(batch);
   if (!exact.has_value()) {
     fail(kExact, model_.why_not_exact());
     return std::ranges::find(is_recomputed_, true) != is_recomputed_.end()

@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -48,11 +49,21 @@ class ModelFlops {
   const std::optional<ModelSize>& size(size_t m) const { return sizes_[m]; }
   const std::string& why_no_size() const { return why_no_size_; }
 
-  // The operations of a batch. Nothing if they are unknown, for the reason why_not_exact().
-  std::optional<BlockFlops> of(const Batch& batch);
+  // The operations of a batch. Nothing if they are unknown, for the reason why_not_exact(). Asks the
+  // model only if the batch has other sizes than the one before.
+  const std::optional<BlockFlops>& of(const Batch& batch);
   const std::string& why_not_exact() const { return why_not_exact_; }
 
  private:
+  // What the operations of a batch depend on.
+  struct BatchSizes {
+    std::map<std::string, int64_t> axes;
+    std::vector<int64_t> lengths;  // of its sequences
+    bool is_packed = false;
+
+    bool operator==(const BatchSizes&) const = default;
+  };
+  std::optional<BlockFlops> count(const BatchSizes& batch);
   bool has_sequences() const;
   void probe();
   void measure_sizes(const DeclaredFlops::Answer& pair);
@@ -70,6 +81,8 @@ class ModelFlops {
   std::vector<double> of_token_;   // by block: operations per token, except attention
   std::vector<double> of_pair_;    // by block: operations per pair of a query and a key
   std::vector<bool> flows_;        // by block: a gradient flows through it
+  std::optional<BatchSizes> last_;
+  std::optional<BlockFlops> of_last_;
 };
 
 class FlopMeter {

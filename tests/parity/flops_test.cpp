@@ -176,6 +176,13 @@ TEST_CASE("a formula that does not fit a model says why", "[parity]") {
   }
   CHECK(report.formulas[3].id == "exact");
   CHECK(report.formulas[3].model == 3 * 2 * 7 * (3 * 5 + 5 * 2));
+
+  meter.add(batch);
+  batch.samples = 4;  // the last batch of an epoch
+  batch.fields = {at::zeros({4, 3})};
+  meter.add(batch);
+  meter.add(batch);
+  CHECK(meter.report(alone, 1.0).formulas[3].model == 3 * 2 * (7 + 4 + 4) * (3 * 5 + 5 * 2));
 }
 
 }  // namespace tenon
