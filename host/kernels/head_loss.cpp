@@ -18,7 +18,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace tenon {
 namespace {
@@ -51,6 +53,9 @@ struct Place {
 
 template <class Visit>
 void visit_tiles(int64_t num_rows, int64_t num_classes, const Visit& visit) {
+  if (num_rows == 0) {
+    return;
+  }
   const TileSizes sizes = tile_sizes(num_rows, num_classes);
   for (int64_t row = 0; row < num_rows; row += sizes.rows) {
     for (int64_t column = 0; column < num_classes; column += sizes.columns) {
@@ -60,6 +65,52 @@ void visit_tiles(int64_t num_rows, int64_t num_classes, const Visit& visit) {
                   .columns = std::min(sizes.columns, num_classes - column)});
     }
   }
+}
+
+// ---- rows ----
+
+constexpr int64_t kRowStep = 32;
+
+// Returns the rows to compute: those whose label counts, in order, and a few others up to a multiple
+// of kRowStep, so that few shapes occur. Undefined if these are nearly all rows.
+//
+// Shapes  labels_N 64-bit; the result is [R], 64-bit
+at::Tensor rows_to_compute(const at::Tensor& labels_N, int64_t ignore_index) {
+  if (!labels_N.device().is_cpu()) {
+    return {};  // the number of rows would have to be read from the device
+  }
+  const std::span labels(labels_N.const_data_ptr<int64_t>(), static_cast<size_t>(labels_N.numel()));
+  const auto N = static_cast<int64_t>(labels.size());
+  const int64_t num_counted = N - std::ranges::count(labels, ignore_index);
+  const int64_t num_rows = (num_counted + kRowStep - 1) / kRowStep * kRowStep;
+  if (num_rows > N - N / 8) {
+    return {};
+  }
+  at::Tensor rows_R = at::empty({num_rows}, labels_N.options());
+  auto* row = rows_R.mutable_data_ptr<int64_t>();
+  int64_t num_others = num_rows - num_counted;
+  for (int64_t i = 0; i < N; ++i) {
+    const bool is_counted = labels[static_cast<size_t>(i)] != ignore_index;
+    if (is_counted || num_others > 0) {
+      *row++ = i;
+      num_others -= is_counted ? 0 : 1;
+    }
+  }
+  return rows_R;
+}
+
+at::Tensor chosen(const at::Tensor& x, const at::Tensor& rows_R) {
+  return rows_R.defined() ? x.index_select(0, rows_R) : x;
+}
+
+// Zeros in rows that were not chosen.
+at::Tensor in_place(const at::Tensor& chosen, const at::Tensor& rows_R, int64_t num_rows) {
+  if (!rows_R.defined() || !chosen.defined()) {
+    return chosen;
+  }
+  std::vector<int64_t> shape = chosen.sizes().vec();
+  shape[0] = num_rows;
+  return at::zeros(shape, chosen.options()).index_copy_(0, rows_R, chosen);
 }
 
 // ---- the head ----
@@ -232,6 +283,12 @@ class TileSum {
 
   bool is_wanted() const { return sum_.defined(); }
 
+  void clear() {
+    if (is_wanted()) {
+      sum_.zero_();
+    }
+  }
+
   void add(int64_t first, bool is_first, const at::Tensor& part) {
     at::Tensor to = sum_.narrow(0, first, part.size(0));
     if (is_first) {
@@ -259,15 +316,19 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
                             const HeadOptions& options,
                             Kernels kernels) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const Head head{x_ND, weight_VD, bias_V.value_or(at::Tensor()), labels_N};
+    const at::Tensor rows_R = rows_to_compute(labels_N, options.ignore_index);
+    const Head head{
+        chosen(x_ND, rows_R), weight_VD, bias_V.value_or(at::Tensor()), chosen(labels_N, rows_R)};
     const bool is_own = kernels == Kernels::kOwn;
     const Losses out = is_own ? own_losses(head, options) : plain_losses(head, options);
-    context->save_for_backward({x_ND, weight_VD, head.bias_V, labels_N, out.saved});
+    context->save_for_backward(
+        {head.x_ND, weight_VD, head.bias_V, head.labels_N, out.saved, rows_R});
+    context->saved_data["num_rows"] = x_ND.size(0);
     context->saved_data["ignore_index"] = options.ignore_index;
     context->saved_data["label_smoothing"] = options.label_smoothing;
     context->saved_data["z_loss"] = options.z_loss;
     context->saved_data["is_own"] = is_own;
-    return out.loss_N;
+    return in_place(out.loss_N, rows_R, x_ND.size(0));
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -281,12 +342,18 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
                               .label_smoothing = context->saved_data["label_smoothing"].toDouble(),
                               .z_loss = context->saved_data["z_loss"].toDouble()};
     const bool is_own = context->saved_data["is_own"].toBool();
-    const at::Tensor seed_N = grads[0].contiguous();
+    const at::Tensor& rows_R = saved[5];
+    const at::Tensor seed_N = chosen(grads[0], rows_R).contiguous();
     const at::TensorOptions kind = head.x_ND.options().dtype(sum_dtype(head.x_ND));
     TileSum dx(context->needs_input_grad(0), head.x_ND.sizes(), kind);
     TileSum dw(context->needs_input_grad(1), head.weight_VD.sizes(), kind);
     TileSum db(
         head.bias_V.defined() && context->needs_input_grad(2), {head.weight_VD.size(0)}, kind);
+    if (head.x_ND.size(0) == 0) {  // no tiles
+      dx.clear();
+      dw.clear();
+      db.clear();
+    }
     visit_tiles(head.x_ND.size(0), head.weight_VD.size(0), [&](const Place& at) {
       const at::Tensor g_RC = is_own ? own_gradient(head, options, saved[4], seed_N, at)
                                      : plain_gradient(head, options, saved[4], seed_N, at);
@@ -300,7 +367,8 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
         db.add(at.column, at.row == 0, g_RC.sum(0, /*keepdim=*/false, kind.dtype().toScalarType()));
       }
     });
-    return {dx.as(head.x_ND.scalar_type()),
+    const int64_t num_rows = context->saved_data["num_rows"].toInt();
+    return {in_place(dx.as(head.x_ND.scalar_type()), rows_R, num_rows),
             dw.as(head.weight_VD.scalar_type()),
             db.as(head.weight_VD.scalar_type()),
             at::Tensor(),

@@ -112,6 +112,44 @@ TEST_CASE("token_logps of any size is the formula's, in value and gradient", "[p
   check_near(run(logps(labels, temperature), in, at::kDouble), want, 1e-12);
 }
 
+TEST_CASE("rows without a label may be left out of a head loss", "[parity]") {
+  const Sizes s = GENERATE(from_range(all_sizes()));
+  const int64_t period = GENERATE(2, 3, 100);  // of labels that count
+  CAPTURE(s.labels, s.width, s.classes, period);
+  const at::Tensor all = some_labels(s.labels, s.classes, -100);
+  const at::Tensor place = at::arange(all.numel(), at::kLong).view(all.sizes());
+  const at::Tensor labels = all.masked_fill(place.remainder(period).ne(1), -100);
+  const Tensors in = s.inputs(period == 2);
+  const Tensors want = run(loss_by_formula(labels, {-100, 0.2, 1e-2}), in, at::kDouble);
+  check_near(run(loss(labels, {-100, 0.2, 1e-2}), in, at::kFloat), want, 1e-5);
+  check_near(run_plain(loss(labels, {-100, 0.2, 1e-2}), in, at::kFloat), want, 1e-5);
+  check_near(run(loss(labels, {-100, 0.2, 1e-2}), in, at::kDouble), want, 1e-12);
+  check_near(run(logps(labels, 0.7), in, at::kDouble),
+             run(logps_by_formula(labels, 0.7), in, at::kDouble),
+             1e-12);
+}
+
+TEST_CASE("what a row without a label holds has no part in the gradients of others") {
+  const int64_t N = 200;  // only the first rows are computed
+  const at::Tensor labels = at::full({N}, -100, at::kLong);
+  labels.narrow(0, 0, 20).fill_(3);
+  const at::Tensor x = at::ones({N, 4}).requires_grad_();
+  const at::Tensor weight = at::ones({5, 4}).requires_grad_();
+  {
+    const at::AutoGradMode no_grad(false);
+    x.narrow(0, 100, 100).fill_(std::numeric_limits<float>::quiet_NaN());
+  }
+  register_operators();
+  for (const KernelPolicy& kernels : {KernelPolicy(), all_kernels("plain")}) {
+    const PolicyScope policy(kernels);
+    const auto grads = torch::autograd::grad(
+        {ops::cross_entropy(x, weight, labels).sum()}, {x, weight});
+    CHECK(grads[0].isfinite().all().item<bool>());
+    CHECK(grads[0].narrow(0, 20, N - 20).count_nonzero().item<int64_t>() == 0);
+    CHECK(grads[1].isfinite().all().item<bool>());
+  }
+}
+
 TEST_CASE("gradients of head losses are those of their differences") {
   const Sizes s{{2, 3}, 4, 5};
   const at::Tensor labels = some_labels(s.labels, s.classes, -100);
