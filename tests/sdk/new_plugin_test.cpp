@@ -49,11 +49,16 @@ bool has_rustc() {
          (std::stoi(found[1]) > 1 || std::stoi(found[2]) >= 63);
 }
 
+// All that the test writes. Paths below it are equal in each run, for the compiler cache.
+const fs::path& root() {
+  static const ScratchFolder scratch;
+  return scratch.path();
+}
+
 // One installation for all cases, without the sources.
 const fs::path& prefix() {
-  static const ScratchFolder scratch;
   static const fs::path folder = [] {
-    const fs::path to = scratch.path() / "tenon";
+    const fs::path to = root() / "tenon";
     const SubprocessResult installed =
         run_subprocess({"cmake", "--install", build_dir().string(), "--prefix", to.string()});
     INFO(installed.out << installed.err);
@@ -66,10 +71,9 @@ const fs::path& prefix() {
 SubprocessResult run_in(const fs::path& folder, const std::vector<std::string>& words) {
   SubprocessOptions options;
   options.working_dir = folder.string();
-  // The compiler cache must not see the name of the folder, which is another in each run.
   options.environment = {{"CMAKE_GENERATOR", "Ninja"},
                          {"CCACHE_NOHASHDIR", "1"},
-                         {"CCACHE_BASEDIR", folder.string()},
+                         {"CCACHE_BASEDIR", root().string()},
                          {"TENON_PREFIX", prefix().string()}};
   if (std::system("command -v ccache >/dev/null") == 0) {
     options.environment["CMAKE_C_COMPILER_LAUNCHER"] = "ccache";
@@ -144,7 +148,7 @@ std::string compared_hash(const fs::path& project) {
 }  // namespace
 
 TEST_CASE("each template becomes a project that builds, passes its tests and trains", "[sdk]") {
-  const ScratchFolder desk;
+  const ScratchFolder desk(root() / "desk");
   const std::vector<Variant> all = variants();
   REQUIRE(all.size() >= 6);
   if (!has_rustc()) {
@@ -218,7 +222,7 @@ TEST_CASE("each template becomes a project that builds, passes its tests and tra
 }
 
 TEST_CASE("the CI file of a project builds and tests it", "[sdk]") {
-  const ScratchFolder desk;
+  const ScratchFolder desk(root() / "desk");
   REQUIRE(new_plugin(desk.path(), {"hook", "ci_hook"}).exit_code == 0);
   const fs::path project = desk.path() / "ci_hook";
   std::string script;
@@ -235,7 +239,7 @@ TEST_CASE("the CI file of a project builds and tests it", "[sdk]") {
 }
 
 TEST_CASE("a stopped run whose result differs fails the test of the project", "[sdk]") {
-  const ScratchFolder desk;
+  const ScratchFolder desk(root() / "desk");
   REQUIRE(new_plugin(desk.path(), {"hook", "lost_hook"}).exit_code == 0);
   const fs::path project = desk.path() / "lost_hook";
   run_script(project,
@@ -254,7 +258,7 @@ TEST_CASE("a stopped run whose result differs fails the test of the project", "[
 }
 
 TEST_CASE("a project can be written from the build tree too", "[sdk]") {
-  const ScratchFolder desk;
+  const ScratchFolder desk(root() / "desk");
   const SubprocessResult made = run_in(
       desk.path(), {host_program().string(), "--new-plugin", "loss", "tree_loss", "--lang", "c"});
   INFO(made.err);
@@ -263,7 +267,7 @@ TEST_CASE("a project can be written from the build tree too", "[sdk]") {
 }
 
 TEST_CASE("the README of a project has the printed commands, and the id is in the build", "[sdk]") {
-  const ScratchFolder desk;
+  const ScratchFolder desk(root() / "desk");
   const SubprocessResult made =
       new_plugin(desk.path(),
                  {"loss", "a_b2", "--lang", "c", "--id", "org.example.x-1", "--dir", "deep/in/it"});
@@ -283,13 +287,13 @@ TEST_CASE("the README of a project has the printed commands, and the id is in th
 }
 
 TEST_CASE("without --lang, a project is in torch, else in c++, else in c", "[sdk]") {
-  const ScratchFolder desk;
+  const ScratchFolder desk(root() / "desk");
   CHECK_THAT(new_plugin(desk.path(), {"model", "one"}).out, contains_text("new model one (torch)"));
   CHECK_THAT(new_plugin(desk.path(), {"hook", "two"}).out, contains_text("new hook two (c++)"));
 }
 
 TEST_CASE("a word in a comment of the template is a valid name", "[sdk]") {
-  const ScratchFolder desk;
+  const ScratchFolder desk(root() / "desk");
   for (const std::string language : {"c++", "torch"}) {  // "Focal loss", in their comments
     const SubprocessResult made =
         new_plugin(desk.path(), {"loss", "focal", "--lang", language, "--dir", language});
@@ -328,7 +332,7 @@ TEST_CASE("each mistake in --new-plugin has its message, and nothing is written"
       {{"loss", "x", "--id", "a..b"}, "expected a reverse domain name"},
       {{"loss"}, "--new-plugin: expected 2 values, found 1; give --new-plugin KIND NAME"},
       {{"loss", "x", "--recipe", "r.json"}, "--recipe has no effect with --new-plugin"}};
-  const ScratchFolder desk;
+  const ScratchFolder desk(root() / "desk");
   for (const Mistake& mistake : mistakes) {
     const SubprocessResult result = new_plugin(desk.path(), mistake.arguments);
     INFO(mistake.arguments.back() << ": " << result.out << result.err);
@@ -340,7 +344,7 @@ TEST_CASE("each mistake in --new-plugin has its message, and nothing is written"
 }
 
 TEST_CASE("a folder with files, or a file, is left as it is", "[sdk]") {
-  const ScratchFolder desk;
+  const ScratchFolder desk(root() / "desk");
   desk.write("mine/notes.txt", "mine");
   desk.write("plain", "a file");
   for (const std::string folder : {"mine", "mine/", "plain"}) {
@@ -359,7 +363,7 @@ TEST_CASE("a folder with files, or a file, is left as it is", "[sdk]") {
 }
 
 TEST_CASE("a failure in the middle leaves nothing behind", "[sdk]") {
-  const ScratchFolder desk;
+  const ScratchFolder desk(root() / "desk");
   const std::vector<std::string> words = {
       (prefix() / "bin/tenon").string(), "--new-plugin", "loss", "x", "--dir", "made/for/x"};
   SubprocessOptions options;

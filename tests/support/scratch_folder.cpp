@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace tenon {
 
@@ -15,6 +16,12 @@ ScratchFolder::ScratchFolder() {
     throw std::system_error(errno, std::generic_category(), name);
   }
   path_ = name;
+}
+
+ScratchFolder::ScratchFolder(std::filesystem::path path) : path_(std::move(path)) {
+  if (!std::filesystem::create_directories(path_)) {
+    throw std::runtime_error(path_.string() + " exists already");
+  }
 }
 
 ScratchFolder::~ScratchFolder() {

@@ -12,6 +12,8 @@ class ScratchFolder {
  public:
   // Makes an empty folder under the system's temporary folder.
   ScratchFolder();
+  // Makes an empty folder with this path.
+  explicit ScratchFolder(std::filesystem::path path);
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
