@@ -222,8 +222,8 @@ TEST_CASE("averages are sharded as the optimizer's state, in at least fp32", "[m
   }
   for (const int stage : {1, 3}) {
     const PlanMemory memory = plan_rank(subject, {.shard = 2, .stage = stage}, kMachine).memory;
-    CHECK(memory.averages == (128 + 5024 + 64) / 2 * 4);
-    CHECK(memory.optimizer == (128 + 5024 + 64) / 2 * 8);
+    CHECK(memory.averages == (128 + 5056 + 64) / 2 * 4);
+    CHECK(memory.optimizer == (128 + 5056 + 64) / 2 * 8);
   }
   subject.groups[1].is_trainable = false;
   CHECK(plan_rank(subject, {.shard = 2}, kMachine).memory.averages == (128 + 64) / 2 * 4);
