@@ -62,7 +62,7 @@ class Linear : public torch::autograd::Function<Linear> {
       const at::Tensor grad_NK = product_grad_weight(g_MN, x_MK);
       int64_t row = 0;
       for (size_t i = 0; i < weights.size(); ++i) {
-        out[1 + i] = grad_NK.narrow(0, row, weights[i].size(0));
+        out[1 + i] = weights.size() == 1 ? grad_NK : grad_NK.narrow(0, row, weights[i].size(0));
         row += weights[i].size(0);
       }
     }

@@ -117,6 +117,7 @@ void OptimizerDriver::bind() {
   const at::Device device = pieces_.empty() ? at::kCPU : pieces_.front().data.device();
   steps_ = at::zeros({static_cast<int64_t>(pieces_.size())},
                      at::TensorOptions().dtype(at::kFloat).device(device));
+  one_ = at::ones({}, steps_.options());
   for (size_t i = 0; i < pieces_.size(); ++i) {
     pieces_[i].step = steps_.select(0, static_cast<int64_t>(i));
     pieces_[i].step.fill_(pieces_[i].updates);
@@ -346,13 +347,8 @@ void OptimizerDriver::update_pieces(const IsChosen& is_chosen,
 }
 
 void OptimizerDriver::advance_counters(const at::Tensor& found_inf) {
-  const auto advance = [&found_inf](at::Tensor& counters) {
-    if (found_inf.defined()) {
-      counters.add_(1 - found_inf);
-    } else {
-      counters.add_(1);
-    }
-  };
+  const at::Tensor increment = found_inf.defined() ? 1 - found_inf : one_;
+  const auto advance = [&increment](at::Tensor& counters) { counters.add_(increment); };
   if (std::ranges::all_of(pieces_, &Piece::has_grad)) {
     advance(steps_);
     return;

@@ -103,6 +103,7 @@ class OptimizerDriver final : public Stateful {
   std::vector<FlatGroup>& groups_;
   std::vector<Piece> pieces_;      // sorted by partition and dtype
   at::Tensor steps_;               // [pieces] f32: updates applied
+  at::Tensor one_;                 // [] as steps_: a tensor of this dtype is added without a copy
   std::vector<at::Tensor> lrs_;    // by partition, [] f64
   std::vector<ExecFrame> frames_;  // by partition
   // Call arguments, kept to avoid allocations.
