@@ -75,7 +75,7 @@ std::string_view operator_of(std::string_view op) {
 }
 
 // Another candidate must be faster than the default by this, so that noise seldom decides.
-constexpr double kClearlyFaster = 0.94;
+constexpr double kClearlyFaster = 0.98;
 constexpr size_t kRounds = 4;  // the first of them warms up
 // Before a round, a candidate that takes as many times as long as the fastest has lost. The default
 // never loses early: another process may have slowed its first runs down.
