@@ -142,8 +142,8 @@ TEST_CASE("what a row without a label holds has no part in the gradients of othe
   register_operators();
   for (const KernelPolicy& kernels : {KernelPolicy(), all_kernels("plain")}) {
     const PolicyScope policy(kernels);
-    const auto grads = torch::autograd::grad(
-        {ops::cross_entropy(x, weight, labels).sum()}, {x, weight});
+    const auto grads =
+        torch::autograd::grad({ops::cross_entropy(x, weight, labels).sum()}, {x, weight});
     CHECK(grads[0].isfinite().all().item<bool>());
     CHECK(grads[0].narrow(0, 20, N - 20).count_nonzero().item<int64_t>() == 0);
     CHECK(grads[1].isfinite().all().item<bool>());
