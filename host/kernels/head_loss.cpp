@@ -71,8 +71,8 @@ void visit_tiles(int64_t num_rows, int64_t num_classes, const Visit& visit) {
 
 constexpr int64_t kRowStep = 32;
 
-// Returns the rows to compute: those whose label counts, in order, and a few others up to a multiple
-// of kRowStep, so that few shapes occur. Undefined if these are nearly all rows.
+// Returns the rows to compute: those whose label counts, in order, and a few others up to a
+// multiple of kRowStep, so that few shapes occur. Undefined if these are nearly all rows.
 //
 // Shapes  labels_N 64-bit; the result is [R], 64-bit
 at::Tensor rows_to_compute(const at::Tensor& labels_N, int64_t ignore_index) {

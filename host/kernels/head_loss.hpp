@@ -3,7 +3,7 @@
 // tenon::cross_entropy and tenon::token_logps: a head (a matrix product) and its loss, without the
 // logits in memory. Forward and backward compute the logits in tiles of at most 4 MiB in fp32;
 // backward computes them again, from two numbers per row. Between the two, only the inputs and
-// these numbers are kept. On a CPU, rows with an ignored label are left out: they cost nothing.
+// these numbers are kept. On a CPU, rows with an ignored label are skipped: they cost nothing.
 //
 // For the logits x = h weight^T + bias of V classes, label y, smoothing s, z-loss coefficient c and
 // z = log(sum(exp(x))):
@@ -11,8 +11,8 @@
 //     loss = z - (1 - s) x[y] - s mean(x) + c z^2
 //     gradient by x = (1 + 2 c z) softmax(x) - (1 - s) onehot(y) - s / V
 //
-// Invariant: tiles depend on the shape and on which labels count, and sums over tiles are in order. If the products of
-// products.hpp do not depend on the number of threads, no result does.
+// Invariant: tiles depend on the shape and on which labels count, and sums over tiles are in order.
+// If the products of products.hpp do not depend on the number of threads, no result does.
 //
 // Source: Bishop, Pattern Recognition and Machine Learning (2006), section 4.3.4; smoothing:
 // Szegedy et al., Rethinking the Inception Architecture for Computer Vision (CVPR 2016), section 7;

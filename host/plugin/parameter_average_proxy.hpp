@@ -8,9 +8,17 @@
 
 #include "host/plugin/instance.hpp"
 
+#include <c10/core/ScalarType.h>
+
 #include <optional>
 
 namespace tenon {
+
+// Returns the dtype of the average of a parameter: at least fp32, because small steps towards a
+// value vanish in bf16.
+inline at::ScalarType average_dtype(at::ScalarType parameter) {
+  return parameter == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 class ParameterAverageProxy {
  public:

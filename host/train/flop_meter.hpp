@@ -49,8 +49,8 @@ class ModelFlops {
   const std::optional<ModelSize>& size(size_t m) const { return sizes_[m]; }
   const std::string& why_no_size() const { return why_no_size_; }
 
-  // The operations of a batch. Nothing if they are unknown, for the reason why_not_exact(). Asks the
-  // model only if the batch has other sizes than the one before.
+  // The operations of a batch. Nothing if they are unknown, for the reason why_not_exact(). Asks
+  // the model only if the batch has other sizes than the one before.
   const std::optional<BlockFlops>& of(const Batch& batch);
   const std::string& why_not_exact() const { return why_not_exact_; }
 

@@ -18,10 +18,6 @@ std::string value_name(const std::string& parameter) {
 
 }  // namespace
 
-at::ScalarType average_dtype(at::ScalarType parameter) {
-  return parameter == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 std::optional<ParameterAverageProxy> find_average(
     const std::vector<HookProxy>& hooks, const std::vector<OptimizedPartition>& partitions) {
   std::optional<ParameterAverageProxy> found;

@@ -29,10 +29,6 @@ namespace tenon {
 std::optional<ParameterAverageProxy> find_average(
     const std::vector<HookProxy>& hooks, const std::vector<OptimizedPartition>& partitions);
 
-// Returns the dtype of the average of a parameter: at least fp32, because small steps towards a value
-// vanish in bf16.
-at::ScalarType average_dtype(at::ScalarType parameter);
-
 class ParameterAverages final : public Stateful {
  public:
   // `groups` is borrowed and outlives this object.

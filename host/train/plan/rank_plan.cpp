@@ -7,7 +7,7 @@
 
 #include "host/model/joined_graph.hpp"
 #include "host/model/value_lifetimes.hpp"
-#include "host/train/parameter_averages.hpp"
+#include "host/plugin/parameter_average_proxy.hpp"
 #include "host/train/plan/planned_activations.hpp"
 #include "host/train/plan/planned_groups.hpp"
 #include "host/train/plan/planned_links.hpp"
