@@ -16,6 +16,7 @@
 #include "host/recipe/recipe_loader.hpp"
 
 #include <cerrno>  // program_invocation_name
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,8 +39,13 @@ std::string plugin_options(const CommandLine& line) {
   return shell_text(words);
 }
 
-// Compute threads if the recipe does not set them.
+// Compute threads if the recipe does not set them. torchrun sets OMP_NUM_THREADS to 1 by itself, so
+// it tells nothing there.
 int compute_threads_for(const RankEnvironment& ranks) {
+  const char* const wanted = std::getenv("OMP_NUM_THREADS");
+  if (wanted != nullptr && ranks.launcher != "torchrun" && threads_of_variable(wanted) > 0) {
+    return threads_of_variable(wanted);
+  }
   if (ranks.threads > 0) {
     return static_cast<int>(ranks.threads);
   }

@@ -132,9 +132,9 @@ struct Recipe {
         .min(1)
         .max(4096)
         .doc(
-            "threads of operators; null: one per processor that the run may use. Changes the last "
-            "bits of "
-            "results");
+            "threads of operators; null: OMP_NUM_THREADS, or else one per processor that the run "
+            "may "
+            "use. Changes the last bits of results");
   }
 
   template <class Section>

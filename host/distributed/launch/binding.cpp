@@ -2,11 +2,14 @@
 #include "host/distributed/launch/binding.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <span>
 
 namespace tenon {
 namespace {
+
+constexpr int kMostComputeThreads = 4096;  // of threads.compute in a recipe
 
 using Cores = std::span<const Core>;
 
@@ -116,6 +119,14 @@ int share_of_threads(int num_allowed,
   const int num_usable = std::min(num_online, quota.value_or(num_online));
   const int share = num_usable / static_cast<int>(std::max(1U, num_local_ranks));
   return std::max(1, num_allowed > 0 ? std::min(num_allowed, share) : share);
+}
+
+int threads_of_variable(std::string_view value) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(value.begin(), value.end(), number);
+  const bool is_whole = end == value.end() || *end == ',';
+  return error == std::errc() && is_whole && number <= kMostComputeThreads ? std::max(0, number)
+                                                                           : 0;
 }
 
 }  // namespace tenon

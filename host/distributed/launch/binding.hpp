@@ -44,4 +44,8 @@ int share_of_threads(int num_allowed,
                      uint32_t num_local_ranks,
                      std::optional<int> quota = std::nullopt);
 
+// Returns the compute threads that a value of OMP_NUM_THREADS asks for: N of "N" and of "N,M,...".
+// Returns 0 if it has another form or N is out of range.
+int threads_of_variable(std::string_view value);
+
 }  // namespace tenon

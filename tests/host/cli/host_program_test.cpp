@@ -477,6 +477,21 @@ TEST_CASE("a recipe is printed with all its defaults, and that is the same recip
   CHECK_FALSE(fs::exists(desk.path() / "runs"));
 }
 
+TEST_CASE("OMP_NUM_THREADS counts where the recipe sets no threads", "[cli]") {
+  Desk desk;
+  desk.set_variable("OMP_NUM_THREADS", "3");
+  desk.write("r.json", small_recipe());
+  const auto threads = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--recipe", "r.json", "--print-recipe"});
+    const SubprocessResult result = desk.host(with_plugins(more));
+    INFO(result.err);
+    REQUIRE(result.exit_code == 0);
+    return nlohmann::json::parse(result.out)["threads"]["compute"].get<int>();
+  };
+  CHECK(threads({"--set", "threads.compute=null"}) == 3);
+  CHECK(threads({"--set", "threads.compute=2"}) == 2);
+}
+
 TEST_CASE("a recipe is validated, and quietly where that is asked", "[cli]") {
   const Desk desk;
   desk.write("r.json", small_recipe());

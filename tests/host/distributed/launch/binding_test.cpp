@@ -105,4 +105,13 @@ TEST_CASE("a rank of another launcher computes with what it is bound to", "[dist
   CHECK(share_of_threads(0, 4, 1) == 4);  // unknown
 }
 
+TEST_CASE("OMP_NUM_THREADS has a number, or one per level of nested loops", "[distributed]") {
+  CHECK(threads_of_variable("3") == 3);
+  CHECK(threads_of_variable("8,2") == 8);
+  for (const char* other : {"", "0", "-1", "+3", "3x", "x", " 3", "4097", "99999999999"}) {
+    INFO(other);
+    CHECK(threads_of_variable(other) == 0);
+  }
+}
+
 }  // namespace tenon
