@@ -64,14 +64,30 @@ struct RecipeRun {
   ::_exit(127);
 }
 
-// Runs of one recipe, in folders of one temporary folder.
+// Runs of one recipe: the unchanged one in the folder of the request, others in a temporary folder.
 class RecipeRuns {
  public:
   explicit RecipeRuns(Subject& subject) : subject_(subject) {}
 
+  // Trains a few steps of the unchanged recipe.
+  RecipeRun train_unchanged() { return train_in(unchanged_folder()); }
+
+  // Returns what train_unchanged() of the check "recipe.trains", which has passed, has left.
+  RecipeRun unchanged() const {
+    RecipeRun run{.exit_code = 0};
+    read_run(unchanged_folder(), run);
+    return run;
+  }
+
   // Trains a few steps into the folder `name`.
   RecipeRun train(const std::string& name, const std::vector<std::string>& more = {}) {
-    const fs::path run_dir = folder_.path() / name;
+    return train_in(folder_.path() / name, more);
+  }
+
+ private:
+  fs::path unchanged_folder() const { return subject_.request().runs_folder / "unchanged"; }
+
+  RecipeRun train_in(const fs::path& run_dir, const std::vector<std::string>& more = {}) {
     const CheckRequest& request = subject_.request();
     std::vector<std::string> words = {request.program.string(),
                                       "--recipe",
@@ -93,7 +109,7 @@ class RecipeRuns {
       words.insert(words.end(), {"--plugin-dir", folder.path});
     }
     words.insert(words.end(), more.begin(), more.end());
-    const fs::path output = folder_.path() / (name + ".txt");
+    const fs::path output = run_dir.string() + ".txt";
     subject_.note("a run of the recipe");
     const pid_t child = ::fork();
     if (child == 0) {
@@ -105,6 +121,11 @@ class RecipeRuns {
     RecipeRun run{.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)};
     run.output = text_of_file(output);
     run.error = last_words(run.output);
+    read_run(run_dir, run);
+    return run;
+  }
+
+  static void read_run(const fs::path& run_dir, RecipeRun& run) {
     run.summary = nlohmann::json::parse(text_of_file(run_dir / "summary.json"), nullptr, false);
     std::ifstream records(run_dir / "metrics.jsonl");
     for (std::string line; std::getline(records, line);) {
@@ -113,10 +134,8 @@ class RecipeRuns {
         run.losses.push_back(record["loss"].get<double>());
       }
     }
-    return run;
   }
 
- private:
   Subject& subject_;
   TemporaryFolder folder_;
 };
@@ -169,7 +188,7 @@ CheckResult check_recipe_trains(Subject& subject) {
                   "pass a recipe that names one of its components");
   }
   RecipeRuns runs(subject);
-  return result_of_training(runs.train("run"));
+  return result_of_training(runs.train_unchanged());
 }
 
 CheckResult check_recipe_repeatable(Subject& subject) {
@@ -177,12 +196,10 @@ CheckResult check_recipe_repeatable(Subject& subject) {
     return *reason;
   }
   RecipeRuns runs(subject);
-  const RecipeRun first = runs.train("first");
+  const RecipeRun first = runs.unchanged();
   const RecipeRun second = runs.train("second");
-  for (const RecipeRun* const run : {&first, &second}) {
-    if (run->exit_code != 0) {
-      return failed("the run ended with " + end_text(*run));
-    }
+  if (second.exit_code != 0) {
+    return failed("the run ended with " + end_text(second));
   }
   if (hash_of(first).empty()) {
     return skipped("the run reports no hash of its parameters");
@@ -197,15 +214,15 @@ CheckResult check_recipe_resumes(Subject& subject) {
     return *reason;
   }
   RecipeRuns runs(subject);
-  const RecipeRun whole = runs.train("whole");
+  const RecipeRun whole = runs.unchanged();
   const RecipeRun half =
       runs.train("cut", {"--set", formatted("train.exit_at_step={}", kRunSteps / 2)});
   if (half.exit_code != kStatusStopped) {
     return failed("a run that stops halfway ended with " + end_text(half));
   }
   const RecipeRun resumed = runs.train("cut");
-  if (whole.exit_code != 0 || resumed.exit_code != 0) {
-    return failed("the run ended with " + end_text(whole.exit_code != 0 ? whole : resumed));
+  if (resumed.exit_code != 0) {
+    return failed("the run ended with " + end_text(resumed));
   }
   return !hash_of(whole).empty() && hash_of(whole) == hash_of(resumed)
              ? passed()

@@ -2,6 +2,7 @@
 #include "host/check/run_checks.hpp"
 
 #include "host/check/check_table.hpp"
+#include "host/check/temporary_folder.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -55,8 +56,8 @@ std::string text_of_result(const CheckResult& result) {
 std::optional<CheckResult> result_of_text(const std::string& text) {
   const json answer = json::parse(text, nullptr, /*allow_exceptions=*/false);
   try {
-    const auto outcome = static_cast<Outcome>(answer.at("outcome").get<int>());
-    if (outcome < Outcome::kPassed || outcome > Outcome::kSkipped) {
+    const auto outcome = static_cast<CheckOutcome>(answer.at("outcome").get<int>());
+    if (outcome < CheckOutcome::kPassed || outcome > CheckOutcome::kSkipped) {
       return std::nullopt;
     }
     return CheckResult{.outcome = outcome,
@@ -112,10 +113,10 @@ class CheckResults {
   CheckResult run(const Check& check) {
     if (!check.needs.empty()) {
       const Check& needed = *find_checks(check.needs).front();
-      if (of(needed).outcome == Outcome::kFailed) {
+      if (of(needed).outcome == CheckOutcome::kFailed) {
         return skipped("it needs " + std::string(needed.name) + ", which has failed");
       }
-      if (of(needed).outcome == Outcome::kSkipped) {
+      if (of(needed).outcome == CheckOutcome::kSkipped) {
         return of(needed);  // for the same reason
       }
     }
@@ -137,7 +138,12 @@ std::vector<CheckedRule> run_checks(const CheckRequest& request,
                                     const PluginInfo& info,
                                     std::span<const Check* const> checks,
                                     const std::function<void(const CheckedRule&)>& on_result) {
-  CheckResults results(request, info);
+  std::optional<TemporaryFolder> runs;
+  CheckRequest with_folder = request;
+  if (!request.recipe.empty()) {
+    with_folder.runs_folder = runs.emplace().path();
+  }
+  CheckResults results(with_folder, info);
   std::vector<CheckedRule> checked;
   for (const Check* const check : checks) {
     checked.push_back({check, results.of(*check)});

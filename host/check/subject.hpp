@@ -39,6 +39,8 @@ struct CheckRequest {
   std::vector<PluginFolder> folders = {};  // of the recipe's other plugins
   ServiceTable services = {};
   std::filesystem::path program = {};  // the host, for the checks of a recipe
+  // Where checks leave runs of the recipe for other checks; run_checks() sets it.
+  std::filesystem::path runs_folder = {};
   std::chrono::milliseconds load_limit = std::chrono::seconds(10);
   // Reads the recipe and checks it against the registry's plugins. Set if `recipe` is.
   std::function<Recipe(PluginRegistry& registry)> load_recipe = nullptr;
